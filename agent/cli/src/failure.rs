@@ -1,0 +1,171 @@
+//! How a program ends: exit codes, and errors printed with their causes and hints.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use crate::options::{Program, UsageError};
+
+/// The exit codes, by Salt's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Everything went well.
+    Ok = 0,
+    /// Something failed: a state, a compile error, a call that raised, a configuration that cannot be read.
+    Generic = 1,
+    /// A state failed, where a script asks `state.*` with `--retcode-passthrough`.
+    StateFailure = 2,
+    /// The pillar did not compile, with `--retcode-passthrough`.
+    PillarFailure = 5,
+    /// One of several failed.
+    Aggregate = 20,
+    /// The command line is wrong.
+    Usage = 64,
+    /// The user to run as does not exist.
+    NoUser = 67,
+    /// A service that is needed is not there.
+    Unavailable = 69,
+    /// An error of the program itself.
+    Software = 70,
+    /// An output file cannot be written.
+    CantCreate = 73,
+    /// Another run is in the way: try again.
+    TempFail = 75,
+    /// Permission denied.
+    NoPermission = 77,
+    /// The function is not available: Salt's `sys.exit(-1)`.
+    NoFunction = 255,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// The exit code of a call that returned: its own with `--retcode-passthrough`, else 0 or 1.
+#[must_use]
+pub fn exit_of(retcode: i64, passthrough: bool) -> ExitCode {
+    match (retcode, passthrough) {
+        (0, _) => Exit::Ok.into(),
+        // The system keeps the lowest eight bits, as it does of Salt's.
+        (code, true) => ExitCode::from(code.rem_euclid(256) as u8),
+        (_, false) => Exit::Generic.into(),
+    }
+}
+
+/// What ends a program: the error, what could help, and the exit code.
+#[derive(Debug)]
+pub struct Failure {
+    /// What kind of failure it is: its exit code.
+    pub kind: Exit,
+    /// What went wrong, with what caused it.
+    pub error: Box<dyn Error + Send + Sync>,
+    /// What the user can do.
+    pub hints: Vec<String>,
+    /// Printed before the error: the usage line.
+    heading: String,
+    /// What the error is announced with.
+    label: String,
+}
+
+impl Failure {
+    /// A failure without hints.
+    #[must_use]
+    pub fn new(kind: Exit, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self {
+            kind,
+            error: error.into(),
+            hints: Vec::new(),
+            heading: String::new(),
+            label: "error".into(),
+        }
+    }
+
+    /// A failure whose sentence stands alone, as Salt prints those of a call.
+    #[must_use]
+    pub fn plain(kind: Exit, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self {
+            label: String::new(),
+            ..Self::new(kind, error)
+        }
+    }
+
+    /// A wrong command line, announced as Salt's option parser does.
+    #[must_use]
+    pub fn usage(program: &Program, error: UsageError) -> Self {
+        let hint = error.hint.clone();
+        Self {
+            heading: format!("{}\n\n", program.usage_line()),
+            label: format!("{}: error", program.name),
+            ..Self::new(Exit::Usage, error).hints(hint)
+        }
+    }
+
+    /// Adds hints.
+    #[must_use]
+    pub fn hints(mut self, hints: impl IntoIterator<Item = String>) -> Self {
+        self.hints.extend(hints);
+        self
+    }
+
+    /// The text: the error, its causes, the hints.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let label = if self.label.is_empty() {
+            String::new()
+        } else {
+            format!("{}: ", self.label)
+        };
+        let mut out = format!("{}{label}{}\n", self.heading, self.error);
+        let mut cause = self.error.source();
+        while let Some(error) = cause {
+            let _ = writeln!(out, "Caused by: {error}");
+            cause = error.source();
+        }
+        for hint in &self.hints {
+            let _ = writeln!(out, "Hint: {hint}");
+        }
+        out
+    }
+
+    /// Prints it on stderr and returns the exit code; a stderr that is closed changes nothing.
+    #[must_use]
+    pub fn report(&self) -> ExitCode {
+        let _ = std::io::stderr().lock().write_all(self.text().as_bytes());
+        self.kind.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ConfigError;
+    use crate::options::SALT_CALL;
+
+    #[test]
+    fn a_failure_prints_its_causes_and_hints() {
+        let source = std::io::Error::new(std::io::ErrorKind::PermissionDenied, "permission denied");
+        let failure = Failure::from(ConfigError::Read {
+            path: "/etc/salt/minion".into(),
+            source,
+        })
+        .hints(["run it as root".to_owned()]);
+        assert_eq!(
+            failure.text(),
+            "error: cannot read /etc/salt/minion\nCaused by: permission denied\nHint: run it as root\n"
+        );
+        assert_eq!(failure.kind as u8, 1);
+    }
+
+    #[test]
+    fn a_wrong_command_line_prints_as_salts_parser_prints_it() {
+        let failure = Failure::usage(
+            &SALT_CALL,
+            SALT_CALL.parse(["--pilar-root".to_owned()]).unwrap_err(),
+        );
+        let want = "Usage: salt-call [options] <function> [arguments]\n\nsalt-call: error: no such option: --pilar-root\nHint: did you mean --pillar-root?\n";
+        assert_eq!((failure.text().as_str(), failure.kind as u8), (want, 64));
+    }
+}

@@ -1,0 +1,19 @@
+//! What stands between the user and a run: options, configuration files, outputters, errors and exit codes.
+//!
+//! Nothing here knows a module, and YAML comes in through a trait.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests make what they need in folders of their own"
+    )
+)]
+
+pub mod config;
+pub mod failure;
+pub mod log;
+pub mod options;
+pub mod output;
+mod yaml;
+
+pub use yaml::{Yaml, YamlFault, YamlLayout};

@@ -1,0 +1,179 @@
+//! The logger: what crates send through `value::log`, formatted as Salt formats it, on stderr and in the log file.
+
+mod format;
+mod time;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use value::log::{Level, Record, set_sink};
+use value::{Map, Value};
+
+use format::Format;
+
+/// The level of a name, `None` for `quiet`; the outer `None` is a name that is no level.
+#[must_use]
+pub fn level(name: &str) -> Option<Option<Level>> {
+    Some(Some(match name.to_lowercase().as_str() {
+        "all" | "garbage" => Level::Garbage,
+        "trace" => Level::Trace,
+        "debug" => Level::Debug,
+        "profile" => Level::Profile,
+        "info" => Level::Info,
+        "warning" => Level::Warning,
+        "error" => Level::Error,
+        "critical" => Level::Critical,
+        "quiet" => return Some(None),
+        _ => return None,
+    }))
+}
+
+/// One place that messages go to.
+#[derive(Clone, Debug)]
+struct Target {
+    /// The lowest level that goes there; `None` is nothing.
+    level: Option<Level>,
+    format: Format,
+}
+
+impl Target {
+    fn of(opts: &Map, level_keys: &[&str], format: &str, dates: &[&str]) -> Self {
+        let text = |key: &str| opts.get(key).and_then(Value::as_str);
+        let named = level_keys
+            .iter()
+            .find_map(|key| text(key))
+            .unwrap_or("warning");
+        let dates = dates.iter().find_map(|key| text(key)).unwrap_or("%H:%M:%S");
+        Self {
+            level: level(named).unwrap_or(Some(Level::Warning)),
+            format: Format::new(format, dates, text("id").unwrap_or_default()),
+        }
+    }
+
+    fn wants(&self, level: Level) -> bool {
+        self.level.is_some_and(|lowest| level >= lowest)
+    }
+}
+
+/// Where messages go, and from which level on.
+#[derive(Clone, Debug)]
+pub struct Logger {
+    console: Target,
+    file: Target,
+    path: Option<PathBuf>,
+    /// A `log_file` that is no file.
+    elsewhere: Option<String>,
+}
+
+impl Logger {
+    /// What the options of a run say: `log_level`, `log_file`, `log_fmt_console` and so on.
+    #[must_use]
+    pub fn from_opts(opts: &Map) -> Self {
+        let text = |key: &str, default: &str| {
+            opts.get(key)
+                .and_then(Value::as_str)
+                .unwrap_or(default)
+                .to_owned()
+        };
+        let console = text("log_fmt_console", "[%(levelname)-8s] %(message)s");
+        let file = text(
+            "log_fmt_logfile",
+            "%(asctime)s,%(msecs)03d [%(name)-17s:%(lineno)-4d][%(levelname)-8s][%(process)d] %(message)s",
+        );
+        let path = text("log_file", "");
+        Self {
+            console: Target::of(
+                opts,
+                &["log_level"],
+                &console,
+                &["log_datefmt_console", "log_datefmt"],
+            ),
+            file: Target::of(
+                opts,
+                &["log_level_logfile", "log_level"],
+                &file,
+                &["log_datefmt_logfile", "log_datefmt"],
+            ),
+            elsewhere: Some(path.clone()).filter(|path| path.contains("://")),
+            path: Some(path)
+                .filter(|path| path.starts_with('/'))
+                .map(PathBuf::from),
+        }
+    }
+
+    /// Makes this the logger of the program; false when there was one already.
+    #[must_use]
+    pub fn install(self) -> bool {
+        let opened = self.open();
+        let failed = opened.as_ref().err().map(|error| error.to_string());
+        let path = self.path.clone().unwrap_or_default();
+        let file = Mutex::new(opened.ok().flatten());
+        let elsewhere = self.elsewhere.clone();
+        let set = set_sink(move |record| self.write(record, &file));
+        if let Some(error) = failed {
+            value::log::warning(format_args!(
+                "Failed to open log file {}: {error}",
+                path.display()
+            ));
+        }
+        if let Some(place) = elsewhere {
+            value::log::warning(format_args!(
+                "Only a file can be `log_file`, {place} is not supported"
+            ));
+        }
+        set
+    }
+
+    fn open(&self) -> std::io::Result<Option<File>> {
+        let Some(path) = self.path.as_deref().filter(|_| self.file.level.is_some()) else {
+            return Ok(None);
+        };
+        fs::create_dir_all(path.parent().unwrap_or_else(|| Path::new("/")))?;
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path)
+            .map(Some)
+    }
+
+    fn write(&self, record: &Record<'_>, file: &Mutex<Option<File>>) {
+        let now = time::now();
+        if self.console.wants(record.level) {
+            let line = self.console.format.line(record, &now);
+            // A closed stderr is no reason to stop.
+            let _ = writeln!(std::io::stderr().lock(), "{line}");
+        }
+        if self.file.wants(record.level)
+            && let Ok(mut file) = file.lock()
+            && let Some(file) = file.as_mut()
+        {
+            let _ = writeln!(file, "{}", self.file.format.line(record, &now));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_have_salts_names() {
+        assert_eq!(level("all"), Some(Some(Level::Garbage)));
+        assert_eq!(level("INFO"), Some(Some(Level::Info)));
+        assert_eq!((level("quiet"), level("loud")), (Some(None), None));
+        let opts = Map::new().with("log_level", "error");
+        let logger = Logger::from_opts(&opts);
+        assert!(
+            logger.console.wants(Level::Error)
+                && !logger.console.wants(Level::Warning)
+                && !logger.file.wants(Level::Warning)
+        );
+        assert!(
+            !Logger::from_opts(&opts.with("log_level_logfile", "quiet"))
+                .file
+                .wants(Level::Critical)
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! `--help`, bash completion.
+
+use super::{Flag, Program, Takes};
+
+/// Where the line about an option starts.
+const COLUMN: usize = 34;
+
+impl Program {
+    /// The usage line.
+    #[must_use]
+    pub fn usage_line(&self) -> String {
+        format!("Usage: {} {}", self.name, self.usage)
+    }
+
+    /// What `--help` prints: every option with one line.
+    #[must_use]
+    pub fn help(&self) -> String {
+        let mut out = format!("{}\n\n{}\n", self.usage_line(), self.about);
+        for group in self.groups {
+            out.push_str(&format!("\n{}:\n", group.title));
+            for flag in group.flags {
+                let names = names(flag);
+                let gap = COLUMN.saturating_sub(names.len() + 2);
+                if gap < 2 {
+                    out.push_str(&format!("  {names}\n{:COLUMN$}{}\n", "", flag.help));
+                } else {
+                    out.push_str(&format!("  {names}{:gap$}{}\n", "", flag.help));
+                }
+            }
+        }
+        out
+    }
+
+    /// A completion script for bash.
+    #[must_use]
+    pub fn bash_completion(&self) -> String {
+        let shorts = self
+            .flags()
+            .filter_map(|flag| Some(format!("-{}", flag.short?)));
+        let longs = self
+            .flags()
+            .flat_map(|flag| flag.long)
+            .map(|name| format!("--{name}"));
+        let words: Vec<String> = shorts.chain(longs).collect();
+        let function = self.name.replace('-', "_");
+        format!(
+            "_{function}() {{ COMPREPLY=($(compgen -W \"{}\" -- \"$2\")); }}\ncomplete -o default -F _{function} {}\n",
+            words.join(" "),
+            self.name
+        )
+    }
+}
+
+/// `-c DIR, --config-dir=DIR`.
+fn names(flag: &Flag) -> String {
+    let argument = match flag.takes {
+        Takes::Nothing => None,
+        Takes::Text(name) | Takes::Many(name) | Takes::Number(name) | Takes::Choice(name, _) => {
+            Some(name)
+        }
+    };
+    let short = flag
+        .short
+        .map(|c| argument.map_or_else(|| format!("-{c}"), |name| format!("-{c} {name}")));
+    let long = flag.long.iter().map(|long| {
+        argument.map_or_else(|| format!("--{long}"), |name| format!("--{long}={name}"))
+    });
+    short.into_iter().chain(long).collect::<Vec<_>>().join(", ")
+}

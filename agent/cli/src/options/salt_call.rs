@@ -1,0 +1,414 @@
+//! The options of `salt-call`.
+
+use std::path::{Component, Path, PathBuf};
+
+use value::{Map, Value};
+
+use super::{Parsed, SALT_CALL, UsageError};
+use crate::output::OutputFile;
+use crate::yaml::Yaml;
+
+/// What the user wants done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// The help.
+    Help,
+    /// The version.
+    Version,
+    /// The versions of all parts.
+    VersionsReport,
+    /// The grains.
+    Grains,
+    /// The documentation of what starts so; empty is everything.
+    Doc(String),
+    /// A call.
+    Call {
+        /// The function.
+        fun: String,
+        /// Its arguments, unread.
+        words: Vec<String>,
+    },
+}
+
+/// A command line of `salt-call`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaltCall {
+    /// What the user wants done.
+    pub asked: Asked,
+    /// `-c`, else `$SALT_CONFIG_DIR`, else `/etc/salt`; absolute.
+    pub config_dir: PathBuf,
+    /// Options that stand over the configuration, by the names they have there.
+    pub overrides: Map,
+    /// Where the output goes, if not to stdout.
+    pub output_file: Option<OutputFile>,
+    /// Names whose values are not read as YAML.
+    pub no_parse: Vec<String>,
+    /// What to tell the user before anything is done.
+    pub warnings: Vec<String>,
+}
+
+impl SaltCall {
+    /// Reads a command line without the program's name; `stdin` is asked for its text when `--args-stdin` is there.
+    ///
+    /// # Errors
+    /// When an option is wrong, or nothing is asked for.
+    pub fn parse(
+        args: Vec<String>,
+        stdin: impl FnOnce() -> String,
+        env: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, UsageError> {
+        let mut parsed = SALT_CALL.parse(args)?;
+        if parsed.has("args_stdin") {
+            let more = SALT_CALL.parse(stdin().lines().map(str::to_owned))?;
+            parsed.given.extend(more.given);
+            parsed.words.extend(more.words);
+        }
+        let given = parsed
+            .text("config_dir")
+            .map(str::to_owned)
+            .or_else(|| env("SALT_CONFIG_DIR"));
+        let config_dir = absolute(
+            &given
+                .filter(|dir| !dir.is_empty())
+                .unwrap_or_else(|| "/etc/salt".into()),
+            &env,
+        );
+        Ok(Self {
+            asked: asked(&parsed)?,
+            config_dir,
+            overrides: overrides(&parsed, &env),
+            output_file: parsed.text("output_file").map(|path| OutputFile {
+                path: path.into(),
+                append: parsed.has("output_file_append"),
+            }),
+            no_parse: parsed
+                .text("no_parse")
+                .map(|names| names.split(',').map(str::to_owned).collect())
+                .unwrap_or_default(),
+            warnings: warnings(&parsed),
+        })
+    }
+
+    /// Takes in the options that a Saltfile has under `salt-call`; the command line stands over them.
+    pub fn merge_saltfile(&mut self, saltfile: &Map) {
+        let Some(options) = saltfile.get(SALT_CALL.name).and_then(Value::as_map) else {
+            return;
+        };
+        for (key, value) in options.iter() {
+            self.overrides.entry(key.clone(), || value.clone());
+        }
+    }
+}
+
+/// Where the Saltfile is: `--saltfile`, `$SALT_SALTFILE`, `./Saltfile` or `~/.salt/Saltfile`.
+#[must_use]
+pub fn saltfile_path(call: &SaltCall, env: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    let named = call
+        .overrides
+        .get("saltfile")
+        .and_then(Value::as_str)
+        .map(str::to_owned)
+        .or_else(|| env("SALT_SALTFILE"));
+    let home = env("HOME").map(|home| Path::new(&home).join(".salt/Saltfile"));
+    match named {
+        Some(path) => Some(path.into()),
+        None => std::iter::once(PathBuf::from("Saltfile"))
+            .chain(home)
+            .find(|path| path.is_file()),
+    }
+}
+
+fn asked(parsed: &Parsed) -> Result<Asked, UsageError> {
+    for (dest, asked) in [
+        ("help", Asked::Help),
+        ("version", Asked::Version),
+        ("versions_report", Asked::VersionsReport),
+    ] {
+        if parsed.has(dest) {
+            return Ok(asked);
+        }
+    }
+    let doc = parsed.has("doc");
+    match (parsed.has("grains_run"), parsed.words.as_slice()) {
+        (true, []) => Ok(Asked::Grains),
+        (true, _) => Err(UsageError::new("-g/--grains does not accept any arguments")),
+        (false, []) if doc => Ok(Asked::Doc(String::new())),
+        (false, [name]) if doc => Ok(Asked::Doc(name.clone())),
+        (false, _) if doc => Err(UsageError::new(
+            "You can only get documentation for one method at one time",
+        )),
+        (false, []) => Err(UsageError {
+            message: "Requires function, --grains or --doc".into(),
+            hint: Some("--help lists the options".into()),
+        }),
+        (false, [fun, words @ ..]) => Ok(Asked::Call {
+            fun: fun.clone(),
+            words: words.to_vec(),
+        }),
+    }
+}
+
+/// Options whose values do not go into the configuration as they stand.
+const NOT_OVERRIDES: [&str; 12] = [
+    "help",
+    "version",
+    "versions_report",
+    "config_dir",
+    "grains_run",
+    "doc",
+    "args_stdin",
+    "output_file_append",
+    "file_root",
+    "pillar_root",
+    "states_dir",
+    "module_dirs",
+];
+
+fn overrides(parsed: &Parsed, env: &impl Fn(&str) -> Option<String>) -> Map {
+    let mut map = Map::new();
+    for (flag, value) in &parsed.given {
+        if !NOT_OVERRIDES.contains(&flag.dest) {
+            map.insert(flag.dest, value.clone());
+        }
+    }
+    if let Some(truth) = parsed
+        .text("state_verbose")
+        .and_then(|word| word.to_lowercase().parse::<bool>().ok())
+    {
+        map.insert("state_verbose", truth);
+    }
+    if parsed.has("local") {
+        map.insert("file_client", "local");
+    }
+    let folders = |dest: &str| -> Vec<String> {
+        parsed
+            .all(dest)
+            .map(|dir| absolute(dir, env).to_string_lossy().into_owned())
+            .collect()
+    };
+    for (dest, key) in [("file_root", "file_roots"), ("pillar_root", "pillar_roots")] {
+        if parsed.has(dest) {
+            map.insert(key, Map::new().with("base", folders(dest)));
+        }
+    }
+    if parsed.has("states_dir") {
+        map.insert("states_dirs", folders("states_dir"));
+    }
+    if parsed.has("module_dirs") {
+        let split = parsed.all("module_dirs").flat_map(|dirs| dirs.split(','));
+        map.insert(
+            "module_dirs",
+            split
+                .map(|dir| absolute(dir, env).to_string_lossy().into_owned())
+                .collect::<Vec<_>>(),
+        );
+    }
+    if let Some(dir) = parsed.text("cachedir") {
+        map.insert(
+            "cachedir",
+            absolute(dir, env).to_string_lossy().into_owned(),
+        );
+    }
+    map
+}
+
+/// Salt ignores local roots when a master is asked.
+fn warnings(parsed: &Parsed) -> Vec<String> {
+    let given = [
+        ("file_root", "--file-root"),
+        ("pillar_root", "--pillar-root"),
+        ("states_dir", "--states-dir"),
+    ];
+    let ignored: Vec<&str> = given
+        .into_iter()
+        .filter(|(dest, _)| parsed.has(dest))
+        .map(|(_, name)| name)
+        .collect();
+    if parsed.has("local") || ignored.is_empty() {
+        return Vec::new();
+    }
+    let verb = if ignored.len() == 1 { "is" } else { "are" };
+    vec![format!(
+        "Warning: {} {verb} ignored because --local was not specified; the remote file client retrieves these from the master. Re-run with --local to use the local override.",
+        ignored.join(", ")
+    )]
+}
+
+/// `os.path.abspath(os.path.expanduser(path))`.
+pub(crate) fn absolute(path: &str, env: &impl Fn(&str) -> Option<String>) -> PathBuf {
+    let expanded = match (path.strip_prefix('~'), env("HOME")) {
+        (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => home + rest,
+        _ => path.to_owned(),
+    };
+    let mut out = PathBuf::new();
+    for part in std::path::absolute(&expanded)
+        .unwrap_or_else(|_| expanded.into())
+        .components()
+    {
+        match part {
+            Component::ParentDir => {
+                out.pop();
+            }
+            Component::CurDir => {}
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// Reads a Saltfile; what is no mapping has no options.
+///
+/// # Errors
+/// When it cannot be read or is not YAML.
+pub fn read_saltfile(path: &Path, yaml: &dyn Yaml) -> Result<Map, UsageError> {
+    let wrong = |why: String| UsageError::new(format!("{}: {why}", path.display()));
+    let text = std::fs::read_to_string(path)
+        .map_err(|_| UsageError::new(format!("'{}' file does not exist.", path.display())))?;
+    let value = yaml.load(&text).map_err(|fault| {
+        wrong(format!(
+            "line {}, column {}: {}",
+            fault.line, fault.column, fault.message
+        ))
+    })?;
+    Ok(value.as_map().cloned().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<SaltCall, UsageError> {
+        let words = line
+            .split(' ')
+            .filter(|word| !word.is_empty())
+            .map(str::to_owned)
+            .collect();
+        SaltCall::parse(words, || "--out=json\nfrom stdin\n".into(), |_| None)
+    }
+
+    fn call(line: &str) -> (Vec<String>, String) {
+        let parsed = read(line).unwrap();
+        match parsed.asked {
+            Asked::Call { fun, words } => (
+                std::iter::once(fun).chain(words).collect(),
+                Value::Map(parsed.overrides).to_text(),
+            ),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn options_stand_anywhere_and_in_every_spelling() {
+        let cases = [
+            (
+                "--local -linfo state.apply a",
+                "{'local': True, 'log_level': 'info', 'file_client': 'local'}",
+            ),
+            (
+                "state.apply --local a -l info",
+                "{'local': True, 'log_level': 'info', 'file_client': 'local'}",
+            ),
+            (
+                "state.apply a --output json --loc --log-level=info",
+                "{'output': 'json', 'local': True, 'log_level': 'info', 'file_client': 'local'}",
+            ),
+            ("--out=yaml --out=json state.apply a", "{'output': 'json'}"),
+            (
+                "state.apply a --state_output=terse --no-colour --out-indent=-1",
+                "{'state_output': 'terse', 'no_color': True, 'output_indent': -1}",
+            ),
+            (
+                "-t5 state.apply a --state-verbose=False",
+                "{'auth_timeout': 5, 'state_verbose': False}",
+            ),
+            (
+                "state.apply --file-root=/srv/a/../b --file-root /c a",
+                "{'file_roots': {'base': ['/srv/b', '/c']}}",
+            ),
+        ];
+        for (line, overrides) in cases {
+            assert_eq!(
+                call(line),
+                (
+                    vec!["state.apply".to_owned(), "a".into()],
+                    overrides.to_owned()
+                ),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn words_after_two_dashes_and_negative_numbers_are_arguments() {
+        assert_eq!(
+            call("test.arg -5 -1.5 -- --x -l").0,
+            ["test.arg", "-5", "-1.5", "--x", "-l"]
+        );
+        assert_eq!(call("--args-stdin test.arg").0, ["test.arg", "from stdin"]);
+    }
+
+    #[test]
+    fn wrong_options_are_refused_in_optparse_words() {
+        let cases = [
+            ("--nosuch a", "no such option: --nosuch", None),
+            (
+                "--pilar-root=x a",
+                "no such option: --pilar-root",
+                Some("did you mean --pillar-root?"),
+            ),
+            (
+                "-local a",
+                "option -l: invalid choice: 'ocal' (choose from 'all', 'debug', 'error', 'critical', 'garbage', 'info', 'profile', 'quiet', 'trace', 'warning')",
+                Some("did you mean --local?"),
+            ),
+            (
+                "--state a",
+                "ambiguous option: --state (--state-output, --state-verbose, --state_output, --state_verbose, --states-dir?)",
+                None,
+            ),
+            (
+                "--out-indent=x a",
+                "option --out-indent: invalid integer value: 'x'",
+                None,
+            ),
+            ("--local=1 a", "--local option does not take a value", None),
+            ("a --out", "--out option requires 1 argument", None),
+            ("-gx", "no such option: -x", None),
+            ("-g a", "-g/--grains does not accept any arguments", None),
+            (
+                "-d a b",
+                "You can only get documentation for one method at one time",
+                None,
+            ),
+            (
+                "--local",
+                "Requires function, --grains or --doc",
+                Some("--help lists the options"),
+            ),
+        ];
+        for (line, message, hint) in cases {
+            let error = read(line).unwrap_err();
+            assert_eq!(
+                (error.message.as_str(), error.hint.as_deref()),
+                (message, hint),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_help_lists_every_option_once() {
+        let help = SALT_CALL.help();
+        for flag in SALT_CALL.flags() {
+            for long in flag.long {
+                assert!(help.contains(&format!("--{long}")), "{long}");
+            }
+        }
+        assert!(help.lines().all(|line| line.len() <= 120), "{help}");
+        assert!(help.contains("  -c DIR, --config-dir=DIR        read the configuration from DIR (default /etc/salt)\n"), "{help}");
+        assert_eq!(
+            read("--version nonsense --nosuch").unwrap().asked,
+            Asked::Version
+        );
+    }
+}

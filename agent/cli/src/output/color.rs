@@ -1,0 +1,44 @@
+//! The colours that Salt prints in.
+
+/// A colour by Salt's name for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Color {
+    Red,
+    LightRed,
+    Green,
+    LightGreen,
+    LightYellow,
+    Blue,
+    LightBlue,
+    Magenta,
+    LightMagenta,
+    Cyan,
+    LightGray,
+    White,
+    /// Back to the terminal's own.
+    End,
+}
+
+impl Color {
+    /// The escape sequence, or nothing when colours are off.
+    pub(crate) fn code(self, on: bool) -> &'static str {
+        if !on {
+            return "";
+        }
+        match self {
+            Self::Red => "\x1b[0;31m",
+            Self::LightRed => "\x1b[0;1;31m",
+            Self::Green => "\x1b[0;32m",
+            Self::LightGreen => "\x1b[0;1;32m",
+            Self::LightYellow => "\x1b[0;1;33m",
+            Self::Blue => "\x1b[0;34m",
+            Self::LightBlue => "\x1b[0;1;34m",
+            Self::Magenta => "\x1b[0;35m",
+            Self::LightMagenta => "\x1b[0;1;35m",
+            Self::Cyan => "\x1b[0;36m",
+            Self::LightGray => "\x1b[0;37m",
+            Self::White => "\x1b[0;1;37m",
+            Self::End => "\x1b[0;0m",
+        }
+    }
+}

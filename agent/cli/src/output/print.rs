@@ -1,0 +1,139 @@
+//! Printing what a call returned.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use value::{Map, Value};
+
+use super::{Output, display};
+use crate::yaml::Yaml;
+
+/// What a call returned, and how its function wants it printed.
+#[derive(Clone, Debug, Default)]
+pub struct Return {
+    /// The data.
+    pub value: Value,
+    /// The outputter of the function: `highstate` for state runs.
+    pub out: Option<String>,
+    /// The exit code of the call; not 0 makes nested data red.
+    pub retcode: i64,
+    /// With `--metadata`: everything about the call, printed in the data's place.
+    pub metadata: Option<Map>,
+}
+
+/// `--out-file`: where the text goes instead of stdout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputFile {
+    /// The file.
+    pub path: PathBuf,
+    /// Write after what is there.
+    pub append: bool,
+}
+
+/// Lays out what a call returned as `salt-call` prints it.
+///
+/// An orchestration is laid out as `salt-run` does, without `local` around it; in JSON it keeps `local`, as `salt-call` prints it.
+#[must_use]
+pub fn return_text(ret: &Return, how: &Output, yaml: &dyn Yaml) -> String {
+    let local = |value: Value| Value::Map(Map::new().with("local", value));
+    if let Some(metadata) = &ret.metadata {
+        return display(
+            &local(Value::Map(metadata.clone())),
+            Some("nested"),
+            how,
+            ret.retcode,
+            yaml,
+        );
+    }
+    let orchestration = ret
+        .value
+        .get("data")
+        .and_then(|_| ret.value.get("outputter"))
+        .and_then(Value::as_str);
+    let wanted = ret.out.as_deref().or(orchestration).unwrap_or("nested");
+    // Data that a program reads has the same outer key whatever was called.
+    if orchestration.is_some() && how.choose(Some(wanted)) != "json" {
+        return display(&ret.value, Some(wanted), how, ret.retcode, yaml);
+    }
+    display(
+        &local(ret.value.clone()),
+        Some(wanted),
+        how,
+        ret.retcode,
+        yaml,
+    )
+}
+
+/// Prints what a call returned on stdout, or into the output file.
+///
+/// # Errors
+/// When the text cannot be written; a reader that went away is no error.
+pub fn print_return(
+    ret: &Return,
+    how: &Output,
+    file: Option<&OutputFile>,
+    yaml: &dyn Yaml,
+) -> io::Result<()> {
+    let text = return_text(ret, how, yaml);
+    match file {
+        Some(file) => {
+            write_file(file, &text).map_err(|error| named(&file.path.display().to_string(), &error))
+        }
+        None if text.is_empty() => Ok(()),
+        None => match writeln!(io::stdout().lock(), "{text}") {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            other => other.map_err(|error| named("standard output", &error)),
+        },
+    }
+}
+
+/// The error with the name of what could not be written.
+fn named(what: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
+fn write_file(file: &OutputFile, text: &str) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options
+        .create(true)
+        .write(true)
+        .append(file.append)
+        .truncate(!file.append);
+    let mut opened = options.open(&file.path)?;
+    if text.is_empty() {
+        Ok(())
+    } else {
+        writeln!(opened, "{text}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::corpus::NoYaml;
+
+    #[test]
+    fn an_orchestration_prints_as_highstate_and_as_data_in_local() {
+        let value = value::json::read(
+            r#"{"data": {"m1": ["no such sls"]}, "outputter": "highstate", "retcode": 1}"#,
+        )
+        .unwrap();
+        let ret = Return {
+            value,
+            ..Return::default()
+        };
+        let text = |out: Option<&str>| {
+            let how = Output {
+                outputter: out.map(str::to_owned),
+                ..Output::default()
+            };
+            return_text(&ret, &how, &NoYaml)
+        };
+        assert_eq!(
+            text(None),
+            "m1:\n    Data failed to compile:\n----------\n    no such sls"
+        );
+        assert!(text(Some("json")).starts_with("{\n    \"local\": {\n        \"data\": {"));
+    }
+}

@@ -1,0 +1,273 @@
+//! Python's ways with strings that Salt's layout rests on.
+
+use value::{Map, Value};
+
+/// `str.splitlines`: at every line break Python knows, without an empty last line.
+pub(crate) fn splitlines(text: &str) -> Vec<&str> {
+    split_keeping_ends(text)
+        .into_iter()
+        .map(|line| {
+            line.strip_suffix("\r\n")
+                .unwrap_or_else(|| line.strip_suffix(is_break).unwrap_or(line))
+        })
+        .collect()
+}
+
+/// `str.splitlines(True)`.
+pub(crate) fn split_keeping_ends(text: &str) -> Vec<&str> {
+    let mut lines = Vec::new();
+    let mut rest = text;
+    while let Some(found) = rest.find(is_break) {
+        let tail = rest.get(found..).unwrap_or_default();
+        let width = if tail.starts_with("\r\n") {
+            2
+        } else {
+            tail.chars().next().map_or(1, char::len_utf8)
+        };
+        let (line, after) = rest.split_at(found + width);
+        lines.push(line);
+        rest = after;
+    }
+    if !rest.is_empty() {
+        lines.push(rest);
+    }
+    lines
+}
+
+fn is_break(c: char) -> bool {
+    matches!(
+        c,
+        '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+    )
+}
+
+fn is_space(c: char) -> bool {
+    c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
+}
+
+/// `str.strip()`.
+pub(crate) fn strip(text: &str) -> &str {
+    text.trim_matches(is_space)
+}
+
+/// `str.rstrip()`.
+pub(crate) fn rstrip(text: &str) -> &str {
+    text.trim_end_matches(is_space)
+}
+
+/// How many characters a text has.
+pub(crate) fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// Takes the sting out of escape sequences that came with the data.
+pub(crate) fn without_escapes(text: &str) -> String {
+    text.replace('\u{1b}', "?")
+}
+
+/// The entries in the order `sorted(dict)` gives them; keys that Python cannot compare become strings first.
+pub(crate) fn sorted(map: &Map) -> Vec<(Value, &Value)> {
+    let mut entries: Vec<(Value, &Value)> = if comparable(map) {
+        map.iter()
+            .map(|(key, value)| (key.clone(), value))
+            .collect()
+    } else {
+        let texts: Map = map
+            .iter()
+            .map(|(key, _)| (Value::from(key.to_text()), key.clone()))
+            .collect();
+        texts
+            .iter()
+            .filter_map(|(text, key)| Some((text.clone(), map.get_value(key)?)))
+            .collect()
+    };
+    entries.sort_by(|a, b| a.0.cmp(&b.0));
+    entries
+}
+
+fn comparable(map: &Map) -> bool {
+    let number = |key: &Value| {
+        matches!(
+            key,
+            Value::Bool(_) | Value::Int(_) | Value::Big(_) | Value::Float(_)
+        )
+    };
+    map.len() < 2 || map.keys().all(|key| key.as_str().is_some()) || map.keys().all(number)
+}
+
+/// `textwrap.fill` at 80 columns with every line indented by 14.
+pub(crate) fn fill(text: &str) -> String {
+    const COLUMNS: usize = 80;
+    const INDENT: usize = 14;
+    let room = COLUMNS - INDENT;
+    let mut chunks: std::collections::VecDeque<String> = chunks(text).into();
+    let mut lines: Vec<String> = Vec::new();
+    while !chunks.is_empty() {
+        if !lines.is_empty() && chunks.front().is_some_and(|chunk| strip(chunk).is_empty()) {
+            chunks.pop_front();
+        }
+        let line = take_line(&mut chunks, room);
+        if !line.is_empty() {
+            lines.push(format!("{:INDENT$}{line}", ""));
+        }
+    }
+    lines.join("\n")
+}
+
+/// One line's worth of chunks; white space at its end is dropped.
+fn take_line(chunks: &mut std::collections::VecDeque<String>, room: usize) -> String {
+    let mut line: Vec<String> = Vec::new();
+    let mut used = 0;
+    while let Some(chunk) = chunks.front() {
+        let next = width(chunk);
+        if used + next > room {
+            break;
+        }
+        used += next;
+        line.extend(chunks.pop_front());
+    }
+    if let Some(chunk) = chunks.pop_front_if(|chunk| width(chunk) > room) {
+        let (head, tail) = break_word(&chunk, room - used);
+        line.push(head);
+        chunks.push_front(tail);
+    }
+    if line.last().is_some_and(|chunk| strip(chunk).is_empty()) {
+        line.pop();
+    }
+    line.concat()
+}
+
+/// Breaks a word that is longer than a line, after a hyphen if one is in reach.
+fn break_word(word: &str, room: usize) -> (String, String) {
+    let head: String = word.chars().take(room).collect();
+    let hyphen = head.rfind('-').filter(|at| {
+        head.get(..*at)
+            .is_some_and(|before| before.contains(|c| c != '-'))
+    });
+    let end = hyphen.map_or(head.len(), |at| at + 1);
+    let (head, tail) = word.split_at(end);
+    (head.to_owned(), tail.to_owned())
+}
+
+/// Splits a text where a line may break: around white space, after hyphens, around dashes.
+fn chunks(text: &str) -> Vec<String> {
+    let chars: Vec<char> = expand_tabs(text)
+        .chars()
+        .map(|c| {
+            if matches!(c, '\t' | '\n' | '\u{b}' | '\u{c}' | '\r') {
+                ' '
+            } else {
+                c
+            }
+        })
+        .collect();
+    let mut found = Vec::new();
+    let mut start = 0;
+    while start < chars.len() {
+        let end = chunk_end(&chars, start);
+        found.push(chars.iter().skip(start).take(end - start).collect());
+        start = end;
+    }
+    found
+}
+
+fn expand_tabs(text: &str) -> String {
+    let mut out = String::new();
+    let mut column = 0;
+    for c in text.chars() {
+        match c {
+            '\t' => {
+                let spaces = 8 - column % 8;
+                out.extend(std::iter::repeat_n(' ', spaces));
+                column += spaces;
+            }
+            c => {
+                out.push(c);
+                column = if matches!(c, '\n' | '\r') {
+                    0
+                } else {
+                    column + 1
+                };
+            }
+        }
+    }
+    out
+}
+
+fn chunk_end(chars: &[char], start: usize) -> usize {
+    let at = |index: usize| chars.get(index).copied();
+    let before = |index: usize| index.checked_sub(1).and_then(at);
+    let run = |from: usize, is: fn(char) -> bool| {
+        (from..chars.len())
+            .find(|i| !at(*i).is_some_and(is))
+            .unwrap_or(chars.len())
+    };
+    if at(start) == Some(' ') {
+        return run(start, |c| c == ' ');
+    }
+    let dash = |from: usize| {
+        let end = run(from, |c| c == '-');
+        (end - from >= 2 && before(from).is_some_and(is_word_mark) && at(end).is_some_and(is_word))
+            .then_some(end)
+    };
+    if let Some(end) = dash(start) {
+        return end;
+    }
+    for end in start + 1..chars.len() {
+        if at(end) == Some('-') && hyphen_breaks(chars, end) {
+            return end + 1;
+        }
+        if at(end) == Some(' ') || dash(end).is_some() {
+            return end;
+        }
+    }
+    chars.len()
+}
+
+/// True when a line may break after the hyphen at `index`: letters on both sides.
+fn hyphen_breaks(chars: &[char], index: usize) -> bool {
+    let letter = |at: Option<usize>| {
+        at.and_then(|at| chars.get(at))
+            .is_some_and(|c| is_word(*c) && !c.is_numeric() && *c != '_')
+    };
+    let mark = |at: Option<usize>| at.and_then(|at| chars.get(at)).copied();
+    let back = |by: usize| index.checked_sub(by);
+    let two_letters = letter(back(1)) && letter(back(2));
+    let one_between =
+        mark(back(1)).is_some_and(is_word_mark) && mark(back(2)) == Some('-') && letter(back(3));
+    let after = if mark(Some(index + 2)) == Some('-') {
+        index + 3
+    } else {
+        index + 2
+    };
+    (two_letters || one_between) && letter(Some(index + 1)) && letter(Some(after))
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+fn is_word_mark(c: char) -> bool {
+    is_word(c) || matches!(c, '!' | '"' | '\'' | '&' | '.' | ',' | '?')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_split_where_python_splits_them() {
+        assert_eq!(
+            splitlines("a\r\nb\u{2028}c\n\nd\n"),
+            ["a", "b", "c", "", "d"]
+        );
+        assert!(splitlines("").is_empty());
+    }
+
+    #[test]
+    fn long_warnings_wrap_as_textwrap_wraps_them() {
+        let text = "The 'names' argument of well-known-state is deprecated -- it goes away in 3010;use\tname instead, see https://example.org/a/very-long-path/that-does-not-fit/in-one-line/of/eighty/columns/at-all.html for more";
+        let want = "              The 'names' argument of well-known-state is deprecated -- it goes\n              away in 3010;use      name instead, see\n              https://example.org/a/very-long-path/that-does-not-fit/in-one-\n              line/of/eighty/columns/at-all.html for more";
+        assert_eq!(fill(text), want);
+    }
+}

@@ -1,0 +1,322 @@
+//! The local event bus. It has no daemon: each listener binds a datagram socket in `sock_dir/bus`, a sender writes to all of them.
+//!
+//! The folder is closed to other users, and a datagram counts only when the kernel says that it comes from this user or root.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a socket does not outlive its process"
+)]
+
+use std::collections::VecDeque;
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg, sockopt};
+use state::module::Error;
+use state::opts::Opts;
+use value::json::{self, Layout};
+use value::{Map, Value, log};
+
+/// The longest event, tag and data as JSON.
+pub const EVENT_BYTES_MAX: usize = 128 * 1024;
+
+/// How many events a listener keeps for one who has not asked yet; the oldest go first and are counted.
+const EVENTS_KEPT_MAX: usize = 10_000;
+
+/// How often a listener's thread looks whether it is still wanted.
+const POLL: Duration = Duration::from_millis(200);
+
+/// How many listeners one sender writes to.
+const LISTENERS_MAX: usize = 256;
+
+/// One event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Its tag.
+    pub tag: String,
+    /// Its data, `_stamp` included.
+    pub data: Map,
+}
+
+/// Where listeners bind: a folder of this user alone.
+fn folder(opts: &Opts) -> PathBuf {
+    opts.path("sock_dir").join("bus")
+}
+
+/// Fires an event to everyone who listens now. It costs a look at a folder when nobody does.
+///
+/// # Errors
+/// When the event is longer than [`EVENT_BYTES_MAX`].
+pub fn fire(opts: &Opts, event: &Event) -> Result<(), Error> {
+    let Ok(listeners) = std::fs::read_dir(folder(opts)) else {
+        return Ok(());
+    };
+    let bytes = encode(event);
+    if bytes.len() > EVENT_BYTES_MAX {
+        return Err(Error::Refused(format!(
+            "The event {} is {} bytes long; at most {EVENT_BYTES_MAX} are sent",
+            event.tag,
+            bytes.len()
+        )));
+    }
+    let socket = UnixDatagram::unbound().map_err(Error::io("event socket"))?;
+    socket
+        .set_nonblocking(true)
+        .map_err(Error::io("event socket"))?;
+    for listener in listeners.flatten().take(LISTENERS_MAX) {
+        send(&socket, &listener.path(), &event.tag, &bytes);
+    }
+    Ok(())
+}
+
+fn send(socket: &UnixDatagram, listener: &Path, tag: &str, bytes: &[u8]) {
+    let Err(error) = socket.send_to(bytes, listener) else {
+        return;
+    };
+    if error.kind() == std::io::ErrorKind::ConnectionRefused {
+        // Its process is gone.
+        let _ = std::fs::remove_file(listener);
+    } else {
+        log::warning(format_args!(
+            "The event {tag} was lost for the listener {}: {error}",
+            listener.display()
+        ));
+    }
+}
+
+fn encode(event: &Event) -> Vec<u8> {
+    let data = json::write(&Value::Map(event.data.clone()), Layout::default());
+    format!("{}\n\n{data}", event.tag).into_bytes()
+}
+
+fn decode(bytes: &[u8]) -> Option<Event> {
+    let (tag, data) = std::str::from_utf8(bytes).ok()?.split_once("\n\n")?;
+    let data = json::read(data).ok()?.as_map()?.clone();
+    Some(Event {
+        tag: tag.to_owned(),
+        data,
+    })
+}
+
+#[derive(Default)]
+struct Inbox {
+    events: VecDeque<Event>,
+    lost: u64,
+}
+
+/// Listens from the moment it is made.
+pub struct Listener {
+    inbox: Arc<(Mutex<Inbox>, Condvar)>,
+    stop: Arc<AtomicBool>,
+    path: PathBuf,
+}
+
+impl Listener {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// When the folder or the socket cannot be made.
+    pub fn bind(opts: &Opts) -> Result<Self, Error> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let folder = folder(opts);
+        closed_folder(&folder)?;
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = folder.join(format!("{}.{count}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let socket = UnixDatagram::bind(&path).map_err(Error::io(&path))?;
+        let _ = std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600));
+        sockopt::set_socket_passcred(&socket, true)
+            .map_err(|error| Error::io(&path)(error.into()))?;
+        socket
+            .set_read_timeout(Some(POLL))
+            .map_err(Error::io(&path))?;
+        let listener = Self {
+            inbox: Arc::default(),
+            stop: Arc::default(),
+            path,
+        };
+        let (inbox, stop) = (Arc::clone(&listener.inbox), Arc::clone(&listener.stop));
+        std::thread::spawn(move || receive(&socket, &inbox, &stop));
+        Ok(listener)
+    }
+
+    /// Waits for an event that `wanted` takes; those it does not take are dropped. None when the time is over.
+    pub fn next(&self, deadline: Instant, mut wanted: impl FnMut(&Event) -> bool) -> Option<Event> {
+        let (inbox, arrived) = &*self.inbox;
+        let mut inbox = inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            while let Some(event) = inbox.events.pop_front() {
+                if wanted(&event) {
+                    return Some(event);
+                }
+            }
+            let left = deadline
+                .checked_duration_since(Instant::now())
+                .filter(|left| !left.is_zero())?;
+            inbox = arrived
+                .wait_timeout(inbox, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+
+    /// Every event so far, without waiting and without taking them away.
+    #[must_use]
+    pub fn seen(&self) -> Vec<Event> {
+        let inbox = self.inbox.0.lock().unwrap_or_else(PoisonError::into_inner);
+        inbox.events.iter().cloned().collect()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn closed_folder(folder: &Path) -> Result<(), Error> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(Error::io(folder))?;
+    let found = std::fs::symlink_metadata(folder).map_err(Error::io(folder))?;
+    if !found.is_dir()
+        || found.uid() != rustix::process::geteuid().as_raw()
+        || found.mode() & 0o077 != 0
+    {
+        return Err(Error::Refused(format!(
+            "{} must be a folder of this user that is closed to others (mode 0700); remove it or set sock_dir",
+            folder.display()
+        )));
+    }
+    Ok(())
+}
+
+fn receive(socket: &UnixDatagram, inbox: &(Mutex<Inbox>, Condvar), stop: &AtomicBool) {
+    let mut buffer = vec![0; EVENT_BYTES_MAX + 1];
+    while !stop.load(Ordering::Relaxed) {
+        let Some(event) = datagram(socket, &mut buffer).and_then(decode) else {
+            continue;
+        };
+        let (queue, arrived) = inbox;
+        let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.events.len() >= EVENTS_KEPT_MAX {
+            queue.events.pop_front();
+            queue.lost += 1;
+            if queue.lost.is_power_of_two() {
+                log::warning(format_args!(
+                    "{} events came faster than they were looked at and were dropped",
+                    queue.lost
+                ));
+            }
+        }
+        queue.events.push_back(event);
+        arrived.notify_all();
+    }
+}
+
+/// One datagram from this user or root; none when the time to look at `stop` has come, or it is another's.
+fn datagram<'a>(socket: &UnixDatagram, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = recvmsg(
+        socket,
+        &mut [IoSliceMut::new(buffer)],
+        &mut control,
+        RecvFlags::empty(),
+    )
+    .ok()?;
+    let sender = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmCredentials(sender) => Some(sender.uid),
+        _ => None,
+    })?;
+    let own = rustix::process::geteuid();
+    if sender != own && !sender.is_root() {
+        log::warning(format_args!(
+            "An event of user {} was refused",
+            sender.as_raw()
+        ));
+        return None;
+    }
+    buffer.get(..received.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opts(dir: &Path) -> Opts {
+        Opts::new(Map::new().with("sock_dir", dir.display().to_string()))
+    }
+
+    #[test]
+    fn everyone_who_listens_gets_an_event_and_nobody_else_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let opts = opts(dir.path());
+        let event = |tag: &str| Event {
+            tag: tag.into(),
+            data: Map::new().with("id", "m1"),
+        };
+        fire(&opts, &event("before")).unwrap();
+        let (first, second) = (
+            Listener::bind(&opts).unwrap(),
+            Listener::bind(&opts).unwrap(),
+        );
+        fire(&opts, &event("other")).unwrap();
+        fire(&opts, &event("mine")).unwrap();
+        let soon = || Instant::now() + Duration::from_secs(5);
+        assert_eq!(first.next(soon(), |e| e.tag == "mine"), Some(event("mine")));
+        assert_eq!(second.next(soon(), |_| true), Some(event("other")));
+        assert_eq!(
+            first.next(Instant::now() + Duration::from_millis(50), |_| true),
+            None
+        );
+    }
+
+    #[test]
+    fn a_folder_that_others_can_enter_is_refused_and_a_dead_listener_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let opts = opts(dir.path());
+        let bus = dir.path().join("bus");
+        std::fs::create_dir(&bus).unwrap();
+        std::fs::set_permissions(&bus, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(Listener::bind(&opts).is_err());
+        std::fs::set_permissions(&bus, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let dead = bus.join("1.0");
+        drop(UnixDatagram::bind(&dead).unwrap());
+        fire(
+            &opts,
+            &Event {
+                tag: "t".into(),
+                data: Map::new(),
+            },
+        )
+        .unwrap();
+        assert!(!dead.exists());
+    }
+
+    #[test]
+    fn an_event_that_is_too_long_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let opts = opts(dir.path());
+        let _listener = Listener::bind(&opts).unwrap();
+        let data = Map::new().with("x", "y".repeat(EVENT_BYTES_MAX));
+        assert!(
+            fire(
+                &opts,
+                &Event {
+                    tag: "t".into(),
+                    data
+                }
+            )
+            .is_err()
+        );
+    }
+}

@@ -1,0 +1,142 @@
+//! The folder that custom modules are synced to: what is in it, and whether it may be trusted.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use state::module::Error;
+
+/// A custom module's file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct File {
+    /// The name of the module, unless it says that it has another one.
+    pub(super) stem: String,
+    /// What is loaded or started.
+    pub(super) path: PathBuf,
+    /// Whether it is Python and not a program.
+    pub(super) python: bool,
+}
+
+/// The modules of a folder, sorted by their names; none when there is no folder.
+///
+/// # Errors
+/// When the folder or a file of it could have been written by someone who is not root and not us.
+pub(super) fn files(folder: &Path) -> Result<Vec<File>, Error> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Ok(Vec::new());
+    };
+    trusted(folder)?;
+    let mut files: Vec<File> = entries
+        .filter_map(Result::ok)
+        .filter_map(|entry| file(entry.path()))
+        .collect();
+    files.iter().try_for_each(|file| trusted(&file.path))?;
+    files.sort_by(|one, other| one.stem.cmp(&other.stem));
+    // A program and a Python file of one name: the first holds.
+    files.dedup_by(|second, first| second.stem == first.stem);
+    Ok(files)
+}
+
+/// A Python file, a Python package, or a program without an ending.
+fn file(path: PathBuf) -> Option<File> {
+    let name = path.file_name()?.to_str()?.to_owned();
+    if name.starts_with(['_', '.']) {
+        return None;
+    }
+    let package = path.join("__init__.py");
+    let python = |stem: &str, path| File {
+        stem: stem.to_owned(),
+        path,
+        python: true,
+    };
+    if let Some(stem) = name.strip_suffix(".py") {
+        return Some(python(stem, path));
+    }
+    if package.is_file() {
+        return Some(python(&name, package));
+    }
+    let program = !name.contains('.') && is_program(&path);
+    program.then_some(File {
+        stem: name,
+        path,
+        python: false,
+    })
+}
+
+/// True for a file that its owner may run.
+pub(super) fn is_program(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|found| found.is_file() && found.mode() & 0o100 != 0)
+}
+
+/// Refuses a path that someone else could have put there: written by all, or owned by someone who is not root and not us. A folder
+/// above it may be one that all write to only where they cannot rename what is not theirs (as in `/tmp`).
+pub(super) fn trusted(path: &Path) -> Result<(), Error> {
+    let whole = path.canonicalize().map_err(Error::io(path))?;
+    let us = rustix::process::geteuid().as_raw();
+    for (above, place) in whole.ancestors().enumerate() {
+        let found = place.metadata().map_err(Error::io(place))?;
+        let sticky = above > 0 && found.is_dir() && found.mode() & 0o1000 != 0;
+        let problem = if found.mode() & 0o002 != 0 && !sticky {
+            "everybody may write to it: take that right away (chmod o-w)"
+        } else if found.uid() != 0 && found.uid() != us {
+            "it belongs to another user: give it to root (chown)"
+        } else {
+            continue;
+        };
+        return Err(Error::Refused(format!(
+            "Custom modules of {} are not loaded because of {}: {problem}",
+            path.display(),
+            place.display()
+        )));
+    }
+    Ok(())
+}
+
+/// The `python3` of the `PATH`; folders that anybody may write to are passed over.
+pub(super) fn python() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join("python3"))
+        .find(|python| is_program(python) && trusted(python).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn python_files_packages_and_programs_are_modules() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["b.py", "_private.py", "readme", "x.txt"] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        fs::create_dir(folder.path().join("pack")).unwrap();
+        fs::write(folder.path().join("pack/__init__.py"), "").unwrap();
+        let program = folder.path().join("tool");
+        fs::write(&program, "").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+        let found = files(folder.path()).unwrap();
+        let found: Vec<(&str, bool)> = found
+            .iter()
+            .map(|file| (file.stem.as_str(), file.python))
+            .collect();
+        assert_eq!(found, [("b", true), ("pack", true), ("tool", false)]);
+    }
+
+    #[test]
+    fn nothing_is_loaded_that_anybody_can_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.py");
+        fs::write(&file, "").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+        let problem = files(folder.path()).unwrap_err().to_string();
+        assert!(problem.contains("everybody may write"), "{problem}");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(files(folder.path()).unwrap().len(), 1);
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+        assert!(files(folder.path()).is_err());
+    }
+}

@@ -1,0 +1,52 @@
+//! Custom grains: `_grains` of the tree.
+
+use state::exec::Exec;
+use value::{Map, Value, log};
+
+use super::CustomModules;
+use crate::grains::blocks;
+
+/// The grains with those of custom modules; the ones of the configuration stand over all. One that fails adds nothing, as in Salt.
+pub(super) fn added(custom: &CustomModules, cx: &Exec, built_in: Map) -> Map {
+    let opts = cx.opts();
+    let modules = custom.grains.all(custom, cx);
+    if modules.is_empty() || opts.flag("skip_grains") {
+        return built_in;
+    }
+    let deep = opts.get("grains_deep_merge").and_then(Value::as_bool) == Some(true);
+    let blacklist = opts.texts("grains_blacklist");
+    let mut grains = built_in;
+    for (file, module) in modules {
+        for (full, signature) in module.functions() {
+            let mut kwargs = Map::new();
+            if signature.args.iter().any(|(name, _)| name == "grains") {
+                kwargs.insert("grains", grains.clone());
+            }
+            let reply = custom.run(cx, &file, &full, Vec::new(), kwargs);
+            let returned = reply.map(|reply| reply.get("return").cloned().unwrap_or_default());
+            match returned {
+                Ok(Value::Map(mut part)) => {
+                    part.retain(|name, _| !blocks(&blacklist, &name.to_text()));
+                    grains = if deep {
+                        value::merge::recurse(&grains, &part, false)
+                    } else {
+                        grains.update(part);
+                        grains
+                    };
+                }
+                Ok(_) => {}
+                Err(error) => log::write(
+                    log::Level::Critical,
+                    format_args!(
+                        "Failed to load grains defined in grain file {full} in {}, error: {error}",
+                        file.path.display()
+                    ),
+                ),
+            }
+        }
+    }
+    if let Some(own) = opts.get("grains").and_then(Value::as_map) {
+        grains.update(own.clone());
+    }
+    grains
+}

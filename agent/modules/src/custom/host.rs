@@ -1,0 +1,318 @@
+//! A child that runs custom functions: one request at a time, with what it asks for in between.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use state::module::Error;
+use value::log::{self, Level};
+use value::{Map, Value};
+
+use super::marks;
+
+/// What a child may write in one line.
+const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// How long a child that is not needed any more may take to end.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// The host of Python modules.
+const PYTHON_HOST: &str = include_str!("host.py");
+
+/// What is started for a module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Program {
+    /// A Python that loads modules by their path.
+    Python(PathBuf),
+    /// A module that is a program itself.
+    Executable(PathBuf),
+}
+
+impl Program {
+    fn command(&self) -> Command {
+        match self {
+            // Isolated: neither the folder that we stand in nor the environment says what is loaded.
+            Self::Python(python) => {
+                let mut command = Command::new(python);
+                command.args(["-I", "-B", "-c", PYTHON_HOST]);
+                command
+            }
+            Self::Executable(path) => Command::new(path),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Python(path) | Self::Executable(path) => path,
+        }
+    }
+}
+
+/// What a function said that failed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Failed {
+    /// Its exception's type.
+    pub(super) kind: String,
+    /// Its text.
+    pub(super) text: String,
+    /// The module that an import did not find, and the Python that looked for it.
+    pub(super) missing: Option<(String, String)>,
+    /// Where it happened.
+    pub(super) trace: Option<String>,
+}
+
+/// What a request came to.
+pub(super) type Answer = Result<Map, Failed>;
+
+/// A running child.
+pub(super) struct Host {
+    pub(super) program: Program,
+    /// Which one of the run's children it is.
+    pub(super) number: usize,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    log: Option<JoinHandle<()>>,
+}
+
+impl Host {
+    pub(super) fn start(program: &Program, number: usize) -> Result<Self, Error> {
+        let mut child = spawned(program).map_err(|error| unable(program, &error))?;
+        let (send, lines) = mpsc::sync_channel(1);
+        if let Some(stdout) = child.stdout.take() {
+            std::thread::spawn(move || read_lines(stdout, &send));
+        }
+        let log = child
+            .stderr
+            .take()
+            .map(|stderr| std::thread::spawn(move || pass_on(stderr)));
+        Ok(Self {
+            program: program.clone(),
+            number,
+            stdin: child.stdin.take(),
+            child,
+            lines,
+            log,
+        })
+    }
+
+    /// Sends a request and answers what the child asks until it has its reply. An error means that the child is of no more use.
+    pub(super) fn ask(
+        &mut self,
+        what: &str,
+        request: &Map,
+        limit: Limit,
+        answer: &mut dyn FnMut(&Map) -> Map,
+    ) -> Result<Answer, Error> {
+        self.send(what, request)?;
+        let mut left = limit.time;
+        loop {
+            let since = Instant::now();
+            let line = self.line(what, left, &limit)?;
+            left = left.map(|left| left.saturating_sub(since.elapsed()));
+            let message = marks::read(&line).map_err(|problem| {
+                self.refuse(what, &format!("wrote a line that is no message: {problem}"))
+            })?;
+            if let Some(error) = message.get("error") {
+                return Ok(Err(Failed::of(error)));
+            }
+            if message.contains("return") {
+                return Ok(Ok(message));
+            }
+            if message.contains("log") {
+                record(&message);
+                continue;
+            }
+            let reply = answer(&message);
+            self.send(what, &reply)?;
+        }
+    }
+
+    fn send(&mut self, what: &str, message: &Map) -> Result<(), Error> {
+        let line = marks::line(message);
+        let sent = self.stdin.as_mut().map(|stdin| {
+            stdin
+                .write_all(line.as_bytes())
+                .and_then(|()| stdin.flush())
+        });
+        match sent {
+            Some(Ok(())) => Ok(()),
+            _ => Err(self.died(what)),
+        }
+    }
+
+    fn line(&mut self, what: &str, left: Option<Duration>, limit: &Limit) -> Result<String, Error> {
+        let got = match left {
+            Some(left) => self.lines.recv_timeout(left),
+            None => self.lines.recv().map_err(RecvTimeoutError::from),
+        };
+        match got {
+            Ok(line) => Ok(line),
+            Err(RecvTimeoutError::Timeout) => {
+                let seconds = limit.time.unwrap_or_default().as_secs();
+                let limit = limit.name;
+                Err(self.refuse(
+                    what,
+                    &format!("took longer than {seconds} seconds ({limit}) and was ended"),
+                ))
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(self.died(what)),
+        }
+    }
+
+    fn died(&mut self, what: &str) -> Error {
+        self.stdin = None;
+        let how = match wait(&mut self.child, GRACE) {
+            Some(status) => format!("ended in the middle of its work ({status})"),
+            None => "stopped talking in the middle of its work".to_owned(),
+        };
+        self.refuse(what, &how)
+    }
+
+    fn refuse(&mut self, what: &str, how: &str) -> Error {
+        let _ = self.child.kill();
+        let program = self.program.path().display();
+        Error::Refused(format!("{what}: its program {program} {how}"))
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // Closing its input asks it to end.
+        self.stdin = None;
+        if wait(&mut self.child, GRACE).is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        // Its last words; what it has left running may keep the pipe open.
+        let until = Instant::now() + GRACE;
+        while self.log.as_ref().is_some_and(|log| !log.is_finished()) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// How long a child may work on one request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limit {
+    /// What the limit is called.
+    pub(super) name: &'static str,
+    /// The limit; the time that we take for what the child asks does not count.
+    pub(super) time: Option<Duration>,
+}
+
+impl Failed {
+    fn of(error: &Value) -> Self {
+        let text = |key: &str| error.get(key).map(Value::to_text);
+        match error {
+            Value::Map(_) => Self {
+                kind: text("type").unwrap_or_default(),
+                text: text("text").unwrap_or_default(),
+                missing: text("missing").zip(text("python")),
+                trace: text("trace"),
+            },
+            other => Self {
+                text: other.to_text(),
+                ..Self::default()
+            },
+        }
+    }
+}
+
+/// Starts it. A program that was copied just now may be busy for a moment: another child that starts at the same time still holds it
+/// open for writing until it becomes what it is to be.
+fn spawned(program: &Program) -> std::io::Result<Child> {
+    let mut left = 20;
+    loop {
+        let child = program
+            .command()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        match child {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy && left > 0 => {
+                left -= 1;
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            other => return other,
+        }
+    }
+}
+
+fn wait(child: &mut Child, time: Duration) -> Option<std::process::ExitStatus> {
+    let until = Instant::now() + time;
+    loop {
+        if let Some(status) = child.try_wait().ok()? {
+            return Some(status);
+        }
+        if Instant::now() >= until {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn unable(program: &Program, error: &std::io::Error) -> Error {
+    let (path, what) = match program {
+        Program::Python(path) => (path, "check that it is a working Python 3"),
+        Program::Executable(path) => (
+            path,
+            "check its run bit, its first line and that its file system allows programs",
+        ),
+    };
+    Error::Refused(format!(
+        "{} cannot be started: {error}: {what}",
+        path.display()
+    ))
+}
+
+/// Reads line by line until the child closes its end or writes more than a line may have.
+fn read_lines(stdout: ChildStdout, send: &mpsc::SyncSender<String>) {
+    let mut lines = BufReader::new(stdout);
+    loop {
+        let mut line = Vec::new();
+        let mut part = lines.by_ref().take(LINE_BYTES_MAX);
+        match part.read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return,
+            Ok(_) if line.last() != Some(&b'\n') && line.len() as u64 >= LINE_BYTES_MAX => {
+                log::error(format_args!(
+                    "A custom module wrote a line of more than {LINE_BYTES_MAX} bytes"
+                ));
+                return;
+            }
+            Ok(_) => {}
+        }
+        let line = String::from_utf8_lossy(&line).into_owned();
+        if !line.trim().is_empty() && send.send(line).is_err() {
+            return;
+        }
+    }
+}
+
+/// What a child writes to its standard error goes to the log.
+fn pass_on(stderr: ChildStderr) {
+    for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+        log::warning(String::from_utf8_lossy(&line).trim_end());
+    }
+}
+
+/// A record of Python's logging goes to the log by its level.
+fn record(record: &Map) {
+    let text = |key: &str| record.get(key).map(Value::to_text).unwrap_or_default();
+    let level = level(&text("log"));
+    log::log(level, &text("name"), format_args!("{}", text("text")));
+}
+
+fn level(name: &str) -> Level {
+    match name {
+        "CRITICAL" => Level::Critical,
+        "ERROR" => Level::Error,
+        "WARNING" => Level::Warning,
+        "INFO" => Level::Info,
+        _ => Level::Debug,
+    }
+}

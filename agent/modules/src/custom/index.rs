@@ -1,0 +1,290 @@
+//! Which custom module has which function: files are loaded when a function may be in them, and once.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use state::custom::Signature;
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log};
+
+use super::folder::{self, File};
+use super::host::{Failed, Limit};
+use super::{CustomModules, LOAD_LIMIT};
+
+/// What a loaded module has.
+#[derive(Debug, Default)]
+pub(super) struct Module {
+    /// The names that its functions have before the dot.
+    names: Vec<String>,
+    functions: Vec<(String, Signature)>,
+    /// Why nothing of it can be called.
+    problem: Option<String>,
+}
+
+impl Module {
+    /// Its functions under the first of its names.
+    pub(super) fn functions(&self) -> impl Iterator<Item = (String, &Signature)> {
+        let name = self.names.first().map_or("", String::as_str);
+        let functions = self.functions.iter();
+        functions.map(move |(function, signature)| (format!("{name}.{function}"), signature))
+    }
+
+    /// A function by its full name.
+    pub(super) fn signature(&self, full: &str) -> Option<&Signature> {
+        let (module, function) = full.split_once('.')?;
+        let found = self.functions.iter().find(|(name, _)| name == function);
+        found
+            .filter(|_| self.names.iter().any(|name| name == module))
+            .map(|(_, signature)| signature)
+    }
+}
+
+enum Slot {
+    /// A thread is at it; what that thread looks for meanwhile is not in it.
+    Loading(ThreadId),
+    Loaded(Arc<Module>),
+}
+
+#[derive(Default)]
+struct Known {
+    files: Option<Arc<Vec<File>>>,
+    modules: Vec<(PathBuf, Slot)>,
+}
+
+/// The files of one kind and what was found in them so far.
+pub(super) struct Index {
+    folder: PathBuf,
+    known: Mutex<Known>,
+}
+
+type Found = (File, Arc<Module>);
+
+impl Index {
+    /// That of the files in a folder; nothing is read yet.
+    pub(super) fn of(folder: PathBuf) -> Self {
+        Self {
+            folder,
+            known: Mutex::default(),
+        }
+    }
+
+    fn known<T>(&self, work: impl FnOnce(&mut Known) -> T) -> T {
+        work(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Forgets everything.
+    pub(super) fn forget(&self) {
+        self.known(|known| {
+            known.files = None;
+            known.modules.clear();
+        });
+    }
+
+    /// A function in the file that is named as its module.
+    pub(super) fn find_by_name(
+        &self,
+        custom: &CustomModules,
+        cx: &Exec,
+        full: &str,
+    ) -> Option<Found> {
+        let file = self.named(full)?;
+        let module = self.module(custom, cx, &file)?;
+        module.signature(full)?;
+        Some((file, module))
+    }
+
+    /// A function in any file. As in Salt the file that is named as its module goes first, then those that have it in their names.
+    pub(super) fn find(&self, custom: &CustomModules, cx: &Exec, full: &str) -> Option<Found> {
+        self.find_by_name(custom, cx, full).or_else(|| {
+            let (module, _) = full.split_once('.')?;
+            let files = self.files();
+            let (near, others): (Vec<&File>, Vec<&File>) =
+                files.iter().partition(|file| file.stem.contains(module));
+            near.into_iter().chain(others).find_map(|file| {
+                let module = self.module(custom, cx, file)?;
+                module.signature(full)?;
+                Some((file.clone(), module))
+            })
+        })
+    }
+
+    /// Why a function is not there: its module's own reason, where there is a file of that name.
+    pub(super) fn missing(&self, custom: &CustomModules, cx: &Exec, full: &str) -> Error {
+        let module = self
+            .named(full)
+            .and_then(|file| self.module(custom, cx, &file));
+        match module.and_then(|module| module.problem.clone()) {
+            Some(problem) => Error::Refused(problem),
+            None => Error::NotAvailable(full.to_owned()),
+        }
+    }
+
+    /// Every module that can be loaded, with its file.
+    pub(super) fn all(&self, custom: &CustomModules, cx: &Exec) -> Vec<Found> {
+        let files = self.files();
+        let found = |file: &File| Some((file.clone(), self.module(custom, cx, file)?));
+        files.iter().filter_map(found).collect()
+    }
+
+    /// The full names of all functions.
+    pub(super) fn names(&self, custom: &CustomModules, cx: &Exec) -> Vec<String> {
+        let mut names = Vec::new();
+        for (_, module) in self.all(custom, cx) {
+            for (function, _) in &module.functions {
+                names.extend(module.names.iter().map(|name| format!("{name}.{function}")));
+            }
+        }
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    fn named(&self, full: &str) -> Option<File> {
+        let (module, _) = full.split_once('.')?;
+        let files = self.files();
+        files.iter().find(|file| file.stem == module).cloned()
+    }
+
+    fn files(&self) -> Arc<Vec<File>> {
+        self.known(|known| {
+            let read = || {
+                let files = folder::files(&self.folder).unwrap_or_else(|refusal| {
+                    log::error(refusal);
+                    Vec::new()
+                });
+                Arc::new(files)
+            };
+            known.files.get_or_insert_with(read).clone()
+        })
+    }
+
+    /// What is in a file. None where this very thread is about to load it.
+    fn module(&self, custom: &CustomModules, cx: &Exec, file: &File) -> Option<Arc<Module>> {
+        let us = std::thread::current().id();
+        loop {
+            let other = self.known(|known| {
+                let slot = known.modules.iter().find(|(path, _)| *path == file.path);
+                match slot {
+                    Some((_, Slot::Loaded(module))) => Some(Ok(module.clone())),
+                    Some((_, Slot::Loading(thread))) => Some(Err(*thread)),
+                    None => {
+                        known.modules.push((file.path.clone(), Slot::Loading(us)));
+                        None
+                    }
+                }
+            });
+            match other {
+                Some(Ok(module)) => return Some(module),
+                Some(Err(thread)) if thread == us => return None,
+                // It ends: loading has a limit.
+                Some(Err(_)) => std::thread::sleep(Duration::from_millis(2)),
+                None => break,
+            }
+        }
+        let module = Arc::new(load(custom, cx, file));
+        self.known(|known| {
+            known.modules.retain(|(path, _)| *path != file.path);
+            known
+                .modules
+                .push((file.path.clone(), Slot::Loaded(module.clone())));
+        });
+        Some(module)
+    }
+}
+
+fn load(custom: &CustomModules, cx: &Exec, file: &File) -> Module {
+    let path = file.path.display().to_string();
+    let request = Map::new().with("load", path.as_str());
+    let limit = Limit {
+        name: "the limit for loading a module",
+        time: Some(LOAD_LIMIT),
+    };
+    let what = format!("The custom module {path} cannot be loaded");
+    let problem = match custom.ask(cx, file, &what, &request, limit) {
+        Ok(Ok(reply)) => return described(file, reply.get("return").unwrap_or(&Value::Null)),
+        Ok(Err(failed)) => not_loaded(&what, failed),
+        Err(error) => {
+            log::error(&error);
+            error.to_string()
+        }
+    };
+    Module {
+        problem: Some(problem),
+        ..Module::default()
+    }
+}
+
+/// An import that fails is told only to who calls a function of the module, as in Salt: modules come for other machines too.
+fn not_loaded(what: &str, failed: Failed) -> String {
+    let Some((missing, python)) = failed.missing else {
+        if let Some(trace) = &failed.trace {
+            log::error(format_args!("{what}: {}", trace.trim_end()));
+        }
+        return format!("{what}: {}: {}", failed.kind, failed.text);
+    };
+    let problem = if missing.split('.').next() == Some("salt") {
+        format!(
+            "{what}: it imports '{missing}', and there is no Salt for {python}: install Salt for that Python, or do without the import (of Salt only salt.exceptions is there)"
+        )
+    } else {
+        format!(
+            "{what}: it imports '{missing}', which {python} does not have: install it for that Python"
+        )
+    };
+    log::debug(&problem);
+    problem
+}
+
+/// What a module says of itself.
+fn described(file: &File, said: &Value) -> Module {
+    let text = |key: &str| said.get(key).and_then(Value::as_str).map(str::to_owned);
+    let name = text("name").unwrap_or_else(|| file.stem.clone());
+    if let Some(reason) = said.get("virtual") {
+        let reason = reason.as_str().map(|reason| format!(": {reason}"));
+        let problem = format!(
+            "'{name}' __virtual__ returned False{}",
+            reason.unwrap_or_default()
+        );
+        return Module {
+            problem: Some(problem),
+            ..Module::default()
+        };
+    }
+    let aliases = said.get("aliases").and_then(Value::as_list);
+    let aliases = aliases.unwrap_or_default().iter().map(Value::to_text);
+    let functions = said.get("functions").and_then(Value::as_map);
+    Module {
+        names: std::iter::once(name).chain(aliases).collect(),
+        functions: functions
+            .cloned()
+            .unwrap_or_default()
+            .iter()
+            .map(|(name, said)| (name.to_text(), signature(said)))
+            .collect(),
+        problem: None,
+    }
+}
+
+fn signature(said: &Value) -> Signature {
+    let truth = |key: &str| said.get(key).is_some_and(Value::is_true);
+    let args = said.get("args").and_then(Value::as_list);
+    // What is not said is not known: it may take anything.
+    let unknown = args.is_none();
+    Signature {
+        args: args.unwrap_or_default().iter().filter_map(arg).collect(),
+        varargs: unknown || truth("varargs"),
+        kwargs: unknown || truth("kwargs"),
+        doc: said.get("doc").map(Value::to_text).unwrap_or_default(),
+    }
+}
+
+fn arg(said: &Value) -> Option<(String, Option<Value>)> {
+    match said.as_list()? {
+        [name] => Some((name.to_text(), None)),
+        [name, default] => Some((name.to_text(), Some(default.clone()))),
+        _ => None,
+    }
+}

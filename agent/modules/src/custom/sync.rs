@@ -1,0 +1,232 @@
+//! Copying the `_modules`, `_states`, `_grains` … of the tree to `extension_modules`.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use state::exec::Exec;
+use state::module::Error;
+use state::top;
+use value::{Value, log};
+
+use super::folder;
+use crate::fs::{self, Owner};
+
+/// What is copied, in Salt's order.
+pub const KINDS: [&str; 21] = [
+    "tops",
+    "clouds",
+    "beacons",
+    "modules",
+    "states",
+    "sdb",
+    "grains",
+    "renderers",
+    "returners",
+    "output",
+    "utils",
+    "log_handlers",
+    "executors",
+    "proxymodules",
+    "engines",
+    "thorium",
+    "serializers",
+    "matchers",
+    "resources",
+    "pillar",
+    "wrapper",
+];
+
+/// What is to be copied.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// The environments; those of the top files when none is given.
+    pub saltenv: Option<Value>,
+    /// `extmod_whitelist`: only these, by kind; the option where it is none.
+    pub whitelist: Option<Value>,
+    /// `extmod_blacklist`: all but these, by kind; the option where it is none.
+    pub blacklist: Option<Value>,
+}
+
+impl Wanted {
+    /// The environments of the call.
+    ///
+    /// # Errors
+    /// When the top files do not render.
+    pub fn environments(&self, cx: &Exec) -> Result<Vec<String>, Error> {
+        match &self.saltenv {
+            Some(Value::Str(envs)) => Ok(envs.split(',').map(str::to_owned).collect()),
+            Some(envs) => Ok(envs
+                .as_list()
+                .unwrap_or_default()
+                .iter()
+                .map(Value::to_text)
+                .collect()),
+            None => environments_of_top(cx),
+        }
+    }
+
+    fn takes(&self, cx: &Exec, kind: &str, name: &str) -> bool {
+        let listed = |given: &Option<Value>, option: &str| {
+            let lists = given.clone().or_else(|| cx.opts().get(option).cloned())?;
+            let names = match &lists {
+                Value::Str(names) => names.split(',').map(str::to_owned).collect(),
+                lists => names_of(lists.get(kind)?),
+            };
+            Some(names.iter().any(|listed| listed == name))
+        };
+        listed(&self.whitelist, "extmod_whitelist").unwrap_or(true)
+            && !listed(&self.blacklist, "extmod_blacklist").unwrap_or(false)
+    }
+}
+
+fn names_of(listed: &Value) -> Vec<String> {
+    match listed.as_list() {
+        Some(names) => names.iter().map(Value::to_text).collect(),
+        None => vec![listed.to_text()],
+    }
+}
+
+fn environments_of_top(cx: &Exec) -> Result<Vec<String>, Error> {
+    let matched = top::matched(cx, &top::Request::of(cx)).map_err(|faults| {
+        let texts: Vec<&str> = faults.iter().map(|fault| fault.text.as_str()).collect();
+        Error::Refused(format!(
+            "Unable to render top file(s): {}",
+            texts.join("\n")
+        ))
+    })?;
+    let envs: Vec<String> = matched.into_iter().map(|(env, _)| env).collect();
+    Ok(if envs.is_empty() {
+        vec!["base".into()]
+    } else {
+        envs
+    })
+}
+
+/// Copies one kind: what is new or different, as `modules.mymod`; with `clean_dynamic_modules` what the tree no longer has goes away.
+/// What cannot be copied is an error in the log, as in Salt.
+#[must_use]
+pub fn sync(cx: &Exec, kind: &str, envs: &[String], wanted: &Wanted) -> Vec<String> {
+    let mut sync = Sync {
+        cx,
+        kind,
+        folder: cx.opts().path("extension_modules").join(kind),
+        copied: Vec::new(),
+        kept: BTreeSet::new(),
+        removed: false,
+    };
+    if let Err(error) = sync.run(envs, wanted) {
+        log::error(format_args!("Failed to sync {kind} module: {error}"));
+    }
+    if matches!(kind, "modules" | "states" | "grains") && (!sync.copied.is_empty() || sync.removed)
+    {
+        cx.shared.custom.refresh();
+    }
+    sync.copied
+}
+
+/// What a highstate and an orchestration copy before they are compiled, unless `autoload_dynamic_modules` is False.
+pub fn load_dynamic(cx: &Exec, envs: &[String]) {
+    let on = cx.opts().get("autoload_dynamic_modules");
+    if on.is_some_and(|on| !on.is_true()) {
+        return;
+    }
+    for kind in KINDS {
+        let copied = sync(cx, kind, envs, &Wanted::default());
+        if kind == "grains" && !copied.is_empty() {
+            cx.refresh_grains();
+        }
+    }
+}
+
+struct Sync<'a> {
+    cx: &'a Exec,
+    kind: &'a str,
+    folder: PathBuf,
+    copied: Vec<String>,
+    kept: BTreeSet<PathBuf>,
+    removed: bool,
+}
+
+impl Sync<'_> {
+    fn run(&mut self, envs: &[String], wanted: &Wanted) -> Result<(), Error> {
+        let below = format!("_{}", self.kind);
+        for env in envs {
+            let sources = &self.cx.shared.sources;
+            for path in sources.list_below(&below, env)? {
+                let Some(relative) = path
+                    .strip_prefix(&below)
+                    .and_then(|rest| rest.strip_prefix("/"))
+                else {
+                    continue;
+                };
+                let Some(source) = sources.file(&path, env)? else {
+                    continue;
+                };
+                if is_module(&source.path) {
+                    self.copy(relative, &source.path, wanted)?;
+                }
+            }
+        }
+        if self.cx.opts().get("clean_dynamic_modules") != Some(&Value::Bool(false)) {
+            self.clean(&self.folder.clone())?;
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self, relative: &str, source: &Path, wanted: &Wanted) -> Result<(), Error> {
+        let name = Path::new(relative).with_extension("");
+        let name = name.to_string_lossy().replace('/', ".");
+        if !wanted.takes(self.cx, self.kind, &name) {
+            return Ok(());
+        }
+        let target = self.folder.join(relative);
+        self.kept.insert(target.clone());
+        let contents = std::fs::read(source).map_err(Error::io(source))?;
+        let program = folder::is_program(source) && source.extension().is_none();
+        let same = std::fs::read(&target).is_ok_and(|old| old == contents)
+            && folder::is_program(&target) == program;
+        if same {
+            return Ok(());
+        }
+        if let Some(above) = target.parent() {
+            fs::mkdirs_private(self.cx, above).map_err(Error::io(above))?;
+        }
+        let owner = Owner {
+            mode: Some(if program { 0o700 } else { 0o600 }),
+            ..Owner::default()
+        };
+        fs::write(self.cx, &target, &contents, owner)?;
+        self.copied.push(format!("{}.{name}", self.kind));
+        Ok(())
+    }
+
+    /// Removes what is not kept, and then empty folders.
+    fn clean(&mut self, folder: &Path) -> Result<(), Error> {
+        let Ok(entries) = std::fs::read_dir(folder) else {
+            return Ok(());
+        };
+        for entry in entries {
+            let path = entry.map_err(Error::io(folder))?.path();
+            if path.is_dir() && !path.is_symlink() {
+                self.clean(&path)?;
+            } else if !self.kept.contains(&path) {
+                fs::remove(self.cx, &path).map_err(Error::io(&path))?;
+                self.removed = true;
+            }
+        }
+        let empty = std::fs::read_dir(folder).is_ok_and(|mut rest| rest.next().is_none());
+        if empty {
+            fs::rmdir(self.cx, folder).map_err(Error::io(folder))?;
+            self.removed = true;
+        }
+        Ok(())
+    }
+}
+
+/// What Salt copies, and programs: files without an ending and with their run bit.
+fn is_module(path: &Path) -> bool {
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some(ending) => matches!(ending, "py" | "pyx" | "so" | "zip"),
+        None => folder::is_program(path),
+    }
+}

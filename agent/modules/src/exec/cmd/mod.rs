@@ -1,0 +1,704 @@
+//! The `cmd` execution module: running commands.
+
+mod chroot;
+mod script;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::glob::fnmatch;
+use value::log::{self, Level};
+use value::{Map, Value};
+
+use crate::process::{self, Line, Output, Process, Stderr};
+
+pub(crate) use chroot::run_chroot_with;
+pub(crate) use script::script_with;
+
+state::exec_module! {
+    /// Running commands on this machine.
+    ///
+    /// Besides what each function declares they all take: `clean_env`, `prepend_path`, `template`, `rstrip`, `umask`, `timeout`,
+    /// `output_encoding`, `output_loglevel`, `hide_output`, `reset_system_locale`, `ignore_retcode`, `saltenv`, `use_vt`, `bg`,
+    /// `success_retcodes`, `success_stdout`, `success_stderr`, `stdin_raw_newlines`.
+    mod cmd;
+
+    /// Run a command and return its output, errors included.
+    fn run(Run {
+        /// The command: a line, or a list of a program and its arguments.
+        cmd: Value,
+        /// The directory to run it in; the home of the user where none is named.
+        cwd: Value = Value::Null,
+        /// What it reads.
+        stdin: Value = Value::Null,
+        /// The user to run it as.
+        runas: Value = Value::Null,
+        /// The group to run it as.
+        group: Value = Value::Null,
+        /// The shell.
+        shell: Value = Value::Null,
+        /// Whether the shell runs it. On the command line yes; in a template or from another function no, unless asked for.
+        python_shell: Value = Value::Null,
+        /// Variables added to its environment.
+        env: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Run a command by the shell and return its output.
+    fn shell(Shell {
+        /// The command line.
+        cmd: Value,
+        /// As of `cmd.run`.
+        cwd: Value = Value::Null,
+        /// As of `cmd.run`.
+        stdin: Value = Value::Null,
+        /// As of `cmd.run`.
+        runas: Value = Value::Null,
+        /// As of `cmd.run`.
+        group: Value = Value::Null,
+        /// As of `cmd.run`.
+        shell: Value = Value::Null,
+        /// As of `cmd.run`.
+        env: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Run a command and return what it writes on its standard output.
+    fn run_stdout(RunStdout {
+        /// As of `cmd.run`.
+        cmd: Value,
+        /// As of `cmd.run`.
+        cwd: Value = Value::Null,
+        /// As of `cmd.run`.
+        stdin: Value = Value::Null,
+        /// As of `cmd.run`.
+        runas: Value = Value::Null,
+        /// As of `cmd.run`.
+        group: Value = Value::Null,
+        /// As of `cmd.run`.
+        shell: Value = Value::Null,
+        /// As of `cmd.run`.
+        python_shell: Value = Value::Null,
+        /// As of `cmd.run`.
+        env: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Run a command and return what it writes on its standard error.
+    fn run_stderr(RunStderr {
+        /// As of `cmd.run`.
+        cmd: Value,
+        /// As of `cmd.run`.
+        cwd: Value = Value::Null,
+        /// As of `cmd.run`.
+        stdin: Value = Value::Null,
+        /// As of `cmd.run`.
+        runas: Value = Value::Null,
+        /// As of `cmd.run`.
+        group: Value = Value::Null,
+        /// As of `cmd.run`.
+        shell: Value = Value::Null,
+        /// As of `cmd.run`.
+        python_shell: Value = Value::Null,
+        /// As of `cmd.run`.
+        env: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Run a command and return a dictionary of its pid, return code and both outputs.
+    fn run_all(RunAll {
+        /// As of `cmd.run`.
+        cmd: Value,
+        /// As of `cmd.run`.
+        cwd: Value = Value::Null,
+        /// As of `cmd.run`.
+        stdin: Value = Value::Null,
+        /// As of `cmd.run`.
+        runas: Value = Value::Null,
+        /// As of `cmd.run`.
+        group: Value = Value::Null,
+        /// As of `cmd.run`.
+        shell: Value = Value::Null,
+        /// As of `cmd.run`.
+        python_shell: Value = Value::Null,
+        /// As of `cmd.run`.
+        env: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Run a command and return its return code.
+    fn retcode(Retcode {
+        /// As of `cmd.run`.
+        cmd: Value,
+        /// As of `cmd.run`.
+        cwd: Value = Value::Null,
+        /// As of `cmd.run`.
+        stdin: Value = Value::Null,
+        /// As of `cmd.run`.
+        runas: Value = Value::Null,
+        /// As of `cmd.run`.
+        group: Value = Value::Null,
+        /// As of `cmd.run`.
+        shell: Value = Value::Null,
+        /// As of `cmd.run`.
+        python_shell: Value = Value::Null,
+        /// As of `cmd.run`.
+        env: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Start a command in the background and return its pid.
+    fn run_bg(RunBg {
+        /// As of `cmd.run`.
+        cmd: Value,
+        /// As of `cmd.run`.
+        cwd: Value = Value::Null,
+        /// As of `cmd.run`.
+        runas: Value = Value::Null,
+        /// As of `cmd.run`.
+        group: Value = Value::Null,
+        /// As of `cmd.run`.
+        shell: Value = Value::Null,
+        /// As of `cmd.run`.
+        python_shell: Value = Value::Null,
+        /// As of `cmd.run`.
+        env: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Fetch a script and run it; return what `cmd.run_all` returns.
+    fn script(Script {
+        /// Where it is: `salt://…`, an absolute path, or a URL.
+        source: String,
+        /// Its arguments: a line or a list.
+        args: Value = Value::Null,
+        /// As of `cmd.run`.
+        cwd: Value = Value::Null,
+        /// As of `cmd.run`.
+        stdin: Value = Value::Null,
+        /// As of `cmd.run`.
+        runas: Value = Value::Null,
+        /// As of `cmd.run`.
+        group: Value = Value::Null,
+        /// As of `cmd.run`.
+        shell: Value = Value::Null,
+        /// As of `cmd.run`.
+        python_shell: Value = Value::Null,
+        /// As of `cmd.run`.
+        env: Value = Value::Null,
+        /// The template engine that renders it: `jinja`.
+        template: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Fetch a script, run it and return its return code.
+    fn script_retcode(ScriptRetcode {
+        /// As of `cmd.script`.
+        source: String,
+        /// As of `cmd.script`.
+        args: Value = Value::Null,
+        /// As of `cmd.run`.
+        cwd: Value = Value::Null,
+        /// As of `cmd.run`.
+        stdin: Value = Value::Null,
+        /// As of `cmd.run`.
+        runas: Value = Value::Null,
+        /// As of `cmd.run`.
+        group: Value = Value::Null,
+        /// As of `cmd.run`.
+        shell: Value = Value::Null,
+        /// As of `cmd.run`.
+        python_shell: Value = Value::Null,
+        /// As of `cmd.run`.
+        env: Value = Value::Null,
+        /// The template engine that renders it.
+        template: Value = "jinja".into(),
+        ..kwargs
+    });
+
+    /// Run code of a language by its interpreter and return what it writes.
+    fn exec_code(ExecCode {
+        /// The interpreter.
+        lang: String,
+        /// The code.
+        code: String,
+        /// The directory to run it in.
+        cwd: Value = Value::Null,
+        /// Arguments of the code.
+        args: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// The same, and return what `cmd.run_all` returns.
+    fn exec_code_all(ExecCodeAll {
+        /// The interpreter.
+        lang: String,
+        /// The code.
+        code: String,
+        /// The directory to run it in.
+        cwd: Value = Value::Null,
+        /// Arguments of the code.
+        args: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Run a command in another root, with `dev`, `proc` and `sys` mounted there, and return what `cmd.run_all` returns.
+    fn run_chroot(RunChroot {
+        /// The root.
+        root: String,
+        /// As of `cmd.run`.
+        cmd: Value,
+        /// As of `cmd.run`.
+        cwd: Value = Value::Null,
+        /// As of `cmd.run`.
+        stdin: Value = Value::Null,
+        /// As of `cmd.run`.
+        runas: Value = Value::Null,
+        /// As of `cmd.run`.
+        group: Value = Value::Null,
+        /// As of `cmd.run`.
+        shell: Value = Value::Null,
+        /// As of `cmd.run`.
+        python_shell: Value = true.into(),
+        /// Folders of this machine that are seen there too.
+        binds: Vec<String> = Vec::new(),
+        /// As of `cmd.run`.
+        env: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Return the path of a program.
+    fn which(Which {
+        /// Its name.
+        cmd: String,
+    });
+
+    /// Return the path of the first of several programs that is there.
+    fn which_bin(WhichBin {
+        /// Their names.
+        cmds: Vec<String>,
+    });
+
+    /// Return True when a program is there.
+    fn has_exec(HasExec {
+        /// Its name.
+        cmd: String,
+    });
+
+    /// Return the shells that `/etc/shells` lists.
+    fn shells(Shells {});
+
+    /// Write a text on a terminal.
+    fn tty(Tty {
+        /// `tty1`, `pts3` and so on.
+        device: String,
+        /// The text.
+        echo: String = String::new(),
+    });
+
+    /// Not on this system: PowerShell commands run on Windows.
+    fn powershell(Powershell {
+        /// The command.
+        cmd: Value,
+        ..kwargs
+    });
+}
+
+/// The options that functions declare, in their order.
+const DECLARED: [&str; 7] = [
+    "cwd",
+    "stdin",
+    "runas",
+    "group",
+    "shell",
+    "python_shell",
+    "env",
+];
+
+/// Declared and other options together, as [`Process::of`] reads them.
+fn options(declared: [Value; 7], mut kwargs: Map) -> Map {
+    for (name, value) in DECLARED.iter().zip(declared) {
+        if !value.is_null() {
+            kwargs.insert(*name, value);
+        }
+    }
+    kwargs
+}
+
+fn run(cx: &Exec, args: Run) -> Result<Value, Error> {
+    run_with(
+        cx,
+        &args.cmd,
+        options(
+            [
+                args.cwd,
+                args.stdin,
+                args.runas,
+                args.group,
+                args.shell,
+                args.python_shell,
+                args.env,
+            ],
+            args.kwargs,
+        ),
+    )
+}
+
+fn shell(cx: &Exec, args: Shell) -> Result<Value, Error> {
+    let given = args.kwargs.get("python_shell").cloned().unwrap_or_default();
+    let python_shell = if given.is_null() { true.into() } else { given };
+    let declared = [
+        args.cwd,
+        args.stdin,
+        args.runas,
+        args.group,
+        args.shell,
+        python_shell,
+        args.env,
+    ];
+    run_with(cx, &args.cmd, options(declared, args.kwargs))
+}
+
+fn run_with(cx: &Exec, cmd: &Value, options: Map) -> Result<Value, Error> {
+    let apart = options
+        .get("redirect_stderr")
+        .is_some_and(|value| !value.is_true());
+    let (process, output) = execute(
+        cx,
+        cmd,
+        &options,
+        if apart { Stderr::Apart } else { Stderr::Merged },
+    )?;
+    log_run(&process, &output, &options)?;
+    Ok(shown(&options, &output.stdout))
+}
+
+/// `cmd.run` logs a failure once more, and fails itself where `raise_err` is given.
+fn log_run(process: &Process, output: &Output, options: &Map) -> Result<(), Error> {
+    let Some(mut level) = process.output_loglevel else {
+        return Ok(());
+    };
+    let code = output.retcode.unwrap_or(0);
+    if !process.ignore_retcode && code != 0 {
+        level = level.max(Level::Error);
+        log::error(format_args!(
+            "Command '{}' failed with return code: {code}",
+            process.first_word()
+        ));
+        if options.get("raise_err").is_some_and(Value::is_true) {
+            return Err(Error::Refused(shown(options, &output.stdout).to_text()));
+        }
+    }
+    log::write(level, format_args!("output: {}", output.stdout));
+    Ok(())
+}
+
+fn shown(options: &Map, text: &str) -> Value {
+    if hidden(options) {
+        "".into()
+    } else {
+        text.into()
+    }
+}
+
+fn hidden(options: &Map) -> bool {
+    options.get("hide_output").is_some_and(Value::is_true)
+}
+
+fn run_stdout(cx: &Exec, args: RunStdout) -> Result<Value, Error> {
+    let options = options(
+        [
+            args.cwd,
+            args.stdin,
+            args.runas,
+            args.group,
+            args.shell,
+            args.python_shell,
+            args.env,
+        ],
+        args.kwargs,
+    );
+    let (_, output) = execute(cx, &args.cmd, &options, Stderr::Apart)?;
+    Ok(shown(&options, &output.stdout))
+}
+
+fn run_stderr(cx: &Exec, args: RunStderr) -> Result<Value, Error> {
+    let options = options(
+        [
+            args.cwd,
+            args.stdin,
+            args.runas,
+            args.group,
+            args.shell,
+            args.python_shell,
+            args.env,
+        ],
+        args.kwargs,
+    );
+    let (_, output) = execute(cx, &args.cmd, &options, Stderr::Apart)?;
+    Ok(shown(&options, &output.stderr))
+}
+
+fn run_all(cx: &Exec, args: RunAll) -> Result<Value, Error> {
+    run_all_with(
+        cx,
+        &args.cmd,
+        &options(
+            [
+                args.cwd,
+                args.stdin,
+                args.runas,
+                args.group,
+                args.shell,
+                args.python_shell,
+                args.env,
+            ],
+            args.kwargs,
+        ),
+    )
+    .map(Value::from)
+}
+
+/// `cmd.run_all` with its options in a dictionary.
+pub(crate) fn run_all_with(cx: &Exec, cmd: &Value, options: &Map) -> Result<Map, Error> {
+    let merged = options.get("redirect_stderr").is_some_and(Value::is_true);
+    let (_, output) = execute(
+        cx,
+        cmd,
+        options,
+        if merged {
+            Stderr::Merged
+        } else {
+            Stderr::Apart
+        },
+    )?;
+    Ok(hide(options, output.to_map()))
+}
+
+fn hide(options: &Map, mut result: Map) -> Map {
+    if hidden(options) {
+        result.insert("stdout", "");
+        result.insert("stderr", "");
+    }
+    result
+}
+
+fn retcode(cx: &Exec, args: Retcode) -> Result<Value, Error> {
+    let (_, output) = execute(
+        cx,
+        &args.cmd,
+        &options(
+            [
+                args.cwd,
+                args.stdin,
+                args.runas,
+                args.group,
+                args.shell,
+                args.python_shell,
+                args.env,
+            ],
+            args.kwargs,
+        ),
+        Stderr::Merged,
+    )?;
+    Ok(output.retcode.into())
+}
+
+fn run_bg(cx: &Exec, args: RunBg) -> Result<Value, Error> {
+    let kwargs = args.kwargs.with("bg", true);
+    let declared = [
+        args.cwd,
+        Value::Null,
+        args.runas,
+        args.group,
+        args.shell,
+        args.python_shell,
+        args.env,
+    ];
+    let (_, output) = execute(cx, &args.cmd, &options(declared, kwargs), Stderr::Apart)?;
+    Ok(Map::new().with("pid", output.pid).into())
+}
+
+/// Runs a command with Salt's options and asks for its return code as the exit code.
+fn execute(
+    cx: &Exec,
+    cmd: &Value,
+    options: &Map,
+    stderr: Stderr,
+) -> Result<(Process, Output), Error> {
+    let mut process = Process::of(cmd, options)?;
+    process.stderr = stderr;
+    process.python_shell = python_shell(cx, options);
+    render(cx, &mut process, options)?;
+    check_available(cx, &process, options)?;
+    let output = process.run(cx)?;
+    if !output.timed_out {
+        let code = output.retcode.filter(|_| !process.ignore_retcode);
+        cx.set_retcode(code.unwrap_or(0));
+    }
+    Ok((process, output))
+}
+
+/// A call from outside has a jid and means the shell; one from a template or a module does not, unless `cmd_safe` is off.
+fn python_shell(cx: &Exec, options: &Map) -> bool {
+    let given = options.get("python_shell").filter(|value| !value.is_null());
+    given.map_or_else(
+        || from_outside(options) || cx.opts().get("cmd_safe") == Some(&Value::Bool(false)),
+        Value::is_true,
+    )
+}
+
+fn from_outside(options: &Map) -> bool {
+    options.get("__pub_jid").is_some_and(Value::is_true)
+}
+
+fn render(cx: &Exec, process: &mut Process, options: &Map) -> Result<(), Error> {
+    let Some(engine) = options.get("template").filter(|engine| engine.is_true()) else {
+        return Ok(());
+    };
+    let render = |text: &str| script::rendered(cx, text, &engine.to_text(), options);
+    if let Line::Text(text) = &process.line {
+        process.line = Line::Text(render(text)?);
+    }
+    if let Some(cwd) = &process.cwd {
+        process.cwd = Some(render(cwd)?);
+    }
+    Ok(())
+}
+
+/// `cmd_blacklist_glob` and `cmd_whitelist_glob` hold for calls from outside.
+fn check_available(cx: &Exec, process: &Process, options: &Map) -> Result<(), Error> {
+    if !options.contains("__pub_jid") {
+        return Ok(());
+    }
+    let line = match &process.line {
+        Line::Text(text) => text.clone(),
+        Line::Words(words) => words.join(" "),
+    };
+    let listed = |name| {
+        cx.opts()
+            .texts(name)
+            .iter()
+            .any(|glob| fnmatch(glob, &line))
+    };
+    let unlimited = cx.opts().texts("cmd_whitelist_glob").is_empty();
+    if listed("cmd_blacklist_glob") || !(unlimited || listed("cmd_whitelist_glob")) {
+        return Err(Error::Refused(format!(
+            "The shell command \"{line}\" is not permitted"
+        )));
+    }
+    Ok(())
+}
+
+fn script(cx: &Exec, args: Script) -> Result<Value, Error> {
+    let (source, words) = (args.source, args.args);
+    let kwargs = args.kwargs.with("template", args.template);
+    let declared = [
+        args.cwd,
+        args.stdin,
+        args.runas,
+        args.group,
+        args.shell,
+        args.python_shell,
+        args.env,
+    ];
+    script_with(cx, &source, &words, &options(declared, kwargs)).map(Value::from)
+}
+
+fn script_retcode(cx: &Exec, args: ScriptRetcode) -> Result<Value, Error> {
+    let (source, words) = (args.source, args.args);
+    let kwargs = args.kwargs.with("template", args.template);
+    let declared = [
+        args.cwd,
+        args.stdin,
+        args.runas,
+        args.group,
+        args.shell,
+        args.python_shell,
+        args.env,
+    ];
+    let result = script_with(cx, &source, &words, &options(declared, kwargs))?;
+    Ok(result.get("retcode").cloned().unwrap_or_default())
+}
+
+fn exec_code(cx: &Exec, args: ExecCode) -> Result<Value, Error> {
+    let kwargs = args.kwargs.with("cwd", args.cwd);
+    let result = script::code(cx, &args.lang, &args.code, &args.args, kwargs)?;
+    Ok(result.get("stdout").cloned().unwrap_or_default())
+}
+
+fn exec_code_all(cx: &Exec, args: ExecCodeAll) -> Result<Value, Error> {
+    let kwargs = args.kwargs.with("cwd", args.cwd);
+    script::code(cx, &args.lang, &args.code, &args.args, kwargs).map(Value::from)
+}
+
+fn run_chroot(cx: &Exec, args: RunChroot) -> Result<Value, Error> {
+    let (root, cmd, binds) = (args.root, args.cmd, args.binds);
+    run_chroot_with(
+        cx,
+        &root,
+        &cmd,
+        &binds,
+        options(
+            [
+                args.cwd,
+                args.stdin,
+                args.runas,
+                args.group,
+                args.shell,
+                args.python_shell,
+                args.env,
+            ],
+            args.kwargs,
+        ),
+    )
+    .map(Value::from)
+}
+
+fn which(_cx: &Exec, args: Which) -> Result<Value, Error> {
+    Ok(process::which(&args.cmd).into())
+}
+
+fn which_bin(_cx: &Exec, args: WhichBin) -> Result<Value, Error> {
+    Ok(args.cmds.iter().find_map(|cmd| process::which(cmd)).into())
+}
+
+fn has_exec(_cx: &Exec, args: HasExec) -> Result<Value, Error> {
+    Ok(process::which(&args.cmd).is_some().into())
+}
+
+fn shells(_cx: &Exec, _args: Shells) -> Result<Value, Error> {
+    let text = std::fs::read_to_string("/etc/shells").unwrap_or_default();
+    let lines = text.lines().map(str::trim);
+    let shells = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    Ok(Value::list(shells.map(Value::from)))
+}
+
+fn tty(_cx: &Exec, args: Tty) -> Result<Value, Error> {
+    let device = &args.device;
+    let path = if device.starts_with("tty") {
+        format!("/dev/{device}")
+    } else if device.starts_with("pts") {
+        format!("/dev/{}", device.replace("pts", "pts/"))
+    } else {
+        let error = "The specified device is not a valid TTY";
+        return Ok(Map::new().with("Error", error).into());
+    };
+    let open = std::fs::OpenOptions::new().write(true).open(&path);
+    let written =
+        open.and_then(|mut tty| std::io::Write::write_all(&mut tty, args.echo.as_bytes()));
+    Ok(match written {
+        Ok(()) => Map::new().with(
+            "Success",
+            format!("Message was successfully echoed to {path}"),
+        ),
+        Err(_) => Map::new().with("Error", format!("Echoing to {path} returned error")),
+    }
+    .into())
+}
+
+fn powershell(_cx: &Exec, _args: Powershell) -> Result<Value, Error> {
+    Err("cmd.powershell runs on Windows only; use cmd.run with the program `pwsh` where that is installed".into())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! `cmd.script` and `cmd.exec_code`: what is run is written to a file of its own first.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a temporary file need not outlive the run"
+)]
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use render::{Context, Pipe};
+use state::exec::Exec;
+use state::host::ExecHost;
+use state::module::Error;
+use value::{Map, Value, log};
+
+use super::{Stderr, execute, hide, run_all_with};
+use crate::{accounts, shlex};
+
+/// `cmd.script` with its options in a dictionary.
+pub(crate) fn script_with(
+    cx: &Exec,
+    source: &str,
+    args: &Value,
+    options: &Map,
+) -> Result<Map, Error> {
+    let saltenv = options
+        .get("saltenv")
+        .and_then(Value::as_str)
+        .unwrap_or(&cx.saltenv);
+    let Some(text) = fetched(cx, source, saltenv)? else {
+        log::error(format_args!(
+            "Unable to cache file '{source}' from saltenv '{saltenv}'."
+        ));
+        return Ok(not_cached());
+    };
+    let text = match options.get("template").filter(|engine| engine.is_true()) {
+        Some(engine) => {
+            let text = String::from_utf8_lossy(&text);
+            rendered(cx, &text, &engine.to_text(), options)?.into_bytes()
+        }
+        None => text,
+    };
+    let folder = options.get("cwd").filter(|cwd| cwd.is_true());
+    let folder = folder.map_or_else(std::env::temp_dir, |cwd| cwd.to_text().into());
+    let runas = options.get("runas").filter(|user| user.is_true());
+    let file = Temporary::written(&folder, extension(source), &text, runas)?;
+    run_file(cx, &file, args, options)
+}
+
+fn run_file(cx: &Exec, file: &Temporary, args: &Value, options: &Map) -> Result<Map, Error> {
+    let mut words = vec![file.0.display().to_string()];
+    words.extend(arguments(args)?);
+    let mut options = options.clone();
+    options.remove("template");
+    if args.is_true() {
+        options.insert("python_shell", false);
+    }
+    let (_, output) = execute(cx, &words.into(), &options, Stderr::Apart)?;
+    Ok(hide(&options, output.to_map()))
+}
+
+fn arguments(args: &Value) -> Result<Vec<String>, Error> {
+    match args {
+        Value::Str(line) => Ok(shlex::split(line)?),
+        other => Ok(other
+            .as_list()
+            .unwrap_or_default()
+            .iter()
+            .map(Value::to_text)
+            .collect()),
+    }
+}
+
+fn not_cached() -> Map {
+    Map::new()
+        .with("pid", 0)
+        .with("retcode", 1)
+        .with("stdout", "")
+        .with("stderr", "")
+        .with("cache_error", true)
+}
+
+/// The bytes of a source; none when there is no such file.
+fn fetched(cx: &Exec, source: &str, saltenv: &str) -> Result<Option<Vec<u8>>, Error> {
+    let path = if let Some(inside) = source.strip_prefix("salt://") {
+        let (path, query) = inside.split_once('?').unwrap_or((inside, ""));
+        let saltenv = query.strip_prefix("saltenv=").unwrap_or(saltenv);
+        cx.shared.sources.file(path, saltenv)?.map(|file| file.path)
+    } else if source.starts_with('/') {
+        Some(PathBuf::from(source))
+    } else {
+        let args = vec![source.into(), saltenv.into()];
+        let path = cx.call("cp.cache_file", args, Map::new())?;
+        path.as_str().map(PathBuf::from)
+    };
+    let Some(path) = path.filter(|path| path.is_file()) else {
+        return Ok(None);
+    };
+    std::fs::read(&path).map(Some).map_err(Error::io(&path))
+}
+
+/// Renders a text with what Salt gives to the templates of commands and scripts.
+pub(super) fn rendered(
+    cx: &Exec,
+    text: &str,
+    engine: &str,
+    options: &Map,
+) -> Result<String, Error> {
+    let failed = |error: render::Error| Error::Refused(error.to_string());
+    // The pipe is made without the text: the first line of a script names its interpreter and no renderer.
+    let pipe = Pipe::of("", engine).map_err(|_| {
+        Error::Refused(format!(
+            "Attempted to render file paths with unavailable engine {engine}"
+        ))
+    })?;
+    let given = options.get("pillar").and_then(Value::as_map).cloned();
+    let cx = match given {
+        Some(pillar) => &cx.with_override(Some(pillar)),
+        None => cx,
+    };
+    let mut variables = Map::new()
+        .with("pillar", cx.pillar()?)
+        .with("grains", cx.grains())
+        .with("opts", cx.opts().map.clone())
+        .with("saltenv", cx.saltenv.as_str());
+    variables.update(
+        options
+            .get("context")
+            .and_then(Value::as_map)
+            .cloned()
+            .unwrap_or_default(),
+    );
+    let context = Context {
+        name: "the command".into(),
+        saltenv: cx.saltenv.clone(),
+        variables,
+        ..Context::default()
+    };
+    let rendered = pipe.render(text, &context, &ExecHost::of(cx));
+    Ok(rendered.map_err(failed)?.text)
+}
+
+/// `cmd.exec_code_all` with its options in a dictionary.
+pub(super) fn code(
+    cx: &Exec,
+    lang: &str,
+    code: &str,
+    args: &Value,
+    options: Map,
+) -> Result<Map, Error> {
+    let runas = options.get("runas").filter(|user| user.is_true());
+    let folder = std::env::temp_dir();
+    let file = Temporary::written(&folder, "", code.as_bytes(), runas)?;
+    let mut words = vec![lang.to_owned(), file.0.display().to_string()];
+    match args {
+        Value::Str(word) => words.push(word.to_string()),
+        other => words.extend(arguments(other)?),
+    }
+    run_all_with(cx, &words.into(), &options.with("python_shell", false))
+}
+
+fn extension(source: &str) -> &str {
+    let path = source.split('?').next().unwrap_or_default();
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let stem = name.trim_start_matches('.');
+    stem.rfind('.')
+        .and_then(|dot| stem.get(dot..))
+        .unwrap_or("")
+}
+
+/// A file for the one who runs it alone; it goes when this does.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn written(
+        folder: &Path,
+        extension: &str,
+        text: &[u8],
+        runas: Option<&Value>,
+    ) -> Result<Self, Error> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("__salt.tmp.{}-{count}{extension}", std::process::id());
+        let path = folder.join(name);
+        // What a run that was killed has left under our number.
+        let _ = std::fs::remove_file(&path);
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o500)
+            .open(&path)
+            .map_err(Error::io(&path))?;
+        let temporary = Self(path);
+        let path = &temporary.0;
+        file.write_all(text).map_err(Error::io(path))?;
+        if let Some(user) = runas.and_then(|name| accounts::user(&name.to_text())) {
+            chown(path, Some(user.uid), None).map_err(Error::io(path))?;
+        }
+        Ok(temporary)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,643 @@
+//! The `cp` execution module: files of the roots and of the web.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use crate::exec::file::makedirs;
+use crate::source::{Url, salt_path};
+use crate::states::file::clean::included;
+use crate::{fs, hashes, ospath, source, template};
+
+state::exec_module! {
+    /// Copy files from the file roots and from the web.
+    mod cp;
+
+    /// Copy a file of the roots to a path.
+    fn get_file(GetFile {
+        /// Its `salt://` URL.
+        path: String,
+        /// Where it goes: a file, or a folder.
+        dest: String,
+        /// The environment.
+        saltenv: Option<String> = None,
+        /// Make the folders above.
+        makedirs: bool = false,
+        /// The template engine that renders both paths.
+        template: Option<String> = None,
+        /// Accepted; nothing goes over a network.
+        gzip: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Return what is in a file of the roots or of the web.
+    fn get_file_str(GetFileStr {
+        /// Its URL or path.
+        path: String,
+        /// The environment.
+        saltenv: Option<String> = None,
+    });
+
+    /// Copy a file of the roots or of the web to a path, or return what is in it when `dest` is None.
+    fn get_url(GetUrl {
+        /// Its URL.
+        path: String,
+        /// Where it goes; into the cache when empty.
+        dest: Value = "".into(),
+        /// The environment.
+        saltenv: Option<String> = None,
+        /// Make the folders above.
+        makedirs: bool = false,
+        /// The hash of a cached copy that needs no fetching.
+        source_hash: Option<String> = None,
+    });
+
+    /// Render a file of the roots or of the web to a path.
+    fn get_template(GetTemplate {
+        /// Its URL.
+        path: String,
+        /// Where it goes; into the cache when empty.
+        dest: String,
+        /// The template engine.
+        template: String = "jinja".into(),
+        /// The environment.
+        saltenv: Option<String> = None,
+        /// Make the folders above.
+        makedirs: bool = false,
+        ..kwargs
+    });
+
+    /// Copy a folder of the roots into a folder.
+    fn get_dir(GetDir {
+        /// Its `salt://` URL.
+        path: String,
+        /// The folder that it goes into.
+        dest: String,
+        /// The environment.
+        saltenv: Option<String> = None,
+        /// The template engine that renders both paths.
+        template: Option<String> = None,
+        /// Accepted; nothing goes over a network.
+        gzip: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Put a file of the roots or of the web into the cache.
+    fn cache_file(CacheFile {
+        /// Its URL.
+        path: String,
+        /// The environment.
+        saltenv: Option<String> = None,
+        /// The hash of a cached copy that needs no fetching.
+        source_hash: Option<String> = None,
+        /// TLS is always verified.
+        verify_ssl: bool = true,
+        /// Accepted; a cached copy without its hash is fetched again.
+        use_etag: bool = false,
+    });
+
+    /// Put files of the roots or of the web into the cache.
+    fn cache_files(CacheFiles {
+        /// Their URLs: a list, or a text with commas.
+        paths: Value,
+        /// The environment.
+        saltenv: Option<String> = None,
+    });
+
+    /// Put a folder of the roots into the cache.
+    fn cache_dir(CacheDir {
+        /// Its `salt://` URL.
+        path: String,
+        /// The environment.
+        saltenv: Option<String> = None,
+        /// Make folders without a file in them too.
+        include_empty: bool = false,
+        /// What to take.
+        include_pat: Value = Value::Null,
+        /// What to leave out.
+        exclude_pat: Value = Value::Null,
+    });
+
+    /// Put all files of an environment into the cache.
+    fn cache_master(CacheMaster {
+        /// The environment.
+        saltenv: Option<String> = None,
+    });
+
+    /// Put a file of this machine into the cache.
+    fn cache_local_file(CacheLocalFile {
+        /// The file.
+        path: String,
+    });
+
+    /// Return where a URL lies in the cache once it is there.
+    fn cache_dest(CacheDest {
+        /// The URL.
+        url: String,
+        /// The environment.
+        saltenv: Option<String> = None,
+    });
+
+    /// Return the states of an environment.
+    fn list_states(ListStates {
+        /// The environment.
+        saltenv: Option<String> = None,
+    });
+
+    /// Return the files of an environment.
+    fn list_master(ListMaster {
+        /// The environment.
+        saltenv: Option<String> = None,
+        /// What their paths begin with.
+        prefix: String = String::new(),
+    });
+
+    /// Return the folders of an environment.
+    fn list_master_dirs(ListMasterDirs {
+        /// The environment.
+        saltenv: Option<String> = None,
+        /// What their paths begin with.
+        prefix: String = String::new(),
+    });
+
+    /// Return the links of an environment.
+    fn list_master_symlinks(ListMasterSymlinks {
+        /// The environment.
+        saltenv: Option<String> = None,
+        /// What their paths begin with.
+        prefix: String = String::new(),
+    });
+
+    /// Return the files in the cache.
+    fn list_minion(ListMinion {
+        /// The environment.
+        saltenv: Option<String> = None,
+    });
+
+    /// Return where a URL lies in the cache, or nothing when it is not there.
+    fn is_cached(IsCached {
+        /// The URL.
+        path: String,
+        /// The environment.
+        saltenv: Option<String> = None,
+    });
+
+    /// Return hash and type of hash of a file of the roots or of this machine.
+    fn hash_file(HashFile {
+        /// The URL or path.
+        path: String,
+        /// The environment.
+        saltenv: Option<String> = None,
+    });
+
+    /// Return the mode of a file of the roots or of this machine.
+    fn stat_file(StatFile {
+        /// The URL or path.
+        path: String,
+        /// The environment.
+        saltenv: Option<String> = None,
+        /// As octal text.
+        octal: bool = true,
+    });
+
+    /// Return the environments of the file roots.
+    fn envs(Envs {});
+
+    /// Send a file to the master.
+    fn push(Push {
+        /// The file.
+        path: String,
+        /// Send a link's target under the link's name.
+        keep_symlinks: bool = false,
+        /// Its path on the master.
+        upload_path: Option<String> = None,
+        /// Remove it afterwards.
+        remove_source: bool = false,
+    });
+
+    /// Send a folder to the master.
+    fn push_dir(PushDir {
+        /// The folder.
+        path: String,
+        /// Which files.
+        glob: Option<String> = None,
+        /// Its path on the master.
+        upload_path: Option<String> = None,
+    });
+}
+
+fn env(cx: &Exec, given: Option<String>) -> String {
+    given
+        .filter(|env| !env.is_empty())
+        .unwrap_or_else(|| cx.opts().saltenv().to_owned())
+}
+
+/// Renders a path where a template engine is named.
+fn path_of(cx: &Exec, path: &str, engine: Option<&str>, saltenv: &str) -> Result<String, Error> {
+    match engine {
+        None => Ok(path.to_owned()),
+        Some(engine) if template::is_supported(engine) => {
+            template::render(cx, path, path, saltenv, Map::new())
+        }
+        Some(engine) => {
+            Err(format!("Attempted to render file paths with unavailable engine {engine}").into())
+        }
+    }
+}
+
+/// The target of a copy: below a folder that is there or ends with a slash it keeps its name. None when its folder is missing.
+fn target(cx: &Exec, url: &str, dest: &str, makedirs: bool) -> Result<Option<String>, Error> {
+    let name = salt_path(url).0;
+    let dest = if dest.ends_with('/') || ospath::isdir(dest) {
+        ospath::join(dest, ospath::basename(&name))
+    } else {
+        dest.to_owned()
+    };
+    let folder = ospath::dirname(&dest);
+    if ospath::isdir(folder) {
+        return Ok(Some(dest));
+    }
+    if !makedirs {
+        return Ok(None);
+    }
+    makedirs::all(cx, folder, &Value::Null, &Value::Null, None)?;
+    Ok(Some(dest))
+}
+
+fn placed(cx: &Exec, from: &str, to: &str) -> Result<(), Error> {
+    let file = std::fs::File::open(from).map_err(Error::io(from))?;
+    fs::write_from(cx, Path::new(to), &mut &file, fs::Owner::default())
+}
+
+fn get_file(cx: &Exec, args: GetFile) -> Result<Value, Error> {
+    let saltenv = env(cx, args.saltenv);
+    let engine = args.template.as_deref();
+    let path = path_of(cx, &args.path, engine, &saltenv)?;
+    let dest = path_of(cx, &args.dest, engine, &saltenv)?;
+    let Some(file) = source::salt_file(cx, &path, &saltenv)? else {
+        return Ok("".into());
+    };
+    let Some(dest) = target(cx, &path, &dest, args.makedirs)? else {
+        return Ok(false.into());
+    };
+    placed(cx, &file, &dest)?;
+    Ok(dest.into())
+}
+
+fn get_file_str(cx: &Exec, args: GetFileStr) -> Result<Value, Error> {
+    let saltenv = env(cx, args.saltenv);
+    let Some(file) = source::cached(cx, &args.path, &saltenv, None)? else {
+        return Ok(false.into());
+    };
+    Ok(match std::fs::read(&file) {
+        Ok(data) => String::from_utf8_lossy(&data).into_owned().into(),
+        Err(_) => false.into(),
+    })
+}
+
+fn get_url(cx: &Exec, args: GetUrl) -> Result<Value, Error> {
+    let saltenv = env(cx, args.saltenv);
+    let parts = Url::parse(&args.path);
+    let Some(dest) = args.dest.as_str() else {
+        let data;
+        if parts.is_remote() {
+            data = source::content(cx, &args.path)?;
+        } else if let Some(file) = source::cached(cx, &args.path, &saltenv, None)? {
+            data = std::fs::read(&file).map_err(Error::io(&file))?;
+        } else {
+            return Ok(false.into());
+        }
+        return Ok(String::from_utf8_lossy(&data).into_owned().into());
+    };
+    if dest.is_empty() || parts.is_local() {
+        let hash = args.source_hash.as_deref();
+        return Ok(source::in_cache(cx, &args.path, &saltenv, hash)?.into());
+    }
+    let found = if parts.is_remote() {
+        None
+    } else {
+        let found = source::salt_file(cx, &args.path, &saltenv)?;
+        if found.is_none() {
+            return Ok(false.into());
+        }
+        found
+    };
+    let Some(dest) = target(cx, &args.path, dest, args.makedirs)? else {
+        return Ok("".into());
+    };
+    match found {
+        Some(file) => placed(cx, &file, &dest)?,
+        None => source::download(cx, &args.path, Path::new(&dest))?,
+    }
+    Ok(dest.into())
+}
+
+fn get_template(cx: &Exec, args: GetTemplate) -> Result<Value, Error> {
+    let saltenv = env(cx, args.saltenv);
+    let Some(file) = source::cached(cx, &args.path, &saltenv, None)? else {
+        return Ok("".into());
+    };
+    if !template::is_supported(&args.template) {
+        return Err(template::unsupported(&args.template).into());
+    }
+    let text = std::fs::read_to_string(&file).map_err(Error::io(&file))?;
+    let mut variables = args.kwargs;
+    if let Some(context) = variables.remove("context").as_ref().and_then(Value::as_map) {
+        variables.update(context.clone());
+    }
+    let text = template::render(cx, &file, &text, &saltenv, variables)?;
+    let (dest, makedirs) = if args.dest.is_empty() {
+        let place = source::external(cx, &args.path, &saltenv)?;
+        (place.to_string_lossy().into_owned(), true)
+    } else {
+        (args.dest, args.makedirs)
+    };
+    let Some(dest) = target(cx, &args.path, &dest, makedirs)? else {
+        return Ok("".into());
+    };
+    let private = fs::Owner {
+        mode: Some(0o600),
+        ..fs::Owner::default()
+    };
+    fs::write(cx, Path::new(&dest), text.as_bytes(), private)?;
+    Ok(dest.into())
+}
+
+fn get_dir(cx: &Exec, args: GetDir) -> Result<Value, Error> {
+    let saltenv = env(cx, args.saltenv);
+    let engine = args.template.as_deref();
+    let path = path_of(cx, &args.path, engine, &saltenv)?;
+    let dest = path_of(cx, &args.dest, engine, &saltenv)?;
+    let (path, named) = salt_path(path.trim_end_matches('/'));
+    let saltenv = named.unwrap_or(saltenv);
+    let above = ospath::dirname(&path);
+    let below = format!("{path}/");
+    let mut made = Vec::new();
+    for file in cx.shared.sources.list(&saltenv)? {
+        if !file.starts_with(&below) {
+            continue;
+        }
+        let relative = file.strip_prefix(above).unwrap_or(&file);
+        let to = format!("{dest}/{}", relative.trim_start_matches('/'));
+        let url = format!("salt://{file}");
+        let found = source::salt_file(cx, &url, &saltenv)?;
+        if let (Some(from), Some(to)) = (found, target(cx, &url, &to, true)?) {
+            placed(cx, &from, &to)?;
+            made.push(to);
+        }
+    }
+    made.sort();
+    Ok(made.into())
+}
+
+fn cache_one(cx: &Exec, url: &str, saltenv: &str) -> Result<Value, Error> {
+    let found = source::in_cache(cx, url, saltenv, None)?;
+    Ok(found.map_or_else(|| false.into(), Value::from))
+}
+
+fn cache_file(cx: &Exec, args: CacheFile) -> Result<Value, Error> {
+    let saltenv = env(cx, args.saltenv);
+    let hash = args.source_hash.as_deref();
+    let found = source::in_cache(cx, &args.path, &saltenv, hash)?;
+    Ok(found.map_or_else(|| false.into(), Value::from))
+}
+
+fn cache_files(cx: &Exec, args: CacheFiles) -> Result<Value, Error> {
+    let saltenv = env(cx, args.saltenv);
+    let urls: Vec<String> = match args.paths.as_list() {
+        Some(list) => list.iter().map(Value::to_text).collect(),
+        None => args.paths.to_text().split(',').map(str::to_owned).collect(),
+    };
+    let cached: Result<Vec<Value>, Error> = urls
+        .iter()
+        .map(|url| cache_one(cx, url, &saltenv))
+        .collect();
+    Ok(cached?.into())
+}
+
+fn cache_dir(cx: &Exec, args: CacheDir) -> Result<Value, Error> {
+    let (path, named) = salt_path(&args.path);
+    let saltenv = named.unwrap_or_else(|| env(cx, args.saltenv));
+    let below = format!("{}/", path.trim_end_matches('/'));
+    let mut cached = Vec::new();
+    for file in cx.shared.sources.list(&saltenv)? {
+        if file.starts_with(&below) && included(&file, &args.include_pat, &args.exclude_pat) {
+            cached.push(cache_one(cx, &format!("salt://{file}"), &saltenv)?);
+        }
+    }
+    if args.include_empty {
+        let root = cx.opts().cachedir().join("files").join(&saltenv);
+        for dir in dirs(cx, &saltenv)?
+            .iter()
+            .filter(|dir| dir.starts_with(&below))
+        {
+            let place = root.join(dir);
+            fs::mkdirs_private(cx, &place).map_err(Error::io(&place))?;
+            cached.push(place.to_string_lossy().into_owned().into());
+        }
+    }
+    Ok(cached.into())
+}
+
+fn cache_master(cx: &Exec, args: CacheMaster) -> Result<Value, Error> {
+    let saltenv = env(cx, args.saltenv);
+    let files = cx.shared.sources.list(&saltenv)?;
+    let urls = files.iter().map(|file| format!("salt://{file}"));
+    let cached: Result<Vec<Value>, Error> = urls.map(|url| cache_one(cx, &url, &saltenv)).collect();
+    Ok(cached?.into())
+}
+
+fn cache_local_file(cx: &Exec, args: CacheLocalFile) -> Result<Value, Error> {
+    if !ospath::exists(&args.path) {
+        return Ok("".into());
+    }
+    let place = cx.opts().cachedir().join("localfiles");
+    let place = place.join(args.path.trim_start_matches('/'));
+    let folder = place.parent().unwrap_or(&place);
+    fs::mkdirs_private(cx, folder).map_err(Error::io(folder))?;
+    fs::copy_file(cx, Path::new(&args.path), &place).map_err(Error::io(&place))?;
+    Ok(place.to_string_lossy().into_owned().into())
+}
+
+fn cache_dest(cx: &Exec, args: CacheDest) -> Result<Value, Error> {
+    let saltenv = env(cx, args.saltenv);
+    let place = match Url::parse(&args.url).scheme.as_str() {
+        "salt" => {
+            let (path, named) = salt_path(&args.url);
+            let files = cx.opts().cachedir().join("files");
+            files.join(named.unwrap_or(saltenv)).join(path)
+        }
+        "" | "file" => Url::parse(&args.url).local_path().into(),
+        _ => source::external(cx, &args.url, &saltenv)?,
+    };
+    Ok(place.to_string_lossy().into_owned().into())
+}
+
+fn list_states(cx: &Exec, args: ListStates) -> Result<Value, Error> {
+    let mut states = BTreeSet::new();
+    for file in cx.shared.sources.list(&env(cx, args.saltenv))? {
+        if let Some(path) = file.strip_suffix(".sls") {
+            let path = path.strip_suffix("/init").unwrap_or(path);
+            states.insert(path.replace('/', "."));
+        }
+    }
+    Ok(states.into_iter().collect::<Vec<String>>().into())
+}
+
+fn list_master(cx: &Exec, args: ListMaster) -> Result<Value, Error> {
+    let mut files = cx.shared.sources.list(&env(cx, args.saltenv))?;
+    let prefix = args.prefix.trim_matches('/');
+    files.retain(|file| file.starts_with(prefix));
+    Ok(files.into())
+}
+
+fn list_master_dirs(cx: &Exec, args: ListMasterDirs) -> Result<Value, Error> {
+    let found = dirs(cx, &env(cx, args.saltenv))?;
+    let prefix = args.prefix.trim_matches('/');
+    let found = found.into_iter().filter(|dir| dir.starts_with(prefix));
+    Ok(found.collect::<Vec<String>>().into())
+}
+
+fn list_master_symlinks(cx: &Exec, args: ListMasterSymlinks) -> Result<Value, Error> {
+    let found = symlinks(cx, &env(cx, args.saltenv), &args.prefix)?;
+    Ok(found.into_iter().collect())
+}
+
+fn list_minion(cx: &Exec, args: ListMinion) -> Result<Value, Error> {
+    let cachedir = cx.opts().cachedir();
+    let mut files = BTreeSet::new();
+    for folder in [
+        cachedir.join("files").join(env(cx, args.saltenv)),
+        cachedir.join("localfiles"),
+    ] {
+        for here in ospath::walk_links(&folder.to_string_lossy()) {
+            files.extend(here.files.iter().map(|name| ospath::join(&here.root, name)));
+        }
+    }
+    Ok(files.into_iter().collect::<Vec<String>>().into())
+}
+
+fn is_cached(cx: &Exec, args: IsCached) -> Result<Value, Error> {
+    let found = source::is_cached(cx, &args.path, &env(cx, args.saltenv));
+    Ok(found.unwrap_or_default().into())
+}
+
+/// The file of this machine that a URL or path names.
+fn local_file(cx: &Exec, url: &str, saltenv: &str) -> Result<Option<String>, Error> {
+    let parts = Url::parse(url);
+    if parts.is_local() {
+        let path = parts.local_path();
+        return Ok(Some(path).filter(|path| ospath::isfile(path)));
+    }
+    source::salt_file(cx, url, saltenv)
+}
+
+fn hash_file(cx: &Exec, args: HashFile) -> Result<Value, Error> {
+    let Some(file) = local_file(cx, &args.path, &env(cx, args.saltenv))? else {
+        return Ok("".into());
+    };
+    let kind = cx.opts().text("hash_type").unwrap_or("sha256");
+    Ok(Map::new()
+        .with("hsum", hashes::of_file(&file, kind)?)
+        .with("hash_type", kind)
+        .into())
+}
+
+fn stat_file(cx: &Exec, args: StatFile) -> Result<Value, Error> {
+    use std::os::unix::fs::MetadataExt;
+    let Some(file) = local_file(cx, &args.path, &env(cx, args.saltenv))? else {
+        return Ok(Value::Null);
+    };
+    let found = Path::new(&file).metadata().map_err(Error::io(&file))?;
+    Ok(if args.octal {
+        format!("{:04o}", found.mode() & 0o7777).into()
+    } else {
+        found.mode().into()
+    })
+}
+
+fn envs(cx: &Exec, _args: Envs) -> Result<Value, Error> {
+    Ok(cx.shared.sources.environments().into())
+}
+
+fn push(_cx: &Exec, args: Push) -> Result<Value, Error> {
+    Err(format!(
+        "Cannot send {} to the master: this call has none",
+        args.path
+    )
+    .into())
+}
+
+fn push_dir(_cx: &Exec, args: PushDir) -> Result<Value, Error> {
+    Err(format!(
+        "Cannot send {} to the master: this call has none",
+        args.path
+    )
+    .into())
+}
+
+/// The folders of an environment, those without a file in them too, sorted.
+pub(crate) fn dirs(cx: &Exec, saltenv: &str) -> Result<BTreeSet<String>, Error> {
+    let mut found = BTreeSet::new();
+    for file in cx.shared.sources.list(saltenv)? {
+        let mut here = ospath::dirname(&file);
+        while !here.is_empty() && found.insert(here.to_owned()) {
+            here = ospath::dirname(here);
+        }
+    }
+    for root in cx.opts().roots("file_roots", saltenv) {
+        let root = root.to_string_lossy().into_owned();
+        for folder in ospath::walk_links(&root) {
+            found.insert(ospath::relpath(&folder.root, &root));
+        }
+    }
+    found.remove(".");
+    Ok(found)
+}
+
+/// True when a `salt://` URL names a folder.
+pub(crate) fn is_dir(cx: &Exec, url: &str, saltenv: &str) -> Result<bool, Error> {
+    let (path, named) = salt_path(url);
+    let saltenv = named.as_deref().unwrap_or(saltenv);
+    Ok(dirs(cx, saltenv)?.contains(path.trim_end_matches('/')))
+}
+
+/// The octal mode of a source that lies on this machine, as Salt's `cp.stat_file` gives it.
+pub(crate) fn mode_of(cx: &Exec, url: &str, saltenv: &str) -> Result<Option<String>, Error> {
+    use std::os::unix::fs::MetadataExt;
+    let parts = Url::parse(url);
+    let path = if parts.is_local() {
+        Some(parts.local_path())
+    } else {
+        source::salt_file(cx, url, saltenv)?
+    };
+    let found = path.and_then(|path| Path::new(&path).metadata().ok());
+    Ok(found.map(|found| format!("{:04o}", found.mode() & 0o7777)))
+}
+
+/// The symbolic links of an environment below a prefix, with what each points to.
+pub(crate) fn symlinks(
+    cx: &Exec,
+    saltenv: &str,
+    prefix: &str,
+) -> Result<BTreeMap<String, String>, Error> {
+    let prefix = prefix.trim_start_matches('/');
+    let mut found = BTreeMap::new();
+    for root in cx.opts().roots("file_roots", saltenv) {
+        let root = root.to_string_lossy().into_owned();
+        for folder in ospath::walk(&root, None) {
+            for name in folder.files.iter().chain(&folder.dirs) {
+                let path = ospath::join(&folder.root, name);
+                let below = ospath::relpath(&path, &root);
+                if let (true, Ok(target)) = (below.starts_with(prefix), std::fs::read_link(&path)) {
+                    let target = target.to_string_lossy().into_owned();
+                    found.entry(below).or_insert(target);
+                }
+            }
+        }
+    }
+    Ok(found)
+}

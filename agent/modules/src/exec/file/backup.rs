@@ -1,0 +1,240 @@
+//! Copies of replaced files below `cachedir/file_backup`.
+
+use std::path::{Path, PathBuf};
+
+use jiff::civil::DateTime;
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use crate::{fs, ospath};
+
+/// The mode of a backup: what the state says, else the option `backup_mode`.
+pub(crate) fn mode(cx: &Exec, given: &str) -> String {
+    if given.is_empty() {
+        cx.opts().text("backup_mode").unwrap_or_default().to_owned()
+    } else {
+        given.to_owned()
+    }
+}
+
+/// Where backups lie.
+pub(crate) fn root(cx: &Exec) -> PathBuf {
+    cx.opts().cachedir().join("file_backup")
+}
+
+/// Keeps a copy of a file that will be replaced, when the mode asks for it.
+pub(crate) fn keep(cx: &Exec, path: &str, mode: &str) -> Result<(), Error> {
+    if matches!(mode, "minion" | "both") && ospath::exists(path) {
+        copy(cx, path)?;
+    }
+    Ok(())
+}
+
+/// Copies a file to the backups, under its name and the time.
+pub(crate) fn copy(cx: &Exec, path: &str) -> Result<(), Error> {
+    let (folder, name) = ospath::split(path);
+    let place = root(cx).join(folder.trim_start_matches('/'));
+    fs::mkdirs_private(cx, &place).map_err(Error::io(&place))?;
+    let place = place.join(format!("{name}_{}", stamp()));
+    let io = || -> std::io::Result<()> {
+        use std::os::unix::fs::MetadataExt;
+        let found = Path::new(path).metadata()?;
+        fs::copy_file(cx, Path::new(path), &place)?;
+        fs::chown(cx, &place, Some(found.uid()), Some(found.gid()), true)?;
+        fs::chmod(cx, &place, found.mode() & 0o7777)
+    };
+    io().map_err(Error::io(path))
+}
+
+/// The local time as Salt writes it into a backup's name: `Fri_Nov_20_12:00:00_123456_2026`.
+fn stamp() -> String {
+    jiff::Zoned::now()
+        .strftime("%a_%b_%d_%H:%M:%S_%6f_%Y")
+        .to_string()
+}
+
+state::exec_module! {
+    /// Look at kept copies of replaced files.
+    mod file;
+
+    /// Return the backups of a file, the latest first.
+    fn list_backups(ListBackups {
+        /// The file.
+        path: String,
+        /// Not more than so many.
+        limit: Option<i64> = None,
+    });
+
+    /// Return the backups of all files of a folder.
+    fn list_backups_dir(ListBackupsDir {
+        /// The folder, with a slash at its end.
+        path: String,
+        /// Not more than so many of each file.
+        limit: Option<i64> = None,
+    });
+
+    /// Put a backup in the place of its file, which is kept in turn.
+    fn restore_backup(RestoreBackup {
+        /// The file.
+        path: String,
+        /// Its number in `file.list_backups`.
+        backup_id: Value,
+    });
+
+    /// Remove a backup.
+    fn delete_backup(DeleteBackup {
+        /// The file.
+        path: String,
+        /// Its number in `file.list_backups`.
+        backup_id: Value,
+    });
+}
+
+/// One kept copy.
+struct Kept {
+    time: DateTime,
+    size: u64,
+    location: String,
+}
+
+impl Kept {
+    fn shown(&self) -> Map {
+        let time = self.time.strftime("%a %b %d %Y %H:%M:%S.%6f").to_string();
+        Map::new()
+            .with("Backup Time", time)
+            .with("Size", self.size)
+            .with("Location", self.location.as_str())
+    }
+}
+
+/// The name of a kept copy's file, and when it was made.
+fn parted(name: &str) -> Option<(&str, DateTime)> {
+    // `name_Fri_Nov_20_12:00:00_123456_2026`
+    let mut at = name.len();
+    for _ in 0..6 {
+        at = name.get(..at)?.rfind('_')?;
+    }
+    let (base, stamp) = (name.get(..at)?, name.get(at + 1..)?);
+    let parsed = jiff::fmt::strtime::parse("%a_%b_%d_%H:%M:%S_%6f_%Y", stamp).ok()?;
+    Some((base, parsed.to_datetime().ok()?))
+}
+
+/// The kept copies in the folder of a path, the latest first, of those files that are wanted.
+fn kept(cx: &Exec, path: &str, wanted: impl Fn(&str) -> bool) -> Vec<(String, Kept)> {
+    let folder = ospath::dirname(path).trim_start_matches('/');
+    let folder = root(cx).join(folder).to_string_lossy().into_owned();
+    let here = ospath::walk(&folder, Some(1))
+        .into_iter()
+        .next()
+        .unwrap_or_default();
+    let mut found = Vec::new();
+    for name in &here.files {
+        let Some((base, time)) = parted(name).filter(|(base, _)| wanted(base)) else {
+            continue;
+        };
+        let location = ospath::join(&folder, name);
+        let size = Path::new(&location)
+            .metadata()
+            .map_or(0, |found| found.len());
+        let kept = Kept {
+            time,
+            size,
+            location,
+        };
+        found.push((base.to_owned(), kept));
+    }
+    found.sort_by_key(|(_, kept)| std::cmp::Reverse(kept.time));
+    found
+}
+
+fn most(limit: Option<i64>) -> usize {
+    limit
+        .and_then(|limit| usize::try_from(limit).ok())
+        .unwrap_or(usize::MAX)
+}
+
+fn numbered<'a>(kept: impl Iterator<Item = &'a Kept>, limit: Option<i64>) -> Map {
+    let shown = kept.take(most(limit)).map(Kept::shown);
+    (0_i64..).zip(shown).collect()
+}
+
+fn list_backups(cx: &Exec, args: ListBackups) -> Result<Value, Error> {
+    let path = ospath::expanduser(&args.path);
+    let found = kept(cx, &path, |base| base == ospath::basename(&path));
+    Ok(numbered(found.iter().map(|(_, kept)| kept), args.limit).into())
+}
+
+fn list_backups_dir(cx: &Exec, args: ListBackupsDir) -> Result<Value, Error> {
+    let found = kept(cx, &ospath::expanduser(&args.path), |_| true);
+    let bases: std::collections::BTreeSet<&String> = found.iter().map(|(base, _)| base).collect();
+    let of = |base: &String| {
+        let own = found.iter().filter(|(name, _)| name == base);
+        numbered(own.map(|(_, kept)| kept), args.limit)
+    };
+    Ok(bases
+        .into_iter()
+        .map(|base| (base.as_str(), of(base)))
+        .collect())
+}
+
+/// Where a backup lies, or why there is none.
+fn located(cx: &Exec, path: &str, id: &Value) -> Result<String, String> {
+    let text = id.to_text();
+    let number = text.parse::<usize>().ok().filter(|n| n.to_string() == text);
+    let number = number.ok_or_else(|| format!("Invalid backup_id '{text}'"))?;
+    let found = kept(cx, path, |base| base == ospath::basename(path));
+    let one = found.into_iter().nth(number);
+    one.map(|(_, kept)| kept.location)
+        .ok_or_else(|| format!("backup_id '{text}' does not exist for {path}"))
+}
+
+fn answer(result: bool, comment: String) -> Value {
+    Map::new()
+        .with("result", result)
+        .with("comment", comment)
+        .into()
+}
+
+fn restore_backup(cx: &Exec, args: RestoreBackup) -> Result<Value, Error> {
+    let path = ospath::expanduser(&args.path);
+    let location = match located(cx, &path, &args.backup_id) {
+        Ok(location) => location,
+        Err(problem) => return Ok(answer(false, problem)),
+    };
+    copy(cx, &path)?;
+    let data = std::fs::read(&location).map_err(Error::io(&location))?;
+    Ok(
+        match fs::write(cx, Path::new(&path), &data, fs::Owner::default()) {
+            Ok(()) => answer(true, format!("Successfully restored {location} to {path}")),
+            Err(error) => answer(
+                false,
+                format!("Unable to restore {location} to {path}: {error}"),
+            ),
+        },
+    )
+}
+
+fn delete_backup(cx: &Exec, args: DeleteBackup) -> Result<Value, Error> {
+    let path = ospath::expanduser(&args.path);
+    let location = match located(cx, &path, &args.backup_id) {
+        Ok(location) => location,
+        Err(problem) => return Ok(answer(false, problem)),
+    };
+    Ok(match fs::remove(cx, Path::new(&location)) {
+        Ok(()) => answer(true, format!("Successfully removed {location}")),
+        Err(error) => answer(false, format!("Unable to remove {location}: {error}")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backup_is_known_by_its_name() {
+        let name = format!("my_file_{}", stamp());
+        assert_eq!(parted(&name).map(|(base, _)| base), Some("my_file"));
+        assert!(parted("my_file").is_none());
+    }
+}

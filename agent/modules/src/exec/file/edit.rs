@@ -1,0 +1,232 @@
+//! Text in files: appending, prepending, writing, looking for it.
+
+use std::path::{Path, PathBuf};
+
+use state::exec::Exec;
+use state::module::Error;
+use value::glob::fnmatch;
+use value::{Map, Value};
+
+use crate::{fs, template, text};
+use value::pyre::{Flags, Regex};
+
+state::exec_module! {
+    /// Manage information about regular files, directories and special files, set their content and replace text in it.
+    mod file;
+
+    /// Append text to the end of a file.
+    fn append(Append {
+        /// The path of the file.
+        path: String,
+        *args,
+        ..kwargs
+    });
+
+    /// Prepend text to the beginning of a file.
+    fn prepend(Prepend {
+        /// The path of the file.
+        path: String,
+        *args,
+        ..kwargs
+    });
+
+    /// Write text to a file, overwriting what it had.
+    fn write(Write {
+        /// The path of the file.
+        path: String,
+        *args,
+        ..kwargs
+    });
+
+    /// Return True if the file contains the text.
+    fn contains(Contains {
+        /// The path of the file.
+        path: String,
+        /// The text, without white space around it.
+        text: Value,
+    });
+
+    /// Return True if the regular expression matches a line of the file.
+    fn contains_regex(ContainsRegex {
+        /// The path of the file.
+        path: String,
+        /// A regular expression in Python's syntax.
+        regex: String,
+        /// Characters that are taken off the start of each line first.
+        lchar: String = String::new(),
+    });
+
+    /// Return True if the glob matches a chunk of the file.
+    fn contains_glob(ContainsGlob {
+        /// The path of the file.
+        path: String,
+        /// The glob.
+        glob_expr: String,
+    });
+
+    /// Return the contents as a template engine renders them.
+    fn apply_template_on_contents(ApplyTemplateOnContents {
+        /// The contents.
+        contents: String,
+        /// The engine.
+        template: String,
+        /// Variables of the template.
+        context: Map,
+        /// Variables of the template, unless `context` has them.
+        defaults: Map,
+        /// The environment.
+        saltenv: String,
+    });
+}
+
+fn apply_template_on_contents(cx: &Exec, args: ApplyTemplateOnContents) -> Result<Value, Error> {
+    if !template::is_supported(&args.template) {
+        let comment = template::unsupported(&args.template);
+        let refused = Map::new().with("result", false).with("comment", comment);
+        return Ok(refused.into());
+    }
+    let mut variables = args.defaults;
+    variables.update(args.context);
+    template::render(cx, "<string>", &args.contents, &args.saltenv, variables).map(Value::from)
+}
+
+fn append(cx: &Exec, args: Append) -> Result<Value, Error> {
+    let path = text::expand_user(&args.path);
+    let lines = given_lines(args.args, args.kwargs);
+    append_lines(cx, &path, &lines)?;
+    let (count, path) = (lines.len(), path.display());
+    Ok(format!("Wrote {count} lines to \"{path}\"").into())
+}
+
+/// Adds lines at the end; a last line without a newline gets one first.
+pub(crate) fn append_lines(cx: &Exec, path: &Path, lines: &[String]) -> Result<(), Error> {
+    let mut data = read(path)?;
+    if data.last().is_some_and(|last| *last != b'\n') {
+        data.push(b'\n');
+    }
+    data.extend(terminated(lines).into_bytes());
+    fs::write(cx, path, &data, fs::Owner::default())
+}
+
+fn prepend(cx: &Exec, args: Prepend) -> Result<Value, Error> {
+    let path = text::expand_user(&args.path);
+    let lines = given_lines(args.args, args.kwargs);
+    prepend_lines(cx, &path, &lines)?;
+    let (count, path) = (lines.len(), path.display());
+    Ok(format!("Prepended {count} lines to \"{path}\"").into())
+}
+
+/// Puts lines in front; a file that is not there is made.
+pub(crate) fn prepend_lines(cx: &Exec, path: &Path, lines: &[String]) -> Result<(), Error> {
+    let old = match std::fs::read(path) {
+        Ok(old) => utf8(path, old)?,
+        Err(_) => String::new(),
+    };
+    let data = terminated(lines) + &old;
+    fs::write(cx, path, data.as_bytes(), fs::Owner::default())
+}
+
+fn write(cx: &Exec, args: Write) -> Result<Value, Error> {
+    let path = text::expand_user(&args.path);
+    let lines = given_lines(args.args, args.kwargs);
+    let data = terminated(&lines);
+    fs::write(cx, &path, data.as_bytes(), fs::Owner::default())?;
+    let (count, path) = (lines.len(), path.display());
+    Ok(format!("Wrote {count} lines to \"{path}\"").into())
+}
+
+/// The lines of a call: by position, or as `args=`.
+fn given_lines(args: Vec<Value>, mut kwargs: Map) -> Vec<String> {
+    let args = match kwargs.remove("args") {
+        Some(Value::List(items)) => items.to_vec(),
+        Some(one) => vec![one],
+        None => args,
+    };
+    args.iter().map(Value::to_text).collect()
+}
+
+fn terminated(lines: &[String]) -> String {
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+fn contains(_cx: &Exec, args: Contains) -> Result<Value, Error> {
+    let wanted = args.text.to_text();
+    let wanted = wanted.trim();
+    let found = readable(&args.path).is_some_and(|data| text::decoded(&data).contains(wanted));
+    Ok(found.into())
+}
+
+fn contains_regex(_cx: &Exec, args: ContainsRegex) -> Result<Value, Error> {
+    let Some(data) = readable(&args.path) else {
+        return Ok(false.into());
+    };
+    let regex = Regex::new(&args.regex, Flags::NONE)?;
+    let lchar: Vec<char> = args.lchar.chars().collect();
+    for line in text::file_lines(&text::decoded(&data)) {
+        if regex.is_match(line.trim_start_matches(lchar.as_slice()))? {
+            return Ok(true.into());
+        }
+    }
+    Ok(false.into())
+}
+
+/// Salt reads such a file in chunks and compares each whole chunk.
+const CHUNK: usize = 32_768;
+
+fn contains_glob(_cx: &Exec, args: ContainsGlob) -> Result<Value, Error> {
+    let Some(data) = readable(&args.path) else {
+        return Ok(false.into());
+    };
+    let matches = |chunk| fnmatch(&args.glob_expr, &text::decoded(chunk));
+    Ok(data.chunks(CHUNK).any(matches).into())
+}
+
+fn readable(path: &str) -> Option<Vec<u8>> {
+    std::fs::read(text::expand_user(path)).ok()
+}
+
+/// A whole file.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    std::fs::read(path).map_err(Error::io(path))
+}
+
+/// A file's text.
+pub(crate) fn utf8(path: &Path, data: Vec<u8>) -> Result<String, Error> {
+    String::from_utf8(data).map_err(|error| {
+        let (path, at) = (path.display(), error.utf8_error().valid_up_to());
+        Error::Refused(format!(
+            "{path} is not UTF-8: it cannot be edited as text (the first other byte is at {at})"
+        ))
+    })
+}
+
+/// Python's `os.path.realpath(os.path.expanduser(path))`.
+pub(crate) fn real_path(path: &str) -> PathBuf {
+    let path = text::expand_user(path);
+    path.canonicalize().unwrap_or(path)
+}
+
+/// The suffix of a backup, where one is asked for.
+pub(crate) fn backup_suffix(backup: &Value) -> Option<String> {
+    backup.is_true().then(|| backup.to_text())
+}
+
+/// Keeps what a file had beside it, with its mode and time, under its path and `suffix`.
+pub(crate) fn keep_backup(cx: &Exec, path: &Path, old: &[u8], suffix: &str) -> Result<(), Error> {
+    use std::os::unix::fs::PermissionsExt;
+
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    let backup = PathBuf::from(name);
+    let known = std::fs::metadata(path).map_err(Error::io(path))?;
+    let owner = fs::Owner {
+        mode: Some(known.permissions().mode() & 0o7777),
+        ..fs::Owner::default()
+    };
+    fs::write(cx, &backup, old, owner)?;
+    if let (Ok(modified), Ok(file)) = (known.modified(), std::fs::File::open(&backup)) {
+        // The time is a nicety: the backup is good without it.
+        let _ = file.set_modified(modified);
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! Folders: `file.mkdir`, `file.makedirs`, `file.makedirs_perms`.
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::Value;
+
+use super::perms::{self, Wanted};
+use super::stat::normalized;
+use crate::{fs, ospath};
+
+state::exec_module! {
+    /// Make folders.
+    mod file;
+
+    /// Make a folder, with those above it, if it is not there.
+    fn mkdir(Mkdir {
+        /// The folder.
+        dir_path: String,
+        /// The user that owns new folders.
+        user: Value = Value::Null,
+        /// The group that owns new folders.
+        group: Value = Value::Null,
+        /// The mode of new folders.
+        mode: Value = Value::Null,
+    });
+
+    /// Make the folders above a path. The path itself is only made when it ends with a slash.
+    fn makedirs(Makedirs {
+        /// The path.
+        path: String,
+        /// The user that owns new folders.
+        user: Value = Value::Null,
+        /// The group that owns new folders.
+        group: Value = Value::Null,
+        /// The mode of new folders.
+        mode: Value = Value::Null,
+    });
+
+    /// Make a folder, with those above it, and set owner and mode of those that are new.
+    fn makedirs_perms(MakedirsPerms {
+        /// The folder.
+        name: String,
+        /// The user that owns new folders.
+        user: Value = Value::Null,
+        /// The group that owns new folders.
+        group: Value = Value::Null,
+        /// The mode of new folders.
+        mode: Value = "0755".into(),
+    });
+}
+
+/// The mask of this program, which it never changes.
+pub(crate) fn umask() -> u32 {
+    static MASK: LazyLock<u32> = LazyLock::new(|| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+        mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok())
+            .unwrap_or(0o022)
+    });
+    *MASK
+}
+
+/// Makes a folder and those above it that are missing, each with owner and mode.
+///
+/// # Errors
+/// When the system refuses.
+pub(crate) fn all(
+    cx: &Exec,
+    path: &str,
+    user: &Value,
+    group: &Value,
+    mode: Option<String>,
+) -> Result<(), Error> {
+    let path = ospath::normpath(path);
+    let mut missing = Vec::new();
+    let mut here = path.as_str();
+    while !ospath::isdir(here) {
+        missing.push(here.to_owned());
+        let above = ospath::dirname(here);
+        if above == here || above.is_empty() {
+            break;
+        }
+        here = above;
+    }
+    let wanted = Wanted::new(user, group, mode);
+    for folder in missing.iter().rev() {
+        fs::mkdir(cx, Path::new(folder)).map_err(Error::io(folder))?;
+        perms::check(cx, folder, &mut Ret::ok(""), &wanted, None)?;
+    }
+    Ok(())
+}
+
+/// Makes the folders above a path. Salt's `file.makedirs`: a sentence when they are there.
+///
+/// # Errors
+/// When the system refuses.
+pub(crate) fn above(
+    cx: &Exec,
+    path: &str,
+    user: &Value,
+    group: &Value,
+    mode: Option<String>,
+) -> Result<Option<String>, Error> {
+    let path = ospath::expanduser(path);
+    let folder = ospath::normpath(ospath::dirname(&path));
+    if ospath::isdir(&folder) {
+        return Ok(Some(format!("Directory '{folder}' already exists")));
+    }
+    if ospath::exists(&folder) {
+        return Ok(Some(format!(
+            "The path '{folder}' already exists and is not a directory"
+        )));
+    }
+    all(cx, &folder, user, group, mode)?;
+    Ok(None)
+}
+
+fn mkdir(cx: &Exec, args: Mkdir) -> Result<Value, Error> {
+    let path = ospath::expanduser(&args.dir_path);
+    all(cx, &path, &args.user, &args.group, normalized(&args.mode))?;
+    Ok(true.into())
+}
+
+fn makedirs(cx: &Exec, args: Makedirs) -> Result<Value, Error> {
+    Ok(above(
+        cx,
+        &args.path,
+        &args.user,
+        &args.group,
+        normalized(&args.mode),
+    )?
+    .into())
+}
+
+fn makedirs_perms(cx: &Exec, args: MakedirsPerms) -> Result<Value, Error> {
+    let path = ospath::expanduser(&args.name);
+    if ospath::lexists(&path) {
+        return Err(format!("[Errno 17] File exists: '{path}'").into());
+    }
+    all(cx, &path, &args.user, &args.group, normalized(&args.mode))?;
+    Ok(Value::Null)
+}

@@ -1,0 +1,542 @@
+//! What `file.managed` does: find the contents, compare, replace.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value};
+
+use super::body::Body;
+use super::perms::{self, Wanted, note};
+use super::source::{self as sums, Sum};
+use super::stat::{self, Stats, normalized};
+use super::{backup, makedirs};
+use crate::exec::cp;
+use crate::source::{self, Url, redacted};
+use crate::{diff, fs, ospath, template, users};
+
+/// Which differences count for the requisites of a managed file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ignore {
+    /// Lines in another order do not.
+    pub(crate) ordering: bool,
+    /// White space around lines does not.
+    pub(crate) whitespace: bool,
+    /// What follows one of these does not.
+    pub(crate) comment_characters: Value,
+}
+
+impl Ignore {
+    /// True when something is ignored at all.
+    pub(crate) fn any(&self) -> bool {
+        self.ordering || self.whitespace || self.comment_characters.is_true()
+    }
+
+    /// True when the lines of a diff tell of a change that is not ignored.
+    fn counts(&self, diff: &str) -> bool {
+        let comments: Vec<String> = match &self.comment_characters {
+            Value::Str(one) => vec![one.to_string()],
+            other => other
+                .as_list()
+                .unwrap_or_default()
+                .iter()
+                .map(Value::to_text)
+                .collect(),
+        };
+        let (mut added, mut removed) = (Vec::new(), Vec::new());
+        for line in diff.split_inclusive('\n') {
+            if line.starts_with("+++") || line.starts_with("---") {
+                continue;
+            }
+            let Some((side, rest)) = (match line.split_at_checked(1) {
+                Some(("+", rest)) => Some((&mut added, rest)),
+                Some(("-", rest)) => Some((&mut removed, rest)),
+                _ => None,
+            }) else {
+                continue;
+            };
+            let mut rest = rest;
+            for comment in &comments {
+                rest = rest
+                    .split_once(comment.as_str())
+                    .map_or(rest, |(before, _)| before);
+            }
+            let rest = if self.whitespace { rest.trim() } else { rest };
+            if !rest.is_empty() {
+                side.push(rest.to_owned());
+            }
+        }
+        added.sort();
+        removed.sort();
+        added != removed
+    }
+}
+
+/// What a managed file should be.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Request {
+    /// The file.
+    pub(crate) name: String,
+    /// Where its contents come from.
+    pub(crate) source: Option<String>,
+    /// What their hash must be.
+    pub(crate) source_hash: Value,
+    /// The name in the file of hashes.
+    pub(crate) source_hash_name: Option<String>,
+    /// Its contents, where there is no source.
+    pub(crate) contents: Option<Vec<u8>>,
+    /// The template engine.
+    pub(crate) template: Option<String>,
+    /// Variables of the template.
+    pub(crate) context: Map,
+    /// Variables of the template that the context does not set.
+    pub(crate) defaults: Map,
+    /// Further arguments of the state, which the template sees.
+    pub(crate) extra: Map,
+    /// The environment.
+    pub(crate) saltenv: String,
+    /// The user.
+    pub(crate) user: Value,
+    /// The group.
+    pub(crate) group: Value,
+    /// The mode with four digits.
+    pub(crate) mode: Option<String>,
+    /// The attributes.
+    pub(crate) attrs: Option<String>,
+    /// The mode is that of the source.
+    pub(crate) keep_mode: bool,
+    /// Take a source from the web unseen.
+    pub(crate) skip_verify: bool,
+    /// Take a source from the web when it is new by its tag.
+    pub(crate) use_etag: bool,
+    /// The mode of the backup.
+    pub(crate) backup: String,
+    /// Make the folders above.
+    pub(crate) makedirs: bool,
+    /// The mode of those folders.
+    pub(crate) dir_mode: Value,
+    /// Show the diff.
+    pub(crate) show_changes: bool,
+    /// Change what a link points to.
+    pub(crate) follow: bool,
+    /// Show the diff of new files.
+    pub(crate) new_file_diff: bool,
+    /// Which differences count.
+    pub(crate) ignore: Ignore,
+}
+
+/// Contents that were found, and the hash that they must have.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    /// The contents; none where the state names none.
+    pub(crate) body: Option<Body>,
+    /// The hash.
+    pub(crate) sum: Option<Sum>,
+}
+
+impl Request {
+    fn wanted(&self) -> Wanted {
+        Wanted {
+            attrs: self.attrs.clone(),
+            ..Wanted::new(&self.user, &self.group, self.mode.clone())
+        }
+        .following(self.follow)
+    }
+
+    /// The variables that a template of a source sees.
+    fn variables(&self) -> Map {
+        let mut all = Map::new()
+            .with("name", self.name.as_str())
+            .with("source", self.source.clone())
+            .with("user", self.user.clone())
+            .with("group", self.group.clone())
+            .with("mode", self.mode.clone())
+            .with("attrs", self.attrs.clone());
+        all.update(self.extra.clone());
+        all.update(self.context());
+        all
+    }
+
+    /// The defaults with the context laid over them.
+    pub(crate) fn context(&self) -> Map {
+        let mut all = self.defaults.clone();
+        all.update(self.context.clone());
+        all
+    }
+
+    /// Takes the mode of the source for `mode: keep`.
+    fn keep_mode(&mut self, cx: &Exec) -> Result<(), Error> {
+        if let (true, Some(source)) = (self.keep_mode, &self.source) {
+            let parts = Url::parse(source);
+            if parts.scheme == "salt" || parts.is_local() {
+                self.mode = cp::mode_of(cx, source, &self.saltenv)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Finds the contents of a managed file. Salt's `file.get_managed`.
+///
+/// # Errors
+/// When they are not there, not what their hash says, or do not render.
+pub(crate) fn find(cx: &Exec, request: &Request) -> Result<Found, Error> {
+    let Some(url) = &request.source else {
+        let body = request.contents.clone().map(Body::Bytes);
+        return Ok(Found { body, sum: None });
+    };
+    if let Some(engine) = &request.template
+        && !template::is_supported(engine)
+    {
+        return Err(template::unsupported(engine).into());
+    }
+    let parts = Url::parse(url);
+    let sum = expected(cx, request, url, &parts)?;
+    let file = fetched(cx, request, url, &parts, sum.as_ref())?;
+    if file == request.name && (request.template.is_some() || parts.is_remote()) {
+        return Err("Source file cannot be the same as destination".into());
+    }
+    if request.template.is_none() {
+        let body = Some(Body::File(file));
+        return Ok(Found { body, sum });
+    }
+    let body = match String::from_utf8(std::fs::read(&file).map_err(Error::io(&file))?) {
+        Ok(text) => {
+            let variables = request.variables();
+            let text = template::render(cx, &file, &text, &request.saltenv, variables)?;
+            Body::Bytes(text.into_bytes())
+        }
+        // A binary file is taken as it is.
+        Err(binary) => Body::Bytes(binary.into_bytes()),
+    };
+    Ok(Found {
+        body: Some(body),
+        sum: None,
+    })
+}
+
+/// The hash that a source must have; none where nothing is to be verified.
+fn expected(cx: &Exec, request: &Request, url: &str, parts: &Url) -> Result<Option<Sum>, Error> {
+    if parts.is_local() {
+        let path = local_path(url, parts);
+        if !ospath::exists(&path) {
+            return Err(format!("Local file source {path} does not exist").into());
+        }
+        if !request.source_hash.is_true() {
+            return Ok(None);
+        }
+    }
+    if parts.scheme == "salt" {
+        return match source::salt_file(cx, url, &request.saltenv)? {
+            Some(_) => Ok(None),
+            None => Err(format!(
+                "Source file {url} not found in saltenv '{}'",
+                request.saltenv
+            )
+            .into()),
+        };
+    }
+    if request.skip_verify {
+        return Ok(None);
+    }
+    if request.source_hash.is_true() {
+        let name = request.source_hash_name.as_deref();
+        return sums::sum(
+            cx,
+            &request.name,
+            url,
+            &request.source_hash,
+            name,
+            &request.saltenv,
+        )
+        .map(Some)
+        .map_err(|error| Error::Refused(format!("Unable to manage file: {error}")));
+    }
+    if request.use_etag {
+        return Ok(None);
+    }
+    Err(format!(
+        "Unable to verify upstream hash of source file {}, please set source_hash or set skip_verify to True",
+        redacted(url)
+    )
+    .into())
+}
+
+fn local_path(url: &str, parts: &Url) -> String {
+    if parts.scheme == "file" {
+        parts.local_path()
+    } else {
+        url.to_owned()
+    }
+}
+
+fn fetched(
+    cx: &Exec,
+    request: &Request,
+    url: &str,
+    parts: &Url,
+    sum: Option<&Sum>,
+) -> Result<String, Error> {
+    if parts.is_local() {
+        return Ok(local_path(url, parts));
+    }
+    let shown = redacted(url);
+    if request.skip_verify
+        && parts.is_remote()
+        && let Some(file) = source::is_cached(cx, url, &request.saltenv)
+    {
+        return Ok(file);
+    }
+    let hash = sum.map(|sum| sum.hash.as_str());
+    let file = source::cached(cx, url, &request.saltenv, hash)
+        .map_err(|error| Error::Refused(format!("Failed to cache {shown}: {error}")))?;
+    file.filter(|file| ospath::exists(file))
+        .ok_or_else(|| Error::Refused(format!("Source file '{shown}' not found")))
+}
+
+/// A diff as it is shown, and whether it tells of a change that counts.
+fn shown_diff(cx: &Exec, request: &Request, old: &str, body: &Body) -> (String, bool) {
+    if cx.opts().flag("obfuscate_templates") {
+        return ("<Obfuscated Template>".into(), false);
+    }
+    if !request.show_changes {
+        return ("<show_changes=False>".into(), false);
+    }
+    match body.diff_from(old) {
+        Ok(text) => {
+            let counts = request.ignore.any() && request.ignore.counts(&text);
+            (text, counts)
+        }
+        // A link that leads nowhere: what it names is made.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => ("New file".into(), true),
+        Err(error) => {
+            let reason = error.to_string();
+            let reason = reason.split(" (os error").next().unwrap_or_default();
+            (format!("Failed to read {old}: {reason}"), false)
+        }
+    }
+}
+
+fn new_diff(body: &Body) -> Result<String, Error> {
+    body.diff_from("/dev/null").map_err(Error::io("/dev/null"))
+}
+
+/// What a run would change, and whether it counts for requisites. Salt's `file.check_managed_changes`.
+///
+/// # Errors
+/// When the contents cannot be had.
+pub(crate) fn changes(cx: &Exec, request: &Request) -> Result<(Map, bool), Error> {
+    let mut request = request.clone();
+    let found = find(cx, &request)?;
+    request.keep_mode(cx)?;
+    let now = stat::of(&request.name, request.follow).ok();
+    let mut changes = Map::new();
+    let Some(now) = now else {
+        match found.body.filter(|_| request.new_file_diff) {
+            Some(body) => changes.insert("diff", new_diff(&body)?),
+            None => changes.insert("newfile", request.name.as_str()),
+        };
+        return Ok((changes, true));
+    };
+    let mut counts = false;
+    if let Some(body) = &found.body
+        && !body.is_in(&request.name)
+    {
+        let (text, counted) = shown_diff(cx, &request, &request.name, body);
+        changes.insert("diff", text);
+        counts = counted;
+    }
+    if !request.user.is_null() && (now.user_differs(&request.user)) {
+        changes.insert("user", request.user.clone());
+    }
+    if !request.group.is_null() && now.group_differs(&request.group) {
+        changes.insert("group", request.group.clone());
+    }
+    if let Some(mode) = request.mode.filter(|mode| *mode != now.mode) {
+        changes.insert("mode", mode);
+    }
+    if let Some(attrs) = request
+        .attrs
+        .filter(|a| perms::attributes_differ(&request.name, a))
+    {
+        changes.insert("attrs", attrs);
+    }
+    Ok((changes, counts))
+}
+
+/// Makes a file what it should be. Salt's `file.manage_file`.
+///
+/// # Errors
+/// When the contents are not what their hash says, or the system refuses.
+pub(crate) fn manage(
+    cx: &Exec,
+    mut request: Request,
+    found: Found,
+    ret: Ret,
+) -> Result<Ret, Error> {
+    request.keep_mode(cx)?;
+    let name = request.name.clone();
+    let mut ret = if ospath::isfile(&name) || ospath::islink(&name) {
+        replace(cx, &request, &found, ret)?
+    } else {
+        create(cx, &request, &found, ret)?
+    };
+    if let (Some(true), true) = (ret.result, ret.comment.is_empty()) {
+        ret.comment = format!("File {name} is in the correct state");
+    }
+    Ok(ret)
+}
+
+/// Refuses contents that are not what their hash says.
+///
+/// # Errors
+/// The refusal, or contents that cannot be read.
+pub(crate) fn verify(subject: &str, found: &Found, advice: &str) -> Result<(), Error> {
+    let (Some(sum), Some(body)) = (&found.sum, &found.body) else {
+        return Ok(());
+    };
+    let actual = body.hash(&sum.kind)?;
+    if actual == sum.hash {
+        return Ok(());
+    }
+    Err(format!(
+        "Specified {} checksum for {subject} ({}) does not match actual checksum ({actual}){advice}",
+        sum.kind, sum.hash
+    )
+    .into())
+}
+
+/// What may help where a hash did not fit a source.
+pub(crate) const MANY_HASHES: &str = ". If the 'source_hash' value refers to a remote file with multiple possible matches, \
+                           then it may be necessary to set 'source_hash_name'.";
+
+fn committed(result: Result<(), Error>) -> Result<(), Error> {
+    result.map_err(|error| Error::Refused(format!("Failed to commit change: {error}")))
+}
+
+fn replace(cx: &Exec, request: &Request, found: &Found, mut ret: Ret) -> Result<Ret, Error> {
+    let name = &request.name;
+    let is_link = ospath::islink(name);
+    let real = if is_link && request.follow {
+        ospath::realpath(name)
+    } else {
+        name.clone()
+    };
+    let mut counts = false;
+    let mut before = None;
+    let replaced = is_link && !request.follow;
+    let subject = request.source.as_deref().unwrap_or(name);
+    verify(subject, found, MANY_HASHES)?;
+    if let Some(body) = &found.body
+        && (replaced || !body.is_in(&real))
+    {
+        let (mut text, counted) = shown_diff(cx, request, &real, body);
+        counts = counted;
+        if replaced && text.is_empty() {
+            text = "Replace symbolic link with regular file".into();
+        }
+        before = stat::of(&real, true).ok();
+        let mode = backup::mode(cx, &request.backup);
+        committed(backup::keep(cx, &real, &mode))?;
+        committed(body.write(cx, &real, request.mode.as_deref(), !replaced))?;
+        note(&mut ret, "diff", text);
+    }
+    perms::check(cx, name, &mut ret, &request.wanted(), before)?;
+    if ret.changes.is_true() {
+        ret.comment = format!("File {name} updated");
+    } else if ret.result == Some(true) {
+        ret.comment = format!("File {name} is in the correct state");
+    }
+    Ok(skipping(request, counts, ret))
+}
+
+/// A change that does not count lets the requisites of others rest.
+pub(crate) fn skipping(request: &Request, counts: bool, ret: Ret) -> Ret {
+    if request.ignore.any() && ret.changes.is_true() && !counts {
+        ret.with("skip_req", true)
+    } else {
+        ret
+    }
+}
+
+fn create(cx: &Exec, request: &Request, found: &Found, mut ret: Ret) -> Result<Ret, Error> {
+    let name = &request.name;
+    verify(name, found, "")?;
+    let folder = ospath::dirname(name);
+    if !ospath::isdir(folder) {
+        if !request.makedirs {
+            return Err("Parent directory not present".into());
+        }
+        let mode = dir_mode(request);
+        makedirs::above(cx, name, &request.user, &request.group, mode)?;
+    }
+    let usual = stat::octal(0o666 & !makedirs::umask());
+    let mode = request.mode.clone().unwrap_or_else(|| usual.clone());
+    let empty = Body::Bytes(Vec::new());
+    let body = found.body.as_ref().unwrap_or(&empty);
+    body.write(cx, name, Some(&mode), true)?;
+    match &found.body {
+        None => {
+            note(&mut ret, "new", format!("file {name} created"));
+            ret.comment = "Empty file".into();
+        }
+        Some(body) if request.new_file_diff => note(&mut ret, "diff", new_diff(body)?),
+        Some(_) => note(&mut ret, "diff", "New file"),
+    }
+    let private = request.source.is_some() || request.mode.is_some();
+    let wanted = Wanted {
+        mode: Some(mode),
+        ..request.wanted()
+    };
+    let before = new_stats(name, if private { "0600".into() } else { usual })?;
+    perms::check(cx, name, &mut ret, &wanted.following(false), Some(before))?;
+    if ret.comment.is_empty() {
+        ret.comment = format!("File {name} updated");
+    }
+    Ok(skipping(request, false, ret))
+}
+
+/// A file as Salt has it before it sets owner and mode: the changes are told from there.
+fn new_stats(name: &str, mode: String) -> Result<Stats, Error> {
+    Ok(Stats {
+        mode,
+        ..stat::of(name, false)?
+    })
+}
+
+/// The mode of the folders above: what the state says, else the file's with the right to search added.
+fn dir_mode(request: &Request) -> Option<String> {
+    normalized(&request.dir_mode).or_else(|| request.mode.as_deref().map(searchable))
+}
+
+/// A file's mode made fit for a folder: who may do anything may also search it.
+pub(crate) fn searchable(mode: &str) -> String {
+    let last = mode.get(mode.len().saturating_sub(3)..).unwrap_or(mode);
+    let digits = last.chars().map(|c| match c.to_digit(8) {
+        Some(0) | None => c,
+        Some(digit) => char::from_digit(digit | 1, 8).unwrap_or(c),
+    });
+    normalized(&digits.collect::<String>().into()).unwrap_or_default()
+}
+
+/// Fills a file that is only to be tried out by a command, with the owner and mode of the file that it stands for.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn trial(cx: &Exec, request: &Request, body: &Body, place: &Path) -> Result<(), Error> {
+    use std::os::unix::fs::MetadataExt;
+    let old = Path::new(&request.name).metadata().ok();
+    let owner = fs::Owner {
+        mode: Some(old.as_ref().map_or(0o600, |old| old.mode() & 0o7777)),
+        uid: users::uid(&request.user).or_else(|| old.as_ref().map(MetadataExt::uid)),
+        gid: users::gid(&request.group).or_else(|| old.as_ref().map(MetadataExt::gid)),
+    };
+    let bytes = body.bytes().map_err(Error::io(&request.name))?;
+    // Never through a link that someone else may have put into the folder for temporary files.
+    fs::replace_from(cx, place, &mut bytes.as_slice(), owner)
+}
+
+/// A conditional diff for `file.get_diff`: whether the differences count.
+pub(crate) fn counts(ignore: &Ignore, old: &[u8], new: &[u8]) -> bool {
+    ignore.counts(&diff::of_files(old, new))
+}

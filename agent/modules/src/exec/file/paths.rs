@@ -1,0 +1,217 @@
+//! Paths: what is there, and how they come apart and together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use state::exec::Exec;
+use state::module::Error;
+use value::glob::{fnmatch, is_glob};
+use value::{Map, Value};
+
+use super::stat::absolute;
+use crate::ospath;
+
+state::exec_module! {
+    /// Look at paths.
+    mod file;
+
+    /// Test whether a path is a file.
+    fn file_exists(FileExists {
+        /// The path.
+        path: String,
+    });
+
+    /// Test whether a path is a folder.
+    fn directory_exists(DirectoryExists {
+        /// The path.
+        path: String,
+    });
+
+    /// Test whether a glob names something.
+    fn path_exists_glob(PathExistsGlob {
+        /// The glob.
+        path: String,
+    });
+
+    /// Return the names in a folder, `.` and `..` among them.
+    fn readdir(Readdir {
+        /// The folder.
+        path: String,
+    });
+
+    /// Return the name of the folder above a folder: `..`.
+    fn pardir(Pardir {});
+
+    /// Return a path without `.`, `..` and doubled slashes.
+    fn normpath(Normpath {
+        /// The path.
+        path: String,
+    });
+
+    /// Return the last part of a path.
+    fn basename(Basename {
+        /// The path.
+        path: String,
+    });
+
+    /// Return all but the last part of a path.
+    fn dirname(Dirname {
+        /// The path.
+        path: String,
+    });
+
+    /// Return the parts of a path joined.
+    fn join(Join {
+        *parts,
+    });
+
+    /// Return the files that processes have open.
+    fn open_files(OpenFiles {
+        /// Return the files of each process, not the processes of each file.
+        by_pid: bool = false,
+    });
+}
+
+fn file_exists(_cx: &Exec, args: FileExists) -> Result<Value, Error> {
+    Ok(ospath::isfile(&ospath::expanduser(&args.path)).into())
+}
+
+fn directory_exists(_cx: &Exec, args: DirectoryExists) -> Result<Value, Error> {
+    Ok(ospath::isdir(&ospath::expanduser(&args.path)).into())
+}
+
+/// Python's `glob.glob`, sorted: names that begin with a dot only where the pattern says so.
+pub(crate) fn globbed(pattern: &str) -> Vec<String> {
+    if !is_glob(pattern) {
+        let there = ospath::lexists(pattern);
+        return there.then(|| pattern.to_owned()).into_iter().collect();
+    }
+    let (head, tail) = ospath::split(pattern);
+    let folders = if head.is_empty() {
+        vec![".".to_owned()]
+    } else if head == pattern {
+        vec![head.to_owned()]
+    } else {
+        globbed(head)
+    };
+    let mut found = Vec::new();
+    for folder in folders {
+        if !is_glob(tail) {
+            let path = ospath::join(&folder, tail);
+            if ospath::lexists(&path) {
+                found.push(path);
+            }
+            continue;
+        }
+        let here = ospath::walk(&folder, Some(1))
+            .into_iter()
+            .next()
+            .unwrap_or_default();
+        let hidden = tail.starts_with('.');
+        let names = here.dirs.iter().chain(&here.files);
+        let fits = names
+            .filter(|name| hidden || !name.starts_with('.'))
+            .filter(|name| fnmatch(tail, name));
+        found.extend(fits.map(|name| match head {
+            "" => name.clone(),
+            _ => ospath::join(&folder, name),
+        }));
+    }
+    found.sort();
+    found
+}
+
+fn path_exists_glob(_cx: &Exec, args: PathExistsGlob) -> Result<Value, Error> {
+    Ok((!globbed(&ospath::expanduser(&args.path)).is_empty()).into())
+}
+
+fn readdir(_cx: &Exec, args: Readdir) -> Result<Value, Error> {
+    let path = absolute(&args.path, "Dir path must be absolute.")?;
+    let Some(here) = ospath::walk(&path, Some(1)).into_iter().next() else {
+        return Err(format!("A valid directory was not specified: {path}").into());
+    };
+    let mut names = here.dirs;
+    names.extend(here.files);
+    names.sort();
+    let dots = [".", ".."].map(str::to_owned);
+    Ok(Value::from(
+        dots.into_iter().chain(names).collect::<Vec<String>>(),
+    ))
+}
+
+fn pardir(_cx: &Exec, _args: Pardir) -> Result<Value, Error> {
+    Ok("..".into())
+}
+
+fn normpath(_cx: &Exec, args: Normpath) -> Result<Value, Error> {
+    Ok(ospath::normpath(&args.path).into())
+}
+
+fn basename(_cx: &Exec, args: Basename) -> Result<Value, Error> {
+    Ok(ospath::basename(&args.path).into())
+}
+
+fn dirname(_cx: &Exec, args: Dirname) -> Result<Value, Error> {
+    Ok(ospath::dirname(&args.path).into())
+}
+
+fn join(_cx: &Exec, args: Join) -> Result<Value, Error> {
+    let mut parts = args.parts.iter().map(Value::to_text);
+    let first = parts.next().ok_or(Error::Missing("parts"))?;
+    Ok(parts
+        .fold(first, |path, part| ospath::join(&path, &part))
+        .into())
+}
+
+fn names_in(folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+/// The paths that a process has open, its program among them.
+fn open_by(pid: i64) -> BTreeSet<String> {
+    let mut handles: Vec<String> = Vec::new();
+    let folder = format!("/proc/{pid}");
+    handles.extend(
+        names_in(&format!("{folder}/fd"))
+            .iter()
+            .map(|fd| format!("{folder}/fd/{fd}")),
+    );
+    for task in names_in(&format!("{folder}/task")) {
+        let task = format!("{folder}/task/{task}");
+        handles.push(format!("{task}/exe"));
+        handles.extend(
+            names_in(&format!("{task}/fd"))
+                .iter()
+                .map(|fd| format!("{task}/fd/{fd}")),
+        );
+    }
+    let real = |handle: &String| std::fs::read_link(handle).ok();
+    handles
+        .iter()
+        .filter_map(real)
+        .map(|path| path.to_string_lossy().into_owned())
+        .filter(|path| ospath::exists(path))
+        .collect()
+}
+
+fn open_files(_cx: &Exec, args: OpenFiles) -> Result<Value, Error> {
+    let pids = names_in("/proc")
+        .iter()
+        .filter_map(|name| name.parse().ok())
+        .collect::<Vec<i64>>();
+    let mut by_pid = Map::new();
+    let mut by_file: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+    for pid in pids {
+        let files = open_by(pid);
+        for file in &files {
+            by_file.entry(file.clone()).or_default().push(pid);
+        }
+        by_pid.insert(pid, files.into_iter().collect::<Vec<String>>());
+    }
+    if args.by_pid {
+        return Ok(by_pid.into());
+    }
+    Ok(by_file.into_iter().collect())
+}

@@ -1,0 +1,458 @@
+//! Owners, modes and attributes: `file.check_perms` and what it is made of.
+
+use std::path::Path;
+use std::process::Command;
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value};
+
+use super::stat::{self, Stats, normalized};
+use crate::{fs, ospath, users};
+
+state::exec_module! {
+    /// Change owners and modes of files.
+    mod file;
+
+    /// Set the mode of a file.
+    fn set_mode(SetMode {
+        /// The file.
+        path: String,
+        /// The mode.
+        mode: Value,
+    });
+
+    /// Set the user and the group of a file.
+    fn chown(Chown {
+        /// The file.
+        path: String,
+        /// The user.
+        user: Value,
+        /// The group.
+        group: Value,
+    });
+
+    /// Set the user and the group of a file; of a link itself, not of what it points to.
+    fn lchown(Lchown {
+        /// The file.
+        path: String,
+        /// The user.
+        user: Value,
+        /// The group.
+        group: Value,
+    });
+
+    /// Set the group of a file.
+    fn chgrp(Chgrp {
+        /// The file.
+        path: String,
+        /// The group.
+        group: Value,
+    });
+
+    /// Compare owner, group, mode and attributes of a file with what they should be, and set them.
+    fn check_perms(CheckPerms {
+        /// The file.
+        name: String,
+        /// The return to add to.
+        ret: Value,
+        /// The user.
+        user: Value,
+        /// The group.
+        group: Value,
+        /// The mode.
+        mode: Value,
+        /// The attributes as lsattr(1) writes them.
+        attrs: Option<String> = None,
+        /// Set those of what a link points to.
+        follow_symlinks: bool = false,
+        /// The SELinux user.
+        seuser: Value = Value::Null,
+        /// The SELinux role.
+        serole: Value = Value::Null,
+        /// The SELinux type.
+        setype: Value = Value::Null,
+        /// The SELinux range.
+        serange: Value = Value::Null,
+    });
+
+    /// Return the attributes of a file on an ext file system.
+    fn lsattr(Lsattr {
+        /// The file.
+        path: String,
+    });
+
+    /// Change attributes of files on an ext file system.
+    fn chattr(Chattr {
+        *files,
+        ..kwargs
+    });
+}
+
+/// What a file's owner and mode should be; what is null or none stays.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wanted {
+    /// The user.
+    pub(crate) user: Value,
+    /// The group.
+    pub(crate) group: Value,
+    /// The mode with four digits.
+    pub(crate) mode: Option<String>,
+    /// The attributes as lsattr(1) writes them.
+    pub(crate) attrs: Option<String>,
+    /// Set those of what a link points to.
+    pub(crate) follow: bool,
+}
+
+impl Wanted {
+    /// These owners and this mode.
+    pub(crate) fn new(user: &Value, group: &Value, mode: Option<String>) -> Self {
+        Self {
+            user: user.clone(),
+            group: group.clone(),
+            mode,
+            ..Self::default()
+        }
+    }
+
+    /// The same for what a link points to.
+    pub(crate) fn following(self, follow: bool) -> Self {
+        Self { follow, ..self }
+    }
+}
+
+/// What was found before [`check`] set anything: Salt's second return value.
+#[derive(Clone, Debug)]
+pub(crate) struct Before {
+    /// The mode.
+    pub(crate) mode: String,
+}
+
+/// The number of a mode's text.
+pub(crate) fn mode_bits(mode: &str) -> Option<u32> {
+    let digits = mode.trim_start_matches(['0', 'O', 'o']);
+    if digits.is_empty() {
+        Some(0)
+    } else {
+        u32::from_str_radix(digits, 8).ok()
+    }
+}
+
+/// Compares owner and mode with what they should be and sets them; in test mode only says what it would set.
+///
+/// `before` is what the file was like where that is not what is on the disk (a file that was just written).
+pub(crate) fn check(
+    cx: &Exec,
+    path: &str,
+    ret: &mut Ret,
+    wanted: &Wanted,
+    before: Option<Stats>,
+) -> Result<Before, Error> {
+    let path = ospath::expanduser(path);
+    let now = match before {
+        Some(before) => before,
+        None => stat::of(&path, wanted.follow)?,
+    };
+    let follow = wanted.follow || !ospath::islink(&path);
+    let mut comments = Vec::new();
+    let user = now.user_differs(&wanted.user);
+    let group = now.group_differs(&wanted.group);
+    if (user || group) && !cx.test {
+        give(cx, &path, wanted, &now, ret, &mut comments, follow);
+    }
+    let mode = wanted.mode.clone().filter(|_| follow);
+    let new_mode = mode.clone().filter(|mode| *mode != now.mode);
+    if let (Some(mode), false) = (&new_mode, cx.test)
+        && let Some(bits) = mode_bits(mode)
+    {
+        let _ = fs::chmod(cx, Path::new(&path), bits);
+    }
+    let post = stat::of(&path, wanted.follow).unwrap_or_else(|_| now.clone());
+    let mut outcome = |key: &str, wanted: &Value, changed: bool, still: bool| {
+        if still && !cx.test {
+            ret.result = Some(false);
+            comments.push(format!("Failed to change {key} to {}", wanted.to_text()));
+        } else if still || changed {
+            note(ret, key, wanted.clone());
+        }
+    };
+    let still = post.user_differs(&wanted.user);
+    outcome("user", &wanted.user, user, still);
+    let still = post.group_differs(&wanted.group);
+    outcome("group", &wanted.group, group, still);
+    if let Some(mode) = mode {
+        let still = mode != post.mode;
+        outcome("mode", &mode.into(), new_mode.is_some(), still);
+    }
+    if follow && !ospath::isdir(&path) {
+        attributes(cx, &path, wanted, ret, &mut comments)?;
+    }
+    finish(cx, ret, comments);
+    Ok(Before { mode: now.mode })
+}
+
+/// Adds an entry to `changes`.
+pub(crate) fn note(ret: &mut Ret, key: &str, value: impl Into<Value>) {
+    if let Some(changes) = ret.changes.as_map_mut() {
+        changes.insert(key, value);
+    }
+}
+
+fn finish(cx: &Exec, ret: &mut Ret, comments: Vec<String>) {
+    let first = (!ret.comment.is_empty()).then(|| ret.comment.clone());
+    let all: Vec<String> = first.into_iter().chain(comments).collect();
+    ret.comment = all.join("; ");
+    if cx.test && ret.changes.is_true() {
+        ret.result = None;
+    }
+}
+
+fn give(
+    cx: &Exec,
+    path: &str,
+    wanted: &Wanted,
+    now: &Stats,
+    ret: &mut Ret,
+    comments: &mut Vec<String>,
+    follow: bool,
+) {
+    let (uid, gid) = (users::uid(&wanted.user), users::gid(&wanted.group));
+    let mut problems = String::new();
+    if wanted.user.is_true() && uid.is_none() {
+        problems.push_str("User does not exist\n");
+    }
+    if wanted.group.is_true() && gid.is_none() {
+        problems.push_str("Group does not exist\n");
+    }
+    if !problems.is_empty() {
+        ret.result = Some(false);
+        comments.push(problems);
+        return;
+    }
+    let uid = uid.or(Some(now.uid));
+    let gid = gid.or(Some(now.gid));
+    if fs::chown(cx, Path::new(path), uid, gid, follow).is_err() {
+        ret.result = Some(false);
+    } else if follow
+        && !ospath::islink(path)
+        && let Some(bits) = mode_bits(&now.mode)
+    {
+        // Changing the owner clears the set-id bits.
+        let _ = fs::chmod(cx, Path::new(path), bits);
+    }
+}
+
+/// Attributes that are to be added, and to be removed.
+type Attributes = (String, String);
+
+fn attribute_changes(path: &str, wanted: &str) -> Option<Attributes> {
+    let has = attributes_of(path)?;
+    let without = |from: &str, what: &str| from.chars().filter(|c| !what.contains(*c)).collect();
+    let wanted = if has.contains('e') {
+        format!("{wanted}e")
+    } else {
+        wanted.to_owned()
+    };
+    Some((without(&wanted, &has), without(&has, &wanted)))
+}
+
+/// True when the attributes of a file are not the wanted ones, as far as that can be known.
+pub(crate) fn attributes_differ(path: &str, wanted: &str) -> bool {
+    attribute_changes(path, wanted).is_some_and(|(add, drop)| !add.is_empty() || !drop.is_empty())
+}
+
+fn attributes(
+    cx: &Exec,
+    path: &str,
+    wanted: &Wanted,
+    ret: &mut Ret,
+    comments: &mut Vec<String>,
+) -> Result<(), Error> {
+    let Some(attrs) = &wanted.attrs else {
+        return Ok(());
+    };
+    let Some((add, drop)) = attribute_changes(path, attrs) else {
+        return Ok(());
+    };
+    if add.is_empty() && drop.is_empty() {
+        return Ok(());
+    }
+    let old = attributes_of(path).unwrap_or_default();
+    let mut new = attrs.clone();
+    if !cx.test {
+        for (sign, what) in [("+", add), ("-", drop)] {
+            if !what.is_empty() {
+                run_chattr(&[format!("{sign}{what}"), path.to_owned()])?;
+            }
+        }
+        if attributes_differ(path, attrs) {
+            ret.result = Some(false);
+            comments.push(format!("Failed to change attributes to {attrs}"));
+            new = attributes_of(path).unwrap_or_default();
+        }
+    }
+    if old != new {
+        note(ret, "attrs", Map::new().with("old", old).with("new", new));
+    }
+    Ok(())
+}
+
+/// The letters that lsattr(1) shows; none where the program or the file system has none.
+fn attributes_of(path: &str) -> Option<String> {
+    let out = Command::new("lsattr").arg("-d").arg(path).output().ok()?;
+    if !out.status.success() {
+        return Some(String::new());
+    }
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let letters = text.split_whitespace().next()?;
+    let known = |c: &char| "aAcCdDeijPsStTu".contains(*c);
+    Some(letters.chars().filter(known).collect())
+}
+
+fn run_chattr(args: &[String]) -> Result<bool, Error> {
+    let out = Command::new("chattr").args(args).output();
+    let out = out.map_err(Error::io("chattr"))?;
+    Ok(out.stdout.is_empty() && out.stderr.is_empty())
+}
+
+fn set_mode(cx: &Exec, args: SetMode) -> Result<Value, Error> {
+    let path = ospath::expanduser(&args.path);
+    let mode = args.mode.to_text();
+    if !ospath::exists(&path) {
+        return Err(format!("{path}: File not found").into());
+    }
+    let set = mode_bits(&mode).and_then(|bits| fs::chmod(cx, Path::new(&path), bits).ok());
+    if set.is_none() {
+        let digits = mode.trim_start_matches(['0', 'O', 'o']);
+        return Ok(format!("Invalid Mode {digits}").into());
+    }
+    Ok(stat::of(&path, true)?.mode.into())
+}
+
+fn chown(cx: &Exec, args: Chown) -> Result<Value, Error> {
+    change_owner(cx, &args.path, &args.user, &args.group, true)
+}
+
+fn lchown(cx: &Exec, args: Lchown) -> Result<Value, Error> {
+    change_owner(cx, &args.path, &args.user, &args.group, false)
+}
+
+fn chgrp(cx: &Exec, args: Chgrp) -> Result<Value, Error> {
+    change_owner(cx, &args.path, &Value::Null, &args.group, true)
+}
+
+fn change_owner(
+    cx: &Exec,
+    path: &str,
+    user: &Value,
+    group: &Value,
+    follow: bool,
+) -> Result<Value, Error> {
+    let path = ospath::expanduser(path);
+    let (uid, gid) = (users::uid(user), users::gid(group));
+    let mut problems = String::new();
+    if user.is_true() && uid.is_none() {
+        problems.push_str("User does not exist\n");
+    }
+    if group.is_true() && gid.is_none() {
+        problems.push_str("Group does not exist\n");
+    }
+    if follow && !ospath::lexists(&path) {
+        problems.push_str("File not found");
+    }
+    if !problems.is_empty() {
+        return Ok(problems.into());
+    }
+    let follow = follow && ospath::exists(&path);
+    fs::chown(cx, Path::new(&path), uid, gid, follow).map_err(Error::io(&path))?;
+    Ok(Value::Null)
+}
+
+fn check_perms(cx: &Exec, args: CheckPerms) -> Result<Value, Error> {
+    if [&args.seuser, &args.serole, &args.setype, &args.serange]
+        .iter()
+        .any(|value| value.is_true())
+    {
+        return Err(SELINUX.into());
+    }
+    let mut ret = Ret::ok("");
+    if let Some(given) = args.ret.as_map().filter(|given| !given.is_empty()) {
+        ret.comment = given.get("comment").map(Value::to_text).unwrap_or_default();
+        ret.changes = given.get("changes").cloned().unwrap_or_default();
+    }
+    let wanted = Wanted {
+        attrs: args.attrs,
+        ..Wanted::new(&args.user, &args.group, normalized(&args.mode))
+    };
+    let path = ospath::expanduser(&args.name);
+    let now = stat::of(&path, args.follow_symlinks)?;
+    check(
+        cx,
+        &path,
+        &mut ret,
+        &wanted.following(args.follow_symlinks),
+        None,
+    )?;
+    let shown = Map::new()
+        .with("name", path)
+        .with("changes", ret.changes)
+        .with("comment", ret.comment)
+        .with("result", ret.result);
+    let perms = permissions(&args.user, &args.group, &normalized(&args.mode), &now);
+    Ok(Value::list([shown.into(), perms.into()]))
+}
+
+/// Salt's dictionary of what was (`l…`) and what was changed (`c…`).
+fn permissions(user: &Value, group: &Value, mode: &Option<String>, now: &Stats) -> Map {
+    let number = |wanted: &Value| wanted.as_int().is_some();
+    let owner = |wanted: &Value, name: Value, id: u32| -> Value {
+        if number(wanted) { id.into() } else { name }
+    };
+    let mut perms = Map::new()
+        .with("luser", owner(user, now.user(), now.uid))
+        .with("lgroup", owner(group, now.group(), now.gid))
+        .with("lmode", now.mode.clone());
+    if now.user_differs(user) {
+        perms.insert("cuser", user.clone());
+    }
+    if now.group_differs(group) {
+        perms.insert("cgroup", group.clone());
+    }
+    if let Some(mode) = mode.as_ref().filter(|mode| **mode != now.mode) {
+        perms.insert("cmode", mode.clone());
+    }
+    perms
+}
+
+/// Why SELinux contexts are refused.
+pub(crate) const SELINUX: &str = "SELinux contexts cannot be set by the file module. Leave `selinux` out and use a state of the selinux module.";
+
+fn lsattr(_cx: &Exec, args: Lsattr) -> Result<Value, Error> {
+    if !ospath::exists(&args.path) {
+        return Err(format!("File or directory does not exist: {}", args.path).into());
+    }
+    let Some(letters) = attributes_of(&args.path) else {
+        return Ok(Value::Null);
+    };
+    let letters = letters.chars().map(|c| Value::from(c.to_string()));
+    Ok(Map::new().with(&args.path, Value::list(letters)).into())
+}
+
+fn chattr(_cx: &Exec, mut args: Chattr) -> Result<Value, Error> {
+    let mut option = |name: &str| args.kwargs.remove(name).filter(|value| !value.is_null());
+    let sign = match option("operator").as_ref().and_then(Value::as_str) {
+        Some("add") => '+',
+        Some("remove") => '-',
+        _ => return Err("Need an operator: 'add' or 'remove' to modify attributes.".into()),
+    };
+    let Some(attributes) = option("attributes") else {
+        return Err("Need attributes: [aAcCdDeijPsStTu]".into());
+    };
+    let mut line = vec![format!("{sign}{}", attributes.to_text())];
+    line.extend(option("flags").map(|flags| format!("-{}", flags.to_text())));
+    if let Some(version) = option("version") {
+        line.extend(["-v".to_owned(), version.to_text()]);
+    }
+    line.extend(args.files.iter().map(Value::to_text));
+    Ok(run_chattr(&line)?.into())
+}

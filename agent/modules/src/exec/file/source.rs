@@ -1,0 +1,402 @@
+//! Which of several sources is taken, and what hash it must have.
+
+use fancy_regex::Regex;
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use crate::source::{Url, redacted};
+use crate::{hashes, ospath, source};
+
+state::exec_module! {
+    /// Find the source of a managed file and its hash.
+    mod file;
+
+    /// Return the first source that is there, with its hash.
+    fn source_list(SourceList {
+        /// One source or a list of them; an item `source: hash` brings its own hash.
+        source: Value,
+        /// The hash of those that bring none.
+        source_hash: Value,
+        /// The environment.
+        saltenv: String,
+    });
+
+    /// Return hash and type of hash of a `source_hash` argument in any of its forms.
+    fn get_source_sum(GetSourceSum {
+        /// The file that is managed: its name may stand in a hash file.
+        file_name: String = String::new(),
+        /// The source: its name may stand in a hash file.
+        source: String = String::new(),
+        /// A hash, `type=hash`, or where a file of hashes is.
+        source_hash: Value = Value::Null,
+        /// The name in the hash file.
+        source_hash_name: Option<String> = None,
+        /// The environment.
+        saltenv: String = "base".into(),
+        /// TLS is always verified.
+        verify_ssl: bool = true,
+        /// Not supported.
+        source_hash_sig: Value = Value::Null,
+        /// Not supported.
+        signed_by_any: Value = Value::Null,
+        /// Not supported.
+        signed_by_all: Value = Value::Null,
+        /// Not supported.
+        keyring: Value = Value::Null,
+        /// Not supported.
+        gnupghome: Value = Value::Null,
+        /// Not supported.
+        sig_backend: Value = "gpg".into(),
+    });
+
+    /// Find a hash in a file of hashes.
+    fn extract_hash(ExtractHash {
+        /// The file of hashes.
+        hash_fn: String,
+        /// The type of hash to look for; any when empty.
+        hash_type: String = "sha256".into(),
+        /// The file that is managed.
+        file_name: String = String::new(),
+        /// Its source.
+        source: String = String::new(),
+        /// The name in the hash file.
+        source_hash_name: Option<String> = None,
+    });
+
+    /// Return a file's hash, or a sentence when it is not there.
+    fn get_sum(GetSum {
+        /// The file.
+        path: String,
+        /// The type of hash.
+        form: String = "sha256".into(),
+    });
+
+    /// Return a file's hash.
+    fn get_hash(GetHash {
+        /// The file.
+        path: String,
+        /// The type of hash.
+        form: String = "sha256".into(),
+        /// Accepted; how much is read at a time is not the caller's affair.
+        chunk_size: i64 = 65536,
+    });
+
+    /// Test whether a file has a hash.
+    fn check_hash(CheckHash {
+        /// The file.
+        path: String,
+        /// `type:hash`, `type=hash` or a hash.
+        file_hash: Value,
+    });
+}
+
+/// A hash and its type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sum {
+    /// The type of hash.
+    pub(crate) kind: String,
+    /// The hash in lower case.
+    pub(crate) hash: String,
+}
+
+impl Sum {
+    fn shown(&self) -> Map {
+        Map::new()
+            .with("hsum", self.hash.as_str())
+            .with("hash_type", self.kind.as_str())
+    }
+}
+
+/// The first source that is there with its hash; a single source is not looked up.
+pub(crate) fn first(
+    cx: &Exec,
+    source: &Value,
+    source_hash: &Value,
+    saltenv: &str,
+) -> Result<(Value, Value), Error> {
+    let Some(sources) = source.as_list() else {
+        return Ok((source.clone(), source_hash.clone()));
+    };
+    for single in sources {
+        let (name, hash) = match single {
+            Value::Map(map) if map.len() != 1 => continue,
+            Value::Map(map) => match map.first() {
+                Some((name, hash)) if hash.is_true() => (name, hash),
+                Some((name, _)) => (name, source_hash),
+                None => continue,
+            },
+            other => (other, source_hash),
+        };
+        let text = name.as_str().unwrap_or_default();
+        if is_there(cx, text, saltenv)? {
+            return Ok((name.clone(), hash.clone()));
+        }
+    }
+    Err("none of the specified sources were found".into())
+}
+
+fn is_there(cx: &Exec, url: &str, saltenv: &str) -> Result<bool, Error> {
+    let parts = Url::parse(url);
+    Ok(match parts.scheme.as_str() {
+        "salt" => {
+            source::salt_file(cx, url, saltenv)?.is_some()
+                || crate::exec::cp::is_dir(cx, url, saltenv)?
+        }
+        "http" | "https" => source::answers(cx, url),
+        "file" => ospath::exists(&parts.local_path()),
+        _ => ospath::isabs(url) && ospath::exists(url),
+    })
+}
+
+fn invalid(source_hash: &str) -> Error {
+    let mut known = hashes::TYPES;
+    known.sort_by_key(|kind| kind.1);
+    let known: Vec<String> = known
+        .iter()
+        .map(|(kind, length)| format!("{kind} ({length})"))
+        .collect();
+    format!(
+        "Source hash {} format is invalid. The supported formats are: 1) a hash, 2) an expression in the format \
+         <hash_type>=<hash>, or 3) either a path to a local file containing hashes, or a URI of a remote hash file. \
+         Supported protocols for remote hash files are: salt, file, http, https, ftp, swift, s3. The hash may also \
+         not be of a valid length, the following are supported hash types and lengths: {}.",
+        redacted(source_hash),
+        known.join(", ")
+    )
+    .into()
+}
+
+/// Reads a `source_hash` argument in any of its forms.
+pub(crate) fn sum(
+    cx: &Exec,
+    file_name: &str,
+    source: &str,
+    source_hash: &Value,
+    source_hash_name: Option<&str>,
+    saltenv: &str,
+) -> Result<Sum, Error> {
+    let text = source_hash.to_text();
+    let parts = Url::parse(&text);
+    let file = if ospath::isabs(&text) {
+        Some(text.clone())
+    } else if parts.scheme == "salt" || parts.scheme == "file" || parts.is_remote() {
+        let found = source::cached(cx, &text, saltenv, None)?;
+        let missing = || Error::Refused(format!("Source hash file {} not found", redacted(&text)));
+        Some(found.ok_or_else(missing)?)
+    } else if parts.scheme.is_empty() {
+        None
+    } else {
+        return Err(invalid(&text));
+    };
+    match file {
+        Some(file) => {
+            extract(&file, "", file_name, source, source_hash_name)?.ok_or_else(|| invalid(&text))
+        }
+        None => written(&text),
+    }
+}
+
+/// A hash as it is written in the state: `type=hash` or a hash.
+fn written(text: &str) -> Result<Sum, Error> {
+    let (kind, hash) = match text.split_once('=') {
+        Some((kind, hash)) => (kind.trim(), hash.trim()),
+        None => {
+            let hexadecimal = !text.is_empty() && text.chars().all(|c| c.is_ascii_hexdigit());
+            let kind = hashes::of_length(text.len()).filter(|_| hexadecimal);
+            (kind.ok_or_else(|| invalid(text))?, text)
+        }
+    };
+    let Some(length) = hashes::length(kind) else {
+        let known: Vec<&str> = hashes::TYPES.iter().map(|known| known.0).collect();
+        return Err(format!(
+            "Invalid hash type '{kind}'. Supported hash types are: {}. Either remove the hash type and simply use \
+             '{hash}' as the source_hash, or change the hash type to a supported type.",
+            known.join(", ")
+        )
+        .into());
+    };
+    let Some(fitting) = hashes::of_length(hash.len()) else {
+        return Err(invalid(text));
+    };
+    if hash.len() != length {
+        return Err(format!(
+            "Invalid length ({}) for hash type '{kind}'. Either remove the hash type and simply use '{hash}' as the \
+             source_hash, or change the hash type to '{fitting}'",
+            hash.len()
+        )
+        .into());
+    }
+    Ok(Sum {
+        kind: kind.to_owned(),
+        hash: hash.to_ascii_lowercase(),
+    })
+}
+
+/// Finds a hash in a file of hashes: by `source_hash_name`, the file's name, the source's name, else the first one.
+fn extract(
+    hash_file: &str,
+    hash_type: &str,
+    file_name: &str,
+    source: &str,
+    source_hash_name: Option<&str>,
+) -> Result<Option<Sum>, Error> {
+    let text = std::fs::read(hash_file).map_err(Error::io(hash_file))?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let digits = hashes::length(hash_type).map_or_else(|| "32,128".into(), |len| len.to_string());
+    let pattern = format!("(?i)(?<![a-z0-9])([a-f0-9]{{{digits}}})(?![a-z0-9])");
+    let pattern = Regex::new(&pattern).map_err(|error| Error::Refused(error.to_string()))?;
+    let parts = Url::parse(source);
+    let path = if parts.path.is_empty() {
+        &parts.netloc
+    } else {
+        &parts.path
+    };
+    let separators = " \t\n\r\u{b}\u{c}\\/*";
+    let wanted = [
+        (
+            source_hash_name.unwrap_or_default(),
+            "",
+            " \t\n\r\u{b}\u{c}",
+        ),
+        (ospath::basename(file_name), file_name, separators),
+        (ospath::basename(path), source, separators),
+    ];
+    let mut found: [Option<Sum>; 3] = [None, None, None];
+    let mut partial = None;
+    for line in text.lines().map(str::trim) {
+        let Some(sum) = hash_in(&pattern, line) else {
+            continue;
+        };
+        partial.get_or_insert_with(|| sum.clone());
+        for (place, (base, full, before)) in found.iter_mut().zip(wanted) {
+            if place.is_none() && !base.is_empty() && names(line, base, full, before) {
+                *place = Some(sum.clone());
+            }
+        }
+    }
+    Ok(found.into_iter().flatten().next().or(partial))
+}
+
+fn hash_in(pattern: &Regex, line: &str) -> Option<Sum> {
+    let found = pattern.captures(line).ok()??.get(1)?.as_str();
+    Some(Sum {
+        kind: hashes::of_length(found.len())?.to_owned(),
+        hash: found.to_ascii_lowercase(),
+    })
+}
+
+/// True when a line ends with a name that stands by itself, or begins with it.
+fn names(line: &str, base: &str, full: &str, before: &str) -> bool {
+    if let Some(rest) = line.strip_suffix(base) {
+        return rest.chars().next_back().is_some_and(|c| before.contains(c));
+    }
+    let full = if full.is_empty() { base } else { full };
+    line.strip_prefix(full)
+        .is_some_and(|rest| rest.starts_with(char::is_whitespace))
+}
+
+fn source_list(cx: &Exec, args: SourceList) -> Result<Value, Error> {
+    let (source, hash) = first(cx, &args.source, &args.source_hash, &args.saltenv)?;
+    Ok(Value::list([source, hash]))
+}
+
+fn get_source_sum(cx: &Exec, args: GetSourceSum) -> Result<Value, Error> {
+    if args.source_hash_sig.is_true() {
+        return Err(SIGNATURES.into());
+    }
+    let found = sum(
+        cx,
+        &args.file_name,
+        &args.source,
+        &args.source_hash,
+        args.source_hash_name.as_deref(),
+        &args.saltenv,
+    )?;
+    Ok(found.shown().into())
+}
+
+/// Why signatures are refused: an unchecked one must not pass for a checked one.
+pub(crate) const SIGNATURES: &str =
+    "Cannot verify signatures because the gpg module was not loaded";
+
+fn extract_hash(_cx: &Exec, args: ExtractHash) -> Result<Value, Error> {
+    let found = extract(
+        &args.hash_fn,
+        &args.hash_type,
+        &args.file_name,
+        &args.source,
+        args.source_hash_name.as_deref(),
+    )?;
+    Ok(found.map(|sum| sum.shown()).into())
+}
+
+fn get_sum(_cx: &Exec, args: GetSum) -> Result<Value, Error> {
+    let path = ospath::expanduser(&args.path);
+    if ospath::isfile(&path) {
+        Ok(hashes::of_file(&path, &args.form)?.into())
+    } else {
+        Ok("File not found".into())
+    }
+}
+
+fn get_hash(_cx: &Exec, args: GetHash) -> Result<Value, Error> {
+    Ok(hashes::of_file(&ospath::expanduser(&args.path), &args.form)?.into())
+}
+
+fn check_hash(_cx: &Exec, args: CheckHash) -> Result<Value, Error> {
+    let Some(text) = args.file_hash.as_str() else {
+        return Err("hash must be a string".into());
+    };
+    let (kind, hash) = match text.split_once(':').or_else(|| text.split_once('=')) {
+        Some(both) => both,
+        None => {
+            let unknown = || {
+                let mut known = hashes::TYPES;
+                known.sort_by_key(|kind| kind.1);
+                let known: Vec<String> = known.iter().map(|(k, n)| format!("{k} ({n})")).collect();
+                Error::Refused(format!(
+                    "Hash {text} (length: {}) could not be matched to a supported hash type. The supported hash \
+                     types and lengths are: {}",
+                    text.len(),
+                    known.join(", ")
+                ))
+            };
+            (hashes::of_length(text.len()).ok_or_else(unknown)?, text)
+        }
+    };
+    let path = ospath::expanduser(&args.path);
+    Ok((hashes::of_file(&path, kind)? == hash).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_is_found_by_the_name_beside_it() -> Result<(), Error> {
+        let folder = tempfile::tempdir().map_err(Error::io("tempdir"))?;
+        let file = folder.path().join("SUMS");
+        let (a, b) = ("a".repeat(32), "b".repeat(32));
+        std::fs::write(&file, format!("{a}  other.tar\n{b} *x.tar\n")).map_err(Error::io(&file))?;
+        let file = file.to_string_lossy();
+        let found = |name: &str, source: &str, hash_name: Option<&str>| {
+            extract(&file, "", name, source, hash_name).map(|sum| sum.map(|sum| sum.hash))
+        };
+        assert_eq!(found("/tmp/x.tar", "", None)?, Some(b.clone()));
+        assert_eq!(found("/tmp/y", "http://h/x.tar", None)?, Some(b));
+        assert_eq!(found("/tmp/y", "", None)?, Some(a.clone()));
+        assert_eq!(found("/x.tar", "", Some("other.tar"))?, Some(a));
+        Ok(())
+    }
+
+    #[test]
+    fn written_hashes_must_fit_their_type() {
+        assert!(written(&"a".repeat(32)).is_ok());
+        assert!(
+            written(&format!("md5={}", "A".repeat(32))).is_ok_and(|sum| sum.hash == "a".repeat(32))
+        );
+        assert!(written(&format!("sha1={}", "a".repeat(32))).is_err());
+        assert!(written("xyz").is_err());
+    }
+}

@@ -1,0 +1,380 @@
+//! `file.stats` and what is read off it.
+
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use crate::{hashes, ospath, users};
+
+state::exec_module! {
+    /// Read what the system says of files.
+    mod file;
+
+    /// Return a dictionary of what is known of a file.
+    fn stats(StatsArgs {
+        /// The file.
+        path: String,
+        /// Add the file's hash of this type as `sum`.
+        hash_type: Option<String> = None,
+        /// Describe what a link points to, not the link.
+        follow_symlinks: bool = true,
+    });
+
+    /// Return the fields of lstat(2), or nothing when the file is not there.
+    fn lstat(LstatArgs {
+        /// The file.
+        path: String,
+    });
+
+    /// Return what statvfs(2) says of the file system that a path is on.
+    fn statvfs(StatvfsArgs {
+        /// The path.
+        path: String,
+    });
+
+    /// Return the mode of a file.
+    fn get_mode(GetMode {
+        /// The file.
+        path: String,
+        /// Describe what a link points to, not the link.
+        follow_symlinks: bool = true,
+    });
+
+    /// Return the user that owns a file.
+    fn get_user(GetUser {
+        /// The file.
+        path: String,
+        /// Describe what a link points to, not the link.
+        follow_symlinks: bool = true,
+    });
+
+    /// Return the number of the user that owns a file.
+    fn get_uid(GetUid {
+        /// The file.
+        path: String,
+        /// Describe what a link points to, not the link.
+        follow_symlinks: bool = true,
+    });
+
+    /// Return the group that owns a file.
+    fn get_group(GetGroup {
+        /// The file.
+        path: String,
+        /// Describe what a link points to, not the link.
+        follow_symlinks: bool = true,
+    });
+
+    /// Return the number of the group that owns a file.
+    fn get_gid(GetGid {
+        /// The file.
+        path: String,
+        /// Describe what a link points to, not the link.
+        follow_symlinks: bool = true,
+    });
+
+    /// Return the name of a user's number.
+    fn uid_to_user(UidToUser {
+        /// The number.
+        uid: Value,
+    });
+
+    /// Return the number of a user.
+    fn user_to_uid(UserToUid {
+        /// The name.
+        user: Value,
+    });
+
+    /// Return the name of a group's number.
+    fn gid_to_group(GidToGroup {
+        /// The number.
+        gid: Value,
+    });
+
+    /// Return the number of a group.
+    fn group_to_gid(GroupToGid {
+        /// The name.
+        group: Value,
+    });
+
+    /// Test whether this program may access a path.
+    fn access(Access {
+        /// The path.
+        path: String,
+        /// `f` (is there), `r`, `w` or `x`.
+        mode: Value,
+    });
+
+    /// Return the bytes that the files below a folder use, each counted once.
+    fn diskusage(Diskusage {
+        /// The folder or file.
+        path: String,
+    });
+}
+
+/// What is known of a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Stats {
+    /// The number of its inode.
+    pub(crate) inode: u64,
+    /// The number of its owner.
+    pub(crate) uid: u32,
+    /// The number of its group.
+    pub(crate) gid: u32,
+    /// The mode as Salt writes it: `0644`.
+    pub(crate) mode: String,
+    /// `file`, `dir`, `link`, `char`, `block`, `pipe` or `socket`.
+    pub(crate) kind: &'static str,
+    /// Bytes.
+    pub(crate) size: u64,
+    /// Last access, change of contents, change of the inode.
+    pub(crate) times: [f64; 3],
+}
+
+impl Stats {
+    /// The name of its owner, or the number.
+    pub(crate) fn user(&self) -> Value {
+        users::of_uid(self.uid)
+    }
+
+    /// The name of its group, or the number.
+    pub(crate) fn group(&self) -> Value {
+        users::of_gid(self.gid)
+    }
+
+    /// True when the owner is not the wanted one, given by name or number. Nothing wanted is no difference.
+    pub(crate) fn user_differs(&self, wanted: &Value) -> bool {
+        wanted.is_true() && users::uid(wanted) != Some(self.uid)
+    }
+
+    /// True when the group is not the wanted one, given by name or number. Nothing wanted is no difference.
+    pub(crate) fn group_differs(&self, wanted: &Value) -> bool {
+        wanted.is_true() && users::gid(wanted) != Some(self.gid)
+    }
+}
+
+/// Reads [`Stats`]. With `follow`, a link that leads nowhere is described itself, as Salt does.
+pub(crate) fn of(path: &str, follow: bool) -> Result<Stats, Error> {
+    let path = ospath::expanduser(path);
+    let file = Path::new(&path);
+    let found = if follow { file.metadata().ok() } else { None };
+    let found = found
+        .or_else(|| file.symlink_metadata().ok())
+        .ok_or_else(|| Error::Refused(format!("Path not found: {path}")))?;
+    let time = |seconds: i64, nanoseconds: i64| seconds as f64 + nanoseconds as f64 * 1e-9;
+    Ok(Stats {
+        inode: found.ino(),
+        uid: found.uid(),
+        gid: found.gid(),
+        mode: octal(found.mode() & 0o7777),
+        kind: kind(found.file_type()),
+        size: found.len(),
+        times: [
+            time(found.atime(), found.atime_nsec()),
+            time(found.mtime(), found.mtime_nsec()),
+            time(found.ctime(), found.ctime_nsec()),
+        ],
+    })
+}
+
+fn kind(kind: std::fs::FileType) -> &'static str {
+    if kind.is_dir() {
+        "dir"
+    } else if kind.is_char_device() {
+        "char"
+    } else if kind.is_block_device() {
+        "block"
+    } else if kind.is_symlink() {
+        "link"
+    } else if kind.is_fifo() {
+        "pipe"
+    } else if kind.is_socket() {
+        "socket"
+    } else {
+        "file"
+    }
+}
+
+/// A mode as Salt writes it: at least four digits, `0644`.
+pub(crate) fn octal(mode: u32) -> String {
+    format!("{mode:04o}")
+}
+
+/// Salt's `normalize_mode`: what a user wrote, with four digits. `None` stays none.
+pub(crate) fn normalized(mode: &Value) -> Option<String> {
+    if mode.is_null() {
+        return None;
+    }
+    let text = mode.to_text().replace("0o", "0");
+    let digits = text.trim_matches('"').trim_matches('\'');
+    Some(format!("{:0>4}", digits.trim_start_matches('0')))
+}
+
+fn stats(_cx: &Exec, args: StatsArgs) -> Result<Value, Error> {
+    let found = of(&args.path, args.follow_symlinks)?;
+    let path = ospath::expanduser(&args.path);
+    let [atime, mtime, ctime] = found.times;
+    let mut out = Map::new()
+        .with("inode", found.inode)
+        .with("uid", found.uid)
+        .with("gid", found.gid)
+        .with("group", found.group())
+        .with("user", found.user())
+        .with("atime", atime)
+        .with("mtime", mtime)
+        .with("ctime", ctime)
+        .with("size", found.size)
+        .with("mode", found.mode);
+    if let Some(kind) = &args.hash_type {
+        out.insert("sum", hashes::of_file(&path, kind)?);
+    }
+    out.insert("type", found.kind);
+    let target = if args.follow_symlinks {
+        ospath::realpath(&path)
+    } else {
+        ospath::abspath(&path)
+    };
+    Ok(out.with("target", target).into())
+}
+
+fn lstat(_cx: &Exec, args: LstatArgs) -> Result<Value, Error> {
+    let path = absolute(&args.path, "Path to file must be absolute.")?;
+    let Ok(found) = Path::new(&path).symlink_metadata() else {
+        return Ok(Map::new().into());
+    };
+    let [atime, mtime, ctime] = of(&path, false)?.times;
+    Ok(Map::new()
+        .with("st_atime", atime)
+        .with("st_ctime", ctime)
+        .with("st_gid", found.gid())
+        .with("st_mode", found.mode())
+        .with("st_mtime", mtime)
+        .with("st_nlink", found.nlink())
+        .with("st_size", found.len())
+        .with("st_uid", found.uid())
+        .into())
+}
+
+/// The path with its `~` resolved; refused with `problem` when it is not absolute.
+pub(crate) fn absolute(path: &str, problem: &str) -> Result<String, Error> {
+    let path = ospath::expanduser(path);
+    if ospath::isabs(&path) {
+        Ok(path)
+    } else {
+        Err(problem.into())
+    }
+}
+
+fn statvfs(_cx: &Exec, args: StatvfsArgs) -> Result<Value, Error> {
+    let path = absolute(&args.path, "File path must be absolute.")?;
+    let found = rustix::fs::statvfs(&*path)
+        .map_err(|_| Error::Refused(format!("Could not statvfs '{path}'")))?;
+    Ok(Map::new()
+        .with("f_bavail", found.f_bavail)
+        .with("f_bfree", found.f_bfree)
+        .with("f_blocks", found.f_blocks)
+        .with("f_bsize", found.f_bsize)
+        .with("f_favail", found.f_favail)
+        .with("f_ffree", found.f_ffree)
+        .with("f_files", found.f_files)
+        .with("f_flag", found.f_flag.bits())
+        .with("f_frsize", found.f_frsize)
+        .with("f_namemax", found.f_namemax)
+        .into())
+}
+
+fn get_mode(_cx: &Exec, args: GetMode) -> Result<Value, Error> {
+    Ok(of(&args.path, args.follow_symlinks)?.mode.into())
+}
+
+fn get_user(_cx: &Exec, args: GetUser) -> Result<Value, Error> {
+    Ok(of(&args.path, args.follow_symlinks)?.user())
+}
+
+fn get_uid(_cx: &Exec, args: GetUid) -> Result<Value, Error> {
+    Ok(of(&args.path, args.follow_symlinks)?.uid.into())
+}
+
+fn get_group(_cx: &Exec, args: GetGroup) -> Result<Value, Error> {
+    Ok(of(&args.path, args.follow_symlinks)?.group())
+}
+
+fn get_gid(_cx: &Exec, args: GetGid) -> Result<Value, Error> {
+    Ok(of(&args.path, args.follow_symlinks)?.gid.into())
+}
+
+fn uid_to_user(_cx: &Exec, args: UidToUser) -> Result<Value, Error> {
+    let uid = args.uid.as_int().and_then(|uid| u32::try_from(uid).ok());
+    Ok(uid.map_or(args.uid, users::of_uid))
+}
+
+fn user_to_uid(_cx: &Exec, args: UserToUid) -> Result<Value, Error> {
+    let user = if args.user.is_null() {
+        users::current()
+    } else {
+        args.user
+    };
+    Ok(users::uid(&user).map_or_else(|| "".into(), Value::from))
+}
+
+fn gid_to_group(_cx: &Exec, args: GidToGroup) -> Result<Value, Error> {
+    let number = match args.gid.as_str() {
+        Some(text) => text.parse().ok().or_else(|| users::gid(&args.gid)),
+        None => users::gid(&args.gid),
+    };
+    Ok(number.map_or_else(|| "".into(), users::of_gid))
+}
+
+fn group_to_gid(_cx: &Exec, args: GroupToGid) -> Result<Value, Error> {
+    Ok(users::gid(&args.group).map_or_else(|| "".into(), Value::from))
+}
+
+fn access(_cx: &Exec, args: Access) -> Result<Value, Error> {
+    use rustix::fs::Access as May;
+    let path = absolute(&args.path, "Path to link must be absolute.")?;
+    let wanted = match (args.mode.as_str(), args.mode.as_int()) {
+        (Some("f"), _) | (_, Some(0)) => May::EXISTS,
+        (Some("r"), _) | (_, Some(4)) => May::READ_OK,
+        (Some("w"), _) | (_, Some(2)) => May::WRITE_OK,
+        (Some("x"), _) | (_, Some(1)) => May::EXEC_OK,
+        _ => return Err("Invalid mode specified.".into()),
+    };
+    Ok(rustix::fs::access(&*path, wanted).is_ok().into())
+}
+
+fn diskusage(_cx: &Exec, args: Diskusage) -> Result<Value, Error> {
+    if let Ok(found) = Path::new(&args.path).metadata()
+        && found.is_file()
+    {
+        return Ok(found.len().into());
+    }
+    let mut seen = std::collections::HashSet::new();
+    let mut total = 0;
+    for folder in ospath::walk(&args.path, None) {
+        for name in &folder.files {
+            if let Ok(found) = Path::new(&ospath::join(&folder.root, name)).metadata()
+                && seen.insert(found.ino())
+            {
+                total += found.len();
+            }
+        }
+    }
+    Ok(total.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_are_written_with_four_digits() {
+        let written = |mode: Value| normalized(&mode).unwrap_or_default();
+        assert_eq!(written(Value::Int(644)), "0644");
+        assert_eq!(written("0o755".into()), "0755");
+        assert_eq!(written("04755".into()), "4755");
+        assert_eq!(written("'0600'".into()), "0600");
+        assert_eq!(normalized(&Value::Null), None);
+    }
+}

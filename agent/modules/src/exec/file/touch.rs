@@ -1,0 +1,176 @@
+//! Reading and writing in place: `file.touch`, `file.truncate`, `file.seek_read`, `file.seek_write`, `file.read`.
+
+use std::fs::FileTimes;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use state::exec::Exec;
+use state::module::Error;
+use value::Value;
+
+use crate::{fs, ospath};
+
+state::exec_module! {
+    /// Read files and change them in place.
+    mod file;
+
+    /// Make an empty file if it is not there, and set its times.
+    fn touch(Touch {
+        /// The file.
+        name: String,
+        /// The time of the last access, in seconds since 1970.
+        atime: Value = Value::Null,
+        /// The time of the last change, in seconds since 1970.
+        mtime: Value = Value::Null,
+    });
+
+    /// Cut a file, or fill it with zeros, to a length.
+    fn truncate(Truncate {
+        /// The file.
+        path: String,
+        /// Bytes.
+        length: i64,
+    });
+
+    /// Return a piece of a file.
+    fn seek_read(SeekRead {
+        /// The file.
+        path: String,
+        /// Bytes.
+        size: i64,
+        /// Where it begins.
+        offset: i64,
+    });
+
+    /// Write a piece of a file over what is there.
+    fn seek_write(SeekWrite {
+        /// The file.
+        path: String,
+        /// What to write.
+        data: Value,
+        /// Where it begins.
+        offset: i64,
+    });
+
+    /// Return what is in a file.
+    fn read(ReadArgs {
+        /// The file.
+        path: String,
+        /// Return bytes, not text.
+        binary: bool = false,
+    });
+}
+
+/// A time as a user gives it: a number, or a text of digits.
+fn time(value: &Value) -> Result<SystemTime, Error> {
+    let wrong = || Error::Refused("atime and mtime must be integers".into());
+    let seconds = match value.as_str() {
+        Some(text) if text.chars().all(|c| c.is_ascii_digit()) => {
+            text.parse().map_err(|_| wrong())?
+        }
+        Some(_) => return Err(wrong()),
+        None => value.as_float().ok_or_else(wrong)?,
+    };
+    Duration::try_from_secs_f64(seconds)
+        .map(|since| SystemTime::UNIX_EPOCH + since)
+        .map_err(|_| wrong())
+}
+
+/// Sets the times of a file, which is made if it is not there; a time that is not given is now.
+///
+/// # Errors
+/// When a time is none, or the system refuses.
+pub(crate) fn set(cx: &Exec, name: &str, atime: &Value, mtime: &Value) -> Result<(), Error> {
+    let at = |value: &Value| {
+        if value.is_null() {
+            Ok(SystemTime::now())
+        } else {
+            time(value)
+        }
+    };
+    let times = FileTimes::new()
+        .set_accessed(at(atime)?)
+        .set_modified(at(mtime)?);
+    fs::touch(cx, Path::new(name), times).map_err(|error| {
+        let text = error.to_string();
+        Error::Refused(
+            text.split(" (os error")
+                .next()
+                .unwrap_or_default()
+                .to_owned(),
+        )
+    })
+}
+
+fn touch(cx: &Exec, args: Touch) -> Result<Value, Error> {
+    let name = ospath::expanduser(&args.name);
+    set(cx, &name, &args.atime, &args.mtime)?;
+    Ok(ospath::exists(&name).into())
+}
+
+fn unsigned(number: i64, name: &'static str) -> Result<u64, Error> {
+    u64::try_from(number).map_err(|_| Error::Argument {
+        name,
+        problem: format!("expected 0 or more, got {number}"),
+    })
+}
+
+fn truncate(cx: &Exec, args: Truncate) -> Result<Value, Error> {
+    let path = ospath::expanduser(&args.path);
+    let length = unsigned(args.length, "length")?;
+    fs::open_in_place(cx, Path::new(&path))
+        .and_then(|file| file.set_len(length))
+        .map_err(Error::io(&path))?;
+    Ok(Value::Null)
+}
+
+/// Bytes as a value: text where they are text.
+fn shown(bytes: Vec<u8>) -> Value {
+    match String::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(binary) => Value::Bytes(binary.into_bytes().into()),
+    }
+}
+
+fn seek_read(_cx: &Exec, args: SeekRead) -> Result<Value, Error> {
+    let path = ospath::expanduser(&args.path);
+    let (size, offset) = (
+        unsigned(args.size, "size")?,
+        unsigned(args.offset, "offset")?,
+    );
+    let mut data = Vec::new();
+    std::fs::File::open(&path)
+        .and_then(|mut file| {
+            file.seek(SeekFrom::Start(offset))?;
+            file.take(size).read_to_end(&mut data)
+        })
+        .map_err(Error::io(&path))?;
+    Ok(shown(data))
+}
+
+fn seek_write(cx: &Exec, args: SeekWrite) -> Result<Value, Error> {
+    let path = ospath::expanduser(&args.path);
+    let offset = unsigned(args.offset, "offset")?;
+    let data = match &args.data {
+        Value::Bytes(bytes) => bytes.to_vec(),
+        other => other.to_text().into_bytes(),
+    };
+    fs::open_in_place(cx, Path::new(&path))
+        .and_then(|mut file| {
+            file.seek(SeekFrom::Start(offset))?;
+            file.write_all(&data)?;
+            file.sync_all()
+        })
+        .map_err(Error::io(&path))?;
+    Ok(data.len().into())
+}
+
+fn read(_cx: &Exec, args: ReadArgs) -> Result<Value, Error> {
+    let data = std::fs::read(&args.path).map_err(Error::io(&args.path))?;
+    if args.binary {
+        return Ok(Value::Bytes(data.into()));
+    }
+    let text = String::from_utf8_lossy(&data).replace("\r\n", "\n");
+    Ok(text.replace('\r', "\n").into())
+}

@@ -1,0 +1,67 @@
+//! The `jinja` execution module.
+
+use state::exec::Exec;
+use state::host::ExecHost;
+use state::module::Error;
+use value::{Map, Value};
+
+use crate::template;
+
+state::exec_module! {
+    /// Looking at what Jinja makes of maps and imports.
+    mod jinja;
+
+    /// Return the value of a variable that a map file sets.
+    fn load_map(LoadMap {
+        /// The map file: a path below the root.
+        path: String,
+        /// The variable.
+        value: String,
+    });
+
+    /// Return what `import_yaml` makes of a file.
+    fn import_yaml(ImportYaml {
+        /// The file: a path below the root.
+        path: String,
+    });
+
+    /// Return what `import_json` makes of a file.
+    fn import_json(ImportJson {
+        /// The file: a path below the root.
+        path: String,
+    });
+}
+
+fn load_map(cx: &Exec, args: LoadMap) -> Result<Value, Error> {
+    let (path, value) = (args.path, args.value);
+    rendered(
+        cx,
+        &format!(
+            "{{% from \"{path}\" import {value} with context %}}\n{{{{ {value} | tojson }}}}\n"
+        ),
+    )
+}
+
+fn import_yaml(cx: &Exec, args: ImportYaml) -> Result<Value, Error> {
+    let path = args.path;
+    rendered(
+        cx,
+        &format!("{{% import_yaml \"{path}\" as imported %}}\n{{{{ imported | tojson }}}}\n"),
+    )
+}
+
+fn import_json(cx: &Exec, args: ImportJson) -> Result<Value, Error> {
+    let path = args.path;
+    rendered(
+        cx,
+        &format!("{{% import_json \"{path}\" as imported %}}\n{{{{ imported | tojson }}}}\n"),
+    )
+}
+
+fn rendered(cx: &Exec, text: &str) -> Result<Value, Error> {
+    let renderer = cx.opts().text("renderer").unwrap_or("jinja|yaml");
+    let context = template::context(cx, ":string:", &cx.saltenv, Map::new())?;
+    let rendered = render::render(text, renderer, &context, &ExecHost::of(cx))
+        .map_err(|error| Error::Refused(error.to_string()))?;
+    Ok(rendered.value)
+}

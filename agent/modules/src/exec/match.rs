@@ -1,0 +1,285 @@
+//! The `match` execution module.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::target::{self, Facts};
+use value::{Map, Value, log};
+
+use crate::lookup;
+
+state::exec_module! {
+    /// Whether a target means this minion.
+    mod r#match;
+
+    /// True when a compound target matches.
+    fn compound(Compound {
+        /// The target.
+        tgt: Value,
+        /// The minion; this one where none is named.
+        minion_id: Option<String> = None,
+    });
+
+    /// True when a glob matches the id.
+    fn glob(Glob {
+        /// The glob.
+        tgt: Value,
+        /// The minion; this one where none is named.
+        minion_id: Option<String> = None,
+    });
+
+    /// True when a regular expression matches the id.
+    fn pcre(Pcre {
+        /// The expression.
+        tgt: Value,
+        /// The minion; this one where none is named.
+        minion_id: Option<String> = None,
+    });
+
+    /// True when the id is in a list.
+    fn list(List {
+        /// The list, or ids with commas between them.
+        tgt: Value,
+        /// The minion; this one where none is named.
+        minion_id: Option<String> = None,
+    });
+
+    /// True when a grain matches a glob.
+    fn grain(Grain {
+        /// The grain and the glob: `os:Debian`.
+        tgt: Value,
+        /// What joins the levels.
+        delimiter: String = ":".into(),
+    });
+
+    /// True when a grain matches a regular expression.
+    fn grain_pcre(GrainPcre {
+        /// The grain and the expression.
+        tgt: Value,
+        /// What joins the levels.
+        delimiter: String = ":".into(),
+    });
+
+    /// True when a value of the pillar matches a glob.
+    fn pillar(Pillar {
+        /// The key and the glob.
+        tgt: Value,
+        /// What joins the levels.
+        delimiter: String = ":".into(),
+    });
+
+    /// True when a value of the pillar matches a regular expression.
+    fn pillar_pcre(PillarPcre {
+        /// The key and the expression.
+        tgt: Value,
+        /// What joins the levels.
+        delimiter: String = ":".into(),
+    });
+
+    /// True when an address of this machine is in a network.
+    fn ipcidr(Ipcidr {
+        /// The network or address.
+        tgt: Value,
+    });
+
+    /// Choose the first entry of a dictionary whose key, a target, matches.
+    fn filter_by(FilterBy {
+        /// The dictionary.
+        lookup: Map,
+        /// What kind of targets its keys are.
+        tgt_type: String = "compound".into(),
+        /// The minion; this one where none is named.
+        minion_id: Option<String> = None,
+        /// Laid over what is chosen.
+        merge: Value = Value::Null,
+        /// Whether lists are joined.
+        merge_lists: bool = false,
+        /// The key that is chosen when no other matches.
+        default: String = "default".into(),
+    });
+
+    /// Return the keys of a dictionary in whose lists of targets one matches.
+    fn search_by(SearchBy {
+        /// The dictionary.
+        lookup: Map,
+        /// What kind of targets they are.
+        tgt_type: String = "compound".into(),
+        /// The minion; this one where none is named.
+        minion_id: Option<String> = None,
+    });
+
+    /// Choose the value behind the first condition that matches: condition, value, condition, value, and what else.
+    fn ifelse(Ifelse {
+        *rest,
+        ..kwargs
+    });
+}
+
+/// This minion's facts under another id.
+struct Named<'a> {
+    cx: &'a Exec,
+    id: &'a str,
+}
+
+impl Facts for Named<'_> {
+    fn id(&self) -> &str {
+        self.id
+    }
+
+    fn grains(&self) -> Map {
+        self.cx.grains()
+    }
+
+    fn pillar(&self) -> Result<Map, String> {
+        Facts::pillar(self.cx)
+    }
+
+    fn nodegroups(&self) -> Map {
+        self.cx.nodegroups()
+    }
+}
+
+/// What a target does not make sense of is logged and no match.
+fn matches(cx: &Exec, tgt: &Value, kind: &str, id: Option<&str>, delimiter: &str) -> bool {
+    let id = id.unwrap_or_else(|| cx.opts().id());
+    let matched = target::matches_with(&Named { cx, id }, tgt, kind, delimiter);
+    matched.unwrap_or_else(|error| {
+        log::error(error);
+        false
+    })
+}
+
+fn compound(cx: &Exec, args: Compound) -> Result<Value, Error> {
+    Ok(matches(cx, &args.tgt, "compound", args.minion_id.as_deref(), ":").into())
+}
+
+fn glob(cx: &Exec, args: Glob) -> Result<Value, Error> {
+    Ok(matches(cx, &args.tgt, "glob", args.minion_id.as_deref(), ":").into())
+}
+
+fn pcre(cx: &Exec, args: Pcre) -> Result<Value, Error> {
+    Ok(matches(cx, &args.tgt, "pcre", args.minion_id.as_deref(), ":").into())
+}
+
+fn list(cx: &Exec, args: List) -> Result<Value, Error> {
+    Ok(matches(cx, &args.tgt, "list", args.minion_id.as_deref(), ":").into())
+}
+
+fn grain(cx: &Exec, args: Grain) -> Result<Value, Error> {
+    Ok(matches(cx, &args.tgt, "grain", None, &args.delimiter).into())
+}
+
+fn grain_pcre(cx: &Exec, args: GrainPcre) -> Result<Value, Error> {
+    Ok(matches(cx, &args.tgt, "grain_pcre", None, &args.delimiter).into())
+}
+
+fn pillar(cx: &Exec, args: Pillar) -> Result<Value, Error> {
+    Ok(matches(cx, &args.tgt, "pillar", None, &args.delimiter).into())
+}
+
+fn pillar_pcre(cx: &Exec, args: PillarPcre) -> Result<Value, Error> {
+    Ok(matches(cx, &args.tgt, "pillar_pcre", None, &args.delimiter).into())
+}
+
+fn ipcidr(cx: &Exec, args: Ipcidr) -> Result<Value, Error> {
+    Ok(matches(cx, &args.tgt, "ipcidr", None, ":").into())
+}
+
+fn filter_by(cx: &Exec, args: FilterBy) -> Result<Value, Error> {
+    let id = args.minion_id.as_deref();
+    let mut entries = args.lookup.iter();
+    let Some((_, chosen)) = entries.find(|(key, _)| matches(cx, key, &args.tgt_type, id, ":"))
+    else {
+        return Ok(args.lookup.get(&args.default).cloned().unwrap_or_default());
+    };
+    match (&args.merge, chosen) {
+        (merge, _) if !merge.is_true() => Ok(chosen.clone()),
+        (Value::Map(over), Value::Map(chosen)) => {
+            Ok(value::merge::recurse(chosen, over, args.merge_lists).into())
+        }
+        (Value::Map(over), chosen) => lookup::over_all(chosen.clone(), over),
+        _ => Err("filter_by merge argument must be a dictionary.".into()),
+    }
+}
+
+fn search_by(cx: &Exec, args: SearchBy) -> Result<Value, Error> {
+    let id = args.minion_id.as_deref();
+    let matching = |targets: &Value| {
+        let targets = targets.as_list().unwrap_or_default();
+        targets
+            .iter()
+            .any(|tgt| matches(cx, tgt, &args.tgt_type, id, ":"))
+    };
+    let keys = args.lookup.iter().filter(|(_, targets)| matching(targets));
+    let keys: Vec<Value> = keys.map(|(key, _)| key.clone()).collect();
+    Ok(if keys.is_empty() {
+        Value::Null
+    } else {
+        keys.into()
+    })
+}
+
+fn ifelse(cx: &Exec, args: Ifelse) -> Result<Value, Error> {
+    let given = |name: &str| args.kwargs.get(name).filter(|value| !value.is_null());
+    let kind = given("tgt_type").map_or_else(|| "compound".into(), Value::to_text);
+    let id = given("minion_id").map(Value::to_text);
+    let Some((other, pairs)) = args
+        .rest
+        .split_last()
+        .filter(|(_, pairs)| pairs.len() % 2 == 0)
+    else {
+        return Err("The ifelse function must have an odd number of arguments!".into());
+    };
+    for pair in pairs.chunks(2) {
+        let [condition, chosen] = pair else { continue };
+        let holds = match condition {
+            Value::Bool(truth) => *truth,
+            tgt => matches(cx, tgt, &kind, id.as_deref(), ":"),
+        };
+        if holds {
+            return match given("merge") {
+                Some(Value::Map(over)) => lookup::over_all(chosen.clone(), over),
+                _ => Ok(chosen.clone()),
+            };
+        }
+    }
+    Ok(other.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use value::Map;
+
+    use crate::testing::{exec_with, json};
+
+    #[test]
+    fn targets_choose_and_search() {
+        let cx = exec_with(Map::new(), json(r#"{"role": "web"}"#));
+        for (function, kwargs, wanted) in [
+            ("glob", r#"{"tgt": "m*"}"#, "True"),
+            ("glob", r#"{"tgt": "m*", "minion_id": "x1"}"#, "False"),
+            ("list", r#"{"tgt": "a,m1"}"#, "True"),
+            ("pcre", r#"{"tgt": "m[0-9]"}"#, "True"),
+            ("pillar", r#"{"tgt": "role:web"}"#, "True"),
+            ("grain", r#"{"tgt": "id|m*", "delimiter": "|"}"#, "True"),
+            ("compound", r#"{"tgt": "I@role:web and not x*"}"#, "True"),
+            (
+                "filter_by",
+                r#"{"lookup": {"x*": 1, "m*": {"a": 1}}, "merge": {"b": 2}}"#,
+                "{'a': 1, 'b': 2}",
+            ),
+            ("filter_by", r#"{"lookup": {"x*": 1, "default": 3}}"#, "3"),
+            (
+                "search_by",
+                r#"{"lookup": {"a": ["m*"], "b": ["x"]}}"#,
+                "['a']",
+            ),
+        ] {
+            let answer = cx
+                .call(&format!("match.{function}"), Vec::new(), json(kwargs))
+                .unwrap();
+            assert_eq!(value::python::repr(&answer), wanted, "{function} {kwargs}");
+        }
+        let args = vec!["x*".into(), 1.into(), "m*".into(), 2.into(), 3.into()];
+        assert_eq!(cx.call("match.ifelse", args, Map::new()).unwrap(), 2.into());
+    }
+}

@@ -1,0 +1,284 @@
+//! The `mine` execution module as it is without a master: this minion's own data.
+//!
+//! Salt keeps what `mine.send` and `mine.update` put into a cache, and `mine.get` finds only that. Here a function that stands in
+//! `mine_functions` and was never put there is called when it is asked for: there is no daemon that would have updated it.
+
+use std::path::PathBuf;
+
+use state::exec::Exec;
+use state::matcher;
+use state::module::Error;
+use value::json::Layout;
+use value::{Map, Value};
+
+use crate::fs::{self, Owner};
+
+state::exec_module! {
+    /// Data that minions share.
+    mod mine;
+
+    /// Get data from the mine: of the minions that match, by their ids.
+    fn get(Get {
+        /// Whose data.
+        tgt: Value,
+        /// One function, several with commas between, or a list.
+        fun: Value,
+        /// What kind of target it is.
+        tgt_type: String = "glob".to_owned(),
+        /// Leave this minion out; without a master that means nothing, as in Salt.
+        exclude_minion: bool = false,
+    });
+
+    /// Call a function and keep its result in the mine.
+    fn send(Send {
+        /// Its name in the mine, and the function's unless mine_function names another.
+        name: String,
+        *rest,
+        ..kwargs
+    });
+
+    /// Call the functions of mine_functions and keep their results.
+    fn update(Update {
+        /// Forget all other data.
+        clear: bool = false,
+        /// Other functions than those of the configuration.
+        mine_functions: Value = Value::Null,
+    });
+
+    /// Remove one function's data; True.
+    fn delete(Delete {
+        /// Its name in the mine.
+        fun: String,
+    });
+
+    /// Remove all data; True.
+    fn flush(Flush {});
+}
+
+/// A function of `mine_functions`.
+#[derive(Debug, PartialEq)]
+struct Definition {
+    function: String,
+    args: Vec<Value>,
+    kwargs: Map,
+}
+
+impl Definition {
+    /// Reads one as the configuration has it: a list of arguments, or a dictionary of named ones.
+    fn parse(alias: &str, given: &Value) -> Self {
+        let (mut args, mut kwargs) = (Vec::new(), Map::new());
+        match given {
+            Value::Map(named) => kwargs = named.clone(),
+            other => {
+                for item in other.as_list().unwrap_or_default() {
+                    match item {
+                        Value::Map(named) => kwargs.update(named.clone()),
+                        other => args.push(other.clone()),
+                    }
+                }
+            }
+        }
+        Self::of(alias, args, kwargs)
+    }
+
+    /// Takes out of the named arguments those that are for the mine. Who may read is a matter of masters.
+    fn of(alias: &str, args: Vec<Value>, mut kwargs: Map) -> Self {
+        let function = kwargs.remove("mine_function");
+        kwargs.remove("allow_tgt");
+        kwargs.remove("allow_tgt_type");
+        Self {
+            function: function.map_or_else(|| alias.to_owned(), |name| name.to_text()),
+            args,
+            kwargs,
+        }
+    }
+
+    /// Calls it; what fails is logged, and there is no data.
+    fn call(self, cx: &Exec, caller: &str) -> Option<Value> {
+        let found = cx.call(&self.function, self.args, self.kwargs);
+        found
+            .map_err(|error| {
+                let function = &self.function;
+                value::log::error(format_args!(
+                    "Function {function} in {caller} failed to execute: {error}"
+                ));
+            })
+            .ok()
+    }
+}
+
+fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
+    let mut ret = Map::new();
+    if !matcher::matches(cx, &args.tgt, &args.tgt_type)? {
+        return Ok(ret.into());
+    }
+    let (functions, by_function) = match &args.fun {
+        Value::Str(names) => {
+            let names: Vec<String> = names.split(',').map(str::to_owned).collect();
+            let several = names.len() > 1;
+            (names, several)
+        }
+        other => match other.as_list() {
+            Some(names) => (names.iter().map(Value::to_text).collect(), true),
+            None => return Ok(ret.into()),
+        },
+    };
+    let stored = stored(cx)?;
+    let configured = configured(cx)?;
+    let id = cx.opts().id();
+    for function in functions {
+        let known = stored.get(&function).cloned().or_else(|| {
+            let given = configured.get(&function)?;
+            Definition::parse(&function, given).call(cx, "mine.get")
+        });
+        let Some(data) = known else { continue };
+        if by_function {
+            ret.insert(function, Map::new().with(id, data));
+        } else {
+            ret.insert(id, data);
+        }
+    }
+    Ok(ret.into())
+}
+
+fn send(cx: &Exec, args: Send) -> Result<Value, Error> {
+    let definition = Definition::of(&args.name, args.rest, args.kwargs);
+    let Some(data) = definition.call(cx, "mine.send") else {
+        return Ok(false.into());
+    };
+    store(cx, stored(cx)?.with(&args.name, data))
+}
+
+fn update(cx: &Exec, args: Update) -> Result<Value, Error> {
+    let functions = match args.mine_functions {
+        Value::Map(functions) if !functions.is_empty() => functions,
+        Value::List(names) if !names.is_empty() => names
+            .iter()
+            .map(|name| (name.clone(), Value::from(Map::new())))
+            .collect(),
+        _ => configured(cx)?,
+    };
+    if functions.is_empty() {
+        return Ok(Value::Null);
+    }
+    let mut data = if args.clear { Map::new() } else { stored(cx)? };
+    for (alias, given) in &functions {
+        let found = Definition::parse(&alias.to_text(), given).call(cx, "mine.update");
+        if let Some(found) = found {
+            data.insert(alias.clone(), found);
+        }
+    }
+    store(cx, data)
+}
+
+fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
+    let mut data = stored(cx)?;
+    data.remove(&args.fun);
+    store(cx, data)
+}
+
+fn flush(cx: &Exec, _args: Flush) -> Result<Value, Error> {
+    store(cx, Map::new())
+}
+
+/// `mine_functions` of the configuration, with the pillar's laid over it.
+fn configured(cx: &Exec) -> Result<Map, Error> {
+    let name = "mine_functions";
+    let as_map = |value: Option<&Value>| value.and_then(Value::as_map).cloned().unwrap_or_default();
+    let mut functions = as_map(cx.opts().get(name));
+    functions.update(as_map(cx.pillar()?.get(name)));
+    Ok(functions)
+}
+
+fn path(cx: &Exec) -> PathBuf {
+    cx.opts().cachedir().join("mine.json")
+}
+
+/// What was put into the mine.
+fn stored(cx: &Exec) -> Result<Map, Error> {
+    let path = path(cx);
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Map::new()),
+        Err(error) => return Err(Error::io(&path)(error)),
+    };
+    match value::json::read(&text) {
+        Ok(Value::Map(data)) => Ok(data),
+        _ => Err(format!(
+            "{}: not the mine's data; mine.flush starts it anew",
+            path.display()
+        )
+        .into()),
+    }
+}
+
+fn store(cx: &Exec, data: Map) -> Result<Value, Error> {
+    let path = path(cx);
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(Error::io(folder))?;
+    }
+    let layout = Layout {
+        indent: None,
+        sort_keys: false,
+        ascii: false,
+    };
+    let text = value::json::write(&data.into(), layout);
+    let owner = Owner {
+        mode: Some(0o600),
+        ..Owner::default()
+    };
+    fs::write(cx, &path, text.as_bytes(), owner)?;
+    Ok(true.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn the_mine_has_what_was_put_there_and_what_is_configured() {
+        let folder = tempfile::tempdir().unwrap();
+        let opts = Map::new()
+            .with("id", "m1")
+            .with("cachedir", folder.path().to_string_lossy().as_ref());
+        let word = Map::new()
+            .with("mine_function", "test.echo")
+            .with("text", "hello");
+        let pillar = Map::new().with("mine_functions", Map::new().with("word", word));
+        let cx = testing::exec_with(opts, pillar);
+        let call = |fun: &str, args: &[&str]| {
+            let args = args.iter().map(|arg| Value::from(*arg)).collect();
+            value::python::str(&cx.call(fun, args, Map::new()).unwrap())
+        };
+        assert_eq!(call("mine.get", &["*", "word"]), "{'m1': 'hello'}");
+        assert_eq!(call("mine.get", &["other", "word"]), "{}");
+        assert_eq!(call("mine.get", &["*", "test.ping"]), "{}");
+        assert_eq!(call("mine.send", &["test.ping"]), "True");
+        assert_eq!(call("mine.send", &["no.such"]), "False");
+        let both = call("mine.get", &["*", "test.ping,word"]);
+        assert_eq!(both, "{'test.ping': {'m1': True}, 'word': {'m1': 'hello'}}");
+        assert_eq!(call("mine.flush", &[]), "True");
+        assert_eq!(call("mine.get", &["*", "test.ping"]), "{}");
+    }
+
+    #[test]
+    fn a_definition_is_a_list_or_a_dictionary_of_arguments() {
+        let named = Map::new()
+            .with("mine_function", "network.ip_addrs")
+            .with("cidr", "10.0.0.0/8");
+        let wanted = |args: Vec<Value>| Definition {
+            function: "network.ip_addrs".to_owned(),
+            args,
+            kwargs: Map::new().with("cidr", "10.0.0.0/8"),
+        };
+        let dictionary = Definition::parse("ips", &named.clone().into());
+        assert_eq!(dictionary, wanted(Vec::new()));
+        let list = Value::list(["eth0".into(), named.with("allow_tgt", "*").into()]);
+        assert_eq!(Definition::parse("ips", &list), wanted(vec!["eth0".into()]));
+        assert_eq!(
+            Definition::parse("test.ping", &Value::Null).function,
+            "test.ping"
+        );
+    }
+}

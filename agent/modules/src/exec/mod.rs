@@ -1,0 +1,87 @@
+//! The execution modules. A new one is a file here and a line in each of the two lists below.
+
+use ::state::module::Module;
+use value::Value;
+
+mod alternatives;
+pub(crate) mod cmd;
+mod config;
+pub(crate) mod cp;
+mod defaults;
+mod dnsutil;
+pub(crate) mod environ;
+mod event;
+pub(crate) mod file;
+pub(crate) mod grains;
+mod group;
+pub(crate) mod hashutil;
+mod http;
+mod jinja;
+mod log;
+mod r#match;
+mod mine;
+mod network;
+mod pillar;
+mod pkg;
+mod pkg_list;
+mod random;
+mod saltutil;
+mod saltutil_sync;
+mod slsutil;
+pub(crate) mod state;
+mod state_show;
+mod status;
+mod sys;
+mod test;
+mod user;
+
+/// Every one of them. One that is too large for a file stands here in several parts.
+pub const MODULES: &[Module<Value>] = &[
+    alternatives::MODULE,
+    cmd::MODULE,
+    config::MODULE,
+    cp::MODULE,
+    defaults::MODULE,
+    dnsutil::MODULE,
+    environ::MODULE,
+    event::MODULE,
+    file::backup::MODULE,
+    file::compare::MODULE,
+    file::device::MODULE,
+    file::edit::MODULE,
+    file::edit_block::MODULE,
+    file::edit_comment::MODULE,
+    file::edit_line::MODULE,
+    file::edit_replace::MODULE,
+    file::edit_sed::MODULE,
+    file::find::MODULE,
+    file::links::MODULE,
+    file::makedirs::MODULE,
+    file::paths::MODULE,
+    file::perms::MODULE,
+    file::source::MODULE,
+    file::stat::MODULE,
+    file::touch::MODULE,
+    grains::MODULE,
+    group::MODULE,
+    hashutil::MODULE,
+    http::MODULE,
+    jinja::MODULE,
+    log::MODULE,
+    r#match::MODULE,
+    mine::MODULE,
+    network::MODULE,
+    pillar::MODULE,
+    pkg::MODULE,
+    pkg_list::MODULE,
+    random::MODULE,
+    saltutil::MODULE,
+    saltutil_sync::MODULE,
+    slsutil::MODULE,
+    state::MODULE,
+    state_show::MODULE,
+    status::MODULE,
+    sys::MODULE,
+    test::MODULE,
+    user::MODULE,
+];

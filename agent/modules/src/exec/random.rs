@@ -1,0 +1,257 @@
+//! The `random` execution module.
+
+use std::io::Read;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::Value;
+
+use crate::mersenne::{self, Mersenne};
+use crate::{base64s, hashes};
+
+state::exec_module! {
+    /// Provides access to randomness generators.
+    mod random;
+
+    /// Return the hash of a value in hexadecimal.
+    fn hash(Hash {
+        /// The value.
+        value: Value,
+        /// md5, sha1, sha224, sha256, sha384 or sha512.
+        algorithm: String = "sha512".into(),
+    });
+
+    /// Encode a value.
+    fn str_encode(StrEncode {
+        /// The value.
+        value: Value,
+        /// base64.
+        encoder: String = "base64".into(),
+    });
+
+    /// Return a random string.
+    fn get_str(GetStr {
+        /// Its length.
+        length: i64 = 20,
+        /// The characters that it may have, in place of those that follow.
+        chars: Option<String> = None,
+        /// Lower case letters.
+        lowercase: bool = true,
+        /// Capitals.
+        uppercase: bool = true,
+        /// Digits.
+        digits: bool = true,
+        /// Punctuation.
+        punctuation: bool = true,
+        /// White space.
+        whitespace: bool = false,
+        /// Everything that can be printed, whatever else is given.
+        printable: bool = false,
+    });
+
+    /// Return a random whole number; both ends can come.
+    fn rand_int(RandInt {
+        /// The lowest.
+        start: i64 = 1,
+        /// The highest.
+        end: i64 = 10,
+        /// The same seed gives the same number.
+        seed: Value = Value::Null,
+    });
+
+    /// Return a number from zero to below the range that is always the same on a machine.
+    fn seed(Seed {
+        /// The range.
+        range: i64 = 10,
+        /// What it is made of in place of the minion's id.
+        hash: Value = Value::Null,
+    });
+
+    /// Return a random sample of a list.
+    fn sample(Sample {
+        /// The list.
+        value: Value,
+        /// How many items.
+        size: i64,
+        /// The same seed gives the same sample.
+        seed: Value = Value::Null,
+    });
+
+    /// Return a list in random order.
+    fn shuffle(Shuffle {
+        /// The list.
+        value: Value,
+        /// The same seed gives the same order.
+        seed: Value = Value::Null,
+    });
+}
+
+/// Random bytes; passwords are made of them, so there is no other source.
+fn bytes(count: usize) -> Result<Vec<u8>, Error> {
+    let path = "/dev/urandom";
+    let mut bytes = vec![0; count];
+    std::fs::File::open(path)
+        .and_then(|mut source| source.read_exact(&mut bytes))
+        .map_err(Error::io(path))?;
+    Ok(bytes)
+}
+
+fn data(value: &Value) -> Vec<u8> {
+    match value {
+        Value::Bytes(bytes) => bytes.to_vec(),
+        other => other.to_text().into_bytes(),
+    }
+}
+
+fn hash(_cx: &Exec, args: Hash) -> Result<Value, Error> {
+    hashed(&args.value, &args.algorithm).map(Value::from)
+}
+
+fn hashed(value: &Value, algorithm: &str) -> Result<String, Error> {
+    if !hashes::TYPES.iter().any(|(known, _)| *known == algorithm) {
+        return Err("You must specify a valid algorithm.".into());
+    }
+    match value {
+        Value::Str(_) | Value::Bytes(_) => hashes::of_bytes(&data(value), algorithm),
+        _ => Err("object supporting the buffer API required".into()),
+    }
+}
+
+fn str_encode(_cx: &Exec, args: StrEncode) -> Result<Value, Error> {
+    if args.encoder != "base64" {
+        return Err("You must specify a valid encoder".into());
+    }
+    Ok(base64s::encode(&data(&args.value)).into())
+}
+
+const PUNCTUATION: &str = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
+const WHITESPACE: &str = " \t\n\r\u{b}\u{c}";
+const LENGTH_MAX: usize = 1 << 20;
+
+fn get_str(_cx: &Exec, args: GetStr) -> Result<Value, Error> {
+    let allowed = allowed(&args);
+    if !allowed.is_ascii() || allowed.is_empty() {
+        return Err(
+            "the characters of a random string must be ASCII, and there must be one".into(),
+        );
+    }
+    let length = usize::try_from(args.length).unwrap_or_default();
+    if length > LENGTH_MAX {
+        return Err(Error::Refused(format!(
+            "a random string has at most {LENGTH_MAX} characters"
+        )));
+    }
+    let mut text = String::with_capacity(length);
+    while text.len() < length {
+        for byte in bytes(256)? {
+            if text.len() < length && byte.is_ascii() && allowed.contains(char::from(byte)) {
+                text.push(char::from(byte));
+            }
+        }
+    }
+    Ok(text.into())
+}
+
+fn allowed(args: &GetStr) -> String {
+    let letters = |first: char, last: char| (first..=last).collect::<String>();
+    let digits = || letters('0', '9');
+    if args.printable {
+        let alphabet = letters('a', 'z') + &letters('A', 'Z');
+        return digits() + &alphabet + PUNCTUATION + WHITESPACE;
+    }
+    let given = args.chars.clone().filter(|chars| !chars.is_empty());
+    given.unwrap_or_else(|| {
+        [
+            (args.lowercase, letters('a', 'z')),
+            (args.uppercase, letters('A', 'Z')),
+            (args.digits, digits()),
+            (args.punctuation, PUNCTUATION.into()),
+            (args.whitespace, WHITESPACE.into()),
+        ]
+        .into_iter()
+        .filter_map(|(wanted, chars)| wanted.then_some(chars))
+        .collect()
+    })
+}
+
+/// A random number below `end` that favours none.
+fn below(end: u64) -> Result<u64, Error> {
+    let unfair = u64::MAX - u64::MAX % end.max(1);
+    loop {
+        let number = bytes(8)?
+            .iter()
+            .fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+        if number < unfair {
+            return Ok(number % end.max(1));
+        }
+    }
+}
+
+fn seeded(seed: &Value) -> Result<Mersenne, Error> {
+    Mersenne::seeded(seed)
+        .ok_or_else(|| Error::Refused("a seed must be a whole number or a text".into()))
+}
+
+fn rand_int(_cx: &Exec, args: RandInt) -> Result<Value, Error> {
+    let width = args.end.checked_sub(args.start).filter(|width| *width >= 0);
+    let Some(width) = width.and_then(|width| u64::try_from(width).ok()) else {
+        let (start, end) = (args.start, args.end.saturating_add(1));
+        return Err(Error::Refused(format!(
+            "empty range for randrange() ({start}, {end}, {})",
+            end.saturating_sub(start)
+        )));
+    };
+    let number = if args.seed.is_null() {
+        below(width + 1)?
+    } else {
+        seeded(&args.seed)?.below(width + 1)
+    };
+    Ok((args.start + i64::try_from(number).unwrap_or_default()).into())
+}
+
+fn seed(cx: &Exec, args: Seed) -> Result<Value, Error> {
+    let end = u64::try_from(args.range).ok().filter(|range| *range > 0);
+    let end = end.ok_or("empty range for randrange()")?;
+    let seed = if args.hash.is_null() {
+        Value::from(cx.opts().id())
+    } else {
+        args.hash
+    };
+    Ok(seeded(&seed)?.below(end).into())
+}
+
+fn sample(_cx: &Exec, args: Sample) -> Result<Value, Error> {
+    sampled(&args.value, usize::try_from(args.size).ok(), &args.seed)
+}
+
+fn shuffle(_cx: &Exec, args: Shuffle) -> Result<Value, Error> {
+    let size = items(&args.value).len();
+    sampled(&args.value, Some(size), &args.seed)
+}
+
+fn items(value: &Value) -> Vec<Value> {
+    match value {
+        Value::Str(text) => text.chars().map(|c| c.to_string().into()).collect(),
+        other => other.as_list().unwrap_or_default().to_vec(),
+    }
+}
+
+fn sampled(value: &Value, size: Option<usize>, seed: &Value) -> Result<Value, Error> {
+    let items = items(value);
+    let size = size.filter(|size| *size <= items.len());
+    let size = size.ok_or("Sample larger than population or is negative")?;
+    if !seed.is_null() {
+        let mut source = seeded(&hashed(seed, "sha512")?.into())?;
+        return Ok(Value::list(mersenne::sample(&items, size, |end| {
+            source.below(end)
+        })));
+    }
+    let mut failed = None;
+    let chosen = mersenne::sample(&items, size, |end| {
+        below(end).unwrap_or_else(|error| {
+            failed = Some(error);
+            0
+        })
+    });
+    failed.map_or_else(|| Ok(Value::list(chosen)), Err)
+}

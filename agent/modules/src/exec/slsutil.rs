@@ -1,0 +1,297 @@
+//! The `slsutil` execution module.
+
+use state::exec::Exec;
+use state::host::ExecHost;
+use state::module::Error;
+use value::merge::{self, Strategy};
+use value::{Map, Value, log};
+
+use super::cp;
+use crate::serializers::Serializer;
+use crate::{ospath, source, template};
+
+mod banner;
+
+state::exec_module! {
+    /// Utility functions for use with or in SLS files.
+    mod slsutil;
+
+    /// Lay a dictionary over another one, level by level.
+    fn update(Update {
+        /// The lower one.
+        dest: Value,
+        /// The upper one.
+        upd: Value,
+        /// Merge dictionaries below.
+        recursive_update: bool = true,
+        /// Join lists.
+        merge_lists: bool = false,
+    });
+
+    /// Merge two dictionaries by a strategy.
+    fn merge(Merge {
+        /// The lower one.
+        obj_a: Value,
+        /// The upper one.
+        obj_b: Value,
+        /// smart, recurse, aggregate, overwrite, list or none.
+        strategy: String = "smart".into(),
+        /// The renderer that smart goes by.
+        renderer: String = "yaml".into(),
+        /// Join lists.
+        merge_lists: bool = false,
+    });
+
+    /// Merge a list of dictionaries in their order.
+    fn merge_all(MergeAll {
+        /// The dictionaries.
+        lst: Vec<Value>,
+        /// smart, recurse, aggregate, overwrite, list or none.
+        strategy: String = "smart".into(),
+        /// The renderer that smart goes by.
+        renderer: String = "yaml".into(),
+        /// Join lists.
+        merge_lists: bool = false,
+    });
+
+    /// Render a file or a string and return its data, or its text.
+    fn renderer(Renderer {
+        /// The file.
+        path: Option<String> = None,
+        /// The string.
+        string: Option<String> = None,
+        /// The pipe for texts that name none.
+        default_renderer: String = "jinja|yaml".into(),
+        ..kwargs
+    });
+
+    /// Serialize data.
+    fn serialize(Serialize {
+        /// yaml, json, configparser or msgpack.
+        serializer: String,
+        /// The data.
+        obj: Value,
+        ..kwargs
+    });
+
+    /// Deserialize a string.
+    fn deserialize(Deserialize {
+        /// yaml, json or configparser.
+        serializer: String,
+        /// The string.
+        stream_or_string: String,
+        ..kwargs
+    });
+
+    /// Return a comment block that says that Salt manages the file.
+    fn banner(Banner {
+        /// The width of the block.
+        width: i64 = 72,
+        /// What begins and ends its lines.
+        commentchar: String = "#".into(),
+        /// What the border is made of.
+        borderchar: String = "#".into(),
+        /// A line before the block.
+        blockstart: Option<String> = None,
+        /// A line after the block.
+        blockend: Option<String> = None,
+        /// The title.
+        title: Option<String> = None,
+        /// The text.
+        text: Option<String> = None,
+        /// End in a newline.
+        newline: bool = false,
+    });
+
+    /// Return one of two texts by the truth of a value.
+    fn boolstr(Boolstr {
+        /// The value.
+        value: Value,
+        /// What stands for true.
+        r#true: Value = "true".into(),
+        /// What stands for false.
+        r#false: Value = "false".into(),
+    });
+
+    /// Return True if a file is there in the state tree.
+    fn file_exists(FileExists {
+        /// The path below the root.
+        path: String,
+        /// The environment.
+        saltenv: String = "base".into(),
+    });
+
+    /// Return True if a folder is there in the state tree.
+    fn dir_exists(DirExists {
+        /// The path below the root.
+        path: String,
+        /// The environment.
+        saltenv: String = "base".into(),
+    });
+
+    /// Return True if a file or folder is there in the state tree.
+    fn path_exists(PathExists {
+        /// The path below the root.
+        path: String,
+        /// The environment.
+        saltenv: String = "base".into(),
+    });
+
+    /// Find the first path matching a file name, in a folder of the state tree or above it.
+    fn findup(Findup {
+        /// The folder to start in.
+        startpath: Option<String>,
+        /// A name, or a list of names.
+        filenames: Value,
+        /// The environment.
+        saltenv: String = "base".into(),
+    });
+}
+
+fn dictionary(value: Value) -> Result<Map, Error> {
+    match value {
+        Value::Map(map) => Ok(map),
+        _ => Err("Cannot update using non-dict types in dictupdate.update()".into()),
+    }
+}
+
+fn update(_cx: &Exec, args: Update) -> Result<Value, Error> {
+    let (mut lower, upper) = (dictionary(args.dest)?, dictionary(args.upd)?);
+    if args.recursive_update {
+        return Ok(merge::recurse(&lower, &upper, args.merge_lists).into());
+    }
+    lower.update(upper);
+    Ok(lower.into())
+}
+
+fn strategy(word: &str, renderer: &str) -> Strategy {
+    Strategy::of(word, renderer).unwrap_or_else(|| {
+        log::warning(format!(
+            "Unknown merging strategy '{word}', fallback to recurse"
+        ));
+        Strategy::Recurse
+    })
+}
+
+fn merge(_cx: &Exec, args: Merge) -> Result<Value, Error> {
+    let strategy = strategy(&args.strategy, &args.renderer);
+    let (lower, upper) = (dictionary(args.obj_a)?, dictionary(args.obj_b)?);
+    Ok(merge::merge(&lower, &upper, strategy, args.merge_lists).into())
+}
+
+fn merge_all(_cx: &Exec, args: MergeAll) -> Result<Value, Error> {
+    let strategy = strategy(&args.strategy, &args.renderer);
+    let mut merged = Map::new();
+    for upper in args.lst {
+        merged = merge::merge(&merged, &dictionary(upper)?, strategy, args.merge_lists);
+    }
+    Ok(merged.into())
+}
+
+fn renderer(cx: &Exec, args: Renderer) -> Result<Value, Error> {
+    let path = args.path.filter(|path| !path.is_empty());
+    let string = args.string.filter(|string| !string.is_empty());
+    let saltenv = args.kwargs.get("saltenv").map(Value::to_text);
+    let saltenv = saltenv.unwrap_or_else(|| "base".into());
+    let (name, text) = match (path, string) {
+        (None, None) => return Err("Must pass path or string.".into()),
+        (Some(_), Some(_)) => return Err("Must not pass both path and string.".into()),
+        (None, Some(string)) => (":string:".to_owned(), string),
+        (Some(path), None) => {
+            let found = source::cached(cx, &path, &saltenv, None)?;
+            let Some(file) = found.filter(|file| ospath::isfile(file)) else {
+                log::error(format_args!("slsutil.renderer: {path} is not there"));
+                return Ok(Map::new().into());
+            };
+            let text = std::fs::read_to_string(&file).map_err(Error::io(&file))?;
+            (file, text)
+        }
+    };
+    let context = template::context(cx, &name, &saltenv, args.kwargs)?;
+    let rendered = render::render(&text, &args.default_renderer, &context, &ExecHost::of(cx))
+        .map_err(|error| Error::Refused(error.to_string()))?;
+    Ok(rendered.value)
+}
+
+fn known(serializer: &str) -> Result<Serializer, Error> {
+    Serializer::of(serializer)
+        .ok_or_else(|| Error::Refused(format!("Serializer '{serializer}' not found.")))
+}
+
+/// What a template or a command line adds to every call is no option.
+fn options(mut kwargs: Map) -> Map {
+    kwargs.retain(|key, _| !key.as_str().is_some_and(|key| key.starts_with("__")));
+    kwargs
+}
+
+fn serialize(_cx: &Exec, args: Serialize) -> Result<Value, Error> {
+    known(&args.serializer)?.serialize(&args.obj, &options(args.kwargs))
+}
+
+fn deserialize(_cx: &Exec, args: Deserialize) -> Result<Value, Error> {
+    known(&args.serializer)?.deserialize(&args.stream_or_string, &options(args.kwargs))
+}
+
+fn banner(_cx: &Exec, args: Banner) -> Result<Value, Error> {
+    banner::text(&args).map(Value::from)
+}
+
+fn boolstr(_cx: &Exec, args: Boolstr) -> Result<Value, Error> {
+    Ok(if args.value.is_true() {
+        args.r#true
+    } else {
+        args.r#false
+    })
+}
+
+fn is_file(cx: &Exec, path: &str, saltenv: &str) -> Result<bool, Error> {
+    let files = cx.shared.sources.list(saltenv)?;
+    Ok(files.iter().any(|file| file == path))
+}
+
+fn is_path(cx: &Exec, path: &str, saltenv: &str) -> Result<bool, Error> {
+    Ok(is_file(cx, path, saltenv)? || cp::dirs(cx, saltenv)?.contains(path))
+}
+
+fn file_exists(cx: &Exec, args: FileExists) -> Result<Value, Error> {
+    is_file(cx, &args.path, &args.saltenv).map(Value::from)
+}
+
+fn dir_exists(cx: &Exec, args: DirExists) -> Result<Value, Error> {
+    Ok(cp::dirs(cx, &args.saltenv)?.contains(&args.path).into())
+}
+
+fn path_exists(cx: &Exec, args: PathExists) -> Result<Value, Error> {
+    is_path(cx, &args.path, &args.saltenv).map(Value::from)
+}
+
+fn findup(cx: &Exec, args: Findup) -> Result<Value, Error> {
+    let start = args.startpath.unwrap_or_default();
+    let mut start = match start.as_str() {
+        "" => String::new(),
+        start => ospath::normpath(start),
+    };
+    if !start.is_empty() && !is_path(cx, &start, &args.saltenv)? {
+        return Err(Error::Refused(format!(
+            "Starting path not found in the state tree: {start}"
+        )));
+    }
+    let names = match &args.filenames {
+        Value::Str(name) => vec![name.to_string()],
+        Value::List(names) => names.iter().map(Value::to_text).collect(),
+        _ => return Err("Filenames argument must be a string or list of strings".into()),
+    };
+    loop {
+        for name in &names {
+            let whole = ospath::normpath(&format!("{start}/{name}"));
+            let whole = whole.trim_start_matches('/');
+            if is_path(cx, whole, &args.saltenv)? {
+                return Ok(whole.into());
+            }
+        }
+        if start.is_empty() {
+            return Err("File pattern(s) not found in path ancestry".into());
+        }
+        start = ospath::dirname(&start).to_owned();
+    }
+}

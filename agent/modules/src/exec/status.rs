@@ -1,0 +1,155 @@
+//! The `status` execution module: how the machine does.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use crate::process::{Process, which};
+
+state::exec_module! {
+    /// How this machine does.
+    mod status;
+
+    /// Return the time, formatted.
+    fn time(Time {
+        /// The format, as of strftime.
+        format: String = "%A, %d. %B %Y %I:%M%p".into(),
+    });
+
+    /// Return since when the machine runs.
+    fn uptime(Uptime {});
+
+    /// Return how many processes wait for a processor: over one, five and fifteen minutes.
+    fn loadavg(Loadavg {});
+
+    /// Return what `/proc/meminfo` says.
+    fn meminfo(Meminfo {});
+
+    /// Return how many processors there are.
+    fn nproc(Nproc {});
+
+    /// Return what the kernel says of its version.
+    fn version(Version {});
+}
+
+fn read(path: &str) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|_| Error::Refused(format!("File {path} was not found.")))
+}
+
+fn time(_cx: &Exec, args: Time) -> Result<Value, Error> {
+    jiff::fmt::strtime::BrokenDownTime::from(&jiff::Zoned::now())
+        .to_string(&args.format)
+        .map(Value::from)
+        .map_err(|error| Error::Refused(error.to_string()))
+}
+
+fn uptime(cx: &Exec, _args: Uptime) -> Result<Value, Error> {
+    let text = read("/proc/uptime")?;
+    let seconds = text
+        .split(['.', ' '])
+        .next()
+        .and_then(|text| text.parse::<i64>().ok());
+    let seconds = seconds.ok_or("/proc/uptime holds no number")?;
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let since = i64::try_from(now.as_secs()).unwrap_or(0) - seconds;
+    let of_day = seconds % 86_400;
+    let mut answer = Map::new()
+        .with("seconds", seconds)
+        .with(
+            "since_iso",
+            format!("{}.{:06}", iso(since), now.subsec_micros()),
+        )
+        .with("since_t", since)
+        .with("days", seconds / 86_400)
+        .with("time", format!("{}:{}", of_day / 3600, of_day % 3600 / 60));
+    if which("who").is_some() {
+        let who = Process::words(["who", "-s"]).quiet().run(cx)?;
+        answer.insert("users", who.stdout.split('\n').count());
+    }
+    Ok(answer.into())
+}
+
+/// A moment in UTC: the days of the civil calendar counted from March, so that a leap day is the last of its year.
+fn iso(seconds: i64) -> String {
+    let (days, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let days = days + 719_468;
+    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    let (hour, minute, second) = (of_day / 3600, of_day % 3600 / 60, of_day % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
+}
+
+fn loadavg(_cx: &Exec, _args: Loadavg) -> Result<Value, Error> {
+    let text = read("/proc/loadavg")?;
+    let loads = text
+        .split_whitespace()
+        .filter_map(|text| text.parse::<f64>().ok());
+    Ok(["1-min", "5-min", "15-min"]
+        .into_iter()
+        .zip(loads)
+        .collect())
+}
+
+fn meminfo(_cx: &Exec, _args: Meminfo) -> Result<Value, Error> {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let entry = |line: &str| {
+        let mut words = line.split_whitespace();
+        let name = words.next()?.replace(':', "");
+        let mut entry = Map::new().with("value", words.next()?);
+        if let Some(unit) = words.next() {
+            entry.insert("unit", unit);
+        }
+        Some((name, entry))
+    };
+    Ok(text.lines().filter_map(entry).collect())
+}
+
+fn nproc(_cx: &Exec, _args: Nproc) -> Result<Value, Error> {
+    Ok(std::thread::available_parallelism()
+        .map_or(0, usize::from)
+        .into())
+}
+
+fn version(_cx: &Exec, _args: Version) -> Result<Value, Error> {
+    Ok(read("/proc/version")?.trim().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::exec;
+
+    #[test]
+    fn moments_are_dated() {
+        assert_eq!(iso(0), "1970-01-01T00:00:00");
+        assert_eq!(iso(1_795_176_364), "2026-11-20T12:06:04");
+        assert_eq!(iso(951_827_696), "2000-02-29T12:34:56");
+        assert_eq!(iso(-1), "1969-12-31T23:59:59");
+    }
+
+    #[test]
+    fn the_machine_says_how_it_does() {
+        let call = |function: &str, args: &[&str]| {
+            let args = args.iter().map(|arg| Value::from(*arg)).collect();
+            exec()
+                .call(&format!("status.{function}"), args, Map::new())
+                .unwrap()
+        };
+        assert_eq!(call("time", &["%Y"]).to_text().len(), 4);
+        assert_eq!(
+            call("meminfo", &[]).traverse("MemTotal:unit", ":"),
+            Some(&"kB".into())
+        );
+        assert_eq!(call("loadavg", &[]).as_map().unwrap().len(), 3);
+        assert!(call("uptime", &[]).get("seconds").is_some());
+    }
+}

@@ -1,0 +1,328 @@
+//! The `sys` execution module: what functions there are, from their declarations.
+
+use state::exec::Exec;
+use state::module::{Error, Extra, Function, Module};
+use value::glob::fnmatch;
+use value::{Map, Value};
+
+state::exec_module! {
+    /// What functions there are, and how they are called.
+    mod sys;
+
+    /// Return the documentation of execution functions: of all, of modules, of functions, or of what a glob matches.
+    fn doc(Doc {
+        *rest,
+    });
+
+    /// Return the documentation of state functions and their modules.
+    fn state_doc(StateDoc {
+        *rest,
+    });
+
+    /// Return the documentation of runners.
+    fn runner_doc(RunnerDoc {
+        *rest,
+    });
+
+    /// Return the arguments of execution functions.
+    fn argspec(Argspec {
+        /// A module, a function or a glob; all where none is named.
+        module: String = String::new(),
+    });
+
+    /// Return the arguments of state functions.
+    fn state_argspec(StateArgspec {
+        /// A module, a function or a glob; all where none is named.
+        module: String = String::new(),
+    });
+
+    /// Return the arguments of runners.
+    fn runner_argspec(RunnerArgspec {
+        /// A module, a function or a glob; all where none is named.
+        module: String = String::new(),
+    });
+
+    /// Return the names of execution functions, sorted.
+    fn list_functions(ListFunctions {
+        *rest,
+        ..kwargs
+    });
+
+    /// Return the names of execution modules, sorted.
+    fn list_modules(ListModules {
+        *rest,
+    });
+
+    /// Return the names of state functions, sorted.
+    fn list_state_functions(ListStateFunctions {
+        *rest,
+        ..kwargs
+    });
+
+    /// Return the names of state modules, sorted.
+    fn list_state_modules(ListStateModules {
+        *rest,
+    });
+
+    /// Return the names of runner modules, sorted.
+    fn list_runners(ListRunners {
+        *rest,
+    });
+
+    /// Return the names of runner functions, sorted.
+    fn list_runner_functions(ListRunnerFunctions {
+        *rest,
+        ..kwargs
+    });
+
+    /// Return the names of renderers, sorted.
+    fn list_renderers(ListRenderers {
+        *rest,
+    });
+
+    /// Return True: modules are built in and need no reloading.
+    fn reload_modules(ReloadModules {});
+}
+
+/// Every function of a kind with its full name.
+fn all<R>(modules: &'static [Module<R>]) -> impl Iterator<Item = (String, &'static Function<R>)> {
+    modules.iter().flat_map(|module| {
+        let full = move |f: &'static Function<R>| (format!("{}.{}", module.name, f.name), f);
+        module.functions.iter().map(full)
+    })
+}
+
+/// Whether a function is meant: by its module, its name or a glob.
+fn meant(wanted: &[Value], full: &str) -> bool {
+    let module = full.split('.').next().unwrap_or_default();
+    let means = |wanted: &Value| {
+        let wanted = wanted.to_text();
+        if wanted.contains('*') {
+            fnmatch(&wanted, full)
+        } else {
+            wanted.is_empty() || wanted.trim_end_matches('.') == module || wanted == full
+        }
+    };
+    wanted.is_empty() || wanted.iter().any(means)
+}
+
+/// The lines of a function's documentation, and a list of its arguments.
+fn text<R>(function: &Function<R>) -> String {
+    let mut text = format!("\n{}", lines(function.doc, "    "));
+    for arg in function.args {
+        let default = arg.default.map(|default| value::python::repr(&default()));
+        let default = default
+            .map(|default| format!(" : {default}"))
+            .unwrap_or_default();
+        text += &format!(
+            "\n    {}{default}\n{}",
+            arg.name,
+            lines(arg.doc, "        ")
+        );
+    }
+    text + "    "
+}
+
+fn lines(doc: &[&str], indent: &str) -> String {
+    doc.iter()
+        .map(|line| format!("{indent}{}\n", line.strip_prefix(' ').unwrap_or(line)))
+        .collect()
+}
+
+fn docs<R>(modules: &'static [Module<R>], wanted: &[Value]) -> Map {
+    all(modules)
+        .filter(|(full, _)| meant(wanted, full))
+        .map(|(full, function)| (full, text(function)))
+        .collect()
+}
+
+fn doc(cx: &Exec, args: Doc) -> Result<Value, Error> {
+    Ok(docs(cx.shared.registry.functions, &args.rest).into())
+}
+
+fn state_doc(cx: &Exec, args: StateDoc) -> Result<Value, Error> {
+    let modules = cx.shared.registry.states;
+    let mut all = Map::new();
+    for (full, text) in docs(modules, &args.rest) {
+        let name = full.to_text();
+        let name = name.split('.').next().unwrap_or_default();
+        if let Some(module) = modules.iter().find(|module| module.name == name) {
+            all.entry(name, || module.doc.into());
+        }
+        all.insert(full, text);
+    }
+    Ok(all.into())
+}
+
+fn runner_doc(cx: &Exec, args: RunnerDoc) -> Result<Value, Error> {
+    Ok(docs(cx.shared.registry.runners, &args.rest).into())
+}
+
+fn spec<R>(function: &Function<R>) -> Map {
+    let names: Vec<&str> = function.args.iter().map(|arg| arg.name).collect();
+    let defaults: Vec<Value> = function
+        .args
+        .iter()
+        .filter_map(|arg| Some(arg.default?()))
+        .collect();
+    let yes = |truth: bool| {
+        if truth {
+            Value::Bool(true)
+        } else {
+            Value::Null
+        }
+    };
+    Map::new()
+        .with("args", names)
+        .with(
+            "defaults",
+            if defaults.is_empty() {
+                Value::Null
+            } else {
+                defaults.into()
+            },
+        )
+        .with("varargs", yes(function.varargs))
+        .with("kwargs", yes(function.extra == Extra::Accept))
+}
+
+fn specs<R>(modules: &'static [Module<R>], wanted: String) -> Value {
+    let wanted = [Value::from(wanted)];
+    all(modules)
+        .filter(|(full, _)| meant(&wanted, full))
+        .map(|(full, function)| (full, spec(function)))
+        .collect()
+}
+
+fn argspec(cx: &Exec, args: Argspec) -> Result<Value, Error> {
+    Ok(specs(cx.shared.registry.functions, args.module))
+}
+
+fn state_argspec(cx: &Exec, args: StateArgspec) -> Result<Value, Error> {
+    Ok(specs(cx.shared.registry.states, args.module))
+}
+
+fn runner_argspec(cx: &Exec, args: RunnerArgspec) -> Result<Value, Error> {
+    Ok(specs(cx.shared.registry.runners, args.module))
+}
+
+fn names<R>(modules: &'static [Module<R>], wanted: &[Value]) -> Value {
+    let mut names: Vec<String> = all(modules)
+        .map(|(full, _)| full)
+        .filter(|full| meant(wanted, full))
+        .collect();
+    names.sort();
+    names.into()
+}
+
+fn module_names<R>(modules: &'static [Module<R>], wanted: &[Value]) -> Value {
+    let meant = |name: &str| {
+        let means = |wanted: &Value| {
+            fnmatch(&wanted.to_text(), name) || fnmatch(&wanted.to_text(), &format!("{name}."))
+        };
+        wanted.is_empty() || wanted.iter().any(means)
+    };
+    let mut names: Vec<&str> = modules
+        .iter()
+        .map(|module| module.name)
+        .filter(|name| meant(name))
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names.into()
+}
+
+fn list_functions(cx: &Exec, args: ListFunctions) -> Result<Value, Error> {
+    Ok(names(cx.shared.registry.functions, &args.rest))
+}
+
+fn list_modules(cx: &Exec, args: ListModules) -> Result<Value, Error> {
+    Ok(module_names(cx.shared.registry.functions, &args.rest))
+}
+
+fn list_state_functions(cx: &Exec, args: ListStateFunctions) -> Result<Value, Error> {
+    Ok(names(cx.shared.registry.states, &args.rest))
+}
+
+fn list_state_modules(cx: &Exec, args: ListStateModules) -> Result<Value, Error> {
+    Ok(module_names(cx.shared.registry.states, &args.rest))
+}
+
+fn list_runners(cx: &Exec, args: ListRunners) -> Result<Value, Error> {
+    Ok(module_names(cx.shared.registry.runners, &args.rest))
+}
+
+fn list_runner_functions(cx: &Exec, args: ListRunnerFunctions) -> Result<Value, Error> {
+    Ok(names(cx.shared.registry.runners, &args.rest))
+}
+
+fn list_renderers(_cx: &Exec, args: ListRenderers) -> Result<Value, Error> {
+    let meant = |name: &&str| {
+        args.rest.is_empty() || args.rest.iter().any(|glob| fnmatch(&glob.to_text(), name))
+    };
+    Ok(Value::list(
+        render::RENDERERS.into_iter().filter(meant).map(Value::from),
+    ))
+}
+
+fn reload_modules(_cx: &Exec, _args: ReloadModules) -> Result<Value, Error> {
+    Ok(true.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use value::{Map, Value};
+
+    use crate::testing::exec;
+
+    #[test]
+    fn declarations_are_shown_as_salt_shows_its_own() {
+        let call = |function: &str, of: &str| {
+            let answer = exec()
+                .call(&format!("sys.{function}"), vec![of.into()], Map::new())
+                .unwrap();
+            value::python::repr(&answer)
+        };
+        assert_eq!(
+            call("argspec", "test.echo"),
+            "{'test.echo': {'args': ['text'], 'defaults': None, 'varargs': None, 'kwargs': None}}"
+        );
+        assert_eq!(
+            call("state_argspec", "test.nop"),
+            "{'test.nop': {'args': ['name'], 'defaults': None, 'varargs': None, 'kwargs': True}}"
+        );
+        assert_eq!(
+            call("argspec", "test.retcode"),
+            "{'test.retcode': {'args': ['code'], 'defaults': [42], 'varargs': None, 'kwargs': None}}"
+        );
+        assert_eq!(
+            call("list_functions", "group"),
+            "['group.getent', 'group.info']"
+        );
+        assert_eq!(
+            call("list_functions", "test.p*"),
+            "['test.ping', 'test.provider', 'test.providers']"
+        );
+        assert_eq!(call("list_modules", "mat*"), "['match']");
+        assert!(call("doc", "test.ping").contains("Return True: the minion is there"));
+    }
+
+    #[test]
+    fn every_listed_function_is_there_to_be_called() {
+        let cx = exec();
+        let list = |function: &str| {
+            let names = cx.call(function, Vec::new(), Map::new()).unwrap();
+            let names = names.as_list().unwrap().iter().map(Value::to_text);
+            names.collect::<Vec<_>>()
+        };
+        let states = list("sys.list_state_functions");
+        let functions = list("sys.list_functions");
+        assert!(states.len() > 50 && functions.len() > 200);
+        for name in states {
+            assert!(cx.state_function(&name).is_some(), "{name}");
+        }
+        for name in functions {
+            assert!(cx.function(&name).is_some(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,569 @@
+//! The `test` execution module.
+
+use std::time::{Duration, Instant};
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log, python};
+
+use crate::random;
+
+state::exec_module! {
+    /// Functions that try out the connection and the loader.
+    mod test;
+
+    /// Return True: the minion is there and answers.
+    fn ping(Ping {});
+
+    /// Return what was given, by position and by name.
+    fn arg(Arguments {
+        *rest,
+        ..kwargs
+    });
+
+    /// Return the Python types of what was given.
+    fn arg_type(ArgType {
+        *rest,
+        ..kwargs
+    });
+
+    /// Return what was given as Python prints it.
+    fn arg_repr(ArgRepr {
+        *rest,
+        ..kwargs
+    });
+
+    /// Return what was given without the keys that Salt adds.
+    fn arg_clean(ArgClean {
+        *rest,
+        ..kwargs
+    });
+
+    /// Return what was given by name.
+    fn kwarg(Kwarg {
+        ..kwargs
+    });
+
+    /// Return a string - used for testing the connection
+    ///
+    /// CLI Example:
+    ///
+    /// .. code-block:: bash
+    ///
+    ///     salt '*' test.echo 'foo bar baz quo qux'
+    fn echo(Echo {
+        /// What to return.
+        text: Value,
+    });
+
+    /// Return what was given, for an outputter to show.
+    fn outputter(Outputter {
+        /// What to return.
+        data: Value,
+    });
+
+    /// Return True.
+    fn r#true(True {});
+
+    /// Return False.
+    fn r#false(False {});
+
+    /// Return a Fibonacci number and the seconds that it took.
+    fn fib(Fib {
+        /// Which one.
+        num: i64,
+    });
+
+    /// Return the steps of the Collatz sequence and the seconds that it took.
+    fn collatz(Collatz {
+        /// Where it starts.
+        start: i64,
+    });
+
+    /// Wait, then return True.
+    fn sleep(Sleep {
+        /// Seconds.
+        length: f64,
+    });
+
+    /// Wait for a time that chance decides, then return True.
+    fn rand_sleep(RandSleep {
+        /// Seconds at most.
+        max: i64 = 60,
+    });
+
+    /// Return a hash of random data.
+    fn random_hash(RandomHash {
+        /// Accepted: how much data.
+        size: Value = Value::Int(9_999_999_999),
+        /// The kind of hash; the option `hash_type` where none is named.
+        hash_type: Option<String> = None,
+    });
+
+    /// The same as `test.random_hash`, under its older name.
+    fn rand_str(RandStr {
+        /// Accepted: how much data.
+        size: Value = Value::Int(9_999_999_999),
+        /// The kind of hash.
+        hash_type: Option<String> = None,
+    });
+
+    /// Return the options of this minion.
+    fn get_opts(GetOpts {});
+
+    /// Return the options of this minion and its grains.
+    fn opts_pkg(OptsPkg {});
+
+    /// Return the value of the option `test.foo`.
+    fn conf_test(ConfTest {});
+
+    /// Return the grains.
+    fn attr_call(AttrCall {});
+
+    /// Call another function.
+    fn cross_test(CrossTest {
+        /// Its name.
+        func: String,
+        /// Its arguments.
+        args: Vec<Value> = Vec::new(),
+    });
+
+    /// Call another function and return None when it fails.
+    fn r#try(Try {
+        /// Its name.
+        module: String,
+        /// Whether to return its error instead.
+        return_try_exception: bool = false,
+        ..kwargs
+    });
+
+    /// End with a return code.
+    fn retcode(Retcode {
+        /// Which.
+        code: i64 = 42,
+    });
+
+    /// Fail.
+    fn exception(Exception {
+        /// What to say.
+        message: String = "Test Exception".into(),
+    });
+
+    /// Fail unless what was given is true.
+    fn assertion(Assertion {
+        /// What should be true.
+        assertion: Value,
+    });
+
+    /// Fail with the name and the arguments of an exception.
+    fn raise_exception(RaiseException {
+        /// Its name.
+        name: String,
+        *rest,
+        ..kwargs
+    });
+
+    /// Return the name of the file in Salt that answers for a module here: `aptpkg` for `pkg`.
+    fn provider(Provider {
+        /// The module.
+        module: String,
+    });
+
+    /// Return the names of those files with their modules.
+    fn providers(Providers {});
+
+    /// Return the modules that are known and not loaded: none, as all are built in.
+    fn not_loaded(NotLoaded {});
+
+    /// Return which functions and modules there are.
+    fn module_report(ModuleReport {});
+
+    /// Return the version of Salt whose behaviour this is.
+    fn version(Version {});
+
+    /// Return the versions of this program.
+    fn versions(Versions {});
+
+    /// The same as `test.versions`.
+    fn versions_report(VersionsReport {});
+
+    /// Has moved to `cmd.tty`.
+    fn tty(Tty {
+        *rest,
+        ..kwargs
+    });
+}
+
+fn ping(_cx: &Exec, _args: Ping) -> Result<Value, Error> {
+    Ok(true.into())
+}
+
+fn pair(args: impl Into<Value>, kwargs: impl Into<Value>) -> Value {
+    Map::new().with("args", args).with("kwargs", kwargs).into()
+}
+
+fn arg(_cx: &Exec, args: Arguments) -> Result<Value, Error> {
+    Ok(pair(Value::Tuple(args.rest.into()), args.kwargs))
+}
+
+fn arg_type(_cx: &Exec, args: ArgType) -> Result<Value, Error> {
+    let class = |value: &Value| Value::from(format!("<class '{}'>", value.type_name()));
+    let named: Map = args
+        .kwargs
+        .iter()
+        .map(|(key, value)| (key.clone(), class(value)))
+        .collect();
+    Ok(pair(Value::list(args.rest.iter().map(class)), named))
+}
+
+fn arg_repr(_cx: &Exec, args: ArgRepr) -> Result<Value, Error> {
+    let tuple = Value::Tuple(args.rest.into());
+    Ok(pair(
+        python::repr(&tuple),
+        python::repr(&args.kwargs.into()),
+    ))
+}
+
+fn arg_clean(_cx: &Exec, args: ArgClean) -> Result<Value, Error> {
+    let mut kwargs = args.kwargs;
+    kwargs.retain(|key, _| !key.as_str().is_some_and(|key| key.starts_with("__")));
+    Ok(pair(args.rest, kwargs))
+}
+
+fn kwarg(_cx: &Exec, args: Kwarg) -> Result<Value, Error> {
+    Ok(args.kwargs.into())
+}
+
+fn echo(_cx: &Exec, args: Echo) -> Result<Value, Error> {
+    Ok(args.text)
+}
+
+fn outputter(_cx: &Exec, args: Outputter) -> Result<Value, Error> {
+    Ok(args.data)
+}
+
+fn r#true(_cx: &Exec, _args: True) -> Result<Value, Error> {
+    Ok(true.into())
+}
+
+fn r#false(_cx: &Exec, _args: False) -> Result<Value, Error> {
+    Ok(false.into())
+}
+
+fn timed(value: Value, start: Instant) -> Value {
+    Value::Tuple(vec![value, start.elapsed().as_secs_f64().into()].into())
+}
+
+fn fib(_cx: &Exec, args: Fib) -> Result<Value, Error> {
+    let start = Instant::now();
+    if args.num < 0 {
+        return Err("Negative number is not allowed!".into());
+    }
+    let (mut previous, mut current) = (0_i128, 1_i128);
+    for _ in 0..args.num {
+        let next = previous.checked_add(current);
+        (previous, current) = (
+            current,
+            next.ok_or("test.fib counts up to the 184th number")?,
+        );
+    }
+    Ok(timed(previous.into(), start))
+}
+
+fn collatz(_cx: &Exec, args: Collatz) -> Result<Value, Error> {
+    let start = Instant::now();
+    if args.start < 1 {
+        return Err("test.collatz starts at a number above 0".into());
+    }
+    // As in Python a division gives a float, and what follows stays one.
+    let (mut number, mut float, mut steps) = (args.start as f64, false, Vec::new());
+    while number != 1.0 {
+        steps.push(if float {
+            Value::Float(number)
+        } else {
+            Value::Int(number as i64)
+        });
+        if number % 2.0 == 0.0 {
+            (number, float) = (number / 2.0, true);
+        } else {
+            number = number * 3.0 + 1.0;
+        }
+    }
+    Ok(timed(steps.into(), start))
+}
+
+fn sleep(_cx: &Exec, args: Sleep) -> Result<Value, Error> {
+    std::thread::sleep(Duration::from_secs(args.length.max(0.0) as u64));
+    Ok(true.into())
+}
+
+fn rand_sleep(_cx: &Exec, args: RandSleep) -> Result<Value, Error> {
+    let most = u64::try_from(args.max).unwrap_or(0);
+    std::thread::sleep(Duration::from_secs(random::below(most + 1)));
+    Ok(true.into())
+}
+
+fn random_hash(cx: &Exec, args: RandomHash) -> Result<Value, Error> {
+    hash(cx, args.hash_type)
+}
+
+fn rand_str(cx: &Exec, args: RandStr) -> Result<Value, Error> {
+    hash(cx, args.hash_type)
+}
+
+/// The hash of something unknown is a random number of its length.
+fn hash(cx: &Exec, hash_type: Option<String>) -> Result<Value, Error> {
+    let kind = hash_type.unwrap_or_else(|| cx.opts().text("hash_type").unwrap_or("sha256").into());
+    let bytes = match kind.as_str() {
+        "md5" => 16,
+        "sha1" => 20,
+        "sha224" => 28,
+        "sha256" => 32,
+        "sha384" => 48,
+        "sha512" => 64,
+        other => return Err(Error::Refused(format!("Invalid hash type: {other}"))),
+    };
+    let digits = random::bytes(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect::<String>();
+    Ok(digits.into())
+}
+
+fn get_opts(cx: &Exec, _args: GetOpts) -> Result<Value, Error> {
+    Ok(cx.opts().map.clone().into())
+}
+
+fn opts_pkg(cx: &Exec, _args: OptsPkg) -> Result<Value, Error> {
+    Ok(cx.opts().map.clone().with("grains", cx.grains()).into())
+}
+
+fn conf_test(cx: &Exec, _args: ConfTest) -> Result<Value, Error> {
+    cx.call("config.option", vec!["test.foo".into()], Map::new())
+}
+
+fn attr_call(cx: &Exec, _args: AttrCall) -> Result<Value, Error> {
+    Ok(cx.grains().into())
+}
+
+fn cross_test(cx: &Exec, args: CrossTest) -> Result<Value, Error> {
+    cx.call(&args.func, args.args, Map::new())
+}
+
+fn r#try(cx: &Exec, args: Try) -> Result<Value, Error> {
+    let tried = cx.call(&args.module, Vec::new(), args.kwargs);
+    Ok(tried.unwrap_or_else(|error| {
+        let shown = args.return_try_exception.then(|| error.to_string());
+        shown.into()
+    }))
+}
+
+fn retcode(cx: &Exec, args: Retcode) -> Result<Value, Error> {
+    cx.set_retcode(args.code);
+    Ok(true.into())
+}
+
+fn exception(_cx: &Exec, args: Exception) -> Result<Value, Error> {
+    Err(Error::Refused(args.message))
+}
+
+fn assertion(_cx: &Exec, args: Assertion) -> Result<Value, Error> {
+    if args.assertion.is_true() {
+        Ok(Value::Null)
+    } else {
+        Err("AssertionError".into())
+    }
+}
+
+fn raise_exception(_cx: &Exec, args: RaiseException) -> Result<Value, Error> {
+    let name = args.name.rsplit('.').next().unwrap_or_default();
+    let known = [
+        "Error",
+        "Exception",
+        "Exit",
+        "Interrupt",
+        "Warning",
+        "StopIteration",
+    ];
+    if !known.iter().any(|end| name.ends_with(end)) {
+        log::error(format_args!("No such exception: {}", args.name));
+        return Ok(false.into());
+    }
+    Err(Error::Refused(match args.rest.as_slice() {
+        [one] => one.to_text(),
+        several => python::repr(&several.to_vec().into()),
+    }))
+}
+
+/// Modules whose file in Salt is called otherwise, whatever the system.
+const FILES: [(&str, &str); 8] = [
+    ("cmd", "cmdmod"),
+    ("group", "groupadd"),
+    ("mine", "mine"),
+    ("pip", "pip"),
+    ("shadow", "linux_shadow"),
+    ("sys", "sysmod"),
+    ("sysctl", "linux_sysctl"),
+    ("user", "useradd"),
+];
+
+fn provider(cx: &Exec, args: Provider) -> Result<Value, Error> {
+    let modules = cx.shared.registry.functions;
+    let known = modules.iter().any(|module| module.name == args.module);
+    Ok(if known {
+        file_of(cx, &args.module)
+    } else {
+        String::new()
+    }
+    .into())
+}
+
+/// What Salt calls the file of a module on this system.
+fn file_of(cx: &Exec, module: &str) -> String {
+    let grains = cx.grains();
+    let grain = |name: &str| grains.get(name).map(Value::to_text).unwrap_or_default();
+    let file = match module {
+        "pkg" => match grain("os_family").as_str() {
+            "Debian" => "aptpkg",
+            "RedHat" => "yumpkg",
+            "Suse" => "zypperpkg",
+            "Alpine" => "apkpkg",
+            "Arch" => "pacmanpkg",
+            _ => module,
+        },
+        "service" => match (grain("init").as_str(), grain("os_family").as_str()) {
+            ("systemd", _) => "systemd_service",
+            (_, "Debian") => "debian_service",
+            (_, "Gentoo" | "Alpine") => "gentoo_service",
+            (_, "RedHat") => "rh_service",
+            _ => module,
+        },
+        _ => FILES
+            .iter()
+            .find(|(name, _)| *name == module)
+            .map_or(module, |(_, file)| file),
+    };
+    file.to_owned()
+}
+
+fn providers(cx: &Exec, _args: Providers) -> Result<Value, Error> {
+    let modules = cx.shared.registry.functions.iter();
+    Ok(modules
+        .map(|module| (file_of(cx, module.name), module.name))
+        .collect())
+}
+
+fn not_loaded(_cx: &Exec, _args: NotLoaded) -> Result<Value, Error> {
+    Ok(Value::list([]))
+}
+
+fn module_report(cx: &Exec, _args: ModuleReport) -> Result<Value, Error> {
+    let modules = cx.shared.registry.functions;
+    let functions = modules.iter().flat_map(|module| {
+        module
+            .functions
+            .iter()
+            .map(move |f| format!("{}.{}", module.name, f.name))
+    });
+    let functions = Value::list(functions.map(Value::from));
+    let mut names: Vec<&str> = modules.iter().map(|module| module.name).collect();
+    names.dedup();
+    Ok(Map::new()
+        .with("functions", functions.clone())
+        .with("function_attrs", functions.clone())
+        .with("function_subs", functions)
+        .with("modules", names.clone())
+        .with("module_attrs", names)
+        .with("missing_attrs", Value::list([]))
+        .with("missing_subs", Value::list([]))
+        .into())
+}
+
+/// The grain says which Salt this behaves as.
+fn salt_version(cx: &Exec) -> String {
+    let own = || env!("CARGO_PKG_VERSION").to_owned();
+    cx.grains()
+        .get("saltversion")
+        .map_or_else(own, Value::to_text)
+}
+
+fn version(cx: &Exec, _args: Version) -> Result<Value, Error> {
+    Ok(salt_version(cx).into())
+}
+
+fn report(cx: &Exec) -> Value {
+    let (salt, own) = (salt_version(cx), env!("CARGO_PKG_VERSION"));
+    format!("Salt Version:\n          Salt: {salt}\n \nPinch Version:\n         Pinch: {own}\n")
+        .into()
+}
+
+fn versions(cx: &Exec, _args: Versions) -> Result<Value, Error> {
+    Ok(report(cx))
+}
+
+fn versions_report(cx: &Exec, _args: VersionsReport) -> Result<Value, Error> {
+    Ok(report(cx))
+}
+
+fn tty(_cx: &Exec, _args: Tty) -> Result<Value, Error> {
+    Ok("ERROR: This function has been moved to cmd.tty".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::exec;
+
+    #[test]
+    fn what_was_given_comes_back() {
+        let cx = exec();
+        let call = |function: &str| {
+            let kwargs = Map::new().with("a", true).with("__pub_jid", "1");
+            python::repr(
+                &cx.call(function, vec![1.into(), "x".into()], kwargs)
+                    .unwrap(),
+            )
+        };
+        assert_eq!(
+            call("test.arg_clean"),
+            "{'args': [1, 'x'], 'kwargs': {'a': True}}"
+        );
+        assert_eq!(
+            call("test.arg_repr"),
+            r#"{'args': "(1, 'x')", 'kwargs': "{'a': True, '__pub_jid': '1'}"}"#
+        );
+        assert!(
+            call("test.arg_type").starts_with("{'args': [\"<class 'int'>\", \"<class 'str'>\"]")
+        );
+    }
+
+    #[test]
+    fn sequences_are_pythons() {
+        let first = |function: &str, n: i32| {
+            let pair = exec().call(function, vec![n.into()], Map::new()).unwrap();
+            python::repr(pair.as_list().unwrap().first().unwrap())
+        };
+        assert_eq!(first("test.fib", 10), "55");
+        assert_eq!(first("test.fib", 100), "354224848179261915075");
+        assert_eq!(
+            first("test.collatz", 3),
+            "[3, 10, 5.0, 16.0, 8.0, 4.0, 2.0]"
+        );
+    }
+
+    #[test]
+    fn a_failure_is_told_and_may_be_caught() {
+        let cx = exec();
+        let error = cx
+            .call("test.exception", vec!["boo".into()], Map::new())
+            .unwrap_err();
+        assert_eq!(error.to_string(), "boo");
+        assert_eq!(
+            cx.call("test.try", vec!["test.exception".into()], Map::new())
+                .unwrap(),
+            Value::Null
+        );
+        cx.call("test.retcode", vec![], Map::new()).unwrap();
+        assert_eq!(cx.retcode(), 42);
+    }
+}

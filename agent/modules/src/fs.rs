@@ -1,0 +1,398 @@
+//! Changing files so that power may fail at any instruction.
+//!
+//! A file is written beside its target, given owner and mode, and renamed. An existing file is only ever replaced by data that is
+//! already on the disk; a new one is made durable by the next barrier ([`Exec::barrier`]), unless `file_sync: always` says otherwise.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the calls that the others must not make are made here, and noted for the barrier"
+)]
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::process::Pid;
+use state::exec::Exec;
+use state::module::Error;
+
+/// Owner and mode of a file that is written; what is none stays as the replaced file has it, or as a new file gets it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// The permission bits, set-id and sticky bits included.
+    pub mode: Option<u32>,
+    /// The user's number.
+    pub uid: Option<u32>,
+    /// The group's number.
+    pub gid: Option<u32>,
+}
+
+/// Writes a whole file: at any moment it is either old or new.
+///
+/// # Errors
+/// When the folder is missing or the disk is full; the old file is then untouched and nothing is left beside it.
+pub fn write(cx: &Exec, path: &Path, contents: &[u8], owner: Owner) -> Result<(), Error> {
+    write_from(cx, path, &mut &*contents, owner)
+}
+
+/// The same with contents that are read on the way: a large file never lies in memory.
+///
+/// # Errors
+/// When the folder is missing, the disk is full or the contents cannot be read; the old file is then untouched.
+pub fn write_from(
+    cx: &Exec,
+    path: &Path,
+    contents: &mut dyn Read,
+    owner: Owner,
+) -> Result<(), Error> {
+    replace_from(cx, &resolved(path), contents, owner)
+}
+
+/// The same, but a link at `path` is replaced and what it points to is left alone.
+///
+/// # Errors
+/// When the folder is missing, the disk is full or the contents cannot be read; the old file is then untouched.
+pub fn replace_from(
+    cx: &Exec,
+    path: &Path,
+    contents: &mut dyn Read,
+    owner: Owner,
+) -> Result<(), Error> {
+    let target = path.to_path_buf();
+    let old = std::fs::metadata(&target).ok();
+    let owner = Owner {
+        mode: owner
+            .mode
+            .or_else(|| old.as_ref().map(|old| old.mode() & 0o7777)),
+        uid: owner.uid.or_else(|| old.as_ref().map(MetadataExt::uid)),
+        gid: owner.gid.or_else(|| old.as_ref().map(MetadataExt::gid)),
+    };
+    let temporary = beside(&target);
+    let sync = old.is_some() || cx.opts().text("file_sync") == Some("always");
+    let written =
+        fill(&temporary, contents, owner, sync).and_then(|()| std::fs::rename(&temporary, &target));
+    if let Err(error) = written {
+        let _ = std::fs::remove_file(&temporary);
+        return Err(Error::io(path)(error));
+    }
+    cx.changed(&target);
+    if let Some(folder) = target.parent() {
+        cx.changed(folder);
+    }
+    Ok(())
+}
+
+/// A link is written through, as Salt does; the rename must happen where the link points.
+fn resolved(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
+}
+
+fn beside(target: &Path) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    sweep(target.parent().unwrap_or(target));
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    target.with_file_name(format!(".{name:.200}.{}.{count}.pinch", std::process::id()))
+}
+
+/// Removes from a folder what runs that were killed have left there; this program looks into each folder once.
+fn sweep(folder: &Path) {
+    static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let mut swept = SWEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if !swept.insert(folder.to_path_buf()) {
+        return;
+    }
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if writer(&entry.file_name()).is_some_and(is_gone) {
+            // What cannot be removed is in nobody's way.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The process that a file made by [`beside`] belongs to.
+fn writer(name: &OsStr) -> Option<Pid> {
+    let name = name.to_str()?.strip_prefix('.')?.strip_suffix(".pinch")?;
+    let (rest, _count) = name.rsplit_once('.')?;
+    let (_target, pid) = rest.rsplit_once('.')?;
+    Pid::from_raw(pid.parse().ok()?)
+}
+
+fn is_gone(pid: Pid) -> bool {
+    rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
+}
+
+fn fill(path: &Path, contents: &mut dyn Read, owner: Owner, sync: bool) -> std::io::Result<()> {
+    // Closed to others until it has its owner and mode.
+    let private = if owner.mode.is_some() { 0o600 } else { 0o666 };
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(private)
+        .open(path)?;
+    std::io::copy(contents, &mut file)?;
+    give(&file, owner)?;
+    if sync { file.sync_all() } else { Ok(()) }
+}
+
+fn give(file: &File, owner: Owner) -> std::io::Result<()> {
+    let now = file.metadata()?;
+    let changed = |wanted: Option<u32>, has: u32| wanted.filter(|wanted| *wanted != has);
+    let (uid, gid) = (changed(owner.uid, now.uid()), changed(owner.gid, now.gid()));
+    if uid.is_some() || gid.is_some() {
+        fchown(file, uid, gid)?;
+    }
+    // After the owner: changing that clears the set-id bits.
+    match owner.mode {
+        Some(mode) => file.set_permissions(std::fs::Permissions::from_mode(mode)),
+        None => Ok(()),
+    }
+}
+
+/// Notes a path and the folder that it is in.
+fn note(cx: &Exec, path: &Path) {
+    cx.changed(path);
+    if let Some(folder) = path.parent() {
+        cx.changed(folder);
+    }
+}
+
+/// Removes a file or a link, or a folder with all that is in it.
+///
+/// # Errors
+/// When it is not there or the system refuses.
+pub fn remove(cx: &Exec, path: &Path) -> std::io::Result<()> {
+    if path.symlink_metadata()?.is_dir() {
+        std::fs::remove_dir_all(path)?;
+    } else {
+        std::fs::remove_file(path)?;
+    }
+    note(cx, path);
+    Ok(())
+}
+
+/// Removes an empty folder.
+///
+/// # Errors
+/// When it is not empty or the system refuses.
+pub fn rmdir(cx: &Exec, path: &Path) -> std::io::Result<()> {
+    std::fs::remove_dir(path)?;
+    note(cx, path);
+    Ok(())
+}
+
+/// Makes one folder.
+///
+/// # Errors
+/// When its parent is missing or the system refuses.
+pub fn mkdir(cx: &Exec, path: &Path) -> std::io::Result<()> {
+    std::fs::create_dir(path)?;
+    note(cx, path);
+    Ok(())
+}
+
+/// Makes a folder that only its owner may enter, with those above it.
+///
+/// # Errors
+/// When the system refuses.
+pub fn mkdirs_private(cx: &Exec, path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    if !path.is_dir() {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)?;
+        note(cx, path);
+    }
+    Ok(())
+}
+
+/// Makes a symbolic link.
+///
+/// # Errors
+/// When something is there or the system refuses.
+pub fn symlink(cx: &Exec, target: &Path, path: &Path) -> std::io::Result<()> {
+    std::os::unix::fs::symlink(target, path)?;
+    note(cx, path);
+    Ok(())
+}
+
+/// Puts a symbolic link in the place of whatever file or link is there, in one step.
+///
+/// # Errors
+/// When a folder is there or the system refuses.
+pub fn replace_with_symlink(cx: &Exec, target: &Path, path: &Path) -> std::io::Result<()> {
+    let temporary = beside(path);
+    std::os::unix::fs::symlink(target, &temporary)?;
+    if let Err(error) = std::fs::rename(&temporary, path) {
+        let _ = std::fs::remove_file(&temporary);
+        return Err(error);
+    }
+    note(cx, path);
+    Ok(())
+}
+
+/// Makes another name for a file.
+///
+/// # Errors
+/// When something is there, it is on another file system, or the system refuses.
+pub fn hard_link(cx: &Exec, source: &Path, path: &Path) -> std::io::Result<()> {
+    std::fs::hard_link(source, path)?;
+    note(cx, path);
+    Ok(())
+}
+
+/// Gives a path another name on the same file system.
+///
+/// # Errors
+/// When the system refuses.
+pub fn rename(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::rename(from, to)?;
+    note(cx, from);
+    note(cx, to);
+    Ok(())
+}
+
+/// Moves a path; where it goes to another file system it is copied and then removed.
+///
+/// # Errors
+/// When the system refuses; the source is then still there.
+pub fn move_path(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
+    match std::fs::rename(from, to) {
+        Err(error) if error.kind() == std::io::ErrorKind::CrossesDevices => {
+            copy_tree(cx, from, to)?;
+            cx.barrier();
+            remove(cx, from)
+        }
+        other => {
+            other?;
+            note(cx, from);
+            note(cx, to);
+            Ok(())
+        }
+    }
+}
+
+/// Copies a file, link or folder with modes and times; owners are those of a new file.
+///
+/// # Errors
+/// When the system refuses.
+pub fn copy_tree(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
+    let found = from.symlink_metadata()?;
+    if found.is_symlink() {
+        return symlink(cx, &std::fs::read_link(from)?, to);
+    }
+    if !found.is_dir() {
+        return copy_file(cx, from, to);
+    }
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        copy_tree(cx, &entry.path(), &to.join(entry.file_name()))?;
+    }
+    std::fs::set_permissions(to, found.permissions())?;
+    note(cx, to);
+    Ok(())
+}
+
+/// Copies a file's contents and mode to a new name, whole or not at all.
+///
+/// # Errors
+/// When the system refuses.
+pub fn copy_file(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
+    let temporary = beside(to);
+    let copied = std::fs::copy(from, &temporary).and_then(|_| {
+        if to.exists() {
+            File::open(&temporary)?.sync_all()?;
+        }
+        std::fs::rename(&temporary, to)
+    });
+    if let Err(error) = copied {
+        let _ = std::fs::remove_file(&temporary);
+        return Err(error);
+    }
+    note(cx, to);
+    Ok(())
+}
+
+/// Sets the permission bits of what a path leads to.
+///
+/// # Errors
+/// When the system refuses.
+pub fn chmod(cx: &Exec, path: &Path, mode: u32) -> std::io::Result<()> {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    cx.changed(path);
+    Ok(())
+}
+
+/// Sets the owner of what a path leads to, or with `follow` false of the link itself.
+///
+/// # Errors
+/// When the system refuses.
+pub fn chown(
+    cx: &Exec,
+    path: &Path,
+    uid: Option<u32>,
+    gid: Option<u32>,
+    follow: bool,
+) -> std::io::Result<()> {
+    if follow {
+        std::os::unix::fs::chown(path, uid, gid)?;
+    } else {
+        std::os::unix::fs::lchown(path, uid, gid)?;
+    }
+    cx.changed(path);
+    Ok(())
+}
+
+/// Sets the times of a path, which is made as an empty file if it is not there.
+///
+/// # Errors
+/// When the system refuses.
+pub fn touch(cx: &Exec, path: &Path, times: std::fs::FileTimes) -> std::io::Result<()> {
+    let file = if path.exists() {
+        File::open(path)?
+    } else {
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o666)
+            .open(path)?;
+        note(cx, path);
+        file
+    };
+    file.set_times(times)?;
+    cx.changed(path);
+    Ok(())
+}
+
+/// Makes a device node or a pipe.
+///
+/// # Errors
+/// When something is there or the system refuses.
+pub fn mknod(
+    cx: &Exec,
+    path: &Path,
+    kind: rustix::fs::FileType,
+    mode: u32,
+    device: (u32, u32),
+) -> std::io::Result<()> {
+    let mode = rustix::fs::Mode::from_raw_mode(mode);
+    let device = rustix::fs::makedev(device.0, device.1);
+    rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, device)?;
+    note(cx, path);
+    Ok(())
+}
+
+/// Opens a file to change it in place, which only what is written in place for a purpose may do.
+///
+/// # Errors
+/// When it is not there or the system refuses.
+pub fn open_in_place(cx: &Exec, path: &Path) -> std::io::Result<File> {
+    cx.changed(path);
+    OpenOptions::new().write(true).open(path)
+}

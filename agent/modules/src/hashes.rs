@@ -1,0 +1,96 @@
+//! Hashes of files and of what is fetched.
+
+use std::io::Read;
+use std::path::Path;
+
+use sha2::Digest;
+use state::module::Error;
+
+/// The hash types that Salt knows for sources, each with its number of hexadecimal digits, in Salt's order.
+pub(crate) const TYPES: [(&str, usize); 6] = [
+    ("sha512", 128),
+    ("sha384", 96),
+    ("sha256", 64),
+    ("sha224", 56),
+    ("sha1", 40),
+    ("md5", 32),
+];
+
+/// The type whose hashes have so many digits.
+pub(crate) fn of_length(length: usize) -> Option<&'static str> {
+    TYPES
+        .iter()
+        .find(|known| known.1 == length)
+        .map(|known| known.0)
+}
+
+/// How many digits a type has.
+pub(crate) fn length(kind: &str) -> Option<usize> {
+    TYPES
+        .iter()
+        .find(|known| known.0 == kind)
+        .map(|known| known.1)
+}
+
+fn digest<D: Digest>(mut from: impl Read) -> std::io::Result<String> {
+    let mut hasher = D::new();
+    let mut buffer = vec![0; 65536];
+    loop {
+        let count = from.read(&mut buffer)?;
+        if count == 0 {
+            break;
+        }
+        hasher.update(buffer.get(..count).unwrap_or_default());
+    }
+    Ok(hasher
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
+}
+
+fn hash(from: impl Read, kind: &str) -> Option<std::io::Result<String>> {
+    Some(match kind {
+        "md5" => digest::<md5::Md5>(from),
+        "sha1" => digest::<sha1::Sha1>(from),
+        "sha224" => digest::<sha2::Sha224>(from),
+        "sha256" => digest::<sha2::Sha256>(from),
+        "sha384" => digest::<sha2::Sha384>(from),
+        "sha512" => digest::<sha2::Sha512>(from),
+        _ => return None,
+    })
+}
+
+fn unknown(kind: &str) -> Error {
+    format!("Invalid hash type: {kind}").into()
+}
+
+/// The hash of a file's contents.
+pub(crate) fn of_file(path: &str, kind: &str) -> Result<String, Error> {
+    let file = std::fs::File::open(Path::new(path)).map_err(Error::io(path))?;
+    hash(file, kind)
+        .ok_or_else(|| unknown(kind))?
+        .map_err(Error::io(path))
+}
+
+/// The hash of bytes.
+pub(crate) fn of_bytes(data: &[u8], kind: &str) -> Result<String, Error> {
+    hash(data, kind)
+        .ok_or_else(|| unknown(kind))?
+        .map_err(Error::io("memory"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_gives_a_hash_of_its_length() -> Result<(), Error> {
+        for (kind, length) in TYPES {
+            assert_eq!(of_bytes(b"x", kind)?.len(), length);
+        }
+        assert_eq!(of_bytes(b"", "md5")?, "d41d8cd98f00b204e9800998ecf8427e");
+        assert!(of_bytes(b"", "crc").is_err());
+        Ok(())
+    }
+}

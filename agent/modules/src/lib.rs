@@ -1,0 +1,50 @@
+//! What Salt's loader finds: states, execution modules, runners, wheel functions, grains. One file each.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests make what they need in folders of their own"
+    )
+)]
+
+pub mod accounts;
+mod base64s;
+pub mod bus;
+pub mod custom;
+pub mod diff;
+pub mod ears;
+pub mod exec;
+pub mod fs;
+pub mod grains;
+mod hashes;
+pub mod interfaces;
+pub mod lookup;
+mod mersenne;
+pub mod orchestrate;
+mod ospath;
+pub mod process;
+pub mod random;
+pub mod roots;
+pub mod runners;
+mod serializers;
+pub mod shlex;
+mod source;
+pub mod state_run;
+pub mod states;
+mod template;
+#[cfg(test)]
+mod testing;
+pub mod text;
+mod users;
+pub mod version;
+pub mod web;
+pub mod wheel;
+
+/// Everything in this crate, for the engine.
+pub const REGISTRY: state::exec::Registry = state::exec::Registry {
+    states: states::MODULES,
+    functions: exec::MODULES,
+    runners: runners::MODULES,
+    wheel: wheel::MODULES,
+    grains: grains::collect,
+};

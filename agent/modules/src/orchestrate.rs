@@ -1,0 +1,381 @@
+//! What the steps of an orchestration need: this machine as the only target, runners, wheel functions, and the events of all these.
+
+use state::exec::{Exec, find};
+use state::matcher;
+use state::module::{Error, Extra, Given, Module};
+use state::targets::{MinionReturn, Targets};
+use value::{Map, Value, jid, log};
+
+use crate::bus::{self, Event};
+use crate::users;
+
+/// What a runner or wheel function came to.
+#[derive(Clone, Debug)]
+pub struct Called {
+    /// What it returned, or its error's text.
+    pub ret: Value,
+    /// Whether it succeeded.
+    pub success: bool,
+    /// True when it ended with an error, whose text is what it returned.
+    pub raised: bool,
+    /// Its job id.
+    pub jid: String,
+    /// The job as events show it: `fun`, `jid`, `user`, `fun_args`, `return`, `success`.
+    pub data: Map,
+}
+
+impl Called {
+    /// One that could not do its work.
+    #[must_use]
+    pub fn failed(text: impl Into<String>) -> Self {
+        Self {
+            ret: text.into().into(),
+            success: false,
+            raised: true,
+            jid: jid::new(),
+            data: Map::new(),
+        }
+    }
+}
+
+/// Who runs functions that need no master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Client {
+    Runner,
+    Wheel,
+}
+
+impl Client {
+    fn modules(self, cx: &Exec) -> &'static [Module<Value>] {
+        match self {
+            Self::Runner => cx.shared.registry.runners,
+            Self::Wheel => cx.shared.registry.wheel,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Runner => "runner",
+            Self::Wheel => "wheel",
+        }
+    }
+
+    /// The part of its events' tags that says whose job it is.
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Runner => "run",
+            Self::Wheel => "wheel",
+        }
+    }
+}
+
+/// Runs a runner that needs no master.
+#[must_use]
+pub fn runner(cx: &Exec, name: &str, args: Vec<Value>, mut kwargs: Map) -> Called {
+    let jid = jid::new();
+    if matches!(name, "state.orchestrate" | "state.orch" | "state.sls") {
+        // One inside another belongs to the outermost.
+        let outermost = orchestration_jid(cx).unwrap_or_else(|| jid.clone());
+        kwargs.insert("orchestration_jid", outermost);
+    }
+    call(cx, Client::Runner, jid, name, args, kwargs)
+}
+
+/// Runs a wheel function that needs no master.
+#[must_use]
+pub fn wheel(cx: &Exec, name: &str, args: Vec<Value>, kwargs: Map) -> Called {
+    call(cx, Client::Wheel, jid::new(), name, args, kwargs)
+}
+
+fn call(
+    cx: &Exec,
+    client: Client,
+    jid: String,
+    name: &str,
+    args: Vec<Value>,
+    kwargs: Map,
+) -> Called {
+    let fun = format!("{}.{name}", client.name());
+    let data = job(&fun, &jid, &args, &kwargs);
+    let tag = format!("salt/{}/{jid}", client.prefix());
+    fire(cx, &format!("{tag}/new"), data.clone());
+    let own = cx.apart();
+    let invoked = match find(client.modules(cx), name) {
+        Some(function) => function.invoke(name, &own, Given::new(args, kwargs)),
+        None => Err(Error::NotAvailable(name.to_owned())),
+    };
+    let raised = invoked.is_err();
+    let (ret, success) = match invoked {
+        Ok(ret) => {
+            let success = succeeded(&own, &ret);
+            (ret, success)
+        }
+        Err(error @ Error::NotAvailable(_)) => (error.to_string().into(), false),
+        Err(error) => {
+            let text = format!("Exception occurred in {} {name}: {error}", client.name());
+            (text.into(), false)
+        }
+    };
+    let data = data.with("return", ret.clone()).with("success", success);
+    fire(cx, &format!("{tag}/ret"), data.clone());
+    Called {
+        ret,
+        success,
+        raised,
+        jid,
+        data,
+    }
+}
+
+/// What a runner's return and exit code say of its success.
+fn succeeded(own: &Exec, ret: &Value) -> bool {
+    match ret.get("data") {
+        Some(data) => {
+            check_result(data) && ret.get("retcode").is_none_or(|code| *code == Value::Int(0))
+        }
+        None => own.retcode() == 0 && !ret.get("Error").is_some_and(Value::is_true),
+    }
+}
+
+/// A runner's or wheel function's job as its events show it.
+fn job(fun: &str, jid: &str, args: &[Value], kwargs: &Map) -> Map {
+    Map::new()
+        .with("fun", fun)
+        .with("jid", jid)
+        .with("user", users::current())
+        .with("fun_args", fun_args(args, kwargs))
+}
+
+/// Arguments as events show them: those with names in a dictionary at the end.
+fn fun_args(args: &[Value], kwargs: &Map) -> Value {
+    let named = (!kwargs.is_empty()).then(|| Value::Map(kwargs.clone()));
+    Value::list(args.iter().cloned().chain(named))
+}
+
+/// Fires an event; one that cannot be fired holds nothing up.
+fn fire(cx: &Exec, tag: &str, data: Map) {
+    if let Err(error) = cx.shared.targets.fire(cx, tag, data) {
+        log::warning(format_args!("The event {tag} was not fired: {error}"));
+    }
+}
+
+/// Where the job id of the outermost orchestration stands while it runs.
+const ORCHESTRATION: &str = "__orchestration_jid__";
+
+/// The job id of the orchestration that is under way: the outermost one's.
+#[must_use]
+pub fn orchestration_jid(cx: &Exec) -> Option<String> {
+    cx.context(|context| context.get(ORCHESTRATION).map(Value::to_text))
+}
+
+/// Runs an orchestration under its job id. The outermost one that no runner has announced fires its own events.
+///
+/// # Errors
+/// Those of `work`.
+pub fn orchestration(
+    cx: &Exec,
+    jid: &str,
+    announced: Option<&Value>,
+    args: &[Value],
+    work: impl FnOnce() -> Result<Value, Error>,
+) -> Result<Value, Error> {
+    if orchestration_jid(cx).is_some() {
+        return work();
+    }
+    let jid = announced.map_or_else(|| jid.to_owned(), Value::to_text);
+    cx.context(|context| context.insert(ORCHESTRATION, jid.as_str()));
+    let kwargs = Map::new().with("orchestration_jid", jid.as_str());
+    let data = job("runner.state.orchestrate", &jid, args, &kwargs);
+    let tag = format!("salt/run/{jid}");
+    if announced.is_none() {
+        fire(cx, &format!("{tag}/new"), data.clone());
+    }
+    let ret = work();
+    cx.context(|context| context.remove(ORCHESTRATION));
+    if announced.is_none() {
+        let (ret, success) = match &ret {
+            Ok(ret) => (ret.clone(), ret.get("data").is_some_and(check_result)),
+            Err(error) => (error.to_string().into(), false),
+        };
+        let data = data.with("return", ret).with("success", success);
+        fire(cx, &format!("{tag}/ret"), data);
+    }
+    ret
+}
+
+/// Tells the bus what a step of an orchestration is about to do: `salt/run/JID/args`.
+pub fn fire_args(cx: &Exec, data: Map) {
+    if let Some(jid) = orchestration_jid(cx) {
+        fire(cx, &format!("salt/run/{jid}/args"), data);
+    }
+}
+
+/// Salt's `check_result`: a return of states is good when it is a dictionary in which no result is False, at any depth.
+#[must_use]
+pub fn check_result(running: &Value) -> bool {
+    let Value::Map(running) = running else {
+        return false;
+    };
+    if running.is_empty() {
+        return false;
+    }
+    !running.values().any(|ret| match ret {
+        Value::Map(ret) if ret.contains("result") => ret.get("result") == Some(&Value::Bool(false)),
+        // A minion's own return inside an orchestration.
+        inner @ Value::Map(_) => !check_result(inner),
+        _ => true,
+    })
+}
+
+/// True when a state of a return changed something.
+#[must_use]
+pub fn has_changes(running: &Value) -> bool {
+    let changed = |ret: &Value| ret.get("changes").is_some_and(Value::is_true);
+    running
+        .as_map()
+        .is_some_and(|running| running.values().any(changed))
+}
+
+/// The ids that a step's target names on this machine, as `masterless_tgt` has it.
+///
+/// # Errors
+/// When the target makes no sense.
+pub fn targeted(cx: &Exec, tgt: &Value, tgt_type: &str, kind: &str) -> Result<Vec<String>, Error> {
+    let matched = cx.shared.targets.resolve(cx, tgt, tgt_type)?;
+    let here_anyway = match cx.opts().text("masterless_tgt").unwrap_or("default") {
+        "all" => true,
+        "match" => false,
+        _ => kind == "state",
+    };
+    if matched.is_empty() && here_anyway {
+        log::warning(format_args!(
+            "The target {} ({tgt_type}) does not match this minion; the salt.{kind} step runs here all the same (masterless_tgt)",
+            tgt.to_text()
+        ));
+        return Ok(vec![cx.opts().id().to_owned()]);
+    }
+    Ok(matched)
+}
+
+/// This machine as the only target.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ThisMachine;
+
+impl Targets for ThisMachine {
+    fn resolve(&self, cx: &Exec, tgt: &Value, tgt_type: &str) -> Result<Vec<String>, Error> {
+        let matches = matcher::matches(cx, tgt, tgt_type)?;
+        Ok(if matches {
+            vec![cx.opts().id().to_owned()]
+        } else {
+            Vec::new()
+        })
+    }
+
+    fn run(
+        &self,
+        cx: &Exec,
+        ids: &[String],
+        fun: &str,
+        args: Vec<Value>,
+        kwargs: Map,
+    ) -> Result<Vec<MinionReturn>, Error> {
+        let job = Job {
+            cx,
+            ids,
+            fun,
+            jid: jid::new(),
+        };
+        Ok(job.done(&args, &kwargs))
+    }
+
+    fn fire(&self, cx: &Exec, tag: &str, data: Map) -> Result<(), Error> {
+        let data = data.with("_stamp", jid::stamp());
+        bus::fire(
+            cx.opts(),
+            &Event {
+                tag: tag.to_owned(),
+                data,
+            },
+        )
+    }
+}
+
+/// One function on this machine, as a job with its events.
+struct Job<'a> {
+    cx: &'a Exec,
+    ids: &'a [String],
+    fun: &'a str,
+    jid: String,
+}
+
+impl Job<'_> {
+    fn done(&self, args: &[Value], kwargs: &Map) -> Vec<MinionReturn> {
+        let ids = Value::list(self.ids.iter().map(|id| id.as_str().into()));
+        let sent = if kwargs.is_empty() {
+            Map::new()
+        } else {
+            kwargs.clone().with("__kwarg__", true)
+        };
+        let arg = fun_args(args, &sent);
+        let new = Map::new()
+            .with("jid", self.jid.as_str())
+            .with("tgt_type", "list")
+            .with("tgt", ids.clone())
+            .with("user", users::current())
+            .with("fun", self.fun)
+            .with("arg", arg.clone())
+            .with("minions", ids)
+            .with("missing", Value::list([]));
+        fire(self.cx, &format!("salt/job/{}/new", self.jid), new);
+        let run_here = |id: &String| {
+            let ret = self.run(id, args, kwargs);
+            self.fire_ret(&ret, &arg);
+            ret
+        };
+        self.ids.iter().map(run_here).collect()
+    }
+
+    fn run(&self, id: &str, args: &[Value], kwargs: &Map) -> MinionReturn {
+        let own = self.cx.apart();
+        let mut kwargs = kwargs.clone();
+        if let Some(function) = own.function(self.fun)
+            && function.extra == Extra::Accept
+        {
+            // What a job tells its function: `cmd.run` takes it for leave to use a shell, a state run has the job's id.
+            kwargs.insert("__pub_fun", self.fun);
+            kwargs.insert("__pub_jid", self.jid.as_str());
+        }
+        let (ret, retcode) = match own.call(self.fun, args.to_vec(), kwargs) {
+            Ok(ret) => (ret, own.retcode()),
+            Err(Error::NotAvailable(name)) => (format!("'{name}' is not available.").into(), 1),
+            Err(error) => (format!("ERROR: {error}").into(), 1),
+        };
+        MinionReturn {
+            id: id.to_owned(),
+            ret,
+            retcode,
+            jid: self.jid.clone(),
+        }
+    }
+
+    fn fire_ret(&self, done: &MinionReturn, arg: &Value) {
+        let mut data = Map::new()
+            .with("cmd", "_return")
+            .with("id", done.id.as_str())
+            .with("success", done.retcode == 0)
+            .with("return", done.ret.clone())
+            .with("retcode", done.retcode)
+            .with("jid", self.jid.as_str())
+            .with("fun", self.fun)
+            .with("fun_args", arg.clone())
+            .with("user", users::current());
+        if self.fun.starts_with("state.") {
+            data.insert("out", "highstate");
+        }
+        fire(
+            self.cx,
+            &format!("salt/job/{}/ret/{}", self.jid, done.id),
+            data,
+        );
+    }
+}

@@ -1,0 +1,404 @@
+//! Running commands: the one place that starts children.
+//!
+//! Nothing of it is process-wide: directory, environment, user and umask go to the child alone.
+
+mod child;
+mod environment;
+mod options;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::log::{self, Level};
+use value::{Map, Value, python};
+
+use crate::{accounts, shlex};
+
+pub use child::MAX_OUTPUT_BYTES;
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// A line of text.
+    Text(String),
+    /// A program and its arguments.
+    Words(Vec<String>),
+}
+
+/// Where a child's standard error goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stderr {
+    /// It is kept apart.
+    Apart,
+    /// It goes to the standard output.
+    Merged,
+}
+
+/// A command and how it is to be run. Fields are Salt's arguments of `cmd.run`.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// What is run.
+    pub line: Line,
+    /// Whether a shell runs it; without one a line of text is split into words.
+    pub python_shell: bool,
+    /// The shell.
+    pub shell: String,
+    /// The directory; the home of the user where none is named.
+    pub cwd: Option<String>,
+    /// What the child reads; its own standard input is the caller's where there is none.
+    pub stdin: Option<String>,
+    /// The user; the one of the state's `runas` where none is named.
+    pub runas: Option<String>,
+    /// The group.
+    pub group: Option<String>,
+    /// Variables added to the environment.
+    pub env: Map,
+    /// Whether the child gets those variables alone.
+    pub clean_env: bool,
+    /// Folders put in front of `PATH`.
+    pub prepend_path: Option<String>,
+    /// Whether the locale is `C`, so that outputs can be understood.
+    pub reset_system_locale: bool,
+    /// The umask, in octal.
+    pub umask: Option<u32>,
+    /// Seconds that it may take.
+    pub timeout: Option<Value>,
+    /// Where its standard error goes.
+    pub stderr: Stderr,
+    /// Whether it goes on in the background: nothing is waited for.
+    pub bg: bool,
+    /// Whether white space at the end of the output is cut.
+    pub rstrip: bool,
+    /// The encoding of the output where it is not UTF-8.
+    pub output_encoding: Option<String>,
+    /// The level at which the output is logged; none keeps the command out of the log.
+    pub output_loglevel: Option<Level>,
+    /// Whether a failure is no error.
+    pub ignore_retcode: bool,
+    /// Return codes that count as success.
+    pub success_retcodes: Vec<i64>,
+    /// Texts in the output that mean success.
+    pub success_stdout: Vec<String>,
+    /// Texts in the standard error that mean success.
+    pub success_stderr: Vec<String>,
+}
+
+/// What became of a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Output {
+    /// The child's number.
+    pub pid: u32,
+    /// Its return code: negative when a signal ended it; none when it is not waited for.
+    pub retcode: Option<i64>,
+    /// What it wrote.
+    pub stdout: String,
+    /// What it wrote on its standard error.
+    pub stderr: String,
+    /// Whether it was ended because it took too long.
+    pub timed_out: bool,
+}
+
+impl Output {
+    /// True when the return code is 0.
+    #[must_use]
+    pub fn success(&self) -> bool {
+        self.retcode == Some(0)
+    }
+
+    /// As `cmd.run_all` returns it.
+    #[must_use]
+    pub fn to_map(&self) -> Map {
+        let (pid, retcode) = (("pid", self.pid.into()), ("retcode", self.retcode.into()));
+        let stdout = ("stdout", Value::from(&self.stdout));
+        let stderr = ("stderr", Value::from(&self.stderr));
+        if self.timed_out {
+            [stdout, stderr, retcode, pid].into_iter().collect()
+        } else {
+            [pid, retcode, stdout, stderr].into_iter().collect()
+        }
+    }
+}
+
+impl Process {
+    fn of_line(line: Line, python_shell: bool) -> Self {
+        Self {
+            line,
+            python_shell,
+            shell: environment::default_shell(),
+            cwd: None,
+            stdin: None,
+            runas: None,
+            group: None,
+            env: Map::new(),
+            clean_env: false,
+            prepend_path: None,
+            reset_system_locale: true,
+            umask: None,
+            timeout: None,
+            stderr: Stderr::Apart,
+            bg: false,
+            rstrip: true,
+            output_encoding: None,
+            output_loglevel: Some(Level::Debug),
+            ignore_retcode: false,
+            success_retcodes: vec![0],
+            success_stdout: Vec::new(),
+            success_stderr: Vec::new(),
+        }
+    }
+
+    /// A program and its arguments, with no shell between.
+    #[must_use]
+    pub fn words<S: Into<String>>(words: impl IntoIterator<Item = S>) -> Self {
+        let words = words.into_iter().map(Into::into).collect();
+        Self::of_line(Line::Words(words), false)
+    }
+
+    /// A line for the shell.
+    #[must_use]
+    pub fn shell_line(line: impl Into<String>) -> Self {
+        Self::of_line(Line::Text(line.into()), true)
+    }
+
+    /// The same, kept out of the log: for commands that ask and whose failure is an answer.
+    #[must_use]
+    pub fn quiet(self) -> Self {
+        Self {
+            output_loglevel: None,
+            ignore_retcode: true,
+            ..self
+        }
+    }
+
+    /// Runs it to its end. A return code other than 0 is logged and no error.
+    ///
+    /// # Errors
+    /// When it cannot be started as asked, or writes more than [`MAX_OUTPUT_BYTES`].
+    pub fn run(&self, cx: &Exec) -> Result<Output, Error> {
+        let plan = self.planned(cx)?;
+        cx.barrier();
+        let output = child::run(self, &plan)?;
+        if !output.timed_out {
+            self.log_output(&output);
+        }
+        Ok(output)
+    }
+
+    /// Every check that comes before the start, in Salt's order.
+    fn planned(&self, cx: &Exec) -> Result<Plan, Error> {
+        let runas = self.runas.clone().or_else(|| chunk_runas(cx));
+        let quiet = cx.low.as_ref().is_some_and(|low| low.options.no_log);
+        let level = self.output_loglevel.filter(|_| !quiet);
+        let cwd = self
+            .cwd
+            .clone()
+            .unwrap_or_else(|| environment::home(runas.as_deref()));
+        if level.is_some() && environment::is_valid_shell(&self.shell) == Some(false) {
+            log::warning(format_args!(
+                "Attempt to run a shell command with what may be an invalid shell! Check to ensure that the shell <{}> is valid for this user.",
+                self.shell
+            ));
+        }
+        environment::check_shell(&self.shell)?;
+        if level.is_some() {
+            self.log_start(runas.as_deref(), &cwd);
+        }
+        let identity = Identity::of(runas.as_deref(), self.group.as_deref())?;
+        let env = environment::of(cx, self, runas.as_deref());
+        if !Path::new(&cwd).is_absolute() || !Path::new(&cwd).is_dir() {
+            return Err(Error::Refused(format!(
+                "Specified cwd '{cwd}' either not absolute or does not exist"
+            )));
+        }
+        Ok(Plan {
+            words: self.argv()?,
+            cwd: cwd.into(),
+            identity,
+            env,
+            umask: self.umask.or_else(|| chunk_umask(cx)),
+            deadline: self.deadline()?,
+            shown: level.is_some(),
+        })
+    }
+
+    fn argv(&self) -> Result<Vec<String>, Error> {
+        let words = match (&self.line, self.python_shell) {
+            (Line::Text(text), false) => shlex::split(text)?,
+            (Line::Words(words), false) => words.clone(),
+            (Line::Text(text), true) => vec![self.shell.clone(), "-c".into(), text.clone()],
+            (Line::Words(words), true) => {
+                let mut all = vec![self.shell.clone(), "-c".into()];
+                all.extend(words.iter().cloned());
+                all
+            }
+        };
+        if words.is_empty() {
+            return Err("The command is empty: name a program to run".into());
+        }
+        Ok(words)
+    }
+
+    fn deadline(&self) -> Result<Option<Instant>, Error> {
+        let Some(timeout) = self.timeout.as_ref().filter(|timeout| timeout.is_true()) else {
+            return Ok(None);
+        };
+        let seconds = match timeout {
+            Value::Bool(_) => Some(1.0),
+            other => other.as_float(),
+        };
+        let seconds = seconds.ok_or_else(|| {
+            let timeout = timeout.to_text();
+            Error::Refused(format!("Error: timeout {timeout} must be a number"))
+        })?;
+        let wait = std::time::Duration::try_from_secs_f64(seconds.max(0.0)).ok();
+        Ok(wait.and_then(|wait| Instant::now().checked_add(wait)))
+    }
+
+    /// The command as errors show it, the way Python prints what it was given to run.
+    fn shown(&self, words: &[String]) -> String {
+        match &self.line {
+            Line::Text(text) if self.python_shell => text.clone(),
+            Line::Words(words) => python::repr(&words.clone().into()),
+            Line::Text(_) => python::repr(&words.to_vec().into()),
+        }
+    }
+
+    /// The first word alone: the rest may hold a password.
+    pub(crate) fn first_word(&self) -> &str {
+        match &self.line {
+            Line::Text(text) => text.split_whitespace().next().unwrap_or_default(),
+            Line::Words(words) => words.first().map_or("", |word| word.trim()),
+        }
+    }
+
+    fn log_start(&self, runas: Option<&str>, cwd: &str) {
+        let mark = match self.line {
+            Line::Text(_) => "'",
+            Line::Words(_) => "",
+        };
+        let user = runas.map(|user| format!("as user '{user}' "));
+        let group = self
+            .group
+            .as_ref()
+            .map(|group| format!("in group '{group}' "));
+        let bg = if self.bg {
+            ". Executing command in the background, no output will be logged."
+        } else {
+            ""
+        };
+        log::info(format_args!(
+            "Executing command {mark}{}{mark} {}{}in directory '{cwd}'{bg}",
+            self.first_word(),
+            user.unwrap_or_default(),
+            group.unwrap_or_default(),
+        ));
+    }
+
+    fn log_output(&self, output: &Output) {
+        let Some(mut level) = self.output_loglevel else {
+            return;
+        };
+        let code = output.retcode.unwrap_or(0);
+        if !self.ignore_retcode && code != 0 {
+            level = level.max(Level::Error);
+            log::error(format_args!(
+                "Command '{}' failed with return code: {code}",
+                self.first_word()
+            ));
+        }
+        if !output.stdout.is_empty() {
+            log::write(level, format_args!("stdout: {}", output.stdout));
+        }
+        if !output.stderr.is_empty() {
+            log::write(level, format_args!("stderr: {}", output.stderr));
+        }
+        if code != 0 {
+            log::write(level, format_args!("retcode: {code}"));
+        }
+    }
+}
+
+/// What is known once every check has passed.
+struct Plan {
+    words: Vec<String>,
+    cwd: PathBuf,
+    identity: Option<Identity>,
+    env: environment::Environment,
+    umask: Option<u32>,
+    deadline: Option<Instant>,
+    shown: bool,
+}
+
+/// Whom the child becomes.
+struct Identity {
+    uid: u32,
+    gid: u32,
+    groups: Vec<u32>,
+}
+
+impl Identity {
+    fn of(runas: Option<&str>, group: Option<&str>) -> Result<Option<Self>, Error> {
+        let me = rustix::process::getuid().as_raw();
+        let user = match runas {
+            Some(name) => Some(
+                accounts::user(name)
+                    .ok_or_else(|| Error::Refused(format!("User '{name}' is not available")))?,
+            ),
+            None => None,
+        };
+        let gid = match group {
+            Some(name) => Some(
+                accounts::group(name)
+                    .ok_or_else(|| Error::Refused(format!("Group '{name}' is not available")))?
+                    .gid,
+            ),
+            None => None,
+        };
+        let user = match (user, gid) {
+            (Some(user), None) if user.uid == me => return Ok(None),
+            (None, None) => return Ok(None),
+            (Some(user), _) => user,
+            (None, Some(_)) => accounts::user_of(me)
+                .ok_or_else(|| Error::Refused(format!("User '{me}' is not available")))?,
+        };
+        Ok(Some(Self {
+            uid: user.uid,
+            gid: gid.unwrap_or(user.gid),
+            groups: accounts::groups_of(&user).iter().map(|g| g.gid).collect(),
+        }))
+    }
+}
+
+fn chunk_runas(cx: &Exec) -> Option<String> {
+    cx.low.as_ref()?.options.runas.clone()
+}
+
+/// The engine has refused a wrong one before the state ran.
+fn chunk_umask(cx: &Exec) -> Option<u32> {
+    let umask = cx.low.as_ref()?.options.umask.as_ref()?.to_text();
+    u32::from_str_radix(&umask, 8).ok()
+}
+
+/// The path of a program that can be run: looked up in `PATH` unless it has a slash.
+#[must_use]
+pub fn which(program: &str) -> Option<String> {
+    environment::which(program)
+}
+
+/// Python's text of a system error: `[Errno 2] No such file or directory: 'x'`.
+#[must_use]
+pub fn python_errno(error: &std::io::Error, path: &str) -> String {
+    let text = error.to_string();
+    match error.raw_os_error() {
+        Some(code) => {
+            let text = text.split(" (os error").next().unwrap_or_default();
+            format!("[Errno {code}] {text}: {}", python::repr(&path.into()))
+        }
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests;

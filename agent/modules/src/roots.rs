@@ -1,0 +1,166 @@
+//! The local file server: `file_roots` and `pillar_roots` as folders on this machine.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use state::exec::Exec;
+use state::host::Tree;
+use state::module::Error;
+use state::opts::Opts;
+use state::sources::{SourceFile, Sources};
+use value::Map;
+use value::glob::fnmatch;
+use value::pyre::{Flags, Regex};
+
+/// How many files a tree may have: a root that is `/` by mistake ends with an error and not with the day.
+const FILES_MAX: usize = 1_000_000;
+
+/// How deep its folders may nest: a link to a folder above itself ends here.
+const DEPTH_MAX: usize = 64;
+
+/// The folders of one option.
+#[derive(Debug)]
+pub struct Roots {
+    opts: Opts,
+    option: &'static str,
+    /// `file_ignore_glob`.
+    ignore_globs: Vec<String>,
+    /// `file_ignore_regex`: those that are patterns.
+    ignore_regexes: Vec<Regex>,
+}
+
+impl Roots {
+    /// The tree of states.
+    #[must_use]
+    pub fn states(opts: &Opts) -> Self {
+        Self::of(opts, "file_roots")
+    }
+
+    /// The tree of pillar.
+    #[must_use]
+    pub fn pillar(opts: &Opts) -> Self {
+        Self::of(opts, "pillar_roots")
+    }
+
+    fn of(opts: &Opts, option: &'static str) -> Self {
+        let regexes = opts.texts("file_ignore_regex").into_iter();
+        Self {
+            opts: opts.clone(),
+            option,
+            ignore_globs: opts.texts("file_ignore_glob"),
+            ignore_regexes: regexes
+                .filter_map(|regex| Regex::new(&regex, Flags::NONE).ok())
+                .collect(),
+        }
+    }
+
+    fn folders(&self, saltenv: &str) -> Vec<PathBuf> {
+        self.opts.roots(self.option, saltenv)
+    }
+
+    /// `file_ignore_glob` and `file_ignore_regex`: held against the path below the root.
+    fn ignored(&self, path: &str) -> bool {
+        let matches = |regex: &Regex| regex.is_match(path).unwrap_or(false);
+        self.ignore_globs.iter().any(|glob| fnmatch(glob, path))
+            || self.ignore_regexes.iter().any(matches)
+    }
+}
+
+impl Sources for Roots {
+    fn file(&self, path: &str, saltenv: &str) -> Result<Option<SourceFile>, Error> {
+        let Some(inside) = inside(path) else {
+            return Ok(None);
+        };
+        if self.ignored(&inside) {
+            return Ok(None);
+        }
+        let found = self
+            .folders(saltenv)
+            .into_iter()
+            .map(|root| root.join(&inside))
+            .find(|path| path.is_file());
+        Ok(found.map(|path| SourceFile {
+            shown: path.display().to_string().into(),
+            path,
+        }))
+    }
+
+    fn list(&self, saltenv: &str) -> Result<Vec<String>, Error> {
+        self.list_below("", saltenv)
+    }
+
+    fn list_below(&self, folder: &str, saltenv: &str) -> Result<Vec<String>, Error> {
+        let mut files = Vec::new();
+        for root in self.folders(saltenv) {
+            let below = root.join(folder);
+            if below.is_dir() {
+                walk(&root, &below, 0, &mut files)?;
+            }
+        }
+        files.retain(|path| !self.ignored(path));
+        files.sort();
+        files.dedup();
+        Ok(files)
+    }
+
+    fn environments(&self) -> Vec<String> {
+        self.opts.environments(self.option)
+    }
+
+    fn pillar(&self, cx: &Exec) -> Result<Map, Error> {
+        let tree = Tree::Other(Arc::new(Self::pillar(&self.opts)));
+        Ok(state::pillar::compile(cx, &tree))
+    }
+}
+
+/// A path below a root without `.` and `..`; none when it leads outside.
+fn inside(path: &str) -> Option<String> {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in Path::new(path).components() {
+        match part {
+            Component::Normal(part) => parts.push(part.to_str()?),
+            Component::ParentDir => {
+                parts.pop()?;
+            }
+            Component::CurDir => {}
+            Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    (!parts.is_empty()).then(|| parts.join("/"))
+}
+
+fn walk(root: &Path, folder: &Path, depth: usize, files: &mut Vec<String>) -> Result<(), Error> {
+    if depth > DEPTH_MAX {
+        return Ok(());
+    }
+    let entries = std::fs::read_dir(folder).map_err(Error::io(folder))?;
+    for entry in entries {
+        let path = entry.map_err(Error::io(folder))?.path();
+        if path.is_dir() {
+            walk(root, &path, depth + 1, files)?;
+        } else if let Some(below) = path.strip_prefix(root).ok().and_then(Path::to_str) {
+            files.push(below.to_owned());
+            if files.len() > FILES_MAX {
+                return Err(Error::Refused(format!(
+                    "{} holds more than {FILES_MAX} files: is it the root you mean?",
+                    root.display()
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_never_leads_outside_its_root() {
+        assert_eq!(inside("a/./b/../c.sls").as_deref(), Some("a/c.sls"));
+        assert_eq!(inside("../etc/passwd"), None);
+        assert_eq!(inside("a/../../etc/passwd"), None);
+        assert_eq!(inside("/etc/passwd"), None);
+        assert_eq!(inside(""), None);
+    }
+}

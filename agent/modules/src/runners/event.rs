@@ -1,0 +1,23 @@
+//! The `event` runner.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+state::exec_module! {
+    /// Events.
+    mod event;
+
+    /// Fire an event on this machine's bus.
+    fn send(Send {
+        /// Its tag.
+        tag: String,
+        /// Its data.
+        data: Map = Map::new(),
+    });
+}
+
+fn send(cx: &Exec, args: Send) -> Result<Value, Error> {
+    cx.shared.targets.fire(cx, &args.tag, args.data)?;
+    Ok(true.into())
+}

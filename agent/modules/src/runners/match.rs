@@ -1,0 +1,30 @@
+//! The `match` runner.
+
+use state::exec::Exec;
+use state::matcher;
+use state::module::Error;
+use value::{Map, Value};
+
+state::exec_module! {
+    /// Targets.
+    mod r#match;
+
+    /// Whether a compound target matches this minion.
+    fn compound_matches(CompoundMatches {
+        /// The target.
+        expr: Value,
+        /// The minion's id.
+        minion_id: String,
+    });
+}
+
+fn compound_matches(cx: &Exec, args: CompoundMatches) -> Result<Value, Error> {
+    let here = args.minion_id == cx.opts().id();
+    let found = here && matcher::matches(cx, &args.expr, "compound")?;
+    let res: Value = if found {
+        args.minion_id.into()
+    } else {
+        false.into()
+    };
+    Ok(Map::new().with("res", res).into())
+}

@@ -1,0 +1,78 @@
+//! The `test` runner.
+
+use std::time::Duration;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+state::exec_module! {
+    /// Runners to try things out with.
+    mod test;
+
+    /// Return what was given, by position and by name.
+    fn arg(Arguments {
+        *rest,
+        ..kwargs
+    });
+
+    /// Return what was given, by position and by name, nothing left out.
+    fn raw_arg(RawArguments {
+        *rest,
+        ..kwargs
+    });
+
+    /// Wait so many seconds.
+    fn sleep(Sleep {
+        /// Seconds.
+        s_time: f64 = 10.0,
+    });
+
+    /// Every option of the configuration.
+    fn get_opts(Options {});
+
+    /// Words that mean nothing.
+    fn metasyntactic(Metasyntactic {
+        /// `us` or `uk`.
+        locality: String = "us".into(),
+    });
+}
+
+fn given(args: Vec<Value>, kwargs: Map) -> Value {
+    Map::new().with("args", args).with("kwargs", kwargs).into()
+}
+
+fn arg(_cx: &Exec, mut args: Arguments) -> Result<Value, Error> {
+    args.kwargs
+        .retain(|key, _| !key.as_str().is_some_and(|key| key.starts_with("__")));
+    Ok(given(args.rest, args.kwargs))
+}
+
+fn raw_arg(_cx: &Exec, args: RawArguments) -> Result<Value, Error> {
+    Ok(given(args.rest, args.kwargs))
+}
+
+fn sleep(_cx: &Exec, args: Sleep) -> Result<Value, Error> {
+    let time = Duration::try_from_secs_f64(args.s_time).map_err(|_| Error::Argument {
+        name: "s_time",
+        problem: format!("{} is no number of seconds", args.s_time),
+    })?;
+    std::thread::sleep(time);
+    Ok(true.into())
+}
+
+fn get_opts(cx: &Exec, _args: Options) -> Result<Value, Error> {
+    Ok(cx.opts().map.clone().into())
+}
+
+fn metasyntactic(_cx: &Exec, args: Metasyntactic) -> Result<Value, Error> {
+    let words: &[&str] = match args.locality.as_str() {
+        "us" => &[
+            "foo", "bar", "baz", "qux", "quux", "quuz", "corge", "grault", "garply", "waldo",
+            "fred", "plugh", "xyzzy", "thud",
+        ],
+        "uk" => &["wibble", "wobble", "wubble", "flob"],
+        _ => return Ok(Value::Null),
+    };
+    Ok(Value::from(words.to_vec()))
+}

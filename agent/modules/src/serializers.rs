@@ -1,0 +1,101 @@
+//! Salt's serializers: data to text in a format, and back. `file.serialize` and `slsutil` use them.
+
+mod configparser;
+mod json;
+mod msgpack;
+
+use render::yaml::{self, Dump};
+use state::module::Error;
+use value::{Map, Value};
+
+/// A format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Serializer {
+    Configparser,
+    Json,
+    Msgpack,
+    Yaml,
+}
+
+impl Serializer {
+    /// The format of a name.
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        match name {
+            "configparser" => Some(Self::Configparser),
+            "json" => Some(Self::Json),
+            "msgpack" => Some(Self::Msgpack),
+            "yaml" => Some(Self::Yaml),
+            _ => None,
+        }
+    }
+
+    /// Writes data; bytes where the format is no text.
+    ///
+    /// # Errors
+    /// When the format cannot hold the data, or an option is not known.
+    pub(crate) fn serialize(self, data: &Value, options: &Map) -> Result<Value, Error> {
+        match self {
+            Self::Configparser => configparser::serialize(data, options).map(Value::from),
+            Self::Json => json::serialize(data, options).map(Value::from),
+            Self::Msgpack => msgpack::serialize(data, options),
+            Self::Yaml => to_yaml(data, options).map(Value::from),
+        }
+    }
+
+    /// Reads data.
+    ///
+    /// # Errors
+    /// When the text is not in the format.
+    pub(crate) fn deserialize(self, text: &str, options: &Map) -> Result<Value, Error> {
+        match self {
+            Self::Configparser => configparser::deserialize(text, options),
+            Self::Json => value::json::read(text)
+                .map_err(|error| Error::Refused(json::problem(text, &error.to_string()))),
+            Self::Msgpack => Err("msgpack data cannot be read here: it is no text".into()),
+            Self::Yaml => yaml::load(text).map_err(|error| Error::Refused(error.to_string())),
+        }
+    }
+}
+
+/// The sentence for an option that a format does not have.
+fn unknown_option(format: &str, option: &Value) -> Error {
+    Error::Refused(format!(
+        "the {format} serializer has no option '{}'",
+        option.to_text()
+    ))
+}
+
+fn to_yaml(data: &Value, options: &Map) -> Result<String, Error> {
+    let mut layout = Dump {
+        unicode: false,
+        ..Dump::default()
+    };
+    let (mut start, mut end) = (false, false);
+    for (option, value) in options {
+        let number = || value.as_int().and_then(|n| i32::try_from(n).ok());
+        match option.as_str().unwrap_or_default() {
+            "default_flow_style" => {
+                layout.default_flow_style = (!value.is_null()).then(|| value.is_true());
+            }
+            "allow_unicode" => layout.unicode = value.is_true(),
+            "sort_keys" => layout.sort_keys = value.is_true(),
+            "indent" => layout.indent = number().unwrap_or(layout.indent),
+            "width" => layout.width = number().unwrap_or(layout.width),
+            "explicit_start" => start = value.is_true(),
+            "explicit_end" => end = value.is_true(),
+            // Written as UTF-8 in any case.
+            "encoding" | "line_break" | "canonical" | "version" | "tags"
+                if !value.is_true() || option.as_str() == Some("encoding") => {}
+            _ => return Err(unknown_option("yaml", option)),
+        }
+    }
+    let text = yaml::serialize(data, &layout).map_err(|error| Error::Refused(error.to_string()))?;
+    let block = matches!(text.lines().next(), Some(first) if first.ends_with(':') || first.starts_with("- ") || first.contains(": "));
+    let flow = text.starts_with(['{', '[']);
+    let text = match (start, block && !flow) {
+        (true, true) => format!("---\n{text}"),
+        (true, false) => format!("--- {text}"),
+        (false, _) => text,
+    };
+    Ok(if end { format!("{text}\n...") } else { text })
+}

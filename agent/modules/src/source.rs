@@ -1,0 +1,351 @@
+//! The one place that fetches a `source`: from the file roots, this machine, or the web.
+//!
+//! Files of local roots are used where they lie. What comes from the web goes to `cachedir/extrn_files`, whole or not at all.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a cache that is fetched again needs no barrier"
+)]
+
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use state::exec::Exec;
+use state::module::Error;
+
+use crate::web::{self, Request, Response};
+use crate::{base64s, fs, hashes, ospath};
+
+/// A URL in its parts, as Python's `urlparse` takes it apart. Plain paths have no scheme.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Url {
+    /// In lower case.
+    pub(crate) scheme: String,
+    /// Host, port, user.
+    pub(crate) netloc: String,
+    /// What follows.
+    pub(crate) path: String,
+    /// After the `?`.
+    pub(crate) query: String,
+}
+
+impl Url {
+    /// Takes a URL apart.
+    pub(crate) fn parse(url: &str) -> Self {
+        let known = |scheme: &str| {
+            scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+                && scheme
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c))
+        };
+        let (scheme, rest) = match url.split_once(':') {
+            Some((scheme, rest)) if known(scheme) => (scheme.to_ascii_lowercase(), rest),
+            _ => (String::new(), url),
+        };
+        let rest = rest.split_once('#').map_or(rest, |(before, _)| before);
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (netloc, path) = match rest.strip_prefix("//") {
+            Some(rest) => rest.split_at(rest.find('/').unwrap_or(rest.len())),
+            None => ("", rest),
+        };
+        Self {
+            scheme,
+            netloc: netloc.to_owned(),
+            path: path.to_owned(),
+            query: query.to_owned(),
+        }
+    }
+
+    /// True for what comes over the network.
+    pub(crate) fn is_remote(&self) -> bool {
+        matches!(
+            self.scheme.as_str(),
+            "http" | "https" | "ftp" | "swift" | "s3"
+        )
+    }
+
+    /// True for a path of this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self.scheme.as_str(), "" | "file")
+    }
+
+    /// The path of this machine that a local URL names.
+    pub(crate) fn local_path(&self) -> String {
+        ospath::join(&self.netloc, &self.path)
+            .trim_end_matches('/')
+            .to_owned()
+    }
+}
+
+/// The path below the roots that a `salt://` URL names, and its environment if it names one.
+pub(crate) fn salt_path(url: &str) -> (String, Option<String>) {
+    let Some(resource) = url.strip_prefix("salt://") else {
+        return (url.to_owned(), None);
+    };
+    let (path, saltenv) = match resource.split_once("?saltenv=") {
+        Some((path, saltenv)) => (path, Some(saltenv.to_owned())),
+        None => (
+            resource
+                .split_once("?env=")
+                .map_or(resource, |(path, _)| path),
+            None,
+        ),
+    };
+    let path = path.trim_start_matches('/');
+    (path.strip_prefix('|').unwrap_or(path).to_owned(), saltenv)
+}
+
+/// A URL without the password that stands in it.
+pub(crate) fn redacted(url: &str) -> String {
+    let parts = Url::parse(url);
+    match (parts.scheme.as_str(), parts.netloc.rsplit_once('@')) {
+        ("http" | "https", Some((user, _))) => {
+            url.replacen(&format!("//{user}@"), "//<redacted>@", 1)
+        }
+        _ => url.to_owned(),
+    }
+}
+
+/// Where a file of the roots lies on this machine.
+pub(crate) fn salt_file(cx: &Exec, url: &str, saltenv: &str) -> Result<Option<String>, Error> {
+    let (path, named) = salt_path(url);
+    let saltenv = named.as_deref().unwrap_or(saltenv);
+    let found = cx.shared.sources.file(&path, saltenv)?;
+    Ok(found.map(|file| file.path.to_string_lossy().into_owned()))
+}
+
+/// The same for what is to lie in the cache: a file of the roots is copied there.
+///
+/// # Errors
+/// When it cannot be fetched.
+pub(crate) fn in_cache(
+    cx: &Exec,
+    url: &str,
+    saltenv: &str,
+    source_hash: Option<&str>,
+) -> Result<Option<String>, Error> {
+    if Url::parse(url).scheme != "salt" {
+        return cached(cx, url, saltenv, source_hash);
+    }
+    let Some(file) = salt_file(cx, url, saltenv)? else {
+        return Ok(None);
+    };
+    let (path, named) = salt_path(url);
+    let saltenv = named.as_deref().unwrap_or(saltenv);
+    let place = cx.opts().cachedir().join("files").join(saltenv).join(path);
+    let folder = place.parent().unwrap_or(&place);
+    let hash = |path: &Path| hashes::of_file(&path.to_string_lossy(), "sha256").ok();
+    if hash(&place).is_none() || hash(&place) != hash(Path::new(&file)) {
+        fs::mkdirs_private(cx, folder).map_err(Error::io(folder))?;
+        fs::copy_file(cx, Path::new(&file), &place).map_err(Error::io(&place))?;
+    }
+    Ok(Some(place.to_string_lossy().into_owned()))
+}
+
+/// Where a source lies on this machine once it is fetched; none when it is not there. Salt's `cp.cache_file`.
+///
+/// # Errors
+/// When it cannot be fetched.
+pub(crate) fn cached(
+    cx: &Exec,
+    url: &str,
+    saltenv: &str,
+    source_hash: Option<&str>,
+) -> Result<Option<String>, Error> {
+    let parts = Url::parse(url);
+    match parts.scheme.as_str() {
+        "salt" => salt_file(cx, url, saltenv),
+        "" | "file" => {
+            let path = parts.local_path();
+            if ospath::isabs(&path) {
+                Ok(Some(path))
+            } else {
+                Err(format!("Path '{path}' is not absolute").into())
+            }
+        }
+        "http" | "https" => {
+            let place = external(cx, url, saltenv)?;
+            if !source_hash.is_some_and(|wanted| has_hash(&place, wanted)) {
+                download(cx, url, &place)?;
+            }
+            Ok(Some(place.to_string_lossy().into_owned()))
+        }
+        other => Err(format!(
+            "Could not fetch from {}. Sources of the kind {other}:// are not supported: use salt://, http(s):// or a path",
+            redacted(url)
+        )
+        .into()),
+    }
+}
+
+fn has_hash(path: &Path, wanted: &str) -> bool {
+    let wanted = wanted.rsplit_once('=').map_or(wanted, |(_, hash)| hash);
+    let Some(kind) = hashes::of_length(wanted.len()) else {
+        return false;
+    };
+    hashes::of_file(&path.to_string_lossy(), kind).is_ok_and(|hash| hash == wanted)
+}
+
+/// The place in the cache of what comes from the web.
+pub(crate) fn external(cx: &Exec, url: &str, saltenv: &str) -> Result<PathBuf, Error> {
+    let parts = Url::parse(url);
+    let host = parts.netloc.rsplit('@').next().unwrap_or_default();
+    let host = host.replace(':', "");
+    let mut name = parts.path.clone();
+    if !parts.query.is_empty() {
+        name = format!("{name}-{}", parts.query);
+    }
+    let climbs = |text: &str| text.split('/').any(|part| part == "..");
+    if climbs(&name) || climbs(saltenv) || host == ".." {
+        return Err(format!("The path of {} leads out of the cache", redacted(url)).into());
+    }
+    if name.len() > 127 {
+        name = hashes::of_bytes(name.as_bytes(), "sha256")?;
+    }
+    let folder = cx.opts().cachedir().join("extrn_files").join(saltenv);
+    Ok(folder.join(host).join(name.trim_start_matches('/')))
+}
+
+/// The place of a source in the cache, if it is there; nothing else is looked at. Salt's `cp.is_cached`.
+pub(crate) fn is_cached(cx: &Exec, url: &str, saltenv: &str) -> Option<String> {
+    let (path, named) = salt_path(url);
+    let saltenv = named.as_deref().unwrap_or(saltenv);
+    let below = path.trim_start_matches(['|', '/']);
+    let cachedir = cx.opts().cachedir();
+    let places = [
+        cachedir.join("files").join(saltenv).join(below),
+        cachedir.join("localfiles").join(below),
+    ];
+    let external = external(cx, &path, saltenv).ok();
+    places
+        .into_iter()
+        .chain(external)
+        .find(|place| place.exists())
+        .map(|place| place.to_string_lossy().into_owned())
+}
+
+/// A URL without user and password, and the header that carries them.
+fn credentials(url: &str) -> (String, Option<String>) {
+    let parts = Url::parse(url);
+    match parts.netloc.rsplit_once('@') {
+        Some((login, _)) => (
+            url.replacen(&format!("{login}@"), "", 1),
+            Some(format!("Basic {}", base64s::encode(login.as_bytes()))),
+        ),
+        None => (url.to_owned(), None),
+    }
+}
+
+fn request(cx: &Exec, url: &str) -> Request {
+    let (plain, login) = credentials(url);
+    let mut request = Request::get(&plain, cx.opts());
+    request.headers.push(("User-Agent".into(), "Salt".into()));
+    if let Some(login) = login {
+        request.headers.push(("Authorization".into(), login));
+    }
+    request
+}
+
+/// True when the web has something at a URL.
+pub(crate) fn answers(cx: &Exec, url: &str) -> bool {
+    let mut request = request(cx, url);
+    request.method = "HEAD".into();
+    web::fetch(&request).is_ok_and(|response| response.status < 400)
+}
+
+/// A response that is a failure in Salt's words.
+fn taken(url: &str, asked: Result<Response, web::Error>) -> Result<Response, Error> {
+    let path = Url::parse(url).path;
+    let refused = |reason: String| Error::Refused(format!("Error: {reason} reading {path}"));
+    let response = asked.map_err(|error| refused(error.reason()))?;
+    if response.is_success() {
+        return Ok(response);
+    }
+    let (status, reason) = (response.status, response.reason());
+    Err(refused(format!("HTTP {status}: {reason}")))
+}
+
+/// What the web has at a URL.
+///
+/// # Errors
+/// When it has nothing there, or more than memory is for.
+pub(crate) fn content(cx: &Exec, url: &str) -> Result<Vec<u8>, Error> {
+    Ok(taken(url, web::fetch(&request(cx, url)))?.body)
+}
+
+/// Fetches a URL to a place: beside it first, so that what is there is always whole.
+///
+/// # Errors
+/// When the web does not have it, or it cannot be written.
+pub(crate) fn download(cx: &Exec, url: &str, place: &Path) -> Result<(), Error> {
+    let folder = place.parent().unwrap_or(place);
+    fs::mkdirs_private(cx, folder).map_err(Error::io(folder))?;
+    let mut part = place.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    // What an interrupted fetch left goes first: nothing is written through a link.
+    let _ = std::fs::remove_file(&part);
+    let done = fetched(cx, url, &part)
+        .and_then(|()| std::fs::rename(&part, place).map_err(Error::io(place)));
+    if done.is_err() {
+        let _ = std::fs::remove_file(&part);
+    }
+    done
+}
+
+fn fetched(cx: &Exec, url: &str, part: &Path) -> Result<(), Error> {
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(part)
+        .map_err(Error::io(part))?;
+    let asked = web::download(&request(cx, url), part, &mut file);
+    taken(url, asked).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::web::server;
+
+    #[test]
+    fn urls_come_apart_as_in_python() {
+        let url = Url::parse("https://user:pw@host:8080/a/b?x=1#y");
+        assert_eq!((&*url.scheme, &*url.netloc), ("https", "user:pw@host:8080"));
+        assert_eq!((&*url.path, &*url.query), ("/a/b", "x=1"));
+        assert_eq!(Url::parse("/a:b").scheme, "");
+        assert_eq!(Url::parse("file:///etc/x").local_path(), "/etc/x");
+        assert_eq!(redacted("http://u:p@h/x"), "http://<redacted>@h/x");
+    }
+
+    #[test]
+    fn salt_urls_name_a_path_and_maybe_an_environment() {
+        assert_eq!(
+            salt_path("salt://a/b?saltenv=dev"),
+            ("a/b".into(), Some("dev".into()))
+        );
+        assert_eq!(salt_path("salt://|a b"), ("a b".into(), None));
+    }
+
+    #[test]
+    fn what_comes_from_the_web_lies_in_the_cache_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let cachedir = folder.path().display().to_string();
+        let opts = value::Map::new().with("cachedir", cachedir);
+        let cx = crate::testing::exec_with(opts, value::Map::new());
+        let address = server::start(|head, _| match head {
+            head if head.contains(" /gone") => server::text("404 Not Found", "", "no"),
+            _ => server::text("200 OK", "", "web"),
+        });
+        let url = format!("{address}/a/f?x=1");
+        let place = cached(&cx, &url, "base", None).unwrap().unwrap();
+        assert_eq!(std::fs::read_to_string(&place).unwrap(), "web");
+        assert!(place.ends_with("/a/f-x=1"));
+        assert_eq!(is_cached(&cx, &url, "base"), Some(place));
+        let gone = format!("{address}/gone");
+        let error = cached(&cx, &gone, "base", None).unwrap_err().to_string();
+        assert_eq!(error, "Error: HTTP 404: Not Found reading /gone");
+        assert_eq!(is_cached(&cx, &gone, "base"), None);
+        assert!(external(&cx, "http://h/../../etc/x", "base").is_err());
+    }
+}

@@ -1,0 +1,303 @@
+//! State runs as a whole: what `state.apply`, `state.highstate`, `state.single` and an orchestration have in common.
+
+use state::compile::{self, Fault, HighData, Plan, Problem};
+use state::exec::Exec;
+use state::lock::{Lock, Other, Refusal};
+use state::module::Error;
+use state::record::{Asked, Record};
+use state::run::{self, Unobserved};
+use value::merge::{Strategy, merge};
+use value::{Map, Value, jid, log};
+
+use crate::{ears, orchestrate};
+
+/// Exit codes that a state function asks for (`salt.defaults.exitcodes`).
+pub mod retcode {
+    /// The SLS does not compile.
+    pub const COMPILE: i64 = 1;
+    /// A state failed.
+    pub const FAILED: i64 = 2;
+    /// The pillar does not render.
+    pub const PILLAR: i64 = 5;
+}
+
+/// What every function that runs or shows states can be given.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    /// The job id: that of the call, when the call has one.
+    pub jid: String,
+    /// The function, as `salt-call` names it.
+    pub fun: &'static str,
+    /// The SLS, for the record.
+    pub mods: Option<Value>,
+    /// `test=`: none where the configuration decides.
+    pub test: Option<Value>,
+    /// `queue=`.
+    pub queue: Option<Value>,
+    /// `concurrent=True`.
+    pub concurrent: bool,
+    /// `pillar=`.
+    pub pillar: Option<Value>,
+    /// `pillarenv=`.
+    pub pillarenv: Option<String>,
+    /// `saltenv=`.
+    pub saltenv: Option<String>,
+    /// `exclude=`.
+    pub exclude: Option<Value>,
+    /// `force=True`: run in spite of a pillar that does not render.
+    pub force: bool,
+    /// `terse=True`: return only what failed or changed.
+    pub terse: bool,
+}
+
+impl Given {
+    /// Takes them out of the keyword arguments of a call.
+    #[must_use]
+    pub fn of(fun: &'static str, kwargs: &Map) -> Self {
+        let given = |key: &str| kwargs.get(key).filter(|value| !value.is_null()).cloned();
+        let text = |key: &str| given(key).map(|value| value.to_text());
+        let truth = |key: &str| given(key).is_some_and(|value| value.is_true());
+        Self {
+            jid: text("__pub_jid").unwrap_or_else(jid::new),
+            fun,
+            mods: given("mods"),
+            test: given("test"),
+            queue: given("queue"),
+            concurrent: truth("concurrent"),
+            pillar: given("pillar"),
+            pillarenv: text("pillarenv"),
+            saltenv: text("saltenv"),
+            exclude: given("exclude"),
+            force: truth("force"),
+            terse: truth("terse"),
+        }
+    }
+
+    /// The environment of SLS that are named without one.
+    #[must_use]
+    pub fn saltenv_or_base(&self, cx: &Exec) -> String {
+        self.saltenv
+            .clone()
+            .or_else(|| cx.opts().text("saltenv").map(str::to_owned))
+            .unwrap_or_else(|| "base".into())
+    }
+
+    /// The context of the run: test mode, pillar, environments.
+    ///
+    /// # Errors
+    /// When `pillar=` is no dictionary, or the pillar cannot be had.
+    pub fn context(&self, cx: &Exec) -> Result<Exec, Error> {
+        let over = match &self.pillar {
+            None => None,
+            Some(Value::Map(over)) => Some(over.clone()),
+            Some(_) => {
+                let text = "Pillar data must be formatted as a dictionary, unless pillar_enc is specified.";
+                return Err(Error::Refused(text.into()));
+            }
+        };
+        let moved = self.pillarenv.is_some() && self.pillarenv != cx.pillarenv;
+        let mut own = match over {
+            _ if moved => cx.with_pillarenv(self.pillarenv.clone(), over),
+            Some(over) => cx.with_pillar(merged(cx, &over)?),
+            None => cx.clone(),
+        };
+        own.test = self.is_test(cx);
+        own.saltenv = self.saltenv_or_base(cx);
+        Ok(own)
+    }
+
+    /// What to do about a run that is under way.
+    fn other(&self, cx: &Exec) -> Other {
+        let queue = self
+            .queue
+            .clone()
+            .or_else(|| cx.opts().get("state_queue").cloned())
+            .unwrap_or_default();
+        match self.concurrent {
+            true => Other::Ignore,
+            false if queue.is_true() => Other::Wait(None),
+            false => Other::Refuse,
+        }
+    }
+
+    /// What was asked, as the run's record and the job cache show it.
+    fn shown(&self) -> Value {
+        let given = [
+            ("test", self.test.clone()),
+            ("pillar", self.pillar.clone()),
+            ("saltenv", self.saltenv.clone().map(Value::from)),
+            ("mods", self.mods.clone()),
+        ];
+        given
+            .into_iter()
+            .filter_map(|(key, value)| value.map(|value| (key, value)))
+            .collect()
+    }
+
+    fn is_test(&self, cx: &Exec) -> bool {
+        match &self.test {
+            Some(Value::Bool(test)) => *test,
+            Some(_) => true,
+            None => cx.test,
+        }
+    }
+}
+
+/// The pillar with what was given laid over it, as the configuration merges pillar.
+fn merged(cx: &Exec, over: &Map) -> Result<Map, Error> {
+    let opts = cx.opts();
+    let word = opts
+        .text("pillar_source_merging_strategy")
+        .unwrap_or("smart");
+    let strategy =
+        Strategy::of(word, opts.text("renderer").unwrap_or("yaml")).unwrap_or(Strategy::Recurse);
+    Ok(merge(
+        &cx.pillar()?,
+        over,
+        strategy,
+        opts.flag("pillar_merge_lists"),
+    ))
+}
+
+/// Words of a function that takes a list, or a text with commas.
+#[must_use]
+pub fn split_input(value: &Value) -> Vec<String> {
+    match value.as_list() {
+        Some(items) => items.iter().map(Value::to_text).collect(),
+        None => value
+            .to_text()
+            .split(',')
+            .map(|word| word.trim().to_owned())
+            .filter(|word| !word.is_empty())
+            .collect(),
+    }
+}
+
+/// What a function returns that cannot start: Salt's sentences as a list. The places go to stderr.
+#[must_use]
+pub fn refused(cx: &Exec, faults: &[Fault]) -> Value {
+    cx.set_retcode(retcode::COMPILE);
+    for fault in faults {
+        log::error(fault.shown());
+    }
+    Value::list(faults.iter().map(|fault| fault.text.as_str().into()))
+}
+
+/// The refusal of a run whose pillar does not render, if it does not.
+///
+/// # Errors
+/// When the pillar cannot be had at all.
+pub fn pillar_refusal(cx: &Exec, given: &Given) -> Result<Option<Value>, Error> {
+    let faults = compile::pillar_faults(cx)?;
+    if faults.is_empty() || given.force {
+        return Ok(None);
+    }
+    cx.set_retcode(retcode::PILLAR);
+    Ok(Some(Value::list(
+        faults.iter().map(|fault| fault.text.as_str().into()),
+    )))
+}
+
+/// Compiles high data and runs it.
+///
+/// # Errors
+/// When the run cannot have the lock or its record.
+pub fn run_high(cx: &Exec, given: &Given, high: HighData) -> Result<Value, Error> {
+    match high.plan(cx) {
+        Ok(plan) => run_plan(cx, given, &plan),
+        Err(faults) => Ok(refused(cx, &faults)),
+    }
+}
+
+/// Checks a plan as a whole and runs it.
+///
+/// # Errors
+/// When the run cannot have the lock or its record.
+pub fn run_plan(cx: &Exec, given: &Given, plan: &Plan) -> Result<Value, Error> {
+    let mut stops = Vec::new();
+    for checked in compile::check(plan, cx) {
+        match checked.problem {
+            Problem::Stops(fault) => stops.push(fault),
+            Problem::Warning(fault) => log::warning(fault.shown()),
+            Problem::Fails(fault) => log::error(fault.shown()),
+        }
+    }
+    if !stops.is_empty() {
+        return Ok(refused(cx, &stops));
+    }
+    if waits_for_events(plan) {
+        ears::listen(cx, &given.jid)?;
+    }
+    let ret = Value::Map(recorded_run(cx, given, plan)?);
+    set_retcode(cx, &ret);
+    Ok(if given.terse { terse(&ret) } else { ret })
+}
+
+/// Runs a plan with its record; a run inside another one stands in that one's.
+fn recorded_run(cx: &Exec, given: &Given, plan: &Plan) -> Result<Map, Error> {
+    if cx.run.is_some() {
+        return Ok(run::run_as(cx, plan, &Unobserved, &given.jid));
+    }
+    let asked = Asked {
+        jid: &given.jid,
+        fun: given.fun,
+        args: given.shown(),
+    };
+    let record = Record::start(cx, &asked, plan)?;
+    let running = run::run_as(cx, plan, &record, &given.jid);
+    let good = orchestrate::check_result(&Value::Map(running.clone()));
+    record.end(cx, if good { 0 } else { retcode::FAILED });
+    Ok(running)
+}
+
+/// An orchestration that waits for events hears those from its start on.
+fn waits_for_events(plan: &Plan) -> bool {
+    plan.chunks()
+        .iter()
+        .any(|low| low.state == "salt" && low.fun == "wait_for_event")
+}
+
+/// Only what failed or changed.
+fn terse(ret: &Value) -> Value {
+    let Value::Map(running) = ret else {
+        return ret.clone();
+    };
+    let tells = |ret: &Value| {
+        let good = ret.get("result").is_some_and(Value::is_true);
+        !good || ret.get("changes").is_some_and(Value::is_true)
+    };
+    running
+        .iter()
+        .filter(|(_, ret)| tells(ret))
+        .map(|(tag, ret)| (tag.clone(), ret.clone()))
+        .collect()
+}
+
+/// Asks for the exit code that a run's return stands for.
+pub fn set_retcode(cx: &Exec, ret: &Value) {
+    let code = match ret {
+        Value::List(_) => retcode::COMPILE,
+        ret if orchestrate::check_result(ret) => 0,
+        _ => retcode::FAILED,
+    };
+    cx.set_retcode(code);
+}
+
+/// Runs `work` as the only state run on this machine; a run inside another one is part of it.
+///
+/// # Errors
+/// Those of `work`, and when the lock cannot be had for another reason than a run that is under way.
+pub fn exclusive(
+    cx: &Exec,
+    given: &Given,
+    work: impl FnOnce() -> Result<Value, Error>,
+) -> Result<Value, Error> {
+    match Lock::take(cx, &given.jid, given.fun, given.other(cx)) {
+        Ok(_held) => work(),
+        Err(Refusal::Held(holder)) => {
+            cx.set_retcode(retcode::COMPILE);
+            Ok(Value::list([holder.sentence().into()]))
+        }
+        Err(Refusal::Failed(error)) => Err(error),
+    }
+}

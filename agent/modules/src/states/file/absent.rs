@@ -1,0 +1,99 @@
+//! `file.absent`, `file.exists`, `file.missing`.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+
+use super::{absolute, gate};
+use crate::{fs, ospath};
+
+state::state_module! {
+    /// Operations on regular files, special files, directories, and symlinks.
+    mod file;
+
+    /// Make sure that a file or a folder is not there. A folder is removed with all that is in it.
+    fn absent(Absent {
+        /// The path: absolute, and not `/`.
+        name: String,
+        ..kwargs
+    });
+
+    /// Verify that a path is there. Nothing is changed.
+    fn exists(Exists {
+        /// The path.
+        name: String,
+        ..kwargs
+    });
+
+    /// Verify that a path is not there. Nothing is changed.
+    fn missing(Missing {
+        /// The path.
+        name: String,
+        ..kwargs
+    });
+}
+
+fn named(name: String, ret: Ret) -> Ret {
+    Ret {
+        name: Some(name),
+        ..ret
+    }
+}
+
+fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
+    let name = ospath::expanduser(&args.name);
+    if name.is_empty() {
+        return Err("Must provide name to file.absent".into());
+    }
+    absolute(&name)?;
+    if name == "/" {
+        return Err("Refusing to make \"/\" absent".into());
+    }
+    let (kind, word) = if ospath::isfile(&name) || ospath::islink(&name) {
+        ("File", "file")
+    } else if ospath::isdir(&name) {
+        ("Directory", "directory")
+    } else {
+        return Ok(named(
+            name.clone(),
+            Ret::ok(format!("File {name} is not present")),
+        ));
+    };
+    let would = Ret::would(format!("{kind} {name} is set for removal"));
+    let ret = gate(
+        cx,
+        || Ok(would.change("removed", name.as_str())),
+        || {
+            fs::remove(cx, Path::new(name.trim_end_matches('/')))
+                .map_err(|error| Error::Refused(format!("Could not remove '{name}': {error}")))?;
+            Ok(Ret::ok(format!("Removed {word} {name}")).change("removed", name.as_str()))
+        },
+    )?;
+    Ok(named(name, ret))
+}
+
+fn exists(_cx: &Exec, args: Exists) -> Result<Ret, Error> {
+    let name = ospath::expanduser(&args.name);
+    if name.is_empty() {
+        return Err("Must provide name to file.exists".into());
+    }
+    if !ospath::exists(&name) {
+        return Err(format!("Specified path {name} does not exist").into());
+    }
+    Ok(named(name.clone(), Ret::ok(format!("Path {name} exists"))))
+}
+
+fn missing(_cx: &Exec, args: Missing) -> Result<Ret, Error> {
+    let name = ospath::expanduser(&args.name);
+    if name.is_empty() {
+        return Err("Must provide name to file.missing".into());
+    }
+    if ospath::exists(&name) {
+        return Err(format!("Specified path {name} exists").into());
+    }
+    Ok(named(
+        name.clone(),
+        Ret::ok(format!("Path {name} is missing")),
+    ))
+}

@@ -1,0 +1,135 @@
+//! What `clean: True` keeps and removes.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use state::exec::Exec;
+use value::glob::fnmatch;
+use value::{Map, Value};
+
+use crate::fs;
+use crate::ospath::{self, Walked};
+use value::pyre::{Flags, Regex};
+
+use super::tree;
+
+/// True when a pattern (a glob, or a regular expression after `E@`) or one of a list of them fits a path.
+fn fits(path: &str, patterns: &Value) -> bool {
+    let one = |pattern: &str| match pattern.strip_prefix("E@") {
+        Some(regex) => {
+            Regex::new(regex, Flags::NONE).is_ok_and(|regex| regex.is_match(path).unwrap_or(false))
+        }
+        None => fnmatch(pattern, path),
+    };
+    match patterns.as_list() {
+        Some(list) => list.iter().any(|pattern| one(&pattern.to_text())),
+        None => one(&patterns.to_text()),
+    }
+}
+
+/// True when `exclude_pat` names a path.
+pub(crate) fn excluded(path: &str, exclude_pat: &Value) -> bool {
+    exclude_pat.is_true() && fits(path, exclude_pat)
+}
+
+/// Salt's `check_include_exclude`.
+pub(crate) fn included(path: &str, include_pat: &Value, exclude_pat: &Value) -> bool {
+    (!include_pat.is_true() || fits(path, include_pat)) && !excluded(path, exclude_pat)
+}
+
+/// The paths that required states manage below a folder: they stay.
+pub(crate) fn kept_in(cx: &Exec, name: &str, require: &Value, walked: &[Walked]) -> Vec<String> {
+    let lowstate = cx.run.as_ref().map(|run| run.lowstate.as_slice());
+    let mut keep = BTreeSet::new();
+    for requisite in require.as_list().unwrap_or_default() {
+        let Some(required) = requisite.get("file") else {
+            continue;
+        };
+        let named = |low: &&Map| {
+            ["name", "__id__"]
+                .iter()
+                .any(|key| low.get(key) == Some(required))
+        };
+        for low in lowstate.unwrap_or_default().iter().filter(named) {
+            keep_of(cx, name, low, walked, &mut keep);
+        }
+    }
+    keep.into_iter().collect()
+}
+
+fn keep_of(cx: &Exec, name: &str, low: &Map, walked: &[Walked], keep: &mut BTreeSet<String>) {
+    let text = |key: &str| low.get(key).map(Value::to_text).unwrap_or_default();
+    let path = text("name");
+    if !ospath::isdir(&path) {
+        keep.insert(path);
+        return;
+    }
+    if ospath::relpath(&path, name).starts_with("..") {
+        return;
+    }
+    if text("fun") == "recurse" {
+        keep.extend(tree::kept(cx, &path, low));
+        return;
+    }
+    let below = |folder: &&Walked| !ospath::relpath(&folder.root, &path).starts_with("..");
+    let found: Vec<Walked> = if walked.is_empty() {
+        ospath::walk(&path, None)
+    } else {
+        walked.iter().filter(below).cloned().collect()
+    };
+    for folder in found {
+        keep.extend(
+            folder
+                .files
+                .iter()
+                .map(|name| ospath::join(&folder.root, name)),
+        );
+        keep.extend(
+            folder
+                .dirs
+                .iter()
+                .map(|name| ospath::join(&folder.root, name)),
+        );
+        keep.insert(folder.root);
+    }
+}
+
+/// Removes what is below a folder and is not kept; in test mode only says what. What cannot be removed is still named, as in Salt.
+pub(crate) fn remove(cx: &Exec, root: &str, keep: &[String], exclude_pat: &Value) -> Vec<String> {
+    let mut real: BTreeSet<String> = BTreeSet::from([root.to_owned()]);
+    for path in keep.iter().filter(|path| ospath::isabs(path)) {
+        let path = ospath::abspath(path);
+        let mut here = path.as_str();
+        while real.insert(here.to_owned()) && here != "/" {
+            here = ospath::dirname(here);
+        }
+    }
+    let mut removed = Vec::new();
+    sweep(cx, root, root, &real, exclude_pat, &mut removed);
+    removed
+}
+
+fn sweep(
+    cx: &Exec,
+    root: &str,
+    folder: &str,
+    keep: &BTreeSet<String>,
+    exclude_pat: &Value,
+    removed: &mut Vec<String>,
+) {
+    let Some(here) = ospath::walk(folder, Some(1)).into_iter().next() else {
+        return;
+    };
+    for name in here.dirs.iter().chain(&here.files) {
+        let path = ospath::join(folder, name);
+        if !keep.contains(&path) && !excluded(&ospath::relpath(&path, root), exclude_pat) {
+            removed.push(path.clone());
+            if !cx.test {
+                let _ = fs::remove(cx, Path::new(&path));
+            }
+        }
+        if ospath::isdir(&path) && !ospath::islink(&path) {
+            sweep(cx, root, &path, keep, exclude_pat, removed);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! `file.comment` and `file.uncomment`.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::Value;
+
+use super::texts::{self, named, shown_diff};
+use crate::exec::file::{edit, edit_comment, edit_replace};
+use value::pyre::{Flags, Regex};
+
+state::state_module! {
+    /// Commenting lines out and in.
+    mod file;
+
+    /// Comment out the lines of a file that a regular expression matches.
+    fn comment(Comment {
+        /// The path of the file.
+        name: String,
+        /// A regular expression that matches the lines.
+        regex: String,
+        /// What comments a line out.
+        char: String = "#".into(),
+        /// The end of the backup's name; False makes none.
+        backup: Value = ".bak".into(),
+        /// Lines that are not there are no error.
+        ignore_missing: bool = false,
+    });
+
+    /// Uncomment the commented lines of a file that a regular expression matches.
+    fn uncomment(Uncomment {
+        /// The path of the file.
+        name: String,
+        /// A regular expression that matches the lines without the comment character.
+        regex: String,
+        /// What comments a line out.
+        char: String = "#".into(),
+        /// The end of the backup's name; False makes none.
+        backup: Value = ".bak".into(),
+    });
+}
+
+fn comment(cx: &Exec, args: Comment) -> Result<Ret, Error> {
+    let name = texts::expanded(&args.name);
+    if name.is_empty() {
+        return Err("Must provide name to file.comment".into());
+    }
+    if let Some(problem) = texts::unusable(&name) {
+        return Ok(named(Ret::failed(problem), &name));
+    }
+    let bare = unanchored(&args.regex)?;
+    let char = &args.char;
+    let commented = format!("{char}{bare}");
+    let ret = if edit_replace::found_in_lines(&name, &format!("^(?!\\s*{char})\\s*{bare}"))? {
+        let change = Change {
+            name: &name,
+            regex: &args.regex,
+            char,
+            backup: &args.backup,
+            wanted: &commented,
+            out: true,
+        };
+        change.made(cx)?
+    } else if edit_replace::found_in_lines(&name, &commented)? {
+        Ret::ok("Pattern already commented")
+    } else if args.ignore_missing {
+        Ret::ok("Pattern not found and ignore_missing set to True")
+    } else {
+        Ret::failed(format!("{bare}: Pattern not found"))
+    };
+    Ok(named(ret, &name))
+}
+
+/// The expression without `^` and `$` around it, and without flags before it.
+fn unanchored(regex: &str) -> Result<String, Error> {
+    let around = Regex::new(r"^(\(\?[iLmsux]\))?\^?(.*?)\$?$", Flags::NONE)?;
+    let inner = around.template(r"\2")?;
+    Ok(around.subn(&inner, regex, 0)?.0)
+}
+
+fn uncomment(cx: &Exec, args: Uncomment) -> Result<Ret, Error> {
+    let name = texts::expanded(&args.name);
+    if name.is_empty() {
+        return Err("Must provide name to file.uncomment".into());
+    }
+    if let Some(problem) = texts::unusable(&name) {
+        return Ok(named(Ret::failed(problem), &name));
+    }
+    let bare = args.regex.trim_start_matches('^');
+    let (commented, plain) = (
+        format!("{}[ \t]*{bare}", args.char),
+        format!("^[ \t]*{bare}"),
+    );
+    let ret = if edit_replace::found_in_lines(&name, &commented)? {
+        let change = Change {
+            name: &name,
+            regex: &args.regex,
+            char: &args.char,
+            backup: &args.backup,
+            wanted: &plain,
+            out: false,
+        };
+        change.made(cx)?
+    } else if edit_replace::found_in_lines(&name, &plain)? {
+        Ret::ok("Pattern already uncommented")
+    } else {
+        Ret::failed(format!("{}: Pattern not found", args.regex))
+    };
+    Ok(named(ret, &name))
+}
+
+/// Lines to be commented out or in.
+struct Change<'a> {
+    name: &'a str,
+    regex: &'a str,
+    char: &'a str,
+    backup: &'a Value,
+    /// What is found afterwards.
+    wanted: &'a str,
+    out: bool,
+}
+
+impl Change<'_> {
+    fn made(&self, cx: &Exec) -> Result<Ret, Error> {
+        let name = self.name;
+        let would = Ret::would(format!("File {name} is set to be updated")).change(name, "updated");
+        cx.apply(would, || self.make(cx))
+    }
+
+    fn make(&self, cx: &Exec) -> Result<Ret, Error> {
+        let path = Path::new(self.name);
+        let contents = || edit::utf8(path, edit::read(path)?);
+        let old = contents()?;
+        edit_comment::run(cx, self.name, self.regex, self.char, self.out, self.backup)?;
+        let new = contents()?;
+        let done = if self.out { "commented" } else { "uncommented" };
+        let mut ret = if edit_replace::found_in_lines(self.name, self.wanted)? {
+            let done = if self.out { "Commented" } else { "Uncommented" };
+            Ret::ok(format!("{done} lines successfully"))
+        } else {
+            Ret::failed(format!("Expected {done} lines not found"))
+        };
+        if old != new {
+            let diff = shown_diff(self.name, true, || texts::line_diff(&old, &new));
+            ret = ret.change("diff", diff);
+        }
+        Ok(ret)
+    }
+}

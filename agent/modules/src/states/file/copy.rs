@@ -1,0 +1,297 @@
+//! `file.copy`, `file.rename`, `file.touch`.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value};
+
+use super::link::{default_user, first_group};
+use super::{absolute, check_user, gate, owner};
+use crate::exec::file::managed::searchable;
+use crate::exec::file::perms::{self, Wanted};
+use crate::exec::file::stat::{self, normalized};
+use crate::exec::file::{links, makedirs, touch as times};
+use crate::{fs, hashes, ospath, users};
+
+state::state_module! {
+    /// Operations on regular files, special files, directories, and symlinks.
+    mod file;
+
+    /// Copy a file or folder of this machine, unless the copy is there.
+    fn copy(Copy {
+        /// The copy.
+        name: String,
+        /// The file or folder.
+        source: String,
+        /// Put it in the place of what is there.
+        force: bool = false,
+        /// Make the folders above.
+        makedirs: bool = false,
+        /// Keep owner and mode of the source.
+        preserve: bool = false,
+        /// The user that owns the copy.
+        user: Value = Value::Null,
+        /// The group that owns the copy.
+        group: Value = Value::Null,
+        /// The mode of the copy.
+        mode: Value = Value::Null,
+        /// The mode of new folders.
+        dir_mode: Value = Value::Null,
+        /// When the name is a folder, put the copy into it.
+        subdir: bool = false,
+        ..kwargs
+    });
+
+    /// Give a file another name, if it is still there under the old one.
+    fn rename(Rename {
+        /// The new name.
+        name: String,
+        /// The old name.
+        source: String,
+        /// Put it in the place of what is there.
+        force: bool = false,
+        /// Make the folders above.
+        makedirs: bool = false,
+        ..kwargs
+    });
+
+    /// Make an empty file if it is not there, and set its times.
+    fn touch(Touch {
+        /// The file.
+        name: String,
+        /// The time of the last access, in seconds since 1970.
+        atime: Value = Value::Null,
+        /// The time of the last change, in seconds since 1970.
+        mtime: Value = Value::Null,
+        /// Make the folders above.
+        makedirs: bool = false,
+    });
+}
+
+/// Owner and mode of a copy.
+struct Like {
+    user: Value,
+    group: Value,
+    mode: String,
+}
+
+fn copy(cx: &Exec, args: Copy) -> Result<Ret, Error> {
+    let mut name = ospath::expanduser(&args.name);
+    let shown = name.clone();
+    let source = ospath::expanduser(&args.source);
+    if name.is_empty() {
+        return Err("Must provide name to file.copy".into());
+    }
+    absolute(&name)?;
+    if !ospath::exists(&source) {
+        return Err(format!("Source file \"{source}\" is not present").into());
+    }
+    let like = like(cx, &args, &source)?;
+    if ospath::isdir(&name) && args.subdir {
+        name = ospath::join(&name, ospath::basename(&source));
+    }
+    let mut comment = format!("Copied \"{source}\" to \"{shown}\"");
+    if ospath::lexists(&name) {
+        if !args.force {
+            let text = format!("The target file \"{name}\" exists and will not be overwritten");
+            return Ok(named(shown, Ret::ok(text)));
+        }
+        let hash = |path: &str| hashes::of_file(path, "sha256").ok();
+        if ospath::isfile(&name) && hash(&name) == hash(&source) {
+            comment.push_str(" - files are identical but force flag is set");
+        }
+    }
+    let would = Ret::would(format!(
+        "File \"{source}\" is set to be copied to \"{name}\""
+    ));
+    let ret = gate(
+        cx,
+        || Ok(would),
+        || copied(cx, &args, &like, &source, &name, comment),
+    )?;
+    Ok(named(shown, ret))
+}
+
+fn named(name: String, ret: Ret) -> Ret {
+    Ret {
+        name: Some(name),
+        ..ret
+    }
+}
+
+fn like(cx: &Exec, args: &Copy, source: &str) -> Result<Like, Error> {
+    let of_source = stat::of(source, true)?;
+    if args.preserve {
+        return Ok(Like {
+            user: of_source.user(),
+            group: of_source.group(),
+            mode: of_source.mode,
+        });
+    }
+    let mut user = owner(args.user.clone(), &args.kwargs);
+    if user.is_null() {
+        user = default_user(cx);
+    }
+    let group = if args.group.is_null() {
+        first_group(&user)
+    } else {
+        args.group.clone()
+    };
+    check_user(cx, &user, &group)?;
+    let mode = normalized(&args.mode).unwrap_or(of_source.mode);
+    Ok(Like { user, group, mode })
+}
+
+fn copied(
+    cx: &Exec,
+    args: &Copy,
+    like: &Like,
+    source: &str,
+    name: &str,
+    comment: String,
+) -> Result<Ret, Error> {
+    let folder = ospath::dirname(name);
+    if !ospath::isdir(folder) {
+        if !args.makedirs {
+            return Err(format!("The target directory {folder} is not present").into());
+        }
+        let mode = normalized(&args.dir_mode).unwrap_or_else(|| searchable(&like.mode));
+        makedirs::above(cx, name, &like.user, &like.group, Some(mode))?;
+    }
+    let mut ret = Ret::ok(comment).change(name, source);
+    place(cx, source, name)
+        .map_err(|_| Error::Refused(format!("Failed to copy \"{source}\" to \"{name}\"")))?;
+    if ospath::isdir(source) {
+        own(cx, name, like);
+    }
+    if !args.preserve {
+        let before = ret.comment.clone();
+        let wanted = Wanted::new(&like.user, &like.group, Some(like.mode.clone()));
+        perms::check(cx, name, &mut ret, &wanted, None)?;
+        if ret.result == Some(true) {
+            ret.comment = before;
+        }
+    }
+    Ok(ret)
+}
+
+/// A file replaces a file in one step; anything else that is there goes away first.
+fn place(cx: &Exec, source: &str, name: &str) -> std::io::Result<()> {
+    let (from, to) = (Path::new(source), Path::new(name));
+    if ospath::lexists(name) && (ospath::isdir(name) || ospath::isdir(source)) {
+        fs::remove(cx, to)?;
+    }
+    if ospath::isdir(source) {
+        let real = from.canonicalize()?;
+        fs::copy_tree(cx, &real, to)
+    } else {
+        fs::copy_file(cx, from, to)
+    }
+}
+
+fn own(cx: &Exec, name: &str, like: &Like) {
+    let (uid, gid) = (users::uid(&like.user), users::gid(&like.group));
+    for folder in ospath::walk(name, None) {
+        for below in folder.dirs.iter().chain(&folder.files) {
+            let path = ospath::join(&folder.root, below);
+            let _ = fs::chown(cx, Path::new(&path), uid, gid, false);
+        }
+    }
+}
+
+fn rename(cx: &Exec, args: Rename) -> Result<Ret, Error> {
+    let expanded = |path: &str| ospath::expandvars(&ospath::expanduser(path));
+    let (name, source) = (expanded(&args.name), expanded(&args.source));
+    if name.is_empty() {
+        return Err("Must provide name to file.rename".into());
+    }
+    absolute(&name)?;
+    if !ospath::lexists(&source) {
+        let text = format!("Source file \"{source}\" has already been moved out of place");
+        return Ok(named(name, Ret::ok(text)));
+    }
+    if ospath::lexists(&name) && !args.force {
+        let text = format!("The target file \"{name}\" exists and will not be overwritten");
+        return Ok(named(name, Ret::ok(text)));
+    }
+    let would = Ret::would(format!(
+        "File \"{source}\" is set to be moved to \"{name}\""
+    ));
+    let ret = gate(cx, || Ok(would), || renamed(cx, &args, &source, &name))?;
+    Ok(named(name, ret))
+}
+
+fn renamed(cx: &Exec, args: &Rename, source: &str, name: &str) -> Result<Ret, Error> {
+    let folder = ospath::dirname(name);
+    if !ospath::isdir(folder) {
+        if !args.makedirs {
+            return Err(format!("The target directory {folder} is not present").into());
+        }
+        makedirs::above(cx, name, &Value::Null, &Value::Null, None)?;
+    }
+    // A file takes the place of a file in one step; a folder must go first.
+    if ospath::isdir(name) || (ospath::lexists(name) && ospath::isdir(source)) {
+        fs::remove(cx, Path::new(name)).map_err(|_| {
+            Error::Refused(format!(
+                "Failed to delete \"{name}\" in preparation for forced move"
+            ))
+        })?;
+    }
+    links::moved(cx, source, name, true)
+        .map_err(|_| Error::Refused(format!("Failed to move \"{source}\" to \"{name}\"")))?;
+    Ok(Ret::ok(format!("Moved \"{source}\" to \"{name}\"")).change(name, source))
+}
+
+fn touch(cx: &Exec, args: Touch) -> Result<Ret, Error> {
+    let name = ospath::expanduser(&args.name);
+    if name.is_empty() {
+        return Err("Must provide name to file.touch".into());
+    }
+    absolute(&name)?;
+    let ret = gate(
+        cx,
+        || touch_would(&name, &args),
+        || touched(cx, &name, &args),
+    )?;
+    Ok(named(name, ret))
+}
+
+fn touch_would(name: &str, args: &Touch) -> Result<Ret, Error> {
+    if !ospath::exists(name) {
+        let text = format!("File {name} is set to be created");
+        return Ok(Ret::would(text).change("new", name));
+    }
+    let [atime, mtime, _] = stat::of(name, false)?.times;
+    let differs = |wanted: &Value, now: f64| {
+        !wanted.is_null() && wanted.to_text() != value::python::float(now)
+    };
+    if differs(&args.atime, atime) || differs(&args.mtime, mtime) {
+        let text = format!("Times set to be updated on file {name}");
+        return Ok(Ret::would(text).change("touched", name));
+    }
+    Ok(
+        Ret::ok(format!("File {name} exists and has the correct times"))
+            .changes(Map::new().with("new", name)),
+    )
+}
+
+fn touched(cx: &Exec, name: &str, args: &Touch) -> Result<Ret, Error> {
+    if args.makedirs {
+        makedirs::above(cx, name, &Value::Null, &Value::Null, None)?;
+    }
+    if !ospath::isdir(ospath::dirname(name)) {
+        return Err(format!("Directory not present to touch file {name}").into());
+    }
+    let extant = ospath::exists(name);
+    times::set(cx, name, &args.atime, &args.mtime)?;
+    if !extant {
+        return Ok(Ret::ok(format!("Created empty file {name}")).change("new", name));
+    }
+    let kind = if ospath::isdir(name) {
+        "directory"
+    } else {
+        "file"
+    };
+    Ok(Ret::ok(format!("Updated times on {kind} {name}")).change("touched", name))
+}

@@ -1,0 +1,496 @@
+//! `file.symlink` and `file.hardlink`.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value};
+
+use super::{gate, owner};
+use crate::exec::file::stat::{self, normalized};
+use crate::exec::file::{links, makedirs};
+use crate::{accounts, fs, ospath, users};
+
+state::state_module! {
+    /// Operations on regular files, special files, directories, and symlinks.
+    mod file;
+
+    /// Make a symbolic link.
+    fn symlink(Symlink {
+        /// The link.
+        name: String,
+        /// What it points to.
+        target: String,
+        /// Put it in the place of whatever is there.
+        force: bool = false,
+        /// Where a file in its place goes.
+        backupname: Option<String> = None,
+        /// Make the folders above.
+        makedirs: bool = false,
+        /// The user that owns the link.
+        user: Value = Value::Null,
+        /// The group that owns the link.
+        group: Value = Value::Null,
+        /// The mode of new folders.
+        mode: Value = Value::Null,
+        /// Only on Windows.
+        win_owner: Value = Value::Null,
+        /// Only on Windows.
+        win_perms: Value = Value::Null,
+        /// Only on Windows.
+        win_deny_perms: Value = Value::Null,
+        /// Only on Windows.
+        win_inheritance: Value = Value::Null,
+        /// Put it in the place of another link in one step.
+        atomic: bool = false,
+        /// Never copy to back up over file systems.
+        disallow_copy_and_unlink: bool = false,
+        /// Keep the owner of the link that is there.
+        inherit_user_and_group: bool = false,
+        /// Look at what links point to.
+        follow_symlinks: bool = true,
+        ..kwargs
+    });
+
+    /// Make a hard link.
+    fn hardlink(Hardlink {
+        /// The new name.
+        name: String,
+        /// The file.
+        target: String,
+        /// Put it in the place of a file that is there.
+        force: bool = false,
+        /// Make the folders above.
+        makedirs: bool = false,
+        /// The user that owns new folders.
+        user: Value = Value::Null,
+        /// The group that owns new folders.
+        group: Value = Value::Null,
+        /// The mode of new folders.
+        dir_mode: Value = Value::Null,
+        ..kwargs
+    });
+}
+
+/// What a link should be.
+pub(crate) struct Link {
+    pub(crate) name: String,
+    pub(crate) target: String,
+    pub(crate) force: bool,
+    pub(crate) backupname: Option<String>,
+    pub(crate) makedirs: bool,
+    pub(crate) user: Value,
+    pub(crate) group: Value,
+    pub(crate) mode: Option<String>,
+    pub(crate) atomic: bool,
+    pub(crate) copies: bool,
+    pub(crate) inherit: bool,
+    pub(crate) follow: bool,
+}
+
+fn symlink(cx: &Exec, args: Symlink) -> Result<Ret, Error> {
+    Link {
+        user: owner(args.user, &args.kwargs),
+        name: ospath::expanduser(&args.name),
+        target: args.target,
+        force: args.force,
+        backupname: args.backupname,
+        makedirs: args.makedirs,
+        group: args.group,
+        mode: normalized(&args.mode),
+        atomic: args.atomic,
+        copies: !args.disallow_copy_and_unlink,
+        inherit: args.inherit_user_and_group,
+        follow: args.follow_symlinks,
+    }
+    .run(cx)
+}
+
+/// The first group of a user, by name; `root`'s where it is unknown.
+pub(crate) fn first_group(user: &Value) -> Value {
+    let name = match user.as_int().and_then(|uid| u32::try_from(uid).ok()) {
+        Some(uid) => users::of_uid(uid).to_text(),
+        None => user.to_text(),
+    };
+    users::of_gid(accounts::user(&name).map_or(0, |user| user.gid))
+}
+
+/// The user of the configuration.
+pub(crate) fn default_user(cx: &Exec) -> Value {
+    cx.opts()
+        .text("user")
+        .map_or_else(users::current, Value::from)
+}
+
+/// What is wrong with owners and path before anything is done.
+fn preflight(name: &str, user: &Value, group: &Value, target: Option<&str>) -> Result<(), Error> {
+    let mut problems = Vec::new();
+    if users::uid(user).is_none() {
+        problems.push(format!("User {} does not exist", user.to_text()));
+    }
+    if users::gid(group).is_none() {
+        problems.push(format!("Group {} does not exist", group.to_text()));
+    }
+    if !ospath::isabs(name) {
+        problems.push(format!("Specified file {name} is not an absolute path"));
+    }
+    if let Some(target) = target.filter(|target| !ospath::isabs(target)) {
+        problems.push(format!("Specified target {target} is not an absolute path"));
+    }
+    match problems.len() {
+        0 => Ok(()),
+        1 => Err(problems.concat().into()),
+        _ => Err(format!("{}.", problems.join(". ")).into()),
+    }
+}
+
+/// What a link points to, as it is written.
+fn points_to(name: &str) -> Option<String> {
+    let target = std::fs::read_link(name).ok()?;
+    Some(target.to_string_lossy().into_owned())
+}
+
+impl Link {
+    /// Makes the link what it should be.
+    pub(crate) fn run(mut self, cx: &Exec) -> Result<Ret, Error> {
+        if self.name.is_empty() {
+            return Err("Must provide name to file.symlink".into());
+        }
+        if self.inherit && ospath::islink(&self.name) {
+            let now = stat::of(&self.name, false)?;
+            if self.user.is_null() {
+                self.user = now.user();
+            }
+            if self.group.is_null() {
+                self.group = now.group();
+            }
+        }
+        if self.user.is_null() {
+            self.user = default_user(cx);
+        }
+        if self.group.is_null() {
+            self.group = first_group(&self.user);
+        }
+        preflight(&self.name, &self.user, &self.group, None)?;
+        let mut ret = gate(cx, || self.would(), || self.change(cx))?;
+        ret.name = Some(self.name);
+        Ok(ret)
+    }
+
+    fn exists(&self) -> bool {
+        if self.follow {
+            ospath::exists(&self.name)
+        } else {
+            ospath::lexists(&self.name)
+        }
+    }
+
+    fn owned(&self) -> bool {
+        stat::of(&self.name, false).is_ok_and(|now| {
+            (now.user() == self.user || users::uid(&self.user) == Some(now.uid))
+                && (now.group() == self.group || users::gid(&self.group) == Some(now.gid))
+        })
+    }
+
+    fn owners(&self) -> String {
+        format!("{}:{}", self.user.to_text(), self.group.to_text())
+    }
+
+    fn would(&self) -> Result<Ret, Error> {
+        let mut ret = self.checked()?;
+        let folder = ospath::dirname(&self.name);
+        if !ospath::isdir(folder) {
+            if self.makedirs {
+                ret.comment.push_str(&format!("\n{folder} will be created"));
+            } else {
+                let text = format!("\nDirectory {folder} for symlink is not present");
+                ret.comment.push_str(&text);
+            }
+        }
+        Ok(ret)
+    }
+
+    fn checked(&self) -> Result<Ret, Error> {
+        let (name, target) = (&self.name, &self.target);
+        if !ospath::islink(name) {
+            if !self.exists() {
+                let text = format!("Symlink {name} to {target} is set for creation");
+                return Ok(Ret::would(text).change("new", name));
+            }
+            if self.force {
+                return Ok(Ret::would(format!(
+                    "The file or directory {name} is set for removal to make way for a new symlink targeting {target}"
+                )));
+            }
+            return Ok(Ret::failed(format!(
+                "File or directory exists where the symlink {name} should be. Did you mean to use force?"
+            )));
+        }
+        if points_to(name).as_ref() != Some(target) {
+            let text = format!("Link {name} target is set to be changed to {target}");
+            return Ok(Ret::would(text).change("change", name));
+        }
+        let text = format!("The symlink {name} is present");
+        if self.owned() {
+            return Ok(Ret::ok(text));
+        }
+        let now = stat::of(name, false)?;
+        let now = format!("{}:{}", now.user().to_text(), now.group().to_text());
+        let owners = self.owners();
+        Ok(Ret::would(format!(
+            "{text}, but the ownership of the symlink would be changed from {now} to {owners}"
+        ))
+        .change("ownership", now))
+    }
+
+    fn change(&self, cx: &Exec) -> Result<Ret, Error> {
+        let (name, target) = (&self.name, &self.target);
+        let folder = ospath::dirname(name);
+        if !ospath::isdir(folder) {
+            if !self.makedirs {
+                return Err(format!("Directory {folder} for symlink is not present").into());
+            }
+            makedirs::above(cx, name, &self.user, &self.group, self.mode.clone())?;
+        }
+        if ospath::islink(name) {
+            let now = points_to(name).unwrap_or_default();
+            if ospath::normpath(&now) == ospath::normpath(target) {
+                return Ok(self.give(cx));
+            }
+        } else if self.exists() {
+            self.clear(cx)?;
+        }
+        self.make(cx).map_err(|error| {
+            Error::Refused(format!(
+                "Unable to create new symlink {name} -> {target}: {error}"
+            ))
+        })?;
+        let ret = Ret::ok(format!("Created new symlink {name} -> {target}")).change("new", name);
+        if self.owned() || self.set_owner(cx) {
+            return Ok(ret);
+        }
+        let comment = format!(
+            "{}, but was unable to set ownership to {}",
+            ret.comment,
+            self.owners()
+        );
+        Ok(Ret {
+            result: Some(false),
+            comment,
+            ..ret
+        })
+    }
+
+    /// Makes the link; another link that is there is replaced in one step.
+    fn make(&self, cx: &Exec) -> Result<(), Error> {
+        let (name, target) = (Path::new(&self.name), Path::new(&self.target));
+        let could_not = || Error::Refused(format!("Could not create '{}'", self.name));
+        if ospath::islink(&self.name) || self.atomic {
+            return fs::replace_with_symlink(cx, target, name).map_err(|_| could_not());
+        }
+        if self.exists() {
+            std::fs::symlink_metadata(name)
+                .and_then(|found| {
+                    if found.is_dir() {
+                        Err(std::io::Error::from_raw_os_error(21))
+                    } else {
+                        Ok(())
+                    }
+                })
+                .map_err(|_| {
+                    Error::Refused(format!("[Errno 21] Is a directory: '{}'", self.name))
+                })?;
+            return fs::replace_with_symlink(cx, target, name).map_err(|_| could_not());
+        }
+        fs::symlink(cx, target, name).map_err(|_| could_not())
+    }
+
+    fn give(&self, cx: &Exec) -> Ret {
+        let (name, owners) = (&self.name, self.owners());
+        if self.owned() {
+            Ret::ok(format!("Symlink {name} is present and owned by {owners}"))
+        } else if self.set_owner(cx) {
+            Ret::ok(format!("Set ownership of symlink {name} to {owners}"))
+                .change("ownership", owners)
+        } else {
+            Ret::failed(format!(
+                "Failed to set ownership of symlink {name} to {owners}"
+            ))
+        }
+    }
+
+    fn set_owner(&self, cx: &Exec) -> bool {
+        let (uid, gid) = (users::uid(&self.user), users::gid(&self.group));
+        let _ = fs::chown(cx, Path::new(&self.name), uid, gid, false);
+        self.owned()
+    }
+
+    /// Takes away what stands in the link's place, where that is allowed.
+    fn clear(&self, cx: &Exec) -> Result<(), Error> {
+        let (name, target) = (&self.name, &self.target);
+        let Some(backup) = &self.backupname else {
+            if self.force || self.atomic {
+                return Ok(());
+            }
+            let kind = if ospath::isfile(name) {
+                "File"
+            } else if ospath::isdir(name) {
+                "Directory"
+            } else {
+                "File system entry"
+            };
+            return Err(format!("{kind} exists where the symlink {name} should be").into());
+        };
+        let backup = if ospath::isabs(backup) {
+            backup.clone()
+        } else if ospath::basename(backup) == backup {
+            ospath::join(ospath::dirname(&ospath::normpath(name)), backup)
+        } else {
+            return Err(
+                format!("Backupname must be an absolute path or a file name: {backup}").into(),
+            );
+        };
+        if ospath::lexists(&backup) {
+            if !self.force {
+                return Err(format!(
+                    "Symlink & backup dest exists and Force not set. {name} -> {target} - backup: {backup}"
+                )
+                .into());
+            }
+            fs::remove(cx, Path::new(&backup)).map_err(Error::io(&backup))?;
+        }
+        links::moved(cx, name, &backup, self.copies).map_err(|error| {
+            Error::Refused(format!(
+                "Unable to rename {name} to backup {backup} -> : {error}"
+            ))
+        })
+    }
+}
+
+fn hardlink(cx: &Exec, args: Hardlink) -> Result<Ret, Error> {
+    let name = ospath::expanduser(&args.name);
+    let target = args.target.clone();
+    if name.is_empty() {
+        return Err("Must provide name to file.hardlink".into());
+    }
+    let mut user = owner(args.user.clone(), &args.kwargs);
+    if user.is_null() {
+        user = default_user(cx);
+    }
+    let group = if args.group.is_null() {
+        first_group(&user)
+    } else {
+        args.group.clone()
+    };
+    preflight(&name, &user, &group, Some(&target))?;
+    let mut ret = gate(
+        cx,
+        || Ok(hardlink_would(&name, &target, args.force)),
+        || hardlink_change(cx, &name, &args, &user, &group),
+    )?;
+    ret.name = Some(name);
+    Ok(ret)
+}
+
+fn inode(path: &str) -> Option<(u64, u64)> {
+    let found = Path::new(path).symlink_metadata().ok()?;
+    Some((found.dev(), found.ino()))
+}
+
+fn is_hardlink(path: &str) -> bool {
+    Path::new(path)
+        .symlink_metadata()
+        .is_ok_and(|found| found.nlink() > 1)
+}
+
+fn hardlink_would(name: &str, target: &str, force: bool) -> Ret {
+    if !ospath::exists(target) {
+        return Ret::failed(format!("Target {target} for hard link does not exist"));
+    }
+    if ospath::isdir(target) {
+        return Ret::failed(format!("Unable to hard link from directory {target}"));
+    }
+    if ospath::isdir(name) {
+        return Ret::failed(format!("Unable to hard link to directory {name}"));
+    }
+    if !ospath::exists(name) {
+        let text = format!("Hard link {name} to {target} is set for creation");
+        return Ret::would(text).change("new", name);
+    }
+    if is_hardlink(name) {
+        if inode(name) == inode(target) {
+            return Ret::ok(format!(
+                "The hard link {name} is presently targetting {target}"
+            ));
+        }
+        let text = format!("Link {name} target is set to be changed to {target}");
+        return Ret::would(text).change("change", name);
+    }
+    if force {
+        return Ret::would(format!(
+            "The file or directory {name} is set for removal to make way for a new hard link targeting {target}"
+        ));
+    }
+    Ret::failed(format!(
+        "File or directory exists where the hard link {name} should be. Did you mean to use force?"
+    ))
+}
+
+fn hardlink_change(
+    cx: &Exec,
+    name: &str,
+    args: &Hardlink,
+    user: &Value,
+    group: &Value,
+) -> Result<Ret, Error> {
+    let target = &args.target;
+    for (direction, path) in [("to", name), ("from", target)] {
+        if ospath::isdir(path) {
+            return Err(format!("Unable to hard link {direction} directory {path}").into());
+        }
+    }
+    if !ospath::exists(target) {
+        return Err(format!("Target {target} for hard link does not exist").into());
+    }
+    let folder = ospath::dirname(name);
+    if !ospath::isdir(folder) {
+        if !args.makedirs {
+            return Err(format!("Directory {folder} for hard link is not present").into());
+        }
+        makedirs::above(cx, name, user, group, normalized(&args.dir_mode))?;
+    }
+    let mut changes = Map::new();
+    let place = Path::new(name);
+    let linked = is_hardlink(name);
+    if linked && inode(name) == inode(target) {
+        let text = format!("Target of hard link {name} is already pointing to {target}");
+        return Ok(Ret::ok(text));
+    }
+    if ospath::isfile(name) && !linked {
+        if !args.force {
+            return Err(format!("File exists where the hard link {name} should be").into());
+        }
+        changes.insert("forced", "File for hard link was forcibly replaced");
+    }
+    if ospath::lexists(name) {
+        fs::remove(cx, place).map_err(Error::io(name))?;
+    }
+    let what = if linked {
+        "set target of"
+    } else {
+        "create new"
+    };
+    fs::hard_link(cx, Path::new(target), place).map_err(|error| {
+        Error::Refused(format!(
+            "Unable to {what} hard link {name} -> {target}: Could not create '{name}': {error}"
+        ))
+    })?;
+    let done = if linked {
+        "Set target of"
+    } else {
+        "Created new"
+    };
+    changes.insert("new", name);
+    Ok(Ret::ok(format!("{done} hard link {name} -> {target}")).changes(changes))
+}

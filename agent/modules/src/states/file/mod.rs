@@ -1,0 +1,96 @@
+//! The `file` state module, in parts.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value};
+
+use crate::users;
+
+pub(crate) mod absent;
+pub(crate) mod accumulated;
+pub(crate) mod append;
+pub(crate) mod blockreplace;
+pub(crate) mod cached;
+pub(crate) mod clean;
+pub(crate) mod comment;
+pub(crate) mod contents;
+pub(crate) mod copy;
+pub(crate) mod decode;
+pub(crate) mod directory;
+pub(crate) mod keyvalue;
+pub(crate) mod line;
+pub(crate) mod link;
+pub(crate) mod managed;
+pub(crate) mod mknod;
+pub(crate) mod patch;
+pub(crate) mod recurse;
+pub(crate) mod replace;
+pub(crate) mod serialize;
+#[cfg(test)]
+mod tests;
+mod texts;
+pub(crate) mod tidied;
+pub(crate) mod tree;
+
+/// Answers in test mode with what `would` says, else makes the change. Only an answer of none passes the gate: the others
+/// (it is as asked; it cannot be) are final.
+///
+/// # Errors
+/// Those of `would` and `change`.
+pub(crate) fn gate(
+    cx: &Exec,
+    would: impl FnOnce() -> Result<Ret, Error>,
+    change: impl FnOnce() -> Result<Ret, Error>,
+) -> Result<Ret, Error> {
+    if !cx.test {
+        return cx.apply(Ret::default(), change);
+    }
+    let would = would()?;
+    if would.result.is_some() {
+        Ok(would)
+    } else {
+        cx.apply(would, change)
+    }
+}
+
+/// Refuses users and groups that are not there. In test mode they may come to be before the state runs.
+pub(crate) fn check_user(cx: &Exec, user: &Value, group: &Value) -> Result<(), Error> {
+    let mut problem = String::new();
+    if user.is_true() && users::uid(user).is_none() {
+        problem.push_str(&format!("User {} is not available ", user.to_text()));
+    }
+    if group.is_true() && users::gid(group).is_none() {
+        problem.push_str(&format!("Group {} is not available", group.to_text()));
+    }
+    if problem.is_empty() || cx.test {
+        Ok(())
+    } else {
+        Err(problem.into())
+    }
+}
+
+/// The user: `owner` passes for it where it is not given.
+pub(crate) fn owner(user: Value, kwargs: &Map) -> Value {
+    if user.is_true() {
+        user
+    } else {
+        kwargs.get("owner").cloned().unwrap_or(user)
+    }
+}
+
+/// Refuses a path that is not absolute.
+pub(crate) fn absolute(name: &str) -> Result<(), Error> {
+    if name.starts_with('/') {
+        Ok(())
+    } else {
+        Err(format!("Specified file {name} is not an absolute path").into())
+    }
+}
+
+/// What `file.accumulated` has collected in this run: by file, then by name.
+pub(crate) fn accumulators(cx: &Exec) -> Map {
+    cx.context(|context| {
+        let collected = context.get("file.accumulators").and_then(Value::as_map);
+        collected.cloned().unwrap_or_default()
+    })
+}

@@ -1,0 +1,352 @@
+//! `file.patch`.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "temporary files need not outlive the run"
+)]
+
+use std::path::{Path, PathBuf};
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value};
+
+use super::texts::{self, named};
+use crate::exec::file::edit_sed::run_patch;
+use crate::exec::file::managed::{self as work, Request};
+use crate::exec::file::source as sums;
+use crate::{process, shlex, source};
+
+state::state_module! {
+    /// Patches.
+    mod file;
+
+    /// Ensure that a patch has been applied to a file or folder.
+    fn patch(Patch {
+        /// The path of the file or folder.
+        name: String,
+        /// Where the patch comes from.
+        source: Value = Value::Null,
+        /// The hash of a source from the web.
+        source_hash: Value = Value::Null,
+        /// The name in the file of hashes.
+        source_hash_name: Option<String> = None,
+        /// Take a source from the web unseen.
+        skip_verify: bool = false,
+        /// The engine that renders the patch.
+        template: Option<String> = None,
+        /// Variables of the template.
+        context: Map = Map::new(),
+        /// Variables of the template, unless `context` has them.
+        defaults: Map = Map::new(),
+        /// Options of `patch`.
+        options: String = String::new(),
+        /// Where hunks that do not apply are kept.
+        reject_file: Option<String> = None,
+        /// How many folders are taken off the paths in the patch.
+        strip: Option<i64> = None,
+        /// The environment of the source.
+        saltenv: Option<String> = None,
+        ..kwargs
+    });
+}
+
+fn patch(cx: &Exec, args: Patch) -> Result<Ret, Error> {
+    let name = texts::expanded(&args.name);
+    let mut warnings = Vec::new();
+    let ret = patched(cx, args, &name, &mut warnings)
+        .unwrap_or_else(|error| Ret::failed(error.to_string()));
+    let ret = warnings.into_iter().fold(ret, Ret::warning);
+    Ok(match &ret.name {
+        Some(_) => ret,
+        None => named(ret, &name),
+    })
+}
+
+fn patched(cx: &Exec, args: Patch, name: &str, warnings: &mut Vec<String>) -> Result<Ret, Error> {
+    if process::which("patch").is_none() {
+        return Err("patch executable not found on minion".into());
+    }
+    usable(name)?;
+    for old in ["hash", "dry_run_first"] {
+        if args.kwargs.contains(old) {
+            warnings.push(format!(
+                "The '{old}' argument is no longer used and has been ignored."
+            ));
+        }
+    }
+    if let Some(reject_file) = &args.reject_file {
+        usable_reject_file(reject_file)?;
+    }
+    let (options, strip) = checked_options(&args.options, args.strip)?;
+    let (source, hash) = source_of(cx, &args, warnings)?;
+    let scratch = Scratch::new()?;
+    let patch_file = match fetched(cx, &args, source, hash, &scratch) {
+        Ok(path) => path,
+        // As in Salt, a patch that cannot be had is an empty one in test mode.
+        Err(_) if cx.test => scratch.file("empty")?,
+        Err(error) => {
+            let ret = Ret::failed(error.to_string());
+            return Ok(named(ret, &scratch.path("patch")));
+        }
+    };
+    let strip = strip.filter(|_| Path::new(name).is_dir());
+    let work = Work {
+        name,
+        options,
+        strip,
+        patch_file,
+        rejects: args.reject_file.clone(),
+    };
+    work.done(cx, &scratch)
+}
+
+fn usable(name: &str) -> Result<(), Error> {
+    if name.is_empty() {
+        return Err("A file/directory to be patched is required".into());
+    }
+    if !Path::new(name).is_absolute() {
+        return Err(Error::Refused(format!("{name} is not an absolute path")));
+    }
+    if !Path::new(name).exists() {
+        return Err(Error::Refused(format!("{name} does not exist")));
+    }
+    Ok(())
+}
+
+fn usable_reject_file(path: &str) -> Result<(), Error> {
+    let folder = Path::new(path).parent().unwrap_or_else(|| Path::new(""));
+    if !folder.is_absolute() {
+        return Err(Error::Refused(format!("'{path}' is not an absolute path")));
+    }
+    if !folder.is_dir() {
+        return Err(Error::Refused(format!(
+            "Parent directory for reject_file '{path}' either does not exist, or is not a directory"
+        )));
+    }
+    Ok(())
+}
+
+/// The options without `-p`, and what that says.
+fn checked_options(
+    options: &str,
+    mut strip: Option<i64>,
+) -> Result<(Vec<String>, Option<i64>), Error> {
+    let mut words = shlex::split(options)?.into_iter();
+    let (mut kept, mut refused) = (Vec::new(), Vec::new());
+    let number = |text: &str, option: &str| {
+        text.parse::<i64>().map(Some).map_err(|_| {
+            Error::Refused(format!(
+                "Invalid format for '{option}' CLI option. Consider using the 'strip' option for this state."
+            ))
+        })
+    };
+    while let Some(word) = words.next() {
+        let blacklist = ["-N", "--forward", "-r", "--reject-file", "-o", "--output"];
+        refused.extend(blacklist.into_iter().find(|item| word.starts_with(item)));
+        if let Some(count) = word.strip_prefix("-p") {
+            strip = number(count, "-p")?;
+        } else if let Some((_, count)) = word
+            .starts_with("--strip")
+            .then(|| word.rsplit_once('='))
+            .flatten()
+        {
+            strip = number(count, "-strip")?;
+        } else if word.starts_with("--strip") {
+            strip = number(&words.next().unwrap_or_default(), "-strip")?;
+        } else {
+            kept.push(word);
+        }
+    }
+    if refused.is_empty() {
+        return Ok((kept, strip));
+    }
+    Err(Error::Refused(format!(
+        "The following CLI options are not allowed: {}",
+        refused.join(", ")
+    )))
+}
+
+/// The source that is there, if one is named, with its hash.
+fn source_of(
+    cx: &Exec,
+    args: &Patch,
+    warnings: &mut Vec<String>,
+) -> Result<(Option<String>, Value), Error> {
+    let (found, hash) = sums::first(cx, &args.source, &args.source_hash, &cx.saltenv)?;
+    if !found.is_true() {
+        return Ok((None, hash));
+    }
+    let mut found = found.to_text();
+    if let Some(saltenv) = args
+        .saltenv
+        .as_ref()
+        .filter(|_| found.starts_with("salt://"))
+    {
+        match source::salt_path(&found).1 {
+            Some(named) if named != *saltenv => warnings.push(
+                "Ignoring 'saltenv' option in favor of saltenv included in the source URL.".into(),
+            ),
+            Some(_) => {}
+            None => found.push_str(&format!("?saltenv={saltenv}")),
+        }
+    }
+    Ok((Some(found), hash))
+}
+
+/// The patch as a file of this machine.
+fn fetched(
+    cx: &Exec,
+    args: &Patch,
+    source: Option<String>,
+    hash: Value,
+    scratch: &Scratch,
+) -> Result<String, Error> {
+    let request = Request {
+        name: scratch.path("patch"),
+        source: source.clone(),
+        source_hash: hash,
+        source_hash_name: args.source_hash_name.clone(),
+        template: args.template.clone(),
+        context: args.context.clone(),
+        defaults: args.defaults.clone(),
+        saltenv: cx.saltenv.clone(),
+        skip_verify: args.skip_verify,
+        follow: true,
+        ..Request::default()
+    };
+    let found = work::find(cx, &request)
+        .map_err(|error| Error::Refused(format!("Unable to manage file: {error}")))?;
+    work::verify(&source.unwrap_or_default(), &found, work::MANY_HASHES)?;
+    // As in Salt, no source is an empty patch.
+    let data = match found.body {
+        Some(body) => body.bytes().map_err(Error::io(&request.name))?,
+        None => Vec::new(),
+    };
+    std::fs::write(&request.name, data).map_err(Error::io(&request.name))?;
+    Ok(request.name)
+}
+
+/// A folder for what is needed while a patch is tried.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Self, Error> {
+        use std::os::unix::fs::DirBuilderExt;
+        use std::sync::atomic::{AtomicU32, Ordering};
+
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("__salt.tmp.{}.{count}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .map_err(Error::io(&path))?;
+        Ok(Self(path))
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    fn file(&self, name: &str) -> Result<String, Error> {
+        let path = self.path(name);
+        std::fs::write(&path, "").map_err(Error::io(&path))?;
+        Ok(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is left to whoever cleans the folder for temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A patch and what it is for.
+struct Work<'a> {
+    name: &'a str,
+    options: Vec<String>,
+    strip: Option<i64>,
+    patch_file: String,
+    rejects: Option<String>,
+}
+
+impl Work<'_> {
+    fn run(&self, cx: &Exec, patch: &str, options: &[&str], dry_run: bool) -> Result<Value, Error> {
+        let mut all = self.options.clone();
+        all.extend(options.iter().map(|option| (*option).to_owned()));
+        run_patch(cx, self.name, patch, all, dry_run)
+    }
+
+    fn done(&self, cx: &Exec, scratch: &Scratch) -> Result<Ret, Error> {
+        let rejects = match &self.rejects {
+            Some(path) => path.clone(),
+            None => scratch.file("rejects")?,
+        };
+        let output = scratch.file("output")?;
+        let strip = self.strip.map(|strip| format!("-p{strip}"));
+        let mut options = vec!["-N", "-r", &rejects, "-o", &output];
+        options.extend(strip.as_deref());
+        let tried = self.run(cx, &self.patch_file, &options, false)?;
+        if retcode(&tried) != 0 {
+            return self.refused(cx, &tried, &rejects);
+        }
+        let would = Ret::would("The patch would be applied").changes(tried);
+        cx.apply(would, || {
+            let options: Vec<&str> = strip.as_deref().into_iter().collect();
+            let ran = self.run(cx, &self.patch_file, &options, false)?;
+            cx.changed(Path::new(self.name));
+            let ret = if retcode(&ran) == 0 {
+                Ret::ok("Patch successfully applied")
+            } else {
+                Ret::failed("Failed to apply patch")
+            };
+            Ok(ret.changes(ran))
+        })
+    }
+
+    /// What a patch means that does not apply: it is there already, or it does not fit.
+    fn refused(&self, cx: &Exec, tried: &Value, rejects: &str) -> Result<Ret, Error> {
+        let stderr = tried.get("stderr").map(Value::to_text).unwrap_or_default();
+        let kept = std::fs::metadata(rejects).map_or(0, |rejects| rejects.len());
+        if kept == 0 {
+            return Ok(Ret::failed(stderr));
+        }
+        let reverse = self.run(cx, rejects, &["-R", "-f"], true)?;
+        if retcode(tried) == 2 && !stderr.is_empty() {
+            return Ok(Ret::failed(stderr));
+        }
+        if retcode(&reverse) == 0 {
+            return Ok(Ret::ok("Patch was already applied"));
+        }
+        let mut comment = String::from(
+            "Patch would not apply cleanly, no changes made. Results of dry-run are below.",
+        );
+        if self.rejects.is_none() {
+            comment.push_str(" Run state again using the reject_file option to save rejects to a persistent file.");
+        }
+        comment.push_str("\n\n");
+        comment.push_str(&nested(tried));
+        Ok(Ret::failed(comment))
+    }
+}
+
+fn retcode(output: &Value) -> i64 {
+    output.get("retcode").and_then(Value::as_int).unwrap_or(-1)
+}
+
+/// The output of a command as the nested outputter shows it at 14 spaces.
+fn nested(output: &Value) -> String {
+    let mut lines = vec!["----------".to_owned()];
+    for key in ["pid", "retcode", "stderr", "stdout"] {
+        lines.push(format!("{key}:"));
+        let text = output.get(key).map(Value::to_text).unwrap_or_default();
+        lines.extend(text.lines().map(|line| format!("    {line}")));
+    }
+    let indented: Vec<String> = lines
+        .iter()
+        .map(|line| format!("{:14}{line}", ""))
+        .collect();
+    indented.join("\n")
+}

@@ -1,0 +1,156 @@
+//! What the states that edit text have in common.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value, log};
+
+use crate::{diff, source, template, text};
+
+/// The path with `~` written out.
+pub(super) fn expanded(name: &str) -> String {
+    text::expand_user(name).display().to_string()
+}
+
+/// A return that carries the path as it was written out.
+pub(super) fn named(ret: Ret, name: &str) -> Ret {
+    Ret {
+        name: Some(name.to_owned()),
+        ..ret
+    }
+}
+
+/// What is wrong with the path of a file that must be there.
+pub(super) fn unusable(name: &str) -> Option<String> {
+    let path = Path::new(name);
+    if !path.is_absolute() {
+        Some(format!("Specified file {name} is not an absolute path"))
+    } else if !path.exists() {
+        Some(format!("{name}: file not found"))
+    } else {
+        None
+    }
+}
+
+/// Salt's `_validate_str_list`: texts of what was given.
+pub(super) fn texts(given: &Value) -> Vec<String> {
+    match given {
+        Value::List(items) | Value::Tuple(items) => items.iter().map(Value::to_text).collect(),
+        Value::Set(items) => items.keys().map(Value::to_text).collect(),
+        Value::Bytes(bytes) => vec![text::decoded(bytes)],
+        one => vec![one.to_text()],
+    }
+}
+
+/// Where a state's text comes from, beside what it is given.
+#[derive(Debug)]
+pub(super) struct Sources {
+    pub(super) source: Option<String>,
+    pub(super) source_hash: Value,
+    pub(super) sources: Vec<String>,
+    pub(super) source_hashes: Vec<String>,
+    pub(super) template: String,
+    pub(super) defaults: Map,
+    pub(super) context: Map,
+}
+
+impl Sources {
+    /// The files to read, each with its hash.
+    ///
+    /// # Errors
+    /// When `source` and `sources` are both given.
+    pub(super) fn list(&self) -> Result<Vec<(String, Option<String>)>, Error> {
+        if self.source.is_some() && !self.sources.is_empty() {
+            return Err("source and sources are mutually exclusive".into());
+        }
+        if self.source_hash.is_true() && !self.source_hashes.is_empty() {
+            return Err("source_hash and source_hashes are mutually exclusive".into());
+        }
+        if let Some(source) = &self.source {
+            let hash = self
+                .source_hash
+                .is_true()
+                .then(|| self.source_hash.to_text());
+            return Ok(vec![(source.clone(), hash)]);
+        }
+        let hashes = self.source_hashes.iter().cloned().map(Some);
+        let hashes = hashes.chain(std::iter::repeat(None));
+        Ok(self.sources.iter().cloned().zip(hashes).collect())
+    }
+
+    /// The rendered texts of the files.
+    ///
+    /// # Errors
+    /// A return for one that cannot be had; it carries the name of the source.
+    pub(super) fn rendered(
+        &self,
+        cx: &Exec,
+        list: &[(String, Option<String>)],
+    ) -> Result<Vec<String>, Ret> {
+        list.iter()
+            .map(|(source, hash)| self.render(cx, source, hash.as_deref()))
+            .collect()
+    }
+
+    fn render(&self, cx: &Exec, source: &str, hash: Option<&str>) -> Result<String, Ret> {
+        let failed = || {
+            let problem = format!("Failed to load template file {source}");
+            named(Ret::failed(problem).with("data", Value::list([])), source)
+        };
+        let found = source::cached(cx, source, &cx.saltenv, hash)
+            .map_err(|error| Ret::failed(error.to_string()))?;
+        let path = found
+            .filter(|path| Path::new(path).is_file())
+            .ok_or_else(failed)?;
+        let text = std::fs::read(&path).map_err(|_| failed())?;
+        let mut variables = self.defaults.clone();
+        variables.update(self.context.clone());
+        if !template::is_supported(&self.template) {
+            log::error(template::unsupported(&self.template));
+            return Err(failed());
+        }
+        let text = text::decoded(&text);
+        let text = template::render(cx, &path, &text, &cx.saltenv, variables)
+            .map_err(|error| Ret::failed(error.to_string()))?;
+        if text.is_empty() {
+            let problem = format!("Failed to read rendered template file {path} ({source})");
+            return Err(named(
+                Ret::failed(problem).with("data", Value::list([])),
+                source,
+            ));
+        }
+        Ok(text)
+    }
+}
+
+/// How a state shows a change: Salt's words where it shows no diff.
+pub(super) fn shown_diff(name: &str, show_changes: bool, diff: impl FnOnce() -> String) -> Value {
+    if !text::is_text_file(Path::new(name)) {
+        "Replace binary file".into()
+    } else if !show_changes {
+        "<show_changes=False>".into()
+    } else {
+        diff().into()
+    }
+}
+
+/// A diff of lines with their ends.
+pub(super) fn line_diff(old: &str, new: &str) -> String {
+    let lines = |text| text::owned(text::split_lines(text));
+    diff::get_diff(&lines(old), &lines(new), "", "")
+}
+
+/// A diff of lines without their ends, as `file.append` shows it: with an empty line after each line of its header.
+pub(super) fn bare_diff(old: &[String], new: &[String]) -> String {
+    diff::unified(old, new, "", "").join("\n")
+}
+
+/// The comment and changes of `file.touch` in test mode, for a file that is not there.
+pub(super) fn would_touch(name: &str) -> Ret {
+    if Path::new(name).is_absolute() {
+        Ret::would(format!("File {name} is set to be created")).change("new", name)
+    } else {
+        Ret::failed(format!("Specified file {name} is not an absolute path"))
+    }
+}

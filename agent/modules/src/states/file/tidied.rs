@@ -1,0 +1,471 @@
+//! `file.pruned`, `file.tidied`, `file.retention_schedule`: what takes away what is old.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value};
+
+use super::{absolute, gate};
+use crate::exec::file::{links, stat};
+use crate::{fs, ospath};
+use value::pyre::{Anchor, Flags, Regex, Subject};
+
+state::state_module! {
+    /// Operations on regular files, special files, directories, and symlinks.
+    mod file;
+
+    /// Remove an empty folder, or with `recurse` the empty folders below it too.
+    fn pruned(Pruned {
+        /// The folder.
+        name: String,
+        /// Go through the folders below.
+        recurse: bool = false,
+        /// Accept folders that are not empty.
+        ignore_errors: bool = false,
+        /// Only folders that were not changed for so many days.
+        older_than: Value = Value::Null,
+    });
+
+    /// Remove files below a folder by age, size and name.
+    fn tidied(Tidied {
+        /// The folder.
+        name: String,
+        /// At least so many days old.
+        age: i64 = 0,
+        /// Regular expressions of which one matches the name.
+        matches: Option<Vec<String>> = None,
+        /// Remove folders too.
+        rmdirs: bool = false,
+        /// At least so many bytes large; with a unit such as `10M`.
+        size: Value = 0.into(),
+        /// Regular expressions of which none matches the name.
+        exclude: Option<Vec<String>> = None,
+        /// Match the whole path, not the name.
+        full_path_match: bool = false,
+        /// Go through links to folders.
+        followlinks: bool = false,
+        /// The time that counts: `atime`, `mtime` or `ctime`.
+        time_comparison: Value = "atime".into(),
+        /// Whether age and size must both fit (`AND`) or one of them (`OR`).
+        age_size_logical_operator: String = "OR".into(),
+        /// Look at `age` or at `size` only.
+        age_size_only: Option<String> = None,
+        /// Remove links too.
+        rmlinks: bool = true,
+        ..kwargs
+    });
+
+    /// Keep some backups of each age in a folder and remove the others.
+    fn retention_schedule(RetentionSchedule {
+        /// The folder.
+        name: String,
+        /// How many to keep: `most_recent`, `first_of_hour`, `first_of_day`, `first_of_week`, `first_of_month`, `first_of_year`.
+        retain: Map,
+        /// How the time stands in the name; the time of change counts where it is not given.
+        strptime_format: Option<String> = None,
+        /// The time zone of the times of change.
+        timezone: Option<String> = None,
+    });
+}
+
+fn pruned(cx: &Exec, args: Pruned) -> Result<Ret, Error> {
+    let name = ospath::expanduser(&args.name);
+    let recurse = args.recurse || args.ignore_errors;
+    if !ospath::isdir(&name) {
+        return Ok(named(
+            &name,
+            Ret::ok(format!("Directory {name} is not present")),
+        ));
+    }
+    let would = Ret::would(format!("Directory {name} is set for removal"));
+    let ret = cx.apply(would.change("deleted", name.as_str()), || {
+        let done = links::prune(cx, &name, recurse, &args.older_than);
+        let mut deleted = done.deleted.clone();
+        deleted.sort();
+        let below = Ret::ok(format!(
+            "Recursively removed empty directories under {name}"
+        ));
+        let excused = args.ignore_errors && !deleted.is_empty();
+        if !done.result && !excused {
+            let text = format!("Failed to remove directory {name}");
+            return Ok(Ret::failed(text).changes(done.shown()));
+        }
+        Ok(if !done.result || (recurse && !deleted.is_empty()) {
+            below.change("deleted", deleted)
+        } else if recurse {
+            Ret::ok("")
+        } else {
+            Ret::ok(format!("Removed directory {name}")).change("deleted", name.as_str())
+        })
+    })?;
+    Ok(named(&name, ret))
+}
+
+fn named(name: &str, ret: Ret) -> Ret {
+    Ret {
+        name: Some(name.to_owned()),
+        ..ret
+    }
+}
+
+/// Bytes of a text such as `10M` or `1.5 GiB`; `10MB` counts by thousands.
+fn bytes(size: &Value) -> i64 {
+    if let Some(number) = size.as_int() {
+        return number;
+    }
+    let text = size.to_text();
+    let text = text.trim();
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let unit = unit.trim().to_ascii_lowercase();
+    let Ok(number) = number.parse::<f64>() else {
+        return 0;
+    };
+    let mut letters = unit.chars();
+    let power = match letters.next() {
+        None => 0,
+        Some(letter) => match "bkmgtpezy".find(letter) {
+            Some(power) => power,
+            None => return 0,
+        },
+    };
+    let base: f64 = match letters.as_str() {
+        "" | "ib" => 1024.0,
+        "b" if power > 0 => 1000.0,
+        _ => return 0,
+    };
+    (number * base.powi(i32::try_from(power).unwrap_or_default())) as i64
+}
+
+/// What `file.tidied` looks for.
+struct Search {
+    matches: Vec<Regex>,
+    exclude: Vec<Regex>,
+    size: i64,
+    today: jiff::civil::Date,
+    /// Which of the three times of a file counts.
+    time: usize,
+}
+
+fn compiled(patterns: &[String]) -> Result<Vec<Regex>, Error> {
+    patterns
+        .iter()
+        .map(|pattern| {
+            Regex::compiled(pattern, Flags::NONE, Subject::Text, Anchor::Start)
+                .map_err(|error| Error::Refused(error.to_string()))
+        })
+        .collect()
+}
+
+impl Search {
+    fn of(args: &Tidied) -> Result<Self, Error> {
+        let every = [".*".to_owned()];
+        let time = args.time_comparison.to_text().to_ascii_lowercase();
+        Ok(Self {
+            matches: compiled(args.matches.as_deref().unwrap_or(&every))?,
+            exclude: compiled(args.exclude.as_deref().unwrap_or_default())?,
+            size: bytes(&args.size),
+            today: jiff::Zoned::now().date(),
+            time: match time.as_str() {
+                "mtime" => 1,
+                "ctime" => 2,
+                _ => 0,
+            },
+        })
+    }
+
+    fn named(&self, name: &str) -> bool {
+        let any = |list: &[Regex]| {
+            list.iter()
+                .any(|regex| regex.is_match(name).unwrap_or(false))
+        };
+        any(&self.matches) && !any(&self.exclude)
+    }
+
+    fn takes(&self, args: &Tidied, path: &str) -> bool {
+        let link = ospath::islink(path);
+        let Ok(found) = stat::of(path, !link) else {
+            return false;
+        };
+        if (link && !args.rmlinks) || (found.kind == "dir" && !args.rmdirs) {
+            return false;
+        }
+        let counts = !link && found.kind != "dir";
+        let size = if counts { found.size } else { 0 };
+        let large = i64::try_from(size).unwrap_or(i64::MAX) >= self.size;
+        let time = found.times.get(self.time).copied().unwrap_or_default();
+        let old = self.age(time) >= args.age;
+        let fits = match args
+            .age_size_only
+            .as_deref()
+            .map(str::to_ascii_lowercase)
+            .as_deref()
+        {
+            Some("age") => old,
+            Some("size") => large,
+            _ if args.age_size_logical_operator.eq_ignore_ascii_case("and") => large && old,
+            _ => large || old,
+        };
+        let name = if args.full_path_match {
+            path
+        } else {
+            ospath::basename(path)
+        };
+        fits && self.named(name)
+    }
+
+    /// Whole days between a time and today, whichever is later.
+    fn age(&self, time: f64) -> i64 {
+        let day = local(time).map(|time| time.date());
+        day.map_or(0, |day| (self.today - day).get_days().abs().into())
+    }
+}
+
+fn local(time: f64) -> Option<DateTime> {
+    zoned(time, &TimeZone::system())
+}
+
+fn zoned(time: f64, zone: &TimeZone) -> Option<DateTime> {
+    let stamp = jiff::Timestamp::from_microsecond((time * 1e6) as i64).ok()?;
+    Some(stamp.to_zoned(zone.clone()).datetime())
+}
+
+/// Every path below a folder, what is in a folder before the folder.
+fn bottom_up(top: &str, follow: bool, depth: usize, out: &mut Vec<String>) {
+    let Some(here) = ospath::walk(top, Some(1)).into_iter().next() else {
+        return;
+    };
+    for name in &here.dirs {
+        let path = ospath::join(top, name);
+        if depth > 0 && (follow || !ospath::islink(&path)) {
+            bottom_up(&path, follow, depth - 1, out);
+        }
+    }
+    out.extend(
+        here.files
+            .iter()
+            .chain(&here.dirs)
+            .map(|name| ospath::join(top, name)),
+    );
+}
+
+fn tidied(cx: &Exec, args: Tidied) -> Result<Ret, Error> {
+    let name = ospath::expanduser(&args.name);
+    absolute(&name)?;
+    if !ospath::isdir(&name) {
+        return Err(format!("{name} does not exist or is not a directory.").into());
+    }
+    let search = Search::of(&args)?;
+    let mut paths = Vec::new();
+    bottom_up(&name, args.followlinks, 64, &mut paths);
+    paths.retain(|path| search.takes(&args, path));
+    if paths.is_empty() {
+        let text = format!("Nothing to remove from directory {name}");
+        return Ok(named(&name, Ret::ok(text)));
+    }
+    let would = Ret::would(format!("{name} is set for tidy")).change("removed", paths.clone());
+    let ret = gate(cx, || Ok(would), || take_away(cx, &name, &paths))?;
+    Ok(named(&name, ret))
+}
+
+fn take_away(cx: &Exec, name: &str, paths: &[String]) -> Result<Ret, Error> {
+    let mut removed: Vec<&str> = Vec::new();
+    for path in paths {
+        if ospath::lexists(path)
+            && let Err(error) = fs::remove(cx, Path::new(path))
+        {
+            let text = format!("Could not remove '{path}': {error}");
+            return Ok(Ret::failed(text).change("removed", removed));
+        }
+        removed.push(path);
+    }
+    let text = format!(
+        "Removed {} files or directories from directory {name}",
+        paths.len()
+    );
+    Ok(Ret::ok(text).change("removed", removed))
+}
+
+/// The files of a folder by their time, at the depths that the rules look at.
+#[derive(Default)]
+struct Schedule {
+    /// Year, month, day, hour, microsecond.
+    by_day: BTreeMap<[i64; 5], String>,
+    /// Year, week, day of the week, microsecond.
+    by_week: BTreeMap<[i64; 5], String>,
+    relevant: BTreeSet<String>,
+    ignored: BTreeSet<String>,
+}
+
+impl Schedule {
+    fn add(&mut self, name: String, time: Option<(DateTime, i64)>) {
+        let Some((at, epoch)) = time else {
+            self.ignored.insert(name);
+            return;
+        };
+        let year = i64::from(at.year());
+        let week = at.date().iso_week_date();
+        let day = i64::from(week.weekday().to_monday_zero_offset());
+        let [month, of_month, hour] = [at.month(), at.day(), at.hour()].map(i64::from);
+        self.by_day
+            .insert([year, month, of_month, hour, epoch], name.clone());
+        self.by_week
+            .insert([year, i64::from(week.week()), day, epoch, 0], name.clone());
+        self.relevant.insert(name);
+    }
+
+    /// What one rule keeps: of the latest groups, the earliest file of each.
+    fn kept(&self, rule: &str, count: usize) -> Result<Vec<String>, Error> {
+        let (files, depth, count) = match rule {
+            "first_of_year" => (&self.by_day, 1, count),
+            "first_of_month" => (&self.by_day, 2, count),
+            "first_of_day" => (&self.by_day, 3, count),
+            "first_of_hour" => (&self.by_day, 4, count),
+            "most_recent" => (&self.by_day, 5, count),
+            // One more, as Salt does: the week in which the year changes may count twice.
+            "first_of_week" => (&self.by_week, 2, count.saturating_add(1)),
+            other => {
+                return Err(format!(
+                    "Unknown rule '{other}' in retain: use most_recent, first_of_hour, first_of_day, first_of_week, \
+                     first_of_month or first_of_year"
+                )
+                .into());
+            }
+        };
+        let mut groups: BTreeMap<Vec<i64>, &String> = BTreeMap::new();
+        for (time, name) in files {
+            let group = time.iter().take(depth).copied().collect();
+            groups.entry(group).or_insert(name);
+        }
+        Ok(groups.into_values().rev().take(count).cloned().collect())
+    }
+}
+
+fn retention_schedule(cx: &Exec, args: RetentionSchedule) -> Result<Ret, Error> {
+    let name = ospath::expanduser(&args.name);
+    if name.is_empty() {
+        return Err("Must provide name to file.retention_schedule".into());
+    }
+    if !ospath::isdir(&name) {
+        return Err("Name provided to file.retention must be a directory".into());
+    }
+    let zone = match &args.timezone {
+        Some(zone) => TimeZone::get(zone).map_err(|error| Error::Refused(error.to_string()))?,
+        None => TimeZone::system(),
+    };
+    let mut schedule = Schedule::default();
+    let here = ospath::walk(&name, Some(1))
+        .into_iter()
+        .next()
+        .unwrap_or_default();
+    let dots = [".", ".."].map(str::to_owned);
+    for file in dots.into_iter().chain(here.dirs).chain(here.files) {
+        let time = match &args.strptime_format {
+            Some(format) => named_time(format, &file),
+            None => changed_time(&name, &file, &zone),
+        };
+        schedule.add(file, time);
+    }
+    let mut retained = BTreeSet::new();
+    for (rule, count) in args.retain.iter() {
+        let count = match count.as_str() {
+            Some("all") => usize::MAX,
+            _ => count.to_text().parse().map_err(|_| {
+                Error::Refused(format!(
+                    "retain: expected a number or all, got {}",
+                    count.to_text()
+                ))
+            })?,
+        };
+        retained.extend(schedule.kept(&rule.to_text(), count)?);
+    }
+    let ret = swept(cx, &name, &schedule, &retained)?;
+    Ok(named(&name, ret))
+}
+
+fn swept(
+    cx: &Exec,
+    name: &str,
+    schedule: &Schedule,
+    retained: &BTreeSet<String>,
+) -> Result<Ret, Error> {
+    let reversed = |names: &BTreeSet<String>| -> Value {
+        names.iter().rev().cloned().collect::<Vec<String>>().into()
+    };
+    let deletable: BTreeSet<String> = schedule.relevant.difference(retained).cloned().collect();
+    let count = deletable.len();
+    if deletable.is_empty() {
+        let verb = if cx.test { "would have been" } else { "were" };
+        return Ok(Ret::ok(format!(
+            "{count} backups {verb} removed from {name}.\n"
+        )));
+    }
+    let changes = Map::new()
+        .with("retained", reversed(retained))
+        .with("deleted", reversed(&deletable))
+        .with("ignored", reversed(&schedule.ignored));
+    let would = Ret::would(format!(
+        "{count} backups would have been removed from {name}.\n"
+    ));
+    cx.apply(would.changes(changes.clone()), || {
+        for file in &deletable {
+            let path = ospath::join(name, file);
+            fs::remove(cx, Path::new(&path)).map_err(Error::io(&path))?;
+        }
+        Ok(Ret::ok(format!("{count} backups were removed from {name}.\n")).changes(changes))
+    })
+}
+
+/// The time in a file's name, with the microseconds since 1970 as if it were UTC.
+fn named_time(format: &str, name: &str) -> Option<(DateTime, i64)> {
+    let parsed = jiff::fmt::strtime::parse(format, name).ok()?;
+    let at = parsed.to_datetime().ok().or_else(|| {
+        let date = parsed.to_date().ok()?;
+        Some(date.at(0, 0, 0, 0))
+    })?;
+    let epoch = at.to_zoned(TimeZone::UTC).ok()?.timestamp();
+    Some((at, epoch.as_microsecond()))
+}
+
+fn changed_time(folder: &str, name: &str, zone: &TimeZone) -> Option<(DateTime, i64)> {
+    if matches!(name, "." | "..") {
+        return None;
+    }
+    let [_, changed, _] = stat::of(&ospath::join(folder, name), false).ok()?.times;
+    Some((zoned(changed, zone)?, (changed * 1e6) as i64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        assert_eq!(bytes(&"10M".into()), 10 << 20);
+        assert_eq!(bytes(&"10MB".into()), 10_000_000);
+        assert_eq!(bytes(&"1.5KiB".into()), 1536);
+        assert_eq!(bytes(&"5".into()), 5);
+        assert_eq!(bytes(&"5x".into()), 0);
+    }
+
+    #[test]
+    fn a_rule_keeps_the_first_of_the_latest_groups() -> Result<(), Error> {
+        let mut schedule = Schedule::default();
+        for day in ["2024-01-01", "2024-01-20", "2024-02-03", "2024-02-28"] {
+            schedule.add(day.into(), named_time("%Y-%m-%d", day));
+        }
+        assert_eq!(schedule.kept("first_of_month", 1)?, ["2024-02-03"]);
+        assert_eq!(
+            schedule.kept("most_recent", 2)?,
+            ["2024-02-28", "2024-02-03"]
+        );
+        assert!(schedule.kept("bogus", 1).is_err());
+        Ok(())
+    }
+}

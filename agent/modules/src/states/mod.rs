@@ -1,0 +1,42 @@
+//! The state modules. A new one is a file here and a line in each of the two lists below.
+
+use ::state::module::{Module, Ret};
+
+mod cmd;
+mod environ;
+mod event;
+pub(crate) mod file;
+mod grains;
+mod module;
+mod salt;
+mod test;
+
+/// Every one of them. One that is too large for a file stands here in several parts.
+pub const MODULES: &[Module<Ret>] = &[
+    cmd::MODULE,
+    environ::MODULE,
+    event::MODULE,
+    file::absent::MODULE,
+    file::accumulated::MODULE,
+    file::append::MODULE,
+    file::blockreplace::MODULE,
+    file::cached::MODULE,
+    file::comment::MODULE,
+    file::copy::MODULE,
+    file::decode::MODULE,
+    file::directory::MODULE,
+    file::keyvalue::MODULE,
+    file::line::MODULE,
+    file::link::MODULE,
+    file::managed::MODULE,
+    file::mknod::MODULE,
+    file::patch::MODULE,
+    file::recurse::MODULE,
+    file::replace::MODULE,
+    file::serialize::MODULE,
+    file::tidied::MODULE,
+    grains::MODULE,
+    module::MODULE,
+    salt::MODULE,
+    test::MODULE,
+];

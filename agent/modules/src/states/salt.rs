@@ -1,0 +1,654 @@
+//! The `salt` state module: the steps of an orchestration.
+
+use std::time::{Duration, Instant};
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use state::targets::MinionReturn;
+use value::glob::fnmatch;
+use value::{Map, Value, log};
+
+use crate::ears::{self, Seen};
+use crate::orchestrate::{self, Called};
+
+state::state_module! {
+    /// The steps of an orchestration: states and functions on what a target names, runners, wheel functions, waiting for events.
+    mod salt;
+
+    /// Run states on what the target names.
+    fn state(State {
+        /// A name for the step.
+        name: String,
+        /// What runs the states.
+        tgt: Value,
+        /// Over ssh: not supported.
+        ssh: bool = false,
+        /// How `tgt` is to be read.
+        tgt_type: String = "glob".into(),
+        /// Returners to use: not supported.
+        ret: Value = "".into(),
+        /// Configuration of the returner.
+        ret_config: Value = Value::Null,
+        /// Arguments of the returner.
+        ret_kwargs: Value = Value::Null,
+        /// Run the highstate.
+        highstate: Option<bool> = None,
+        /// The SLS to run, a list or separated by commas.
+        sls: Option<Value> = None,
+        /// Run what this top file names.
+        top: Option<String> = None,
+        /// The environment of the SLS.
+        saltenv: Option<String> = None,
+        /// Test mode for this step.
+        test: Option<bool> = None,
+        /// Laid over the pillar.
+        pillar: Option<Value> = None,
+        /// The environment of the pillar.
+        pillarenv: Option<String> = None,
+        /// Fail when nothing returns.
+        expect_minions: bool = true,
+        /// SLS to leave out.
+        exclude: Option<Value> = None,
+        /// Minions that may fail.
+        fail_minions: Option<Value> = None,
+        /// How many minions may fail.
+        allow_fail: Value = Value::Int(0),
+        /// Run beside another run.
+        concurrent: Value = Value::Bool(false),
+        /// Seconds to wait.
+        timeout: Option<Value> = None,
+        /// How many at once.
+        batch: Option<Value> = None,
+        /// Wait for a run that is under way.
+        queue: Value = Value::Bool(false),
+        /// Only so many of those that match.
+        subset: Option<Value> = None,
+        /// The job that this step belongs to.
+        orchestration_jid: Option<String> = None,
+        /// Stop at the first minion that fails.
+        failhard: Option<bool> = None,
+        ..kwargs
+    });
+
+    /// Run an execution function on what the target names.
+    fn function(Function {
+        /// The function.
+        name: String,
+        /// What runs it.
+        tgt: Value,
+        /// Over ssh: not supported.
+        ssh: bool = false,
+        /// How `tgt` is to be read.
+        tgt_type: String = "glob".into(),
+        /// Returners to use: not supported.
+        ret: Value = "".into(),
+        /// Configuration of the returner.
+        ret_config: Value = Value::Null,
+        /// Arguments of the returner.
+        ret_kwargs: Value = Value::Null,
+        /// Fail when nothing returns.
+        expect_minions: bool = false,
+        /// Minions that may fail.
+        fail_minions: Option<Value> = None,
+        /// A function that says of the return whether it is a success.
+        fail_function: Option<String> = None,
+        /// Its arguments by position.
+        arg: Option<Value> = None,
+        /// Its arguments by name.
+        kwarg: Map = Map::new(),
+        /// Seconds to wait.
+        timeout: Option<Value> = None,
+        /// How many at once.
+        batch: Option<Value> = None,
+        /// Only so many of those that match.
+        subset: Option<Value> = None,
+        /// Stop at the first minion that fails.
+        failhard: Option<bool> = None,
+        ..kwargs
+    });
+
+    /// Wait until an event was seen from each of a list of ids. Events count from the start of the orchestration.
+    fn wait_for_event(WaitForEvent {
+        /// The tag, or a glob of tags.
+        name: String,
+        /// The ids to wait for.
+        id_list: Vec<Value>,
+        /// Where the id stands in the event's data.
+        event_id: String = "id".into(),
+        /// Seconds to wait.
+        timeout: f64 = 300.0,
+        /// Whose events.
+        node: String = "master".into(),
+    });
+
+    /// Run a runner.
+    fn runner(Runner {
+        /// The runner.
+        name: String,
+        ..kwargs
+    });
+
+    /// Run several runners side by side.
+    fn parallel_runners(ParallelRunners {
+        /// A name for the step.
+        name: String,
+        /// The runners, each under an id.
+        runners: Value,
+        ..kwargs
+    });
+
+    /// Run a wheel function.
+    fn wheel(Wheel {
+        /// The wheel function.
+        name: String,
+        ..kwargs
+    });
+}
+
+fn refuse_ssh(ssh: bool) -> Result<(), Error> {
+    if ssh {
+        return Err(Error::Refused("`ssh: True` needs salt-ssh, which is not supported; leave it out to run on this machine".into()));
+    }
+    Ok(())
+}
+
+fn state(cx: &Exec, args: State) -> Result<Ret, Error> {
+    refuse_ssh(args.ssh)?;
+    let allow_fail = match &args.allow_fail {
+        Value::Int(number) => Some(*number),
+        other => other.to_text().trim().parse().ok(),
+    };
+    let Some(allow_fail) = allow_fail else {
+        return Ok(Ret::failed(
+            "Passed invalid value for 'allow_fail', must be an int",
+        ));
+    };
+    let Some((fun, mut kwargs)) = state_call(&args) else {
+        return Ok(Ret::failed(
+            "No highstate or sls specified, no execution made",
+        ));
+    };
+    let Value::Bool(concurrent) = args.concurrent else {
+        return Ok(Ret::failed(
+            "Must pass in boolean for value of 'concurrent'",
+        ));
+    };
+    let test = args.test.or_else(|| cx.test.then_some(true));
+    let given = [
+        ("test", test.map(Value::from)),
+        ("pillar", args.pillar.clone().filter(Value::is_true)),
+        ("pillarenv", args.pillarenv.clone().map(Value::from)),
+        ("saltenv", args.saltenv.clone().map(Value::from)),
+        ("exclude", args.exclude.clone()),
+        ("queue", Some(args.queue.clone())),
+        ("concurrent", Some(Value::from(concurrent))),
+    ];
+    kwargs.extend(
+        given
+            .into_iter()
+            .filter_map(|(key, value)| value.map(|value| (key, value))),
+    );
+    fire_state_args(cx, &args, &kwargs);
+    let ids = orchestrate::targeted(cx, &args.tgt, &args.tgt_type, "state")?;
+    let returns = cx.shared.targets.run(cx, &ids, fun, Vec::new(), kwargs)?;
+    if returns.is_empty() && args.expect_minions {
+        return Ok(Ret::failed("No minions returned"));
+    }
+    let (may_fail, warning) = fail_minions(args.fail_minions.as_ref());
+    let mut ret = state_ret(&returns, &may_fail, allow_fail);
+    if let Some(minion) = returns.first() {
+        ret = ret.with("__jid__", minion.jid.as_str());
+    }
+    ret.warnings.extend(warning);
+    let is_test = args.test == Some(true) || cx.test;
+    if is_test && ret.result == Some(true) && ret.changes.is_true() {
+        ret.result = None;
+    }
+    Ok(ret)
+}
+
+/// Tells the bus what a step is about to run, as Salt tells it.
+fn fire_state_args(cx: &Exec, args: &State, kwargs: &Map) {
+    let mut kwarg = kwargs.clone();
+    let arg = ["mods", "topfn"].map(|key| kwarg.remove(key));
+    let sent = Map::new()
+        .with("arg", Value::list(arg.into_iter().flatten()))
+        .with("kwarg", kwarg)
+        .with("ret", args.ret.clone())
+        .with("timeout", args.timeout.clone())
+        .with("tgt_type", args.tgt_type.as_str())
+        .with("ssh", args.ssh)
+        .with("expect_minions", args.expect_minions);
+    fire_step(cx, "state", &args.name, &args.tgt, sent);
+}
+
+fn fire_step(cx: &Exec, kind: &str, name: &str, tgt: &Value, sent: Map) {
+    let data = Map::new()
+        .with("type", kind)
+        .with("tgt", tgt.clone())
+        .with("name", name)
+        .with("args", sent);
+    orchestrate::fire_args(cx, data);
+}
+
+/// The function of the `state` module that a step stands for, with what it runs.
+fn state_call(args: &State) -> Option<(&'static str, Map)> {
+    if args.highstate == Some(true) {
+        return Some(("state.highstate", Map::new()));
+    }
+    if let Some(top) = args.top.as_ref().filter(|top| !top.is_empty()) {
+        return Some(("state.top", Map::new().with("topfn", top)));
+    }
+    let sls = args.sls.as_ref().filter(|sls| sls.is_true())?;
+    let mods = match sls.as_list() {
+        Some(items) => items
+            .iter()
+            .map(Value::to_text)
+            .collect::<Vec<_>>()
+            .join(","),
+        None => sls.to_text(),
+    };
+    Some(("state.sls", Map::new().with("mods", mods)))
+}
+
+/// The minions that may fail, and a warning where the argument makes no sense.
+fn fail_minions(given: Option<&Value>) -> (Vec<String>, Option<String>) {
+    match given {
+        None => (Vec::new(), None),
+        Some(Value::Str(text)) => (
+            text.split(',')
+                .map(|minion| minion.trim().to_owned())
+                .collect(),
+            None,
+        ),
+        Some(Value::List(items)) => (items.iter().map(Value::to_text).collect(), None),
+        Some(_) => {
+            let text = "'fail_minions' needs to be a list or a comma separated string. Ignored.";
+            (Vec::new(), Some(text.to_owned()))
+        }
+    }
+}
+
+fn state_ret(returns: &[MinionReturn], may_fail: &[String], allow_fail: i64) -> Ret {
+    let (mut changes, mut failed, mut details, mut unchanged) =
+        (Map::new(), Vec::new(), Vec::new(), Vec::new());
+    for minion in returns {
+        if !orchestrate::check_result(&minion.ret) {
+            if !may_fail.contains(&minion.id) {
+                failed.push(minion.id.clone());
+                details.extend(failure_detail(minion));
+            }
+            changes.insert(minion.id.as_str(), minion.ret.clone());
+        } else if orchestrate::has_changes(&minion.ret) {
+            changes.insert(minion.id.as_str(), minion.ret.clone());
+        } else {
+            unchanged.push(minion.id.clone());
+        }
+    }
+    let failed_too_many = i64::try_from(failed.len()).unwrap_or(i64::MAX) > allow_fail;
+    let mut ret = if failed_too_many {
+        let lines: Vec<String> =
+            std::iter::once(format!("Run failed on minions: {}", failed.join(", ")))
+                .chain(details)
+                .collect();
+        Ret::failed(lines.join("\n"))
+    } else {
+        let mut comment = "States ran successfully.".to_owned();
+        if !changes.is_empty() {
+            comment += &format!(" Updating {}.", joined(&changes));
+        }
+        if !unchanged.is_empty() {
+            comment += &format!(" No changes made to {}.", unchanged.join(", "));
+        }
+        Ret::ok(comment)
+    };
+    if !changes.is_empty() {
+        ret = ret.changes(Map::new().with("out", "highstate").with("ret", changes));
+    }
+    ret
+}
+
+fn joined(map: &Map) -> String {
+    map.keys()
+        .map(Value::to_text)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// What a minion that failed returned, where that is no result of states.
+fn failure_detail(minion: &MinionReturn) -> Option<String> {
+    let id = &minion.id;
+    match &minion.ret {
+        Value::Map(_) => None,
+        Value::List(items) | Value::Tuple(items) => {
+            let parts: Vec<String> = items
+                .iter()
+                .filter(|item| item.is_true())
+                .map(Value::to_text)
+                .collect();
+            Some(if parts.is_empty() {
+                format!("Minion {id} returned an empty error list.")
+            } else {
+                format!("Minion {id} returned errors: {}", parts.join("; "))
+            })
+        }
+        other => Some(format!(
+            "Minion {id} returned {} instead of a state result.",
+            value::python::repr(other)
+        )),
+    }
+}
+
+fn function(cx: &Exec, args: Function) -> Result<Ret, Error> {
+    refuse_ssh(args.ssh)?;
+    if cx.test {
+        return Ok(Ret::would(format!(
+            "Function {} would be executed on target {}",
+            args.name,
+            args.tgt.to_text()
+        )));
+    }
+    let (arg, mut warnings) = match args.arg {
+        Some(Value::Str(words)) => (
+            words.split_whitespace().map(Value::from).collect(),
+            vec!["Please specify 'arg' as a list of arguments.".to_owned()],
+        ),
+        Some(other) => (other.as_list().unwrap_or_default().to_vec(), Vec::new()),
+        None => (Vec::new(), Vec::new()),
+    };
+    let sent = Map::new()
+        .with("arg", arg.clone())
+        .with("kwarg", args.kwarg.clone())
+        .with("ret", args.ret.clone())
+        .with("timeout", args.timeout.clone())
+        .with("tgt_type", args.tgt_type.as_str())
+        .with("ssh", args.ssh)
+        .with("expect_minions", args.expect_minions)
+        .with("_cmd_meta", true);
+    fire_step(cx, "function", &args.name, &args.tgt, sent);
+    let ids = orchestrate::targeted(cx, &args.tgt, &args.tgt_type, "function")?;
+    if ids.is_empty() {
+        return Ok(Ret::failed(
+            "No minions matched the target. No command was sent, no jid was assigned.",
+        ));
+    }
+    let returns = cx
+        .shared
+        .targets
+        .run(cx, &ids, &args.name, arg, args.kwarg)?;
+    let (may_fail, warning) = fail_minions(args.fail_minions.as_ref());
+    warnings.extend(warning);
+    let ret = function_ret(
+        cx,
+        &args.name,
+        &returns,
+        &may_fail,
+        args.fail_function.as_deref(),
+    )?;
+    let ret = match returns.first() {
+        Some(minion) => ret.with("__jid__", minion.jid.as_str()),
+        None => ret,
+    };
+    Ok(Ret { warnings, ..ret })
+}
+
+fn function_ret(
+    cx: &Exec,
+    name: &str,
+    returns: &[MinionReturn],
+    may_fail: &[String],
+    fail_function: Option<&str>,
+) -> Result<Ret, Error> {
+    if returns.is_empty() {
+        return Ok(Ret::failed("No minions responded"));
+    }
+    let (mut changes, mut failed) = (Map::new(), Vec::new());
+    for minion in returns {
+        let judged = match fail_function {
+            Some(judge) => cx
+                .call(judge, vec![minion.ret.clone()], Map::new())?
+                .is_true(),
+            None => true,
+        };
+        let refused =
+            (!judged || minion.ret == Value::Bool(false)) && !may_fail.contains(&minion.id);
+        if (minion.retcode != 0 || refused) && !failed.contains(&minion.id) {
+            failed.push(minion.id.clone());
+        }
+        changes.insert(minion.id.as_str(), minion.ret.clone());
+    }
+    let outcome = if failed.is_empty() {
+        "Function ran successfully.".to_owned()
+    } else {
+        format!(
+            "Running function {name} failed on minions: {}",
+            failed.join(", ")
+        )
+    };
+    let comment = format!("{outcome} Function {name} ran on {}.", joined(&changes));
+    let ret = if failed.is_empty() {
+        Ret::ok(comment)
+    } else {
+        Ret::failed(comment)
+    };
+    Ok(ret.changes(Map::new().with("ret", changes)))
+}
+
+fn wait_for_event(cx: &Exec, args: WaitForEvent) -> Result<Ret, Error> {
+    let name = &args.name;
+    if cx.test {
+        return Ok(Ret::would(format!(
+            "Orchestration would wait for event '{name}'"
+        )));
+    }
+    let started = Instant::now();
+    let timeout = Duration::try_from_secs_f64(args.timeout).map_err(|_| Error::Argument {
+        name: "timeout",
+        problem: format!("{} is no number of seconds", args.timeout),
+    })?;
+    let (mut missing, mut seen) = (args.id_list, Vec::new());
+    let complete = ears::wait(cx, started + timeout, &mut |event| {
+        let before = seen.len();
+        if fnmatch(name, &event.tag) {
+            // What a minion sends lies under `data`, beside the minion's own id.
+            let inner = event.data.get("data");
+            let found = [
+                event.data.get(&args.event_id),
+                inner.and_then(|data| data.get(&args.event_id)),
+            ];
+            for found in found.into_iter().flatten() {
+                take_ids(&mut missing, &mut seen, found);
+            }
+        }
+        match seen.len() > before {
+            _ if missing.is_empty() => Seen::All,
+            true => Seen::Part,
+            false => Seen::Other,
+        }
+    })?;
+    let ret = if complete {
+        Ret::ok(format!(
+            "All events seen in {} seconds.",
+            value::python::float(started.elapsed().as_secs_f64())
+        ))
+    } else {
+        Ret::failed("Timeout value reached.")
+    };
+    Ok(if seen.is_empty() {
+        ret
+    } else {
+        ret.change("minions_seen", seen)
+    })
+}
+
+/// Moves the ids that an event carries from those that are missing to those that were seen.
+fn take_ids(missing: &mut Vec<Value>, seen: &mut Vec<Value>, found: &Value) {
+    let ids = match found {
+        Value::List(ids) => ids.to_vec(),
+        id => vec![id.clone()],
+    };
+    for id in ids {
+        if let Some(index) = missing.iter().position(|wanted| *wanted == id) {
+            seen.push(missing.remove(index));
+        }
+    }
+}
+
+fn runner(cx: &Exec, args: Runner) -> Result<Ret, Error> {
+    let name = &args.name;
+    if cx.test {
+        return Ok(Ret::would(format!(
+            "Runner function '{name}' would be executed."
+        )));
+    }
+    let (arg, kwarg) = runner_arguments(args.kwargs);
+    let data = Map::new()
+        .with("type", "runner")
+        .with("name", name.as_str())
+        .with("args", arg.clone())
+        .with("kwargs", kwarg.clone());
+    orchestrate::fire_args(cx, data);
+    Ok(called_ret(
+        "Runner",
+        name,
+        orchestrate::runner(cx, name, arg, kwarg),
+    ))
+}
+
+fn wheel(cx: &Exec, args: Wheel) -> Result<Ret, Error> {
+    let name = &args.name;
+    if cx.test {
+        return Ok(Ret::would(format!(
+            "Wheel function '{name}' would be executed."
+        )));
+    }
+    let (arg, kwarg) = runner_arguments(args.kwargs);
+    let data = Map::new()
+        .with("type", "wheel")
+        .with("name", name.as_str())
+        .with("args", kwarg.clone());
+    orchestrate::fire_args(cx, data);
+    Ok(called_ret(
+        "Wheel",
+        name,
+        orchestrate::wheel(cx, name, arg, kwarg),
+    ))
+}
+
+/// `arg` and `kwarg`, and every other keyword laid over `kwarg`.
+fn runner_arguments(mut given: Map) -> (Vec<Value>, Map) {
+    let arg = match given.remove("arg") {
+        Some(Value::List(items) | Value::Tuple(items)) => items.to_vec(),
+        Some(Value::Null) | None => Vec::new(),
+        Some(one) => vec![one],
+    };
+    let mut kwarg = given
+        .remove("kwarg")
+        .and_then(|kwarg| kwarg.as_map().cloned())
+        .unwrap_or_default();
+    for key in ["full_return", "saltenv", "jid", "asynchronous"] {
+        if key != "saltenv" {
+            given.remove(key);
+        }
+    }
+    given.retain(|key, _| !key.as_str().is_some_and(|key| key.starts_with("__")));
+    kwarg.update(given);
+    (arg, kwarg)
+}
+
+fn called_ret(kind: &str, name: &str, called: Called) -> Ret {
+    let outcome = if called.success { "executed" } else { "failed" };
+    let ret = Ret {
+        result: Some(called.success),
+        ..Ret::ok(format!("{kind} function '{name}' {outcome}."))
+    };
+    ret.change("return", called.ret).with("__jid__", called.jid)
+}
+
+fn parallel_runners(cx: &Exec, args: ParallelRunners) -> Result<Ret, Error> {
+    let runners = match args.runners {
+        Value::Str(name) => Map::new().with(&name, Value::Null),
+        Value::Map(runners) => runners,
+        _ => {
+            return Ok(Ret::failed(
+                "The runners parameter must be a string or dict.",
+            ));
+        }
+    };
+    if cx.test {
+        return Ok(Ret::would(format!(
+            "Runner functions would be executed: {}",
+            joined(&runners)
+        )));
+    }
+    let calls: Vec<(String, String, Vec<Value>, Map)> = runners
+        .iter()
+        .map(|(id, config)| parallel_call(id, config))
+        .collect();
+    let done: Vec<Called> = std::thread::scope(|scope| {
+        let started: Vec<_> = calls
+            .iter()
+            .map(|(_, name, arg, kwarg)| {
+                scope.spawn(move || orchestrate::runner(cx, name, arg.clone(), kwarg.clone()))
+            })
+            .collect();
+        started
+            .into_iter()
+            .map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|_| Called::failed("The runner's thread ended"))
+            })
+            .collect()
+    });
+    log::debug(format_args!("{} runners are done", done.len()));
+    let outputs = calls
+        .iter()
+        .map(|(id, ..)| id.as_str())
+        .zip(done)
+        .collect::<Vec<_>>();
+    Ok(parallel_ret(&outputs))
+}
+
+/// Salt writes a runner as a list of single-key dictionaries.
+fn parallel_call(id: &Value, config: &Value) -> (String, String, Vec<Value>, Map) {
+    let config: Map = match config {
+        Value::Map(config) => config.clone(),
+        Value::List(items) => items
+            .iter()
+            .filter_map(Value::as_map)
+            .flat_map(Map::iter)
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect(),
+        _ => Map::new(),
+    };
+    let name = config
+        .get("name")
+        .map_or_else(|| id.to_text(), Value::to_text);
+    let mut given = config;
+    given.remove("name");
+    let (arg, kwarg) = runner_arguments(given);
+    (id.to_text(), name, arg, kwarg)
+}
+
+fn parallel_ret(outputs: &[(&str, Called)]) -> Ret {
+    let failed: Vec<&str> = outputs
+        .iter()
+        .filter(|(_, called)| !called.success)
+        .map(|(id, _)| *id)
+        .collect();
+    let comment = match failed.as_slice() {
+        [] => "All runner functions executed successfully.".to_owned(),
+        [one] => format!("Runner {one} failed."),
+        several => format!("Runners {} failed.", several.join(", ")),
+    };
+    let returns: Map = outputs
+        .iter()
+        .map(|(id, called)| (*id, called.ret.clone()))
+        .collect();
+    let ret = Ret {
+        result: Some(failed.is_empty()),
+        ..Ret::ok(comment)
+    };
+    ret.changes(Map::new().with("ret", returns))
+}

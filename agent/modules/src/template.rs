@@ -1,0 +1,71 @@
+//! Templates of files: what `template: jinja` does to a source or to contents.
+
+use state::exec::Exec;
+use state::host::ExecHost;
+use state::module::Error;
+use value::{Map, Value};
+
+/// The sentence for a template engine that is not there.
+pub(crate) fn unsupported(engine: &str) -> String {
+    format!("Specified template format {engine} is not supported")
+}
+
+/// True for the engines that there are.
+pub(crate) fn is_supported(engine: &str) -> bool {
+    engine == "jinja"
+}
+
+/// Renders a text with the variables of a file template (`grains`, `pillar`, `opts`, `saltenv`) and `variables`, which win.
+///
+/// # Errors
+/// When it does not render.
+pub(crate) fn render(
+    cx: &Exec,
+    name: &str,
+    text: &str,
+    saltenv: &str,
+    variables: Map,
+) -> Result<String, Error> {
+    let context = context(cx, name, saltenv, variables)?;
+    render::jinja::render(text, &context, &ExecHost::of(cx))
+        .map_err(|error| Error::Refused(error.to_string()))
+}
+
+/// What such a text is rendered with.
+///
+/// # Errors
+/// When the pillar does not render.
+pub(crate) fn context(
+    cx: &Exec,
+    name: &str,
+    saltenv: &str,
+    variables: Map,
+) -> Result<render::Context, Error> {
+    let mut all = Map::new()
+        .with("grains", cx.grains())
+        .with("pillar", cx.pillar()?)
+        .with("opts", cx.opts().map.clone())
+        .with("saltenv", saltenv);
+    all.update(variables);
+    Ok(render::Context {
+        name: name.to_owned(),
+        saltenv: saltenv.to_owned(),
+        dir: String::new(),
+        variables: all,
+        jinja: options(cx),
+        ..render::Context::default()
+    })
+}
+
+fn options(cx: &Exec) -> render::JinjaOptions {
+    let opts = cx.opts();
+    let of_env = |key: &str| {
+        let env = opts.get("jinja_env").and_then(Value::as_map);
+        env.and_then(|env| env.get(key)).is_some_and(Value::is_true)
+    };
+    render::JinjaOptions {
+        trim_blocks: opts.flag("jinja_trim_blocks") || of_env("trim_blocks"),
+        lstrip_blocks: opts.flag("jinja_lstrip_blocks") || of_env("lstrip_blocks"),
+        allow_undefined: opts.flag("allow_undefined"),
+    }
+}

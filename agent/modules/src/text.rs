@@ -1,0 +1,166 @@
+//! Text as Python's file objects and strings see it: lines and their ends, what counts as binary, `~` in paths.
+
+use std::path::{Path, PathBuf};
+
+use value::pyre;
+
+/// Python's `bytes.splitlines(True)`: lines end in `\n`, `\r\n` or `\r`.
+#[must_use]
+pub fn split_bytes(data: &[u8]) -> Vec<&[u8]> {
+    let (mut lines, mut rest) = (Vec::new(), data);
+    while let Some(end) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
+        let crlf = rest.get(end..end + 2) == Some(b"\r\n".as_slice());
+        let (line, after) = rest.split_at(end + 1 + usize::from(crlf));
+        lines.push(line);
+        rest = after;
+    }
+    if !rest.is_empty() {
+        lines.push(rest);
+    }
+    lines
+}
+
+/// Lines that end in `\n`, as a file opened for reading gives them.
+#[must_use]
+pub fn lines(text: &str) -> Vec<&str> {
+    text.split_inclusive('\n').collect()
+}
+
+/// Lines of a file opened as text: they end in `\n`, `\r\n` or `\r`, and keep that.
+#[must_use]
+pub fn file_lines(text: &str) -> Vec<&str> {
+    split_after(text, |c| matches!(c, '\n' | '\r'))
+}
+
+/// Python's `str.splitlines(True)`, which knows more ends than files do.
+#[must_use]
+pub fn split_lines(text: &str) -> Vec<&str> {
+    split_after(text, ends_line)
+}
+
+fn split_after(text: &str, ends: fn(char) -> bool) -> Vec<&str> {
+    let (mut lines, mut start) = (Vec::new(), 0);
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        if !ends(c) {
+            continue;
+        }
+        let mut end = at + c.len_utf8();
+        if c == '\r' && chars.next_if(|(_, next)| *next == '\n').is_some() {
+            end += 1;
+        }
+        lines.extend(text.get(start..end));
+        start = end;
+    }
+    lines.extend(text.get(start..).filter(|rest| !rest.is_empty()));
+    lines
+}
+
+/// Python's `str.splitlines()`: the same without the ends.
+#[must_use]
+pub fn bare_lines(text: &str) -> Vec<&str> {
+    split_lines(text)
+        .into_iter()
+        .map(|line| {
+            line.strip_suffix("\r\n")
+                .or_else(|| line.strip_suffix(ends_line))
+                .unwrap_or(line)
+        })
+        .collect()
+}
+
+fn ends_line(c: char) -> bool {
+    matches!(
+        c,
+        '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+    )
+}
+
+/// UTF-8 where it is, else every byte a character.
+#[must_use]
+pub fn decoded(bytes: &[u8]) -> String {
+    std::str::from_utf8(bytes).map_or_else(|_| pyre::latin(bytes), str::to_owned)
+}
+
+/// Salt's `files.is_text`: by its first 512 bytes; false where it cannot be read.
+#[must_use]
+pub fn is_text_file(path: &Path) -> bool {
+    std::fs::read(path).is_ok_and(|data| is_text(&data))
+}
+
+/// The same for contents.
+#[must_use]
+pub fn is_text(data: &[u8]) -> bool {
+    let block = data.get(..512).unwrap_or(data);
+    if block.contains(&0) {
+        return false;
+    }
+    let high = match std::str::from_utf8(block) {
+        Ok(_) => true,
+        // Cut in the middle of a character.
+        Err(error) => error.error_len().is_none(),
+    };
+    let plain = |byte: u8| {
+        matches!(byte, 32..127 | b'\n' | b'\r' | b'\t' | 12 | 8)
+            || (high && matches!(byte, 128..=254))
+    };
+    let odd = block.iter().filter(|byte| !plain(**byte)).count();
+    odd * 10 <= block.len() * 3
+}
+
+/// Lines that are kept.
+#[must_use]
+pub fn owned(lines: Vec<&str>) -> Vec<String> {
+    lines.into_iter().map(str::to_owned).collect()
+}
+
+/// Python's `os.path.expanduser`: `~` and `~user` at the start.
+#[must_use]
+pub fn expand_user(path: &str) -> PathBuf {
+    let Some(rest) = path.strip_prefix('~') else {
+        return PathBuf::from(path);
+    };
+    let (user, below) = rest
+        .split_once('/')
+        .map_or((rest, None), |(u, b)| (u, Some(b)));
+    let home = match user {
+        "" => std::env::var("HOME").ok().or_else(|| home_of("root")),
+        user => home_of(user),
+    };
+    match (home, below) {
+        (Some(home), Some(below)) => {
+            PathBuf::from(format!("{}/{below}", home.trim_end_matches('/')))
+        }
+        (Some(home), None) => PathBuf::from(home),
+        (None, _) => PathBuf::from(path),
+    }
+}
+
+fn home_of(user: &str) -> Option<String> {
+    let accounts = std::fs::read_to_string("/etc/passwd").ok()?;
+    accounts.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(user))
+            .then(|| fields.nth(4).map(str::to_owned))
+            .flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_where_python_ends_them() {
+        assert_eq!(
+            split_lines("a\r\nb\u{c}c\n\nd"),
+            ["a\r\n", "b\u{c}", "c\n", "\n", "d"]
+        );
+        assert_eq!(bare_lines("a\r\nb\u{85}"), ["a", "b"]);
+        assert_eq!(
+            split_bytes(b"a\rb\x0c\r\nc"),
+            [&b"a\r"[..], b"b\x0c\r\n", b"c"]
+        );
+        assert!(is_text("grün\n".as_bytes()) && !is_text(b"a\0b") && is_text(b""));
+    }
+}

@@ -1,0 +1,244 @@
+//! How package managers order versions.
+
+use std::cmp::Ordering;
+
+/// Compares as dpkg does; nothing when one is not a version that dpkg takes.
+#[must_use]
+pub fn debian(one: &str, other: &str) -> Option<Ordering> {
+    let (one, other) = (Debian::parse(one)?, Debian::parse(other)?);
+    let upstream = debian_part(one.upstream, other.upstream);
+    Some(
+        one.epoch
+            .cmp(&other.epoch)
+            .then(upstream)
+            .then_with(|| debian_part(one.revision, other.revision)),
+    )
+}
+
+/// A version of Debian: `epoch:upstream-revision`.
+struct Debian<'a> {
+    epoch: u32,
+    upstream: &'a str,
+    revision: &'a str,
+}
+
+impl<'a> Debian<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        let text = text.trim();
+        let (epoch, rest) = match text.split_once(':') {
+            Some((epoch, rest)) => (
+                epoch.parse().ok().filter(|epoch| *epoch <= 0x7fff_ffff)?,
+                rest,
+            ),
+            None => (0, text),
+        };
+        let (upstream, revision) = rest.rsplit_once('-').unwrap_or((rest, ""));
+        // Other signs than policy has are taken with a warning by dpkg, and compared.
+        let is_version =
+            !upstream.is_empty() && !rest.ends_with('-') && !rest.contains(char::is_whitespace);
+        is_version.then_some(Self {
+            epoch,
+            upstream,
+            revision,
+        })
+    }
+}
+
+/// Compares part by part: signs by their own order, then numbers by value.
+fn debian_part(one: &str, other: &str) -> Ordering {
+    let (mut one, mut other) = (one, other);
+    loop {
+        let signs = split_signs(&mut one)
+            .map(rank)
+            .chain([0])
+            .cmp(split_signs(&mut other).map(rank).chain([0]));
+        let numbers = number(split_digits(&mut one)).cmp(&number(split_digits(&mut other)));
+        let order = signs.then(numbers);
+        if order.is_ne() || (one.is_empty() && other.is_empty()) {
+            return order;
+        }
+    }
+}
+
+/// A sign's place: `~` before the end, letters before all others.
+fn rank(sign: char) -> i32 {
+    match sign {
+        '~' => -1,
+        sign if sign.is_ascii_alphabetic() => i32::from(u8::try_from(sign).unwrap_or_default()),
+        sign => i32::try_from(u32::from(sign)).unwrap_or(i32::MAX - 256) + 256,
+    }
+}
+
+fn split_signs<'a>(text: &mut &'a str) -> std::str::Chars<'a> {
+    split_while(text, |sign| !sign.is_ascii_digit()).chars()
+}
+
+fn split_digits<'a>(text: &mut &'a str) -> &'a str {
+    split_while(text, |sign| sign.is_ascii_digit())
+}
+
+fn split_while<'a>(text: &mut &'a str, belongs: impl Fn(char) -> bool) -> &'a str {
+    let end = text.find(|sign| !belongs(sign)).unwrap_or(text.len());
+    let (head, tail) = text.split_at_checked(end).unwrap_or((text, ""));
+    *text = tail;
+    head
+}
+
+/// A number of any length: its digits without zeros in front, longer ones first.
+fn number(digits: &str) -> (usize, &str) {
+    let digits = digits.trim_start_matches('0');
+    (digits.len(), digits)
+}
+
+/// Compares as rpm does. A release counts only where both have one.
+#[must_use]
+pub fn rpm(one: &str, other: &str) -> Ordering {
+    let (one, other) = (Rpm::parse(one), Rpm::parse(other));
+    let release = if one.release.is_empty() || other.release.is_empty() {
+        Ordering::Equal
+    } else {
+        rpm_part(one.release, other.release)
+    };
+    let version = rpm_part(one.version, other.version);
+    one.epoch.cmp(&other.epoch).then(version).then(release)
+}
+
+/// A version of rpm: `epoch:version-release`.
+struct Rpm<'a> {
+    epoch: i64,
+    version: &'a str,
+    release: &'a str,
+}
+
+impl<'a> Rpm<'a> {
+    fn parse(text: &'a str) -> Self {
+        let (epoch, rest) = match text.split_once(':') {
+            Some((epoch, rest)) => (epoch.trim().parse().unwrap_or(0), rest),
+            None => (0, text),
+        };
+        let (version, release) = rest.split_once('-').unwrap_or((rest, ""));
+        Self {
+            epoch,
+            version,
+            release,
+        }
+    }
+}
+
+/// rpm's own comparison of one part.
+fn rpm_part(one: &str, other: &str) -> Ordering {
+    let (mut one, mut other) = (one, other);
+    loop {
+        let separates = |sign: char| !sign.is_alphanumeric() && sign != '~' && sign != '^';
+        one = one.trim_start_matches(separates);
+        other = other.trim_start_matches(separates);
+        if let Some(order) = marks(&mut one, &mut other, '~', Ordering::Less) {
+            match order {
+                Ordering::Equal => continue,
+                order => return order,
+            }
+        }
+        if let Some(order) = carets(&mut one, &mut other) {
+            match order {
+                Ordering::Equal => continue,
+                order => return order,
+            }
+        }
+        if one.is_empty() || other.is_empty() {
+            return one.len().min(1).cmp(&other.len().min(1));
+        }
+        let order = segment(&mut one, &mut other);
+        if order.is_ne() {
+            return order;
+        }
+    }
+}
+
+/// Takes a mark off both; where only one has it that one is `alone`. Nothing when neither has it.
+fn marks(one: &mut &str, other: &mut &str, mark: char, alone: Ordering) -> Option<Ordering> {
+    match (one.strip_prefix(mark), other.strip_prefix(mark)) {
+        (None, None) => None,
+        (Some(_), None) => Some(alone),
+        (None, Some(_)) => Some(alone.reverse()),
+        (Some(one_rest), Some(other_rest)) => {
+            *one = one_rest;
+            *other = other_rest;
+            Some(Ordering::Equal)
+        }
+    }
+}
+
+/// A caret is more than the end and less than anything else.
+fn carets(one: &mut &str, other: &mut &str) -> Option<Ordering> {
+    let has_caret = one.starts_with('^') || other.starts_with('^');
+    match (one.is_empty(), other.is_empty()) {
+        (true, _) if has_caret => Some(Ordering::Less),
+        (_, true) if has_caret => Some(Ordering::Greater),
+        _ => marks(one, other, '^', Ordering::Less),
+    }
+}
+
+/// Compares the next run of digits or of letters, of the kind that the first has.
+fn segment(one: &mut &str, other: &mut &str) -> Ordering {
+    let is_number = one.starts_with(|sign: char| sign.is_ascii_digit());
+    let belongs = |sign: char| {
+        if is_number {
+            sign.is_ascii_digit()
+        } else {
+            sign.is_alphabetic()
+        }
+    };
+    let (first, second) = (split_while(one, belongs), split_while(other, belongs));
+    match (second.is_empty(), is_number) {
+        // Numbers are newer than letters.
+        (true, true) => Ordering::Greater,
+        (true, false) => Ordering::Less,
+        (false, true) => number(first).cmp(&number(second)),
+        (false, false) => first.cmp(second),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorded(name: &str) -> Vec<(String, String, String)> {
+        let path = format!(
+            "{}/../../tests/corpus/versions/{name}.txt",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        let text = std::fs::read_to_string(path).unwrap();
+        let lines = text.lines().map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            (
+                words[0].to_owned(),
+                words[1].to_owned(),
+                words[2].to_owned(),
+            )
+        });
+        lines.collect()
+    }
+
+    fn shown(order: Option<Ordering>) -> &'static str {
+        match order {
+            None => "none",
+            Some(Ordering::Less) => "-1",
+            Some(Ordering::Equal) => "0",
+            Some(Ordering::Greater) => "1",
+        }
+    }
+
+    #[test]
+    fn versions_of_debian_stand_in_the_order_of_dpkg() {
+        for (one, other, order) in recorded("debian") {
+            assert_eq!(shown(debian(&one, &other)), order, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn versions_of_rpm_stand_in_the_order_of_salt() {
+        for (one, other, order) in recorded("rpm") {
+            assert_eq!(shown(Some(rpm(&one, &other))), order, "{one} {other}");
+        }
+    }
+}

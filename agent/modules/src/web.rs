@@ -1,0 +1,497 @@
+//! HTTP for everyone in this crate: requests with deadlines and limits, to memory or to a file.
+//!
+//! Certificates are checked unless the request says otherwise in so many words. Only http and https are spoken, also behind a redirect.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use state::opts::Opts;
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
+
+/// The longest body that is taken into memory.
+pub const MAX_BODY: u64 = 64 << 20;
+
+/// The longest body that is written to a file (Salt's `http_max_body`).
+pub const MAX_FILE: u64 = 100 << 30;
+
+/// How many redirects are followed.
+pub const MAX_REDIRECTS: u32 = 5;
+
+/// Where distributions keep the certificates that they trust.
+const BUNDLES: &[&str] = &[
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/pki/tls/certs/ca-bundle.trust.crt",
+    "/etc/ssl/certs/ca-bundle.crt",
+    "/var/lib/ca-certificates/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// Why there is no response.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The connection, the name or the protocol failed.
+    #[error("{url}: {source}")]
+    Failed {
+        /// The address, without its password.
+        url: String,
+        /// The reason.
+        source: Box<ureq::Error>,
+    },
+    /// The address is not one of http or https.
+    #[error("Unsupported url scheme: {0}")]
+    Scheme(String),
+    /// The body is longer than is allowed.
+    #[error("{url}: the body is longer than the limit of {limit} bytes")]
+    TooLarge {
+        /// The address.
+        url: String,
+        /// The limit.
+        limit: u64,
+    },
+    /// A file could not be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// Which.
+        path: String,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The body broke off.
+    #[error("{url}: {source}")]
+    Body {
+        /// The address.
+        url: String,
+        /// The reason.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// What went wrong, without the address: in Python's words where it was the system's.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        let io = match self {
+            Self::Failed { source, .. } => match &**source {
+                ureq::Error::Io(io) => io,
+                other => return other.to_string(),
+            },
+            Self::File { source, .. } | Self::Body { source, .. } => source,
+            other => return other.to_string(),
+        };
+        let text = io.to_string();
+        match (io.raw_os_error(), text.split(" (os error").next()) {
+            (Some(code), Some(reason)) => format!("[Errno {code}] {reason}"),
+            _ => text,
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The address, http or https.
+    pub url: String,
+    /// The method, `GET` and the like.
+    pub method: String,
+    /// The headers.
+    pub headers: Vec<(String, String)>,
+    /// What is sent.
+    pub body: Option<Vec<u8>>,
+    /// False takes any certificate.
+    pub verify_ssl: bool,
+    /// The trusted certificates, where they are not the system's.
+    pub ca_bundle: Option<PathBuf>,
+    /// How long to wait for a connection.
+    pub connect_timeout: Duration,
+    /// How long the whole may take.
+    pub timeout: Duration,
+    /// The longest body that is allowed; [`MAX_BODY`] or [`MAX_FILE`] when none is named.
+    pub max_body: Option<u64>,
+    /// The proxy's address, with its user.
+    pub proxy: Option<String>,
+}
+
+/// What came.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// The status code.
+    pub status: u16,
+    /// The headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body; empty where it went to a file.
+    pub body: Vec<u8>,
+}
+
+impl Response {
+    /// A header's value by its name in lower case.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// The words that belong to the status (`Not Found`).
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        let status = ureq::http::StatusCode::from_u16(self.status).ok();
+        status
+            .and_then(|status| status.canonical_reason())
+            .unwrap_or("Unknown")
+    }
+
+    /// True for a status from 200 to 299.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
+
+impl Request {
+    /// A `GET` with the deadlines, proxy and certificates of the configuration.
+    #[must_use]
+    pub fn get(url: &str, opts: &Opts) -> Self {
+        let seconds = |name: &str, default: u64| {
+            let given = opts.int(name).and_then(|number| u64::try_from(number).ok());
+            Duration::from_secs(given.unwrap_or(default))
+        };
+        let limit = opts
+            .int("http_max_body")
+            .and_then(|number| u64::try_from(number).ok());
+        Self {
+            url: url.to_owned(),
+            method: "GET".to_owned(),
+            headers: Vec::new(),
+            body: None,
+            verify_ssl: true,
+            ca_bundle: opts.text("ca_bundle").map(PathBuf::from),
+            connect_timeout: seconds("http_connect_timeout", 20),
+            timeout: seconds("http_request_timeout", 3600),
+            max_body: limit,
+            proxy: proxy(url, opts),
+        }
+    }
+}
+
+/// The proxy of the configuration, unless `no_proxy` names the host.
+fn proxy(url: &str, opts: &Opts) -> Option<String> {
+    let host = opts.text("proxy_host").filter(|host| !host.is_empty())?;
+    let port = opts.int("proxy_port").filter(|port| *port > 0)?;
+    let target: ureq::http::Uri = url.parse().ok()?;
+    let target = target.host().unwrap_or_default();
+    if opts.texts("no_proxy").iter().any(|known| known == target) {
+        return None;
+    }
+    let user = match (opts.text("proxy_username"), opts.text("proxy_password")) {
+        (Some(name), Some(password)) => format!("{name}:{password}@"),
+        _ => String::new(),
+    };
+    Some(format!("http://{user}{host}:{port}"))
+}
+
+/// Asks, and takes the body into memory. A status that is an error is a response all the same.
+///
+/// # Errors
+/// When there is no whole response within the deadlines and limits.
+pub fn fetch(request: &Request) -> Result<Response, Error> {
+    let mut body = Vec::new();
+    let limit = request.max_body.unwrap_or(MAX_BODY).min(MAX_BODY);
+    let response = run(request, &mut body, limit, true, &|source| Error::Body {
+        url: shown(&request.url),
+        source,
+    })?;
+    Ok(Response { body, ..response })
+}
+
+/// Asks, and writes the body of a successful response to a file as it comes.
+///
+/// # Errors
+/// When there is no whole response within the deadlines and limits, or the file cannot be written.
+pub fn download(request: &Request, path: &Path, file: &mut File) -> Result<Response, Error> {
+    let limit = request.max_body.unwrap_or(MAX_FILE);
+    run(request, file, limit, false, &|source| Error::File {
+        path: path.display().to_string(),
+        source,
+    })
+}
+
+/// Asks; the body goes to `to`, that of a failure only with `failures`.
+fn run(
+    request: &Request,
+    to: &mut impl Write,
+    limit: u64,
+    failures: bool,
+    failed: &dyn Fn(std::io::Error) -> Error,
+) -> Result<Response, Error> {
+    let scheme = request
+        .url
+        .split_once("://")
+        .map(|(scheme, _)| scheme.to_ascii_lowercase());
+    if !matches!(scheme.as_deref(), Some("http" | "https")) {
+        return Err(Error::Scheme(shown(&request.url)));
+    }
+    let refused = |source: ureq::Error| Error::Failed {
+        url: shown(&request.url),
+        source: Box::new(source),
+    };
+    let agent = agent(request)?;
+    let answered = match &request.body {
+        Some(body) => message(request, body.as_slice()).and_then(|message| agent.run(message)),
+        None => message(request, ()).and_then(|message| agent.run(message)),
+    };
+    let answered = answered.map_err(refused)?;
+    let headers = answered.headers().iter();
+    let headers = headers.map(|(name, value)| {
+        let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+        (name.as_str().to_owned(), value)
+    });
+    let response = Response {
+        status: answered.status().as_u16(),
+        headers: headers.collect(),
+        body: Vec::new(),
+    };
+    if response.is_success() || failures {
+        let from = answered.into_body().into_reader();
+        copy(from, to, limit, request, failed)?;
+    }
+    Ok(response)
+}
+
+fn message<T>(request: &Request, body: T) -> Result<ureq::http::Request<T>, ureq::Error> {
+    let mut message = ureq::http::Request::builder()
+        .method(request.method.as_str())
+        .uri(&request.url);
+    for (name, value) in &request.headers {
+        message = message.header(name, value);
+    }
+    message.body(body).map_err(ureq::Error::Http)
+}
+
+/// Copies a body, and stops where it is longer than its limit.
+fn copy(
+    mut from: impl Read,
+    to: &mut impl Write,
+    limit: u64,
+    request: &Request,
+    failed: &dyn Fn(std::io::Error) -> Error,
+) -> Result<(), Error> {
+    let mut buffer = vec![0; 65_536];
+    let mut total = 0;
+    loop {
+        let length = from.read(&mut buffer).map_err(|source| Error::Body {
+            url: shown(&request.url),
+            source,
+        })?;
+        if length == 0 {
+            return Ok(());
+        }
+        total += u64::try_from(length).unwrap_or(u64::MAX);
+        if total > limit {
+            return Err(Error::TooLarge {
+                url: shown(&request.url),
+                limit,
+            });
+        }
+        to.write_all(buffer.get(..length).unwrap_or_default())
+            .map_err(failed)?;
+    }
+}
+
+fn agent(request: &Request) -> Result<ureq::Agent, Error> {
+    let refused = |source: ureq::Error| Error::Failed {
+        url: shown(&request.url),
+        source: Box::new(source),
+    };
+    let proxy = request
+        .proxy
+        .as_deref()
+        .map(ureq::Proxy::new)
+        .transpose()
+        .map_err(refused)?;
+    let config = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .allow_non_standard_methods(true)
+        .max_redirects(MAX_REDIRECTS)
+        .proxy(proxy)
+        .tls_config(tls(request)?)
+        .timeout_connect(Some(request.connect_timeout))
+        .timeout_global(Some(request.timeout));
+    Ok(config.build().new_agent())
+}
+
+// Also for http: a redirect may lead to https.
+fn tls(request: &Request) -> Result<TlsConfig, Error> {
+    let config = TlsConfig::builder();
+    if !request.verify_ssl {
+        return Ok(config.disable_verification(true).build());
+    }
+    let roots = roots(request.ca_bundle.as_deref())?;
+    Ok(config.root_certs(roots).build())
+}
+
+/// The trusted certificates: of the bundle that is named, else the system's, else Mozilla's as of the build.
+fn roots(named: Option<&Path>) -> Result<RootCerts, Error> {
+    let found = BUNDLES.iter().map(Path::new).find(|path| path.is_file());
+    let Some(path) = named.or(found) else {
+        return Ok(RootCerts::WebPki);
+    };
+    let bytes = std::fs::read(path).map_err(|source| Error::File {
+        path: path.display().to_string(),
+        source,
+    })?;
+    let certificates: Vec<Certificate<'static>> = ureq::tls::parse_pem(&bytes)
+        .filter_map(|item| match item {
+            Ok(PemItem::Certificate(certificate)) => Some(certificate),
+            _ => None,
+        })
+        .collect();
+    Ok(RootCerts::Specific(Arc::new(certificates)))
+}
+
+/// An address as it may be shown: without a password.
+fn shown(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.to_owned();
+    };
+    let (host, path) = rest
+        .find('/')
+        .and_then(|at| rest.split_at_checked(at))
+        .unwrap_or((rest, ""));
+    match host.rsplit_once('@') {
+        Some((_, host)) => format!("{scheme}://<redacted>@{host}{path}"),
+        None => url.to_owned(),
+    }
+}
+
+/// A server for tests: answers each connection with what `answer` makes of the request.
+#[cfg(test)]
+pub(crate) mod server {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::TcpListener;
+
+    /// Starts it on a free port and returns its address. It serves as long as the test runs.
+    pub(crate) fn start(answer: fn(&str, &str) -> String) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = BufReader::new(stream.unwrap());
+                let (mut head, mut length) = (String::new(), 0);
+                loop {
+                    let mut line = String::new();
+                    if stream.read_line(&mut line).unwrap() <= 2 {
+                        break;
+                    }
+                    if let Some((_, number)) = line.to_lowercase().split_once("content-length:") {
+                        length = number.trim().parse().unwrap();
+                    }
+                    head.push_str(&line);
+                }
+                let mut body = vec![0; length];
+                stream.read_exact(&mut body).unwrap();
+                let answer = answer(&head, &String::from_utf8(body).unwrap());
+                let _ = stream.into_inner().write_all(answer.as_bytes());
+            }
+        });
+        address
+    }
+
+    /// A response's text.
+    pub(crate) fn text(status: &str, headers: &str, body: &str) -> String {
+        let length = body.len();
+        format!(
+            "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(head: &str, body: &str) -> String {
+        if head.starts_with("GET /file") {
+            server::text("302 Found", "Location: file:///etc/passwd\r\n", "")
+        } else if head.starts_with("GET /here") {
+            server::text("302 Found", "Location: /there\r\n", "")
+        } else if head.starts_with("GET /loop") {
+            server::text("302 Found", "Location: /loop\r\n", "")
+        } else if head.starts_with("GET /404") {
+            server::text("404 Not Found", "", "nope")
+        } else {
+            server::text(
+                "200 OK",
+                "X-Test: yes\r\n",
+                &format!("{}|{body}", head.lines().next().unwrap()),
+            )
+        }
+    }
+
+    fn request(path: &str) -> Request {
+        let address = server::start(answer);
+        Request::get(&format!("{address}{path}"), &Opts::default())
+    }
+
+    #[test]
+    fn a_body_comes_with_its_status_and_headers() {
+        let mut request = request("/x");
+        request.method = "POST".to_owned();
+        request.body = Some(b"data".to_vec());
+        let response = fetch(&request).unwrap();
+        assert_eq!((response.status, response.reason()), (200, "OK"));
+        assert_eq!(response.header("x-test"), Some("yes"));
+        assert_eq!(response.body, b"POST /x HTTP/1.1|data");
+        let missing = fetch(&self::request("/404")).unwrap();
+        assert!(!missing.is_success());
+    }
+
+    #[test]
+    fn redirects_are_followed_to_http_only_and_not_forever() {
+        assert_eq!(
+            fetch(&request("/here")).unwrap().body,
+            b"GET /there HTTP/1.1|"
+        );
+        assert!(fetch(&request("/file")).is_err());
+        assert!(fetch(&request("/loop")).is_err());
+        let file = Request::get("file:///etc/passwd", &Opts::default());
+        assert!(matches!(fetch(&file), Err(Error::Scheme(_))));
+    }
+
+    #[test]
+    fn a_body_past_the_limit_is_refused() {
+        let mut request = request("/long");
+        request.max_body = Some(5);
+        assert!(matches!(
+            fetch(&request),
+            Err(Error::TooLarge { limit: 5, .. })
+        ));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        let mut file = File::create(&path).unwrap();
+        request.max_body = None;
+        assert_eq!(download(&request, &path, &mut file).unwrap().status, 200);
+        assert_eq!(std::fs::read(&path).unwrap(), b"GET /long HTTP/1.1|");
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        assert_eq!(shown("https://u:p@h/x@y"), "https://<redacted>@h/x@y");
+        assert_eq!(shown("http://h/x"), "http://h/x");
+    }
+
+    #[test]
+    fn a_proxy_is_used_but_for_the_hosts_that_are_excepted() {
+        let map = value::Map::new()
+            .with("proxy_host", "p")
+            .with("proxy_port", 3128);
+        let opts = Opts::new(map.with("no_proxy", value::Value::list(["inside".into()])));
+        assert_eq!(
+            Request::get("http://a/", &opts).proxy.as_deref(),
+            Some("http://p:3128")
+        );
+        assert_eq!(Request::get("http://inside/", &opts).proxy, None);
+    }
+}

@@ -1,0 +1,17 @@
+//! The `config` wheel module.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::Value;
+
+state::exec_module! {
+    /// The configuration.
+    mod config;
+
+    /// Every option.
+    fn values(Values {});
+}
+
+fn values(cx: &Exec, _args: Values) -> Result<Value, Error> {
+    Ok(cx.opts().map.clone().into())
+}

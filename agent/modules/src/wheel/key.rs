@@ -1,0 +1,359 @@
+//! The `key` wheel module on the local pki folder.
+
+use std::path::{Path, PathBuf};
+
+use state::exec::Exec;
+use state::module::Error;
+use value::glob::fnmatch;
+use value::{Map, Value, log};
+
+state::exec_module! {
+    /// The keys that this machine's pki folder holds.
+    mod key;
+
+    /// The keys of one status: accepted, pending, rejected, denied, or all.
+    fn list(List {
+        /// `accepted`, `pre`, `rejected`, `denied` or `all`; a beginning is enough.
+        r#match: String,
+    });
+
+    /// All keys by status.
+    fn list_all(ListAll {});
+
+    /// The keys whose id matches a glob, by status.
+    fn glob_match(GlobMatch {
+        /// A glob of ids.
+        r#match: String,
+    });
+
+    /// The older name of `key.glob_match`.
+    fn name_match(NameMatch {
+        /// A glob of ids.
+        r#match: String,
+    });
+
+    /// Accept pending keys.
+    fn accept(Accept {
+        /// A glob of ids.
+        r#match: String,
+        /// Accept rejected ones as well.
+        include_rejected: bool = false,
+        /// Accept denied ones as well.
+        include_denied: bool = false,
+    });
+
+    /// Accept the keys that a dictionary names by status.
+    fn accept_dict(AcceptDict {
+        /// Lists of ids by status.
+        r#match: Map,
+        /// Accept rejected ones as well.
+        include_rejected: bool = false,
+        /// Accept denied ones as well.
+        include_denied: bool = false,
+    });
+
+    /// Reject pending keys.
+    fn reject(Reject {
+        /// A glob of ids.
+        r#match: String,
+        /// Reject accepted ones as well.
+        include_accepted: bool = false,
+        /// Reject denied ones as well.
+        include_denied: bool = false,
+    });
+
+    /// Reject the keys that a dictionary names by status.
+    fn reject_dict(RejectDict {
+        /// Lists of ids by status.
+        r#match: Map,
+        /// Reject accepted ones as well.
+        include_accepted: bool = false,
+        /// Reject denied ones as well.
+        include_denied: bool = false,
+    });
+
+    /// Delete keys of any status.
+    fn delete(Delete {
+        /// A glob of ids.
+        r#match: String,
+    });
+
+    /// Delete the keys that a dictionary names by status.
+    fn delete_dict(DeleteDict {
+        /// Lists of ids by status.
+        r#match: Map,
+    });
+
+    /// The text of the keys whose id matches.
+    fn print(Print {
+        /// A glob of ids.
+        r#match: String,
+    });
+}
+
+/// A key's status: the folder that it lies in, which is its name in returns as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Status {
+    Accepted,
+    Pending,
+    Rejected,
+    Denied,
+}
+
+impl Status {
+    /// In the order in which Salt shows them.
+    const ALL: [Self; 4] = [Self::Pending, Self::Rejected, Self::Accepted, Self::Denied];
+
+    const fn folder(self) -> &'static str {
+        match self {
+            Self::Accepted => "minions",
+            Self::Pending => "minions_pre",
+            Self::Rejected => "minions_rejected",
+            Self::Denied => "minions_denied",
+        }
+    }
+
+    fn of(folder: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|status| status.folder() == folder)
+    }
+}
+
+/// The master's pki folder: beside the minion's.
+fn pki(cx: &Exec) -> PathBuf {
+    let own = cx.opts().path("pki_dir");
+    if own.file_name().is_some_and(|name| name == "minion") {
+        own.with_file_name("master")
+    } else {
+        own
+    }
+}
+
+/// One grammar for ids: they are file names here.
+fn is_id(id: &str) -> bool {
+    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    id.len() <= 253 && id.starts_with(|c: char| c.is_ascii_alphanumeric()) && id.chars().all(word)
+}
+
+/// The file names of a folder, sorted; none when it is not there.
+fn names(folder: &Path) -> Result<Vec<String>, Error> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Error::io(folder)(error)),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        names.push(
+            entry
+                .map_err(Error::io(folder))?
+                .file_name()
+                .to_string_lossy()
+                .into_owned(),
+        );
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn of_status(cx: &Exec, status: Status) -> Result<Vec<String>, Error> {
+    let mut ids = names(&pki(cx).join(status.folder()))?;
+    ids.retain(|id| is_id(id));
+    Ok(ids)
+}
+
+fn list(cx: &Exec, args: List) -> Result<Value, Error> {
+    let word = args.r#match.as_str();
+    let wanted: &[Status] = match word {
+        _ if word.starts_with("acc") => &[Status::Accepted],
+        _ if word.starts_with("pre") || word.starts_with("un") => &[Status::Pending],
+        _ if word.starts_with("rej") => &[Status::Rejected],
+        _ if word.starts_with("den") => &[Status::Denied],
+        _ if word.starts_with("all") => return list_all(cx, ListAll {}),
+        _ => &[],
+    };
+    let mut found = Map::new();
+    for status in wanted {
+        found.insert(status.folder(), of_status(cx, *status)?);
+    }
+    Ok(found.into())
+}
+
+fn list_all(cx: &Exec, _args: ListAll) -> Result<Value, Error> {
+    let mut found = Map::new();
+    for status in Status::ALL {
+        found.insert(status.folder(), of_status(cx, status)?);
+    }
+    let mut local = names(&pki(cx))?;
+    local.retain(|name| name.ends_with(".pub") || name.ends_with(".pem"));
+    Ok(found.with("local", local).into())
+}
+
+/// The ids that match, by status, in `statuses` alone.
+fn matching(
+    cx: &Exec,
+    glob: &str,
+    statuses: &[Status],
+) -> Result<Vec<(Status, Vec<String>)>, Error> {
+    let mut found = Vec::new();
+    for status in statuses {
+        let mut ids = of_status(cx, *status)?;
+        ids.retain(|id| fnmatch(glob, id));
+        if !ids.is_empty() {
+            found.push((*status, ids));
+        }
+    }
+    Ok(found)
+}
+
+fn shown(found: Vec<(Status, Vec<String>)>) -> Value {
+    found
+        .into_iter()
+        .map(|(status, ids)| (status.folder(), ids))
+        .collect()
+}
+
+fn glob_match(cx: &Exec, args: GlobMatch) -> Result<Value, Error> {
+    matching(cx, &args.r#match, &Status::ALL).map(shown)
+}
+
+fn name_match(cx: &Exec, args: NameMatch) -> Result<Value, Error> {
+    matching(cx, &args.r#match, &Status::ALL).map(shown)
+}
+
+/// The ids that a dictionary names, where their keys are.
+fn named(cx: &Exec, given: &Map, statuses: &[Status]) -> Result<Vec<(Status, Vec<String>)>, Error> {
+    let mut found = Vec::new();
+    for (folder, ids) in given {
+        let Some(status) = Status::of(&folder.to_text()).filter(|status| statuses.contains(status))
+        else {
+            continue;
+        };
+        let wanted: Vec<String> = ids
+            .as_list()
+            .unwrap_or_default()
+            .iter()
+            .map(Value::to_text)
+            .collect();
+        let mut there = of_status(cx, status)?;
+        there.retain(|id| wanted.contains(id));
+        found.push((status, there));
+    }
+    Ok(found)
+}
+
+/// Moves keys to another status, and returns what now matches, as Salt does.
+fn moved(cx: &Exec, found: Vec<(Status, Vec<String>)>, to: Status) -> Result<Value, Error> {
+    let root = pki(cx);
+    let target = root.join(to.folder());
+    let mut done = Vec::new();
+    for (status, ids) in found.into_iter().filter(|(status, _)| *status != to) {
+        std::fs::create_dir_all(&target).map_err(Error::io(&target))?;
+        for id in ids {
+            let (from, to) = (root.join(status.folder()).join(&id), target.join(&id));
+            crate::fs::rename(cx, &from, &to).map_err(Error::io(&from))?;
+            log::info(format_args!(
+                "Key for minion {id} is now in {}",
+                to.display()
+            ));
+            done.push(id);
+        }
+    }
+    cx.barrier();
+    Ok(if done.is_empty() {
+        Map::new().into()
+    } else {
+        Map::new().with(to.folder(), done).into()
+    })
+}
+
+fn with(first: Status, more: &[(bool, Status)]) -> Vec<Status> {
+    let wanted = more
+        .iter()
+        .filter(|(wanted, _)| *wanted)
+        .map(|(_, status)| *status);
+    std::iter::once(first).chain(wanted).collect()
+}
+
+fn accept(cx: &Exec, args: Accept) -> Result<Value, Error> {
+    let from = with(
+        Status::Pending,
+        &[
+            (args.include_rejected, Status::Rejected),
+            (args.include_denied, Status::Denied),
+        ],
+    );
+    moved(cx, matching(cx, &args.r#match, &from)?, Status::Accepted)
+}
+
+fn accept_dict(cx: &Exec, args: AcceptDict) -> Result<Value, Error> {
+    let from = with(
+        Status::Pending,
+        &[
+            (args.include_rejected, Status::Rejected),
+            (args.include_denied, Status::Denied),
+        ],
+    );
+    moved(cx, named(cx, &args.r#match, &from)?, Status::Accepted)
+}
+
+fn reject(cx: &Exec, args: Reject) -> Result<Value, Error> {
+    let from = with(
+        Status::Pending,
+        &[
+            (args.include_accepted, Status::Accepted),
+            (args.include_denied, Status::Denied),
+        ],
+    );
+    moved(cx, matching(cx, &args.r#match, &from)?, Status::Rejected)
+}
+
+fn reject_dict(cx: &Exec, args: RejectDict) -> Result<Value, Error> {
+    let from = with(
+        Status::Pending,
+        &[
+            (args.include_accepted, Status::Accepted),
+            (args.include_denied, Status::Denied),
+        ],
+    );
+    moved(cx, named(cx, &args.r#match, &from)?, Status::Rejected)
+}
+
+fn removed(cx: &Exec, found: Vec<(Status, Vec<String>)>) -> Result<Value, Error> {
+    let root = pki(cx);
+    for (status, ids) in &found {
+        let folder = root.join(status.folder());
+        for id in ids {
+            let path = folder.join(id);
+            crate::fs::remove(cx, &path).map_err(Error::io(&path))?;
+        }
+    }
+    cx.barrier();
+    Ok(Map::new().into())
+}
+
+fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
+    removed(cx, matching(cx, &args.r#match, &Status::ALL)?)
+}
+
+fn delete_dict(cx: &Exec, args: DeleteDict) -> Result<Value, Error> {
+    removed(cx, named(cx, &args.r#match, &Status::ALL)?)
+}
+
+fn print(cx: &Exec, args: Print) -> Result<Value, Error> {
+    let root = pki(cx);
+    let mut found = Map::new();
+    for (status, ids) in matching(cx, &args.r#match, &Status::ALL)? {
+        let mut texts = Map::new();
+        for id in ids {
+            let path = root.join(status.folder()).join(&id);
+            texts.insert(
+                id,
+                std::fs::read_to_string(&path).map_err(Error::io(&path))?,
+            );
+        }
+        found.insert(status.folder(), texts);
+    }
+    Ok(found.into())
+}

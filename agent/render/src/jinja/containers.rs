@@ -1,0 +1,562 @@
+//! Lists and dictionaries that a template can change, with Python's methods.
+//!
+//! What comes from the outside stays the shared tree it was until a template changes it or takes a container out of it;
+//! then that one level becomes the template's own, so that everybody who holds the same list sees the same change.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use indexmap::IndexMap;
+use minijinja::value::{DynObject, Enumerator, Object, ObjectRepr, Tuple, ValueKind};
+use minijinja::{Error, ErrorKind, State, Value};
+use value::Map;
+
+use super::args::{self, Args};
+use super::errors::{self, key_error, type_error, value_error};
+use super::{methods, nesting, print, strings};
+
+/// How deep a value may be nested to leave a template.
+const DEPTH_MAX: usize = 200;
+
+/// Which of Python's sequences a [`List`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sort {
+    List,
+    Set,
+    Keys,
+    Values,
+    Items,
+}
+
+enum Items {
+    Shared(Arc<Vec<value::Value>>),
+    Own(Vec<Value>),
+}
+
+enum Entries {
+    Shared(Map),
+    Own(IndexMap<Value, Value>),
+}
+
+/// A Python list, or one of the things that print otherwise and behave alike.
+pub(super) struct List {
+    sort: Sort,
+    items: RwLock<Items>,
+}
+
+/// A Python dictionary.
+pub(super) struct Dict(RwLock<Entries>);
+
+impl fmt::Debug for List {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("List")
+    }
+}
+
+impl fmt::Debug for Dict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Dict")
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        let items = self.items.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Items::Own(items) = items {
+            nesting::give_back(std::mem::take(items));
+        }
+    }
+}
+
+impl Drop for Dict {
+    fn drop(&mut self) {
+        let entries = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Entries::Own(entries) = entries {
+            let entries = std::mem::take(entries);
+            nesting::give_back(entries.into_iter().flat_map(|(k, v)| [k, v]).collect());
+        }
+    }
+}
+
+/// Where a list or dictionary lies, to know it again; 0 for other values.
+pub(super) fn address(value: &Value) -> usize {
+    let list = value.downcast_object_ref::<List>();
+    let dict = value.downcast_object_ref::<Dict>();
+    list.map(|list| std::ptr::from_ref(list).addr())
+        .or_else(|| dict.map(|dict| std::ptr::from_ref(dict).addr()))
+        .unwrap_or_default()
+}
+
+fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl List {
+    /// A list of the template's own.
+    pub(super) fn value(items: Vec<Value>) -> Value {
+        Self::of(Sort::List, items)
+    }
+
+    /// The same of another sort.
+    pub(super) fn of(sort: Sort, items: Vec<Value>) -> Value {
+        Value::from_object(Self {
+            sort,
+            items: RwLock::new(Items::Own(items)),
+        })
+    }
+
+    pub(super) fn sort(&self) -> Sort {
+        self.sort
+    }
+
+    pub(super) fn type_name(&self) -> &'static str {
+        match self.sort {
+            Sort::List => "list",
+            Sort::Set => "set",
+            Sort::Keys => "dict_keys",
+            Sort::Values => "dict_values",
+            Sort::Items => "dict_items",
+        }
+    }
+
+    /// The items as they are now.
+    pub(super) fn snapshot(&self) -> Vec<Value> {
+        if let Items::Own(items) = &*read(&self.items) {
+            return items.clone();
+        }
+        self.change(|items| items.clone())
+    }
+
+    /// Changes the items.
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Vec<Value>) -> T) -> T {
+        let mut items = write(&self.items);
+        if let Items::Shared(shared) = &*items {
+            *items = Items::Own(shared.iter().map(from_value).collect());
+        }
+        match &mut *items {
+            Items::Own(items) => change(items),
+            Items::Shared(_) => change(&mut Vec::new()),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match &*read(&self.items) {
+            Items::Shared(items) => items.len(),
+            Items::Own(items) => items.len(),
+        }
+    }
+
+    fn get(&self, index: i64) -> Option<Value> {
+        let index = place(index, self.len())?;
+        match &*read(&self.items) {
+            Items::Own(items) => return items.get(index).cloned(),
+            Items::Shared(items) => {
+                if let Some(scalar) = items.get(index).and_then(from_scalar) {
+                    return Some(scalar);
+                }
+            }
+        }
+        self.change(|items| items.get(index).cloned())
+    }
+}
+
+/// Python's index, which counts from the end when it is negative.
+pub(super) fn place(index: i64, len: usize) -> Option<usize> {
+    let index = if index < 0 {
+        index.checked_add(i64::try_from(len).ok()?)?
+    } else {
+        index
+    };
+    usize::try_from(index).ok().filter(|index| *index < len)
+}
+
+impl Dict {
+    /// A dictionary of the template's own.
+    pub(super) fn value(entries: IndexMap<Value, Value>) -> Value {
+        Value::from_object(Self(RwLock::new(Entries::Own(entries))))
+    }
+
+    /// The entries as they are now.
+    pub(super) fn snapshot(&self) -> IndexMap<Value, Value> {
+        if let Entries::Own(entries) = &*read(&self.0) {
+            return entries.clone();
+        }
+        self.change(|entries| entries.clone())
+    }
+
+    /// Changes the entries.
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut IndexMap<Value, Value>) -> T) -> T {
+        let mut entries = write(&self.0);
+        if let Entries::Shared(map) = &*entries {
+            *entries = Entries::Own(
+                map.iter()
+                    .map(|(key, value)| (from_value(key), from_value(value)))
+                    .collect(),
+            );
+        }
+        match &mut *entries {
+            Entries::Own(entries) => change(entries),
+            Entries::Shared(_) => change(&mut IndexMap::new()),
+        }
+    }
+
+    /// Takes over what a function made of it; dictionaries in it stay the same ones, changed.
+    pub(super) fn updated_to(&self, map: &Map) {
+        for (key, value) in map {
+            let key = from_value(key);
+            let here = self.get(&key);
+            let dict = here
+                .as_ref()
+                .and_then(|here| here.downcast_object_ref::<Self>());
+            match (dict, value.as_map()) {
+                (Some(dict), Some(map)) => dict.updated_to(map),
+                _ if same(here.as_ref(), value) => {}
+                _ => self.change(|entries| {
+                    entries.insert(key, from_value(value));
+                }),
+            }
+        }
+    }
+
+    /// The keys in order.
+    pub(super) fn keys(&self) -> Vec<Value> {
+        match &*read(&self.0) {
+            Entries::Shared(map) => map.keys().map(from_value).collect(),
+            Entries::Own(entries) => entries.keys().cloned().collect(),
+        }
+    }
+
+    /// How many entries there are.
+    pub(super) fn len(&self) -> usize {
+        match &*read(&self.0) {
+            Entries::Shared(map) => map.len(),
+            Entries::Own(entries) => entries.len(),
+        }
+    }
+
+    /// What stands under a key.
+    pub(super) fn get(&self, key: &Value) -> Option<Value> {
+        match &*read(&self.0) {
+            Entries::Own(entries) => return entries.get(key).cloned(),
+            Entries::Shared(map) => {
+                let found = match key.as_str() {
+                    Some(text) => map.get(text),
+                    None => map.get_value(&to_value(key).ok()?),
+                }?;
+                if let Some(scalar) = from_scalar(found) {
+                    return Some(scalar);
+                }
+            }
+        }
+        self.change(|entries| entries.get(key).cloned())
+    }
+}
+
+impl Object for List {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Seq
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        let found = key.as_i64().and_then(|index| self.get(index));
+        if found.is_none() {
+            errors::note_miss("list object", key);
+        }
+        found
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Values(self.snapshot())
+    }
+
+    fn enumerator_len(self: &Arc<Self>) -> Option<usize> {
+        Some(self.len())
+    }
+
+    fn call_method(
+        self: &Arc<Self>,
+        _: &mut State<'_, '_>,
+        method: &str,
+        args: &[Value],
+    ) -> Result<Value, Error> {
+        match self.sort {
+            Sort::List => methods::list(self, method, &Args::new(args)?),
+            Sort::Set => methods::set(self, method, &Args::new(args)?),
+            _ => Err(Error::from(ErrorKind::UnknownMethod)),
+        }
+    }
+
+    fn custom_cmp(self: &Arc<Self>, other: &DynObject) -> Option<Ordering> {
+        let other = other.downcast_ref::<Self>()?;
+        Some(nesting::compare_lists(self, other))
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&print::str(&Value::from_dyn_object(Arc::clone(self))))
+    }
+}
+
+impl Object for Dict {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Map
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        let found = self.get(key);
+        if found.is_none() {
+            errors::note_miss("dict object", key);
+        }
+        found
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Values(self.keys())
+    }
+
+    fn enumerator_len(self: &Arc<Self>) -> Option<usize> {
+        Some(self.len())
+    }
+
+    fn call_method(
+        self: &Arc<Self>,
+        _: &mut State<'_, '_>,
+        method: &str,
+        args: &[Value],
+    ) -> Result<Value, Error> {
+        methods::dict(self, method, &Args::new(args)?)
+    }
+
+    fn custom_cmp(self: &Arc<Self>, other: &DynObject) -> Option<Ordering> {
+        let other = other.downcast_ref::<Self>()?;
+        Some(nesting::compare_dicts(self, other))
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&print::str(&Value::from_dyn_object(Arc::clone(self))))
+    }
+}
+
+fn same(here: Option<&Value>, value: &value::Value) -> bool {
+    here.is_some_and(|here| to_value(here).is_ok_and(|here| here == *value))
+}
+
+/// The template's view of a value; containers are not copied.
+pub(super) fn from_value(value: &value::Value) -> Value {
+    use value::Value as V;
+    match value {
+        V::List(items) => shared_list(Sort::List, Arc::clone(items)),
+        V::Map(map) => Value::from_object(Dict(RwLock::new(Entries::Shared(map.clone())))),
+        V::Set(set) => List::of(Sort::Set, set.keys().map(from_value).collect()),
+        V::Tuple(items) => Value::from(Tuple::new(items.iter().map(from_value).collect())),
+        scalar => from_scalar(scalar).unwrap_or_default(),
+    }
+}
+
+fn shared_list(sort: Sort, items: Arc<Vec<value::Value>>) -> Value {
+    Value::from_object(List {
+        sort,
+        items: RwLock::new(Items::Shared(items)),
+    })
+}
+
+fn from_scalar(value: &value::Value) -> Option<Value> {
+    use value::Value as V;
+    Some(match value {
+        V::Null => Value::from(()),
+        V::Bool(truth) => Value::from(*truth),
+        V::Int(number) => Value::from(*number),
+        V::Big(digits) => digits
+            .parse::<i128>()
+            .map_or_else(|_| Value::from(Arc::clone(digits)), Value::from),
+        V::Float(number) => Value::from(*number),
+        V::Str(text) => Value::from(Arc::clone(text)),
+        V::Bytes(bytes) => Value::from_bytes(bytes.to_vec()),
+        V::List(_) | V::Map(_) | V::Set(_) | V::Tuple(_) => return None,
+    })
+}
+
+/// The value that a template made.
+///
+/// # Errors
+/// When something in it is undefined or it contains itself.
+pub(super) fn to_value(value: &Value) -> Result<value::Value, Error> {
+    leave(value, 0, &mut 0)
+}
+
+/// `count` is how many values left already: one that stands in many places leaves as often.
+fn leave(value: &Value, depth: usize, count: &mut usize) -> Result<value::Value, Error> {
+    use value::Value as V;
+    *count += 1;
+    strings::checked_items(*count)?;
+    if depth > DEPTH_MAX {
+        return Err(value_error("Circular reference detected"));
+    }
+    if let Some(list) = value.downcast_object_ref::<List>() {
+        return list.leave(depth, count);
+    }
+    if let Some(dict) = value.downcast_object_ref::<Dict>() {
+        return dict.leave(depth, count);
+    }
+    Ok(match value.kind() {
+        ValueKind::Undefined => return Err(args::undefined(value)),
+        ValueKind::None => V::Null,
+        ValueKind::Bool => V::Bool(value.is_true()),
+        ValueKind::Number if value.is_integer() => match value.as_i64() {
+            Some(number) => V::Int(number),
+            None => V::Big(value.to_string().into()),
+        },
+        ValueKind::Number => V::Float(f64::try_from(value.clone())?),
+        ValueKind::String => V::Str(value.to_str().unwrap_or_default()),
+        ValueKind::Bytes => V::Bytes(value.as_bytes().unwrap_or_default().into()),
+        ValueKind::Seq if value.is_tuple() => {
+            V::Tuple(Arc::new(leave_all(value.try_iter()?, depth, count)?))
+        }
+        ValueKind::Seq | ValueKind::Iterable => {
+            V::List(Arc::new(leave_all(value.try_iter()?, depth, count)?))
+        }
+        ValueKind::Map if !print::is_opaque(value) => V::Map(leave_map(value, depth, count)?),
+        _ => V::from(value.to_string()),
+    })
+}
+
+fn leave_all(
+    items: impl Iterator<Item = Value>,
+    depth: usize,
+    count: &mut usize,
+) -> Result<Vec<value::Value>, Error> {
+    items.map(|item| leave(&item, depth + 1, count)).collect()
+}
+
+fn leave_map(value: &Value, depth: usize, count: &mut usize) -> Result<Map, Error> {
+    let mut map = Map::new();
+    for key in value.try_iter()? {
+        map.insert(
+            leave(&key, depth + 1, count)?,
+            leave(&value.get_item(&key)?, depth + 1, count)?,
+        );
+    }
+    Ok(map)
+}
+
+impl List {
+    fn leave(&self, depth: usize, count: &mut usize) -> Result<value::Value, Error> {
+        if let Items::Shared(items) = &*read(&self.items) {
+            return Ok(value::Value::List(Arc::clone(items)));
+        }
+        let items = leave_all(self.snapshot().into_iter(), depth, count)?;
+        Ok(match self.sort {
+            Sort::Set => value::Value::Set(
+                items
+                    .into_iter()
+                    .map(|item| (item, value::Value::Null))
+                    .collect(),
+            ),
+            _ => value::Value::list(items),
+        })
+    }
+}
+
+impl Dict {
+    fn leave(&self, depth: usize, count: &mut usize) -> Result<value::Value, Error> {
+        if let Entries::Shared(map) = &*read(&self.0) {
+            return Ok(value::Value::Map(map.clone()));
+        }
+        let mut map = Map::new();
+        for (key, item) in self.snapshot() {
+            map.insert(
+                leave(&key, depth + 1, count)?,
+                leave(&item, depth + 1, count)?,
+            );
+        }
+        Ok(value::Value::Map(map))
+    }
+}
+
+/// Makes what a literal or an expression gave a list or a dictionary that can be changed; others pass.
+pub(super) fn mutable(value: Value) -> Result<Value, Error> {
+    if value.downcast_object_ref::<List>().is_some()
+        || value.downcast_object_ref::<Dict>().is_some()
+    {
+        return Ok(value);
+    }
+    strings::checked_len(value.as_str().map_or(0, str::len))?;
+    match value.kind() {
+        ValueKind::Seq if value.is_tuple() => {
+            strings::checked_items(value.len().unwrap_or(0))?;
+            Ok(value)
+        }
+        ValueKind::Seq | ValueKind::Iterable => Ok(List::value(args::items(&value)?)),
+        ValueKind::Map if !print::is_opaque(&value) => {
+            let mut entries = IndexMap::new();
+            for key in value.try_iter()? {
+                hashable(&key)?;
+                let item = value.get_item(&key)?;
+                entries.insert(key, item);
+            }
+            Ok(Dict::value(entries))
+        }
+        _ => Ok(value),
+    }
+}
+
+/// Python's dictionaries take no list or dictionary as a key.
+pub(super) fn hashable(key: &Value) -> Result<(), Error> {
+    let mutable =
+        key.downcast_object_ref::<List>().is_some() || key.downcast_object_ref::<Dict>().is_some();
+    if mutable {
+        return Err(type_error(format!(
+            "unhashable type: '{}'",
+            print::type_name(key)
+        )));
+    }
+    Ok(())
+}
+
+/// The pairs that `dict(…)` and `update(…)` take: dictionaries, lists of pairs, named arguments.
+pub(super) fn pairs(args: &Args) -> Result<Vec<(Value, Value)>, Error> {
+    let mut pairs = Vec::new();
+    for source in args.pos() {
+        let source = args::defined(source)?;
+        if let Some(dict) = source.downcast_object_ref::<Dict>() {
+            pairs.extend(dict.snapshot());
+        } else if source.kind() == ValueKind::Map {
+            for key in source.try_iter()? {
+                let item = source.get_item(&key)?;
+                pairs.push((key, item));
+            }
+        } else {
+            for pair in args::items(source)? {
+                pairs.push(pair_of(&pair)?);
+            }
+        }
+    }
+    pairs.extend(
+        args.all_named()
+            .iter()
+            .map(|(key, item)| (Value::from(key.as_str()), item.clone())),
+    );
+    Ok(pairs)
+}
+
+fn pair_of(pair: &Value) -> Result<(Value, Value), Error> {
+    let mut items = args::items(pair)?.into_iter();
+    match (items.next(), items.next(), items.next()) {
+        (Some(key), Some(value), None) => {
+            hashable(&key)?;
+            Ok((key, value))
+        }
+        _ => Err(key_error(
+            "dictionary update sequence element has not length 2; 2 is required",
+        )),
+    }
+}
+
+/// The dictionary of a shared map.
+pub(super) fn from_map(map: &Map) -> Dict {
+    Dict(RwLock::new(Entries::Shared(map.clone())))
+}

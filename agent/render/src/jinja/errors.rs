@@ -1,0 +1,452 @@
+//! What went wrong in a template, in the words of Jinja2 and Salt.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::error::Error as _;
+use std::fmt;
+use std::sync::Arc;
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{Error, ErrorKind, Value};
+
+use super::print;
+use crate::{Kind, Place};
+
+/// What Salt prints behind the line at fault.
+const MARKER: &str = "    <======================";
+
+/// Lines shown before and after the one at fault.
+const LINES_AROUND: usize = 5;
+
+/// How many failed look-ups are remembered.
+const MISSES_MAX: usize = 4096;
+
+thread_local! {
+    /// What kind of container last lacked a key: an undefined value knows its name and not where it was looked for.
+    static MISSES: RefCell<HashMap<String, &'static str>> = RefCell::default();
+}
+
+/// An error whose words are Salt's already.
+#[derive(Clone, Debug)]
+pub(super) struct Fault {
+    pub(super) kind: Kind,
+    pub(super) message: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// An error of a kind in our own words.
+pub(super) fn fault(kind: Kind, message: impl Into<String>) -> Error {
+    let message = message.into();
+    Error::new(ErrorKind::InvalidOperation, message.clone()).with_source(Fault { kind, message })
+}
+
+/// Python's `TypeError`.
+pub(super) fn type_error(message: impl Into<String>) -> Error {
+    fault(Kind::Jinja, message)
+}
+
+/// Python's `ValueError`.
+pub(super) fn value_error(message: impl Into<String>) -> Error {
+    fault(Kind::Jinja, message)
+}
+
+/// Python's `KeyError`.
+pub(super) fn key_error(message: impl Into<String>) -> Error {
+    fault(Kind::Jinja, message)
+}
+
+/// Jinja2's `TemplateRuntimeError`, which Salt calls a syntax error.
+pub(super) fn runtime_error(message: impl Into<String>) -> Error {
+    fault(Kind::JinjaSyntax, message)
+}
+
+/// Jinja2's `UndefinedError` for a value that lacks an attribute.
+pub(super) fn no_attribute(value: &Value, name: &str) -> Error {
+    fault(
+        Kind::JinjaVariable,
+        format!("'{}' has no attribute '{name}'", print::object_name(value)),
+    )
+}
+
+/// Remembers that a container lacked a key.
+pub(super) fn note_miss(container: &'static str, key: &Value) {
+    MISSES.with_borrow_mut(|misses| {
+        if misses.len() >= MISSES_MAX {
+            misses.clear();
+        }
+        misses.insert(print::repr(key), container);
+    });
+}
+
+/// Forgets what earlier templates looked for.
+pub(super) fn forget_misses() {
+    MISSES.with_borrow_mut(HashMap::clear);
+}
+
+/// What is known when a template failed.
+pub(super) struct Report<'a> {
+    /// The name of the template that was asked for.
+    pub(super) root: &'a str,
+    pub(super) syntax: &'a SyntaxConfig,
+    /// The text of a template by its name.
+    pub(super) sources: &'a dyn Fn(&str) -> Option<Arc<str>>,
+    /// The type of the variable at a path, as messages name it.
+    pub(super) lookup: &'a dyn Fn(&str) -> Option<String>,
+}
+
+/// What stands at `pillar.a["b"]` among the variables, as messages name it.
+pub(super) fn follow(variables: &value::Map, path: &str) -> Option<String> {
+    let mut keys = path
+        .split(['.', '['])
+        .map(|key| key.trim_matches([']', '"', '\'']));
+    let mut here = variables.get(keys.next()?)?;
+    for key in keys {
+        here = here.get(key)?;
+    }
+    Some(print::object_name(&super::containers::from_value(here)))
+}
+
+impl Report<'_> {
+    /// The error as Salt words it.
+    pub(super) fn salt_error(&self, error: &Error) -> crate::Error {
+        let chain = chain(error);
+        let innermost = chain.last().copied().unwrap_or(error);
+        let mut place = chain.iter().rev().find_map(|error| self.place(error));
+        let (kind, sentence) = self.classify(innermost, &mut place);
+        let prefix = match kind {
+            Kind::JinjaVariable => "Jinja variable ",
+            Kind::JinjaSyntax => "Jinja syntax error: ",
+            Kind::Call => "Problem running salt function in Jinja template: ",
+            Kind::Renderer => "",
+            _ => "Jinja error: ",
+        };
+        let around = place
+            .as_ref()
+            .map(|place| self.around(place))
+            .unwrap_or_default();
+        crate::Error {
+            kind,
+            message: format!("{prefix}{sentence}{around}"),
+            place,
+        }
+    }
+
+    fn classify(&self, error: &Error, place: &mut Option<Place>) -> (Kind, String) {
+        if let Some(fault) = error
+            .source()
+            .and_then(|source| source.downcast_ref::<Fault>())
+        {
+            return (fault.kind, fault.message.clone());
+        }
+        let detail = error.detail().unwrap_or_default();
+        if let Some(name) = quoted_expression(detail) {
+            return self.undefined(error, name);
+        }
+        match error.kind() {
+            ErrorKind::UndefinedError => match empty(error) {
+                Some(sentence) => (Kind::JinjaVariable, sentence),
+                None => {
+                    let name = tested_at(error).or_else(|| name_at(error));
+                    let name = name.unwrap_or_else(|| "value".into());
+                    self.undefined(error, &name)
+                }
+            },
+            ErrorKind::SyntaxError | ErrorKind::BadEscape => {
+                (Kind::JinjaSyntax, self.syntax_error(detail, place))
+            }
+            ErrorKind::UnknownFilter => (Kind::JinjaSyntax, unknown("filter", detail)),
+            ErrorKind::UnknownTest => (Kind::JinjaSyntax, unknown("test", detail)),
+            ErrorKind::UnknownFunction => {
+                let name = detail.strip_suffix(" is unknown").unwrap_or(detail);
+                (Kind::JinjaVariable, format!("'{name}' is undefined"))
+            }
+            ErrorKind::TemplateNotFound => (Kind::Jinja, not_found(detail)),
+            ErrorKind::OutOfFuel => (
+                Kind::Renderer,
+                "The template does more steps than a template may: is there a loop that never ends?".into(),
+            ),
+            ErrorKind::WriteFailure => (
+                Kind::Renderer,
+                format!("The template puts out more than {} bytes.", super::OUTPUT_MAX),
+            ),
+            ErrorKind::CannotUnpack => (Kind::Jinja, unpacked(detail)),
+            _ if detail.is_empty() => (Kind::Jinja, error.kind().to_string()),
+            _ => (Kind::Jinja, calculated(detail).unwrap_or_else(|| detail.into())),
+        }
+    }
+
+    fn syntax_error(&self, detail: &str, place: &mut Option<Place>) -> String {
+        let Some(at) = place else {
+            return detail.to_owned();
+        };
+        let Some(text) = (self.sources)(&at.file) else {
+            return detail.to_owned();
+        };
+        let (sentence, line) = super::syntax::explain(&text, self.syntax, detail, at.line as usize);
+        if line != at.line as usize {
+            *place = self.line(&at.file.clone(), line);
+        }
+        sentence
+    }
+
+    /// Jinja2's sentence about an expression that gave nothing.
+    fn undefined(&self, error: &Error, expression: &str) -> (Kind, String) {
+        let Some((base, key, is_text)) = last_key(expression) else {
+            return (Kind::JinjaVariable, format!("'{expression}' is undefined"));
+        };
+        let found =
+            (self.lookup)(base).or_else(|| (base == "(...)").then(|| constant(error)).flatten());
+        let holder = match found {
+            Some(holder) => holder,
+            None => MISSES
+                .with_borrow(|misses| misses.get(&key).copied())
+                .unwrap_or("str object")
+                .to_owned(),
+        };
+        if key.starts_with("'__") {
+            let class = holder.trim_end_matches(" object");
+            let sentence = format!("access to attribute {key} of '{class}' object is unsafe.");
+            return (Kind::JinjaSyntax, sentence);
+        }
+        let sentence = if is_text {
+            format!("'{holder}' has no attribute {key}")
+        } else {
+            format!("{holder} has no element {key}")
+        };
+        (Kind::JinjaVariable, sentence)
+    }
+
+    fn place(&self, error: &Error) -> Option<Place> {
+        let file = error.name()?.trim_start_matches(super::PLAIN);
+        let place = self.line(file, error.line()?)?;
+        let column = column(error, &place.source).unwrap_or(place.column);
+        Some(Place { column, ..place })
+    }
+
+    fn line(&self, file: &str, line: usize) -> Option<Place> {
+        let text = (self.sources)(file)?;
+        let source = text
+            .lines()
+            .nth(line.checked_sub(1)?)
+            .unwrap_or_default()
+            .to_owned();
+        Some(Place {
+            file: file.into(),
+            line: u32::try_from(line).ok()?,
+            column: 1,
+            source,
+        })
+    }
+
+    /// What Salt puts behind the sentence: the line and the lines around it, or the imported file with both.
+    fn around(&self, place: &Place) -> String {
+        let Some(text) = (self.sources)(&place.file) else {
+            return String::new();
+        };
+        let line = super::syntax::statement_line(&text, self.syntax, place.line as usize);
+        let context = context(&text, line);
+        if *place.file == *self.root {
+            format!("; line {line}\n\n{context}")
+        } else {
+            format!("\n{}({line}):\n{context}", place.file)
+        }
+    }
+}
+
+/// The text that the engine points at.
+fn pointed_at(error: &Error) -> Option<&str> {
+    error.template_source()?.get(error.range()?)
+}
+
+/// Where in the template's line the engine points. The engine reads a rewritten line: it holds as far as that is the same.
+fn column(error: &Error, line: &str) -> Option<u32> {
+    let (before, from) = error
+        .template_source()?
+        .split_at_checked(error.range()?.start)?;
+    let before = before.rsplit('\n').next().unwrap_or_default();
+    let opening = from.len() - from.trim_start_matches(['{', '%', '-', '+', ' ']).len();
+    let skipped = if from.starts_with('{') { opening } else { 0 };
+    let column = before.chars().count() + skipped + 1;
+    line.starts_with(before)
+        .then(|| u32::try_from(column).ok())?
+}
+
+/// The sentence for `[]|first`.
+fn empty(error: &Error) -> Option<String> {
+    let which = pointed_at(error)?.trim_start_matches(|c: char| !c.is_alphabetic());
+    let which = ["first", "last"]
+        .into_iter()
+        .find(|name| which.starts_with(name))?;
+    let before = error.template_source()?.get(..error.range()?.start)?;
+    let filter = before.trim_end().ends_with('|');
+    filter.then(|| format!("No {which} item, sequence was empty."))
+}
+
+/// The type of the constant that a lookup began with.
+fn constant(error: &Error) -> Option<String> {
+    let text = pointed_at(error)?.trim_start_matches('(');
+    let name = if text.to_lowercase().starts_with("none") {
+        "None"
+    } else if text.starts_with(|c: char| c.is_ascii_digit()) {
+        "int object"
+    } else {
+        return None;
+    };
+    Some(name.into())
+}
+
+/// The variable at fault, from the text that the engine points at.
+fn name_at(error: &Error) -> Option<String> {
+    let text = pointed_at(error)?;
+    let word = |c: char| c.is_alphanumeric() || c == '_';
+    let text = text.trim_start_matches(|c: char| !word(c));
+    let name: String = text.chars().take_while(|c| word(*c)).collect();
+    (!name.is_empty()).then_some(name)
+}
+
+/// What stands before `is`, when the engine points at the name of a test.
+fn tested_at(error: &Error) -> Option<String> {
+    let before = error.template_source()?.get(..error.range()?.start)?;
+    let before = before.trim_end();
+    let before = before.strip_suffix(" not").unwrap_or(before).trim_end();
+    let before = before.strip_suffix(" is")?.trim_end();
+    let part = |c: char| c.is_alphanumeric() || "_.[]'\"".contains(c);
+    let start = before.rfind(|c| !part(c)).map_or(0, |at| at + 1);
+    let name = before.get(start..)?;
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// Python's words for a tuple that does not fit its names.
+fn unpacked(detail: &str) -> String {
+    let numbers: Vec<usize> = detail
+        .split(|c: char| !c.is_ascii_digit())
+        .filter_map(|n| n.parse().ok())
+        .collect();
+    match *numbers.as_slice() {
+        [expected, got] if got < expected => {
+            format!("not enough values to unpack (expected {expected}, got {got})")
+        }
+        [expected, _] => format!("too many values to unpack (expected {expected})"),
+        _ => "cannot unpack non-iterable object".into(),
+    }
+}
+
+/// Python's words for a calculation that cannot be done.
+fn calculated(detail: &str) -> Option<String> {
+    if let Some(rest) = detail.strip_prefix("unable to calculate ") {
+        let zero = rest.ends_with(" 0") || rest.ends_with(" 0.0");
+        return zero.then(|| "division by zero".into());
+    }
+    let rest = detail.strip_prefix("tried to use ")?;
+    let (operator, kinds) = rest.split_once(" operator on unsupported types ")?;
+    let (left, right) = kinds.split_once(" and ")?;
+    let (left, right) = (python_name(left), python_name(right));
+    if operator == "+" && (left == "str" || left == "list") {
+        return Some(format!(
+            "can only concatenate {left} (not \"{right}\") to {left}"
+        ));
+    }
+    Some(format!(
+        "unsupported operand type(s) for {operator}: '{left}' and '{right}'"
+    ))
+}
+
+fn python_name(kind: &str) -> &str {
+    match kind {
+        "number" => "int",
+        "string" => "str",
+        "sequence" | "iterator" => "list",
+        "map" => "dict",
+        "none" => "NoneType",
+        other => other,
+    }
+}
+
+/// The error and those that caused it.
+fn chain(error: &Error) -> Vec<&Error> {
+    let mut chain = vec![error];
+    let mut next = error.source();
+    while let Some(error) = next.and_then(|source| source.downcast_ref::<Error>()) {
+        chain.push(error);
+        next = error.source();
+    }
+    chain
+}
+
+/// `filter x is unknown` in Jinja2's words.
+fn unknown(what: &str, detail: &str) -> String {
+    let name = detail.split(' ').nth(1).unwrap_or_default();
+    format!("No {what} named '{name}'.")
+}
+
+fn not_found(detail: &str) -> String {
+    if let Some((_, many)) = detail.split_once("none of which existed ") {
+        let names = many
+            .trim_matches(['[', ']'])
+            .replace(['"', '\''], "")
+            .replace(super::PLAIN, "");
+        return format!("none of the templates given were found: {names}");
+    }
+    detail
+        .split(['"', '\''])
+        .nth(1)
+        .unwrap_or(detail)
+        .trim_start_matches(super::PLAIN)
+        .to_owned()
+}
+
+/// The expression in "`pillar.x` is undefined".
+fn quoted_expression(detail: &str) -> Option<&str> {
+    let (before, rest) = detail.split_once('`')?;
+    let (name, after) = rest.split_once('`')?;
+    let known = before.is_empty() || before.ends_with('(');
+    (known && after.starts_with(" is undefined")).then_some(name)
+}
+
+/// What an expression looks into, the key it ends with as Python prints it, and whether that is text.
+fn last_key(expression: &str) -> Option<(&str, String, bool)> {
+    if let Some(inner) = expression.strip_suffix(']') {
+        let (base, key) = inner.rsplit_once('[')?;
+        let quoted = |quote: char| key.strip_prefix(quote)?.strip_suffix(quote);
+        let text = quoted('"').or_else(|| quoted('\''));
+        return Some(match text {
+            Some(text) => (base, print::repr(&Value::from(text)), true),
+            None => (base, key.to_owned(), false),
+        });
+    }
+    let (base, name) = expression.rsplit_once('.')?;
+    Some((base, format!("'{name}'"), true))
+}
+
+/// The lines around one, as Salt shows them.
+pub(crate) fn context(text: &str, line: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    if line == 0 || line > lines.len() {
+        return text.to_owned();
+    }
+    let start = line.saturating_sub(LINES_AROUND + 1);
+    let end = lines.len().min(line + LINES_AROUND);
+    let mut shown = String::from("---\n");
+    if start > 0 {
+        shown.push_str("[...]\n");
+    }
+    for (index, text) in lines.iter().enumerate().take(end).skip(start) {
+        shown.push_str(text);
+        if index + 1 == line {
+            shown.push_str(MARKER);
+        }
+        shown.push('\n');
+    }
+    if end < lines.len() {
+        shown.push_str("[...]\n");
+    }
+    shown.push_str("---");
+    shown
+}

@@ -1,0 +1,106 @@
+//! The filters of Jinja2 and Salt, by topic. A new one is a function and a line in its topic's table.
+
+use minijinja::value::{Rest, ValueOrKwargs};
+use minijinja::{Environment, Error, State, Value};
+
+use super::args::{self, Args};
+use super::{PLAIN, containers, format, macros, print, strings, tests};
+
+mod builtin;
+mod choose;
+mod data;
+mod dates;
+mod dicts;
+mod files;
+mod hashing;
+mod lists;
+mod network;
+mod random;
+pub(super) mod regex;
+mod serialize;
+mod text;
+mod xml;
+
+/// A filter or a function.
+pub(super) type Filter = fn(&mut State<'_, '_>, &Args) -> Result<Value, Error>;
+
+/// The filters of one topic by their names.
+type Table = &'static [(&'static str, Filter)];
+
+/// Puts them into an environment.
+pub(super) fn add(env: &mut Environment<'static>) {
+    let tables: [Table; 14] = [
+        REWRITTEN,
+        builtin::FILTERS,
+        choose::FILTERS,
+        data::FILTERS,
+        dates::FILTERS,
+        dicts::FILTERS,
+        files::FILTERS,
+        hashing::FILTERS,
+        lists::FILTERS,
+        network::FILTERS,
+        random::FILTERS,
+        regex::FILTERS,
+        serialize::FILTERS,
+        text::FILTERS,
+    ];
+    for (name, filter) in tables.into_iter().flatten() {
+        let filter = *filter;
+        env.add_filter(
+            *name,
+            move |state: &mut State<'_, '_>, values: Rest<ValueOrKwargs>| {
+                filter(state, &Args::new(&values.into_values())?)
+            },
+        );
+    }
+}
+
+/// Puts one function into an environment.
+pub(super) fn add_function(env: &mut Environment<'static>, name: &'static str, function: Filter) {
+    env.add_function(
+        name,
+        move |state: &mut State<'_, '_>, values: Rest<ValueOrKwargs>| {
+            function(state, &Args::new(&values.into_values())?)
+        },
+    );
+}
+
+/// What `rewrite` puts into a template.
+const REWRITTEN: Table = &[
+    ("__m", |_, a| {
+        containers::mutable(a.need(0, "value")?.clone())
+    }),
+    ("__iter", |_, a| {
+        let value = a.need(0, "value")?;
+        if value.is_undefined() || args::iterable(value) {
+            return Ok(value.clone());
+        }
+        Err(args::not_iterable(value))
+    }),
+    ("__cat", concat),
+    ("__compare", tests::chain),
+    ("__mod", format::modulo),
+    ("__macro", macros::open),
+    ("__plain", |_, a| {
+        let name = a.subject()?;
+        Ok(name.as_str().map_or_else(
+            || name.clone(),
+            |path| Value::from(format!("{PLAIN}{path}")),
+        ))
+    }),
+];
+
+/// `a ~ b ~ c`.
+fn concat(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
+    let mut out = String::new();
+    for value in args.pos() {
+        let value = args::defined(value)?;
+        match value.as_str() {
+            Some(text) => out.push_str(text),
+            None => out.push_str(&print::str(value)),
+        }
+        strings::checked_len(out.len())?;
+    }
+    Ok(Value::from(out))
+}

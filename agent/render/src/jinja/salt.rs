@@ -1,0 +1,197 @@
+//! `salt['pkg.version']('nginx')` and `salt.pkg.version('nginx')`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use minijinja::value::{Enumerator, Object, ObjectRepr};
+use minijinja::{Error, State, Value};
+use value::Map;
+
+use super::args::{self, Args};
+use super::containers::{Dict, from_value, to_value};
+use super::errors::{fault, note_miss};
+use super::shared::Functions;
+use crate::Kind;
+
+/// What Salt's messages call the variable `salt`.
+const LOADER: &str = "salt.utils.templates.AliasedLoader object";
+
+/// What they call a module of it.
+const MODULE: &str = "salt.loader.lazy.LoadedMod object";
+
+/// The variable `salt`.
+pub(super) struct Salt(pub(super) Arc<Functions>);
+
+/// A module, or a function: which one shows when it is called.
+struct Call {
+    functions: Arc<Functions>,
+    name: String,
+}
+
+impl fmt::Debug for Salt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<salt>")
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name.contains('.') {
+            true => write!(f, "<function {}>", self.name),
+            false => write!(f, "<LoadedMod module='salt.loaded.{}'>", self.name),
+        }
+    }
+}
+
+impl Salt {
+    fn function(&self, name: &str) -> Option<Value> {
+        let there = if name.contains('.') {
+            self.0.host.has_function(name)
+        } else {
+            true
+        };
+        if !there {
+            note_miss(LOADER, &Value::from(name));
+            return None;
+        }
+        Some(Value::from_object(Call {
+            functions: Arc::clone(&self.0),
+            name: name.into(),
+        }))
+    }
+}
+
+impl Object for Salt {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Map
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        self.function(key.as_str()?)
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Empty
+    }
+
+    fn is_true(self: &Arc<Self>) -> bool {
+        true
+    }
+
+    fn call_method(
+        self: &Arc<Self>,
+        _: &mut State<'_, '_>,
+        method: &str,
+        args: &[Value],
+    ) -> Result<Value, Error> {
+        match method {
+            "get" => {
+                let args = Args::new(args)?;
+                let name = args.text(0, "key")?;
+                let default = || {
+                    args.at(1, "default")
+                        .cloned()
+                        .unwrap_or_else(|| Value::from(()))
+                };
+                Ok(self
+                    .function(&name)
+                    .filter(|_| self.0.host.has_function(&name))
+                    .unwrap_or_else(default))
+            }
+            _ => Err(missing(method)),
+        }
+    }
+}
+
+impl Object for Call {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        let name = format!("{}.{}", self.name, key.as_str()?);
+        if !self.functions.host.has_function(&name) {
+            note_miss(MODULE, key);
+            return None;
+        }
+        Some(Value::from_object(Self {
+            functions: Arc::clone(&self.functions),
+            name,
+        }))
+    }
+
+    fn call(self: &Arc<Self>, _: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
+        call(&self.functions, &self.name, &Args::new(args)?)
+    }
+
+    fn call_method(
+        self: &Arc<Self>,
+        _: &mut State<'_, '_>,
+        method: &str,
+        args: &[Value],
+    ) -> Result<Value, Error> {
+        let name = format!("{}.{method}", self.name);
+        call(&self.functions, &name, &Args::new(args)?)
+    }
+
+    fn is_true(self: &Arc<Self>) -> bool {
+        true
+    }
+}
+
+/// The error for `salt.module.function` or, through a method, `salt.function`.
+fn missing(name: &str) -> Error {
+    let (holder, name) = match name.split_once('.') {
+        Some((_, function)) => (MODULE, function),
+        None => (LOADER, name),
+    };
+    fault(
+        Kind::JinjaVariable,
+        format!("'{holder}' has no attribute '{name}'"),
+    )
+}
+
+/// Calls an execution function.
+fn call(functions: &Functions, name: &str, args: &Args) -> Result<Value, Error> {
+    let host = &functions.host;
+    if !host.has_function(name) {
+        return Err(missing(name));
+    }
+    functions.give_back();
+    if name == "pillar.get"
+        && let Some(lent) = functions.pillar_get(args)
+    {
+        return Ok(lent);
+    }
+    let argument = |value: &Value| to_value(args::defined(value)?);
+    let positional = args
+        .pos()
+        .iter()
+        .map(argument)
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut named = Map::new();
+    for (key, value) in args.all_named() {
+        named.insert(key.as_str(), argument(value)?);
+    }
+    let answer = host
+        .call(name, positional, named)
+        .map_err(|sentence| fault(Kind::Call, sentence))?;
+    if let (Some(changed), Some(map)) = (changed_in_place(name, args), answer.as_map()) {
+        if let Some(dict) = changed.downcast_object_ref::<Dict>() {
+            dict.updated_to(map);
+        }
+        return Ok(changed.clone());
+    }
+    Ok(from_value(&answer))
+}
+
+/// The argument that a function changes and returns: Python passes dictionaries by reference.
+fn changed_in_place<'a>(name: &str, args: &'a Args) -> Option<&'a Value> {
+    let in_place = match name {
+        "defaults.merge" | "defaults.update" => args.flag(3, "in_place", true),
+        "slsutil.update" => true,
+        _ => false,
+    };
+    let dest = args.at(0, "dest").filter(|_| in_place)?;
+    dest.downcast_object_ref::<Dict>().is_some().then_some(dest)
+}

@@ -1,0 +1,149 @@
+//! What Python's references let a template change for those after it.
+//!
+//! In Salt all templates of a run get the same `pillar`, `grains` and `opts`, and `pillar.get` returns a part of the one pillar that
+//! execution functions have. A template that changes such a dictionary changes it for the rest of the run.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use minijinja::Value;
+use value::Map;
+
+use super::args::Args;
+use super::containers::{self, Dict, List};
+use crate::Host;
+
+/// The variables that are the same ones for all templates of a run.
+const NAMES: [&str; 3] = ["pillar", "grains", "opts"];
+
+/// The variables that templates of one run share, as the last one left them. Clones are the same ones.
+#[derive(Clone, Debug, Default)]
+pub struct SharedVariables(Arc<Mutex<Map>>);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl SharedVariables {
+    /// Forgets them: the next template brings its own.
+    pub fn forget(&self) {
+        *lock(&self.0) = Map::new();
+    }
+
+    /// A template's variables with the shared ones as they are now; the first template brings them.
+    pub(super) fn laid_over(&self, variables: &Map) -> Map {
+        let (mut all, mut shared) = (variables.clone(), lock(&self.0));
+        for name in NAMES {
+            match (shared.get(name), variables.get(name)) {
+                (Some(here), _) => all.insert(name, here.clone()),
+                (None, Some(first)) => shared.insert(name, first.clone()),
+                (None, None) => None,
+            };
+        }
+        all
+    }
+
+    /// Keeps what a template left.
+    pub(super) fn keep(&self, left: &Dict) {
+        for name in NAMES {
+            let changed = left.get(&Value::from(name)).and_then(|value| {
+                let before = lock(&self.0).get(name)?.clone();
+                changed(&value, &before)
+            });
+            if let Some(changed) = changed {
+                lock(&self.0).insert(name, changed);
+            }
+        }
+    }
+}
+
+/// What a container has become, when that is something else.
+fn changed(container: &Value, before: &value::Value) -> Option<value::Value> {
+    let now = containers::to_value(container).ok()?;
+    (now != *before).then_some(now)
+}
+
+/// The execution functions, and the pillar that they have once a part of it was lent to the template.
+pub(super) struct Functions {
+    pub(super) host: Arc<dyn Host>,
+    lent: Mutex<Option<Lent>>,
+}
+
+struct Lent {
+    pillar: Value,
+    before: value::Value,
+}
+
+/// What stands at a path of the pillar.
+enum Found {
+    Container(Value),
+    Nothing,
+    Other,
+}
+
+impl Functions {
+    pub(super) fn of(host: &Arc<dyn Host>) -> Arc<Self> {
+        Arc::new(Self {
+            host: Arc::clone(host),
+            lent: Mutex::default(),
+        })
+    }
+
+    /// Gives the functions back what the template changed of their pillar.
+    pub(super) fn give_back(&self) {
+        if let Some(lent) = lock(&self.lent).as_mut()
+            && let Some(now) = changed(&lent.pillar, &lent.before)
+        {
+            if let Some(pillar) = now.as_map() {
+                self.host.set_pillar(pillar.clone());
+            }
+            lent.before = now;
+        }
+    }
+
+    /// What `pillar.get` returns by reference: a list or a dictionary of the pillar, or the default itself.
+    pub(super) fn pillar_get(&self, args: &Args) -> Option<Value> {
+        let plain = args.pos().len() <= 2
+            && args
+                .all_named()
+                .iter()
+                .all(|(name, _)| name == "key" || name == "default");
+        let path = args.at(0, "key").filter(|_| plain)?;
+        match self.at(path.as_str()?)? {
+            Found::Container(found) => Some(found),
+            Found::Nothing => args
+                .at(1, "default")
+                .filter(|default| is_container(default))
+                .cloned(),
+            Found::Other => None,
+        }
+    }
+
+    fn at(&self, path: &str) -> Option<Found> {
+        let mut lent = lock(&self.lent);
+        if lent.is_none() {
+            let before = value::Value::Map(self.host.pillar()?);
+            let pillar = containers::from_value(&before);
+            *lent = Some(Lent { pillar, before });
+        }
+        let mut here = lent.as_ref()?.pillar.clone();
+        for key in path.split(':') {
+            let Some(dict) = here.downcast_object_ref::<Dict>() else {
+                return Some(Found::Other);
+            };
+            match dict.get(&Value::from(key)) {
+                Some(next) => here = next,
+                // A number may be a key that is no text.
+                None if key.bytes().all(|byte| byte.is_ascii_digit()) => return Some(Found::Other),
+                None => return Some(Found::Nothing),
+            }
+        }
+        Some(match is_container(&here) {
+            true => Found::Container(here),
+            false => Found::Other,
+        })
+    }
+}
+
+fn is_container(value: &Value) -> bool {
+    value.downcast_object_ref::<Dict>().is_some() || value.downcast_object_ref::<List>().is_some()
+}

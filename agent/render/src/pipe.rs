@@ -1,0 +1,386 @@
+//! The renderer pipe: `#!jinja|yaml` and what comes out of it.
+//!
+//! As in Salt the shebang stays in the text, where it is a comment to whoever reads it, so that lines keep their numbers.
+
+use std::sync::Arc;
+
+use value::{Map, Value, json};
+
+use crate::yaml::{self, Class};
+use crate::{Context, Error, Host, Kind, Place, jinja, toml};
+
+/// The renderers there are.
+pub const RENDERERS: [&str; 5] = ["jinja", "json", "text", "toml", "yaml"];
+
+/// What came out of a pipe.
+#[derive(Clone, Debug)]
+pub struct Rendered {
+    /// The data; a string when the last renderer makes text.
+    pub value: Value,
+    /// What the last renderer read: [`yaml::locate`] finds places in it.
+    pub text: String,
+}
+
+/// A row of renderers, each fed with what the one before it made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pipe(Vec<Step>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Step {
+    renderer: Renderer,
+    argline: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Renderer {
+    Jinja,
+    Json,
+    Text,
+    Toml,
+    Yaml,
+}
+
+impl Pipe {
+    /// The pipe that the shebang of a text names, else the default one (the `renderer` option).
+    ///
+    /// # Errors
+    /// [`Kind::Renderer`] when a renderer is not there. Salt then logs the first line of the message and goes on as
+    /// if the text had rendered to nothing.
+    pub fn of(text: &str, default: &str) -> Result<Self, Error> {
+        let first = text.lines().next().unwrap_or_default();
+        match first.strip_prefix("#!") {
+            Some(pipe) if !pipe.starts_with('/') => Self::parse(pipe.trim_end()),
+            _ => Self::parse(default),
+        }
+    }
+
+    /// Reads `jinja|yaml`.
+    fn parse(pipe: &str) -> Result<Self, Error> {
+        let parts = match pipe {
+            "yaml_jinja" => "jinja|yaml",
+            "json_jinja" => "jinja|json",
+            other => other,
+        };
+        let steps: Option<Vec<_>> = parts
+            .split('|')
+            .map(|part| Step::parse(part.trim()))
+            .collect();
+        steps.map(Self).ok_or_else(|| {
+            let known = RENDERERS.join(", ");
+            failed(
+                Kind::Renderer,
+                format!("The renderer \"{pipe}\" is not available\nThe renderers are: {known}"),
+            )
+        })
+    }
+
+    /// Sends a text through the pipe.
+    ///
+    /// # Errors
+    /// What the renderer says that failed.
+    pub fn render(
+        &self,
+        text: &str,
+        context: &Context,
+        host: &Arc<dyn Host>,
+    ) -> Result<Rendered, Error> {
+        let mut state = State::Text(text.to_owned());
+        let mut read = String::new();
+        for step in &self.0 {
+            let State::Text(input) = state else {
+                return Err(state.unreadable());
+            };
+            let ran = step.run(&input, context, host);
+            state = ran.map_err(|error| traced(error, text, &input, context))?;
+            read = input;
+        }
+        Ok(match state {
+            State::Text(text) => Rendered {
+                value: Value::from(text.as_str()),
+                text,
+            },
+            State::Json(value) | State::Data(value) => Rendered { value, text: read },
+        })
+    }
+}
+
+/// Renders a text with the pipe of its shebang, else with the default one. Nothing but white space is an empty map.
+///
+/// # Errors
+/// What [`Pipe::of`] and the renderers say.
+pub fn render(
+    text: &str,
+    default_renderer: &str,
+    context: &Context,
+    host: &Arc<dyn Host>,
+) -> Result<Rendered, Error> {
+    if text.trim().is_empty() {
+        return Ok(Rendered {
+            value: Value::Map(Map::new()),
+            text: text.to_owned(),
+        });
+    }
+    // Python's text files have but one line end.
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    Pipe::of(&text, default_renderer)?.render(&text, context, host)
+}
+
+/// What stands between two renderers.
+enum State {
+    Text(String),
+    Json(Value),
+    Data(Value),
+}
+
+impl State {
+    /// Python's complaint of the renderer that gets data instead of a file.
+    fn unreadable(&self) -> Error {
+        let class = if matches!(self, Self::Json(_)) {
+            "dict"
+        } else {
+            "collections.OrderedDict"
+        };
+        failed(
+            Kind::Uncaught,
+            format!("'{class}' object has no attribute 'read'"),
+        )
+    }
+}
+
+impl Step {
+    fn parse(part: &str) -> Option<Self> {
+        let (name, argline) = part.split_once(' ').unwrap_or((part, ""));
+        let renderer = match name {
+            "jinja" => Renderer::Jinja,
+            "json" => Renderer::Json,
+            "text" => Renderer::Text,
+            "toml" => Renderer::Toml,
+            "yaml" => Renderer::Yaml,
+            _ => return None,
+        };
+        Some(Self {
+            renderer,
+            argline: argline.trim().to_owned(),
+        })
+    }
+
+    fn run(&self, text: &str, context: &Context, host: &Arc<dyn Host>) -> Result<State, Error> {
+        match self.renderer {
+            Renderer::Jinja if matches!(self.argline.as_str(), "" | "-s") => {
+                jinja::render(text, context, host).map(State::Text)
+            }
+            Renderer::Jinja => Err(failed(
+                Kind::Jinja,
+                format!("Unknown renderer option: {}", self.argline),
+            )),
+            Renderer::Json => json_data(text).map(State::Json),
+            Renderer::Text => Ok(State::Text(text.to_owned())),
+            Renderer::Toml => toml::load(text)
+                .map(|value| State::Data(or_empty(value)))
+                .map_err(|message| failed(Kind::Document, message)),
+            Renderer::Yaml => yaml_data(text).map(State::Data),
+        }
+    }
+}
+
+fn failed(kind: Kind, message: String) -> Error {
+    Error {
+        kind,
+        message,
+        place: None,
+    }
+}
+
+/// Salt's renderers give an empty map for whatever is empty.
+fn or_empty(value: Value) -> Value {
+    if value.is_true() {
+        value
+    } else {
+        Value::Map(Map::new())
+    }
+}
+
+/// The JSON reader knows no comments: the shebang goes.
+fn json_data(text: &str) -> Result<Value, Error> {
+    let shebang = text.starts_with("#!");
+    let body = text
+        .split_once('\n')
+        .filter(|_| shebang)
+        .map_or(text, |(_, body)| body);
+    if body.trim().is_empty() {
+        return Ok(Value::Map(Map::new()));
+    }
+    json::read(body).map_err(|error| failed(Kind::Uncaught, error.to_string()))
+}
+
+fn yaml_data(text: &str) -> Result<Value, Error> {
+    yaml::load_rendered(text).map(or_empty).map_err(|error| {
+        let kind = match error.class {
+            Class::Constructor if error.problem.starts_with("found conflicting ID") => {
+                Kind::ConflictingId
+            }
+            Class::Scanner | Class::Parser | Class::Constructor | Class::Limit => Kind::Document,
+            Class::Reader | Class::Composer | Class::Value => Kind::Uncaught,
+        };
+        let place = (error.line > 0).then(|| Place {
+            file: "".into(),
+            line: error.line,
+            column: error.column,
+            source: line_of(text, error.line).unwrap_or_default().to_owned(),
+        });
+        Error {
+            kind,
+            message: error.salt_message(),
+            place,
+        }
+    })
+}
+
+fn line_of(text: &str, line: u32) -> Option<&str> {
+    text.lines().nth((line as usize).checked_sub(1)?)
+}
+
+/// Names the file of a place, and moves a place in what an earlier renderer made to the line of the template that it
+/// came from: the same line when it is unchanged, else the only one that reads like it. Without such a line there is
+/// no place.
+fn traced(mut error: Error, template: &str, input: &str, context: &Context) -> Error {
+    error.place = error.place.and_then(|place| {
+        if !place.file.is_empty() {
+            return Some(place);
+        }
+        let line = if template == input {
+            place.line
+        } else {
+            origin(template, &place)?
+        };
+        Some(Place {
+            file: context.name.as_str().into(),
+            line,
+            ..place
+        })
+    });
+    error
+}
+
+fn origin(template: &str, place: &Place) -> Option<u32> {
+    if line_of(template, place.line) == Some(&place.source) {
+        return Some(place.line);
+    }
+    let mut alike = template
+        .lines()
+        .zip(1..)
+        .filter(|(line, _)| *line == place.source);
+    match (alike.next(), alike.next()) {
+        (Some((_, line)), None) => Some(line),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    struct NoHost;
+
+    impl Host for NoHost {
+        fn call(&self, function: &str, _: Vec<Value>, _: Map) -> Result<Value, String> {
+            Err(format!("{function} is not there"))
+        }
+
+        fn has_function(&self, _: &str) -> bool {
+            false
+        }
+
+        fn template(&self, _: &str, _: &str) -> Result<Option<Arc<str>>, String> {
+            Ok(None)
+        }
+    }
+
+    fn run(text: &str) -> Result<Rendered, Error> {
+        let context = Context {
+            name: "srv/salt/x.sls".into(),
+            ..Context::default()
+        };
+        let host: Arc<dyn Host> = Arc::new(NoHost);
+        render(text, "jinja|yaml", &context, &host)
+    }
+
+    fn shown(text: &str) -> String {
+        match run(text) {
+            Ok(rendered) => rendered.value.to_text(),
+            Err(error) => format!("{:?}: {error}", error.kind),
+        }
+    }
+
+    #[test]
+    fn the_shebang_names_the_pipe_and_else_the_default_is_taken() {
+        for (text, want) in [
+            ("a: {{ 1 }}\n", "{'a': 1}"),
+            ("#!yaml\na: x {{ 1 }}\n", "{'a': 'x {{ 1 }}'}"),
+            ("#! jinja | yaml \na: {{ 1 }}\n", "{'a': 1}"),
+            ("#!/bin/sh\na: {{ 1 }}\n", "{'a': 1}"),
+            ("#!yaml_jinja\na: {{ 1 }}\n", "{'a': 1}"),
+            ("#!jinja -s|yaml foo\na: {{ 1 }}\n", "{'a': 1}"),
+            ("#!jinja | json\n{\"a\": {{ 2 }}}", "{'a': 2}"),
+            ("#!json\n  \n", "{}"),
+            (
+                "#!toml\nb = 1\na = [1979-05-27, 1.5]\n",
+                "{'b': 1, 'a': ['1979-05-27', 1.5]}",
+            ),
+            ("#!jinja\na: {{ 1 }}", "#!jinja\na: 1"),
+            ("#!text\n{{ 1 }}\n", "#!text\n{{ 1 }}\n"),
+            ("# nothing\n", "{}"),
+            ("a: !!omap {b: 1}\n", "{'a': {'b': 1}}"),
+            ("0\n", "{}"),
+            (" \n", "{}"),
+            ("#!yaml\r\na: |\r\n  b\r\n  c\r\n", "{'a': 'b\\nc\\n'}"),
+        ] {
+            assert_eq!(shown(text), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_rendered_says_what_salt_says() {
+        let unknown = "is not available\nThe renderers are: jinja, json, text, toml, yaml";
+        for (text, want) in [
+            ("#!nosuchrenderer\n", format!("Renderer: The renderer \"nosuchrenderer\" {unknown}")),
+            ("#!jinja|mako\n", format!("Renderer: The renderer \"jinja|mako\" {unknown}")),
+            ("#!\na: 1", format!("Renderer: The renderer \"\" {unknown}")),
+            ("#!jinja x|yaml\na: 1", "Jinja: Unknown renderer option: x".into()),
+            ("#!yaml|yaml\na: 1", "Uncaught: 'collections.OrderedDict' object has no attribute 'read'".into()),
+            ("#!json|yaml\n{}", "Uncaught: 'dict' object has no attribute 'read'".into()),
+            ("a:\n\t- b\n", "Document: found character that cannot start any token".into()),
+            ("a: b: c\n", "Document: mapping values are not allowed in this context".into()),
+            (
+                "a: *x\n",
+                "Uncaught: found undefined alias\n  in \"<unicode string>\", line 1, column 4".into(),
+            ),
+            (
+                "a: 1\na: 2\n",
+                "ConflictingId: while constructing a mapping\n  in \"<unicode string>\", line 1, column 1\n\
+                 found conflicting ID 'a'\n  in \"<unicode string>\", line 2, column 1"
+                    .into(),
+            ),
+        ] {
+            assert_eq!(shown(text), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_place_is_one_of_the_template() {
+        let place = |text: &str| run(text).unwrap_err().place;
+        let moved =
+            place("{% for x in [1, 2] %}\nb{{ x }}: 1\n{% endfor %}\na: 1\na: 2\n").unwrap();
+        assert_eq!(
+            (&*moved.file, moved.line, moved.column),
+            ("srv/salt/x.sls", 5, 1)
+        );
+        assert_eq!(moved.source, "a: 2");
+        assert_eq!(
+            place("{% for x in [1, 2] %}\na: {{ x }}\n{% endfor %}\n"),
+            None
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! Where a value stands in its document.
+
+use value::Value;
+
+use super::compose::{Content, Graph, NodeId, compose};
+use super::resolve::Tag;
+use super::scalar;
+
+/// The line and column, both from 1, of what `path` leads to: map keys and, for lists, `Int` indexes. Of an entry of
+/// a map it is the place of the key. `None` when the document has no such thing or does not load.
+#[must_use]
+pub fn locate(text: &str, path: &[Value]) -> Option<(u32, u32)> {
+    let (graph, root) = compose(text).ok()?;
+    let mut here = root?;
+    let mut mark = graph.node(here).mark;
+    for step in path {
+        let (at, next) = follow(&graph, here, step, 0)?;
+        mark = graph.node(at).mark;
+        here = next;
+    }
+    Some((mark.line, mark.column))
+}
+
+/// The node whose place counts, and the one to go on from.
+fn follow(graph: &Graph, here: NodeId, step: &Value, depth: usize) -> Option<(NodeId, NodeId)> {
+    match &graph.node(here).content {
+        Content::Sequence(items) => {
+            let item = *items.get(usize::try_from(step.as_int()?).ok()?)?;
+            Some((item, item))
+        }
+        Content::Mapping(pairs) => {
+            let own = pairs.iter().find(|(key, _)| is(graph, *key, step));
+            own.copied().or_else(|| merged(graph, pairs, step, depth))
+        }
+        Content::Scalar(_) => None,
+    }
+}
+
+fn merged(
+    graph: &Graph,
+    pairs: &[(NodeId, NodeId)],
+    step: &Value,
+    depth: usize,
+) -> Option<(NodeId, NodeId)> {
+    // A merge may name its own mapping.
+    const DEEP: usize = 20;
+    let sources = pairs
+        .iter()
+        .filter(|(key, _)| graph.node(*key).tag == Tag::Merge);
+    let mut maps = sources.flat_map(|(_, source)| match &graph.node(*source).content {
+        Content::Sequence(items) => items.clone(),
+        _ => vec![*source],
+    });
+    let is_map = |id: &NodeId| matches!(graph.node(*id).content, Content::Mapping(_));
+    maps.find_map(|map| {
+        (depth < DEEP && is_map(&map)).then(|| follow(graph, map, step, depth + 1))?
+    })
+}
+
+fn is(graph: &Graph, key: NodeId, step: &Value) -> bool {
+    let node = graph.node(key);
+    match &node.content {
+        Content::Scalar(text) if node.tag == Tag::Value => step.as_str() == Some(text),
+        Content::Scalar(text) => {
+            matches!(scalar::construct(&node.tag, text, node.mark), Ok(Some(value)) if value == *step)
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,270 @@
+//! `salt-call`: options, configuration, one call, its output, its exit code.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the id is written once, before there is a run"
+)]
+
+use std::io::{IsTerminal, Read};
+use std::process::ExitCode;
+
+use cli::config::{self, Loaded};
+use cli::failure::{Exit, Failure, exit_of};
+use cli::log::Logger;
+use cli::options::{Asked, SALT_CALL, SaltCall, parse_input, read_saltfile, saltfile_path};
+use cli::output::{Output, Return, print_return};
+use modules::custom::CustomModules;
+use modules::orchestrate::ThisMachine;
+use modules::roots::Roots;
+use state::custom::Signature;
+use state::exec::Exec;
+use state::module::{Error, Extra, Given};
+use state::opts::Opts;
+use value::{Map, Value, log};
+
+use crate::version;
+use crate::yaml::SaltYaml;
+
+/// Runs `salt-call` with these words.
+///
+/// # Errors
+/// What is wrong with the command line, the configuration, or the call.
+pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
+    let usage = |error| Failure::usage(&SALT_CALL, error);
+    let mut call = SaltCall::parse(words, stdin, env).map_err(usage)?;
+    match &call.asked {
+        Asked::Help => return Ok(version::put(&SALT_CALL.help())),
+        Asked::Version => return Ok(version::print(false)),
+        Asked::VersionsReport => return Ok(version::print(true)),
+        _ => {}
+    }
+    if let Some(path) = saltfile_path(&call, env) {
+        call.merge_saltfile(&read_saltfile(&path, &SaltYaml).map_err(usage)?);
+    }
+    let loaded = config::load(&call.config_dir, call.overrides.clone(), &SaltYaml)
+        .map_err(|error| Failure::new(Exit::Generic, error))?;
+    let _first = Logger::from_opts(&loaded.opts).install();
+    call.warnings
+        .iter()
+        .chain(&loaded.warnings)
+        .for_each(log::warning);
+    keep_id(&loaded);
+    // Each collection of the grains reads the file anew; here it is only held to be YAML.
+    config::static_grains(&call.config_dir, &SaltYaml)
+        .map_err(|error| Failure::new(Exit::Generic, error))?;
+    let opts = loaded.opts;
+    let how = Output::from_opts(&opts, std::io::stdout().is_terminal());
+    let passthrough = opts.get("retcode_passthrough").is_some_and(Value::is_true);
+    let cx = context(Opts::new(opts));
+    let answer = answer(&cx, &call)?;
+    print_return(&answer, &how, call.output_file.as_ref(), &SaltYaml)
+        .map_err(|error| Failure::new(Exit::CantCreate, error))?;
+    Ok(exit_of(answer.retcode, passthrough))
+}
+
+fn stdin() -> String {
+    let mut text = String::new();
+    // What cannot be read adds no words.
+    let _ = std::io::stdin().read_to_string(&mut text);
+    text
+}
+
+fn env(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// An id that was made up is kept, so that the machine has the same one next time.
+fn keep_id(loaded: &Loaded) {
+    let Some(new) = &loaded.new_id else {
+        return;
+    };
+    let written = new
+        .file
+        .parent()
+        .map_or(Ok(()), std::fs::create_dir_all)
+        .and_then(|()| std::fs::write(&new.file, &new.id));
+    if let Err(error) = written {
+        log::debug(format_args!(
+            "The id is not kept in {}: {error}",
+            new.file.display()
+        ));
+    }
+}
+
+fn context(opts: Opts) -> Exec {
+    let sources = Box::new(Roots::states(&opts));
+    let custom = Box::new(CustomModules::of(&opts));
+    Exec::with_custom(
+        opts,
+        &modules::REGISTRY,
+        sources,
+        Box::new(ThisMachine),
+        custom,
+    )
+}
+
+/// Does what was asked.
+fn answer(cx: &Exec, call: &SaltCall) -> Result<Return, Failure> {
+    match &call.asked {
+        Asked::Grains => Ok(Return {
+            value: cx.grains().into(),
+            out: Some("grains".into()),
+            ..Return::default()
+        }),
+        Asked::Doc(prefix) => function(cx, "sys.doc", vec![prefix.as_str().into()], Map::new()),
+        Asked::Call { fun, words } => {
+            let input = parse_input(words, &call.no_parse, &SaltYaml);
+            function(cx, fun, input.args, input.kwargs)
+        }
+        Asked::Help | Asked::Version | Asked::VersionsReport => Ok(Return::default()),
+    }
+}
+
+fn function(cx: &Exec, name: &str, args: Vec<Value>, kwargs: Map) -> Result<Return, Failure> {
+    let called = called(cx, name, args, kwargs);
+    cx.barrier();
+    let value = called?;
+    let retcode = match cx.retcode() {
+        0 => i64::from(
+            ["result", "success"]
+                .iter()
+                .any(|key| value.get(key).is_some_and(|truth| !truth.is_true())),
+        ),
+        code => code,
+    };
+    let retcode = if keeps_zero(cx, name) { 0 } else { retcode };
+    Ok(Return {
+        value,
+        out: outputter(name),
+        retcode,
+        metadata: None,
+    })
+}
+
+fn called(cx: &Exec, name: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, Failure> {
+    if cx.is_custom(name) {
+        return custom(cx, name, args, kwargs);
+    }
+    let Some(function) = cx.function(name) else {
+        return Err(unknown(cx, name));
+    };
+    let kwargs = if function.extra == Extra::Accept {
+        published(name, kwargs)
+    } else {
+        kwargs
+    };
+    if name.starts_with("pillar.") {
+        // Asked for by name the pillar's values are covered; its templates see them.
+        cx.context(|context| context.insert("mask_pillar", true));
+    }
+    function
+        .invoke(name, cx, Given::new(args, kwargs))
+        .map_err(|error| failed(name, &docstring(function.doc), error))
+}
+
+fn custom(cx: &Exec, name: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, Failure> {
+    let signature = cx.shared.custom.signature(cx, name).unwrap_or_default();
+    let kwargs = if signature.kwargs {
+        published(name, kwargs)
+    } else if let Some(refused) = not_taken(&signature, &kwargs) {
+        return Err(Failure::plain(Exit::Generic, refused));
+    } else {
+        kwargs
+    };
+    cx.call(name, args, kwargs).map_err(|error| {
+        let doc = Some(signature.doc.as_str()).filter(|doc| !doc.is_empty());
+        failed(name, doc.unwrap_or("None"), error)
+    })
+}
+
+/// Salt's sentence about named arguments that a function does not have.
+fn not_taken(signature: &Signature, kwargs: &Map) -> Option<String> {
+    let has = |key: &Value| {
+        let names = signature.args.iter();
+        names
+            .map(|(name, _)| name.as_str())
+            .any(|name| key.as_str() == Some(name))
+    };
+    let unknown: Vec<String> = kwargs
+        .iter()
+        .filter(|(key, _)| !has(key))
+        .map(|(key, value)| format!("{}={}", key.to_text(), value.to_text()))
+        .collect();
+    (!unknown.is_empty()).then(|| {
+        format!(
+            "The following keyword arguments are not valid: {}",
+            unknown.join(", ")
+        )
+    })
+}
+
+/// A function that is not there: a custom module of its name that cannot be loaded says why.
+fn unknown(cx: &Exec, name: &str) -> Failure {
+    let error = match cx.call(name, Vec::new(), Map::new()) {
+        Err(error) => error,
+        Ok(_) => Error::NotAvailable(name.to_owned()),
+    };
+    let known = cx.function_names();
+    let near = state::compile::did_you_mean(name, known.iter().map(String::as_str));
+    Failure::plain(Exit::NoFunction, error).hints(near)
+}
+
+/// `retcode_compat: True`: a failed orchestration exits 0, as in Salt.
+fn keeps_zero(cx: &Exec, name: &str) -> bool {
+    matches!(name, "state.orchestrate" | "state.orch") && cx.opts().flag("retcode_compat")
+}
+
+/// What Salt tells a function that takes any keyword about its call.
+fn published(name: &str, kwargs: Map) -> Map {
+    kwargs
+        .with("__pub_fun", name)
+        .with("__pub_pid", std::process::id())
+        .with("__pub_jid", value::jid::new())
+        .with("__pub_tgt", "salt-call")
+}
+
+/// Documentation as it stands in Salt's own files.
+fn docstring(lines: &[&str]) -> String {
+    let lines: String = lines
+        .iter()
+        .map(|line| format!("   {line}").trim_end().to_owned() + "\n")
+        .collect();
+    format!("\n{lines}    ")
+}
+
+/// A call that failed. With wrong arguments the function's documentation goes to stdout, as in Salt.
+fn failed(name: &str, doc: &str, error: Error) -> Failure {
+    let short = name.rsplit('.').next().unwrap_or(name);
+    let wrong = match &error {
+        Error::Unexpected(text) => text.clone(),
+        Error::Missing(argument) => {
+            format!("{short}() missing 1 required positional argument: '{argument}'")
+        }
+        other => return Failure::plain(Exit::Generic, format!("Error running '{name}': {other}")),
+    };
+    version::put(&format!("{doc}\n"));
+    Failure::plain(
+        Exit::Generic,
+        format!("\nPassed invalid arguments: {wrong}.\n\nUsage:"),
+    )
+}
+
+/// How a function wants its return printed: state runs as a highstate.
+fn outputter(name: &str) -> Option<String> {
+    const RUNS: &[&str] = &[
+        "sls",
+        "sls_id",
+        "pkg",
+        "top",
+        "single",
+        "highstate",
+        "template",
+        "template_str",
+        "apply",
+        "test",
+        "request",
+        "check_request",
+        "run_request",
+    ];
+    let fun = name.strip_prefix("state.")?;
+    RUNS.contains(&fun).then(|| "highstate".to_owned())
+}

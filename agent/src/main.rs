@@ -1,0 +1,81 @@
+//! `pinch`: one binary, called by its applet's name. This file and its neighbours only wire the crates together.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests make what they need in folders of their own"
+    )
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use cli::failure::{Exit, Failure};
+
+mod call;
+mod links;
+mod version;
+mod yaml;
+
+/// The applets that this binary can be called as: their names are Salt's.
+const APPLETS: &[&str] = &["salt-call"];
+
+fn main() -> ExitCode {
+    let mut words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let program = words.next().unwrap_or_default();
+    let words: Vec<String> = words.collect();
+    let called_as = Path::new(&program)
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    if called_as == "salt-call" {
+        return ended(call::run(words));
+    }
+    match words.split_first() {
+        Some((applet, rest)) if applet == "salt-call" => ended(call::run(rest.to_vec())),
+        Some((command, rest)) if command == "install-links" => ended(links::install(rest)),
+        Some((option, _)) if option == "--version" || option == "-V" => {
+            version::print(option == "-V")
+        }
+        Some((option, _)) if option == "--help" || option == "-h" => usage(),
+        other => ended(Err(unknown(other.map(|(word, _)| word.as_str())))),
+    }
+}
+
+fn ended(outcome: Result<ExitCode, Failure>) -> ExitCode {
+    outcome.unwrap_or_else(|failure| failure.report())
+}
+
+const USAGE: &str = "\
+Usage: pinch APPLET [ARGUMENTS…]
+       pinch install-links DIR
+
+Applets:
+  salt-call           run a function, states or an orchestration on this machine
+Commands:
+  install-links DIR   make a link for each applet in DIR, so that it is called by its own name
+  --version, -V       the version; -V with what it is made of
+
+`pinch salt-call --help` tells the options of an applet.
+";
+
+fn usage() -> ExitCode {
+    version::put(USAGE)
+}
+
+fn unknown(word: Option<&str>) -> Failure {
+    let error = match word {
+        Some(word) => format!("'{word}' is no applet and no command of pinch"),
+        None => "say which applet to run".to_owned(),
+    };
+    Failure::new(Exit::Usage, error).hints([format!(
+        "the applets are: {}; see pinch --help",
+        APPLETS.join(", ")
+    )])
+}
+
+/// The path of this program itself, for links.
+fn own_path() -> std::io::Result<PathBuf> {
+    std::env::current_exe()
+}

@@ -1,0 +1,42 @@
+//! The YAML engine that the command line is given.
+
+use cli::{Yaml, YamlFault, YamlLayout};
+use render::yaml::{self, Dump};
+use value::Value;
+
+/// Salt's own loader and writer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SaltYaml;
+
+impl Yaml for SaltYaml {
+    fn load(&self, text: &str) -> Result<Value, YamlFault> {
+        yaml::load(text).map_err(|error| YamlFault {
+            message: error.problem.clone(),
+            line: error.line as usize,
+            column: error.column as usize,
+        })
+    }
+
+    fn dump(&self, value: &Value, layout: YamlLayout) -> String {
+        let indent = if layout.flow {
+            Some(-1)
+        } else {
+            layout.indent.and_then(|indent| i32::try_from(indent).ok())
+        };
+        yaml::dump(&unshared(value), &Dump::outputter(indent))
+            .unwrap_or_else(|error| error.to_string())
+    }
+}
+
+/// The same value with no container in common with itself: what is shared here by chance must not become an anchor.
+fn unshared(value: &Value) -> Value {
+    match value {
+        Value::List(items) => Value::list(items.iter().map(unshared)),
+        Value::Tuple(items) => Value::Tuple(items.iter().map(unshared).collect::<Vec<_>>().into()),
+        Value::Map(map) => map
+            .iter()
+            .map(|(key, value)| (key.clone(), unshared(value)))
+            .collect(),
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,224 @@
+//! Holding a plan against the declared tables before anything runs.
+
+use std::collections::HashSet;
+
+use value::Value;
+
+use super::Fault;
+use super::documents::Documents;
+use super::hint::did_you_mean;
+use super::plan::Plan;
+use crate::exec::Exec;
+use crate::low::{INTERNAL, Low};
+use crate::module::{Extra, Function, Ret, invalid_keywords};
+
+/// What is wrong with one chunk of a plan.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// The chunk, as a place in [`Plan::chunks`].
+    pub chunk: usize,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+/// What can be wrong with a chunk, and what comes of it.
+#[derive(Clone, Debug)]
+pub enum Problem {
+    /// The chunk fails with this comment; the others run, as in Salt.
+    Fails(Fault),
+    /// The run must not start: Salt would stop in the middle of it.
+    Stops(Fault),
+    /// An argument that is swallowed, and may be a slip of the pen: for stderr only.
+    Warning(Fault),
+}
+
+/// What is wrong with the chunks of a plan: unknown functions, missing arguments, unknown arguments.
+#[must_use]
+pub fn check(plan: &Plan, cx: &Exec) -> Vec<Checked> {
+    let mut all = Vec::new();
+    for (chunk, low) in plan.chunks().iter().enumerate() {
+        let problems = problems(low, cx, plan.documents());
+        all.extend(
+            problems
+                .into_iter()
+                .map(|problem| Checked { chunk, problem }),
+        );
+    }
+    all.extend(unheard(plan));
+    all
+}
+
+/// Who is told by `listen_in` and is not there: Salt says so at the end of a run, and only when there was something to tell.
+fn unheard(plan: &Plan) -> Vec<Checked> {
+    let named = |low: &Low| {
+        [
+            (low.state.clone(), low.id.clone()),
+            (low.state.clone(), low.name.clone()),
+        ]
+    };
+    let tells = |low: &Low| low.data.contains("listen_in");
+    if !plan.chunks().iter().any(tells) {
+        return Vec::new();
+    }
+    let there: HashSet<(String, String)> = plan.chunks().iter().flat_map(named).collect();
+    let mut all = Vec::new();
+    for (chunk, low) in plan.chunks().iter().enumerate() {
+        let items = low.data.get("listen_in").and_then(Value::as_list);
+        for (state, name) in items
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_map)
+            .flatten()
+        {
+            let (state, name) = (state.to_text(), name.to_text());
+            if !there.contains(&(state.clone(), name.clone())) {
+                let text = format!("Referenced state {state}: {name} does not exist");
+                let fault = fault(low, plan.documents(), text, &["listen_in".to_owned()]);
+                let problem = Problem::Warning(fault);
+                all.push(Checked { chunk, problem });
+            }
+        }
+    }
+    all
+}
+
+/// What Salt's `verify_data` says about a chunk when its turn comes: empty when it can be called.
+#[must_use]
+pub fn verify(low: &Low, cx: &Exec) -> Vec<String> {
+    let mut errors = form(low);
+    if errors.is_empty() {
+        match cx.state_function(&low.function()) {
+            None => errors = unknown(low),
+            Some(function) => errors = missing(low, function),
+        }
+    }
+    errors
+}
+
+fn form(low: &Low) -> Vec<String> {
+    let mut errors = Vec::new();
+    for key in ["state", "fun", "name"] {
+        if !low.data.contains(key) {
+            errors.push(format!("Missing \"{key}\" data"));
+        }
+    }
+    let name = low.data.get("name").filter(|name| name.is_true());
+    if let Some(name) = name.filter(|name| name.as_str().is_none()) {
+        let sls = low
+            .data
+            .get("__sls__")
+            .map(|sls| format!("in SLS '{}' ", sls.to_text()));
+        let (sls, kind) = (sls.unwrap_or_default(), name.type_name());
+        let name = name.to_text();
+        errors.push(format!(
+            "ID '{name}' {sls}is not formed as a string, but is a {kind}"
+        ));
+    }
+    if let Some(umask) = low.data.get("umask").map(Value::to_text) {
+        let digits = umask.trim().trim_start_matches("0o");
+        if i64::from_str_radix(digits, 8).is_err() {
+            errors.push(format!("Invalid umask: {umask}"));
+        }
+    }
+    errors
+}
+
+fn unknown(low: &Low) -> Vec<String> {
+    let full = low.function();
+    match low.data.get("__sls__").map(Value::to_text) {
+        Some(sls) => vec![
+            format!("State '{full}' was not found in SLS '{sls}'"),
+            format!("Reason: '{full}' is not available."),
+        ],
+        None => vec![format!("Specified state '{full}' was not found")],
+    }
+}
+
+fn missing(low: &Low, function: &Function<Ret>) -> Vec<String> {
+    let full = low.function();
+    let required = function.args.iter().filter(|arg| arg.default.is_none());
+    required
+        .filter(|arg| !low.data.contains(arg.name))
+        .map(|arg| format!("Missing parameter {} for state {full}", arg.name))
+        .collect()
+}
+
+fn problems(low: &Low, cx: &Exec, documents: &Documents) -> Vec<Problem> {
+    let errors = verify(low, cx);
+    let function = cx.state_function(&low.function());
+    if !errors.is_empty() {
+        let fault = fault(low, documents, errors.join("\n"), &[]);
+        let hint = match function {
+            Some(_) => None,
+            None => near_function(low, cx),
+        };
+        return vec![Problem::Fails(fault.hint(hint))];
+    }
+    function.map_or_else(Vec::new, |function| arguments(low, function, documents))
+}
+
+fn near_function(low: &Low, cx: &Exec) -> Option<String> {
+    let modules = cx.shared.registry.states.iter();
+    let names: Vec<String> = modules
+        .flat_map(|module| {
+            let functions = module.functions.iter();
+            functions.map(|function| format!("{}.{}", module.name, function.name))
+        })
+        .collect();
+    did_you_mean(&low.function(), names.iter().map(String::as_str))
+}
+
+/// Arguments that the function does not declare: refused, or swallowed with a warning.
+fn arguments(low: &Low, function: &Function<Ret>, documents: &Documents) -> Vec<Problem> {
+    let declares = |name: &str| function.args.iter().any(|arg| arg.name == name);
+    let given = low.arguments(declares);
+    let unknown: Vec<String> = function
+        .unknown(&given)
+        .into_iter()
+        .filter(|name| !INTERNAL.contains(&name.as_str()))
+        .collect();
+    let Some(first) = unknown.first() else {
+        return Vec::new();
+    };
+    if function.extra == Extra::Reject {
+        let text = invalid_keywords(&unknown, &low.function());
+        let hint = near_argument(first, function);
+        let fault = fault(low, documents, text, std::slice::from_ref(first));
+        return vec![Problem::Stops(fault.hint(hint))];
+    }
+    let warning = |name: &String| {
+        let full = low.function();
+        // Only what reads like a declared argument is worth a word: functions with free arguments have their own.
+        let hint = near_argument(name, function)?;
+        let text = format!("{full} does not know the argument '{name}'");
+        let fault = fault(low, documents, text, std::slice::from_ref(name));
+        Some(Problem::Warning(fault.hint(Some(hint))))
+    };
+    unknown.iter().filter_map(warning).collect()
+}
+
+fn near_argument(name: &str, function: &Function<Ret>) -> Option<String> {
+    let declared = function.args.iter().map(|arg| arg.name);
+    did_you_mean(
+        name,
+        declared.chain(INTERNAL.iter().copied().filter(|key| !key.starts_with('_'))),
+    )
+}
+
+fn fault(low: &Low, documents: &Documents, text: String, argument: &[String]) -> Fault {
+    let path = argument_path(low, documents, argument.first());
+    documents.fault_in(text, &low.data, &path)
+}
+
+fn argument_path(low: &Low, documents: &Documents, argument: Option<&String>) -> Vec<Value> {
+    let mut path: Vec<Value> = vec![low.id.as_str().into(), low.state.as_str().into()];
+    if let Some(argument) = argument {
+        let index = documents.argument(&low.data, &path, argument);
+        path.extend(
+            index
+                .into_iter()
+                .flat_map(|index| [index.into(), argument.into()]),
+        );
+    }
+    path
+}

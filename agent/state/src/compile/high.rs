@@ -1,0 +1,311 @@
+//! [`HighData`]: the merged SLS files of a run, and what Salt checks in them before it looks at requisites.
+
+use value::{Map, Value};
+
+use super::Fault;
+use super::documents::Documents;
+use crate::low::RequisiteKind;
+
+/// Every ID of a run with its states, as Salt's high data has it: `__extend__` and `__exclude__` stand beside the IDs.
+#[derive(Clone, Debug, Default)]
+pub struct HighData {
+    pub(crate) map: Map,
+    pub(crate) documents: Documents,
+}
+
+impl HighData {
+    /// High data that comes from somewhere else than SLS files (`state.high`).
+    #[must_use]
+    pub fn of(map: Map) -> Self {
+        Self {
+            map,
+            documents: Documents::default(),
+        }
+    }
+
+    /// The data as `state.show_sls` and `state.show_highstate` print it.
+    #[must_use]
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// Excludes more SLS files (text) or IDs (`{id: x}`): what `state.sls exclude=…` names.
+    #[must_use]
+    pub fn excluding(mut self, exclude: impl IntoIterator<Item = Value>) -> Self {
+        let exclude: Vec<Value> = exclude.into_iter().collect();
+        if !exclude.is_empty() {
+            let list = self.map.entry("__exclude__", || Value::list([]));
+            if let Some(list) = list.as_list_mut() {
+                list.extend(exclude);
+            }
+        }
+        self
+    }
+
+    /// What Salt's `verify_high` finds.
+    #[must_use]
+    pub fn faults(&self) -> Vec<Fault> {
+        let mut check = Check {
+            documents: &self.documents,
+            faults: Vec::new(),
+        };
+        for (id, body) in &self.map {
+            check.id(id, body);
+        }
+        check.faults
+    }
+
+    /// The same data when nothing is wrong with its form.
+    pub(crate) fn verified(self) -> Result<Self, Vec<Fault>> {
+        let faults = self.faults();
+        if faults.is_empty() {
+            Ok(self)
+        } else {
+            Err(faults)
+        }
+    }
+}
+
+/// True for the keys that Salt puts beside IDs and states.
+pub(crate) fn is_dunder(key: &Value) -> bool {
+    key.as_str().is_some_and(|key| key.starts_with("__"))
+}
+
+/// The states of an ID with their arguments.
+pub(crate) fn states(body: &Value) -> impl Iterator<Item = (&Value, &Value)> {
+    body.as_map()
+        .into_iter()
+        .flatten()
+        .filter(|(state, _)| !is_dunder(state))
+}
+
+/// The first key of an argument, when it is a dictionary.
+pub(crate) fn first_key(argument: &Value) -> Option<&Value> {
+    argument.as_map()?.first().map(|(key, _)| key)
+}
+
+/// A value as Python prints it where Salt prints what its YAML loader made: ordered dictionaries show their type.
+pub(crate) fn shown(value: &Value) -> String {
+    match value {
+        Value::Map(map) if map.is_empty() => "OrderedDict()".into(),
+        Value::Map(map) => {
+            let pairs: Vec<String> = map
+                .iter()
+                .map(|(key, value)| format!("({}, {})", shown(key), shown(value)))
+                .collect();
+            format!("OrderedDict([{}])", pairs.join(", "))
+        }
+        Value::List(items) => {
+            let items: Vec<String> = items.iter().map(shown).collect();
+            format!("[{}]", items.join(", "))
+        }
+        other => value::python::repr(other),
+    }
+}
+
+/// The same for `str()`: text stands there without quotes.
+pub(crate) fn shown_text(value: &Value) -> String {
+    match value {
+        Value::Str(text) => text.to_string(),
+        other => shown(other),
+    }
+}
+
+/// True for the arguments whose value must be a list of requisites.
+pub(crate) fn is_requisite(word: &str) -> bool {
+    word == "prerequired" || RequisiteKind::of(word).is_some()
+}
+
+struct Check<'a> {
+    documents: &'a Documents,
+    faults: Vec<Fault>,
+}
+
+impl Check<'_> {
+    fn add(&mut self, text: String, body: &Map, path: &[Value]) {
+        self.faults.push(self.documents.fault_in(text, body, path));
+    }
+
+    fn id(&mut self, id: &Value, body: &Value) {
+        if is_dunder(id) {
+            return;
+        }
+        let Some(body) = body.as_map() else {
+            let name = id.to_text();
+            let body = shown_text(body);
+            let text = format!("The type {name} in {body} is not formatted as a dictionary");
+            self.faults.push(Fault::new(text));
+            return;
+        };
+        if id.as_str().is_none() {
+            let (name, sls, kind) = (id.to_text(), sls_of(body), id.type_name());
+            let text = format!(
+                "ID '{name}' in SLS '{sls}' is not formed as a string, but is type {kind}. It may need to be quoted."
+            );
+            self.add(text, body, std::slice::from_ref(id));
+        }
+        for (state, arguments) in body {
+            if !is_dunder(state) {
+                self.state(id, body, state, arguments);
+            }
+        }
+    }
+
+    fn state(&mut self, id: &Value, body: &Map, state: &Value, arguments: &Value) {
+        let mut spot = Spot {
+            id,
+            body,
+            state,
+            index: None,
+        };
+        if arguments.is_null() {
+            let (name, sls, state) = (spot.name(), spot.sls(), state.to_text());
+            let text = format!(
+                "ID '{name}' in SLS '{sls}' contains a short declaration ({state}) with a trailing colon. When not passing any arguments to a state, the colon must be omitted."
+            );
+            return self.at(text, &spot, &[]);
+        }
+        let Value::List(arguments) = arguments else {
+            let (name, sls) = (spot.name(), spot.sls());
+            let text = format!("State '{name}' in SLS '{sls}' is not formed as a list");
+            return self.at(text, &spot, &[]);
+        };
+        for (index, argument) in arguments.iter().enumerate() {
+            spot.index = Some(index);
+            match argument {
+                Value::Str(function) => self.function(&spot, function),
+                Value::Map(argument) => self.argument(&spot, argument),
+                _ => {}
+            }
+        }
+        spot.index = None;
+        self.count(&spot, arguments);
+    }
+
+    fn at(&mut self, text: String, spot: &Spot<'_>, rest: &[Value]) {
+        let mut path = vec![spot.id.clone(), spot.state.clone()];
+        path.extend(spot.index.map(Value::from));
+        path.extend(rest.iter().cloned());
+        self.add(text, spot.body, &path);
+    }
+
+    fn function(&mut self, spot: &Spot<'_>, function: &str) {
+        if function.trim().contains(' ') {
+            let (name, sls) = (spot.name(), spot.sls());
+            let text = format!(
+                "The function \"{function}\" in state \"{name}\" in SLS \"{sls}\" has whitespace, a function with whitespace is not supported, perhaps this is an argument that is missing a \":\""
+            );
+            self.at(text, spot, &[]);
+        }
+    }
+
+    fn argument(&mut self, spot: &Spot<'_>, argument: &Map) {
+        let Some((key, value)) = argument.first() else {
+            return;
+        };
+        let word = key.as_str().unwrap_or_default();
+        let list = matches!(value, Value::List(_));
+        if word == "names" && !list {
+            let (name, sls) = (spot.name(), spot.sls());
+            let text = format!(
+                "The 'names' argument in state '{name}' in SLS '{sls}' needs to be formed as a list"
+            );
+            self.at(text, spot, std::slice::from_ref(key));
+        }
+        if !is_requisite(word) {
+            return;
+        }
+        if !list {
+            let (name, sls) = (spot.name(), spot.sls());
+            let text = format!(
+                "The {word} statement in state '{name}' in SLS '{sls}' needs to be formed as a list"
+            );
+            self.at(text, spot, std::slice::from_ref(key));
+        }
+        for (index, item) in value.as_list().into_iter().flatten().enumerate() {
+            self.requisite(spot, key, index, item);
+        }
+        if argument.len() != 1 {
+            let (name, sls) = (spot.name(), spot.sls());
+            let text = format!(
+                "Multiple dictionaries defined in argument of state '{name}' in SLS '{sls}'"
+            );
+            self.at(text, spot, std::slice::from_ref(key));
+        }
+    }
+
+    fn requisite(&mut self, spot: &Spot<'_>, word: &Value, index: usize, item: &Value) {
+        if item.as_str().is_some() {
+            return;
+        }
+        let rest = || [word.clone(), Value::from(index)];
+        let single = item.as_map().filter(|item| item.len() == 1);
+        let Some((key, target)) = single.and_then(Map::first) else {
+            let (name, sls, item) = (spot.name(), spot.sls(), shown_text(item));
+            let text = format!(
+                "Requisite declaration {item} in state {name} in SLS {sls} is not formed as a single key dictionary"
+            );
+            return self.at(text, spot, &rest());
+        };
+        let kind = key.as_str().unwrap_or_default();
+        if let Some((module, _)) = kind.split_once('.') {
+            let (name, sls) = (spot.name(), spot.sls());
+            let text = format!(
+                "Invalid requisite type '{kind}' in state '{name}', in SLS '{sls}'. Requisite types must not contain dots, did you mean '{module}'?"
+            );
+            self.at(text, spot, &rest());
+        }
+        if matches!(target, Value::List(_) | Value::Map(_) | Value::Set(_)) {
+            let (sls, target) = (spot.sls(), shown(target));
+            let text = format!(
+                "Illegal requisite \"{target}\" in SLS \"{sls}\", please check your syntax.\n"
+            );
+            self.at(text, spot, &rest());
+        }
+    }
+
+    fn count(&mut self, spot: &Spot<'_>, arguments: &[Value]) {
+        let state = spot.state.as_str().unwrap_or_default();
+        let dotted = state.split_once('.').map(|(_, function)| function);
+        let named = arguments.iter().filter_map(Value::as_str);
+        let functions = dotted.into_iter().chain(named);
+        match functions.clone().count() {
+            1 => {}
+            0 => {
+                let (name, sls) = (spot.name(), spot.sls());
+                let text = format!("No function declared in state '{name}' in SLS '{sls}'");
+                self.at(text, spot, &[]);
+            }
+            _ => {
+                let (name, sls) = (spot.name(), spot.sls());
+                let functions = functions.collect::<Vec<_>>().join(", ");
+                let text = format!(
+                    "Too many functions declared in state '{name}' in SLS '{sls}'. Please choose one of the following: {functions}"
+                );
+                self.at(text, spot, &[]);
+            }
+        }
+    }
+}
+
+/// The argument that is looked at; its texts are only made for a fault.
+struct Spot<'a> {
+    id: &'a Value,
+    body: &'a Map,
+    state: &'a Value,
+    index: Option<usize>,
+}
+
+impl Spot<'_> {
+    fn name(&self) -> String {
+        self.id.to_text()
+    }
+
+    fn sls(&self) -> String {
+        sls_of(self.body)
+    }
+}
+
+fn sls_of(body: &Map) -> String {
+    body.get("__sls__").map(Value::to_text).unwrap_or_default()
+}

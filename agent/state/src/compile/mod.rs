@@ -1,0 +1,217 @@
+//! From SLS to a plan, one step a file: each eats the last step's type and returns the next, or all of its faults.
+
+mod aggregate;
+mod check;
+mod chunk;
+mod declarations;
+mod documents;
+mod exclude;
+mod extend;
+mod fault;
+mod graph;
+mod high;
+mod hint;
+mod order;
+mod plan;
+mod rank;
+mod render;
+mod requisite;
+mod sls;
+mod template;
+
+use value::{Map, Value, glob};
+
+pub use check::{Checked, Problem, check, verify};
+pub use chunk::Disabled;
+pub use fault::Fault;
+pub use high::HighData;
+pub use hint::did_you_mean;
+pub use plan::{Plan, Step};
+pub use template::{template, template_str};
+
+use crate::exec::Exec;
+use crate::low::Low;
+use crate::top::{Matched, Request};
+
+/// The high data of SLS files by name (`state.sls`).
+///
+/// # Errors
+/// All that is wrong with them and with what they include.
+pub fn sls(cx: &Exec, mods: &[String], saltenv: &str) -> Result<HighData, Vec<Fault>> {
+    matched(cx, &vec![(saltenv.to_owned(), mods.to_vec())])
+}
+
+/// The high data of what the top files name (`state.highstate`). Empty when they name nothing.
+///
+/// # Errors
+/// All that is wrong with the top files and the SLS files.
+pub fn highstate(cx: &Exec) -> Result<HighData, Vec<Fault>> {
+    matched(cx, &crate::top::matched(cx, &Request::of(cx))?)
+}
+
+/// The high data of SLS files by environment.
+///
+/// # Errors
+/// All that is wrong with them.
+pub fn matched(cx: &Exec, matches: &Matched) -> Result<HighData, Vec<Fault>> {
+    let rendered = sls::rendered(&render::Roots(cx), matches, auto_order(cx));
+    if rendered.faults.is_empty() {
+        Ok(rendered.high)
+    } else {
+        Err(rendered.faults)
+    }
+}
+
+/// The high data of SLS files with its form checked too (`state.show_sls`, `state.show_low_sls`, `state.sls_id`).
+///
+/// # Errors
+/// All that is wrong with them.
+pub fn shown(cx: &Exec, mods: &[String], saltenv: &str) -> Result<HighData, Vec<Fault>> {
+    let matches = [(saltenv.to_owned(), mods.to_vec())];
+    let mut rendered = sls::rendered(&render::Roots(cx), &matches, auto_order(cx));
+    rendered.faults.extend(rendered.high.faults());
+    if rendered.faults.is_empty() {
+        Ok(rendered.high)
+    } else {
+        Err(rendered.faults)
+    }
+}
+
+/// The plan of what the top files name, with the faults of all steps together (`state.show_lowstate`, `state.show_states`).
+///
+/// # Errors
+/// All that is wrong with the top files, the SLS files and their requisites.
+pub fn lowstate(cx: &Exec) -> Result<Plan, Vec<Fault>> {
+    lowstate_of(cx, &crate::top::matched(cx, &Request::of(cx))?)
+}
+
+/// The same for SLS files by environment.
+///
+/// # Errors
+/// All that is wrong with them and their requisites.
+pub fn lowstate_of(cx: &Exec, matches: &Matched) -> Result<Plan, Vec<Fault>> {
+    let rendered = sls::rendered(&render::Roots(cx), matches, auto_order(cx));
+    let (mut high, mut faults) = (rendered.high, rendered.faults);
+    faults.extend(high.extend(false, &extend::Origins::new()));
+    faults.extend(high.faults());
+    let disabled = cx.opts().texts("disabled_requisites");
+    let (high, more) = high.requisites_in_with_faults(&disabled);
+    faults.extend(more);
+    if faults.is_empty() {
+        high.excluded().ordered(cx)
+    } else {
+        Err(faults)
+    }
+}
+
+/// What is wrong with the pillar: a state run refuses to start then.
+///
+/// # Errors
+/// When the pillar cannot be had at all.
+pub fn pillar_faults(cx: &Exec) -> Result<Vec<Fault>, crate::module::Error> {
+    let pillar = cx.pillar()?;
+    let errors = pillar
+        .get("_errors")
+        .and_then(Value::as_list)
+        .unwrap_or_default();
+    if errors.is_empty() {
+        return Ok(Vec::new());
+    }
+    let head = "Pillar failed to render with the following messages:".to_owned();
+    let errors = errors.iter().map(Value::to_text);
+    Ok(std::iter::once(head)
+        .chain(errors)
+        .map(Fault::new)
+        .collect())
+}
+
+/// True when an environment has an SLS file of this name, or one that it matches as a pattern (`state.sls_exists`).
+///
+/// # Errors
+/// When the environment cannot be listed.
+pub fn sls_exists(cx: &Exec, sls: &str, saltenv: &str) -> Result<bool, crate::module::Error> {
+    if glob::is_glob(sls) {
+        let names = crate::tree::names(cx, &crate::host::Tree::State, saltenv)?;
+        return Ok(names.iter().any(|name| glob::fnmatch(sls, name)));
+    }
+    crate::tree::find(cx, &crate::host::Tree::State, sls, saltenv).map(|found| found.is_some())
+}
+
+/// The plan of one chunk (`state.single`, `state.low`).
+#[must_use]
+pub fn single(data: Map) -> Plan {
+    Plan::of_one(Low::of(data))
+}
+
+impl HighData {
+    /// The plan of a run: extended, checked, with the requisites of both sides, without what is excluded, in order.
+    ///
+    /// # Errors
+    /// All faults of the first step that has one.
+    pub fn plan(self, cx: &Exec) -> Result<Plan, Vec<Fault>> {
+        let mut high = self;
+        let mut faults = high.extend(false, &extend::Origins::new());
+        faults.extend(high.faults());
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        high.requisites_in(&cx.opts().texts("disabled_requisites"))?
+            .excluded()
+            .ordered(cx)
+    }
+
+    /// The plan without `extend`, requisites from the other side and `exclude` (`state.show_low_sls`).
+    ///
+    /// # Errors
+    /// What is wrong with the data or its requisites.
+    pub fn plan_as_written(self, cx: &Exec) -> Result<Plan, Vec<Fault>> {
+        self.verified()?.ordered(cx)
+    }
+
+    /// The plan without `extend` and `exclude` (`state.sls_id`).
+    ///
+    /// # Errors
+    /// What is wrong with the data or its requisites.
+    pub fn plan_of_id(self, cx: &Exec) -> Result<Plan, Vec<Fault>> {
+        let mut high = self.verified()?;
+        high.map.remove("__extend__");
+        high.requisites_in(&cx.opts().texts("disabled_requisites"))?
+            .ordered(cx)
+    }
+
+    fn ordered(self, cx: &Exec) -> Result<Plan, Vec<Fault>> {
+        let disabled = cx.grains().get("state_runs_disabled").cloned();
+        let disabled = disabled
+            .as_ref()
+            .and_then(Value::as_list)
+            .unwrap_or_default();
+        let disabled: Vec<String> = disabled.iter().map(Value::to_text).collect();
+        let chunks = self.chunks(&disabled);
+        let rules = order::Rules {
+            has: &|function| {
+                cx.state_function(function).is_some() || watches_elsewhere(cx, function)
+            },
+            disabled: &cx.opts().texts("disabled_requisites"),
+            aggregate: &cx
+                .opts()
+                .get("state_aggregate")
+                .cloned()
+                .unwrap_or_default(),
+        };
+        let plan = order::ordered(chunks.chunks, &self, &rules)?;
+        Ok(plan.with_disabled(chunks.disabled))
+    }
+}
+
+/// Salt's state modules with `mod_watch` that may not be in this binary: a plan is the same without them.
+const WATCHING: [&str; 4] = ["at", "mount", "pkg", "service"];
+
+fn watches_elsewhere(cx: &Exec, function: &str) -> bool {
+    function
+        .strip_suffix(".mod_watch")
+        .is_some_and(|module| WATCHING.contains(&module) && !cx.has_state_module(module))
+}
+
+fn auto_order(cx: &Exec) -> bool {
+    cx.opts().get("state_auto_order").is_none_or(Value::is_true)
+}

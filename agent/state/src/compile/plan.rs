@@ -1,0 +1,165 @@
+//! [`Plan`]: what will run, in its order.
+
+use value::{Map, Value};
+
+use super::chunk::Disabled;
+use super::documents::Documents;
+use crate::low::{Low, RequisiteKind};
+
+/// The chunks in the order in which they run, each with its requisites resolved to chunks.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    pub(crate) chunks: Vec<Low>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) groups: Vec<Vec<usize>>,
+    pub(crate) disabled: Vec<Disabled>,
+    pub(crate) documents: Documents,
+}
+
+/// One step of a run: a chunk, or the test run of a chunk that a prereq asks for before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// The chunk, as a place in [`Plan::chunks`].
+    pub chunk: usize,
+    /// True for the test run.
+    pub test: bool,
+    /// The chunks whose returns decide whether it runs. A `Prereq` looks at the test run of its chunk; the target of a prereq
+    /// has a `Require` on the chunk that declares it.
+    pub needs: Vec<(RequisiteKind, usize)>,
+}
+
+impl Plan {
+    /// The plan of one chunk that stands in no SLS.
+    pub(crate) fn of_one(low: Low) -> Self {
+        let step = Step::default();
+        Self {
+            chunks: vec![low],
+            steps: vec![step],
+            ..Self::default()
+        }
+    }
+
+    /// The same with the chunks that are left out because they are disabled.
+    pub(crate) fn with_disabled(self, disabled: Vec<Disabled>) -> Self {
+        Self { disabled, ..self }
+    }
+
+    /// The rendered SLS files that the chunks come from.
+    pub(crate) fn documents(&self) -> &Documents {
+        &self.documents
+    }
+
+    /// The chunks in the order in which they run.
+    #[must_use]
+    pub fn chunks(&self) -> &[Low] {
+        &self.chunks
+    }
+
+    /// The steps in their order: every chunk once, and before it its test run where a prereq asks for one.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// The groups of chunks that may be put together (`aggregate`), each of two or more.
+    #[must_use]
+    pub fn groups(&self) -> &[Vec<usize>] {
+        &self.groups
+    }
+
+    /// The chunks that do not run because their function is disabled.
+    #[must_use]
+    pub fn disabled(&self) -> &[Disabled] {
+        &self.disabled
+    }
+
+    /// The low data of all steps as `state.show_lowstate` prints it: the target of a prereq stands there twice, as in Salt.
+    #[must_use]
+    pub fn lowstate(&self) -> Vec<Map> {
+        let low = |step: &Step| self.chunks.get(step.chunk).map(|low| low.data.clone());
+        self.steps.iter().filter_map(low).collect()
+    }
+
+    /// The plan of one id: its chunks and those that their requisites name.
+    #[must_use]
+    pub fn of_id(self, id: &str) -> Self {
+        let mut wanted: Vec<usize> = Vec::new();
+        let mut next: Vec<usize> = (0..self.chunks.len())
+            .filter(|&at| self.chunks.get(at).is_some_and(|low| low.id == id))
+            .collect();
+        while let Some(at) = next.pop() {
+            if !wanted.contains(&at) {
+                wanted.push(at);
+                let requisites = self.chunks.get(at).map(|low| low.requisites.as_slice());
+                next.extend(
+                    requisites
+                        .unwrap_or_default()
+                        .iter()
+                        .flat_map(|r| r.chunks.iter().copied()),
+                );
+            }
+        }
+        wanted.sort_unstable();
+        let place = |at: usize| wanted.binary_search(&at).ok();
+        let mut chunks: Vec<Low> = wanted
+            .iter()
+            .filter_map(|&at| self.chunks.get(at).cloned())
+            .collect();
+        for requisite in chunks.iter_mut().flat_map(|low| low.requisites.iter_mut()) {
+            requisite.chunks = requisite
+                .chunks
+                .iter()
+                .filter_map(|&at| place(at))
+                .collect();
+        }
+        let steps = self.steps.into_iter().filter_map(|step| {
+            let needs = step
+                .needs
+                .into_iter()
+                .filter_map(|(kind, at)| Some((kind, place(at)?)));
+            Some(Step {
+                chunk: place(step.chunk)?,
+                test: step.test,
+                needs: needs.collect(),
+            })
+        });
+        let steps = steps.collect();
+        Self {
+            chunks,
+            steps,
+            groups: Vec::new(),
+            disabled: self.disabled,
+            documents: self.documents,
+        }
+    }
+
+    /// The SLS files that the chunks stand in, in the order in which they run (`state.show_states`).
+    #[must_use]
+    pub fn states(&self) -> Vec<Value> {
+        let mut states = Map::new();
+        for low in self
+            .steps
+            .iter()
+            .filter_map(|step| self.chunks.get(step.chunk))
+        {
+            states.entry(low.sls.as_str(), || true.into());
+        }
+        states.keys().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+impl Plan {
+    /// A plan of chunks whose requisites are resolved already.
+    pub(crate) fn of_chunks(chunks: Vec<Low>) -> Self {
+        let step = |chunk| Step {
+            chunk,
+            ..Step::default()
+        };
+        Self {
+            steps: (0..chunks.len()).map(step).collect(),
+            chunks,
+            ..Self::default()
+        }
+    }
+}

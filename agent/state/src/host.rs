@@ -1,0 +1,104 @@
+//! [`ExecHost`]: what templates may ask of a run.
+
+use std::sync::Arc;
+
+use render::Host;
+use value::{Map, Value};
+
+use crate::exec::Exec;
+use crate::module::Error;
+use crate::sources::Sources;
+
+/// The tree that a template stands in: its imports are looked up there.
+#[derive(Clone)]
+pub enum Tree {
+    /// The file roots of the run.
+    State,
+    /// Other roots: those of pillar.
+    Other(Arc<dyn Sources>),
+}
+
+impl Tree {
+    /// Where its files come from.
+    #[must_use]
+    pub fn sources<'a>(&'a self, cx: &'a Exec) -> &'a dyn Sources {
+        match self {
+            Self::State => cx.shared.sources.as_ref(),
+            Self::Other(sources) => sources.as_ref(),
+        }
+    }
+}
+
+/// Answers templates from the context that renders them.
+pub struct ExecHost {
+    cx: Exec,
+    tree: Tree,
+}
+
+impl ExecHost {
+    /// The host of templates that are rendered in this context.
+    #[must_use]
+    pub fn of(cx: &Exec) -> Arc<dyn Host> {
+        Self::in_tree(cx, &Tree::State)
+    }
+
+    /// The same for templates of another tree.
+    #[must_use]
+    pub fn in_tree(cx: &Exec, tree: &Tree) -> Arc<dyn Host> {
+        Arc::new(Self {
+            cx: cx.clone(),
+            tree: tree.clone(),
+        })
+    }
+}
+
+impl Host for ExecHost {
+    fn call(&self, function: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, String> {
+        self.cx
+            .call(function, args, kwargs)
+            .map_err(|error| error.to_string())
+    }
+
+    fn has_function(&self, function: &str) -> bool {
+        self.cx.has_function(function)
+    }
+
+    fn template(&self, name: &str, saltenv: &str) -> Result<Option<Arc<str>>, String> {
+        let found = self
+            .tree
+            .sources(&self.cx)
+            .file(name, saltenv)
+            .map_err(|error| error.to_string())?;
+        found
+            .map(|file| read(&file.path).map_err(|error| error.to_string()))
+            .transpose()
+    }
+
+    fn pillar(&self) -> Option<Map> {
+        self.cx.pillar().ok()
+    }
+
+    fn set_pillar(&self, pillar: Map) {
+        self.cx.set_pillar(pillar);
+    }
+}
+
+/// The most bytes that a template may have.
+const TEMPLATE_MAX: u64 = 16 << 20;
+
+/// Reads a template as text.
+///
+/// # Errors
+/// When it cannot be read, is not UTF-8, or is too large to be one.
+pub fn read(path: &std::path::Path) -> Result<Arc<str>, Error> {
+    let size = path.metadata().map_err(Error::io(path))?.len();
+    if size > TEMPLATE_MAX {
+        let file = path.display();
+        return Err(Error::Refused(format!(
+            "{file} has {size} bytes, more than the {TEMPLATE_MAX} that a template may have. Split it and include the parts."
+        )));
+    }
+    std::fs::read_to_string(path)
+        .map(Arc::from)
+        .map_err(Error::io(path))
+}

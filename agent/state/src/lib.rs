@@ -1,0 +1,27 @@
+//! The engine: compiles SLS to a plan and runs it. It knows no module: they are given to it.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests make what they need in folders of their own"
+    )
+)]
+
+pub mod compile;
+pub mod custom;
+pub mod exec;
+pub mod host;
+pub mod lock;
+pub mod low;
+pub mod matcher;
+pub mod module;
+pub mod options;
+pub mod opts;
+pub mod pillar;
+pub mod record;
+pub mod run;
+pub mod sources;
+pub mod targets;
+pub mod top;
+pub mod tree;
+pub mod typed;

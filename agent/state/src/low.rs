@@ -1,0 +1,227 @@
+//! [`Low`]: one chunk, what Salt calls low data, with its requisites and run options taken out once.
+
+use value::{Map, Value};
+
+use crate::options::RunOptions;
+
+/// Keys of a chunk that are not arguments of its function unless the function declares them.
+pub const INTERNAL: &[&str] = &[
+    "__agg__",
+    "__env__",
+    "__id__",
+    "__orchestration_jid__",
+    "__pub_user",
+    "__pub_arg",
+    "__pub_jid",
+    "__pub_fun",
+    "__pub_tgt",
+    "__pub_ret",
+    "__pub_pid",
+    "__pub_tgt_type",
+    "__sls__",
+    "__sls_included_from__",
+    "__prereq__",
+    "__prerequired__",
+    "__prerequiring__",
+    "__umask__",
+    "__requisites__",
+    "check_cmd",
+    "creates",
+    "cmd_opts_exclude",
+    "failhard",
+    "fire_event",
+    "fun",
+    "listen",
+    "listen_in",
+    "name",
+    "names",
+    "no_log",
+    "onchanges",
+    "onchanges_any",
+    "onchanges_in",
+    "onfail",
+    "onfail_all",
+    "onfail_any",
+    "onfail_in",
+    "onfail_stop",
+    "onlyif",
+    "order",
+    "parallel",
+    "prereq",
+    "prereq_in",
+    "prerequired",
+    "provider",
+    "reload_grains",
+    "reload_modules",
+    "reload_pillar",
+    "force_reload_modules",
+    "aggregate",
+    "require",
+    "require_any",
+    "require_in",
+    "retry",
+    "runas",
+    "runas_password",
+    "saltenv",
+    "state",
+    "timeout",
+    "umask",
+    "unless",
+    "use",
+    "use_in",
+    "watch",
+    "watch_any",
+    "watch_in",
+];
+
+/// The requisites that a chunk can have once `*_in` and `use` are resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum RequisiteKind {
+    /// All must have succeeded.
+    Require,
+    /// One must have succeeded.
+    RequireAny,
+    /// As require; `mod_watch` is called when one changed.
+    Watch,
+    /// One must have succeeded; `mod_watch` is called when one changed.
+    WatchAny,
+    /// Runs only when one changed.
+    Onchanges,
+    /// The same, under its older name.
+    OnchangesAny,
+    /// Runs only when one failed.
+    Onfail,
+    /// The same, under its older name.
+    OnfailAny,
+    /// Runs only when all failed.
+    OnfailAll,
+    /// Runs before the target, and only when the target would change something.
+    Prereq,
+    /// `mod_watch` is called at the end when one changed.
+    Listen,
+}
+
+impl RequisiteKind {
+    /// Every kind, in the order in which Salt looks at them.
+    pub const ALL: [Self; 11] = [
+        Self::Require,
+        Self::RequireAny,
+        Self::Watch,
+        Self::WatchAny,
+        Self::Onfail,
+        Self::OnfailAny,
+        Self::OnfailAll,
+        Self::Onchanges,
+        Self::OnchangesAny,
+        Self::Prereq,
+        Self::Listen,
+    ];
+
+    /// The word in the SLS.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Require => "require",
+            Self::RequireAny => "require_any",
+            Self::Watch => "watch",
+            Self::WatchAny => "watch_any",
+            Self::Onchanges => "onchanges",
+            Self::OnchangesAny => "onchanges_any",
+            Self::Onfail => "onfail",
+            Self::OnfailAny => "onfail_any",
+            Self::OnfailAll => "onfail_all",
+            Self::Prereq => "prereq",
+            Self::Listen => "listen",
+        }
+    }
+
+    /// The kind that a word names.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.word() == word)
+    }
+}
+
+/// One item of a requisite list, with the chunks that it names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requisite {
+    /// What must hold.
+    pub kind: RequisiteKind,
+    /// The module, or `sls` or `id`.
+    pub state: String,
+    /// The id, name, SLS, or a glob of them.
+    pub name: String,
+    /// The chunks that it names, as places in the plan; none before the plan is made.
+    pub chunks: Vec<usize>,
+}
+
+/// One chunk.
+#[derive(Clone, Debug)]
+pub struct Low {
+    /// The state module.
+    pub state: String,
+    /// The function.
+    pub fun: String,
+    /// The id in the SLS.
+    pub id: String,
+    /// The name: the id where none is given.
+    pub name: String,
+    /// The SLS that it stands in.
+    pub sls: String,
+    /// The environment of that SLS.
+    pub saltenv: String,
+    /// What must hold before it runs.
+    pub requisites: Vec<Requisite>,
+    /// How it is to be run.
+    pub options: RunOptions,
+    /// The chunk as Salt shows it: everything above and the arguments.
+    pub data: Map,
+}
+
+impl Low {
+    /// A chunk of its low data. What is no string where one must be was refused before.
+    #[must_use]
+    pub fn of(data: Map) -> Self {
+        let text = |key| data.get(key).map(Value::to_text).unwrap_or_default();
+        Self {
+            state: text("state"),
+            fun: text("fun"),
+            id: text("__id__"),
+            name: text("name"),
+            sls: text("__sls__"),
+            saltenv: text("__env__"),
+            requisites: Vec::new(),
+            options: RunOptions::of(&data),
+            data,
+        }
+    }
+
+    /// Salt's key for it in the returns: `file_|-id_|-name_|-managed`.
+    #[must_use]
+    pub fn tag(&self) -> String {
+        format!(
+            "{}_|-{}_|-{}_|-{}",
+            self.state, self.id, self.name, self.fun
+        )
+    }
+
+    /// `file.managed`.
+    #[must_use]
+    pub fn function(&self) -> String {
+        format!("{}.{}", self.state, self.fun)
+    }
+
+    /// The arguments for its function: what is not internal, and `name`; internal keys where the function declares them.
+    #[must_use]
+    pub fn arguments(&self, declares: impl Fn(&str) -> bool) -> Map {
+        let wanted = |key: &Value| {
+            let key = key.as_str().unwrap_or_default();
+            declares(key) || !INTERNAL.contains(&key)
+        };
+        self.data
+            .iter()
+            .filter(|(key, _)| wanted(key))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
+    }
+}

@@ -1,0 +1,425 @@
+//! What a module is: a name and a list of functions, each declared once with its docs and arguments.
+//!
+//! The declaration feeds the typed arguments, `sys.doc`, `sys.argspec` and `sys.list_functions`.
+
+use value::{Map, Value};
+
+use crate::exec::Exec;
+use crate::typed::Typed;
+
+/// One module, such as `file`. The file that declares it holds everything about it.
+#[derive(Debug)]
+pub struct Module<R: 'static> {
+    /// Its name, as Salt has it.
+    pub name: &'static str,
+    /// What it is for.
+    pub doc: &'static str,
+    /// Its functions.
+    pub functions: &'static [Function<R>],
+}
+
+/// One function of a module, as `sys.doc`, `sys.argspec` and `sys.list_functions` show it.
+#[derive(Debug)]
+pub struct Function<R: 'static> {
+    /// Its name without the module's.
+    pub name: &'static str,
+    /// Its lines of documentation.
+    pub doc: &'static [&'static str],
+    /// The arguments it declares, in Salt's order.
+    pub args: &'static [Arg],
+    /// Whether it takes more positional arguments than it declares (`*args`).
+    pub varargs: bool,
+    /// What becomes of keyword arguments that it does not declare.
+    pub extra: Extra,
+    /// Calls it.
+    pub call: fn(&Exec, &mut Given) -> Result<R, Error>,
+}
+
+/// One declared argument.
+#[derive(Debug)]
+pub struct Arg {
+    /// Its name.
+    pub name: &'static str,
+    /// Its lines of documentation.
+    pub doc: &'static [&'static str],
+    /// Its default; none means that it must be given.
+    pub default: Option<fn() -> Value>,
+}
+
+/// What becomes of keyword arguments that a function does not declare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extra {
+    /// Salt's function takes `**kwargs`: accepted.
+    Accept,
+    /// It does not: the call is refused before anything runs.
+    Reject,
+}
+
+/// The arguments of one call.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    /// By position.
+    pub args: Vec<Value>,
+    /// By name.
+    pub kwargs: Map,
+    next: usize,
+}
+
+impl Given {
+    /// The arguments of a call.
+    #[must_use]
+    pub fn new(args: Vec<Value>, kwargs: Map) -> Self {
+        Self {
+            args,
+            kwargs,
+            next: 0,
+        }
+    }
+
+    /// Takes the next declared argument: by position, by name, or its default. The macro below calls it for each.
+    ///
+    /// # Errors
+    /// When it is missing and has no default, or is not of its type.
+    pub fn take<T: Typed>(
+        &mut self,
+        name: &'static str,
+        default: Option<fn() -> T>,
+    ) -> Result<T, Error> {
+        let given = match self.args.get_mut(self.next) {
+            Some(value) => {
+                self.next += 1;
+                Some(std::mem::take(value))
+            }
+            None => self.kwargs.remove(name),
+        };
+        match (given, default) {
+            (Some(value), _) => {
+                T::typed(value).map_err(|problem| Error::Argument { name, problem })
+            }
+            (None, Some(default)) => Ok(default()),
+            (None, None) => Err(Error::Missing(name)),
+        }
+    }
+
+    /// Takes the positional arguments that are left (`*args`).
+    pub fn rest(&mut self) -> Vec<Value> {
+        let rest = self.args.split_off(self.next.min(self.args.len()));
+        self.next = self.args.len();
+        rest
+    }
+
+    /// Takes the keyword arguments that are left (`**kwargs`).
+    pub fn extra(&mut self) -> Map {
+        std::mem::take(&mut self.kwargs)
+    }
+}
+
+/// What a state function returns; the engine adds the `__…__` keys, times and the low tag.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ret {
+    /// True, false, or none: would change.
+    pub result: Option<bool>,
+    /// What changed, or would.
+    pub changes: Value,
+    /// One sentence or more for the user.
+    pub comment: String,
+    /// The name that the return carries where it is not the chunk's.
+    pub name: Option<String>,
+    /// Shown to the user beside the comment.
+    pub warnings: Vec<String>,
+    /// Other keys that this function's return has in Salt (`skip_watch`, `pchanges`, `data` …).
+    pub extra: Map,
+}
+
+impl Ret {
+    /// It is as asked; nothing was to be done unless changes are added.
+    #[must_use]
+    pub fn ok(comment: impl Into<String>) -> Self {
+        Self {
+            result: Some(true),
+            comment: comment.into(),
+            changes: Map::new().into(),
+            ..Self::default()
+        }
+    }
+
+    /// It could not be made as asked.
+    #[must_use]
+    pub fn failed(comment: impl Into<String>) -> Self {
+        Self {
+            result: Some(false),
+            ..Self::ok(comment)
+        }
+    }
+
+    /// Test mode: what would be done.
+    #[must_use]
+    pub fn would(comment: impl Into<String>) -> Self {
+        Self {
+            result: None,
+            ..Self::ok(comment)
+        }
+    }
+
+    /// With one more entry in `changes`.
+    #[must_use]
+    pub fn change(mut self, key: &str, value: impl Into<Value>) -> Self {
+        if let Some(changes) = self.changes.as_map_mut() {
+            changes.insert(key, value);
+        }
+        self
+    }
+
+    /// With these changes.
+    #[must_use]
+    pub fn changes(self, changes: impl Into<Value>) -> Self {
+        Self {
+            changes: changes.into(),
+            ..self
+        }
+    }
+
+    /// With one more warning.
+    #[must_use]
+    pub fn warning(mut self, text: impl Into<String>) -> Self {
+        self.warnings.push(text.into());
+        self
+    }
+
+    /// With one more key of its own.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.extra.insert(key, value);
+        self
+    }
+}
+
+/// Why a function failed. Its text is a state's comment, or what `salt-call` prints, so it reads as Salt's does.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The function says no, in a sentence of its own (Salt's `CommandExecutionError`, or a state that returns False).
+    #[error("{0}")]
+    Refused(String),
+    /// An argument is of the wrong type or out of its range (Salt's `SaltInvocationError`).
+    #[error("{name}: {problem}")]
+    Argument {
+        /// Which.
+        name: &'static str,
+        /// What was expected, and what came.
+        problem: String,
+    },
+    /// A required argument is missing.
+    #[error("Missing parameter {0}")]
+    Missing(&'static str),
+    /// Arguments that the function does not take.
+    #[error("{0}")]
+    Unexpected(String),
+    /// No such function.
+    #[error("'{0}' is not available.")]
+    NotAvailable(String),
+    /// The system refused.
+    #[error("{path}: {source}")]
+    Io {
+        /// What it was about.
+        path: String,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// For `map_err`: the system's reason with the path that it is about.
+    pub fn io(path: impl AsRef<std::path::Path>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.as_ref().display().to_string();
+        move |source| Self::Io { path, source }
+    }
+}
+
+impl From<String> for Error {
+    fn from(sentence: String) -> Self {
+        Self::Refused(sentence)
+    }
+}
+
+impl From<value::pyre::Error> for Error {
+    fn from(error: value::pyre::Error) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
+impl From<&str> for Error {
+    fn from(sentence: &str) -> Self {
+        Self::Refused(sentence.to_owned())
+    }
+}
+
+impl<R> Module<R> {
+    /// A function by its name without the module's.
+    #[must_use]
+    pub fn function(&self, name: &str) -> Option<&'static Function<R>> {
+        self.functions.iter().find(|f| f.name == name)
+    }
+}
+
+impl<R> Function<R> {
+    /// Calls the function, once the arguments that it does not declare are refused.
+    ///
+    /// # Errors
+    /// Its own, or what is wrong with the arguments.
+    pub fn invoke(&self, full_name: &str, cx: &Exec, mut given: Given) -> Result<R, Error> {
+        self.check(full_name, &given)?;
+        (self.call)(cx, &mut given)
+    }
+
+    /// What is wrong with the arguments of a call, before anything runs.
+    ///
+    /// # Errors
+    /// Arguments that are unknown, given twice, too many or missing, in Salt's words.
+    pub fn check(&self, full_name: &str, given: &Given) -> Result<(), Error> {
+        if !self.varargs && given.args.len() > self.args.len() {
+            let (most, got) = (self.args.len(), given.args.len());
+            return Err(Error::Unexpected(format!(
+                "{full_name} takes at most {most} positional arguments ({got} given)"
+            )));
+        }
+        let twice = self
+            .args
+            .iter()
+            .take(given.args.len())
+            .find(|arg| given.kwargs.contains(arg.name));
+        if let Some(arg) = twice {
+            return Err(Error::Unexpected(format!(
+                "{full_name} got multiple values for argument '{}'",
+                arg.name
+            )));
+        }
+        let unknown = self.unknown(&given.kwargs);
+        if self.extra == Extra::Reject && !unknown.is_empty() {
+            return Err(Error::Unexpected(invalid_keywords(&unknown, full_name)));
+        }
+        let missing = self
+            .args
+            .iter()
+            .skip(given.args.len())
+            .find(|arg| arg.default.is_none() && !given.kwargs.contains(arg.name));
+        missing.map_or(Ok(()), |arg| Err(Error::Missing(arg.name)))
+    }
+
+    /// The names among `kwargs` that the function does not declare.
+    #[must_use]
+    pub fn unknown(&self, kwargs: &Map) -> Vec<String> {
+        let declared = |key: &Value| self.args.iter().any(|arg| key.as_str() == Some(arg.name));
+        kwargs
+            .keys()
+            .filter(|key| !declared(key) && !key.as_str().is_some_and(|key| key.starts_with("__")))
+            .map(Value::to_text)
+            .collect()
+    }
+}
+
+/// Salt's sentence about arguments that a function does not take.
+#[must_use]
+pub fn invalid_keywords(names: &[String], full_name: &str) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => format!("{last} is an invalid keyword argument for '{full_name}'"),
+        Some((last, rest)) => {
+            format!(
+                "{} and {last} are invalid keyword arguments for '{full_name}'",
+                rest.join(", ")
+            )
+        }
+        None => String::new(),
+    }
+}
+
+/// `type` for `r#type`: an argument may have the name of a Rust keyword.
+#[must_use]
+pub const fn bare(ident: &'static str) -> &'static str {
+    match ident.as_bytes() {
+        [b'r', b'#', ..] => ident.split_at(2).1,
+        _ => ident,
+    }
+}
+
+/// A declared default as `sys.argspec` shows it.
+pub fn shown<T: Typed>(default: T) -> Value {
+    default.shown()
+}
+
+/// Declares a module of state functions (`fn(&Exec, Args) -> Result<Ret, Error>`).
+///
+/// No default means that the argument must be given; `*rest` collects further positional arguments into `args.rest`;
+/// `..kwargs` collects further keyword arguments into `args.kwargs`. Write `r#true` for names that Rust keeps to itself.
+#[macro_export]
+macro_rules! state_module {
+    ($($body:tt)*) => { $crate::module! { @of $crate::module::Ret; $($body)* } };
+}
+
+/// Declares a module of execution functions, runners or wheel functions (`fn(&Exec, Args) -> Result<Value, Error>`).
+#[macro_export]
+macro_rules! exec_module {
+    ($($body:tt)*) => { $crate::module! { @of value::Value; $($body)* } };
+}
+
+/// What both kinds of declaration come to.
+#[macro_export]
+macro_rules! module {
+    (
+        @of $ret:ty;
+        $(#[doc = $mdoc:literal])* mod $module:ident;
+        $(
+            $(#[doc = $doc:literal])*
+            fn $fun:ident($args:ident { $(
+                $(#[doc = $adoc:literal])* $arg:ident : $ty:ty $(= $default:expr)? ,
+            )* $(* $rest:ident ,)? $(.. $kwargs:ident)? });
+        )*
+    ) => {
+        $(
+            #[derive(Debug)]
+            #[allow(dead_code, reason = "some arguments are accepted for Salt's sake and have no meaning here")]
+            pub(crate) struct $args {
+                $( $(#[doc = $adoc])* pub(crate) $arg: $ty, )*
+                $( pub(crate) $rest: Vec<value::Value>, )?
+                $( pub(crate) $kwargs: value::Map, )?
+            }
+
+            impl $args {
+                #[allow(unused_variables, reason = "a function may have no arguments")]
+                fn taken(given: &mut $crate::module::Given) -> Result<Self, $crate::module::Error> {
+                    Ok(Self {
+                        $( $arg: given.take($crate::module::bare(stringify!($arg)), $crate::module!(@default $($default)?))?, )*
+                        $( $rest: given.rest(), )?
+                        $( $kwargs: given.extra(), )?
+                    })
+                }
+            }
+        )*
+
+        /// The module's declaration.
+        pub(crate) const MODULE: $crate::module::Module<$ret> = $crate::module::Module {
+            name: $crate::module::bare(stringify!($module)),
+            doc: concat!($($mdoc, "\n"),*),
+            functions: &[ $( $crate::module::Function {
+                name: $crate::module::bare(stringify!($fun)),
+                doc: &[$($doc),*],
+                args: &[ $( $crate::module::Arg {
+                    name: $crate::module::bare(stringify!($arg)),
+                    doc: &[$($adoc),*],
+                    default: $crate::module!(@shown $ty, $($default)?),
+                } ),* ],
+                varargs: $crate::module!(@is $($rest)?),
+                extra: $crate::module!(@extra $($kwargs)?),
+                call: |cx, given| $fun(cx, $args::taken(given)?),
+            } ),* ],
+        };
+    };
+    (@default) => { None };
+    (@default $default:expr) => { Some(|| $default) };
+    (@shown $ty:ty,) => { None };
+    (@shown $ty:ty, $default:expr) => { Some(|| $crate::module::shown::<$ty>($default)) };
+    (@is) => { false };
+    (@is $rest:ident) => { true };
+    (@extra) => { $crate::module::Extra::Reject };
+    (@extra $kwargs:ident) => { $crate::module::Extra::Accept };
+}

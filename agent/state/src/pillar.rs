@@ -1,0 +1,537 @@
+//! Compiling the pillar: its top file, its SLS with their includes, and what was given on the command line over it.
+
+use std::collections::HashMap;
+
+use value::merge::{Strategy, merge};
+use value::{Map, Value, glob, log};
+
+use crate::exec::Exec;
+use crate::host::Tree;
+use crate::top;
+use crate::tree::{self, SlsFile};
+
+/// How deep pillar SLS may include each other.
+const INCLUDE_DEPTH_MAX: usize = 100;
+
+/// Compiles the pillar of this minion. What is wrong stands under `_errors`, as in Salt: a state run refuses to start then.
+#[must_use]
+pub fn compile(cx: &Exec, tree: &Tree) -> Map {
+    let given = cx.pillar_override.as_deref().cloned().unwrap_or_default();
+    // Templates of the pillar see what is known so far, and no more.
+    let cx = cx.with_pillar(Map::new());
+    let mut compiler = Compiler::new(&cx, tree);
+    let mut pillar = compiler.matched_sls(given.clone());
+    if cx.opts().flag("pillar_opts") {
+        pillar.insert("master", cx.opts().map.clone());
+    }
+    if !compiler.errors.is_empty() {
+        pillar.insert("_errors", Value::from(compiler.errors.clone()));
+    }
+    if given.is_empty() {
+        pillar
+    } else {
+        compiler.merge(&pillar, &given)
+    }
+}
+
+/// The merged top files of the pillar: which SLS each target gets.
+///
+/// # Errors
+/// What is wrong with the top files.
+pub fn top(cx: &Exec, tree: &Tree) -> Result<Map, Vec<String>> {
+    let cx = cx.with_pillar(Map::new());
+    let mut compiler = Compiler::new(&cx, tree);
+    let tops = compiler.tops();
+    let sections = compiler.sections(&tops);
+    if !compiler.errors.is_empty() {
+        return Err(compiler.errors);
+    }
+    let targets = |section: Section| -> Value {
+        section
+            .into_iter()
+            .map(|(target, items, _)| (target, Value::list(items)))
+            .collect()
+    };
+    Ok(sections
+        .into_iter()
+        .map(|(env, section)| (env, targets(section)))
+        .collect())
+}
+
+struct Compiler<'a> {
+    cx: &'a Exec,
+    tree: &'a Tree,
+    strategy: Strategy,
+    merge_lists: bool,
+    /// SLS that a top file allows to be missing, with their environment.
+    ignored: Vec<(String, String)>,
+    /// The names of all pillar SLS of an environment, once they are needed.
+    names: HashMap<String, Vec<String>>,
+    errors: Vec<String>,
+}
+
+/// One environment's targets, each with its items and its `order`.
+type Section = Vec<(Value, Vec<Value>, i64)>;
+
+impl<'a> Compiler<'a> {
+    fn new(cx: &'a Exec, tree: &'a Tree) -> Self {
+        let opts = cx.opts();
+        let renderer = opts.text("renderer").unwrap_or("yaml");
+        let word = opts
+            .text("pillar_source_merging_strategy")
+            .unwrap_or("smart");
+        let strategy = Strategy::of(word, renderer).unwrap_or_else(|| {
+            log::warning(format_args!(
+                "Unknown merging strategy '{word}', fallback to recurse"
+            ));
+            Strategy::Recurse
+        });
+        let merge_lists = opts.flag("pillar_merge_lists");
+        Self {
+            cx,
+            tree,
+            strategy,
+            merge_lists,
+            ignored: Vec::new(),
+            names: HashMap::new(),
+            errors: Vec::new(),
+        }
+    }
+
+    fn merge(&self, lower: &Map, upper: &Map) -> Map {
+        merge(lower, upper, self.strategy, self.merge_lists)
+    }
+
+    fn matched_sls(&mut self, given: Map) -> Map {
+        let tops = self.tops();
+        let sections = self.sections(&tops);
+        let mut pillar = given;
+        for (env, names) in self.ordered(self.matches(&sections)) {
+            let mut done = HashMap::new();
+            for sls in self.expanded(&env, &names) {
+                if let Some(data) = self.sls(&sls, &env, &mut done, &Map::new(), 0) {
+                    pillar = self.merge(&pillar, &data);
+                }
+            }
+        }
+        pillar
+    }
+
+    /// The environments whose top files count.
+    fn environments(&self) -> Vec<String> {
+        let known = self.cx.opts().environments("pillar_roots");
+        if let Some(env) = &self.cx.pillarenv {
+            return if known.contains(env) || known.iter().any(|known| known == "__env__") {
+                vec![env.clone()]
+            } else {
+                log::debug(format_args!(
+                    "pillarenv '{env}' not found in the configured pillar environments"
+                ));
+                Vec::new()
+            };
+        }
+        let mut environments = vec!["base".to_owned()];
+        environments.extend(
+            known
+                .into_iter()
+                .filter(|env| env != "base" && env != "__env__"),
+        );
+        if self.strategy == Strategy::None {
+            let only = self.cx.saltenv.clone();
+            environments.retain(|env| *env == only);
+        }
+        environments
+    }
+
+    fn tops(&mut self) -> Vec<(String, Map)> {
+        let mut tops = Vec::new();
+        for env in self.environments() {
+            let name = self
+                .cx
+                .opts()
+                .text("state_top")
+                .unwrap_or("top.sls")
+                .to_owned();
+            let path = name
+                .strip_prefix("salt://")
+                .unwrap_or(&name)
+                .trim_start_matches('/')
+                .to_owned();
+            match self.tree.sources(self.cx).file(&path, &env) {
+                Ok(Some(file)) => self.top(&mut tops, &env, &SlsFile { file, path }, None),
+                Ok(None) => {}
+                Err(error) => self.errors.push(format!(
+                    "Rendering Primary Top file failed, render error:\n{error}"
+                )),
+            }
+        }
+        tops
+    }
+
+    /// Renders a top file and those that it includes.
+    fn top(
+        &mut self,
+        tops: &mut Vec<(String, Map)>,
+        env: &str,
+        found: &SlsFile,
+        sls: Option<&str>,
+    ) {
+        let what = sls.map_or_else(
+            || "Primary Top file".to_owned(),
+            |sls| format!("Top file {sls}"),
+        );
+        match tree::render(self.cx, self.tree, found, "", env, &Map::new())
+            .map(|rendered| rendered.value)
+        {
+            Ok(Value::Map(mut top)) => {
+                let include = top.remove("include");
+                tops.push((env.to_owned(), top));
+                if tops.len() > INCLUDE_DEPTH_MAX {
+                    self.errors.push(format!("Rendering {what} failed, render error:\nmore than {INCLUDE_DEPTH_MAX} top files"));
+                    return;
+                }
+                for sls in include
+                    .as_ref()
+                    .and_then(Value::as_list)
+                    .unwrap_or_default()
+                {
+                    let sls = sls.to_text();
+                    match tree::find(self.cx, self.tree, &sls, env) {
+                        Ok(Some(found)) => self.top(tops, env, &found, Some(&sls)),
+                        Ok(None) => self.errors.push(format!(
+                            "Rendering Top file {sls} failed, render error:\nit is not there"
+                        )),
+                        Err(error) => self.errors.push(format!(
+                            "Rendering Top file {sls} failed, render error:\n{error}"
+                        )),
+                    }
+                }
+            }
+            Ok(Value::Null) => {}
+            Ok(_) => self
+                .errors
+                .push("Error encountered while rendering pillar top file.".to_owned()),
+            Err(error) => self
+                .errors
+                .push(format!("Rendering {what} failed, render error:\n{error}")),
+        }
+    }
+
+    /// Merges the top files: a target that comes again replaces, `order` sorts.
+    fn sections(&mut self, tops: &[(String, Map)]) -> Vec<(String, Section)> {
+        let mut sections: Vec<(String, Section)> = Vec::new();
+        for (env, targets) in tops.iter().flat_map(|(_, top)| top.iter()) {
+            let env = env.to_text();
+            let Some(targets) = targets.as_map() else {
+                self.errors
+                    .push("Error encountered while rendering pillar top file.".to_owned());
+                continue;
+            };
+            if !sections.iter().any(|(known, _)| *known == env) {
+                sections.push((env.clone(), Vec::new()));
+            }
+            for (target, items) in targets {
+                let items = items.as_list().unwrap_or_default().to_vec();
+                self.note_ignored(&env, &items);
+                let order = items
+                    .iter()
+                    .filter_map(|item| item.get("order"))
+                    .next_back();
+                let order = order
+                    .and_then(|order| order.as_int().or_else(|| order.to_text().parse().ok()))
+                    .unwrap_or(0);
+                let Some((_, section)) = sections.iter_mut().find(|(known, _)| *known == env)
+                else {
+                    continue;
+                };
+                match section.iter_mut().find(|(known, ..)| known == target) {
+                    Some(entry) => *entry = (target.clone(), items, order),
+                    None => section.push((target.clone(), items, order)),
+                }
+            }
+        }
+        sections
+            .iter_mut()
+            .for_each(|(_, section)| section.sort_by_key(|(_, _, order)| *order));
+        sections
+    }
+
+    fn note_ignored(&mut self, env: &str, items: &[Value]) {
+        if items
+            .iter()
+            .any(|item| item.get("ignore_missing").is_some_and(Value::is_true))
+        {
+            let names = items.iter().filter_map(Value::as_str);
+            self.ignored
+                .extend(names.map(|sls| (env.to_owned(), sls.to_owned())));
+        }
+    }
+
+    fn matches(&self, sections: &[(String, Section)]) -> top::Matched {
+        let mut matched = top::Matched::new();
+        for (env, section) in sections {
+            if self.cx.pillarenv.as_ref().is_some_and(|only| only != env) {
+                continue;
+            }
+            for (target, items, _) in section {
+                match top::confirm(self.cx, target, items) {
+                    Ok(true) => {}
+                    Ok(false) => continue,
+                    Err(error) => {
+                        log::error(error);
+                        continue;
+                    }
+                }
+                if !matched.iter().any(|(known, _)| known == env) {
+                    matched.push((env.clone(), Vec::new()));
+                }
+                let Some((_, names)) = matched.iter_mut().find(|(known, _)| known == env) else {
+                    continue;
+                };
+                for sls in items.iter().filter_map(Value::as_str) {
+                    if !names.iter().any(|known| known == sls) {
+                        names.push(sls.to_owned());
+                    }
+                }
+            }
+        }
+        matched
+    }
+
+    /// `env_order` first, the others behind it.
+    fn ordered(&self, mut matched: top::Matched) -> top::Matched {
+        let order = self.cx.opts().texts("env_order");
+        let place = |env: &String| {
+            order
+                .iter()
+                .position(|known| known == env)
+                .unwrap_or(order.len())
+        };
+        matched.sort_by_key(|(env, _)| place(env));
+        matched
+    }
+
+    fn names(&mut self, env: &str) -> Vec<String> {
+        if let Some(names) = self.names.get(env) {
+            return names.clone();
+        }
+        let names = tree::names(self.cx, self.tree, env).unwrap_or_else(|error| {
+            self.errors.push(error.to_string());
+            Vec::new()
+        });
+        self.names.insert(env.to_owned(), names.clone());
+        names
+    }
+
+    /// Globs replaced by what they match; what matches nothing stays, to be reported as missing.
+    fn expanded(&mut self, env: &str, patterns: &[String]) -> Vec<String> {
+        let mut out = Vec::new();
+        for pattern in patterns {
+            let matching: Vec<String> = if glob::is_glob(pattern) {
+                self.names(env)
+                    .into_iter()
+                    .filter(|sls| glob::fnmatch(pattern, sls))
+                    .collect()
+            } else {
+                Vec::new()
+            };
+            if matching.is_empty() {
+                out.push(pattern.clone());
+            } else {
+                out.extend(matching);
+            }
+        }
+        out
+    }
+
+    /// One SLS with what it includes; `done` holds those that were rendered before.
+    fn sls(
+        &mut self,
+        sls: &str,
+        env: &str,
+        done: &mut HashMap<String, Option<Map>>,
+        defaults: &Map,
+        depth: usize,
+    ) -> Option<Map> {
+        let found = match tree::find(self.cx, self.tree, sls, env) {
+            Ok(Some(found)) => found,
+            Ok(None) => {
+                self.missing(sls, env);
+                return None;
+            }
+            Err(error) => {
+                self.errors.push(error.to_string());
+                return None;
+            }
+        };
+        if depth > INCLUDE_DEPTH_MAX {
+            self.errors.push(format!(
+                "SLS '{sls}' is included more than {INCLUDE_DEPTH_MAX} levels deep"
+            ));
+            return None;
+        }
+        let state = match tree::render(self.cx, self.tree, &found, sls, env, defaults) {
+            Ok(rendered) => rendered.value,
+            Err(error) => {
+                self.render_error(sls, &error);
+                Value::Null
+            }
+        };
+        let state = match state {
+            Value::Map(state) => state,
+            other => {
+                if other.is_true() {
+                    self.errors
+                        .push(format!("SLS '{sls}' does not render to a dictionary"));
+                }
+                done.insert(sls.to_owned(), None);
+                return None;
+            }
+        };
+        done.insert(sls.to_owned(), Some(state.clone()));
+        let merged = self.with_includes(sls, env, &found, state, done, depth);
+        done.insert(sls.to_owned(), Some(merged.clone()));
+        Some(merged)
+    }
+
+    fn with_includes(
+        &mut self,
+        sls: &str,
+        env: &str,
+        found: &SlsFile,
+        mut state: Map,
+        done: &mut HashMap<String, Option<Map>>,
+        depth: usize,
+    ) -> Map {
+        let Some(include) = state.remove("include") else {
+            return state;
+        };
+        let Value::List(include) = include else {
+            self.errors.push(format!(
+                "Include Declaration in SLS '{sls}' is not formed as a list"
+            ));
+            return state;
+        };
+        let override_sls = self.cx.opts().flag("pillar_includes_override_sls");
+        let mut included = Map::new();
+        for item in include.iter() {
+            let (name, defaults, key) = include_item(item);
+            for sub in self.include_names(sls, env, found, &name) {
+                let data = match done.get(&sub) {
+                    Some(data) => data.clone(),
+                    None => self.sls(&sub, env, done, &defaults, depth + 1),
+                };
+                let Some(data) = data.filter(|data| !data.is_empty()) else {
+                    continue;
+                };
+                let data = key
+                    .as_deref()
+                    .map_or_else(|| data.clone(), |key| under(key, &data));
+                if override_sls {
+                    state = self.merge(&state, &data);
+                } else {
+                    included = self.merge(&included, &data);
+                }
+            }
+        }
+        if override_sls {
+            state
+        } else {
+            self.merge(&included, &state)
+        }
+    }
+
+    /// The SLS that an include names: relative to its own place with leading dots, globs replaced.
+    fn include_names(&mut self, sls: &str, env: &str, found: &SlsFile, name: &str) -> Vec<String> {
+        let plain = name.trim_start_matches('.').replace('/', ".");
+        let mut wanted = vec![plain.clone()];
+        let mut last = name.to_owned();
+        if let Some(rest) = name.strip_prefix('.') {
+            let mut parts: Vec<&str> = sls.split('.').collect();
+            if !found.path.ends_with("/init.sls") {
+                parts.pop();
+            }
+            parts.push(rest);
+            last = parts.join(".");
+        }
+        if last != plain {
+            wanted.push(last.clone());
+        }
+        let names = self.names(env);
+        let mut matching: Vec<String> = Vec::new();
+        for pattern in wanted {
+            matching.extend(
+                names
+                    .iter()
+                    .filter(|sls| glob::fnmatch(&pattern, sls))
+                    .cloned(),
+            );
+        }
+        if matching.is_empty() {
+            vec![last]
+        } else {
+            matching
+        }
+    }
+
+    fn missing(&mut self, sls: &str, env: &str) {
+        let allowed = self
+            .ignored
+            .iter()
+            .any(|(known, name)| known == env && name == sls);
+        if allowed {
+            return;
+        }
+        if self.cx.opts().roots("pillar_roots", env).is_empty() {
+            log::debug(format_args!(
+                "Specified SLS '{sls}' in environment '{env}' was not found."
+            ));
+            return;
+        }
+        let text = format!(
+            "Specified SLS '{sls}' in environment '{env}' is not available on the salt master"
+        );
+        log::error(&text);
+        self.errors.push(text);
+    }
+
+    fn render_error(&mut self, sls: &str, error: &render::Error) {
+        let text = format!("Rendering SLS '{sls}' failed, render error:\n{error}");
+        log::write(log::Level::Critical, &text);
+        let safe = self
+            .cx
+            .opts()
+            .get("pillar_safe_render_error")
+            .is_none_or(Value::is_true);
+        self.errors.push(if safe {
+            format!("Rendering SLS '{sls}' failed. Please see master log for details.")
+        } else {
+            text
+        });
+    }
+}
+
+/// `sls`, or `{sls: {defaults: {…}, key: a:b}}`.
+fn include_item(item: &Value) -> (String, Map, Option<String>) {
+    match item.as_map().and_then(Map::first) {
+        Some((name, options)) => {
+            let defaults = options
+                .get("defaults")
+                .and_then(Value::as_map)
+                .cloned()
+                .unwrap_or_default();
+            let key = options
+                .get("key")
+                .filter(|key| key.is_true())
+                .map(Value::to_text);
+            (name.to_text(), defaults, key)
+        }
+        None => (item.to_text(), Map::new(), None),
+    }
+}
+
+/// `a:b` and data become `{a: {b: data}}`.
+fn under(key: &str, data: &Map) -> Map {
+    key.rsplit(':')
+        .fold(data.clone(), |inner, key| Map::new().with(key, inner))
+}

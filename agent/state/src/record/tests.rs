@@ -1,0 +1,117 @@
+//! Records that are written, torn, read and thrown away.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::*;
+use crate::low::Low;
+use crate::run::run;
+use crate::run::tests_support::exec;
+
+fn chunk(id: &str, fun: &str) -> Low {
+    let words = [
+        ("state", "test"),
+        ("fun", fun),
+        ("name", id),
+        ("__id__", id),
+        ("__sls__", "s"),
+    ];
+    Low::of(words.into_iter().collect())
+}
+
+fn scratch() -> (tempfile::TempDir, Exec) {
+    let folder = tempfile::tempdir().unwrap();
+    let cachedir = folder.path().join("cache").display().to_string();
+    let cx = exec(Map::new().with("cachedir", cachedir).with("runs_keep", 5));
+    (folder, cx)
+}
+
+fn asked(jid: &str) -> Asked<'_> {
+    Asked {
+        jid,
+        fun: "state.apply",
+        args: vec!["web"].into(),
+    }
+}
+
+fn recorded_run(cx: &Exec, jid: &str) -> PathBuf {
+    let plan = Plan::of_chunks(vec![chunk("a", "nop"), chunk("b", "fail_without_changes")]);
+    let record = Record::start(cx, &asked(jid), &plan).unwrap();
+    run(cx, &plan, &record);
+    record.barrier(cx, "step b");
+    record.end(cx, 2);
+    record.path().to_path_buf()
+}
+
+const JID: &str = "20251120122702123456";
+
+#[test]
+fn a_run_is_read_as_it_was_written() {
+    let (_folder, cx) = scratch();
+    let path = recorded_run(&cx, JID);
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+    let read = read(&path).unwrap();
+    assert_eq!(read.start.get("jid"), Some(&JID.into()));
+    assert_eq!(read.start.get("fun"), Some(&"state.apply".into()));
+    assert_eq!(read.start.get("args"), Some(&vec!["web"].into()));
+    assert_eq!(read.start.get("plan").unwrap().to_text().len(), 16);
+    assert_eq!(read.returns.len(), 2);
+    let b = read
+        .returns
+        .get("test_|-b_|-b_|-fail_without_changes")
+        .unwrap();
+    assert_eq!(b.get("result"), Some(&false.into()));
+    assert_eq!(read.barriers, ["step b"]);
+    assert_eq!(read.end.unwrap().get("retcode"), Some(&2.into()));
+    assert!(Record::start(&cx, &asked(JID), &Plan::default()).is_err());
+}
+
+#[test]
+fn a_torn_tail_is_cut_wherever_it_tears() {
+    let (_folder, cx) = scratch();
+    let path = recorded_run(&cx, JID);
+    let whole = std::fs::read(&path).unwrap();
+    let mut seen = 0;
+    for length in 0..whole.len() {
+        std::fs::write(&path, &whole[..length]).unwrap();
+        let Ok(read) = read(&path) else { continue };
+        assert!(read.end.is_none() && read.returns.len() >= seen);
+        seen = read.returns.len();
+    }
+    assert_eq!(seen, 2);
+    let mut bent = whole;
+    let at = bent.len() / 2;
+    bent[at] ^= 1;
+    std::fs::write(&path, &bent).unwrap();
+    assert!(read(&path).unwrap().end.is_none());
+}
+
+#[test]
+fn the_oldest_finished_records_make_room() {
+    let (_folder, cx) = scratch();
+    let jid = |n: u32| format!("202511201227021234{n:02}");
+    // The first did not finish.
+    drop(Record::start(&cx, &asked(&jid(0)), &Plan::default()).unwrap());
+    for n in 1..8 {
+        recorded_run(&cx, &jid(n));
+    }
+    let left: Vec<String> = [0, 4, 5, 6, 7].map(jid).to_vec();
+    assert_eq!(jids(cx.opts()), left);
+    let tight = exec(
+        Map::new()
+            .with("cachedir", cx.opts().cachedir().display().to_string())
+            .with("runs_bytes", 1),
+    );
+    recorded_run(&tight, &jid(8));
+    assert_eq!(jids(cx.opts()), [jid(0), jid(8)]);
+}
+
+#[test]
+fn another_plan_has_another_hash() {
+    let plan = |fun| Plan::of_chunks(vec![chunk("a", fun)]);
+    assert_eq!(plan_hash(&plan("nop")), plan_hash(&plan("nop")));
+    assert_ne!(
+        plan_hash(&plan("nop")),
+        plan_hash(&plan("succeed_with_changes"))
+    );
+}

@@ -1,0 +1,340 @@
+//! Calling a chunk's function, and what its return looks like.
+
+use std::sync::Arc;
+
+use value::{Map, Value, log};
+
+use super::clock::Stamp;
+use super::engine::Run;
+use super::{guard, parallel, retry, slots};
+use crate::exec::Exec;
+use crate::low::Low;
+use crate::matcher;
+use crate::module::{Error, Function, Given, Ret};
+
+/// A state function as the registry has it.
+pub(super) type StateFunction = &'static Function<Ret>;
+
+impl Run<'_> {
+    /// Calls a chunk as often as its `retry` says.
+    pub(super) fn called(&mut self, index: usize, low: &Arc<Low>) -> Map {
+        match self.called_once(index, low) {
+            Ok(ret) if low.data.contains("retry") && !low.data.contains("parallel") => {
+                retry::repeated(ret, low, self.cx.test, || {
+                    self.called_once(index, low)
+                        .unwrap_or_else(|refused| refused)
+                })
+            }
+            Ok(ret) | Err(ret) => ret,
+        }
+    }
+
+    /// Calls a chunk once; the error is the return of a chunk that cannot be called.
+    fn called_once(&mut self, index: usize, low: &Arc<Low>) -> Result<Map, Map> {
+        let stamp = Stamp::now();
+        let mut ret = match verified(&self.cx, low) {
+            Ok(function) => {
+                let cx = context(&self.cx, low, self.cx.test);
+                if low.options.parallel {
+                    self.called_beside(index, &cx, low, function)
+                } else {
+                    called_here(&cx, low, function)
+                }
+            }
+            Err(errors) => {
+                let ret = refused(low, errors).with("__run_num__", self.number());
+                refresh(&self.cx, low);
+                return Err(ret);
+            }
+        };
+        ret.insert("__sls__", low.data.get("__sls__").cloned());
+        ret.insert("__run_num__", self.number());
+        if low.options.no_log {
+            mask(&mut ret);
+        }
+        tell_log(&ret);
+        refresh(&self.cx, low);
+        ret.insert("start_time", stamp.start_time());
+        ret.insert("duration", stamp.duration());
+        ret.insert("__id__", low.id.as_str());
+        Ok(ret)
+    }
+
+    /// Starts a parallel chunk, unless a guard or condition stops it.
+    fn called_beside(
+        &mut self,
+        index: usize,
+        cx: &Exec,
+        low: &Arc<Low>,
+        function: StateFunction,
+    ) -> Map {
+        match stopped(cx, low) {
+            Ok(Some(ret)) => checked(cx, low, function, Ok(ret)),
+            Ok(None) => {
+                let job = parallel::job(cx.clone(), Arc::clone(low), function);
+                let comment = self.parallel.start(index, job);
+                Map::new()
+                    .with("name", low.name.as_str())
+                    .with("result", Value::Null)
+                    .with("changes", Map::new())
+                    .with("comment", comment)
+            }
+            Err(error) => failed(low, &error),
+        }
+    }
+
+    /// Calls a chunk in test mode for those that name it in `prereq`.
+    pub(super) fn called_to_try(&self, low: &Arc<Low>) -> Map {
+        match verified(&self.cx, low) {
+            Ok(function) => called_here(&context(&self.cx, low, true), low, function),
+            Err(errors) => refused(low, errors),
+        }
+    }
+}
+
+/// The context of a chunk's call.
+fn context(cx: &Exec, low: &Arc<Low>, test: bool) -> Exec {
+    let asked = low.data.get("saltenv").filter(|value| !value.is_null());
+    let saltenv = match asked {
+        Some(saltenv) if !cx.opts().flag("lock_saltenv") => saltenv.to_text(),
+        _ if low.saltenv.is_empty() => "base".to_owned(),
+        _ => low.saltenv.clone(),
+    };
+    let mut cx = cx.clone();
+    (cx.test, cx.saltenv, cx.low) = (test, saltenv, Some(Arc::clone(low)));
+    cx
+}
+
+/// The function of a chunk, once it is known that it can be called; else what is wrong, in Salt's words.
+fn verified(cx: &Exec, low: &Low) -> Result<StateFunction, Vec<String>> {
+    let umask = low.options.umask.as_ref().map(Value::to_text);
+    if let Some(umask) = umask.filter(|umask| !is_octal(umask)) {
+        return Err(vec![format!("Invalid umask: {umask}")]);
+    }
+    let full = low.function();
+    let Some(function) = cx.state_function(&full) else {
+        return Err(vec![
+            format!("State '{full}' was not found in SLS '{}'", low.sls),
+            format!("Reason: '{full}' is not available."),
+        ]);
+    };
+    let missing: Vec<String> = function
+        .args
+        .iter()
+        .filter(|arg| arg.default.is_none() && !low.data.contains(arg.name))
+        .map(|arg| format!("Missing parameter {} for state {full}", arg.name))
+        .collect();
+    if missing.is_empty() {
+        Ok(function)
+    } else {
+        Err(missing)
+    }
+}
+
+fn is_octal(umask: &str) -> bool {
+    let umask = umask.trim();
+    i64::from_str_radix(umask.strip_prefix("0o").unwrap_or(umask), 8).is_ok()
+}
+
+/// The return of a chunk that cannot be called.
+fn refused(low: &Low, errors: Vec<String>) -> Map {
+    let comment: String = errors.iter().map(|error| format!("{error}\n")).collect();
+    log::error(&comment);
+    Map::new()
+        .with("result", false)
+        .with("name", low.name.as_str())
+        .with("changes", Map::new())
+        .with("comment", comment)
+}
+
+/// Calls the function between its guards and its `check_cmd`.
+pub(super) fn called_here(cx: &Exec, low: &Low, function: StateFunction) -> Map {
+    let ret =
+        stopped(cx, low).and_then(|stopped| stopped.map_or_else(|| acted(cx, low, function), Ok));
+    checked(cx, low, function, ret)
+}
+
+/// The return of a chunk that a guard or a global condition keeps from being called.
+fn stopped(cx: &Exec, low: &Low) -> Result<Option<Map>, Error> {
+    match guard::skipped(cx, low)? {
+        Some(ret) => Ok(Some(ret)),
+        None => unwanted(cx, low),
+    }
+}
+
+/// The option `global_state_conditions`: targets that this minion must match for a function to be called.
+fn unwanted(cx: &Exec, low: &Low) -> Result<Option<Map>, Error> {
+    let Some(conditions) = cx
+        .opts()
+        .get("global_state_conditions")
+        .and_then(Value::as_map)
+    else {
+        return Ok(None);
+    };
+    let mut met = None;
+    for key in ["*", &low.function(), &low.state] {
+        let one = conditions.get(key).map(std::slice::from_ref);
+        let listed = conditions.get(key).and_then(Value::as_list);
+        for condition in listed.or(one).unwrap_or_default() {
+            *met.get_or_insert(false) |= matcher::matches(cx, condition, "compound")?;
+        }
+    }
+    Ok((met == Some(false)).then(|| {
+        Map::new()
+            .with("name", low.name.as_str())
+            .with(
+                "comment",
+                "Failed to meet global state conditions. State not called.",
+            )
+            .with("changes", Map::new())
+            .with("result", Value::Null)
+    }))
+}
+
+/// Calls the function itself.
+pub(super) fn acted(cx: &Exec, low: &Low, function: StateFunction) -> Result<Map, Error> {
+    let full = low.function();
+    log::info(format_args!(
+        "Executing state {full} for [{}]",
+        low.name.trim()
+    ));
+    let mut kwargs = low.arguments(|key| declares(function, key));
+    slots::fill(cx, &mut kwargs)?;
+    let ret = function.invoke(&full, cx, Given::new(Vec::new(), kwargs))?;
+    Ok(laid_out(ret, low))
+}
+
+fn declares(function: StateFunction, name: &str) -> bool {
+    function.args.iter().any(|arg| arg.name == name)
+}
+
+/// A return as Salt's functions write it.
+fn laid_out(ret: Ret, low: &Low) -> Map {
+    let name = ret
+        .name
+        .map_or_else(|| low.name.as_str().into(), Value::from);
+    let changes = match ret.changes {
+        Value::Null => Map::new().into(),
+        changes => changes,
+    };
+    let mut map = Map::new()
+        .with("name", name)
+        .with("changes", changes)
+        .with("result", ret.result)
+        .with("comment", ret.comment);
+    if !ret.warnings.is_empty() {
+        map.insert("warnings", ret.warnings);
+    }
+    map.update(ret.extra);
+    map
+}
+
+/// Applies `check_cmd`, unless the function has an argument of that name, and makes a return of an error.
+pub(super) fn checked(
+    cx: &Exec,
+    low: &Low,
+    function: StateFunction,
+    ret: Result<Map, Error>,
+) -> Map {
+    let checked = ret.and_then(|ret| match &low.options.check_cmd {
+        Some(commands) if !declares(function, "check_cmd") => {
+            guard::check_cmd(cx, low, commands, ret)
+        }
+        _ => Ok(ret),
+    });
+    checked.unwrap_or_else(|error| failed(low, &error))
+}
+
+/// The return of a function that failed with an error.
+pub(super) fn failed(low: &Low, error: &Error) -> Map {
+    Map::new()
+        .with("result", false)
+        .with("name", low.name.as_str())
+        .with("changes", Map::new())
+        .with("comment", error.to_string())
+}
+
+/// Writes into a return whose it is, where the call itself does not.
+pub(super) fn sign(ret: &mut Map, low: &Low) {
+    ret.insert("__sls__", low.data.get("__sls__").cloned());
+    ret.insert("__id__", low.id.as_str());
+    ret.insert("name", low.name.as_str());
+}
+
+/// Reads grains and pillar again when the chunk asks for it.
+pub(super) fn refresh(cx: &Exec, low: &Low) {
+    if low.options.reload_grains {
+        cx.refresh_grains();
+    }
+    if low.options.reload_pillar {
+        cx.refresh_pillar();
+    }
+}
+
+/// Hides what a chunk with `no_log` has to tell.
+pub(super) fn mask(ret: &mut Map) {
+    for key in ["name", "comment", "changes"] {
+        if let Some(value) = ret.get_mut(key) {
+            hide(value);
+        }
+    }
+}
+
+fn hide(value: &mut Value) {
+    match value {
+        Value::Map(map) => map.iter_mut().for_each(|(_, value)| hide(value)),
+        Value::List(_) => value.as_list_mut().into_iter().flatten().for_each(hide),
+        Value::Tuple(_) | Value::Set(_) => {}
+        value if value.is_true() => *value = "**********".into(),
+        _ => {}
+    }
+}
+
+/// One line in the log for a return; an error where it failed.
+fn tell_log(ret: &Map) {
+    match ret.get("result") {
+        Some(Value::Bool(false)) => log::error(Told(ret)),
+        _ => log::info(Told(ret)),
+    }
+}
+
+/// A return as the log shows it.
+struct Told<'a>(&'a Map);
+
+impl std::fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = |key| self.0.get(key).map(Value::to_text).unwrap_or_default();
+        let Some(changes) = self.0.get("changes").filter(|changes| changes.is_true()) else {
+            return match text("comment") {
+                comment if comment.is_empty() => {
+                    write!(f, "No changes made for {}", text("name"))
+                }
+                comment => f.write_str(&comment),
+            };
+        };
+        if let Some(diff) = changes.get("diff").and_then(Value::as_str) {
+            return write!(f, "File changed:\n{diff}");
+        }
+        match changes.as_map().map(old_and_new) {
+            Some(Some(lines)) => write!(f, "Made the following changes:\n{lines}"),
+            _ => f.write_str(&changes.to_text()),
+        }
+    }
+}
+
+/// Lines for changes that all have `old` and `new`; nothing where one has not.
+fn old_and_new(changes: &Map) -> Option<String> {
+    let shown = |value: &Value| match value {
+        Value::Bool(false) | Value::Null => value.to_text(),
+        value if value.is_true() => value.to_text(),
+        _ => "absent".to_owned(),
+    };
+    let line = |(name, change): (&Value, &Value)| {
+        let (old, new) = (shown(change.get("old")?), shown(change.get("new")?));
+        Some(format!(
+            "'{}' changed from '{old}' to '{new}'\n",
+            name.to_text()
+        ))
+    };
+    changes.iter().map(line).collect()
+}

@@ -1,0 +1,49 @@
+//! The only place of a run that reads the clock.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use value::Value;
+
+/// A moment at which something started.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stamp {
+    wall: Timestamp,
+    at: Instant,
+}
+
+impl Stamp {
+    /// Now.
+    pub(super) fn now() -> Self {
+        Self {
+            wall: Timestamp::now(),
+            at: Instant::now(),
+        }
+    }
+
+    /// The local time of day, as `start_time` has it: `12:34:56.789012`.
+    pub(super) fn start_time(&self) -> Value {
+        static ZONE: OnceLock<TimeZone> = OnceLock::new();
+        let zone = ZONE.get_or_init(TimeZone::system);
+        let time = zone.to_datetime(self.wall).time();
+        let (hour, minute, second) = (time.hour(), time.minute(), time.second());
+        match time.subsec_nanosecond() / 1000 {
+            // As Python's isoformat.
+            0 => format!("{hour:02}:{minute:02}:{second:02}").into(),
+            micros => format!("{hour:02}:{minute:02}:{second:02}.{micros:06}").into(),
+        }
+    }
+
+    /// Milliseconds since then, as `duration` has it.
+    pub(super) fn duration(&self) -> f64 {
+        let micros = u32::try_from(self.at.elapsed().as_micros()).unwrap_or(u32::MAX);
+        f64::from(micros) / 1000.0
+    }
+}
+
+/// Waits. What is no time to wait for is none.
+pub(super) fn sleep(seconds: f64) {
+    std::thread::sleep(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+}

@@ -1,0 +1,480 @@
+//! [`Run`]: the loop over the chunks, and what is known of each.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use value::{Map, Value};
+
+use super::clock::Stamp;
+use super::parallel::Parallel;
+use super::requisite::Status;
+use super::{Observer, RunState, call, event};
+use crate::compile::Plan;
+use crate::exec::Exec;
+use crate::low::{Low, RequisiteKind};
+
+/// What requisites ask of a return.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outcome {
+    pub(super) result: Option<bool>,
+    pub(super) changed: bool,
+    pub(super) skip_req: bool,
+    pub(super) ran: bool,
+}
+
+impl Outcome {
+    /// Reads it from a return.
+    pub(super) fn of(ret: &Map) -> Self {
+        let truth = |key| ret.get(key).is_some_and(Value::is_true);
+        Self {
+            result: ret.get("result").and_then(Value::as_bool),
+            changed: truth("changes"),
+            skip_req: truth("skip_req"),
+            ran: ret.get("__state_ran__").is_none_or(Value::is_true),
+        }
+    }
+}
+
+/// A chunk and what came of it.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) low: Arc<Low>,
+    pub(super) tag: Value,
+    pub(super) outcome: Option<Outcome>,
+}
+
+impl Chunk {
+    fn of(low: Arc<Low>) -> Self {
+        Self {
+            tag: low.tag().into(),
+            low,
+            outcome: None,
+        }
+    }
+}
+
+/// Whether a chunk had its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// It has a return.
+    Done,
+    /// It waits for a parallel one.
+    Pending,
+}
+
+/// One run under way.
+pub(super) struct Run<'a> {
+    pub(super) cx: Exec,
+    pub(super) chunks: Vec<Chunk>,
+    /// The returns of the test runs that `prereq` asks for.
+    pub(super) tried: HashMap<usize, Map>,
+    /// Who must run before a chunk because it named the chunk in `prereq`.
+    pub(super) prerequired: HashMap<usize, Vec<usize>>,
+    pub(super) disabled_requisites: Vec<RequisiteKind>,
+    pub(super) parallel: Parallel,
+    plan: &'a Plan,
+    state: Arc<RunState>,
+    observer: &'a dyn Observer,
+    next_number: i64,
+    length: usize,
+    stopped: bool,
+}
+
+fn lock(running: &Mutex<Map>) -> MutexGuard<'_, Map> {
+    running.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(cx: &Exec, plan: &'a Plan, observer: &'a dyn Observer, jid: &str) -> Self {
+        let lows = plan.chunks();
+        let state = Arc::new(RunState {
+            jid: jid.to_owned(),
+            lowstate: lows.iter().map(|low| low.data.clone()).collect(),
+            running: Mutex::default(),
+        });
+        let disabled = cx.opts().texts("disabled_requisites");
+        let mut cx = cx.clone();
+        cx.run = Some(Arc::clone(&state));
+        let most = cx.opts().int("state_max_parallel");
+        let mut run = Self {
+            cx,
+            chunks: lows
+                .iter()
+                .map(|low| Chunk::of(Arc::new(low.clone())))
+                .collect(),
+            tried: HashMap::new(),
+            prerequired: HashMap::new(),
+            disabled_requisites: disabled
+                .iter()
+                .filter_map(|word| RequisiteKind::of(word))
+                .collect(),
+            parallel: Parallel::new(most),
+            plan,
+            state,
+            observer,
+            next_number: 0,
+            length: lows.len(),
+            stopped: false,
+        };
+        run.note_prerequired();
+        run
+    }
+
+    /// Runs everything and gives the returns.
+    pub(super) fn finished(mut self) -> Map {
+        self.refuse_disabled();
+        let steps = self.plan.steps().iter();
+        self.run_steps(steps.map(|step| (step.chunk, step.test)));
+        self.listen();
+        self.beacons();
+        self.cx.barrier();
+        std::mem::take(&mut *lock(&self.state.running))
+    }
+
+    /// Files the returns of chunks whose function `state.disable` has forbidden.
+    fn refuse_disabled(&mut self) {
+        for disabled in self.plan.disabled() {
+            let low = Low::of(disabled.data.clone());
+            let ret = Map::new()
+                .with("changes", Map::new())
+                .with("result", false)
+                .with("comment", disabled.comment.as_str())
+                .with("__run_num__", self.number())
+                .with("__sls__", low.sls.as_str());
+            self.returned_as(low.tag(), ret);
+        }
+    }
+
+    /// Adds a chunk that is not in the plan (of `listen`) and gives its place.
+    pub(super) fn add(&mut self, low: Low) -> usize {
+        self.chunks.push(Chunk::of(Arc::new(low)));
+        self.chunks.len() - 1
+    }
+
+    /// The next `__run_num__`.
+    pub(super) fn number(&mut self) -> i64 {
+        self.next_number += 1;
+        self.next_number - 1
+    }
+
+    pub(super) fn outcome(&self, index: usize) -> Option<Outcome> {
+        self.chunks.get(index)?.outcome
+    }
+
+    /// A chunk's return so far.
+    pub(super) fn return_of(&self, index: usize) -> Option<Map> {
+        let tag = &self.chunks.get(index)?.tag;
+        let running = lock(&self.state.running);
+        running.get_value(tag)?.as_map().cloned()
+    }
+
+    pub(super) fn low(&self, index: usize) -> Option<Arc<Low>> {
+        self.chunks.get(index).map(|chunk| Arc::clone(&chunk.low))
+    }
+
+    /// Runs these chunks, or tries them out in test mode; parallel ones are finished when it comes back.
+    pub(super) fn run_steps(&mut self, steps: impl Iterator<Item = (usize, bool)>) {
+        self.stopped = false;
+        let mut pending = Vec::new();
+        for (index, test) in steps {
+            self.collect_parallel();
+            if !self.call_pending(&mut pending) {
+                break;
+            }
+            if test {
+                // One that must wait is tried when it is asked for.
+                let _ = self.try_one(index);
+            } else if !self.step(index, &mut pending) {
+                break;
+            }
+        }
+        self.finish(pending);
+    }
+
+    /// Runs what has waited for parallel chunks, and waits for all of these.
+    fn finish(&mut self, mut pending: Vec<usize>) {
+        while !self.stopped && !pending.is_empty() {
+            let before = pending.len();
+            let stuck = self.parallel.is_idle();
+            if !self.call_pending(&mut pending) || stuck && pending.len() == before {
+                break;
+            }
+            self.wait_for_one();
+        }
+        while !self.parallel.is_idle() {
+            self.wait_for_one();
+        }
+    }
+
+    /// Gives one chunk its turn. False when the run must stop.
+    fn step(&mut self, index: usize, pending: &mut Vec<usize>) -> bool {
+        if self.has_return(index) {
+            return true;
+        }
+        if self.call_chunk(index, 0) == Turn::Pending {
+            pending.push(index);
+        }
+        self.stopped |= self.fails_hard(index);
+        !self.stopped
+    }
+
+    /// Gives those that waited another turn. False when the run must stop.
+    fn call_pending(&mut self, pending: &mut Vec<usize>) -> bool {
+        for index in std::mem::take(pending) {
+            if !self.step(index, pending) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// True when the chunk, or one with the same tag, has a return.
+    pub(super) fn has_return(&mut self, index: usize) -> bool {
+        let Some(chunk) = self.chunks.get_mut(index) else {
+            return true;
+        };
+        if chunk.outcome.is_none() {
+            let running = lock(&self.state.running);
+            let same = running.get_value(&chunk.tag).and_then(Value::as_map);
+            chunk.outcome = same.map(Outcome::of);
+        }
+        chunk.outcome.is_some()
+    }
+
+    /// Does what the chunk's requisites allow.
+    pub(super) fn call_chunk(&mut self, index: usize, depth: usize) -> Turn {
+        let Some(low) = self.low(index) else {
+            return Turn::Done;
+        };
+        if self.try_prereqs(&low) == Turn::Pending {
+            return Turn::Pending;
+        }
+        match self.status(index, &low, false) {
+            Status::Pending => return Turn::Pending,
+            Status::Unmet => return self.call_unmet(index, &low, depth),
+            Status::Met => self.call(index, &low),
+            Status::Change => self.call_watching(index, &low),
+            Status::SkipWatch => self.call_unwatching(index, &low),
+            Status::Fail => self.fail(index, &low),
+            status => {
+                let comment = status.skipped().unwrap_or_default();
+                self.not_run(index, true, comment);
+            }
+        }
+        Turn::Done
+    }
+
+    /// Runs the requisites that have not run, then the chunk.
+    fn call_unmet(&mut self, index: usize, low: &Arc<Low>, depth: usize) -> Turn {
+        for (_, target) in self.dependencies(index, low, false) {
+            if self.has_return(target) {
+                continue;
+            }
+            if self.call_chunk(target, depth + 1) == Turn::Pending {
+                return Turn::Pending;
+            }
+            self.stopped |= self.fails_hard(target);
+            if self.stopped {
+                return Turn::Done;
+            }
+        }
+        if depth >= 20 {
+            let mut ret = Map::new()
+                .with("changes", Map::new())
+                .with("result", false)
+                .with("comment", "Recursive requisite found")
+                .with("__run_num__", self.number());
+            call::sign(&mut ret, low);
+            self.returned(index, ret);
+            return Turn::Done;
+        }
+        self.call_chunk(index, depth + 1)
+    }
+
+    fn call(&mut self, index: usize, low: &Arc<Low>) {
+        let ret = self.called(index, low);
+        self.returned(index, ret);
+    }
+
+    /// Calls the function, and says that `mod_watch` was not called.
+    fn call_unwatching(&mut self, index: usize, low: &Arc<Low>) {
+        let mut ret = self.called(index, low);
+        let comment = ret.get("comment").map(Value::to_text).unwrap_or_default();
+        let why = "mod_watch was not run because requisites were skipped by another state";
+        ret.insert("comment", format!("{comment} {why}"));
+        self.returned(index, ret);
+    }
+
+    /// Calls the function, and `mod_watch` when it found nothing to do itself.
+    fn call_watching(&mut self, index: usize, low: &Arc<Low>) {
+        let ret = self.called(index, low);
+        let truth = |key| ret.get(key).is_some_and(Value::is_true);
+        if truth("changes") || truth("skip_watch") || self.parallel.holds(index) {
+            return self.returned(index, ret);
+        }
+        let watching = Arc::new(self.watching(index, low));
+        let ret = self.called(index, &watching);
+        self.returned(index, ret);
+    }
+
+    /// The chunk as a call of `mod_watch`.
+    fn watching(&self, index: usize, low: &Arc<Low>) -> Low {
+        let mut requisites = Map::new();
+        for (kind, target) in self.dependencies(index, low, false) {
+            let list = requisites.entry(kind.word(), || Value::list([]));
+            if let (Some(list), Some(chunk)) = (list.as_list_mut(), self.chunks.get(target)) {
+                list.push(chunk.low.data.clone().into());
+            }
+        }
+        let data = low
+            .data
+            .clone()
+            .with("sfun", low.fun.as_str())
+            .with("fun", "mod_watch")
+            .with("__reqs__", requisites);
+        Low {
+            fun: "mod_watch".to_owned(),
+            data,
+            ..Low::clone(low)
+        }
+    }
+
+    /// A requisite failed: says which.
+    fn fail(&mut self, index: usize, low: &Arc<Low>) {
+        let Some(mut ret) = self.tried.get(&index).cloned() else {
+            let comment = self.failure(index, low);
+            return self.not_run(index, false, &comment);
+        };
+        // What was tried out will not be done.
+        ret.insert("changes", Map::new());
+        ret.insert("__run_num__", self.number());
+        call::sign(&mut ret, low);
+        self.returned(index, ret);
+    }
+
+    /// Notes the return of a chunk that its requisites kept from running.
+    pub(super) fn not_run(&mut self, index: usize, result: bool, comment: &str) {
+        let stamp = Stamp::now();
+        let number = self.number();
+        let Some(low) = self.low(index) else { return };
+        let mut ret = Map::new()
+            .with("changes", Map::new())
+            .with("result", result)
+            .with("duration", stamp.duration())
+            .with("start_time", stamp.start_time())
+            .with("comment", comment)
+            .with("__state_ran__", false)
+            .with("__run_num__", number);
+        call::sign(&mut ret, &low);
+        self.returned(index, ret);
+    }
+
+    /// Files a return: for the requisites of others, for the run's result, for whoever looks on.
+    pub(super) fn returned(&mut self, index: usize, mut ret: Map) {
+        let Some(chunk) = self.chunks.get_mut(index) else {
+            return;
+        };
+        let parts = ret.remove("sub_state_run");
+        chunk.outcome = Some(Outcome::of(&ret));
+        let (tag, low) = (chunk.tag.clone(), Arc::clone(&chunk.low));
+        lock(&self.state.running).insert(tag.clone(), ret.clone());
+        if !self.parallel.holds(index) {
+            self.tell(&tag, &low, &ret);
+        }
+        for part in parts.as_ref().and_then(Value::as_list).unwrap_or_default() {
+            self.part_returned(&low, part);
+        }
+    }
+
+    /// Files the return of one part of a state that is made of several (`sub_state_run`).
+    fn part_returned(&mut self, low: &Low, part: &Value) {
+        let stamp = Stamp::now();
+        self.next_number += 1;
+        let Some(data) = part.get("low").and_then(Value::as_map) else {
+            return;
+        };
+        let given = |key| part.get(key).cloned();
+        let mut ret = Map::new()
+            .with("name", data.get("name").cloned())
+            .with("changes", given("changes"))
+            .with("result", given("result"))
+            .with(
+                "duration",
+                given("duration").unwrap_or_else(|| stamp.duration().into()),
+            )
+            .with(
+                "start_time",
+                given("start_time").unwrap_or_else(|| stamp.start_time()),
+            )
+            .with("comment", given("comment").unwrap_or_else(|| "".into()))
+            .with("__state_ran__", true)
+            .with("__run_num__", self.next_number);
+        call::sign(&mut ret, low);
+        let tag = Low::of(data.clone()).tag();
+        self.observer.returned(&self.cx, &tag, &ret);
+        lock(&self.state.running).insert(tag, ret);
+    }
+
+    /// Files a return that belongs to no chunk.
+    pub(super) fn returned_as(&mut self, tag: String, ret: Map) {
+        self.observer.returned(&self.cx, &tag, &ret);
+        lock(&self.state.running).insert(tag, ret);
+    }
+
+    /// Lays the final return of a parallel chunk over its first one.
+    pub(super) fn parallel_returned(&mut self, index: usize, ret: Map) {
+        let Some(chunk) = self.chunks.get_mut(index) else {
+            return;
+        };
+        let whole = {
+            let mut running = lock(&self.state.running);
+            let Some(first) = running
+                .get_value_mut(&chunk.tag)
+                .and_then(Value::as_map_mut)
+            else {
+                return;
+            };
+            first.update(ret);
+            if chunk.low.options.no_log {
+                call::mask(first);
+            }
+            first.clone()
+        };
+        chunk.outcome = Some(Outcome::of(&whole));
+        let (tag, low) = (chunk.tag.clone(), Arc::clone(&chunk.low));
+        call::refresh(&self.cx, &low);
+        self.tell(&tag, &low, &whole);
+    }
+
+    /// Tells whoever looks on of a final return.
+    fn tell(&self, tag: &Value, low: &Low, ret: &Map) {
+        event::fire(&self.cx, &self.state.jid, low, ret, self.length);
+        let tag = tag.as_str().unwrap_or_default();
+        self.observer.returned(&self.cx, tag, ret);
+    }
+
+    /// Changes the comment of a return that is not final.
+    pub(super) fn comment(&mut self, index: usize, comment: &str) {
+        let Some(chunk) = self.chunks.get(index) else {
+            return;
+        };
+        let mut running = lock(&self.state.running);
+        if let Some(ret) = running
+            .get_value_mut(&chunk.tag)
+            .and_then(Value::as_map_mut)
+        {
+            ret.insert("comment", comment);
+        }
+    }
+
+    /// Whether the run must stop because this chunk failed.
+    fn fails_hard(&self, index: usize) -> bool {
+        let (Some(low), Some(outcome)) = (self.low(index), self.outcome(index)) else {
+            return false;
+        };
+        let failhard = low.options.failhard;
+        !self.cx.test
+            && outcome.result == Some(false)
+            && failhard.unwrap_or_else(|| self.cx.opts().flag("failhard"))
+    }
+}

@@ -1,0 +1,31 @@
+//! Events about returns: `fire_event` and the option `state_events`.
+
+use value::{Map, Value, log};
+
+use crate::exec::Exec;
+use crate::low::Low;
+use crate::targets::minion_event;
+
+/// Fires the event that a chunk asks for, or the configuration for all.
+pub(super) fn fire(cx: &Exec, jid: &str, low: &Low, ret: &Map, length: usize) {
+    let data = Map::new().with("ret", ret.clone());
+    let id = cx.opts().id();
+    let text = |key| ret.get(key).map(Value::to_text).unwrap_or_default();
+    let (tag, data) = match &low.options.fire_event {
+        Some(Value::Str(tag)) => (format!("salt/state_result/{jid}/{id}/{tag}"), data),
+        Some(Value::Bool(true)) => {
+            let name = text("name");
+            (format!("salt/state_result/{jid}/{id}/{name}"), data)
+        }
+        asked if asked.is_some() || cx.opts().flag("state_events") => {
+            let number = text("__run_num__");
+            let tag = format!("salt/job/{jid}/prog/{id}/{number}");
+            (tag, data.with("len", length))
+        }
+        _ => return,
+    };
+    let data = minion_event(cx, &tag, data).with("jid", jid);
+    if let Err(error) = cx.shared.targets.fire(cx, &tag, data) {
+        log::warning(format_args!("the event {tag} could not be fired: {error}"));
+    }
+}

@@ -1,0 +1,254 @@
+//! `onlyif`, `unless`, `creates` and `check_cmd`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use value::{Map, Value, log};
+
+use super::slots;
+use crate::exec::Exec;
+use crate::low::Low;
+use crate::module::Error;
+
+/// Arguments of the chunk that its guards' commands are run with.
+const COMMAND_ARGUMENTS: [&str; 8] = [
+    "cwd",
+    "root",
+    "runas",
+    "env",
+    "prepend_path",
+    "umask",
+    "timeout",
+    "success_retcodes",
+];
+
+/// What a guard says.
+struct Verdict {
+    skip: bool,
+    comment: String,
+}
+
+impl Verdict {
+    fn skip(comment: impl Into<String>) -> Self {
+        Self {
+            skip: true,
+            comment: comment.into(),
+        }
+    }
+
+    fn run(comment: impl Into<String>) -> Self {
+        Self {
+            skip: false,
+            comment: comment.into(),
+        }
+    }
+}
+
+/// The return of a chunk that one of its guards keeps from running.
+pub(super) fn skipped(cx: &Exec, low: &Low) -> Result<Option<Map>, Error> {
+    let options = &low.options;
+    let mut verdicts = Vec::new();
+    if let Some(entries) = &options.onlyif {
+        verdicts.push(onlyif(cx, low, entries)?);
+    }
+    if let Some(entries) = &options.unless {
+        verdicts.push(unless(cx, low, entries)?);
+    }
+    if let Some(paths) = &options.creates {
+        verdicts.push(creates(paths));
+    }
+    if !verdicts.iter().any(|verdict| verdict.skip) {
+        return Ok(None);
+    }
+    let comments: Vec<String> = verdicts.into_iter().map(|v| v.comment).collect();
+    Ok(Some(
+        Map::new()
+            .with("result", true)
+            .with("name", low.name.as_str())
+            .with("changes", Map::new())
+            .with("comment", comments.join("\n"))
+            .with("__sls__", low.sls.as_str())
+            .with("__id__", low.id.as_str())
+            .with("skip_watch", true),
+    ))
+}
+
+fn entries(value: &Value) -> &[Value] {
+    match value {
+        Value::List(items) => items,
+        one => std::slice::from_ref(one),
+    }
+}
+
+/// Skips at the first entry that is false.
+fn onlyif(cx: &Exec, low: &Low, given: &Value) -> Result<Verdict, Error> {
+    for entry in entries(given) {
+        match held(cx, low, entry, 100)? {
+            Held::Yes => {}
+            Held::No => return Ok(Verdict::skip("onlyif condition is false")),
+            Held::NoFunction => return Ok(no_function("onlyif", entry)),
+            Held::BadType => {
+                return Ok(Verdict::run("onlyif execution failed, bad type passed"));
+            }
+        }
+    }
+    Ok(Verdict::run("onlyif condition is true"))
+}
+
+/// Skips when every entry is true.
+fn unless(cx: &Exec, low: &Low, given: &Value) -> Result<Verdict, Error> {
+    let mut verdict = Verdict::run("unless condition is false");
+    for entry in entries(given) {
+        verdict = match held(cx, low, entry, 0)? {
+            Held::Yes => Verdict::skip("unless condition is true"),
+            Held::No => return Ok(Verdict::run("unless condition is false")),
+            Held::NoFunction => {
+                let Verdict { comment, .. } = no_function("unless", entry);
+                return Ok(Verdict { comment, ..verdict });
+            }
+            Held::BadType => Verdict::run("unless condition is false, bad type passed"),
+        };
+    }
+    Ok(verdict)
+}
+
+fn no_function(guard: &str, entry: &Value) -> Verdict {
+    // A dictionary of an SLS prints as Python's OrderedDict.
+    let pairs = entry.as_map().into_iter().flatten();
+    let pairs = pairs.map(|(key, value)| Value::Tuple(Arc::new(vec![key.clone(), value.clone()])));
+    let shown = Value::list(pairs).to_text();
+    let comment = format!("no `fun` argument in {guard}: OrderedDict({shown})");
+    log::warning(&comment);
+    Verdict::run(comment)
+}
+
+/// Whether an entry holds.
+enum Held {
+    Yes,
+    No,
+    NoFunction,
+    BadType,
+}
+
+impl From<bool> for Held {
+    fn from(holds: bool) -> Self {
+        if holds { Self::Yes } else { Self::No }
+    }
+}
+
+/// Looks whether an entry holds; a command that cannot be run counts as one that gave `cannot_run`.
+fn held(cx: &Exec, low: &Low, entry: &Value, cannot_run: i64) -> Result<Held, Error> {
+    match entry {
+        Value::Str(command) => {
+            let code = match retcode(cx, command, command_arguments(cx, low)) {
+                Err(Error::Refused(_) | Error::Io { .. }) => cannot_run,
+                other => other?,
+            };
+            Ok((code == 0).into())
+        }
+        Value::Map(call) => function_holds(cx, call.clone()),
+        _ => Ok(Held::BadType),
+    }
+}
+
+/// Runs a command and gives its exit code.
+fn retcode(cx: &Exec, command: &str, arguments: Map) -> Result<i64, Error> {
+    let arguments = arguments
+        .with("ignore_retcode", true)
+        .with("python_shell", true);
+    let code = cx.call("cmd.retcode", vec![command.into()], arguments)?;
+    Ok(code.as_int().unwrap_or_default())
+}
+
+/// The arguments that a guard's command gets from its chunk.
+fn command_arguments(cx: &Exec, low: &Low) -> Map {
+    let excluded = low.data.get("cmd_opts_exclude").map(entries);
+    let wanted = |name: &str| {
+        !excluded
+            .unwrap_or_default()
+            .iter()
+            .any(|excluded| excluded.as_str() == Some(name))
+    };
+    let given = |name: &'static str| {
+        let value = low.data.get(name).filter(|value| !value.is_null())?;
+        wanted(name).then(|| (name, value.clone()))
+    };
+    let mut arguments: Map = COMMAND_ARGUMENTS.into_iter().filter_map(given).collect();
+    let shell = match low.data.get("shell") {
+        Some(shell) if wanted("shell") => Some(shell.clone()),
+        _ => shell(cx),
+    };
+    if let Some(shell) = shell {
+        arguments.insert("shell", shell);
+    }
+    arguments
+}
+
+fn shell(cx: &Exec) -> Option<Value> {
+    cx.grains().get("shell").cloned()
+}
+
+/// Looks whether an entry `{fun: …, args: […], …}` holds: by what it returns, or by the exit code that it asks for.
+fn function_holds(cx: &Exec, mut call: Map) -> Result<Held, Error> {
+    let Some(fun) = call.remove("fun") else {
+        return Ok(Held::NoFunction);
+    };
+    let get_return = call.remove("get_return").filter(Value::is_true);
+    let mut args = call.remove("args").unwrap_or_else(|| Value::list([]));
+    slots::fill_value(cx, &mut args)?;
+    slots::fill(cx, &mut call)?;
+    let args = args.as_list().unwrap_or_default().to_vec();
+    let before = cx.retcode();
+    cx.set_retcode(0);
+    let returned = cx.call(&fun.to_text(), args, call);
+    let code = cx.retcode();
+    cx.set_retcode(before);
+    let returned = returned?;
+    if code != 0 {
+        return Ok(Held::No);
+    }
+    let found = match get_return {
+        Some(path) => returned.traverse(&path.to_text(), ":"),
+        None => Some(&returned),
+    };
+    Ok(found.is_some_and(Value::is_true).into())
+}
+
+fn creates(paths: &Value) -> Verdict {
+    let exists = |path: &Value| Path::new(&path.to_text()).exists();
+    match paths {
+        Value::Str(path) if exists(paths) => Verdict::skip(format!("{path} exists")),
+        Value::List(paths) if paths.iter().all(exists) => {
+            Verdict::skip("All files in creates exist")
+        }
+        _ => Verdict::run("Creates files not found"),
+    }
+}
+
+/// Lets commands decide whether the chunk succeeded.
+pub(super) fn check_cmd(
+    cx: &Exec,
+    low: &Low,
+    commands: &Value,
+    mut ret: Map,
+) -> Result<Map, Error> {
+    let mut succeeded = false;
+    for command in entries(commands) {
+        let arguments = shell(cx).into_iter().map(|shell| ("shell", shell));
+        succeeded = retcode(cx, &command.to_text(), arguments.collect())? == 0;
+        ret.insert(
+            "comment",
+            if succeeded {
+                "check_cmd determined the state succeeded"
+            } else {
+                "check_cmd determined the state failed"
+            },
+        );
+        if !succeeded {
+            break;
+        }
+    }
+    ret.insert("result", succeeded);
+    super::call::sign(&mut ret, low);
+    Ok(ret)
+}

@@ -1,0 +1,178 @@
+//! `parallel`: chunks that run side by side, each in a thread.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use value::Map;
+
+use super::call::{self, StateFunction};
+use super::clock::Stamp;
+use super::engine::Run;
+use super::retry;
+use crate::exec::Exec;
+use crate::low::Low;
+
+/// What a thread does.
+pub(super) type Job = Box<dyn FnOnce() -> Map + Send>;
+
+const STARTED: &str = "Started in a separate process";
+const WAITING: &str = "Waiting to be started in a separate process, max_parallel hit";
+
+/// The parallel chunks that have no return yet.
+#[derive(Debug)]
+pub(super) struct Parallel {
+    most: usize,
+    /// One that could not be started has no handle; its return is under way.
+    threads: HashMap<usize, Option<JoinHandle<()>>>,
+    waiting: VecDeque<Waiting>,
+    sender: Sender<(usize, Map)>,
+    receiver: Receiver<(usize, Map)>,
+}
+
+struct Waiting {
+    index: usize,
+    job: Job,
+}
+
+impl std::fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.index.fmt(f)
+    }
+}
+
+impl Parallel {
+    /// At most so many at a time; none, or 0, is no limit.
+    pub(super) fn new(most: Option<i64>) -> Self {
+        let most = most.and_then(|most| usize::try_from(most).ok());
+        let (sender, receiver) = channel();
+        Self {
+            most: most.filter(|most| *most > 0).unwrap_or(usize::MAX),
+            threads: HashMap::new(),
+            waiting: VecDeque::new(),
+            sender,
+            receiver,
+        }
+    }
+
+    /// True for a chunk that is under way, or waits to be.
+    pub(super) fn holds(&self, index: usize) -> bool {
+        self.threads.contains_key(&index) || self.waiting.iter().any(|w| w.index == index)
+    }
+
+    /// True when none is.
+    pub(super) fn is_idle(&self) -> bool {
+        self.threads.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Starts a job, or lets it wait for its turn, and says which.
+    pub(super) fn start(&mut self, index: usize, job: Job) -> &'static str {
+        if self.threads.len() >= self.most {
+            self.waiting.push_back(Waiting { index, job });
+            return WAITING;
+        }
+        self.spawn(index, job);
+        STARTED
+    }
+
+    fn spawn(&mut self, index: usize, job: Job) {
+        let sender = self.sender.clone();
+        let thread = Builder::new().spawn(move || {
+            // The other end is only gone when the run is.
+            let _ = sender.send((index, job()));
+        });
+        if let Err(error) = &thread {
+            let lost = lost(&format!("Parallel process failed to start: {error}"));
+            let _ = self.sender.send((index, lost));
+        }
+        self.threads.insert(index, thread.ok());
+    }
+
+    /// Starts those that waited, as far as there is room, and says which.
+    fn start_waiting(&mut self) -> Vec<usize> {
+        let mut started = Vec::new();
+        while self.threads.len() < self.most
+            && let Some(Waiting { index, job }) = self.waiting.pop_front()
+        {
+            self.spawn(index, job);
+            started.push(index);
+        }
+        started
+    }
+
+    /// Returns that have come in; waits for one when asked to.
+    fn finished(&mut self, wait: bool) -> Vec<(usize, Map)> {
+        let mut finished: Vec<_> = self.receiver.try_iter().collect();
+        while wait && finished.is_empty() && !self.threads.is_empty() {
+            match self.receiver.recv_timeout(Duration::from_millis(200)) {
+                Ok(one) => finished.push(one),
+                Err(_) => finished.extend(self.dead()),
+            }
+        }
+        for (index, _) in &finished {
+            if let Some(Some(thread)) = self.threads.remove(index) {
+                let _ = thread.join();
+            }
+        }
+        finished
+    }
+
+    /// A thread that ended without a return.
+    fn dead(&self) -> Option<(usize, Map)> {
+        let ended =
+            |thread: &Option<JoinHandle<()>>| thread.as_ref().is_none_or(JoinHandle::is_finished);
+        let (index, _) = self.threads.iter().find(|(_, thread)| ended(thread))?;
+        // It may have sent its return while we looked.
+        match self.receiver.try_recv() {
+            Ok(one) => Some(one),
+            Err(_) => Some((*index, lost("Parallel process failed to return"))),
+        }
+    }
+}
+
+fn lost(comment: &str) -> Map {
+    Map::new()
+        .with("result", false)
+        .with("comment", comment)
+        .with("changes", Map::new())
+}
+
+/// The work of a parallel chunk, once its guards let it run.
+pub(super) fn job(cx: Exec, low: Arc<Low>, function: StateFunction) -> Job {
+    Box::new(move || {
+        let once = || {
+            let stamp = Stamp::now();
+            let ret = call::acted(&cx, &low, function);
+            call::checked(&cx, &low, function, ret)
+                .with("start_time", stamp.start_time())
+                .with("duration", stamp.duration())
+                .with("__parallel__", true)
+        };
+        retry::repeated_beside(once(), &low, cx.test, once)
+    })
+}
+
+impl Run<'_> {
+    /// Files the returns that have come in and starts those that waited.
+    pub(super) fn collect_parallel(&mut self) {
+        if !self.parallel.is_idle() {
+            self.collect(false);
+        }
+    }
+
+    /// The same, once one more has come in.
+    pub(super) fn wait_for_one(&mut self) {
+        self.collect(true);
+    }
+
+    fn collect(&mut self, wait: bool) {
+        for (index, ret) in self.parallel.finished(wait) {
+            self.parallel_returned(index, ret);
+        }
+        for index in self.parallel.start_waiting() {
+            self.comment(index, STARTED);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! `retry`: calling a chunk again until it returns what is waited for.
+
+use std::hash::{BuildHasher, RandomState};
+
+use value::{Map, Value};
+
+use super::clock;
+use crate::low::Low;
+use crate::options::Retry;
+
+/// Calls a chunk again until it returns what its `retry` waits for; in test mode only says so.
+pub(super) fn repeated(first: Map, low: &Low, test: bool, mut again: impl FnMut() -> Map) -> Map {
+    let Some(retry) = low.options.retry else {
+        return first;
+    };
+    if test {
+        return announced(first, retry);
+    }
+    let start_time = first.get("start_time").cloned();
+    let (mut ret, mut told, mut duration) = (first, String::new(), 0.0);
+    let mut attempt = 1;
+    while !reached(&ret, retry) && retry.attempts > attempt {
+        let interval = waited(retry);
+        told.push_str(&tried(&ret, attempt));
+        told.push('\n');
+        duration += spent(&ret) + interval * 1000.0;
+        ret = again();
+        attempt += 1;
+    }
+    if attempt > 1 {
+        let comment = told + &text(&ret, "comment");
+        ret.insert("comment", comment);
+        ret.insert("duration", spent(&ret) + duration);
+        ret.insert("start_time", start_time);
+    }
+    ret
+}
+
+/// The same for a parallel chunk, which tells of its tries after the first return.
+pub(super) fn repeated_beside(
+    first: Map,
+    low: &Low,
+    test: bool,
+    mut again: impl FnMut() -> Map,
+) -> Map {
+    let Some(retry) = low.options.retry else {
+        return first;
+    };
+    if test {
+        return announced(first, retry);
+    }
+    let start_time = first.get("start_time").cloned();
+    let mut ret = first;
+    let mut attempt = 1;
+    while !reached(&ret, retry) && retry.attempts >= attempt {
+        let interval = waited(retry);
+        let mut next = again();
+        // Salt marks the first return only.
+        next.remove("__parallel__");
+        let this = match text(&next, "comment") {
+            comment if comment.is_empty() => comment,
+            _ => tried(&next, attempt),
+        };
+        next.insert("comment", format!("{}\n{this}", text(&ret, "comment")));
+        next.insert("duration", spent(&next) + spent(&ret) + interval * 1000.0);
+        next.insert("start_time", start_time.clone());
+        ret = next;
+        attempt += 1;
+    }
+    ret
+}
+
+fn reached(ret: &Map, retry: Retry) -> bool {
+    ret.get("result").and_then(Value::as_bool) == Some(retry.until)
+}
+
+fn text(ret: &Map, key: &str) -> String {
+    ret.get(key).map(Value::to_text).unwrap_or_default()
+}
+
+fn spent(ret: &Map) -> f64 {
+    ret.get("duration")
+        .and_then(Value::as_float)
+        .unwrap_or_default()
+}
+
+fn tried(ret: &Map, attempt: i64) -> String {
+    format!(
+        "Attempt {attempt}: Returned a result of \"{}\", with the following comment: \"{}\"",
+        text(ret, "result"),
+        text(ret, "comment")
+    )
+}
+
+/// Waits between two tries, and says how long.
+fn waited(retry: Retry) -> f64 {
+    let interval = retry.interval + by_chance(retry.splay);
+    clock::sleep(interval);
+    interval
+}
+
+/// A whole number of seconds up to `most`.
+fn by_chance(most: f64) -> f64 {
+    if most < 1.0 {
+        return 0.0;
+    }
+    let seed = u32::try_from(RandomState::new().hash_one(0) >> 32).unwrap_or_default();
+    (f64::from(seed) / (f64::from(u32::MAX) + 1.0) * (most + 1.0)).floor()
+}
+
+fn announced(mut ret: Map, retry: Retry) -> Map {
+    let until = if retry.until { "True" } else { "False" };
+    let comment = format!(
+        "{}  The state would be retried every {} seconds (with a splay of up to {} seconds) a maximum of {} times or until a result of {until} is returned",
+        text(&ret, "comment"),
+        retry.interval,
+        retry.splay,
+        retry.attempts,
+    );
+    ret.insert("comment", comment);
+    ret
+}

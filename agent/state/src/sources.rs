@@ -1,0 +1,55 @@
+//! [`Sources`]: what a run reads.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use value::Map;
+
+use crate::exec::Exec;
+use crate::module::Error;
+
+/// A file of the tree.
+#[derive(Clone, Debug)]
+pub struct SourceFile {
+    /// Where it lies on this machine, if it does.
+    pub path: PathBuf,
+    /// What errors call it: the path as the user knows it.
+    pub shown: Arc<str>,
+}
+
+/// Where SLS, files and pillar come from: local roots, a master's streams, or a bundle.
+pub trait Sources: Send + Sync {
+    /// A file by its path below the roots of an environment: `nginx/files/site.conf`. `None` when it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be looked up.
+    fn file(&self, path: &str, saltenv: &str) -> Result<Option<SourceFile>, Error>;
+
+    /// The paths of all files of an environment, sorted.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    fn list(&self, saltenv: &str) -> Result<Vec<String>, Error>;
+
+    /// The paths of the files below one folder of an environment, sorted.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    fn list_below(&self, folder: &str, saltenv: &str) -> Result<Vec<String>, Error> {
+        let mut files = self.list(saltenv)?;
+        files.retain(|path| {
+            path.strip_prefix(folder)
+                .is_some_and(|rest| rest.starts_with('/'))
+        });
+        Ok(files)
+    }
+
+    /// The environments, in their order.
+    fn environments(&self) -> Vec<String>;
+
+    /// The pillar of this minion for a call's environment, with what was given as `pillar=` laid over it.
+    ///
+    /// # Errors
+    /// When it does not render.
+    fn pillar(&self, cx: &Exec) -> Result<Map, Error>;
+}

@@ -1,0 +1,435 @@
+//! Top files: which SLS a minion gets, of states and of pillar.
+
+use value::{Map, Value, log};
+
+use crate::compile::Fault;
+use crate::exec::Exec;
+use crate::host::Tree;
+use crate::matcher;
+use crate::tree;
+
+/// What the matching sections of the top files name: an environment and its SLS, in order.
+pub type Matched = Vec<(String, Vec<String>)>;
+
+/// The top files of each environment, as they were rendered: several where one includes others.
+type Tops = Vec<(String, Vec<Map>)>;
+
+/// How deep top files may include each other.
+const INCLUDES_MAX: usize = 1000;
+
+/// Which top files count, and for which environment: what `state.highstate` and `state.top` are given.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// The top file's name; that of the option `state_top` where it is none.
+    pub top: Option<String>,
+    /// Only what the top files say of this environment.
+    pub saltenv: Option<String>,
+    /// The environment that the top file is looked for in; all where it is none.
+    pub top_saltenv: Option<String>,
+}
+
+impl Request {
+    /// What the configuration says.
+    #[must_use]
+    pub fn of(cx: &Exec) -> Self {
+        let text = |option: &str| {
+            cx.opts()
+                .get(option)
+                .filter(|value| value.is_true())
+                .map(Value::to_text)
+        };
+        Self {
+            top: text("state_top"),
+            saltenv: text("saltenv"),
+            top_saltenv: text("state_top_saltenv"),
+        }
+    }
+}
+
+/// What this minion gets by its top files: `state.highstate`.
+///
+/// # Errors
+/// What is wrong with the top files.
+pub fn matched(cx: &Exec, request: &Request) -> Result<Matched, Vec<Fault>> {
+    let top = merged(cx, request)?;
+    let faults = verify(&top);
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    select(cx, &top, request.saltenv.as_deref())
+}
+
+/// The merged top files: `state.show_top` without the matching.
+///
+/// # Errors
+/// When one does not render.
+pub fn merged(cx: &Exec, request: &Request) -> Result<Map, Vec<Fault>> {
+    let tops = gather(cx, request)?;
+    let strategy = cx
+        .opts()
+        .text("top_file_merging_strategy")
+        .unwrap_or("merge")
+        .to_owned();
+    match strategy.as_str() {
+        "same" => merge_same(cx, &tops),
+        "merge_all" => merge_all(&tops),
+        other => {
+            if other != "merge" {
+                log::warning(format_args!(
+                    "Invalid top_file_merging_strategy '{other}', falling back to 'merge'"
+                ));
+            }
+            merge(tops)
+        }
+    }
+}
+
+/// The environments in which top files are looked for: `env_order` first.
+fn environments(cx: &Exec, request: &Request) -> Vec<String> {
+    let opts = cx.opts();
+    if let Some(one) = &request.top_saltenv {
+        return vec![one.clone()];
+    }
+    let known = cx.shared.sources.environments();
+    let mut environments = vec!["base".to_owned()];
+    let ordered = opts.texts("env_order");
+    if !ordered.is_empty() {
+        environments = ordered
+            .into_iter()
+            .filter(|env| known.contains(env))
+            .collect();
+    }
+    for env in known {
+        if !environments.contains(&env) {
+            environments.push(env);
+        }
+    }
+    environments
+}
+
+fn gather(cx: &Exec, request: &Request) -> Result<Tops, Vec<Fault>> {
+    let opts = cx.opts();
+    let wanted = match (opts.text("top_file_merging_strategy"), &request.saltenv) {
+        (Some("same"), Some(env)) => {
+            if opts.text("default_top").unwrap_or_default().is_empty() {
+                let text = "top_file_merging_strategy set to 'same', but no default_top configuration option was set";
+                return Err(vec![Fault::new(text)]);
+            }
+            vec![env.clone()]
+        }
+        _ => environments(cx, request),
+    };
+    let name = request.top.as_deref().unwrap_or("top.sls");
+    let name = name
+        .strip_prefix("salt://")
+        .unwrap_or(name)
+        .trim_start_matches('/');
+    wanted
+        .into_iter()
+        .map(|env| gather_one(cx, name, env))
+        .collect()
+}
+
+/// The top file of an environment with those it includes; an empty one where there is none.
+fn gather_one(cx: &Exec, name: &str, env: String) -> Result<(String, Vec<Map>), Vec<Fault>> {
+    let fault = |error: &dyn std::fmt::Display| {
+        vec![Fault::new(format!("Unable to render top file: {error}"))]
+    };
+    let file = cx
+        .shared
+        .sources
+        .file(name, &env)
+        .map_err(|error| fault(&error))?;
+    let Some(file) = file else {
+        return Ok((env, vec![Map::new()]));
+    };
+    let found = tree::SlsFile {
+        file,
+        path: name.to_owned(),
+    };
+    let first =
+        tree::render(cx, &Tree::State, &found, "", &env, &Map::new()).map_err(|error| Fault {
+            place: error.place.clone(),
+            ..Fault::new(format!("Unable to render top file: {error}"))
+        });
+    let mut tops = vec![as_top(first.map_err(|fault| vec![fault])?.value)?];
+    let mut included: Vec<String> = Vec::new();
+    let mut next = 0;
+    while let Some(top) = tops.get_mut(next) {
+        next += 1;
+        let Some(include) = top.remove("include") else {
+            continue;
+        };
+        for pattern in include
+            .as_list()
+            .unwrap_or_default()
+            .iter()
+            .map(Value::to_text)
+        {
+            let names = tree::names(cx, &Tree::State, &env).map_err(|error| fault(&error))?;
+            for sls in names
+                .into_iter()
+                .filter(|sls| value::glob::fnmatch(&pattern, sls))
+            {
+                if included.contains(&sls) || included.len() > INCLUDES_MAX {
+                    continue;
+                }
+                if let Some(found) =
+                    tree::find(cx, &Tree::State, &sls, &env).map_err(|error| fault(&error))?
+                {
+                    let rendered = tree::render(cx, &Tree::State, &found, "", &env, &Map::new());
+                    tops.push(as_top(rendered.map_err(|error| fault(&error))?.value)?);
+                }
+                included.push(sls);
+            }
+        }
+    }
+    Ok((env, tops))
+}
+
+fn as_top(value: Value) -> Result<Map, Vec<Fault>> {
+    match value {
+        Value::Map(top) => Ok(top),
+        Value::Null => Ok(Map::new()),
+        _ => Err(vec![Fault::new("Top data was not formed as a dict")]),
+    }
+}
+
+/// The sections of one top file, each with its targets.
+fn sections(top: &Map) -> Result<Vec<(&Value, &Map)>, Vec<Fault>> {
+    let named = top
+        .iter()
+        .filter(|(env, _)| env.as_str() != Some("include"));
+    named
+        .map(|(env, targets)| match targets {
+            Value::Map(targets) => Ok((env, targets)),
+            _ => Err(vec![Fault::new(
+                "Unable to render top file. No targets found.",
+            )]),
+        })
+        .collect()
+}
+
+fn add(merged: &mut Map, env: &Value, targets: &Map) {
+    let section = merged.entry(env.clone(), || Map::new().into());
+    if let Some(section) = section.as_map_mut() {
+        section.update(targets.clone());
+    }
+}
+
+/// Salt's default: the top file of `base` decides; another environment's only for itself where `base` says nothing of it.
+fn merge(tops: Tops) -> Result<Map, Vec<Fault>> {
+    let mut merged = Map::new();
+    let (base, others): (Tops, Tops) = tops.into_iter().partition(|(env, _)| env == "base");
+    for top in base.iter().flat_map(|(_, tops)| tops) {
+        for (env, targets) in sections(top)? {
+            add(&mut merged, env, targets);
+        }
+    }
+    for (own, top) in others
+        .iter()
+        .flat_map(|(env, tops)| tops.iter().map(move |top| (env, top)))
+    {
+        for (env, targets) in sections(top)? {
+            if env.as_str() == Some(own) && !merged.contains(own) {
+                add(&mut merged, env, targets);
+            }
+        }
+    }
+    Ok(merged)
+}
+
+/// Each environment by its own top file, or by that of `default_top`.
+fn merge_same(cx: &Exec, tops: &Tops) -> Result<Map, Vec<Fault>> {
+    let default_top = cx.opts().text("default_top").unwrap_or("base").to_owned();
+    let of = |wanted: &str| {
+        tops.iter()
+            .find(|(env, _)| env == wanted)
+            .map(|(_, tops)| tops.clone())
+            .unwrap_or_default()
+    };
+    let mut merged = Map::new();
+    for (own, own_tops) in tops {
+        let own_tops = if own_tops.iter().all(Map::is_empty) {
+            of(&default_top)
+        } else {
+            own_tops.clone()
+        };
+        for top in &own_tops {
+            for (env, targets) in sections(top)? {
+                if env.as_str() == Some(own) {
+                    add(&mut merged, env, targets);
+                }
+            }
+        }
+    }
+    Ok(merged)
+}
+
+/// All sections of all top files; what several say of one target is joined.
+fn merge_all(tops: &Tops) -> Result<Map, Vec<Fault>> {
+    let mut merged = Map::new();
+    for top in tops.iter().flat_map(|(_, tops)| tops) {
+        for (env, targets) in sections(top)? {
+            let section = merged.entry(env.clone(), || Map::new().into());
+            let Some(section) = section.as_map_mut() else {
+                continue;
+            };
+            for (target, items) in targets {
+                let joined = match section.get_value(target) {
+                    Some(there) => join(there, items),
+                    None => items.clone(),
+                };
+                section.insert(target.clone(), joined);
+            }
+        }
+    }
+    Ok(merged)
+}
+
+fn join(first: &Value, second: &Value) -> Value {
+    let (first, second) = (
+        first.as_list().unwrap_or_default(),
+        second.as_list().unwrap_or_default(),
+    );
+    let is_match = |item: &&Value| matches!(item, Value::Map(_));
+    let matcher = second
+        .iter()
+        .rfind(is_match)
+        .or_else(|| first.iter().rfind(is_match));
+    let mut joined: Vec<Value> = matcher.cloned().into_iter().collect();
+    joined.extend(first.iter().filter(|item| item.as_str().is_some()).cloned());
+    for item in second.iter().filter(|item| item.as_str().is_some()) {
+        if !joined.contains(item) {
+            joined.push(item.clone());
+        }
+    }
+    Value::list(joined)
+}
+
+fn verify(top: &Map) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for (env, matches) in top {
+        if env.as_str().is_none() {
+            faults.push(Fault::new(format!(
+                "Environment {} in top file is not formed as a string",
+                env.to_text()
+            )));
+        }
+        if env.as_str() == Some("") {
+            faults.push(Fault::new("Empty saltenv statement in top file"));
+        }
+        for (target, items) in matches.as_map().into_iter().flatten() {
+            verify_items(&mut faults, env, target, items);
+        }
+    }
+    faults
+}
+
+fn verify_items(faults: &mut Vec<Fault>, env: &Value, target: &Value, items: &Value) {
+    let Value::List(items) = items else {
+        faults.push(Fault::new(format!(
+            "Malformed topfile: state declarations for matcher {} in saltenv {} are not formed as a list (got {})",
+            value::python::repr(target),
+            value::python::repr(env),
+            items.type_name()
+        )));
+        return;
+    };
+    for item in items.iter() {
+        match item {
+            Value::Map(options) => {
+                for option in options.values().filter(|option| !option.is_true()) {
+                    faults.push(Fault::new(format!(
+                        "Improperly formatted top file matcher in saltenv {}: {} file",
+                        item.to_text(),
+                        option.to_text()
+                    )));
+                }
+            }
+            Value::Str(sls) if sls.is_empty() => {
+                faults.push(Fault::new(format!(
+                    "Environment {} contains an empty sls index",
+                    env.to_text()
+                )));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The sections whose targets match this minion.
+fn select(cx: &Exec, top: &Map, only: Option<&str>) -> Result<Matched, Vec<Fault>> {
+    let mut matched = Matched::new();
+    for (env, targets) in top {
+        let env = env.to_text();
+        if only.is_some_and(|only| only != env) {
+            continue;
+        }
+        for (target, items) in targets.as_map().into_iter().flatten() {
+            select_target(cx, &mut matched, &env, target, items)?;
+        }
+    }
+    Ok(matched)
+}
+
+fn select_target(
+    cx: &Exec,
+    matched: &mut Matched,
+    env: &str,
+    target: &Value,
+    items: &Value,
+) -> Result<(), Vec<Fault>> {
+    let items = items.as_list().unwrap_or_default();
+    if !confirm(cx, target, items).map_err(|error| vec![Fault::new(error)])? {
+        return Ok(());
+    }
+    if !matched.iter().any(|(known, _)| known == env) {
+        matched.push((env.to_owned(), Vec::new()));
+    }
+    for item in items {
+        match item {
+            Value::Str(sls) => push(matched, env, sls),
+            Value::Map(options) => {
+                if let Some(Value::Map(inner)) = options.get("subfilter") {
+                    for (target, items) in inner {
+                        select_target(cx, matched, env, target, items)?;
+                    }
+                }
+                // `{dev: sls}` takes an SLS from another environment.
+                if let Some((Value::Str(other), sls)) = options.iter().last()
+                    && cx
+                        .shared
+                        .sources
+                        .environments()
+                        .iter()
+                        .any(|known| **known == **other)
+                {
+                    push(matched, other, &sls.to_text());
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn push(matched: &mut Matched, env: &str, sls: &str) {
+    match matched.iter_mut().find(|(known, _)| known == env) {
+        Some((_, names)) => names.push(sls.to_owned()),
+        None => matched.push((env.to_owned(), vec![sls.to_owned()])),
+    }
+}
+
+/// Salt's `confirm_top`: the target is compound unless `- match:` says otherwise.
+///
+/// # Errors
+/// When the matcher is unknown, or needs a pillar that does not render.
+pub fn confirm(cx: &Exec, target: &Value, items: &[Value]) -> Result<bool, String> {
+    let named = items
+        .iter()
+        .filter_map(|item| item.get("match"))
+        .next_back();
+    let kind = named.map_or_else(|| "compound".to_owned(), Value::to_text);
+    matcher::matches(cx, target, &kind).map_err(|error| error.to_string())
+}

@@ -1,0 +1,161 @@
+//! Finding and rendering the SLS of a tree: of states, or of pillar.
+
+use render::{Context, JinjaOptions, Rendered};
+use value::{Map, Value, log};
+
+use crate::exec::Exec;
+use crate::host::{ExecHost, Tree, read};
+use crate::module::Error;
+use crate::sources::SourceFile;
+
+/// An SLS that was found.
+#[derive(Clone, Debug)]
+pub struct SlsFile {
+    /// Its file.
+    pub file: SourceFile,
+    /// Its path below the roots: `nginx/init.sls`.
+    pub path: String,
+}
+
+/// Finds `a.b`: `a/b.sls`, else `a/b/init.sls`.
+///
+/// # Errors
+/// When it cannot be looked up.
+pub fn find(cx: &Exec, tree: &Tree, sls: &str, saltenv: &str) -> Result<Option<SlsFile>, Error> {
+    let stem = sls.replace('.', "/");
+    for path in [format!("{stem}.sls"), format!("{stem}/init.sls")] {
+        if let Some(file) = tree.sources(cx).file(&path, saltenv)? {
+            return Ok(Some(SlsFile { file, path }));
+        }
+    }
+    Ok(None)
+}
+
+/// The names of all SLS of an environment, sorted.
+///
+/// # Errors
+/// When the environment cannot be listed.
+pub fn names(cx: &Exec, tree: &Tree, saltenv: &str) -> Result<Vec<String>, Error> {
+    let files = tree.sources(cx).list(saltenv)?;
+    let mut names: Vec<String> = files.iter().filter_map(|path| name_of(path)).collect();
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+fn name_of(path: &str) -> Option<String> {
+    let stem = path
+        .strip_suffix("/init.sls")
+        .or_else(|| path.strip_suffix(".sls"))?;
+    Some(stem.replace('/', "."))
+}
+
+/// Renders a found SLS, or a top file when `sls` is empty.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn render(
+    cx: &Exec,
+    tree: &Tree,
+    found: &SlsFile,
+    sls: &str,
+    saltenv: &str,
+    extra: &Map,
+) -> Result<Rendered, render::Error> {
+    let text = read(&found.file.path).map_err(|error| render::Error {
+        kind: render::Kind::Document,
+        message: error.to_string(),
+        place: None,
+    })?;
+    let default = cx
+        .opts()
+        .text("renderer")
+        .unwrap_or("jinja|yaml")
+        .to_owned();
+    let mut context = context(cx, found, sls, saltenv, extra)?;
+    if matches!(tree, Tree::State) {
+        context.shared = cx.templates.clone();
+    }
+    match render::render(&text, &default, &context, &ExecHost::in_tree(cx, tree)) {
+        // As in Salt: an SLS for a renderer that is not there has nothing in it, and the log says so.
+        Err(error) if error.kind == render::Kind::Renderer => {
+            log::error(format_args!("{}: {}", found.file.shown, error.message));
+            Ok(Rendered {
+                value: Map::new().into(),
+                text: String::new(),
+            })
+        }
+        other => other,
+    }
+}
+
+/// The variables that a template of an SLS sees (Salt's `generate_sls_context` and what stands beside it).
+///
+/// # Errors
+/// When the pillar does not render.
+pub fn context(
+    cx: &Exec,
+    found: &SlsFile,
+    sls: &str,
+    saltenv: &str,
+    extra: &Map,
+) -> Result<Context, render::Error> {
+    let pillar = cx.pillar().map_err(|error| render::Error {
+        kind: render::Kind::Document,
+        message: error.to_string(),
+        place: None,
+    })?;
+    let dir = found.path.rsplit_once('/').map_or("", |(dir, _)| dir);
+    let tpldir = if sls.is_empty() || dir.is_empty() {
+        "."
+    } else {
+        dir
+    };
+    let tplfile = if sls.is_empty() {
+        found.path.rsplit('/').next().unwrap_or_default()
+    } else {
+        &found.path
+    };
+    let slspath = if sls.is_empty() { "" } else { dir };
+    let mut variables = Map::new()
+        .with("grains", cx.grains())
+        .with("pillar", pillar)
+        .with("opts", cx.opts().map.clone())
+        .with("saltenv", saltenv)
+        .with("env", saltenv)
+        .with("sls", sls)
+        .with("proxy", Value::Map(Map::new()))
+        .with("tplpath", found.file.path.display().to_string())
+        .with("tplfile", tplfile)
+        .with("tpldir", tpldir)
+        .with("tpldot", slspath.replace('/', "."))
+        .with("slspath", slspath)
+        .with("slsdotpath", slspath.replace('/', "."))
+        .with("slscolonpath", slspath.replace('/', ":"))
+        .with("sls_path", slspath.replace('/', "_"));
+    variables.update(extra.clone());
+    Ok(Context {
+        name: found.file.shown.to_string(),
+        saltenv: saltenv.to_owned(),
+        dir: dir.to_owned(),
+        variables,
+        jinja: sls_options(cx),
+        ..Context::default()
+    })
+}
+
+/// The Jinja options of SLS: `jinja_sls_env`, and the older `jinja_trim_blocks`, `jinja_lstrip_blocks`.
+fn sls_options(cx: &Exec) -> JinjaOptions {
+    let opts = cx.opts();
+    let env = opts
+        .get("jinja_sls_env")
+        .and_then(Value::as_map)
+        .cloned()
+        .unwrap_or_default();
+    let either = |key: &str, old: &str| env.get(key).is_some_and(Value::is_true) || opts.flag(old);
+    JinjaOptions {
+        trim_blocks: either("trim_blocks", "jinja_trim_blocks"),
+        lstrip_blocks: either("lstrip_blocks", "jinja_lstrip_blocks"),
+        allow_undefined: opts.flag("allow_undefined"),
+    }
+}

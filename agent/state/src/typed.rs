@@ -1,0 +1,183 @@
+//! [`Typed`]: from what a user wrote to what a function needs.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use value::{Map, Value};
+
+/// A type that an argument can have. As lenient as Salt's functions are: numbers pass for text, a single value for a list of one.
+pub trait Typed: Sized {
+    /// Makes one of what the user wrote.
+    ///
+    /// # Errors
+    /// What was expected, and what came.
+    fn typed(value: Value) -> Result<Self, String>;
+
+    /// What `sys.argspec` shows for a default.
+    fn shown(&self) -> Value;
+}
+
+fn wrong<T>(expected: &str, value: &Value) -> Result<T, String> {
+    Err(format!(
+        "expected {expected}, got {} {}",
+        value.type_name(),
+        value::python::repr(value)
+    ))
+}
+
+impl Typed for Value {
+    fn typed(value: Value) -> Result<Self, String> {
+        Ok(value)
+    }
+
+    fn shown(&self) -> Value {
+        self.clone()
+    }
+}
+
+impl Typed for String {
+    fn typed(value: Value) -> Result<Self, String> {
+        match value {
+            Value::Str(text) => Ok(text.to_string()),
+            Value::Int(_) | Value::Big(_) | Value::Float(_) | Value::Bool(_) => Ok(value.to_text()),
+            Value::Bytes(bytes) => Ok(Self::from_utf8_lossy(&bytes).into_owned()),
+            other => wrong("a string", &other),
+        }
+    }
+
+    fn shown(&self) -> Value {
+        Value::from(self.as_str())
+    }
+}
+
+impl Typed for PathBuf {
+    fn typed(value: Value) -> Result<Self, String> {
+        String::typed(value).map(Self::from)
+    }
+
+    fn shown(&self) -> Value {
+        Value::from(self.display().to_string())
+    }
+}
+
+/// Python's truth, but the words that mean no are no.
+impl Typed for bool {
+    fn typed(value: Value) -> Result<Self, String> {
+        Ok(match value.as_str() {
+            Some(text) => !matches!(
+                text.to_ascii_lowercase().as_str(),
+                "" | "false" | "no" | "off" | "0" | "none"
+            ),
+            None => value.is_true(),
+        })
+    }
+
+    fn shown(&self) -> Value {
+        Value::Bool(*self)
+    }
+}
+
+impl Typed for i64 {
+    fn typed(value: Value) -> Result<Self, String> {
+        match &value {
+            Value::Int(number) => Ok(*number),
+            Value::Bool(truth) => Ok(Self::from(*truth)),
+            Value::Float(number) => Ok(*number as Self),
+            Value::Str(text) => text
+                .trim()
+                .parse()
+                .or_else(|_| wrong("a whole number", &value)),
+            _ => wrong("a whole number", &value),
+        }
+    }
+
+    fn shown(&self) -> Value {
+        Value::Int(*self)
+    }
+}
+
+impl Typed for f64 {
+    fn typed(value: Value) -> Result<Self, String> {
+        match &value {
+            Value::Str(text) => text.trim().parse().or_else(|_| wrong("a number", &value)),
+            _ => value
+                .as_float()
+                .map_or_else(|| wrong("a number", &value), Ok),
+        }
+    }
+
+    fn shown(&self) -> Value {
+        Value::Float(*self)
+    }
+}
+
+/// `None`, and nothing given, are none.
+impl<T: Typed> Typed for Option<T> {
+    fn typed(value: Value) -> Result<Self, String> {
+        if value.is_null() {
+            Ok(None)
+        } else {
+            T::typed(value).map(Some)
+        }
+    }
+
+    fn shown(&self) -> Value {
+        self.as_ref().map_or(Value::Null, Typed::shown)
+    }
+}
+
+/// A single value passes for a list of one.
+impl<T: Typed> Typed for Vec<T> {
+    fn typed(value: Value) -> Result<Self, String> {
+        match value {
+            Value::Null => Ok(Self::new()),
+            Value::List(items) | Value::Tuple(items) => {
+                items.iter().cloned().map(T::typed).collect()
+            }
+            Value::Set(items) => items.keys().cloned().map(T::typed).collect(),
+            one => T::typed(one).map(|one| vec![one]),
+        }
+    }
+
+    fn shown(&self) -> Value {
+        Value::list(self.iter().map(Typed::shown))
+    }
+}
+
+/// A dictionary; a list of single-key dictionaries passes for one.
+impl Typed for Map {
+    fn typed(value: Value) -> Result<Self, String> {
+        match value {
+            Value::Map(map) => Ok(map),
+            Value::Null => Ok(Self::new()),
+            Value::List(items) if items.iter().all(|item| matches!(item, Value::Map(_))) => {
+                Ok(items
+                    .iter()
+                    .filter_map(Value::as_map)
+                    .flat_map(Self::iter)
+                    .map(|(k, v)| (k.clone(), v.clone()))
+                    .collect())
+            }
+            other => wrong("a dictionary", &other),
+        }
+    }
+
+    fn shown(&self) -> Value {
+        Value::Map(self.clone())
+    }
+}
+
+impl<T: Typed> Typed for BTreeMap<String, T> {
+    fn typed(value: Value) -> Result<Self, String> {
+        Map::typed(value)?
+            .into_iter()
+            .map(|(key, value)| Ok((key.to_text(), T::typed(value)?)))
+            .collect()
+    }
+
+    fn shown(&self) -> Value {
+        self.iter()
+            .map(|(key, value)| (key.as_str(), value.shown()))
+            .collect()
+    }
+}

@@ -1,0 +1,109 @@
+//! Python's `fnmatch`: `*`, `?`, `[seq]`, `[!seq]`; nothing is special about `/` or a leading dot.
+
+/// True when the text has a character that a pattern gives a meaning to.
+#[must_use]
+pub fn is_glob(text: &str) -> bool {
+    text.contains(['*', '?', '['])
+}
+
+/// Python's `fnmatch.fnmatchcase(text, pattern)`.
+#[must_use]
+pub fn fnmatch(pattern: &str, text: &str) -> bool {
+    let pattern: Vec<char> = pattern.chars().collect();
+    let text: Vec<char> = text.chars().collect();
+    matches(&pattern, &text)
+}
+
+/// The usual two cursors: on a mismatch go back to the last `*` and let it take one character more.
+fn matches(pattern: &[char], text: &[char]) -> bool {
+    let (mut p, mut t) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while let Some(&c) = text.get(t) {
+        let step = match pattern.get(p) {
+            Some('*') => {
+                star = Some((p, t));
+                p += 1;
+                continue;
+            }
+            Some(_) => one(pattern.get(p..).unwrap_or_default(), c),
+            None => None,
+        };
+        if let Some(width) = step {
+            p += width;
+            t += 1;
+        } else if let Some((star_p, star_t)) = star {
+            star = Some((star_p, star_t + 1));
+            p = star_p + 1;
+            t = star_t + 1;
+        } else {
+            return false;
+        }
+    }
+    pattern
+        .get(p..)
+        .unwrap_or_default()
+        .iter()
+        .all(|c| *c == '*')
+}
+
+/// How many characters of the pattern match this one, if they do.
+fn one(pattern: &[char], c: char) -> Option<usize> {
+    match pattern {
+        ['?', ..] => Some(1),
+        ['[', rest @ ..] => match class(rest, c) {
+            Some((true, width)) => Some(width + 1),
+            Some((false, _)) => None,
+            None => (c == '[').then_some(1),
+        },
+        [first, ..] => (*first == c).then_some(1),
+        [] => None,
+    }
+}
+
+/// Whether `c` is in the class, and the width of the class behind its `[`; none when no `]` closes it.
+fn class(pattern: &[char], c: char) -> Option<(bool, usize)> {
+    let negated = pattern.first() == Some(&'!');
+    let start = usize::from(negated);
+    // A `]` that comes first stands for itself.
+    let end = start + 1 + pattern.get(start + 1..)?.iter().position(|c| *c == ']')?;
+    let mut set = pattern.get(start..end)?;
+    let mut found = false;
+    while let Some(first) = set.first() {
+        if let [low, '-', high, rest @ ..] = set {
+            found |= (*low..=*high).contains(&c);
+            set = rest;
+        } else {
+            found |= *first == c;
+            set = set.get(1..).unwrap_or_default();
+        }
+    }
+    Some((found != negated, end + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_as_fnmatch_does() {
+        for (pattern, text, want) in [
+            ("*", "", true),
+            ("a*c", "abbc", true),
+            ("a*c", "abcd", false),
+            ("a?c", "abc", true),
+            ("a?c", "ac", false),
+            ("[a-c]x", "bx", true),
+            ("[!a-c]x", "bx", false),
+            ("[!a-c]x", "dx", true),
+            ("[]]", "]", true),
+            ("[x", "[x", true),
+            ("*.example.org", ".example.org", true),
+            ("a/*", "a/b/c", true),
+            ("**b", "aab", true),
+            ("", "", true),
+            ("", "a", false),
+        ] {
+            assert_eq!(fnmatch(pattern, text), want, "{pattern} {text}");
+        }
+    }
+}

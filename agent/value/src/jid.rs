@@ -1,0 +1,135 @@
+//! Job ids: the moment a job was made, as 20 digits.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+/// The microsecond of the last job id of this process.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
+
+/// A new job id: `YYYYMMDDhhmmssffffff` of now in UTC, as Salt makes them; no two in a process are equal.
+#[must_use]
+pub fn new() -> String {
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    let now = u64::try_from(now.as_micros()).unwrap_or_default();
+    let next = |last: u64| Some(now.max(last + 1));
+    let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    of_micros(now.max(last.unwrap_or_default() + 1))
+}
+
+/// Now in UTC as events carry it in `_stamp`: `2026-11-20T12:27:02.123456`.
+#[must_use]
+pub fn stamp() -> String {
+    let jid = new();
+    let part = |from: usize, to: usize| jid.get(from..to).unwrap_or_default();
+    format!(
+        "{}-{}-{}T{}:{}:{}.{}",
+        part(0, 4),
+        part(4, 6),
+        part(6, 8),
+        part(8, 10),
+        part(10, 12),
+        part(12, 14),
+        part(14, 20)
+    )
+}
+
+/// The job id of a moment, in microseconds since 1970.
+#[must_use]
+pub fn of_micros(micros: u64) -> String {
+    let seconds = micros / 1_000_000;
+    let (year, month, day) = date(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    let micros = micros % 1_000_000;
+    format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}{micros:06}")
+}
+
+/// Year, month and day of a number of days since 1970, counted in years that begin in March.
+fn date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = (from_march + 2) % 12 + 1;
+    (era * 400 + year + u64::from(month <= 2), month, day)
+}
+
+/// True for 20 digits, with or without `_` and a process id after them.
+#[must_use]
+pub fn is_jid(text: &str) -> bool {
+    let (digits, rest) = text.split_at_checked(20).unwrap_or_default();
+    digits.len() == 20
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+        && (rest.is_empty() || rest.len() > 1 && rest.starts_with('_'))
+}
+
+/// The moment of a job id as Salt shows it: `2026, Nov 20 12:27:02.123456`; empty for what is no job id.
+#[must_use]
+pub fn to_time(jid: &str) -> String {
+    let part = |from: usize, to: usize| jid.get(from..to).unwrap_or_default();
+    let month = part(4, 6).parse::<usize>().unwrap_or_default();
+    let Some(month) = month.checked_sub(1).and_then(|at| MONTHS.get(at)) else {
+        return String::new();
+    };
+    if !is_jid(jid) {
+        return String::new();
+    }
+    format!(
+        "{}, {month} {} {}:{}:{}.{}",
+        part(0, 4),
+        part(6, 8),
+        part(8, 10),
+        part(10, 12),
+        part(12, 14),
+        part(14, 20)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_becomes_twenty_digits() {
+        assert_eq!(of_micros(0), "19700101000000000000");
+        assert_eq!(of_micros(951_782_400_000_001), "20000229000000000001");
+        assert_eq!(of_micros(1_763_641_622_123_456), "20251120122702123456");
+        assert_eq!(of_micros(1_735_689_599_999_999), "20241231235959999999");
+    }
+
+    #[test]
+    fn no_two_are_equal() {
+        let mut jids: Vec<String> = (0..1000).map(|_| new()).collect();
+        assert!(jids.is_sorted() && jids.iter().all(|jid| is_jid(jid)));
+        jids.dedup();
+        assert_eq!(jids.len(), 1000);
+    }
+
+    #[test]
+    fn their_time_is_shown_as_salt_shows_it() {
+        assert_eq!(
+            to_time("20251120122702123456"),
+            "2025, Nov 20 12:27:02.123456"
+        );
+        assert_eq!(
+            to_time("20251120122702123456_77"),
+            "2025, Nov 20 12:27:02.123456"
+        );
+        for bad in [
+            "",
+            "2025",
+            "20251120122702123456_",
+            "2025112012270212345x",
+            "20251320122702123456",
+        ] {
+            assert_eq!(to_time(bad), "", "{bad}");
+        }
+    }
+}

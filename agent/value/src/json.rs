@@ -1,0 +1,233 @@
+//! JSON as Python's `json` module writes it.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use crate::{Map, Value, python};
+
+/// How JSON is laid out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Layout {
+    /// Spaces a level; `None` writes everything on one line with `", "` and `": "`.
+    pub indent: Option<usize>,
+    /// Sort the keys.
+    pub sort_keys: bool,
+    /// Write everything that is not ASCII as `\uXXXX`.
+    pub ascii: bool,
+}
+
+/// Why a text is not JSON: the reader's words with line and column.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Error(#[from] serde_json::Error);
+
+/// Reads one JSON document.
+///
+/// # Errors
+/// When the text is not JSON or nests deeper than 128 levels.
+pub fn read(text: &str) -> Result<Value, Error> {
+    Ok(serde_json::from_str(text)?)
+}
+
+/// Writes a value as `json.dumps` does.
+#[must_use]
+pub fn write(value: &Value, layout: Layout) -> String {
+    let mut out = String::new();
+    put(&mut out, value, layout, 0);
+    out
+}
+
+fn put(out: &mut String, value: &Value, layout: Layout, depth: usize) {
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(truth) => out.push_str(if *truth { "true" } else { "false" }),
+        Value::Float(number) if number.is_nan() => out.push_str("NaN"),
+        Value::Float(number) if number.is_infinite() => {
+            out.push_str(if *number > 0.0 {
+                "Infinity"
+            } else {
+                "-Infinity"
+            });
+        }
+        Value::Int(_) | Value::Big(_) | Value::Float(_) => out.push_str(&python::repr(value)),
+        Value::Str(text) => quote(out, text, layout.ascii),
+        Value::Bytes(bytes) => quote(out, &String::from_utf8_lossy(bytes), layout.ascii),
+        Value::List(items) | Value::Tuple(items) => {
+            put_all(out, ('[', ']'), items.iter(), layout, depth, |out, item| {
+                put(out, item, layout, depth + 1);
+            });
+        }
+        Value::Set(set) => put_all(out, ('[', ']'), set.keys(), layout, depth, |out, item| {
+            put(out, item, layout, depth + 1);
+        }),
+        Value::Map(map) => {
+            let put = |out: &mut String, (key, value): (&Value, &Value)| {
+                quote(out, &key_text(key), layout.ascii);
+                out.push_str(": ");
+                put(out, value, layout, depth + 1);
+            };
+            if layout.sort_keys {
+                let mut entries: Vec<_> = map.iter().collect();
+                entries.sort_by(|a, b| a.0.cmp(b.0));
+                put_all(out, ('{', '}'), entries.into_iter(), layout, depth, put);
+            } else {
+                put_all(out, ('{', '}'), map.iter(), layout, depth, put);
+            }
+        }
+    }
+}
+
+fn put_all<T>(
+    out: &mut String,
+    (open, close): (char, char),
+    items: impl ExactSizeIterator<Item = T>,
+    layout: Layout,
+    depth: usize,
+    mut put: impl FnMut(&mut String, T),
+) {
+    out.push(open);
+    let empty = items.len() == 0;
+    for (index, item) in items.enumerate() {
+        if index > 0 {
+            out.push_str(if layout.indent.is_some() { "," } else { ", " });
+        }
+        new_line(out, layout, depth + 1);
+        put(out, item);
+    }
+    if !empty {
+        new_line(out, layout, depth);
+    }
+    out.push(close);
+}
+
+fn new_line(out: &mut String, layout: Layout, depth: usize) {
+    if let Some(indent) = layout.indent {
+        out.push('\n');
+        out.extend(std::iter::repeat_n(' ', indent * depth));
+    }
+}
+
+fn key_text(key: &Value) -> Cow<'_, str> {
+    match key {
+        Value::Null => "null".into(),
+        Value::Bool(truth) => if *truth { "true" } else { "false" }.into(),
+        Value::Str(text) => (&**text).into(),
+        other => python::str(other).into(),
+    }
+}
+
+fn quote(out: &mut String, text: &str, ascii: bool) {
+    out.push('"');
+    let special = |c: char| c < ' ' || c == '"' || c == '\\' || (ascii && c > '~');
+    let mut rest = text;
+    while let Some(at) = rest.find(special) {
+        let (plain, after) = rest.split_at(at);
+        out.push_str(plain);
+        let mut chars = after.chars();
+        chars.next().into_iter().for_each(|c| escape(out, c));
+        rest = chars.as_str();
+    }
+    out.push_str(rest);
+    out.push('"');
+}
+
+fn escape(out: &mut String, c: char) {
+    match c {
+        '"' => out.push_str("\\\""),
+        '\\' => out.push_str("\\\\"),
+        '\n' => out.push_str("\\n"),
+        '\r' => out.push_str("\\r"),
+        '\t' => out.push_str("\\t"),
+        '\u{8}' => out.push_str("\\b"),
+        '\u{c}' => out.push_str("\\f"),
+        c => {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyValue)
+    }
+}
+
+struct AnyValue;
+
+impl<'de> Visitor<'de> for AnyValue {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, truth: bool) -> Result<Value, E> {
+        Ok(Value::Bool(truth))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
+        Ok(Value::Int(number))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
+        Ok(Value::from(number))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
+        Ok(Value::Float(number))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::from(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element()? {
+            items.push(item);
+        }
+        Ok(Value::list(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some((key, value)) = entries.next_entry::<String, Value>()? {
+            map.insert(key, value);
+        }
+        Ok(Value::Map(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_reads_back_and_is_laid_out_as_python_lays_it_out() {
+        let value = read(r#"{"b": [1, 2.5, "ü\n"], "a": {}, "c": null, "d": true}"#).unwrap();
+        let layout = Layout {
+            indent: Some(4),
+            ..Layout::default()
+        };
+        let want = "{\n    \"b\": [\n        1,\n        2.5,\n        \"ü\\n\"\n    ],\n    \"a\": {},\n    \"c\": null,\n    \"d\": true\n}";
+        assert_eq!(write(&value, layout), want);
+        let one_line = Layout {
+            sort_keys: true,
+            ascii: true,
+            ..Layout::default()
+        };
+        assert_eq!(
+            write(&value, one_line),
+            r#"{"a": {}, "b": [1, 2.5, "\u00fc\n"], "c": null, "d": true}"#
+        );
+    }
+}

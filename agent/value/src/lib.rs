@@ -1,0 +1,18 @@
+//! Salt's data: ordered values with Python's scalars, and what can be done to them without touching the machine.
+
+pub mod glob;
+pub mod hash;
+pub mod hint;
+pub mod jid;
+pub mod json;
+pub mod log;
+mod map;
+pub mod merge;
+pub mod networks;
+pub mod pyre;
+pub mod python;
+pub mod target;
+mod value;
+
+pub use map::Map;
+pub use value::Value;

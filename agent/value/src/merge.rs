@@ -1,0 +1,96 @@
+//! Salt's ways to lay one dictionary over another.
+
+use crate::{Map, Value};
+
+/// How two dictionaries become one: `pillar_source_merging_strategy`, `slsutil.merge`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// Dictionaries are merged level by level; everything else is replaced.
+    Recurse,
+    /// Values are merged where `yamlex` has marked them, which no renderer here does: the second replaces.
+    Aggregate,
+    /// As recurse, but a key of the second replaces that of the first as a whole.
+    Overwrite,
+    /// Values under the same key stand in a list of two.
+    List,
+    /// Only the last counts; here as recurse, because the caller has but one.
+    None,
+}
+
+impl Strategy {
+    /// The strategy that a word names: `smart` depends on the renderer; an unknown one is none.
+    #[must_use]
+    pub fn of(word: &str, renderer: &str) -> Option<Self> {
+        Some(match word {
+            "smart"
+                if renderer.rsplit('|').next() == Some("yamlex")
+                    || renderer.starts_with("yamlex_") =>
+            {
+                Self::Aggregate
+            }
+            "smart" | "recurse" => Self::Recurse,
+            "aggregate" => Self::Aggregate,
+            "overwrite" => Self::Overwrite,
+            "list" => Self::List,
+            "none" => Self::None,
+            _ => return None,
+        })
+    }
+}
+
+/// Lays `upper` over `lower`.
+#[must_use]
+pub fn merge(lower: &Map, upper: &Map, strategy: Strategy, merge_lists: bool) -> Map {
+    match strategy {
+        Strategy::Recurse => recurse(lower, upper, merge_lists),
+        Strategy::None => recurse(lower, upper, false),
+        Strategy::Aggregate => {
+            let mut merged = lower.clone();
+            merged.update(upper.clone());
+            merged
+        }
+        Strategy::Overwrite => {
+            let mut lower = lower.clone();
+            for (key, value) in upper {
+                if let Some(old) = lower.get_value_mut(key) {
+                    *old = value.clone();
+                }
+            }
+            recurse(&lower, upper, merge_lists)
+        }
+        Strategy::List => lower
+            .iter()
+            .map(|(key, value)| match upper.get_value(key) {
+                Some(over) => (key.clone(), Value::list([value.clone(), over.clone()])),
+                None => (key.clone(), value.clone()),
+            })
+            .collect(),
+    }
+}
+
+/// Salt's `dictupdate.update`: merges level by level; lists are replaced, or with `merge_lists` joined without doubles.
+#[must_use]
+pub fn recurse(lower: &Map, upper: &Map, merge_lists: bool) -> Map {
+    let mut merged = lower.clone();
+    for (key, value) in upper {
+        match (merged.get_value_mut(key), value) {
+            (Some(Value::Map(old)), Value::Map(new)) => *old = recurse(old, new, merge_lists),
+            (Some(old @ Value::List(_)), Value::List(new)) if merge_lists => join(old, new),
+            (Some(old), new) => *old = new.clone(),
+            (None, new) => {
+                merged.insert(key.clone(), new.clone());
+            }
+        }
+    }
+    merged
+}
+
+fn join(old: &mut Value, new: &[Value]) {
+    if let Some(old) = old.as_list_mut() {
+        for item in new {
+            if !old.contains(item) {
+                old.push(item.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Networks of addresses, as Python's `ipaddress` has them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// A network: an address and how many bits of it are the network's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Network {
+    /// The first address.
+    pub address: IpAddr,
+    /// The bits.
+    pub prefix: u8,
+}
+
+fn bits(ip: IpAddr) -> u128 {
+    match ip {
+        IpAddr::V4(ip) => u128::from(u32::from(ip)),
+        IpAddr::V6(ip) => u128::from(ip),
+    }
+}
+
+/// An address of the same family with these bits.
+fn like(ip: IpAddr, bits: u128) -> IpAddr {
+    match ip {
+        IpAddr::V4(_) => Ipv4Addr::from(bits as u32).into(),
+        IpAddr::V6(_) => Ipv6Addr::from(bits).into(),
+    }
+}
+
+fn width(ip: IpAddr) -> u8 {
+    if ip.is_ipv4() { 32 } else { 128 }
+}
+
+/// The bits of an address that do not name its network.
+fn host_bits(ip: IpAddr, prefix: u8) -> u128 {
+    let host = u32::from(width(ip) - prefix.min(width(ip)));
+    1_u128.checked_shl(host).map_or(u128::MAX, |bit| bit - 1)
+}
+
+impl Network {
+    /// The network that an address is in.
+    #[must_use]
+    pub fn of(ip: IpAddr, prefix: u8) -> Self {
+        let address = like(ip, bits(ip) & !host_bits(ip, prefix));
+        Self { address, prefix }
+    }
+
+    /// Reads `10.0.0.5/20`, `10.0.0.5/255.255.240.0` or an address alone; with `strict` the address must be the network's first.
+    ///
+    /// # Errors
+    /// In Python's words.
+    pub fn parse(text: &str, strict: bool) -> Result<Self, String> {
+        let wrong = || format!("'{text}' does not appear to be an IPv4 or IPv6 network");
+        let (ip, mask) = match text.split_once('/') {
+            Some((ip, mask)) => (ip, Some(mask)),
+            None => (text, None),
+        };
+        let ip: IpAddr = ip.parse().map_err(|_| wrong())?;
+        let prefix = match mask {
+            None => width(ip),
+            Some(mask) => prefix_of(ip, mask).ok_or_else(wrong)?,
+        };
+        let network = Self::of(ip, prefix);
+        if strict && network.address != ip {
+            return Err(format!("{text} has host bits set"));
+        }
+        Ok(network)
+    }
+
+    /// Whether an address is in it.
+    #[must_use]
+    pub fn contains(&self, ip: IpAddr) -> bool {
+        ip.is_ipv4() == self.address.is_ipv4() && Self::of(ip, self.prefix) == *self
+    }
+
+    /// How many addresses it has; all of IPv6 has one more than that.
+    #[must_use]
+    pub fn size(&self) -> u128 {
+        host_bits(self.address, self.prefix).saturating_add(1)
+    }
+
+    /// The addresses from one to another, both counted from the network's first.
+    pub fn addresses(&self, from: u128, to: u128) -> impl Iterator<Item = IpAddr> + use<> {
+        let first = self.address;
+        (from..=to).map(move |at| like(first, bits(first) + at))
+    }
+
+    /// Its mask.
+    #[must_use]
+    pub fn netmask(&self) -> IpAddr {
+        like(self.address, !host_bits(self.address, self.prefix))
+    }
+
+    /// Its last address.
+    #[must_use]
+    pub fn broadcast(&self) -> IpAddr {
+        let bits = bits(self.address) | host_bits(self.address, self.prefix);
+        like(self.address, bits)
+    }
+}
+
+impl std::fmt::Display for Network {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix)
+    }
+}
+
+/// A number of bits, a mask whose bits are all at its start, or one whose bits are all at its end.
+fn prefix_of(ip: IpAddr, mask: &str) -> Option<u8> {
+    if mask.bytes().all(|byte| byte.is_ascii_digit()) {
+        let prefix = mask.parse::<u8>().ok()?;
+        return (prefix <= width(ip)).then_some(prefix);
+    }
+    let mask: Ipv4Addr = mask.parse().ok().filter(|_| ip.is_ipv4())?;
+    let mask = u32::from(mask);
+    let prefix = if mask.leading_ones() + mask.trailing_zeros() >= 32 {
+        mask.leading_ones()
+    } else if mask.leading_zeros() + mask.trailing_ones() == 32 {
+        mask.leading_zeros()
+    } else {
+        return None;
+    };
+    u8::try_from(prefix).ok()
+}
+
+/// What Python counts as private.
+const PRIVATE: [&str; 21] = [
+    "0.0.0.0/8",
+    "10.0.0.0/8",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "172.16.0.0/12",
+    "192.0.0.0/29",
+    "192.0.0.170/31",
+    "192.0.2.0/24",
+    "192.168.0.0/16",
+    "198.18.0.0/15",
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+    "240.0.0.0/4",
+    "::1/128",
+    "::/128",
+    "::ffff:0:0/96",
+    "100::/64",
+    "2001::/23",
+    "2001:db8::/32",
+    "fc00::/7",
+    "fe80::/10",
+];
+
+/// Whether an address is of those that are not routed in the internet.
+#[must_use]
+pub fn is_private(ip: IpAddr) -> bool {
+    within(ip, &PRIVATE)
+}
+
+/// Whether an address is in one of these networks.
+#[must_use]
+pub fn within(ip: IpAddr, networks: &[&str]) -> bool {
+    let holds = |network: &&str| Network::parse(network, true).is_ok_and(|net| net.contains(ip));
+    networks.iter().any(holds)
+}
+
+/// The name under which an address is looked up the other way round.
+#[must_use]
+pub fn reverse_pointer(ip: IpAddr) -> String {
+    match ip {
+        IpAddr::V4(ip) => {
+            let [a, b, c, d] = ip.octets();
+            format!("{d}.{c}.{b}.{a}.in-addr.arpa")
+        }
+        IpAddr::V6(ip) => {
+            let digits = format!("{:032x}", u128::from(ip));
+            let reversed: Vec<String> = digits.chars().rev().map(String::from).collect();
+            format!("{}.ip6.arpa", reversed.join("."))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_are_read_and_shown_as_python_does() {
+        for (text, wanted) in [
+            ("10.0.0.5/20", "10.0.0.0/20"),
+            ("10.0.0.5/255.255.0.0", "10.0.0.0/16"),
+            ("10.0.0.5", "10.0.0.5/32"),
+            ("fe80::1/64", "fe80::/64"),
+            ("1.2.3.4/0", "0.0.0.0/0"),
+        ] {
+            assert_eq!(Network::parse(text, false).unwrap().to_string(), wanted);
+        }
+        assert!(Network::parse("10.0.0.5/20", true).is_err());
+        assert!(Network::parse("10.0.0.0/255.0.255.0", false).is_err());
+        assert!(Network::parse("10.0.0.0/33", false).is_err());
+        let net = Network::parse("10.0.0.0/20", true).unwrap();
+        assert_eq!(net.netmask().to_string(), "255.255.240.0");
+        assert_eq!(net.broadcast().to_string(), "10.0.15.255");
+    }
+
+    #[test]
+    fn addresses_are_told_apart() {
+        for (ip, private) in [
+            ("10.1.2.3", true),
+            ("8.8.8.8", false),
+            ("fd00::1", true),
+            ("2600::1", false),
+        ] {
+            assert_eq!(is_private(ip.parse().unwrap()), private, "{ip}");
+        }
+        assert_eq!(
+            reverse_pointer("1.2.3.4".parse().unwrap()),
+            "4.3.2.1.in-addr.arpa"
+        );
+        assert!(reverse_pointer("::1".parse().unwrap()).starts_with("1.0.0."));
+    }
+}

@@ -1,0 +1,406 @@
+//! The target matcher: does a minion match `web*`, `G@os:Debian and not I@role:db`, a network, a list?
+
+use crate::glob::fnmatch;
+use crate::networks::Network;
+use crate::pyre::{Anchor, Flags, Regex, Subject};
+use crate::{Map, Value, log};
+
+/// What is known of the minion that a target is held against.
+pub trait Facts {
+    /// Its id.
+    fn id(&self) -> &str;
+
+    /// Its grains.
+    fn grains(&self) -> Map;
+
+    /// Its pillar.
+    ///
+    /// # Errors
+    /// When it cannot be had: missing data is never empty.
+    fn pillar(&self) -> Result<Map, String>;
+
+    /// The nodegroups of the configuration.
+    fn nodegroups(&self) -> Map;
+}
+
+/// How deep nodegroups may name each other.
+const NODEGROUP_DEPTH_MAX: usize = 32;
+
+/// True when the minion matches. What makes no sense is logged in Salt's words and matches nothing.
+///
+/// # Errors
+/// When the pillar is needed and cannot be had, or the kind of target is unknown.
+pub fn matches(facts: &dyn Facts, target: &Value, kind: &str) -> Result<bool, String> {
+    matches_with(facts, target, kind, ":")
+}
+
+/// The same with a delimiter of its own between the levels of grains and pillar.
+///
+/// # Errors
+/// As [`matches`].
+pub fn matches_with(
+    facts: &dyn Facts,
+    target: &Value,
+    kind: &str,
+    delimiter: &str,
+) -> Result<bool, String> {
+    let text = target.to_text();
+    Ok(match kind {
+        "glob" => fnmatch(&text, facts.id()),
+        "pcre" => regex(&text, facts.id()),
+        "list" => in_list(facts.id(), target),
+        "grain" => subdict(&facts.grains(), &text, delimiter, Compare::Glob),
+        "grain_pcre" => subdict(&facts.grains(), &text, delimiter, Compare::Regex),
+        "pillar" => subdict(&facts.pillar()?, &text, delimiter, Compare::Glob),
+        "pillar_pcre" => subdict(&facts.pillar()?, &text, delimiter, Compare::Regex),
+        "pillar_exact" => subdict(&facts.pillar()?, &text, delimiter, Compare::Exact),
+        "ipcidr" => in_network(&facts.grains(), &text),
+        "nodegroup" => nodegroup(facts, &text)?,
+        "compound" | "compound_pillar_exact" => compound(facts, &words(target))?,
+        other => {
+            return Err(format!(
+                "Unknown target type '{other}': use glob, pcre, list, grain, grain_pcre, pillar, pillar_pcre, pillar_exact, ipcidr, nodegroup or compound"
+            ));
+        }
+    })
+}
+
+fn words(target: &Value) -> Vec<String> {
+    match target.as_list() {
+        Some(items) => items.iter().map(Value::to_text).collect(),
+        None => target
+            .to_text()
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect(),
+    }
+}
+
+fn in_list(id: &str, target: &Value) -> bool {
+    match target.as_list() {
+        Some(items) => items.iter().any(|item| item.as_str() == Some(id)),
+        None => target.to_text().split(',').any(|item| item == id),
+    }
+}
+
+fn regex(pattern: &str, text: &str) -> bool {
+    match Regex::compiled(pattern, Flags::NONE, Subject::Text, Anchor::Start) {
+        Ok(regex) => regex.is_match(text).unwrap_or(false),
+        Err(_) => {
+            log::error(format_args!("Invalid regex '{pattern}' in match"));
+            false
+        }
+    }
+}
+
+fn in_network(grains: &Map, target: &str) -> bool {
+    let Ok(network) = Network::parse(target, true) else {
+        log::error(format_args!("Invalid IP/CIDR target: {target}"));
+        return false;
+    };
+    let grain = if network.address.is_ipv4() {
+        "ipv4"
+    } else {
+        "ipv6"
+    };
+    let addresses = grains
+        .get(grain)
+        .and_then(Value::as_list)
+        .unwrap_or_default();
+    addresses
+        .iter()
+        .filter_map(|address| address.as_str()?.parse().ok())
+        .any(|address| network.contains(address))
+}
+
+fn nodegroup(facts: &dyn Facts, name: &str) -> Result<bool, String> {
+    match expand(&facts.nodegroups(), name, 0) {
+        Some(words) => compound(facts, &words),
+        None => Ok(false),
+    }
+}
+
+/// The words of a nodegroup, the groups it names put in their place.
+fn expand(groups: &Map, name: &str, depth: usize) -> Option<Vec<String>> {
+    let group = groups.get(name)?;
+    if depth > NODEGROUP_DEPTH_MAX {
+        log::error(format_args!(
+            "Failed nodegroup expansion: nodegroup '{name}' names itself"
+        ));
+        return None;
+    }
+    let is_list_of_ids = matches!(group, Value::List(items) if !items.iter().any(|item| item.to_text().contains(['@', ' '])));
+    if is_list_of_ids {
+        return Some(vec![format!("L@{}", words(group).join(","))]);
+    }
+    let mut out = vec!["(".to_owned()];
+    for word in words(group) {
+        match word.strip_prefix("N@") {
+            Some(inner) => out.extend(expand(groups, inner, depth + 1)?),
+            None => out.push(word),
+        }
+    }
+    out.push(")".to_owned());
+    Some(out)
+}
+
+/// One word of a compound target, evaluated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Token {
+    Is(bool),
+    And,
+    Or,
+    Not,
+    Open,
+    Close,
+}
+
+fn compound(facts: &dyn Facts, words: &[String]) -> Result<bool, String> {
+    let mut tokens: Vec<Token> = Vec::new();
+    let mut words: Vec<String> = words.iter().rev().cloned().collect();
+    while let Some(word) = words.pop() {
+        let operator = match word.as_str() {
+            "and" => Token::And,
+            "or" => Token::Or,
+            "not" => Token::Not,
+            "(" => Token::Open,
+            ")" => Token::Close,
+            _ => {
+                if let Some(name) = word.strip_prefix("N@") {
+                    let Some(group) = expand(&facts.nodegroups(), name, 0) else {
+                        continue;
+                    };
+                    words.extend(group.into_iter().rev());
+                } else {
+                    match term(facts, &word)? {
+                        Some(truth) => tokens.push(Token::Is(truth)),
+                        None => return Ok(false),
+                    }
+                }
+                continue;
+            }
+        };
+        match (tokens.last(), operator) {
+            (Some(Token::Open), Token::And | Token::Or) => {
+                log::error(format_args!(
+                    "Invalid beginning operator after \"(\": {word}"
+                ));
+                return Ok(false);
+            }
+            (None, Token::And | Token::Or | Token::Close) => {
+                log::error(format_args!("Invalid beginning operator: {word}"));
+                return Ok(false);
+            }
+            (Some(Token::Is(_) | Token::Not | Token::Close), Token::Not) => tokens.push(Token::And),
+            _ => {}
+        }
+        tokens.push(operator);
+    }
+    let mut rest = tokens.as_slice();
+    match either(&mut rest) {
+        Some(truth) if rest.is_empty() => Ok(truth),
+        _ => {
+            log::error("Invalid compound target");
+            Ok(false)
+        }
+    }
+}
+
+/// A word with its engine (`G@`, `G|@`), or a glob; none where the engine is unknown.
+fn term(facts: &dyn Facts, word: &str) -> Result<Option<bool>, String> {
+    let Some((engine, pattern)) = word.split_once('@') else {
+        return matches(facts, &word.into(), "glob").map(Some);
+    };
+    let mut letters = engine.chars();
+    let (Some(letter), delimiter) = (letters.next(), letters.as_str()) else {
+        return matches(facts, &word.into(), "glob").map(Some);
+    };
+    if !letter.is_ascii_uppercase() || delimiter.chars().count() > 1 {
+        return matches(facts, &word.into(), "glob").map(Some);
+    }
+    let kind = match letter {
+        'G' => "grain",
+        'P' => "grain_pcre",
+        'I' => "pillar",
+        'J' => "pillar_pcre",
+        'L' => "list",
+        'S' => "ipcidr",
+        'E' => "pcre",
+        _ => {
+            log::error(format_args!(
+                "Unrecognized target engine \"{letter}\" for target expression \"{word}\""
+            ));
+            return Ok(None);
+        }
+    };
+    let delimiter = if delimiter.is_empty() { ":" } else { delimiter };
+    matches_with(facts, &pattern.into(), kind, delimiter).map(Some)
+}
+
+fn either(tokens: &mut &[Token]) -> Option<bool> {
+    let mut truth = both(tokens)?;
+    while let [Token::Or, rest @ ..] = tokens {
+        *tokens = rest;
+        truth |= both(tokens)?;
+    }
+    Some(truth)
+}
+
+fn both(tokens: &mut &[Token]) -> Option<bool> {
+    let mut truth = single(tokens)?;
+    while let [Token::And, rest @ ..] = tokens {
+        *tokens = rest;
+        truth &= single(tokens)?;
+    }
+    Some(truth)
+}
+
+fn single(tokens: &mut &[Token]) -> Option<bool> {
+    let (first, rest) = tokens.split_first()?;
+    *tokens = rest;
+    match first {
+        Token::Is(truth) => Some(*truth),
+        Token::Not => single(tokens).map(|truth| !truth),
+        Token::Open => {
+            let truth = either(tokens)?;
+            let (Token::Close, rest) = tokens.split_first()? else {
+                return None;
+            };
+            *tokens = rest;
+            Some(truth)
+        }
+        _ => None,
+    }
+}
+
+/// How a leaf is held against the last part of an expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compare {
+    Glob,
+    Regex,
+    Exact,
+}
+
+impl Compare {
+    fn holds(self, pattern: &str, leaf: &Value) -> bool {
+        let (pattern, leaf) = (pattern.to_lowercase(), leaf.to_text().to_lowercase());
+        match self {
+            Self::Glob => fnmatch(&pattern, &leaf),
+            Self::Regex => regex(&pattern, &leaf),
+            Self::Exact => pattern == leaf,
+        }
+    }
+}
+
+/// Salt's `subdict_match`: `a:b:c` is `data[a][b] == c` or `data[a] == b:c`, the deepest first.
+fn subdict(data: &Map, expression: &str, delimiter: &str, compare: Compare) -> bool {
+    let parts: Vec<&str> = expression.split(delimiter).collect();
+    (1..parts.len()).rev().any(|split| {
+        let (key, rest) = parts.split_at(split);
+        let (key, rest) = (key.join(delimiter), rest.join(delimiter));
+        if key == "*" {
+            return in_map(data, expression, compare);
+        }
+        let whole = Value::Map(data.clone());
+        match whole.traverse(&key, delimiter) {
+            None => false,
+            Some(Value::Map(found)) => !found.is_empty() && in_map(found, &rest, compare),
+            Some(Value::List(items) | Value::Tuple(items)) => items.iter().any(|item| {
+                item.as_map()
+                    .is_some_and(|item| in_map(item, &rest, compare))
+                    || compare.holds(&rest, item)
+            }),
+            Some(leaf) => compare.holds(&rest, leaf),
+        }
+    })
+}
+
+fn in_map(map: &Map, pattern: &str, compare: Compare) -> bool {
+    let (wildcard, pattern) = pattern
+        .strip_prefix("*:")
+        .map_or((false, pattern), |rest| (true, rest));
+    if pattern == "*" || map.contains(pattern) || map.keys().any(|key| compare.holds(pattern, key))
+    {
+        return true;
+    }
+    if subdict(map, pattern, ":", compare) {
+        return true;
+    }
+    wildcard
+        && map.values().any(|value| match value {
+            Value::Map(inner) => in_map(inner, pattern, compare),
+            Value::List(items) => items.iter().any(|item| compare.holds(pattern, item)),
+            leaf => compare.holds(pattern, leaf),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Known;
+
+    impl Facts for Known {
+        fn id(&self) -> &str {
+            "web1.example.org"
+        }
+
+        fn grains(&self) -> Map {
+            crate::json::read(r#"{"os": "Debian", "roles": ["web", "db"], "ipv4": ["10.1.2.3"], "ip": {"eth0": ["10.1.2.3"]}}"#)
+                .unwrap()
+                .as_map()
+                .unwrap()
+                .clone()
+        }
+
+        fn pillar(&self) -> Result<Map, String> {
+            Err("no pillar here".into())
+        }
+
+        fn nodegroups(&self) -> Map {
+            Map::new()
+                .with("front", "web* and G@os:Debian")
+                .with("all", vec!["N@front", "or", "db*"])
+        }
+    }
+
+    #[test]
+    fn targets_match_as_salts_matchers_do() {
+        for (kind, target, want) in [
+            ("glob", "web*", true),
+            ("glob", "db*", false),
+            ("pcre", "web\\d", true),
+            ("list", "a,web1.example.org", true),
+            ("grain", "os:deb*", true),
+            ("grain", "roles:db", true),
+            ("grain", "ip:eth0:10.*", true),
+            ("grain", "os", false),
+            ("grain_pcre", "os:(debian|ubuntu)", true),
+            ("ipcidr", "10.1.0.0/16", true),
+            ("ipcidr", "10.1.2.3", true),
+            ("ipcidr", "10.1.2.3/16", false),
+            ("nodegroup", "front", true),
+            ("nodegroup", "all", true),
+            ("compound", "G@os:Debian and not E@db.*", true),
+            ("compound", "( web* or db* ) and not G@roles:web", false),
+            ("compound", "not db* and web*", true),
+            ("compound", "web* not db*", true),
+            ("compound", "and web*", false),
+            ("compound", "X@foo", false),
+            ("compound", "G|@os|Debian and S@10.1.0.0/16", true),
+            ("compound", "N@front", true),
+        ] {
+            assert_eq!(
+                matches(&Known, &target.into(), kind),
+                Ok(want),
+                "{kind} {target}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_pillar_that_cannot_be_had_is_an_error_and_not_a_mismatch() {
+        assert!(matches(&Known, &"I@role:db".into(), "compound").is_err());
+        assert!(matches(&Known, &"x".into(), "weather").is_err());
+    }
+}

@@ -1,0 +1,5 @@
+{%- for n in range(100) %}
+guarded {{ n }}:
+  test.nop:
+    - unless: /bin/false
+{%- endfor %}

@@ -1,0 +1,2 @@
+one step:
+  test.succeed_with_changes

@@ -1,0 +1,151 @@
+//! Small state trees: `states/MODULE.FUNCTION/CASE.toml` says what to run, `CASE.json` beside it what Salt did.
+//!
+//! The SLS is applied in one scratch folder with each of the `runs` in turn, by default `test=True` and twice without.
+//! Compared are the exit code, the return, and all that is below `@TMP@` after each run.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value;
+use tests::answer::{same_value, settled, without_times};
+use tests::corpus::{Case, check_all};
+use tests::folder::{Entry, contents};
+use tests::program::salt_call;
+use tests::scratch::{Scratch, corpus};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tree {
+    sls: String,
+    /// An SLS for every minion.
+    pillar: Option<String>,
+    /// Needs root: other users' files.
+    #[serde(default)]
+    root: bool,
+    /// Lines for the minion's configuration.
+    #[serde(default)]
+    config: String,
+    /// Files below `salt://`.
+    #[serde(default)]
+    files: BTreeMap<String, String>,
+    #[serde(default)]
+    setup: Vec<Entry>,
+    #[serde(default = "three_runs")]
+    runs: Vec<String>,
+}
+
+fn three_runs() -> Vec<String> {
+    ["test=True", "", ""].map(str::to_owned).into()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Run {
+    rc: i32,
+    ret: Value,
+    /// The folder afterwards; absent when the run left it as it was.
+    tree: Option<Value>,
+}
+
+struct State {
+    name: String,
+    path: PathBuf,
+}
+
+#[test]
+fn states() {
+    check_all("states", &cases());
+}
+
+fn cases() -> Vec<State> {
+    let folders = paths(&corpus().join("states"));
+    let folders = folders.iter().filter(|folder| folder.is_dir());
+    let mut cases: Vec<State> = folders.flat_map(|f| paths(f)).filter_map(case).collect();
+    cases.sort_by(|a, b| a.name.cmp(&b.name));
+    cases
+}
+
+fn paths(folder: &Path) -> Vec<PathBuf> {
+    let entries = folder.read_dir().unwrap();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+fn case(path: PathBuf) -> Option<State> {
+    let name = path
+        .strip_prefix(corpus())
+        .unwrap()
+        .with_extension("")
+        .display()
+        .to_string();
+    path.extension()
+        .is_some_and(|e| e == "toml")
+        .then_some(State { name, path })
+}
+
+impl Case for State {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let read = |extension: &str| {
+            std::fs::read_to_string(self.path.with_extension(extension)).unwrap_or_default()
+        };
+        let tree: Tree = toml::from_str(&read("toml")).map_err(|e| e.to_string())?;
+        let recorded: Vec<Run> = serde_json::from_str(&read("json")).map_err(|e| e.to_string())?;
+        if tree.root && !rustix::process::geteuid().is_root() {
+            return Ok(());
+        }
+        let scratch = tree.scratch();
+        let mut before = Value::Null;
+        for (number, (words, mut run)) in tree.runs.iter().zip(recorded).enumerate() {
+            before = run.tree.take().unwrap_or(before);
+            run.check(&scratch, words, &before)
+                .map_err(|why| format!("run {} ({words}): {why}", number + 1))?;
+        }
+        Ok(())
+    }
+}
+
+impl Tree {
+    fn scratch(&self) -> Scratch {
+        let scratch = Scratch::new();
+        scratch.write("srv/salt/case.sls", &self.sls);
+        scratch.write("etc/minion.d/case.conf", &self.config);
+        if let Some(pillar) = &self.pillar {
+            scratch.write("srv/pillar/top.sls", "base:\n  '*':\n    - data\n");
+            scratch.write("srv/pillar/data.sls", pillar);
+        }
+        for (path, text) in &self.files {
+            scratch.write(format!("srv/salt/{path}"), text);
+        }
+        self.setup.iter().for_each(|entry| entry.make(&scratch));
+        scratch
+    }
+}
+
+impl Run {
+    fn check(&self, scratch: &Scratch, words: &str, tree: &Value) -> Result<(), String> {
+        let mut all = vec![
+            "--out=json".to_owned(),
+            "state.apply".to_owned(),
+            "case".to_owned(),
+        ];
+        all.extend(words.split_whitespace().map(str::to_owned));
+        let answer = salt_call(scratch.path(), &all)?;
+        let got: Value =
+            serde_json::from_str(&answer.out).map_err(|_| format!("not JSON: {:?}", answer.out))?;
+        let text = |text: &str| without_times(&scratch.masked(text));
+        same_value(
+            &settled(&self.ret, &text),
+            &settled(&got["local"], &text),
+            "ret",
+        )?;
+        same_value(tree, &contents(scratch, &scratch.tmp()), "tree")?;
+        if answer.rc != Some(self.rc) {
+            return Err(format!("exit code {} / {:?}", self.rc, answer.rc));
+        }
+        Ok(())
+    }
+}

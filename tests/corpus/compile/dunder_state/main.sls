@@ -1,0 +1,5 @@
+a:
+  test.nop: []
+  __x: []
+__b:
+  test.nop: []

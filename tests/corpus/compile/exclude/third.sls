@@ -1,0 +1,4 @@
+t:
+  test.nop: []
+u:
+  test.nop: []

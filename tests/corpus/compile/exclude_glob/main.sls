@@ -1,0 +1,6 @@
+include:
+  - other
+exclude:
+  - ot*
+m:
+  test.nop: []

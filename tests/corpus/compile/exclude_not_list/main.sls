@@ -1,0 +1,3 @@
+exclude: foo
+m:
+  test.nop: []

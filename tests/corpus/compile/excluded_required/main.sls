@@ -1,0 +1,8 @@
+a:
+  test.nop:
+    - require:
+      - test: b
+b:
+  test.nop: []
+exclude:
+  - id: b

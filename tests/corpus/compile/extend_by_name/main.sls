@@ -1,0 +1,8 @@
+include:
+  - other
+extend:
+  real:
+    test:
+      - comment: new
+m:
+  test.nop: []

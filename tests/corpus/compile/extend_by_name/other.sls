@@ -1,0 +1,3 @@
+o:
+  test.nop:
+    - name: real

@@ -1,0 +1,4 @@
+extend:
+  a: test.nop
+a:
+  test.nop: []

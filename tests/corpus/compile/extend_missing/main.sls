@@ -1,0 +1,6 @@
+extend:
+  nosuch:
+    test:
+      - comment: x
+nosuchh:
+  test.nop: []

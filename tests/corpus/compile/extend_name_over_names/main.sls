@@ -1,0 +1,6 @@
+include:
+  - other
+extend:
+  o:
+    test:
+      - name: only

@@ -1,0 +1,5 @@
+o:
+  test.nop:
+    - names:
+      - a
+      - b

@@ -1,0 +1,7 @@
+include:
+  - other
+  - third
+exclude:
+  - sls: third
+m:
+  test.nop: []

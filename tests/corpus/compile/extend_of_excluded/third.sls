@@ -1,0 +1,6 @@
+extend:
+  o:
+    test:
+      - comment: x
+t:
+  test.nop: []

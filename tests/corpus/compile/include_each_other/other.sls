@@ -1,0 +1,4 @@
+include:
+  - main
+o:
+  test.nop: []

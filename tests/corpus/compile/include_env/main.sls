@@ -1,0 +1,4 @@
+include:
+  - base: other
+m:
+  test.nop: []

@@ -1,0 +1,4 @@
+include:
+  - dev: other
+m:
+  test.nop: []

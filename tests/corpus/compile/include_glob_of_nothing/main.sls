@@ -1,0 +1,4 @@
+include:
+  - parts.*
+m:
+  test.nop: []

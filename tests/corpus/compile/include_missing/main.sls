@@ -1,0 +1,4 @@
+include:
+  - othr
+m:
+  test.nop: []

@@ -1,0 +1,3 @@
+include: other
+m:
+  test.nop: []

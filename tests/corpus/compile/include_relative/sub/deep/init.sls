@@ -1,0 +1,4 @@
+include:
+  - ..two
+d:
+  test.nop: []

@@ -1,0 +1,5 @@
+include:
+  - .one
+  - .deep
+s:
+  test.nop: []

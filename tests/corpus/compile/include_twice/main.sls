@@ -1,0 +1,5 @@
+include:
+  - one
+  - two
+m:
+  test.nop: []

@@ -1,0 +1,4 @@
+include:
+  - two
+one:
+  test.nop: []

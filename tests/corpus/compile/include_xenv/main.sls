@@ -1,0 +1,4 @@
+include:
+  - _xenv: other
+m:
+  test.nop: []

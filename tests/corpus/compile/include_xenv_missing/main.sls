@@ -1,0 +1,4 @@
+include:
+  - _xenv: othr
+m:
+  test.nop: []

@@ -1,0 +1,6 @@
+a:
+  test.nop:
+    - require:
+      - cmd: nginx
+nginx:
+  test.nop: []

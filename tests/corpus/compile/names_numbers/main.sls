@@ -1,0 +1,5 @@
+a:
+  test.nop:
+    - names:
+      - 1
+      - two

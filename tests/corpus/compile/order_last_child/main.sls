@@ -1,0 +1,10 @@
+a:
+  test.nop:
+    - order: last
+b:
+  test.nop: []
+c:
+  test.nop:
+    - order: first
+    - require:
+      - test: a

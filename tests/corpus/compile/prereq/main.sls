@@ -1,0 +1,6 @@
+p:
+  test.nop:
+    - prereq:
+      - test: a
+a:
+  test.nop: []

@@ -1,0 +1,4 @@
+p:
+  test.nop:
+    - prereq:
+      - test: p

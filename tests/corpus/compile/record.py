@@ -1,0 +1,25 @@
+#!/usr/bin/env python3
+"""record.py PYTHON ENV [CASE...]: what real Salt makes of each case here, into CASE/expected.json.
+
+PYTHON: a Python that can import salt. ENV: a folder made by mkenv.sh. A case is a folder of SLS files; `main` is the one that is run.
+"""
+import json, os, shutil, subprocess, sys
+here = os.path.dirname(os.path.abspath(__file__))
+if os.path.basename(sys.argv[1]) != "inside":
+    sys.exit(subprocess.call([sys.argv[1], os.path.abspath(__file__), "inside", *sys.argv[2:]]))
+import logging; logging.disable(logging.CRITICAL)
+import salt.config, salt.loader, salt.client
+env = sys.argv[2]
+roots = env + "/srv/salt"
+def call(*words):
+    opts = salt.config.minion_config(env + "/etc/minion"); opts["file_client"] = "local"; opts["local"] = True
+    try: return salt.client.Caller(mopts=opts).cmd(*words)
+    except Exception as e: return {"exception": type(e).__name__}
+for case in sys.argv[3:] or sorted(os.listdir(here)):
+    if not os.path.isdir(f"{here}/{case}"): continue
+    shutil.rmtree(roots, ignore_errors=True); shutil.copytree(f"{here}/{case}", roots)
+    open(roots + "/top.sls", "w").write("base:\n  '*':\n    - main\n")
+    shutil.rmtree(env + "/root", ignore_errors=True)
+    got = {f: call("state." + f, *(["main"] if f != "show_lowstate" else [])) for f in ("show_sls", "show_low_sls", "show_lowstate")}
+    json.dump(got, open(f"{here}/{case}/expected.json", "w"), indent=1, ensure_ascii=False); open(f"{here}/{case}/expected.json", "a").write("\n")
+    print(case, flush=True)

@@ -1,0 +1,1 @@
+{% if False %}x{% endif %}

@@ -1,0 +1,6 @@
+b:
+  test.nop:
+    - require:
+      - test: a
+a:
+  test.nop: []

@@ -1,0 +1,6 @@
+include:
+  - empty
+z:
+  test.nop:
+    - require:
+      - sls: empty

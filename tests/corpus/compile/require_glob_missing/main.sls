@@ -1,0 +1,6 @@
+a1:
+  test.nop: []
+b:
+  test.nop:
+    - require:
+      - test: z*

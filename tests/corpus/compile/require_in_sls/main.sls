@@ -1,0 +1,6 @@
+include:
+  - other
+d:
+  test.nop:
+    - require_in:
+      - sls: other

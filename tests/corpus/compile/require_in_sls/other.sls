@@ -1,0 +1,6 @@
+a:
+  test.nop: []
+b:
+  cmd.run:
+    - name: 'true'
+  test.nop: []

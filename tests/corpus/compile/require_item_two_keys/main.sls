@@ -1,0 +1,5 @@
+a:
+  test.nop:
+    - require:
+      - test: b
+        cmd: c

@@ -1,0 +1,7 @@
+include:
+  - other
+z:
+  test.nop:
+    - order: 1
+    - require:
+      - sls: other

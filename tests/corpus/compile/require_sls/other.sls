@@ -1,0 +1,4 @@
+b:
+  test.nop: []
+a:
+  test.nop: []

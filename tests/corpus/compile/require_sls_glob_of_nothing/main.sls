@@ -1,0 +1,4 @@
+z:
+  test.nop:
+    - require:
+      - sls: nothing*

@@ -1,0 +1,7 @@
+include:
+  - mid
+z:
+  test.nop:
+    - order: 1
+    - require:
+      - sls: mid

@@ -1,0 +1,4 @@
+include:
+  - leaf
+m:
+  test.nop: []

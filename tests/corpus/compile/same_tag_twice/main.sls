@@ -1,0 +1,8 @@
+a:
+  test.nop:
+    - names:
+      - x:
+        - comment: one
+      - x
+b:
+  test.nop: []

@@ -1,0 +1,4 @@
+a:
+  test.nop: []
+  cmd.run:
+    - name: echo hi

@@ -1,0 +1,5 @@
+{% do pillar.sites.append('c') %}
+{% do pillar.update({'more': pillar.sites}) %}
+second:
+  test.nop:
+    - sites: {{ pillar.sites }}

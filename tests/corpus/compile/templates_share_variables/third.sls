@@ -1,0 +1,3 @@
+third:
+  test.nop:
+    - pillar: {{ pillar }}

@@ -1,0 +1,3 @@
+a:
+  test.nop:
+    - succeed_with_changes

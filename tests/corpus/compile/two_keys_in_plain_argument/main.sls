@@ -1,0 +1,4 @@
+a:
+  test.configurable_test_state:
+    - changes: True
+      comment: x

@@ -1,0 +1,6 @@
+a:
+  test.nop:
+    - watch_in:
+      - test: w
+w:
+  test.nop: []

@@ -1,0 +1,5 @@
+a:
+  salt.function:
+    - name: test.arg
+    - tgt: '*'
+    - arg: one two

@@ -1,0 +1,5 @@
+a:
+  salt.function:
+    - name: test.exception
+    - tgt: '*'
+    - arg: [boom]

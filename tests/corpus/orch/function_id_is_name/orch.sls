@@ -1,0 +1,3 @@
+test.ping:
+  salt.function:
+    - tgt: '*'

@@ -1,0 +1,4 @@
+a:
+  salt.function:
+    - name: test.echo
+    - tgt: '*'

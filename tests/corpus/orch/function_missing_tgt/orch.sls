@@ -1,0 +1,3 @@
+a:
+  salt.function:
+    - name: test.ping

@@ -1,0 +1,10 @@
+a:
+  salt.function:
+    - name: state.apply
+    - tgt: '*'
+    - arg: [good]
+b:
+  salt.function:
+    - name: state.apply
+    - tgt: '*'
+    - arg: [bad]

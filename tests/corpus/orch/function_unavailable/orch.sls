@@ -1,0 +1,8 @@
+a:
+  salt.function:
+    - name: test.nosuch
+    - tgt: '*'
+b:
+  salt.function:
+    - name: nosuch.f
+    - tgt: '*'

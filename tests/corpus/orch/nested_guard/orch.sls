@@ -1,0 +1,5 @@
+a:
+  salt.runner:
+    - name: state.orchestrate
+    - mods: inner
+    - onlyif: 'false'

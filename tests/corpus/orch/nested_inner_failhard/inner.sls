@@ -1,0 +1,9 @@
+i:
+  salt.state:
+    - tgt: '*'
+    - sls: bad
+    - failhard: True
+j:
+  salt.state:
+    - tgt: '*'
+    - sls: good

@@ -1,0 +1,4 @@
+i:
+  salt.state:
+    - tgt: '*'
+    - sls: good

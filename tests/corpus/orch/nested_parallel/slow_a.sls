@@ -1,0 +1,3 @@
+slow_a:
+  cmd.run:
+    - name: sleep 0.5

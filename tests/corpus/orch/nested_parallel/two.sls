@@ -1,0 +1,4 @@
+j:
+  salt.state:
+    - tgt: '*'
+    - sls: slow_b

@@ -1,0 +1,7 @@
+i:
+  salt.state:
+    - tgt: '*'
+    - sls: good
+j:
+  test.nop:
+    - require: [{salt: i}]

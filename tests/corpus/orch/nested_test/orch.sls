@@ -1,0 +1,4 @@
+a:
+  salt.runner:
+    - name: state.orchestrate
+    - mods: inner

@@ -1,0 +1,4 @@
+b:
+  salt.runner:
+    - name: state.orchestrate
+    - mods: two

@@ -1,0 +1,4 @@
+e:
+  salt.function:
+    - name: test.ping
+    - tgt: '*'

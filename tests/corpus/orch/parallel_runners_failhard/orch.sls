@@ -1,0 +1,10 @@
+p:
+  salt.parallel_runners:
+    - runners:
+        one:
+          - name: nosuch.runner
+    - failhard: True
+b:
+  salt.state:
+    - tgt: '*'
+    - sls: good

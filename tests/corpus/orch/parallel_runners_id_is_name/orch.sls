@@ -1,0 +1,4 @@
+p:
+  salt.parallel_runners:
+    - runners:
+        test.arg:

@@ -1,0 +1,3 @@
+slow_b:
+  cmd.run:
+    - name: sleep 0.5

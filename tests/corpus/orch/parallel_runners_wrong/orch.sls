@@ -1,0 +1,3 @@
+p:
+  salt.parallel_runners:
+    - runners: [a, b]

@@ -1,0 +1,4 @@
+a:
+  event.send:
+    - name: my/tag
+    - data: {x: 1}

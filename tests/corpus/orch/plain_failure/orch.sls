@@ -1,0 +1,4 @@
+a:
+  test.fail_without_changes: []
+b:
+  test.succeed_with_changes: []

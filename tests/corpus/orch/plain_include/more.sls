@@ -1,0 +1,4 @@
+m:
+  salt.function:
+    - name: test.ping
+    - tgt: '*'

@@ -1,0 +1,6 @@
+include: [more]
+a:
+  salt.state:
+    - tgt: '*'
+    - sls: good
+    - require: [{sls: more}]

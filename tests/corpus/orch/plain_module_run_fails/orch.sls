@@ -1,0 +1,6 @@
+a:
+  module.run:
+    - test.nosuch: []
+b:
+  module.run:
+    - name: test.nosuch

@@ -1,0 +1,7 @@
+a:
+  module.run:
+    - test.echo:
+      - text: hello
+    - test.arg:
+      - 1
+      - two

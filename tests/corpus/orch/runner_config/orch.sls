@@ -1,0 +1,9 @@
+a:
+  salt.runner:
+    - name: config.get
+    - key: id
+b:
+  salt.runner:
+    - name: config.get
+    - key: nosuch
+    - default: none

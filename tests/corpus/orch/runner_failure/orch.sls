@@ -1,0 +1,7 @@
+a:
+  salt.runner:
+    - name: test.nosuch
+b:
+  salt.runner:
+    - name: test.arg
+    - arg: [1]

@@ -1,0 +1,4 @@
+a:
+  salt.runner:
+    - name: pillar.show_pillar
+    - minion: m1

@@ -1,0 +1,4 @@
+a:
+  salt.runner:
+    - name: test.arg
+    - arg: [1]

@@ -1,0 +1,4 @@
+a:
+  salt.runner:
+    - name: config.get
+    - nosuch: 1

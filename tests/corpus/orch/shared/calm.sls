@@ -1,0 +1,2 @@
+calm:
+  test.succeed_without_changes: []

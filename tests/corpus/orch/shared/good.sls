@@ -1,0 +1,2 @@
+good:
+  test.succeed_with_changes: []

@@ -1,0 +1,4 @@
+mixed_good:
+  test.succeed_with_changes: []
+mixed_bad:
+  test.fail_with_changes: []

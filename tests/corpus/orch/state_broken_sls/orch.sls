@@ -1,0 +1,8 @@
+a:
+  salt.state:
+    - tgt: '*'
+    - sls: broken
+b:
+  salt.state:
+    - tgt: '*'
+    - sls: good

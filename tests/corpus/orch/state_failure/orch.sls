@@ -1,0 +1,8 @@
+a:
+  salt.state:
+    - tgt: '*'
+    - sls: bad
+b:
+  salt.state:
+    - tgt: '*'
+    - sls: good

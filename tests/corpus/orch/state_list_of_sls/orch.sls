@@ -1,0 +1,8 @@
+a:
+  salt.state:
+    - tgt: '*'
+    - sls: [good, calm]
+b:
+  salt.state:
+    - tgt: '*'
+    - sls: "good,calm"

@@ -1,0 +1,7 @@
+a:
+  salt.state:
+    - sls: good
+b:
+  salt.state:
+    - tgt: '*'
+    - sls: good

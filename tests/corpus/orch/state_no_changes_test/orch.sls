@@ -1,0 +1,4 @@
+a:
+  salt.state:
+    - tgt: '*'
+    - sls: calm

@@ -1,0 +1,9 @@
+a:
+  salt.state:
+    - tgt: '*'
+    - sls: pillared
+    - pillarenv: dev
+b:
+  salt.state:
+    - tgt: '*'
+    - sls: pillared

@@ -1,0 +1,2 @@
+only_dev:
+  test.succeed_with_changes: []

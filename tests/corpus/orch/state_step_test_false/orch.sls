@@ -1,0 +1,5 @@
+a:
+  salt.state:
+    - tgt: '*'
+    - sls: good
+    - test: False

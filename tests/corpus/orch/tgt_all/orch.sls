@@ -1,0 +1,8 @@
+a:
+  salt.state:
+    - tgt: 'nosuch*'
+    - sls: good
+b:
+  salt.function:
+    - name: test.ping
+    - tgt: 'nosuch*'

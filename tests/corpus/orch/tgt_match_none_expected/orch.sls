@@ -1,0 +1,5 @@
+a:
+  salt.state:
+    - tgt: 'nosuch*'
+    - sls: good
+    - expect_minions: False

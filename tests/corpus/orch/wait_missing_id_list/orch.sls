@@ -1,0 +1,3 @@
+a:
+  salt.wait_for_event:
+    - name: my/ready

@@ -1,0 +1,5 @@
+a:
+  salt.wait_for_event:
+    - name: my/never
+    - id_list: [m1]
+    - timeout: 0.2

@@ -1,0 +1,5 @@
+{% for site in pillar['sites'] %}
+@TMP@/{{ site }}.html:
+  file.managed:
+    - contents: {{ site }}
+{% endfor %}

@@ -1,0 +1,6 @@
+a:
+  salt.wheel:
+    - name: minions.nosuch
+b:
+  salt.wheel:
+    - name: key.list_all

@@ -1,0 +1,11 @@
+a:
+  salt.wheel:
+    - name: minions.nosuch
+b:
+  salt.wheel:
+    - name: key.list_all
+    - onfail: [a]
+c:
+  salt.wheel:
+    - name: key.list_all
+    - onfail: [b]

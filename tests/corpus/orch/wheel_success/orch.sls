@@ -1,0 +1,3 @@
+a:
+  salt.wheel:
+    - name: key.list_all

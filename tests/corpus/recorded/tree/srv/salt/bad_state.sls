@@ -1,0 +1,2 @@
+bad_state:
+  test.fail_with_changes: []

@@ -1,0 +1,6 @@
+a:
+  test.nop:
+    - require:
+      - {test: b, cmd: c}
+b:
+  test.nop: []

@@ -1,0 +1,3 @@
+#!nosuchrenderer
+a:
+  test.nop: []

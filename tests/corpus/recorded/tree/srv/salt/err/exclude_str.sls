@@ -1,0 +1,3 @@
+exclude: foo
+a:
+  test.nop: []

@@ -1,0 +1,6 @@
+extend:
+  nosuch:
+    test.nop:
+      - name: x
+a:
+  test.nop: []

@@ -1,0 +1,4 @@
+include:
+  - nosuch.sls.here
+a:
+  test.nop: []

@@ -1,0 +1,3 @@
+b:
+  test.nop:
+    - name: {{ 1 | nosuchfilter }}

@@ -1,0 +1,3 @@
+b:
+  test.nop:
+    - name: {{ salt['nosuch.fun']() }}

@@ -1,0 +1,4 @@
+{% from 'nosuch.jinja' import x %}
+b:
+  test.nop:
+    - name: {{ x }}

@@ -1,0 +1,3 @@
+b:
+  test.nop:
+    - name: {{ nosuchvar }}x

@@ -1,0 +1,6 @@
+a:
+  test.nop:
+    - require:
+      - test: nope
+b:
+  test.nop: []

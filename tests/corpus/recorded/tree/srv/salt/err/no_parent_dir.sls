@@ -1,0 +1,4 @@
+a:
+  file.managed:
+    - name: @TMP@/no/such/dir/f
+    - contents: x

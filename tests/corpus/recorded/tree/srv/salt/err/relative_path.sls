@@ -1,0 +1,4 @@
+a:
+  file.managed:
+    - name: rel/path
+    - contents: x

@@ -1,0 +1,4 @@
+a:
+  file.managed:
+    - name: @TMP@/sm
+    - source: salt://nosuchfile

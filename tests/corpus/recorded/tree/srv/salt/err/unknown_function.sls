@@ -1,0 +1,4 @@
+a:
+  test.nosuch: []
+b:
+  test.nop: []

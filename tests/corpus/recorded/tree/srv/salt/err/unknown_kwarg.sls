@@ -1,0 +1,4 @@
+a:
+  file.absent:
+    - name: @TMP@/x
+    - bogus: 1

@@ -1,0 +1,4 @@
+a:
+  nosuch.thing: []
+b:
+  test.nop: []

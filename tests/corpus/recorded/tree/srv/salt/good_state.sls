@@ -1,0 +1,2 @@
+good_state:
+  test.succeed_with_changes: []

@@ -1,0 +1,6 @@
+x:
+  salt.state:
+    - tgt: '*'
+    - sls: good_state
+    - concurrent: True
+    - batch: 1

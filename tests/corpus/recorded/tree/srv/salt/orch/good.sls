@@ -1,0 +1,5 @@
+good_state:
+  salt.state:
+    - tgt: '*'
+    - sls:
+      - good_state

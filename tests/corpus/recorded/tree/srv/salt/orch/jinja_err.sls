@@ -1,0 +1,3 @@
+n:
+  salt.state:
+    - tgt: {{ nosuch.x }}

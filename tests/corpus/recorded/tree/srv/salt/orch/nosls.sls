@@ -1,0 +1,4 @@
+x:
+  salt.state:
+    - tgt: '*'
+    - sls: nosuchsls

@@ -1,0 +1,3 @@
+x:
+  salt.state:
+    - sls: good_state

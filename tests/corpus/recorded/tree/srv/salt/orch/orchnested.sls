@@ -1,0 +1,4 @@
+n:
+  salt.runner:
+    - name: state.orchestrate
+    - mods: orch.good

@@ -1,0 +1,5 @@
+x:
+  salt.state:
+    - tgt: '*'
+    - sls: good_state
+    - test: True

@@ -1,0 +1,4 @@
+webserver_setup:
+  salt.state:
+    - tgt: '*'
+    - highstate: True

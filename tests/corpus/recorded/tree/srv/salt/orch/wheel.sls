@@ -1,0 +1,3 @@
+keys:
+  salt.wheel:
+    - name: key.list_all

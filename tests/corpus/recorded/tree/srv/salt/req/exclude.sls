@@ -1,0 +1,6 @@
+include:
+  - req.require
+exclude:
+  - id: b
+x:
+  test.nop: []

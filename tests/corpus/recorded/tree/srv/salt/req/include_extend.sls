@@ -1,0 +1,6 @@
+include:
+  - req.require
+extend:
+  a:
+    test:
+      - name: extended

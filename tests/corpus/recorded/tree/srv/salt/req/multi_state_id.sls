@@ -1,0 +1,5 @@
+a:
+  test.nop: []
+  cmd.run:
+    - name: echo hi
+    - stateful: False

@@ -1,0 +1,9 @@
+a1:
+  test.succeed_without_changes: []
+a2:
+  test.succeed_with_changes: []
+b:
+  test.succeed_with_changes:
+    - onchanges_any:
+      - test: a1
+      - test: a2

@@ -1,0 +1,6 @@
+a:
+  test.succeed_without_changes: []
+b:
+  test.nop:
+    - require_in:
+      - test: a

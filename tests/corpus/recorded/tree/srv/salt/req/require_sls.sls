@@ -1,0 +1,6 @@
+include:
+  - req.require
+z:
+  test.nop:
+    - require:
+      - sls: req.require

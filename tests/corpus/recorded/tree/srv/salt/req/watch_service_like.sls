@@ -1,0 +1,9 @@
+f:
+  file.managed:
+    - name: @TMP@/watched
+    - contents: hello
+w:
+  cmd.run:
+    - name: echo restarted
+    - onchanges:
+      - file: f

@@ -1,0 +1,2 @@
+other:
+  test.succeed_with_changes: []

@@ -1,0 +1,8 @@
+base:
+  '*':
+    - show
+  'kernel:Linux':
+    - match: grain
+    - good_state
+  'nomatch*':
+    - bad_state

@@ -1,0 +1,6 @@
+include:
+  - run.require
+exclude:
+  - id: b
+x:
+  test.nop: []

@@ -1,0 +1,6 @@
+include:
+  - run.require
+extend:
+  a:
+    test:
+      - name: extended

@@ -1,0 +1,6 @@
+l:
+  test.succeed_without_changes:
+    - listen:
+      - test: a
+a:
+  test.succeed_without_changes: []

@@ -1,0 +1,6 @@
+a:
+  test.fail_without_changes: []
+b:
+  test.succeed_with_changes:
+    - onfail:
+      - test: a

@@ -1,0 +1,17 @@
+d:
+  test.nop:
+    - order: last
+c:
+  test.nop:
+    - order: -2
+x:
+  test.nop: []
+b:
+  test.nop:
+    - order: 5
+a:
+  test.nop:
+    - order: first
+y:
+  test.nop:
+    - order: 10001

@@ -1,0 +1,10 @@
+q:
+  test.succeed_with_changes:
+    - prereq:
+      - test: p
+p:
+  test.succeed_with_changes:
+    - prereq:
+      - test: a
+a:
+  test.succeed_without_changes: []

@@ -1,0 +1,6 @@
+include:
+  - run.require
+z:
+  test.nop:
+    - require:
+      - sls: run.require

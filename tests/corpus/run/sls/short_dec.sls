@@ -1,0 +1,9 @@
+a:
+  test.nop
+b:
+  test:
+    - nop
+c:
+  test:
+    - succeed_with_changes
+    - name: cc

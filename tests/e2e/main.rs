@@ -1,0 +1,11 @@
+//! The program as its users run it: whole processes against trees of their own.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on stops, and says what differs"
+)]
+
+mod bus;
+mod orch;

@@ -1,0 +1,213 @@
+//! Killed at any system call, or told at any that the disk is full or broken: each file is old or new, the record
+//! reads, and the next run does what was left to do.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tests::program::{program, salt_call};
+use tests::scratch::Scratch;
+
+const FILES: usize = 20;
+
+/// Every other file is there before the run, with other contents.
+const SLS: &str = "\
+{% for n in range(20) %}
+@TMP@/{{ n }}.conf:
+  file.managed:
+    - mode: '0644'
+    - contents: |
+        {%- for line in range(200) %}
+        new {{ n }} line {{ line }}
+        {%- endfor %}
+{% endfor %}
+";
+
+fn contents(word: &str, n: usize) -> String {
+    (0..200)
+        .map(|line| format!("{word} {n} line {line}\n"))
+        .collect()
+}
+
+fn machine() -> Scratch {
+    let scratch = Scratch::new();
+    scratch.write("srv/salt/files.sls", SLS);
+    for n in (0..FILES).step_by(2) {
+        fs::write(file(&scratch, n), contents("old", n)).unwrap();
+    }
+    scratch
+}
+
+fn file(scratch: &Scratch, n: usize) -> PathBuf {
+    scratch.tmp().join(format!("{n}.conf"))
+}
+
+/// Runs the files' SLS under `strace` with these options.
+fn traced(dir: &Path, options: &[String]) {
+    let traced = Command::new("strace")
+        .args(["-f", "--seccomp-bpf", "-qq", "-o"])
+        .arg(dir.join("trace"))
+        .args(options)
+        .args(program())
+        .arg("-c")
+        .arg(dir.join("etc"))
+        .args(["--local", "state.apply", "files"])
+        .stdin(Stdio::null())
+        .stdout(fs::File::create(dir.join("stdout")).unwrap())
+        .stderr(fs::File::create(dir.join("stderr")).unwrap())
+        .status();
+    traced.expect("strace is needed: apt-get install strace");
+}
+
+/// How often a run makes a system call, in the thread that makes it most.
+fn calls(call: &str) -> usize {
+    let scratch = machine();
+    traced(scratch.path(), &["-e".to_owned(), format!("trace={call}")]);
+    let trace = fs::read_to_string(scratch.path().join("trace")).unwrap();
+    let mut counts = HashMap::<&str, usize>::new();
+    let named = format!(" {call}(");
+    for line in trace.lines().filter(|line| line.contains(&named)) {
+        *counts.entry(line.split(' ').next().unwrap()).or_default() += 1;
+    }
+    let count = counts.into_values().max().unwrap_or(0);
+    let said = fs::read_to_string(scratch.path().join("stderr")).unwrap();
+    assert!(
+        count > 0,
+        "no {call} is seen; may this user trace processes? {said}"
+    );
+    count
+}
+
+/// Lets a run meet `fault` at each (or every `step`-th) call of this name.
+fn meets(call: &str, fault: &str, step: usize) {
+    let last = calls(call);
+    let (next, failures) = (AtomicUsize::new(1), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(step, Ordering::Relaxed);
+                    if at > last {
+                        break;
+                    }
+                    if let Err(why) = survives(call, fault, at) {
+                        let mut failures = failures.lock().unwrap();
+                        failures.push(format!("{call} {at} of {last}, {fault}: {why}"));
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+fn survives(call: &str, fault: &str, at: usize) -> Result<(), String> {
+    let scratch = machine();
+    let inject = format!("inject={call}:{fault}:when={at}");
+    traced(scratch.path(), &["-e".to_owned(), inject]);
+    for n in 0..FILES {
+        whole(&scratch, n)?;
+    }
+    let words = |words: [&str; 3]| words.map(str::to_owned);
+    let listed = words(["saltutil.runner", "jobs.list_jobs", "--out=json"]);
+    let jobs = salt_call(scratch.path(), &listed)?;
+    if jobs.rc != Some(0) {
+        return Err(format!("the records cannot be listed: {}", jobs.out));
+    }
+    let again = salt_call(
+        scratch.path(),
+        &words(["state.apply", "files", "--out=json"]),
+    )?;
+    if again.rc != Some(0) {
+        return Err(format!("the next run fails: {}", again.out));
+    }
+    for n in 0..FILES {
+        if fs::read_to_string(file(&scratch, n)).unwrap() != contents("new", n) {
+            return Err(format!("file {n} is not new after the next run"));
+        }
+    }
+    let left = fs::read_dir(scratch.tmp()).unwrap().count();
+    if left != FILES {
+        return Err(format!("{} files are left over", left - FILES));
+    }
+    Ok(())
+}
+
+/// A file is old or new; one that was not there may still not be.
+fn whole(scratch: &Scratch, n: usize) -> Result<(), String> {
+    match fs::read_to_string(file(scratch, n)) {
+        Ok(text) if text == contents("new", n) => Ok(()),
+        Ok(text) if n.is_multiple_of(2) && text == contents("old", n) => Ok(()),
+        Err(_) if !n.is_multiple_of(2) => Ok(()),
+        Ok(text) => Err(format!("file {n} is torn: {} bytes", text.len())),
+        Err(error) => Err(format!("file {n} is lost: {error}")),
+    }
+}
+
+const KILLED: &str = "signal=KILL";
+const FULL: &str = "error=ENOSPC";
+const BROKEN: &str = "error=EIO";
+
+#[test]
+fn killed_at_a_write() {
+    meets("write", KILLED, 1);
+}
+
+#[test]
+fn killed_at_a_rename() {
+    meets("rename", KILLED, 1);
+}
+
+#[test]
+fn killed_at_an_fsync() {
+    meets("fsync", KILLED, 1);
+}
+
+#[test]
+fn killed_at_an_open() {
+    meets("openat", KILLED, 1);
+}
+
+#[test]
+fn a_full_disk_at_a_write() {
+    meets("write", FULL, 1);
+}
+
+#[test]
+fn a_full_disk_at_a_rename() {
+    meets("rename", FULL, 1);
+}
+
+#[test]
+fn a_full_disk_at_an_fsync() {
+    meets("fsync", FULL, 1);
+}
+
+#[test]
+fn a_full_disk_at_an_open() {
+    meets("openat", FULL, 3);
+}
+
+#[test]
+fn a_broken_disk_at_a_write() {
+    meets("write", BROKEN, 1);
+}
+
+#[test]
+fn a_broken_disk_at_a_rename() {
+    meets("rename", BROKEN, 1);
+}
+
+#[test]
+fn a_broken_disk_at_an_fsync() {
+    meets("fsync", BROKEN, 1);
+}
+
+#[test]
+fn a_broken_disk_at_an_open() {
+    meets("openat", BROKEN, 3);
+}

@@ -1,0 +1,14 @@
+//! What goes wrong on the way: kills, full disks, mistakes in the tree, endless documents, two runs at once.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on stops, and says what differs"
+)]
+
+mod crash;
+mod limits;
+mod lock;
+mod mistakes;
+mod system;

@@ -1,0 +1,116 @@
+//! What a folder holds: setting it up for a case, and looking at it afterwards.
+
+use std::fs::{self, File, FileTimes, Permissions};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::scratch::{Scratch, masked_group, masked_user};
+
+/// A file, folder or link that is there before a case runs.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    path: String,
+    #[serde(default)]
+    content: String,
+    #[serde(default)]
+    dir: bool,
+    link: Option<String>,
+    mode: Option<String>,
+    mtime: Option<u64>,
+}
+
+impl Entry {
+    /// Makes it below the folder of the scratch minion.
+    pub fn make(&self, scratch: &Scratch) {
+        let path = scratch.path().join(&self.path);
+        if let Some(target) = &self.link {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            symlink(scratch.filled(target), &path).unwrap();
+        } else if self.dir {
+            fs::create_dir_all(&path).unwrap();
+        } else {
+            scratch.write(&self.path, &self.content);
+        }
+        if let Some(mode) = &self.mode {
+            let mode = u32::from_str_radix(mode, 8).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        }
+        if let Some(seconds) = self.mtime {
+            let time = UNIX_EPOCH + Duration::from_secs(seconds);
+            let times = FileTimes::new().set_modified(time).set_accessed(time);
+            File::open(&path).unwrap().set_times(times).unwrap();
+        }
+    }
+}
+
+/// Everything below a folder: path → kind, mode, content; owners where they are not those that run the tests.
+pub fn contents(scratch: &Scratch, folder: &Path) -> Value {
+    let mut found = Map::new();
+    collect(scratch, folder, "", &mut found);
+    Value::Object(found)
+}
+
+fn collect(scratch: &Scratch, folder: &Path, below: &str, found: &mut Map<String, Value>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = format!("{below}{}", entry.file_name().to_string_lossy());
+        found.insert(name.clone(), described(scratch, &entry.path()));
+        if entry.file_type().unwrap().is_dir() {
+            collect(scratch, &entry.path(), &format!("{name}/"), found);
+        }
+    }
+}
+
+fn described(scratch: &Scratch, path: &Path) -> Value {
+    let meta = fs::symlink_metadata(path).unwrap();
+    let kind = meta.file_type();
+    let mut entry = if kind.is_symlink() {
+        let target = fs::read_link(path).unwrap();
+        json!({"link": scratch.masked(&target.to_string_lossy())})
+    } else if kind.is_dir() {
+        json!({"dir": true})
+    } else if kind.is_fifo() {
+        json!({"fifo": true})
+    } else {
+        json!({"content": scratch.masked(&printable(&fs::read(path).unwrap()))})
+    };
+    if !kind.is_symlink() {
+        entry["mode"] = json!(format!("{:04o}", meta.mode() & 0o7777));
+    }
+    if kind.is_file() && meta.nlink() > 1 {
+        entry["links"] = json!(meta.nlink());
+    }
+    if let Some(owner) = owner(&meta) {
+        entry["owner"] = json!(owner);
+    }
+    entry
+}
+
+/// UTF-8 as it is, else its bytes.
+fn printable(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect(),
+    }
+}
+
+fn owner(meta: &fs::Metadata) -> Option<String> {
+    let user = masked_user(&named("/etc/passwd", meta.uid()));
+    let group = masked_group(&named("/etc/group", meta.gid()));
+    (user != "@USER@" || group != "@GROUP@").then(|| format!("{user}:{group}"))
+}
+
+fn named(file: &str, id: u32) -> String {
+    let id = id.to_string();
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let line = text
+        .lines()
+        .find(|line| line.split(':').nth(2) == Some(&id));
+    line.and_then(|line| line.split(':').next())
+        .map_or_else(|| id.clone(), str::to_owned)
+}

@@ -1,0 +1,16 @@
+//! What the tests of the whole share: running the built program in a scratch folder, and comparing what it did.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test that cannot go on stops, and says what differs"
+)]
+
+pub mod answer;
+pub mod corpus;
+pub mod differences;
+pub mod folder;
+pub mod program;
+pub mod scratch;

@@ -1,0 +1,108 @@
+//! Finding and running the program that is tested.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// What one call of the program gave.
+pub struct Answer {
+    /// What it wrote to its standard output.
+    pub out: String,
+    /// Its exit code; none when a signal ended it.
+    pub rc: Option<i32>,
+}
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The words that start `salt-call`: those of `PINCH_BIN`, or the program built from this workspace.
+static PROGRAM: LazyLock<Vec<String>> = LazyLock::new(|| match std::env::var("PINCH_BIN") {
+    Ok(given) => given_program(&given),
+    Err(_) => vec![built_program(), "salt-call".to_owned()],
+});
+
+/// Builds the program, so that no case waits for that.
+pub fn make_ready() {
+    LazyLock::force(&PROGRAM);
+}
+
+fn given_program(given: &str) -> Vec<String> {
+    let mut words: Vec<String> = given.split_whitespace().map(str::to_owned).collect();
+    if words[0].contains('/') {
+        words[0] = workspace().join(&words[0]).display().to_string();
+    }
+    if words.len() == 1 && words[0].ends_with("/pinch") {
+        words.push("salt-call".to_owned());
+    }
+    words
+}
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Builds `pinch` with the profile, and into the folder, of the running test.
+fn built_program() -> String {
+    let test = std::env::current_exe().unwrap();
+    let profile_dir = test.ancestors().nth(2).unwrap();
+    let profile = match profile_dir.file_name().unwrap().to_str().unwrap() {
+        "debug" => "dev",
+        name => name,
+    };
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let built = Command::new(cargo)
+        .args([
+            "build",
+            "--quiet",
+            "--package",
+            "pinch",
+            "--profile",
+            profile,
+        ])
+        .arg("--target-dir")
+        .arg(profile_dir.parent().unwrap())
+        .current_dir(workspace())
+        .status()
+        .unwrap();
+    assert!(built.success(), "cargo build --package pinch failed");
+    profile_dir.join("pinch").display().to_string()
+}
+
+/// The words that start `salt-call`.
+pub fn program() -> &'static [String] {
+    &PROGRAM
+}
+
+/// Runs `salt-call -c DIR/etc --local WORDS…` in `dir`, which must hold a minion's folders.
+pub fn salt_call(dir: &Path, words: &[String]) -> Result<Answer, String> {
+    let out = dir.join("stdout");
+    let mut child = Command::new(&PROGRAM[0])
+        .args(&PROGRAM[1..])
+        .arg("-c")
+        .arg(dir.join("etc"))
+        .arg("--local")
+        .args(words)
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(File::create(&out).unwrap())
+        .stderr(File::create(dir.join("stderr")).unwrap())
+        .spawn()
+        .map_err(|e| format!("cannot run {}: {e}", PROGRAM[0]))?;
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            let bytes = std::fs::read(&out).unwrap();
+            let out = String::from_utf8_lossy(&bytes).into_owned();
+            let rc = status.code();
+            return Ok(Answer { out, rc });
+        }
+        if start.elapsed() > DEADLINE {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            return Err(format!("no answer in {} s", DEADLINE.as_secs()));
+        }
+        sleep(Duration::from_millis(2));
+    }
+}

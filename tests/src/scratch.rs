@@ -1,0 +1,122 @@
+//! A minion's folders in a scratch folder, and the words that stand for what differs from machine to machine.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+use crate::program::program;
+
+/// The user and the group that run the tests.
+static USER: LazyLock<String> = LazyLock::new(|| name_of("-un"));
+static GROUP: LazyLock<String> = LazyLock::new(|| name_of("-gn"));
+
+fn name_of(option: &str) -> String {
+    let output = Command::new("id").arg(option).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// The folder `tests/corpus`.
+pub fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus")
+}
+
+/// A folder with `etc`, `srv/salt`, `srv/pillar` and `out`, gone when dropped.
+pub struct Scratch {
+    dir: tempfile::TempDir,
+}
+
+impl Scratch {
+    /// An empty minion.
+    pub fn new() -> Self {
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+        let dir = tempfile::Builder::new()
+            .prefix("conform-")
+            .tempdir()
+            .unwrap();
+        let scratch = Self { dir };
+        for folder in ["etc", "root", "run", "srv/salt", "srv/pillar", "out"] {
+            fs::create_dir_all(scratch.path().join(folder)).unwrap();
+        }
+        let minion = fs::read_to_string(corpus().join("minion")).unwrap();
+        scratch.write("etc/minion", &minion);
+        scratch
+    }
+
+    /// A minion with the files of a folder, placeholders filled in.
+    pub fn with_tree(tree: &Path) -> Self {
+        let scratch = Self::new();
+        scratch.add(tree, Path::new(""));
+        scratch
+    }
+
+    /// Copies the files of a folder to one below this, placeholders filled in.
+    pub fn add(&self, tree: &Path, below: &Path) {
+        for entry in fs::read_dir(tree).unwrap() {
+            let entry = entry.unwrap();
+            let (path, below) = (entry.path(), below.join(entry.file_name()));
+            if path.is_dir() {
+                self.add(&path, &below);
+            } else {
+                self.write(&below, &fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+
+    /// Writes a file below the folder, placeholders filled in.
+    pub fn write(&self, path: impl AsRef<Path>, text: &str) {
+        let path = self.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, self.filled(text)).unwrap();
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// What `@TMP@` stands for: the folder that a case changes.
+    pub fn tmp(&self) -> PathBuf {
+        self.path().join("out")
+    }
+
+    /// The text with the placeholders filled in.
+    pub fn filled(&self, text: &str) -> String {
+        text.replace("@TMP@", &self.tmp().display().to_string())
+            .replace("@ENV@", &self.path().display().to_string())
+            .replace("@USER@", &USER)
+            .replace("@GROUP@", &GROUP)
+            .replace("@PINCH@", &program().join(" "))
+    }
+
+    /// The text with placeholders for the folders.
+    pub fn masked(&self, text: &str) -> String {
+        text.replace(&program().join(" "), "@PINCH@")
+            .replace(&self.path().display().to_string(), "@ENV@")
+            .replace("@ENV@/out", "@TMP@")
+    }
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// `@USER@` for the user that runs the tests, any other name as it is.
+pub fn masked_user(name: &str) -> String {
+    if name == *USER {
+        "@USER@".to_owned()
+    } else {
+        name.to_owned()
+    }
+}
+
+/// `@GROUP@` for the group that runs the tests, any other name as it is.
+pub fn masked_group(name: &str) -> String {
+    if name == *GROUP {
+        "@GROUP@".to_owned()
+    } else {
+        name.to_owned()
+    }
+}

@@ -1,0 +1,107 @@
+//! The crates: which way their arrows point, and how many they need.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value as Json;
+
+use super::none;
+use super::source::workspace;
+
+/// Which of the workspace's crates each may lean on.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("value", &[]),
+    ("render", &["value"]),
+    ("state", &["render", "value"]),
+    ("modules", &["state", "render", "value"]),
+    ("cli", &["value"]),
+    ("pinch", &["modules", "state", "render", "cli", "value"]),
+];
+
+const MAX_DIRECT: usize = 30;
+const MAX_LOCKED: usize = 130;
+
+fn packages() -> Vec<Json> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let output = Command::new(cargo)
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--no-deps",
+            "--offline",
+        ])
+        .current_dir(workspace())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "cargo metadata failed");
+    let metadata: Json = serde_json::from_slice(&output.stdout).unwrap();
+    metadata["packages"].as_array().unwrap().clone()
+}
+
+/// The names of a package's dependencies: those of its tests apart from the others.
+fn dependencies(package: &Json, of_tests: bool) -> Vec<String> {
+    let all = package["dependencies"].as_array().unwrap().iter();
+    all.filter(|dependency| (dependency["kind"] == "dev") == of_tests)
+        .map(|dependency| dependency["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn arrows_point_one_way() {
+    let mut wrong = Vec::new();
+    let packages = packages();
+    for (name, allowed) in ARROWS {
+        let package = packages.iter().find(|package| package["name"] == *name);
+        let package = package.unwrap_or_else(|| panic!("there is no crate {name}"));
+        for of_tests in [false, true] {
+            for dependency in dependencies(package, of_tests) {
+                let ours = packages.iter().any(|other| other["name"] == *dependency);
+                if ours && !allowed.contains(&dependency.as_str()) {
+                    wrong.push(format!("{name} -> {dependency}"));
+                }
+            }
+        }
+    }
+    for package in &packages {
+        let name = package["name"].as_str().unwrap();
+        if name != "tests" && !ARROWS.iter().any(|(known, _)| *known == name) {
+            wrong.push(format!("{name} has no arrows in tests/tidy/crates.rs"));
+        }
+    }
+    none(&wrong, "crates that lean the wrong way");
+}
+
+#[test]
+fn dependencies_are_few() {
+    let packages = packages();
+    let ours = |name: &String| packages.iter().any(|package| package["name"] == **name);
+    let direct: BTreeSet<String> = packages
+        .iter()
+        .filter(|package| package["name"] != "tests")
+        .flat_map(|package| dependencies(package, false))
+        .filter(|name| !ours(name))
+        .collect();
+    assert!(direct.len() <= MAX_DIRECT, "{}: {direct:?}", direct.len());
+    let lock = fs::read_to_string(workspace().join("Cargo.lock")).unwrap();
+    let locked = lock.lines().filter(|line| *line == "[[package]]").count();
+    assert!(locked <= MAX_LOCKED, "Cargo.lock has {locked} packages");
+}
+
+#[test]
+fn every_dependency_says_what_it_saves() {
+    let manifest = fs::read_to_string(workspace().join("Cargo.toml")).unwrap();
+    let table = manifest.split("[workspace.dependencies]\n").nth(1).unwrap();
+    let table = table.split("\n[").next().unwrap();
+    let mut silent = Vec::new();
+    let mut explained = false;
+    for line in table.lines().filter(|line| !line.is_empty()) {
+        // Lines of one purpose stand under one comment.
+        explained |= line.starts_with('#');
+        if !explained && !line.contains("{ path = ") {
+            silent.push(line.to_owned());
+        }
+    }
+    none(&silent, "say above the line what the dependency saves");
+}

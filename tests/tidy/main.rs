@@ -1,0 +1,18 @@
+//! What must stay true of the sources as a whole, whoever changes them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on stops, and says what it found"
+)]
+
+mod crates;
+mod modules;
+mod source;
+mod sources;
+
+/// Fails with every finding on a line of its own.
+fn none(findings: &[String], rule: &str) {
+    assert!(findings.is_empty(), "{rule}:\n  {}", findings.join("\n  "));
+}

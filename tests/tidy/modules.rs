@@ -1,0 +1,100 @@
+//! The modules: every file is in its list, and what is declared is what the program lists.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use tests::program;
+use tests::scratch::Scratch;
+
+use super::none;
+use super::source::{Source, below, workspace};
+
+const LISTS: &[(&str, &str)] = &[
+    ("states", "state_module! {"),
+    ("exec", "exec_module! {"),
+    ("runners", "exec_module! {"),
+    ("wheel", "exec_module! {"),
+];
+
+/// True for the line that begins a declaration.
+fn declares(line: &str, call: &str) -> bool {
+    line.ends_with(call) && !line.starts_with(|c: char| c.is_whitespace() || c == '/')
+}
+
+/// The files of a list's folder that declare a module.
+fn declaring(folder: &str, call: &str) -> Vec<Source> {
+    let mut files = below(&format!("agent/modules/src/{folder}"));
+    files.retain(|file| file.text.lines().any(|line| declares(line, call)));
+    files
+}
+
+#[test]
+fn every_module_is_in_its_list() {
+    let mut missing = Vec::new();
+    for (folder, call) in LISTS {
+        let root = format!("agent/modules/src/{folder}");
+        let list = fs::read_to_string(workspace().join(&root).join("mod.rs")).unwrap();
+        for file in declaring(folder, call) {
+            let inside = file.path.strip_prefix(&format!("{root}/")).unwrap();
+            let inside = inside.trim_end_matches(".rs").trim_end_matches("/mod");
+            let name = inside.replace('/', "::").replace("match", "r#match");
+            if !list.contains(&format!("    {name}::MODULE,\n")) {
+                missing.push(format!("{}: {name}::MODULE", file.path));
+            }
+        }
+    }
+    none(&missing, "modules that no list names");
+}
+
+/// `module.function` of every declaration in a file.
+fn declared(file: &Source, call: &str) -> Vec<String> {
+    let (mut names, mut module) = (Vec::new(), None);
+    for line in file.text.lines() {
+        if declares(line, call) {
+            module = Some(String::new());
+        } else if line == "}" {
+            module = None;
+        } else if let Some(module) = &mut module {
+            let plain = |name: &str| name.trim_start_matches("r#").to_owned();
+            if let Some(name) = line.strip_prefix("    mod ") {
+                *module = plain(name.trim_end_matches(';'));
+            } else if let Some(rest) = line.strip_prefix("    fn ") {
+                let name = plain(rest.split_once('(').unwrap().0);
+                names.push(format!("{module}.{name}"));
+            }
+        }
+    }
+    names
+}
+
+/// What the program answers to one function without arguments.
+fn listed(function: &str) -> BTreeSet<String> {
+    let scratch = Scratch::new();
+    let words = ["--out=json", function].map(str::to_owned);
+    let answer = program::salt_call(scratch.path(), &words).unwrap();
+    let answer: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
+    let names = answer["local"].as_array().unwrap().iter();
+    names
+        .map(|name| name.as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn what_is_declared_is_what_the_program_lists() {
+    for (folder, call, function) in [
+        ("states", "state_module! {", "sys.list_state_functions"),
+        ("exec", "exec_module! {", "sys.list_functions"),
+        ("runners", "exec_module! {", "sys.list_runner_functions"),
+    ] {
+        let files = declaring(folder, call);
+        let declared: BTreeSet<String> =
+            files.iter().flat_map(|file| declared(file, call)).collect();
+        assert!(declared.len() > 10, "{folder}: {declared:?}");
+        let listed = listed(function);
+        let apart: Vec<&String> = declared.symmetric_difference(&listed).collect();
+        assert!(
+            apart.is_empty(),
+            "{folder} and {function} differ: {apart:?}"
+        );
+    }
+}

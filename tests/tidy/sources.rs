@@ -1,0 +1,129 @@
+//! Sizes, leftovers and what is forbidden.
+
+use std::fs;
+
+use super::none;
+use super::source::{Source, below, workspace};
+
+const MAX_FILE: usize = 800;
+const MAX_FUNCTION: usize = 70;
+
+/// Longer functions, each with its reason.
+const LONG: &[(&str, &str)] = &[];
+
+/// The only file with `unsafe`.
+const UNSAFE: &str = "agent/render/src/yaml/engine.rs";
+
+const FOLDERS: &[&str] = &["agent", "master-lite", "cross", "tests", "packaging"];
+
+fn all() -> Vec<Source> {
+    let folders = FOLDERS
+        .iter()
+        .filter(|folder| workspace().join(folder).is_dir());
+    let holding = folders.filter(|folder| !matches!(**folder, "packaging" | "cross"));
+    holding.flat_map(|folder| below(folder)).collect()
+}
+
+/// The lines of code outside tests that hold one of these words, this file's own apart.
+fn holding(words: &[&str], everywhere: bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in all() {
+        if source.path.starts_with("tests/tidy/") || (source.is_test() && !everywhere) {
+            continue;
+        }
+        let lines: Vec<&str> = if everywhere {
+            source.text.lines().collect()
+        } else {
+            source.code()
+        };
+        for (at, line) in lines.iter().enumerate() {
+            if words.iter().any(|word| line.contains(word)) {
+                found.push(format!("{}:{}: {}", source.path, at + 1, line.trim()));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn no_file_is_too_long() {
+    let long = all().into_iter().filter_map(|source| {
+        let lines = source.text.lines().count();
+        (lines > MAX_FILE).then(|| format!("{} has {lines} lines", source.path))
+    });
+    none(
+        &long.collect::<Vec<_>>(),
+        "split these by topic (800 lines are enough)",
+    );
+}
+
+#[test]
+fn no_function_is_too_long() {
+    let mut long = Vec::new();
+    let mut needed = Vec::new();
+    for source in all() {
+        for function in source.functions() {
+            let name = format!("{} {}", source.path, function.name);
+            if function.lines <= MAX_FUNCTION {
+                continue;
+            }
+            if LONG.iter().any(|(known, _)| *known == name) {
+                needed.push(name);
+            } else {
+                long.push(format!("{name} has {} lines", function.lines));
+            }
+        }
+    }
+    none(&long, "split these (70 lines are enough)");
+    let stale = LONG
+        .iter()
+        .filter(|(known, _)| !needed.iter().any(|name| name == known))
+        .map(|(known, _)| (*known).to_owned());
+    none(&stale.collect::<Vec<_>>(), "these are short enough now");
+}
+
+#[test]
+fn nothing_is_left_undone() {
+    none(
+        &holding(&["todo!", "unimplemented!", "TODO", "FIXME", "XXX:"], true),
+        "what is not done is absent or gives an error",
+    );
+}
+
+#[test]
+fn nothing_panics_outside_tests() {
+    none(
+        &holding(
+            &[".unwrap()", ".expect(", "panic!(", "unreachable!("],
+            false,
+        ),
+        "an error is returned, never a panic",
+    );
+}
+
+#[test]
+fn unsafe_stands_in_one_file() {
+    let mut found = holding(
+        &["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"],
+        true,
+    );
+    found.retain(|line| !line.starts_with(&format!("{UNSAFE}:")));
+    none(
+        &found,
+        "unsafe code belongs in agent/render/src/yaml/engine.rs",
+    );
+}
+
+#[test]
+fn the_top_level_has_no_other_folders() {
+    let mut others = Vec::new();
+    for entry in fs::read_dir(workspace()).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        let known = name.starts_with('.') || name == "target" || FOLDERS.contains(&name.as_str());
+        if entry.path().is_dir() && !known {
+            others.push(name);
+        }
+    }
+    none(&others, "folders that the design does not know");
+}
