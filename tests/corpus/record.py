@@ -15,6 +15,8 @@ To add a case write the TOML file, or the words, and record it. (recorded/ has i
 """
 import atexit, grp, json, multiprocessing, os, pwd, re, shutil, signal, stat, sys, tempfile, tomllib
 
+os.environ.update(SHELL="/bin/bash", LANG="C.UTF-8")  # as tests/src/program.rs sets them: Salt takes its shell from SHELL
+
 try:  # what salt-call loads in any case is loaded once, then each call is a fork
     import salt.scripts, salt.cli.call, salt.cli.caller, salt.minion, salt.state, salt.output, salt.pillar
     import salt.grains.core, salt.renderers.jinja, salt.renderers.yaml, salt.states.file, salt.modules.config, salt.modules.file

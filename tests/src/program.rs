@@ -75,10 +75,23 @@ pub fn program() -> &'static [String] {
     &PROGRAM
 }
 
+/// The environment that the recorded answers were given in, whoever runs the tests: Salt takes its shell from `SHELL`.
+pub fn in_recorded_environment(command: &mut Command) -> &mut Command {
+    let kept = ["PATH", "HOME", "TMPDIR"].map(|name| (name, std::env::var_os(name)));
+    let kept = kept
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)));
+    command
+        .env_clear()
+        .envs(kept)
+        .env("SHELL", "/bin/bash")
+        .env("LANG", "C.UTF-8")
+}
+
 /// Runs `salt-call -c DIR/etc --local WORDS…` in `dir`, which must hold a minion's folders.
 pub fn salt_call(dir: &Path, words: &[String]) -> Result<Answer, String> {
     let out = dir.join("stdout");
-    let mut child = Command::new(&PROGRAM[0])
+    let mut child = in_recorded_environment(&mut Command::new(&PROGRAM[0]))
         .args(&PROGRAM[1..])
         .arg("-c")
         .arg(dir.join("etc"))
