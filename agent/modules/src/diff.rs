@@ -236,7 +236,7 @@ impl<'t, T: Eq + Hash> Matcher<'t, T> {
                 new: (best.new + best.size, window.new.1),
             });
         }
-        found.sort();
+        value::sorted::sort(&mut found);
         joined(found, self.old.len(), self.new.len())
     }
 

@@ -252,7 +252,7 @@ impl<'a> Compiler<'a> {
         }
         sections
             .iter_mut()
-            .for_each(|(_, section)| section.sort_by_key(|(_, _, order)| *order));
+            .for_each(|(_, section)| value::sorted::sort_by_key(section, |(_, _, order)| *order));
         sections
     }
 
@@ -307,7 +307,7 @@ impl<'a> Compiler<'a> {
                 .position(|known| known == env)
                 .unwrap_or(order.len())
         };
-        matched.sort_by_key(|(env, _)| place(env));
+        value::sorted::sort_by_key(&mut matched, |(env, _)| place(env));
         matched
     }
 

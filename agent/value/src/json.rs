@@ -70,7 +70,7 @@ fn put(out: &mut String, value: &Value, layout: Layout, depth: usize) {
             };
             if layout.sort_keys {
                 let mut entries: Vec<_> = map.iter().collect();
-                entries.sort_by(|a, b| a.0.cmp(b.0));
+                crate::sorted::sort_by(&mut entries, |a, b| a.0.cmp(b.0));
                 put_all(out, ('{', '}'), entries.into_iter(), layout, depth, put);
             } else {
                 put_all(out, ('{', '}'), map.iter(), layout, depth, put);

@@ -11,6 +11,7 @@ pub mod merge;
 pub mod networks;
 pub mod pyre;
 pub mod python;
+pub mod sorted;
 pub mod target;
 mod value;
 

@@ -23,7 +23,7 @@ pub(super) fn glob(pattern: &Path) -> Vec<PathBuf> {
         }
     }
     found.retain(|path| path.symlink_metadata().is_ok());
-    found.sort();
+    value::sorted::sort(&mut found);
     found
 }
 

@@ -181,7 +181,7 @@ impl Program {
             [only] => Ok(*only),
             [] => Err(self.unknown_long(name)),
             _ => {
-                near.sort_by_key(|(_, long)| *long);
+                value::sorted::sort_by_key(&mut near, |(_, long)| *long);
                 let names: Vec<String> = near.iter().map(|(_, long)| format!("--{long}")).collect();
                 Err(UsageError::new(format!(
                     "ambiguous option: --{name} ({}?)",

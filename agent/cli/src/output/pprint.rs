@@ -39,7 +39,7 @@ impl Printer {
             }
             Value::Set(set) => {
                 let mut items: Vec<Value> = set.keys().cloned().collect();
-                items.sort();
+                value::sorted::sort(&mut items);
                 self.put_items(("{", "}"), &items, indent, allowance, level + 1);
             }
             Value::Str(words) => self.put_text(words, indent, allowance, level + 1),
@@ -50,7 +50,7 @@ impl Printer {
     fn put_map(&mut self, map: &Map, indent: usize, allowance: usize, level: usize) {
         self.open("{");
         let mut entries: Vec<_> = map.iter().collect();
-        entries.sort_by(|a, b| a.0.cmp(b.0));
+        value::sorted::sort_by(&mut entries, |a, b| a.0.cmp(b.0));
         let indent = indent + self.step;
         let last = entries.len().saturating_sub(1);
         for (index, (key, value)) in entries.into_iter().enumerate() {

@@ -81,7 +81,7 @@ pub(crate) fn sorted(map: &Map) -> Vec<(Value, &Value)> {
             .filter_map(|(text, key)| Some((text.clone(), map.get_value(key)?)))
             .collect()
     };
-    entries.sort_by(|a, b| a.0.cmp(&b.0));
+    value::sorted::sort_by(&mut entries, |a, b| a.0.cmp(&b.0));
     entries
 }
 

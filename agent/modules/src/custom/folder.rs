@@ -30,7 +30,7 @@ pub(super) fn files(folder: &Path) -> Result<Vec<File>, Error> {
         .filter_map(|entry| file(entry.path()))
         .collect();
     files.iter().try_for_each(|file| trusted(&file.path))?;
-    files.sort_by(|one, other| one.stem.cmp(&other.stem));
+    value::sorted::sort_by(&mut files, |one, other| one.stem.cmp(&other.stem));
     // A program and a Python file of one name: the first holds.
     files.dedup_by(|second, first| second.stem == first.stem);
     Ok(files)

@@ -139,7 +139,7 @@ impl CustomModules {
         if answered.is_ok() {
             hosts.idle.push(host);
             // The first one that was started works most, so that what its modules keep (`__context__`) is there again.
-            hosts.idle.sort_by_key(|host| host.number);
+            value::sorted::sort_by_key(&mut hosts.idle, |host| host.number);
         }
         answered
     }

@@ -224,7 +224,7 @@ fn serial(text: &str) -> String {
 
 fn ls(cx: &Exec, _args: Ls) -> Result<Value, Error> {
     let mut names: Vec<Value> = cx.grains().keys().cloned().collect();
-    names.sort();
+    value::sorted::sort(&mut names);
     Ok(names.into())
 }
 

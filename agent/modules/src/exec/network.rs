@@ -294,7 +294,7 @@ fn addresses(interface: &Value, loopback: bool, four: bool) -> Vec<IpAddr> {
         .map(|address| address.ip)
         .filter(|ip| ip.is_ipv4() == four && (loopback || !ip.is_loopback()))
         .collect();
-    found.sort();
+    value::sorted::sort(&mut found);
     found.dedup();
     found
 }
@@ -363,7 +363,7 @@ fn nets(names: Option<&[String]>, four: bool) -> Value {
         .filter(|address| address.ip.is_ipv4() == four && !address.ip.is_loopback())
         .map(|address| Network::of(address.ip, address.prefix))
         .collect();
-    nets.sort();
+    value::sorted::sort(&mut nets);
     nets.dedup();
     Value::list(nets.into_iter().map(|net| net.to_string().into()))
 }

@@ -167,7 +167,7 @@ fn add(packages: &mut Packages, name: String, version: &str) {
     match packages.last_mut().filter(|(last, _)| *last == name) {
         Some((_, versions)) => {
             versions.push(version.to_owned());
-            versions.sort_by(|one, other| {
+            value::sorted::sort_by(versions, |one, other| {
                 version::debian(one, other).unwrap_or(std::cmp::Ordering::Equal)
             });
         }

@@ -108,7 +108,7 @@ impl Network {
                 .iter()
                 .filter(|address| wanted(address))
                 .collect();
-            addresses.sort_by_key(rank);
+            value::sorted::sort_by_key(&mut addresses, rank);
             Value::list(
                 addresses
                     .into_iter()
@@ -128,7 +128,7 @@ impl Network {
             .filter(|address| wanted(address))
             .map(|address| address.ip)
             .collect();
-        found.sort_unstable();
+        value::sorted::sort(&mut found);
         found.dedup();
         found
     }

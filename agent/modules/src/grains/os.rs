@@ -312,7 +312,7 @@ fn opkg_archs(root: &Root) -> Value {
             }
         }
     }
-    archs.sort_by_key(|(_, priority)| std::cmp::Reverse(*priority));
+    value::sorted::sort_by_key(&mut archs, |(_, priority)| std::cmp::Reverse(*priority));
     Value::list(archs.into_iter().map(|(arch, _)| arch.into()))
 }
 

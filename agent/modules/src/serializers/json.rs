@@ -62,7 +62,7 @@ fn put(out: &mut String, value: &Value, options: &Options, depth: usize) {
         Value::Map(map) => {
             let mut entries: Vec<_> = map.iter().collect();
             if options.sort_keys {
-                entries.sort_by(|a, b| a.0.cmp(b.0));
+                value::sorted::sort_by(&mut entries, |a, b| a.0.cmp(b.0));
             }
             let put_entry = |out: &mut String, (key, value): (&Value, &Value)| {
                 out.push_str(&key_text(key, options));

@@ -19,6 +19,7 @@ const RANGE_MAX: u64 = 100_000;
 
 /// Puts them into an environment.
 pub(super) fn add(env: &mut Environment<'static>) {
+    env.add_function("namespace", minijinja::functions::namespace);
     filters::add_function(env, "range", range);
     filters::add_function(env, "dict", dict);
     filters::add_function(env, "odict", dict);

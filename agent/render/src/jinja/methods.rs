@@ -106,9 +106,9 @@ pub(super) fn sorted(mut items: Vec<Value>, reverse: bool) -> Result<Vec<Value>,
         }
     }
     if reverse {
-        items.sort_by(|a, b| compare(b, a));
+        value::sorted::sort_by(&mut items, |a, b| compare(b, a));
     } else {
-        items.sort_by(compare);
+        value::sorted::sort_by(&mut items, compare);
     }
     Ok(items)
 }

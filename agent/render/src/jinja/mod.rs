@@ -242,7 +242,7 @@ fn syntax(options: JinjaOptions) -> Result<SyntaxConfig, Error> {
 fn base() -> &'static Environment<'static> {
     static BASE: OnceLock<Environment<'static>> = OnceLock::new();
     BASE.get_or_init(|| {
-        let mut environment = Environment::new();
+        let mut environment = Environment::empty();
         environment.set_debug(true);
         environment.set_auto_escape_callback(|_| AutoEscape::None);
         environment.set_formatter(|out, state, value| {

@@ -59,7 +59,7 @@ pub(super) fn compare_lists(a: &List, b: &List) -> Ordering {
 pub(super) fn compare_dicts(a: &Dict, b: &Dict) -> Ordering {
     let sorted = |dict: &Dict| {
         let mut entries: Vec<_> = dict.snapshot().into_iter().collect();
-        entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+        value::sorted::sort_by(&mut entries, |(a, _), (b, _)| a.cmp(b));
         entries.into_iter().unzip::<_, _, Vec<_>, Vec<_>>()
     };
     deeper(|| {

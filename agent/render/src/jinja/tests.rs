@@ -1,7 +1,7 @@
 //! The tests behind `is`, as Jinja2 and Salt have them.
 
 use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
-use minijinja::{Environment, Error, State, Value};
+use minijinja::{Environment, Error, State, Value, tests as engine};
 
 use super::args::{self, Args};
 use super::containers::{Dict, List};
@@ -13,6 +13,7 @@ type Test = fn(&mut State<'_, '_>, &Args) -> Result<bool, Error>;
 
 /// Puts them into an environment.
 pub(super) fn add(env: &mut Environment<'static>) {
+    add_engines(env);
     for (name, test) in TESTS {
         let test = *test;
         env.add_test(
@@ -21,6 +22,28 @@ pub(super) fn add(env: &mut Environment<'static>) {
                 test(state, &Args::new(&values.into_values())?)
             },
         );
+    }
+}
+
+/// Those that the engine has as Jinja2 has them.
+fn add_engines(env: &mut Environment<'static>) {
+    env.add_test("defined", engine::is_defined);
+    env.add_test("undefined", engine::is_undefined);
+    env.add_test("escaped", engine::is_safe);
+    env.add_test("sameas", engine::is_sameas);
+    env.add_test("filter", engine::is_filter);
+    env.add_test("test", engine::is_test);
+    for (name, test) in ["eq", "=="].map(|name| (name, engine::is_eq)) {
+        env.add_test(name, test);
+    }
+    for (name, test) in ["ne", "!="].map(|name| (name, engine::is_ne)) {
+        env.add_test(name, test);
+    }
+    for (name, test) in ["le", "<="].map(|name| (name, engine::is_le)) {
+        env.add_test(name, test);
+    }
+    for (name, test) in ["ge", ">="].map(|name| (name, engine::is_ge)) {
+        env.add_test(name, test);
     }
 }
 

@@ -244,7 +244,7 @@ fn entries(map: &Map, sort: bool) -> Vec<(&Value, &Value)> {
     let mut sorted: Vec<_> = map.iter().collect();
     let mut comparable = true;
     if sort {
-        sorted.sort_by(|(a, _), (b, _)| {
+        value::sorted::sort_by(&mut sorted, |(a, _), (b, _)| {
             let order = order(a, b);
             comparable &= order.is_some();
             order.unwrap_or(Ordering::Equal)

@@ -162,7 +162,7 @@ impl Host<'_> {
             }
         }
         let number = |ret: &Map| ret.get("__run_num__").cloned().unwrap_or(Value::Int(0));
-        rets.sort_by_key(|(_, ret)| number(ret));
+        value::sorted::sort_by_key(&mut rets, |(_, ret)| number(ret));
         rets.into_iter()
             .try_for_each(|(tag, ret)| chunk::put(self, tag, ret))
     }

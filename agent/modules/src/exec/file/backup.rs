@@ -144,7 +144,7 @@ fn kept(cx: &Exec, path: &str, wanted: impl Fn(&str) -> bool) -> Vec<(String, Ke
         };
         found.push((base.to_owned(), kept));
     }
-    found.sort_by_key(|(_, kept)| std::cmp::Reverse(kept.time));
+    value::sorted::sort_by_key(&mut found, |(_, kept)| std::cmp::Reverse(kept.time));
     found
 }
 

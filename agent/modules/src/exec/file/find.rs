@@ -174,7 +174,7 @@ impl Finder {
         if finder.actions.is_empty() {
             finder.actions.push(Action::Print(vec!["path".into()]));
         }
-        finder.tests.sort_by_key(cost);
+        value::sorted::sort_by_key(&mut finder.tests, cost);
         Ok(finder)
     }
 
@@ -362,6 +362,6 @@ fn find(cx: &Exec, mut args: Find) -> Result<Value, Error> {
     for top in globbed(&ospath::expanduser(&args.path)) {
         finder.search(cx, &top, &mut found);
     }
-    found.sort();
+    value::sorted::sort(&mut found);
     Ok(found.into())
 }

@@ -322,7 +322,9 @@ fn bottom_up(path: &str) -> Vec<String> {
                 .map(|name| ospath::join(&folder.root, name)),
         );
     }
-    all.sort_by_key(|path| std::cmp::Reverse(path.matches('/').count()));
+    value::sorted::sort_by_key(&mut all, |path| {
+        std::cmp::Reverse(path.matches('/').count())
+    });
     all
 }
 

@@ -150,8 +150,8 @@ fn is_there(cx: &Exec, url: &str, saltenv: &str) -> Result<bool, Error> {
 }
 
 fn invalid(source_hash: &str) -> Error {
-    let mut known = hashes::TYPES;
-    known.sort_by_key(|kind| kind.1);
+    let mut known = hashes::TYPES.to_vec();
+    value::sorted::sort_by_key(&mut known, |kind| kind.1);
     let known: Vec<String> = known
         .iter()
         .map(|(kind, length)| format!("{kind} ({length})"))
@@ -352,8 +352,8 @@ fn check_hash(_cx: &Exec, args: CheckHash) -> Result<Value, Error> {
         Some(both) => both,
         None => {
             let unknown = || {
-                let mut known = hashes::TYPES;
-                known.sort_by_key(|kind| kind.1);
+                let mut known = hashes::TYPES.to_vec();
+                value::sorted::sort_by_key(&mut known, |kind| kind.1);
                 let known: Vec<String> = known.iter().map(|(k, n)| format!("{k} ({n})")).collect();
                 Error::Refused(format!(
                     "Hash {text} (length: {}) could not be matched to a supported hash type. The supported hash \

@@ -378,13 +378,13 @@ pub(super) fn fold(value: Value, sensitive: bool) -> Value {
 }
 
 /// Sorts what has a key, stably.
-pub(super) fn sort_keyed(keyed: &mut [(Value, Value)], reverse: bool) -> Result<(), Error> {
-    if let [(first, _), rest @ ..] = &*keyed {
+pub(super) fn sort_keyed(keyed: &mut Vec<(Value, Value)>, reverse: bool) -> Result<(), Error> {
+    if let [(first, _), rest @ ..] = keyed.as_slice() {
         for (other, _) in rest {
             methods::comparable(first, other)?;
         }
     }
-    keyed.sort_by(|a, b| {
+    value::sorted::sort_by(keyed, |a, b| {
         if reverse {
             methods::compare(&b.0, &a.0)
         } else {

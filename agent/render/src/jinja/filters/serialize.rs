@@ -212,8 +212,8 @@ fn pretty(value: &Value, indent: usize, after: usize) -> String {
 /// `pprint` sorts the keys of every dictionary.
 fn sorted_keys(value: &Value) -> Value {
     if let Some(dict) = value.downcast_object_ref::<Dict>() {
-        let mut entries = dict.snapshot();
-        entries.sort_by(|a, _, b, _| a.cmp(b));
+        let mut entries = dict.snapshot().into_iter().collect();
+        value::sorted::sort_by_key(&mut entries, |(key, _): &(Value, Value)| key.clone());
         return Dict::value(
             entries
                 .into_iter()
