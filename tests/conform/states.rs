@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use tests::answer::{same_value, settled, without_times};
 use tests::corpus::{Case, check_all};
-use tests::folder::{Entry, contents};
-use tests::program::salt_call;
+use tests::folder::{Entry, contents, watched};
+use tests::program::{salt_call, salt_call_in_throwaway};
 use tests::scratch::{Scratch, corpus};
 
 #[derive(Deserialize)]
@@ -23,6 +23,12 @@ struct Tree {
     /// Needs root: other users' files.
     #[serde(default)]
     root: bool,
+    /// Runs in a throw-away copy of this machine's root; needs root.
+    #[serde(default)]
+    throwaway: bool,
+    /// What is compared of the throw-away root, where a run has changed it.
+    #[serde(default)]
+    watch: Vec<String>,
     /// Lines for the minion's configuration.
     #[serde(default)]
     config: String,
@@ -94,14 +100,14 @@ impl Case for State {
         };
         let tree: Tree = toml::from_str(&read("toml")).map_err(|e| e.to_string())?;
         let recorded: Vec<Run> = serde_json::from_str(&read("json")).map_err(|e| e.to_string())?;
-        if tree.root && !rustix::process::geteuid().is_root() {
+        if (tree.root || tree.throwaway) && !rustix::process::geteuid().is_root() {
             return Ok(());
         }
         let scratch = tree.scratch();
         let mut before = Value::Null;
         for (number, (words, mut run)) in tree.runs.iter().zip(recorded).enumerate() {
             before = run.tree.take().unwrap_or(before);
-            run.check(&scratch, words, &before)
+            tree.check(&scratch, words, &run, &before)
                 .map_err(|why| format!("run {} ({words}): {why}", number + 1))?;
         }
         Ok(())
@@ -125,26 +131,36 @@ impl Tree {
     }
 }
 
-impl Run {
-    fn check(&self, scratch: &Scratch, words: &str, tree: &Value) -> Result<(), String> {
+impl Tree {
+    fn check(&self, scratch: &Scratch, words: &str, run: &Run, tree: &Value) -> Result<(), String> {
         let mut all = vec![
             "--out=json".to_owned(),
             "state.apply".to_owned(),
             "case".to_owned(),
         ];
         all.extend(words.split_whitespace().map(str::to_owned));
-        let answer = salt_call(scratch.path(), &all)?;
+        let answer = if self.throwaway {
+            salt_call_in_throwaway(scratch.path(), &all)?
+        } else {
+            salt_call(scratch.path(), &all)?
+        };
         let got: Value =
             serde_json::from_str(&answer.out).map_err(|_| format!("not JSON: {:?}", answer.out))?;
         let text = |text: &str| without_times(&scratch.masked(text));
         same_value(
-            &settled(&self.ret, &text),
+            &settled(&run.ret, &text),
             &settled(&got["local"], &text),
             "ret",
         )?;
-        same_value(tree, &contents(scratch, &scratch.tmp()), "tree")?;
-        if answer.rc != Some(self.rc) {
-            return Err(format!("exit code {} / {:?}", self.rc, answer.rc));
+        let mut found = contents(scratch, &scratch.tmp());
+        if let (Some(found), Value::Object(watched)) =
+            (found.as_object_mut(), watched(scratch, &self.watch))
+        {
+            found.extend(watched);
+        }
+        same_value(tree, &found, "tree")?;
+        if answer.rc != Some(run.rc) {
+            return Err(format!("exit code {} / {:?}", run.rc, answer.rc));
         }
         Ok(())
     }

@@ -8,12 +8,14 @@
 SALT_VENV is a virtual environment with Salt, as ../shared/salt/install.sh makes it. Run it as root, or the cases marked
 `root = true` keep the answers they have. JOBS (2) cases are recorded at a time; each has a scratch folder of its own.
 
-states/MODULE.FUNCTION/CASE.toml (by hand) -> CASE.json: for each run the exit code, the return and the files.
+states/MODULE.FUNCTION/CASE.toml (by hand) -> CASE.json: for each run the exit code, the return and the files. A case with
+`throwaway = true` runs in an overlay of this machine's root (throwaway.sh): its setup may name absolute paths, and the paths
+that `watch` lists are recorded too where they were changed.
 cli/GROUP.json: {case: {"words": by hand, "out": recorded, "rc": recorded}}, run with the files of cli/tree.
 "out" is null where Salt shows a function's documentation: only the exit code counts.
 To add a case write the TOML file, or the words, and record it. (recorded/ has its own convert.py.)
 """
-import atexit, grp, json, multiprocessing, os, pwd, re, shutil, signal, stat, sys, tempfile, tomllib
+import atexit, ctypes, grp, json, multiprocessing, os, pwd, re, shutil, signal, stat, subprocess, sys, tempfile, tomllib
 
 os.environ.update(SHELL="/bin/bash", LANG="C.UTF-8")  # as tests/src/program.rs sets them: Salt takes its shell from SHELL
 
@@ -61,27 +63,64 @@ class Scratch:
                 with open(path) as f:
                     self.write(os.path.relpath(path, tree), f.read())
 
+    def changed(self, path):
+        """Where the throw-away root keeps a file that a case has changed."""
+        return self.dir + "/over/changed" + path
+
+    def place(self, path):
+        """A path of a case: below the scratch folder, or an absolute one in the throw-away root."""
+        if not path.startswith("/"):
+            return os.path.join(self.dir, path)
+        below = ""
+        for part in path.split("/")[1:-1]:
+            below += "/" + part
+            if not os.path.isdir(self.changed(below)):
+                os.makedirs(self.changed(below))
+                if os.path.isdir(below):
+                    shutil.copystat(below, self.changed(below))
+        return self.changed(path)
+
     def make(self, entry):
-        path = os.path.join(self.dir, entry["path"])
-        if "link" in entry:
+        path = self.place(entry["path"])
+        if entry.get("absent"):
+            os.mknod(path, stat.S_IFCHR, 0)
+        elif "link" in entry:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             os.symlink(self.filled(entry["link"]), path)
         elif entry.get("dir"):
             os.makedirs(path, exist_ok=True)
         else:
-            self.write(entry["path"], entry.get("content", ""))
+            self.write(path, entry.get("content", ""))
         if "mode" in entry:
             os.chmod(path, int(entry["mode"], 8))
         if "mtime" in entry:
             os.utime(path, (entry["mtime"], entry["mtime"]))
 
-    def salt_call(self, words):
+    def salt_call(self, words, throwaway=False):
         child = os.fork()
         if child == 0:
+            if throwaway:
+                self.enter_throwaway()
             self.become_salt_call(["salt-call", "-c", self.dir + "/etc", "--local", *words])
         _, status = os.waitpid(child, 0)
         read = lambda name: open(os.path.join(self.dir, name), errors="replace").read()
         return read("stdout"), os.waitstatus_to_exitcode(status), read("stderr")
+
+    def enter_throwaway(self):
+        """What throwaway.sh does, for a process that has loaded Salt."""
+        namespaces = 0x00020000 | 0x40000000  # CLONE_NEWNS, CLONE_NEWNET
+        if ctypes.CDLL(None).unshare(namespaces) != 0:
+            os._exit(99)
+        run = lambda *words: subprocess.run(words, check=True)
+        over, root = self.dir + "/over", self.dir + "/over/root"
+        for folder in ("changed", "work", "root"):
+            os.makedirs(f"{over}/{folder}", exist_ok=True)
+        run("mount", "--make-rprivate", "/")
+        run("mount", "-t", "overlay", "overlay", "-o", f"lowerdir=/,upperdir={over}/changed,workdir={over}/work", root)
+        for folder in ("proc", "dev", "sys"):
+            run("mount", "--rbind", "/" + folder, f"{root}/{folder}")
+        run("mount", "--bind", self.dir, root + self.dir)
+        os.chroot(root)
 
     def become_salt_call(self, argv):
         code = 1
@@ -133,6 +172,8 @@ def described(scratch, path):
         entry = {"dir": True}
     elif stat.S_ISFIFO(meta.st_mode):
         entry = {"fifo": True}
+    elif stat.S_ISCHR(meta.st_mode) and meta.st_rdev == 0:
+        return {"absent": True}
     else:
         with open(path, "rb") as f:
             data = f.read()
@@ -167,10 +208,24 @@ def contents(scratch, folder, below=""):
     return found
 
 
+def watched(scratch, paths):
+    """The files of the throw-away root that are to be looked at, where a run has changed them."""
+    found = {}
+    for path in paths:
+        changed = scratch.changed(path)
+        if not os.path.lexists(changed):
+            continue
+        found[path] = described(scratch, changed)
+        if os.path.isdir(changed) and not os.path.islink(changed):
+            found.update(contents(scratch, changed, path + "/"))
+    return found
+
+
 def record_state(path):
     with open(path, "rb") as f:
         case = tomllib.load(f)
-    if case.get("root") and os.getuid() != 0:
+    throwaway = case.get("throwaway", False)
+    if (throwaway or case.get("root")) and os.getuid() != 0:
         return "kept, it needs root"
     scratch = Scratch()
     try:
@@ -186,12 +241,13 @@ def record_state(path):
         runs, tree = [], None
         text = lambda t: without_times(scratch.masked(t))
         for words in case.get("runs", ["test=True", "", ""]):
-            out, rc, err = scratch.salt_call(["--out=json", "state.apply", "case", *words.split()])
+            out, rc, err = scratch.salt_call(["--out=json", "state.apply", "case", *words.split()], throwaway)
             try:
                 run = {"rc": rc, "ret": settled(json.loads(out)["local"], text)}
             except ValueError:
                 return f"not JSON: {out[:200]!r} {err[-800:]}"
-            if (now := contents(scratch, scratch.dir + "/out")) != tree:
+            now = contents(scratch, scratch.dir + "/out") | watched(scratch, case.get("watch", []))
+            if now != tree:
                 run["tree"] = tree = now
             runs.append(run)
     finally:

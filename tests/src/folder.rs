@@ -5,6 +5,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
+use rustix::fs::FileType;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -22,19 +23,30 @@ pub struct Entry {
     link: Option<String>,
     mode: Option<String>,
     mtime: Option<u64>,
+    /// Not there, whatever this machine has.
+    #[serde(default)]
+    absent: bool,
 }
 
 impl Entry {
-    /// Makes it below the folder of the scratch minion.
+    /// Makes it below the folder of the scratch minion, or an absolute path in its throw-away root.
     pub fn make(&self, scratch: &Scratch) {
-        let path = scratch.path().join(&self.path);
-        if let Some(target) = &self.link {
+        let path = if self.path.starts_with('/') {
+            scratch.changeable(&self.path)
+        } else {
+            scratch.path().join(&self.path)
+        };
+        if self.absent {
+            let mode = rustix::fs::Mode::empty();
+            rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::CharacterDevice, mode, 0)
+                .unwrap();
+        } else if let Some(target) = &self.link {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             symlink(scratch.filled(target), &path).unwrap();
         } else if self.dir {
             fs::create_dir_all(&path).unwrap();
         } else {
-            scratch.write(&self.path, &self.content);
+            scratch.write(&path, &self.content);
         }
         if let Some(mode) = &self.mode {
             let mode = u32::from_str_radix(mode, 8).unwrap();
@@ -46,6 +58,22 @@ impl Entry {
             File::open(&path).unwrap().set_times(times).unwrap();
         }
     }
+}
+
+/// Those of the paths that a run has changed in the throw-away root, with everything below them.
+pub fn watched(scratch: &Scratch, paths: &[String]) -> Value {
+    let mut found = Map::new();
+    for path in paths {
+        let changed = scratch.changed(path);
+        let Ok(meta) = fs::symlink_metadata(&changed) else {
+            continue;
+        };
+        found.insert(path.clone(), described(scratch, &changed));
+        if meta.is_dir() {
+            collect(scratch, &changed, &format!("{path}/"), &mut found);
+        }
+    }
+    Value::Object(found)
 }
 
 /// Everything below a folder: path → kind, mode, content; owners where they are not those that run the tests.
@@ -76,6 +104,8 @@ fn described(scratch: &Scratch, path: &Path) -> Value {
         json!({"dir": true})
     } else if kind.is_fifo() {
         json!({"fifo": true})
+    } else if kind.is_char_device() && meta.rdev() == 0 {
+        return json!({"absent": true});
     } else {
         json!({"content": scratch.masked(&printable(&fs::read(path).unwrap()))})
     };

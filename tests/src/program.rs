@@ -90,9 +90,19 @@ pub fn in_recorded_environment(command: &mut Command) -> &mut Command {
 
 /// Runs `salt-call -c DIR/etc --local WORDS…` in `dir`, which must hold a minion's folders.
 pub fn salt_call(dir: &Path, words: &[String]) -> Result<Answer, String> {
+    run(dir, Command::new(&PROGRAM[0]).args(&PROGRAM[1..]), words)
+}
+
+/// The same in a throw-away copy of this machine's root, of which only `dir` is real.
+pub fn salt_call_in_throwaway(dir: &Path, words: &[String]) -> Result<Answer, String> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/throwaway.sh");
+    let mut command = Command::new(script);
+    run(dir, command.arg(dir).args(PROGRAM.iter()), words)
+}
+
+fn run(dir: &Path, program: &mut Command, words: &[String]) -> Result<Answer, String> {
     let out = dir.join("stdout");
-    let mut child = in_recorded_environment(&mut Command::new(&PROGRAM[0]))
-        .args(&PROGRAM[1..])
+    let mut child = in_recorded_environment(program)
         .arg("-c")
         .arg(dir.join("etc"))
         .arg("--local")

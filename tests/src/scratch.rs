@@ -80,6 +80,28 @@ impl Scratch {
         self.path().join("out")
     }
 
+    /// Where the throw-away root keeps a file that was changed.
+    pub fn changed(&self, path: &str) -> PathBuf {
+        let below = path.trim_start_matches('/');
+        self.path().join("over/changed").join(below)
+    }
+
+    /// The same, with its folders, as they are on this machine, above it.
+    pub fn changeable(&self, path: &str) -> PathBuf {
+        let path = Path::new(path);
+        let above: Vec<&Path> = path.ancestors().skip(1).collect();
+        for folder in above.into_iter().rev() {
+            let changed = self.changed(&folder.display().to_string());
+            if !changed.is_dir() {
+                fs::create_dir_all(&changed).unwrap();
+                if let Ok(meta) = fs::metadata(folder) {
+                    fs::set_permissions(&changed, meta.permissions()).unwrap();
+                }
+            }
+        }
+        self.changed(&path.display().to_string())
+    }
+
     /// The text with the placeholders filled in.
     pub fn filled(&self, text: &str) -> String {
         text.replace("@TMP@", &self.tmp().display().to_string())

@@ -1,0 +1,15 @@
+#!/bin/sh
+# throwaway.sh DIR PROGRAM [WORD...]: runs PROGRAM in a throw-away copy of this machine's root, without network. Only DIR is
+# the real one; what else changes is kept in DIR/over/changed, as an overlay keeps it. Needs root.
+set -eu
+dir=$1
+mkdir -p "$dir/over/changed" "$dir/over/work" "$dir/over/root"
+exec unshare --mount --net sh -euc '
+dir=$1
+shift
+root=$dir/over/root
+mount -t overlay overlay -o "lowerdir=/,upperdir=$dir/over/changed,workdir=$dir/over/work" "$root"
+for folder in proc dev sys; do mount --rbind "/$folder" "$root/$folder"; done
+mount --bind "$dir" "$root$dir"
+exec chroot "$root" sh -euc "cd \"\$0\" && exec \"\$@\"" "$dir" "$@"
+' sh "$@"
