@@ -17,6 +17,7 @@ pub mod exec;
 pub mod fs;
 pub mod grains;
 mod hashes;
+mod inifile;
 pub mod interfaces;
 pub mod lookup;
 mod mersenne;

@@ -16,6 +16,7 @@ pub(crate) mod grains;
 mod group;
 pub(crate) mod hashutil;
 mod http;
+pub(crate) mod ini;
 mod jinja;
 mod log;
 mod r#match;
@@ -66,6 +67,7 @@ pub const MODULES: &[Module<Value>] = &[
     group::MODULE,
     hashutil::MODULE,
     http::MODULE,
+    ini::MODULE,
     jinja::MODULE,
     log::MODULE,
     r#match::MODULE,

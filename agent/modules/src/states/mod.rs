@@ -7,6 +7,7 @@ mod environ;
 mod event;
 pub(crate) mod file;
 mod grains;
+mod ini;
 mod module;
 mod salt;
 mod test;
@@ -36,6 +37,7 @@ pub const MODULES: &[Module<Ret>] = &[
     file::serialize::MODULE,
     file::tidied::MODULE,
     grains::MODULE,
+    ini::MODULE,
     module::MODULE,
     salt::MODULE,
     test::MODULE,
