@@ -324,7 +324,7 @@ fn written(separator: &str, no_spaces: bool) -> String {
 }
 
 /// The lines of a section without the empty ones that separate it from its header and the next.
-fn trimmed<'a>(mut lines: Vec<&'a str>, below_header: bool, above_header: bool) -> Vec<&'a str> {
+fn trimmed(mut lines: Vec<&str>, below_header: bool, above_header: bool) -> Vec<&str> {
     let is_blank =
         |line: &&str, near_header: bool| line.is_empty() || (near_header && line.trim().is_empty());
     while lines

@@ -23,6 +23,7 @@ pub mod lookup;
 mod mersenne;
 pub mod orchestrate;
 mod ospath;
+mod pep440;
 pub mod process;
 pub mod random;
 pub mod roots;

@@ -23,6 +23,7 @@ mod r#match;
 mod mine;
 mod network;
 mod pillar;
+pub(crate) mod pip;
 mod pkg;
 mod pkg_list;
 mod random;
@@ -74,6 +75,8 @@ pub const MODULES: &[Module<Value>] = &[
     mine::MODULE,
     network::MODULE,
     pillar::MODULE,
+    pip::MODULE,
+    pip::install::MODULE,
     pkg::MODULE,
     pkg_list::MODULE,
     random::MODULE,

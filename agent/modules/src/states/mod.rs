@@ -9,6 +9,7 @@ pub(crate) mod file;
 mod grains;
 mod ini;
 mod module;
+mod pip;
 mod salt;
 mod test;
 
@@ -39,6 +40,7 @@ pub const MODULES: &[Module<Ret>] = &[
     grains::MODULE,
     ini::MODULE,
     module::MODULE,
+    pip::MODULE,
     salt::MODULE,
     test::MODULE,
 ];
