@@ -59,12 +59,10 @@ impl Version {
             None => Pre::No,
         };
         let local = group(10).into_iter().flat_map(|local| {
-            local
-                .split(['-', '_', '.'])
-                .map(|part| match part.parse() {
-                    Ok(number) => Local::Number(number),
-                    Err(_) => Local::Text(part.to_owned()),
-                })
+            local.split(['-', '_', '.']).map(|part| match part.parse() {
+                Ok(number) => Local::Number(number),
+                Err(_) => Local::Text(part.to_owned()),
+            })
         });
         Some(Self {
             epoch: number(1).unwrap_or(0),
@@ -294,8 +292,17 @@ mod tests {
     #[test]
     fn versions_are_ordered_as_pep_440_says() {
         let order = [
-            "1.0.dev1", "1.0a1.dev1", "1.0a1", "1.0b2", "1.0rc1", "1.0", "1.0+abc", "1.0+5",
-            "1.0.post1", "1.1", "1!0.1",
+            "1.0.dev1",
+            "1.0a1.dev1",
+            "1.0a1",
+            "1.0b2",
+            "1.0rc1",
+            "1.0",
+            "1.0+abc",
+            "1.0+5",
+            "1.0.post1",
+            "1.1",
+            "1!0.1",
         ];
         let versions: Vec<Version> = order.iter().map(|v| Version::of(v).unwrap()).collect();
         assert!(versions.windows(2).all(|two| two[0] < two[1]));
@@ -321,10 +328,16 @@ mod tests {
     #[test]
     fn requirements_name_what_they_can() {
         let of = |text: &str| Requirement::parse(text).map(|asked| asked.name);
-        assert_eq!(of("Foo_Bar.baz[a,b] >= 1 ; python_version > '3'"), Ok(Some("foo-bar-baz".into())));
+        assert_eq!(
+            of("Foo_Bar.baz[a,b] >= 1 ; python_version > '3'"),
+            Ok(Some("foo-bar-baz".into()))
+        );
         assert_eq!(of("git+https://h/x.git#egg=Name"), Ok(Some("name".into())));
         assert_eq!(of("https://h/x.tar.gz"), Ok(None));
-        assert_eq!(of("/wheels/a_b-1.2-py3-none-any.whl"), Ok(Some("a-b".into())));
+        assert_eq!(
+            of("/wheels/a_b-1.2-py3-none-any.whl"),
+            Ok(Some("a-b".into()))
+        );
         assert_eq!(of("name @ https://h/x"), Ok(Some("name".into())));
         assert_eq!(of("./folder"), Ok(None));
         assert!(of("x=1").is_err() && of("x y").is_err());

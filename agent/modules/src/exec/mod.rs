@@ -36,6 +36,7 @@ mod status;
 mod sys;
 mod test;
 mod user;
+mod virtualenv;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Value>] = &[
@@ -89,4 +90,5 @@ pub const MODULES: &[Module<Value>] = &[
     sys::MODULE,
     test::MODULE,
     user::MODULE,
+    virtualenv::MODULE,
 ];

@@ -12,6 +12,7 @@ mod module;
 mod pip;
 mod salt;
 mod test;
+mod virtualenv;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Ret>] = &[
@@ -43,4 +44,5 @@ pub const MODULES: &[Module<Ret>] = &[
     pip::MODULE,
     salt::MODULE,
     test::MODULE,
+    virtualenv::MODULE,
 ];

@@ -5,9 +5,8 @@ use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use crate::accounts;
-use crate::exec::pip::Pip;
-use crate::exec::pip::install::has_wheel_options;
-use crate::pep440::{Requirement, Version, at_least, fulfils, normalized};
+use crate::exec::pip::{Pip, install};
+use crate::pep440::{Requirement, Version, fulfils, normalized};
 
 state::state_module! {
     /// Install Python packages with pip.
@@ -195,7 +194,10 @@ fn ensured(cx: &Exec, args: Installed, packages: Vec<String>) -> Result<Ret, Err
             return Ok(Ret::failed(format!("Error installing '{name}': {error}")));
         }
     };
-    if let Some(problem) = unsupported(&args, &version) {
+    let no_binary = args.no_binary.is_true();
+    if let Some(problem) =
+        install::unsupported(args.use_wheel, args.no_use_wheel, no_binary, &version)
+    {
         return Ok(Ret::failed(problem));
     }
     let by_files = args.requirements.is_true() || args.editable.is_true();
@@ -216,25 +218,6 @@ fn ensured(cx: &Exec, args: Installed, packages: Vec<String>) -> Result<Ret, Err
         return from_files(cx, &pip, args);
     }
     from_index(cx, &pip, args, &asked)
-}
-
-/// What this pip does not know any more, or not yet.
-fn unsupported(args: &Installed, version: &str) -> Option<String> {
-    for (given, name) in [
-        (args.use_wheel, "use_wheel"),
-        (args.no_use_wheel, "no_use_wheel"),
-    ] {
-        if given && !has_wheel_options(version) {
-            return Some(format!(
-                "The '{name}' option is only supported in pip between 1.4 and 9.0.3. The version of pip detected was {version}."
-            ));
-        }
-    }
-    (args.no_binary.is_true() && !at_least(version, "7.0.0")).then(|| {
-        format!(
-            "The 'no_binary' option is only supported in pip 7.0.0 and newer. The version of pip detected was {version}."
-        )
-    })
 }
 
 /// The packages, or what is wrong with them.
@@ -276,7 +259,7 @@ fn failure(done: &Map) -> String {
 }
 
 /// Calls `pip.install`.
-fn install(cx: &Exec, pip: &Pip, args: Installed, pkgs: Vec<String>) -> Result<Map, Error> {
+fn call_install(cx: &Exec, pip: &Pip, args: Installed, pkgs: Vec<String>) -> Result<Map, Error> {
     let kwargs = [
         ("pkgs", pkgs.into()),
         ("requirements", args.requirements),
@@ -349,7 +332,7 @@ fn from_files(cx: &Exec, pip: &Pip, args: Installed) -> Result<Ret, Error> {
         ));
     }
     cx.apply(Ret::would(comments.join(" ")), || {
-        let done = install(cx, pip, args, Vec::new())?;
+        let done = call_install(cx, pip, args, Vec::new())?;
         if retcode(&done) == 0 {
             return Ok(processed(&done, &requirements, &editable));
         }
@@ -427,7 +410,7 @@ fn from_index(cx: &Exec, pip: &Pip, args: Installed, asked: &[Asked]) -> Result<
     cx.apply(Ret::would(would), || {
         let pkgs = missing.iter().map(|package| package.text.replace(',', ";"));
         let pkgs: Vec<String> = pkgs.collect();
-        let done = install(cx, pip, args, pkgs.clone())?;
+        let done = call_install(cx, pip, args, pkgs.clone())?;
         if retcode(&done) != 0 {
             return Ok(Ret::failed(format!(
                 "{there}Failed to install packages: {}. {}",
@@ -541,9 +524,7 @@ fn removed(cx: &Exec, args: Removed) -> Result<Ret, Error> {
     let now = match pip.list(cx, None) {
         Ok(now) => now,
         Err(error) => {
-            return Ok(Ret::failed(format!(
-                "Error uninstalling '{name}': {error}"
-            )));
+            return Ok(Ret::failed(format!("Error uninstalling '{name}': {error}")));
         }
     };
     if !now.contains(&normalized(name)) {

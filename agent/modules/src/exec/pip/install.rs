@@ -262,8 +262,33 @@ fn variables(env_vars: &Value) -> Result<Map, Error> {
 }
 
 /// True for the pips that had options for wheels.
-pub(crate) fn has_wheel_options(version: &str) -> bool {
+fn has_wheel_options(version: &str) -> bool {
     at_least(version, "1.4") && at_least("9.0.3", version)
+}
+
+/// What a state refuses to ask of this pip.
+pub(crate) fn unsupported(
+    use_wheel: bool,
+    no_use_wheel: bool,
+    no_binary: bool,
+    version: &str,
+) -> Option<String> {
+    let wheels = use_wheel || no_use_wheel;
+    let (name, range) = if wheels && !has_wheel_options(version) {
+        let name = if use_wheel {
+            "use_wheel"
+        } else {
+            "no_use_wheel"
+        };
+        (name, "between 1.4 and 9.0.3")
+    } else if no_binary && !at_least(version, "7.0.0") {
+        ("no_binary", "7.0.0 and newer")
+    } else {
+        return None;
+    };
+    Some(format!(
+        "The '{name}' option is only supported in pip {range}. The version of pip detected was {version}."
+    ))
 }
 
 fn old_wheels(args: &Install, version: &str, words: &mut Words) {
@@ -398,7 +423,10 @@ fn places(cx: &Exec, args: &Install, version: &str, words: &mut Words) -> Result
     };
     words.option("--target", &args.target.clone().or_else(from_environment));
     words.option("--download", &args.download);
-    let cache = args.download_cache.clone().or_else(|| args.cache_dir.clone());
+    let cache = args
+        .download_cache
+        .clone()
+        .or_else(|| args.cache_dir.clone());
     let new = at_least(version, "6.0");
     words.option(
         if new {
@@ -461,7 +489,13 @@ fn uninstall(cx: &Exec, args: Uninstall) -> Result<Value, Error> {
     };
     let mut words = Words::of(&["uninstall", "-y"]);
     words.0.extend(files.words());
-    connection(cx, args.log.as_deref(), &args.proxy, &args.timeout, &mut words)?;
+    connection(
+        cx,
+        args.log.as_deref(),
+        &args.proxy,
+        &args.timeout,
+        &mut words,
+    )?;
     for package in listed(&args.pkgs) {
         refuse_option(&package)?;
         words.0.push(package);
@@ -557,7 +591,10 @@ impl Files {
         let folder = match self.folder.clone() {
             Some(folder) => folder,
             None => {
-                let number: String = random::bytes(8).iter().map(|b| format!("{b:02x}")).collect();
+                let number: String = random::bytes(8)
+                    .iter()
+                    .map(|b| format!("{b:02x}"))
+                    .collect();
                 let folder = std::env::temp_dir().join(format!("pip-requirements-{number}"));
                 fs::mkdir(cx, &folder).map_err(Error::io(&folder))?;
                 fs::chmod(cx, &folder, 0o700).map_err(Error::io(&folder))?;
@@ -574,9 +611,7 @@ impl Files {
                 continue;
             }
             let text = std::fs::read_to_string(&file).map_err(Error::io(&file))?;
-            waiting.extend(
-                chained(&text).map(|child| ospath::join(ospath::dirname(&file), child)),
-            );
+            waiting.extend(chained(&text).map(|child| ospath::join(ospath::dirname(&file), child)));
             let owner = fs::Owner {
                 mode: Some(0o600),
                 uid: Some(uid),

@@ -298,7 +298,11 @@ impl Pip {
         Ok(packages)
     }
 
-    fn freeze(&self, cx: &Exec) -> Result<Vec<String>, Error> {
+    /// The lines that pip freezes.
+    ///
+    /// # Errors
+    /// When pip fails.
+    pub(crate) fn freeze(&self, cx: &Exec) -> Result<Vec<String>, Error> {
         let all = at_least(&self.version(cx)?, "8.0.3");
         let words = if all {
             vec!["freeze", "--all", NO_CHECK]
@@ -312,7 +316,9 @@ impl Pip {
     fn list_frozen(&self, cx: &Exec, prefix: Option<&str>) -> Result<Map, Error> {
         let mut packages = Map::new().with("pip", self.version(cx)?);
         for line in self.freeze(cx)? {
-            if line.starts_with("-f") || line.starts_with('#') || line.starts_with("-e hg+not trust")
+            if line.starts_with("-f")
+                || line.starts_with('#')
+                || line.starts_with("-e hg+not trust")
             {
                 continue;
             }
