@@ -190,7 +190,7 @@ impl Maker {
             self.words.push(format!("--extra-search-dir={folder}"));
         }
         match args.never_download {
-            Some(true) if version >= (1, 10) && version < (14, 0) => log::info(format_args!(
+            Some(true) if ((1, 10)..(14, 0)).contains(&version) => log::info(format_args!(
                 "--never-download was deprecated in 1.10.0, but reimplemented in 14.0.0. If this feature is needed, please install a supported virtualenv version."
             )),
             Some(true) => self.words.push("--never-download".into()),

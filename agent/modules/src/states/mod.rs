@@ -11,6 +11,7 @@ mod ini;
 mod module;
 mod pip;
 mod salt;
+mod stateconf;
 mod test;
 mod virtualenv;
 
@@ -43,6 +44,7 @@ pub const MODULES: &[Module<Ret>] = &[
     module::MODULE,
     pip::MODULE,
     salt::MODULE,
+    stateconf::MODULE,
     test::MODULE,
     virtualenv::MODULE,
 ];
