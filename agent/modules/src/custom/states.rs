@@ -105,6 +105,8 @@ fn ret(returned: Value) -> Result<Ret, Error> {
             "The following keys were not present in the state return: {missing}"
         )));
     }
+    let place = |wanted: &str| map.keys().position(|key| key.as_str() == Some(wanted));
+    let comment_first = place("comment") < place("result");
     let mut taken = |key: &str| map.remove(key).unwrap_or_default();
     let comment = match taken("comment") {
         Value::List(lines) => {
@@ -120,6 +122,7 @@ fn ret(returned: Value) -> Result<Ret, Error> {
         changes: taken("changes"),
         comment,
         name: Some(taken("name").to_text()),
+        comment_first,
         warnings: warnings.iter().map(Value::to_text).collect(),
         extra: map,
     })
