@@ -492,6 +492,7 @@ def main():
     faulthandler.enable(sys.stderr)
     faulthandler.register(signal.SIGUSR1, sys.stderr, all_threads=False)
     logging.basicConfig(level=logging.DEBUG, handlers=[ToLog(channel)], format="%(message)s")
+    channel.write({"return": True})
     host.serve()
 
 

@@ -147,7 +147,10 @@ impl Host {
                 .with("sources", carried::sources())
                 .with("extmods", folder.display().to_string())
                 .with("program", own.display().to_string());
-            host.send(&python.display().to_string(), &carried)?;
+            let what = format!("The host of Python modules, {}", python.display());
+            // Its start does not count as work of the function that it is started for.
+            let begun = host.ask(&what, &carried, super::load_limit(), &mut |_| Map::new())?;
+            begun.map_err(Failed::into_error)?;
         }
         Ok(host)
     }

@@ -11,8 +11,8 @@ use state::module::Error;
 use value::{Map, Value, log};
 
 use super::folder::{self, File};
-use super::host::{Failed, Limit};
-use super::{CustomModules, LOAD_LIMIT};
+use super::host::Failed;
+use super::{CustomModules, load_limit};
 
 /// What a loaded module has.
 #[derive(Debug, Default)]
@@ -223,12 +223,8 @@ impl Index {
 fn load(custom: &CustomModules, cx: &Exec, file: &File) -> Module {
     let path = file.path.display().to_string();
     let request = Map::new().with("load", path.as_str());
-    let limit = Limit {
-        name: "the limit for loading a module",
-        time: Some(LOAD_LIMIT),
-    };
     let what = format!("The custom module {path} cannot be loaded");
-    let problem = match custom.ask(cx, file, &what, &request, limit) {
+    let problem = match custom.ask(cx, file, &what, &request, load_limit()) {
         Ok(Ok(reply)) => return described(file, reply.get("return").unwrap_or(&Value::Null)),
         Ok(Err(failed)) => not_loaded(&what, failed),
         Err(error) => {

@@ -19,6 +19,7 @@ mod tests;
 
 pub use answer::outside;
 pub use carried::install;
+pub use marks::{line, read};
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -191,6 +192,13 @@ fn returned(cx: &Exec, answer: Answer) -> Result<Value, Error> {
         cx.set_retcode(code);
     }
     Ok(reply.get("return").cloned().unwrap_or_default())
+}
+
+fn load_limit() -> Limit {
+    Limit {
+        name: "the limit for loading a module",
+        time: Some(LOAD_LIMIT),
+    }
 }
 
 fn call_limit(cx: &Exec) -> Limit {

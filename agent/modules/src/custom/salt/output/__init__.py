@@ -5,7 +5,10 @@ from salt import _pinch
 
 
 def out_format(data, out, opts=None, **kwargs):
-    few = {key: value for key, value in (opts or {}).items() if key.startswith(("output", "state_", "color", "no_color", "force_color", "strip"))}
+    names = ("output", "state_", "color", "no_color", "force_color", "strip", "nested_indent")
+    few = {key: value for key, value in (opts or {}).items() if key.startswith(names)}
+    if not sys.stdout.isatty():
+        few["color"] = False
     return _pinch.request({"output": data, "out": out, "opts": few})
 
 
@@ -20,8 +23,7 @@ def display_output(data, out=None, opts=None, **kwargs):
     text = out_format(data, out, opts)
     path = (opts or {}).get("output_file")
     if path:
-        with open(path, (opts or {}).get("output_file_append") and "a" or "w") as file:
-            file.write(text)
+        with open(path, "a") as file:
+            file.write(text + "\n")
     elif text:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        print(text, flush=True)
