@@ -473,10 +473,7 @@ fn a_program_serves_states_too() {
     machine.sync_kind("states");
     let ret = machine.apply("x");
     let tag = format!("marker_|-{file}_|-{file}_|-present");
-    assert_eq!(
-        told(&ret, &tag, "changes"),
-        format!("{{'new': '{file}'}}")
-    );
+    assert_eq!(told(&ret, &tag, "changes"), format!("{{'new': '{file}'}}"));
     let bad = told(&ret, "marker_|-bad_|-bad_|-present", "comment");
     assert!(bad.contains("unexpected keyword argument 'what'"), "{bad}");
     assert_eq!(told(&machine.apply("x"), &tag, "changes"), "{}");
@@ -585,7 +582,10 @@ fn sls_may_be_python_and_renderers_custom() {
             "py.sls",
             "#!py\ndef run():\n    return {sls + __env__ + __grains__['id']: {'test.nop': []}}\n",
         ),
-        ("bad.sls", "#!py\ndef run():\n    raise ValueError('py no')\n"),
+        (
+            "bad.sls",
+            "#!py\ndef run():\n    raise ValueError('py no')\n",
+        ),
         (
             "_renderers/loud.py",
             "def render(data, saltenv='base', sls='', argline='', **kws):\n    return data.read().replace('NAME', sls.upper() + argline)\n",
