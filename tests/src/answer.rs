@@ -30,10 +30,13 @@ static MASKS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r#"(pid['"]?:\s+)\d+"#, "${1}N"),
         (r#"[^\s"]*/__salt\.tmp\.[^\s"]+"#, "TMPFILE"),
         (r"(\bduration'?:\s+)[\d.]+", "${1}T"),
+        (r"('lstchg': )2\d{4}", "${1}DAY"),
     ]
     .map(|(pattern, text)| (Regex::new(pattern).unwrap(), text))
     .into()
 });
+static DAYS: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?m)^([^:\n]+:[^:\n]*:)2\d{4}((:\d*){6})$").unwrap());
 static REQUISITES: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(One or more requisite failed: )(\S.*)").unwrap());
 static RENDER_ERROR: LazyLock<Regex> = LazyLock::new(|| {
@@ -55,6 +58,11 @@ pub fn without_times(text: &str) -> String {
         format!("{}{}", &found[1], names.join(", "))
     };
     sorted_sections(&REQUISITES.replace_all(&masked, sorted))
+}
+
+/// Lines of a shadow file without the day on which a program has set a password.
+pub fn without_days(text: &str) -> String {
+    DAYS.replace_all(text, "${1}DAY${2}").into_owned()
 }
 
 /// `file.recurse` tells of its files, and of what it removed, in the order of a set.
@@ -115,6 +123,7 @@ fn settled_map(map: &Map<String, Value>, text: &dyn Fn(&str) -> String) -> Map<S
         let value = match (key.as_str(), value) {
             ("user", Value::String(name)) => Value::String(masked_user(name)),
             ("group", Value::String(name)) => Value::String(masked_group(name)),
+            ("lstchg", Value::Number(day)) if day.as_i64() > Some(20000) => "DAY".into(),
             ("removed", Value::Array(_)) => sorted_list(settled(value, text)),
             _ => settled(value, text),
         };
@@ -194,7 +203,7 @@ pub fn same_text(want: &str, got: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{error_head, same_value, trimmed, up_to_error};
+    use super::{error_head, same_value, settled, trimmed, up_to_error, without_days};
     use serde_json::json;
 
     #[test]
@@ -203,6 +212,15 @@ mod tests {
         let masked =
             "Started: HH:MM:SS\nDuration: T\npid:\n   N\nOne or more requisite failed: a, b";
         assert_eq!(trimmed(text), masked);
+    }
+
+    #[test]
+    fn the_day_of_a_password_is_masked() {
+        let lines = "root:!:20001:0:99999:7:::\nold:!:18000:0:::::\n";
+        let masked = "root:!:DAY:0:99999:7:::\nold:!:18000:0:::::\n";
+        assert_eq!(without_days(lines), masked);
+        let map = settled(&json!({"lstchg": 20001}), &str::to_owned);
+        assert_eq!(map, json!({"lstchg": "DAY"}));
     }
 
     #[test]

@@ -7,13 +7,14 @@ mod alternatives;
 pub(crate) mod cmd;
 mod config;
 pub(crate) mod cp;
+pub(crate) mod cron;
 mod defaults;
 mod dnsutil;
 pub(crate) mod environ;
 mod event;
 pub(crate) mod file;
 pub(crate) mod grains;
-mod group;
+pub(crate) mod group;
 pub(crate) mod hashutil;
 mod http;
 mod jinja;
@@ -27,13 +28,14 @@ mod pkg_list;
 mod random;
 mod saltutil;
 mod saltutil_sync;
+pub(crate) mod shadow;
 mod slsutil;
 pub(crate) mod state;
 mod state_show;
 mod status;
 mod sys;
 mod test;
-mod user;
+pub(crate) mod user;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Value>] = &[
@@ -41,6 +43,7 @@ pub const MODULES: &[Module<Value>] = &[
     cmd::MODULE,
     config::MODULE,
     cp::MODULE,
+    cron::MODULE,
     defaults::MODULE,
     dnsutil::MODULE,
     environ::MODULE,
@@ -77,6 +80,7 @@ pub const MODULES: &[Module<Value>] = &[
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
+    shadow::MODULE,
     slsutil::MODULE,
     state::MODULE,
     state_show::MODULE,
@@ -84,4 +88,5 @@ pub const MODULES: &[Module<Value>] = &[
     sys::MODULE,
     test::MODULE,
     user::MODULE,
+    user::change::MODULE,
 ];

@@ -3,17 +3,21 @@
 use ::state::module::{Module, Ret};
 
 mod cmd;
+mod cron;
 mod environ;
 mod event;
 pub(crate) mod file;
 mod grains;
+mod group;
 mod module;
 mod salt;
 mod test;
+mod user;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Ret>] = &[
     cmd::MODULE,
+    cron::MODULE,
     environ::MODULE,
     event::MODULE,
     file::absent::MODULE,
@@ -36,7 +40,9 @@ pub const MODULES: &[Module<Ret>] = &[
     file::serialize::MODULE,
     file::tidied::MODULE,
     grains::MODULE,
+    group::MODULE,
     module::MODULE,
     salt::MODULE,
     test::MODULE,
+    user::MODULE,
 ];
