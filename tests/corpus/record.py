@@ -147,6 +147,7 @@ def without_times(text):
     text = re.sub(r"\b20\d{18}\b", "JID", text)
     text = re.sub(r"""(pid['"]?:\s+)\d+""", r"\1N", text)
     text = re.sub(r"(\bduration'?:\s+)[\d.]+", r"\1T", text)
+    text = re.sub(r'"-":(\d+): bad', r'"TMPFILE":\1: bad', text)  # a crontab from the standard input
     text = re.sub(r"('lstchg': )2\d{4}", r"\1DAY", text)
     text = re.sub(r'[^\s"]*/__salt\.tmp\.[^\s"]+', "TMPFILE", text)
     # of a Python traceback only its last line can matter
@@ -168,7 +169,8 @@ def settled(value, text, key=None):
 
 
 def without_days(text):
-    """Lines of a shadow file without the day on which a program has set a password."""
+    """Shadow files and crontabs without the day on which a program has written them."""
+    text = re.sub(r"(?m)^# \(\S+ installed on [^)\n]*\)$", "# (TABLE installed on DAY)", text)
     return re.sub(r"(?m)^([^:\n]+:[^:\n]*:)2\d{4}((:\d*){6})$", r"\1DAY\2", text)
 
 

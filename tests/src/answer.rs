@@ -30,13 +30,24 @@ static MASKS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r#"(pid['"]?:\s+)\d+"#, "${1}N"),
         (r#"[^\s"]*/__salt\.tmp\.[^\s"]+"#, "TMPFILE"),
         (r"(\bduration'?:\s+)[\d.]+", "${1}T"),
+        // A crontab from the standard input.
+        (r#""-":(\d+): bad"#, "\"TMPFILE\":${1}: bad"),
         (r"('lstchg': )2\d{4}", "${1}DAY"),
     ]
     .map(|(pattern, text)| (Regex::new(pattern).unwrap(), text))
     .into()
 });
-static DAYS: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(?m)^([^:\n]+:[^:\n]*:)2\d{4}((:\d*){6})$").unwrap());
+static DAYS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+    [
+        (
+            r"(?m)^# \(\S+ installed on [^)\n]*\)$",
+            "# (TABLE installed on DAY)",
+        ),
+        (r"(?m)^([^:\n]+:[^:\n]*:)2\d{4}((:\d*){6})$", "${1}DAY${2}"),
+    ]
+    .map(|(pattern, text)| (Regex::new(pattern).unwrap(), text))
+    .into()
+});
 static REQUISITES: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(One or more requisite failed: )(\S.*)").unwrap());
 static RENDER_ERROR: LazyLock<Regex> = LazyLock::new(|| {
@@ -48,9 +59,7 @@ static RENDER_ERROR_TAIL: LazyLock<Regex> =
 
 /// The text without times and process ids.
 pub fn without_times(text: &str) -> String {
-    let masked = MASKS.iter().fold(text.to_owned(), |text, (mask, with)| {
-        mask.replace_all(&text, *with).into_owned()
-    });
+    let masked = replaced(&MASKS, text);
     // Salt names several failed requisites in the order of a set.
     let sorted = |found: &Captures<'_>| {
         let mut names: Vec<&str> = found[2].split(", ").collect();
@@ -60,9 +69,15 @@ pub fn without_times(text: &str) -> String {
     sorted_sections(&REQUISITES.replace_all(&masked, sorted))
 }
 
-/// Lines of a shadow file without the day on which a program has set a password.
+/// Shadow files and crontabs without the day on which a program has written them.
 pub fn without_days(text: &str) -> String {
-    DAYS.replace_all(text, "${1}DAY${2}").into_owned()
+    replaced(&DAYS, text)
+}
+
+fn replaced(masks: &[(Regex, &str)], text: &str) -> String {
+    masks.iter().fold(text.to_owned(), |text, (mask, with)| {
+        mask.replace_all(&text, *with).into_owned()
+    })
 }
 
 /// `file.recurse` tells of its files, and of what it removed, in the order of a set.

@@ -3,6 +3,7 @@
 use ::state::module::Module;
 use value::Value;
 
+pub(crate) mod aliases;
 mod alternatives;
 pub(crate) mod cmd;
 mod config;
@@ -30,6 +31,7 @@ mod saltutil;
 mod saltutil_sync;
 pub(crate) mod shadow;
 mod slsutil;
+pub(crate) mod ssh;
 pub(crate) mod state;
 mod state_show;
 mod status;
@@ -39,6 +41,7 @@ pub(crate) mod user;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Value>] = &[
+    aliases::MODULE,
     alternatives::MODULE,
     cmd::MODULE,
     config::MODULE,
@@ -82,6 +85,9 @@ pub const MODULES: &[Module<Value>] = &[
     saltutil_sync::MODULE,
     shadow::MODULE,
     slsutil::MODULE,
+    ssh::MODULE,
+    ssh::auth::MODULE,
+    ssh::known::MODULE,
     state::MODULE,
     state_show::MODULE,
     status::MODULE,

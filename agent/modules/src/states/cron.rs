@@ -190,7 +190,16 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         user: &args.user,
     };
     let outcome = cron::tab(cx, &args.user)?.set(job.clone());
-    settle(cx, &about, outcome, "\n", || cron::set(cx, &args.user, job))
+    let ret = settle(cx, &about, outcome, "\n", || cron::set(cx, &args.user, job))?;
+    Ok(named(ret, name))
+}
+
+/// Under the name without the spaces around it.
+fn named(ret: Ret, name: &str) -> Ret {
+    Ret {
+        name: Some(name.to_owned()),
+        ..ret
+    }
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
@@ -207,11 +216,12 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
         user: &args.user,
     };
     let outcome = cron::tab(cx, &args.user)?.remove(name, identifier.as_deref(), &meant);
-    settle(cx, &about, outcome, "", || {
+    let ret = settle(cx, &about, outcome, "", || {
         cron::change(cx, &args.user, |tab| {
             tab.remove(name, identifier.as_deref(), &meant)
         })
-    })
+    })?;
+    Ok(named(ret, name))
 }
 
 fn env_present(cx: &Exec, args: EnvPresent) -> Result<Ret, Error> {
@@ -240,9 +250,10 @@ fn env_absent(cx: &Exec, args: EnvAbsent) -> Result<Ret, Error> {
         true => Outcome::Removed,
         false => Outcome::Absent,
     };
-    settle(cx, &about, outcome, "", || {
+    let ret = settle(cx, &about, outcome, "", || {
         cron::remove_variable(cx, user, name)
-    })
+    })?;
+    Ok(named(ret, name))
 }
 
 fn file(cx: &Exec, args: File) -> Result<Ret, Error> {

@@ -2,6 +2,7 @@
 
 use ::state::module::{Module, Ret};
 
+mod alias;
 mod cmd;
 mod cron;
 mod environ;
@@ -11,11 +12,14 @@ mod grains;
 mod group;
 mod module;
 mod salt;
+mod ssh_auth;
+mod ssh_known_hosts;
 mod test;
 mod user;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Ret>] = &[
+    alias::MODULE,
     cmd::MODULE,
     cron::MODULE,
     environ::MODULE,
@@ -43,6 +47,8 @@ pub const MODULES: &[Module<Ret>] = &[
     group::MODULE,
     module::MODULE,
     salt::MODULE,
+    ssh_auth::MODULE,
+    ssh_known_hosts::MODULE,
     test::MODULE,
     user::MODULE,
 ];
