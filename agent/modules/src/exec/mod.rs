@@ -18,14 +18,15 @@ pub(crate) mod grains;
 pub(crate) mod group;
 pub(crate) mod hashutil;
 mod http;
+pub(crate) mod ini;
 mod jinja;
 mod log;
 mod r#match;
 mod mine;
 mod network;
 mod pillar;
+pub(crate) mod pip;
 mod pkg;
-mod pkg_list;
 mod random;
 mod saltutil;
 mod saltutil_sync;
@@ -38,6 +39,7 @@ mod status;
 mod sys;
 mod test;
 pub(crate) mod user;
+mod virtualenv;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Value>] = &[
@@ -72,14 +74,21 @@ pub const MODULES: &[Module<Value>] = &[
     group::MODULE,
     hashutil::MODULE,
     http::MODULE,
+    ini::MODULE,
     jinja::MODULE,
     log::MODULE,
     r#match::MODULE,
     mine::MODULE,
     network::MODULE,
     pillar::MODULE,
-    pkg::MODULE,
-    pkg_list::MODULE,
+    pip::MODULE,
+    pip::install::MODULE,
+    pkg::change::MODULE,
+    pkg::files::MODULE,
+    pkg::hold::MODULE,
+    pkg::list::MODULE,
+    pkg::repos::MODULE,
+    pkg::versions::MODULE,
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
@@ -95,4 +104,5 @@ pub const MODULES: &[Module<Value>] = &[
     test::MODULE,
     user::MODULE,
     user::change::MODULE,
+    virtualenv::MODULE,
 ];

@@ -10,12 +10,16 @@ mod event;
 pub(crate) mod file;
 mod grains;
 mod group;
+mod ini;
 mod module;
+mod pip;
 mod salt;
 mod ssh_auth;
 mod ssh_known_hosts;
+mod stateconf;
 mod test;
 mod user;
+mod virtualenv;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Ret>] = &[
@@ -45,10 +49,14 @@ pub const MODULES: &[Module<Ret>] = &[
     file::tidied::MODULE,
     grains::MODULE,
     group::MODULE,
+    ini::MODULE,
     module::MODULE,
+    pip::MODULE,
     salt::MODULE,
     ssh_auth::MODULE,
     ssh_known_hosts::MODULE,
+    stateconf::MODULE,
     test::MODULE,
     user::MODULE,
+    virtualenv::MODULE,
 ];

@@ -276,7 +276,7 @@ fn merge(all: &mut Ret, done: Ret) {
         None => {
             all.comment = format!("{}\n{}", all.comment, done.comment)
                 .trim()
-                .to_owned()
+                .to_owned();
         }
     }
     if done.result != Some(true) {
