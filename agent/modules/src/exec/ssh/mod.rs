@@ -52,7 +52,8 @@ pub(super) fn fingerprint(key: &str, kind: Option<&str>) -> Result<Option<String
     }
     let body = key.trim_end_matches('=');
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/');
-    let is_strict = body.chars().all(plain) && key.len() - body.len() < 3 && key.len().is_multiple_of(4);
+    let is_strict =
+        body.chars().all(plain) && key.len() - body.len() < 3 && key.len().is_multiple_of(4);
     let Some(raw) = base64s::decode(key).ok().filter(|_| is_strict) else {
         return Ok(None);
     };

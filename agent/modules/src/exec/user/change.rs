@@ -301,7 +301,8 @@ fn add_small(cx: &Exec, args: &Add) -> Result<bool, Error> {
     if args.root.is_some() || !args.unique {
         return Err("busybox's adduser knows no `root` and no `unique: False`".into());
     }
-    let mut words = vec!["-D".to_owned()];
+    // It would call the user `Linux User`.
+    let mut words = ["-D", "-g", ""].map(str::to_owned).to_vec();
     let mut option = |name: &str, value: Option<&str>| {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
             words.extend([name.to_owned(), value.to_owned()]);
