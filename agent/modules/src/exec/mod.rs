@@ -27,10 +27,11 @@ mod pkg_list;
 mod random;
 mod saltutil;
 mod saltutil_sync;
+mod service;
 mod slsutil;
 pub(crate) mod state;
 mod state_show;
-mod status;
+pub(crate) mod status;
 mod sys;
 mod test;
 mod user;
@@ -77,6 +78,7 @@ pub const MODULES: &[Module<Value>] = &[
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
+    service::MODULE,
     slsutil::MODULE,
     state::MODULE,
     state_show::MODULE,

@@ -9,6 +9,7 @@ pub(crate) mod file;
 mod grains;
 mod module;
 mod salt;
+mod service;
 mod test;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
@@ -38,5 +39,6 @@ pub const MODULES: &[Module<Ret>] = &[
     grains::MODULE,
     module::MODULE,
     salt::MODULE,
+    service::MODULE,
     test::MODULE,
 ];
