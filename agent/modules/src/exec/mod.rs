@@ -23,7 +23,6 @@ mod mine;
 mod network;
 mod pillar;
 mod pkg;
-mod pkg_list;
 mod random;
 mod saltutil;
 mod saltutil_sync;
@@ -73,8 +72,12 @@ pub const MODULES: &[Module<Value>] = &[
     mine::MODULE,
     network::MODULE,
     pillar::MODULE,
-    pkg::MODULE,
-    pkg_list::MODULE,
+    pkg::change::MODULE,
+    pkg::files::MODULE,
+    pkg::hold::MODULE,
+    pkg::list::MODULE,
+    pkg::repos::MODULE,
+    pkg::versions::MODULE,
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
