@@ -15,6 +15,7 @@ pub(crate) mod file;
 pub(crate) mod grains;
 mod group;
 pub(crate) mod hashutil;
+mod hosts;
 mod http;
 mod jinja;
 mod log;
@@ -32,6 +33,7 @@ pub(crate) mod state;
 mod state_show;
 pub(crate) mod status;
 mod sys;
+mod sysctl;
 mod test;
 mod user;
 
@@ -65,6 +67,7 @@ pub const MODULES: &[Module<Value>] = &[
     grains::MODULE,
     group::MODULE,
     hashutil::MODULE,
+    hosts::MODULE,
     http::MODULE,
     jinja::MODULE,
     log::MODULE,
@@ -87,6 +90,7 @@ pub const MODULES: &[Module<Value>] = &[
     state_show::MODULE,
     status::MODULE,
     sys::MODULE,
+    sysctl::MODULE,
     test::MODULE,
     user::MODULE,
 ];

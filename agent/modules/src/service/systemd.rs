@@ -127,7 +127,7 @@ fn scope(cx: &Exec) -> Result<Vec<String>, Error> {
 }
 
 /// systemd's version, asked once in a run.
-fn version(cx: &Exec) -> Result<Option<i64>, Error> {
+pub(crate) fn version(cx: &Exec) -> Result<Option<i64>, Error> {
     const KEY: &str = "systemd.version";
     if let Some(known) = cx.context(|context| context.get(KEY).and_then(Value::as_int)) {
         return Ok(Some(known));

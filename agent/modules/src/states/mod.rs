@@ -7,9 +7,11 @@ mod environ;
 mod event;
 pub(crate) mod file;
 mod grains;
+mod host;
 mod module;
 mod salt;
 mod service;
+mod sysctl;
 mod test;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
@@ -37,8 +39,10 @@ pub const MODULES: &[Module<Ret>] = &[
     file::serialize::MODULE,
     file::tidied::MODULE,
     grains::MODULE,
+    host::MODULE,
     module::MODULE,
     salt::MODULE,
     service::MODULE,
+    sysctl::MODULE,
     test::MODULE,
 ];
