@@ -18,6 +18,8 @@ pub(crate) mod hashutil;
 mod hosts;
 mod http;
 mod jinja;
+mod kmod;
+mod locale;
 mod log;
 mod r#match;
 mod mine;
@@ -35,6 +37,7 @@ pub(crate) mod status;
 mod sys;
 mod sysctl;
 mod test;
+mod timezone;
 mod user;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
@@ -70,6 +73,8 @@ pub const MODULES: &[Module<Value>] = &[
     hosts::MODULE,
     http::MODULE,
     jinja::MODULE,
+    kmod::MODULE,
+    locale::MODULE,
     log::MODULE,
     r#match::MODULE,
     mine::MODULE,
@@ -92,5 +97,6 @@ pub const MODULES: &[Module<Value>] = &[
     sys::MODULE,
     sysctl::MODULE,
     test::MODULE,
+    timezone::MODULE,
     user::MODULE,
 ];

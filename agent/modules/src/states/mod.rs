@@ -8,11 +8,14 @@ mod event;
 pub(crate) mod file;
 mod grains;
 mod host;
+mod kmod;
+mod locale;
 mod module;
 mod salt;
 mod service;
 mod sysctl;
 mod test;
+mod timezone;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Ret>] = &[
@@ -40,9 +43,12 @@ pub const MODULES: &[Module<Ret>] = &[
     file::tidied::MODULE,
     grains::MODULE,
     host::MODULE,
+    kmod::MODULE,
+    locale::MODULE,
     module::MODULE,
     salt::MODULE,
     service::MODULE,
     sysctl::MODULE,
     test::MODULE,
+    timezone::MODULE,
 ];
