@@ -32,6 +32,7 @@ pub mod random;
 pub mod roots;
 pub mod runners;
 mod serializers;
+mod service;
 pub mod shlex;
 mod source;
 pub mod state_run;

@@ -17,9 +17,12 @@ pub(crate) mod file;
 pub(crate) mod grains;
 pub(crate) mod group;
 pub(crate) mod hashutil;
+mod hosts;
 mod http;
 pub(crate) mod ini;
 mod jinja;
+mod kmod;
+mod locale;
 mod log;
 mod r#match;
 mod mine;
@@ -30,14 +33,17 @@ mod pkg;
 mod random;
 mod saltutil;
 mod saltutil_sync;
+mod service;
 pub(crate) mod shadow;
 mod slsutil;
 pub(crate) mod ssh;
 pub(crate) mod state;
 mod state_show;
-mod status;
+pub(crate) mod status;
 mod sys;
+mod sysctl;
 mod test;
+mod timezone;
 pub(crate) mod user;
 mod virtualenv;
 
@@ -73,9 +79,12 @@ pub const MODULES: &[Module<Value>] = &[
     grains::MODULE,
     group::MODULE,
     hashutil::MODULE,
+    hosts::MODULE,
     http::MODULE,
     ini::MODULE,
     jinja::MODULE,
+    kmod::MODULE,
+    locale::MODULE,
     log::MODULE,
     r#match::MODULE,
     mine::MODULE,
@@ -92,6 +101,7 @@ pub const MODULES: &[Module<Value>] = &[
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
+    service::MODULE,
     shadow::MODULE,
     slsutil::MODULE,
     ssh::MODULE,
@@ -101,7 +111,9 @@ pub const MODULES: &[Module<Value>] = &[
     state_show::MODULE,
     status::MODULE,
     sys::MODULE,
+    sysctl::MODULE,
     test::MODULE,
+    timezone::MODULE,
     user::MODULE,
     user::change::MODULE,
     virtualenv::MODULE,

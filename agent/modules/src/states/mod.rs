@@ -10,15 +10,21 @@ mod event;
 pub(crate) mod file;
 mod grains;
 mod group;
+mod host;
 mod ini;
+mod kmod;
+mod locale;
 mod module;
 mod pip;
 mod salt;
 mod saltutil;
+mod service;
 mod ssh_auth;
 mod ssh_known_hosts;
 mod stateconf;
+mod sysctl;
 mod test;
+mod timezone;
 mod user;
 mod virtualenv;
 
@@ -50,15 +56,21 @@ pub const MODULES: &[Module<Ret>] = &[
     file::tidied::MODULE,
     grains::MODULE,
     group::MODULE,
+    host::MODULE,
     ini::MODULE,
+    kmod::MODULE,
+    locale::MODULE,
     module::MODULE,
     pip::MODULE,
     salt::MODULE,
     saltutil::MODULE,
+    service::MODULE,
     ssh_auth::MODULE,
     ssh_known_hosts::MODULE,
     stateconf::MODULE,
+    sysctl::MODULE,
     test::MODULE,
+    timezone::MODULE,
     user::MODULE,
     virtualenv::MODULE,
 ];
