@@ -1,5 +1,6 @@
 //! The state modules. A new one is a file here and a line in each of the two lists below.
 
+use ::state::exec::Aggregate;
 use ::state::module::{Module, Ret};
 
 mod cmd;
@@ -8,6 +9,7 @@ mod event;
 pub(crate) mod file;
 mod grains;
 mod module;
+mod pkg;
 mod salt;
 mod test;
 
@@ -37,6 +39,10 @@ pub const MODULES: &[Module<Ret>] = &[
     file::tidied::MODULE,
     grains::MODULE,
     module::MODULE,
+    pkg::MODULE,
     salt::MODULE,
     test::MODULE,
 ];
+
+/// Those whose chunks can be put together (`aggregate`).
+pub const AGGREGATES: &[(&str, Aggregate)] = &[("pkg", pkg::aggregate::joined)];
