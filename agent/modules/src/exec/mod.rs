@@ -23,6 +23,7 @@ mod mine;
 mod network;
 mod pillar;
 mod pkg;
+mod pkg_resource;
 mod random;
 mod saltutil;
 mod saltutil_sync;
@@ -77,6 +78,7 @@ pub const MODULES: &[Module<Value>] = &[
     pkg::list::MODULE,
     pkg::repos::MODULE,
     pkg::versions::MODULE,
+    pkg_resource::MODULE,
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
