@@ -8,10 +8,15 @@ mod environ;
 mod event;
 pub(crate) mod file;
 mod grains;
+mod ini;
 mod module;
+mod pip;
 mod pkg;
 mod salt;
+mod saltutil;
+mod stateconf;
 mod test;
+mod virtualenv;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Ret>] = &[
@@ -38,10 +43,15 @@ pub const MODULES: &[Module<Ret>] = &[
     file::serialize::MODULE,
     file::tidied::MODULE,
     grains::MODULE,
+    ini::MODULE,
     module::MODULE,
+    pip::MODULE,
     pkg::MODULE,
     salt::MODULE,
+    saltutil::MODULE,
+    stateconf::MODULE,
     test::MODULE,
+    virtualenv::MODULE,
 ];
 
 /// Those whose chunks can be put together (`aggregate`).

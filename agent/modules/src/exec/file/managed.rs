@@ -186,6 +186,7 @@ pub(crate) fn find(cx: &Exec, request: &Request) -> Result<Found, Error> {
         return Ok(Found { body, sum: None });
     };
     if let Some(engine) = &request.template
+        && engine != "py"
         && !template::is_supported(engine)
     {
         return Err(template::unsupported(engine).into());
@@ -196,14 +197,15 @@ pub(crate) fn find(cx: &Exec, request: &Request) -> Result<Found, Error> {
     if file == request.name && (request.template.is_some() || parts.is_remote()) {
         return Err("Source file cannot be the same as destination".into());
     }
-    if request.template.is_none() {
+    let Some(engine) = &request.template else {
         let body = Some(Body::File(file));
         return Ok(Found { body, sum });
-    }
+    };
     let body = match String::from_utf8(std::fs::read(&file).map_err(Error::io(&file))?) {
         Ok(text) => {
             let variables = request.variables();
-            let text = template::render(cx, &file, &text, &request.saltenv, variables)?;
+            let text =
+                template::render_file(cx, engine, &file, &text, &request.saltenv, variables)?;
             Body::Bytes(text.into_bytes())
         }
         // A binary file is taken as it is.
@@ -376,7 +378,9 @@ pub(crate) fn manage(
 ) -> Result<Ret, Error> {
     request.keep_mode(cx)?;
     let name = request.name.clone();
-    let mut ret = if ospath::isfile(&name) || ospath::islink(&name) {
+    let mut ret = if is_right(&request, &found) {
+        ret
+    } else if ospath::isfile(&name) || ospath::islink(&name) {
         replace(cx, &request, &found, ret)?
     } else {
         create(cx, &request, &found, ret)?
@@ -385,6 +389,21 @@ pub(crate) fn manage(
         ret.comment = format!("File {name} is in the correct state");
     }
     Ok(ret)
+}
+
+/// True when a regular file is all that it should be: what most files are, so they are looked at once.
+fn is_right(request: &Request, found: &Found) -> bool {
+    let (Some(body), None, None) = (&found.body, &found.sum, &request.attrs) else {
+        return false;
+    };
+    let Ok(now) = stat::of(&request.name, false) else {
+        return false;
+    };
+    now.kind == "file"
+        && !now.user_differs(&request.user)
+        && !now.group_differs(&request.group)
+        && request.mode.as_ref().is_none_or(|mode| *mode == now.mode)
+        && body.is_in(&request.name)
 }
 
 /// Refuses contents that are not what their hash says.
