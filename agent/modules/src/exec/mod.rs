@@ -30,6 +30,7 @@ mod network;
 mod pillar;
 pub(crate) mod pip;
 mod pkg;
+mod pkg_resource;
 mod random;
 mod saltutil;
 mod saltutil_sync;
@@ -98,6 +99,7 @@ pub const MODULES: &[Module<Value>] = &[
     pkg::list::MODULE,
     pkg::repos::MODULE,
     pkg::versions::MODULE,
+    pkg_resource::MODULE,
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,

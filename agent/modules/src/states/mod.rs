@@ -1,5 +1,6 @@
 //! The state modules. A new one is a file here and a line in each of the two lists below.
 
+use ::state::exec::{Aggregate, Exec};
 use ::state::module::{Module, Ret};
 
 mod alias;
@@ -16,6 +17,7 @@ mod kmod;
 mod locale;
 mod module;
 mod pip;
+mod pkg;
 mod salt;
 mod saltutil;
 mod service;
@@ -62,6 +64,7 @@ pub const MODULES: &[Module<Ret>] = &[
     locale::MODULE,
     module::MODULE,
     pip::MODULE,
+    pkg::MODULE,
     salt::MODULE,
     saltutil::MODULE,
     service::MODULE,
@@ -74,3 +77,15 @@ pub const MODULES: &[Module<Ret>] = &[
     user::MODULE,
     virtualenv::MODULE,
 ];
+
+/// Those whose chunks can be put together (`aggregate`).
+pub const AGGREGATES: &[(&str, Aggregate)] = &[("pkg", pkg::aggregate::joined)];
+
+/// Why a state module is not there on this machine, where it is not.
+#[must_use]
+pub fn missing(cx: &Exec, module: &str) -> Option<String> {
+    match module {
+        "pkg" => pkg::missing(cx),
+        _ => None,
+    }
+}
