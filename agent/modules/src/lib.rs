@@ -24,6 +24,7 @@ pub mod orchestrate;
 mod ospath;
 pub mod process;
 pub mod random;
+mod repos;
 pub mod roots;
 pub mod runners;
 mod serializers;

@@ -24,6 +24,7 @@ mod network;
 mod pillar;
 mod pkg;
 mod pkg_list;
+pub(crate) mod pkg_repo;
 mod random;
 mod saltutil;
 mod saltutil_sync;
@@ -74,6 +75,7 @@ pub const MODULES: &[Module<Value>] = &[
     pillar::MODULE,
     pkg::MODULE,
     pkg_list::MODULE,
+    pkg_repo::MODULE,
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,

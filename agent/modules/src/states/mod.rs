@@ -8,6 +8,7 @@ mod event;
 pub(crate) mod file;
 mod grains;
 mod module;
+mod pkgrepo;
 mod salt;
 mod test;
 
@@ -37,6 +38,7 @@ pub const MODULES: &[Module<Ret>] = &[
     file::tidied::MODULE,
     grains::MODULE,
     module::MODULE,
+    pkgrepo::MODULE,
     salt::MODULE,
     test::MODULE,
 ];
