@@ -40,6 +40,8 @@ mod users;
 pub mod version;
 pub mod web;
 pub mod wheel;
+mod xml;
+mod zypper;
 
 /// Everything in this crate, for the engine.
 pub const REGISTRY: state::exec::Registry = state::exec::Registry {

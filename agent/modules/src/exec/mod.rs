@@ -3,10 +3,11 @@
 use ::state::module::Module;
 use value::Value;
 
-mod alternatives;
+pub(crate) mod alternatives;
 pub(crate) mod cmd;
 mod config;
 pub(crate) mod cp;
+pub(crate) mod debconf;
 mod defaults;
 mod dnsutil;
 pub(crate) mod environ;
@@ -42,6 +43,7 @@ pub const MODULES: &[Module<Value>] = &[
     cmd::MODULE,
     config::MODULE,
     cp::MODULE,
+    debconf::MODULE,
     defaults::MODULE,
     dnsutil::MODULE,
     environ::MODULE,

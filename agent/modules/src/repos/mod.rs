@@ -1,6 +1,10 @@
 //! Package repositories: a trait, and what each family of distributions has for them.
 
+mod apk;
 pub(crate) mod apt;
+mod opkg;
+mod yum;
+mod zypper;
 
 use state::exec::Exec;
 use state::module::Error;
@@ -42,14 +46,39 @@ pub(crate) trait Repos: Sync {
 pub(crate) enum Kind {
     /// APT's.
     Apt,
+    /// Those of dnf and yum.
+    Yum,
+    /// Zypper's.
+    Zypper,
+    /// Apk's.
+    Apk,
+    /// Opkg's feeds.
+    Opkg,
 }
+
+/// Distributions of other families that have dnf or yum.
+const WITH_YUM: [&str; 8] = [
+    "amazon",
+    "xcp",
+    "xenserver",
+    "virtuozzolinux",
+    "virtuozzo",
+    "issabel pbx",
+    "openeuler",
+    "vmware photon os",
+];
 
 /// The kind of this machine's repositories; none where they cannot be managed.
 pub(crate) fn kind(cx: &Exec) -> Option<Kind> {
     let grains = cx.grains();
-    let family = grains.get("os_family").map(Value::to_text)?;
-    match family.as_str() {
+    let grain = |name: &str| grains.get(name).map(Value::to_text).unwrap_or_default();
+    match grain("os_family").as_str() {
         "Debian" => Some(Kind::Apt),
+        "RedHat" => Some(Kind::Yum),
+        "Suse" => Some(Kind::Zypper),
+        "Alpine" => Some(Kind::Apk),
+        "OpenWrt" | "NILinuxRT" | "Poky" => Some(Kind::Opkg),
+        _ if WITH_YUM.contains(&grain("os").to_lowercase().as_str()) => Some(Kind::Yum),
         _ => None,
     }
 }
@@ -58,6 +87,10 @@ pub(crate) fn kind(cx: &Exec) -> Option<Kind> {
 pub(crate) fn of(kind: Kind) -> &'static dyn Repos {
     match kind {
         Kind::Apt => &apt::Apt,
+        Kind::Yum => &yum::Yum,
+        Kind::Zypper => &zypper::Zypper,
+        Kind::Apk => &apk::Apk,
+        Kind::Opkg => &opkg::Opkg,
     }
 }
 

@@ -2,7 +2,9 @@
 
 use ::state::module::{Module, Ret};
 
+mod alternatives;
 mod cmd;
+mod debconf;
 mod environ;
 mod event;
 pub(crate) mod file;
@@ -14,7 +16,9 @@ mod test;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Ret>] = &[
+    alternatives::MODULE,
     cmd::MODULE,
+    debconf::MODULE,
     environ::MODULE,
     event::MODULE,
     file::absent::MODULE,

@@ -54,9 +54,7 @@ fn managed(cx: &Exec, args: Managed) -> Result<Ret, Error> {
     let changes = differences(&wanted, &before);
     let there = !before.is_empty();
     if there && changes.is_empty() && !(kind == Kind::Apt && is_stale(name, &kwargs)) {
-        return Ok(Ret::ok(format!(
-            "Package repo '{name}' already configured"
-        )));
+        return Ok(Ret::ok(format!("Package repo '{name}' already configured")));
     }
     let would = Ret::would(format!(
         "Package repo '{name}' would be configured. {WARNING}"
@@ -65,7 +63,9 @@ fn managed(cx: &Exec, args: Managed) -> Result<Ret, Error> {
         true => would.changes(changes),
         false => would.change("repo", name.as_str()),
     };
-    cx.apply(would, || configured(cx, kind, name, &asked, &before, &wanted))
+    cx.apply(would, || {
+        configured(cx, kind, name, &asked, &before, &wanted)
+    })
 }
 
 /// The repository as it is named to the package manager, and the arguments in its terms.
@@ -85,12 +85,17 @@ fn asked(kind: Kind, args: &Managed) -> Result<(String, Map), Error> {
     };
     check_key(&mut kwargs)?;
     kwargs.insert("name", args.name.as_str());
-    let repo = match (kind, &args.ppa) {
-        (Kind::Apt, Some(ppa)) => format!("ppa:{ppa}"),
+    let repo = match (kind, &args.ppa, &args.copr) {
+        (Kind::Apt, Some(ppa), _) => format!("ppa:{ppa}"),
+        (Kind::Yum, _, Some(copr)) => format!("copr:{copr}"),
         _ => args.name.clone(),
     };
+    if let (Kind::Yum | Kind::Zypper, Some(human)) = (kind, kwargs.remove("humanname")) {
+        kwargs.insert("name", human);
+    }
     match kind {
         Kind::Apt => kwargs.insert("disabled", !enabled),
+        _ => kwargs.insert("enabled", enabled),
     };
     Ok((repo, kwargs))
 }
@@ -192,6 +197,7 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     }
     let repo = match kind {
         Kind::Apt => without_slash(&name),
+        _ => name.clone(),
     };
     let manager = repos::of(kind);
     let found = manager
@@ -218,7 +224,8 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
 
 fn named(cx: &Exec, kind: Kind, name: String, kwargs: &mut Map) -> String {
     let os = cx.grains().get("os").map(Value::to_text);
-    let has_ppa = kind == Kind::Apt && os.is_some_and(|os| ["Ubuntu", "Mint"].contains(&os.as_str()));
+    let has_ppa =
+        kind == Kind::Apt && os.is_some_and(|os| ["Ubuntu", "Mint"].contains(&os.as_str()));
     let prefixed = |prefix: &str, value: &Value| {
         let text = value.to_text();
         match text.starts_with(prefix) {
@@ -226,10 +233,14 @@ fn named(cx: &Exec, kind: Kind, name: String, kwargs: &mut Map) -> String {
             false => format!("{prefix}{text}"),
         }
     };
-    match kwargs.get("ppa").cloned() {
-        Some(ppa) if has_ppa => {
+    match (kwargs.get("ppa").cloned(), kwargs.get("copr").cloned()) {
+        (Some(ppa), _) if has_ppa => {
             kwargs.remove("ppa");
             prefixed("ppa:", &ppa)
+        }
+        (_, Some(copr)) if kind == Kind::Yum => {
+            kwargs.remove("copr");
+            prefixed("copr:", &copr)
         }
         _ => name,
     }

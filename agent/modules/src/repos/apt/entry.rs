@@ -154,6 +154,21 @@ impl Entry {
             && self.uris().iter().any(|uri| bare(uri) == bare(&line.uri))
     }
 
+    /// Writes an address that it has in another way: with a slash at its end or without.
+    pub(super) fn respell(&mut self, uri: &str) {
+        match &mut self.form {
+            Form::Line(line) => uri.clone_into(&mut line.uri),
+            Form::Section(section) => {
+                let same = |known: &str| known.trim_end_matches('/') == uri.trim_end_matches('/');
+                let mut uris = section.words("URIs");
+                for known in uris.iter_mut().filter(|known| same(known)) {
+                    uri.clone_into(known);
+                }
+                section.set("URIs", uris.join(" "));
+            }
+        }
+    }
+
     /// Takes one suite out.
     pub(super) fn remove_suite(&mut self, suite: &str) {
         match &mut self.form {

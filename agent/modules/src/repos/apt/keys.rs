@@ -80,13 +80,7 @@ fn keyring(line: &Line) -> Result<&Path, Error> {
     }
 }
 
-fn from_server(
-    cx: &Exec,
-    line: &Line,
-    id: &str,
-    server: &str,
-    apt_key: bool,
-) -> Result<(), Error> {
+fn from_server(cx: &Exec, line: &Line, id: &str, server: &str, apt_key: bool) -> Result<(), Error> {
     if !apt_key {
         let keyring = keyring(line)?;
         let folder = keyring.parent().unwrap_or(keyring);
@@ -137,13 +131,7 @@ pub(super) fn proxy(cx: &Exec, server: &str) -> Option<String> {
     Some(format!("http://{user}{host}:{port}"))
 }
 
-fn from_url(
-    cx: &Exec,
-    line: &Line,
-    url: &str,
-    saltenv: &str,
-    apt_key: bool,
-) -> Result<(), Error> {
+fn from_url(cx: &Exec, line: &Line, url: &str, saltenv: &str, apt_key: bool) -> Result<(), Error> {
     if apt_key {
         let Some(file) = present(cx, url, saltenv)? else {
             return Err(Error::Refused(format!("Error: file not found: {url}")));
@@ -274,7 +262,15 @@ fn receive(cx: &Exec, key: &Key<'_>, apt_key: bool, folder: &Path) -> Result<boo
         (None, None) => return Err("add_repo_key() takes at least 1 argument (0 given)".into()),
     };
     if apt_key {
-        let words = ["apt-key", "adv", "--batch", "--keyserver", server, "--recv", id];
+        let words = [
+            "apt-key",
+            "adv",
+            "--batch",
+            "--keyserver",
+            server,
+            "--recv",
+            id,
+        ];
         return Ok(succeeded(&run(cx, &words, None)?));
     }
     let Some(name) = key.keyfile else {
@@ -418,7 +414,9 @@ pub(crate) fn remove(cx: &Exec, id: &str, apt_key: bool, folder: &Path) -> Resul
         };
     }
     if !matches!(id.len(), 8 | 16) {
-        log::error(format_args!("The keyid needs to be either 8 or 16 characters"));
+        log::error(format_args!(
+            "The keyid needs to be either 8 or 16 characters"
+        ));
         return Ok(false);
     }
     for file in files(folder) {
@@ -493,7 +491,10 @@ mod tests {
         let key = keys.get("AAAABBBBCCCCDDDD").unwrap();
         assert_eq!(key.get("fingerprint"), Some(&"EEEE".into()));
         assert_eq!(key.get("uid"), Some(&"Some One <a@b>".into()));
-        assert_eq!(key.traverse("subkey:fingerprint", ":"), Some(&"FFFF".into()));
+        assert_eq!(
+            key.traverse("subkey:fingerprint", ":"),
+            Some(&"FFFF".into())
+        );
         assert_eq!(key.traverse("subkey:bits", ":"), Some(&2048.into()));
     }
 }

@@ -70,10 +70,10 @@ impl Sources {
                 entry.set(&name, value);
             }
         }
+        if !kwargs.contains("uri") {
+            entry.respell(&line.uri);
+        }
         if let Form::Line(now) = &mut entry.form {
-            if !kwargs.contains("uri") {
-                now.uri = line.uri;
-            }
             now.text = now.written();
         }
         Ok(())
@@ -119,7 +119,10 @@ impl Sources {
             // A PPA's sources go with it.
             let sources = is_ppa && {
                 let kind = "deb-src".to_owned();
-                entry.holds(&Line { kind, ..line.clone() })
+                entry.holds(&Line {
+                    kind,
+                    ..line.clone()
+                })
             };
             let taken = entry.is_source() && (own || sources);
             if taken && take_out(&mut entry, &line) && !files.contains(&entry.file) {
@@ -259,8 +262,14 @@ mod tests {
     #[test]
     fn what_is_removed_is_a_suite_or_components() {
         let mut all = sources(&["deb http://x a main extra", "deb http://x b main"]);
-        assert_eq!(all.remove("deb http://x/ a main", false).unwrap(), ["/x.list"]);
-        assert_eq!(all.remove("deb http://x b main", false).unwrap(), ["/x.list"]);
+        assert_eq!(
+            all.remove("deb http://x/ a main", false).unwrap(),
+            ["/x.list"]
+        );
+        assert_eq!(
+            all.remove("deb http://x b main", false).unwrap(),
+            ["/x.list"]
+        );
         assert_eq!(written(&all), ["deb http://x a extra"]);
         assert!(all.remove("deb http://x c main", false).unwrap().is_empty());
     }

@@ -10,7 +10,10 @@ use crate::repos::Request;
 use crate::web;
 
 fn grain(cx: &Exec, name: &str) -> String {
-    cx.grains().get(name).map(Value::to_text).unwrap_or_default()
+    cx.grains()
+        .get(name)
+        .map(Value::to_text)
+        .unwrap_or_default()
 }
 
 /// True for `ppa:…` on a system that has such archives.
@@ -35,13 +38,15 @@ pub(super) fn spelled_out(cx: &Exec, repo: &str, kwargs: &Map) -> Result<String,
     }
     let (owner, name) = parts(repo)?;
     let dist = grain(cx, "oscodename");
-    Ok(match kwargs.get("ppa_auth").filter(|login| login.is_true()) {
-        Some(login) => format!(
-            "deb https://{}@private-ppa.launchpad.net/{owner}/{name}/ubuntu {dist} main",
-            login.to_text()
-        ),
-        None => format!("deb http://ppa.launchpad.net/{owner}/{name}/ubuntu {dist} main"),
-    })
+    Ok(
+        match kwargs.get("ppa_auth").filter(|login| login.is_true()) {
+            Some(login) => format!(
+                "deb https://{}@private-ppa.launchpad.net/{owner}/{name}/ubuntu {dist} main",
+                login.to_text()
+            ),
+            None => format!("deb http://ppa.launchpad.net/{owner}/{name}/ubuntu {dist} main"),
+        },
+    )
 }
 
 /// The address with the login of a private archive.
@@ -145,7 +150,9 @@ pub(super) fn fingerprint(cx: &Exec, owner: &str, name: &str) -> Result<String, 
         .headers
         .push(("Accept".to_owned(), "application/json".to_owned()));
     let unknown = |why: String| {
-        Error::Refused(format!("Launchpad does not know about {owner}/{name}: {why}"))
+        Error::Refused(format!(
+            "Launchpad does not know about {owner}/{name}: {why}"
+        ))
     };
     let response = web::fetch(&request).map_err(|error| unknown(error.reason()))?;
     if !response.is_success() {

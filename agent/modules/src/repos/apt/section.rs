@@ -87,15 +87,14 @@ impl Section {
 
     /// The section as it is written.
     pub(super) fn written(&self) -> String {
-        let tags = self
-            .tags
-            .iter()
-            .filter(|(_, value)| !value.is_empty())
-            .map(|(name, value)| match value.contains('\n') {
-                // A key that stands here itself begins below its name.
-                true => format!("{name}:\n {value}"),
-                false => format!("{name}: {value}"),
-            });
+        let tags =
+            self.tags.iter().filter(|(_, value)| !value.is_empty()).map(
+                |(name, value)| match value.contains('\n') {
+                    // A key that stands here itself begins below its name.
+                    true => format!("{name}:\n {value}"),
+                    false => format!("{name}: {value}"),
+                },
+            );
         let lines: Vec<String> = self
             .header
             .iter()

@@ -117,7 +117,12 @@ impl Sources {
     ///
     /// # Errors
     /// When the system refuses.
-    pub(super) fn save(&self, cx: &Exec, before: &Self, remove: bool) -> Result<Vec<String>, Error> {
+    pub(super) fn save(
+        &self,
+        cx: &Exec,
+        before: &Self,
+        remove: bool,
+    ) -> Result<Vec<String>, Error> {
         let mut files = before.files();
         files.extend(self.files());
         let mut removed = Vec::new();
