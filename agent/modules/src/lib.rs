@@ -22,6 +22,7 @@ pub mod lookup;
 mod mersenne;
 pub mod orchestrate;
 mod ospath;
+mod pkg;
 pub mod process;
 pub mod random;
 mod repos;

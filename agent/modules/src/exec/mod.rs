@@ -23,9 +23,7 @@ mod r#match;
 mod mine;
 mod network;
 mod pillar;
-mod pkg;
-mod pkg_list;
-pub(crate) mod pkg_repo;
+pub(crate) mod pkg;
 mod random;
 mod saltutil;
 mod saltutil_sync;
@@ -75,9 +73,13 @@ pub const MODULES: &[Module<Value>] = &[
     mine::MODULE,
     network::MODULE,
     pillar::MODULE,
-    pkg::MODULE,
-    pkg_list::MODULE,
-    pkg_repo::MODULE,
+    pkg::change::MODULE,
+    pkg::files::MODULE,
+    pkg::hold::MODULE,
+    pkg::list::MODULE,
+    pkg::repo::MODULE,
+    pkg::repos::MODULE,
+    pkg::versions::MODULE,
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,

@@ -324,7 +324,10 @@ impl Repos for Yum {
             };
             wanted.insert(key, value);
         }
-        for key in gone.into_iter().filter(|key| now.contains(key) && asked.kwargs.contains(key)) {
+        for key in gone
+            .into_iter()
+            .filter(|key| now.contains(key) && asked.kwargs.contains(key))
+        {
             wanted.insert(key, Value::Null);
         }
         Ok(wanted)

@@ -6,7 +6,7 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value, log};
 
-use crate::exec::pkg_repo::remove_key;
+use crate::exec::pkg::repo::remove_key;
 use crate::fs;
 use crate::repos::{self, Kind, Request, is_true};
 
