@@ -83,7 +83,11 @@ impl Line {
 
     /// The feed with what is asked for.
     fn changed(&self, kwargs: &Map) -> Self {
-        let text = |key: &str, old: &str| kwargs.get(key).map_or(old.to_owned(), Value::to_text);
+        let text = |key: &str, old: &str| {
+            kwargs
+                .get(key)
+                .map_or_else(|| old.to_owned(), Value::to_text)
+        };
         let truth = |key: &str, old: bool| kwargs.get(key).map_or(old, is_true);
         match self {
             Self::Other(_) => self.clone(),

@@ -240,7 +240,7 @@ fn check(now: Option<&Map>, kept: &Map, gone: &[String]) -> Result<(), Error> {
         .find(|link| gone.iter().any(|key| key == *link));
     let left = |link: &&str| now.contains(link) && !gone.iter().any(|key| key == *link);
     match cut {
-        Some(cut) if links == 0 && !LINKS.iter().any(|link| left(&link)) => {
+        Some(cut) if links == 0 && !LINKS.iter().any(left) => {
             let others: Vec<&str> = LINKS.iter().copied().filter(|link| link != cut).collect();
             Err(Error::Refused(format!(
                 "Cannot delete {cut} without specifying {}",

@@ -39,11 +39,10 @@ impl Sources {
         let place = match self.place(&line, &settings) {
             Some(place) => place,
             None => {
-                let trusted = kwargs
-                    .get("trusted")
-                    .map_or(line.trusted == Some(true), |given| {
-                        super::is_yes(&given.to_text())
-                    });
+                let trusted = kwargs.get("trusted").map_or_else(
+                    || line.trusted == Some(true),
+                    |given| super::is_yes(&given.to_text()),
+                );
                 if !apt_key && line.signedby.is_empty() && !trusted {
                     return Err(
                         "missing 'signedby' or 'trusted' option when apt-key is missing".to_owned(),
