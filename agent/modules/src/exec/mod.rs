@@ -17,12 +17,14 @@ pub(crate) mod grains;
 mod group;
 pub(crate) mod hashutil;
 mod http;
+pub(crate) mod ini;
 mod jinja;
 mod log;
 mod r#match;
 mod mine;
 mod network;
 mod pillar;
+pub(crate) mod pip;
 pub(crate) mod pkg;
 mod random;
 mod saltutil;
@@ -34,6 +36,7 @@ mod status;
 mod sys;
 mod test;
 mod user;
+mod virtualenv;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Value>] = &[
@@ -67,12 +70,15 @@ pub const MODULES: &[Module<Value>] = &[
     group::MODULE,
     hashutil::MODULE,
     http::MODULE,
+    ini::MODULE,
     jinja::MODULE,
     log::MODULE,
     r#match::MODULE,
     mine::MODULE,
     network::MODULE,
     pillar::MODULE,
+    pip::MODULE,
+    pip::install::MODULE,
     pkg::change::MODULE,
     pkg::files::MODULE,
     pkg::hold::MODULE,
@@ -90,4 +96,5 @@ pub const MODULES: &[Module<Value>] = &[
     sys::MODULE,
     test::MODULE,
     user::MODULE,
+    virtualenv::MODULE,
 ];

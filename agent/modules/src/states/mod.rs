@@ -9,10 +9,14 @@ mod environ;
 mod event;
 pub(crate) mod file;
 mod grains;
+mod ini;
 mod module;
+mod pip;
 mod pkgrepo;
 mod salt;
+mod stateconf;
 mod test;
+mod virtualenv;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Ret>] = &[
@@ -41,8 +45,12 @@ pub const MODULES: &[Module<Ret>] = &[
     file::serialize::MODULE,
     file::tidied::MODULE,
     grains::MODULE,
+    ini::MODULE,
     module::MODULE,
+    pip::MODULE,
     pkgrepo::MODULE,
     salt::MODULE,
+    stateconf::MODULE,
     test::MODULE,
+    virtualenv::MODULE,
 ];
