@@ -52,5 +52,6 @@ pub const REGISTRY: state::exec::Registry = state::exec::Registry {
     functions: exec::MODULES,
     runners: runners::MODULES,
     wheel: wheel::MODULES,
+    aggregates: states::AGGREGATES,
     grains: grains::collect,
 };

@@ -152,6 +152,7 @@ static REGISTRY: Registry = Registry {
     functions: &[],
     runners: &[],
     wheel: &[],
+    aggregates: &[],
     grains: |_| Map::new(),
 };
 

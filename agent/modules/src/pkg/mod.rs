@@ -2,7 +2,6 @@
 //!
 //! A provider says what is installed, what could be, and with which commands packages are changed; it runs none of those itself.
 //! [`transaction`] runs them: it waits for the lock, collects what failed, and compares what is installed before and after.
-#![allow(dead_code, reason = "the state module that uses the rest comes next")]
 
 pub(crate) mod apt;
 pub(crate) mod downloads;
@@ -183,6 +182,29 @@ pub(crate) trait Provider: Sync {
         Err(self.cannot("show"))
     }
 
+    /// For each of these names that the repositories do not have the names that are similar; nothing where nobody can tell.
+    fn suggestions(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Packages, Error> {
+        let _ = (cx, names, kwargs);
+        Ok(Packages::new())
+    }
+
+    /// Which packages bring what others are asked for by, for `resolve_capabilities`: by capability a list of packages.
+    fn provides(&self, cx: &Exec) -> Result<Packages, Error> {
+        let _ = cx;
+        Ok(Packages::new())
+    }
+
+    /// `pkgs` with capabilities replaced by the packages that have them, where `resolve_capabilities` is among `kwargs`.
+    fn resolved(&self, cx: &Exec, pkgs: Value, kwargs: &Map) -> Result<Value, Error> {
+        let _ = (cx, kwargs);
+        Ok(pkgs)
+    }
+
+    /// Whether files can be held against the packages that brought them.
+    fn can_verify(&self) -> bool {
+        false
+    }
+
     /// Files of a package that are not as it brought them, as `pkg.verify` returns them.
     fn verify(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
         let _ = (cx, names, kwargs);
@@ -214,24 +236,31 @@ pub(crate) trait Provider: Sync {
 /// # Errors
 /// When it has none that is known here, or its program is missing.
 pub(crate) fn provider(cx: &Exec) -> Result<&'static dyn Provider, Error> {
-    let grains = cx.grains();
-    let grain = |name: &str| grains.get(name).map(Value::to_text).unwrap_or_default();
-    let provider = chosen(&grain("os_family"), &grain("os")).ok_or_else(|| {
-        let known = "Debian, Ubuntu and their kin";
-        Error::Refused(format!(
-            "no package manager is known for {} ({}): {known} have one",
-            grain("os"),
-            grain("os_family")
-        ))
-    })?;
-    match process::which(provider.program()) {
+    let (os_family, os) = system(cx);
+    let Some(provider) = chosen(&os_family, &os) else {
+        return Err(Error::Refused(format!(
+            "No package manager is known for {os} (os_family {os_family})"
+        )));
+    };
+    let program = provider.program();
+    match process::which(program) {
         Some(_) => Ok(provider),
         None => Err(Error::Refused(format!(
-            "the package manager of {}, {}, is not installed",
-            grain("os"),
-            provider.program()
+            "The package manager of {os}, {program}, is not installed"
         ))),
     }
+}
+
+/// Whether the machine is of a kind that has a package manager which is known here.
+pub(crate) fn is_known(cx: &Exec) -> bool {
+    let (os_family, os) = system(cx);
+    chosen(&os_family, &os).is_some()
+}
+
+fn system(cx: &Exec) -> (String, String) {
+    let grains = cx.grains();
+    let grain = |name: &str| grains.get(name).map(Value::to_text).unwrap_or_default();
+    (grain("os_family"), grain("os"))
 }
 
 /// The package manager of a family of distributions.

@@ -1,5 +1,6 @@
 //! The state modules. A new one is a file here and a line in each of the two lists below.
 
+use ::state::exec::Aggregate;
 use ::state::module::{Module, Ret};
 
 mod alternatives;
@@ -12,6 +13,7 @@ mod grains;
 mod ini;
 mod module;
 mod pip;
+mod pkg;
 mod pkgrepo;
 mod salt;
 mod stateconf;
@@ -48,9 +50,13 @@ pub const MODULES: &[Module<Ret>] = &[
     ini::MODULE,
     module::MODULE,
     pip::MODULE,
+    pkg::MODULE,
     pkgrepo::MODULE,
     salt::MODULE,
     stateconf::MODULE,
     test::MODULE,
     virtualenv::MODULE,
 ];
+
+/// Those whose chunks can be put together (`aggregate`).
+pub const AGGREGATES: &[(&str, Aggregate)] = &[("pkg", pkg::aggregate::joined)];

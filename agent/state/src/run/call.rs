@@ -18,6 +18,7 @@ pub(super) type StateFunction = &'static Function<Ret>;
 impl Run<'_> {
     /// Calls a chunk as often as its `retry` says.
     pub(super) fn called(&mut self, index: usize, low: &Arc<Low>) -> Map {
+        let low = &self.aggregated(index, low);
         match self.called_once(index, low) {
             Ok(ret) if low.data.contains("retry") && !low.data.contains("parallel") => {
                 retry::repeated(ret, low, self.cx.test, || {

@@ -1,5 +1,6 @@
 //! Running a plan.
 
+mod aggregate;
 mod call;
 mod clock;
 mod engine;

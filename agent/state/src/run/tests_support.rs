@@ -258,6 +258,7 @@ static REGISTRY: Registry = Registry {
     functions: FUNCTIONS,
     runners: &[],
     wheel: &[],
+    aggregates: &[],
     grains: |opts: &Opts| {
         opts.get("grains")
             .and_then(Value::as_map)
