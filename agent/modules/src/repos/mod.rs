@@ -72,13 +72,18 @@ const WITH_YUM: [&str; 8] = [
 pub(crate) fn kind(cx: &Exec) -> Option<Kind> {
     let grains = cx.grains();
     let grain = |name: &str| grains.get(name).map(Value::to_text).unwrap_or_default();
-    match grain("os_family").as_str() {
+    of_family(&grain("os_family"), &grain("os"))
+}
+
+/// The kind that a family of distributions has.
+pub(crate) fn of_family(os_family: &str, os: &str) -> Option<Kind> {
+    match os_family {
         "Debian" => Some(Kind::Apt),
         "RedHat" => Some(Kind::Yum),
         "Suse" => Some(Kind::Zypper),
         "Alpine" => Some(Kind::Apk),
         "OpenWrt" | "NILinuxRT" | "Poky" => Some(Kind::Opkg),
-        _ if WITH_YUM.contains(&grain("os").to_lowercase().as_str()) => Some(Kind::Yum),
+        _ if WITH_YUM.contains(&os.to_lowercase().as_str()) => Some(Kind::Yum),
         _ => None,
     }
 }
