@@ -16,14 +16,14 @@ pub(crate) struct Apk;
 
 /// Marks in versions that are older than the version without them, and those that are newer; each with a mark of Debian's order.
 const MARKS: [(&str, &str); 9] = [
-    ("_alpha", "~1"),
-    ("_beta", "~2"),
-    ("_pre", "~3"),
-    ("_rc", "~4"),
-    ("_cvs", "+1"),
-    ("_svn", "+2"),
-    ("_git", "+3"),
-    ("_hg", "+4"),
+    ("_alpha", "~1."),
+    ("_beta", "~2."),
+    ("_pre", "~3."),
+    ("_rc", "~4."),
+    ("_cvs", "+1."),
+    ("_svn", "+2."),
+    ("_git", "+3."),
+    ("_hg", "+4."),
     ("_p", "+5."),
 ];
 
