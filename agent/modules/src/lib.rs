@@ -7,9 +7,11 @@
     )
 )]
 
+mod account_tools;
 pub mod accounts;
 mod base64s;
 pub mod bus;
+mod crypt;
 pub mod custom;
 pub mod diff;
 pub mod ears;

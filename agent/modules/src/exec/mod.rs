@@ -3,10 +3,12 @@
 use ::state::module::Module;
 use value::Value;
 
+pub(crate) mod aliases;
 pub(crate) mod alternatives;
 pub(crate) mod cmd;
 mod config;
 pub(crate) mod cp;
+pub(crate) mod cron;
 pub(crate) mod debconf;
 mod defaults;
 mod dnsutil;
@@ -14,7 +16,7 @@ pub(crate) mod environ;
 mod event;
 pub(crate) mod file;
 pub(crate) mod grains;
-mod group;
+pub(crate) mod group;
 pub(crate) mod hashutil;
 mod http;
 pub(crate) mod ini;
@@ -29,21 +31,25 @@ pub(crate) mod pkg;
 mod random;
 mod saltutil;
 mod saltutil_sync;
+pub(crate) mod shadow;
 mod slsutil;
+pub(crate) mod ssh;
 pub(crate) mod state;
 mod state_show;
 mod status;
 mod sys;
 mod test;
-mod user;
+pub(crate) mod user;
 mod virtualenv;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Value>] = &[
+    aliases::MODULE,
     alternatives::MODULE,
     cmd::MODULE,
     config::MODULE,
     cp::MODULE,
+    cron::MODULE,
     debconf::MODULE,
     defaults::MODULE,
     dnsutil::MODULE,
@@ -89,12 +95,17 @@ pub const MODULES: &[Module<Value>] = &[
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
+    shadow::MODULE,
     slsutil::MODULE,
+    ssh::MODULE,
+    ssh::auth::MODULE,
+    ssh::known::MODULE,
     state::MODULE,
     state_show::MODULE,
     status::MODULE,
     sys::MODULE,
     test::MODULE,
     user::MODULE,
+    user::change::MODULE,
     virtualenv::MODULE,
 ];

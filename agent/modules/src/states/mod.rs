@@ -3,27 +3,36 @@
 use ::state::exec::Aggregate;
 use ::state::module::{Module, Ret};
 
+mod alias;
 mod alternatives;
 mod cmd;
+mod cron;
 mod debconf;
 mod environ;
 mod event;
 pub(crate) mod file;
 mod grains;
+mod group;
 mod ini;
 mod module;
 mod pip;
 mod pkg;
 mod pkgrepo;
 mod salt;
+mod saltutil;
+mod ssh_auth;
+mod ssh_known_hosts;
 mod stateconf;
 mod test;
+mod user;
 mod virtualenv;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Ret>] = &[
+    alias::MODULE,
     alternatives::MODULE,
     cmd::MODULE,
+    cron::MODULE,
     debconf::MODULE,
     environ::MODULE,
     event::MODULE,
@@ -47,14 +56,19 @@ pub const MODULES: &[Module<Ret>] = &[
     file::serialize::MODULE,
     file::tidied::MODULE,
     grains::MODULE,
+    group::MODULE,
     ini::MODULE,
     module::MODULE,
     pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
     salt::MODULE,
+    saltutil::MODULE,
+    ssh_auth::MODULE,
+    ssh_known_hosts::MODULE,
     stateconf::MODULE,
     test::MODULE,
+    user::MODULE,
     virtualenv::MODULE,
 ];
 
