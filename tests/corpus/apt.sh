@@ -38,6 +38,8 @@ rm -rf /var/lib/dpkg/info /var/lib/dpkg/triggers /var/lib/dpkg/updates /var/lib/
 rm -rf /etc/apt/sources.list.d /etc/apt/apt.conf.d /etc/apt/preferences.d /etc/dpkg/dpkg.cfg.d
 mkdir -p /var/lib/dpkg/info /var/lib/dpkg/triggers /var/lib/dpkg/updates /var/lib/apt/lists/partial
 mkdir -p /etc/apt/apt.conf.d /etc/apt/sources.list.d /etc/apt/preferences.d /var/cache/apt/archives/partial
+mkdir -p /etc/dpkg/dpkg.cfg.d
+echo force-unsafe-io >/etc/dpkg/dpkg.cfg.d/quick
 : >/var/lib/dpkg/status
 : >/var/lib/dpkg/diversions
 : >/var/lib/dpkg/statoverride

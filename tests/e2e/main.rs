@@ -9,4 +9,5 @@
 
 mod bus;
 mod orch;
+mod pkg;
 mod small;

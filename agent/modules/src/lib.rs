@@ -54,6 +54,7 @@ pub const REGISTRY: state::exec::Registry = state::exec::Registry {
     functions: exec::MODULES,
     runners: runners::MODULES,
     wheel: wheel::MODULES,
+    missing: states::missing,
     aggregates: states::AGGREGATES,
     grains: grains::collect,
 };

@@ -29,6 +29,8 @@ pub struct Registry {
     pub runners: &'static [Module<Value>],
     /// Wheel functions that need no master.
     pub wheel: &'static [Module<Value>],
+    /// Why a state module is not there on this machine, where it is not (what Salt's `__virtual__` says).
+    pub missing: fn(&Exec, &str) -> Option<String>,
     /// State modules whose chunks can be put together, each with how.
     pub aggregates: &'static [(&'static str, Aggregate)],
     /// Collects the grains.

@@ -28,6 +28,7 @@ mod network;
 mod pillar;
 pub(crate) mod pip;
 pub(crate) mod pkg;
+mod pkg_resource;
 mod random;
 mod saltutil;
 mod saltutil_sync;
@@ -92,6 +93,7 @@ pub const MODULES: &[Module<Value>] = &[
     pkg::repo::MODULE,
     pkg::repos::MODULE,
     pkg::versions::MODULE,
+    pkg_resource::MODULE,
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,

@@ -21,6 +21,8 @@ use std::sync::Mutex;
 
 use value::Map;
 
+pub(crate) use call::unavailable;
+
 use crate::compile::Plan;
 use crate::exec::Exec;
 

@@ -166,13 +166,13 @@ state::state_module! {
 pub(super) type Named = Vec<(String, Option<String>)>;
 
 fn installed(cx: &Exec, args: Installed) -> Result<Ret, Error> {
-    let provider = provider(cx)?;
+    let provider = pkg::provider(cx)?;
     init(cx);
     installed::run(cx, provider, args)
 }
 
 fn latest(cx: &Exec, args: Latest) -> Result<Ret, Error> {
-    let provider = provider(cx)?;
+    let provider = pkg::provider(cx)?;
     init(cx);
     latest::run(cx, provider, args)
 }
@@ -187,7 +187,7 @@ fn removed(cx: &Exec, args: Removed) -> Result<Ret, Error> {
         ignore_epoch: args.ignore_epoch,
         kwargs: args.kwargs,
     };
-    removed::run(cx, provider(cx)?, &asked)
+    removed::run(cx, pkg::provider(cx)?, &asked)
 }
 
 fn purged(cx: &Exec, args: Purged) -> Result<Ret, Error> {
@@ -200,23 +200,23 @@ fn purged(cx: &Exec, args: Purged) -> Result<Ret, Error> {
         ignore_epoch: args.ignore_epoch,
         kwargs: args.kwargs,
     };
-    removed::run(cx, provider(cx)?, &asked)
+    removed::run(cx, pkg::provider(cx)?, &asked)
 }
 
 fn uptodate(cx: &Exec, args: Uptodate) -> Result<Ret, Error> {
-    uptodate::run(cx, provider(cx)?, &args)
+    uptodate::run(cx, pkg::provider(cx)?, &args)
 }
 
 fn held(cx: &Exec, args: Held) -> Result<Ret, Error> {
-    held::held(cx, provider(cx)?, &args)
+    held::held(cx, pkg::provider(cx)?, &args)
 }
 
 fn unheld(cx: &Exec, args: Unheld) -> Result<Ret, Error> {
-    held::unheld(cx, provider(cx)?, &args)
+    held::unheld(cx, pkg::provider(cx)?, &args)
 }
 
 fn downloaded(cx: &Exec, args: Downloaded) -> Result<Ret, Error> {
-    downloaded::run(cx, provider(cx)?, &args)
+    downloaded::run(cx, pkg::provider(cx)?, &args)
 }
 
 fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {
@@ -233,16 +233,9 @@ fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {
     function.invoke(&full, cx, Given::new(Vec::new(), kwargs))
 }
 
-/// The package manager; without one the states are not there, in Salt's words.
-fn provider(cx: &Exec) -> Result<&'static dyn Provider, Error> {
-    if pkg::is_known(cx) {
-        return pkg::provider(cx);
-    }
-    let low = cx.low.as_ref();
-    let (full, sls) = low.map_or_else(Default::default, |low| (low.function(), low.sls.clone()));
-    Err(Error::Refused(format!(
-        "State '{full}' was not found in SLS '{sls}'\nReason: 'pkg' __virtual__ returned False: pkg module could not be loaded\n"
-    )))
+/// Why there are no packages on this machine: it is of a kind whose package manager nobody knows here.
+pub(crate) fn missing(cx: &Exec) -> Option<String> {
+    (!pkg::is_known(cx)).then(|| "pkg module could not be loaded".to_owned())
 }
 
 /// The first state of a run that installs leaves a mark, so that the lists are read anew once: Salt's `mod_init`.
