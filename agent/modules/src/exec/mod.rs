@@ -4,11 +4,12 @@ use ::state::module::Module;
 use value::Value;
 
 pub(crate) mod aliases;
-mod alternatives;
+pub(crate) mod alternatives;
 pub(crate) mod cmd;
 mod config;
 pub(crate) mod cp;
 pub(crate) mod cron;
+pub(crate) mod debconf;
 mod defaults;
 mod dnsutil;
 pub(crate) mod environ;
@@ -29,7 +30,7 @@ mod mine;
 mod network;
 mod pillar;
 pub(crate) mod pip;
-mod pkg;
+pub(crate) mod pkg;
 mod pkg_resource;
 mod random;
 mod saltutil;
@@ -56,6 +57,7 @@ pub const MODULES: &[Module<Value>] = &[
     config::MODULE,
     cp::MODULE,
     cron::MODULE,
+    debconf::MODULE,
     defaults::MODULE,
     dnsutil::MODULE,
     environ::MODULE,
@@ -97,6 +99,7 @@ pub const MODULES: &[Module<Value>] = &[
     pkg::files::MODULE,
     pkg::hold::MODULE,
     pkg::list::MODULE,
+    pkg::repo::MODULE,
     pkg::repos::MODULE,
     pkg::versions::MODULE,
     pkg_resource::MODULE,

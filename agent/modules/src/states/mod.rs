@@ -4,8 +4,10 @@ use ::state::exec::{Aggregate, Exec};
 use ::state::module::{Module, Ret};
 
 mod alias;
+mod alternatives;
 mod cmd;
 mod cron;
+mod debconf;
 mod environ;
 mod event;
 pub(crate) mod file;
@@ -18,6 +20,7 @@ mod locale;
 mod module;
 mod pip;
 mod pkg;
+mod pkgrepo;
 mod salt;
 mod saltutil;
 mod service;
@@ -33,8 +36,10 @@ mod virtualenv;
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Ret>] = &[
     alias::MODULE,
+    alternatives::MODULE,
     cmd::MODULE,
     cron::MODULE,
+    debconf::MODULE,
     environ::MODULE,
     event::MODULE,
     file::absent::MODULE,
@@ -65,6 +70,7 @@ pub const MODULES: &[Module<Ret>] = &[
     module::MODULE,
     pip::MODULE,
     pkg::MODULE,
+    pkgrepo::MODULE,
     salt::MODULE,
     saltutil::MODULE,
     service::MODULE,
