@@ -7,10 +7,10 @@ use std::sync::Arc;
 use value::{Map, Value, json};
 
 use crate::yaml::{self, Class};
-use crate::{Context, Error, Host, Kind, Place, jinja, toml};
+use crate::{Context, Error, Host, Kind, Place, gpg, jinja, toml};
 
 /// The renderers there are.
-pub const RENDERERS: [&str; 5] = ["jinja", "json", "text", "toml", "yaml"];
+pub const RENDERERS: [&str; 6] = ["gpg", "jinja", "json", "text", "toml", "yaml"];
 
 /// What came out of a pipe.
 #[derive(Clone, Debug)]
@@ -33,6 +33,7 @@ struct Step {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Renderer {
+    Gpg,
     Jinja,
     Json,
     Text,
@@ -87,8 +88,13 @@ impl Pipe {
         let mut state = State::Text(text.to_owned());
         let mut read = String::new();
         for step in &self.0 {
-            let State::Text(input) = state else {
-                return Err(state.unreadable());
+            let input = match state {
+                State::Text(input) => input,
+                State::Json(data) | State::Data(data) if step.renderer == Renderer::Gpg => {
+                    state = State::Data(gpg::decrypted(data, host)?);
+                    continue;
+                }
+                other => return Err(other.unreadable()),
             };
             let ran = step.run(&input, context, host);
             state = ran.map_err(|error| traced(error, text, &input, context))?;
@@ -151,6 +157,7 @@ impl Step {
     fn parse(part: &str) -> Option<Self> {
         let (name, argline) = part.split_once(' ').unwrap_or((part, ""));
         let renderer = match name {
+            "gpg" => Renderer::Gpg,
             "jinja" => Renderer::Jinja,
             "json" => Renderer::Json,
             "text" => Renderer::Text,
@@ -166,6 +173,10 @@ impl Step {
 
     fn run(&self, text: &str, context: &Context, host: &Arc<dyn Host>) -> Result<State, Error> {
         match self.renderer {
+            Renderer::Gpg => {
+                let text = gpg::decrypted(text.into(), host)?;
+                Ok(State::Text(text.to_text()))
+            }
             Renderer::Jinja if matches!(self.argline.as_str(), "" | "-s") => {
                 jinja::render(text, context, host).map(State::Text)
             }
@@ -343,7 +354,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_rendered_says_what_salt_says() {
-        let unknown = "is not available\nThe renderers are: jinja, json, text, toml, yaml";
+        let unknown = "is not available\nThe renderers are: gpg, jinja, json, text, toml, yaml";
         for (text, want) in [
             ("#!nosuchrenderer\n", format!("Renderer: The renderer \"nosuchrenderer\" {unknown}")),
             ("#!jinja|mako\n", format!("Renderer: The renderer \"jinja|mako\" {unknown}")),

@@ -12,6 +12,7 @@ mod dnsutil;
 pub(crate) mod environ;
 mod event;
 pub(crate) mod file;
+mod gpg;
 pub(crate) mod grains;
 mod group;
 pub(crate) mod hashutil;
@@ -66,6 +67,7 @@ pub const MODULES: &[Module<Value>] = &[
     file::stat::MODULE,
     file::touch::MODULE,
     grains::MODULE,
+    gpg::MODULE,
     group::MODULE,
     hashutil::MODULE,
     http::MODULE,
