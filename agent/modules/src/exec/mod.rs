@@ -30,6 +30,7 @@ mod pkg_list;
 mod random;
 mod saltutil;
 mod saltutil_sync;
+mod sdb;
 mod slsutil;
 pub(crate) mod state;
 mod state_show;
@@ -85,6 +86,7 @@ pub const MODULES: &[Module<Value>] = &[
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
+    sdb::MODULE,
     slsutil::MODULE,
     state::MODULE,
     state_show::MODULE,
