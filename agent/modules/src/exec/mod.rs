@@ -30,6 +30,7 @@ mod pkg_list;
 mod random;
 mod saltutil;
 mod saltutil_sync;
+mod schedule;
 mod sdb;
 mod slsutil;
 pub(crate) mod state;
@@ -86,6 +87,7 @@ pub const MODULES: &[Module<Value>] = &[
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
+    schedule::MODULE,
     sdb::MODULE,
     slsutil::MODULE,
     state::MODULE,

@@ -172,7 +172,10 @@ fn get_or_set_hash(cx: &Exec, args: GetOrSetHash) -> Result<Value, Error> {
     let place = match Place::of(cx, &args.uri)? {
         Ok(place) => place,
         Err(_) => {
-            let is_uri = args.uri.as_str().is_some_and(|uri| uri.starts_with("sdb://"));
+            let is_uri = args
+                .uri
+                .as_str()
+                .is_some_and(|uri| uri.starts_with("sdb://"));
             return Ok(if is_uri { args.uri } else { false.into() });
         }
     };

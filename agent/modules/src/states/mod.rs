@@ -11,6 +11,7 @@ mod ini;
 mod module;
 mod pip;
 mod salt;
+mod schedule;
 mod stateconf;
 mod test;
 mod virtualenv;
@@ -44,6 +45,7 @@ pub const MODULES: &[Module<Ret>] = &[
     module::MODULE,
     pip::MODULE,
     salt::MODULE,
+    schedule::MODULE,
     stateconf::MODULE,
     test::MODULE,
     virtualenv::MODULE,
