@@ -10,6 +10,7 @@
 pub mod compile;
 pub mod custom;
 pub mod exec;
+mod foreign;
 pub mod host;
 pub mod lock;
 pub mod low;

@@ -160,13 +160,13 @@ fn save(cx: &Exec, jobs: &Map) -> Result<(), Error> {
     if let Some(folder) = path.parent().filter(|folder| !folder.is_dir()) {
         fs::mkdir(cx, folder).map_err(Error::io(folder))?;
     }
-    let text = dumped(&data.into())?;
+    let text = dumped(&data.into(), None)?;
     fs::write(cx, &path, text.as_bytes(), fs::Owner::default())
 }
 
-fn dumped(data: &Value) -> Result<String, Error> {
+fn dumped(data: &Value, flow: Option<bool>) -> Result<String, Error> {
     let layout = Dump {
-        default_flow_style: Some(false),
+        default_flow_style: flow,
         sort_keys: true,
         ..Dump::default()
     };
@@ -214,7 +214,8 @@ fn list(cx: &Exec, args: List) -> Result<Value, Error> {
             job.insert("saved", true);
         }
     }
-    Ok(dumped(&Map::new().with("schedule", jobs).into())?.into())
+    let data = Map::new().with("schedule", jobs);
+    Ok(dumped(&data.into(), Some(false))?.into())
 }
 
 fn is_enabled(_cx: &Exec, args: IsEnabled) -> Result<Value, Error> {

@@ -9,6 +9,7 @@ use super::documents::Documents;
 use super::hint::did_you_mean;
 use super::plan::Plan;
 use crate::exec::Exec;
+use crate::foreign;
 use crate::low::{INTERNAL, Low};
 use crate::module::{Extra, Function, Ret, invalid_keywords};
 
@@ -128,7 +129,7 @@ fn unknown(low: &Low) -> Vec<String> {
     match low.data.get("__sls__").map(Value::to_text) {
         Some(sls) => vec![
             format!("State '{full}' was not found in SLS '{sls}'"),
-            format!("Reason: '{full}' is not available."),
+            foreign::reason(&full),
         ],
         None => vec![format!("Specified state '{full}' was not found")],
     }

@@ -8,6 +8,7 @@ use super::clock::Stamp;
 use super::engine::Run;
 use super::{guard, parallel, retry, slots};
 use crate::exec::Exec;
+use crate::foreign;
 use crate::low::Low;
 use crate::matcher;
 use crate::module::{Error, Function, Given, Ret};
@@ -115,7 +116,7 @@ fn verified(cx: &Exec, low: &Low) -> Result<StateFunction, Vec<String>> {
     let Some(function) = cx.state_function(&full) else {
         return Err(vec![
             format!("State '{full}' was not found in SLS '{}'", low.sls),
-            format!("Reason: '{full}' is not available."),
+            foreign::reason(&full),
         ]);
     };
     let missing: Vec<String> = function
