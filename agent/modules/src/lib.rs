@@ -24,6 +24,7 @@ mod mersenne;
 pub mod orchestrate;
 mod ospath;
 mod pep440;
+mod pkg;
 pub mod process;
 pub mod random;
 pub mod roots;

@@ -26,7 +26,6 @@ mod network;
 mod pillar;
 pub(crate) mod pip;
 mod pkg;
-mod pkg_list;
 mod random;
 mod saltutil;
 mod saltutil_sync;
@@ -82,8 +81,12 @@ pub const MODULES: &[Module<Value>] = &[
     pillar::MODULE,
     pip::MODULE,
     pip::install::MODULE,
-    pkg::MODULE,
-    pkg_list::MODULE,
+    pkg::change::MODULE,
+    pkg::files::MODULE,
+    pkg::hold::MODULE,
+    pkg::list::MODULE,
+    pkg::repos::MODULE,
+    pkg::versions::MODULE,
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,

@@ -119,7 +119,7 @@ impl Place {
         let files = self.profile.get("files").and_then(Value::as_list);
         let options = self.profile.get("merge");
         let option = |name| options.and_then(|options| options.get(name));
-        let strategy = option("strategy").map_or("smart".into(), Value::to_text);
+        let strategy = option("strategy").map_or_else(|| "smart".into(), Value::to_text);
         let strategy = Strategy::of(&strategy, "yaml").unwrap_or(Strategy::Recurse);
         let lists = option("merge_lists").is_some_and(Value::is_true);
         for file in files.unwrap_or_default() {
@@ -169,15 +169,12 @@ fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
 }
 
 fn get_or_set_hash(cx: &Exec, args: GetOrSetHash) -> Result<Value, Error> {
-    let place = match Place::of(cx, &args.uri)? {
-        Ok(place) => place,
-        Err(_) => {
-            let is_uri = args
-                .uri
-                .as_str()
-                .is_some_and(|uri| uri.starts_with("sdb://"));
-            return Ok(if is_uri { args.uri } else { false.into() });
-        }
+    let Ok(place) = Place::of(cx, &args.uri)? else {
+        let is_uri = args
+            .uri
+            .as_str()
+            .is_some_and(|uri| uri.starts_with("sdb://"));
+        return Ok(if is_uri { args.uri } else { false.into() });
     };
     let known = place.get(cx)?;
     if known.is_true() {

@@ -11,6 +11,7 @@ mod ini;
 mod module;
 mod pip;
 mod salt;
+mod saltutil;
 mod schedule;
 mod stateconf;
 mod test;
@@ -45,6 +46,7 @@ pub const MODULES: &[Module<Ret>] = &[
     module::MODULE,
     pip::MODULE,
     salt::MODULE,
+    saltutil::MODULE,
     schedule::MODULE,
     stateconf::MODULE,
     test::MODULE,
