@@ -16,6 +16,7 @@ pub mod custom;
 pub mod diff;
 pub mod ears;
 pub mod exec;
+mod foreign;
 pub mod fs;
 pub mod grains;
 mod hashes;

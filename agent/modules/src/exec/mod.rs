@@ -15,6 +15,7 @@ mod dnsutil;
 pub(crate) mod environ;
 mod event;
 pub(crate) mod file;
+mod gpg;
 pub(crate) mod grains;
 pub(crate) mod group;
 pub(crate) mod hashutil;
@@ -35,6 +36,8 @@ mod pkg_resource;
 mod random;
 mod saltutil;
 mod saltutil_sync;
+mod schedule;
+mod sdb;
 mod service;
 pub(crate) mod shadow;
 mod slsutil;
@@ -80,6 +83,7 @@ pub const MODULES: &[Module<Value>] = &[
     file::stat::MODULE,
     file::touch::MODULE,
     grains::MODULE,
+    gpg::MODULE,
     group::MODULE,
     hashutil::MODULE,
     hosts::MODULE,
@@ -106,6 +110,8 @@ pub const MODULES: &[Module<Value>] = &[
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
+    schedule::MODULE,
+    sdb::MODULE,
     service::MODULE,
     shadow::MODULE,
     slsutil::MODULE,

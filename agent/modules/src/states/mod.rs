@@ -23,6 +23,7 @@ mod pkg;
 mod pkgrepo;
 mod salt;
 mod saltutil;
+mod schedule;
 mod service;
 mod ssh_auth;
 mod ssh_known_hosts;
@@ -73,6 +74,7 @@ pub const MODULES: &[Module<Ret>] = &[
     pkgrepo::MODULE,
     salt::MODULE,
     saltutil::MODULE,
+    schedule::MODULE,
     service::MODULE,
     ssh_auth::MODULE,
     ssh_known_hosts::MODULE,
@@ -92,6 +94,6 @@ pub const AGGREGATES: &[(&str, Aggregate)] = &[("pkg", pkg::aggregate::joined)];
 pub fn missing(cx: &Exec, module: &str) -> Option<String> {
     match module {
         "pkg" => pkg::missing(cx),
-        _ => None,
+        other => crate::foreign::reason(other),
     }
 }
