@@ -126,6 +126,8 @@ fn ret(returned: Value) -> Result<Ret, String> {
             "The following keys were not present in the state return: {missing}"
         ));
     }
+    let place = |wanted: &str| map.keys().position(|key| key.as_str() == Some(wanted));
+    let comment_first = place("comment") < place("result");
     let mut taken = |key: &str| map.remove(key).unwrap_or_default();
     let comment = match taken("comment") {
         Value::List(lines) => {
@@ -152,6 +154,7 @@ fn ret(returned: Value) -> Result<Ret, String> {
         changes,
         comment,
         name: Some(taken("name").to_text()),
+        comment_first,
         warnings: warnings.iter().map(Value::to_text).collect(),
         extra: map,
     })
