@@ -10,7 +10,8 @@ SALT_VENV is a virtual environment with Salt, as ../shared/salt/install.sh makes
 
 states/MODULE.FUNCTION/CASE.toml (by hand) -> CASE.json: for each run the exit code, the return and the files. A case with
 `throwaway = true` runs in an overlay of this machine's root (throwaway.sh): its setup may name absolute paths, and the paths
-that `watch` lists are recorded too where they were changed.
+that `watch` lists are recorded too where they were changed. `prepare` is a shell script that runs in the scratch folder before
+the first run: for what an entry of `setup` cannot make, such as an archive or a repository.
 cli/GROUP.json: {case: {"words": by hand, "out": recorded, "rc": recorded}}, run with the files of cli/tree.
 "out" is null where Salt shows a function's documentation: only the exit code counts.
 To add a case write the TOML file, or the words, and record it. (recorded/ has its own convert.py.)
@@ -105,6 +106,17 @@ class Scratch:
         _, status = os.waitpid(child, 0)
         read = lambda name: open(os.path.join(self.dir, name), errors="replace").read()
         return read("stdout"), os.waitstatus_to_exitcode(status), read("stderr")
+
+    def prepare(self, script, throwaway):
+        child = os.fork()
+        if child == 0:
+            if throwaway:
+                self.enter_throwaway()
+            os.chdir(self.dir)
+            os.execvp("sh", ["sh", "-euc", self.filled(script)])
+        _, status = os.waitpid(child, 0)
+        if status != 0:
+            raise SystemExit(f"prepare failed: {script}")
 
     def enter_throwaway(self):
         """What throwaway.sh does, for a process that has loaded Salt."""
@@ -238,6 +250,8 @@ def record_state(path):
             scratch.write("srv/salt/" + name, text)
         for entry in case.get("setup", []):
             scratch.make(entry)
+        if "prepare" in case:
+            scratch.prepare(case["prepare"], throwaway)
         runs, tree = [], None
         text = lambda t: without_times(scratch.masked(t))
         for words in case.get("runs", ["test=True", "", ""]):

@@ -4,14 +4,17 @@ use ::state::module::Module;
 use value::Value;
 
 mod alternatives;
+pub(crate) mod archive;
 pub(crate) mod cmd;
 mod config;
 pub(crate) mod cp;
 mod defaults;
+pub(crate) mod disk;
 mod dnsutil;
 pub(crate) mod environ;
 mod event;
 pub(crate) mod file;
+pub(crate) mod git;
 pub(crate) mod grains;
 mod group;
 pub(crate) mod hashutil;
@@ -20,6 +23,7 @@ mod jinja;
 mod log;
 mod r#match;
 mod mine;
+pub(crate) mod mount;
 mod network;
 mod pillar;
 mod pkg;
@@ -38,10 +42,12 @@ mod user;
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Value>] = &[
     alternatives::MODULE,
+    archive::MODULE,
     cmd::MODULE,
     config::MODULE,
     cp::MODULE,
     defaults::MODULE,
+    disk::MODULE,
     dnsutil::MODULE,
     environ::MODULE,
     event::MODULE,
@@ -62,6 +68,10 @@ pub const MODULES: &[Module<Value>] = &[
     file::source::MODULE,
     file::stat::MODULE,
     file::touch::MODULE,
+    git::config::MODULE,
+    git::history::MODULE,
+    git::remote::MODULE,
+    git::tree::MODULE,
     grains::MODULE,
     group::MODULE,
     hashutil::MODULE,
@@ -70,6 +80,8 @@ pub const MODULES: &[Module<Value>] = &[
     log::MODULE,
     r#match::MODULE,
     mine::MODULE,
+    mount::MODULE,
+    mount::fstab::MODULE,
     network::MODULE,
     pillar::MODULE,
     pkg::MODULE,

@@ -2,17 +2,22 @@
 
 use ::state::module::{Module, Ret};
 
+mod archive;
 mod cmd;
 mod environ;
 mod event;
 pub(crate) mod file;
+mod git;
 mod grains;
+mod http;
 mod module;
+mod mount;
 mod salt;
 mod test;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Ret>] = &[
+    archive::MODULE,
     cmd::MODULE,
     environ::MODULE,
     event::MODULE,
@@ -35,8 +40,13 @@ pub const MODULES: &[Module<Ret>] = &[
     file::replace::MODULE,
     file::serialize::MODULE,
     file::tidied::MODULE,
+    git::MODULE,
+    git::config::MODULE,
     grains::MODULE,
+    http::MODULE,
     module::MODULE,
+    mount::MODULE,
+    mount::fstab::MODULE,
     salt::MODULE,
     test::MODULE,
 ];
