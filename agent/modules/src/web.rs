@@ -44,6 +44,11 @@ pub enum Error {
     /// The address is not one of http or https.
     #[error("Unsupported url scheme: {0}")]
     Scheme(String),
+    /// There is nothing to verify the other side with.
+    #[error(
+        "{0}: this machine has no trusted certificates: install its package of them (ca-certificates, ca-bundle) or name a file of them with ca_bundle"
+    )]
+    NoCertificates(String),
     /// The body is longer than is allowed.
     #[error("{url}: the body is longer than the limit of {limit} bytes")]
     TooLarge {
@@ -221,7 +226,7 @@ pub fn download(request: &Request, path: &Path, file: &mut File) -> Result<Respo
 /// Asks; the body goes to `to`, that of a failure only with `failures`.
 fn run(
     request: &Request,
-    to: &mut impl Write,
+    to: &mut dyn Write,
     limit: u64,
     failures: bool,
     failed: &dyn Fn(std::io::Error) -> Error,
@@ -273,7 +278,7 @@ fn message<T>(request: &Request, body: T) -> Result<ureq::http::Request<T>, ureq
 /// Copies a body, and stops where it is longer than its limit.
 fn copy(
     mut from: impl Read,
-    to: &mut impl Write,
+    to: &mut dyn Write,
     limit: u64,
     request: &Request,
     failed: &dyn Fn(std::io::Error) -> Error,
@@ -324,31 +329,34 @@ fn agent(request: &Request) -> Result<ureq::Agent, Error> {
 
 // Also for http: a redirect may lead to https.
 fn tls(request: &Request) -> Result<TlsConfig, Error> {
-    let config = TlsConfig::builder();
+    let provider = rustls::crypto::ring::default_provider();
+    let config = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(provider));
     if !request.verify_ssl {
         return Ok(config.disable_verification(true).build());
     }
-    let roots = roots(request.ca_bundle.as_deref())?;
+    let certificates = trusted(request.ca_bundle.as_deref())?;
+    if certificates.is_empty() && request.url.to_ascii_lowercase().starts_with("https:") {
+        return Err(Error::NoCertificates(shown(&request.url)));
+    }
+    let roots = RootCerts::Specific(Arc::new(certificates));
     Ok(config.root_certs(roots).build())
 }
 
-/// The trusted certificates: of the bundle that is named, else the system's, else Mozilla's as of the build.
-fn roots(named: Option<&Path>) -> Result<RootCerts, Error> {
+/// The trusted certificates: of the bundle that is named, else the system's.
+fn trusted(named: Option<&Path>) -> Result<Vec<Certificate<'static>>, Error> {
     let found = BUNDLES.iter().map(Path::new).find(|path| path.is_file());
     let Some(path) = named.or(found) else {
-        return Ok(RootCerts::WebPki);
+        return Ok(Vec::new());
     };
     let bytes = std::fs::read(path).map_err(|source| Error::File {
         path: path.display().to_string(),
         source,
     })?;
-    let certificates: Vec<Certificate<'static>> = ureq::tls::parse_pem(&bytes)
-        .filter_map(|item| match item {
-            Ok(PemItem::Certificate(certificate)) => Some(certificate),
-            _ => None,
-        })
-        .collect();
-    Ok(RootCerts::Specific(Arc::new(certificates)))
+    let certificates = ureq::tls::parse_pem(&bytes).filter_map(|item| match item {
+        Ok(PemItem::Certificate(certificate)) => Some(certificate),
+        _ => None,
+    });
+    Ok(certificates.collect())
 }
 
 /// An address as it may be shown: without a password.

@@ -120,9 +120,10 @@ fn key_text(key: &Value) -> Cow<'_, str> {
 
 fn quote(out: &mut String, text: &str, ascii: bool) {
     out.push('"');
-    let special = |c: char| c < ' ' || c == '"' || c == '\\' || (ascii && c > '~');
+    // The first byte of a character tells: no later one is below 128.
+    let special = |b: u8| b < b' ' || b == b'"' || b == b'\\' || (ascii && b > b'~');
     let mut rest = text;
-    while let Some(at) = rest.find(special) {
+    while let Some(at) = rest.bytes().position(special) {
         let (plain, after) = rest.split_at(at);
         out.push_str(plain);
         let mut chars = after.chars();

@@ -8,6 +8,7 @@ pub mod json;
 pub mod log;
 mod map;
 pub mod merge;
+pub mod nested;
 pub mod networks;
 pub mod pyre;
 pub mod python;

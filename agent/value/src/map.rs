@@ -49,7 +49,19 @@ impl Map {
     /// The value under a string key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.0.get(&Text(key))
+        self.place(key)
+            .and_then(|place| self.0.get_index(place))
+            .map(|(_, value)| value)
+    }
+
+    /// Where a string key stands. Few keys are compared sooner than one is hashed.
+    fn place(&self, key: &str) -> Option<usize> {
+        const FEW: usize = 8;
+        let entries = self.0.as_slice();
+        if entries.len() > FEW {
+            return self.0.get_index_of(&Text(key));
+        }
+        entries.keys().position(|other| Text(key).equivalent(other))
     }
 
     /// The value under any key.
@@ -78,7 +90,7 @@ impl Map {
     /// True when a string key is there.
     #[must_use]
     pub fn contains(&self, key: &str) -> bool {
-        self.0.contains_key(&Text(key))
+        self.place(key).is_some()
     }
 
     /// True when any key is there.

@@ -1,45 +1,6 @@
 //! Python's ways with strings that Salt's layout rests on.
 
-use value::{Map, Value};
-
-/// `str.splitlines`: at every line break Python knows, without an empty last line.
-pub(crate) fn splitlines(text: &str) -> Vec<&str> {
-    split_keeping_ends(text)
-        .into_iter()
-        .map(|line| {
-            line.strip_suffix("\r\n")
-                .unwrap_or_else(|| line.strip_suffix(is_break).unwrap_or(line))
-        })
-        .collect()
-}
-
-/// `str.splitlines(True)`.
-pub(crate) fn split_keeping_ends(text: &str) -> Vec<&str> {
-    let mut lines = Vec::new();
-    let mut rest = text;
-    while let Some(found) = rest.find(is_break) {
-        let tail = rest.get(found..).unwrap_or_default();
-        let width = if tail.starts_with("\r\n") {
-            2
-        } else {
-            tail.chars().next().map_or(1, char::len_utf8)
-        };
-        let (line, after) = rest.split_at(found + width);
-        lines.push(line);
-        rest = after;
-    }
-    if !rest.is_empty() {
-        lines.push(rest);
-    }
-    lines
-}
-
-fn is_break(c: char) -> bool {
-    matches!(
-        c,
-        '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}'
-    )
-}
+pub(crate) use value::nested::{sorted, split_keeping_ends, splitlines};
 
 fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
@@ -63,36 +24,6 @@ pub(crate) fn width(text: &str) -> usize {
 /// Takes the sting out of escape sequences that came with the data.
 pub(crate) fn without_escapes(text: &str) -> String {
     text.replace('\u{1b}', "?")
-}
-
-/// The entries in the order `sorted(dict)` gives them; keys that Python cannot compare become strings first.
-pub(crate) fn sorted(map: &Map) -> Vec<(Value, &Value)> {
-    let mut entries: Vec<(Value, &Value)> = if comparable(map) {
-        map.iter()
-            .map(|(key, value)| (key.clone(), value))
-            .collect()
-    } else {
-        let texts: Map = map
-            .iter()
-            .map(|(key, _)| (Value::from(key.to_text()), key.clone()))
-            .collect();
-        texts
-            .iter()
-            .filter_map(|(text, key)| Some((text.clone(), map.get_value(key)?)))
-            .collect()
-    };
-    value::sorted::sort_by(&mut entries, |a, b| a.0.cmp(&b.0));
-    entries
-}
-
-fn comparable(map: &Map) -> bool {
-    let number = |key: &Value| {
-        matches!(
-            key,
-            Value::Bool(_) | Value::Int(_) | Value::Big(_) | Value::Float(_)
-        )
-    };
-    map.len() < 2 || map.keys().all(|key| key.as_str().is_some()) || map.keys().all(number)
 }
 
 /// `textwrap.fill` at 80 columns with every line indented by 14.

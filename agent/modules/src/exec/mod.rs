@@ -19,6 +19,7 @@ pub(crate) mod grains;
 mod group;
 pub(crate) mod hashutil;
 mod http;
+pub(crate) mod ini;
 mod jinja;
 mod log;
 mod r#match;
@@ -26,8 +27,8 @@ mod mine;
 pub(crate) mod mount;
 mod network;
 mod pillar;
+pub(crate) mod pip;
 mod pkg;
-mod pkg_list;
 mod random;
 mod saltutil;
 mod saltutil_sync;
@@ -38,6 +39,7 @@ mod status;
 mod sys;
 mod test;
 mod user;
+mod virtualenv;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Value>] = &[
@@ -76,6 +78,7 @@ pub const MODULES: &[Module<Value>] = &[
     group::MODULE,
     hashutil::MODULE,
     http::MODULE,
+    ini::MODULE,
     jinja::MODULE,
     log::MODULE,
     r#match::MODULE,
@@ -84,8 +87,14 @@ pub const MODULES: &[Module<Value>] = &[
     mount::fstab::MODULE,
     network::MODULE,
     pillar::MODULE,
-    pkg::MODULE,
-    pkg_list::MODULE,
+    pip::MODULE,
+    pip::install::MODULE,
+    pkg::change::MODULE,
+    pkg::files::MODULE,
+    pkg::hold::MODULE,
+    pkg::list::MODULE,
+    pkg::repos::MODULE,
+    pkg::versions::MODULE,
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
@@ -96,4 +105,5 @@ pub const MODULES: &[Module<Value>] = &[
     sys::MODULE,
     test::MODULE,
     user::MODULE,
+    virtualenv::MODULE,
 ];

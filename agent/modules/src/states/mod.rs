@@ -10,10 +10,14 @@ pub(crate) mod file;
 mod git;
 mod grains;
 mod http;
+mod ini;
 mod module;
 mod mount;
+mod pip;
 mod salt;
+mod stateconf;
 mod test;
+mod virtualenv;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Ret>] = &[
@@ -44,9 +48,13 @@ pub const MODULES: &[Module<Ret>] = &[
     git::config::MODULE,
     grains::MODULE,
     http::MODULE,
+    ini::MODULE,
     module::MODULE,
     mount::MODULE,
     mount::fstab::MODULE,
+    pip::MODULE,
     salt::MODULE,
+    stateconf::MODULE,
     test::MODULE,
+    virtualenv::MODULE,
 ];

@@ -1,0 +1,95 @@
+//! The `pkg` execution module: the files of packages, and what is known of each package.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use crate::pkg;
+
+state::exec_module! {
+    /// Packages.
+    mod pkg;
+
+    /// Return the package that a path belongs to, or of each of several; an empty text where it belongs to none.
+    fn owner(Owner {
+        *rest,
+        ..kwargs
+    });
+
+    /// List the files of these packages, or of all.
+    fn file_list(FileList {
+        *rest,
+        ..kwargs
+    });
+
+    /// List the files of these packages, or of all, by package.
+    fn file_dict(FileDict {
+        *rest,
+        ..kwargs
+    });
+
+    /// Return what is known of these installed packages, or of all.
+    fn info_installed(InfoInstalled {
+        *rest,
+        ..kwargs
+    });
+
+    /// Return the files of packages that are not as the packages brought them.
+    fn verify(Verify {
+        *rest,
+        ..kwargs
+    });
+}
+
+fn texts(given: &[Value]) -> Result<Vec<String>, Error> {
+    let texts: Vec<String> = given.iter().map(Value::to_text).collect();
+    match texts.iter().find(|text| text.starts_with('-')) {
+        Some(option) => Err(Error::Refused(format!("{option:?} would be an option"))),
+        None => Ok(texts),
+    }
+}
+
+fn owner(cx: &Exec, args: Owner) -> Result<Value, Error> {
+    let (provider, paths) = (pkg::provider(cx)?, texts(&args.rest)?);
+    let mut owners = Map::new();
+    for path in &paths {
+        owners.insert(path, provider.owner(cx, path)?);
+    }
+    match (owners.first(), owners.len()) {
+        (None, _) => Ok("".into()),
+        (Some((_, owner)), 1) => Ok(owner.clone()),
+        _ => Ok(owners.into()),
+    }
+}
+
+fn file_list(cx: &Exec, args: FileList) -> Result<Value, Error> {
+    let packages = pkg::provider(cx)?.files(cx, &texts(&args.rest)?)?;
+    let lists = packages.values().filter_map(Value::as_list);
+    let mut files: Vec<Value> = lists.flatten().cloned().collect();
+    value::sorted::sort(&mut files);
+    files.dedup();
+    let found = Map::new()
+        .with("errors", Value::list([]))
+        .with("files", files);
+    Ok(found.into())
+}
+
+fn file_dict(cx: &Exec, args: FileDict) -> Result<Value, Error> {
+    let packages = pkg::provider(cx)?.files(cx, &texts(&args.rest)?)?;
+    let found = Map::new()
+        .with("errors", Value::list([]))
+        .with("packages", packages);
+    Ok(found.into())
+}
+
+fn info_installed(cx: &Exec, args: InfoInstalled) -> Result<Value, Error> {
+    let names = texts(&args.rest)?;
+    let found = pkg::provider(cx)?.info_installed(cx, &names, &args.kwargs)?;
+    Ok(found.into())
+}
+
+fn verify(cx: &Exec, args: Verify) -> Result<Value, Error> {
+    let names = texts(&args.rest)?;
+    let found = pkg::provider(cx)?.verify(cx, &names, &args.kwargs)?;
+    Ok(found.into())
+}

@@ -1,0 +1,8 @@
+//! The `pkg` execution module in its parts: whatever the package manager of this machine.
+
+pub(crate) mod change;
+pub(crate) mod files;
+pub(crate) mod hold;
+pub(crate) mod list;
+pub(crate) mod repos;
+pub(crate) mod versions;

@@ -1,0 +1,244 @@
+//! Package managers: a trait, the one that this machine has, and what is the same for all of them.
+//!
+//! A provider says what is installed, what could be, and with which commands packages are changed; it runs none of those itself.
+//! [`transaction`] runs them: it waits for the lock, collects what failed, and compares what is installed before and after.
+#![allow(dead_code, reason = "the state module that uses the rest comes next")]
+
+pub(crate) mod apt;
+pub(crate) mod downloads;
+mod dpkg;
+pub(crate) mod failed;
+pub(crate) mod holds;
+pub(crate) mod listing;
+pub(crate) mod spec;
+pub(crate) mod targets;
+pub(crate) mod transaction;
+
+use std::cmp::Ordering;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use crate::process::{self, Output, Process};
+
+/// Packages by name, each with the list of its versions (texts).
+pub(crate) type Packages = Map;
+
+/// What is installed, apart from what is planned to go and what has left its configuration.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Listed {
+    /// Installed, and to stay.
+    pub(crate) installed: Packages,
+    /// Removed, with their configuration kept.
+    pub(crate) removed: Packages,
+    /// Installed, and marked to be purged.
+    pub(crate) purge_desired: Packages,
+}
+
+/// One package of a transaction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// Its name.
+    pub(crate) name: String,
+    /// The exact version; none takes the newest.
+    pub(crate) version: Option<String>,
+    /// The file that it is installed from, where it does not come from a repository.
+    pub(crate) path: Option<String>,
+}
+
+/// What is to be installed, sorted by what that means for the machine.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Order {
+    /// New, or newer than what is there.
+    pub(crate) install: Vec<Wanted>,
+    /// Older than what is there.
+    pub(crate) downgrade: Vec<Wanted>,
+    /// There already in that version.
+    pub(crate) reinstall: Vec<Wanted>,
+    /// True when all of it comes from files.
+    pub(crate) from_files: bool,
+    /// The repository or release that it is to come from.
+    pub(crate) fromrepo: Option<String>,
+    /// Whether signatures are not looked at.
+    pub(crate) skip_verify: bool,
+    /// Whether packages are fetched and not installed.
+    pub(crate) downloadonly: bool,
+    /// Further arguments, as the user gave them (`install_recommends`, `enablerepo` …).
+    pub(crate) kwargs: Map,
+}
+
+/// A package manager. Functions with a default are those that not every one has.
+pub(crate) trait Provider: Sync {
+    /// The program that installs.
+    fn program(&self) -> &'static str;
+
+    /// Files and folders that change whenever a package does: a list of packages is kept for as long as they are the same.
+    fn databases(&self) -> &'static [&'static str];
+
+    /// Asks what is installed.
+    fn list(&self, cx: &Exec) -> Result<Listed, Error>;
+
+    /// The order of two versions; nothing when one is none.
+    fn compare(&self, one: &str, other: &str) -> Option<Ordering>;
+
+    /// The name under which a package is listed (`vim:amd64` is `vim` on amd64).
+    fn normalize(&self, cx: &Exec, name: &str) -> String {
+        let _ = cx;
+        name.to_owned()
+    }
+
+    /// Reads the repositories' lists anew and gives what `pkg.refresh_db` returns. `kwargs`: `cache_valid_time`, `failhard` ….
+    fn refresh(&self, cx: &Exec, kwargs: &Map) -> Result<Value, Error>;
+
+    /// For each name the newest version to be had where it is newer than what is installed, else an empty text. `kwargs`:
+    /// `fromrepo`, and `show_installed` to get the newest version in any case. A name may come back as others (`name:arch`).
+    fn latest(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error>;
+
+    /// The versions of the repositories, newest first, by name; of all packages where no names are given.
+    fn available(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Packages, Error>;
+
+    /// What an upgrade would install: names and versions.
+    fn upgrades(&self, cx: &Exec, kwargs: &Map) -> Result<Map, Error>;
+
+    /// Whether the program itself understands `>=1.0`; if not the versions of the repositories are looked through first.
+    fn takes_comparisons(&self) -> bool {
+        false
+    }
+
+    /// The commands that install.
+    fn install(&self, cx: &Exec, order: &Order) -> Result<Vec<Process>, Error>;
+
+    /// The commands that remove, with the configuration where `purge` says so.
+    fn remove(
+        &self,
+        cx: &Exec,
+        names: &[Wanted],
+        purge: bool,
+        kwargs: &Map,
+    ) -> Result<Vec<Process>, Error>;
+
+    /// The commands that upgrade everything. `kwargs`: `dist_upgrade`, `pkgs` ….
+    fn upgrade(&self, cx: &Exec, kwargs: &Map) -> Result<Vec<Process>, Error>;
+
+    /// The command that removes what nothing needs any more, or with `list_only` shows it.
+    fn autoremove(&self, list_only: bool, purge: bool) -> Result<Process, Error> {
+        let _ = (list_only, purge);
+        Err(self.cannot("autoremove"))
+    }
+
+    /// What the command of `autoremove` with `list_only` has shown.
+    fn autoremovable(&self, stdout: &str) -> Vec<String> {
+        let _ = stdout;
+        Vec::new()
+    }
+
+    /// Name and version of a package file.
+    fn file_info(&self, cx: &Exec, path: &str) -> Result<Wanted, Error>;
+
+    /// Whether packages can be held at their version.
+    fn can_hold(&self) -> bool {
+        false
+    }
+
+    /// The packages that are held, with the version where the manager notes one.
+    fn held(&self, cx: &Exec) -> Result<Vec<Wanted>, Error> {
+        let _ = cx;
+        Err(self.cannot("hold"))
+    }
+
+    /// The command that holds a package, or lets it go.
+    fn hold(&self, cx: &Exec, package: &Wanted, hold: bool) -> Result<Process, Error> {
+        let _ = (cx, package, hold);
+        Err(self.cannot("hold"))
+    }
+
+    /// Marks packages that are to be purged as wanted.
+    fn unpurge(&self, cx: &Exec, names: &[String]) -> Result<(), Error> {
+        let _ = (cx, names);
+        Err(self.cannot("unpurge"))
+    }
+
+    /// The package that a path belongs to, or an empty text.
+    fn owner(&self, cx: &Exec, path: &str) -> Result<String, Error> {
+        let _ = (cx, path);
+        Err(self.cannot("owner"))
+    }
+
+    /// The files of these packages by package, or of all packages.
+    fn files(&self, cx: &Exec, names: &[String]) -> Result<Packages, Error> {
+        let _ = (cx, names);
+        Err(self.cannot("file_list"))
+    }
+
+    /// What is known of installed packages, as `pkg.info_installed` returns it.
+    fn info_installed(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
+        let _ = (cx, names, kwargs);
+        Err(self.cannot("info_installed"))
+    }
+
+    /// What the repositories say of packages, as `pkg.show` returns it.
+    fn show(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
+        let _ = (cx, names, kwargs);
+        Err(self.cannot("show"))
+    }
+
+    /// Files of a package that are not as it brought them, as `pkg.verify` returns them.
+    fn verify(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
+        let _ = (cx, names, kwargs);
+        Err(self.cannot("verify"))
+    }
+
+    /// The folder where downloaded packages lie, and how their names end.
+    fn downloads(&self) -> Option<(&'static str, &'static str)> {
+        None
+    }
+
+    /// What a finished command complains about; nothing when it is content.
+    fn complaint(&self, output: &Output) -> Option<String> {
+        failed::complaint(output)
+    }
+
+    /// True when a command could not start because another one holds the lock.
+    fn is_locked(&self, output: &Output) -> bool;
+
+    /// The error for what this package manager does not have.
+    fn cannot(&self, function: &str) -> Error {
+        let program = self.program();
+        Error::Refused(format!("pkg.{function} is not available for {program}"))
+    }
+}
+
+/// The package manager of this machine.
+///
+/// # Errors
+/// When it has none that is known here, or its program is missing.
+pub(crate) fn provider(cx: &Exec) -> Result<&'static dyn Provider, Error> {
+    let grains = cx.grains();
+    let grain = |name: &str| grains.get(name).map(Value::to_text).unwrap_or_default();
+    let provider = chosen(&grain("os_family"), &grain("os")).ok_or_else(|| {
+        let known = "Debian, Ubuntu and their kin";
+        Error::Refused(format!(
+            "no package manager is known for {} ({}): {known} have one",
+            grain("os"),
+            grain("os_family")
+        ))
+    })?;
+    match process::which(provider.program()) {
+        Some(_) => Ok(provider),
+        None => Err(Error::Refused(format!(
+            "the package manager of {}, {}, is not installed",
+            grain("os"),
+            provider.program()
+        ))),
+    }
+}
+
+/// The package manager of a family of distributions.
+fn chosen(os_family: &str, os: &str) -> Option<&'static dyn Provider> {
+    let _ = os;
+    match os_family {
+        "Debian" => Some(&apt::Apt),
+        _ => None,
+    }
+}

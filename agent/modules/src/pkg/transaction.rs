@@ -1,0 +1,480 @@
+//! Changing packages: the same for every package manager.
+
+use std::time::{Duration, Instant};
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log};
+
+use super::failed::Failed;
+use super::{Order, Packages, Provider, Wanted, listing, spec, targets};
+use crate::process::{self, Line, Output, Process};
+
+/// How long the lock of a package manager is waited for.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// How often it is tried again.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// What `pkg.install` is asked to do; the fields are Salt's arguments.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Install {
+    pub(crate) name: Option<String>,
+    pub(crate) version: Option<String>,
+    pub(crate) pkgs: Value,
+    pub(crate) sources: Value,
+    pub(crate) refresh: bool,
+    pub(crate) fromrepo: Option<String>,
+    pub(crate) skip_verify: bool,
+    pub(crate) reinstall: bool,
+    pub(crate) downloadonly: bool,
+    pub(crate) ignore_epoch: bool,
+    pub(crate) normalize: bool,
+    /// Whatever else was given.
+    pub(crate) kwargs: Map,
+}
+
+/// Installs packages and gives what changed: names with `old` and `new`.
+///
+/// # Errors
+/// What the programs said, with what changed all the same.
+pub(crate) fn install(cx: &Exec, provider: &dyn Provider, args: &Install) -> Result<Map, Failed> {
+    let wanted = wanted(cx, provider, args)?;
+    if wanted.is_empty() {
+        return Ok(Map::new());
+    }
+    let old = listing::listed(cx, provider)?.here();
+    let (order, mut errors) = order(cx, provider, args, wanted, &old)?;
+    let commands = provider.install(cx, &order)?;
+    if commands.is_empty() {
+        return finished(
+            "Problem encountered installing package(s)",
+            errors,
+            Map::new(),
+        );
+    }
+    if args.refresh && is_stale(cx, provider, args)? {
+        refresh(cx, provider, &args.kwargs)?;
+    }
+    let freed = freed(cx, provider, &order)?;
+    errors.extend(run_all(cx, provider, &commands)?);
+    let mut changes = since(cx, provider, &old)?;
+    let new = listing::listed(cx, provider)?.here();
+    let text = |packages: &Packages, name: &str| listing::versions_of(packages, name).join(",");
+    for one in &order.reinstall {
+        let change = Map::new()
+            .with("old", text(&old, &one.name))
+            .with("new", text(&new, &one.name));
+        changes.insert(one.name.as_str(), change);
+    }
+    for one in &freed {
+        errors.extend(set_hold(cx, provider, one, true)?);
+    }
+    finished("Problem encountered installing package(s)", errors, changes)
+}
+
+fn finished(message: &str, errors: Vec<String>, changes: Map) -> Result<Map, Failed> {
+    match errors.is_empty() {
+        true => Ok(changes),
+        false => Err(Failed::with(message, errors, changes)),
+    }
+}
+
+/// The packages that the arguments name.
+fn wanted(cx: &Exec, provider: &dyn Provider, args: &Install) -> Result<Vec<Wanted>, Error> {
+    if args.pkgs.is_true() && args.sources.is_true() {
+        log::error("Only one of \"pkgs\" and \"sources\" can be used.");
+        return Ok(Vec::new());
+    }
+    if args.sources.is_true() {
+        let sources = targets::sources(cx, provider, &args.sources, args.normalize)?;
+        return files(cx, provider, &sources.unwrap_or_default(), &args.kwargs);
+    }
+    let mut wanted = targets::of(
+        cx,
+        provider,
+        args.name.as_deref(),
+        &args.pkgs,
+        args.normalize,
+    )?;
+    if !args.pkgs.is_true() {
+        for one in &mut wanted {
+            one.version.clone_from(&args.version);
+        }
+    }
+    Ok(wanted)
+}
+
+fn files(
+    cx: &Exec,
+    provider: &dyn Provider,
+    sources: &[(String, String)],
+    kwargs: &Map,
+) -> Result<Vec<Wanted>, Error> {
+    let mut wanted = Vec::new();
+    for (name, place) in sources {
+        let path = targets::fetched(cx, name, place, kwargs)?;
+        wanted.push(provider.file_info(cx, &path)?);
+    }
+    Ok(wanted)
+}
+
+/// Whether the repositories' lists are to be read anew: not where they have just the versions that are asked for.
+fn is_stale(cx: &Exec, provider: &dyn Provider, args: &Install) -> Result<bool, Error> {
+    let named = match (&args.name, &args.version) {
+        (Some(name), Some(version)) => Map::new().with(name, version.as_str()),
+        _ => Map::new(),
+    };
+    let alone = Value::from(named);
+    let entries = match args.pkgs.as_list() {
+        Some(list) => list,
+        None if args.version.is_some() => std::slice::from_ref(&alone),
+        None => return Ok(true),
+    };
+    let kwargs = Map::new().with("show_installed", true);
+    for entry in entries {
+        let Some((name, version)) = entry.as_map().and_then(Map::first) else {
+            return Ok(true);
+        };
+        let name = name.to_text();
+        let known = provider.latest(cx, std::slice::from_ref(&name), &kwargs)?;
+        if known.get(&name) != Some(&version.to_text().into()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Sorts what is wanted by what is there, with versions looked up for `>=1.0`; and says what cannot be had.
+fn order(
+    cx: &Exec,
+    provider: &dyn Provider,
+    args: &Install,
+    wanted: Vec<Wanted>,
+    old: &Packages,
+) -> Result<(Order, Vec<String>), Error> {
+    let mut order = Order {
+        from_files: args.sources.is_true(),
+        fromrepo: args.fromrepo.clone(),
+        skip_verify: args.skip_verify,
+        downloadonly: args.downloadonly,
+        kwargs: args.kwargs.clone(),
+        ..Order::default()
+    };
+    let available = compared(cx, provider, args, &wanted)?;
+    let mut errors = Vec::new();
+    for mut one in wanted {
+        if let Some(version) = one.version.take().filter(|_| one.path.is_none()) {
+            match exact(provider, args, &one.name, &version, &available) {
+                Ok(version) => one.version = Some(version),
+                Err(error) => {
+                    errors.push(error);
+                    continue;
+                }
+            }
+        }
+        place(provider, args.reinstall, &mut order, one, old);
+    }
+    Ok((order, errors))
+}
+
+/// The repositories' versions of the packages that are wanted by comparison.
+fn compared(
+    cx: &Exec,
+    provider: &dyn Provider,
+    args: &Install,
+    wanted: &[Wanted],
+) -> Result<Packages, Error> {
+    let compares = |one: &&Wanted| one.version.as_deref().is_some_and(spec::is_comparison);
+    let names = wanted.iter().filter(compares).map(|one| one.name.clone());
+    let names: Vec<String> = names.collect();
+    match names.is_empty() || provider.takes_comparisons() {
+        true => Ok(Packages::new()),
+        false => provider.available(cx, &names, &args.kwargs),
+    }
+}
+
+fn exact(
+    provider: &dyn Provider,
+    args: &Install,
+    name: &str,
+    version: &str,
+    available: &Packages,
+) -> Result<String, String> {
+    if !spec::is_comparison(version) || provider.takes_comparisons() {
+        return Ok(version.trim_start_matches('=').to_owned());
+    }
+    let candidates = listing::versions_of(available, name);
+    let found = spec::first_match(provider, version, &candidates, args.ignore_epoch);
+    found.cloned().ok_or_else(|| {
+        let shown = match candidates.is_empty() {
+            true => "None".to_owned(),
+            false => candidates.join(", "),
+        };
+        format!("No version matching '{name}{version}' could be found (available: {shown})")
+    })
+}
+
+fn place(provider: &dyn Provider, reinstall: bool, order: &mut Order, one: Wanted, old: &Packages) {
+    let here = listing::versions_of(old, &one.name).join(",");
+    let is = |sign: &str| {
+        let version = one.version.as_deref();
+        version.is_some_and(|version| spec::holds(provider, version, sign, &here, false))
+    };
+    let list = match (here.is_empty(), &one.version) {
+        (false, None) if reinstall && one.path.is_none() => &mut order.reinstall,
+        (false, Some(_)) if reinstall && is("==") => &mut order.reinstall,
+        (true, _) | (_, None) => &mut order.install,
+        _ if is(">=") => &mut order.install,
+        _ => &mut order.downgrade,
+    };
+    list.push(one);
+}
+
+/// Lets go what is held and to be changed, and says what that was.
+fn freed(cx: &Exec, provider: &dyn Provider, order: &Order) -> Result<Vec<Wanted>, Error> {
+    if !provider.can_hold() || order.downloadonly {
+        return Ok(Vec::new());
+    }
+    let targeted = [&order.install, &order.downgrade, &order.reinstall];
+    let is_targeted = |held: &Wanted| {
+        targeted
+            .iter()
+            .any(|list| list.iter().any(|one| one.name == held.name))
+    };
+    let mut freed = provider.held(cx)?;
+    freed.retain(is_targeted);
+    for one in &freed {
+        if let Some(error) = set_hold(cx, provider, one, false)? {
+            return Err(Error::Refused(error));
+        }
+    }
+    Ok(freed)
+}
+
+/// Holds a package or lets it go, and gives what the program complains about.
+pub(crate) fn set_hold(
+    cx: &Exec,
+    provider: &dyn Provider,
+    package: &Wanted,
+    hold: bool,
+) -> Result<Option<String>, Error> {
+    let output = run(cx, provider, &provider.hold(cx, package, hold)?)?;
+    listing::forget(cx);
+    Ok(provider.complaint(&output))
+}
+
+/// Reads the repositories' lists anew.
+///
+/// # Errors
+/// What the program said.
+pub(crate) fn refresh(cx: &Exec, provider: &dyn Provider, kwargs: &Map) -> Result<Value, Error> {
+    forget_refresh(cx);
+    provider.refresh(cx, kwargs)
+}
+
+/// The file that says that the first installing state of a run must refresh.
+pub(crate) fn refresh_mark(cx: &Exec) -> std::path::PathBuf {
+    cx.opts().path("cachedir").join("pkg_refresh")
+}
+
+fn forget_refresh(cx: &Exec) {
+    let path = refresh_mark(cx);
+    if path.exists()
+        && let Err(error) = crate::fs::remove(cx, &path)
+    {
+        log::warning(format_args!("Encountered error removing rtag: {error}"));
+    }
+}
+
+/// Removes packages and gives what changed.
+///
+/// # Errors
+/// What the programs said, with what changed all the same.
+pub(crate) fn remove(
+    cx: &Exec,
+    provider: &dyn Provider,
+    wanted: &[Wanted],
+    purge: bool,
+    kwargs: &Map,
+) -> Result<Map, Failed> {
+    let listed = listing::listed(cx, provider)?;
+    let (old, old_removed) = (listed.here(), listed.removed);
+    let is_here = |packages: &Packages| {
+        let mut found = targets::expanded(packages, wanted);
+        found.retain(|one| packages.contains(&one.name));
+        found
+    };
+    let mut names = is_here(&old);
+    if purge {
+        names.extend(is_here(&old_removed));
+    }
+    if names.is_empty() {
+        return Ok(Map::new());
+    }
+    let commands = provider.remove(cx, &names, purge, kwargs)?;
+    let errors = run_all(cx, provider, &commands)?;
+    let mut changes = since(cx, provider, &old)?;
+    if purge {
+        let left = listing::listed(cx, provider)?.removed;
+        let (before, after) = (
+            &listing::stringified(&old_removed),
+            &listing::stringified(&left),
+        );
+        changes = Map::new()
+            .with("removed", listing::changes(before, after))
+            .with("installed", changes);
+    }
+    finished("Problem encountered removing package(s)", errors, changes)
+}
+
+/// Upgrades everything and gives what changed.
+///
+/// # Errors
+/// What the program said, with what changed all the same.
+pub(crate) fn upgrade(cx: &Exec, provider: &dyn Provider, kwargs: &Map) -> Result<Map, Failed> {
+    let old = listing::listed(cx, provider)?.here();
+    let mut failure = None;
+    for command in provider.upgrade(cx, kwargs)? {
+        let output = run_in_scope(cx, provider, &command)?;
+        if provider.complaint(&output).is_some() {
+            failure = Some(output);
+        }
+    }
+    let changes = since(cx, provider, &old)?;
+    match failure {
+        None => Ok(changes),
+        Some(output) => Err(Failed {
+            message: "Problem encountered upgrading packages".to_owned(),
+            info: Some(
+                Map::new()
+                    .with("changes", changes)
+                    .with("result", output.to_map()),
+            ),
+        }),
+    }
+}
+
+/// Removes what nothing needs any more and gives what changed; or with `list_only` the names alone.
+///
+/// # Errors
+/// When the program cannot be started.
+pub(crate) fn autoremove(
+    cx: &Exec,
+    provider: &dyn Provider,
+    list_only: bool,
+    purge: bool,
+) -> Result<Value, Error> {
+    let command = provider.autoremove(list_only, purge)?;
+    if list_only {
+        // The program answers with a failure, because it was told to say no.
+        let mut names = provider.autoremovable(&command.quiet().run(cx)?.stdout);
+        names.sort();
+        return Ok(names.into());
+    }
+    let old = listing::listed(cx, provider)?.here();
+    let output = run_in_scope(cx, provider, &command)?;
+    let changes = since(cx, provider, &old)?;
+    let errors = provider.complaint(&output).into_iter().collect();
+    let message = "Problem encountered removing package(s)";
+    Ok(finished(message, errors, changes)?.into())
+}
+
+/// What has changed since `old` was listed.
+fn since(cx: &Exec, provider: &dyn Provider, old: &Packages) -> Result<Map, Error> {
+    listing::forget(cx);
+    let new = listing::listed(cx, provider)?.here();
+    Ok(listing::changes(
+        &listing::stringified(old),
+        &listing::stringified(&new),
+    ))
+}
+
+/// Runs all commands and gives what they complain about: one that fails does not keep the next from its turn.
+fn run_all(cx: &Exec, provider: &dyn Provider, commands: &[Process]) -> Result<Vec<String>, Error> {
+    let mut errors = Vec::new();
+    for command in commands {
+        let output = run_in_scope(cx, provider, command)?;
+        errors.extend(provider.complaint(&output));
+    }
+    Ok(errors)
+}
+
+/// Runs a command in a scope of its own where systemd runs: a package that restarts our own service must not end its installation.
+fn run_in_scope(cx: &Exec, provider: &dyn Provider, command: &Process) -> Result<Output, Error> {
+    let wanted = cx.opts().get("systemd.scope").is_none_or(Value::is_true);
+    let booted = std::path::Path::new("/run/systemd/system").exists();
+    let mut command = command.clone();
+    if let Line::Words(words) = &mut command.line
+        && wanted
+        && booted
+        && process::which("systemd-run").is_some()
+    {
+        let scope = ["systemd-run", "--scope", "--description", "\"pinch pkg\""];
+        words.splice(0..0, scope.map(str::to_owned));
+    }
+    run(cx, provider, &command)
+}
+
+/// Runs a command of a package manager; one that finds the lock taken is run again until it is free.
+pub(crate) fn run(cx: &Exec, provider: &dyn Provider, command: &Process) -> Result<Output, Error> {
+    let start = Instant::now();
+    loop {
+        let mut output = command.run(cx)?;
+        if !provider.is_locked(&output) {
+            return Ok(output);
+        }
+        if start.elapsed() >= patience(cx) {
+            output.stderr = format!(
+                "{}\n{}",
+                output.stderr,
+                gave_up(&output.stderr, patience(cx))
+            );
+            return Ok(output);
+        }
+        log::warning("Waiting for the package manager's lock");
+        std::thread::sleep(PAUSE.min(patience(cx)));
+    }
+}
+
+/// The option `pkg_lock_timeout` in seconds.
+fn patience(cx: &Exec) -> Duration {
+    let seconds = cx.opts().get("pkg_lock_timeout").and_then(Value::as_float);
+    let given = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    given.unwrap_or(PATIENCE)
+}
+
+/// Who holds the lock, as far as the program says so (`It is held by process 42 (apt-get)`).
+fn gave_up(said: &str, waited: Duration) -> String {
+    let waited = waited.as_secs();
+    let pid: Option<u32> = said.split("process ").nth(1).and_then(|rest| {
+        let digits = rest.split(|sign: char| !sign.is_ascii_digit()).next()?;
+        digits.parse().ok()
+    });
+    let Some(pid) = pid else {
+        return format!("Waited {waited} seconds for the lock of another package manager");
+    };
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line = String::from_utf8_lossy(&line).replace('\0', " ");
+    format!(
+        "Waited {waited} seconds for the lock that process {pid} holds: {}",
+        line.trim()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_holder_of_a_lock_is_named() {
+        let pid = std::process::id();
+        let said =
+            format!("E: Could not get lock /var/lib/dpkg/lock. It is held by process {pid} (x)");
+        let text = gave_up(&said, Duration::from_secs(5));
+        assert!(text.starts_with(&format!(
+            "Waited 5 seconds for the lock that process {pid} holds: /"
+        )));
+        assert!(gave_up("no", Duration::ZERO).ends_with("another package manager"));
+    }
+}
