@@ -110,7 +110,12 @@ fn flags(given: Option<&str>, function: &str) -> Result<Option<String>, Error> {
 fn df(cx: &Exec, options: &[&str]) -> Result<Vec<[String; 6]>, Error> {
     let words: Vec<&str> = ["df"].iter().chain(options).copied().collect();
     let out = run(cx, &words)?;
-    Ok(out.stdout.lines().filter(|line| !line.starts_with("Filesystem")).filter_map(columns).collect())
+    Ok(out
+        .stdout
+        .lines()
+        .filter(|line| !line.starts_with("Filesystem"))
+        .filter_map(columns)
+        .collect())
 }
 
 fn columns(line: &str) -> Option<[String; 6]> {
@@ -127,13 +132,21 @@ fn columns(line: &str) -> Option<[String; 6]> {
 fn usage(cx: &Exec, args: Usage) -> Result<Value, Error> {
     let flags = flags(args.args.as_deref(), "disk.usage")?;
     let options: Vec<&str> = ["-P"].into_iter().chain(flags.as_deref()).collect();
-    Ok(table(df(cx, &options)?, ["1K-blocks", "used", "available", "capacity"], true))
+    Ok(table(
+        df(cx, &options)?,
+        ["1K-blocks", "used", "available", "capacity"],
+        true,
+    ))
 }
 
 fn inodeusage(cx: &Exec, args: Inodeusage) -> Result<Value, Error> {
     let flags = flags(args.args.as_deref(), "disk.inodeusage")?;
     let options: Vec<&str> = ["-iP"].into_iter().chain(flags.as_deref()).collect();
-    Ok(table(df(cx, &options)?, ["inodes", "used", "free", "use"], false))
+    Ok(table(
+        df(cx, &options)?,
+        ["inodes", "used", "free", "use"],
+        false,
+    ))
 }
 
 /// By mount point; the file system stands first or last.
@@ -153,7 +166,10 @@ fn table(lines: Vec<[String; 6]>, names: [&str; 4], first: bool) -> Value {
 }
 
 fn percent(cx: &Exec, args: Percent) -> Result<Value, Error> {
-    let mut found: Map = df(cx, &["-P"])?.into_iter().map(|[.., part, mount]| (Value::from(mount), Value::from(part))).collect();
+    let mut found: Map = df(cx, &["-P"])?
+        .into_iter()
+        .map(|[.., part, mount]| (Value::from(mount), Value::from(part)))
+        .collect();
     Ok(match args.args.filter(|mount| !mount.is_empty()) {
         Some(mount) => found.remove(&mount).unwrap_or_else(|| {
             value::log::error(format_args!(
@@ -172,7 +188,9 @@ fn blkid(cx: &Exec, args: Blkid) -> Result<Value, Error> {
         (None, Some(token)) => words.extend(["-t", token]),
         _ => {}
     }
-    Ok(devices(&run(cx, &words)?.stdout).into())
+    let done = run(cx, &words)?;
+    cx.set_retcode(i64::from(!done.success()));
+    Ok(devices(&done.stdout).into())
 }
 
 /// What blkid says: devices with what is known of them.
@@ -191,8 +209,18 @@ pub(crate) fn devices(text: &str) -> Map {
 }
 
 const DUMPED: [&str; 12] = [
-    "getro", "getsz", "getss", "getpbsz", "getiomin", "getioopt", "getalignoff", "getmaxsect", "getsize", "getsize64",
-    "getra", "getfra",
+    "getro",
+    "getsz",
+    "getss",
+    "getpbsz",
+    "getiomin",
+    "getioopt",
+    "getalignoff",
+    "getmaxsect",
+    "getsize",
+    "getsize64",
+    "getra",
+    "getfra",
 ];
 
 fn dump(cx: &Exec, args: Dump) -> Result<Value, Error> {
@@ -204,9 +232,17 @@ fn dump(cx: &Exec, args: Dump) -> Result<Value, Error> {
     if !done.success() {
         return Ok(false.into());
     }
-    let wanted = |name: &str| args.args.as_ref().is_none_or(|wanted| wanted.iter().any(|other| other == name));
+    let wanted = |name: &str| {
+        args.args
+            .as_ref()
+            .is_none_or(|wanted| wanted.iter().any(|other| other == name))
+    };
     let lines = done.stdout.lines().filter(|line| !line.is_empty());
-    Ok(DUMPED.into_iter().zip(lines).filter(|(name, _)| wanted(name)).collect())
+    Ok(DUMPED
+        .into_iter()
+        .zip(lines)
+        .filter(|(name, _)| wanted(name))
+        .collect())
 }
 
 fn fstype(cx: &Exec, args: Fstype) -> Result<Value, Error> {
@@ -231,9 +267,15 @@ fn format(cx: &Exec, args: Format) -> Result<Value, Error> {
         _ => {}
     }
     if !args.lazy_itable_init.is_null() && is_ext {
-        words.extend(["-E".to_owned(), format!("lazy_itable_init={}", args.lazy_itable_init.to_text())]);
+        words.extend([
+            "-E".to_owned(),
+            format!("lazy_itable_init={}", args.lazy_itable_init.to_text()),
+        ]);
     }
-    if let Some(bits) = args.fat.filter(|bits| [12, 16, 32].contains(bits) && kind.ends_with("fat")) {
+    if let Some(bits) = args
+        .fat
+        .filter(|bits| [12, 16, 32].contains(bits) && kind.ends_with("fat"))
+    {
         words.extend(["-F".to_owned(), bits.to_string()]);
     }
     match kind {
@@ -250,13 +292,20 @@ fn format(cx: &Exec, args: Format) -> Result<Value, Error> {
 
 fn resize2fs(cx: &Exec, args: Resize2fs) -> Result<Value, Error> {
     let done = run(cx, &["resize2fs", plain(&args.device)?])?;
-    Ok(if done.success() { true.into() } else { Value::Null })
+    Ok(if done.success() {
+        true.into()
+    } else {
+        Value::Null
+    })
 }
 
 fn wipe(cx: &Exec, args: Wipe) -> Result<Value, Error> {
     let done = run(cx, &["wipefs", "-a", plain(&args.device)?])?;
     if !done.success() {
-        value::log::error(format_args!("Error wiping device {}: {}", args.device, done.stderr));
+        value::log::error(format_args!(
+            "Error wiping device {}: {}",
+            args.device, done.stderr
+        ));
     }
     Ok(done.success().into())
 }
@@ -268,7 +317,10 @@ mod tests {
     #[test]
     fn the_words_of_df_and_blkid_are_read() {
         let line = "my disk   100  40  60  40% /mnt";
-        assert_eq!(columns(line).unwrap(), ["my disk", "100", "40", "60", "40%", "/mnt"]);
+        assert_eq!(
+            columns(line).unwrap(),
+            ["my disk", "100", "40", "60", "40%", "/mnt"]
+        );
         let found = devices("/dev/sda1: LABEL=\"a b\" UUID=\"x-1\" TYPE=\"ext4\"\n");
         assert_eq!(
             value::python::repr(&found.into()),

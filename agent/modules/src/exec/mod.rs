@@ -9,6 +9,7 @@ pub(crate) mod cmd;
 mod config;
 pub(crate) mod cp;
 mod defaults;
+mod dig;
 pub(crate) mod disk;
 mod dnsutil;
 pub(crate) mod environ;
@@ -26,9 +27,11 @@ mod r#match;
 mod mine;
 pub(crate) mod mount;
 mod network;
+mod network_programs;
 mod pillar;
 pub(crate) mod pip;
 mod pkg;
+mod ps;
 mod random;
 mod saltutil;
 mod saltutil_sync;
@@ -36,6 +39,7 @@ mod slsutil;
 pub(crate) mod state;
 mod state_show;
 mod status;
+mod status_tables;
 mod sys;
 mod test;
 mod user;
@@ -49,6 +53,7 @@ pub const MODULES: &[Module<Value>] = &[
     config::MODULE,
     cp::MODULE,
     defaults::MODULE,
+    dig::MODULE,
     disk::MODULE,
     dnsutil::MODULE,
     environ::MODULE,
@@ -86,6 +91,7 @@ pub const MODULES: &[Module<Value>] = &[
     mount::MODULE,
     mount::fstab::MODULE,
     network::MODULE,
+    network_programs::MODULE,
     pillar::MODULE,
     pip::MODULE,
     pip::install::MODULE,
@@ -95,6 +101,7 @@ pub const MODULES: &[Module<Value>] = &[
     pkg::list::MODULE,
     pkg::repos::MODULE,
     pkg::versions::MODULE,
+    ps::MODULE,
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
@@ -102,6 +109,7 @@ pub const MODULES: &[Module<Value>] = &[
     state::MODULE,
     state_show::MODULE,
     status::MODULE,
+    status_tables::MODULE,
     sys::MODULE,
     test::MODULE,
     user::MODULE,

@@ -69,13 +69,17 @@ impl Judged {
         match kind {
             "list" => {
                 let list = wanted.as_list().unwrap_or_default();
-                let same: Vec<&Value> = list.iter().filter(|wanted| wanted.to_text() == status).collect();
+                let same: Vec<&Value> = list
+                    .iter()
+                    .filter(|wanted| wanted.to_text() == status)
+                    .collect();
                 for one in &same {
                     self.found(format!("Status {}", one.to_text()), true);
                 }
                 if same.is_empty() {
                     // In Salt a text that was found passes for the status.
-                    self.comments.push(format!("Statuses {} were not found.", python::str(wanted)));
+                    self.comments
+                        .push(format!("Statuses {} were not found.", python::str(wanted)));
                     self.good = Some(false);
                 }
             }
@@ -83,7 +87,10 @@ impl Judged {
                 let found = Regex::new(&wanted.to_text(), Flags::default())?.is_match(status)?;
                 self.found(format!("Status pattern \"{}\"", wanted.to_text()), found);
             }
-            "string" => self.found(format!("Status {}", wanted.to_text()), wanted.to_text() == status),
+            "string" => self.found(
+                format!("Status {}", wanted.to_text()),
+                wanted.to_text() == status,
+            ),
             _ => {}
         }
         Ok(())
@@ -119,9 +126,14 @@ fn query(cx: &Exec, args: Query) -> Result<Ret, Error> {
     if !args.status.is_null() {
         judged.status(&args.status, &args.status_type, &answer("status"))?;
     }
-    let mut ret = Ret { result: judged.good, ..Ret::ok(judged.comments.join(" ")) };
+    let mut ret = Ret {
+        result: judged.good,
+        ..Ret::ok(judged.comments.join(" "))
+    };
     if cx.test {
-        let url = test_url.map(|url| format!(", TEST URL WAS: {url}")).unwrap_or_default();
+        let url = test_url
+            .map(|url| format!(", TEST URL WAS: {url}"))
+            .unwrap_or_default();
         ret.comment.push_str(&format!(" (TEST MODE{url})"));
         ret.result = None;
     }
@@ -129,14 +141,21 @@ fn query(cx: &Exec, args: Query) -> Result<Ret, Error> {
 }
 
 fn wait_for_successful_query(cx: &Exec, args: Wait) -> Result<Ret, Error> {
-    let interval = args.kwargs.get("request_interval").and_then(Value::as_float);
+    let interval = args
+        .kwargs
+        .get("request_interval")
+        .and_then(Value::as_float);
     let start = Instant::now();
     loop {
         let kwargs = args.kwargs.clone().with("name", args.name.as_str());
         let found = cx
             .state_function("http.query")
             .ok_or_else(|| Error::NotAvailable("http.query".into()))?
-            .invoke("http.query", cx, state::module::Given::new(Vec::new(), kwargs));
+            .invoke(
+                "http.query",
+                cx,
+                state::module::Given::new(Vec::new(), kwargs),
+            );
         let good = found.as_ref().is_ok_and(|ret| ret.result == Some(true));
         // Test mode never succeeds: there is nothing to wait for.
         if good || cx.test || start.elapsed().as_secs_f64() > args.wait_for {
@@ -165,22 +184,52 @@ mod tests {
 
     #[test]
     fn an_answer_is_compared() {
-        let ret = ask("http.query", r#"{"name": "@/x", "match": "well", "status": 200}"#);
+        let ret = ask(
+            "http.query",
+            r#"{"name": "@/x", "match": "well", "status": 200}"#,
+        );
         assert_eq!(ret.result, Some(true));
-        assert_eq!(ret.comment, "Match text \"well\" was found. Status 200 was found.");
-        let ret = ask("http.query", r#"{"name": "@/x", "match": "^is", "match_type": "pcre"}"#);
-        assert_eq!((ret.result, ret.comment.as_str()), (Some(false), "Match pattern \"^is\" was not found."));
-        let ret = ask("http.query", r#"{"name": "@/gone", "status": [200, 404], "status_type": "list"}"#);
-        assert_eq!((ret.result, ret.comment.as_str()), (Some(true), "Status 404 was found."));
-        let ret = ask("http.query", r#"{"name": "@/gone", "status": "2..", "status_type": "pcre"}"#);
-        assert_eq!((ret.result, ret.comment.as_str()), (Some(false), "Status pattern \"2..\" was not found."));
+        assert_eq!(
+            ret.comment,
+            "Match text \"well\" was found. Status 200 was found."
+        );
+        let ret = ask(
+            "http.query",
+            r#"{"name": "@/x", "match": "^is", "match_type": "pcre"}"#,
+        );
+        assert_eq!(
+            (ret.result, ret.comment.as_str()),
+            (Some(false), "Match pattern \"^is\" was not found.")
+        );
+        let ret = ask(
+            "http.query",
+            r#"{"name": "@/gone", "status": [200, 404], "status_type": "list"}"#,
+        );
+        assert_eq!(
+            (ret.result, ret.comment.as_str()),
+            (Some(true), "Status 404 was found.")
+        );
+        let ret = ask(
+            "http.query",
+            r#"{"name": "@/gone", "status": "2..", "status_type": "pcre"}"#,
+        );
+        assert_eq!(
+            (ret.result, ret.comment.as_str()),
+            (Some(false), "Status pattern \"2..\" was not found.")
+        );
     }
 
     #[test]
     fn waiting_ends_with_the_last_answer() {
-        let ret = ask("http.wait_for_successful_query", r#"{"name": "@/x", "status": 200, "wait_for": 5}"#);
+        let ret = ask(
+            "http.wait_for_successful_query",
+            r#"{"name": "@/x", "status": 200, "wait_for": 5}"#,
+        );
         assert_eq!(ret.result, Some(true));
-        let ret = ask("http.wait_for_successful_query", r#"{"name": "@/gone", "status": 200, "wait_for": 0.2}"#);
+        let ret = ask(
+            "http.wait_for_successful_query",
+            r#"{"name": "@/gone", "status": 200, "wait_for": 0.2}"#,
+        );
         assert_eq!(ret.result, Some(false));
     }
 }

@@ -31,20 +31,38 @@ pub(crate) struct Contents {
 /// The format that a name's end tells.
 pub(crate) fn guessed(name: &str) -> Option<&'static str> {
     const TAR: [&str; 12] = [
-        ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tbz", ".tar.xz", ".txz", ".tar.lzma", ".tlz",
+        ".tar",
+        ".tar.gz",
+        ".tgz",
+        ".tar.bz2",
+        ".tbz2",
+        ".tbz",
+        ".tar.xz",
+        ".txz",
+        ".tar.lzma",
+        ".tlz",
         // Salt does not know these two.
-        ".tar.zst", ".tzst",
+        ".tar.zst",
+        ".tzst",
     ];
     let name = name.to_lowercase();
     if TAR.iter().any(|end| name.ends_with(end)) {
         return Some("tar");
     }
-    ["zip", "rar"].into_iter().find(|end| name.ends_with(&format!(".{end}")))
+    ["zip", "rar"]
+        .into_iter()
+        .find(|end| name.ends_with(&format!(".{end}")))
 }
 
 impl Contents {
     /// Lists an archive. `name` is what errors call it.
-    pub(crate) fn of(cx: &Exec, name: &str, path: &str, format: &str, options: Option<&str>) -> Result<Self, Error> {
+    pub(crate) fn of(
+        cx: &Exec,
+        name: &str,
+        path: &str,
+        format: &str,
+        options: Option<&str>,
+    ) -> Result<Self, Error> {
         match format {
             "tar" => Self::of_tar(cx, name, path, options),
             "zip" => Self::of_zip(name, path),
@@ -59,7 +77,10 @@ impl Contents {
         }
         let listed = |program: Option<&str>| {
             let unpacked = program.map(|program| format!("--use-compress-program={program}"));
-            let words = ["tar", "--numeric-owner"].map(str::to_owned).into_iter().chain(unpacked);
+            let words = ["tar", "--numeric-owner"]
+                .map(str::to_owned)
+                .into_iter()
+                .chain(unpacked);
             let words = words.chain(["-tvf".to_owned(), path.to_owned()]);
             let mut process = Process::words(words).quiet();
             process.env = plain_names();
@@ -68,7 +89,10 @@ impl Contents {
         let mut done = listed(None)?;
         if let Some(options) = options.filter(|_| !done.success()) {
             // It is split and put together again so that what looks like shell is only words.
-            let words: Vec<String> = shlex::parts(options)?.iter().map(|word| shlex::quote(word)).collect();
+            let words: Vec<String> = shlex::parts(options)?
+                .iter()
+                .map(|word| shlex::quote(word))
+                .collect();
             done = listed(Some(&words.join(" ")))?;
         }
         if !done.success() {
@@ -84,14 +108,27 @@ impl Contents {
     }
 
     fn of_zip(name: &str, path: &str) -> Result<Self, Error> {
-        let members = zipped::members(path).map_err(|_| Error::Refused(format!("{name} is not a ZIP file")))?;
-        let members = members.into_iter().map(|member| (member.kind(), member.name));
-        let mut contents = Self { members: members.collect() };
+        let members = zipped::members(path)
+            .map_err(|_| Error::Refused(format!("{name} is not a ZIP file")))?;
+        let members = members
+            .into_iter()
+            .map(|member| (member.kind(), member.name));
+        let mut contents = Self {
+            members: members.collect(),
+        };
         // Archives made on Windows hold no entries for folders.
-        let above = |name: &str| name.rfind('/').map(|end| name.split_at(end + 1).0.to_owned());
-        let files = contents.members.iter().filter(|(kind, _)| *kind == Kind::File);
+        let above = |name: &str| {
+            name.rfind('/')
+                .map(|end| name.split_at(end + 1).0.to_owned())
+        };
+        let files = contents
+            .members
+            .iter()
+            .filter(|(kind, _)| *kind == Kind::File);
         let folders: Vec<String> = files.filter_map(|(_, name)| above(name)).collect();
-        contents.members.retain(|(kind, name)| *kind != Kind::File || !folders.contains(name));
+        contents
+            .members
+            .retain(|(kind, name)| *kind != Kind::File || !folders.contains(name));
         for folder in folders {
             let member = (Kind::Folder, folder);
             if !contents.members.contains(&member) {
@@ -109,12 +146,18 @@ impl Contents {
         let mut members = Vec::new();
         let mut last = None;
         for line in done.stdout.lines() {
-            match line.trim().split_once(':').map(|(key, value)| (key, value.trim())) {
+            match line
+                .trim()
+                .split_once(':')
+                .map(|(key, value)| (key, value.trim()))
+            {
                 Some(("Name", name)) => last = Some(name),
                 Some(("Type", "Directory")) => {
                     members.extend(last.take().map(|name| (Kind::Folder, format!("{name}/"))));
                 }
-                Some(("Type", _)) => members.extend(last.take().map(|name| (Kind::File, name.to_owned()))),
+                Some(("Type", _)) => {
+                    members.extend(last.take().map(|name| (Kind::File, name.to_owned())));
+                }
                 _ => {}
             }
         }
@@ -153,13 +196,27 @@ impl Contents {
 
     /// Folders, files and links apart, and those that have nothing above them.
     pub(crate) fn verbose(&self) -> Map {
-        let (dirs, files, links) = (self.named(Kind::Folder), self.named(Kind::File), self.named(Kind::Link));
+        let (dirs, files, links) = (
+            self.named(Kind::Folder),
+            self.named(Kind::File),
+            self.named(Kind::Link),
+        );
         let top = |names: &[String]| -> Vec<String> {
-            names.iter().filter(|name| !name.contains('/')).cloned().collect()
+            names
+                .iter()
+                .filter(|name| !name.contains('/'))
+                .cloned()
+                .collect()
         };
         let (top_files, top_links) = (top(&files), top(&links));
-        let mut top_dirs: Vec<String> = dirs.iter().filter(|name| name.matches('/').count() == 1).cloned().collect();
-        if let Some((first, _)) = common_prefix(self.members.iter().map(|(_, name)| name)).split_once('/') {
+        let mut top_dirs: Vec<String> = dirs
+            .iter()
+            .filter(|name| name.matches('/').count() == 1)
+            .cloned()
+            .collect();
+        if let Some((first, _)) =
+            common_prefix(self.members.iter().map(|(_, name)| name)).split_once('/')
+        {
             let first = format!("{first}/");
             if !top_dirs.contains(&first) {
                 top_dirs.push(first);
@@ -177,17 +234,29 @@ impl Contents {
     /// Refuses an archive that would write outside of the folder it is unpacked to.
     pub(crate) fn check(&self, dest: &str) -> Result<(), Error> {
         let root = ospath::realpath(dest);
-        let mut links: Vec<PathBuf> = self.named(Kind::Link).iter().map(|name| inside(name)).collect();
+        let mut links: Vec<PathBuf> = self
+            .named(Kind::Link)
+            .iter()
+            .map(|name| inside(name))
+            .collect();
         value::sorted::sort(&mut links);
-        let is_link = |path: &Path| links.binary_search_by(|link| link.as_path().cmp(path)).is_ok();
+        let is_link = |path: &Path| {
+            links
+                .binary_search_by(|link| link.as_path().cmp(path))
+                .is_ok()
+        };
         let leaves = |folder: &Path| {
             let place = ospath::realpath(&ospath::join(dest, &folder.to_string_lossy()));
             folder.ancestors().any(is_link) || !Path::new(&place).starts_with(&root)
         };
         let mut last = PathBuf::new();
         for (_, name) in &self.members {
-            let climbs = |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
-            let folder = inside(name).parent().map(Path::to_path_buf).unwrap_or_default();
+            let climbs =
+                |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
+            let folder = inside(name)
+                .parent()
+                .map(Path::to_path_buf)
+                .unwrap_or_default();
             // Members of one folder stand together.
             if Path::new(name).components().any(climbs) || (folder != last && leaves(&folder)) {
                 return Err(format!(
@@ -203,7 +272,10 @@ impl Contents {
 
 /// A member's name without the dots that mean nothing.
 fn inside(name: &str) -> PathBuf {
-    Path::new(name).components().filter(|part| *part != Component::CurDir).collect()
+    Path::new(name)
+        .components()
+        .filter(|part| *part != Component::CurDir)
+        .collect()
 }
 
 /// One line of `tar -tv`: mode, owner, size, day, time, name.
@@ -216,7 +288,10 @@ fn tar_member(line: &str) -> Option<(Kind, String)> {
     let name = rest.strip_prefix(' ')?;
     let before = |mark: &str| unescaped(name.split_once(mark).map_or(name, |(name, _)| name));
     Some(match line.as_bytes().first()? {
-        b'd' => (Kind::Folder, format!("{}/", unescaped(name).trim_end_matches('/'))),
+        b'd' => (
+            Kind::Folder,
+            format!("{}/", unescaped(name).trim_end_matches('/')),
+        ),
         b'l' => (Kind::Link, before(" -> ")),
         b'h' => (Kind::File, before(" link to ")),
         _ => (Kind::File, unescaped(name)),
@@ -234,7 +309,11 @@ fn unescaped(name: &str) -> String {
         }
         let mut code = None;
         while let Some(digit) = bytes.next_if(|byte| (b'0'..=b'7').contains(byte)) {
-            code = Some(code.unwrap_or(0_u8).wrapping_mul(8).wrapping_add(digit - b'0'));
+            code = Some(
+                code.unwrap_or(0_u8)
+                    .wrapping_mul(8)
+                    .wrapping_add(digit - b'0'),
+            );
         }
         out.push(match code {
             Some(code) => code,
@@ -258,7 +337,9 @@ fn common_prefix<'a>(mut names: impl Iterator<Item = &'a String>) -> &'a str {
     let first = names.next().map_or("", String::as_str);
     names.fold(first, |prefix, name| {
         let pairs = prefix.char_indices().zip(name.chars());
-        let same = pairs.take_while(|((_, a), b)| a == b).map(|((at, a), _)| at + a.len_utf8());
+        let same = pairs
+            .take_while(|((_, a), b)| a == b)
+            .map(|((at, a), _)| at + a.len_utf8());
         prefix.get(..same.last().unwrap_or(0)).unwrap_or_default()
     })
 }
@@ -267,7 +348,10 @@ fn common_prefix<'a>(mut names: impl Iterator<Item = &'a String>) -> &'a str {
 pub(crate) fn tar_flag(path: &str) -> Option<&'static str> {
     use std::io::Read;
     let mut start = [0; 6];
-    std::fs::File::open(path).ok()?.read_exact(&mut start).ok()?;
+    std::fs::File::open(path)
+        .ok()?
+        .read_exact(&mut start)
+        .ok()?;
     match start {
         [0x1f, 0x8b, ..] => Some("-z"),
         [b'B', b'Z', b'h', ..] => Some("-j"),
@@ -283,7 +367,11 @@ pub(crate) fn untar(cx: &Exec, path: &str, dest: &str) -> Result<Value, Error> {
     let mut process = Process::words(words.chain(["-x", "-p", "-f", path, "-C", dest]));
     process.env = plain_names();
     let done = process.run(cx)?;
-    Ok(if done.success() { Value::Null } else { done.to_map().into() })
+    Ok(if done.success() {
+        Value::Null
+    } else {
+        done.to_map().into()
+    })
 }
 
 #[cfg(test)]
@@ -293,11 +381,26 @@ mod tests {
     #[test]
     fn lines_of_tar_become_members() {
         let member = |line: &str| tar_member(line).unwrap();
-        assert_eq!(member("drwxr-xr-x 0/0               0 2026-11-21 13:00 d/"), (Kind::Folder, "d/".into()));
-        assert_eq!(member("-rw-r--r-- 0/0 3 2026-11-21 13:00  two  words"), (Kind::File, " two  words".into()));
-        assert_eq!(member("lrwxrwxrwx 0/0 0 2026-11-21 13:00 d/l -> /etc"), (Kind::Link, "d/l".into()));
-        assert_eq!(member("hrw-r--r-- 0/0 0 2026-11-21 13:00 h link to d/f"), (Kind::File, "h".into()));
-        assert_eq!(member("-rw-r--r-- 0/0 3 2026-11-21 13:00 a\\nb\\303\\244\\\\"), (Kind::File, "a\nbä\\".into()));
+        assert_eq!(
+            member("drwxr-xr-x 0/0               0 2026-11-21 13:00 d/"),
+            (Kind::Folder, "d/".into())
+        );
+        assert_eq!(
+            member("-rw-r--r-- 0/0 3 2026-11-21 13:00  two  words"),
+            (Kind::File, " two  words".into())
+        );
+        assert_eq!(
+            member("lrwxrwxrwx 0/0 0 2026-11-21 13:00 d/l -> /etc"),
+            (Kind::Link, "d/l".into())
+        );
+        assert_eq!(
+            member("hrw-r--r-- 0/0 0 2026-11-21 13:00 h link to d/f"),
+            (Kind::File, "h".into())
+        );
+        assert_eq!(
+            member("-rw-r--r-- 0/0 3 2026-11-21 13:00 a\\nb\\303\\244\\\\"),
+            (Kind::File, "a\nbä\\".into())
+        );
     }
 
     #[test]
@@ -305,10 +408,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/etc", folder.path().join("out")).unwrap();
         let check = |members: &[(Kind, &str)]| {
-            let members = members.iter().map(|(kind, name)| (*kind, (*name).to_owned())).collect();
-            Contents { members }.check(&folder.path().display().to_string()).is_ok()
+            let members = members
+                .iter()
+                .map(|(kind, name)| (*kind, (*name).to_owned()))
+                .collect();
+            Contents { members }
+                .check(&folder.path().display().to_string())
+                .is_ok()
         };
-        assert!(check(&[(Kind::Folder, "./"), (Kind::File, "a/b"), (Kind::Link, "l")]));
+        assert!(check(&[
+            (Kind::Folder, "./"),
+            (Kind::File, "a/b"),
+            (Kind::Link, "l")
+        ]));
         assert!(!check(&[(Kind::File, "/a")]));
         assert!(!check(&[(Kind::File, "a/../../b")]));
         assert!(!check(&[(Kind::Link, "l"), (Kind::File, "l/passwd")]));
@@ -324,9 +436,18 @@ mod tests {
 
     #[test]
     fn what_has_one_folder_above_it_is_told() {
-        let members = vec![(Kind::File, "jdk/bin/java".to_owned()), (Kind::File, "jdk/lib".to_owned())];
+        let members = vec![
+            (Kind::File, "jdk/bin/java".to_owned()),
+            (Kind::File, "jdk/lib".to_owned()),
+        ];
         let verbose = Contents { members }.verbose();
-        assert_eq!(verbose.get("top_level_dirs"), Some(&vec!["jdk/".to_owned()].into()));
-        assert_eq!(verbose.get("top_level_files"), Some(&Vec::<String>::new().into()));
+        assert_eq!(
+            verbose.get("top_level_dirs"),
+            Some(&vec!["jdk/".to_owned()].into())
+        );
+        assert_eq!(
+            verbose.get("top_level_files"),
+            Some(&Vec::<String>::new().into())
+        );
     }
 }

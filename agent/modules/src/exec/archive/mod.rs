@@ -227,7 +227,13 @@ fn expanded(sources: &Value) -> Vec<String> {
     let wild = |name: &String| name.contains(['*', '?', '[']);
     items(sources)
         .into_iter()
-        .flat_map(|name| if wild(&name) { globbed(&name) } else { vec![name] })
+        .flat_map(|name| {
+            if wild(&name) {
+                globbed(&name)
+            } else {
+                vec![name]
+            }
+        })
         .collect()
 }
 
@@ -240,9 +246,16 @@ fn lines(text: &str) -> Value {
 fn ran(cx: &Exec, words: Vec<String>, options: [(&str, Value); 3]) -> Result<Value, Error> {
     needs(words.first().map_or("", String::as_str))?;
     let options: Map = options.into_iter().collect();
-    let options = options.with("python_shell", false).with("redirect_stderr", true);
+    let options = options
+        .with("python_shell", false)
+        .with("redirect_stderr", true);
     let result = super::cmd::run_all_with(cx, &words.into(), &options)?;
-    Ok(lines(result.get("stdout").and_then(Value::as_str).unwrap_or_default()))
+    Ok(lines(
+        result
+            .get("stdout")
+            .and_then(Value::as_str)
+            .unwrap_or_default(),
+    ))
 }
 
 fn around(template: Value, cwd: Value, runas: Value) -> [(&'static str, Value); 3] {
@@ -265,7 +278,13 @@ fn tar(cx: &Exec, args: Tar) -> Result<Value, Error> {
 }
 
 /// gzip and gunzip: a program, an option, a file.
-fn packer(cx: &Exec, program: &str, options: Option<String>, file: String, runas: Value) -> Result<Value, Error> {
+fn packer(
+    cx: &Exec,
+    program: &str,
+    options: Option<String>,
+    file: String,
+    runas: Value,
+) -> Result<Value, Error> {
     let mut words = vec![program.to_owned()];
     words.extend(options.filter(|options| !options.is_empty()));
     words.push(file);
@@ -392,13 +411,16 @@ fn unzip(cx: &Exec, args: Unzip) -> Result<Value, Error> {
         password: args.password.is_true().then(|| args.password.to_text()),
         runas: args.runas.as_str().map(str::to_owned),
     };
-    let names = unzipped(cx, &job, args.extract_perms)
-        .map_err(|error| Error::Refused(format!("Exception encountered unpacking zipfile: {error}")))?;
+    let names = unzipped(cx, &job, args.extract_perms).map_err(|error| {
+        Error::Refused(format!("Exception encountered unpacking zipfile: {error}"))
+    })?;
     Ok(trimmed(names, &args.trim_output))
 }
 
 fn unrar(cx: &Exec, args: Unrar) -> Result<Value, Error> {
-    let program = ["unrar", "rar"].into_iter().find(|name| which(name).is_some());
+    let program = ["unrar", "rar"]
+        .into_iter()
+        .find(|name| which(name).is_some());
     let Some(program) = program else {
         let quoted = "[\"'unrar'\", \"'rar'\"]";
         return Err(format!("None of provided binaries({quoted}) were found in $PATH.").into());
@@ -409,7 +431,11 @@ fn unrar(cx: &Exec, args: Unrar) -> Result<Value, Error> {
     }
     words.push(args.dest);
     let said = ran(cx, words, around(args.template, Value::Null, args.runas))?;
-    let said = said.as_list().unwrap_or_default().iter().map(Value::to_text);
+    let said = said
+        .as_list()
+        .unwrap_or_default()
+        .iter()
+        .map(Value::to_text);
     Ok(trimmed(said.collect(), &args.trim_output))
 }
 
@@ -417,7 +443,10 @@ fn unrar(cx: &Exec, args: Unrar) -> Result<Value, Error> {
 pub(crate) fn trimmed(mut files: Vec<String>, trim: &Value) -> Value {
     let count = match trim {
         Value::Bool(true) => 100,
-        other => other.as_int().and_then(|count| usize::try_from(count).ok()).unwrap_or(0),
+        other => other
+            .as_int()
+            .and_then(|count| usize::try_from(count).ok())
+            .unwrap_or(0),
     };
     if trim.is_true() && files.len() > count {
         files.truncate(count);
@@ -427,8 +456,14 @@ pub(crate) fn trimmed(mut files: Vec<String>, trim: &Value) -> Value {
 }
 
 /// The archive on this machine.
-fn fetched(cx: &Exec, name: &str, saltenv: &str, source_hash: Option<&str>) -> Result<String, Error> {
-    let cached = source::cached(cx, name, saltenv, source_hash)?.filter(|path| ospath::exists(path));
+fn fetched(
+    cx: &Exec,
+    name: &str,
+    saltenv: &str,
+    source_hash: Option<&str>,
+) -> Result<String, Error> {
+    let cached =
+        source::cached(cx, name, saltenv, source_hash)?.filter(|path| ospath::exists(path));
     cached.ok_or_else(|| Error::Refused(format!("Failed to cache {name}")))
 }
 
@@ -438,7 +473,9 @@ fn cleaned(cx: &Exec, cached: &str) {
     if path.starts_with(cx.opts().cachedir())
         && let Err(error) = crate::fs::remove(cx, path)
     {
-        value::log::warning(format_args!("Failed to clean cached archive {cached}: {error}"));
+        value::log::warning(format_args!(
+            "Failed to clean cached archive {cached}: {error}"
+        ));
     }
 }
 
@@ -472,7 +509,9 @@ fn stripped(given: &Value) -> Result<usize, Error> {
         Value::Str(text) => text.trim().parse().ok(),
         other => other.as_int(),
     };
-    let count = count.and_then(|count| usize::try_from(count).ok()).filter(|count| *count > 0);
+    let count = count
+        .and_then(|count| usize::try_from(count).ok())
+        .filter(|count| *count > 0);
     count.ok_or_else(|| "'strip_components' must be a positive integer".into())
 }
 
@@ -487,9 +526,8 @@ pub(crate) fn located(cached: &str) -> impl Fn(Error) -> Error {
 
 fn is_encrypted(cx: &Exec, args: IsEncrypted) -> Result<Value, Error> {
     let cached = fetched(cx, &args.name, &args.saltenv, args.source_hash.as_deref())?;
-    let members = zipped::members(&cached).map_err(|_| {
-        located(&cached)(format!("{} is not a ZIP file", args.name).into())
-    })?;
+    let members = zipped::members(&cached)
+        .map_err(|_| located(&cached)(format!("{} is not a ZIP file", args.name).into()))?;
     if args.clean {
         cleaned(cx, &cached);
     }

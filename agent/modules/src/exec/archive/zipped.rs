@@ -38,7 +38,12 @@ impl Member {
 
 fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
     let bytes = bytes.get(at..at.checked_add(length)?)?;
-    Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    Some(
+        bytes
+            .iter()
+            .rev()
+            .fold(0, |number, byte| number << 8 | u64::from(*byte)),
+    )
 }
 
 fn part(file: &mut File, from: u64, length: u64) -> std::io::Result<Vec<u8>> {
@@ -70,14 +75,22 @@ fn directory(file: &mut File) -> std::io::Result<Option<(u64, u64)>> {
     let Some(at) = tail.windows(4).rposition(|window| window == b"PK\x05\x06") else {
         return Ok(None);
     };
-    let (Some(mut size), Some(mut start)) = (number(&tail, at + 12, 4), number(&tail, at + 16, 4)) else {
+    let (Some(mut size), Some(mut start)) = (number(&tail, at + 12, 4), number(&tail, at + 16, 4))
+    else {
         return Ok(None);
     };
     // Larger than 4 GB: another record has the true numbers, and one before this says where it stands.
-    let locator = at.checked_sub(20).and_then(|at| tail.get(at..)).filter(|tail| tail.starts_with(b"PK\x06\x07"));
+    let locator = at
+        .checked_sub(20)
+        .and_then(|at| tail.get(at..))
+        .filter(|tail| tail.starts_with(b"PK\x06\x07"));
     if let Some(place) = locator.and_then(|locator| number(locator, 8, 8)) {
         let end = part(file, place, 56)?;
-        if let (true, Some(big), Some(at)) = (end.starts_with(b"PK\x06\x06"), number(&end, 40, 8), number(&end, 48, 8)) {
+        if let (true, Some(big), Some(at)) = (
+            end.starts_with(b"PK\x06\x06"),
+            number(&end, 40, 8),
+            number(&end, 48, 8),
+        ) {
             (size, start) = (big, at);
         }
     } else {
@@ -94,7 +107,8 @@ fn entries(mut bytes: &[u8]) -> Option<Vec<Member>> {
         if !bytes.starts_with(b"PK\x01\x02") {
             return None;
         }
-        let at = |at, length| number(bytes, at, length).and_then(|number| usize::try_from(number).ok());
+        let at =
+            |at, length| number(bytes, at, length).and_then(|number| usize::try_from(number).ok());
         let (name, extra, comment) = (at(28, 2)?, at(30, 2)?, at(32, 2)?);
         members.push(Member {
             name: String::from_utf8_lossy(bytes.get(46..46 + name)?).into_owned(),
@@ -111,7 +125,10 @@ pub(crate) fn unzipped(cx: &Exec, job: &Unpack, extract_perms: bool) -> Result<V
     let mut members = members(&job.file)?;
     members.retain(|member| !job.excludes.contains(&member.name));
     let contents = Contents {
-        members: members.iter().map(|member| (member.kind(), member.name.clone())).collect(),
+        members: members
+            .iter()
+            .map(|member| (member.kind(), member.name.clone()))
+            .collect(),
     };
     contents.check(&job.dest)?;
     job.unzip(cx, vec!["-o".into(), "-q".into()])?;
@@ -147,7 +164,13 @@ pub(super) fn to_pack(sources: &[String], cwd: &str) -> Vec<String> {
 }
 
 /// Makes an archive of these names, in this order.
-pub(super) fn zip(cx: &Exec, zip_file: &str, cwd: &str, names: &[String], runas: &Value) -> Result<(), Error> {
+pub(super) fn zip(
+    cx: &Exec,
+    zip_file: &str,
+    cwd: &str,
+    names: &[String],
+    runas: &Value,
+) -> Result<(), Error> {
     if names.iter().any(|name| name.contains('\n')) {
         return Err("zip cannot take names with line breaks".into());
     }
@@ -163,7 +186,9 @@ pub(super) fn zip(cx: &Exec, zip_file: &str, cwd: &str, names: &[String], runas:
     process.stdin = Some(names.join("\n"));
     process.stderr = crate::process::Stderr::Merged;
     let done = process.run(cx)?;
-    said(&done).map_err(|error| Error::Refused(format!("Exception encountered creating zipfile: {error}")))?;
+    said(&done).map_err(|error| {
+        Error::Refused(format!("Exception encountered creating zipfile: {error}"))
+    })?;
     cx.changed(Path::new(&zip_file));
     Ok(())
 }
@@ -192,7 +217,10 @@ mod tests {
         std::fs::write(&file, bytes).unwrap();
         let found = members(&file.display().to_string()).unwrap();
         assert_eq!(found.len(), 1);
-        assert_eq!((found[0].name.as_str(), found[0].encrypted, found[0].kind()), ("l", true, Kind::Link));
+        assert_eq!(
+            (found[0].name.as_str(), found[0].encrypted, found[0].kind()),
+            ("l", true, Kind::Link)
+        );
         std::fs::write(&file, "nothing of the kind").unwrap();
         assert!(members(&file.display().to_string()).is_err());
     }

@@ -75,14 +75,22 @@ pub(crate) struct Config<'a> {
 
 impl<'a> Config<'a> {
     /// The configuration that the arguments mean; `known` are further arguments that are taken by name.
-    pub(crate) fn of(cx: &'a Exec, cwd: Option<&str>, kwargs: &Map, known: &[&str]) -> Result<Self, Error> {
+    pub(crate) fn of(
+        cx: &'a Exec,
+        cwd: Option<&str>,
+        kwargs: &Map,
+        known: &[&str],
+    ) -> Result<Self, Error> {
         let known: Vec<&str> = known.iter().copied().chain(["global"]).collect();
         let global = kwargs.get("global").is_some_and(Value::is_true);
         if cwd.is_none() && !global {
             return Err("'cwd' argument required unless global=True".into());
         }
         let git = Common::of(cx, cwd, kwargs, &known)?.git;
-        Ok(Self { git, place: if global { "--global" } else { "--local" } })
+        Ok(Self {
+            git,
+            place: if global { "--global" } else { "--local" },
+        })
     }
 
     fn asked(&self, words: &[&str]) -> Result<Output, Error> {
@@ -104,7 +112,11 @@ impl<'a> Config<'a> {
         words.extend(value_regex);
         let found = self.asked(&words)?;
         let mut keys = Map::new();
-        for (key, value) in found.stdout.lines().filter_map(|line| line.split_once(char::is_whitespace)) {
+        for (key, value) in found
+            .stdout
+            .lines()
+            .filter_map(|line| line.split_once(char::is_whitespace))
+        {
             if let Some(values) = keys.entry(key, || Value::list([])).as_list_mut() {
                 values.push(value.into());
             }
@@ -115,7 +127,11 @@ impl<'a> Config<'a> {
     /// Gives a key these values in place of those that it has.
     pub(crate) fn set(&self, key: &str, values: &[String], add: bool) -> Result<(), Error> {
         for (number, value) in values.iter().enumerate() {
-            let how = if add || number > 0 { "--add" } else { "--replace-all" };
+            let how = if add || number > 0 {
+                "--add"
+            } else {
+                "--replace-all"
+            };
             // Without --local: outside of a repository git says what is wrong.
             let place = (self.place == "--global").then_some("--global");
             let mut words = vec!["config"];
@@ -127,7 +143,12 @@ impl<'a> Config<'a> {
     }
 
     /// Removes a key or some of its values.
-    pub(crate) fn unset(&self, key: &str, value_regex: Option<&str>, all: bool) -> Result<(), Error> {
+    pub(crate) fn unset(
+        &self,
+        key: &str,
+        value_regex: Option<&str>,
+        all: bool,
+    ) -> Result<(), Error> {
         let mut words = vec![if all { "--unset-all" } else { "--unset" }, plain(key)?];
         words.extend(value_regex);
         let done = self.asked(&words)?;
@@ -142,7 +163,11 @@ impl<'a> Config<'a> {
             Some(6) => "The value_regex is invalid".to_owned(),
             code => {
                 let code = code.unwrap_or(-1);
-                let said = if done.stderr.is_empty() { String::new() } else { format!("; {}", done.stderr) };
+                let said = if done.stderr.is_empty() {
+                    String::new()
+                } else {
+                    format!("; {}", done.stderr)
+                };
                 format!("Failed to unset key '{key}', git config returned exit code {code}{said}")
             }
         }
@@ -164,19 +189,25 @@ fn config_get(cx: &Exec, args: ConfigGet) -> Result<Value, Error> {
 
 fn config_get_regexp(cx: &Exec, args: ConfigGetRegexp) -> Result<Value, Error> {
     let config = Config::of(cx, args.cwd.as_deref(), &args.kwargs, &[])?;
-    config.matching(&args.key, args.value_regex.as_deref()).map(Value::from)
+    config
+        .matching(&args.key, args.value_regex.as_deref())
+        .map(Value::from)
 }
 
 fn config_get_regex(cx: &Exec, args: ConfigGetRegex) -> Result<Value, Error> {
     let config = Config::of(cx, args.cwd.as_deref(), &args.kwargs, &[])?;
-    config.matching(&args.key, args.value_regex.as_deref()).map(Value::from)
+    config
+        .matching(&args.key, args.value_regex.as_deref())
+        .map(Value::from)
 }
 
 fn config_set(cx: &Exec, args: ConfigSet) -> Result<Value, Error> {
     let config = Config::of(cx, args.cwd.as_deref(), &args.kwargs, &["add"])?;
     let add = args.kwargs.get("add").is_some_and(Value::is_true);
     let values = match (args.value, list_of(&args.multivar)) {
-        (Some(_), many) if !many.is_empty() => return Err("Only one of 'value' and 'multivar' is permitted".into()),
+        (Some(_), many) if !many.is_empty() => {
+            return Err("Only one of 'value' and 'multivar' is permitted".into());
+        }
         (Some(value), _) => vec![value],
         (None, many) => many,
     };

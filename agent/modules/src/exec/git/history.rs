@@ -251,7 +251,14 @@ state::exec_module! {
 }
 
 /// A command with its options, then these words; what git prints, with its standard error where that has the message.
-fn said(cx: &Exec, cwd: &str, kwargs: Map, command: &[&str], more: Vec<String>, stderr: Stderr) -> Result<Value, Error> {
+fn said(
+    cx: &Exec,
+    cwd: &str,
+    kwargs: Map,
+    command: &[&str],
+    more: Vec<String>,
+    stderr: Stderr,
+) -> Result<Value, Error> {
     let common = Common::of(cx, Some(cwd), &kwargs, &[])?;
     let mut words = common.words(command);
     words.extend(more);
@@ -263,21 +270,51 @@ fn said(cx: &Exec, cwd: &str, kwargs: Map, command: &[&str], more: Vec<String>, 
 }
 
 /// The same for a command that takes options.
-fn opted(cx: &Exec, cwd: &str, kwargs: Map, opts: Value, command: &[&str], more: Vec<String>) -> Result<Value, Error> {
-    said(cx, cwd, kwargs.with("opts", opts), command, more, Stderr::Apart)
+fn opted(
+    cx: &Exec,
+    cwd: &str,
+    kwargs: Map,
+    opts: Value,
+    command: &[&str],
+    more: Vec<String>,
+) -> Result<Value, Error> {
+    said(
+        cx,
+        cwd,
+        kwargs.with("opts", opts),
+        command,
+        more,
+        Stderr::Apart,
+    )
 }
 
 fn named(name: Option<String>) -> Result<Vec<String>, Error> {
-    name.map(|name| plain(&name).map(str::to_owned)).into_iter().collect()
+    name.map(|name| plain(&name).map(str::to_owned))
+        .into_iter()
+        .collect()
 }
 
 fn add(cx: &Exec, args: Add) -> Result<Value, Error> {
     let more = vec!["--".to_owned(), args.filename];
-    opted(cx, &args.cwd, args.kwargs, args.opts, &["add", "--verbose"], more)
+    opted(
+        cx,
+        &args.cwd,
+        args.kwargs,
+        args.opts,
+        &["add", "--verbose"],
+        more,
+    )
 }
 
 fn branch(cx: &Exec, args: Branch) -> Result<Value, Error> {
-    opted(cx, &args.cwd, args.kwargs, args.opts, &["branch"], named(args.name)?)?;
+    opted(
+        cx,
+        &args.cwd,
+        args.kwargs,
+        args.opts,
+        &["branch"],
+        named(args.name)?,
+    )?;
     Ok(true.into())
 }
 
@@ -286,22 +323,56 @@ fn checkout(cx: &Exec, args: Checkout) -> Result<Value, Error> {
     if args.rev.is_none() && !opts.iter().any(|word| word == "-b" || word == "-B") {
         return Err("'rev' argument is required unless -b or -B in opts".into());
     }
-    let command: &[&str] = if args.force { &["checkout", "--force"] } else { &["checkout"] };
+    let command: &[&str] = if args.force {
+        &["checkout", "--force"]
+    } else {
+        &["checkout"]
+    };
     let kwargs = args.kwargs.with("opts", opts);
-    said(cx, &args.cwd, kwargs, command, named(args.rev)?, Stderr::Merged)
+    said(
+        cx,
+        &args.cwd,
+        kwargs,
+        command,
+        named(args.rev)?,
+        Stderr::Merged,
+    )
 }
 
 fn commit(cx: &Exec, args: Commit) -> Result<Value, Error> {
-    let more = args.filename.map_or_else(Vec::new, |name| vec!["--".to_owned(), name]);
-    opted(cx, &args.cwd, args.kwargs, args.opts, &["commit", "-m", &args.message], more)
+    let more = args
+        .filename
+        .map_or_else(Vec::new, |name| vec!["--".to_owned(), name]);
+    opted(
+        cx,
+        &args.cwd,
+        args.kwargs,
+        args.opts,
+        &["commit", "-m", &args.message],
+        more,
+    )
 }
 
 fn current_branch(cx: &Exec, args: CurrentBranch) -> Result<Value, Error> {
-    said(cx, &args.cwd, args.kwargs, &["rev-parse", "--abbrev-ref", "HEAD"], Vec::new(), Stderr::Apart)
+    said(
+        cx,
+        &args.cwd,
+        args.kwargs,
+        &["rev-parse", "--abbrev-ref", "HEAD"],
+        Vec::new(),
+        Stderr::Apart,
+    )
 }
 
 fn describe(cx: &Exec, args: Describe) -> Result<Value, Error> {
-    said(cx, &args.cwd, args.kwargs, &["describe", "--always"], named(Some(args.rev))?, Stderr::Apart)
+    said(
+        cx,
+        &args.cwd,
+        args.kwargs,
+        &["describe", "--always"],
+        named(Some(args.rev))?,
+        Stderr::Apart,
+    )
 }
 
 fn diff(cx: &Exec, args: Diff) -> Result<Value, Error> {
@@ -331,7 +402,14 @@ fn diff(cx: &Exec, args: Diff) -> Result<Value, Error> {
 }
 
 fn discard_local_changes(cx: &Exec, args: Discard) -> Result<Value, Error> {
-    said(cx, &args.cwd, args.kwargs, &["checkout", "--", &args.path], Vec::new(), Stderr::Merged)
+    said(
+        cx,
+        &args.cwd,
+        args.kwargs,
+        &["checkout", "--", &args.path],
+        Vec::new(),
+        Stderr::Merged,
+    )
 }
 
 fn refs(cx: &Exec, cwd: &str, kwargs: &Map, below: &str) -> Result<Value, Error> {
@@ -347,7 +425,11 @@ impl super::Git<'_> {
 }
 
 fn list_branches(cx: &Exec, args: ListBranches) -> Result<Value, Error> {
-    let below = if args.remote { "refs/remotes/" } else { "refs/heads/" };
+    let below = if args.remote {
+        "refs/remotes/"
+    } else {
+        "refs/heads/"
+    };
     refs(cx, &args.cwd, &args.kwargs, below)
 }
 
@@ -356,18 +438,36 @@ fn list_tags(cx: &Exec, args: ListTags) -> Result<Value, Error> {
 }
 
 fn merge(cx: &Exec, args: Merge) -> Result<Value, Error> {
-    opted(cx, &args.cwd, args.kwargs, args.opts, &["merge"], named(args.rev)?)
+    opted(
+        cx,
+        &args.cwd,
+        args.kwargs,
+        args.opts,
+        &["merge"],
+        named(args.rev)?,
+    )
 }
 
 fn merge_base(cx: &Exec, mut args: MergeBase) -> Result<Value, Error> {
     let all = args.kwargs.remove("all").is_some_and(|all| all.is_true());
-    let mut refs: Vec<String> = list_of(&args.refs).iter().map(|name| name.trim().to_owned()).collect();
+    let mut refs: Vec<String> = list_of(&args.refs)
+        .iter()
+        .map(|name| name.trim().to_owned())
+        .collect();
     if all && (args.independent || args.is_ancestor || args.fork_point.is_some()) {
         return Err("The 'all' argument is not compatible with 'independent', 'is_ancestor', or 'fork_point'".into());
     }
-    let kinds = [args.octopus, args.independent, args.is_ancestor, args.fork_point.is_some()];
+    let kinds = [
+        args.octopus,
+        args.independent,
+        args.is_ancestor,
+        args.fork_point.is_some(),
+    ];
     if kinds.iter().filter(|kind| **kind).count() > 1 {
-        return Err("Only one of 'octopus', 'independent', 'is_ancestor', and 'fork_point' is permitted".into());
+        return Err(
+            "Only one of 'octopus', 'independent', 'is_ancestor', and 'fork_point' is permitted"
+                .into(),
+        );
     }
     if args.is_ancestor && refs.len() != 2 {
         return Err("Two refs/commits are required if 'is_ancestor' is True".into());
@@ -388,7 +488,12 @@ fn merge_base(cx: &Exec, mut args: MergeBase) -> Result<Value, Error> {
         (args.independent, "--independent"),
         (args.fork_point.is_some(), "--fork-point"),
     ];
-    words.extend(flags.iter().filter(|(on, _)| *on).map(|(_, flag)| (*flag).to_owned()));
+    words.extend(
+        flags
+            .iter()
+            .filter(|(on, _)| *on)
+            .map(|(_, flag)| (*flag).to_owned()),
+    );
     words.extend(named(args.fork_point)?);
     for name in &refs {
         words.push(plain(name)?.to_owned());
@@ -398,28 +503,67 @@ fn merge_base(cx: &Exec, mut args: MergeBase) -> Result<Value, Error> {
     }
     let out = common.git.words(&words)?;
     let mut bases = out.lines().map(Value::from);
-    Ok(if all { Value::list(bases) } else { bases.next().unwrap_or_default() })
+    Ok(if all {
+        Value::list(bases)
+    } else {
+        bases.next().unwrap_or_default()
+    })
 }
 
 fn rebase(cx: &Exec, args: Rebase) -> Result<Value, Error> {
     let opts = options(&args.opts)?;
-    if opts.iter().any(|word| word == "-i" || word == "--interactive") {
+    if opts
+        .iter()
+        .any(|word| word == "-i" || word == "--interactive")
+    {
         return Err("Interactive rebases are not supported".into());
     }
-    opted(cx, &args.cwd, args.kwargs, opts.into(), &["rebase"], shlex::parts(&args.rev)?)
+    opted(
+        cx,
+        &args.cwd,
+        args.kwargs,
+        opts.into(),
+        &["rebase"],
+        shlex::parts(&args.rev)?,
+    )
 }
 
 fn reset(cx: &Exec, args: Reset) -> Result<Value, Error> {
-    opted(cx, &args.cwd, args.kwargs, args.opts, &["reset"], Vec::new())
+    opted(
+        cx,
+        &args.cwd,
+        args.kwargs,
+        args.opts,
+        &["reset"],
+        Vec::new(),
+    )
 }
 
 fn rev_parse(cx: &Exec, args: RevParse) -> Result<Value, Error> {
-    opted(cx, &args.cwd, args.kwargs, args.opts, &["rev-parse"], named(args.rev)?)
+    opted(
+        cx,
+        &args.cwd,
+        args.kwargs,
+        args.opts,
+        &["rev-parse"],
+        named(args.rev)?,
+    )
 }
 
 fn revision(cx: &Exec, args: Revision) -> Result<Value, Error> {
-    let command: &[&str] = if args.short { &["rev-parse", "--short"] } else { &["rev-parse"] };
-    said(cx, &args.cwd, args.kwargs, command, named(Some(args.rev))?, Stderr::Apart)
+    let command: &[&str] = if args.short {
+        &["rev-parse", "--short"]
+    } else {
+        &["rev-parse"]
+    };
+    said(
+        cx,
+        &args.cwd,
+        args.kwargs,
+        command,
+        named(Some(args.rev))?,
+        Stderr::Apart,
+    )
 }
 
 fn rm(cx: &Exec, args: Rm) -> Result<Value, Error> {
@@ -428,7 +572,14 @@ fn rm(cx: &Exec, args: Rm) -> Result<Value, Error> {
 }
 
 fn stash(cx: &Exec, args: Stash) -> Result<Value, Error> {
-    opted(cx, &args.cwd, args.kwargs, args.opts, &["stash", &args.action], Vec::new())
+    opted(
+        cx,
+        &args.cwd,
+        args.kwargs,
+        args.opts,
+        &["stash", &args.action],
+        Vec::new(),
+    )
 }
 
 fn status(cx: &Exec, args: Status) -> Result<Value, Error> {
@@ -456,17 +607,29 @@ fn status(cx: &Exec, args: Status) -> Result<Value, Error> {
 fn symbolic_ref(cx: &Exec, args: SymbolicRef) -> Result<Value, Error> {
     let opts = options(&args.opts)?;
     if args.value.is_some() && opts.iter().any(|word| word == "-d" || word == "--delete") {
-        return Err("Value cannot be set for symbolic ref if -d/--delete is included in opts".into());
+        return Err(
+            "Value cannot be set for symbolic ref if -d/--delete is included in opts".into(),
+        );
     }
     let mut more = named(Some(args.r#ref))?;
     more.extend(named(args.value)?);
-    opted(cx, &args.cwd, args.kwargs, opts.into(), &["symbolic-ref"], more)
+    opted(
+        cx,
+        &args.cwd,
+        args.kwargs,
+        opts.into(),
+        &["symbolic-ref"],
+        more,
+    )
 }
 
 fn tag(cx: &Exec, args: Tag) -> Result<Value, Error> {
     let mut opts = options(&args.opts)?;
     opts.retain(|word| word != "-a" && word != "--annotate");
-    if opts.iter().any(|word| word == "-m" || word.contains("--message")) {
+    if opts
+        .iter()
+        .any(|word| word == "-m" || word.contains("--message"))
+    {
         return Err("Tag messages must be passed in the \"message\" argument".into());
     }
     let removes = opts.iter().any(|word| word == "-d" || word == "--delete");
@@ -478,5 +641,12 @@ fn tag(cx: &Exec, args: Tag) -> Result<Value, Error> {
     if !removes {
         more.extend(named(Some(args.r#ref))?);
     }
-    said(cx, &args.cwd, args.kwargs.with("opts", opts), &command, more, Stderr::Merged)
+    said(
+        cx,
+        &args.cwd,
+        args.kwargs.with("opts", opts),
+        &command,
+        more,
+        Stderr::Merged,
+    )
 }

@@ -73,15 +73,37 @@ pub(crate) fn plain(name: &str) -> Result<&str, Error> {
 
 impl<'a> Common<'a> {
     /// Takes the common arguments out of those that a function does not declare; `known` names others of its own.
-    pub(crate) fn of(cx: &'a Exec, cwd: Option<&str>, kwargs: &Map, known: &[&str]) -> Result<Self, Error> {
+    pub(crate) fn of(
+        cx: &'a Exec,
+        cwd: Option<&str>,
+        kwargs: &Map,
+        known: &[&str],
+    ) -> Result<Self, Error> {
         const COMMON: [&str; 10] = [
-            "user", "password", "ignore_retcode", "output_encoding", "identity", "saltenv", "https_user", "https_pass",
-            "opts", "git_opts",
+            "user",
+            "password",
+            "ignore_retcode",
+            "output_encoding",
+            "identity",
+            "saltenv",
+            "https_user",
+            "https_pass",
+            "opts",
+            "git_opts",
         ];
-        let unknown = |key: &String| !COMMON.contains(&key.as_str()) && !known.contains(&key.as_str()) && !key.starts_with("__");
+        let unknown = |key: &String| {
+            !COMMON.contains(&key.as_str())
+                && !known.contains(&key.as_str())
+                && !key.starts_with("__")
+        };
         let unknown: Vec<String> = kwargs.keys().map(Value::to_text).filter(unknown).collect();
         refuse_unknown(&unknown, kwargs)?;
-        let given = |name: &str| kwargs.get(name).filter(|value| value.is_true()).map(Value::to_text);
+        let given = |name: &str| {
+            kwargs
+                .get(name)
+                .filter(|value| value.is_true())
+                .map(Value::to_text)
+        };
         let user = given("user");
         let list = |name: &str| options(kwargs.get(name).unwrap_or(&Value::Null));
         let identity = match kwargs.get("identity") {
@@ -90,7 +112,13 @@ impl<'a> Common<'a> {
         };
         let cwd = cwd.map(|cwd| expanded(cwd, user.as_deref()));
         Ok(Self {
-            git: Git { cx, cwd, user, identity, output_encoding: given("output_encoding") },
+            git: Git {
+                cx,
+                cwd,
+                user,
+                identity,
+                output_encoding: given("output_encoding"),
+            },
             https_user: given("https_user"),
             https_pass: given("https_pass"),
             git_opts: list("git_opts")?,
@@ -123,7 +151,11 @@ pub(crate) fn refuse_unknown(names: &[String], kwargs: &Map) -> Result<(), Error
         format!("{name}={value}")
     });
     let shown: Vec<String> = shown.collect();
-    Err(format!("The following keyword arguments are not valid: {}", shown.join(", ")).into())
+    Err(format!(
+        "The following keyword arguments are not valid: {}",
+        shown.join(", ")
+    )
+    .into())
 }
 
 /// A relative path is one below the user's home.
@@ -133,7 +165,11 @@ fn expanded(cwd: &str, user: Option<&str>) -> String {
 }
 
 /// A URL with a user and a password in it: for https only.
-pub(crate) fn with_login(url: &str, user: Option<&str>, password: Option<&str>) -> Result<String, Error> {
+pub(crate) fn with_login(
+    url: &str,
+    user: Option<&str>,
+    password: Option<&str>,
+) -> Result<String, Error> {
     if user.is_none() && password.is_none() {
         return Ok(url.to_owned());
     }
@@ -152,17 +188,30 @@ pub(crate) fn with_login(url: &str, user: Option<&str>, password: Option<&str>) 
 fn percent(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-~".contains(&byte);
     text.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .map(|byte| {
+            if plain(byte) {
+                char::from(byte).to_string()
+            } else {
+                format!("%{byte:02X}")
+            }
+        })
         .collect()
 }
 
 /// Text without the passwords in its web addresses.
 pub(crate) fn redacted(text: &str) -> String {
     let lines = text.split('\n').map(|line| {
-        let start = ["http://", "https://"].iter().filter_map(|scheme| line.find(scheme).map(|at| at + scheme.len())).min();
+        let start = ["http://", "https://"]
+            .iter()
+            .filter_map(|scheme| line.find(scheme).map(|at| at + scheme.len()))
+            .min();
         match (start, line.rfind('@')) {
             (Some(start), Some(end)) if start < end => {
-                format!("{}<redacted>{}", line.get(..start).unwrap_or_default(), line.get(end..).unwrap_or_default())
+                format!(
+                    "{}<redacted>{}",
+                    line.get(..start).unwrap_or_default(),
+                    line.get(end..).unwrap_or_default()
+                )
             }
             _ => line.to_owned(),
         }
@@ -177,7 +226,10 @@ const SSH: &str = "ssh -oStrictHostKeyChecking=no -oPasswordAuthentication=no -o
 impl Git<'_> {
     /// The same with these keys.
     pub(crate) fn with_identity(&self, identity: &[String]) -> Self {
-        Self { identity: identity.to_vec(), ..self.clone() }
+        Self {
+            identity: identity.to_vec(),
+            ..self.clone()
+        }
     }
 
     fn process(&self, words: &[String], env: Map, stderr: Stderr) -> Process {
@@ -220,10 +272,16 @@ impl Git<'_> {
             }
             errors.push(redacted(problem(&done, stderr)));
         }
-        let mut text = format!("Unable to authenticate using identity file:\n\n{}", errors.join("\n"));
+        let mut text = format!(
+            "Unable to authenticate using identity file:\n\n{}",
+            errors.join("\n")
+        );
         if !missing.is_empty() {
             let apart = if errors.is_empty() { "" } else { "\n\n" };
-            text.push_str(&format!("{apart}The following identity file(s) were not found: {}", missing.join(", ")));
+            text.push_str(&format!(
+                "{apart}The following identity file(s) were not found: {}",
+                missing.join(", ")
+            ));
         }
         Err(text.into())
     }
@@ -265,7 +323,11 @@ impl Git<'_> {
 
 /// `git` and the words after it.
 pub(crate) fn line(command: &[&str]) -> Vec<String> {
-    ["git"].iter().chain(command).map(|word| (*word).to_owned()).collect()
+    ["git"]
+        .iter()
+        .chain(command)
+        .map(|word| (*word).to_owned())
+        .collect()
 }
 
 fn problem(done: &Output, stderr: Stderr) -> &str {
@@ -292,8 +354,12 @@ impl Key {
         };
         let text = std::fs::read(&found).map_err(Error::io(&found))?;
         let runas = git.user.as_deref().map(Value::from);
-        let copy = super::cmd::Temporary::written(&std::env::temp_dir(), "", &text, runas.as_ref())?;
-        Ok(Some(Self { path: copy.path().to_string_lossy().into_owned(), _copy: Some(copy) }))
+        let copy =
+            super::cmd::Temporary::written(&std::env::temp_dir(), "", &text, runas.as_ref())?;
+        Ok(Some(Self {
+            path: copy.path().to_string_lossy().into_owned(),
+            _copy: Some(copy),
+        }))
     }
 }
 
@@ -305,7 +371,10 @@ mod tests {
     fn passwords_are_put_into_addresses_and_taken_out_of_texts() {
         let url = with_login("https://h/r.git", Some("me"), Some("p/w@")).unwrap();
         assert_eq!(url, "https://me:p%2Fw%40@h/r.git");
-        assert_eq!(redacted(&format!("fatal: {url} x\nnext")), "fatal: https://<redacted>@h/r.git x\nnext");
+        assert_eq!(
+            redacted(&format!("fatal: {url} x\nnext")),
+            "fatal: https://<redacted>@h/r.git x\nnext"
+        );
         assert!(with_login("http://h/r", Some("me"), None).is_err());
     }
 
@@ -319,7 +388,13 @@ mod tests {
     fn unknown_arguments_are_refused() {
         let cx = crate::testing::exec();
         let kwargs = Map::new().with("user", "root").with("foo", 1);
-        let error = Common::of(&cx, None, &kwargs, &[]).err().unwrap().to_string();
-        assert_eq!(error, "The following keyword arguments are not valid: foo=1");
+        let error = Common::of(&cx, None, &kwargs, &[])
+            .err()
+            .unwrap()
+            .to_string();
+        assert_eq!(
+            error,
+            "The following keyword arguments are not valid: foo=1"
+        );
     }
 }

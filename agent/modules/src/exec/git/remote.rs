@@ -148,7 +148,11 @@ fn clone(cx: &Exec, args: Clone) -> Result<Value, Error> {
     match args.name {
         Some(name) => {
             let folder = format!("{cwd}/");
-            cx.call("file.makedirs", vec![folder.into()], Map::new().with("user", git.user.clone()))?;
+            cx.call(
+                "file.makedirs",
+                vec![folder.into()],
+                Map::new().with("user", git.user.clone()),
+            )?;
             words.push(name);
             git.cwd = Some(cwd);
         }
@@ -164,7 +168,11 @@ fn clone(cx: &Exec, args: Clone) -> Result<Value, Error> {
 fn fetch(cx: &Exec, args: Fetch) -> Result<Value, Error> {
     let kwargs = with_opts(args.kwargs, args.opts);
     let common = Common::of(cx, Some(&args.cwd), &kwargs, &[])?;
-    let mut words = common.words(if args.force { &["fetch", "--force"] } else { &["fetch"] });
+    let mut words = common.words(if args.force {
+        &["fetch", "--force"]
+    } else {
+        &["fetch"]
+    });
     if let Some(remote) = args.remote.filter(|remote| !remote.is_empty()) {
         words.push(plain(&remote)?.to_owned());
     }
@@ -186,7 +194,9 @@ impl Git<'_> {
     /// The references of a repository: names with commits.
     pub(crate) fn refs(&self, words: &[String]) -> Result<Map, Error> {
         let out = self.words(words)?;
-        let pairs = out.lines().filter_map(|line| line.split_once(char::is_whitespace));
+        let pairs = out
+            .lines()
+            .filter_map(|line| line.split_once(char::is_whitespace));
         Ok(pairs.map(|(commit, name)| (name.trim(), commit)).collect())
     }
 
@@ -194,9 +204,11 @@ impl Git<'_> {
     pub(crate) fn remotes(&self, redact: bool) -> Result<Map, Error> {
         let mut remotes = Map::new();
         for line in self.lines(&["remote", "--verbose"])? {
-            let Some((name, (url, action))) = line
-                .split_once(char::is_whitespace)
-                .and_then(|(name, rest)| Some((name, rest.trim().rsplit_once(char::is_whitespace)?)))
+            let Some((name, (url, action))) =
+                line.split_once(char::is_whitespace)
+                    .and_then(|(name, rest)| {
+                        Some((name, rest.trim().rsplit_once(char::is_whitespace)?))
+                    })
             else {
                 continue;
             };
@@ -204,7 +216,11 @@ impl Git<'_> {
             if action != "fetch" && action != "push" {
                 continue;
             }
-            let url = if redact { redacted(url.trim()) } else { url.trim().to_owned() };
+            let url = if redact {
+                redacted(url.trim())
+            } else {
+                url.trim().to_owned()
+            };
             let entry = remotes.entry(name, || Map::new().into());
             if let Some(entry) = entry.as_map_mut() {
                 entry.insert(action, url);
@@ -226,10 +242,18 @@ impl Git<'_> {
 /// One line of what `git fetch` says.
 fn note_update(line: &str, updates: &mut Map) {
     let line = line.trim_start_matches([' ', '*', '\t', '+']);
-    let Some((what, rest)) = line.split_once("->").map(|(before, _)| before).and_then(|before| {
-        let end = if before.starts_with('[') { before.find(']')? + 1 } else { before.find(char::is_whitespace)? };
-        before.split_at_checked(end)
-    }) else {
+    let Some((what, rest)) = line
+        .split_once("->")
+        .map(|(before, _)| before)
+        .and_then(|before| {
+            let end = if before.starts_with('[') {
+                before.find(']')? + 1
+            } else {
+                before.find(char::is_whitespace)?
+            };
+            before.split_at_checked(end)
+        })
+    else {
         return;
     };
     let name = rest.trim();
@@ -241,7 +265,8 @@ fn note_update(line: &str, updates: &mut Map) {
             let Some((old, new)) = what.split_once("..") else {
                 return;
             };
-            let hexadecimal = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let hexadecimal =
+                |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
             if hexadecimal(old) && hexadecimal(new) {
                 let entry = updates.entry("updated branches", || Map::new().into());
                 if let Some(entry) = entry.as_map_mut() {
@@ -266,7 +291,10 @@ fn push(cx: &Exec, args: Push) -> Result<Value, Error> {
     let kwargs = with_opts(args.kwargs, args.opts);
     let common = Common::of(cx, Some(&args.cwd), &kwargs, &[])?;
     let mut words = common.words(&["push"]);
-    words.extend([plain(&args.remote)?.to_owned(), plain(&args.r#ref)?.to_owned()]);
+    words.extend([
+        plain(&args.remote)?.to_owned(),
+        plain(&args.r#ref)?.to_owned(),
+    ]);
     Ok(common.git.words(&words)?.into())
 }
 
@@ -285,14 +313,21 @@ fn remote_refs(cx: &Exec, args: RemoteRefs) -> Result<Value, Error> {
     words.extend(args.heads.then(|| "--heads".to_owned()));
     words.extend(args.tags.then(|| "--tags".to_owned()));
     words.push(plain(&common.url(&args.url)?)?.to_owned());
-    words.extend(args.kwargs.get("filter").filter(|filter| filter.is_true()).map(Value::to_text));
+    words.extend(
+        args.kwargs
+            .get("filter")
+            .filter(|filter| filter.is_true())
+            .map(Value::to_text),
+    );
     common.git.refs(&words).map(Value::from)
 }
 
 fn remote_of(git: &Git<'_>, remote: &str, redact: bool) -> Result<Value, Error> {
     let missing = || {
         let cwd = git.cwd.as_deref().unwrap_or_default();
-        Error::Refused(format!("Remote '{remote}' not present in git checkout located at {cwd}"))
+        Error::Refused(format!(
+            "Remote '{remote}' not present in git checkout located at {cwd}"
+        ))
     };
     git.remotes(redact)?.remove(remote).ok_or_else(missing)
 }
@@ -303,13 +338,27 @@ fn remote_get(cx: &Exec, args: RemoteGet) -> Result<Value, Error> {
 }
 
 fn remote_set(cx: &Exec, args: RemoteSet) -> Result<Value, Error> {
-    let common = Common::of(cx, Some(&args.cwd), &args.kwargs, &["push_https_user", "push_https_pass"])?;
-    common.git.set_remote(&args.remote, &common.url(&args.url)?)?;
+    let common = Common::of(
+        cx,
+        Some(&args.cwd),
+        &args.kwargs,
+        &["push_https_user", "push_https_pass"],
+    )?;
+    common
+        .git
+        .set_remote(&args.remote, &common.url(&args.url)?)?;
     if let Some(url) = args.push_url.filter(|url| !url.is_empty()) {
-        let given = |name: &str| args.kwargs.get(name).filter(|value| value.is_true()).map(Value::to_text);
+        let given = |name: &str| {
+            args.kwargs
+                .get(name)
+                .filter(|value| value.is_true())
+                .map(Value::to_text)
+        };
         let (user, password) = (given("push_https_user"), given("push_https_pass"));
         let url = super::with_login(&url, user.as_deref(), password.as_deref())?;
-        common.git.git(&["remote", "set-url", "--push", &args.remote, plain(&url)?])?;
+        common
+            .git
+            .git(&["remote", "set-url", "--push", &args.remote, plain(&url)?])?;
     }
     remote_of(&common.git, &args.remote, true)
 }

@@ -110,7 +110,9 @@ fn archive(cx: &Exec, args: Archive) -> Result<Value, Error> {
     let common = Common::of(cx, Some(&args.cwd), &args.kwargs, &["format"])?;
     let cwd = common.git.cwd.clone().unwrap_or_default();
     let mut words = common.words(&["archive"]);
-    let prefix = args.prefix.unwrap_or_else(|| format!("{}/", ospath::basename(&cwd)));
+    let prefix = args
+        .prefix
+        .unwrap_or_else(|| format!("{}/", ospath::basename(&cwd)));
     if !prefix.is_empty() {
         words.extend(["--prefix".to_owned(), prefix]);
     }
@@ -128,14 +130,24 @@ fn init(cx: &Exec, args: Init) -> Result<Value, Error> {
     let mut common = Common::of(cx, Some(&args.cwd), &kwargs, &[])?;
     let folder = common.git.cwd.take().unwrap_or_default();
     let mut words = common.words(&["init"]);
-    words.extend(init_options(args.bare, args.template.as_deref(), args.separate_git_dir.as_deref(), &args.shared));
+    words.extend(init_options(
+        args.bare,
+        args.template.as_deref(),
+        args.separate_git_dir.as_deref(),
+        &args.shared,
+    ));
     words.extend(options(&args.opts)?);
     words.push(folder);
     common.git.words(&words).map(Value::from)
 }
 
 /// What `git init` is told.
-pub(crate) fn init_options(bare: bool, template: Option<&str>, git_dir: Option<&str>, shared: &Value) -> Vec<String> {
+pub(crate) fn init_options(
+    bare: bool,
+    template: Option<&str>,
+    git_dir: Option<&str>,
+    shared: &Value,
+) -> Vec<String> {
     let shared = match shared {
         Value::Null => None,
         Value::Int(mode) => Some(format!("0{mode}")),
@@ -161,7 +173,8 @@ impl Git<'_> {
             return false;
         };
         let text = std::fs::read_to_string(ospath::join(&top, ".git")).unwrap_or_default();
-        text.strip_prefix("gitdir:").is_some_and(|path| ospath::isabs(path.trim_start()))
+        text.strip_prefix("gitdir:")
+            .is_some_and(|path| ospath::isabs(path.trim_start()))
     }
 }
 
@@ -179,7 +192,10 @@ fn list_worktrees(cx: &Exec, mut args: ListWorktrees) -> Result<Value, Error> {
     let out = common.git.git(&["worktree", "list", "--porcelain"])?;
     let mut trees = Map::new();
     for part in out.trim().split("\n\n") {
-        let of = |key: &str| part.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+        let of = |key: &str| {
+            part.lines()
+                .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
+        };
         let (Some(path), Some(head)) = (of("worktree"), of("HEAD")) else {
             continue;
         };
@@ -187,7 +203,8 @@ fn list_worktrees(cx: &Exec, mut args: ListWorktrees) -> Result<Value, Error> {
         if stale != args.stale && !all {
             continue;
         }
-        let branch = of("branch").map(|branch| branch.strip_prefix("refs/heads/").unwrap_or(branch));
+        let branch =
+            of("branch").map(|branch| branch.strip_prefix("refs/heads/").unwrap_or(branch));
         let mut tree = Map::new()
             .with("stale", stale)
             .with("HEAD", head)
@@ -212,12 +229,18 @@ fn version(cx: &Exec, args: Version) -> Result<Value, Error> {
     if !args.versioninfo {
         return Ok(version.into());
     }
-    let parts = version.split('.').map(|part| part.parse::<i64>().map_or_else(|_| part.into(), Value::Int));
+    let parts = version
+        .split('.')
+        .map(|part| part.parse::<i64>().map_or_else(|_| part.into(), Value::Int));
     Ok(Value::list(parts))
 }
 
 fn worktree_add(cx: &Exec, mut args: WorktreeAdd) -> Result<Value, Error> {
-    let branch = args.kwargs.remove("branch").filter(Value::is_true).map(|branch| branch.to_text());
+    let branch = args
+        .kwargs
+        .remove("branch")
+        .filter(Value::is_true)
+        .map(|branch| branch.to_text());
     if branch.is_some() && args.detach {
         return Err("Only one of 'branch' and 'detach' is allowed".into());
     }
@@ -227,7 +250,10 @@ fn worktree_add(cx: &Exec, mut args: WorktreeAdd) -> Result<Value, Error> {
         words.push("--detach".into());
     } else {
         let branch = branch.unwrap_or_else(|| ospath::basename(&args.worktree_path).to_owned());
-        words.extend([if args.reset_branch { "-B" } else { "-b" }.to_owned(), branch]);
+        words.extend([
+            if args.reset_branch { "-B" } else { "-b" }.to_owned(),
+            branch,
+        ]);
         words.extend(args.force.then(|| "--force".to_owned()));
     }
     words.extend(options(&args.opts)?);

@@ -63,10 +63,24 @@ pub(crate) struct Entry([String; 6]);
 
 impl Entry {
     /// An entry; spaces in device and options are written as fstab has them.
-    pub(crate) fn new(name: &str, device: &str, fstype: &str, opts: &Value, dump: &Value, pass: &Value) -> Self {
+    pub(crate) fn new(
+        name: &str,
+        device: &str,
+        fstype: &str,
+        opts: &Value,
+        dump: &Value,
+        pass: &Value,
+    ) -> Self {
         let opts = option_list(opts).join(",");
         let escaped = |text: &str| text.replace("\\ ", "\\040");
-        Self([escaped(device), name.to_owned(), fstype.to_owned(), escaped(&opts), dump.to_text(), pass.to_text()])
+        Self([
+            escaped(device),
+            name.to_owned(),
+            fstype.to_owned(),
+            escaped(&opts),
+            dump.to_text(),
+            pass.to_text(),
+        ])
     }
 
     fn of(line: &str) -> Option<Self> {
@@ -93,10 +107,12 @@ impl Entry {
             options.sort_unstable();
             options.join(",")
         };
-        columns.iter().all(|column| match (self.0.get(*column), other.0.get(*column)) {
-            (Some(a), Some(b)) if *column == 3 => sorted(a) == sorted(b),
-            (a, b) => a == b,
-        })
+        columns
+            .iter()
+            .all(|column| match (self.0.get(*column), other.0.get(*column)) {
+                (Some(a), Some(b)) if *column == 3 => sorted(a) == sorted(b),
+                (a, b) => a == b,
+            })
     }
 }
 
@@ -104,8 +120,20 @@ impl Entry {
 fn criteria(match_on: &Value, fstype: &str) -> Result<Vec<usize>, Error> {
     // These have no device of their own.
     const SPECIAL: [&str; 14] = [
-        "none", "tmpfs", "sysfs", "proc", "fusectl", "debugfs", "securityfs", "devtmpfs", "cgroup", "nfs", "nfs4",
-        "glusterfs", "btrfs", "ceph",
+        "none",
+        "tmpfs",
+        "sysfs",
+        "proc",
+        "fusectl",
+        "debugfs",
+        "securityfs",
+        "devtmpfs",
+        "cgroup",
+        "nfs",
+        "nfs4",
+        "glusterfs",
+        "btrfs",
+        "ceph",
     ];
     let names: Vec<String> = match match_on {
         Value::List(items) => items.iter().map(Value::to_text).collect(),
@@ -146,13 +174,23 @@ fn fstab(_cx: &Exec, args: Fstab) -> Result<Value, Error> {
 }
 
 /// Removes the entries of a mount point.
-pub(crate) fn remove(cx: &Exec, name: &str, device: Option<&str>, config: &str) -> Result<(), Error> {
+pub(crate) fn remove(
+    cx: &Exec,
+    name: &str,
+    device: Option<&str>,
+    config: &str,
+) -> Result<(), Error> {
     let text = std::fs::read_to_string(config)
         .map_err(|error| Error::Refused(format!("Couldn't read from {config}: {error}")))?;
     let matches = |line: &&str| {
-        Entry::of(line).is_some_and(|Entry([other, place, ..])| place == name && device.is_none_or(|device| other == device))
+        Entry::of(line).is_some_and(|Entry([other, place, ..])| {
+            place == name && device.is_none_or(|device| other == device)
+        })
     };
-    let left: String = text.split_inclusive('\n').filter(|line| !matches(line)).collect();
+    let left: String = text
+        .split_inclusive('\n')
+        .filter(|line| !matches(line))
+        .collect();
     if left == text {
         return Ok(());
     }
@@ -207,7 +245,14 @@ pub(crate) fn set(cx: &Exec, entry: &Entry, how: &Writing<'_>) -> Result<&'stati
 }
 
 fn set_fstab(cx: &Exec, args: SetFstab) -> Result<Value, Error> {
-    let entry = Entry::new(&args.name, &args.device, &args.fstype, &args.opts, &args.dump, &args.pass_num);
+    let entry = Entry::new(
+        &args.name,
+        &args.device,
+        &args.fstype,
+        &args.opts,
+        &args.dump,
+        &args.pass_num,
+    );
     let how = Writing {
         config: &args.config,
         match_on: &args.match_on,
@@ -229,7 +274,12 @@ mod tests {
         let cx = crate::testing::exec();
         let set = |opts: &str| {
             let entry = Entry::new("/", "/dev/a", "ext4", &opts.into(), &0.into(), &1.into());
-            let how = Writing { config: &config, match_on: &"auto".into(), not_change: false, test: false };
+            let how = Writing {
+                config: &config,
+                match_on: &"auto".into(),
+                not_change: false,
+                test: false,
+            };
             set(&cx, &entry, &how).unwrap()
         };
         assert_eq!(set("a,b"), "present");

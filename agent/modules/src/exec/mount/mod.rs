@@ -129,14 +129,21 @@ state::exec_module! {
 
 /// Options with the numbers of their users and groups.
 fn numbered(options: &str) -> Vec<String> {
-    options.split(',').map(|option| with_number(option).replace("\\040", "\\ ")).collect()
+    options
+        .split(',')
+        .map(|option| with_number(option).replace("\\040", "\\ "))
+        .collect()
 }
 
 /// `uid=root` as `uid=0`.
 pub(crate) fn with_number(option: &str) -> String {
     let number = match option.split_once('=') {
-        Some(("uid", name)) if name.parse::<u32>().is_err() => accounts::user(name).map(|user| user.uid),
-        Some(("gid", name)) if name.parse::<u32>().is_err() => accounts::group(name).map(|group| group.gid),
+        Some(("uid", name)) if name.parse::<u32>().is_err() => {
+            accounts::user(name).map(|user| user.uid)
+        }
+        Some(("gid", name)) if name.parse::<u32>().is_err() => {
+            accounts::group(name).map(|group| group.gid)
+        }
         _ => None,
     };
     match (number, option.split_once('=')) {
@@ -153,7 +160,8 @@ fn read(path: &str) -> Result<String, Error> {
 fn mounts() -> Result<Map, Error> {
     let entry = |line: &str| {
         let mut words = line.split(' ');
-        let (device, place, fstype, opts) = (words.next()?, words.next()?, words.next()?, words.next()?);
+        let (device, place, fstype, opts) =
+            (words.next()?, words.next()?, words.next()?, words.next()?);
         let entry = Map::new()
             .with("device", device)
             .with("alt_device", device)
@@ -161,7 +169,10 @@ fn mounts() -> Result<Map, Error> {
             .with("opts", numbered(opts));
         Some((Value::from(place), Value::from(entry)))
     };
-    Ok(read("/proc/self/mounts")?.lines().filter_map(entry).collect())
+    Ok(read("/proc/self/mounts")?
+        .lines()
+        .filter_map(entry)
+        .collect())
 }
 
 /// What blkid knows, asked once in a run.
@@ -169,7 +180,9 @@ fn block_devices(cx: &Exec) -> Map {
     let known = cx.context(|context| context.get("disk.blkid").and_then(Value::as_map).cloned());
     known.unwrap_or_else(|| {
         let asked = which("blkid").and_then(|_| Process::words(["blkid"]).quiet().run(cx).ok());
-        let found = asked.map(|done| disk::devices(&done.stdout)).unwrap_or_default();
+        let found = asked
+            .map(|done| disk::devices(&done.stdout))
+            .unwrap_or_default();
         cx.context(|context| context.insert("disk.blkid", found.clone()));
         found
     })
@@ -180,7 +193,10 @@ pub(crate) fn extended(cx: &Exec) -> Result<Map, Error> {
     let plain = mounts()?;
     let devices = block_devices(cx);
     let text = read("/proc/self/mountinfo")?;
-    Ok(text.lines().filter_map(|line| info(line, &plain, &devices)).collect())
+    Ok(text
+        .lines()
+        .filter_map(|line| info(line, &plain, &devices))
+        .collect())
 }
 
 fn info(line: &str, plain: &Map, devices: &Map) -> Option<(Value, Value)> {
@@ -191,7 +207,12 @@ fn info(line: &str, plain: &Map, devices: &Map) -> Option<(Value, Value)> {
     let mut second = second.split(' ');
     let (fstype, device, superopts) = (second.next()?, second.next()?, second.next()?);
     let (major, minor) = numbers.split_once(':')?;
-    let known = |key: &str| devices.get(device).and_then(|info| info.get(key)).map(Value::to_text);
+    let known = |key: &str| {
+        devices
+            .get(device)
+            .and_then(|info| info.get(key))
+            .map(Value::to_text)
+    };
     let entry = Map::new()
         .with("mountid", id)
         .with("parentid", parent)
@@ -201,7 +222,13 @@ fn info(line: &str, plain: &Map, devices: &Map) -> Option<(Value, Value)> {
         .with("opts", numbered(opts))
         .with("fstype", fstype)
         .with("device", device.replace("\\040", "\\ "))
-        .with("alt_device", plain.get(place).and_then(|entry| entry.get("device")).cloned())
+        .with(
+            "alt_device",
+            plain
+                .get(place)
+                .and_then(|entry| entry.get("device"))
+                .cloned(),
+        )
         .with("superopts", numbered(superopts))
         .with("device_uuid", known("UUID").map(|uuid| uuid.to_lowercase()))
         .with("device_label", known("LABEL"));
@@ -242,7 +269,11 @@ fn ran(cx: &Exec, words: Vec<String>, user: Option<&str>) -> Result<Result<(), S
     let mut process = Process::words(words);
     process.runas = user.filter(|user| !user.is_empty()).map(str::to_owned);
     let done = process.run(cx)?;
-    Ok(if done.success() { Ok(()) } else { Err(done.stderr) })
+    Ok(if done.success() {
+        Ok(())
+    } else {
+        Err(done.stderr)
+    })
 }
 
 /// What is to be mounted.
@@ -259,7 +290,11 @@ impl Wanted<'_> {
     /// Mounts it: `Err` holds what mount says.
     pub(crate) fn mount(&self, cx: &Exec) -> Result<Result<(), String>, Error> {
         if !ospath::exists(self.name) && self.mkmnt {
-            cx.call("file.mkdir", vec![self.name.into()], Map::new().with("user", self.user.map(str::to_owned)))?;
+            cx.call(
+                "file.mkdir",
+                vec![self.name.into()],
+                Map::new().with("user", self.user.map(str::to_owned)),
+            )?;
         }
         let mut words = vec!["mount".to_owned()];
         if let Some(device) = self.device {
@@ -292,7 +327,10 @@ impl Wanted<'_> {
         }
         let mut words = vec!["mount".to_owned()];
         words.extend(self.options(&opts));
-        words.extend([plain(self.device.unwrap_or_default())?.to_owned(), plain(self.name)?.to_owned()]);
+        words.extend([
+            plain(self.device.unwrap_or_default())?.to_owned(),
+            plain(self.name)?.to_owned(),
+        ]);
         ran(cx, words, self.user)
     }
 }
@@ -355,7 +393,14 @@ fn remount(cx: &Exec, args: Remount) -> Result<Value, Error> {
 
 fn umount(cx: &Exec, args: Umount) -> Result<Value, Error> {
     only_mount(&args.util)?;
-    unmount(cx, &args.name, args.device.as_deref(), args.user.as_deref(), args.lazy).map(answer)
+    unmount(
+        cx,
+        &args.name,
+        args.device.as_deref(),
+        args.user.as_deref(),
+        args.lazy,
+    )
+    .map(answer)
 }
 
 fn is_mounted(_cx: &Exec, args: IsMounted) -> Result<Value, Error> {
@@ -379,10 +424,16 @@ pub(crate) fn swap_spaces() -> Map {
     let entry = |line: &str| {
         let mut words = line.split_whitespace();
         let name = words.next()?;
-        let entry: Map = ["type", "size", "used", "priority"].into_iter().zip(words).collect();
+        let entry: Map = ["type", "size", "used", "priority"]
+            .into_iter()
+            .zip(words)
+            .collect();
         Some((Value::from(name), Value::from(entry)))
     };
-    text.lines().filter(|line| !line.starts_with("Filename")).filter_map(entry).collect()
+    text.lines()
+        .filter(|line| !line.starts_with("Filename"))
+        .filter_map(entry)
+        .collect()
 }
 
 fn swaps(_cx: &Exec, _args: Swaps) -> Result<Value, Error> {
@@ -390,7 +441,11 @@ fn swaps(_cx: &Exec, _args: Swaps) -> Result<Value, Error> {
 }
 
 /// Runs swapon.
-pub(crate) fn use_swap(cx: &Exec, name: &str, priority: Option<i64>) -> Result<Result<(), String>, Error> {
+pub(crate) fn use_swap(
+    cx: &Exec,
+    name: &str,
+    priority: Option<i64>,
+) -> Result<Result<(), String>, Error> {
     let mut words = vec!["swapon".to_owned(), plain(name)?.to_owned()];
     if let Some(priority) = priority.filter(|priority| *priority != 0) {
         words.extend(["-p".to_owned(), priority.to_string()]);
@@ -416,7 +471,11 @@ fn swapoff(cx: &Exec, args: Swapoff) -> Result<Value, Error> {
     if !swap_spaces().contains(&args.name) {
         return Ok(Value::Null);
     }
-    if let Err(said) = ran(cx, vec!["swapoff".to_owned(), plain(&args.name)?.to_owned()], None)? {
+    if let Err(said) = ran(
+        cx,
+        vec!["swapoff".to_owned(), plain(&args.name)?.to_owned()],
+        None,
+    )? {
         value::log::error(&said);
     }
     Ok((!swap_spaces().contains(&args.name)).into())
@@ -435,10 +494,18 @@ fn cache(cx: &Exec) -> Map {
 }
 
 fn keep(cx: &Exec, mounts: Map) -> Result<(), Error> {
-    let text = value::json::write(&Map::new().with("mounts", mounts).into(), value::json::Layout::default());
+    let text = value::json::write(
+        &Map::new().with("mounts", mounts).into(),
+        value::json::Layout::default(),
+    );
     let folder = cx.opts().cachedir();
     fs::mkdirs_private(cx, &folder).map_err(Error::io(&folder))?;
-    fs::write(cx, &folder.join("mounts"), text.as_bytes(), Owner::default())
+    fs::write(
+        cx,
+        &folder.join("mounts"),
+        text.as_bytes(),
+        Owner::default(),
+    )
 }
 
 /// The options that are kept of a mount.
@@ -447,7 +514,9 @@ pub(crate) fn cached_options(cx: &Exec, name: &str) -> Option<Vec<String>> {
 }
 
 fn read_mount_cache(cx: &Exec, args: ReadMountCache) -> Result<Value, Error> {
-    Ok(cache(cx).remove(&args.name).unwrap_or_else(|| Map::new().into()))
+    Ok(cache(cx)
+        .remove(&args.name)
+        .unwrap_or_else(|| Map::new().into()))
 }
 
 /// Keeps how something is mounted.
@@ -502,7 +571,10 @@ mod tests {
         assert_eq!(place, "/mnt/two\\040words".into());
         assert_eq!(entry.get("fstype"), Some(&"ext3".into()));
         assert_eq!(entry.get("device_uuid"), Some(&"ab".into()));
-        assert_eq!(value::python::repr(entry.get("superopts").unwrap()), "['rw', 'errors=continue', 'uid=0']");
+        assert_eq!(
+            value::python::repr(entry.get("superopts").unwrap()),
+            "['rw', 'errors=continue', 'uid=0']"
+        );
         assert!(mounts().unwrap().contains("/proc"));
     }
 }

@@ -29,7 +29,12 @@ fn why(triggered: bool, missing: bool) -> &'static str {
 }
 
 impl Job<'_> {
-    pub(super) fn extract(&self, cached: &str, contents: &Contents, before: Option<&str>) -> Result<Ret, Error> {
+    pub(super) fn extract(
+        &self,
+        cached: &str,
+        contents: &Contents,
+        before: Option<&str>,
+    ) -> Result<Ret, Error> {
         let mut ret = Ret::ok("");
         let look = self.look(contents)?;
         let mut needed = self.args.overwrite || look.missing;
@@ -39,21 +44,31 @@ impl Job<'_> {
             }
             needed |= self.args.force && !self.args.clean;
         }
-        let changed = |before: &str| checksum::read(self.cx, cached, None).as_deref() != Some(before);
+        let changed =
+            |before: &str| checksum::read(self.cx, cached, None).as_deref() != Some(before);
         let triggered = !needed && self.args.source_hash_update && before.is_some_and(changed);
         if !needed && !triggered {
             ret.comment = "All files in archive are already present".to_owned();
             ownership::enforce(self, contents, &mut ret);
             if self.cx.test && ret.changes.is_true() {
                 ret.result = None;
-                ret.comment.push_str(". Ownership would be updated on one or more files/directories.");
+                ret.comment
+                    .push_str(". Ownership would be updated on one or more files/directories.");
             }
             return Ok(ret);
         }
         self.check_hash()?;
         let reason = why(triggered, look.missing);
-        let cleaning = if self.args.clean { ", after cleaning destination path(s)" } else { "" };
-        let comment = format!("Archive {} would be extracted to {}{cleaning}{reason}", self.shown(), self.name);
+        let cleaning = if self.args.clean {
+            ", after cleaning destination path(s)"
+        } else {
+            ""
+        };
+        let comment = format!(
+            "Archive {} would be extracted to {}{cleaning}{reason}",
+            self.shown(),
+            self.name
+        );
         let would = Ret::would(comment).changes(ret.changes.clone());
         self.cx.apply(would, || {
             let ret = self.unpack(cached, contents, ret)?;
@@ -67,13 +82,26 @@ impl Job<'_> {
             return ret;
         };
         if files.is_true() {
-            let trimmed = self.trim.map(|count| format!(". Output was trimmed to {count} number of lines"));
-            ret.comment = format!("{} extracted to {}{reason}{}", self.shown(), self.name, trimmed.unwrap_or_default());
+            let trimmed = self
+                .trim
+                .map(|count| format!(". Output was trimmed to {count} number of lines"));
+            ret.comment = format!(
+                "{} extracted to {}{reason}{}",
+                self.shown(),
+                self.name,
+                trimmed.unwrap_or_default()
+            );
         } else {
             ret = Ret::failed(format!("No files were extracted from {}", self.shown()));
         }
-        let files = ret.changes.as_map_mut().and_then(|changes| changes.remove("extracted_files"));
-        let created = ret.changes.as_map_mut().and_then(|changes| changes.remove("directories_created"));
+        let files = ret
+            .changes
+            .as_map_mut()
+            .and_then(|changes| changes.remove("extracted_files"));
+        let created = ret
+            .changes
+            .as_map_mut()
+            .and_then(|changes| changes.remove("directories_created"));
         ownership::enforce(self, contents, &mut ret);
         for (key, value) in [("directories_created", created), ("extracted_files", files)] {
             if let Some(value) = value {
@@ -141,7 +169,10 @@ impl Job<'_> {
             )
             .into());
         }
-        let paths: Vec<String> = wrong.iter().map(|path| ospath::join(&self.name, path)).collect();
+        let paths: Vec<String> = wrong
+            .iter()
+            .map(|path| ospath::join(&self.name, path))
+            .collect();
         if test {
             *ret = std::mem::take(ret).change("removed", paths);
             return Ok(None);
@@ -170,13 +201,22 @@ impl Job<'_> {
     }
 
     fn check_hash(&self) -> Result<(), Error> {
-        let Some(sum) = self.sum.as_ref().filter(|_| self.local && !self.args.skip_verify) else {
+        let Some(sum) = self
+            .sum
+            .as_ref()
+            .filter(|_| self.local && !self.args.skip_verify)
+        else {
             return Ok(());
         };
         if crate::hashes::of_file(&self.source, &sum.kind)? == sum.hash {
             return Ok(());
         }
-        Err(format!("{} does not match the desired source_hash {}", self.shown(), sum.hash).into())
+        Err(format!(
+            "{} does not match the desired source_hash {}",
+            self.shown(),
+            sum.hash
+        )
+        .into())
     }
 
     fn unpack(&self, cached: &str, contents: &Contents, mut ret: Ret) -> Result<Ret, Error> {
@@ -186,19 +226,29 @@ impl Job<'_> {
             fs::remove(self.cx, Path::new(folder))
                 .map_err(|error| Error::Refused(format!("Unable to remove the directory {}. The following errors were observed:\n\n- {error}", self.name)))?;
             if let Some(changes) = ret.changes.as_map_mut() {
-                changes.entry("removed", || format!("Directory {} was removed prior to the extraction", self.name).into());
+                changes.entry("removed", || {
+                    format!(
+                        "Directory {} was removed prior to the extraction",
+                        self.name
+                    )
+                    .into()
+                });
             }
         }
         if self.args.clean {
             let verbose = contents.verbose();
             let top = ["top_level_dirs", "top_level_files"].into_iter();
             let top = top.filter_map(|key| verbose.get(key)?.as_list()).flatten();
-            let paths = top.map(|name| ospath::join(&self.name, &name.to_text())).collect();
+            let paths = top
+                .map(|name| ospath::join(&self.name, &name.to_text()))
+                .collect();
             self.remove(paths, &mut ret, "One or more paths could not be cleaned.")?;
         }
         let created = !ospath::isdir(&self.name);
         if created {
-            let kwargs = Map::new().with("user", self.args.user.clone()).with("makedirs", true);
+            let kwargs = Map::new()
+                .with("user", self.args.user.clone())
+                .with("makedirs", true);
             let made = call_state(self.cx, "file.directory", &self.name, kwargs)?;
             if made.result != Some(true) {
                 return Err(made.comment.into());
@@ -211,7 +261,10 @@ impl Job<'_> {
         match unpacked {
             Ok(Unpacked::Files(files)) => {
                 if created {
-                    ret = ret.change("directories_created", Value::list([self.name.as_str().into()]));
+                    ret = ret.change(
+                        "directories_created",
+                        Value::list([self.name.as_str().into()]),
+                    );
                 }
                 Ok(ret.change("extracted_files", files))
             }
@@ -221,15 +274,26 @@ impl Job<'_> {
                     let _ = fs::rmdir(self.cx, Path::new(folder));
                 }
                 let text = |key: &str| result.get(key).map(Value::to_text).unwrap_or_default();
-                let comment = format!("tar failed with exit status {}: {}", text("retcode"), text("stderr"));
+                let comment = format!(
+                    "tar failed with exit status {}: {}",
+                    text("retcode"),
+                    text("stderr")
+                );
                 Ok(Ret::failed(comment).changes(result))
             }
-            Err(error) => Ok(Ret { changes: ret.changes, ..Ret::failed(error.to_string()) }),
+            Err(error) => Ok(Ret {
+                changes: ret.changes,
+                ..Ret::failed(error.to_string())
+            }),
         }
     }
 
     fn files(&self, cached: &str, contents: &Contents) -> Result<Unpacked, Error> {
-        let password = self.args.password.is_true().then(|| self.args.password.to_text());
+        let password = self
+            .args
+            .password
+            .is_true()
+            .then(|| self.args.password.to_text());
         let job = Unpack {
             file: cached.to_owned(),
             dest: self.name.clone(),
@@ -241,17 +305,23 @@ impl Job<'_> {
         match (self.format.as_str(), &self.options) {
             ("zip", options) if self.cmd_unzip => {
                 let options = shlex::parts(options.as_deref().unwrap_or_default())?;
-                Ok(Unpacked::Files(trimmed(job.unzip(self.cx, options)?, &trim)))
+                Ok(Unpacked::Files(trimmed(
+                    job.unzip(self.cx, options)?,
+                    &trim,
+                )))
             }
             ("zip", _) => {
-                let names = unzipped(self.cx, &job, self.args.extract_perms)
-                    .map_err(|error| Error::Refused(format!("Exception encountered unpacking zipfile: {error}")))?;
+                let names = unzipped(self.cx, &job, self.args.extract_perms).map_err(|error| {
+                    Error::Refused(format!("Exception encountered unpacking zipfile: {error}"))
+                })?;
                 Ok(Unpacked::Files(trimmed(names, &trim)))
             }
             ("rar", _) => {
                 let kwargs = Map::new().with("trim_output", trim);
                 let args = vec![cached.into(), self.name.as_str().into()];
-                self.cx.call("archive.unrar", args, kwargs).map(Unpacked::Files)
+                self.cx
+                    .call("archive.unrar", args, kwargs)
+                    .map(Unpacked::Files)
             }
             (_, Some(options)) => self.tar_with(cached, options),
             _ => {
@@ -259,8 +329,13 @@ impl Job<'_> {
                 if let Value::Map(failed) = failed {
                     return Ok(Unpacked::Failed(failed));
                 }
-                let names = contents.members.iter().map(|(_, name)| name.trim_end_matches('/').into());
-                Ok(Unpacked::Files(Value::list(names.take(self.trim.unwrap_or(usize::MAX)))))
+                let names = contents
+                    .members
+                    .iter()
+                    .map(|(_, name)| name.trim_end_matches('/').into());
+                Ok(Unpacked::Files(Value::list(
+                    names.take(self.trim.unwrap_or(usize::MAX)),
+                )))
             }
         }
     }
@@ -280,14 +355,20 @@ impl Job<'_> {
         }
         let lines = done.stdout.lines().take(self.trim.unwrap_or(usize::MAX));
         let files = Value::list(lines.map(Value::from));
-        Ok(Unpacked::Files(if files.is_true() { files } else { "no tar output so far".into() }))
+        Ok(Unpacked::Files(if files.is_true() {
+            files
+        } else {
+            "no tar output so far".into()
+        }))
     }
 }
 
 /// `xv` is always there; a first word without a dash is more letters of that kind.
 fn tar_words(options: &str, cached: &str) -> Result<Vec<String>, Error> {
     let options = shlex::parts(options)?;
-    let options = options.into_iter().filter(|word| !["v", "-v", "--verbose"].contains(&word.as_str()));
+    let options = options
+        .into_iter()
+        .filter(|word| !["v", "-v", "--verbose"].contains(&word.as_str()));
     let (mut short, mut long) = ("xv".to_owned(), Vec::new());
     for (position, word) in options.enumerate() {
         if position == 0 && !word.starts_with('-') {
@@ -318,7 +399,13 @@ mod tests {
     fn options_of_tar_are_letters_or_words() {
         let words = |options: &str| tar_words(options, "/a.tar").unwrap().join(" ");
         assert_eq!(words("zxvf"), "tar xvzv -f /a.tar");
-        assert_eq!(words("--strip-components=1 -v"), "tar xv --strip-components=1 -f /a.tar");
-        assert_eq!(words("j --exclude 'a b'"), "tar xvj --exclude a b -f /a.tar");
+        assert_eq!(
+            words("--strip-components=1 -v"),
+            "tar xv --strip-components=1 -f /a.tar"
+        );
+        assert_eq!(
+            words("j --exclude 'a b'"),
+            "tar xvj --exclude a b -f /a.tar"
+        );
     }
 }

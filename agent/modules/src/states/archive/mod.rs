@@ -111,7 +111,10 @@ fn extracted(cx: &Exec, args: Extracted) -> Result<Ret, Error> {
             "Both 'keep_source' and 'keep' were used. Since these both do the same thing, 'keep' was ignored.".to_owned(),
         );
     }
-    let keep = kwargs.get("keep_source").or_else(|| kwargs.get("keep")).is_none_or(Value::is_true);
+    let keep = kwargs
+        .get("keep_source")
+        .or_else(|| kwargs.get("keep"))
+        .is_none_or(Value::is_true);
     let mut ret = match checked(cx, &args, &mut warnings)? {
         Step::Done(ret) => ret,
         Step::Next(job) => {
@@ -160,9 +163,15 @@ fn target(args: &Extracted) -> Result<String, Error> {
     Ok(name)
 }
 
-fn checked<'a>(cx: &'a Exec, args: &'a Extracted, warnings: &mut Vec<String>) -> Result<Step<Job<'a>>, Error> {
+fn checked<'a>(
+    cx: &'a Exec,
+    args: &'a Extracted,
+    warnings: &mut Vec<String>,
+) -> Result<Step<Job<'a>>, Error> {
     if args.skip_files_list_verify && args.skip_verify {
-        return Err("Only one of \"skip_files_list_verify\" and \"skip_verify\" can be set to True".into());
+        return Err(
+            "Only one of \"skip_files_list_verify\" and \"skip_verify\" can be set to True".into(),
+        );
     }
     let name = target(args)?;
     if let Some(path) = args.if_missing.as_str().filter(|path| ospath::exists(path)) {
@@ -198,10 +207,28 @@ fn checked<'a>(cx: &'a Exec, args: &'a Extracted, warnings: &mut Vec<String>) ->
     let format = format_of(args, &path)?;
     let options = args.options.is_true().then(|| args.options.to_text());
     let cmd_unzip = zip_options(args, &format, options.is_some(), warnings)?;
-    let mut job = Job { cx, args, name, source, local, format, options, cmd_unzip, trim: trim(&args.trim_output)?, sum: None };
+    let mut job = Job {
+        cx,
+        args,
+        name,
+        source,
+        local,
+        format,
+        options,
+        cmd_unzip,
+        trim: trim(&args.trim_output)?,
+        sum: None,
+    };
     if args.source_hash.is_true() {
         let hash_name = args.source_hash_name.as_deref();
-        job.sum = Some(sums::sum(cx, "", &job.source, &args.source_hash, hash_name, &cx.saltenv)?);
+        job.sum = Some(sums::sum(
+            cx,
+            "",
+            &job.source,
+            &args.source_hash,
+            hash_name,
+            &cx.saltenv,
+        )?);
     }
     Ok(Step::Next(job))
 }
@@ -229,13 +256,21 @@ fn format_of(args: &Extracted, path: &str) -> Result<String, Error> {
         .into());
     }
     if format == "rar" && which("unrar").or_else(|| which("rar")).is_none() {
-        return Err("archive.unrar function not available, rar/unrar might not be installed on minion".into());
+        return Err(
+            "archive.unrar function not available, rar/unrar might not be installed on minion"
+                .into(),
+        );
     }
     Ok(format)
 }
 
 /// Whether unzip's own output is wanted, and what does not go together.
-fn zip_options(args: &Extracted, format: &str, options: bool, warnings: &mut Vec<String>) -> Result<bool, Error> {
+fn zip_options(
+    args: &Extracted,
+    format: &str,
+    options: bool,
+    warnings: &mut Vec<String>,
+) -> Result<bool, Error> {
     if format == "rar" && options {
         return Err("The 'options' argument is only compatible with the following archive formats: tar, zip".into());
     }
@@ -270,7 +305,12 @@ fn trim(given: &Value) -> Result<Option<usize>, Error> {
         Value::Bool(true) => Some(100),
         other if !other.is_true() => None,
         Value::Str(text) => Some(text.trim().parse().map_err(|_| wrong())?),
-        other => Some(other.as_int().and_then(|count| count.try_into().ok()).ok_or_else(wrong)?),
+        other => Some(
+            other
+                .as_int()
+                .and_then(|count| count.try_into().ok())
+                .ok_or_else(wrong)?,
+        ),
     })
 }
 
@@ -286,14 +326,22 @@ impl Job<'_> {
                  to True. Extraction is not needed",
                 self.shown()
             );
-            return Ok(if self.cx.test { Ret::would(comment) } else { Ret::ok(comment) });
+            return Ok(if self.cx.test {
+                Ret::would(comment)
+            } else {
+                Ret::ok(comment)
+            });
         }
         let cached = match self.cached()? {
             Step::Done(ret) => return Ok(ret),
             Step::Next(cached) => cached,
         };
         let before = checksum::read(self.cx, &cached, None);
-        if self.args.source_hash.is_true() && self.args.source_hash_update && !self.args.skip_verify && !self.cx.test {
+        if self.args.source_hash.is_true()
+            && self.args.source_hash_update
+            && !self.args.skip_verify
+            && !self.cx.test
+        {
             checksum::update(self.cx, &cached)?;
         }
         if self.format == "zip" && !self.args.password.is_true() && self.needs_password(&cached) {
@@ -320,7 +368,9 @@ impl Job<'_> {
         };
         let cached = match cached {
             Some(cached) => cached,
-            None => source::external(self.cx, &self.source, &self.cx.saltenv)?.to_string_lossy().into_owned(),
+            None => source::external(self.cx, &self.source, &self.cx.saltenv)?
+                .to_string_lossy()
+                .into_owned(),
         };
         let known = checksum::read(self.cx, &cached, None);
         Ok(matches!((&self.sum, known), (Some(sum), Some(known)) if sum.hash == known))
@@ -348,24 +398,33 @@ impl Job<'_> {
             return Ok(Step::Done(fetched));
         }
         let found = source::is_cached(self.cx, &self.source, &self.cx.saltenv);
-        let found = found.ok_or_else(|| Error::Refused(format!("Failed to cache {}", self.shown())))?;
+        let found =
+            found.ok_or_else(|| Error::Refused(format!("Failed to cache {}", self.shown())))?;
         Ok(Step::Next(found))
     }
 
     fn needs_password(&self, cached: &str) -> bool {
-        let asked = self.cx.call("archive.is_encrypted", vec![cached.into()], Map::new());
+        let asked = self
+            .cx
+            .call("archive.is_encrypted", vec![cached.into()], Map::new());
         asked.is_ok_and(|encrypted| encrypted.is_true())
     }
 
     /// How many leading folders tar is told to leave out.
     fn strip_components(&self) -> usize {
-        let options = self.options.as_deref().filter(|_| self.format == "tar").unwrap_or_default();
+        let options = self
+            .options
+            .as_deref()
+            .filter(|_| self.format == "tar")
+            .unwrap_or_default();
         let words = shlex::split(options).unwrap_or_default();
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let count = match word.split_once('=') {
                 Some(("--strip" | "--strip-components", count)) => Some(count),
-                None if word == "--strip" || word == "--strip-components" => words.next().map(String::as_str),
+                None if word == "--strip" || word == "--strip-components" => {
+                    words.next().map(String::as_str)
+                }
                 _ => None,
             };
             if let Some(count) = count.and_then(|count| count.parse().ok()) {
@@ -389,7 +448,9 @@ impl Job<'_> {
         if !self.args.if_missing.is_true() {
             problems.push("'if_missing' must be set");
         }
-        if !self.args.enforce_ownership_on.is_true() && (self.args.user.is_true() || self.args.group.is_true()) {
+        if !self.args.enforce_ownership_on.is_true()
+            && (self.args.user.is_true() || self.args.group.is_true())
+        {
             problems.push("Ownership cannot be managed without setting 'enforce_ownership_on'.");
         }
         if problems.is_empty() {
@@ -404,7 +465,10 @@ impl Job<'_> {
         } else {
             "The following workarounds must be used for this state to proceed"
         });
-        text.push_str(&format!(" (assuming the source file is a valid {} archive):\n", self.format));
+        text.push_str(&format!(
+            " (assuming the source file is a valid {} archive):\n",
+            self.format
+        ));
         for problem in problems {
             text.push_str(&format!("\n- {problem}"));
         }
@@ -413,8 +477,15 @@ impl Job<'_> {
 
     fn check_toplevel(&self, contents: &Contents) -> Result<(), Error> {
         let verbose = contents.verbose();
-        let count = |key| verbose.get(key).and_then(Value::as_list).map_or(0, <[_]>::len);
-        if !self.args.enforce_toplevel || (count("top_level_dirs") <= 1 && count("top_level_files") == 0) {
+        let count = |key| {
+            verbose
+                .get(key)
+                .and_then(Value::as_list)
+                .map_or(0, <[_]>::len)
+        };
+        if !self.args.enforce_toplevel
+            || (count("top_level_dirs") <= 1 && count("top_level_files") == 0)
+        {
             return Ok(());
         }
         let (name, format) = (&self.name, &self.format);
@@ -440,8 +511,15 @@ impl Job<'_> {
 
 /// Calls another state function; its error is its answer.
 fn call_state(cx: &Exec, function: &str, name: &str, kwargs: Map) -> Result<Ret, Error> {
-    let found = cx.state_function(function).ok_or_else(|| Error::NotAvailable(function.to_owned()))?;
+    let found = cx
+        .state_function(function)
+        .ok_or_else(|| Error::NotAvailable(function.to_owned()))?;
     let given = Given::new(Vec::new(), kwargs.with("name", name));
-    let ret = found.invoke(function, cx, given).unwrap_or_else(|error| Ret::failed(error.to_string()));
-    Ok(Ret { name: Some(name.to_owned()), ..ret })
+    let ret = found
+        .invoke(function, cx, given)
+        .unwrap_or_else(|error| Ret::failed(error.to_string()));
+    Ok(Ret {
+        name: Some(name.to_owned()),
+        ..ret
+    })
 }

@@ -37,15 +37,23 @@ pub(super) fn enforce(job: &Job<'_>, contents: &Contents, ret: &mut Ret) {
         if !job.args.if_missing.is_true() {
             ret.result = Some(false);
         }
-        ret.comment.push_str("\n\nWhile trying to enforce user/group ownership, the following paths were missing:\n");
-        trouble.missing.iter().for_each(|path| ret.comment.push_str(&format!("\n- {path}")));
+        ret.comment.push_str(
+            "\n\nWhile trying to enforce user/group ownership, the following paths were missing:\n",
+        );
+        trouble
+            .missing
+            .iter()
+            .for_each(|path| ret.comment.push_str(&format!("\n- {path}")));
     }
     if !trouble.failed.is_empty() {
         ret.result = Some(false);
         ret.comment.push_str(
             "\n\nWhile trying to enforce user/group ownership, Salt was unable to change ownership on the following paths:\n",
         );
-        trouble.failed.iter().for_each(|path| ret.comment.push_str(&format!("\n- {path}")));
+        trouble
+            .failed
+            .iter()
+            .for_each(|path| ret.comment.push_str(&format!("\n- {path}")));
     }
 }
 
@@ -53,14 +61,26 @@ pub(super) fn enforce(job: &Job<'_>, contents: &Contents, ret: &mut Ret) {
 fn paths(job: &Job<'_>, contents: &Contents) -> (Vec<String>, Vec<String>) {
     if let Some(path) = job.args.enforce_ownership_on.as_str() {
         let one = vec![path.to_owned()];
-        return if ospath::isdir(path) { (one, Vec::new()) } else { (Vec::new(), one) };
+        return if ospath::isdir(path) {
+            (one, Vec::new())
+        } else {
+            (Vec::new(), one)
+        };
     }
     let verbose = contents.verbose();
     let all = |keys: &[&str]| {
-        let found = keys.iter().filter_map(|key| verbose.get(key)?.as_list()).flatten();
-        found.map(|name| ospath::join(&job.name, &name.to_text())).collect()
+        let found = keys
+            .iter()
+            .filter_map(|key| verbose.get(key)?.as_list())
+            .flatten();
+        found
+            .map(|name| ospath::join(&job.name, &name.to_text()))
+            .collect()
     };
-    (all(&["top_level_dirs"]), all(&["top_level_files", "top_level_links"]))
+    (
+        all(&["top_level_dirs"]),
+        all(&["top_level_files", "top_level_links"]),
+    )
 }
 
 fn directory(job: &Job<'_>, path: &str, trouble: &mut Trouble) -> bool {
@@ -72,7 +92,9 @@ fn directory(job: &Job<'_>, path: &str, trouble: &mut Trouble) -> bool {
     }
     let (user, group) = (&job.args.user, &job.args.group);
     let recurse = [("user", user), ("group", group)].into_iter();
-    let recurse = recurse.filter(|(_, owner)| owner.is_true()).map(|(name, _)| name.into());
+    let recurse = recurse
+        .filter(|(_, owner)| owner.is_true())
+        .map(|(name, _)| name.into());
     let kwargs = Map::new()
         .with("recurse", Value::list(recurse))
         .with("user", user.clone())

@@ -14,7 +14,10 @@ pub(super) fn clone(net: &Git<'_>, target: &str, url: &str, opts: &[&str]) -> Re
     words.extend(opts);
     words.extend(["--", url, plain(target)?]);
     // Not in the home, which the user of the run may not be able to enter.
-    let net = Git { cwd: Some("/tmp".into()), ..net.clone() };
+    let net = Git {
+        cwd: Some("/tmp".into()),
+        ..net.clone()
+    };
     net.git(&words).map(|_| ())
 }
 
@@ -22,12 +25,21 @@ impl Job<'_> {
     pub(super) fn clone_anew(&self, work: &mut Work) -> Result<Ret, Error> {
         let (name, target) = (&self.args.name, self.target);
         let new = format!("{name} => {target}");
-        let place = Place { cx: self.cx, name, target, force: self.args.force_clone };
-        let forced = Map::new().with("forced clone", true).with("new", new.as_str());
+        let place = Place {
+            cx: self.cx,
+            name,
+            target,
+            force: self.args.force_clone,
+        };
+        let forced = Map::new()
+            .with("forced clone", true)
+            .with("new", new.as_str());
         if let Some(ret) = place.cleared(work, &forced) {
             return Ok(ret);
         }
-        let would = work.would(format!("Repository {name} would be cloned to {target}")).change("new", new.as_str());
+        let would = work
+            .would(format!("Repository {name} would be cloned to {target}"))
+            .change("new", new.as_str());
         self.cx.apply(would, || {
             if let Err(error) = self.cloned() {
                 return Ok(work.failed(format!("Clone failed: {}", said(&error))));
@@ -84,13 +96,20 @@ impl Job<'_> {
     fn at_revision(&self, work: &mut Work) -> Result<Option<Ret>, Error> {
         let remote = &self.remote;
         if remote.kind == Kind::Tag && !self.tags()?.contains(&self.rev) {
-            return Ok(Some(work.failed(format!("Revision '{}' does not exist in clone", self.rev))));
+            return Ok(Some(work.failed(format!(
+                "Revision '{}' does not exist in clone",
+                self.rev
+            ))));
         }
         if let Some(branch) = self.branch
             && !self.branches()?.iter().any(|known| known == branch)
         {
-            self.git.git(&["checkout", "-b", plain(branch)?, plain(self.start())?])?;
-            work.did(format!("Branch '{branch}' checked out, with {} as a starting point", remote.location));
+            self.git
+                .git(&["checkout", "-b", plain(branch)?, plain(self.start())?])?;
+            work.did(format!(
+                "Branch '{branch}' checked out, with {} as a starting point",
+                remote.location
+            ));
         }
         let (head, branch) = (self.head(), self.current_branch());
         if branch.is_none() && !remote.has_head {
@@ -102,7 +121,8 @@ impl Job<'_> {
             )));
         }
         if !remote.is(head.as_deref()) {
-            self.git.git(&["reset", "--hard", remote.rev.as_deref().unwrap_or_default()])?;
+            self.git
+                .git(&["reset", "--hard", remote.rev.as_deref().unwrap_or_default()])?;
             work.did(format!("Repository was reset to {}", remote.location));
         }
         let followed = self.followed(branch.as_deref());

@@ -19,7 +19,12 @@ pub(super) fn cloned(cx: &Exec, args: Cloned) -> Result<Ret, Error> {
     if args.branch.as_deref() == Some("") {
         return Err("Invalid 'branch' argument".into());
     }
-    let git = super::git(cx, target, args.user.as_ref(), args.output_encoding.as_ref());
+    let git = super::git(
+        cx,
+        target,
+        args.user.as_ref(),
+        args.output_encoding.as_ref(),
+    );
     if !ospath::exists(target) {
         return anew(&git, &args, target);
     }
@@ -34,11 +39,16 @@ pub(super) fn cloned(cx: &Exec, args: Cloned) -> Result<Ret, Error> {
         )));
     }
     let change = Map::new().with("old", current).with("new", branch);
-    let would = Ret::would(format!("Branch would be changed to '{branch}'")).change("branch", change.clone());
+    let would = Ret::would(format!("Branch would be changed to '{branch}'"))
+        .change("branch", change.clone());
     cx.apply(would, || {
         let there = git.git(&["rev-parse", plain(branch)?]).is_ok();
         let start = format!("origin/{branch}");
-        let words: &[&str] = if there { &["checkout", branch] } else { &["checkout", "-b", branch, &start] };
+        let words: &[&str] = if there {
+            &["checkout", branch]
+        } else {
+            &["checkout", "-b", branch, &start]
+        };
         let words = crate::exec::git::line(words);
         Ok(match git.merged(&words) {
             Ok(_) => Ret::ok(format!("Branch changed to '{branch}'")).change("branch", change),
@@ -50,11 +60,20 @@ pub(super) fn cloned(cx: &Exec, args: Cloned) -> Result<Ret, Error> {
 fn anew(git: &Git<'_>, args: &Cloned, target: &str) -> Result<Ret, Error> {
     let name = &args.name;
     let new = format!("{name} => {target}");
-    let with = args.branch.as_ref().map(|branch| format!(" with branch '{branch}'")).unwrap_or_default();
-    let would = Ret::would(format!("{name} would be cloned to {target}{with}")).change("new", new.as_str());
+    let with = args
+        .branch
+        .as_ref()
+        .map(|branch| format!(" with branch '{branch}'"))
+        .unwrap_or_default();
+    let would =
+        Ret::would(format!("{name} would be cloned to {target}{with}")).change("new", new.as_str());
     git.cx.apply(would, || {
         let net = git.with_identity(&identities(&args.identity, "identity")?);
-        let opts: Vec<&str> = args.branch.iter().flat_map(|branch| ["--branch", branch]).collect();
+        let opts: Vec<&str> = args
+            .branch
+            .iter()
+            .flat_map(|branch| ["--branch", branch])
+            .collect();
         let url = with_login(name, args.https_user.as_deref(), args.https_pass.as_deref())?;
         Ok(match clone(&net, target, &url, &opts) {
             Ok(()) => Ret::ok(format!("{name} cloned to {target}{with}")).change("new", new),

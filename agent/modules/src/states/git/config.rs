@@ -77,10 +77,18 @@ fn config_set(cx: &Exec, mut args: ConfigSet) -> Result<Ret, Error> {
     }
     let global = take(&mut args.kwargs, "global");
     no_others(&args.kwargs)?;
-    let config = opened(cx, args.repo.as_deref(), global, args.user.as_ref(), args.output_encoding.as_ref())?;
+    let config = opened(
+        cx,
+        args.repo.as_deref(),
+        global,
+        args.user.as_ref(),
+        args.output_encoding.as_ref(),
+    )?;
     let (desired, shown) = match &args.value {
         Some(value) => (vec![value.clone()], format!("'{value}'")),
-        None if args.multivar.is_null() => return Err("One of 'value' and 'multivar' is required".into()),
+        None if args.multivar.is_null() => {
+            return Err("One of 'value' and 'multivar' is required".into());
+        }
         None => {
             let values = list_of(&args.multivar);
             let shown = value::python::repr(&values.clone().into());
@@ -88,16 +96,28 @@ fn config_set(cx: &Exec, mut args: ConfigSet) -> Result<Ret, Error> {
         }
     };
     let name = &args.name;
-    let key = if global { format!("Global key '{name}'") } else { format!("'{name}'") };
+    let key = if global {
+        format!("Global key '{name}'")
+    } else {
+        format!("'{name}'")
+    };
     let before = config.values(name)?;
     if before.as_ref() == Some(&desired) {
         return Ok(Ret::ok(format!("{key} is already set to {shown}")));
     }
-    let how = if before.is_none() { "added as" } else { "set to" };
+    let how = if before.is_none() {
+        "added as"
+    } else {
+        "set to"
+    };
     let change = |new: Value| Map::new().with("old", before.clone()).with("new", new);
-    let would = Ret::would(format!("{key} would be {how} {shown}")).changes(change(desired.clone().into()));
+    let would =
+        Ret::would(format!("{key} would be {how} {shown}")).changes(change(desired.clone().into()));
     cx.apply(would, || {
-        let failed = format!("Failed to set {} to {shown}", key.replacen("Global", "global", 1));
+        let failed = format!(
+            "Failed to set {} to {shown}",
+            key.replacen("Global", "global", 1)
+        );
         if let Err(error) = config.set(name, &desired, false) {
             return Ok(Ret::failed(format!("{failed}: {}", said(&error))));
         }
@@ -117,18 +137,35 @@ fn config_set(cx: &Exec, mut args: ConfigSet) -> Result<Ret, Error> {
 /// `key (value, value); key (value)`
 fn listed(keys: &Map) -> String {
     let shown = keys.iter().map(|(key, values)| {
-        let values: Vec<String> = values.as_list().unwrap_or_default().iter().map(Value::to_text).collect();
+        let values: Vec<String> = values
+            .as_list()
+            .unwrap_or_default()
+            .iter()
+            .map(Value::to_text)
+            .collect();
         format!("{} ({})", key.to_text(), values.join(", "))
     });
     shown.collect::<Vec<_>>().join("; ")
 }
 
 fn config_unset(cx: &Exec, mut args: ConfigUnset) -> Result<Ret, Error> {
-    let (global, all) = (take(&mut args.kwargs, "global"), take(&mut args.kwargs, "all"));
+    let (global, all) = (
+        take(&mut args.kwargs, "global"),
+        take(&mut args.kwargs, "all"),
+    );
     no_others(&args.kwargs)?;
-    let config = opened(cx, args.repo.as_deref(), global, args.user.as_ref(), args.output_encoding.as_ref())?;
+    let config = opened(
+        cx,
+        args.repo.as_deref(),
+        global,
+        args.user.as_ref(),
+        args.output_encoding.as_ref(),
+    )?;
     let value_regex = args.value_regex.as_deref();
-    let pattern = format!("^{}$", args.name.trim_start_matches('^').trim_end_matches('$'));
+    let pattern = format!(
+        "^{}$",
+        args.name.trim_start_matches('^').trim_end_matches('$')
+    );
     let matching = config.matching(&pattern, value_regex)?;
     if matching.is_empty() {
         return Ok(Ret::ok("No matching keys are set"));
@@ -143,11 +180,23 @@ fn config_unset(cx: &Exec, mut args: ConfigUnset) -> Result<Ret, Error> {
         }
         .into());
     }
-    let would = Ret::would(format!("{} key(s) would have value(s) unset", matching.len())).changes(matching.clone());
-    cx.apply(would, || unset(&config, &pattern, &matching, value_regex, all))
+    let would = Ret::would(format!(
+        "{} key(s) would have value(s) unset",
+        matching.len()
+    ))
+    .changes(matching.clone());
+    cx.apply(would, || {
+        unset(&config, &pattern, &matching, value_regex, all)
+    })
 }
 
-fn unset(config: &Config<'_>, pattern: &str, matching: &Map, value_regex: Option<&str>, all: bool) -> Result<Ret, Error> {
+fn unset(
+    config: &Config<'_>,
+    pattern: &str,
+    matching: &Map,
+    value_regex: Option<&str>,
+    all: bool,
+) -> Result<Ret, Error> {
     let before = config.matching(pattern, None)?;
     let mut failed = Vec::new();
     for key in matching.keys().map(Value::to_text) {
@@ -166,9 +215,16 @@ fn unset(config: &Config<'_>, pattern: &str, matching: &Map, value_regex: Option
     let after = config.matching(pattern, None)?;
     let mut changes = Map::new();
     for (key, values) in &before {
-        let left = after.get_value(key).and_then(Value::as_list).unwrap_or_default();
+        let left = after
+            .get_value(key)
+            .and_then(Value::as_list)
+            .unwrap_or_default();
         let values = values.as_list().unwrap_or_default();
-        let gone: Vec<Value> = values.iter().filter(|value| !left.contains(value)).cloned().collect();
+        let gone: Vec<Value> = values
+            .iter()
+            .filter(|value| !left.contains(value))
+            .cloned()
+            .collect();
         if !gone.is_empty() {
             changes.insert(key.clone(), Value::list(gone));
         }

@@ -35,16 +35,35 @@ pub(super) fn detached(cx: &Exec, args: Detached) -> Result<Ret, Error> {
     }
     let keys = identities(&args.identity, "Identity")?;
     if ospath::isfile(target) {
-        return Err(format!("Target '{target}' exists and is a regular file, cannot proceed").into());
+        return Err(
+            format!("Target '{target}' exists and is a regular file, cannot proceed").into(),
+        );
     }
-    let url = with_login(&args.name, args.https_user.as_deref(), args.https_pass.as_deref())?;
+    let url = with_login(
+        &args.name,
+        args.https_user.as_deref(),
+        args.https_pass.as_deref(),
+    )?;
     let hash = is_hash(&rev);
     if hash {
         rev.make_ascii_lowercase();
     }
-    let git = super::git(cx, target, args.user.as_ref(), args.output_encoding.as_ref());
+    let git = super::git(
+        cx,
+        target,
+        args.user.as_ref(),
+        args.output_encoding.as_ref(),
+    );
     let net = git.with_identity(&keys);
-    let job = Job { cx, args: &args, rev, hash, url, git, net };
+    let job = Job {
+        cx,
+        args: &args,
+        rev,
+        hash,
+        url,
+        git,
+        net,
+    };
     let mut work = Work::new();
     let done = job.run(&mut work);
     Ok(done.unwrap_or_else(|error| work.failed(said(&error))))
@@ -76,8 +95,13 @@ impl Job<'_> {
             Err(error) => return Ok(work.failed_alone(error.to_string())),
         };
         if self.args.hard_reset {
-            let would = work.would(format!("Hard reset to HEAD would be performed on {}", self.args.target));
-            let reset = self.gate(would, || self.git.git(&["reset", "--hard", "HEAD"]).map(|_| None))?;
+            let would = work.would(format!(
+                "Hard reset to HEAD would be performed on {}",
+                self.args.target
+            ));
+            let reset = self.gate(would, || {
+                self.git.git(&["reset", "--hard", "HEAD"]).map(|_| None)
+            })?;
             if let Some(ret) = reset {
                 return Ok(ret);
             }
@@ -87,7 +111,11 @@ impl Job<'_> {
     }
 
     /// In test mode the answer is what would be done.
-    fn gate(&self, would: Ret, change: impl FnOnce() -> Result<Option<Ret>, Error>) -> Result<Option<Ret>, Error> {
+    fn gate(
+        &self,
+        would: Ret,
+        change: impl FnOnce() -> Result<Option<Ret>, Error>,
+    ) -> Result<Option<Ret>, Error> {
         let mut answer = None;
         let ret = self.cx.apply(would, || {
             answer = change()?;
@@ -103,12 +131,17 @@ impl Job<'_> {
     fn right_remote(&self, work: &mut Work) -> Result<Option<Ret>, Error> {
         let (name, remote) = (&self.args.name, &self.args.remote);
         let remotes = self.git.remotes(false)?;
-        let url = remotes.get(remote).and_then(|remote| remote.get("fetch")).map(Value::to_text);
+        let url = remotes
+            .get(remote)
+            .and_then(|remote| remote.get("fetch"))
+            .map(Value::to_text);
         if url.as_ref().is_some_and(|url| url.contains(name.as_str())) {
             return Ok(None);
         }
         let would = work.would(format!("Remote {remote} would be set to {name}"));
-        let moved = self.gate(would, || self.git.set_remote(remote, &self.url).map(|()| None))?;
+        let moved = self.gate(would, || {
+            self.git.set_remote(remote, &self.url).map(|()| None)
+        })?;
         if moved.is_none() {
             let old = url.unwrap_or_else(|| "None".into());
             work.did(format!("Remote {remote} updated from '{old}' to '{name}'"));
@@ -118,7 +151,12 @@ impl Job<'_> {
 
     fn clone_anew(&self, work: &mut Work) -> Result<Option<Ret>, Error> {
         let (name, target) = (&self.args.name, &self.args.target);
-        let place = Place { cx: self.cx, name, target, force: self.args.force_clone };
+        let place = Place {
+            cx: self.cx,
+            name,
+            target,
+            force: self.args.force_clone,
+        };
         if let Some(ret) = place.cleared(work, &Map::new()) {
             return Ok(Some(ret));
         }
@@ -127,7 +165,9 @@ impl Job<'_> {
             opts.extend(["--origin", &self.args.remote]);
         }
         let would = work.would(format!("Repository {name} would be cloned to {target}"));
-        let cloned = self.gate(would, || clone(&self.net, target, &self.url, &opts).map(|()| None))?;
+        let cloned = self.gate(would, || {
+            clone(&self.net, target, &self.url, &opts).map(|()| None)
+        })?;
         if cloned.is_none() {
             work.did(format!("{name} cloned to {target}"));
         }
@@ -137,11 +177,19 @@ impl Job<'_> {
     fn fetch(&self, work: &mut Work) -> Result<Option<Ret>, Error> {
         let remote = plain(&self.args.remote)?;
         let heads = format!("refs/heads/*:refs/remotes/{remote}/*");
-        let words = line(&["fetch", "--force", remote, &heads, "+refs/tags/*:refs/tags/*"]);
+        let words = line(&[
+            "fetch",
+            "--force",
+            remote,
+            &heads,
+            "+refs/tags/*:refs/tags/*",
+        ]);
         Ok(match self.net.fetched(&words) {
             Ok(updates) => {
                 if !updates.is_empty() {
-                    work.did(format!("Remote {remote} was fetched, resulting in updated refs"));
+                    work.did(format!(
+                        "Remote {remote} was fetched, resulting in updated refs"
+                    ));
                 }
                 None
             }
@@ -155,12 +203,25 @@ impl Job<'_> {
             self.git.git(&["describe", "--always", &self.rev])?;
             return Ok(self.rev.clone());
         }
-        let refs = Git { cwd: None, ..self.net.clone() }
-            .refs(&line(&["ls-remote", &self.args.target]))
-            .map_err(|error| Error::Refused(format!("Failed to list refs for {}: {}", self.args.remote, said(&error))))?;
+        let refs = Git {
+            cwd: None,
+            ..self.net.clone()
+        }
+        .refs(&line(&["ls-remote", &self.args.target]))
+        .map_err(|error| {
+            Error::Refused(format!(
+                "Failed to list refs for {}: {}",
+                self.args.remote,
+                said(&error)
+            ))
+        })?;
         let branch = format!("refs/remotes/{}/{}", self.args.remote, self.rev);
-        let found = refs.get(&branch).or_else(|| refs.get(&format!("refs/tags/{}", self.rev)));
-        found.map(Value::to_text).ok_or_else(|| format!("Revision '{}' does not exist", self.rev).into())
+        let found = refs
+            .get(&branch)
+            .or_else(|| refs.get(&format!("refs/tags/{}", self.rev)));
+        found
+            .map(Value::to_text)
+            .ok_or_else(|| format!("Revision '{}' does not exist", self.rev).into())
     }
 
     fn check_out(&self, commit: &str, head: Option<String>, work: &mut Work) -> Result<Ret, Error> {
@@ -169,10 +230,16 @@ impl Job<'_> {
         let mut new = None;
         if head.as_deref() != Some(commit) {
             let would = work
-                .would(format!("Commit ID {commit} would be checked out at {target}"))
+                .would(format!(
+                    "Commit ID {commit} would be checked out at {target}"
+                ))
                 .change("HEAD", change(commit));
             let force = self.args.force_checkout.then_some("--force");
-            let words: Vec<&str> = ["checkout"].into_iter().chain(force).chain([commit]).collect();
+            let words: Vec<&str> = ["checkout"]
+                .into_iter()
+                .chain(force)
+                .chain([commit])
+                .collect();
             let done = self.gate(would, || self.git.merged(&line(&words)).map(|_| None))?;
             if let Some(ret) = done {
                 return Ok(ret);
@@ -181,7 +248,8 @@ impl Job<'_> {
             new = self.git.git(&["rev-parse", "HEAD"]).ok();
         }
         if self.args.submodules && !self.cx.test {
-            self.net.git(&["submodule", "update", "--init", "--recursive"])?;
+            self.net
+                .git(&["submodule", "update", "--init", "--recursive"])?;
             work.did("Submodules were updated");
         }
         match new {

@@ -51,7 +51,11 @@ pub(super) fn latest(cx: &Exec, args: Latest) -> Result<Ret, Error> {
     let job = Job::of(cx, &args)?;
     let existing = is_repository(&job.git, job.bare);
     let mut work = Work::new();
-    let done = if existing { job.update(&mut work) } else { job.clone_anew(&mut work) };
+    let done = if existing {
+        job.update(&mut work)
+    } else {
+        job.clone_anew(&mut work)
+    };
     Ok(done.unwrap_or_else(|error| work.failed(said(&error))))
 }
 
@@ -73,25 +77,50 @@ impl<'a> Job<'a> {
         }
         let keys = identities(&args.identity, "identity")?;
         if ospath::isfile(target) {
-            return Err(format!("Target '{target}' exists and is a regular file, cannot proceed").into());
+            return Err(
+                format!("Target '{target}' exists and is a regular file, cannot proceed").into(),
+            );
         }
-        let url = with_login(&args.name, args.https_user.as_deref(), args.https_pass.as_deref())?;
+        let url = with_login(
+            &args.name,
+            args.https_user.as_deref(),
+            args.https_pass.as_deref(),
+        )?;
         let bare = args.bare || args.mirror;
         if rev != "HEAD" && bare {
             return Err("'rev' is not compatible with the 'mirror' and 'bare' arguments".into());
         }
-        let git = super::git(cx, target, args.user.as_ref(), args.output_encoding.as_ref());
+        let git = super::git(
+            cx,
+            target,
+            args.user.as_ref(),
+            args.output_encoding.as_ref(),
+        );
         let net = git.with_identity(&keys);
-        let remote = Remote::of(&net, &url, &args.remote, &mut rev, bare)
-            .map_err(|error| Error::Refused(format!("Failed to check remote refs: {}", said(&error))))?;
+        let remote = Remote::of(&net, &url, &args.remote, &mut rev, bare).map_err(|error| {
+            Error::Refused(format!("Failed to check remote refs: {}", said(&error)))
+        })?;
         if args.depth.is_some() && remote.kind == Kind::Commit {
             return Err("When 'depth' is used, 'rev' must be set to the name of a branch or tag on the remote repository".into());
         }
         if remote.rev.is_none() && !bare && rev != "HEAD" {
-            return Err(format!("No revision matching '{rev}' exists in the remote repository").into());
+            return Err(
+                format!("No revision matching '{rev}' exists in the remote repository").into(),
+            );
         }
         let branch = args.branch.as_deref();
-        Ok(Self { cx, args, target, rev, branch, bare, url, git, net, remote })
+        Ok(Self {
+            cx,
+            args,
+            target,
+            rev,
+            branch,
+            bare,
+            url,
+            git,
+            net,
+            remote,
+        })
     }
 
     pub(super) fn reset(&self) -> Reset {
@@ -120,7 +149,10 @@ impl<'a> Job<'a> {
     /// The branch that a local one follows.
     pub(super) fn followed(&self, branch: Option<&str>) -> Option<String> {
         let name = format!("{}@{{upstream}}", branch?);
-        self.git.git(&["rev-parse", "--abbrev-ref", &name]).ok().filter(|found| !found.is_empty())
+        self.git
+            .git(&["rev-parse", "--abbrev-ref", &name])
+            .ok()
+            .filter(|found| !found.is_empty())
     }
 
     pub(super) fn branches(&self) -> Result<Vec<String>, Error> {
@@ -138,19 +170,29 @@ impl<'a> Job<'a> {
     /// What becomes of the branch that is followed: `set to x`, `unset`, `updated to x`; and git's words for it.
     pub(super) fn tracking(&self, followed: Option<&str>) -> Option<(String, Vec<&str>)> {
         match (&self.remote.upstream, followed) {
-            (Upstream::Branch(wanted), None) => Some((format!("set to {wanted}"), vec!["--set-upstream-to", wanted])),
-            (Upstream::Branch(wanted), Some(now)) if now != wanted => {
-                Some((format!("updated to {wanted}"), vec!["--set-upstream-to", wanted]))
-            }
+            (Upstream::Branch(wanted), None) => Some((
+                format!("set to {wanted}"),
+                vec!["--set-upstream-to", wanted],
+            )),
+            (Upstream::Branch(wanted), Some(now)) if now != wanted => Some((
+                format!("updated to {wanted}"),
+                vec!["--set-upstream-to", wanted],
+            )),
             (Upstream::No, Some(_)) => Some(("unset".to_owned(), vec!["--unset-upstream"])),
             _ => None,
         }
     }
 
     /// A new branch follows by being checked out.
-    pub(super) fn follow(&self, followed: Option<&str>, branches: &[String]) -> Option<(String, Vec<&str>)> {
+    pub(super) fn follow(
+        &self,
+        followed: Option<&str>,
+        branches: &[String],
+    ) -> Option<(String, Vec<&str>)> {
         let (action, words) = self.tracking(followed)?;
-        let new = self.branch.is_some_and(|branch| !branches.iter().any(|known| known == branch));
+        let new = self
+            .branch
+            .is_some_and(|branch| !branches.iter().any(|known| known == branch));
         let sets = words.first() == Some(&"--set-upstream-to");
         (!(new && sets)).then(|| (format!("Tracking branch was {action}"), words))
     }
@@ -167,7 +209,10 @@ impl<'a> Job<'a> {
     /// Runs git with the keys where large files may have to be fetched.
     pub(super) fn may_fetch(&self, command: &[&str]) -> Result<String, Error> {
         let large = !self.net.identity.is_empty()
-            && succeeds(&self.git, &["config", "--global", "--get-regexp", r"filter\.lfs\."])?;
+            && succeeds(
+                &self.git,
+                &["config", "--global", "--get-regexp", r"filter\.lfs\."],
+            )?;
         if large { &self.net } else { &self.git }.git(command)
     }
 
@@ -179,17 +224,30 @@ impl<'a> Job<'a> {
         if !self.args.submodules {
             return None;
         }
-        let done = self.net.git(&["submodule", "update", "--init", "--recursive"]);
-        done.err().map(|error| work.failed(format!("Failed to update submodules: {}", said(&error))))
+        let done = self
+            .net
+            .git(&["submodule", "update", "--init", "--recursive"]);
+        done.err()
+            .map(|error| work.failed(format!("Failed to update submodules: {}", said(&error))))
     }
 
     /// Fetches into the references that the arguments name.
     pub(super) fn fetch(&self, work: &Work) -> Result<bool, Ret> {
-        let mut words = line(if self.args.force_fetch { &["fetch", "--force"] } else { &["fetch"] });
+        let mut words = line(if self.args.force_fetch {
+            &["fetch", "--force"]
+        } else {
+            &["fetch"]
+        });
         words.push(self.args.remote.clone());
         if self.args.fetch_tags {
-            let (remote, branch, tag) = (&self.args.remote, &self.args.refspec_branch, &self.args.refspec_tag);
-            words.push(format!("refs/heads/{branch}:refs/remotes/{remote}/{branch}"));
+            let (remote, branch, tag) = (
+                &self.args.remote,
+                &self.args.refspec_branch,
+                &self.args.refspec_tag,
+            );
+            words.push(format!(
+                "refs/heads/{branch}:refs/remotes/{remote}/{branch}"
+            ));
             words.push(format!("+refs/tags/{tag}:refs/tags/{tag}"));
         }
         self.net.fetched(&words).map(|updates| !updates.is_empty()).map_err(|error| {

@@ -167,7 +167,9 @@ fn joined(comments: &[String]) -> String {
 /// What git says, without the command that has failed.
 fn said(error: &Error) -> String {
     let text = error.to_string();
-    let said = text.strip_prefix("Command '").and_then(|rest| rest.split_once("' failed: "));
+    let said = text
+        .strip_prefix("Command '")
+        .and_then(|rest| rest.split_once("' failed: "));
     said.map_or_else(|| text.clone(), |(_, said)| said.to_owned())
 }
 
@@ -180,7 +182,10 @@ struct Work {
 
 impl Work {
     fn new() -> Self {
-        Self { ret: Ret::ok(""), comments: Vec::new() }
+        Self {
+            ret: Ret::ok(""),
+            comments: Vec::new(),
+        }
     }
 
     fn did(&mut self, comment: impl Into<String>) {
@@ -195,28 +200,52 @@ impl Work {
     fn failed(&self, message: impl Into<String>) -> Ret {
         let mut comment = message.into();
         if !self.comments.is_empty() {
-            comment.push_str(&format!("\n\nChanges already made: {}", joined(&self.comments)));
+            comment.push_str(&format!(
+                "\n\nChanges already made: {}",
+                joined(&self.comments)
+            ));
         }
-        Ret { result: Some(false), comment, ..self.ret.clone() }
+        Ret {
+            result: Some(false),
+            comment,
+            ..self.ret.clone()
+        }
     }
 
     /// The failure without what was done before it.
     fn failed_alone(&self, message: impl Into<String>) -> Ret {
-        Ret { result: Some(false), comment: message.into(), ..self.ret.clone() }
+        Ret {
+            result: Some(false),
+            comment: message.into(),
+            ..self.ret.clone()
+        }
     }
 
     /// What would be done.
     fn would(&self, comment: impl Into<String>) -> Ret {
-        Ret { result: None, comment: comment.into(), ..self.ret.clone() }
+        Ret {
+            result: None,
+            comment: comment.into(),
+            ..self.ret.clone()
+        }
     }
 
     fn ok(&self, comment: impl Into<String>) -> Ret {
-        Ret { result: Some(true), comment: comment.into(), ..self.ret.clone() }
+        Ret {
+            result: Some(true),
+            comment: comment.into(),
+            ..self.ret.clone()
+        }
     }
 }
 
 /// The git program in a folder, for a user.
-fn git<'a>(cx: &'a Exec, target: &str, user: Option<&String>, output_encoding: Option<&String>) -> Git<'a> {
+fn git<'a>(
+    cx: &'a Exec,
+    target: &str,
+    user: Option<&String>,
+    output_encoding: Option<&String>,
+) -> Git<'a> {
     Git {
         cx,
         cwd: Some(target.to_owned()),
@@ -235,14 +264,21 @@ fn identities(given: &Value, word: &str) -> Result<Vec<String>, Error> {
         _ => return Err(format!("{word} must be either a list or a string").into()),
     };
     let keys: Vec<String> = keys.iter().map(|key| ospath::expanduser(key)).collect();
-    match keys.iter().find(|key| !ospath::isabs(key) && !key.starts_with("salt://")) {
+    match keys
+        .iter()
+        .find(|key| !ospath::isabs(key) && !key.starts_with("salt://"))
+    {
         Some(key) => Err(format!("{word} '{key}' is not an absolute path").into()),
         None => Ok(keys),
     }
 }
 
 fn no_others(kwargs: &Map) -> Result<(), Error> {
-    let names: Vec<String> = kwargs.keys().map(Value::to_text).filter(|name| !name.starts_with("__")).collect();
+    let names: Vec<String> = kwargs
+        .keys()
+        .map(Value::to_text)
+        .filter(|name| !name.starts_with("__"))
+        .collect();
     refuse_unknown(&names, kwargs)
 }
 
@@ -259,7 +295,9 @@ fn short(rev: Option<&str>) -> &str {
 /// The names in a folder.
 fn names_in(folder: &str) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
 }
 
 /// Removes all that is in a folder.
@@ -289,7 +327,12 @@ struct Place<'a> {
 impl Place<'_> {
     /// Makes room: an answer where the folder has something in it.
     fn cleared(&self, work: &mut Work, forced: &Map) -> Option<Ret> {
-        let Self { cx, name, target, force } = self;
+        let Self {
+            cx,
+            name,
+            target,
+            force,
+        } = self;
         if !ospath::isdir(target) {
             return None;
         }

@@ -52,10 +52,18 @@ pub(super) fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         }
         initialized(&git, &args)?;
         work.did(format!("Initialized {bare}repository in {name}"));
-        if let Some(template) = args.template.as_deref().filter(|template| !template.is_empty()) {
+        if let Some(template) = args
+            .template
+            .as_deref()
+            .filter(|template| !template.is_empty())
+        {
             work.did(format!("Template directory set to {template}"));
         }
-        if let Some(folder) = args.separate_git_dir.as_deref().filter(|folder| !folder.is_empty()) {
+        if let Some(folder) = args
+            .separate_git_dir
+            .as_deref()
+            .filter(|folder| !folder.is_empty())
+        {
             work.did(format!("Gitdir set to {folder}"));
         }
         work.change("new", name.as_str());
@@ -65,8 +73,18 @@ pub(super) fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
 
 fn initialized(git: &Git<'_>, args: &Present) -> Result<(), Error> {
     let mut words = line(&["init"]);
-    words.extend(init_options(args.bare, args.template.as_deref(), args.separate_git_dir.as_deref(), &args.shared));
+    words.extend(init_options(
+        args.bare,
+        args.template.as_deref(),
+        args.separate_git_dir.as_deref(),
+        &args.shared,
+    ));
     words.push(args.name.clone());
     // The folder is not there yet.
-    Git { cwd: None, ..git.clone() }.words(&words).map(|_| ())
+    Git {
+        cwd: None,
+        ..git.clone()
+    }
+    .words(&words)
+    .map(|_| ())
 }

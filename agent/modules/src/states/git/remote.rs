@@ -41,8 +41,17 @@ pub(super) struct Remote {
 
 impl Remote {
     /// Asks it. `rev` becomes lower case where it is a hash.
-    pub(super) fn of(git: &Git<'_>, url: &str, remote: &str, rev: &mut String, bare: bool) -> Result<Self, Error> {
-        let asking = Git { cwd: None, ..git.clone() };
+    pub(super) fn of(
+        git: &Git<'_>,
+        url: &str,
+        remote: &str,
+        rev: &mut String,
+        bare: bool,
+    ) -> Result<Self, Error> {
+        let asking = Git {
+            cwd: None,
+            ..git.clone()
+        };
         let refs = asking.refs(&line(&["ls-remote", plain(url)?]))?;
         let commit = |name: &str| refs.get(name).map(Value::to_text);
         let head = commit("HEAD");
@@ -61,7 +70,11 @@ impl Remote {
         let tag = format!("refs/tags/{rev}");
         if rev == "HEAD" {
             found.rev = head;
-            found.upstream = if found.has_head { Upstream::Kept } else { Upstream::No };
+            found.upstream = if found.has_head {
+                Upstream::Kept
+            } else {
+                Upstream::No
+            };
         } else if let Some(commit) = commit(&format!("refs/heads/{rev}")) {
             found.rev = Some(commit);
             found.kind = Kind::Branch;
@@ -99,6 +112,12 @@ impl Remote {
 
 /// The first branch that stands at a commit.
 fn branch_at(refs: &Map, commit: &str) -> Option<String> {
-    let mut at = refs.iter().filter(|(_, other)| other.as_str() == Some(commit));
-    at.find_map(|(name, _)| name.as_str()?.strip_prefix("refs/heads/").map(str::to_owned))
+    let mut at = refs
+        .iter()
+        .filter(|(_, other)| other.as_str() == Some(commit));
+    at.find_map(|(name, _)| {
+        name.as_str()?
+            .strip_prefix("refs/heads/")
+            .map(str::to_owned)
+    })
 }

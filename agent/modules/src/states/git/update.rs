@@ -93,7 +93,10 @@ impl Job<'_> {
             if branches.iter().any(|known| known == wanted) {
                 base_branch = Some(wanted.to_owned());
                 let position = self.commit(wanted).map_err(|error| {
-                    work.failed(format!("Unable to get position of local branch '{wanted}': {}", super::said(&error)))
+                    work.failed(format!(
+                        "Unable to get position of local branch '{wanted}': {}",
+                        super::said(&error)
+                    ))
                 });
                 base = Some(position?);
             } else {
@@ -101,7 +104,10 @@ impl Job<'_> {
             }
         }
         let remotes = self.git.remotes(false)?;
-        let url = remotes.get(&self.args.remote).and_then(|remote| remote.get("fetch")).map(Value::to_text);
+        let url = remotes
+            .get(&self.args.remote)
+            .and_then(|remote| remote.get("fetch"))
+            .map(Value::to_text);
         let differs = || self.git.merged(&crate::exec::git::line(&["diff", "HEAD"]));
         let mut found = Found {
             followed: None,
@@ -149,16 +155,23 @@ impl Job<'_> {
         let Some(wanted) = self.remote.rev.as_deref() else {
             return Ok(false);
         };
-        if self.remote.kind == Kind::Commit && found.base.as_ref().is_some_and(|base| base.starts_with(wanted)) {
+        if self.remote.kind == Kind::Commit
+            && found
+                .base
+                .as_ref()
+                .is_some_and(|base| base.starts_with(wanted))
+        {
             return Ok(true);
         }
         if self.commit(wanted).is_err() {
             return Ok(false);
         }
         match (&self.remote.upstream, self.remote.kind) {
-            (Upstream::Branch(branch), Kind::Branch) => {
-                Ok(found.url.is_some() && self.git.git(&["rev-parse", branch]).is_ok_and(|copy| copy == wanted))
-            }
+            (Upstream::Branch(branch), Kind::Branch) => Ok(found.url.is_some()
+                && self
+                    .git
+                    .git(&["rev-parse", branch])
+                    .is_ok_and(|copy| copy == wanted)),
             (_, Kind::Tag) if found.tags.contains(&self.rev) => {
                 let here = self.commit(&self.rev).ok();
                 if here.as_deref() == Some(wanted) {
@@ -209,12 +222,18 @@ impl Job<'_> {
     }
 
     fn keeps_head(&self, found: &Found) -> bool {
-        !found.same && !self.args.update_head && (self.branch.is_none() || self.branch == found.branch.as_deref())
+        !found.same
+            && !self.args.update_head
+            && (self.branch.is_none() || self.branch == found.branch.as_deref())
     }
 
     fn head_kept(&self, found: &Found, work: &Work) -> Ret {
         let location = &self.remote.location;
-        let location = if self.rev == "HEAD" { location.replacen("remote HEAD", "Remote head", 1) } else { location.clone() };
+        let location = if self.rev == "HEAD" {
+            location.replacen("remote HEAD", "Remote head", 1)
+        } else {
+            location.clone()
+        };
         work.ok(format!(
             "{location} is already present and local HEAD ({}) does not match, but update_head=False. HEAD has not been \
              updated locally.",
@@ -223,13 +242,32 @@ impl Job<'_> {
     }
 
     fn not_forward(&self, found: &Found, work: &Work) -> Ret {
-        let (pre, post) = (short(found.base.as_deref()), short(self.remote.rev.as_deref()));
+        let (pre, post) = (
+            short(found.base.as_deref()),
+            short(self.remote.rev.as_deref()),
+        );
         let changed = found.local_changes;
-        let way = if changed && pre != post { format!("from {pre} to {post}") } else { format!("to {post}") };
-        let after = self.branch.filter(|_| self.needs_branch(found.branch.as_deref()));
-        let after = after.map(|branch| format!(" (after checking out local branch '{branch}')")).unwrap_or_default();
-        let why = if changed { "there are uncommitted changes" } else { "this is not a fast-forward merge" };
-        let (also, lost) = if changed { (" (or 'remote-changes')", " and discard these changes") } else { ("", "") };
+        let way = if changed && pre != post {
+            format!("from {pre} to {post}")
+        } else {
+            format!("to {post}")
+        };
+        let after = self
+            .branch
+            .filter(|_| self.needs_branch(found.branch.as_deref()));
+        let after = after
+            .map(|branch| format!(" (after checking out local branch '{branch}')"))
+            .unwrap_or_default();
+        let why = if changed {
+            "there are uncommitted changes"
+        } else {
+            "this is not a fast-forward merge"
+        };
+        let (also, lost) = if changed {
+            (" (or 'remote-changes')", " and discard these changes")
+        } else {
+            ("", "")
+        };
         work.failed(format!(
             "Repository would be updated {way}{after}, but {why}. Set 'force_reset' to True{also} to force this update{lost}.{}",
             self.branch_advice(found)
@@ -277,10 +315,21 @@ impl Job<'_> {
     fn would(&self, found: &Found, work: &mut Work) -> Ret {
         let wanted = self.remote.rev.as_deref();
         if wanted.is_none() {
-            let comments = if self.bare { vec![format!("Bare repository at {} would be fetched", self.target)] } else { Vec::new() };
+            let comments = if self.bare {
+                vec![format!(
+                    "Bare repository at {} would be fetched",
+                    self.target
+                )]
+            } else {
+                Vec::new()
+            };
             return self.up_to_date(work, &comments, false);
         }
-        let actions = if self.other_url(found) { self.would_move(found, work) } else { self.would_update(found, work) };
+        let actions = if self.other_url(found) {
+            self.would_move(found, work)
+        } else {
+            self.would_update(found, work)
+        };
         if work.ret.changes.is_true() {
             return work.would(joined(&actions));
         }
@@ -291,8 +340,15 @@ impl Job<'_> {
     }
 
     fn would_move(&self, found: &Found, work: &mut Work) -> Vec<String> {
-        let old = found.url.as_deref().map_or_else(|| "None".to_owned(), redacted);
-        let mut actions = vec![format!("Remote '{}' would be changed from {old} to {}", self.args.remote, self.shown_url())];
+        let old = found
+            .url
+            .as_deref()
+            .map_or_else(|| "None".to_owned(), redacted);
+        let mut actions = vec![format!(
+            "Remote '{}' would be changed from {old} to {}",
+            self.args.remote,
+            self.shown_url()
+        )];
         if !found.has_rev {
             actions.push("Remote would be fetched".to_owned());
         }
@@ -379,8 +435,15 @@ impl Job<'_> {
             self.follow_remote(&mut found, work)?;
         } else if self.bare {
             let updated = self.fetch(work)?;
-            let refs = if updated { ", resulting in updated refs" } else { "" };
-            work.did(format!("Bare repository at {} was fetched{refs}", self.target));
+            let refs = if updated {
+                ", resulting in updated refs"
+            } else {
+                ""
+            };
+            work.did(format!(
+                "Bare repository at {} was fetched{refs}",
+                self.target
+            ));
         }
         let head = self.head();
         if !self.bare && !self.remote.is(head.as_deref()) {
@@ -401,7 +464,11 @@ impl Job<'_> {
                 work.did(format!("Remote '{remote}' set to {}", self.shown_url()));
                 work.change("new", format!("{} => {remote}", self.args.name));
             }
-            Some(old) => work.did(format!("Remote '{remote}' changed from {} to {}", redacted(old), self.shown_url())),
+            Some(old) => work.did(format!(
+                "Remote '{remote}' changed from {} to {}",
+                redacted(old),
+                self.shown_url()
+            )),
         }
         Ok(())
     }
@@ -422,7 +489,10 @@ impl Job<'_> {
         if !found.has_rev {
             self.fetch_rev(found, work)?;
         }
-        if let Some(branch) = self.branch.filter(|_| self.needs_branch(found.branch.as_deref())) {
+        if let Some(branch) = self
+            .branch
+            .filter(|_| self.needs_branch(found.branch.as_deref()))
+        {
             self.check_out(branch, found, work)?;
         }
         self.bring_forward(found, work)?;
@@ -433,12 +503,17 @@ impl Job<'_> {
         if found.forward == Some(true) && !self.remote.is(found.base.as_deref()) {
             self.merge(work)?;
         }
-        self.update_submodules(work).map_or(Ok(()), |ret| Err(ret.into()))
+        self.update_submodules(work)
+            .map_or(Ok(()), |ret| Err(ret.into()))
     }
 
     /// Removes tags that are gone there, and notes the new ones.
     fn sync_tags(&self, found: &mut Found, work: &mut Work) -> Step<()> {
-        let theirs = self.net.refs(&crate::exec::git::line(&["ls-remote", "--tags", plain(&self.args.remote)?]))?;
+        let theirs = self.net.refs(&crate::exec::git::line(&[
+            "ls-remote",
+            "--tags",
+            plain(&self.args.remote)?,
+        ]))?;
         let theirs: Vec<String> = theirs
             .keys()
             .filter_map(|name| name.as_str()?.strip_prefix("refs/tags/"))
@@ -446,7 +521,10 @@ impl Job<'_> {
             .map(str::to_owned)
             .collect();
         let beyond = |all: &[String], known: &[String]| -> Vec<String> {
-            all.iter().filter(|name| !known.contains(name)).cloned().collect()
+            all.iter()
+                .filter(|name| !known.contains(name))
+                .cloned()
+                .collect()
         };
         let (new, gone) = (beyond(&theirs, &found.tags), beyond(&found.tags, &theirs));
         if new.is_empty() && gone.is_empty() {
@@ -463,11 +541,16 @@ impl Job<'_> {
         for tag in gone {
             match self.git.git(&["tag", "-d", "--", &tag]) {
                 Ok(_) => deleted.push(tag),
-                Err(error) => work.ret.warnings.push(format!("Failed to remove local tag '{tag}':\n\n{error}\n\n")),
+                Err(error) => work.ret.warnings.push(format!(
+                    "Failed to remove local tag '{tag}':\n\n{error}\n\n"
+                )),
             }
         }
         if !deleted.is_empty() {
-            let comment = format!("The following tags were removed from the local checkout: {}", deleted.join(", "));
+            let comment = format!(
+                "The following tags were removed from the local checkout: {}",
+                deleted.join(", ")
+            );
             work.change("deleted_tags", deleted);
             work.did(comment);
         }
@@ -476,7 +559,10 @@ impl Job<'_> {
 
     fn fetch_rev(&self, found: &mut Found, work: &mut Work) -> Step<()> {
         if self.fetch(work)? {
-            work.did(format!("{} was fetched, resulting in updated refs", self.args.name));
+            work.did(format!(
+                "{} was fetched, resulting in updated refs",
+                self.args.name
+            ));
         }
         let wanted = self.remote.rev.as_deref().unwrap_or_default();
         if let Err(error) = self.commit(wanted) {
@@ -525,13 +611,21 @@ impl Job<'_> {
     /// Throws away what is in the way.
     fn bring_forward(&self, found: &Found, work: &mut Work) -> Step<()> {
         if found.forward == Some(false) {
-            self.may_fetch(&["reset", "--hard", self.remote.rev.as_deref().unwrap_or_default()])?;
+            self.may_fetch(&[
+                "reset",
+                "--hard",
+                self.remote.rev.as_deref().unwrap_or_default(),
+            ])?;
             work.change("forced update", true);
             if found.local_changes {
                 work.did("Uncommitted changes were discarded");
             }
-            work.did(format!("Repository was hard-reset to {}", self.remote.location));
-        } else if found.forward == Some(true) && found.local_changes && self.reset() != Reset::Never {
+            work.did(format!(
+                "Repository was hard-reset to {}",
+                self.remote.location
+            ));
+        } else if found.forward == Some(true) && found.local_changes && self.reset() != Reset::Never
+        {
             self.git.git(&["checkout", "--", "."])?;
             work.did("Uncommitted changes were discarded");
         }
@@ -543,16 +637,24 @@ impl Job<'_> {
         let follows = matches!(self.remote.upstream, Upstream::Branch(_)) || self.rev == "HEAD";
         if !follows {
             self.may_fetch(&["reset", "--hard", plain(&self.rev)?])?;
-            work.did(format!("Repository was reset to {} (fast-forward)", self.rev));
+            work.did(format!(
+                "Repository was reset to {} (fast-forward)",
+                self.rev
+            ));
             return Ok(());
         }
         let on_branch = self.git.git(&["symbolic-ref", "--quiet", "HEAD"]);
         if on_branch.map_or(true, |name| name.is_empty()) {
             // Salt's own message is that of git, which says nothing here.
-            return Err(work.failed("Unable to fast-forward, HEAD is detached").into());
+            return Err(work
+                .failed("Unable to fast-forward, HEAD is detached")
+                .into());
         }
         self.may_fetch(&["merge", "--ff-only", wanted])?;
-        work.did(format!("Repository was fast-forwarded to {}", self.remote.location));
+        work.did(format!(
+            "Repository was fast-forwarded to {}",
+            self.remote.location
+        ));
         Ok(())
     }
 }

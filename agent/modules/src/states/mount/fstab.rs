@@ -5,8 +5,8 @@ use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use super::listed;
-use crate::exec::mount::fstab::{self, Entry, Writing};
 use crate::exec::mount::Wanted;
+use crate::exec::mount::fstab::{self, Entry, Writing};
 
 state::state_module! {
     /// The table of file systems.
@@ -62,16 +62,31 @@ fn converted(cx: &Exec, device: &str, to: Option<&str>) -> Result<Option<String>
     if (to == "device" && device.starts_with('/')) || device.starts_with(&format!("{key}=")) {
         return Ok(Some(device.to_owned()));
     }
-    let by = if device.starts_with('/') { "device" } else { "token" };
+    let by = if device.starts_with('/') {
+        "device"
+    } else {
+        "token"
+    };
     let found = cx.call("disk.blkid", Vec::new(), Map::new().with(by, device))?;
-    let found = found.as_map().filter(|found| found.len() == 1).and_then(Map::first);
+    let found = found
+        .as_map()
+        .filter(|found| found.len() == 1)
+        .and_then(Map::first);
     Ok(found.and_then(|(name, info)| {
-        if to == "device" { Some(name.to_text()) } else { Some(format!("{key}={}", info.get(&key)?.to_text())) }
+        if to == "device" {
+            Some(name.to_text())
+        } else {
+            Some(format!("{key}={}", info.get(&key)?.to_text()))
+        }
     }))
 }
 
 fn place(path: &str) -> &str {
-    if path == "/" { path } else { path.trim_end_matches('/') }
+    if path == "/" {
+        path
+    } else {
+        path.trim_end_matches('/')
+    }
 }
 
 /// These states return a list of comments, which is one a line.
@@ -85,8 +100,20 @@ fn fstab_present(cx: &Exec, args: FstabPresent) -> Result<Ret, Error> {
         let by = args.mount_by.unwrap_or_default();
         return Err(format!("Device {name} cannot be converted to {by}").into());
     };
-    let entry = Entry::new(&listed(file), &device, &args.fs_vfstype, &args.fs_mntops, &args.fs_freq, &args.fs_passno);
-    let mut how = Writing { config, match_on: &args.match_on, not_change: args.not_change, test: true };
+    let entry = Entry::new(
+        &listed(file),
+        &device,
+        &args.fs_vfstype,
+        &args.fs_mntops,
+        &args.fs_freq,
+        &args.fs_passno,
+    );
+    let mut how = Writing {
+        config,
+        match_on: &args.match_on,
+        not_change: args.not_change,
+        test: true,
+    };
     let would = fstab::set(cx, &entry, &how)?;
     if would == "present" {
         let word = if cx.test { "is" } else { "was" };
@@ -104,16 +131,29 @@ fn fstab_present(cx: &Exec, args: FstabPresent) -> Result<Ret, Error> {
         let mut ret = Ret::ok("").change("persist", done);
         let mut lines = vec![format!("{file} entry {verb} in {config}.")];
         if done == "new" && args.mount {
-            let wanted = Wanted { name: file, device: None, mkmnt: false, fstype: "", opts: Vec::new(), user: None };
+            let wanted = Wanted {
+                name: file,
+                device: None,
+                mkmnt: false,
+                fstype: "",
+                opts: Vec::new(),
+                user: None,
+            };
             lines.push(match wanted.mount(cx)? {
                 Ok(()) => format!("Mounted {name} on {file}"),
                 Err(text) => {
                     ret.result = Some(false);
-                    format!("Error while mounting {}", text.split_once(':').map_or(text.as_str(), |(_, text)| text))
+                    format!(
+                        "Error while mounting {}",
+                        text.split_once(':').map_or(text.as_str(), |(_, text)| text)
+                    )
                 }
             });
         }
-        Ok(Ret { comment: said(&lines), ..ret })
+        Ok(Ret {
+            comment: said(&lines),
+            ..ret
+        })
     })
 }
 

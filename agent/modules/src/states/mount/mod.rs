@@ -108,7 +108,10 @@ fn persisted(ret: Ret, done: &str) -> Ret {
         "new" => (". Added new entry to the fstab.", Some("new")),
         _ => (". Updated the entry in the fstab.", Some("update")),
     };
-    let ret = Ret { comment: format!("{comment}{text}"), ..ret };
+    let ret = Ret {
+        comment: format!("{comment}{text}"),
+        ..ret
+    };
     match change {
         Some(change) => ret.change("persist", change),
         None => ret,
@@ -133,11 +136,16 @@ fn swap(cx: &Exec, args: Swap) -> Result<Ret, Error> {
     let device = real_swap(name);
     let used = mount::swap_spaces().contains(&device);
     let table = mount::fstab::entries(&args.config);
-    let in_table = table.contains(name) || table.values().any(|entry| entry.get("device") == Some(&name.as_str().into()));
+    let in_table = table.contains(name)
+        || table
+            .values()
+            .any(|entry| entry.get("device") == Some(&name.as_str().into()));
     let active = Ret::ok(format!("Swap {name} already active"));
     if cx.test {
         let would = match (used, args.persist && !in_table) {
-            (true, true) => format!("Swap {name} is set to be added to the fstab and to be activated"),
+            (true, true) => {
+                format!("Swap {name} is set to be added to the fstab and to be activated")
+            }
             (true, false) => return Ok(active),
             (false, _) => format!("Swap {name} is set to be activated"),
         };
@@ -149,7 +157,9 @@ fn swap(cx: &Exec, args: Swap) -> Result<Ret, Error> {
             let said = mount::use_swap(cx, &device, None)?;
             ret = match (mount::swap_spaces().remove(&device), said) {
                 (Some(stats), _) => Ret::ok(format!("Swap {name} activated")).changes(stats),
-                (None, Err(said)) if !said.is_empty() => Ret::failed(format!("Swap {name} failed to activate: {said}")),
+                (None, Err(said)) if !said.is_empty() => {
+                    Ret::failed(format!("Swap {name} failed to activate: {said}"))
+                }
                 (None, _) => Ret::failed(format!("Swap {name} failed to activate")),
             };
         }
@@ -157,8 +167,20 @@ fn swap(cx: &Exec, args: Swap) -> Result<Ret, Error> {
         if !args.persist || ret.result != Some(true) {
             return Ok(ret);
         }
-        let entry = mount::fstab::Entry::new("none", name, "swap", &"defaults".into(), &0.into(), &0.into());
-        let how = mount::fstab::Writing { config: &args.config, match_on: &"device".into(), not_change: false, test: false };
+        let entry = mount::fstab::Entry::new(
+            "none",
+            name,
+            "swap",
+            &"defaults".into(),
+            &0.into(),
+            &0.into(),
+        );
+        let how = mount::fstab::Writing {
+            config: &args.config,
+            match_on: &"device".into(),
+            not_change: false,
+            test: false,
+        };
         Ok(match mount::fstab::set(cx, &entry, &how)? {
             "present" => ret,
             done => persisted(ret, done),
@@ -175,7 +197,13 @@ fn unmounted(cx: &Exec, args: Unmounted) -> Result<Ret, Error> {
     if mount::extended(cx)?.contains(&listed(name)) {
         let would = Ret::would(format!("Mount point {name} is mounted but should not be"));
         ret = cx.apply(would, || {
-            let done = mount::unmount(cx, &listed(name), args.device.as_deref(), args.user.as_deref(), false)?;
+            let done = mount::unmount(
+                cx,
+                &listed(name),
+                args.device.as_deref(),
+                args.user.as_deref(),
+                false,
+            )?;
             mount::forget(cx, name)?;
             Ok(match done {
                 Ok(()) => Ret::ok("Target was successfully unmounted").change("umount", true),
@@ -186,7 +214,11 @@ fn unmounted(cx: &Exec, args: Unmounted) -> Result<Ret, Error> {
             return Ok(ret);
         }
     }
-    if args.persist { purged(cx, &args, ret) } else { Ok(ret) }
+    if args.persist {
+        purged(cx, &args, ret)
+    } else {
+        Ok(ret)
+    }
 }
 
 /// Removes the entry of the table.
@@ -197,28 +229,40 @@ fn purged(cx: &Exec, args: &Unmounted, mut ret: Ret) -> Result<Ret, Error> {
         ret.comment.push_str(". fstab entry not found");
         return Ok(ret);
     };
-    if let Some(device) = args.device.as_deref().filter(|device| entry.get("device") != Some(&(*device).into())) {
-        ret.comment.push_str(&format!(". fstab entry for device {device} not found"));
+    if let Some(device) = args
+        .device
+        .as_deref()
+        .filter(|device| entry.get("device") != Some(&(*device).into()))
+    {
+        ret.comment
+            .push_str(&format!(". fstab entry for device {device} not found"));
         return Ok(ret);
     }
     let would = Ret::would(format!(
         "Mount point {name} is unmounted but needs to be purged from {config} to be made persistent"
     ));
     cx.apply(would, || {
-        Ok(match mount::fstab::remove(cx, &listed(name), args.device.as_deref(), config) {
-            Ok(()) => {
-                ret.comment.push_str(". Removed target from fstab");
-                ret.change("persist", "purged")
-            }
-            Err(error) => Ret::failed(format!("{}. Failed to persist purge: {error}", ret.comment)),
-        })
+        Ok(
+            match mount::fstab::remove(cx, &listed(name), args.device.as_deref(), config) {
+                Ok(()) => {
+                    ret.comment.push_str(". Removed target from fstab");
+                    ret.change("persist", "purged")
+                }
+                Err(error) => {
+                    Ret::failed(format!("{}. Failed to persist purge: {error}", ret.comment))
+                }
+            },
+        )
     })
 }
 
 fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {
     let text = |key: &str| args.kwargs.get(key).map(Value::to_text).unwrap_or_default();
     if text("sfun") != "mounted" {
-        return Ok(Ret::ok(format!("Watch not supported in {} at this time", text("sfun"))));
+        return Ok(Ret::ok(format!(
+            "Watch not supported in {} at this time",
+            text("sfun")
+        )));
     }
     let (device, fstype) = (text("device"), text("fstype"));
     let wanted = Wanted {
@@ -226,7 +270,10 @@ fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {
         device: Some(&device),
         mkmnt: false,
         fstype: &fstype,
-        opts: option_list(args.kwargs.get("opts").unwrap_or(&"defaults".into())),
+        opts: args
+            .kwargs
+            .get("opts")
+            .map_or_else(|| vec!["defaults".to_owned()], option_list),
         user: args.user.as_deref(),
     };
     let would = Ret::would(format!("{} would be remounted", args.name));

@@ -7,14 +7,42 @@ use crate::exec::mount::{option_list, with_number};
 
 /// Options that the kernel does not show.
 const INVISIBLE: [&str; 23] = [
-    "_netdev", "actimeo", "bg", "comment", "defaults", "delay_connect", "direct-io-mode", "intr", "loop", "nointr",
-    "nobootwait", "nofail", "password", "reconnect", "retry", "soft", "auto", "users", "bind", "nonempty",
-    "transform_symlinks", "port", "backup-volfile-servers",
+    "_netdev",
+    "actimeo",
+    "bg",
+    "comment",
+    "defaults",
+    "delay_connect",
+    "direct-io-mode",
+    "intr",
+    "loop",
+    "nointr",
+    "nobootwait",
+    "nofail",
+    "password",
+    "reconnect",
+    "retry",
+    "soft",
+    "auto",
+    "users",
+    "bind",
+    "nonempty",
+    "transform_symlinks",
+    "port",
+    "backup-volfile-servers",
 ];
 
 /// The same with a value.
-const INVISIBLE_KEYS: [&str; 8] =
-    ["actimeo", "comment", "credentials", "direct-io-mode", "password", "port", "retry", "secretfile"];
+const INVISIBLE_KEYS: [&str; 8] = [
+    "actimeo",
+    "comment",
+    "credentials",
+    "direct-io-mode",
+    "password",
+    "port",
+    "retry",
+    "secretfile",
+];
 
 /// What an entry of the kernel's list has under a key.
 fn shown(entry: &Value, key: &str) -> Vec<String> {
@@ -32,7 +60,10 @@ fn size(option: &str) -> Option<String> {
         'g' => 1024 * 1024,
         _ => return None,
     };
-    Some(format!("size={}k", number.parse::<u64>().ok()?.checked_mul(factor)?))
+    Some(format!(
+        "size={}k",
+        number.parse::<u64>().ok()?.checked_mul(factor)?
+    ))
 }
 
 /// The wanted options that are not in force.
@@ -40,7 +71,9 @@ pub(super) fn changed(args: &Mounted, opts: &[String], entry: &Value) -> Vec<Str
     let (active, superopts) = (shown(entry, "opts"), shown(entry, "superopts"));
     let hidden = option_list(&args.hidden_opts);
     let ignored = ignored_keys(args);
-    let listed = |list: &Option<Vec<String>>, option: &str| list.iter().flatten().any(|other| other == option);
+    let listed = |list: &Option<Vec<String>>, option: &str| {
+        list.iter().flatten().any(|other| other == option)
+    };
     let has_size = superopts.iter().any(|option| size(option).is_some());
     opts.iter()
         .map(|option| as_shown(args, option, &ignored))
@@ -76,7 +109,12 @@ fn ignored_keys(args: &Mounted) -> Vec<String> {
 fn as_shown(args: &Mounted, option: &str, ignored: &[String]) -> String {
     let option = translated(&args.extra_mount_translate_options, option);
     let key = option.split('=').next().unwrap_or_default();
-    let invisible = INVISIBLE_KEYS.contains(&key) || args.extra_mount_invisible_keys.iter().flatten().any(|other| other == key);
+    let invisible = INVISIBLE_KEYS.contains(&key)
+        || args
+            .extra_mount_invisible_keys
+            .iter()
+            .flatten()
+            .any(|other| other == key);
     if invisible || ignored.iter().any(|other| other == key) {
         return key.to_owned();
     }
