@@ -5,19 +5,23 @@ use ::state::module::{Module, Ret};
 
 mod alias;
 mod alternatives;
+mod archive;
 mod cmd;
 mod cron;
 mod debconf;
 mod environ;
 mod event;
 pub(crate) mod file;
+mod git;
 mod grains;
 mod group;
 mod host;
+mod http;
 mod ini;
 mod kmod;
 mod locale;
 mod module;
+mod mount;
 mod pip;
 mod pkg;
 mod pkgrepo;
@@ -38,6 +42,7 @@ mod virtualenv;
 pub const MODULES: &[Module<Ret>] = &[
     alias::MODULE,
     alternatives::MODULE,
+    archive::MODULE,
     cmd::MODULE,
     cron::MODULE,
     debconf::MODULE,
@@ -62,13 +67,18 @@ pub const MODULES: &[Module<Ret>] = &[
     file::replace::MODULE,
     file::serialize::MODULE,
     file::tidied::MODULE,
+    git::MODULE,
+    git::config::MODULE,
     grains::MODULE,
     group::MODULE,
     host::MODULE,
+    http::MODULE,
     ini::MODULE,
     kmod::MODULE,
     locale::MODULE,
     module::MODULE,
+    mount::MODULE,
+    mount::fstab::MODULE,
     pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
