@@ -9,3 +9,4 @@
 
 mod bus;
 mod orch;
+mod small;

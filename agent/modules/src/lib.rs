@@ -7,9 +7,11 @@
     )
 )]
 
+mod account_tools;
 pub mod accounts;
 mod base64s;
 pub mod bus;
+mod crypt;
 pub mod custom;
 pub mod diff;
 pub mod ears;
@@ -17,11 +19,13 @@ pub mod exec;
 pub mod fs;
 pub mod grains;
 mod hashes;
+mod inifile;
 pub mod interfaces;
 pub mod lookup;
 mod mersenne;
 pub mod orchestrate;
 mod ospath;
+mod pep440;
 mod pkg;
 pub mod process;
 pub mod random;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use state::module::Error;
 use value::pyre;
 
 /// Python's `bytes.splitlines(True)`: lines end in `\n`, `\r\n` or `\r`.
@@ -80,6 +81,39 @@ fn ends_line(c: char) -> bool {
 #[must_use]
 pub fn decoded(bytes: &[u8]) -> String {
     std::str::from_utf8(bytes).map_or_else(|_| pyre::latin(bytes), str::to_owned)
+}
+
+/// A text in an encoding that a user names as Python names them; UTF-8 where none is named.
+///
+/// # Errors
+/// When the encoding is unknown, or the bytes are not in it.
+pub fn decoded_as(bytes: &[u8], encoding: Option<&str>) -> Result<String, Error> {
+    let name = encoding.unwrap_or("utf-8");
+    let wrong = || Error::Refused(format!("This is not a text in the encoding {name}"));
+    let wide = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
+        let (units, rest) = bytes.as_chunks();
+        let units: Vec<u16> = units.iter().map(|two| unit(*two)).collect();
+        let text = String::from_utf16(&units).ok();
+        text.filter(|_| rest.is_empty()).ok_or_else(wrong)
+    };
+    match name.to_ascii_lowercase().replace(['_', ' '], "-").as_str() {
+        "utf-8" | "utf8" | "u8" | "ascii" | "us-ascii" => {
+            String::from_utf8(bytes.to_vec()).map_err(|_| wrong())
+        }
+        "utf-8-sig" => {
+            let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+            String::from_utf8(bytes.to_vec()).map_err(|_| wrong())
+        }
+        "latin-1" | "latin1" | "iso-8859-1" | "iso8859-1" | "l1" => Ok(pyre::latin(bytes)),
+        "utf-16-be" | "utf-16be" => wide(bytes, u16::from_be_bytes),
+        "utf-16-le" | "utf-16le" => wide(bytes, u16::from_le_bytes),
+        "utf-16" | "utf16" => match bytes {
+            [0xfe, 0xff, rest @ ..] => wide(rest, u16::from_be_bytes),
+            [0xff, 0xfe, rest @ ..] => wide(rest, u16::from_le_bytes),
+            _ => wide(bytes, u16::from_le_bytes),
+        },
+        _ => Err(Error::Refused(format!("unknown encoding: {name}"))),
+    }
 }
 
 /// Salt's `files.is_text`: by its first 512 bytes; false where it cannot be read.

@@ -38,7 +38,7 @@ impl Typed for Value {
 impl Typed for String {
     fn typed(value: Value) -> Result<Self, String> {
         match value {
-            Value::Str(text) => Ok(text.to_string()),
+            Value::Str(text) => Ok(Self::from(&*text)),
             Value::Int(_) | Value::Big(_) | Value::Float(_) | Value::Bool(_) => Ok(value.to_text()),
             Value::Bytes(bytes) => Ok(Self::from_utf8_lossy(&bytes).into_owned()),
             other => wrong("a string", &other),

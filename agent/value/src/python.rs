@@ -8,7 +8,7 @@ use crate::{Map, Value};
 #[must_use]
 pub fn str(value: &Value) -> String {
     match value {
-        Value::Str(text) => text.to_string(),
+        Value::Str(text) => String::from(&**text),
         other => repr(other),
     }
 }

@@ -16,16 +16,29 @@ pub(super) fn json(value: &Value, how: &Output) -> String {
         Indent::OneLine => (None, false),
         Indent::Spaces(spaces) => (usize::try_from(spaces).ok(), false),
     };
+    let layout = Layout {
+        indent,
+        sort_keys,
+        ascii: false,
+    };
+    if has_a_form(value) {
+        return json::write(value, layout);
+    }
     match jsonable(value) {
-        Some(value) => json::write(
-            &value,
-            Layout {
-                indent,
-                sort_keys,
-                ascii: false,
-            },
-        ),
+        Some(value) => json::write(&value, layout),
         None => "{}".into(),
+    }
+}
+
+/// True when JSON has a form for all of it, as nearly always.
+fn has_a_form(value: &Value) -> bool {
+    match value {
+        Value::Bytes(_) | Value::Set(_) => false,
+        Value::List(items) | Value::Tuple(items) => items.iter().all(has_a_form),
+        Value::Map(map) => map.iter().all(|(key, value)| {
+            !matches!(key, Value::Bytes(_) | Value::Tuple(_) | Value::Set(_)) && has_a_form(value)
+        }),
+        _ => true,
     }
 }
 

@@ -3,20 +3,23 @@
 use ::state::module::Module;
 use value::Value;
 
+pub(crate) mod aliases;
 mod alternatives;
 pub(crate) mod cmd;
 mod config;
 pub(crate) mod cp;
+pub(crate) mod cron;
 mod defaults;
 mod dnsutil;
 pub(crate) mod environ;
 mod event;
 pub(crate) mod file;
 pub(crate) mod grains;
-mod group;
+pub(crate) mod group;
 pub(crate) mod hashutil;
 mod hosts;
 mod http;
+pub(crate) mod ini;
 mod jinja;
 mod kmod;
 mod locale;
@@ -25,12 +28,15 @@ mod r#match;
 mod mine;
 mod network;
 mod pillar;
+pub(crate) mod pip;
 mod pkg;
 mod random;
 mod saltutil;
 mod saltutil_sync;
 mod service;
+pub(crate) mod shadow;
 mod slsutil;
+pub(crate) mod ssh;
 pub(crate) mod state;
 mod state_show;
 pub(crate) mod status;
@@ -38,14 +44,17 @@ mod sys;
 mod sysctl;
 mod test;
 mod timezone;
-mod user;
+pub(crate) mod user;
+mod virtualenv;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Value>] = &[
+    aliases::MODULE,
     alternatives::MODULE,
     cmd::MODULE,
     config::MODULE,
     cp::MODULE,
+    cron::MODULE,
     defaults::MODULE,
     dnsutil::MODULE,
     environ::MODULE,
@@ -72,6 +81,7 @@ pub const MODULES: &[Module<Value>] = &[
     hashutil::MODULE,
     hosts::MODULE,
     http::MODULE,
+    ini::MODULE,
     jinja::MODULE,
     kmod::MODULE,
     locale::MODULE,
@@ -80,6 +90,8 @@ pub const MODULES: &[Module<Value>] = &[
     mine::MODULE,
     network::MODULE,
     pillar::MODULE,
+    pip::MODULE,
+    pip::install::MODULE,
     pkg::change::MODULE,
     pkg::files::MODULE,
     pkg::hold::MODULE,
@@ -90,7 +102,11 @@ pub const MODULES: &[Module<Value>] = &[
     saltutil::MODULE,
     saltutil_sync::MODULE,
     service::MODULE,
+    shadow::MODULE,
     slsutil::MODULE,
+    ssh::MODULE,
+    ssh::auth::MODULE,
+    ssh::known::MODULE,
     state::MODULE,
     state_show::MODULE,
     status::MODULE,
@@ -99,4 +115,6 @@ pub const MODULES: &[Module<Value>] = &[
     test::MODULE,
     timezone::MODULE,
     user::MODULE,
+    user::change::MODULE,
+    virtualenv::MODULE,
 ];

@@ -106,7 +106,7 @@ pub(crate) fn shown(value: &Value) -> String {
 /// The same for `str()`: text stands there without quotes.
 pub(crate) fn shown_text(value: &Value) -> String {
     match value {
-        Value::Str(text) => text.to_string(),
+        Value::Str(text) => String::from(&**text),
         other => shown(other),
     }
 }

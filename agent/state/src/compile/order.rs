@@ -141,8 +141,8 @@ impl<'a> Order<'a> {
             return;
         };
         for (watch, require) in [("watch", "require"), ("watch_any", "require_any")] {
-            let state = chunk.get("state").map(Value::to_text).unwrap_or_default();
-            if chunk.contains(watch) && !has(&format!("{state}.mod_watch")) {
+            let state = || chunk.get("state").map(Value::to_text).unwrap_or_default();
+            if chunk.contains(watch) && !has(&format!("{}.mod_watch", state())) {
                 let watched = chunk.remove(watch).unwrap_or_default();
                 let required = chunk.entry(require, || Value::list([]));
                 if let (Some(required), Some(watched)) = (required.as_list_mut(), watched.as_list())
@@ -276,6 +276,10 @@ impl<'a> Order<'a> {
                 self.declare(chunk, RequisiteKind::Listen, group, &name, found);
             }
         }
+        let listeners = self.items(chunk, "listen_in");
+        if listeners.is_empty() {
+            return;
+        }
         let text = |key| {
             self.chunks
                 .get(chunk)?
@@ -286,7 +290,7 @@ impl<'a> Order<'a> {
         let (Some(state), Some(id)) = (text("state"), text("__id__")) else {
             return;
         };
-        for (group, target) in self.items(chunk, "listen_in").iter().filter_map(item_of) {
+        for (group, target) in listeners.iter().filter_map(item_of) {
             let found = self.listed(&state, &id);
             for listener in self.listed(&group, &target.to_text()) {
                 let (state, name, chunks) = (state.clone(), id.clone(), found.clone());

@@ -186,6 +186,7 @@ pub(crate) fn find(cx: &Exec, request: &Request) -> Result<Found, Error> {
         return Ok(Found { body, sum: None });
     };
     if let Some(engine) = &request.template
+        && engine != "py"
         && !template::is_supported(engine)
     {
         return Err(template::unsupported(engine).into());
@@ -196,14 +197,15 @@ pub(crate) fn find(cx: &Exec, request: &Request) -> Result<Found, Error> {
     if file == request.name && (request.template.is_some() || parts.is_remote()) {
         return Err("Source file cannot be the same as destination".into());
     }
-    if request.template.is_none() {
+    let Some(engine) = &request.template else {
         let body = Some(Body::File(file));
         return Ok(Found { body, sum });
-    }
+    };
     let body = match String::from_utf8(std::fs::read(&file).map_err(Error::io(&file))?) {
         Ok(text) => {
             let variables = request.variables();
-            let text = template::render(cx, &file, &text, &request.saltenv, variables)?;
+            let text =
+                template::render_file(cx, engine, &file, &text, &request.saltenv, variables)?;
             Body::Bytes(text.into_bytes())
         }
         // A binary file is taken as it is.
@@ -501,12 +503,20 @@ fn create(cx: &Exec, request: &Request, found: &Found, mut ret: Ret) -> Result<R
         Some(_) => note(&mut ret, "diff", "New file"),
     }
     let private = request.source.is_some() || request.mode.is_some();
-    let wanted = Wanted {
-        mode: Some(mode),
-        ..request.wanted()
-    };
-    let before = new_stats(name, if private { "0600".into() } else { usual })?;
-    perms::check(cx, name, &mut ret, &wanted.following(false), Some(before))?;
+    let before = if private { "0600".into() } else { usual };
+    if request.user.is_null() && request.group.is_null() && request.attrs.is_none() {
+        // Its mode was set when it was written; Salt sets it now and tells so.
+        if mode != before {
+            note(&mut ret, "mode", mode);
+        }
+    } else {
+        let wanted = Wanted {
+            mode: Some(mode),
+            ..request.wanted()
+        };
+        let before = new_stats(name, before)?;
+        perms::check(cx, name, &mut ret, &wanted.following(false), Some(before))?;
+    }
     if ret.comment.is_empty() {
         ret.comment = format!("File {name} updated");
     }

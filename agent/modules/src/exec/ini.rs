@@ -1,0 +1,159 @@
+//! The `ini` execution module.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use crate::inifile::{File, Layout};
+
+state::exec_module! {
+    /// Edit INI files.
+    mod ini;
+
+    /// Set options of sections in a file, and return what changed.
+    fn set_option(SetOption {
+        /// The file.
+        file_name: String,
+        /// Sections with their options, or options that stand before all sections.
+        sections: Option<Map> = None,
+        /// What stands between an option and its value.
+        separator: String = "=".into(),
+        /// The encoding of the file.
+        encoding: Option<String> = None,
+        /// Write the separator without spaces around it.
+        no_spaces: bool = false,
+    });
+
+    /// Return the value of an option, none where it is not there.
+    fn get_option(GetOption {
+        /// The file.
+        file_name: String,
+        /// The section; none for the options before all sections.
+        section: Option<String>,
+        /// The option.
+        option: String,
+        /// As of `set_option`.
+        separator: String = "=".into(),
+        /// As of `set_option`.
+        encoding: Option<String> = None,
+    });
+
+    /// Remove an option and return the value that it had.
+    fn remove_option(RemoveOption {
+        /// The file.
+        file_name: String,
+        /// The section; none for the options before all sections.
+        section: Option<String>,
+        /// The option.
+        option: String,
+        /// As of `set_option`.
+        separator: String = "=".into(),
+        /// As of `set_option`.
+        encoding: Option<String> = None,
+    });
+
+    /// Return the options of a section.
+    fn get_section(GetSection {
+        /// The file.
+        file_name: String,
+        /// The section.
+        section: String,
+        /// As of `set_option`.
+        separator: String = "=".into(),
+        /// As of `set_option`.
+        encoding: Option<String> = None,
+    });
+
+    /// Remove a section and return the options that it had.
+    fn remove_section(RemoveSection {
+        /// The file.
+        file_name: String,
+        /// The section.
+        section: String,
+        /// As of `set_option`.
+        separator: String = "=".into(),
+        /// As of `set_option`.
+        encoding: Option<String> = None,
+    });
+
+    /// Return all sections and options of a file.
+    fn get_ini(GetIni {
+        /// The file.
+        file_name: String,
+        /// As of `set_option`.
+        separator: String = "=".into(),
+        /// As of `set_option`.
+        encoding: Option<String> = None,
+    });
+}
+
+fn layout(separator: String, encoding: Option<String>) -> Layout {
+    Layout {
+        separator,
+        encoding,
+        no_spaces: false,
+    }
+}
+
+fn set_option(cx: &Exec, args: SetOption) -> Result<Value, Error> {
+    let layout = Layout {
+        no_spaces: args.no_spaces,
+        ..layout(args.separator, args.encoding)
+    };
+    let mut file = File::read(&args.file_name, &layout)?;
+    let changes = file.contents.update(&args.sections.unwrap_or_default())?;
+    file.write(cx)?;
+    Ok(changes.into())
+}
+
+fn get_option(_cx: &Exec, args: GetOption) -> Result<Value, Error> {
+    let layout = layout(args.separator, args.encoding);
+    let file = File::read(&args.file_name, &layout)?;
+    let section = args.section.unwrap_or_default();
+    let value = if section.is_empty() {
+        file.contents.get(&args.option)
+    } else {
+        let section = file.contents.section(&section);
+        section.and_then(|section| section.get(&args.option))
+    };
+    Ok(value.into())
+}
+
+fn remove_option(cx: &Exec, args: RemoveOption) -> Result<Value, Error> {
+    let layout = layout(args.separator, args.encoding);
+    let mut file = File::read(&args.file_name, &layout)?;
+    let section = args.section.unwrap_or_default();
+    let value = file.contents.remove_option(&section, &args.option);
+    if file.is_there() {
+        file.write(cx)?;
+    }
+    Ok(value.into())
+}
+
+fn get_section(_cx: &Exec, args: GetSection) -> Result<Value, Error> {
+    let layout = layout(args.separator, args.encoding);
+    let file = File::read(&args.file_name, &layout)?;
+    let section = file.contents.section(&args.section);
+    Ok(section
+        .map(|section| section.plain())
+        .unwrap_or_default()
+        .into())
+}
+
+fn remove_section(cx: &Exec, args: RemoveSection) -> Result<Value, Error> {
+    let layout = layout(args.separator, args.encoding);
+    let mut file = File::read(&args.file_name, &layout)?;
+    let Some(section) = file.contents.section(&args.section) else {
+        return Ok(Value::Null);
+    };
+    let had = section.plain();
+    file.contents.remove(&args.section);
+    file.write(cx)?;
+    Ok(had.into())
+}
+
+fn get_ini(_cx: &Exec, args: GetIni) -> Result<Value, Error> {
+    let layout = layout(args.separator, args.encoding);
+    let file = File::read(&args.file_name, &layout)?;
+    Ok(file.contents.plain().into())
+}

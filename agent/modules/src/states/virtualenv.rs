@@ -1,0 +1,268 @@
+//! The `virtualenv` state module.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::{Error, Given, Ret};
+use value::{Map, Value};
+
+use crate::exec::pip::{Pip, install};
+use crate::{ospath, source};
+
+state::state_module! {
+    /// Manage Python virtual environments.
+    mod virtualenv;
+
+    /// Make sure that a virtual environment is there, with these packages.
+    fn managed(Managed {
+        /// Its folder.
+        name: String,
+        /// The program that makes it, as of `virtualenv.create`.
+        venv_bin: Value = Value::Null,
+        /// A file with requirements.
+        requirements: Value = Value::Null,
+        /// Let it see the packages of the system.
+        system_site_packages: Value = false.into(),
+        /// Of old virtualenvs.
+        distribute: Value = false.into(),
+        /// Of pip 1.4 to 9.
+        use_wheel: bool = false,
+        /// Empty an environment that is there.
+        clear: bool = false,
+        /// The Python that it is for.
+        python: Value = Value::Null,
+        /// Folders with wheels.
+        extra_search_dir: Value = Value::Null,
+        /// Whether pip and its like may be downloaded.
+        never_download: Value = Value::Null,
+        /// What the shell's prompt shows.
+        prompt: Value = Value::Null,
+        /// The user who makes it.
+        user: Value = Value::Null,
+        /// The directory to run pip in.
+        cwd: Option<String> = None,
+        /// The URL of the index.
+        index_url: Value = Value::Null,
+        /// The URL of another one.
+        extra_index_url: Value = Value::Null,
+        /// Versions before releases too.
+        pre_releases: Value = false.into(),
+        /// Leave dependencies alone.
+        no_deps: Value = false.into(),
+        /// Of old pips.
+        pip_download: Value = Value::Null,
+        /// The folder of pip's cache.
+        pip_download_cache: Value = Value::Null,
+        /// What pip does with a path that is there.
+        pip_exists_action: Value = Value::Null,
+        /// Do not look at what is installed.
+        pip_ignore_installed: Value = false.into(),
+        /// A proxy.
+        proxy: Value = Value::Null,
+        /// Accepted: there is no terminal.
+        use_vt: bool = false,
+        /// Variables for pip's environment.
+        env_vars: Value = Value::Null,
+        /// Of pip 1.4 to 9.
+        no_use_wheel: bool = false,
+        /// Upgrade packages to the newest version.
+        pip_upgrade: Value = false.into(),
+        /// Packages to install.
+        pip_pkgs: Value = Value::Null,
+        /// Use no cache.
+        pip_no_cache_dir: Value = false.into(),
+        /// The folder of pip's cache.
+        pip_cache_dir: Value = Value::Null,
+        /// Of old pips.
+        process_dependency_links: Value = false.into(),
+        /// Packages that are not taken as wheels.
+        no_binary: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// The same under an old name.
+    fn manage(Manage {
+        /// Its folder.
+        name: String,
+        ..kwargs
+    });
+}
+
+fn manage(cx: &Exec, args: Manage) -> Result<Ret, Error> {
+    let full = "virtualenv.managed";
+    let function = cx.state_function(full);
+    let function = function.ok_or_else(|| Error::NotAvailable(full.into()))?;
+    let kwargs = args.kwargs.with("name", args.name);
+    function.invoke(full, cx, Given::new(Vec::new(), kwargs))
+}
+
+fn managed(cx: &Exec, args: Managed) -> Result<Ret, Error> {
+    let name = args.name.clone();
+    if let Some(url) = args
+        .requirements
+        .as_str()
+        .filter(|url| url.starts_with("salt://"))
+        && source::salt_file(cx, url, &cx.saltenv)?.is_none()
+    {
+        return Ok(Ret::failed(format!(
+            "pip requirements file '{url}' not found"
+        )));
+    }
+    let there = Path::new(&name).join("bin/python").exists();
+    let pip = Pip {
+        bin_env: Some(name.clone()),
+        ..Pip::default()
+    };
+    let mut changes = Map::new();
+    if there && args.clear {
+        changes.insert("cleared_packages", pip.freeze(cx)?);
+        changes.insert("old", python_version(cx, &name)?);
+    }
+    let would = match (there, args.clear) {
+        (true, false) if cx.test => {
+            return Ok(Ret::ok(format!("Virtualenv {name} is already created")));
+        }
+        (true, true) => format!("Virtualenv {name} is set to be cleared"),
+        _ => format!("Virtualenv {name} is set to be created"),
+    };
+    cx.apply(Ret::would(would).changes(changes.clone()), || {
+        let mut comment = "virtualenv exists";
+        if !there || args.clear {
+            if let Some(problem) = create(cx, &args)? {
+                return Ok(Ret::failed(problem).changes(changes));
+            }
+            changes.insert("new", python_version(cx, &name)?);
+            comment = if args.clear {
+                "Cleared existing virtualenv"
+            } else {
+                "Created new virtualenv"
+            };
+        }
+        let ret = Ret::ok(comment).changes(changes);
+        if let Some(problem) = unsupported(cx, &args, &pip)? {
+            return Ok(Ret {
+                result: Some(false),
+                comment: problem,
+                ..ret
+            });
+        }
+        if args.requirements.is_true() || args.pip_pkgs.is_true() {
+            return filled(cx, args, &pip, ret);
+        }
+        Ok(ret)
+    })
+}
+
+/// What Python says of its version on the standard error: those of our days say nothing there.
+fn python_version(cx: &Exec, folder: &str) -> Result<Value, Error> {
+    let command = Value::from(format!("{folder}/bin/python -V"));
+    cx.call("cmd.run_stderr", vec![command], Map::new())
+}
+
+/// Makes the environment; none, or why it could not be made.
+fn create(cx: &Exec, args: &Managed) -> Result<Option<String>, Error> {
+    let kwargs = [
+        ("venv_bin", args.venv_bin.clone()),
+        ("system_site_packages", args.system_site_packages.clone()),
+        ("distribute", args.distribute.clone()),
+        ("clear", args.clear.into()),
+        ("python", args.python.clone()),
+        ("extra_search_dir", args.extra_search_dir.clone()),
+        ("never_download", args.never_download.clone()),
+        ("prompt", args.prompt.clone()),
+        ("user", args.user.clone()),
+        ("use_vt", args.use_vt.into()),
+    ];
+    let mut kwargs: Map = kwargs.into_iter().collect();
+    kwargs.update(args.kwargs.clone());
+    let done = cx.call("virtualenv.create", vec![args.name.as_str().into()], kwargs)?;
+    let text = |key| done.get(key).map(Value::to_text).unwrap_or_default();
+    let failed = done.get("retcode") != Some(&0.into());
+    Ok(failed.then(|| text("stdout") + &text("stderr")))
+}
+
+/// What this pip does not know any more, or not yet.
+fn unsupported(cx: &Exec, args: &Managed, pip: &Pip) -> Result<Option<String>, Error> {
+    if !args.use_wheel && !args.no_use_wheel && !args.no_binary.is_true() {
+        return Ok(None);
+    }
+    let version = pip.version(cx)?;
+    Ok(install::unsupported(
+        args.use_wheel,
+        args.no_use_wheel,
+        args.no_binary.is_true(),
+        &version,
+    ))
+}
+
+/// Installs packages into the environment.
+fn filled(cx: &Exec, args: Managed, pip: &Pip, ret: Ret) -> Result<Ret, Error> {
+    let user = args.user.as_str().map(str::to_owned);
+    let pip = Pip {
+        user,
+        ..pip.clone()
+    };
+    let before = pip.freeze(cx)?;
+    let file = args.requirements.as_str().map(str::to_owned);
+    let file = file.filter(|file| !file.starts_with("salt://"));
+    // pip is run where a file lies whose path is a relative one.
+    let cwd = match file.as_deref().and_then(|files| files.split(',').next()) {
+        Some(first) if ospath::abspath(first) != first => {
+            Some(ospath::dirname(&ospath::abspath(first)).to_owned())
+        }
+        _ => args.cwd.clone(),
+    };
+    let kwargs = [
+        ("pkgs", args.pip_pkgs),
+        ("requirements", args.requirements),
+        ("process_dependency_links", args.process_dependency_links),
+        ("bin_env", args.name.into()),
+        ("use_wheel", args.use_wheel.into()),
+        ("no_use_wheel", args.no_use_wheel.into()),
+        ("no_binary", args.no_binary),
+        ("user", args.user),
+        ("cwd", cwd.into()),
+        ("index_url", args.index_url),
+        ("extra_index_url", args.extra_index_url),
+        ("download", args.pip_download),
+        ("download_cache", args.pip_download_cache),
+        ("pre_releases", args.pre_releases),
+        ("exists_action", args.pip_exists_action),
+        ("ignore_installed", args.pip_ignore_installed),
+        ("upgrade", args.pip_upgrade),
+        ("no_deps", args.no_deps),
+        ("proxy", args.proxy),
+        ("use_vt", args.use_vt.into()),
+        ("env_vars", args.env_vars),
+        ("no_cache_dir", args.pip_no_cache_dir),
+        ("cache_dir", args.pip_cache_dir),
+        ("saltenv", cx.saltenv.as_str().into()),
+    ];
+    let mut kwargs: Map = kwargs.into_iter().collect();
+    kwargs.update(args.kwargs);
+    let done = cx.call("pip.install", Vec::new(), kwargs)?;
+    let text = |key| done.get(key).map(Value::to_text).unwrap_or_default();
+    let after = pip.freeze(cx)?;
+    let mut ret = ret;
+    if done.get("retcode") != Some(&0.into()) {
+        ret.result = Some(false);
+        ret.comment = format!("{}\n{}\n{}", ret.comment, text("stdout"), text("stderr"));
+    }
+    let (new, old) = (without(&after, &before), without(&before, &after));
+    if new.is_true() || old.is_true() {
+        let packages = Map::new().with("new", new).with("old", old);
+        ret = ret.change("packages", packages);
+    }
+    Ok(ret)
+}
+
+/// The lines of the one that the other has not; empty text where there are none.
+fn without(lines: &[String], others: &[String]) -> Value {
+    let own = lines.iter().filter(|line| !others.contains(line));
+    let own: Vec<String> = own.cloned().collect();
+    if own.is_empty() {
+        "".into()
+    } else {
+        own.into()
+    }
+}
