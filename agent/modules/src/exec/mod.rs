@@ -3,46 +3,64 @@
 use ::state::module::Module;
 use value::Value;
 
-mod alternatives;
+pub(crate) mod aliases;
+pub(crate) mod alternatives;
 pub(crate) mod cmd;
 mod config;
 pub(crate) mod cp;
+pub(crate) mod cron;
+pub(crate) mod debconf;
 mod defaults;
 mod dnsutil;
 pub(crate) mod environ;
 mod event;
 pub(crate) mod file;
+mod gpg;
 pub(crate) mod grains;
-mod group;
+pub(crate) mod group;
 pub(crate) mod hashutil;
+mod hosts;
 mod http;
 pub(crate) mod ini;
 mod jinja;
+mod kmod;
+mod locale;
 mod log;
 mod r#match;
 mod mine;
 mod network;
 mod pillar;
 pub(crate) mod pip;
-mod pkg;
+pub(crate) mod pkg;
+mod pkg_resource;
 mod random;
 mod saltutil;
 mod saltutil_sync;
+mod schedule;
+mod sdb;
+mod service;
+pub(crate) mod shadow;
 mod slsutil;
+pub(crate) mod ssh;
 pub(crate) mod state;
 mod state_show;
-mod status;
+pub(crate) mod status;
 mod sys;
+mod sysctl;
 mod test;
-mod user;
+mod timezone;
+pub(crate) mod user;
 mod virtualenv;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Value>] = &[
+    aliases::MODULE,
     alternatives::MODULE,
     cmd::MODULE,
     config::MODULE,
     cp::MODULE,
+    cron::MODULE,
+    debconf::MODULE,
     defaults::MODULE,
     dnsutil::MODULE,
     environ::MODULE,
@@ -65,11 +83,15 @@ pub const MODULES: &[Module<Value>] = &[
     file::stat::MODULE,
     file::touch::MODULE,
     grains::MODULE,
+    gpg::MODULE,
     group::MODULE,
     hashutil::MODULE,
+    hosts::MODULE,
     http::MODULE,
     ini::MODULE,
     jinja::MODULE,
+    kmod::MODULE,
+    locale::MODULE,
     log::MODULE,
     r#match::MODULE,
     mine::MODULE,
@@ -81,17 +103,29 @@ pub const MODULES: &[Module<Value>] = &[
     pkg::files::MODULE,
     pkg::hold::MODULE,
     pkg::list::MODULE,
+    pkg::repo::MODULE,
     pkg::repos::MODULE,
     pkg::versions::MODULE,
+    pkg_resource::MODULE,
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
+    schedule::MODULE,
+    sdb::MODULE,
+    service::MODULE,
+    shadow::MODULE,
     slsutil::MODULE,
+    ssh::MODULE,
+    ssh::auth::MODULE,
+    ssh::known::MODULE,
     state::MODULE,
     state_show::MODULE,
     status::MODULE,
     sys::MODULE,
+    sysctl::MODULE,
     test::MODULE,
+    timezone::MODULE,
     user::MODULE,
+    user::change::MODULE,
     virtualenv::MODULE,
 ];
