@@ -10,3 +10,4 @@
 mod bus;
 mod orch;
 mod pkg;
+mod small;

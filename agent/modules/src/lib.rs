@@ -7,9 +7,11 @@
     )
 )]
 
+mod account_tools;
 pub mod accounts;
 mod base64s;
 pub mod bus;
+mod crypt;
 pub mod custom;
 pub mod diff;
 pub mod ears;
@@ -30,6 +32,7 @@ pub mod random;
 pub mod roots;
 pub mod runners;
 mod serializers;
+mod service;
 pub mod shlex;
 mod source;
 pub mod state_run;

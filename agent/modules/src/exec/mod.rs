@@ -3,21 +3,26 @@
 use ::state::module::Module;
 use value::Value;
 
+pub(crate) mod aliases;
 mod alternatives;
 pub(crate) mod cmd;
 mod config;
 pub(crate) mod cp;
+pub(crate) mod cron;
 mod defaults;
 mod dnsutil;
 pub(crate) mod environ;
 mod event;
 pub(crate) mod file;
 pub(crate) mod grains;
-mod group;
+pub(crate) mod group;
 pub(crate) mod hashutil;
+mod hosts;
 mod http;
 pub(crate) mod ini;
 mod jinja;
+mod kmod;
+mod locale;
 mod log;
 mod r#match;
 mod mine;
@@ -29,21 +34,28 @@ mod pkg_resource;
 mod random;
 mod saltutil;
 mod saltutil_sync;
+mod service;
+pub(crate) mod shadow;
 mod slsutil;
+pub(crate) mod ssh;
 pub(crate) mod state;
 mod state_show;
-mod status;
+pub(crate) mod status;
 mod sys;
+mod sysctl;
 mod test;
-mod user;
+mod timezone;
+pub(crate) mod user;
 mod virtualenv;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Value>] = &[
+    aliases::MODULE,
     alternatives::MODULE,
     cmd::MODULE,
     config::MODULE,
     cp::MODULE,
+    cron::MODULE,
     defaults::MODULE,
     dnsutil::MODULE,
     environ::MODULE,
@@ -68,9 +80,12 @@ pub const MODULES: &[Module<Value>] = &[
     grains::MODULE,
     group::MODULE,
     hashutil::MODULE,
+    hosts::MODULE,
     http::MODULE,
     ini::MODULE,
     jinja::MODULE,
+    kmod::MODULE,
+    locale::MODULE,
     log::MODULE,
     r#match::MODULE,
     mine::MODULE,
@@ -88,12 +103,20 @@ pub const MODULES: &[Module<Value>] = &[
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
+    service::MODULE,
+    shadow::MODULE,
     slsutil::MODULE,
+    ssh::MODULE,
+    ssh::auth::MODULE,
+    ssh::known::MODULE,
     state::MODULE,
     state_show::MODULE,
     status::MODULE,
     sys::MODULE,
+    sysctl::MODULE,
     test::MODULE,
+    timezone::MODULE,
     user::MODULE,
+    user::change::MODULE,
     virtualenv::MODULE,
 ];

@@ -3,24 +3,38 @@
 use ::state::exec::{Aggregate, Exec};
 use ::state::module::{Module, Ret};
 
+mod alias;
 mod cmd;
+mod cron;
 mod environ;
 mod event;
 pub(crate) mod file;
 mod grains;
+mod group;
+mod host;
 mod ini;
+mod kmod;
+mod locale;
 mod module;
 mod pip;
 mod pkg;
 mod salt;
 mod saltutil;
+mod service;
+mod ssh_auth;
+mod ssh_known_hosts;
 mod stateconf;
+mod sysctl;
 mod test;
+mod timezone;
+mod user;
 mod virtualenv;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Ret>] = &[
+    alias::MODULE,
     cmd::MODULE,
+    cron::MODULE,
     environ::MODULE,
     event::MODULE,
     file::absent::MODULE,
@@ -43,14 +57,24 @@ pub const MODULES: &[Module<Ret>] = &[
     file::serialize::MODULE,
     file::tidied::MODULE,
     grains::MODULE,
+    group::MODULE,
+    host::MODULE,
     ini::MODULE,
+    kmod::MODULE,
+    locale::MODULE,
     module::MODULE,
     pip::MODULE,
     pkg::MODULE,
     salt::MODULE,
     saltutil::MODULE,
+    service::MODULE,
+    ssh_auth::MODULE,
+    ssh_known_hosts::MODULE,
     stateconf::MODULE,
+    sysctl::MODULE,
     test::MODULE,
+    timezone::MODULE,
+    user::MODULE,
     virtualenv::MODULE,
 ];
 

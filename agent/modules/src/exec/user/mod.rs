@@ -1,4 +1,8 @@
-//! The `user` execution module: the functions that read.
+//! The `user` execution module: here the functions that read.
+
+pub(crate) mod change;
+
+use std::path::Path;
 
 use state::exec::Exec;
 use state::module::Error;
@@ -14,7 +18,7 @@ state::exec_module! {
     fn info(Info {
         /// Its name.
         name: String,
-        /// Accepted where it is not set: another root is not looked into.
+        /// Another root, whose file alone is read.
         root: Option<String> = None,
     });
 
@@ -36,6 +40,12 @@ state::exec_module! {
         name: String,
     });
 
+    /// Return the login class of a user, which only OpenBSD has.
+    fn get_loginclass(GetLoginclass {
+        /// The user.
+        name: String,
+    });
+
     /// Return what is known of all users.
     fn getent(Getent {
         /// Accepted: nothing is kept between calls.
@@ -45,13 +55,21 @@ state::exec_module! {
     });
 }
 
-fn no_root(root: Option<&str>) -> Result<(), Error> {
-    match root {
-        None | Some("/") => Ok(()),
-        Some(root) => Err(Error::Refused(format!(
-            "Users below {root} are not looked up: `root` may only be `/`"
-        ))),
-    }
+/// What is known of a user, as `user.info` returns it; nothing when there is none of that name.
+pub(crate) fn known(name: &str, root: Option<&str>) -> Option<Map> {
+    let user = match root {
+        None => accounts::user(name),
+        Some(root) => accounts::users_below(Path::new(root))
+            .into_iter()
+            .find(|user| user.name == name),
+    };
+    user.as_ref().map(of)
+}
+
+fn all(root: Option<&str>) -> Vec<User> {
+    root.map_or_else(accounts::users, |root| {
+        accounts::users_below(Path::new(root))
+    })
 }
 
 fn of(user: &User) -> Map {
@@ -72,27 +90,45 @@ fn of(user: &User) -> Map {
         .with("other", part())
 }
 
+/// The names of the groups that a user is in, sorted; of groups that share a number all.
 fn groups(user: &User) -> Vec<String> {
-    let mut names: Vec<String> = accounts::groups_of(user)
+    let numbers: Vec<u32> = accounts::groups_of(user)
+        .iter()
+        .map(|group| group.gid)
+        .collect();
+    let mut names: Vec<String> = accounts::groups()
         .into_iter()
+        .filter(|group| numbers.contains(&group.gid))
         .map(|group| group.name)
         .collect();
     names.sort();
+    names.dedup();
     names
 }
 
+/// The names of the groups that a user is in, sorted.
+pub(crate) fn groups_of(name: &str) -> Vec<String> {
+    match accounts::user(name) {
+        Some(user) => groups(&user),
+        None => {
+            let mut names: Vec<String> = accounts::groups()
+                .into_iter()
+                .filter(|group| group.members.iter().any(|member| member == name))
+                .map(|group| group.name)
+                .collect();
+            names.sort();
+            names
+        }
+    }
+}
+
 fn info(_cx: &Exec, args: Info) -> Result<Value, Error> {
-    no_root(args.root.as_deref())?;
-    Ok(accounts::user(&args.name)
-        .as_ref()
-        .map(of)
-        .unwrap_or_default()
-        .into())
+    let known = known(&args.name, args.root.as_deref());
+    Ok(known.unwrap_or_default().into())
 }
 
 fn list_users(_cx: &Exec, args: ListUsers) -> Result<Value, Error> {
-    no_root(args.root.as_deref())?;
-    let mut names: Vec<String> = accounts::users()
+    let mut names: Vec<String> = all(args.root.as_deref())
         .into_iter()
         .map(|user| user.name)
         .collect();
@@ -101,11 +137,7 @@ fn list_users(_cx: &Exec, args: ListUsers) -> Result<Value, Error> {
 }
 
 fn list_groups(_cx: &Exec, args: ListGroups) -> Result<Value, Error> {
-    Ok(accounts::user(&args.name)
-        .as_ref()
-        .map(groups)
-        .unwrap_or_default()
-        .into())
+    Ok(groups_of(&args.name).into())
 }
 
 fn primary_group(_cx: &Exec, args: PrimaryGroup) -> Result<Value, Error> {
@@ -119,10 +151,13 @@ fn primary_group(_cx: &Exec, args: PrimaryGroup) -> Result<Value, Error> {
 }
 
 fn getent(_cx: &Exec, args: Getent) -> Result<Value, Error> {
-    no_root(args.root.as_deref())?;
-    Ok(Value::list(
-        accounts::users().iter().map(|user| of(user).into()),
-    ))
+    let users = all(args.root.as_deref());
+    Ok(Value::list(users.iter().map(|user| of(user).into())))
+}
+
+/// This is of OpenBSD: Salt says False elsewhere.
+fn get_loginclass(_cx: &Exec, _args: GetLoginclass) -> Result<Value, Error> {
+    Ok(false.into())
 }
 
 #[cfg(test)]
