@@ -5,25 +5,36 @@ use ::state::module::{Module, Ret};
 
 mod alias;
 mod alternatives;
+mod archive;
 mod cmd;
 mod cron;
 mod debconf;
 mod environ;
 mod event;
 pub(crate) mod file;
+mod git;
 mod grains;
 mod group;
+mod host;
+mod http;
 mod ini;
+mod kmod;
+mod locale;
 mod module;
+mod mount;
 mod pip;
 mod pkg;
 mod pkgrepo;
 mod salt;
 mod saltutil;
+mod schedule;
+mod service;
 mod ssh_auth;
 mod ssh_known_hosts;
 mod stateconf;
+mod sysctl;
 mod test;
+mod timezone;
 mod user;
 mod virtualenv;
 
@@ -31,6 +42,7 @@ mod virtualenv;
 pub const MODULES: &[Module<Ret>] = &[
     alias::MODULE,
     alternatives::MODULE,
+    archive::MODULE,
     cmd::MODULE,
     cron::MODULE,
     debconf::MODULE,
@@ -55,19 +67,31 @@ pub const MODULES: &[Module<Ret>] = &[
     file::replace::MODULE,
     file::serialize::MODULE,
     file::tidied::MODULE,
+    git::MODULE,
+    git::config::MODULE,
     grains::MODULE,
     group::MODULE,
+    host::MODULE,
+    http::MODULE,
     ini::MODULE,
+    kmod::MODULE,
+    locale::MODULE,
     module::MODULE,
+    mount::MODULE,
+    mount::fstab::MODULE,
     pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
     salt::MODULE,
     saltutil::MODULE,
+    schedule::MODULE,
+    service::MODULE,
     ssh_auth::MODULE,
     ssh_known_hosts::MODULE,
     stateconf::MODULE,
+    sysctl::MODULE,
     test::MODULE,
+    timezone::MODULE,
     user::MODULE,
     virtualenv::MODULE,
 ];
@@ -80,6 +104,6 @@ pub const AGGREGATES: &[(&str, Aggregate)] = &[("pkg", pkg::aggregate::joined)];
 pub fn missing(cx: &Exec, module: &str) -> Option<String> {
     match module {
         "pkg" => pkg::missing(cx),
-        _ => None,
+        other => crate::foreign::reason(other),
     }
 }
