@@ -2,6 +2,7 @@
 # apt.sh: in a throw-away root, a dpkg that has nothing installed and an apt with one repository, /srv/repo.
 # For the `prepare` of cases, which may then install packages and add more: package NAME VERSION [FIELD...]; index.
 set -eu
+export SOURCE_DATE_EPOCH=0 # packages are the same whenever they are built
 repo=/srv/repo
 mkdir -p "$repo"
 

@@ -76,6 +76,9 @@ fn check_extra_requirements(_: &Exec, _: CheckExtraRequirements) -> Result<Value
 }
 
 fn format_version(_: &Exec, args: FormatVersion) -> Result<Value, Error> {
+    if !args.epoch.is_true() && !args.release.is_true() {
+        return Ok(args.version);
+    }
     let (epoch, version, release) = (args.epoch, args.version.to_text(), args.release);
     let epoch = match epoch.is_true() {
         true => format!("{}:", epoch.to_text()),
