@@ -7,7 +7,7 @@ use state::module::Error;
 use value::{Map, Value};
 
 use super::apt::words;
-use super::{Listed, Order, Packages, Provider, Wanted, listing};
+use super::{Listed, Order, Packages, Provider, Wanted, listing, rpm};
 use crate::process::{Output, Process};
 use crate::version;
 
@@ -86,7 +86,7 @@ impl Provider for Apk {
 
     fn list(&self, cx: &Exec) -> Result<Listed, Error> {
         Ok(Listed {
-            installed: read_list(&ask(cx, &["apk", "info", "-v"])?.stdout),
+            installed: read_list(&rpm::answered(ask(cx, &["apk", "info", "-v"])?)?.stdout),
             ..Listed::default()
         })
     }

@@ -62,6 +62,7 @@ fn asked_dpkg(cx: &Exec, words: &[&str]) -> Result<String, Error> {
 }
 
 fn words(list: &[&str]) -> Vec<String> {
+pub(super) fn words(list: &[&str]) -> Vec<String> {
     list.iter().map(|word| (*word).to_owned()).collect()
 }
 

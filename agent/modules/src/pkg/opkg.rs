@@ -7,7 +7,7 @@ use state::module::Error;
 use value::{Map, Value};
 
 use super::apt::{is_set, words};
-use super::{Listed, Order, Packages, Provider, Wanted, listing};
+use super::{Listed, Order, Packages, Provider, Wanted, listing, rpm};
 use crate::process::{Output, Process};
 use crate::version;
 
@@ -82,7 +82,7 @@ impl Provider for Opkg {
 
     fn list(&self, cx: &Exec) -> Result<Listed, Error> {
         Ok(Listed {
-            installed: read_list(&ask(cx, &["opkg", "list-installed"])?.stdout),
+            installed: read_list(&rpm::answered(ask(cx, &["opkg", "list-installed"])?)?.stdout),
             ..Listed::default()
         })
     }

@@ -78,7 +78,8 @@ impl Provider for Pacman {
     }
 
     fn list(&self, cx: &Exec) -> Result<Listed, Error> {
-        let output = Process::words(["pacman", "-Q"]).quiet().run(cx)?;
+        let query = Process::words(["pacman", "-Q"]).quiet();
+        let output = rpm::answered(query.run(cx)?)?;
         let mut listed = Listed::default();
         for (name, version) in read_pairs(&output.stdout) {
             listing::add(&mut listed.installed, name, version);

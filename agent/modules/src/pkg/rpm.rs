@@ -6,8 +6,9 @@ use state::exec::Exec;
 use state::module::Error;
 
 use super::apt::{grain, words};
+use super::failed::complaint;
 use super::{Listed, Packages, Wanted, listing};
-use crate::process::Process;
+use crate::process::{Output, Process};
 use value::Value;
 
 /// What is asked of a package, and the sign between.
@@ -130,6 +131,14 @@ fn read(line: &str, own: &str) -> Option<Package> {
     })
 }
 
+/// What a program answers that was asked for what is installed: a failure is an error, and no empty list.
+pub(super) fn answered(output: Output) -> Result<Output, Error> {
+    match complaint(&output) {
+        Some(said) => Err(Error::Refused(said)),
+        None => Ok(output),
+    }
+}
+
 /// Everything that is installed; the keys that rpm keeps as packages only with `keys`.
 ///
 /// # Errors
@@ -137,7 +146,7 @@ fn read(line: &str, own: &str) -> Option<Package> {
 pub(super) fn list(cx: &Exec, keys: bool) -> Result<Listed, Error> {
     let words = ["rpm", "-qa", "--nodigest", "--nosignature", "--queryformat"];
     let query = Process::words(words.into_iter().chain([FORMAT]));
-    let output = query.quiet().run(cx)?;
+    let output = answered(query.quiet().run(cx)?)?;
     let own = grain(cx, "osarch");
     let mut listed = Listed::default();
     for line in output.stdout.lines() {
