@@ -19,7 +19,6 @@ fn main() -> std::io::Result<()> {
     }
     // A position independent binary has half a megabyte of relocations; packed they are six kilobytes.
     println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
-    println!("cargo::rustc-link-arg-bins=-Wl,--icf=all");
     if variable("PROFILE") == "release" {
         let script = Path::new(&variable("OUT_DIR")).join("link.ld");
         std::fs::write(&script, SCRIPT)?;

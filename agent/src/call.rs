@@ -90,7 +90,8 @@ fn keep_id(loaded: &Loaded) {
     }
 }
 
-fn context(opts: Opts) -> Exec {
+/// The context of a run on this machine.
+pub(crate) fn context(opts: Opts) -> Exec {
     let sources = Box::new(Roots::states(&opts));
     let custom = Box::new(CustomModules::of(&opts));
     Exec::with_custom(

@@ -1,4 +1,4 @@
-//! `pinch install-links DIR`: a link for each applet.
+//! `pinch install-links DIR`: a link for each applet; `pinch install-python DIR`: a package `salt` for Python programs.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -23,6 +23,23 @@ pub(crate) fn install(words: &[String]) -> Result<ExitCode, Failure> {
     for applet in APPLETS {
         link(&program, &Path::new(folder).join(applet))?;
     }
+    Ok(Exit::Ok.into())
+}
+
+/// Puts the package `salt` into a folder of Python's path; its functions are answered by this program.
+///
+/// # Errors
+/// When the folder is not named, holds another Salt, or cannot be written.
+pub(crate) fn install_python(words: &[String]) -> Result<ExitCode, Failure> {
+    let [folder] = words else {
+        return Err(Failure::new(
+            Exit::Usage,
+            "install-python takes one folder: pinch install-python DIR",
+        ));
+    };
+    let program = own_path().map_err(|error| Failure::new(Exit::Generic, error))?;
+    modules::custom::install(Path::new(folder), &program)
+        .map_err(|error| Failure::new(Exit::CantCreate, error))?;
     Ok(Exit::Ok.into())
 }
 

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use cli::failure::{Exit, Failure};
 
+mod answer;
 mod call;
 mod links;
 mod version;
@@ -35,6 +36,8 @@ fn main() -> ExitCode {
     match words.split_first() {
         Some((applet, rest)) if applet == "salt-call" => ended(call::run(rest.to_vec())),
         Some((command, rest)) if command == "install-links" => ended(links::install(rest)),
+        Some((command, rest)) if command == "install-python" => ended(links::install_python(rest)),
+        Some((command, [])) if command == "answer" => ended(answer::run()),
         Some((option, _)) if option == "--version" || option == "-V" => {
             version::print(option == "-V")
         }
@@ -50,11 +53,14 @@ fn ended(outcome: Result<ExitCode, Failure>) -> ExitCode {
 const USAGE: &str = "\
 Usage: pinch APPLET [ARGUMENTS…]
        pinch install-links DIR
+       pinch install-python DIR
 
 Applets:
   salt-call           run a function, states or an orchestration on this machine
 Commands:
   install-links DIR   make a link for each applet in DIR, so that it is called by its own name
+  install-python DIR  put a package salt in DIR, so that Python programs can import salt.client, salt.config and salt.output
+  answer              answer the lines of JSON that this package writes
   --version, -V       the version; -V with what it is made of
 
 `pinch salt-call --help` tells the options of an applet.

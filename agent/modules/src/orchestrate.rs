@@ -1,5 +1,6 @@
 //! What the steps of an orchestration need: this machine as the only target, runners, wheel functions, and the events of all these.
 
+use state::custom::Kind;
 use state::exec::{Exec, find};
 use state::matcher;
 use state::module::{Error, Extra, Given, Module};
@@ -60,6 +61,13 @@ impl Client {
         }
     }
 
+    fn kind(self) -> Kind {
+        match self {
+            Self::Runner => Kind::Runner,
+            Self::Wheel => Kind::Wheel,
+        }
+    }
+
     /// The part of its events' tags that says whose job it is.
     fn prefix(self) -> &'static str {
         match self {
@@ -102,7 +110,12 @@ fn call(
     let own = cx.apart();
     let invoked = match find(client.modules(cx), name) {
         Some(function) => function.invoke(name, &own, Given::new(args, kwargs)),
-        None => Err(Error::NotAvailable(name.to_owned())),
+        None => {
+            let custom = &cx.shared.custom;
+            custom
+                .call_client(&own, client.kind(), name, args, kwargs)
+                .unwrap_or_else(|| Err(Error::NotAvailable(name.to_owned())))
+        }
     };
     let raised = invoked.is_err();
     let (ret, success) = match invoked {

@@ -31,6 +31,28 @@ pub(crate) fn render(
         .map_err(|error| Error::Refused(error.to_string()))
 }
 
+/// The same for a file, which may also be a Python program (`template: py`).
+///
+/// # Errors
+/// When it does not render.
+pub(crate) fn render_file(
+    cx: &Exec,
+    engine: &str,
+    file: &str,
+    text: &str,
+    saltenv: &str,
+    variables: Map,
+) -> Result<String, Error> {
+    if engine != "py" {
+        return render(cx, file, text, saltenv, variables);
+    }
+    let context = context(cx, file, saltenv, variables)?;
+    let rendered = ExecHost::of(cx).renderer(engine, "", text.into(), &context);
+    rendered
+        .map(|value| value.to_text())
+        .map_err(Error::Refused)
+}
+
 /// What such a text is rendered with.
 ///
 /// # Errors

@@ -40,6 +40,67 @@ pub trait Host: Send + Sync {
 
     /// Takes that pillar back when a template has changed it.
     fn set_pillar(&self, _: Map) {}
+
+    /// True when there is a renderer of this name besides the built-in ones.
+    fn has_renderer(&self, _name: &str) -> bool {
+        false
+    }
+
+    /// Renders with it: `input` is a text, or what the renderer before it made.
+    ///
+    /// # Errors
+    /// The sentence that the user sees.
+    fn renderer(
+        &self,
+        name: &str,
+        _argline: &str,
+        _input: Value,
+        _context: &Context,
+    ) -> Result<Value, String> {
+        Err(format!("The renderer \"{name}\" is not available"))
+    }
+
+    /// The filters, tests and globals besides the built-in ones that a template mentions; none where no template can have any.
+    fn extensions(&self, _template: &str) -> Option<Vec<(Extension, String)>> {
+        None
+    }
+
+    /// Calls one of them.
+    ///
+    /// # Errors
+    /// The sentence that the user sees.
+    fn extension(
+        &self,
+        _kind: Extension,
+        name: &str,
+        _args: Vec<Value>,
+        _kwargs: Map,
+    ) -> Result<Value, String> {
+        Err(format!("{name} is not there"))
+    }
+}
+
+/// What can be added to Jinja.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extension {
+    /// `value|name(…)`.
+    Filter,
+    /// `value is name(…)`.
+    Test,
+    /// `name(…)`, or a value.
+    Global,
+}
+
+impl Extension {
+    /// What the registries of Salt call it.
+    #[must_use]
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Filter => "filters",
+            Self::Test => "tests",
+            Self::Global => "globals",
+        }
+    }
 }
 
 /// What a text is rendered with.

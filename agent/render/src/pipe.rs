@@ -31,13 +31,15 @@ struct Step {
     argline: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Renderer {
     Jinja,
     Json,
     Text,
     Toml,
     Yaml,
+    /// One that the host has.
+    Other(String),
 }
 
 impl Pipe {
@@ -46,16 +48,16 @@ impl Pipe {
     /// # Errors
     /// [`Kind::Renderer`] when a renderer is not there. Salt then logs the first line of the message and goes on as
     /// if the text had rendered to nothing.
-    pub fn of(text: &str, default: &str) -> Result<Self, Error> {
+    pub fn of(text: &str, default: &str, host: &dyn Host) -> Result<Self, Error> {
         let first = text.lines().next().unwrap_or_default();
         match first.strip_prefix("#!") {
-            Some(pipe) if !pipe.starts_with('/') => Self::parse(pipe.trim_end()),
-            _ => Self::parse(default),
+            Some(pipe) if !pipe.starts_with('/') => Self::parse(pipe.trim_end(), host),
+            _ => Self::parse(default, host),
         }
     }
 
     /// Reads `jinja|yaml`.
-    fn parse(pipe: &str) -> Result<Self, Error> {
+    fn parse(pipe: &str, host: &dyn Host) -> Result<Self, Error> {
         let parts = match pipe {
             "yaml_jinja" => "jinja|yaml",
             "json_jinja" => "jinja|json",
@@ -63,7 +65,7 @@ impl Pipe {
         };
         let steps: Option<Vec<_>> = parts
             .split('|')
-            .map(|part| Step::parse(part.trim()))
+            .map(|part| Step::parse(part.trim(), host))
             .collect();
         steps.map(Self).ok_or_else(|| {
             let known = RENDERERS.join(", ");
@@ -87,8 +89,13 @@ impl Pipe {
         let mut state = State::Text(text.to_owned());
         let mut read = String::new();
         for step in &self.0 {
-            let State::Text(input) = state else {
-                return Err(state.unreadable());
+            let input = match state {
+                State::Text(input) => input,
+                data if matches!(step.renderer, Renderer::Other(_)) => {
+                    state = step.passed_on(data.into_value(), context, host)?;
+                    continue;
+                }
+                data => return Err(data.unreadable()),
             };
             let ran = step.run(&input, context, host);
             state = ran.map_err(|error| traced(error, text, &input, context))?;
@@ -122,7 +129,7 @@ pub fn render(
     }
     // Python's text files have but one line end.
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    Pipe::of(&text, default_renderer)?.render(&text, context, host)
+    Pipe::of(&text, default_renderer, host.as_ref())?.render(&text, context, host)
 }
 
 /// What stands between two renderers.
@@ -133,6 +140,21 @@ enum State {
 }
 
 impl State {
+    /// What a renderer of the host made.
+    fn made(value: Value) -> Self {
+        match value {
+            Value::Str(text) => Self::Text(text.to_string()),
+            data => Self::Data(or_empty(data)),
+        }
+    }
+
+    fn into_value(self) -> Value {
+        match self {
+            Self::Text(text) => text.into(),
+            Self::Json(value) | Self::Data(value) => value,
+        }
+    }
+
     /// Python's complaint of the renderer that gets data instead of a file.
     fn unreadable(&self) -> Error {
         let class = if matches!(self, Self::Json(_)) {
@@ -148,7 +170,7 @@ impl State {
 }
 
 impl Step {
-    fn parse(part: &str) -> Option<Self> {
+    fn parse(part: &str, host: &dyn Host) -> Option<Self> {
         let (name, argline) = part.split_once(' ').unwrap_or((part, ""));
         let renderer = match name {
             "jinja" => Renderer::Jinja,
@@ -156,6 +178,7 @@ impl Step {
             "text" => Renderer::Text,
             "toml" => Renderer::Toml,
             "yaml" => Renderer::Yaml,
+            other if host.has_renderer(other) => Renderer::Other(other.to_owned()),
             _ => return None,
         };
         Some(Self {
@@ -165,7 +188,7 @@ impl Step {
     }
 
     fn run(&self, text: &str, context: &Context, host: &Arc<dyn Host>) -> Result<State, Error> {
-        match self.renderer {
+        match &self.renderer {
             Renderer::Jinja if matches!(self.argline.as_str(), "" | "-s") => {
                 jinja::render(text, context, host).map(State::Text)
             }
@@ -179,7 +202,25 @@ impl Step {
                 .map(|value| State::Data(or_empty(value)))
                 .map_err(|message| failed(Kind::Document, message)),
             Renderer::Yaml => yaml_data(text).map(State::Data),
+            Renderer::Other(_) => self.passed_on(text.into(), context, host),
         }
+    }
+}
+
+impl Step {
+    /// A renderer of the host's takes text and data alike.
+    fn passed_on(
+        &self,
+        input: Value,
+        context: &Context,
+        host: &Arc<dyn Host>,
+    ) -> Result<State, Error> {
+        let Renderer::Other(name) = &self.renderer else {
+            return Ok(State::made(input));
+        };
+        host.renderer(name, &self.argline, input, context)
+            .map(State::made)
+            .map_err(|sentence| failed(Kind::Document, sentence))
     }
 }
 

@@ -1,4 +1,6 @@
-//! [`Custom`]: execution modules that come with a tree instead of with the program.
+//! [`Custom`]: modules that come with a tree instead of with the program.
+
+use std::path::Path;
 
 use value::{Map, Value};
 
@@ -18,7 +20,41 @@ pub struct Signature {
     pub doc: String,
 }
 
-/// The custom execution modules of a machine.
+/// What a custom function is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Execution modules, `_modules`.
+    Module,
+    /// State modules, `_states`.
+    State,
+    /// Grains, `_grains`.
+    Grain,
+    /// Runners, `_runners`.
+    Runner,
+    /// Wheel modules, `_wheel`.
+    Wheel,
+    /// Renderers, `_renderers`.
+    Renderer,
+}
+
+/// What a renderer is given.
+#[derive(Clone, Debug)]
+pub struct Rendering<'a> {
+    /// The renderer's name.
+    pub name: &'a str,
+    /// What stands behind its name in the shebang.
+    pub argline: &'a str,
+    /// The text, or what the renderer before it made.
+    pub input: Value,
+    /// The file that is rendered; one that is not there for a text.
+    pub path: &'a Path,
+    /// Its environment.
+    pub saltenv: &'a str,
+    /// What templates see: `sls`, `tplfile` and so on.
+    pub variables: &'a Map,
+}
+
+/// The custom modules of a machine.
 pub trait Custom: Send + Sync {
     /// True for a function of a custom module whose file has the module's name: it goes before a built-in one.
     fn replaces(&self, cx: &Exec, full: &str) -> bool;
@@ -32,8 +68,43 @@ pub trait Custom: Send + Sync {
     /// When there is none of the name, its module cannot be loaded, or it fails.
     fn call(&self, cx: &Exec, full: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, Error>;
 
-    /// The full names of all custom functions, sorted.
-    fn names(&self, cx: &Exec) -> Vec<String>;
+    /// All functions of a kind by their full names, sorted.
+    fn functions(&self, cx: &Exec, kind: Kind) -> Vec<(String, Signature)>;
+
+    /// Calls a runner or a wheel function. None when no custom module has it.
+    fn call_client(
+        &self,
+        cx: &Exec,
+        kind: Kind,
+        full: &str,
+        args: Vec<Value>,
+        kwargs: Map,
+    ) -> Option<Result<Value, Error>>;
+
+    /// True when there is a renderer of this name.
+    fn has_renderer(&self, cx: &Exec, name: &str) -> bool;
+
+    /// Renders with a custom renderer.
+    ///
+    /// # Errors
+    /// When it fails.
+    fn render(&self, cx: &Exec, rendering: &Rendering<'_>) -> Result<Value, Error>;
+
+    /// What custom modules add to Jinja, as far as a template mentions it: filters, tests, globals. None where they add nothing.
+    fn jinja(&self, cx: &Exec, template: &str) -> Option<Vec<(render::Extension, String)>>;
+
+    /// Calls a filter, a test or a global of theirs.
+    ///
+    /// # Errors
+    /// When it fails.
+    fn call_jinja(
+        &self,
+        cx: &Exec,
+        kind: render::Extension,
+        name: &str,
+        args: Vec<Value>,
+        kwargs: Map,
+    ) -> Result<Value, Error>;
 
     /// A custom state function; with `named` only one of a file that has the module's name, which goes before a built-in one.
     fn state_function(&self, cx: &Exec, full: &str, named: bool) -> Option<&'static Function<Ret>>;
@@ -68,8 +139,42 @@ impl Custom for NoCustom {
         Err(Error::NotAvailable(full.to_owned()))
     }
 
-    fn names(&self, _cx: &Exec) -> Vec<String> {
+    fn functions(&self, _cx: &Exec, _kind: Kind) -> Vec<(String, Signature)> {
         Vec::new()
+    }
+
+    fn call_client(
+        &self,
+        _: &Exec,
+        _: Kind,
+        _: &str,
+        _: Vec<Value>,
+        _: Map,
+    ) -> Option<Result<Value, Error>> {
+        None
+    }
+
+    fn has_renderer(&self, _cx: &Exec, _name: &str) -> bool {
+        false
+    }
+
+    fn render(&self, _cx: &Exec, rendering: &Rendering<'_>) -> Result<Value, Error> {
+        Err(Error::NotAvailable(rendering.name.to_owned()))
+    }
+
+    fn jinja(&self, _cx: &Exec, _template: &str) -> Option<Vec<(render::Extension, String)>> {
+        None
+    }
+
+    fn call_jinja(
+        &self,
+        _: &Exec,
+        _: render::Extension,
+        name: &str,
+        _: Vec<Value>,
+        _: Map,
+    ) -> Result<Value, Error> {
+        Err(Error::NotAvailable(name.to_owned()))
     }
 
     fn state_function(&self, _: &Exec, _: &str, _: bool) -> Option<&'static Function<Ret>> {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use render::jinja::SharedVariables;
 use value::{Map, Value};
 
-use crate::custom::{Custom, NoCustom};
+use crate::custom::{Custom, Kind, NoCustom};
 use crate::low::Low;
 use crate::module::{Error, Function, Given, Module, Ret};
 use crate::opts::Opts;
@@ -323,11 +323,16 @@ impl Exec {
                 let functions = module.functions.iter();
                 functions.map(|function| format!("{}.{}", module.name, function.name))
             })
-            .chain(self.shared.custom.names(self))
+            .chain(self.custom_names())
             .collect();
         names.sort();
         names.dedup();
         names
+    }
+
+    fn custom_names(&self) -> impl Iterator<Item = String> {
+        let functions = self.shared.custom.functions(self, Kind::Module);
+        functions.into_iter().map(|(full, _)| full)
     }
 
     /// Calls an execution function: Salt's `__salt__['m.f'](…)`.

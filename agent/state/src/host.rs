@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use render::Host;
+use render::{Context, Extension, Host};
 use value::{Map, Value};
 
+use crate::custom::Rendering;
 use crate::exec::Exec;
 use crate::module::Error;
 use crate::sources::Sources;
@@ -80,6 +81,52 @@ impl Host for ExecHost {
 
     fn set_pillar(&self, pillar: Map) {
         self.cx.set_pillar(pillar);
+    }
+
+    fn has_renderer(&self, name: &str) -> bool {
+        self.cx.shared.custom.has_renderer(&self.cx, name)
+    }
+
+    fn renderer(
+        &self,
+        name: &str,
+        argline: &str,
+        input: Value,
+        context: &Context,
+    ) -> Result<Value, String> {
+        let path = match context.variables.get("tplpath").and_then(Value::as_str) {
+            Some(path) => path,
+            None => &context.name,
+        };
+        let rendering = Rendering {
+            name,
+            argline,
+            input,
+            path: path.as_ref(),
+            saltenv: &context.saltenv,
+            variables: &context.variables,
+        };
+        let custom = &self.cx.shared.custom;
+        custom
+            .render(&self.cx, &rendering)
+            .map_err(|error| error.to_string())
+    }
+
+    fn extensions(&self, template: &str) -> Option<Vec<(Extension, String)>> {
+        self.cx.shared.custom.jinja(&self.cx, template)
+    }
+
+    fn extension(
+        &self,
+        kind: Extension,
+        name: &str,
+        args: Vec<Value>,
+        kwargs: Map,
+    ) -> Result<Value, String> {
+        let custom = &self.cx.shared.custom;
+        custom
+            .call_jinja(&self.cx, kind, name, args, kwargs)
+            .map_err(|error| error.to_string())
     }
 }
 

@@ -125,6 +125,8 @@ pub struct Ret {
     pub comment: String,
     /// The name that the return carries where it is not the chunk's.
     pub name: Option<String>,
+    /// Whether the comment stands before the result.
+    pub comment_first: bool,
     /// Shown to the user beside the comment.
     pub warnings: Vec<String>,
     /// Other keys that this function's return has in Salt (`skip_watch`, `pchanges`, `data` …).

@@ -1,15 +1,16 @@
 //! Custom grains: `_grains` of the tree.
 
+use state::custom::Kind;
 use state::exec::Exec;
 use value::{Map, Value, log};
 
-use super::CustomModules;
+use super::{CustomModules, returned};
 use crate::grains::blocks;
 
 /// The grains with those of custom modules; the ones of the configuration stand over all. One that fails adds nothing, as in Salt.
 pub(super) fn added(custom: &CustomModules, cx: &Exec, built_in: Map) -> Map {
     let opts = cx.opts();
-    let modules = custom.grains.all(custom, cx);
+    let modules = custom.index(Kind::Grain).all(custom, cx);
     if modules.is_empty() || opts.flag("skip_grains") {
         return built_in;
     }
@@ -22,9 +23,8 @@ pub(super) fn added(custom: &CustomModules, cx: &Exec, built_in: Map) -> Map {
             if signature.args.iter().any(|(name, _)| name == "grains") {
                 kwargs.insert("grains", grains.clone());
             }
-            let reply = custom.run(cx, &file, &full, Vec::new(), kwargs);
-            let returned = reply.map(|reply| reply.get("return").cloned().unwrap_or_default());
-            match returned {
+            let answer = custom.run(cx, &file, &full, Vec::new(), kwargs);
+            match answer.and_then(|answer| returned(cx, answer)) {
                 Ok(Value::Map(mut part)) => {
                     part.retain(|name, _| !blocks(&blacklist, &name.to_text()));
                     grains = if deep {

@@ -1,61 +1,29 @@
-"""Runs Salt's Python modules: requests and answers are lines of JSON (the protocol stands in mod.rs).
+"""Runs Salt's Python modules: requests and answers are lines of JSON (the protocol stands in PROTOCOL.md).
 
 Plain Python 3.6 without anything installed.
 """
+import sys
+
+# Neither the folder that we stand in nor a relative PYTHONPATH says what is loaded.
+sys.path[:] = [path for path in sys.path if path.startswith("/")]
+import builtins
 import collections.abc
+import faulthandler
+import importlib
+import importlib.machinery
 import importlib.util
 import inspect
+import io
 import json
 import logging
 import os
-import sys
+import signal
 import threading
 import traceback
-import types
 
 BASE = "salt.loaded.ext.%s."
+TAGS = {"modules": "module", "renderers": "render"}
 DATA = ("grains", "pillar", "opts")
-
-
-def plain(value):
-    """A value as JSON has it; what JSON lacks is a dictionary with one marked key."""
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if value - value == 0 else str(value)
-    if isinstance(value, (bytes, bytearray)):
-        return {"__bytes__": bytes(value).decode("latin-1")}
-    if isinstance(value, collections.abc.Mapping):
-        if all(isinstance(key, str) for key in value) and not marked(value):
-            return {key: plain(value[key]) for key in value}
-        return {"__pairs__": [[plain(key), plain(value[key])] for key in value]}
-    if isinstance(value, tuple):
-        return {"__tuple__": [plain(item) for item in value]}
-    if isinstance(value, (set, frozenset)):
-        return {"__set__": [plain(item) for item in value]}
-    if isinstance(value, collections.abc.Iterable):
-        return [plain(item) for item in value]
-    return str(value)
-
-
-def marked(mapping):
-    return len(mapping) == 1 and next(iter(mapping)) in MARKS
-
-
-MARKS = {
-    "__bytes__": lambda text: text.encode("latin-1"),
-    "__pairs__": dict,
-    "__tuple__": tuple,
-    "__set__": set,
-}
-
-
-def thing(mapping):
-    """The opposite of plain(), for one dictionary of what was read."""
-    if marked(mapping):
-        key, value = next(iter(mapping.items()))
-        return MARKS[key](value)
-    return mapping
 
 
 class Channel:
@@ -75,7 +43,7 @@ class Channel:
         if not line:
             # Threads that a module has left behind do not keep us.
             os._exit(0)
-        return json.loads(line, object_hook=thing)
+        return json.loads(line, object_hook=wire.thing)
 
     def write(self, message):
         line = json.dumps(message, ensure_ascii=True) + "\n"
@@ -105,16 +73,14 @@ class ToLog(logging.Handler):
 
 
 class Functions(collections.abc.Mapping):
-    """__salt__: every function of the program by its name."""
+    """Functions of the program by their names: __salt__, __states__, and what runners call."""
 
-    def __init__(self, host):
-        self.host = host
+    def __init__(self, host, call="call", has="has", names="names"):
+        self.host, self.asks = host, (call, has, names)
         self.known = {}
 
     def __contains__(self, name):
-        return isinstance(name, str) and (
-            name in self.known or self.host.answer({"has": name})
-        )
+        return isinstance(name, str) and (name in self.known or self.host.answer({self.asks[1]: name}))
 
     def __getitem__(self, name):
         if name not in self.known:
@@ -123,19 +89,88 @@ class Functions(collections.abc.Mapping):
             self.known[name] = self.caller(name)
         return self.known[name]
 
+    def __getattr__(self, module):
+        if module.startswith("__"):
+            raise AttributeError(module)
+        return Named(self, module)
+
     def caller(self, name):
         def call(*args, **kwargs):
-            message = {"call": name, "args": plain(args)["__tuple__"], "kwargs": plain(kwargs)}
+            message = {self.asks[0]: name, "args": wire.plain(args)["__tuple__"], "kwargs": wire.plain(kwargs)}
             return self.host.answer(message, args, kwargs)
 
         call.__name__ = call.__qualname__ = name.rpartition(".")[2]
         return call
 
     def __iter__(self):
-        return iter(self.host.answer({"names": True}))
+        return iter(self.host.answer({self.asks[2]: True}))
 
     def __len__(self):
-        return len(self.host.answer({"names": True}))
+        return len(list(iter(self)))
+
+
+class Named:
+    """`__salt__.test.ping()`."""
+
+    def __init__(self, functions, module):
+        self.functions, self.module = functions, module
+
+    def __getattr__(self, name):
+        try:
+            return self.functions["%s.%s" % (self.module, name)]
+        except KeyError:
+            raise AttributeError(name)
+
+
+class Utils(Functions):
+    """__utils__: functions of the files in _utils, and of salt.utils."""
+
+    def __contains__(self, name):
+        return self.find(name) is not None
+
+    def __getitem__(self, name):
+        found = self.find(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def find(self, full):
+        name, _, function = full.partition(".")
+        module = self.file(name)
+        if module is None:
+            try:
+                module = importlib.import_module("salt.utils." + name)
+            except ImportError:
+                return None
+            return getattr(module, function, None)
+        self.host.refreshed(module)
+        return self.host.functions_of(module).get(function)
+
+    def files(self):
+        folder = os.path.join(self.host.extmods, "utils")
+        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else ()
+        for name in names:
+            path = os.path.join(folder, name)
+            package = os.path.join(path, "__init__.py")
+            if os.path.isfile(package) or name.endswith(".py"):
+                yield name.split(".")[0], package if os.path.isfile(package) else path
+
+    def file(self, name):
+        files = list(self.files())
+        for stem, path in sorted(files, key=lambda file: file[0] != name):
+            try:
+                if self.host.name_of(self.host.module(path))[0] == name:
+                    return self.host.module(path)
+            except ImportError:
+                if stem == name:
+                    raise
+        return None
+
+    def __iter__(self):
+        for _, path in self.files():
+            module = self.host.module(path)
+            name = self.host.name_of(module)[0]
+            yield from ("%s.%s" % (name, function) for function in self.host.functions_of(module))
 
 
 class Options(dict):
@@ -161,17 +196,21 @@ class Arguments(TypeError):
 
 
 class Host:
-    def __init__(self):
-        self.channel = Channel()
+    def __init__(self, channel, extmods):
+        self.channel, self.extmods = channel, extmods
         self.modules = {}
-        self.context = {}
         self.fetched = set()
         self.data = {"grains": {}, "pillar": {}, "opts": Options()}
         self.data["opts"].host = self
-        self.functions = Functions(self)
+        self.utils = Utils(self)
+        self.runners = Functions(self, "runner", "has_runner", "runners")
+        self.states = Functions(self, "state", "has_state", "states")
+        self.env = ""
+        self.context = {}
         self.dunders = {
-            "__salt__": self.functions,
+            "__salt__": Functions(self),
             "__context__": self.context,
+            "__utils__": self.utils,
             "__grains__": self.data["grains"],
             "__pillar__": self.data["pillar"],
             "__opts__": self.data["opts"],
@@ -181,7 +220,7 @@ class Host:
         """Asks the program, and raises what it raises."""
         reply = self.channel.ask(message)
         if "error" in reply:
-            raise exception(reply["error"].get("type"), reply["error"].get("text", ""))
+            raise exception(reply["error"])
         if "yours" in reply:
             # The function is one of this host's: no second child is needed.
             module = self.module(reply["yours"])
@@ -202,51 +241,81 @@ class Host:
 
     def loaded(self, path):
         folder, file = os.path.split(path)
-        stem = os.path.basename(folder) if file == "__init__.py" else file[:-3]
-        kind = os.path.basename(os.path.dirname(folder) if file == "__init__.py" else folder)
-        name = BASE % ("module" if kind == "modules" else kind) + stem
-        spec = importlib.util.spec_from_file_location(name, path)
-        module = importlib.util.module_from_spec(spec)
-        with open(path, "rb") as source:
-            text = source.read()
-        # A package's other files are not looked through: it may use everything.
-        whole = file == "__init__.py"
-        module.__uses__ = [data for data in DATA if whole or ("__%s__" % data).encode() in text]
+        package = file == "__init__.py"
+        stem = os.path.basename(folder) if package else file[:-3]
+        kind = os.path.basename(os.path.dirname(folder) if package else folder)
+        module = self.made(BASE % TAGS.get(kind, kind) + stem, path, package)
         module.__stem__ = stem
-        sys.modules[name] = module
-        module.__dict__.update(self.dunders)
-        try:
-            spec.loader.exec_module(module)
-        except BaseException:
-            del sys.modules[name]
-            raise
-        module.__dict__.update(self.dunders)
+        dunders = dict(self.dunders)
+        if kind == "runners":
+            dunders["__salt__"] = self.runners
+        elif kind == "states":
+            dunders.update(__states__=self.states, __env__=self.env)
+        self.executed(module, dunders)
         init = module.__dict__.get("__init__")
         if inspect.isfunction(init):
             self.fresh("opts")
             init(self.data["opts"])
         return module
 
+    def made(self, name, path, whole=False):
+        """A module that is not executed yet. A package may use everything: its other files are not looked through."""
+        loader = importlib.machinery.SourceFileLoader(name, path)
+        spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+        module = importlib.util.module_from_spec(spec)
+        text = b""
+        if not whole:
+            with open(path, "rb") as source:
+                text = source.read()
+        module.__uses__ = [data for data in DATA if whole or data.encode() in text]
+        return module
+
+    def executed(self, module, dunders):
+        sys.modules[module.__name__] = module
+        module.__dict__.update(dunders)
+        self.refreshed(module)
+        try:
+            module.__spec__.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[module.__name__]
+            raise
+        module.__dict__.update(dunders)
+        depends = getattr(sys.modules.get("salt.utils.decorators"), "Depends", None)
+        if depends is not None and hasattr(depends, "unmet"):
+            depends.enforce_dependencies()
+
+    def refreshed(self, module):
+        if "__env__" in module.__dict__:
+            module.__env__ = self.env
+        for data in module.__uses__:
+            self.fresh(data)
+
+    def name_of(self, module):
+        """What a module is called, and why it is not to be used."""
+        name, virtual = module.__stem__, getattr(module, "__virtual__", None)
+        if not inspect.isfunction(virtual):
+            return name, None
+        answer, reason = virtual(), ""
+        if isinstance(answer, tuple):
+            answer, reason = (answer + (None, None))[:2]
+        if not answer:
+            return name, "" if reason is None else str(reason)
+        return getattr(module, "__virtualname__", name) if answer is True else str(answer), None
+
     def described(self, path):
         """What a module is called and what it has, or why it is not to be used."""
         module = self.module(path)
-        for data in module.__uses__:
-            self.fresh(data)
-        name, reason = module.__stem__, None
-        virtual = getattr(module, "__virtual__", None)
-        if inspect.isfunction(virtual):
-            answer = virtual()
-            if isinstance(answer, tuple):
-                answer, reason = (answer + (None, None))[:2]
-            if not answer:
-                return {"name": name, "virtual": None if reason is None else str(reason)}
-            name = getattr(module, "__virtualname__", name) if answer is True else str(answer)
+        self.refreshed(module)
+        name, refusal = self.name_of(module)
+        if refusal is not None:
+            return {"name": name, "virtual": refusal or None}
         aliases = getattr(module, "__virtual_aliases__", ())
         self.functions_of(module)
         return {
             "name": name,
             "aliases": [aliases] if isinstance(aliases, str) else list(aliases),
             "functions": {fun: signature(func) for fun, func in module.__functions__.items()},
+            "jinja": {kind: list(registry) for kind, registry in jinja().items()},
         }
 
     def functions_of(self, module):
@@ -264,8 +333,7 @@ class Host:
         func = self.functions_of(module).get(full.rpartition(".")[2])
         if func is None:
             raise exception("CommandExecutionError", "'%s' is not available." % full)
-        for data in module.__uses__:
-            self.fresh(data)
+        self.refreshed(module)
         try:
             return func(*args, **kwargs)
         except TypeError as error:
@@ -276,26 +344,69 @@ class Host:
 
     def run(self, request):
         self.context.pop("retcode", None)
-        module = self.module(request["file"])
-        value = self.call(module, request["run"], request["args"], request["kwargs"])
-        reply = {"return": plain(value)}
+        self.env = request.get("saltenv", self.env)
+        module, args = self.module(request["file"]), request["args"]
+        if os.path.basename(os.path.dirname(request["file"])) == "renderers" and isinstance(args[0], str):
+            args = [io.StringIO(args[0])] + args[1:]
+        value = self.call(module, request["run"], args, request["kwargs"])
+        reply = {"return": wire.plain(value)}
         if isinstance(self.context.get("retcode"), int):
             reply["retcode"] = self.context["retcode"]
         return reply
+
+    def jinja(self, request):
+        """One of Jinja's filters, tests or globals that a module has registered."""
+        self.refreshed(self.module(request["file"]))
+        thing = jinja()[request["jinja"]][request["name"]]
+        if callable(thing):
+            thing = thing(*request["args"], **request["kwargs"])
+        return {"return": wire.plain(thing)}
+
+    def py(self, request):
+        """The renderer `py`: what the function run() of a file returns."""
+        path, given = request["py"], request["kwargs"]
+        text = request.get("text")
+        module = self.made(os.path.basename(path).split(".")[0], path, text is not None)
+        if text is not None:
+            module.__spec__.loader.get_data = lambda _: text.encode("utf-8")
+        names = {name[2:-2]: value for name, value in self.dunders.items()}
+        names = {name: names[name] for name in ("salt", "grains", "pillar", "opts")}
+        env, sls = given.get("saltenv", ""), given.get("sls", "")
+        dunders = dict({"__%s__" % name: value for name, value in names.items()}, __env__=env, __sls__=sls)
+        self.env = env
+        self.executed(module, {})
+        module.__dict__.update(dict(dunders, **dict(names, **given)))
+        try:
+            return {"return": wire.plain(module.run())}
+        except Exception as error:
+            return {"error": {"type": "SaltRenderError", "text": trace(error)}}
+        finally:
+            sys.modules.pop(module.__name__, None)
+
+    def reply(self, request):
+        if "load" in request:
+            return {"return": self.described(request["load"])}
+        if "jinja" in request:
+            return self.jinja(request)
+        return self.py(request) if "py" in request else self.run(request)
 
     def serve(self):
         while True:
             request = self.channel.read()
             self.fetched.clear()
             try:
-                if "load" in request:
-                    reply = {"return": self.described(request["load"])}
-                else:
-                    reply = self.run(request)
+                reply = self.reply(request)
             except (Exception, SystemExit) as error:
                 reply = {"error": told(error)}
             sys.stdout.flush()
             self.channel.write(reply)
+
+
+def jinja():
+    """What modules have registered with Jinja so far."""
+    marks = sys.modules.get("salt.utils.decorators.jinja")
+    kinds = {"filters": "JinjaFilter", "tests": "JinjaTest", "globals": "JinjaGlobal"}
+    return {kind: getattr(getattr(marks, name, None), "salt_jinja_" + kind, {}) for kind, name in kinds.items()}
 
 
 def signature(func):
@@ -309,7 +420,7 @@ def signature(func):
         elif parameter.default is parameter.empty:
             args.append([parameter.name])
         else:
-            args.append([parameter.name, plain(parameter.default)])
+            args.append([parameter.name, wire.plain(parameter.default)])
     return dict(kinds, args=args, doc=func.__doc__ or "")
 
 
@@ -319,73 +430,69 @@ def told(error):
     if isinstance(error, ImportError) and error.name:
         told["missing"] = error.name
         told["python"] = sys.executable
-    if "SaltException" not in kinds and not isinstance(error, Arguments):
-        told["trace"] = trace(error)
+    told.update(trace=trace(error), salt="SaltException" in kinds)
     return told
 
 
 def trace(error):
     """Where it happened, without this file and Python's own loader."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = ("<string>", "<frozen importlib")
+    ours = ("<string>", "<salt/", "<frozen importlib")
     frames = [frame for frame in frames if not frame[0].startswith(ours)]
     lines = traceback.format_list(frames) + traceback.format_exception_only(type(error), error)
     return "Traceback (most recent call last):\n" + "".join(lines)
 
 
-def exception(kind, text):
-    """An exception of Salt by its name, for what a function of the program says."""
-    exceptions = importlib.import_module("salt.exceptions")
-    found = getattr(exceptions, kind or "", None)
-    if not (isinstance(found, type) and issubclass(found, Exception)):
-        found = exceptions.CommandExecutionError
-    return found(text)
+def exception(error):
+    """The exception that a function of the program says: one of Python's, else one of Salt's."""
+    kind, text = error.get("type") or "", error.get("text", "")
+    found = getattr(builtins, kind, None)
+    if isinstance(found, type) and issubclass(found, Exception):
+        return found(text)
+    return wire.exception(kind, text)
 
 
-def provide_exceptions():
-    """`salt.exceptions` where no Salt is installed: modules import it for the names."""
-    if importlib.util.find_spec("salt") is not None:
-        return
-    salt, exceptions = types.ModuleType("salt"), types.ModuleType("salt.exceptions")
-    salt.__path__, salt.exceptions = [], exceptions
+class Carried:
+    """Finds the modules of the package `salt` that the program carries."""
 
-    class SaltException(Exception):
-        def __init__(self, message=""):
-            Exception.__init__(self, message)
-            self.message = self.strerror = str(message)
+    def __init__(self, sources):
+        self.sources = sources
 
-    class CommandExecutionError(SaltException):
-        def __init__(self, message="", info=None):
-            self.error = exc_text = str(message)
-            self.info = info
-            SaltException.__init__(self, exc_text)
+    def find_spec(self, name, path=None, target=None):
+        file = name.replace(".", "/")
+        for source in (file + "/__init__.py", file + ".py"):
+            if source in self.sources:
+                spec = importlib.machinery.ModuleSpec(name, self, origin=source, is_package=source.endswith("/__init__.py"))
+                return spec
 
-    def add(name, *bases):
-        kind = bases[0] if name == bases[0].__name__ else type(name, bases, {})
-        kind.__module__ = "salt.exceptions"
-        setattr(exceptions, name, kind)
+    def create_module(self, spec):
+        return None
 
-    add("SaltException", SaltException)
-    add("CommandExecutionError", CommandExecutionError)
-    for name in ("CommandNotFoundError", "CheckError", "PackageConflict"):
-        add(name, CommandExecutionError)
-    add("SaltInvocationError", SaltException, TypeError)
-    add("ArgumentValueError", CommandExecutionError)
-    for name in (
-        "AuthenticationError AuthorizationError EauthAuthenticationError FileserverConfigError FileLockError GitLockError "
-        "InvalidConfigError InvalidEntityError LoaderError MasterExit MinionError NotImplemented PillarRenderError "
-        "SaltCacheError SaltClientError SaltConfigurationError SaltDeserializationError SaltMasterError SaltRenderError "
-        "SaltReqTimeoutError SaltRunnerError SaltSystemExit SaltWheelError TemplateError TimedProcTimeoutError TimeoutError "
-        "TokenAuthenticationError UnsupportedFormat"
-    ).split():
-        add(name, SaltException)
-    sys.modules.update({"salt": salt, "salt.exceptions": exceptions})
+    def exec_module(self, module):
+        source = module.__spec__.origin
+        exec(compile(self.sources[source], "<%s>" % source, "exec"), module.__dict__)
 
 
 def main():
-    provide_exceptions()
-    host = Host()
-    logging.basicConfig(level=logging.DEBUG, handlers=[ToLog(host.channel)], format="%(message)s")
+    global wire
+    channel = Channel()
+    carried = json.loads(channel.lines.readline())
+    finder = Carried(carried["sources"])
+    # A Salt that is installed has more than we carry.
+    if importlib.util.find_spec("salt") is None:
+        sys.meta_path.append(finder)
+    spec = importlib.machinery.ModuleSpec("salt._pinch", finder, origin="salt/_pinch.py")
+    wire = importlib.util.module_from_spec(spec)
+    finder.exec_module(wire)
+    sys.modules["salt._pinch"] = wire
+    sys.path.append(os.path.join(carried["extmods"], "utils"))
+    host = Host(channel, carried["extmods"])
+    wire.ask, wire.path, wire.utils = host.answer, carried["program"], host.utils
+    # What was at work when it crashed or was ended.
+    faulthandler.enable(sys.stderr)
+    faulthandler.register(signal.SIGUSR1, sys.stderr, all_threads=False)
+    logging.basicConfig(level=logging.DEBUG, handlers=[ToLog(channel)], format="%(message)s")
+    channel.write({"return": True})
     host.serve()
 
 

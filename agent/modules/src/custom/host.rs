@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -11,13 +12,16 @@ use state::module::Error;
 use value::log::{self, Level};
 use value::{Map, Value};
 
-use super::marks;
+use super::{carried, marks};
 
 /// What a child may write in one line.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// How long a child that is not needed any more may take to end.
 const GRACE: Duration = Duration::from_millis(500);
+
+/// How many lines of a child's standard error are kept for when it goes.
+const LAST_LINES: usize = 20;
 
 /// The host of Python modules.
 const PYTHON_HOST: &str = include_str!("host.py");
@@ -34,10 +38,10 @@ pub(super) enum Program {
 impl Program {
     fn command(&self) -> Command {
         match self {
-            // Isolated: neither the folder that we stand in nor the environment says what is loaded.
+            // As for Salt PYTHONPATH counts; the host takes the folder that we stand in out of the path.
             Self::Python(python) => {
                 let mut command = Command::new(python);
-                command.args(["-I", "-B", "-c", PYTHON_HOST]);
+                command.args(["-B", "-c", PYTHON_HOST]);
                 command
             }
             Self::Executable(path) => Command::new(path),
@@ -62,6 +66,8 @@ pub(super) struct Failed {
     pub(super) missing: Option<(String, String)>,
     /// Where it happened.
     pub(super) trace: Option<String>,
+    /// Whether it is one of Salt's exceptions, which users understand without a trace.
+    pub(super) salt: bool,
 }
 
 /// What a request came to.
@@ -76,27 +82,77 @@ pub(super) struct Host {
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     log: Option<JoinHandle<()>>,
+    words: LastWords,
+}
+
+/// The last lines of a child's standard error: what it said before it went.
+#[derive(Clone, Default)]
+struct LastWords(Arc<Mutex<Vec<String>>>);
+
+impl LastWords {
+    fn heard(&self, line: &str) {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() >= LAST_LINES {
+            lines.remove(0);
+        }
+        lines.push(line.to_owned());
+    }
+
+    /// As the end of a sentence; frames of our own host are left out.
+    fn told(&self) -> String {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ours =
+            |line: &str| line.contains("File \"<string>\"") || line.contains("File \"<salt/");
+        let lines = lines.iter().map(String::as_str);
+        let kept: Vec<&str> = lines.filter(|line| !ours(line)).collect();
+        if kept.is_empty() {
+            String::new()
+        } else {
+            format!("; its last words:\n{}", kept.join("\n"))
+        }
+    }
+
+    fn forget(&self) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
 }
 
 impl Host {
-    pub(super) fn start(program: &Program, number: usize) -> Result<Self, Error> {
+    pub(super) fn start(program: &Program, folder: &Path, number: usize) -> Result<Self, Error> {
         let mut child = spawned(program).map_err(|error| unable(program, &error))?;
         let (send, lines) = mpsc::sync_channel(1);
         if let Some(stdout) = child.stdout.take() {
             std::thread::spawn(move || read_lines(stdout, &send));
         }
-        let log = child
-            .stderr
-            .take()
-            .map(|stderr| std::thread::spawn(move || pass_on(stderr)));
-        Ok(Self {
+        let words = LastWords::default();
+        let log = child.stderr.take().map(|stderr| {
+            let words = words.clone();
+            std::thread::spawn(move || pass_on(stderr, &words))
+        });
+        let mut host = Self {
             program: program.clone(),
             number,
             stdin: child.stdin.take(),
             child,
             lines,
             log,
-        })
+            words,
+        };
+        if let Program::Python(python) = program {
+            let own = std::env::current_exe().unwrap_or_default();
+            let carried = Map::new()
+                .with("sources", carried::sources())
+                .with("extmods", folder.display().to_string())
+                .with("program", own.display().to_string());
+            let what = format!("The host of Python modules, {}", python.display());
+            // Its start does not count as work of the function that it is started for.
+            let begun = host.ask(&what, &carried, super::load_limit(), &mut |_| Map::new())?;
+            begun.map_err(Failed::into_error)?;
+        }
+        Ok(host)
     }
 
     /// Sends a request and answers what the child asks until it has its reply. An error means that the child is of no more use.
@@ -107,6 +163,7 @@ impl Host {
         limit: Limit,
         answer: &mut dyn FnMut(&Map) -> Map,
     ) -> Result<Answer, Error> {
+        self.words.forget();
         self.send(what, request)?;
         let mut left = limit.time;
         loop {
@@ -114,7 +171,11 @@ impl Host {
             let line = self.line(what, left, &limit)?;
             left = left.map(|left| left.saturating_sub(since.elapsed()));
             let message = marks::read(&line).map_err(|problem| {
-                self.refuse(what, &format!("wrote a line that is no message: {problem}"))
+                let start: String = line.trim_end().chars().take(200).collect();
+                self.refuse(
+                    what,
+                    &format!("wrote a line that is no message ({problem}): {start}"),
+                )
             })?;
             if let Some(error) = message.get("error") {
                 return Ok(Err(Failed::of(error)));
@@ -154,6 +215,7 @@ impl Host {
             Err(RecvTimeoutError::Timeout) => {
                 let seconds = limit.time.unwrap_or_default().as_secs();
                 let limit = limit.name;
+                self.ask_where();
                 Err(self.refuse(
                     what,
                     &format!("took longer than {seconds} seconds ({limit}) and was ended"),
@@ -172,10 +234,29 @@ impl Host {
         self.refuse(what, &how)
     }
 
+    /// A Python that is to be ended says where it stands.
+    fn ask_where(&self) {
+        if let (Program::Python(_), Ok(id)) = (&self.program, i32::try_from(self.child.id()))
+            && let Some(pid) = rustix::process::Pid::from_raw(id)
+        {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::USR1);
+            std::thread::sleep(GRACE / 4);
+        }
+    }
+
     fn refuse(&mut self, what: &str, how: &str) -> Error {
         let _ = self.child.kill();
-        let program = self.program.path().display();
-        Error::Refused(format!("{what}: its program {program} {how}"))
+        self.let_log_end();
+        let (program, words) = (self.program.path().display(), self.words.told());
+        Error::Refused(format!("{what}: its program {program} {how}{words}"))
+    }
+
+    /// Its last words; what it has left running may keep the pipe open.
+    fn let_log_end(&self) {
+        let until = Instant::now() + GRACE;
+        while self.log.as_ref().is_some_and(|log| !log.is_finished()) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
@@ -187,11 +268,7 @@ impl Drop for Host {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
-        // Its last words; what it has left running may keep the pipe open.
-        let until = Instant::now() + GRACE;
-        while self.log.as_ref().is_some_and(|log| !log.is_finished()) && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        self.let_log_end();
     }
 }
 
@@ -205,6 +282,22 @@ pub(super) struct Limit {
 }
 
 impl Failed {
+    /// What a failed function says to its caller: for an exception that is none of Salt's also where it came from.
+    pub(super) fn into_error(self) -> Error {
+        if matches!(self.kind.as_str(), "Arguments" | "SaltInvocationError") {
+            return Error::Unexpected(self.text);
+        }
+        let text = if self.text.is_empty() {
+            self.kind
+        } else {
+            self.text
+        };
+        Error::Refused(match self.trace.filter(|_| !self.salt) {
+            Some(trace) => format!("{text}\n{}", trace.trim_end()),
+            None => text,
+        })
+    }
+
     fn of(error: &Value) -> Self {
         let text = |key: &str| error.get(key).map(Value::to_text);
         match error {
@@ -213,6 +306,7 @@ impl Failed {
                 text: text("text").unwrap_or_default(),
                 missing: text("missing").zip(text("python")),
                 trace: text("trace"),
+                salt: error.get("salt").is_some_and(Value::is_true),
             },
             other => Self {
                 text: other.to_text(),
@@ -294,9 +388,11 @@ fn read_lines(stdout: ChildStdout, send: &mpsc::SyncSender<String>) {
 }
 
 /// What a child writes to its standard error goes to the log.
-fn pass_on(stderr: ChildStderr) {
+fn pass_on(stderr: ChildStderr, words: &LastWords) {
     for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
-        log::warning(String::from_utf8_lossy(&line).trim_end());
+        let line = String::from_utf8_lossy(&line);
+        words.heard(line.trim_end());
+        log::warning(line.trim_end());
     }
 }
 

@@ -11,8 +11,8 @@ use state::module::Error;
 use value::{Map, Value, log};
 
 use super::folder::{self, File};
-use super::host::{Failed, Limit};
-use super::{CustomModules, LOAD_LIMIT};
+use super::host::Failed;
+use super::{CustomModules, load_limit};
 
 /// What a loaded module has.
 #[derive(Debug, Default)]
@@ -20,6 +20,8 @@ pub(super) struct Module {
     /// The names that its functions have before the dot.
     names: Vec<String>,
     functions: Vec<(String, Signature)>,
+    /// What its file, and those that were loaded before it, registered with Jinja, by kind.
+    jinja: Map,
     /// Why nothing of it can be called.
     problem: Option<String>,
 }
@@ -30,6 +32,15 @@ impl Module {
         let name = self.names.first().map_or("", String::as_str);
         let functions = self.functions.iter();
         functions.map(move |(function, signature)| (format!("{name}.{function}"), signature))
+    }
+
+    /// Whether Jinja has a filter, test or global of this name from it.
+    pub(super) fn adds(&self, kind: &str, name: &str) -> bool {
+        let names = self.jinja.get(kind).and_then(Value::as_list);
+        names
+            .unwrap_or_default()
+            .iter()
+            .any(|known| known.as_str() == Some(name))
     }
 
     /// A function by its full name.
@@ -129,26 +140,35 @@ impl Index {
         files.iter().filter_map(found).collect()
     }
 
-    /// The full names of all functions.
-    pub(super) fn names(&self, custom: &CustomModules, cx: &Exec) -> Vec<String> {
-        let mut names = Vec::new();
+    /// All functions by their full names, sorted.
+    pub(super) fn all_functions(
+        &self,
+        custom: &CustomModules,
+        cx: &Exec,
+    ) -> Vec<(String, Signature)> {
+        let mut functions = Vec::new();
         for (_, module) in self.all(custom, cx) {
-            for (function, _) in &module.functions {
-                names.extend(module.names.iter().map(|name| format!("{name}.{function}")));
+            for (function, signature) in &module.functions {
+                let full = |name: &String| (format!("{name}.{function}"), signature.clone());
+                functions.extend(module.names.iter().map(full));
             }
         }
-        names.sort();
-        names.dedup();
-        names
+        value::sorted::sort_by(&mut functions, |(one, _), (other, _)| one.cmp(other));
+        functions.dedup_by(|second, first| second.0 == first.0);
+        functions
+    }
+
+    /// A file by its name, as far as there is one.
+    pub(super) fn file(&self, stem: &str) -> Option<File> {
+        let files = self.files();
+        files.iter().find(|file| file.stem == stem).cloned()
     }
 
     fn named(&self, full: &str) -> Option<File> {
-        let (module, _) = full.split_once('.')?;
-        let files = self.files();
-        files.iter().find(|file| file.stem == module).cloned()
+        self.file(full.split_once('.')?.0)
     }
 
-    fn files(&self) -> Arc<Vec<File>> {
+    pub(super) fn files(&self) -> Arc<Vec<File>> {
         self.known(|known| {
             let read = || {
                 let files = folder::files(&self.folder).unwrap_or_else(|refusal| {
@@ -162,7 +182,12 @@ impl Index {
     }
 
     /// What is in a file. None where this very thread is about to load it.
-    fn module(&self, custom: &CustomModules, cx: &Exec, file: &File) -> Option<Arc<Module>> {
+    pub(super) fn module(
+        &self,
+        custom: &CustomModules,
+        cx: &Exec,
+        file: &File,
+    ) -> Option<Arc<Module>> {
         let us = std::thread::current().id();
         loop {
             let other = self.known(|known| {
@@ -198,12 +223,8 @@ impl Index {
 fn load(custom: &CustomModules, cx: &Exec, file: &File) -> Module {
     let path = file.path.display().to_string();
     let request = Map::new().with("load", path.as_str());
-    let limit = Limit {
-        name: "the limit for loading a module",
-        time: Some(LOAD_LIMIT),
-    };
     let what = format!("The custom module {path} cannot be loaded");
-    let problem = match custom.ask(cx, file, &what, &request, limit) {
+    let problem = match custom.ask(cx, file, &what, &request, load_limit()) {
         Ok(Ok(reply)) => return described(file, reply.get("return").unwrap_or(&Value::Null)),
         Ok(Err(failed)) => not_loaded(&what, failed),
         Err(error) => {
@@ -227,7 +248,7 @@ fn not_loaded(what: &str, failed: Failed) -> String {
     };
     let problem = if missing.split('.').next() == Some("salt") {
         format!(
-            "{what}: it imports '{missing}', and there is no Salt for {python}: install Salt for that Python, or do without the import (of Salt only salt.exceptions is there)"
+            "{what}: it imports '{missing}', which is not in the part of Salt's names that is carried here: install Salt for {python}, or do without the import"
         )
     } else {
         format!(
@@ -264,6 +285,11 @@ fn described(file: &File, said: &Value) -> Module {
             .iter()
             .map(|(name, said)| (name.to_text(), signature(said)))
             .collect(),
+        jinja: said
+            .get("jinja")
+            .and_then(Value::as_map)
+            .cloned()
+            .unwrap_or_default(),
         problem: None,
     }
 }

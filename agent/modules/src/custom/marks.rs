@@ -4,7 +4,8 @@ use value::json::{self, Layout};
 use value::{Map, Value};
 
 /// One line of JSON.
-pub(super) fn line(message: &Map) -> String {
+#[must_use]
+pub fn line(message: &Map) -> String {
     let layout = Layout {
         ascii: true,
         ..Layout::default()
@@ -13,7 +14,10 @@ pub(super) fn line(message: &Map) -> String {
 }
 
 /// What a line says.
-pub(super) fn read(line: &str) -> Result<Map, String> {
+///
+/// # Errors
+/// When it is no dictionary in JSON.
+pub fn read(line: &str) -> Result<Map, String> {
     let read = json::read(line).map_err(|error| error.to_string())?;
     match thing(read) {
         Value::Map(message) => Ok(message),

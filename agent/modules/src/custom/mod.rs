@@ -1,82 +1,40 @@
-//! Custom modules: `_modules`, `_states` and `_grains` of the tree, synced by [`sync`] and run by children that live as long as the run.
+//! Custom modules: `_modules`, `_states`, `_grains` and so on of the tree, synced by [`sync`] and run by children that live as long as
+//! the run.
 //!
-//! A module is a Python file (or package), loaded by a `python3` with a host script that this program carries, or a *program*: a
-//! file without an ending and with its run bit, in any language. Both speak the same protocol: a line of JSON on the standard
-//! input is a request, and a line on the standard output is the reply. The standard error goes to the log. A program is started
-//! when it is first needed, serves one request after the other, and ends when its input ends. A run that needs a second one at the
-//! same time (parallel states, or a function that calls a state run that calls it again) starts a second one.
-//!
-//! **Requests**
-//!
-//! | line | reply |
-//! |---|---|
-//! | `{"load": PATH}` | `{"return": {"name": "mymod", "functions": {"add": {"args": [["a"], ["b", 1]], "varargs": false, "kwargs": false, "doc": "…"}}}}`; an argument with two items has a default; `name` may be left out; all of a function's keys may be left out |
-//! | | `{"return": {"virtual": "why it cannot be used here"}}` |
-//! | `{"run": "mymod.add", "file": PATH, "args": […], "kwargs": {…}, "test": false, "saltenv": "base"}` | `{"return": VALUE}`, with `"retcode": N` where the exit code is to be N |
-//! | either | `{"error": {"type": "CommandExecutionError", "text": "what went wrong"}}`, or only the text |
-//!
-//! **Before its reply** a child may ask, one line each, and gets one line back:
-//!
-//! | line | answer |
-//! |---|---|
-//! | `{"call": "pkg.version", "args": […], "kwargs": {…}}` | `{"return": VALUE}` or `{"error": {"type": …, "text": …}}` |
-//! | `{"has": "pkg.version"}` | `{"return": true}` |
-//! | `{"names": true}` | `{"return": ["cmd.run", …]}` |
-//! | `{"get": "grains"}`, `"pillar"`, `"opts"` | `{"return": {…}}` |
-//!
-//! and may say, without an answer, `{"log": "WARNING", "name": "mymod", "text": "…"}`.
-//!
-//! What JSON lacks is a dictionary with one key: `{"__tuple__": […]}`, `{"__set__": […]}`, `{"__bytes__": "latin-1"}`, and
-//! `{"__pairs__": [[key, value], …]}` for a dictionary whose keys are not all text.
-//!
-//! A whole module as a shell program, `_modules/greet` (`greet.hello`):
-//! ```sh
-#![doc = include_str!("greet.sh")]
-//! ```
-//! and in Python, `_modules/shout.py`, as Salt has it:
-//! ```python
-#![doc = include_str!("shout.py")]
-//! ```
-//!
-//! **Which function is called.** A file named as a built-in module goes before it, function by function; other files are looked
-//! through only for functions that no built-in module has. Nothing is started as long as no folder of synced modules exists.
-//!
-//! **Grains.** Each function of a file of `_grains` returns a dictionary of grains; one that takes an argument `grains` is given those
-//! so far. They stand over the built-in grains and under those of the configuration, and cost a Python whenever grains are needed.
-//!
-//! **States.** Functions of `_states` are called with the arguments of their chunk and return Salt's dictionary (`name`, `result`,
-//! `changes`, `comment`). They look at `__opts__["test"]` themselves, as Salt's do; `__states__` is not there.
-//!
-//! **When it is synced.** As in Salt by `saltutil.sync_modules`, `saltutil.sync_all` and a highstate (`autoload_dynamic_modules`),
-//! not by `state.apply SLS`. An orchestration on this machine syncs too: with a master its minions would have done so when they
-//! started.
-//!
-//! Limits: [`LOAD_LIMIT`] to load a module, `custom_module_timeout` seconds (3600; 0 for none) for a call, not counting what the
-//! function calls back; [`HOSTS_MAX`] children at once; 64 MiB a line.
+//! The protocol that modules speak, and what is loaded when, stand in PROTOCOL.md beside this file.
 
+mod answer;
+mod carried;
 mod folder;
 mod grains;
 mod host;
 mod index;
+mod jinja;
 mod marks;
+mod renderers;
 mod states;
 pub mod sync;
 #[cfg(test)]
 mod tests;
 
+pub use answer::outside;
+pub use carried::install;
+pub use marks::{line, read};
+
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use state::custom::{Custom, Signature};
+use state::custom::{Custom, Kind, Rendering, Signature};
 use state::exec::Exec;
 use state::module::{Error, Function, Ret};
 use state::opts::Opts;
-use value::{Map, Value, log};
+use value::{Map, Value};
 
 use folder::File;
 use host::{Answer, Failed, Host, Limit, Program};
 use index::Index;
+use jinja::Mentions;
 use states::Declared;
 
 /// How long a module may take to be loaded.
@@ -87,9 +45,9 @@ pub const HOSTS_MAX: usize = 32;
 
 /// The custom modules below `extension_modules`.
 pub struct CustomModules {
-    modules: Index,
-    grains: Index,
-    states: Index,
+    folder: PathBuf,
+    indexes: [(Kind, Index); 6],
+    jinja: Mentions,
     declared: Declared,
     python: OnceLock<Option<PathBuf>>,
     hosts: Mutex<Hosts>,
@@ -112,14 +70,28 @@ impl CustomModules {
     #[must_use]
     pub fn of(opts: &Opts) -> Self {
         let folder = opts.path("extension_modules");
+        let index = |kind: Kind, name: &str| (kind, Index::of(folder.join(name)));
         Self {
-            modules: Index::of(folder.join("modules")),
-            grains: Index::of(folder.join("grains")),
-            states: Index::of(folder.join("states")),
+            indexes: [
+                index(Kind::Module, "modules"),
+                index(Kind::State, "states"),
+                index(Kind::Grain, "grains"),
+                index(Kind::Runner, "runners"),
+                index(Kind::Wheel, "wheel"),
+                index(Kind::Renderer, "renderers"),
+            ],
+            folder,
+            jinja: Mentions::default(),
             declared: Declared::default(),
             python: OnceLock::new(),
             hosts: Mutex::default(),
         }
+    }
+
+    fn index(&self, kind: Kind) -> &Index {
+        let [first, ..] = &self.indexes;
+        let found = self.indexes.iter().find(|(known, _)| *known == kind);
+        &found.unwrap_or(first).1
     }
 
     /// One request to a child of its own, which is kept for the next one.
@@ -132,7 +104,7 @@ impl CustomModules {
         limit: Limit,
     ) -> Result<Answer, Error> {
         let mut host = self.host(file, what)?;
-        let mut answer = |asked: &Map| self.answer(cx, asked, file.python);
+        let mut answer = |asked: &Map| answer::within(self, cx, asked, file.python);
         let answered = host.ask(what, request, limit, &mut answer);
         let mut hosts = lock(&self.hosts);
         hosts.busy -= 1;
@@ -157,7 +129,7 @@ impl CustomModules {
             Some(idle) => hosts.idle.remove(idle),
             None => {
                 hosts.started += 1;
-                Host::start(&program, hosts.started)?
+                Host::start(&program, &self.folder, hosts.started)?
             }
         };
         hosts.busy += 1;
@@ -178,7 +150,7 @@ impl CustomModules {
         Ok(Program::Python(python))
     }
 
-    /// Runs one function and returns the child's reply.
+    /// Runs one function and returns the child's reply, or what failed in it.
     fn run(
         &self,
         cx: &Exec,
@@ -186,7 +158,7 @@ impl CustomModules {
         full: &str,
         args: Vec<Value>,
         kwargs: Map,
-    ) -> Result<Map, Error> {
+    ) -> Result<Answer, Error> {
         let request = Map::new()
             .with("run", full)
             .with("file", file.path.display().to_string())
@@ -194,80 +166,38 @@ impl CustomModules {
             .with("kwargs", kwargs)
             .with("test", cx.test)
             .with("saltenv", cx.saltenv.as_str());
-        let answered = self.ask(cx, file, full, &request, call_limit(cx))?;
-        answered.map_err(|failed| failure(full, failed))
+        let what = format!("{full} of {}", file.path.display());
+        self.ask(cx, file, &what, &request, call_limit(cx))
     }
 
-    /// Answers what a child asks in the middle of its work.
-    fn answer(&self, cx: &Exec, asked: &Map, python: bool) -> Map {
-        let name = |key: &str| asked.get(key).and_then(Value::as_str);
-        if let Some(function) = name("call") {
-            return self.called_back(cx, function, asked, python);
-        }
-        let value = if let Some(function) = name("has") {
-            Ok(cx.has_function(function).into())
-        } else if let Some(data) = name("get") {
-            data_of(cx, data)
-        } else if asked.contains("names") {
-            Ok(Value::list(
-                cx.function_names().into_iter().map(Value::from),
-            ))
-        } else {
-            let line = Value::Map(asked.clone()).to_text();
-            Err(Error::Refused(format!("a child may not ask this: {line}")))
-        };
-        reply(value)
-    }
-
-    fn called_back(&self, cx: &Exec, function: &str, asked: &Map, python: bool) -> Map {
-        if python && cx.is_custom(function) {
-            let found = self.modules.find(self, cx, function);
-            if let Some((file, _)) = found.filter(|(file, _)| file.python) {
-                return Map::new().with("yours", file.path.display().to_string());
-            }
-        }
-        let args = asked.get("args").and_then(Value::as_list);
-        let kwargs = asked.get("kwargs").and_then(Value::as_map);
-        reply(cx.call(
-            function,
-            args.unwrap_or_default().to_vec(),
-            kwargs.cloned().unwrap_or_default(),
-        ))
+    /// Calls a function that is no state; none when there is no such function.
+    fn called(
+        &self,
+        cx: &Exec,
+        kind: Kind,
+        full: &str,
+        args: Vec<Value>,
+        kwargs: Map,
+    ) -> Option<Result<Value, Error>> {
+        let (file, _) = self.index(kind).find(self, cx, full)?;
+        let answer = self.run(cx, &file, full, args, kwargs);
+        Some(answer.and_then(|answer| returned(cx, answer)))
     }
 }
 
-/// What a function of ours returned, for a child.
-fn reply(returned: Result<Value, Error>) -> Map {
-    match returned {
-        Ok(value) => Map::new().with("return", value),
-        Err(error) => {
-            let kind = match error {
-                Error::Refused(_) | Error::Io { .. } => "CommandExecutionError",
-                Error::NotAvailable(_) => "CommandNotFoundError",
-                _ => "SaltInvocationError",
-            };
-            let error = Map::new()
-                .with("type", kind)
-                .with("text", error.to_string());
-            Map::new().with("error", error)
-        }
+/// What a child returned, its exit code noted.
+fn returned(cx: &Exec, answer: Answer) -> Result<Value, Error> {
+    let reply = answer.map_err(Failed::into_error)?;
+    if let Some(code) = reply.get("retcode").and_then(Value::as_int) {
+        cx.set_retcode(code);
     }
+    Ok(reply.get("return").cloned().unwrap_or_default())
 }
 
-fn data_of(cx: &Exec, data: &str) -> Result<Value, Error> {
-    match data {
-        "grains" => Ok(cx.grains().into()),
-        "pillar" => Ok(cx.pillar()?.into()),
-        "opts" => {
-            let opts = cx.opts().map.clone();
-            Ok(opts
-                .with("test", cx.test)
-                .with("saltenv", cx.saltenv.as_str())
-                .into())
-        }
-        other => Err(Error::Refused(format!(
-            "there is no '{other}' to get: grains, pillar, opts"
-        ))),
+fn load_limit() -> Limit {
+    Limit {
+        name: "the limit for loading a module",
+        time: Some(LOAD_LIMIT),
     }
 }
 
@@ -280,44 +210,63 @@ fn call_limit(cx: &Exec) -> Limit {
     }
 }
 
-/// What a failed function says to its caller; where an exception came from goes to the log.
-fn failure(full: &str, failed: Failed) -> Error {
-    if failed.kind == "Arguments" {
-        return Error::Unexpected(failed.text);
-    }
-    if let Some(trace) = &failed.trace {
-        log::error(format_args!("{full} failed: {}", trace.trim_end()));
-    }
-    Error::Refused(if failed.text.is_empty() {
-        failed.kind
-    } else {
-        failed.text
-    })
-}
-
 impl Custom for CustomModules {
     fn replaces(&self, cx: &Exec, full: &str) -> bool {
-        self.modules.find_by_name(self, cx, full).is_some()
+        let modules = self.index(Kind::Module);
+        modules.find_by_name(self, cx, full).is_some()
     }
 
     fn signature(&self, cx: &Exec, full: &str) -> Option<Signature> {
-        let (_, module) = self.modules.find(self, cx, full)?;
+        let (_, module) = self.index(Kind::Module).find(self, cx, full)?;
         module.signature(full).cloned()
     }
 
     fn call(&self, cx: &Exec, full: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, Error> {
-        let Some((file, _)) = self.modules.find(self, cx, full) else {
-            return Err(self.modules.missing(self, cx, full));
-        };
-        let reply = self.run(cx, &file, full, args, kwargs)?;
-        if let Some(code) = reply.get("retcode").and_then(Value::as_int) {
-            cx.set_retcode(code);
-        }
-        Ok(reply.get("return").cloned().unwrap_or_default())
+        self.called(cx, Kind::Module, full, args, kwargs)
+            .unwrap_or_else(|| Err(self.index(Kind::Module).missing(self, cx, full)))
     }
 
-    fn names(&self, cx: &Exec) -> Vec<String> {
-        self.modules.names(self, cx)
+    fn functions(&self, cx: &Exec, kind: Kind) -> Vec<(String, Signature)> {
+        self.index(kind).all_functions(self, cx)
+    }
+
+    fn call_client(
+        &self,
+        cx: &Exec,
+        kind: Kind,
+        full: &str,
+        args: Vec<Value>,
+        kwargs: Map,
+    ) -> Option<Result<Value, Error>> {
+        let index = self.index(kind);
+        self.called(cx, kind, full, args, kwargs)
+            .or_else(|| match index.missing(self, cx, full) {
+                Error::NotAvailable(_) => None,
+                problem => Some(Err(problem)),
+            })
+    }
+
+    fn has_renderer(&self, _cx: &Exec, name: &str) -> bool {
+        renderers::has(self, name)
+    }
+
+    fn render(&self, cx: &Exec, rendering: &Rendering<'_>) -> Result<Value, Error> {
+        renderers::rendered(self, cx, rendering)
+    }
+
+    fn jinja(&self, cx: &Exec, template: &str) -> Option<Vec<(render::Extension, String)>> {
+        jinja::mentioned(self, cx, template)
+    }
+
+    fn call_jinja(
+        &self,
+        cx: &Exec,
+        kind: render::Extension,
+        name: &str,
+        args: Vec<Value>,
+        kwargs: Map,
+    ) -> Result<Value, Error> {
+        jinja::called(self, cx, kind, name, args, kwargs)
     }
 
     fn state_function(&self, cx: &Exec, full: &str, named: bool) -> Option<&'static Function<Ret>> {
@@ -333,9 +282,10 @@ impl Custom for CustomModules {
     }
 
     fn refresh(&self) {
-        self.modules.forget();
-        self.grains.forget();
-        self.states.forget();
+        for (_, index) in &self.indexes {
+            index.forget();
+        }
+        self.jinja.forget();
         lock(&self.hosts).idle.clear();
     }
 }

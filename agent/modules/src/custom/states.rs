@@ -2,11 +2,12 @@
 
 use std::sync::Mutex;
 
-use state::custom::Signature;
+use state::custom::{Kind, Signature};
 use state::exec::Exec;
 use state::module::{Arg, Error, Extra, Function, Given, Ret};
 use value::{Map, Value};
 
+use super::host::Failed;
 use super::{CustomModules, lock};
 
 /// What the engine was told of each function so far. It keeps that for the life of the program, as it does for built-in functions: a
@@ -69,10 +70,11 @@ pub(super) fn function(
     full: &str,
     named: bool,
 ) -> Option<&'static Function<Ret>> {
+    let states = custom.index(Kind::State);
     let (_, module) = if named {
-        custom.states.find_by_name(custom, cx, full)?
+        states.find_by_name(custom, cx, full)?
     } else {
-        custom.states.find(custom, cx, full)?
+        states.find(custom, cx, full)?
     };
     Some(custom.declared.function(full, module.signature(full)?))
 }
@@ -83,15 +85,34 @@ pub(super) fn called(
     full: &str,
     kwargs: Map,
 ) -> Result<Ret, Error> {
-    let Some((file, _)) = custom.states.find(custom, cx, full) else {
-        return Err(custom.states.missing(custom, cx, full));
+    let states = custom.index(Kind::State);
+    let Some((file, _)) = states.find(custom, cx, full) else {
+        return Err(states.missing(custom, cx, full));
     };
-    let reply = custom.run(cx, &file, full, Vec::new(), kwargs)?;
-    ret(reply.get("return").cloned().unwrap_or_default())
+    let said = |problem: String| {
+        let place = file.path.display();
+        Error::Refused(format!(
+            "An exception occurred in this state: {problem} ({full} of {place})"
+        ))
+    };
+    match custom.run(cx, &file, full, Vec::new(), kwargs)? {
+        Ok(reply) => ret(reply.get("return").cloned().unwrap_or_default()).map_err(said),
+        Err(failed) => Err(exception(failed)),
+    }
 }
 
-/// A state's return as Python makes it.
-fn ret(returned: Value) -> Result<Ret, Error> {
+/// An exception as a state's comment has it in Salt: all of them with where they came from.
+fn exception(failed: Failed) -> Error {
+    match &failed.trace {
+        Some(trace) if failed.kind != "Arguments" => {
+            Error::Refused(format!("An exception occurred in this state: {trace}"))
+        }
+        _ => failed.into_error(),
+    }
+}
+
+/// A state's return as Python makes it, or what is wrong with it.
+fn ret(returned: Value) -> Result<Ret, String> {
     let Value::Map(mut map) = returned else {
         return Err("Malformed state return. Data must be a dictionary type.".into());
     };
@@ -101,10 +122,12 @@ fn ret(returned: Value) -> Result<Ret, Error> {
         .collect();
     if !missing.is_empty() {
         let missing = missing.join(",");
-        return Err(Error::Refused(format!(
+        return Err(format!(
             "The following keys were not present in the state return: {missing}"
-        )));
+        ));
     }
+    let place = |wanted: &str| map.keys().position(|key| key.as_str() == Some(wanted));
+    let comment_first = place("comment") < place("result");
     let mut taken = |key: &str| map.remove(key).unwrap_or_default();
     let comment = match taken("comment") {
         Value::List(lines) => {
@@ -113,13 +136,25 @@ fn ret(returned: Value) -> Result<Ret, Error> {
         }
         text => text.to_text(),
     };
+    let changes = taken("changes");
+    if !matches!(changes, Value::Map(_)) {
+        return Err("'Changes' should be a dictionary.".into());
+    }
+    let result = taken("result");
+    if !matches!(result, Value::Bool(_) | Value::Null) {
+        let result = value::python::repr(&result);
+        return Err(format!(
+            "'result' should be True, False or None, it is {result}"
+        ));
+    }
     let warnings = taken("warnings");
     let warnings = warnings.as_list().unwrap_or_default();
     Ok(Ret {
-        result: taken("result").as_bool(),
-        changes: taken("changes"),
+        result: result.as_bool(),
+        changes,
         comment,
         name: Some(taken("name").to_text()),
+        comment_first,
         warnings: warnings.iter().map(Value::to_text).collect(),
         extra: map,
     })

@@ -36,6 +36,34 @@ pub const KINDS: [&str; 21] = [
     "wrapper",
 ];
 
+/// What the runner `saltutil.sync_all` copies, in Salt's order.
+pub const RUNNER_KINDS: [&str; 24] = [
+    "clouds",
+    "modules",
+    "states",
+    "grains",
+    "renderers",
+    "returners",
+    "output",
+    "proxymodules",
+    "runners",
+    "wheel",
+    "engines",
+    "thorium",
+    "queues",
+    "pillar",
+    "utils",
+    "sdb",
+    "cache",
+    "fileserver",
+    "tops",
+    "tokens",
+    "serializers",
+    "executors",
+    "wrapper",
+    "roster",
+];
+
 /// What is to be copied.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
@@ -117,22 +145,31 @@ pub fn sync(cx: &Exec, kind: &str, envs: &[String], wanted: &Wanted) -> Vec<Stri
     if let Err(error) = sync.run(envs, wanted) {
         log::error(format_args!("Failed to sync {kind} module: {error}"));
     }
-    if matches!(kind, "modules" | "states" | "grains") && (!sync.copied.is_empty() || sync.removed)
-    {
+    if !sync.copied.is_empty() || sync.removed {
         cx.shared.custom.refresh();
     }
     sync.copied
 }
 
-/// What a highstate and an orchestration copy before they are compiled, unless `autoload_dynamic_modules` is False.
+/// What a highstate copies before it is compiled, unless `autoload_dynamic_modules` is False.
 pub fn load_dynamic(cx: &Exec, envs: &[String]) {
+    load(cx, envs, &KINDS);
+}
+
+/// What an orchestration copies: also runners and wheel modules, since there is no master that would have.
+pub fn load_for_orchestration(cx: &Exec, envs: &[String]) {
+    load(cx, envs, &KINDS);
+    load(cx, envs, &["runners", "wheel"]);
+}
+
+fn load(cx: &Exec, envs: &[String], kinds: &[&str]) {
     let on = cx.opts().get("autoload_dynamic_modules");
     if on.is_some_and(|on| !on.is_true()) {
         return;
     }
-    for kind in KINDS {
+    for kind in kinds {
         let copied = sync(cx, kind, envs, &Wanted::default());
-        if kind == "grains" && !copied.is_empty() {
+        if *kind == "grains" && !copied.is_empty() {
             cx.refresh_grains();
         }
     }

@@ -61,6 +61,18 @@ impl Machine {
         value::python::repr(&synced.unwrap())
     }
 
+    fn sync_kind(&self, kind: &str) {
+        let full = format!("saltutil.sync_{kind}");
+        let kwargs = Map::new().with("saltenv", "base");
+        self.cx.call(&full, Vec::new(), kwargs).unwrap();
+    }
+
+    /// What applying an SLS comes to, or its error.
+    fn apply(&self, sls: &str) -> Value {
+        let ret = self.cx.call("state.apply", vec![sls.into()], Map::new());
+        ret.unwrap_or_else(|error| error.to_string().into())
+    }
+
     /// What a call returns, as Python shows it, or its error.
     fn call(&self, full: &str, args: &[Value]) -> String {
         match self.cx.call(full, args.to_vec(), Map::new()) {
@@ -159,7 +171,8 @@ def _private():
     assert_eq!(machine.cx.retcode(), 42);
     assert!(!machine.cx.has_function("mymod._private"));
     assert!(!machine.cx.has_function("somefile.f"));
-    assert_eq!(machine.cx.shared.custom.names(&machine.cx).len(), 6);
+    let custom = &machine.cx.shared.custom;
+    assert_eq!(custom.functions(&machine.cx, Kind::Module).len(), 6);
 }
 
 #[test]
@@ -234,11 +247,24 @@ def sleeps():
     assert_eq!(machine.call("bad.two", &[1.into(), 2.into()]), "1");
 }
 
+/// One of the examples of PROTOCOL.md.
+fn example(number: usize) -> &'static str {
+    let page = include_str!("PROTOCOL.md");
+    let block = page.split("\n```").skip(1).step_by(2).nth(number);
+    block.unwrap().split_once('\n').unwrap().1
+}
+
+/// A part of a chunk's return.
+fn told(ret: &Value, tag: &str, key: &str) -> String {
+    let found = ret.get(tag).and_then(|ret| ret.get(key));
+    found.map_or_else(|| ret.to_text(), Value::to_text)
+}
+
 #[test]
 fn both_examples_of_the_protocol_work() {
     let machine = Machine::with(&[
-        ("_modules/greet", include_str!("greet.sh")),
-        ("_modules/shout.py", include_str!("shout.py")),
+        ("_modules/greet", example(0)),
+        ("_modules/shout.py", example(1)),
     ]);
     assert_eq!(machine.sync(), "['modules.greet', 'modules.shout']");
     for (full, answer) in [
@@ -436,6 +462,283 @@ def wrong(name):
     );
     let tested = run(Map::new().with("test", true));
     assert_eq!(shown(&tested, a, "result"), "None");
+}
+
+#[test]
+fn a_program_serves_states_too() {
+    let machine = Machine::with(&[("_states/marker", example(2))]);
+    let file = machine.folder.path().join("marked").display().to_string();
+    let sls = format!("{file}:\n  marker.present: []\nbad:\n  marker.present:\n    - what: 1\n");
+    machine.put("x.sls", &sls);
+    machine.sync_kind("states");
+    let ret = machine.apply("x");
+    let tag = format!("marker_|-{file}_|-{file}_|-present");
+    assert_eq!(told(&ret, &tag, "changes"), format!("{{'new': '{file}'}}"));
+    let bad = told(&ret, "marker_|-bad_|-bad_|-present", "comment");
+    assert!(bad.contains("unexpected keyword argument 'what'"), "{bad}");
+    assert_eq!(told(&machine.apply("x"), &tag, "changes"), "{}");
+}
+
+#[test]
+fn utilities_states_and_what_salt_has_are_there() {
+    let machine = Machine::with(&[
+        (
+            "_utils/mine.py",
+            "def twice(x):\n    return 2 * x if __opts__['id'] == 'm1' else 0\n",
+        ),
+        (
+            "_modules/mymod.py",
+            r#"
+import salt.utils.files, salt.utils.yaml, salt.utils.network, salt.utils.dictupdate
+import salt.modules.cmdmod
+import salt.loader
+import mine
+from salt.utils.odict import OrderedDict
+
+def f():
+    return [
+        __utils__["mine.twice"](2),
+        __utils__["dictupdate.merge"]({"a": 1}, {"b": 2}),
+        salt.utils.yaml.safe_load("a: [1, b]"),
+        salt.utils.network.get_net_size("255.255.252.0"),
+        salt.loader.minion_mods(__opts__)["test.echo"]("x"),
+        "no.such" in salt.loader.minion_mods(__opts__),
+        __salt__.test.echo("y"),
+        OrderedDict([(1, 2)]),
+    ]
+"#,
+        ),
+        (
+            "_states/outer.py",
+            r#"
+def f(name):
+    ret = __states__["test.succeed_with_changes"](name)
+    ret["comment"] = __env__ + str("no.such" in __states__)
+    return ret
+"#,
+        ),
+        ("x.sls", "a:\n  outer.f: []\n"),
+    ]);
+    for kind in ["modules", "states", "utils"] {
+        machine.sync_kind(kind);
+    }
+    assert_eq!(
+        machine.call("mymod.f", &[]),
+        "[4, {'a': 1, 'b': 2}, {'a': [1, 'b']}, 22, 'x', False, 'y', {1: 2}]"
+    );
+    let ret = machine.apply("x");
+    assert_eq!(told(&ret, "outer_|-a_|-a_|-f", "comment"), "baseFalse");
+    assert!(told(&ret, "outer_|-a_|-a_|-f", "changes").contains("testing"));
+}
+
+#[test]
+fn templates_have_the_filters_of_custom_modules() {
+    let machine = Machine::with(&[
+        (
+            "_modules/mymod.py",
+            r#"
+import salt.utils.decorators.jinja
+from salt.utils.decorators.jinja import jinja_filter, jinja_test
+
+@jinja_filter("shout")
+def loud(text, mark="!"):
+    return text.upper() + mark
+
+@jinja_test()
+def even_text(text):
+    return len(text) % 2 == 0
+
+@salt.utils.decorators.jinja.jinja_global("now")
+def f():
+    return __grains__["os"]
+
+@jinja_filter()
+def fails(x):
+    raise ValueError("no filter")
+"#,
+        ),
+        (
+            "x.sls",
+            "{% import 'm.jinja' as m %}{{ 'a'|shout }}{{ 'b'|shout(mark='?') }}{{ 'ab' is even_text }}{{ now() }}{{ ['c']|map('shout')|first }}{{ m.x }}:\n  test.nop\n",
+        ),
+        ("m.jinja", "{% set x = 'd'|shout %}"),
+        ("y.sls", "{{ 1|fails }}"),
+        ("z.sls", "{{ 1|nosuch }}"),
+    ]);
+    machine.sync();
+    let ret = machine.apply("x").to_text();
+    assert!(ret.contains("A!B?TrueDebianC!D!"), "{ret}");
+    let failed = machine.apply("y").to_text();
+    assert!(failed.contains("no filter"), "{failed}");
+    assert!(failed.contains("mymod.py"), "{failed}");
+    let unknown = machine.apply("z").to_text();
+    assert!(unknown.contains("No filter named 'nosuch'"), "{unknown}");
+}
+
+#[test]
+fn sls_may_be_python_and_renderers_custom() {
+    let machine = Machine::with(&[
+        (
+            "py.sls",
+            "#!py\ndef run():\n    return {sls + __env__ + __grains__['id']: {'test.nop': []}}\n",
+        ),
+        (
+            "bad.sls",
+            "#!py\ndef run():\n    raise ValueError('py no')\n",
+        ),
+        (
+            "_renderers/loud.py",
+            "def render(data, saltenv='base', sls='', argline='', **kws):\n    return data.read().replace('NAME', sls.upper() + argline)\n",
+        ),
+        ("own.sls", "#!loud x|yaml\nNAME:\n  test.nop\n"),
+        (
+            "tpl",
+            "def run():\n    return __grains__['os'] + str(extra)\n",
+        ),
+    ]);
+    machine.sync_kind("renderers");
+    for (sls, id) in [("py", "pybasem1"), ("own", "OWNx")] {
+        let ret = machine.apply(sls).to_text();
+        assert!(ret.contains(&format!("test_|-{id}_|-{id}_|-nop")), "{ret}");
+    }
+    let bad = machine.apply("bad").to_text();
+    assert!(bad.contains("bad.sls\", line 3, in run"), "{bad}");
+    let file = machine.folder.path().join("made");
+    let sls = format!(
+        "{}:\n  file.managed:\n    - source: salt://tpl\n    - template: py\n    - context: {{extra: 5}}\n",
+        file.display()
+    );
+    machine.put("file.sls", &sls);
+    let ret = machine.apply("file").to_text();
+    assert_eq!(fs::read_to_string(file).unwrap_or(ret), "Debian5");
+}
+
+#[test]
+fn runners_and_fail_functions_judge_the_steps_of_an_orchestration() {
+    let machine = Machine::with(&[
+        (
+            "_runners/myrun.py",
+            r#"
+def ok(x):
+    return [x, __salt__["test.arg"](1)["args"]]
+
+def bad():
+    __context__["retcode"] = 1
+    return "bad"
+"#,
+        ),
+        ("_wheel/mywheel.py", "def turn():\n    return 'turned'\n"),
+        (
+            "_modules/judge.py",
+            "def check(ret):\n    return ret == 'good'\n",
+        ),
+        (
+            "orch.sls",
+            r#"
+a: {salt.runner: [{name: myrun.ok}, {x: 5}]}
+b: {salt.runner: [{name: myrun.bad}]}
+c: {salt.wheel: [{name: mywheel.turn}]}
+d: {salt.function: [{name: test.echo}, {arg: [good]}, {tgt: '*'}, {fail_function: judge.check}]}
+e: {salt.function: [{name: test.echo}, {arg: [evil]}, {tgt: '*'}, {fail_function: judge.check}]}
+"#,
+        ),
+    ]);
+    let ret = machine
+        .cx
+        .call("state.orchestrate", vec!["orch".into()], Map::new())
+        .unwrap();
+    let data = ret.get("data").and_then(|data| data.get("m1")).unwrap();
+    let states = data.as_map().unwrap().values();
+    let results: Vec<String> = states
+        .map(|ret| ret.get("result").unwrap().to_text())
+        .collect();
+    assert_eq!(
+        results,
+        ["True", "False", "True", "True", "False"],
+        "{data:?}"
+    );
+    let listed = machine.call("sys.list_runner_functions", &["myrun".into()]);
+    assert_eq!(listed, "['myrun.bad', 'myrun.ok']");
+}
+
+#[test]
+fn custom_functions_are_described_with_the_others() {
+    let module = "def f(a, b=2, *c, **d):\n    'Does f.'\n";
+    let machine = Machine::with(&[("_modules/mymod.py", module), ("_states/st.py", module)]);
+    machine.sync();
+    machine.sync_kind("states");
+    for (full, of, answer) in [
+        ("sys.doc", "mymod.f", "{'mymod.f': 'Does f.'}"),
+        (
+            "sys.argspec",
+            "mymod",
+            "{'mymod.f': {'args': ['a', 'b'], 'defaults': [2], 'varargs': True, 'kwargs': True}}",
+        ),
+        ("sys.list_functions", "mymod", "['mymod.f']"),
+        ("sys.list_modules", "mymod", "['mymod']"),
+        ("sys.list_state_functions", "st", "['st.f']"),
+        ("sys.state_doc", "st.f", "{'st.f': 'Does f.'}"),
+    ] {
+        assert_eq!(machine.call(full, &[of.into()]), answer, "{full}");
+    }
+}
+
+#[test]
+fn a_state_that_breaks_says_where() {
+    let machine = Machine::with(&[
+        (
+            "_states/st.py",
+            r#"
+import os, time
+
+def raises(name):
+    raise ValueError("no value")
+
+def hangs(name):
+    time.sleep(20)
+
+def dies(name):
+    os.abort()
+
+def nodict(name):
+    return "x"
+
+def changes(name):
+    return {"name": name, "result": True, "changes": [], "comment": ""}
+"#,
+        ),
+        (
+            "_states/rubbish",
+            "#!/bin/sh\nread -r x; echo '{\"return\": {\"functions\": {\"f\": {\"args\": [[\"name\"]]}}}}'\nread -r x; echo what is this\n",
+        ),
+        (
+            "x.sls",
+            "a: {st.raises: []}\nb: {st.hangs: []}\nc: {st.dies: []}\nd: {st.nodict: []}\ne: {st.changes: []}\nf: {rubbish.f: []}\n",
+        ),
+    ]);
+    machine.sync_kind("states");
+    let ret = machine.apply("x");
+    let mut comments = ret
+        .as_map()
+        .unwrap()
+        .values()
+        .map(|ret| ret.get("comment").unwrap().to_text());
+    for parts in [
+        ["st.py\", line 5, in raises", "ValueError: no value"],
+        ["custom_module_timeout", "line 8 in hangs"],
+        ["ended in the middle of its work", "line 11 in dies"],
+        ["st.nodict of", "Data must be a dictionary type"],
+        ["st.changes of", "'Changes' should be a dictionary"],
+        [
+            "states/rubbish wrote a line that is no message",
+            "what is this",
+        ],
+    ] {
+        let comment = comments.next().unwrap();
+        for part in parts {
+            assert!(comment.contains(part), "{part}: {comment}");
+        }
+    }
 }
 
 #[test]

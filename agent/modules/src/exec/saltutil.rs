@@ -1,11 +1,13 @@
 //! The `saltutil` execution module: the functions that a machine without a master has a use for.
 
+use std::path::Path;
+
 use state::exec::Exec;
 use state::module::Error;
 use state::targets::MinionReturn;
-use value::{Map, Value};
+use value::{Map, Value, log};
 
-use crate::orchestrate;
+use crate::{fs, orchestrate};
 
 state::exec_module! {
     /// Reading things again, copying custom modules, and calling runners.
@@ -30,6 +32,21 @@ state::exec_module! {
     fn refresh_modules(RefreshModules {
         ..kwargs
     });
+
+    /// Return True: what a machine without a master has no use for is as fresh as it can be.
+    fn refresh_matchers(RefreshMatchers {
+        /// Accepted.
+        wait: bool = false,
+        /// Accepted.
+        timeout: i64 = 30,
+        ..kwargs
+    });
+
+    /// Return the custom modules that are synced, by kind.
+    fn list_extmods(ListExtmods {});
+
+    /// Remove what is cached; the records of runs stay.
+    fn clear_cache(ClearCache {});
 
     /// Call a runner on this machine.
     fn runner(Runner {
@@ -115,6 +132,61 @@ fn refresh_grains(cx: &Exec, args: RefreshGrains) -> Result<Value, Error> {
 fn refresh_modules(cx: &Exec, _args: RefreshModules) -> Result<Value, Error> {
     cx.shared.custom.refresh();
     Ok(true.into())
+}
+
+fn refresh_matchers(_cx: &Exec, _args: RefreshMatchers) -> Result<Value, Error> {
+    Ok(true.into())
+}
+
+fn list_extmods(cx: &Exec, _args: ListExtmods) -> Result<Value, Error> {
+    let folder = cx.opts().path("extension_modules");
+    let kinds = std::fs::read_dir(&folder).map_err(Error::io(&folder))?;
+    let kinds = kinds.filter_map(Result::ok).map(|kind| {
+        let mut names = Vec::new();
+        walk(&kind.path(), &mut |file| {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            names.push(name.split('.').next().unwrap_or_default().to_owned());
+            Ok(())
+        })?;
+        names.sort();
+        names.dedup();
+        let kind = kind.file_name().to_string_lossy().into_owned();
+        Ok((kind, Value::from(names)))
+    });
+    kinds.collect::<Result<Map, Error>>().map(Value::from)
+}
+
+fn clear_cache(cx: &Exec, _args: ClearCache) -> Result<Value, Error> {
+    let records = state::record::folder(cx.opts());
+    let cleared = walk(&cx.opts().cachedir(), &mut |file| {
+        if file.starts_with(&records) {
+            return Ok(());
+        }
+        fs::remove(cx, file).map_err(Error::io(file))
+    });
+    cx.shared.custom.refresh();
+    if let Err(error) = &cleared {
+        log::error(format_args!(
+            "Attempt to clear cache with saltutil.clear_cache FAILED with: {error}"
+        ));
+    }
+    Ok(cleared.is_ok().into())
+}
+
+/// Does something for each file below a folder; links are not followed.
+fn walk(folder: &Path, each: &mut dyn FnMut(&Path) -> Result<(), Error>) -> Result<(), Error> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Ok(());
+    };
+    for entry in entries.filter_map(Result::ok) {
+        let path = entry.path();
+        if path.is_dir() && !path.is_symlink() {
+            walk(&path, each)?;
+        } else {
+            each(&path)?;
+        }
+    }
+    Ok(())
 }
 
 /// What Salt adds to a call goes no further.

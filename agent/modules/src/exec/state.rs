@@ -6,7 +6,7 @@ use ::state::module::Error;
 use ::state::top;
 use value::{Map, Value, log};
 
-use crate::custom::sync::load_dynamic;
+use crate::custom::sync::{load_dynamic, load_for_orchestration};
 use crate::orchestrate as orchestration;
 use crate::state_run::{self, Given, refused, retcode, split_input};
 
@@ -539,7 +539,7 @@ pub(crate) fn run_orchestration(
         let own = cx.apart();
         if cx.run.is_none() {
             // The minions of a master have synced when they started; here it has to happen now.
-            load_dynamic(&own, &[given.saltenv_or_base(cx)]);
+            load_for_orchestration(&own, &[given.saltenv_or_base(cx)]);
         }
         let running = run_sls(&own, given, mods)?;
         let data = Map::new().with(cx.opts().id(), running);

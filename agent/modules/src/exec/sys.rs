@@ -1,5 +1,6 @@
 //! The `sys` execution module: what functions there are, from their declarations.
 
+use state::custom::{Kind, Signature};
 use state::exec::Exec;
 use state::module::{Error, Extra, Function, Module};
 use value::glob::fnmatch;
@@ -136,14 +137,36 @@ fn docs<R>(modules: &'static [Module<R>], wanted: &[Value]) -> Map {
         .collect()
 }
 
+/// Custom functions that are meant.
+fn custom<'a>(
+    cx: &Exec,
+    kind: Kind,
+    wanted: &'a [Value],
+) -> impl Iterator<Item = (String, Signature)> + use<'a> {
+    let functions = cx.shared.custom.functions(cx, kind);
+    functions
+        .into_iter()
+        .filter(|(full, _)| meant(wanted, full))
+}
+
+/// The documentation of built-in and custom functions, the latter over the former.
+fn all_docs<R>(cx: &Exec, modules: &'static [Module<R>], kind: Kind, wanted: &[Value]) -> Map {
+    let mut docs = docs(modules, wanted);
+    for (full, signature) in custom(cx, kind, wanted) {
+        let doc = Some(signature.doc).filter(|doc| !doc.is_empty());
+        docs.insert(full, doc.map_or(Value::Null, Value::from));
+    }
+    docs
+}
+
 fn doc(cx: &Exec, args: Doc) -> Result<Value, Error> {
-    Ok(docs(cx.shared.registry.functions, &args.rest).into())
+    Ok(all_docs(cx, cx.shared.registry.functions, Kind::Module, &args.rest).into())
 }
 
 fn state_doc(cx: &Exec, args: StateDoc) -> Result<Value, Error> {
     let modules = cx.shared.registry.states;
     let mut all = Map::new();
-    for (full, text) in docs(modules, &args.rest) {
+    for (full, text) in all_docs(cx, modules, Kind::State, &args.rest) {
         let name = full.to_text();
         let name = name.split('.').next().unwrap_or_default();
         if let Some(module) = modules.iter().find(|module| module.name == name) {
@@ -155,16 +178,35 @@ fn state_doc(cx: &Exec, args: StateDoc) -> Result<Value, Error> {
 }
 
 fn runner_doc(cx: &Exec, args: RunnerDoc) -> Result<Value, Error> {
-    Ok(docs(cx.shared.registry.runners, &args.rest).into())
+    Ok(all_docs(cx, cx.shared.registry.runners, Kind::Runner, &args.rest).into())
 }
 
 fn spec<R>(function: &Function<R>) -> Map {
-    let names: Vec<&str> = function.args.iter().map(|arg| arg.name).collect();
-    let defaults: Vec<Value> = function
-        .args
-        .iter()
-        .filter_map(|arg| Some(arg.default?()))
-        .collect();
+    let args = function.args.iter();
+    shown(
+        args.clone().map(|arg| arg.name.into()).collect(),
+        args.filter_map(|arg| Some(arg.default?())).collect(),
+        function.varargs,
+        function.extra == Extra::Accept,
+    )
+}
+
+fn spec_of(signature: Signature) -> Map {
+    let defaults = signature.args.iter();
+    let defaults = defaults.filter_map(|(_, default)| default.clone());
+    shown(
+        signature
+            .args
+            .iter()
+            .map(|(name, _)| name.as_str().into())
+            .collect(),
+        defaults.collect(),
+        signature.varargs,
+        signature.kwargs,
+    )
+}
+
+fn shown(names: Vec<Value>, defaults: Vec<Value>, varargs: bool, kwargs: bool) -> Map {
     let yes = |truth: bool| {
         if truth {
             Value::Bool(true)
@@ -172,97 +214,126 @@ fn spec<R>(function: &Function<R>) -> Map {
             Value::Null
         }
     };
+    let some = |values: Vec<Value>| {
+        if values.is_empty() {
+            Value::Null
+        } else {
+            values.into()
+        }
+    };
     Map::new()
-        .with("args", names)
-        .with(
-            "defaults",
-            if defaults.is_empty() {
-                Value::Null
-            } else {
-                defaults.into()
-            },
-        )
-        .with("varargs", yes(function.varargs))
-        .with("kwargs", yes(function.extra == Extra::Accept))
+        .with("args", some(names))
+        .with("defaults", some(defaults))
+        .with("varargs", yes(varargs))
+        .with("kwargs", yes(kwargs))
 }
 
-fn specs<R>(modules: &'static [Module<R>], wanted: String) -> Value {
+fn specs<R>(cx: &Exec, modules: &'static [Module<R>], kind: Kind, wanted: String) -> Value {
     let wanted = [Value::from(wanted)];
-    all(modules)
+    let built_in = all(modules)
         .filter(|(full, _)| meant(&wanted, full))
-        .map(|(full, function)| (full, spec(function)))
-        .collect()
+        .map(|(full, function)| (full, spec(function)));
+    let custom = custom(cx, kind, &wanted).map(|(full, signature)| (full, spec_of(signature)));
+    built_in.chain(custom).collect()
 }
 
 fn argspec(cx: &Exec, args: Argspec) -> Result<Value, Error> {
-    Ok(specs(cx.shared.registry.functions, args.module))
+    let functions = cx.shared.registry.functions;
+    Ok(specs(cx, functions, Kind::Module, args.module))
 }
 
 fn state_argspec(cx: &Exec, args: StateArgspec) -> Result<Value, Error> {
-    Ok(specs(cx.shared.registry.states, args.module))
+    let functions = cx.shared.registry.states;
+    Ok(specs(cx, functions, Kind::State, args.module))
 }
 
 fn runner_argspec(cx: &Exec, args: RunnerArgspec) -> Result<Value, Error> {
-    Ok(specs(cx.shared.registry.runners, args.module))
+    let functions = cx.shared.registry.runners;
+    Ok(specs(cx, functions, Kind::Runner, args.module))
 }
 
-fn names<R>(modules: &'static [Module<R>], wanted: &[Value]) -> Value {
+fn names<R>(cx: &Exec, modules: &'static [Module<R>], kind: Kind, wanted: &[Value]) -> Value {
     let mut names: Vec<String> = all(modules)
         .map(|(full, _)| full)
         .filter(|full| meant(wanted, full))
+        .chain(custom(cx, kind, wanted).map(|(full, _)| full))
         .collect();
     names.sort();
+    names.dedup();
     names.into()
 }
 
-fn module_names<R>(modules: &'static [Module<R>], wanted: &[Value]) -> Value {
+fn module_names<R>(
+    cx: &Exec,
+    modules: &'static [Module<R>],
+    kind: Kind,
+    wanted: &[Value],
+) -> Value {
     let meant = |name: &str| {
         let means = |wanted: &Value| {
             fnmatch(&wanted.to_text(), name) || fnmatch(&wanted.to_text(), &format!("{name}."))
         };
         wanted.is_empty() || wanted.iter().any(means)
     };
-    let mut names: Vec<&str> = modules
+    let own = custom(cx, kind, &[]).map(|(full, _)| full);
+    let own = own.map(|full| full.split('.').next().unwrap_or_default().to_owned());
+    let mut names: Vec<String> = modules
         .iter()
-        .map(|module| module.name)
+        .map(|module| module.name.to_owned())
+        .chain(own)
         .filter(|name| meant(name))
         .collect();
-    names.sort_unstable();
+    names.sort();
     names.dedup();
     names.into()
 }
 
 fn list_functions(cx: &Exec, args: ListFunctions) -> Result<Value, Error> {
-    Ok(names(cx.shared.registry.functions, &args.rest))
+    let functions = cx.shared.registry.functions;
+    Ok(names(cx, functions, Kind::Module, &args.rest))
 }
 
 fn list_modules(cx: &Exec, args: ListModules) -> Result<Value, Error> {
-    Ok(module_names(cx.shared.registry.functions, &args.rest))
+    let functions = cx.shared.registry.functions;
+    Ok(module_names(cx, functions, Kind::Module, &args.rest))
 }
 
 fn list_state_functions(cx: &Exec, args: ListStateFunctions) -> Result<Value, Error> {
-    Ok(names(cx.shared.registry.states, &args.rest))
+    let states = cx.shared.registry.states;
+    Ok(names(cx, states, Kind::State, &args.rest))
 }
 
 fn list_state_modules(cx: &Exec, args: ListStateModules) -> Result<Value, Error> {
-    Ok(module_names(cx.shared.registry.states, &args.rest))
+    let states = cx.shared.registry.states;
+    Ok(module_names(cx, states, Kind::State, &args.rest))
 }
 
 fn list_runners(cx: &Exec, args: ListRunners) -> Result<Value, Error> {
-    Ok(module_names(cx.shared.registry.runners, &args.rest))
+    let runners = cx.shared.registry.runners;
+    Ok(module_names(cx, runners, Kind::Runner, &args.rest))
 }
 
 fn list_runner_functions(cx: &Exec, args: ListRunnerFunctions) -> Result<Value, Error> {
-    Ok(names(cx.shared.registry.runners, &args.rest))
+    let runners = cx.shared.registry.runners;
+    Ok(names(cx, runners, Kind::Runner, &args.rest))
 }
 
-fn list_renderers(_cx: &Exec, args: ListRenderers) -> Result<Value, Error> {
+fn list_renderers(cx: &Exec, args: ListRenderers) -> Result<Value, Error> {
     let meant = |name: &&str| {
         args.rest.is_empty() || args.rest.iter().any(|glob| fnmatch(&glob.to_text(), name))
     };
-    Ok(Value::list(
-        render::RENDERERS.into_iter().filter(meant).map(Value::from),
-    ))
+    let own = custom(cx, Kind::Renderer, &[]);
+    let own: Vec<String> = own
+        .filter_map(|(full, _)| full.strip_suffix(".render").map(str::to_owned))
+        .collect();
+    let mut names: Vec<&str> = render::RENDERERS
+        .into_iter()
+        .chain(["py"])
+        .chain(own.iter().map(String::as_str))
+        .filter(meant)
+        .collect();
+    names.sort_unstable();
+    Ok(names.into())
 }
 
 fn reload_modules(_cx: &Exec, _args: ReloadModules) -> Result<Value, Error> {

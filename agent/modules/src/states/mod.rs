@@ -14,6 +14,7 @@ mod ini;
 mod module;
 mod pip;
 mod salt;
+mod saltutil;
 mod ssh_auth;
 mod ssh_known_hosts;
 mod stateconf;
@@ -53,6 +54,7 @@ pub const MODULES: &[Module<Ret>] = &[
     module::MODULE,
     pip::MODULE,
     salt::MODULE,
+    saltutil::MODULE,
     ssh_auth::MODULE,
     ssh_known_hosts::MODULE,
     stateconf::MODULE,

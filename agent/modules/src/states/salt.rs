@@ -145,6 +145,14 @@ state::state_module! {
     });
 }
 
+/// Salt's module writes the comment of these before the result, which shows where a dictionary is printed as it is.
+fn comment_first(ret: Ret) -> Ret {
+    Ret {
+        comment_first: true,
+        ..ret
+    }
+}
+
 fn refuse_ssh(ssh: bool) -> Result<(), Error> {
     if ssh {
         return Err(Error::Refused("`ssh: True` needs salt-ssh, which is not supported; leave it out to run on this machine".into()));
@@ -153,6 +161,10 @@ fn refuse_ssh(ssh: bool) -> Result<(), Error> {
 }
 
 fn state(cx: &Exec, args: State) -> Result<Ret, Error> {
+    ran_states(cx, args).map(comment_first)
+}
+
+fn ran_states(cx: &Exec, args: State) -> Result<Ret, Error> {
     refuse_ssh(args.ssh)?;
     let allow_fail = match &args.allow_fail {
         Value::Int(number) => Some(*number),
@@ -340,6 +352,10 @@ fn failure_detail(minion: &MinionReturn) -> Option<String> {
 }
 
 fn function(cx: &Exec, args: Function) -> Result<Ret, Error> {
+    ran_function(cx, args).map(comment_first)
+}
+
+fn ran_function(cx: &Exec, args: Function) -> Result<Ret, Error> {
     refuse_ssh(args.ssh)?;
     if cx.test {
         return Ok(Ret::would(format!(
@@ -435,6 +451,10 @@ fn function_ret(
 }
 
 fn wait_for_event(cx: &Exec, args: WaitForEvent) -> Result<Ret, Error> {
+    waited(cx, args).map(comment_first)
+}
+
+fn waited(cx: &Exec, args: WaitForEvent) -> Result<Ret, Error> {
     let name = &args.name;
     if cx.test {
         return Ok(Ret::would(format!(

@@ -13,6 +13,7 @@ mod args;
 mod containers;
 mod edits;
 mod errors;
+mod extensions;
 mod filters;
 mod format;
 mod globals;
@@ -62,6 +63,8 @@ struct Run<'a> {
 /// What the environment's loader needs.
 struct Shared {
     root: String,
+    /// The folder of that template: `./x` in it is relative to it.
+    dir: String,
     saltenv: String,
     functions: Arc<shared::Functions>,
     syntax: SyntaxConfig,
@@ -84,13 +87,15 @@ impl<'a> Run<'a> {
         check_lines(&context.name, &source)?;
         let shared = Arc::new(Shared {
             root: context.name.clone(),
+            dir: context.dir.clone(),
             saltenv: context.saltenv.clone(),
             functions: shared::Functions::of(host),
             syntax: syntax(options)?,
             sources: Mutex::new(vec![(context.name.clone(), source.into())]),
             marks,
         });
-        let environment = environment(&shared, context, options);
+        let mut environment = environment(&shared, options);
+        extensions::add(&mut environment, &shared);
         Ok(Self {
             context,
             shared,
@@ -146,6 +151,12 @@ impl Shared {
             .iter()
             .find(|(known, _)| known == name)
             .map(|(_, source)| Arc::clone(source))
+    }
+
+    /// The text of a template, where it is there and can be read.
+    fn known(&self, path: &str) -> Option<Arc<str>> {
+        self.source(path)
+            .or_else(|| self.fetch(path).ok().flatten())
     }
 
     /// The rewritten text of a template.
@@ -266,11 +277,7 @@ fn base() -> &'static Environment<'static> {
     })
 }
 
-fn environment(
-    shared: &Arc<Shared>,
-    context: &Context,
-    options: JinjaOptions,
-) -> Environment<'static> {
+fn environment(shared: &Arc<Shared>, options: JinjaOptions) -> Environment<'static> {
     let mut environment = base().clone();
     environment.set_syntax(shared.syntax.clone());
     environment.set_undefined_behavior(if options.allow_undefined {
@@ -280,7 +287,7 @@ fn environment(
     });
     let loader = Arc::clone(shared);
     environment.set_loader(move |name| loader.load(name));
-    let (root, dir) = (shared.root.clone(), context.dir.clone());
+    let (root, dir) = (shared.root.clone(), shared.dir.clone());
     environment.set_path_join_callback(move |name, parent| join(name, parent, &root, &dir).into());
     environment.add_global(
         "salt",

@@ -217,11 +217,11 @@ fn laid_out(ret: Ret, low: &Low) -> Map {
         Value::Null => Map::new().into(),
         changes => changes,
     };
-    let mut map = Map::new()
-        .with("name", name)
-        .with("changes", changes)
-        .with("result", ret.result)
-        .with("comment", ret.comment);
+    let mut map = Map::new().with("name", name).with("changes", changes);
+    if ret.comment_first {
+        map.insert("comment", ret.comment.as_str());
+    }
+    let mut map = map.with("result", ret.result).with("comment", ret.comment);
     if !ret.warnings.is_empty() {
         map.insert("warnings", ret.warnings);
     }

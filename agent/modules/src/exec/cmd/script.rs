@@ -111,7 +111,7 @@ pub(super) fn rendered(
 ) -> Result<String, Error> {
     let failed = |error: render::Error| Error::Refused(error.to_string());
     // The pipe is made without the text: the first line of a script names its interpreter and no renderer.
-    let pipe = Pipe::of("", engine).map_err(|_| {
+    let pipe = Pipe::of("", engine, &*ExecHost::of(cx)).map_err(|_| {
         Error::Refused(format!(
             "Attempted to render file paths with unavailable engine {engine}"
         ))

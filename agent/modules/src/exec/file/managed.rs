@@ -186,6 +186,7 @@ pub(crate) fn find(cx: &Exec, request: &Request) -> Result<Found, Error> {
         return Ok(Found { body, sum: None });
     };
     if let Some(engine) = &request.template
+        && engine != "py"
         && !template::is_supported(engine)
     {
         return Err(template::unsupported(engine).into());
@@ -196,14 +197,15 @@ pub(crate) fn find(cx: &Exec, request: &Request) -> Result<Found, Error> {
     if file == request.name && (request.template.is_some() || parts.is_remote()) {
         return Err("Source file cannot be the same as destination".into());
     }
-    if request.template.is_none() {
+    let Some(engine) = &request.template else {
         let body = Some(Body::File(file));
         return Ok(Found { body, sum });
-    }
+    };
     let body = match String::from_utf8(std::fs::read(&file).map_err(Error::io(&file))?) {
         Ok(text) => {
             let variables = request.variables();
-            let text = template::render(cx, &file, &text, &request.saltenv, variables)?;
+            let text =
+                template::render_file(cx, engine, &file, &text, &request.saltenv, variables)?;
             Body::Bytes(text.into_bytes())
         }
         // A binary file is taken as it is.

@@ -1,0 +1,103 @@
+//! The package `salt` that this program carries: what custom modules import of Salt, in plain Python.
+
+use std::path::Path;
+
+use state::module::Error;
+use value::{Map, Value};
+
+/// A file of it by its path.
+macro_rules! carried {
+    ($path:literal) => {
+        ($path, include_str!($path))
+    };
+}
+
+const FILES: &[(&str, &str)] = &[
+    carried!("salt/__init__.py"),
+    carried!("salt/_compat.py"),
+    carried!("salt/_pinch.py"),
+    carried!("salt/client.py"),
+    carried!("salt/config.py"),
+    carried!("salt/defaults.py"),
+    carried!("salt/exceptions.py"),
+    carried!("salt/fileclient.py"),
+    carried!("salt/grains/__init__.py"),
+    carried!("salt/grains/core.py"),
+    carried!("salt/loader.py"),
+    carried!("salt/modules/__init__.py"),
+    carried!("salt/output/__init__.py"),
+    carried!("salt/output/nested.py"),
+    carried!("salt/pillar.py"),
+    carried!("salt/runner.py"),
+    carried!("salt/runners/__init__.py"),
+    carried!("salt/states/__init__.py"),
+    carried!("salt/syspaths.py"),
+    carried!("salt/template.py"),
+    carried!("salt/utils/__init__.py"),
+    carried!("salt/utils/args.py"),
+    carried!("salt/utils/context.py"),
+    carried!("salt/utils/data.py"),
+    carried!("salt/utils/decorators/__init__.py"),
+    carried!("salt/utils/decorators/jinja.py"),
+    carried!("salt/utils/dictupdate.py"),
+    carried!("salt/utils/event.py"),
+    carried!("salt/utils/files.py"),
+    carried!("salt/utils/functools.py"),
+    carried!("salt/utils/hashutils.py"),
+    carried!("salt/utils/http.py"),
+    carried!("salt/utils/itertools.py"),
+    carried!("salt/utils/jid.py"),
+    carried!("salt/utils/jinja.py"),
+    carried!("salt/utils/json.py"),
+    carried!("salt/utils/network.py"),
+    carried!("salt/utils/odict.py"),
+    carried!("salt/utils/path.py"),
+    carried!("salt/utils/platform.py"),
+    carried!("salt/utils/stringutils.py"),
+    carried!("salt/utils/systemd.py"),
+    carried!("salt/utils/templates.py"),
+    carried!("salt/utils/url.py"),
+    carried!("salt/utils/validate/__init__.py"),
+    carried!("salt/utils/validate/net.py"),
+    carried!("salt/utils/versions.py"),
+    carried!("salt/utils/yaml.py"),
+    carried!("salt/version.py"),
+    carried!("salt/wheel.py"),
+];
+
+/// Its files by their paths.
+pub(super) fn sources() -> Map {
+    let files = FILES.iter();
+    files
+        .map(|(path, text)| (Value::from(*path), Value::from(*text)))
+        .collect()
+}
+
+/// Puts the package into a folder where other programs find it, answered by `program`.
+///
+/// # Errors
+/// When the folder is not there, holds another Salt, or cannot be written.
+pub fn install(folder: &Path, program: &Path) -> Result<(), Error> {
+    let mark = folder.join("salt/_program");
+    if folder.join("salt").exists() && !mark.exists() {
+        return Err(Error::Refused(format!(
+            "{} is already there and not one of ours; it is not replaced",
+            folder.join("salt").display()
+        )));
+    }
+    for (path, text) in FILES {
+        put(&folder.join(path), text)?;
+    }
+    put(&mark, &program.display().to_string())
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "an installation has no run whose changes it would belong to"
+)]
+fn put(path: &Path, text: &str) -> Result<(), Error> {
+    if let Some(above) = path.parent() {
+        std::fs::create_dir_all(above).map_err(Error::io(above))?;
+    }
+    std::fs::write(path, text).map_err(Error::io(path))
+}

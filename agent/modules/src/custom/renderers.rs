@@ -1,0 +1,76 @@
+//! Renderers in Python: `py`, and those of `_renderers`.
+
+use state::custom::{Kind, Rendering};
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use super::folder::File;
+use super::host::Failed;
+use super::{CustomModules, call_limit, returned};
+
+/// The renderer whose templates are Python programs.
+const PY: &str = "py";
+
+pub(super) fn has(custom: &CustomModules, name: &str) -> bool {
+    name == PY || custom.index(Kind::Renderer).file(name).is_some()
+}
+
+pub(super) fn rendered(
+    custom: &CustomModules,
+    cx: &Exec,
+    rendering: &Rendering<'_>,
+) -> Result<Value, Error> {
+    if rendering.name == PY {
+        return by_py(custom, cx, rendering);
+    }
+    let full = format!("{}.render", rendering.name);
+    let renderers = custom.index(Kind::Renderer);
+    let Some((file, _)) = renderers.find(custom, cx, &full) else {
+        return Err(renderers.missing(custom, cx, &full));
+    };
+    let sls = rendering.variables.get("sls").cloned();
+    let args = vec![
+        rendering.input.clone(),
+        rendering.saltenv.into(),
+        sls.unwrap_or_else(|| "".into()),
+    ];
+    let mut kwargs = Map::new().with("tmplpath", rendering.path.display().to_string());
+    if !rendering.argline.is_empty() {
+        kwargs.insert("argline", rendering.argline);
+    }
+    let answer = custom.run(cx, &file, &full, args, kwargs)?;
+    returned(cx, answer)
+}
+
+/// What the function `run` of a Python file returns.
+fn by_py(custom: &CustomModules, cx: &Exec, rendering: &Rendering<'_>) -> Result<Value, Error> {
+    let mut given = rendering.variables.clone();
+    // These it is given as every module is.
+    given.retain(|key, _| {
+        let own = ["grains", "pillar", "opts", "salt", "proxy"];
+        !key.as_str().is_some_and(|key| own.contains(&key))
+    });
+    let path = rendering.path.display().to_string();
+    let mut request = Map::new()
+        .with("py", path.as_str())
+        .with("kwargs", given.with("saltenv", rendering.saltenv));
+    if !rendering.path.is_file() {
+        request.insert("text", rendering.input.to_text());
+    }
+    let file = File {
+        stem: PY.to_owned(),
+        path: rendering.path.to_owned(),
+        python: true,
+    };
+    let what = format!("The template {path}");
+    let answer = custom.ask(cx, &file, &what, &request, call_limit(cx))?;
+    // Salt's text of an exception in a template is its trace.
+    returned(
+        cx,
+        answer.map_err(|failed| Failed {
+            salt: true,
+            ..failed
+        }),
+    )
+}

@@ -1,0 +1,2 @@
+"""Names that moved between Pythons."""
+import ipaddress  # noqa: F401

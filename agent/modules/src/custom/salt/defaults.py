@@ -1,0 +1,2 @@
+"""Defaults."""
+DEFAULT_TARGET_DELIM = ":"

@@ -1,0 +1,2 @@
+"""Their functions are the program's."""
+import salt.modules  # noqa: F401

@@ -1,0 +1,1 @@
+"""Helpers that Salt's modules share."""

@@ -1,0 +1,99 @@
+//! `pinch answer`: answers another program's lines of JSON. The package of `pinch install-python` starts it.
+
+use std::io::{BufRead, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use cli::config;
+use cli::failure::{Exit, Failure};
+use cli::log::Logger;
+use cli::output::{Output, display};
+use modules::custom;
+use state::exec::Exec;
+use state::opts::Opts;
+use value::{Map, Value};
+
+use crate::call;
+use crate::yaml::SaltYaml;
+
+/// Where the configuration is when a request does not say.
+const CONFIG: &str = "/etc/salt";
+
+/// Answers line after line until the input ends.
+///
+/// # Errors
+/// When what asks does not read the answers.
+pub(crate) fn run() -> Result<ExitCode, Failure> {
+    let mut known = None;
+    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        let answer = answered(&line, &mut known);
+        let mut stdout = std::io::stdout().lock();
+        stdout
+            .write_all(custom::line(&answer).as_bytes())
+            .and_then(|()| stdout.flush())
+            .map_err(|error| Failure::new(Exit::Generic, error))?;
+    }
+    Ok(Exit::Ok.into())
+}
+
+/// A context and the options that it was made of.
+type Known = Option<(Option<Map>, Exec)>;
+
+fn answered(line: &str, known: &mut Known) -> Map {
+    let answer = custom::read(line).and_then(|asked| {
+        if let Some(data) = asked.get("output") {
+            return Ok(Map::new().with("return", shown(data, &asked)));
+        }
+        if let Some(path) = asked.get("config") {
+            return Ok(Map::new().with("return", options(Path::new(&path.to_text()))?));
+        }
+        let cx = context(&asked, known)?;
+        let answer = custom::outside(&cx, &asked);
+        cx.barrier();
+        Ok(answer)
+    });
+    answer.unwrap_or_else(|text| {
+        let error = Map::new()
+            .with("type", "SaltConfigurationError")
+            .with("text", text);
+        Map::new().with("error", error)
+    })
+}
+
+/// Data as an outputter lays it out.
+fn shown(data: &Value, asked: &Map) -> String {
+    let opts = asked.get("opts").and_then(Value::as_map);
+    let how = Output::from_opts(&opts.cloned().unwrap_or_default(), false);
+    let wanted = asked.get("out").and_then(Value::as_str);
+    display(data, wanted, &how, 0, &SaltYaml)
+}
+
+/// The configuration that a file of this path belongs to.
+fn options(path: &Path) -> Result<Map, String> {
+    let folder = match path.parent() {
+        Some(parent) if !path.is_dir() => parent,
+        _ => path,
+    };
+    let loaded = config::load(folder, Map::new(), &SaltYaml);
+    loaded
+        .map(|loaded| loaded.opts)
+        .map_err(|error| error.to_string())
+}
+
+/// The context of a request: that of the one before where the options are the same.
+fn context(asked: &Map, known: &mut Known) -> Result<Exec, String> {
+    let given = asked.get("opts").and_then(Value::as_map).cloned();
+    if let Some((options, cx)) = known
+        && (given.is_none() || *options == given)
+    {
+        return Ok(cx.apart());
+    }
+    let file = given.as_ref().and_then(|given| given.get("conf_file"));
+    let file = file.map_or_else(|| CONFIG.into(), |file| PathBuf::from(file.to_text()));
+    let mut opts = options(&file)?;
+    opts.update(given.clone().unwrap_or_default());
+    let _first = Logger::from_opts(&opts).install();
+    let cx = call::context(Opts::new(opts));
+    *known = Some((given, cx.clone()));
+    Ok(cx)
+}
