@@ -10,7 +10,8 @@ SALT_VENV is a virtual environment with Salt, as ../shared/salt/install.sh makes
 
 states/MODULE.FUNCTION/CASE.toml (by hand) -> CASE.json: for each run the exit code, the return and the files. A case with
 `throwaway = true` runs in an overlay of this machine's root (throwaway.sh): its setup may name absolute paths, and the paths
-that `watch` lists are recorded too where they were changed.
+that `watch` lists are recorded too where they were changed. `prepare` is a shell script that runs in the scratch folder before
+the first run: for what an entry of `setup` cannot make, such as an archive or a repository.
 cli/GROUP.json: {case: {"words": by hand, "out": recorded, "rc": recorded}}, run with the files of cli/tree.
 "out" is null where Salt shows a function's documentation: only the exit code counts.
 To add a case write the TOML file, or the words, and record it. (recorded/ has its own convert.py.)
@@ -45,7 +46,7 @@ class Scratch:
 
     def filled(self, text):
         text = text.replace("@TMP@", self.dir + "/out").replace("@ENV@", self.dir)
-        return text.replace("@USER@", USER).replace("@GROUP@", GROUP)
+        return text.replace("@USER@", USER).replace("@GROUP@", GROUP).replace("@CORPUS@", HERE)
 
     def masked(self, text):
         return text.replace(self.dir, "@ENV@").replace("@ENV@/out", "@TMP@")
@@ -106,6 +107,17 @@ class Scratch:
         read = lambda name: open(os.path.join(self.dir, name), errors="replace").read()
         return read("stdout"), os.waitstatus_to_exitcode(status), read("stderr")
 
+    def prepare(self, script, throwaway):
+        child = os.fork()
+        if child == 0:
+            if throwaway:
+                self.enter_throwaway()
+            os.chdir(self.dir)
+            os.execvp("sh", ["sh", "-euc", self.filled(script)])
+        _, status = os.waitpid(child, 0)
+        if status != 0:
+            raise SystemExit(f"prepare failed: {script}")
+
     def enter_throwaway(self):
         """What throwaway.sh does, for a process that has loaded Salt."""
         namespaces = 0x00020000 | 0x40000000  # CLONE_NEWNS, CLONE_NEWNET
@@ -121,6 +133,16 @@ class Scratch:
             run("mount", "--rbind", "/" + folder, f"{root}/{folder}")
         run("mount", "--bind", self.dir, root + self.dir)
         os.chroot(root)
+
+    def end_processes(self):
+        """Ends what a case has started in its throw-away root and left running."""
+        for number in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{number}/mountinfo") as f:
+                    if f"upperdir={self.changed('')}," in f.read():
+                        os.kill(int(number), signal.SIGKILL)
+            except OSError:
+                pass
 
     def become_salt_call(self, argv):
         code = 1
@@ -248,6 +270,8 @@ def record_state(path):
             scratch.write("srv/salt/" + name, text)
         for entry in case.get("setup", []):
             scratch.make(entry)
+        if "prepare" in case:
+            scratch.prepare(case["prepare"], throwaway)
         runs, tree = [], None
         text = lambda t: without_times(scratch.masked(t))
         for words in case.get("runs", ["test=True", "", ""]):
@@ -261,6 +285,7 @@ def record_state(path):
                 run["tree"] = tree = now
             runs.append(run)
     finally:
+        scratch.end_processes()
         shutil.rmtree(scratch.dir)
     write_json(path[:-5] + ".json", runs)
     return summary(runs)

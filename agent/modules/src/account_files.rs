@@ -53,7 +53,7 @@ fn append(cx: &Exec, file: &str, line: &[&str]) -> Result<(), Error> {
 
 fn remove(cx: &Exec, file: &str, name: &str) -> Result<(), Error> {
     tools::edit(cx, &path(None, file), &mut |lines| {
-        lines.retain(|line| !is_of(line, name))
+        lines.retain(|line| !is_of(line, name));
     })
 }
 
@@ -135,7 +135,7 @@ pub(crate) fn remove_user(cx: &Exec, name: &str, purge: bool) -> Result<bool, Er
         remove(cx, file, name)?;
     }
     tools::edit_members(cx, None, &|_, members| {
-        members.retain(|member| member != name)
+        members.retain(|member| member != name);
     })?;
     let own =
         accounts::group(name).filter(|group| group.gid == user.gid && group.members.is_empty());
