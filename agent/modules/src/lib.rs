@@ -7,6 +7,7 @@
     )
 )]
 
+mod account_files;
 mod account_tools;
 pub mod accounts;
 mod base64s;
