@@ -10,6 +10,7 @@ mod error;
 pub mod gpg;
 pub mod jinja;
 mod pipe;
+mod stateconf;
 mod toml;
 pub mod yaml;
 

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use value::{Map, Value, json};
 
 use crate::yaml::{self, Class};
-use crate::{Context, Error, Host, Kind, Place, gpg, jinja, toml};
+use crate::{Context, Error, Host, Kind, Place, gpg, jinja, stateconf, toml};
 
 /// The renderers there are.
-pub const RENDERERS: [&str; 6] = ["gpg", "jinja", "json", "text", "toml", "yaml"];
+pub const RENDERERS: [&str; 7] = ["gpg", "jinja", "json", "stateconf", "text", "toml", "yaml"];
 
 /// What came out of a pipe.
 #[derive(Clone, Debug)]
@@ -36,6 +36,7 @@ enum Renderer {
     Gpg,
     Jinja,
     Json,
+    Stateconf,
     Text,
     Toml,
     Yaml,
@@ -181,6 +182,7 @@ impl Step {
             "gpg" => Renderer::Gpg,
             "jinja" => Renderer::Jinja,
             "json" => Renderer::Json,
+            "stateconf" => Renderer::Stateconf,
             "text" => Renderer::Text,
             "toml" => Renderer::Toml,
             "yaml" => Renderer::Yaml,
@@ -207,6 +209,9 @@ impl Step {
                 format!("Unknown renderer option: {}", self.argline),
             )),
             Renderer::Json => json_data(text).map(State::Json),
+            Renderer::Stateconf => {
+                stateconf::render(text, &self.argline, context, host, yaml_data).map(State::Data)
+            }
             Renderer::Text => Ok(State::Text(text.to_owned())),
             Renderer::Toml => toml::load(text)
                 .map(|value| State::Data(or_empty(value)))
@@ -394,7 +399,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_rendered_says_what_salt_says() {
-        let unknown = "is not available\nThe renderers are: gpg, jinja, json, text, toml, yaml";
+        let unknown =
+            "is not available\nThe renderers are: gpg, jinja, json, stateconf, text, toml, yaml";
         for (text, want) in [
             ("#!nosuchrenderer\n", format!("Renderer: The renderer \"nosuchrenderer\" {unknown}")),
             ("#!jinja|mako\n", format!("Renderer: The renderer \"jinja|mako\" {unknown}")),
