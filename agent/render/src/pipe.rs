@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use value::{Map, Value, json};
+use value::{Map, Value, json, log};
 
 use crate::yaml::{self, Class};
 use crate::{Context, Error, Host, Kind, Place, gpg, jinja, stateconf, toml};
@@ -27,6 +27,7 @@ pub struct Pipe(Vec<Step>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Step {
+    name: String,
     renderer: Renderer,
     argline: String,
 }
@@ -91,6 +92,13 @@ impl Pipe {
         let mut state = State::Text(text.to_owned());
         let mut read = String::new();
         for step in &self.0 {
+            if !context.renderers.allows(&step.name) {
+                log::warning(format_args!(
+                    "The renderer \"{}\" is disallowed by configuration and will be skipped.",
+                    step.name
+                ));
+                continue;
+            }
             let input = match state {
                 State::Text(input) => input,
                 data if step.renderer == Renderer::Gpg => {
@@ -190,6 +198,7 @@ impl Step {
             _ => return None,
         };
         Some(Self {
+            name: name.to_owned(),
             renderer,
             argline: argline.trim().to_owned(),
         })
