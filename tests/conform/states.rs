@@ -11,7 +11,7 @@ use serde_json::Value;
 use tests::answer::{same_value, settled, without_times};
 use tests::corpus::{Case, check_all};
 use tests::folder::{Entry, contents, watched};
-use tests::program::{salt_call, salt_call_in_throwaway};
+use tests::program::{prepare, salt_call, salt_call_in_throwaway};
 use tests::scratch::{Scratch, corpus};
 
 #[derive(Deserialize)]
@@ -37,6 +37,8 @@ struct Tree {
     files: BTreeMap<String, String>,
     #[serde(default)]
     setup: Vec<Entry>,
+    /// A shell script that runs in the scratch folder before the first run.
+    prepare: Option<String>,
     #[serde(default = "three_runs")]
     runs: Vec<String>,
 }
@@ -104,6 +106,9 @@ impl Case for State {
             return Ok(());
         }
         let scratch = tree.scratch();
+        if let Some(script) = &tree.prepare {
+            prepare(scratch.path(), &scratch.filled(script), tree.throwaway)?;
+        }
         let mut before = Value::Null;
         for (number, (words, mut run)) in tree.runs.iter().zip(recorded).enumerate() {
             before = run.tree.take().unwrap_or(before);

@@ -10,7 +10,8 @@ SALT_VENV is a virtual environment with Salt, as ../shared/salt/install.sh makes
 
 states/MODULE.FUNCTION/CASE.toml (by hand) -> CASE.json: for each run the exit code, the return and the files. A case with
 `throwaway = true` runs in an overlay of this machine's root (throwaway.sh): its setup may name absolute paths, and the paths
-that `watch` lists are recorded too where they were changed.
+that `watch` lists are recorded too where they were changed. `prepare` is a shell script that runs in the scratch folder before
+the first run: for what an entry of `setup` cannot make, such as an archive or a repository.
 cli/GROUP.json: {case: {"words": by hand, "out": recorded, "rc": recorded}}, run with the files of cli/tree.
 "out" is null where Salt shows a function's documentation: only the exit code counts.
 To add a case write the TOML file, or the words, and record it. (recorded/ has its own convert.py.)
@@ -45,7 +46,7 @@ class Scratch:
 
     def filled(self, text):
         text = text.replace("@TMP@", self.dir + "/out").replace("@ENV@", self.dir)
-        return text.replace("@USER@", USER).replace("@GROUP@", GROUP)
+        return text.replace("@USER@", USER).replace("@GROUP@", GROUP).replace("@CORPUS@", HERE)
 
     def masked(self, text):
         return text.replace(self.dir, "@ENV@").replace("@ENV@/out", "@TMP@")
@@ -106,6 +107,17 @@ class Scratch:
         read = lambda name: open(os.path.join(self.dir, name), errors="replace").read()
         return read("stdout"), os.waitstatus_to_exitcode(status), read("stderr")
 
+    def prepare(self, script, throwaway):
+        child = os.fork()
+        if child == 0:
+            if throwaway:
+                self.enter_throwaway()
+            os.chdir(self.dir)
+            os.execvp("sh", ["sh", "-euc", self.filled(script)])
+        _, status = os.waitpid(child, 0)
+        if status != 0:
+            raise SystemExit(f"prepare failed: {script}")
+
     def enter_throwaway(self):
         """What throwaway.sh does, for a process that has loaded Salt."""
         namespaces = 0x00020000 | 0x40000000  # CLONE_NEWNS, CLONE_NEWNET
@@ -121,6 +133,16 @@ class Scratch:
             run("mount", "--rbind", "/" + folder, f"{root}/{folder}")
         run("mount", "--bind", self.dir, root + self.dir)
         os.chroot(root)
+
+    def end_processes(self):
+        """Ends what a case has started in its throw-away root and left running."""
+        for number in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{number}/mountinfo") as f:
+                    if f"upperdir={self.changed('')}," in f.read():
+                        os.kill(int(number), signal.SIGKILL)
+            except OSError:
+                pass
 
     def become_salt_call(self, argv):
         code = 1
@@ -147,6 +169,8 @@ def without_times(text):
     text = re.sub(r"\b20\d{18}\b", "JID", text)
     text = re.sub(r"""(pid['"]?:\s+)\d+""", r"\1N", text)
     text = re.sub(r"(\bduration'?:\s+)[\d.]+", r"\1T", text)
+    text = re.sub(r'"-":(\d+): bad', r'"TMPFILE":\1: bad', text)  # a crontab from the standard input
+    text = re.sub(r"('lstchg': )2\d{4}", r"\1DAY", text)
     text = re.sub(r'[^\s"]*/__salt\.tmp\.[^\s"]+', "TMPFILE", text)
     # of a Python traceback only its last line can matter
     return re.sub(r"(?s)(An exception occurred in this state: )Traceback.*\n(\S[^\n]*)\n?$", r"\1\2", text)
@@ -158,10 +182,18 @@ def settled(value, text, key=None):
         return {text(k): settled(v, text, k) for k, v in value.items() if k not in VOLATILE}
     if isinstance(value, list):
         return [settled(v, text) for v in value]
+    if key == "lstchg" and isinstance(value, int) and value > 20000:
+        return "DAY"
     if isinstance(value, str):
         owner = {"user": {USER: "@USER@"}, "group": {GROUP: "@GROUP@"}}.get(key, {})
         return owner.get(value) or text(value)
     return value
+
+
+def without_days(text):
+    """Shadow files and crontabs without the day on which a program has written them."""
+    text = re.sub(r"(?m)^# \(\S+ installed on [^)\n]*\)$", "# (TABLE installed on DAY)", text)
+    return re.sub(r"(?m)^([^:\n]+:[^:\n]*:)2\d{4}((:\d*){6})$", r"\1DAY\2", text)
 
 
 def described(scratch, path):
@@ -181,7 +213,7 @@ def described(scratch, path):
             content = data.decode()
         except UnicodeDecodeError:
             content = "".join(f"\\x{byte:02x}" for byte in data)
-        entry = {"content": scratch.masked(content)}
+        entry = {"content": without_days(scratch.masked(content))}
     if "link" not in entry:
         entry["mode"] = f"{stat.S_IMODE(meta.st_mode):04o}"
     if "content" in entry and meta.st_nlink > 1:
@@ -238,6 +270,8 @@ def record_state(path):
             scratch.write("srv/salt/" + name, text)
         for entry in case.get("setup", []):
             scratch.make(entry)
+        if "prepare" in case:
+            scratch.prepare(case["prepare"], throwaway)
         runs, tree = [], None
         text = lambda t: without_times(scratch.masked(t))
         for words in case.get("runs", ["test=True", "", ""]):
@@ -251,6 +285,7 @@ def record_state(path):
                 run["tree"] = tree = now
             runs.append(run)
     finally:
+        scratch.end_processes()
         shutil.rmtree(scratch.dir)
     write_json(path[:-5] + ".json", runs)
     return summary(runs)

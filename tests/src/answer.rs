@@ -30,6 +30,20 @@ static MASKS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r#"(pid['"]?:\s+)\d+"#, "${1}N"),
         (r#"[^\s"]*/__salt\.tmp\.[^\s"]+"#, "TMPFILE"),
         (r"(\bduration'?:\s+)[\d.]+", "${1}T"),
+        // A crontab from the standard input.
+        (r#""-":(\d+): bad"#, "\"TMPFILE\":${1}: bad"),
+        (r"('lstchg': )2\d{4}", "${1}DAY"),
+    ]
+    .map(|(pattern, text)| (Regex::new(pattern).unwrap(), text))
+    .into()
+});
+static DAYS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+    [
+        (
+            r"(?m)^# \(\S+ installed on [^)\n]*\)$",
+            "# (TABLE installed on DAY)",
+        ),
+        (r"(?m)^([^:\n]+:[^:\n]*:)2\d{4}((:\d*){6})$", "${1}DAY${2}"),
     ]
     .map(|(pattern, text)| (Regex::new(pattern).unwrap(), text))
     .into()
@@ -45,9 +59,7 @@ static RENDER_ERROR_TAIL: LazyLock<Regex> =
 
 /// The text without times and process ids.
 pub fn without_times(text: &str) -> String {
-    let masked = MASKS.iter().fold(text.to_owned(), |text, (mask, with)| {
-        mask.replace_all(&text, *with).into_owned()
-    });
+    let masked = replaced(&MASKS, text);
     // Salt names several failed requisites in the order of a set.
     let sorted = |found: &Captures<'_>| {
         let mut names: Vec<&str> = found[2].split(", ").collect();
@@ -55,6 +67,17 @@ pub fn without_times(text: &str) -> String {
         format!("{}{}", &found[1], names.join(", "))
     };
     sorted_sections(&REQUISITES.replace_all(&masked, sorted))
+}
+
+/// Shadow files and crontabs without the day on which a program has written them.
+pub fn without_days(text: &str) -> String {
+    replaced(&DAYS, text)
+}
+
+fn replaced(masks: &[(Regex, &str)], text: &str) -> String {
+    masks.iter().fold(text.to_owned(), |text, (mask, with)| {
+        mask.replace_all(&text, *with).into_owned()
+    })
 }
 
 /// `file.recurse` tells of its files, and of what it removed, in the order of a set.
@@ -115,6 +138,7 @@ fn settled_map(map: &Map<String, Value>, text: &dyn Fn(&str) -> String) -> Map<S
         let value = match (key.as_str(), value) {
             ("user", Value::String(name)) => Value::String(masked_user(name)),
             ("group", Value::String(name)) => Value::String(masked_group(name)),
+            ("lstchg", Value::Number(day)) if day.as_i64() > Some(20000) => "DAY".into(),
             ("removed", Value::Array(_)) => sorted_list(settled(value, text)),
             _ => settled(value, text),
         };
@@ -194,7 +218,7 @@ pub fn same_text(want: &str, got: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{error_head, same_value, trimmed, up_to_error};
+    use super::{error_head, same_value, settled, trimmed, up_to_error, without_days};
     use serde_json::json;
 
     #[test]
@@ -203,6 +227,15 @@ mod tests {
         let masked =
             "Started: HH:MM:SS\nDuration: T\npid:\n   N\nOne or more requisite failed: a, b";
         assert_eq!(trimmed(text), masked);
+    }
+
+    #[test]
+    fn the_day_of_a_password_is_masked() {
+        let lines = "root:!:20001:0:99999:7:::\nold:!:18000:0:::::\n";
+        let masked = "root:!:DAY:0:99999:7:::\nold:!:18000:0:::::\n";
+        assert_eq!(without_days(lines), masked);
+        let map = settled(&json!({"lstchg": 20001}), &str::to_owned);
+        assert_eq!(map, json!({"lstchg": "DAY"}));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use rustix::fs::FileType;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::answer::without_days;
 use crate::scratch::{Scratch, masked_group, masked_user};
 
 /// A file, folder or link that is there before a case runs.
@@ -107,7 +108,8 @@ fn described(scratch: &Scratch, path: &Path) -> Value {
     } else if kind.is_char_device() && meta.rdev() == 0 {
         return json!({"absent": true});
     } else {
-        json!({"content": scratch.masked(&printable(&fs::read(path).unwrap()))})
+        let text = scratch.masked(&printable(&fs::read(path).unwrap()));
+        json!({"content": without_days(&text)})
     };
     if !kind.is_symlink() {
         entry["mode"] = json!(format!("{:04o}", meta.mode() & 0o7777));

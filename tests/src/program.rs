@@ -100,6 +100,29 @@ pub fn salt_call_in_throwaway(dir: &Path, words: &[String]) -> Result<Answer, St
     run(dir, command.arg(dir).args(PROGRAM.iter()), words)
 }
 
+/// Runs a case's own script in its folder, in the throw-away root if the case runs there.
+pub fn prepare(dir: &Path, script: &str, throwaway: bool) -> Result<(), String> {
+    let outer = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/throwaway.sh");
+    let mut command = if throwaway {
+        let mut command = Command::new(outer);
+        command.arg(dir).arg("sh");
+        command
+    } else {
+        Command::new("sh")
+    };
+    let done = in_recorded_environment(command.args(["-euc", script]))
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| format!("prepare: {e}"))?;
+    if done.status.success() {
+        Ok(())
+    } else {
+        let stderr = String::from_utf8_lossy(&done.stderr);
+        Err(format!("prepare failed: {stderr}"))
+    }
+}
+
 fn run(dir: &Path, program: &mut Command, words: &[String]) -> Result<Answer, String> {
     let out = dir.join("stdout");
     let mut child = in_recorded_environment(program)

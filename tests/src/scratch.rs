@@ -108,6 +108,7 @@ impl Scratch {
             .replace("@ENV@", &self.path().display().to_string())
             .replace("@USER@", &USER)
             .replace("@GROUP@", &GROUP)
+            .replace("@CORPUS@", &corpus().display().to_string())
             .replace("@PINCH@", &program().join(" "))
     }
 
@@ -116,6 +117,24 @@ impl Scratch {
         text.replace(&program().join(" "), "@PINCH@")
             .replace(&self.path().display().to_string(), "@ENV@")
             .replace("@ENV@/out", "@TMP@")
+    }
+}
+
+impl Drop for Scratch {
+    /// Ends what a case has started in its throw-away root and left running.
+    fn drop(&mut self) {
+        if !self.path().join("over").exists() {
+            return;
+        }
+        let upper = format!("upperdir={}/over/changed,", self.path().display());
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let number = entry.file_name().to_string_lossy().parse::<i32>();
+            let mounts = fs::read_to_string(entry.path().join("mountinfo")).unwrap_or_default();
+            if let (Ok(number), true) = (number, mounts.contains(&upper)) {
+                let process = rustix::process::Pid::from_raw(number).unwrap();
+                let _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Users and groups of this machine: from `/etc/passwd` and `/etc/group`, and from `getent` where NSS has other sources.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,6 +49,24 @@ pub fn users() -> Vec<User> {
 #[must_use]
 pub fn groups() -> Vec<Group> {
     GROUPS.all()
+}
+
+/// Every user of the file below another root.
+#[must_use]
+pub fn users_below(root: &Path) -> Vec<User> {
+    below(root, "passwd", User::of)
+}
+
+/// Every group of the file below another root.
+#[must_use]
+pub fn groups_below(root: &Path) -> Vec<Group> {
+    below(root, "group", Group::of)
+}
+
+fn below<T>(root: &Path, name: &str, parse: fn(&str) -> Option<T>) -> Vec<T> {
+    let bytes = std::fs::read(root.join("etc").join(name)).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    text.lines().filter_map(parse).collect()
 }
 
 /// A user by name.
@@ -121,7 +140,15 @@ impl Group {
 struct Database<T> {
     name: &'static str,
     parse: fn(&str) -> Option<T>,
-    read: Mutex<Option<(SystemTime, Arc<Vec<T>>)>>,
+    read: Mutex<Option<(Stamp, Arc<Vec<T>>)>>,
+}
+
+/// What tells one state of a file from the next, even where both are of the same moment: programs replace these files.
+type Stamp = Option<(SystemTime, u64, u64)>;
+
+fn stamp(path: &Path) -> Stamp {
+    let found = path.metadata().ok()?;
+    Some((found.modified().ok()?, found.ino(), found.len()))
 }
 
 static USERS: Database<User> = Database::new("passwd", User::of);
@@ -140,10 +167,7 @@ impl<T: Clone> Database<T> {
     /// The entries of the file, read again when it was changed.
     fn file(&self) -> Arc<Vec<T>> {
         let path = Path::new("/etc").join(self.name);
-        let changed = path
-            .metadata()
-            .and_then(|found| found.modified())
-            .unwrap_or(SystemTime::UNIX_EPOCH);
+        let changed = stamp(&path);
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         match &*read {
             Some((then, entries)) if *then == changed => entries.clone(),

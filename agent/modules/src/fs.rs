@@ -88,7 +88,8 @@ pub fn replace_from(
 
 /// A link is written through, as Salt does; the rename must happen where the link points.
 fn resolved(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
+    let led = path.is_symlink().then(|| path.canonicalize().ok());
+    led.flatten().unwrap_or_else(|| path.to_path_buf())
 }
 
 fn beside(target: &Path) -> PathBuf {

@@ -7,13 +7,16 @@
     )
 )]
 
+mod account_tools;
 pub mod accounts;
 mod base64s;
 pub mod bus;
+mod crypt;
 pub mod custom;
 pub mod diff;
 pub mod ears;
 pub mod exec;
+mod foreign;
 pub mod fs;
 pub mod grains;
 mod hashes;
@@ -27,9 +30,11 @@ mod pep440;
 mod pkg;
 pub mod process;
 pub mod random;
+mod repos;
 pub mod roots;
 pub mod runners;
 mod serializers;
+mod service;
 pub mod shlex;
 mod source;
 pub mod state_run;
@@ -42,6 +47,8 @@ mod users;
 pub mod version;
 pub mod web;
 pub mod wheel;
+mod xml;
+mod zypper;
 
 /// Everything in this crate, for the engine.
 pub const REGISTRY: state::exec::Registry = state::exec::Registry {
@@ -49,5 +56,7 @@ pub const REGISTRY: state::exec::Registry = state::exec::Registry {
     functions: exec::MODULES,
     runners: runners::MODULES,
     wheel: wheel::MODULES,
+    missing: states::missing,
+    aggregates: states::AGGREGATES,
     grains: grains::collect,
 };

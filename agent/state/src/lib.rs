@@ -10,7 +10,6 @@
 pub mod compile;
 pub mod custom;
 pub mod exec;
-mod foreign;
 pub mod host;
 pub mod lock;
 pub mod low;

@@ -3,50 +3,76 @@
 use ::state::module::Module;
 use value::Value;
 
-mod alternatives;
+pub(crate) mod aliases;
+pub(crate) mod alternatives;
+pub(crate) mod archive;
 pub(crate) mod cmd;
 mod config;
 pub(crate) mod cp;
+pub(crate) mod cron;
+pub(crate) mod debconf;
 mod defaults;
+mod dig;
+pub(crate) mod disk;
 mod dnsutil;
 pub(crate) mod environ;
 mod event;
 pub(crate) mod file;
+pub(crate) mod git;
 mod gpg;
 pub(crate) mod grains;
-mod group;
+pub(crate) mod group;
 pub(crate) mod hashutil;
+mod hosts;
 mod http;
 pub(crate) mod ini;
 mod jinja;
+mod kmod;
+mod locale;
 mod log;
 mod r#match;
 mod mine;
+pub(crate) mod mount;
 mod network;
+mod network_programs;
 mod pillar;
 pub(crate) mod pip;
-mod pkg;
+pub(crate) mod pkg;
+mod pkg_resource;
+mod ps;
 mod random;
 mod saltutil;
 mod saltutil_sync;
 mod schedule;
 mod sdb;
+mod service;
+pub(crate) mod shadow;
 mod slsutil;
+pub(crate) mod ssh;
 pub(crate) mod state;
 mod state_show;
-mod status;
+pub(crate) mod status;
+mod status_tables;
 mod sys;
+mod sysctl;
 mod test;
-mod user;
+mod timezone;
+pub(crate) mod user;
 mod virtualenv;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Value>] = &[
+    aliases::MODULE,
     alternatives::MODULE,
+    archive::MODULE,
     cmd::MODULE,
     config::MODULE,
     cp::MODULE,
+    cron::MODULE,
+    debconf::MODULE,
     defaults::MODULE,
+    dig::MODULE,
+    disk::MODULE,
     dnsutil::MODULE,
     environ::MODULE,
     event::MODULE,
@@ -67,17 +93,27 @@ pub const MODULES: &[Module<Value>] = &[
     file::source::MODULE,
     file::stat::MODULE,
     file::touch::MODULE,
+    git::config::MODULE,
+    git::history::MODULE,
+    git::remote::MODULE,
+    git::tree::MODULE,
     grains::MODULE,
     gpg::MODULE,
     group::MODULE,
     hashutil::MODULE,
+    hosts::MODULE,
     http::MODULE,
     ini::MODULE,
     jinja::MODULE,
+    kmod::MODULE,
+    locale::MODULE,
     log::MODULE,
     r#match::MODULE,
     mine::MODULE,
+    mount::MODULE,
+    mount::fstab::MODULE,
     network::MODULE,
+    network_programs::MODULE,
     pillar::MODULE,
     pip::MODULE,
     pip::install::MODULE,
@@ -85,19 +121,31 @@ pub const MODULES: &[Module<Value>] = &[
     pkg::files::MODULE,
     pkg::hold::MODULE,
     pkg::list::MODULE,
+    pkg::repo::MODULE,
     pkg::repos::MODULE,
     pkg::versions::MODULE,
+    pkg_resource::MODULE,
+    ps::MODULE,
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
     schedule::MODULE,
     sdb::MODULE,
+    service::MODULE,
+    shadow::MODULE,
     slsutil::MODULE,
+    ssh::MODULE,
+    ssh::auth::MODULE,
+    ssh::known::MODULE,
     state::MODULE,
     state_show::MODULE,
     status::MODULE,
+    status_tables::MODULE,
     sys::MODULE,
+    sysctl::MODULE,
     test::MODULE,
+    timezone::MODULE,
     user::MODULE,
+    user::change::MODULE,
     virtualenv::MODULE,
 ];

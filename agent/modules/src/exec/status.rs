@@ -1,12 +1,16 @@
 //! The `status` execution module: how the machine does.
 
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use state::exec::Exec;
 use state::module::Error;
+use value::pyre::{Flags, Regex};
+use value::sorted::sort;
 use value::{Map, Value};
 
 use crate::process::{Process, which};
+use crate::users;
 
 state::exec_module! {
     /// How this machine does.
@@ -26,6 +30,12 @@ state::exec_module! {
 
     /// Return what `/proc/meminfo` says.
     fn meminfo(Meminfo {});
+
+    /// Return the numbers of the processes whose line in `ps` a pattern is found in, a line each.
+    fn pid(Pid {
+        /// The pattern, a regular expression.
+        sig: String,
+    });
 
     /// Return how many processors there are.
     fn nproc(Nproc {});
@@ -113,6 +123,48 @@ fn meminfo(_cx: &Exec, _args: Meminfo) -> Result<Value, Error> {
     Ok(text.lines().filter_map(entry).collect())
 }
 
+fn pid(_cx: &Exec, args: Pid) -> Result<Value, Error> {
+    pids(&args.sig).map(Value::from)
+}
+
+/// The numbers of the processes whose line a pattern is found in; this one is passed over.
+pub(crate) fn pids(pattern: &str) -> Result<String, Error> {
+    let pattern = Regex::new(pattern, Flags::default())?;
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let number = entry.file_name().to_string_lossy().parse::<u32>();
+        let Ok(number) = number else {
+            continue;
+        };
+        let line = ps_line(&entry.path(), number);
+        if number != std::process::id() && pattern.is_match(&line)? {
+            found.push(number);
+        }
+    }
+    sort(&mut found);
+    let found: Vec<String> = found.iter().map(u32::to_string).collect();
+    Ok(found.join("\n"))
+}
+
+/// A process as `ps -ef` shows it: its user, its number, its parent's, and its words, or its name where it is the kernel's.
+fn ps_line(folder: &Path, number: u32) -> String {
+    let status = std::fs::read_to_string(folder.join("status")).unwrap_or_default();
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let word = line.and_then(|line| line.split_whitespace().next());
+        word.unwrap_or_default().to_owned()
+    };
+    let uid = field("Uid:").parse().unwrap_or(u32::MAX);
+    let words = std::fs::read(folder.join("cmdline")).unwrap_or_default();
+    let words = String::from_utf8_lossy(&words).replace('\0', " ");
+    let words = match words.trim_end() {
+        "" => format!("[{}]", field("Name:")),
+        words => words.to_owned(),
+    };
+    let user = users::of_uid(uid).to_text();
+    format!("{user} {number} {} {words}", field("PPid:"))
+}
+
 fn nproc(_cx: &Exec, _args: Nproc) -> Result<Value, Error> {
     Ok(std::thread::available_parallelism()
         .map_or(0, usize::from)
@@ -151,5 +203,7 @@ mod tests {
         );
         assert_eq!(call("loadavg", &[]).as_map().unwrap().len(), 3);
         assert!(call("uptime", &[]).get("seconds").is_some());
+        assert_eq!(call("pid", &["no such pro[c]ess"]), "".into());
+        assert!(call("pid", &["^root 1 0 "]).to_text().starts_with('1'));
     }
 }

@@ -431,13 +431,7 @@ fn file_of(cx: &Exec, module: &str) -> String {
             "Arch" => "pacmanpkg",
             _ => module,
         },
-        "service" => match (grain("init").as_str(), grain("os_family").as_str()) {
-            ("systemd", _) => "systemd_service",
-            (_, "Debian") => "debian_service",
-            (_, "Gentoo" | "Alpine") => "gentoo_service",
-            (_, "RedHat") => "rh_service",
-            _ => module,
-        },
+        "service" => crate::service::of(cx, "start").map_or(module, |provider| provider.name()),
         _ => FILES
             .iter()
             .find(|(name, _)| *name == module)

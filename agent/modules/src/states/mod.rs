@@ -1,25 +1,51 @@
 //! The state modules. A new one is a file here and a line in each of the two lists below.
 
+use ::state::exec::{Aggregate, Exec};
 use ::state::module::{Module, Ret};
 
+mod alias;
+mod alternatives;
+mod archive;
 mod cmd;
+mod cron;
+mod debconf;
 mod environ;
 mod event;
 pub(crate) mod file;
+mod git;
 mod grains;
+mod group;
+mod host;
+mod http;
 mod ini;
+mod kmod;
+mod locale;
 mod module;
+mod mount;
 mod pip;
+mod pkg;
+mod pkgrepo;
 mod salt;
 mod saltutil;
 mod schedule;
+mod service;
+mod ssh_auth;
+mod ssh_known_hosts;
 mod stateconf;
+mod sysctl;
 mod test;
+mod timezone;
+mod user;
 mod virtualenv;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Ret>] = &[
+    alias::MODULE,
+    alternatives::MODULE,
+    archive::MODULE,
     cmd::MODULE,
+    cron::MODULE,
+    debconf::MODULE,
     environ::MODULE,
     event::MODULE,
     file::absent::MODULE,
@@ -41,14 +67,43 @@ pub const MODULES: &[Module<Ret>] = &[
     file::replace::MODULE,
     file::serialize::MODULE,
     file::tidied::MODULE,
+    git::MODULE,
+    git::config::MODULE,
     grains::MODULE,
+    group::MODULE,
+    host::MODULE,
+    http::MODULE,
     ini::MODULE,
+    kmod::MODULE,
+    locale::MODULE,
     module::MODULE,
+    mount::MODULE,
+    mount::fstab::MODULE,
     pip::MODULE,
+    pkg::MODULE,
+    pkgrepo::MODULE,
     salt::MODULE,
     saltutil::MODULE,
     schedule::MODULE,
+    service::MODULE,
+    ssh_auth::MODULE,
+    ssh_known_hosts::MODULE,
     stateconf::MODULE,
+    sysctl::MODULE,
     test::MODULE,
+    timezone::MODULE,
+    user::MODULE,
     virtualenv::MODULE,
 ];
+
+/// Those whose chunks can be put together (`aggregate`).
+pub const AGGREGATES: &[(&str, Aggregate)] = &[("pkg", pkg::aggregate::joined)];
+
+/// Why a state module is not there on this machine, where it is not.
+#[must_use]
+pub fn missing(cx: &Exec, module: &str) -> Option<String> {
+    match module {
+        "pkg" => pkg::missing(cx),
+        other => crate::foreign::reason(other),
+    }
+}

@@ -503,12 +503,20 @@ fn create(cx: &Exec, request: &Request, found: &Found, mut ret: Ret) -> Result<R
         Some(_) => note(&mut ret, "diff", "New file"),
     }
     let private = request.source.is_some() || request.mode.is_some();
-    let wanted = Wanted {
-        mode: Some(mode),
-        ..request.wanted()
-    };
-    let before = new_stats(name, if private { "0600".into() } else { usual })?;
-    perms::check(cx, name, &mut ret, &wanted.following(false), Some(before))?;
+    let before = if private { "0600".into() } else { usual };
+    if request.user.is_null() && request.group.is_null() && request.attrs.is_none() {
+        // Its mode was set when it was written; Salt sets it now and tells so.
+        if mode != before {
+            note(&mut ret, "mode", mode);
+        }
+    } else {
+        let wanted = Wanted {
+            mode: Some(mode),
+            ..request.wanted()
+        };
+        let before = new_stats(name, before)?;
+        perms::check(cx, name, &mut ret, &wanted.following(false), Some(before))?;
+    }
     if ret.comment.is_empty() {
         ret.comment = format!("File {name} updated");
     }

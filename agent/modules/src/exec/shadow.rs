@@ -1,0 +1,403 @@
+//! The `shadow` execution module.
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log};
+
+use crate::account_tools::{self as tools, is_of, path};
+use crate::process::{Line, Process};
+use crate::{accounts, crypt};
+
+state::exec_module! {
+    /// Passwords and how long they hold.
+    mod shadow;
+
+    /// Return what stands in place of a password that was never set.
+    fn default_hash(DefaultHash {});
+
+    /// Return what the shadow file says of a user; empty texts when it says nothing.
+    fn info(Info {
+        /// The user.
+        name: String,
+        /// Another root.
+        root: Option<String> = None,
+    });
+
+    /// Return the names of all users in the shadow file, sorted.
+    fn list_users(ListUsers {
+        /// Another root.
+        root: Option<String> = None,
+    });
+
+    /// Return the hash of a password.
+    fn gen_password(GenPassword {
+        /// The password.
+        password: String,
+        /// The salt, a random one where none is given.
+        crypt_salt: Option<String> = None,
+        /// sha512, sha256 or md5.
+        algorithm: String = "sha512".into(),
+    });
+
+    /// Set the hash of a user's password.
+    fn set_password(SetPassword {
+        /// The user.
+        name: String,
+        /// The hash.
+        password: String,
+        /// Have it set by another program than this one.
+        use_usermod: bool = false,
+        /// Another root.
+        root: Option<String> = None,
+    });
+
+    /// Take a user's password away: it logs in without.
+    fn del_password(DelPassword {
+        /// The user.
+        name: String,
+        /// Another root.
+        root: Option<String> = None,
+    });
+
+    /// Lock a user's password.
+    fn lock_password(LockPassword {
+        /// The user.
+        name: String,
+        /// Another root.
+        root: Option<String> = None,
+    });
+
+    /// Unlock a user's password.
+    fn unlock_password(UnlockPassword {
+        /// The user.
+        name: String,
+        /// Another root.
+        root: Option<String> = None,
+    });
+
+    /// Set the day of the last change of a password, in days since 1970.
+    fn set_date(SetDate {
+        /// The user.
+        name: String,
+        /// The day.
+        date: Value,
+        /// Another root.
+        root: Option<String> = None,
+    });
+
+    /// Set the day on which an account expires, in days since 1970; -1 for never.
+    fn set_expire(SetExpire {
+        /// The user.
+        name: String,
+        /// The day.
+        expire: Value,
+        /// Another root.
+        root: Option<String> = None,
+    });
+
+    /// Set after how many days without a new password an account is locked.
+    fn set_inactdays(SetInactdays {
+        /// The user.
+        name: String,
+        /// The days.
+        inactdays: Value,
+        /// Another root.
+        root: Option<String> = None,
+    });
+
+    /// Set how many days a password holds.
+    fn set_maxdays(SetMaxdays {
+        /// The user.
+        name: String,
+        /// The days.
+        maxdays: Value,
+        /// Another root.
+        root: Option<String> = None,
+    });
+
+    /// Set after how many days a password may be changed again.
+    fn set_mindays(SetMindays {
+        /// The user.
+        name: String,
+        /// The days.
+        mindays: Value,
+        /// Another root.
+        root: Option<String> = None,
+    });
+
+    /// Set how many days before its end a password is warned of.
+    fn set_warndays(SetWarndays {
+        /// The user.
+        name: String,
+        /// The days.
+        warndays: Value,
+        /// Another root.
+        root: Option<String> = None,
+    });
+}
+
+/// What stands in place of a password that was never set.
+pub(crate) const UNSET: &str = "!";
+
+/// A number of the shadow file: its key in `shadow.info`, and chage's option for it, in the order of the file's fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Number {
+    /// The key.
+    pub(crate) key: &'static str,
+    option: &'static str,
+    field: usize,
+    /// Whether what was set is read again to see that it is so.
+    checked: bool,
+}
+
+const fn number(key: &'static str, option: &'static str, field: usize, checked: bool) -> Number {
+    Number {
+        key,
+        option,
+        field,
+        checked,
+    }
+}
+
+/// The day of the last change.
+pub(crate) const LAST_CHANGE: Number = number("lstchg", "-d", 2, false);
+/// After how many days it may be changed.
+pub(crate) const MIN: Number = number("min", "-m", 3, true);
+/// How long it holds.
+pub(crate) const MAX: Number = number("max", "-M", 4, true);
+/// How long before its end is warned.
+pub(crate) const WARN: Number = number("warn", "-W", 5, true);
+/// How long after its end the account is locked.
+pub(crate) const INACTIVE: Number = number("inact", "-I", 6, true);
+/// The day on which the account expires.
+pub(crate) const EXPIRE: Number = number("expire", "-E", 7, false);
+
+const NUMBERS: [Number; 6] = [LAST_CHANGE, MIN, MAX, WARN, INACTIVE, EXPIRE];
+
+fn lines(root: Option<&str>) -> Vec<Vec<String>> {
+    let bytes = std::fs::read(path(root, "shadow")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let split = |line: &str| line.trim().split(':').map(str::to_owned).collect();
+    text.lines().map(split).collect()
+}
+
+/// What the shadow file says of a user, as `shadow.info` returns it.
+pub(crate) fn known(name: &str, root: Option<&str>) -> Map {
+    let line = lines(root).into_iter().find(|line| is_of(line, name));
+    let field = |at: usize| line.as_ref()?.get(at).map(String::as_str);
+    let info = Map::new()
+        .with("name", field(0).unwrap_or_default())
+        .with("passwd", field(1).unwrap_or_default());
+    NUMBERS.iter().fold(info, |info, number| {
+        let value: Value = match field(number.field) {
+            _ if line.is_none() => "".into(),
+            Some(text) => text.parse::<i64>().unwrap_or(-1).into(),
+            None => (-1).into(),
+        };
+        info.with(number.key, value)
+    })
+}
+
+fn password_of(name: &str, root: Option<&str>) -> String {
+    let info = known(name, root);
+    info.get("passwd").map_or_else(String::new, Value::to_text)
+}
+
+fn is_there(name: &str, root: Option<&str>) -> bool {
+    lines(root).iter().any(|line| is_of(line, name))
+}
+
+/// Sets a number of the shadow file, and tells whether it is so now.
+pub(crate) fn set_number(
+    cx: &Exec,
+    name: &str,
+    number: Number,
+    value: &Value,
+    root: Option<&str>,
+) -> Result<bool, Error> {
+    if !is_there(name, root) {
+        return Ok(false);
+    }
+    let is_so = || known(name, root).get(number.key) == Some(value);
+    if is_so() {
+        return Ok(true);
+    }
+    let text = value.to_text();
+    let mut done = true;
+    if tools::is_small("chage") {
+        let days: i64 = text
+            .parse()
+            .map_err(|_| Error::Refused(format!("{} is no number of days: {text}", number.key)))?;
+        let text = if days < 0 { String::new() } else { text };
+        tools::set_field(cx, &path(root, "shadow"), name, number.field, &text)?;
+    } else {
+        let options = [number.option, &text];
+        done = tools::run(cx, "chage", root, &options, &[name])?.success();
+    }
+    Ok(if number.checked { is_so() } else { done })
+}
+
+/// Where the hash of a user's password stands: ALT Linux has a file for each user.
+fn file_of(name: &str, root: Option<&str>) -> PathBuf {
+    let own = path(root, "tcb").join(name).join("shadow");
+    if own.is_file() {
+        own
+    } else {
+        path(root, "shadow")
+    }
+}
+
+/// Sets the hash of a user's password: in the file itself, so that no list of processes shows it.
+pub(crate) fn set_hash(
+    cx: &Exec,
+    name: &str,
+    hash: &str,
+    root: Option<&str>,
+) -> Result<bool, Error> {
+    if accounts::user(name).is_none() {
+        log::warning(format_args!(
+            "user {name} does not exist, cannot set password"
+        ));
+        return Ok(false);
+    }
+    check_hash(hash)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let today = now.map_or(0, |now| now.as_secs() / 86_400).to_string();
+    tools::edit(cx, &file_of(name, root), &mut |lines| {
+        let fresh = || vec![name.to_owned(), hash.to_owned(), today.clone()];
+        if !lines.iter().any(|line| is_of(line, name)) {
+            log::warning(format_args!(
+                "shadow entry not present for user {name}, adding"
+            ));
+            lines.push(fresh());
+        }
+        for line in lines.iter_mut().filter(|line| is_of(line, name)) {
+            let rest = line.split_off(line.len().min(3));
+            *line = fresh().into_iter().chain(rest).collect();
+            line.resize(9, String::new());
+        }
+    })?;
+    Ok(password_of(name, root) == hash)
+}
+
+fn check_hash(hash: &str) -> Result<(), Error> {
+    if hash.contains([':', '\n']) {
+        return Err("The hash of a password has no colon and no end of line in it".into());
+    }
+    Ok(())
+}
+
+/// Takes a user's password away, and tells whether it is so now.
+pub(crate) fn delete_password(cx: &Exec, name: &str, root: Option<&str>) -> Result<bool, Error> {
+    passwd(cx, name, "-d", root)?;
+    Ok(is_there(name, root) && password_of(name, root).is_empty())
+}
+
+/// Locks or unlocks a user's password, and tells whether it is so now.
+pub(crate) fn set_locked(
+    cx: &Exec,
+    name: &str,
+    locked: bool,
+    root: Option<&str>,
+) -> Result<bool, Error> {
+    let is_so = || password_of(name, root).starts_with('!') == locked;
+    if !is_there(name, root) {
+        return Ok(false);
+    }
+    if !is_so() {
+        passwd(cx, name, if locked { "-l" } else { "-u" }, root)?;
+    }
+    Ok(is_so())
+}
+
+/// Runs `passwd`, which busybox has too. What it says is in the log, and what it did is looked up.
+fn passwd(cx: &Exec, name: &str, option: &str, root: Option<&str>) -> Result<(), Error> {
+    tools::run(cx, "passwd", root, &[option], &[name]).map(drop)
+}
+
+fn default_hash(_cx: &Exec, _args: DefaultHash) -> Result<Value, Error> {
+    Ok(UNSET.into())
+}
+
+fn info(_cx: &Exec, args: Info) -> Result<Value, Error> {
+    Ok(known(&args.name, args.root.as_deref()).into())
+}
+
+fn list_users(_cx: &Exec, args: ListUsers) -> Result<Value, Error> {
+    let names = lines(args.root.as_deref()).into_iter();
+    let mut names: Vec<String> = names.filter_map(|line| line.into_iter().next()).collect();
+    names.sort();
+    Ok(names.into())
+}
+
+fn gen_password(_cx: &Exec, args: GenPassword) -> Result<Value, Error> {
+    let salt = args.crypt_salt.as_deref();
+    Ok(crypt::hash(&args.password, salt, &args.algorithm)?.into())
+}
+
+fn set_password(cx: &Exec, args: SetPassword) -> Result<Value, Error> {
+    let root = args.root.as_deref();
+    if !args.use_usermod {
+        return Ok(set_hash(cx, &args.name, &args.password, root)?.into());
+    }
+    tools::check_name(&args.name)?;
+    check_hash(&args.password)?;
+    // Salt gives the hash to usermod as an argument, where every user can read it.
+    let mut words = vec![tools::find("chpasswd")?, "-e".to_owned()];
+    words.extend(
+        root.into_iter()
+            .flat_map(|root| ["-R".to_owned(), root.to_owned()]),
+    );
+    let process = Process {
+        line: Line::Words(words),
+        stdin: Some(format!("{}:{}\n", args.name, args.password)),
+        ..Process::words(["chpasswd"]).quiet()
+    };
+    process.run(cx)?;
+    Ok((password_of(&args.name, root) == args.password).into())
+}
+
+fn del_password(cx: &Exec, args: DelPassword) -> Result<Value, Error> {
+    Ok(delete_password(cx, &args.name, args.root.as_deref())?.into())
+}
+
+fn lock_password(cx: &Exec, args: LockPassword) -> Result<Value, Error> {
+    Ok(set_locked(cx, &args.name, true, args.root.as_deref())?.into())
+}
+
+fn unlock_password(cx: &Exec, args: UnlockPassword) -> Result<Value, Error> {
+    Ok(set_locked(cx, &args.name, false, args.root.as_deref())?.into())
+}
+
+fn set_date(cx: &Exec, args: SetDate) -> Result<Value, Error> {
+    let root = args.root.as_deref();
+    Ok(set_number(cx, &args.name, LAST_CHANGE, &args.date, root)?.into())
+}
+
+fn set_expire(cx: &Exec, args: SetExpire) -> Result<Value, Error> {
+    let root = args.root.as_deref();
+    Ok(set_number(cx, &args.name, EXPIRE, &args.expire, root)?.into())
+}
+
+fn set_inactdays(cx: &Exec, args: SetInactdays) -> Result<Value, Error> {
+    let root = args.root.as_deref();
+    Ok(set_number(cx, &args.name, INACTIVE, &args.inactdays, root)?.into())
+}
+
+fn set_maxdays(cx: &Exec, args: SetMaxdays) -> Result<Value, Error> {
+    let root = args.root.as_deref();
+    Ok(set_number(cx, &args.name, MAX, &args.maxdays, root)?.into())
+}
+
+fn set_mindays(cx: &Exec, args: SetMindays) -> Result<Value, Error> {
+    let root = args.root.as_deref();
+    Ok(set_number(cx, &args.name, MIN, &args.mindays, root)?.into())
+}
+
+fn set_warndays(cx: &Exec, args: SetWarndays) -> Result<Value, Error> {
+    let root = args.root.as_deref();
+    Ok(set_number(cx, &args.name, WARN, &args.warndays, root)?.into())
+}

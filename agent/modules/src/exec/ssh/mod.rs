@@ -1,0 +1,204 @@
+//! The `ssh` execution module. Here: key files, and what the parts share.
+
+pub(crate) mod auth;
+pub(crate) mod known;
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use crate::{accounts, base64s, fs, hashes, ospath, process, text};
+
+state::exec_module! {
+    /// Manage the client side of ssh.
+    mod ssh;
+
+    /// Return the keys of this machine.
+    fn host_keys(HostKeys {
+        /// Where they are.
+        keydir: String = "/etc/ssh".into(),
+        /// The private ones as well.
+        private: bool = true,
+        /// Certificates as well.
+        certs: bool = true,
+    });
+
+    /// Return the keys of users.
+    fn user_keys(UserKeys {
+        /// One or more; all where none is named.
+        user: Option<Vec<String>> = None,
+        /// The name of the public key, or False for none.
+        pubfile: Value = Value::Null,
+        /// The name of the private key, or False for none.
+        prvfile: Value = Value::Null,
+    });
+
+    /// Return whether a private key is encrypted.
+    fn key_is_encrypted(KeyIsEncrypted {
+        /// Its file.
+        key: String,
+    });
+}
+
+/// The fingerprint of a public key; none for what is no key.
+pub(super) fn fingerprint(key: &str, kind: Option<&str>) -> Result<Option<String>, Error> {
+    let kind = kind.unwrap_or("sha256").to_lowercase();
+    if hashes::length(&kind).is_none() {
+        return Err(Error::Refused(format!(
+            "The fingerprint_hash_type {kind} is not supported."
+        )));
+    }
+    let body = key.trim_end_matches('=');
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/');
+    let is_strict =
+        body.chars().all(plain) && key.len() - body.len() < 3 && key.len().is_multiple_of(4);
+    let Some(raw) = base64s::decode(key).ok().filter(|_| is_strict) else {
+        return Ok(None);
+    };
+    let hash = hashes::of_bytes(&raw, &kind)?;
+    let pairs: Vec<&str> = hash
+        .as_bytes()
+        .chunks(2)
+        .filter_map(|pair| std::str::from_utf8(pair).ok())
+        .collect();
+    Ok(Some(pairs.join(":")))
+}
+
+/// Writes one of ssh's files: a new one, and its new folder, belong to the user alone.
+pub(super) fn write(
+    cx: &Exec,
+    path: &str,
+    contents: &str,
+    owner: Option<&str>,
+) -> Result<(), Error> {
+    let account = owner.and_then(accounts::user);
+    let id = |id: Option<u32>| id.map_or(Value::Null, Value::from);
+    let (uid, gid) = (
+        account.as_ref().map(|user| user.uid),
+        account.map(|user| user.gid),
+    );
+    let folder = ospath::dirname(path);
+    if !ospath::isdir(folder) {
+        let mode = owner.map(|_| "0700".to_owned());
+        crate::exec::file::makedirs::all(cx, folder, &id(uid), &id(gid), mode)?;
+        restore_context(cx, folder)?;
+    }
+    let is_new = !ospath::isfile(path);
+    let owner = fs::Owner {
+        mode: is_new.then_some(0o600),
+        uid: uid.filter(|_| is_new),
+        gid: gid.filter(|_| is_new),
+    };
+    fs::write(cx, Path::new(path), contents.as_bytes(), owner)?;
+    if is_new {
+        restore_context(cx, path)?;
+    }
+    Ok(())
+}
+
+/// Labels a new file where there is SELinux.
+fn restore_context(cx: &Exec, path: &str) -> Result<(), Error> {
+    match process::which("restorecon") {
+        Some(program) => process::Process::words([program.as_str(), path])
+            .run(cx)
+            .map(drop),
+        None => Ok(()),
+    }
+}
+
+/// The lines of a file that are no white space alone, without their ends.
+pub(super) fn lines(path: &str) -> Result<Vec<String>, Error> {
+    let bytes = std::fs::read(path).map_err(Error::io(path))?;
+    let text = text::decoded(&bytes);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    Ok(lines.map(str::to_owned).collect())
+}
+
+fn host_keys(_cx: &Exec, args: HostKeys) -> Result<Value, Error> {
+    let folder = std::fs::read_dir(&args.keydir).map_err(Error::io(&args.keydir))?;
+    let names = folder
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    let mut keys = Map::new();
+    for name in names {
+        let Some((kind, rest)) = name
+            .strip_prefix("ssh_host_")
+            .and_then(|n| n.rsplit_once("_key"))
+        else {
+            continue;
+        };
+        let suffix = ["-cert.pub", ".pub"]
+            .into_iter()
+            .find(|suffix| rest.starts_with(suffix));
+        let skipped =
+            suffix.is_none() && !args.private || suffix == Some("-cert.pub") && !args.certs;
+        if kind.is_empty() || skipped {
+            continue;
+        }
+        let bytes = std::fs::read(Path::new(&args.keydir).join(&name)).unwrap_or_default();
+        let key = text::decoded(&bytes);
+        keys.insert(format!("{kind}{}", suffix.unwrap_or_default()), key.trim());
+    }
+    Ok(keys.into())
+}
+
+const PUBLIC: [&str; 4] = ["id_rsa.pub", "id_dsa.pub", "id_ecdsa.pub", "id_ed25519.pub"];
+const PRIVATE: [&str; 4] = ["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"];
+
+fn user_keys(_cx: &Exec, args: UserKeys) -> Result<Value, Error> {
+    let mut wanted = Vec::new();
+    for (given, usual) in [(&args.pubfile, PUBLIC), (&args.prvfile, PRIVATE)] {
+        match given {
+            Value::Bool(false) => {}
+            given if given.is_true() => wanted.push(given.to_text()),
+            _ => wanted.extend(usual.map(str::to_owned)),
+        }
+    }
+    let all = || {
+        accounts::users()
+            .into_iter()
+            .map(|user| user.name)
+            .collect()
+    };
+    let mut keys = Map::new();
+    for name in args
+        .user
+        .filter(|users| !users.is_empty())
+        .unwrap_or_else(all)
+    {
+        let Some(user) = accounts::user(&name) else {
+            continue;
+        };
+        let found = wanted.iter().filter_map(|file| {
+            let path = ospath::join(&format!("{}/.ssh", user.home), file);
+            let bytes = std::fs::read(path).ok()?;
+            let text: Value = text::decoded(&bytes).trim().into();
+            Some((Value::from(ospath::basename(file)), text))
+        });
+        let found: Map = found.collect();
+        if !found.is_empty() {
+            keys.insert(name, found);
+        }
+    }
+    Ok(keys.into())
+}
+
+fn key_is_encrypted(_cx: &Exec, args: KeyIsEncrypted) -> Result<Value, Error> {
+    let bytes = std::fs::read(&args.key).map_err(Error::io(&args.key))?;
+    let text = text::decoded(&bytes);
+    let is_private = text.split("BEGIN ").skip(1).any(|rest| {
+        let head = rest.split("PRIVATE KEY").next().unwrap_or_default();
+        head.len() < rest.len()
+            && head
+                .chars()
+                .all(|c| c.is_alphanumeric() || c.is_whitespace())
+    });
+    if !is_private {
+        return Err(Error::Refused(format!("{} is not a private key", args.key)));
+    }
+    Ok(text.contains("ENCRYPTED").into())
+}

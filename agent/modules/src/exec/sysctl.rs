@@ -1,0 +1,216 @@
+//! The `sysctl` execution module: the kernel's settings, now and in a file.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log};
+
+use crate::process::{Process, which};
+use crate::service::{booted, systemd};
+use crate::{fs, text};
+
+/// The first systemd that reads no `/etc/sysctl.conf`.
+const READS_FOLDER: i64 = 207;
+/// What a new file begins with.
+const HEAD: &str = "#\n# Kernel sysctl configuration\n#\n";
+
+state::exec_module! {
+    /// Settings of the kernel.
+    mod sysctl;
+
+    /// The file that settings are kept in where none is named.
+    fn default_config(DefaultConfig {});
+
+    /// All settings, or those of a file.
+    fn show(Show {
+        /// The file; an empty list where it is missing, None where it cannot be read.
+        config_file: Value = false.into(),
+    });
+
+    /// The value of a setting.
+    fn get(Get {
+        /// Its name.
+        name: String,
+    });
+
+    /// Change a setting until the next start of the system.
+    fn assign(Assign {
+        /// Its name.
+        name: String,
+        /// Its value.
+        value: Value,
+    });
+
+    /// Change a setting now and in a file: `Updated` or `Already set`.
+    fn persist(Persist {
+        /// Its name.
+        name: String,
+        /// Its value.
+        value: Value,
+        /// The file.
+        config: Option<String> = None,
+    });
+}
+
+fn default_file(cx: &Exec) -> Result<&'static str, Error> {
+    let is_new = booted() && systemd::version(cx)?.is_some_and(|version| version >= READS_FOLDER);
+    Ok(match is_new {
+        true => "/etc/sysctl.d/99-salt.conf",
+        false => "/etc/sysctl.conf",
+    })
+}
+
+fn default_config(cx: &Exec, _args: DefaultConfig) -> Result<Value, Error> {
+    default_file(cx).map(Value::from)
+}
+
+fn program() -> Result<String, Error> {
+    which("sysctl").ok_or_else(|| "Command 'sysctl' cannot be found".into())
+}
+
+fn show(cx: &Exec, args: Show) -> Result<Value, Error> {
+    if args.config_file.is_true() {
+        return Ok(of_file(&args.config_file.to_text()));
+    }
+    let all = Process::words([program()?, "-a".into()]).quiet().run(cx)?;
+    let pairs = all.stdout.lines().filter_map(|line| line.split_once(" = "));
+    Ok(pairs.collect())
+}
+
+fn of_file(path: &str) -> Value {
+    if !Path::new(path).exists() {
+        return Value::list([]);
+    }
+    let Ok(bytes) = std::fs::read(path) else {
+        log::error("Could not open sysctl file");
+        return Value::Null;
+    };
+    let contents = text::decoded(&bytes);
+    contents.lines().filter_map(setting).collect()
+}
+
+/// The setting in a line of a file.
+fn setting(line: &str) -> Option<(&str, &str)> {
+    let (name, value) = line.trim().split_once('=')?;
+    (!name.starts_with('#')).then(|| (name.trim_end(), value.trim_start()))
+}
+
+fn check_name(name: &str) -> Result<(), Error> {
+    if name.is_empty() || name.starts_with('-') {
+        return Err(Error::Refused(format!("sysctl {name} does not exist")));
+    }
+    Ok(())
+}
+
+fn current(cx: &Exec, name: &str) -> Result<String, Error> {
+    check_name(name)?;
+    let words = [program()?, "-n".into(), name.to_owned()];
+    let out = Process::words(words).run(cx)?;
+    let said = [out.stdout, out.stderr];
+    Ok(said.join("\n").trim_matches('\n').to_owned())
+}
+
+fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
+    current(cx, &args.name).map(Value::from)
+}
+
+fn assign(cx: &Exec, args: Assign) -> Result<Value, Error> {
+    set(cx, &args.name, &args.value.to_text()).map(Value::from)
+}
+
+fn set(cx: &Exec, name: &str, value: &str) -> Result<Map, Error> {
+    check_name(name)?;
+    let swapped = |sign: char| match sign {
+        '.' => '/',
+        '/' => '.',
+        other => other,
+    };
+    let path: String = name.chars().map(swapped).collect();
+    if !Path::new("/proc/sys").join(path).exists() {
+        return Err(Error::Refused(format!("sysctl {name} does not exist")));
+    }
+    let words = [program()?, "-w".into(), format!("{name}={value}")];
+    let out = Process::words(words).run(cx)?;
+    let is_said = |(left, right): (&str, &str)| left.trim_end() == name && right.trim() == value;
+    let said = out.stdout.split_once('=').is_some_and(is_said);
+    if !said || out.stderr.contains("Invalid argument") {
+        let failed = !out.success() && !out.stderr.is_empty();
+        let why = if failed { out.stderr } else { out.stdout };
+        return Err(Error::Refused(format!("sysctl -w failed: {why}")));
+    }
+    Ok(out.stdout.split_once(" = ").into_iter().collect())
+}
+
+/// A value with every run of white space as one tab.
+fn words(value: &str) -> String {
+    value.split_whitespace().collect::<Vec<_>>().join("\t")
+}
+
+fn persist(cx: &Exec, args: Persist) -> Result<Value, Error> {
+    let (name, value) = (&args.name, args.value.to_text());
+    check_name(name)?;
+    let config = match args.config {
+        Some(config) => config,
+        None => default_file(cx)?.to_owned(),
+    };
+    let path = Path::new(&config);
+    let before = match path.is_file() {
+        true => std::fs::read(path)
+            .map_err(|_| Error::Refused(format!("Could not read from file: {config}")))?,
+        false => HEAD.into(),
+    };
+    let before = text::decoded(&before);
+    let held = before.lines().filter_map(setting);
+    let is_held = held
+        .filter(|(held, _)| held == name)
+        .any(|(_, held)| words(held) == words(&value));
+    if is_held {
+        if words(&current(cx, name)?) == words(&value) {
+            return Ok("Already set".into());
+        }
+        set(cx, name, &value)?;
+        return Ok("Updated".into());
+    }
+    if !path.is_file() {
+        cx.call("file.makedirs", vec![config.as_str().into()], Map::new())?;
+    }
+    let after = edited(&before, name, &value);
+    fs::write(cx, path, after.as_bytes(), fs::Owner::default())
+        .map_err(|_| Error::Refused(format!("Could not write to file: {config}")))?;
+    set(cx, name, &value)?;
+    Ok("Updated".into())
+}
+
+/// The file with the setting in place of each of its lines, or at the end.
+fn edited(before: &str, name: &str, value: &str) -> String {
+    let line = format!("{name} = {value}\n");
+    let is_its = |each: &&str| setting(each).is_some_and(|(found, _)| found == name);
+    let mut after: String = text::lines(before)
+        .into_iter()
+        .map(|each| if is_its(&each) { &line } else { each })
+        .collect();
+    if !text::lines(before).iter().any(is_its) {
+        if !after.is_empty() && !after.ends_with('\n') {
+            after.push('\n');
+        }
+        after.push_str(&line);
+    }
+    after
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_replaces_its_line_or_goes_to_the_end() {
+        let file = "# vm.swappiness = 1\nvm.swappiness=60\nother = 1";
+        assert_eq!(
+            edited(file, "vm.swappiness", "10"),
+            "# vm.swappiness = 1\nvm.swappiness = 10\nother = 1"
+        );
+        assert_eq!(edited("a = 1", "b", "1 2"), "a = 1\nb = 1 2\n");
+        assert_eq!(words("4096  87380\t16"), "4096\t87380\t16");
+    }
+}

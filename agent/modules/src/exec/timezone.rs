@@ -1,0 +1,307 @@
+//! The `timezone` execution module.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::pyre::{Flags, Regex};
+use value::{Map, Value};
+
+use crate::process::{Output, Process, which};
+use crate::service::booted;
+use crate::{fs, text};
+
+const LOCALTIME: &str = "/etc/localtime";
+const ZONES: &str = "/usr/share/zoneinfo";
+
+state::exec_module! {
+    /// The time zone of this machine, and of its hardware clock.
+    mod timezone;
+
+    /// The name of the zone.
+    fn get_zone(GetZone {});
+
+    /// The letters of the zone, such as CET.
+    fn get_zonecode(GetZonecode {});
+
+    /// How far the zone is from UTC, such as +0100.
+    fn get_offset(GetOffset {});
+
+    /// Set the zone.
+    fn set_zone(SetZone {
+        /// Its name, such as Europe/Berlin.
+        timezone: String,
+    });
+
+    /// Whether the zone is this one.
+    fn zone_compare(ZoneCompare {
+        /// Its name.
+        timezone: String,
+    });
+
+    /// What the hardware clock shows: UTC, LOCAL or localtime.
+    fn get_hwclock(GetHwclock {});
+
+    /// Set what the hardware clock shows.
+    fn set_hwclock(SetHwclock {
+        /// UTC or localtime.
+        clock: String,
+    });
+}
+
+/// The program that talks to systemd: it is of no use where systemd does not run.
+fn timedatectl() -> Option<String> {
+    which("timedatectl").filter(|_| booted())
+}
+
+fn asked(cx: &Exec, timedatectl: String) -> Result<Output, Error> {
+    let out = Process::words([timedatectl]).run(cx)?;
+    if out.success() {
+        return Ok(out);
+    }
+    Err(Error::Refused(format!(
+        "timedatectl failed: {}",
+        out.stderr
+    )))
+}
+
+fn unparsed(out: &Output) -> Error {
+    Error::Refused(format!(
+        "Failed to parse timedatectl output: {}",
+        out.stdout
+    ))
+}
+
+fn family(cx: &Exec) -> String {
+    let grains = cx.grains();
+    grains
+        .get("os_family")
+        .map(Value::to_text)
+        .unwrap_or_default()
+}
+
+fn read(path: &str) -> Result<String, Error> {
+    let bytes = std::fs::read(path).map_err(|error| {
+        let why = error.to_string();
+        let why = why.split(" (os error").next().unwrap_or_default();
+        Error::Refused(format!("Problem reading timezone file {path}: {why}"))
+    })?;
+    Ok(text::decoded(&bytes))
+}
+
+fn zone(cx: &Exec) -> Result<String, Error> {
+    if let Some(timedatectl) = timedatectl() {
+        let out = asked(cx, timedatectl)?;
+        let pattern = Regex::new(r"^Time ?zone:\s+\S", Flags::default())?;
+        for line in out.stdout.lines().map(str::trim) {
+            if pattern.is_match(line)? {
+                let (_, zone) = line.split_once(':').unwrap_or_default();
+                return Ok(zone
+                    .split_whitespace()
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned());
+            }
+        }
+        return Err(unparsed(&out));
+    }
+    match family(cx).as_str() {
+        "RedHat" | "Suse" => {
+            let path = "/etc/sysconfig/clock";
+            let clock = read(path)?;
+            let mut lines = clock.lines().filter(|line| !line.trim().starts_with('#'));
+            let line = lines.find(|line| line.contains("ZONE") && line.contains('='));
+            let zone = line.and_then(|line| line.rsplit('=').next());
+            let zone =
+                zone.ok_or_else(|| Error::Refused(format!("Unable to get timezone from {path}")))?;
+            Ok(match zone.trim_matches(['\'', '"']) {
+                "" => "UTC".to_owned(),
+                zone => zone.to_owned(),
+            })
+        }
+        "Debian" | "Gentoo" => Ok(read("/etc/timezone")?.trim().to_owned()),
+        "NILinuxRT" | "Slackware" => linked_zone(),
+        _ => Err("Unable to get timezone".into()),
+    }
+}
+
+/// The zone that `/etc/localtime` is a link to.
+fn linked_zone() -> Result<String, Error> {
+    let target = Path::new(LOCALTIME)
+        .canonicalize()
+        .map_err(Error::io(LOCALTIME))?;
+    let zone = target.strip_prefix(ZONES);
+    let zone = zone.map_err(|_| Error::Refused("Unable to determine timezone".into()))?;
+    Ok(zone.display().to_string())
+}
+
+/// Refuses a name that leads out of the folder of zones.
+fn check_name(zone: &str) -> Result<(), Error> {
+    let is_plain = |part: &str| !part.is_empty() && !part.starts_with(['.', '-']);
+    if zone.split('/').all(is_plain) {
+        return Ok(());
+    }
+    Err(Error::Refused(format!(
+        "Can't find a local timezone \"{zone}\""
+    )))
+}
+
+fn get_zone(cx: &Exec, _args: GetZone) -> Result<Value, Error> {
+    zone(cx).map(Value::from)
+}
+
+fn date(cx: &Exec, format: &str) -> Result<Value, Error> {
+    Ok(Process::words(["date", format]).run(cx)?.stdout.into())
+}
+
+fn get_zonecode(cx: &Exec, _args: GetZonecode) -> Result<Value, Error> {
+    date(cx, "+%Z")
+}
+
+fn get_offset(cx: &Exec, _args: GetOffset) -> Result<Value, Error> {
+    date(cx, "+%z")
+}
+
+fn link(cx: &Exec, zone: &str) -> Result<(), Error> {
+    let path = Path::new(ZONES).join(zone);
+    if !path.exists() {
+        return Err(Error::Refused(format!(
+            "Zone does not exist: {}",
+            path.display()
+        )));
+    }
+    fs::replace_with_symlink(cx, &path, Path::new(LOCALTIME)).map_err(Error::io(LOCALTIME))
+}
+
+/// Puts `line` in place of the line of a configuration file that a pattern matches, where there is such a file.
+fn edit(cx: &Exec, file: &str, pattern: &str, line: &str) -> Result<(), Error> {
+    if Path::new(file).exists() {
+        let given = [file, pattern, line].map(Value::from);
+        cx.call("file.sed", given.into(), Map::new())?;
+    }
+    Ok(())
+}
+
+/// What Red Hat and SUSE keep of the zone besides the link.
+fn edit_clock(cx: &Exec, zone: &str) -> Result<(), Error> {
+    let key = match family(cx).as_str() {
+        "RedHat" => "ZONE",
+        "Suse" => "TIMEZONE",
+        _ => return Ok(()),
+    };
+    let line = format!("{key}=\"{zone}\"");
+    edit(cx, "/etc/sysconfig/clock", &format!("^{key}=.*"), &line)
+}
+
+fn set_zone(cx: &Exec, args: SetZone) -> Result<Value, Error> {
+    let zone = args.timezone.trim();
+    check_name(zone)?;
+    if let Some(timedatectl) = timedatectl() {
+        // What it does not do is done below.
+        Process::words([&timedatectl, "set-timezone", zone]).run(cx)?;
+    }
+    link(cx, zone)?;
+    edit_clock(cx, zone)?;
+    if matches!(family(cx).as_str(), "Debian" | "Gentoo") {
+        let contents = format!("{zone}\n");
+        let path = Path::new("/etc/timezone");
+        fs::write(cx, path, contents.as_bytes(), fs::Owner::default())?;
+    }
+    Ok(true.into())
+}
+
+fn zone_compare(cx: &Exec, args: ZoneCompare) -> Result<Value, Error> {
+    let wanted = &args.timezone;
+    match zone(cx) {
+        Ok(zone) => return Ok((zone == *wanted).into()),
+        Err(Error::Refused(_)) => {}
+        Err(error) => return Err(error),
+    }
+    check_name(wanted)?;
+    let now = std::fs::read(LOCALTIME).map_err(|_| {
+        Error::Refused(format!(
+            "Failed to read {LOCALTIME} to determine current timezone: No such file or directory"
+        ))
+    })?;
+    let zone = std::fs::read(Path::new(ZONES).join(wanted))
+        .map_err(|_| Error::Refused(format!("Can't find a local timezone \"{wanted}\"")))?;
+    Ok((now == zone).into())
+}
+
+/// The last line of `/etc/adjtime`; without that file the clock is taken for UTC, where there is one.
+fn adjtime() -> Value {
+    match std::fs::read_to_string("/etc/adjtime") {
+        Ok(text) => text.lines().last().unwrap_or_default().into(),
+        Err(_) if Path::new("/dev/rtc").exists() => "UTC".into(),
+        Err(_) => Value::Null,
+    }
+}
+
+/// What stands behind the first line with a key in a file.
+fn setting(path: &str, key: &str) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let mut lines = text.lines().filter(|line| !line.trim().starts_with('#'));
+    let value = lines.find(|line| line.contains(key))?.rsplit('=').next()?;
+    Some(value.trim_matches(['\'', '"']).to_owned())
+}
+
+fn get_hwclock(cx: &Exec, _args: GetHwclock) -> Result<Value, Error> {
+    if let Some(timedatectl) = timedatectl() {
+        let out = asked(cx, timedatectl)?;
+        let lines = out.stdout.lines().map(str::to_lowercase);
+        let line = lines
+            .into_iter()
+            .find(|line| line.contains("rtc in local tz"));
+        let line = line.ok_or_else(|| unparsed(&out))?;
+        let is_local = line
+            .rsplit(':')
+            .next()
+            .is_some_and(|word| word.trim() == "yes");
+        return Ok(if is_local { "localtime" } else { "UTC" }.into());
+    }
+    let said = match family(cx).as_str() {
+        "Debian" => setting("/etc/default/rcS", "UTC=").map(|utc| {
+            if utc.eq_ignore_ascii_case("yes") {
+                "UTC"
+            } else {
+                "localtime"
+            }
+        }),
+        "Gentoo" if !Path::new("/etc/adjtime").exists() => setting("/etc/conf.d/hwclock", "clock=")
+            .map(|clock| if clock == "UTC" { "UTC" } else { "LOCAL" }),
+        _ => None,
+    };
+    Ok(said.map_or_else(adjtime, Value::from))
+}
+
+fn set_hwclock(cx: &Exec, args: SetHwclock) -> Result<Value, Error> {
+    let is_local = args.clock == "localtime";
+    if let Some(timedatectl) = timedatectl() {
+        let local = if is_local { "true" } else { "false" };
+        let words = [timedatectl.as_str(), "set-local-rtc", local];
+        return Ok(Process::words(words).run(cx)?.success().into());
+    }
+    if !is_local && args.clock != "UTC" {
+        return Err("Only 'UTC' and 'localtime' are allowed".into());
+    }
+    let zone = zone(cx)?;
+    check_name(&zone)?;
+    link(cx, &zone)?;
+    edit_clock(cx, &zone)?;
+    match family(cx).as_str() {
+        "Debian" => {
+            let line = if is_local { "UTC=no" } else { "UTC=yes" };
+            edit(cx, "/etc/default/rcS", "^UTC=.*", line)?;
+        }
+        "Gentoo" => {
+            let line = if is_local {
+                "clock=\"local\""
+            } else {
+                "clock=\"UTC\""
+            };
+            edit(cx, "/etc/conf.d/hwclock", "^clock=.*", line)?;
+        }
+        _ => {}
+    }
+    Ok(true.into())
+}

@@ -1,0 +1,175 @@
+//! runit: `sv`, and links to services in the folder that `runsvdir` watches.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log};
+
+use super::{Provider, Which, ask, folder, run, runnable, script_name};
+use crate::fs;
+
+pub(super) struct Runit;
+
+/// Folders that `runsvdir` watches on one system or another.
+const WATCHED: [&str; 3] = ["/service", "/var/service", "/etc/service"];
+/// Where services lie that may be linked there.
+const AVAILABLE: &str = "/etc/sv";
+/// How often a new service is looked for: `runsvdir` looks every five seconds.
+const LOOKS: u32 = 20;
+
+const FUNCTIONS: &[&str] = &[
+    "start",
+    "stop",
+    "restart",
+    "full_restart",
+    "reload",
+    "status",
+    "available",
+    "missing",
+    "get_all",
+    "enable",
+    "disable",
+    "enabled",
+    "disabled",
+    "get_enabled",
+    "get_disabled",
+];
+
+fn watched() -> Result<&'static Path, Error> {
+    let mut folders = WATCHED.iter().map(Path::new);
+    folders
+        .find(|folder| folder.exists())
+        .ok_or_else(|| "Could not find service directory.".into())
+}
+
+/// The path of a service that `runsvdir` sees.
+fn linked(name: &str) -> Result<PathBuf, Error> {
+    script_name(name)?;
+    Ok(watched()?.join(name))
+}
+
+fn is_service(path: &Path) -> bool {
+    runnable(&path.join("run"))
+}
+
+/// A service starts with the system when it is linked and has no file `down`.
+fn starts(path: &Path) -> bool {
+    is_service(path) && !path.join("down").exists()
+}
+
+fn services(which: Which) -> Result<Vec<String>, Error> {
+    let watched = watched()?;
+    let mut names = folder(&watched.to_string_lossy());
+    names.extend(folder(AVAILABLE));
+    names.sort();
+    names.dedup();
+    names.retain(|name| {
+        let starts = starts(&watched.join(name));
+        match which {
+            Which::All => is_service(&watched.join(name)) || is_there(name),
+            Which::Enabled => starts,
+            Which::Disabled => !starts && (is_service(&watched.join(name)) || is_there(name)),
+        }
+    });
+    Ok(names)
+}
+
+fn is_there(name: &str) -> bool {
+    is_service(&Path::new(AVAILABLE).join(name))
+}
+
+fn sv(cx: &Exec, verb: &str, path: &Path) -> Result<bool, Error> {
+    Ok(run(cx, &["sv", verb, &path.to_string_lossy()])?.success())
+}
+
+/// Links a service without starting it, unless that is asked for: a file `down` is there until `runsvdir` has seen it.
+fn link(cx: &Exec, name: &str, start: bool) -> Result<bool, Error> {
+    let (service, link) = (Path::new(AVAILABLE).join(name), linked(name)?);
+    let down = service.join("down");
+    let keeps_down = down.exists();
+    if !start && !keeps_down {
+        fs::write(cx, &down, b"", fs::Owner::default())?;
+    }
+    fs::symlink(cx, &service, &link).map_err(Error::io(&link))?;
+    cx.barrier();
+    let seen = seen(cx, &link)?;
+    if down.exists() {
+        fs::remove(cx, &down).map_err(Error::io(&down))?;
+    }
+    if !seen {
+        log::error(format_args!(
+            "runsvdir has not taken up {}: it does not run, or watches another folder",
+            link.display()
+        ));
+        fs::remove(cx, &link).map_err(Error::io(&link))?;
+    }
+    Ok(seen)
+}
+
+fn seen(cx: &Exec, link: &Path) -> Result<bool, Error> {
+    let link = link.to_string_lossy();
+    for _ in 0..LOOKS {
+        if ask(cx, &["sv", "status", &link])?.success() {
+            return Ok(true);
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    Ok(false)
+}
+
+impl Provider for Runit {
+    fn name(&self) -> &'static str {
+        "runit"
+    }
+
+    fn has(&self, function: &str) -> bool {
+        FUNCTIONS.contains(&function)
+    }
+
+    fn act(&self, cx: &Exec, verb: &str, name: &str, _options: &Map) -> Result<bool, Error> {
+        let verb = if verb == "full-restart" {
+            "restart"
+        } else {
+            verb
+        };
+        sv(cx, verb, &linked(name)?)
+    }
+
+    fn runs(&self, cx: &Exec, name: &str) -> Result<Value, Error> {
+        let path = linked(name)?;
+        let out = ask(cx, &["sv", "status", &path.to_string_lossy()])?;
+        Ok((path.exists() && out.stdout.starts_with("run: ")).into())
+    }
+
+    fn list(&self, _cx: &Exec, which: Which, _options: &Map) -> Result<Value, Error> {
+        Ok(services(which)?.into())
+    }
+
+    fn enable(&self, cx: &Exec, name: &str, on: bool, options: &Map) -> Result<bool, Error> {
+        let path = linked(name)?;
+        let is_linked = is_service(&path);
+        if !(is_linked || on && is_there(name)) {
+            return Ok(false);
+        }
+        let flag = |name: &str| options.get(name).is_some_and(Value::is_true);
+        if !is_linked {
+            return link(cx, name, flag("start"));
+        }
+        let down = path.join("down");
+        if on && down.exists() {
+            fs::remove(cx, &down).map_err(Error::io(&down))?;
+        } else if !on {
+            if flag("stop") {
+                sv(cx, "stop", &path)?;
+            }
+            fs::write(cx, &down, b"", fs::Owner::default())?;
+        }
+        Ok(true)
+    }
+
+    fn enabled(&self, _cx: &Exec, name: &str, _options: &Map) -> Result<bool, Error> {
+        Ok(starts(&linked(name)?))
+    }
+}

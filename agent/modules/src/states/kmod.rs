@@ -1,0 +1,197 @@
+//! The `kmod` state module.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value};
+
+use crate::service::names;
+
+state::state_module! {
+    /// Modules of the kernel.
+    mod kmod;
+
+    /// Make sure that modules are loaded.
+    fn present(Present {
+        /// The module, or any name where `mods` is given.
+        name: String,
+        /// At every start of the system.
+        persist: bool = false,
+        /// The modules.
+        mods: Value = Value::Null,
+    });
+
+    /// Make sure that modules are not loaded.
+    fn absent(Absent {
+        /// The module, or any name where `mods` is given.
+        name: String,
+        /// At the next start of the system too.
+        persist: bool = false,
+        /// Leave their lines in the file as comments.
+        comment: bool = true,
+        /// The modules.
+        mods: Value = Value::Null,
+    });
+}
+
+fn asked(name: &str, mods: &Value) -> Vec<String> {
+    match mods.as_list() {
+        Some(_) => names(mods),
+        None => vec![name.to_owned()],
+    }
+}
+
+fn listed(cx: &Exec, persistent: bool) -> Result<Vec<String>, Error> {
+    let given = Map::new().with("only_persist", persistent);
+    Ok(names(&cx.call("kmod.mod_list", Vec::new(), given)?))
+}
+
+/// A sentence about one module or several; none about none.
+fn about(modules: &[String], one: (&str, &str), many: (&str, &str)) -> Option<String> {
+    let (before, after) = match modules {
+        [] => return None,
+        [_] => one,
+        _ => many,
+    };
+    Some(format!("{before} {}{after}", modules.join(", ")))
+}
+
+/// What became of the modules that were to be changed.
+#[derive(Default)]
+struct Outcome {
+    done: Vec<String>,
+    not: Vec<String>,
+    said: Vec<String>,
+    changes: Map,
+    failed: bool,
+}
+
+impl Outcome {
+    /// Takes the answer of `kmod.load` or `kmod.remove` for a module: names, or a sentence.
+    fn take(&mut self, module: &str, answer: &Value, state: &str, verb: &str) {
+        match answer.as_list() {
+            Some([]) => {
+                self.failed = true;
+                self.not.push(module.to_owned());
+            }
+            Some(changed) => {
+                self.done.push(module.to_owned());
+                for each in changed {
+                    self.changes.insert(each.clone(), state);
+                }
+            }
+            None => {
+                self.failed = true;
+                let why = answer.to_text();
+                let sentence = format!("Failed to {verb} kernel module {module}: {why}");
+                self.said.push(sentence);
+            }
+        }
+    }
+
+    fn ret(self, mut said: Vec<String>, done: &str, verb: &str) -> Ret {
+        let (one, many) = (
+            format!("{done} kernel module"),
+            format!("{done} kernel modules"),
+        );
+        said.extend(about(&self.done, (&one, ""), (&many, "")));
+        let (one, many) = (
+            format!("Failed to {verb} kernel module"),
+            format!("Failed to {verb} kernel modules"),
+        );
+        said.extend(about(&self.not, (&one, ""), (&many, "")));
+        said.extend(self.said);
+        Ret {
+            result: Some(!self.failed),
+            ..Ret::ok(said.join("\n")).changes(self.changes)
+        }
+    }
+}
+
+const ONE: &str = "Kernel module";
+const MANY: &str = "Kernel modules";
+
+fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
+    let asked = asked(&args.name, &args.mods);
+    let mut loaded = listed(cx, false)?;
+    if args.persist {
+        let kept = listed(cx, true)?;
+        loaded.retain(|name| kept.contains(name));
+    }
+    let (there, missing): (Vec<String>, Vec<String>) =
+        asked.into_iter().partition(|name| loaded.contains(name));
+    let already = about(
+        &there,
+        (ONE, " is already present"),
+        (MANY, " are already present"),
+    );
+    if missing.is_empty() {
+        return Ok(Ret::ok(already.unwrap_or_default()));
+    }
+    let would = about(
+        &missing,
+        (ONE, " is set to be loaded"),
+        (MANY, " are set to be loaded"),
+    );
+    let said = |more: Option<String>| already.iter().cloned().chain(more).collect::<Vec<_>>();
+    cx.apply(Ret::would(said(would).join("\n")), || {
+        let found = names(&cx.call("kmod.available", Vec::new(), Map::new())?);
+        let (found, unknown): (Vec<String>, Vec<String>) =
+            missing.into_iter().partition(|name| found.contains(name));
+        let mut outcome = Outcome {
+            failed: !unknown.is_empty(),
+            ..Outcome::default()
+        };
+        for module in &found {
+            if outcome.changes.contains(module) {
+                // Another one has needed it.
+                outcome.done.push(module.clone());
+                continue;
+            }
+            let given = vec![module.as_str().into(), args.persist.into()];
+            let answer = cx.call("kmod.load", given, Map::new())?;
+            outcome.take(module, &answer, "loaded", "load");
+        }
+        let unknown = about(
+            &unknown,
+            (ONE, " is unavailable"),
+            (MANY, " are unavailable"),
+        );
+        Ok(outcome.ret(said(unknown), "Loaded", "load"))
+    })
+}
+
+fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
+    let asked = asked(&args.name, &args.mods);
+    let mut loaded = listed(cx, false)?;
+    if args.persist {
+        loaded.extend(listed(cx, true)?);
+    }
+    let there = asked.iter().filter(|name| loaded.contains(name));
+    let there: Vec<String> = there.cloned().collect();
+    if there.is_empty() {
+        let said = about(
+            &asked,
+            (ONE, " is already removed"),
+            (MANY, " are already removed"),
+        );
+        return Ok(Ret::ok(said.unwrap_or_default()));
+    }
+    let would = about(
+        &there,
+        (ONE, " is set to be removed"),
+        (MANY, " are set to be removed"),
+    );
+    cx.apply(Ret::would(would.unwrap_or_default()), || {
+        let mut outcome = Outcome::default();
+        for module in &there {
+            let given = [
+                module.as_str().into(),
+                args.persist.into(),
+                args.comment.into(),
+            ];
+            let answer = cx.call("kmod.remove", given.into(), Map::new())?;
+            outcome.take(module, &answer, "removed", "remove");
+        }
+        Ok(outcome.ret(Vec::new(), "Removed", "remove"))
+    })
+}

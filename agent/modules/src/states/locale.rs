@@ -1,0 +1,64 @@
+//! The `locale` state module.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::Map;
+
+state::state_module! {
+    /// The locale of this machine, and those that it has.
+    mod locale;
+
+    /// Make sure that the system has this locale.
+    fn system(System {
+        /// Its name, such as en_US.UTF-8.
+        name: String,
+    });
+
+    /// Make sure that a locale is there.
+    fn present(Present {
+        /// Its name.
+        name: String,
+    });
+}
+
+fn system(cx: &Exec, args: System) -> Result<Ret, Error> {
+    let name = args.name.as_str();
+    let set = || {
+        let now = cx.call("locale.get_locale", Vec::new(), Map::new())?;
+        if now.to_text() == name {
+            return Ok(Ret::ok(format!("System locale {name} already set")));
+        }
+        let would = format!("System locale {name} needs to be set");
+        cx.apply(Ret::would(would), || {
+            let done = cx.call("locale.set_locale", vec![name.into()], Map::new())?;
+            Ok(match done.is_true() {
+                true => Ret::ok(format!("Set system locale {name}")).change("locale", name),
+                false => Ret::failed(format!("Failed to set system locale to {name}")),
+            })
+        })
+    };
+    match set() {
+        Err(error @ Error::Refused(_)) => {
+            Ok(Ret::failed(format!("Failed to set system locale: {error}")))
+        }
+        ret => ret,
+    }
+}
+
+fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
+    let name = args.name.as_str();
+    let call = |function: &str| {
+        let answer = cx.call(function, vec![name.into()], Map::new())?;
+        Ok::<_, Error>(answer.is_true())
+    };
+    if call("locale.avail")? {
+        return Ok(Ret::ok(format!("Locale {name} is already present")));
+    }
+    let would = format!("Locale {name} needs to be generated");
+    cx.apply(Ret::would(would), || {
+        Ok(match call("locale.gen_locale")? {
+            true => Ret::ok(format!("Generated locale {name}")).change("locale", name),
+            false => Ret::failed(format!("Failed to generate locale {name}")),
+        })
+    })
+}

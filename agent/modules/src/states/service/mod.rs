@@ -1,0 +1,395 @@
+//! The `service` state module.
+
+mod boot;
+mod mask;
+mod watch;
+
+use std::time::Duration;
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value};
+
+use crate::service;
+
+state::state_module! {
+    /// Services that run or do not, now and from the next start of the system on.
+    mod service;
+
+    /// Make sure that a service runs.
+    fn running(Running {
+        /// Its name.
+        name: String,
+        /// Whether it starts with the system; left as it is where this is not said.
+        enable: Option<bool> = None,
+        /// What a line of `ps` has when it runs, for init scripts that cannot tell.
+        sig: Option<String> = None,
+        /// Seconds to wait after it was started.
+        init_delay: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Make sure that a service does not run.
+    fn dead(Dead {
+        /// Its name.
+        name: String,
+        /// As of `service.running`.
+        enable: Option<bool> = None,
+        /// As of `service.running`.
+        sig: Option<String> = None,
+        /// Seconds to wait after it was stopped.
+        init_delay: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Make sure that a service starts with the system.
+    fn enabled(Enabled {
+        /// Its name.
+        name: String,
+        ..kwargs
+    });
+
+    /// Make sure that a service does not start with the system.
+    fn disabled(Disabled {
+        /// Its name.
+        name: String,
+        ..kwargs
+    });
+
+    /// systemd: make sure that a service cannot be started.
+    fn masked(Masked {
+        /// Its name.
+        name: String,
+        /// Only until the next start of the system.
+        runtime: bool = false,
+    });
+
+    /// systemd: make sure that a service can be started.
+    fn unmasked(Unmasked {
+        /// Its name.
+        name: String,
+        /// As of `service.masked`.
+        runtime: bool = false,
+    });
+
+    /// Restart, reload, start or stop a service because a watched state changed something.
+    fn mod_watch(ModWatch {
+        /// Its name.
+        name: String,
+        /// The function that watches.
+        sfun: Value = Value::Null,
+        /// As of `service.running`.
+        sig: Option<String> = None,
+        /// Reload it instead of restarting it.
+        reload: bool = false,
+        /// Stop and start it where the init system tells that from a restart.
+        full_restart: bool = false,
+        /// Seconds to wait afterwards.
+        init_delay: Value = Value::Null,
+        /// Reload it by `force-reload`.
+        force: bool = false,
+        ..kwargs
+    });
+}
+
+/// One service, the way the functions here ask for it: through the execution module, which may be a custom one.
+struct Service<'a> {
+    cx: &'a Exec,
+    name: &'a str,
+    sig: Option<String>,
+    kwargs: Map,
+}
+
+impl<'a> Service<'a> {
+    /// # Errors
+    /// When this machine has no init system that is known.
+    fn new(cx: &'a Exec, name: &'a str, sig: Option<String>, kwargs: Map) -> Result<Self, Error> {
+        let found = Self {
+            cx,
+            name,
+            sig,
+            kwargs,
+        };
+        if found.has("start") {
+            return Ok(found);
+        }
+        let grains = cx.grains();
+        let os = grains.get("osfinger").or_else(|| grains.get("os"));
+        let low = cx.low.as_ref();
+        Err(Error::Refused(format!(
+            "State '{}' was not found in SLS '{}'\nReason: 'service' __virtual__ returned False: No service execution module loaded: check support for service management on {} \n",
+            low.map(|low| low.function()).unwrap_or_default(),
+            low.map_or("", |low| low.sls.as_str()),
+            os.map(Value::to_text).unwrap_or_default()
+        )))
+    }
+
+    fn has(&self, function: &str) -> bool {
+        self.cx.is_custom(&format!("service.{function}")) || service::of(self.cx, function).is_ok()
+    }
+
+    fn call(&self, function: &str, kwargs: Map) -> Result<Value, Error> {
+        let full = format!("service.{function}");
+        self.cx.call(&full, vec![self.name.into()], kwargs)
+    }
+
+    fn is_available(&self) -> Result<bool, Error> {
+        Ok(self.call("available", Map::new())?.is_true())
+    }
+
+    fn is_offline(&self) -> Result<bool, Error> {
+        Ok(self.has("offline")
+            && self
+                .cx
+                .call("service.offline", Vec::new(), Map::new())?
+                .is_true())
+    }
+
+    fn status(&self) -> Result<Value, Error> {
+        let args = vec![self.name.into(), self.sig.clone().into()];
+        self.cx.call("service.status", args, Map::new())
+    }
+
+    /// Where that cannot be told it is taken for enabled.
+    fn starts(&self, kwargs: Map) -> Result<bool, Error> {
+        Ok(!self.has("enabled") || self.call("enabled", kwargs)?.is_true())
+    }
+
+    /// The arguments among those of systemd alone that this state was given and `function` has, and a warning for each that
+    /// cannot be heeded.
+    fn systemd_only(&self, function: &str) -> (Map, Vec<String>) {
+        let (mut passed, mut warnings) = (Map::new(), Vec::new());
+        let is_systemd = service::of(self.cx, function)
+            .is_ok_and(|provider| provider.name() == "systemd_service");
+        let names: &[&str] = match function {
+            _ if !is_systemd => &[],
+            "start" | "restart" | "reload" | "force_reload" => {
+                &["no_block", "unmask", "unmask_runtime"]
+            }
+            "stop" => &["no_block"],
+            _ => &[],
+        };
+        for name in names {
+            match self.kwargs.get(name) {
+                Some(value) if service::booted() => {
+                    passed.insert(*name, value.clone());
+                }
+                Some(_) => warnings.push(format!(
+                    "The '{name}' argument is not supported by this platform"
+                )),
+                None => {}
+            }
+        }
+        (passed, warnings)
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        self.kwargs.get(name).is_some_and(Value::is_true)
+    }
+
+    /// The return where `enabled` was written for `enable`.
+    fn misspelt(&self) -> Option<Ret> {
+        self.kwargs.contains("enabled").then(|| {
+            Ret::failed(format!(
+                "Service {} uses non-existent option \"enabled\".  Perhaps \"enable\" option was intended?",
+                self.name
+            ))
+        })
+    }
+
+    /// The return of a service that is not there; `would` is what the run might still do to it.
+    fn missing(&self, would: &str, is_fine: bool) -> Ret {
+        let name = self.name;
+        if self.cx.test {
+            return Ret::would(format!(
+                "Service {name} not present; if created in this state run, it would have been {would}"
+            ));
+        }
+        let ret = Ret::failed(format!("The named service {name} is not available"));
+        Ret {
+            result: Some(is_fine),
+            ..ret
+        }
+    }
+
+    /// What stops `running` and `dead` before they look: a wrong argument, a system that is not started, no such service.
+    fn stopped(&self, would: &str, is_fine: bool) -> Result<Option<Ret>, Error> {
+        if let Some(ret) = self.misspelt() {
+            return Ok(Some(ret));
+        }
+        if self.is_offline()? {
+            let ret = Ret::ok("Running in OFFLINE mode. Nothing to do");
+            return Ok(Some(ret));
+        }
+        let is_there = self.is_available()?;
+        Ok((!is_there).then(|| self.missing(would, is_fine)))
+    }
+
+    /// Enables or disables the service as asked, and says so instead of what `ret` says.
+    fn toggled(
+        &self,
+        ret: Ret,
+        enable: Option<bool>,
+        runs: Option<bool>,
+        result: bool,
+    ) -> Result<Ret, Error> {
+        match enable {
+            None => Ok(ret),
+            Some(on) => boot::toggled(self, ret, on, runs, result),
+        }
+    }
+
+    /// The return of `running` or `dead` for a service that is as it should be.
+    fn as_it_should(
+        &self,
+        comment: String,
+        enable: Option<bool>,
+        starts: bool,
+    ) -> Result<Ret, Error> {
+        let enable = enable.filter(|on| *on != starts);
+        self.toggled(Ret::ok(comment), enable, None, true)
+    }
+
+    /// What `running` and `dead` say changed: whether it runs now, where that or its start with the system is another.
+    fn changed(&self, ret: Ret, before: (&Value, bool), now: &Value) -> Result<Ret, Error> {
+        let starts = self.starts(Map::new())?;
+        Ok(if before.0 != now || before.1 != starts {
+            ret.change(self.name, now.clone())
+        } else {
+            ret
+        })
+    }
+}
+
+fn joined(comment: String, more: &str) -> String {
+    if more.is_empty() {
+        comment
+    } else {
+        format!("{comment}\n{more}")
+    }
+}
+
+fn wait(init_delay: &Value) {
+    let wait = init_delay.as_float().unwrap_or(0.0).max(0.0);
+    if let Ok(wait) = Duration::try_from_secs_f64(wait) {
+        std::thread::sleep(wait);
+    }
+}
+
+fn with_warnings(ret: Ret, warnings: Vec<String>) -> Ret {
+    warnings.into_iter().fold(ret, Ret::warning)
+}
+
+fn running(cx: &Exec, args: Running) -> Result<Ret, Error> {
+    let (name, enable) = (args.name.as_str(), args.enable);
+    let service = Service::new(cx, name, args.sig, args.kwargs)?;
+    if let Some(ret) = service.stopped("started", false)? {
+        return Ok(ret);
+    }
+    let before = service.status()?;
+    let starts = service.starts(Map::new())?;
+    let unmasked = match service.flag("unmask") {
+        true => mask::set(&service, false, service.flag("unmask_runtime"))?.comment,
+        false => String::new(),
+    };
+    if before.is_true() {
+        let comment = joined(format!("The service {name} is already running"), &unmasked);
+        return service.as_it_should(comment, enable, starts);
+    }
+    let would = joined(format!("Service {name} is set to start"), &unmasked);
+    cx.apply(Ret::would(would), || {
+        let ret = started(&service, enable, &args.init_delay, (&before, starts))?;
+        let comment = joined(ret.comment, &unmasked);
+        Ok(Ret { comment, ..ret })
+    })
+}
+
+/// Starts a service that does not run.
+fn started(
+    service: &Service<'_>,
+    enable: Option<bool>,
+    init_delay: &Value,
+    before: (&Value, bool),
+) -> Result<Ret, Error> {
+    let name = service.name;
+    let failed = || Ret::failed(format!("Service {name} failed to start"));
+    let (passed, warnings) = service.systemd_only("start");
+    if !service.call("start", passed)?.is_true() {
+        let ret = service.toggled(failed(), enable, Some(false), false)?;
+        return Ok(with_warnings(ret, warnings));
+    }
+    wait(init_delay);
+    let now = service.status()?;
+    let runs = now.is_true();
+    let ret = match runs {
+        true => Ret::ok(format!("Started service {name}")),
+        false => failed(),
+    };
+    let ret = service.changed(ret, before, &now)?;
+    let mut ret = service.toggled(ret, enable, Some(runs), runs)?;
+    if init_delay.is_true() {
+        let seconds = init_delay.to_text();
+        ret.comment = format!("{}\nDelayed return for {seconds} seconds", ret.comment);
+    }
+    Ok(with_warnings(ret, warnings))
+}
+
+fn dead(cx: &Exec, args: Dead) -> Result<Ret, Error> {
+    let (name, enable) = (args.name.as_str(), args.enable);
+    let service = Service::new(cx, name, args.sig, args.kwargs)?;
+    if let Some(ret) = service.stopped("stopped", true)? {
+        return Ok(ret);
+    }
+    let before = service.status()?;
+    let starts = service.starts(Map::new())?;
+    if !before.is_true() {
+        let comment = format!("The service {name} is already dead");
+        return service.as_it_should(comment, enable, starts);
+    }
+    let would = Ret::would(format!("Service {name} is set to be killed"));
+    cx.apply(would, || {
+        let failed = || Ret::failed(format!("Service {name} failed to die"));
+        let (passed, warnings) = service.systemd_only("stop");
+        if !service.call("stop", passed)?.is_true() {
+            let ret = service.toggled(failed(), enable, Some(true), false)?;
+            return Ok(with_warnings(ret, warnings));
+        }
+        wait(&args.init_delay);
+        let now = service.status()?;
+        let runs = now.is_true();
+        let ret = match runs {
+            true => failed(),
+            false => Ret::ok(format!("Service {name} was killed")),
+        };
+        let ret = service.changed(ret, (&before, starts), &now)?;
+        let ret = service.toggled(ret, enable, Some(runs), !runs)?;
+        Ok(with_warnings(ret, warnings))
+    })
+}
+
+fn enabled(cx: &Exec, args: Enabled) -> Result<Ret, Error> {
+    let service = Service::new(cx, &args.name, None, args.kwargs)?;
+    if cx.test && !service.is_available()? {
+        return Ok(service.missing("enabled", false));
+    }
+    service.toggled(Ret::ok(""), Some(true), None, true)
+}
+
+fn disabled(cx: &Exec, args: Disabled) -> Result<Ret, Error> {
+    let service = Service::new(cx, &args.name, None, args.kwargs)?;
+    service.toggled(Ret::ok(""), Some(false), None, true)
+}
+
+fn masked(cx: &Exec, args: Masked) -> Result<Ret, Error> {
+    let service = Service::new(cx, &args.name, None, Map::new())?;
+    mask::set(&service, true, args.runtime)
+}
+
+fn unmasked(cx: &Exec, args: Unmasked) -> Result<Ret, Error> {
+    let service = Service::new(cx, &args.name, None, Map::new())?;
+    mask::set(&service, false, args.runtime)
+}
+
+fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {
+    watch::triggered(cx, args)
+}

@@ -1,0 +1,68 @@
+//! The `sysctl` state module.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value};
+
+state::state_module! {
+    /// Settings of the kernel.
+    mod sysctl;
+
+    /// Make sure that a setting has a value, now and from the next start of the system on.
+    fn present(Present {
+        /// Its name.
+        name: String,
+        /// Its value.
+        value: Value,
+        /// The file that it is kept in.
+        config: Option<String> = None,
+    });
+}
+
+fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
+    let name = args.name.as_str();
+    let value = args.value.to_text();
+    let config = match args.config {
+        Some(config) => config.into(),
+        None => cx.call("sysctl.default_config", Vec::new(), Map::new())?,
+    };
+    if cx.test {
+        return predicted(cx, name, &value, &config);
+    }
+    let given = vec![name.into(), args.value.clone(), config];
+    Ok(match cx.call("sysctl.persist", given, Map::new()) {
+        Err(Error::Refused(why)) => Ret::failed(format!("Failed to set {name} to {value}: {why}")),
+        Err(error) => return Err(error),
+        Ok(done) if done == "Updated".into() => {
+            Ret::ok(format!("Updated sysctl value {name} = {value}")).change(name, args.value)
+        }
+        Ok(_) => Ret::ok(format!("Sysctl value {name} = {value} is already set")),
+    })
+}
+
+/// What test mode says, from the file and the kernel.
+fn predicted(cx: &Exec, name: &str, value: &str, config: &Value) -> Result<Ret, Error> {
+    let kwargs = Map::new().with("config_file", config.clone());
+    let configured = cx.call("sysctl.show", Vec::new(), kwargs)?;
+    if configured.is_null() {
+        return Ok(Ret::would(format!(
+            "Sysctl option {name} might be changed, we failed to check config file at {}. The file is either unreadable, or missing.",
+            config.to_text()
+        )));
+    }
+    let current = cx.call("sysctl.get", vec![name.into()], Map::new())?;
+    let current = current.to_text();
+    let is_configured = configured.get(name).is_some();
+    let same = value.split_whitespace().eq(current.split_whitespace());
+    Ok(match (current.is_empty(), is_configured) {
+        (false, true) if same => Ret::ok(format!("Sysctl value {name} = {value} is already set")),
+        (false, false) if same => Ret::would(format!(
+            "Sysctl value is currently set on the running system but not in a config file. Sysctl option {name} set to be changed to {value} in config file."
+        )),
+        (false, false) => Ret::would(format!("Sysctl option {name} set to be changed to {value}")),
+        (true, true) => Ret::would(format!(
+            "Sysctl value {name} is present in configuration file but is not present in the running config. The value {name} is set to be changed to {value}"
+        )),
+        _ => Ret::would(format!("Sysctl option {name} would be changed to {value}")),
+    })
+}
