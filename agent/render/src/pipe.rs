@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use value::{Map, Value, json};
+use value::{Map, Value, json, log};
 
 use crate::yaml::{self, Class};
-use crate::{Context, Error, Host, Kind, Place, gpg, jinja, toml};
+use crate::{Context, Error, Host, Kind, Place, gpg, jinja, stateconf, toml};
 
 /// The renderers there are.
-pub const RENDERERS: [&str; 6] = ["gpg", "jinja", "json", "text", "toml", "yaml"];
+pub const RENDERERS: [&str; 7] = ["gpg", "jinja", "json", "stateconf", "text", "toml", "yaml"];
 
 /// What came out of a pipe.
 #[derive(Clone, Debug)]
@@ -27,6 +27,7 @@ pub struct Pipe(Vec<Step>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Step {
+    name: String,
     renderer: Renderer,
     argline: String,
 }
@@ -36,6 +37,7 @@ enum Renderer {
     Gpg,
     Jinja,
     Json,
+    Stateconf,
     Text,
     Toml,
     Yaml,
@@ -90,6 +92,13 @@ impl Pipe {
         let mut state = State::Text(text.to_owned());
         let mut read = String::new();
         for step in &self.0 {
+            if !context.renderers.allows(&step.name) {
+                log::warning(format_args!(
+                    "The renderer \"{}\" is disallowed by configuration and will be skipped.",
+                    step.name
+                ));
+                continue;
+            }
             let input = match state {
                 State::Text(input) => input,
                 data if step.renderer == Renderer::Gpg => {
@@ -181,6 +190,7 @@ impl Step {
             "gpg" => Renderer::Gpg,
             "jinja" => Renderer::Jinja,
             "json" => Renderer::Json,
+            "stateconf" => Renderer::Stateconf,
             "text" => Renderer::Text,
             "toml" => Renderer::Toml,
             "yaml" => Renderer::Yaml,
@@ -188,6 +198,7 @@ impl Step {
             _ => return None,
         };
         Some(Self {
+            name: name.to_owned(),
             renderer,
             argline: argline.trim().to_owned(),
         })
@@ -207,6 +218,9 @@ impl Step {
                 format!("Unknown renderer option: {}", self.argline),
             )),
             Renderer::Json => json_data(text).map(State::Json),
+            Renderer::Stateconf => {
+                stateconf::render(text, &self.argline, context, host, yaml_data).map(State::Data)
+            }
             Renderer::Text => Ok(State::Text(text.to_owned())),
             Renderer::Toml => toml::load(text)
                 .map(|value| State::Data(or_empty(value)))
@@ -394,7 +408,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_rendered_says_what_salt_says() {
-        let unknown = "is not available\nThe renderers are: gpg, jinja, json, text, toml, yaml";
+        let unknown =
+            "is not available\nThe renderers are: gpg, jinja, json, stateconf, text, toml, yaml";
         for (text, want) in [
             ("#!nosuchrenderer\n", format!("Renderer: The renderer \"nosuchrenderer\" {unknown}")),
             ("#!jinja|mako\n", format!("Renderer: The renderer \"jinja|mako\" {unknown}")),
