@@ -51,7 +51,6 @@ fn asked(words: Vec<String>, kwargs: &Map) -> Process {
     process
 }
 
-pub(super) fn words(list: &[&str]) -> Vec<String> {
 /// What dpkg answers; one that cannot read what it knows is an error, and no empty list.
 fn asked_dpkg(cx: &Exec, words: &[&str]) -> Result<String, Error> {
     let output = command(words.iter().copied()).quiet().run(cx)?;
@@ -61,7 +60,6 @@ fn asked_dpkg(cx: &Exec, words: &[&str]) -> Result<String, Error> {
     }
 }
 
-fn words(list: &[&str]) -> Vec<String> {
 pub(super) fn words(list: &[&str]) -> Vec<String> {
     list.iter().map(|word| (*word).to_owned()).collect()
 }

@@ -160,8 +160,6 @@ fn noted(changes: &mut Map, step: &Step) {
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let all = cx.call("hosts.list_hosts", Vec::new(), Map::new())?;
-    let none = Map::new();
-    let found = looked(all.as_map().unwrap_or(&none), &args);
     let all = all.as_map().cloned().unwrap_or_default();
     let found = looked(&all, &args);
     let (mut said, mut changes) = (found.said, Map::new());
