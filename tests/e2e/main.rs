@@ -10,4 +10,5 @@
 mod bus;
 mod orch;
 mod pkg;
+mod python;
 mod small;

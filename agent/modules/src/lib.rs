@@ -16,6 +16,7 @@ pub mod custom;
 pub mod diff;
 pub mod ears;
 pub mod exec;
+mod foreign;
 pub mod fs;
 pub mod grains;
 mod hashes;
@@ -29,6 +30,7 @@ mod pep440;
 mod pkg;
 pub mod process;
 pub mod random;
+mod repos;
 pub mod roots;
 pub mod runners;
 mod serializers;
@@ -45,6 +47,8 @@ mod users;
 pub mod version;
 pub mod web;
 pub mod wheel;
+mod xml;
+mod zypper;
 
 /// Everything in this crate, for the engine.
 pub const REGISTRY: state::exec::Registry = state::exec::Registry {

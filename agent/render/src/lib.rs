@@ -7,6 +7,7 @@ use std::sync::Arc;
 use value::{Map, Value};
 
 mod error;
+pub mod gpg;
 pub mod jinja;
 mod pipe;
 mod toml;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use value::{Map, Value, json};
 
 use crate::yaml::{self, Class};
-use crate::{Context, Error, Host, Kind, Place, jinja, toml};
+use crate::{Context, Error, Host, Kind, Place, gpg, jinja, toml};
 
 /// The renderers there are.
-pub const RENDERERS: [&str; 5] = ["jinja", "json", "text", "toml", "yaml"];
+pub const RENDERERS: [&str; 6] = ["gpg", "jinja", "json", "text", "toml", "yaml"];
 
 /// What came out of a pipe.
 #[derive(Clone, Debug)]
@@ -33,6 +33,7 @@ struct Step {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Renderer {
+    Gpg,
     Jinja,
     Json,
     Text,
@@ -91,6 +92,10 @@ impl Pipe {
         for step in &self.0 {
             let input = match state {
                 State::Text(input) => input,
+                data if step.renderer == Renderer::Gpg => {
+                    state = State::Data(gpg::decrypted(data.into_value(), host)?);
+                    continue;
+                }
                 data if matches!(step.renderer, Renderer::Other(_)) => {
                     state = step.passed_on(data.into_value(), context, host)?;
                     continue;
@@ -173,6 +178,7 @@ impl Step {
     fn parse(part: &str, host: &dyn Host) -> Option<Self> {
         let (name, argline) = part.split_once(' ').unwrap_or((part, ""));
         let renderer = match name {
+            "gpg" => Renderer::Gpg,
             "jinja" => Renderer::Jinja,
             "json" => Renderer::Json,
             "text" => Renderer::Text,
@@ -189,6 +195,10 @@ impl Step {
 
     fn run(&self, text: &str, context: &Context, host: &Arc<dyn Host>) -> Result<State, Error> {
         match &self.renderer {
+            Renderer::Gpg => {
+                let text = gpg::decrypted(text.into(), host)?;
+                Ok(State::Text(text.to_text()))
+            }
             Renderer::Jinja if matches!(self.argline.as_str(), "" | "-s") => {
                 jinja::render(text, context, host).map(State::Text)
             }
@@ -384,7 +394,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_rendered_says_what_salt_says() {
-        let unknown = "is not available\nThe renderers are: jinja, json, text, toml, yaml";
+        let unknown = "is not available\nThe renderers are: gpg, jinja, json, text, toml, yaml";
         for (text, want) in [
             ("#!nosuchrenderer\n", format!("Renderer: The renderer \"nosuchrenderer\" {unknown}")),
             ("#!jinja|mako\n", format!("Renderer: The renderer \"jinja|mako\" {unknown}")),

@@ -1,14 +1,100 @@
-//! The `dnsutil` execution module: so far the serials of zones.
+//! The `dnsutil` execution module: names, addresses, and the hosts file.
+#![allow(
+    non_snake_case,
+    reason = "some functions have the names of the records that they ask for"
+)]
+
+use std::path::Path;
 
 use state::exec::Exec;
 use state::module::Error;
-use value::Value;
+use value::{Map, Value};
 
-use super::grains;
+use super::{dig, grains};
+use crate::fs::{self, Owner};
+use crate::process::which;
 
 state::exec_module! {
-    /// Zones of the domain name system.
+    /// Names, addresses and zones of the domain name system.
     mod dnsutil;
+
+    /// Return the names of a hosts file by address.
+    fn parse_hosts(ParseHosts {
+        /// The file.
+        hostsfile: String = "/etc/hosts".into(),
+        /// Its text in place of the file.
+        hosts: Option<String> = None,
+    });
+
+    /// Add a line to a hosts file.
+    fn hosts_append(HostsAppend {
+        /// The file.
+        hostsfile: String = "/etc/hosts".into(),
+        /// The address.
+        ip_addr: String = String::new(),
+        /// The names, with commas between them.
+        entries: String = String::new(),
+    });
+
+    /// Remove names from a hosts file.
+    fn hosts_remove(HostsRemove {
+        /// The file.
+        hostsfile: String = "/etc/hosts".into(),
+        /// The names, with commas between them.
+        entries: String = String::new(),
+    });
+
+    /// True for an address, or a network in short form.
+    fn check_ip(CheckIp {
+        /// The address.
+        ip_addr: Value,
+    });
+
+    /// Return the IPv4 addresses of a name.
+    fn A(RecordA {
+        /// The name.
+        host: String,
+        /// Whom to ask.
+        nameserver: Option<String> = None,
+    });
+
+    /// Return the IPv6 addresses of a name.
+    fn AAAA(RecordAaaa {
+        /// The name.
+        host: String,
+        /// Whom to ask.
+        nameserver: Option<String> = None,
+    });
+
+    /// Return the name servers of a domain.
+    fn NS(RecordNs {
+        /// The domain.
+        domain: String,
+        /// Whether as addresses.
+        resolve: bool = true,
+        /// Whom to ask.
+        nameserver: Option<String> = None,
+    });
+
+    /// Return the networks that may send a domain's mail.
+    fn SPF(RecordSpf {
+        /// The domain.
+        domain: String,
+        /// `SPF` or `TXT`.
+        record: String = "SPF".into(),
+        /// Whom to ask.
+        nameserver: Option<String> = None,
+    });
+
+    /// Return the hosts that take a domain's mail, with their order.
+    fn MX(RecordMx {
+        /// The domain.
+        domain: String,
+        /// Whether as addresses.
+        resolve: bool = false,
+        /// Whom to ask.
+        nameserver: Option<String> = None,
+    });
 
     /// Return the serial of a zone: the one that is kept in the grain `dnsserial_ZONE`, or today's first.
     fn serial(Serial {
@@ -19,12 +105,130 @@ state::exec_module! {
     });
 }
 
+/// The names of a hosts file by address.
+fn names(text: &str) -> Map {
+    let mut hosts = Map::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let mut words = line.split_whitespace();
+        let Some(ip) = words.next() else {
+            continue;
+        };
+        if let Some(list) = hosts.entry(ip, || Value::list([])).as_list_mut() {
+            list.extend(words.map(Value::from));
+        }
+    }
+    hosts
+}
+
+fn parse_hosts(_cx: &Exec, args: ParseHosts) -> Result<Value, Error> {
+    let given = args.hosts.filter(|hosts| !hosts.is_empty());
+    let text = given.map_or_else(|| std::fs::read_to_string(&args.hostsfile), Ok);
+    Ok(text.map_or_else(
+        |_| "Error: hosts data was not found".into(),
+        |text| names(&text).into(),
+    ))
+}
+
+fn hosts_append(cx: &Exec, args: HostsAppend) -> Result<Value, Error> {
+    let (file, ip) = (&args.hostsfile, &args.ip_addr);
+    let text = std::fs::read_to_string(file).map_err(Error::io(file))?;
+    let known = names(&text);
+    let known = known.get(ip).and_then(Value::as_list).unwrap_or_default();
+    let new: Vec<&str> = args
+        .entries
+        .split(',')
+        .filter(|name| !known.contains(&(*name).into()))
+        .collect();
+    if new.is_empty() {
+        return Ok(format!("No additional hosts were added to {file}").into());
+    }
+    let line = format!("\n{ip} {}", new.join(" "));
+    fs::write(
+        cx,
+        Path::new(file),
+        format!("{text}{line}").as_bytes(),
+        Owner::default(),
+    )?;
+    Ok(format!("The following line was added to {file}:{line}").into())
+}
+
+fn hosts_remove(cx: &Exec, args: HostsRemove) -> Result<Value, Error> {
+    let file = &args.hostsfile;
+    let text = std::fs::read_to_string(file).map_err(Error::io(file))?;
+    let gone: Vec<&str> = args.entries.split(',').collect();
+    let mut left = String::new();
+    for line in text.lines() {
+        let plain = line.is_empty() || line.trim().starts_with('#');
+        let mut words = line.split_whitespace();
+        let ip = words.next();
+        let names: Vec<&str> = words.filter(|name| !gone.contains(name)).collect();
+        if plain {
+            left.push_str(line);
+        } else if let Some(ip) = ip.filter(|_| !names.is_empty()) {
+            left.push_str(&format!("{ip} {}", names.join(" ")));
+        } else {
+            continue;
+        }
+        left.push('\n');
+    }
+    fs::write(cx, Path::new(file), left.as_bytes(), Owner::default())?;
+    Ok(Value::Null)
+}
+
+/// Salt's sentence where dig is missing.
+fn needs_dig(ask: impl FnOnce() -> Result<Value, Error>) -> Result<Value, Error> {
+    match which("dig") {
+        Some(_) => ask(),
+        None => Ok("This function requires dig, which is not currently available".into()),
+    }
+}
+
+fn check_ip(_cx: &Exec, args: CheckIp) -> Result<Value, Error> {
+    Ok(args.ip_addr.as_str().is_some_and(dig::is_ip).into())
+}
+
+fn addresses(cx: &Exec, host: &str, four: bool, nameserver: Option<&str>) -> Result<Value, Error> {
+    match nameserver {
+        None => dig::addresses(cx, host, four, None),
+        Some(_) => needs_dig(|| dig::addresses(cx, host, four, nameserver)),
+    }
+}
+
+fn A(cx: &Exec, args: RecordA) -> Result<Value, Error> {
+    addresses(cx, &args.host, true, args.nameserver.as_deref())
+}
+
+fn AAAA(cx: &Exec, args: RecordAaaa) -> Result<Value, Error> {
+    addresses(cx, &args.host, false, args.nameserver.as_deref())
+}
+
+fn NS(cx: &Exec, args: RecordNs) -> Result<Value, Error> {
+    needs_dig(|| dig::servers(cx, &args.domain, args.resolve, args.nameserver.as_deref()))
+}
+
+fn SPF(cx: &Exec, args: RecordSpf) -> Result<Value, Error> {
+    needs_dig(|| {
+        dig::senders(
+            cx,
+            &args.domain,
+            &args.record,
+            args.nameserver.as_deref(),
+            0,
+        )
+        .map(Value::list)
+    })
+}
+
+fn MX(cx: &Exec, args: RecordMx) -> Result<Value, Error> {
+    needs_dig(|| dig::mail(cx, &args.domain, args.resolve, args.nameserver.as_deref()))
+}
+
 fn serial(cx: &Exec, args: Serial) -> Result<Value, Error> {
     let key = match args.zone.as_str() {
         "" => "dnsserial".to_owned(),
         zone => format!("dnsserial_{zone}"),
     };
-    let stored = cx.call("grains.get", vec![key.as_str().into()], value::Map::new())?;
+    let stored = cx.call("grains.get", vec![key.as_str().into()], Map::new())?;
     let stored = stored.is_true().then(|| stored.to_text());
     let present = jiff::Zoned::now().strftime("%Y%m%d01").to_string();
     if !args.update {

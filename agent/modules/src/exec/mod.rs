@@ -4,16 +4,22 @@ use ::state::module::Module;
 use value::Value;
 
 pub(crate) mod aliases;
-mod alternatives;
+pub(crate) mod alternatives;
+pub(crate) mod archive;
 pub(crate) mod cmd;
 mod config;
 pub(crate) mod cp;
 pub(crate) mod cron;
+pub(crate) mod debconf;
 mod defaults;
+mod dig;
+pub(crate) mod disk;
 mod dnsutil;
 pub(crate) mod environ;
 mod event;
 pub(crate) mod file;
+pub(crate) mod git;
+mod gpg;
 pub(crate) mod grains;
 pub(crate) mod group;
 pub(crate) mod hashutil;
@@ -26,14 +32,19 @@ mod locale;
 mod log;
 mod r#match;
 mod mine;
+pub(crate) mod mount;
 mod network;
+mod network_programs;
 mod pillar;
 pub(crate) mod pip;
-mod pkg;
+pub(crate) mod pkg;
 mod pkg_resource;
+mod ps;
 mod random;
 mod saltutil;
 mod saltutil_sync;
+mod schedule;
+mod sdb;
 mod service;
 pub(crate) mod shadow;
 mod slsutil;
@@ -41,6 +52,7 @@ pub(crate) mod ssh;
 pub(crate) mod state;
 mod state_show;
 pub(crate) mod status;
+mod status_tables;
 mod sys;
 mod sysctl;
 mod test;
@@ -52,11 +64,15 @@ mod virtualenv;
 pub const MODULES: &[Module<Value>] = &[
     aliases::MODULE,
     alternatives::MODULE,
+    archive::MODULE,
     cmd::MODULE,
     config::MODULE,
     cp::MODULE,
     cron::MODULE,
+    debconf::MODULE,
     defaults::MODULE,
+    dig::MODULE,
+    disk::MODULE,
     dnsutil::MODULE,
     environ::MODULE,
     event::MODULE,
@@ -77,7 +93,12 @@ pub const MODULES: &[Module<Value>] = &[
     file::source::MODULE,
     file::stat::MODULE,
     file::touch::MODULE,
+    git::config::MODULE,
+    git::history::MODULE,
+    git::remote::MODULE,
+    git::tree::MODULE,
     grains::MODULE,
+    gpg::MODULE,
     group::MODULE,
     hashutil::MODULE,
     hosts::MODULE,
@@ -89,7 +110,10 @@ pub const MODULES: &[Module<Value>] = &[
     log::MODULE,
     r#match::MODULE,
     mine::MODULE,
+    mount::MODULE,
+    mount::fstab::MODULE,
     network::MODULE,
+    network_programs::MODULE,
     pillar::MODULE,
     pip::MODULE,
     pip::install::MODULE,
@@ -97,12 +121,16 @@ pub const MODULES: &[Module<Value>] = &[
     pkg::files::MODULE,
     pkg::hold::MODULE,
     pkg::list::MODULE,
+    pkg::repo::MODULE,
     pkg::repos::MODULE,
     pkg::versions::MODULE,
     pkg_resource::MODULE,
+    ps::MODULE,
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
+    schedule::MODULE,
+    sdb::MODULE,
     service::MODULE,
     shadow::MODULE,
     slsutil::MODULE,
@@ -112,6 +140,7 @@ pub const MODULES: &[Module<Value>] = &[
     state::MODULE,
     state_show::MODULE,
     status::MODULE,
+    status_tables::MODULE,
     sys::MODULE,
     sysctl::MODULE,
     test::MODULE,

@@ -60,11 +60,11 @@ fn asked_dpkg(cx: &Exec, words: &[&str]) -> Result<String, Error> {
     }
 }
 
-fn words(list: &[&str]) -> Vec<String> {
+pub(super) fn words(list: &[&str]) -> Vec<String> {
     list.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn is_set(kwargs: &Map, name: &str) -> bool {
+pub(super) fn is_set(kwargs: &Map, name: &str) -> bool {
     kwargs.get(name).is_some_and(Value::is_true)
 }
 
@@ -393,7 +393,7 @@ impl Provider for Apt {
     }
 }
 
-fn grain(cx: &Exec, name: &str) -> String {
+pub(super) fn grain(cx: &Exec, name: &str) -> String {
     cx.grains()
         .get(name)
         .map(Value::to_text)

@@ -3,15 +3,21 @@
 //! A provider says what is installed, what could be, and with which commands packages are changed; it runs none of those itself.
 //! [`transaction`] runs them: it waits for the lock, collects what failed, and compares what is installed before and after.
 
+mod apk;
 pub(crate) mod apt;
+mod dnf;
 pub(crate) mod downloads;
 mod dpkg;
 pub(crate) mod failed;
 pub(crate) mod holds;
 pub(crate) mod listing;
+mod opkg;
+mod pacman;
+mod rpm;
 pub(crate) mod spec;
 pub(crate) mod targets;
 pub(crate) mod transaction;
+mod zypper;
 
 use std::cmp::Ordering;
 
@@ -20,6 +26,7 @@ use state::module::Error;
 use value::{Map, Value};
 
 use crate::process::{self, Output, Process};
+use crate::repos;
 
 /// Packages by name, each with the list of its versions (texts).
 pub(crate) type Packages = Map;
@@ -265,9 +272,25 @@ fn system(cx: &Exec) -> (String, String) {
 
 /// The package manager of a family of distributions.
 fn chosen(os_family: &str, os: &str) -> Option<&'static dyn Provider> {
-    let _ = os;
-    match os_family {
-        "Debian" => Some(&apt::Apt),
-        _ => None,
+    if os_family == "Arch" {
+        return Some(&pacman::Pacman);
+    }
+    match repos::of_family(os_family, os)? {
+        repos::Kind::Apt => Some(&apt::Apt),
+        repos::Kind::Yum => {
+            let mut all = dnf::ALL.iter();
+            let here = all.find(|dnf| process::which(dnf.program()).is_some());
+            here.or_else(|| dnf::ALL.first())
+                .map(|dnf| dnf as &dyn Provider)
+        }
+        repos::Kind::Zypper => Some(&zypper::Zypper),
+        repos::Kind::Apk => Some(&apk::Apk),
+        // Newer OpenWrt has changed to apk.
+        repos::Kind::Opkg
+            if process::which("opkg").is_none() && process::which("apk").is_some() =>
+        {
+            Some(&apk::Apk)
+        }
+        repos::Kind::Opkg => Some(&opkg::Opkg),
     }
 }

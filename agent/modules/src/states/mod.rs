@@ -4,22 +4,30 @@ use ::state::exec::{Aggregate, Exec};
 use ::state::module::{Module, Ret};
 
 mod alias;
+mod alternatives;
+mod archive;
 mod cmd;
 mod cron;
+mod debconf;
 mod environ;
 mod event;
 pub(crate) mod file;
+mod git;
 mod grains;
 mod group;
 mod host;
+mod http;
 mod ini;
 mod kmod;
 mod locale;
 mod module;
+mod mount;
 mod pip;
 mod pkg;
+mod pkgrepo;
 mod salt;
 mod saltutil;
+mod schedule;
 mod service;
 mod ssh_auth;
 mod ssh_known_hosts;
@@ -33,8 +41,11 @@ mod virtualenv;
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Ret>] = &[
     alias::MODULE,
+    alternatives::MODULE,
+    archive::MODULE,
     cmd::MODULE,
     cron::MODULE,
+    debconf::MODULE,
     environ::MODULE,
     event::MODULE,
     file::absent::MODULE,
@@ -56,17 +67,24 @@ pub const MODULES: &[Module<Ret>] = &[
     file::replace::MODULE,
     file::serialize::MODULE,
     file::tidied::MODULE,
+    git::MODULE,
+    git::config::MODULE,
     grains::MODULE,
     group::MODULE,
     host::MODULE,
+    http::MODULE,
     ini::MODULE,
     kmod::MODULE,
     locale::MODULE,
     module::MODULE,
+    mount::MODULE,
+    mount::fstab::MODULE,
     pip::MODULE,
     pkg::MODULE,
+    pkgrepo::MODULE,
     salt::MODULE,
     saltutil::MODULE,
+    schedule::MODULE,
     service::MODULE,
     ssh_auth::MODULE,
     ssh_known_hosts::MODULE,
@@ -86,6 +104,6 @@ pub const AGGREGATES: &[(&str, Aggregate)] = &[("pkg", pkg::aggregate::joined)];
 pub fn missing(cx: &Exec, module: &str) -> Option<String> {
     match module {
         "pkg" => pkg::missing(cx),
-        _ => None,
+        other => crate::foreign::reason(other),
     }
 }

@@ -12,7 +12,7 @@ use value::{Map, Value};
 use crate::process::{self, Line, Output, Process, Stderr};
 
 pub(crate) use chroot::run_chroot_with;
-pub(crate) use script::script_with;
+pub(crate) use script::{Temporary, rendered, script_with};
 
 state::exec_module! {
     /// Running commands on this machine.
@@ -555,7 +555,7 @@ fn render(cx: &Exec, process: &mut Process, options: &Map) -> Result<(), Error> 
     let Some(engine) = options.get("template").filter(|engine| engine.is_true()) else {
         return Ok(());
     };
-    let render = |text: &str| script::rendered(cx, text, &engine.to_text(), options);
+    let render = |text: &str| rendered(cx, text, &engine.to_text(), options);
     if let Line::Text(text) = &process.line {
         process.line = Line::Text(render(text)?);
     }

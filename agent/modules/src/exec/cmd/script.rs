@@ -103,7 +103,7 @@ fn fetched(cx: &Exec, source: &str, saltenv: &str) -> Result<Option<Vec<u8>>, Er
 }
 
 /// Renders a text with what Salt gives to the templates of commands and scripts.
-pub(super) fn rendered(
+pub(crate) fn rendered(
     cx: &Exec,
     text: &str,
     engine: &str,
@@ -172,10 +172,16 @@ fn extension(source: &str) -> &str {
 }
 
 /// A file for the one who runs it alone; it goes when this does.
-struct Temporary(PathBuf);
+pub(crate) struct Temporary(PathBuf);
 
 impl Temporary {
-    fn written(
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Writes it into a folder, for a user where one is named.
+    pub(crate) fn written(
         folder: &Path,
         extension: &str,
         text: &[u8],

@@ -1,0 +1,223 @@
+//! The configuration of git.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use super::{Common, Git, line, list_of, plain};
+use crate::process::{Output, Stderr};
+
+state::exec_module! {
+    /// The configuration of git.
+    mod git;
+
+    /// Return a key's last value, or with `all` all of them. `global` means the user's own configuration.
+    fn config_get(ConfigGet {
+        /// The key.
+        key: String,
+        /// The repository.
+        cwd: Option<String> = None,
+        ..kwargs
+    });
+
+    /// Return all keys that match, with their values.
+    fn config_get_regexp(ConfigGetRegexp {
+        /// What the key must match.
+        key: String,
+        /// What the value must match.
+        value_regex: Option<String> = None,
+        /// The repository.
+        cwd: Option<String> = None,
+        ..kwargs
+    });
+
+    /// The same as `git.config_get_regexp`.
+    fn config_get_regex(ConfigGetRegex {
+        /// What the key must match.
+        key: String,
+        /// What the value must match.
+        value_regex: Option<String> = None,
+        /// The repository.
+        cwd: Option<String> = None,
+        ..kwargs
+    });
+
+    /// Set a key, and return its values.
+    fn config_set(ConfigSet {
+        /// The key.
+        key: String,
+        /// Its value.
+        value: Option<String> = None,
+        /// Its values: a list, or texts with commas between them.
+        multivar: Value = Value::Null,
+        /// The repository.
+        cwd: Option<String> = None,
+        ..kwargs
+    });
+
+    /// Remove a key.
+    fn config_unset(ConfigUnset {
+        /// The key.
+        key: String,
+        /// Only a value that matches.
+        value_regex: Option<String> = None,
+        /// The repository.
+        cwd: Option<String> = None,
+        ..kwargs
+    });
+}
+
+/// A configuration: a repository's or a user's.
+pub(crate) struct Config<'a> {
+    git: Git<'a>,
+    place: &'static str,
+}
+
+impl<'a> Config<'a> {
+    /// The configuration that the arguments mean; `known` are further arguments that are taken by name.
+    pub(crate) fn of(
+        cx: &'a Exec,
+        cwd: Option<&str>,
+        kwargs: &Map,
+        known: &[&str],
+    ) -> Result<Self, Error> {
+        let known: Vec<&str> = known.iter().copied().chain(["global"]).collect();
+        let global = kwargs.get("global").is_some_and(Value::is_true);
+        if cwd.is_none() && !global {
+            return Err("'cwd' argument required unless global=True".into());
+        }
+        let git = Common::of(cx, cwd, kwargs, &known)?.git;
+        Ok(Self {
+            git,
+            place: if global { "--global" } else { "--local" },
+        })
+    }
+
+    fn asked(&self, words: &[&str]) -> Result<Output, Error> {
+        let mut all = vec!["config", self.place];
+        all.extend(words);
+        self.git.run(&line(&all), Stderr::Apart)
+    }
+
+    /// A key's values; none where it has none.
+    pub(crate) fn values(&self, key: &str) -> Result<Option<Vec<String>>, Error> {
+        let found = self.asked(&["--get-all", plain(key)?])?;
+        let lines = || found.stdout.lines().map(str::to_owned).collect();
+        Ok((found.retcode != Some(1)).then(lines))
+    }
+
+    /// The keys that match, with their values.
+    pub(crate) fn matching(&self, key: &str, value_regex: Option<&str>) -> Result<Map, Error> {
+        let mut words = vec!["--get-regexp", plain(key)?];
+        words.extend(value_regex);
+        let found = self.asked(&words)?;
+        let mut keys = Map::new();
+        for (key, value) in found
+            .stdout
+            .lines()
+            .filter_map(|line| line.split_once(char::is_whitespace))
+        {
+            if let Some(values) = keys.entry(key, || Value::list([])).as_list_mut() {
+                values.push(value.into());
+            }
+        }
+        Ok(keys)
+    }
+
+    /// Gives a key these values in place of those that it has.
+    pub(crate) fn set(&self, key: &str, values: &[String], add: bool) -> Result<(), Error> {
+        for (number, value) in values.iter().enumerate() {
+            let how = if add || number > 0 {
+                "--add"
+            } else {
+                "--replace-all"
+            };
+            // Without --local: outside of a repository git says what is wrong.
+            let place = (self.place == "--global").then_some("--global");
+            let mut words = vec!["config"];
+            words.extend(place);
+            words.extend([how, plain(key)?, value]);
+            self.git.git(&words)?;
+        }
+        Ok(())
+    }
+
+    /// Removes a key or some of its values.
+    pub(crate) fn unset(
+        &self,
+        key: &str,
+        value_regex: Option<&str>,
+        all: bool,
+    ) -> Result<(), Error> {
+        let mut words = vec![if all { "--unset-all" } else { "--unset" }, plain(key)?];
+        words.extend(value_regex);
+        let done = self.asked(&words)?;
+        Err(match done.retcode {
+            Some(0) => return Ok(()),
+            Some(1) => "Section or key is invalid".to_owned(),
+            Some(5) if self.values(key)?.is_none() => format!("Key '{key}' does not exist"),
+            Some(5) => {
+                let also = value_regex.map_or("", |_| " and value_regex matches multiple values");
+                format!("Multiple values exist for key '{key}'{also}")
+            }
+            Some(6) => "The value_regex is invalid".to_owned(),
+            code => {
+                let code = code.unwrap_or(-1);
+                let said = if done.stderr.is_empty() {
+                    String::new()
+                } else {
+                    format!("; {}", done.stderr)
+                };
+                format!("Failed to unset key '{key}', git config returned exit code {code}{said}")
+            }
+        }
+        .into())
+    }
+}
+
+fn config_get(cx: &Exec, args: ConfigGet) -> Result<Value, Error> {
+    let config = Config::of(cx, args.cwd.as_deref(), &args.kwargs, &["all"])?;
+    let Some(mut values) = config.values(&args.key)? else {
+        return Ok(Value::Null);
+    };
+    Ok(if args.kwargs.get("all").is_some_and(Value::is_true) {
+        values.into()
+    } else {
+        values.pop().unwrap_or_default().into()
+    })
+}
+
+fn config_get_regexp(cx: &Exec, args: ConfigGetRegexp) -> Result<Value, Error> {
+    let config = Config::of(cx, args.cwd.as_deref(), &args.kwargs, &[])?;
+    config
+        .matching(&args.key, args.value_regex.as_deref())
+        .map(Value::from)
+}
+
+fn config_get_regex(cx: &Exec, args: ConfigGetRegex) -> Result<Value, Error> {
+    let config = Config::of(cx, args.cwd.as_deref(), &args.kwargs, &[])?;
+    config
+        .matching(&args.key, args.value_regex.as_deref())
+        .map(Value::from)
+}
+
+fn config_set(cx: &Exec, args: ConfigSet) -> Result<Value, Error> {
+    let config = Config::of(cx, args.cwd.as_deref(), &args.kwargs, &["add"])?;
+    let add = args.kwargs.get("add").is_some_and(Value::is_true);
+    let values = match (args.value, list_of(&args.multivar)) {
+        (Some(_), many) if !many.is_empty() => {
+            return Err("Only one of 'value' and 'multivar' is permitted".into());
+        }
+        (Some(value), _) => vec![value],
+        (None, many) => many,
+    };
+    config.set(&args.key, &values, add)?;
+    Ok(config.values(&args.key)?.into())
+}
+
+fn config_unset(cx: &Exec, args: ConfigUnset) -> Result<Value, Error> {
+    let config = Config::of(cx, args.cwd.as_deref(), &args.kwargs, &["all"])?;
+    let all = args.kwargs.get("all").is_some_and(Value::is_true);
+    config.unset(&args.key, args.value_regex.as_deref(), all)?;
+    Ok(true.into())
+}

@@ -1,0 +1,400 @@
+//! The `git` execution module, in parts: this one runs the program.
+
+pub(crate) mod config;
+pub(crate) mod history;
+pub(crate) mod remote;
+pub(crate) mod tree;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use crate::process::{Output, Process, Stderr};
+use crate::{ospath, shlex, source};
+
+/// How git is run: as whom, where, and with which key.
+#[derive(Clone)]
+pub(crate) struct Git<'a> {
+    /// The call's context.
+    pub(crate) cx: &'a Exec,
+    /// The folder.
+    pub(crate) cwd: Option<String>,
+    /// The user.
+    pub(crate) user: Option<String>,
+    /// Keys for ssh, tried one after the other.
+    pub(crate) identity: Vec<String>,
+    /// The encoding of what git prints.
+    pub(crate) output_encoding: Option<String>,
+}
+
+/// The arguments that most functions have; they are taken by name.
+pub(crate) struct Common<'a> {
+    pub(crate) git: Git<'a>,
+    pub(crate) https_user: Option<String>,
+    pub(crate) https_pass: Option<String>,
+    /// Options of git itself, before its command.
+    git_opts: Vec<String>,
+    /// Options of the command.
+    pub(crate) opts: Vec<String>,
+}
+
+/// Options as a list, or as a line that is split.
+pub(crate) fn options(given: &Value) -> Result<Vec<String>, Error> {
+    Ok(match given {
+        Value::Null => Vec::new(),
+        Value::List(items) => items.iter().map(Value::to_text).collect(),
+        other => {
+            let mut words = shlex::parts(&other.to_text())?;
+            if words.last().is_some_and(|word| word == "--") {
+                words.pop();
+            }
+            words
+        }
+    })
+}
+
+/// Texts from a list, or from a text with commas.
+pub(crate) fn list_of(given: &Value) -> Vec<String> {
+    match given {
+        Value::Null => Vec::new(),
+        Value::List(items) | Value::Tuple(items) => items.iter().map(Value::to_text).collect(),
+        other => other.to_text().split(',').map(str::to_owned).collect(),
+    }
+}
+
+/// A name as an argument that git must not take for an option.
+pub(crate) fn plain(name: &str) -> Result<&str, Error> {
+    if name.starts_with('-') {
+        Err(format!("'{name}' would be taken for an option of git").into())
+    } else {
+        Ok(name)
+    }
+}
+
+impl<'a> Common<'a> {
+    /// Takes the common arguments out of those that a function does not declare; `known` names others of its own.
+    pub(crate) fn of(
+        cx: &'a Exec,
+        cwd: Option<&str>,
+        kwargs: &Map,
+        known: &[&str],
+    ) -> Result<Self, Error> {
+        const COMMON: [&str; 10] = [
+            "user",
+            "password",
+            "ignore_retcode",
+            "output_encoding",
+            "identity",
+            "saltenv",
+            "https_user",
+            "https_pass",
+            "opts",
+            "git_opts",
+        ];
+        let unknown = |key: &String| {
+            !COMMON.contains(&key.as_str())
+                && !known.contains(&key.as_str())
+                && !key.starts_with("__")
+        };
+        let unknown: Vec<String> = kwargs.keys().map(Value::to_text).filter(unknown).collect();
+        refuse_unknown(&unknown, kwargs)?;
+        let given = |name: &str| {
+            kwargs
+                .get(name)
+                .filter(|value| value.is_true())
+                .map(Value::to_text)
+        };
+        let user = given("user");
+        let list = |name: &str| options(kwargs.get(name).unwrap_or(&Value::Null));
+        let identity = match kwargs.get("identity") {
+            Some(Value::List(items)) => items.iter().map(Value::to_text).collect(),
+            _ => given("identity").into_iter().collect(),
+        };
+        let cwd = cwd.map(|cwd| expanded(cwd, user.as_deref()));
+        Ok(Self {
+            git: Git {
+                cx,
+                cwd,
+                user,
+                identity,
+                output_encoding: given("output_encoding"),
+            },
+            https_user: given("https_user"),
+            https_pass: given("https_pass"),
+            git_opts: list("git_opts")?,
+            opts: list("opts")?,
+        })
+    }
+
+    /// The words of a command: git and its options, the command and its options.
+    pub(crate) fn words(&self, command: &[&str]) -> Vec<String> {
+        let mut words = vec!["git".to_owned()];
+        words.extend(self.git_opts.iter().cloned());
+        words.extend(command.iter().map(|word| (*word).to_owned()));
+        words.extend(self.opts.iter().cloned());
+        words
+    }
+
+    /// A URL with the user and password that go with it.
+    pub(crate) fn url(&self, url: &str) -> Result<String, Error> {
+        with_login(url, self.https_user.as_deref(), self.https_pass.as_deref())
+    }
+}
+
+/// Refuses named arguments that nobody knows.
+pub(crate) fn refuse_unknown(names: &[String], kwargs: &Map) -> Result<(), Error> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let shown = names.iter().map(|name| {
+        let value = kwargs.get(name).map(Value::to_text).unwrap_or_default();
+        format!("{name}={value}")
+    });
+    let shown: Vec<String> = shown.collect();
+    Err(format!(
+        "The following keyword arguments are not valid: {}",
+        shown.join(", ")
+    )
+    .into())
+}
+
+/// A relative path is one below the user's home.
+fn expanded(cwd: &str, user: Option<&str>) -> String {
+    let home = ospath::expanduser(&format!("~{}", user.unwrap_or_default()));
+    ospath::join(&home, cwd)
+}
+
+/// A URL with a user and a password in it: for https only.
+pub(crate) fn with_login(
+    url: &str,
+    user: Option<&str>,
+    password: Option<&str>,
+) -> Result<String, Error> {
+    if user.is_none() && password.is_none() {
+        return Ok(url.to_owned());
+    }
+    if source::Url::parse(url).scheme != "https" {
+        return Err("Basic Auth only supported for HTTPS".into());
+    }
+    let quoted = |text: Option<&str>| percent(text.unwrap_or_default());
+    let login = match password {
+        Some(_) => format!("{}:{}", quoted(user), quoted(password)),
+        None => quoted(user),
+    };
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    Ok(format!("https://{login}@{rest}"))
+}
+
+fn percent(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-~".contains(&byte);
+    text.bytes()
+        .map(|byte| {
+            if plain(byte) {
+                char::from(byte).to_string()
+            } else {
+                format!("%{byte:02X}")
+            }
+        })
+        .collect()
+}
+
+/// Text without the passwords in its web addresses.
+pub(crate) fn redacted(text: &str) -> String {
+    let lines = text.split('\n').map(|line| {
+        let start = ["http://", "https://"]
+            .iter()
+            .filter_map(|scheme| line.find(scheme).map(|at| at + scheme.len()))
+            .min();
+        match (start, line.rfind('@')) {
+            (Some(start), Some(end)) if start < end => {
+                format!(
+                    "{}<redacted>{}",
+                    line.get(..start).unwrap_or_default(),
+                    line.get(end..).unwrap_or_default()
+                )
+            }
+            _ => line.to_owned(),
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// What ssh is told: Salt's options. The key's path comes by the environment, so that it is never read as shell.
+const SSH: &str = "ssh -oStrictHostKeyChecking=no -oPasswordAuthentication=no -oKbdInteractiveAuthentication=no \
+                   -oChallengeResponseAuthentication=no -i \"$GIT_IDENTITY\"";
+
+impl Git<'_> {
+    /// The same with these keys.
+    pub(crate) fn with_identity(&self, identity: &[String]) -> Self {
+        Self {
+            identity: identity.to_vec(),
+            ..self.clone()
+        }
+    }
+
+    fn process(&self, words: &[String], env: Map, stderr: Stderr) -> Process {
+        let mut process = Process::words(words.to_vec()).quiet();
+        process.cwd.clone_from(&self.cwd);
+        process.runas.clone_from(&self.user);
+        process.output_encoding.clone_from(&self.output_encoding);
+        process.stderr = stderr;
+        // Nobody is there to be asked for a password.
+        process.env = env.with("GIT_TERMINAL_PROMPT", "0");
+        process
+    }
+
+    /// Runs git. A return code other than 0 is no error.
+    pub(crate) fn run(&self, words: &[String], stderr: Stderr) -> Result<Output, Error> {
+        if crate::process::which("git").is_none() {
+            return Err("The program git is not installed".into());
+        }
+        if self.identity.is_empty() {
+            return self.process(words, Map::new(), stderr).run(self.cx);
+        }
+        self.with_keys(words, stderr)
+    }
+
+    /// Runs git with one key after the other until one is accepted.
+    fn with_keys(&self, words: &[String], stderr: Stderr) -> Result<Output, Error> {
+        let (mut errors, mut missing) = (Vec::new(), Vec::new());
+        for identity in &self.identity {
+            let Some(key) = Key::of(self, identity)? else {
+                missing.push(identity.clone());
+                continue;
+            };
+            let env = Map::new()
+                .with("GIT_IDENTITY", key.path.as_str())
+                .with("GIT_SSH_COMMAND", SSH)
+                .with("GIT_SSH_VARIANT", "ssh");
+            let done = self.process(words, env, stderr).run(self.cx)?;
+            if done.success() {
+                return Ok(done);
+            }
+            errors.push(redacted(problem(&done, stderr)));
+        }
+        let mut text = format!(
+            "Unable to authenticate using identity file:\n\n{}",
+            errors.join("\n")
+        );
+        if !missing.is_empty() {
+            let apart = if errors.is_empty() { "" } else { "\n\n" };
+            text.push_str(&format!(
+                "{apart}The following identity file(s) were not found: {}",
+                missing.join(", ")
+            ));
+        }
+        Err(text.into())
+    }
+
+    fn checked(&self, words: &[String], stderr: Stderr) -> Result<String, Error> {
+        let done = self.run(words, stderr)?;
+        if done.success() {
+            return Ok(done.stdout);
+        }
+        let mut text = format!("Command '{}' failed", redacted(&words.join(" ")));
+        let said = problem(&done, stderr);
+        if !said.is_empty() {
+            text.push_str(&format!(": {}", redacted(said)));
+        }
+        Err(text.into())
+    }
+
+    /// What git prints; an error when it fails.
+    pub(crate) fn words(&self, words: &[String]) -> Result<String, Error> {
+        self.checked(words, Stderr::Apart)
+    }
+
+    /// The same with what it prints on its standard error.
+    pub(crate) fn merged(&self, words: &[String]) -> Result<String, Error> {
+        self.checked(words, Stderr::Merged)
+    }
+
+    /// The same for a command that is written here.
+    pub(crate) fn git(&self, command: &[&str]) -> Result<String, Error> {
+        self.words(&line(command))
+    }
+
+    /// Lines that git prints.
+    pub(crate) fn lines(&self, command: &[&str]) -> Result<Vec<String>, Error> {
+        let out = self.git(command)?;
+        Ok(out.lines().map(str::to_owned).collect())
+    }
+}
+
+/// `git` and the words after it.
+pub(crate) fn line(command: &[&str]) -> Vec<String> {
+    ["git"]
+        .iter()
+        .chain(command)
+        .map(|word| (*word).to_owned())
+        .collect()
+}
+
+fn problem(done: &Output, stderr: Stderr) -> &str {
+    match stderr {
+        Stderr::Merged => &done.stdout,
+        Stderr::Apart => &done.stderr,
+    }
+}
+
+/// A key for ssh. One of the file roots is copied: ssh takes none that others may read.
+struct Key {
+    path: String,
+    _copy: Option<super::cmd::Temporary>,
+}
+
+impl Key {
+    fn of(git: &Git<'_>, identity: &str) -> Result<Option<Self>, Error> {
+        let path = ospath::expanduser(identity);
+        if !path.starts_with("salt://") {
+            return Ok(ospath::isfile(&path).then_some(Self { path, _copy: None }));
+        }
+        let Some(found) = source::salt_file(git.cx, &path, &git.cx.saltenv)? else {
+            return Ok(None);
+        };
+        let text = std::fs::read(&found).map_err(Error::io(&found))?;
+        let runas = git.user.as_deref().map(Value::from);
+        let copy =
+            super::cmd::Temporary::written(&std::env::temp_dir(), "", &text, runas.as_ref())?;
+        Ok(Some(Self {
+            path: copy.path().to_string_lossy().into_owned(),
+            _copy: Some(copy),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_put_into_addresses_and_taken_out_of_texts() {
+        let url = with_login("https://h/r.git", Some("me"), Some("p/w@")).unwrap();
+        assert_eq!(url, "https://me:p%2Fw%40@h/r.git");
+        assert_eq!(
+            redacted(&format!("fatal: {url} x\nnext")),
+            "fatal: https://<redacted>@h/r.git x\nnext"
+        );
+        assert!(with_login("http://h/r", Some("me"), None).is_err());
+    }
+
+    #[test]
+    fn options_are_a_list_or_a_line() {
+        assert_eq!(options(&"-q 'a b' --".into()).unwrap(), ["-q", "a b"]);
+        assert_eq!(options(&Value::list([1.into()])).unwrap(), ["1"]);
+    }
+
+    #[test]
+    fn unknown_arguments_are_refused() {
+        let cx = crate::testing::exec();
+        let kwargs = Map::new().with("user", "root").with("foo", 1);
+        let error = Common::of(&cx, None, &kwargs, &[])
+            .err()
+            .unwrap()
+            .to_string();
+        assert_eq!(
+            error,
+            "The following keyword arguments are not valid: foo=1"
+        );
+    }
+}

@@ -1,0 +1,301 @@
+//! Repositories and their work trees: making them, and which there are.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use super::{Common, Git, line, options, plain};
+use crate::process::Stderr;
+use crate::{fs, ospath};
+
+state::exec_module! {
+    /// Repositories of git and their work trees.
+    mod git;
+
+    /// Pack the files of a commit.
+    fn archive(Archive {
+        /// The repository.
+        cwd: String,
+        /// The archive.
+        output: String,
+        /// The commit.
+        rev: String = "HEAD".into(),
+        /// The folder above all files; that of the repository where none is named.
+        prefix: Option<String> = None,
+        ..kwargs
+    });
+
+    /// Make a repository.
+    fn init(Init {
+        /// Where.
+        cwd: String,
+        /// Without a work tree.
+        bare: bool = false,
+        /// The folder with its first files.
+        template: Option<String> = None,
+        /// Where the repository itself lies.
+        separate_git_dir: Option<String> = None,
+        /// Who may use it.
+        shared: Value = Value::Null,
+        /// Options of `git init`.
+        opts: Value = "".into(),
+        ..kwargs
+    });
+
+    /// True for a work tree that belongs to a repository elsewhere.
+    fn is_worktree(IsWorktree {
+        /// The folder.
+        cwd: String,
+        ..kwargs
+    });
+
+    /// Return the work trees.
+    fn list_worktrees(ListWorktrees {
+        /// The repository.
+        cwd: String,
+        /// Only those whose folder is gone.
+        stale: bool = false,
+        ..kwargs
+    });
+
+    /// Return the version of git.
+    fn version(Version {
+        /// Whether as a list.
+        versioninfo: bool = false,
+    });
+
+    /// Add a work tree.
+    fn worktree_add(WorktreeAdd {
+        /// The repository.
+        cwd: String,
+        /// The work tree.
+        worktree_path: String,
+        /// What to check out.
+        r#ref: Option<String> = None,
+        /// Whether a branch that is there is reset.
+        reset_branch: bool = false,
+        /// Whether a branch may be checked out twice.
+        force: bool = false,
+        /// Without a branch.
+        detach: bool = false,
+        /// Options of `git worktree add`.
+        opts: Value = "".into(),
+        ..kwargs
+    });
+
+    /// Forget work trees whose folder is gone.
+    fn worktree_prune(WorktreePrune {
+        /// The repository.
+        cwd: String,
+        /// Only say which.
+        dry_run: bool = false,
+        /// Say which.
+        verbose: bool = true,
+        /// Only those that are older.
+        expire: Option<String> = None,
+        /// Options of `git worktree prune`.
+        opts: Value = "".into(),
+        ..kwargs
+    });
+
+    /// Remove a work tree's folder.
+    fn worktree_rm(WorktreeRm {
+        /// The work tree.
+        cwd: String,
+        ..kwargs
+    });
+}
+
+fn archive(cx: &Exec, args: Archive) -> Result<Value, Error> {
+    let common = Common::of(cx, Some(&args.cwd), &args.kwargs, &["format"])?;
+    let cwd = common.git.cwd.clone().unwrap_or_default();
+    let mut words = common.words(&["archive"]);
+    let prefix = args
+        .prefix
+        .unwrap_or_else(|| format!("{}/", ospath::basename(&cwd)));
+    if !prefix.is_empty() {
+        words.extend(["--prefix".to_owned(), prefix]);
+    }
+    if let Some(format) = args.kwargs.get("format").filter(|format| format.is_true()) {
+        words.extend(["--format".to_owned(), format.to_text()]);
+    }
+    let output = ospath::join(&ospath::expanduser("~"), &args.output);
+    words.extend(["--output".to_owned(), output, plain(&args.rev)?.to_owned()]);
+    common.git.words(&words)?;
+    Ok(true.into())
+}
+
+fn init(cx: &Exec, args: Init) -> Result<Value, Error> {
+    let kwargs = args.kwargs;
+    let mut common = Common::of(cx, Some(&args.cwd), &kwargs, &[])?;
+    let folder = common.git.cwd.take().unwrap_or_default();
+    let mut words = common.words(&["init"]);
+    words.extend(init_options(
+        args.bare,
+        args.template.as_deref(),
+        args.separate_git_dir.as_deref(),
+        &args.shared,
+    ));
+    words.extend(options(&args.opts)?);
+    words.push(folder);
+    common.git.words(&words).map(Value::from)
+}
+
+/// What `git init` is told.
+pub(crate) fn init_options(
+    bare: bool,
+    template: Option<&str>,
+    git_dir: Option<&str>,
+    shared: &Value,
+) -> Vec<String> {
+    let shared = match shared {
+        Value::Null => None,
+        Value::Int(mode) => Some(format!("0{mode}")),
+        other => Some(other.to_text().to_lowercase()),
+    };
+    let all = [
+        bare.then(|| "--bare".to_owned()),
+        template.map(|template| format!("--template={template}")),
+        git_dir.map(|folder| format!("--separate-git-dir={folder}")),
+        shared.map(|shared| format!("--shared={shared}")),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+impl Git<'_> {
+    /// Whether the folder's repository lies elsewhere.
+    pub(crate) fn is_worktree(&self) -> bool {
+        let cwd = self.cwd.as_deref().unwrap_or_default();
+        if !ospath::isdir(cwd) {
+            return false;
+        }
+        let Ok(top) = self.git(&["rev-parse", "--show-toplevel"]) else {
+            return false;
+        };
+        let text = std::fs::read_to_string(ospath::join(&top, ".git")).unwrap_or_default();
+        text.strip_prefix("gitdir:")
+            .is_some_and(|path| ospath::isabs(path.trim_start()))
+    }
+}
+
+fn is_worktree(cx: &Exec, args: IsWorktree) -> Result<Value, Error> {
+    let common = Common::of(cx, Some(&args.cwd), &args.kwargs, &[])?;
+    Ok(common.git.is_worktree().into())
+}
+
+fn list_worktrees(cx: &Exec, mut args: ListWorktrees) -> Result<Value, Error> {
+    let all = args.kwargs.remove("all").is_some_and(|all| all.is_true());
+    if all && args.stale {
+        return Err("'all' and 'stale' cannot both be set to True".into());
+    }
+    let common = Common::of(cx, Some(&args.cwd), &args.kwargs, &[])?;
+    let out = common.git.git(&["worktree", "list", "--porcelain"])?;
+    let mut trees = Map::new();
+    for part in out.trim().split("\n\n") {
+        let of = |key: &str| {
+            part.lines()
+                .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
+        };
+        let (Some(path), Some(head)) = (of("worktree"), of("HEAD")) else {
+            continue;
+        };
+        let stale = !ospath::isdir(path);
+        if stale != args.stale && !all {
+            continue;
+        }
+        let branch =
+            of("branch").map(|branch| branch.strip_prefix("refs/heads/").unwrap_or(branch));
+        let mut tree = Map::new()
+            .with("stale", stale)
+            .with("HEAD", head)
+            .with("detached", branch.is_none())
+            .with("branch", branch);
+        if branch.is_none() {
+            let tags = common.git.lines(&["tag", "--points-at", head])?;
+            if !tags.is_empty() {
+                tree.insert("tags", tags);
+            }
+        }
+        trees.insert(path, tree);
+    }
+    Ok(trees.into())
+}
+
+fn version(cx: &Exec, args: Version) -> Result<Value, Error> {
+    let common = Common::of(cx, None, &Map::new(), &[])?;
+    let out = common.git.words(&line(&["--version"]))?;
+    let out = out.split('(').next().unwrap_or_default();
+    let version = out.split_whitespace().last().unwrap_or("unknown");
+    if !args.versioninfo {
+        return Ok(version.into());
+    }
+    let parts = version
+        .split('.')
+        .map(|part| part.parse::<i64>().map_or_else(|_| part.into(), Value::Int));
+    Ok(Value::list(parts))
+}
+
+fn worktree_add(cx: &Exec, mut args: WorktreeAdd) -> Result<Value, Error> {
+    let branch = args
+        .kwargs
+        .remove("branch")
+        .filter(Value::is_true)
+        .map(|branch| branch.to_text());
+    if branch.is_some() && args.detach {
+        return Err("Only one of 'branch' and 'detach' is allowed".into());
+    }
+    let common = Common::of(cx, Some(&args.cwd), &args.kwargs, &[])?;
+    let mut words = common.words(&["worktree", "add"]);
+    if args.detach {
+        words.push("--detach".into());
+    } else {
+        let branch = branch.unwrap_or_else(|| ospath::basename(&args.worktree_path).to_owned());
+        words.extend([
+            if args.reset_branch { "-B" } else { "-b" }.to_owned(),
+            branch,
+        ]);
+        words.extend(args.force.then(|| "--force".to_owned()));
+    }
+    words.extend(options(&args.opts)?);
+    words.push(plain(&args.worktree_path)?.to_owned());
+    words.extend(args.r#ref.filter(|name| !name.is_empty()));
+    common.git.merged(&words).map(Value::from)
+}
+
+fn worktree_prune(cx: &Exec, args: WorktreePrune) -> Result<Value, Error> {
+    let common = Common::of(cx, Some(&args.cwd), &args.kwargs, &[])?;
+    let mut words = common.words(&["worktree", "prune"]);
+    words.extend(args.dry_run.then(|| "--dry-run".to_owned()));
+    words.extend(args.verbose.then(|| "--verbose".to_owned()));
+    if let Some(expire) = args.expire.filter(|expire| !expire.is_empty()) {
+        words.extend(["--expire".to_owned(), expire]);
+    }
+    words.extend(options(&args.opts)?);
+    // Older versions say it on the one, newer ones on the other.
+    common.git.merged(&words).map(Value::from)
+}
+
+fn worktree_rm(cx: &Exec, args: WorktreeRm) -> Result<Value, Error> {
+    let common = Common::of(cx, Some(&args.cwd), &args.kwargs, &[])?;
+    let cwd = common.git.cwd.clone().unwrap_or_default();
+    if !ospath::exists(&cwd) {
+        return Err(format!("{cwd} does not exist").into());
+    }
+    if !common.git.is_worktree() {
+        return Err(format!("{cwd} is not a git worktree").into());
+    }
+    fs::remove(cx, std::path::Path::new(&cwd))
+        .map_err(|error| Error::Refused(format!("Unable to remove {cwd}: {error}")))?;
+    Ok(true.into())
+}
+
+/// Whether a folder is a repository, or a work tree of one.
+pub(crate) fn is_repository(git: &Git<'_>, bare: bool) -> bool {
+    let cwd = git.cwd.as_deref().unwrap_or_default();
+    ospath::isdir(&ospath::join(cwd, if bare { "refs" } else { ".git" })) || git.is_worktree()
+}
+
+/// Runs a command and says whether it has succeeded.
+pub(crate) fn succeeds(git: &Git<'_>, command: &[&str]) -> Result<bool, Error> {
+    Ok(git.run(&line(command), Stderr::Apart)?.success())
+}

@@ -1,0 +1,373 @@
+//! The `status` execution module: the kernel's tables.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::glob::fnmatch;
+use value::{Map, Value, log};
+
+use super::ps;
+use crate::process::{Process, which};
+
+state::exec_module! {
+    /// What the kernel counts.
+    mod status;
+
+    /// Return what the processors have done.
+    fn cpustats(Cpustats {});
+
+    /// Return what `/proc/cpuinfo` says of the last processor.
+    fn cpuinfo(Cpuinfo {});
+
+    /// Return what disks have done.
+    fn diskstats(Diskstats {});
+
+    /// Return how full file systems are: paths, or globs of types.
+    fn diskusage(Diskusage {
+        *rest,
+    });
+
+    /// Return what virtual memory has done.
+    fn vmstats(Vmstats {});
+
+    /// Return what the network has done, by protocol.
+    fn netstats(Netstats {});
+
+    /// Return what the network has done, by interface.
+    fn netdev(Netdev {});
+
+    /// Return the processes with their users.
+    fn procs(Procs {});
+
+    /// Return the numbers of the processes whose line matches.
+    fn pid(Pid {
+        /// A regular expression.
+        sig: String,
+    });
+
+    /// Return who works here.
+    fn w(W {});
+
+    /// Return all of these at once.
+    fn all_status(AllStatus {});
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+/// A number where it is one.
+fn number(text: &str) -> Value {
+    match text.parse::<i64>() {
+        Ok(number) => Value::Int(number),
+        Err(_) => text
+            .parse::<f64>()
+            .map_or_else(|_| text.into(), Value::Float),
+    }
+}
+
+/// Columns of a line under names.
+fn named(words: &[&str], columns: &[(&str, usize)]) -> Map {
+    let cell = |at: usize| words.get(at).map_or(Value::Null, |word| number(word));
+    columns
+        .iter()
+        .map(|(name, at)| (Value::from(*name), cell(*at)))
+        .collect()
+}
+
+fn cpustats(_cx: &Exec, _args: Cpustats) -> Result<Value, Error> {
+    const CPU: [(&str, usize); 8] = [
+        ("idle", 4),
+        ("iowait", 5),
+        ("irq", 6),
+        ("nice", 2),
+        ("softirq", 7),
+        ("steal", 8),
+        ("system", 3),
+        ("user", 1),
+    ];
+    let mut found = Map::new();
+    for line in read("/proc/stat").lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [name, first, rest @ ..] = words.as_slice() else {
+            continue;
+        };
+        let list = || Value::list(rest.iter().map(|word| number(word)));
+        let value: Value = match *name {
+            "cpu" => named(&words, &CPU).into(),
+            "intr" => Map::new()
+                .with("total", number(first))
+                .with("irqs", list())
+                .into(),
+            "softirq" => Map::new()
+                .with("total", number(first))
+                .with("softirqs", list())
+                .into(),
+            _ => number(first),
+        };
+        found.insert(*name, value);
+    }
+    Ok(found.into())
+}
+
+fn cpuinfo(_cx: &Exec, _args: Cpuinfo) -> Result<Value, Error> {
+    let mut found = Map::new();
+    for (name, value) in read("/proc/cpuinfo")
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+    {
+        let (name, value) = (name.trim(), value.trim());
+        if name == "flags" {
+            found.insert(name, Value::list(value.split_whitespace().map(Value::from)));
+        } else {
+            found.insert(name, value.split(':').next().unwrap_or_default().trim());
+        }
+    }
+    Ok(found.into())
+}
+
+fn diskstats(_cx: &Exec, _args: Diskstats) -> Result<Value, Error> {
+    const COLUMNS: [&str; 14] = [
+        "major",
+        "minor",
+        "device",
+        "reads_issued",
+        "reads_merged",
+        "sectors_read",
+        "ms_spent_reading",
+        "writes_completed",
+        "writes_merged",
+        "sectors_written",
+        "ms_spent_writing",
+        "io_in_progress",
+        "ms_spent_in_io",
+        "weighted_ms_spent_in_io",
+    ];
+    let entry = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let entry: Map = COLUMNS
+            .iter()
+            .zip(&words)
+            .map(|(name, word)| (Value::from(*name), number(word)))
+            .collect();
+        Some((Value::from(*words.get(2)?), Value::from(entry)))
+    };
+    Ok(read("/proc/diskstats")
+        .lines()
+        .filter_map(entry)
+        .collect::<Map>()
+        .into())
+}
+
+fn diskusage(_cx: &Exec, args: Diskusage) -> Result<Value, Error> {
+    let asked: Vec<String> = args.rest.iter().map(Value::to_text).collect();
+    let (mut paths, mut types): (Vec<String>, Vec<String>) =
+        asked.into_iter().partition(|word| word.starts_with('/'));
+    if paths.is_empty() && types.is_empty() {
+        types.push("*".into());
+    }
+    for line in read("/proc/mounts").lines() {
+        let mut words = line.split(' ').skip(1);
+        if let (Some(place), Some(kind)) = (words.next(), words.next())
+            && types.iter().any(|glob| fnmatch(glob, kind))
+            && !paths.iter().any(|path| path == place)
+        {
+            paths.push(place.to_owned());
+        }
+    }
+    Ok(paths
+        .into_iter()
+        .filter(|path| std::path::Path::new(path).exists())
+        .map(|path| usage(&path))
+        .collect::<Map>()
+        .into())
+}
+
+fn usage(path: &str) -> (Value, Value) {
+    let (available, total) = match rustix::fs::statvfs(path) {
+        Ok(found) => (
+            bytes(found.f_bavail, found.f_bsize),
+            bytes(found.f_blocks, found.f_bsize),
+        ),
+        Err(error) => {
+            log::warning(format_args!("Cannot get stats from '{path}': {error}"));
+            (Value::Null, Value::Null)
+        }
+    };
+    (
+        path.into(),
+        Map::new()
+            .with("available", available)
+            .with("total", total)
+            .into(),
+    )
+}
+
+fn bytes(blocks: u64, size: u64) -> Value {
+    i64::try_from(blocks.saturating_mul(size)).map_or(Value::Null, Value::Int)
+}
+
+fn vmstats(_cx: &Exec, _args: Vmstats) -> Result<Value, Error> {
+    let text = read("/proc/vmstat");
+    let pairs = text.lines().filter_map(|line| line.split_once(' '));
+    Ok(pairs
+        .map(|(name, value)| (Value::from(name), number(value.trim())))
+        .collect::<Map>()
+        .into())
+}
+
+fn netstats(_cx: &Exec, _args: Netstats) -> Result<Value, Error> {
+    Ok(protocols(&read("/proc/net/netstat")).into())
+}
+
+/// Two lines a protocol: names, then numbers.
+fn protocols(text: &str) -> Map {
+    let lines: Vec<&str> = text.lines().collect();
+    let protocol = |pair: &[&str]| {
+        let [names, numbers] = pair else {
+            return None;
+        };
+        let (name, names) = names.split_once(':')?;
+        let (_, numbers) = numbers.split_once(':')?;
+        let pairs = names.split_whitespace().zip(numbers.split_whitespace());
+        let entry: Map = pairs
+            .map(|(name, value)| (Value::from(name), number(value)))
+            .collect();
+        Some((Value::from(name), Value::from(entry)))
+    };
+    lines.chunks(2).filter_map(protocol).collect()
+}
+
+fn netdev(_cx: &Exec, _args: Netdev) -> Result<Value, Error> {
+    const COLUMNS: [(&str, usize); 16] = [
+        ("rx_bytes", 0),
+        ("rx_compressed", 6),
+        ("rx_drop", 3),
+        ("rx_errs", 2),
+        ("rx_fifo", 4),
+        ("rx_frame", 5),
+        ("rx_multicast", 7),
+        ("rx_packets", 1),
+        ("tx_bytes", 8),
+        ("tx_carrier", 14),
+        ("tx_colls", 13),
+        ("tx_compressed", 15),
+        ("tx_drop", 11),
+        ("tx_errs", 10),
+        ("tx_fifo", 12),
+        ("tx_packets", 9),
+    ];
+    let entry = |line: &str| {
+        let (name, numbers) = line.split_once(':')?;
+        let words: Vec<&str> = numbers.split_whitespace().collect();
+        let mut entry = Map::new().with("iface", name.trim());
+        entry.extend(named(&words, &COLUMNS));
+        Some((Value::from(name.trim()), Value::from(entry)))
+    };
+    Ok(read("/proc/net/dev")
+        .lines()
+        .filter_map(entry)
+        .collect::<Map>()
+        .into())
+}
+
+fn procs(_cx: &Exec, _args: Procs) -> Result<Value, Error> {
+    let entry = |process: &ps::Running| {
+        let entry = Map::new()
+            .with("user", process.user.as_str())
+            .with("cmd", process.shown());
+        (Value::from(process.pid.to_string()), Value::from(entry))
+    };
+    Ok(ps::all().iter().map(entry).collect::<Map>().into())
+}
+
+fn pid(_cx: &Exec, args: Pid) -> Result<Value, Error> {
+    let pattern = value::pyre::Regex::new(&args.sig, value::pyre::Flags::default())?;
+    let mut found = Vec::new();
+    for process in ps::all()
+        .iter()
+        .filter(|process| process.pid != std::process::id())
+    {
+        if pattern.is_match(&format!(
+            "{} {} {}",
+            process.user,
+            process.pid,
+            process.shown()
+        ))? {
+            found.push(process.pid.to_string());
+        }
+    }
+    Ok(found.join("\n").into())
+}
+
+fn w(cx: &Exec, _args: W) -> Result<Value, Error> {
+    if which("w").is_none() {
+        return Err("The program w is not installed".into());
+    }
+    let done = Process::words(["w", "-fh"]).quiet().run(cx)?;
+    let entry = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (columns, what) = words.split_at_checked(6)?;
+        let mut entry: Map = ["user", "tty", "login", "idle", "jcpu", "pcpu"]
+            .into_iter()
+            .zip(columns.iter().copied())
+            .collect();
+        entry.insert("what", what.join(" "));
+        entry.sort_keys();
+        Some(Value::from(entry))
+    };
+    Ok(Value::list(done.stdout.lines().filter_map(entry)))
+}
+
+fn all_status(cx: &Exec, _args: AllStatus) -> Result<Value, Error> {
+    const ALL: [&str; 11] = [
+        "cpuinfo",
+        "cpustats",
+        "diskstats",
+        "diskusage",
+        "loadavg",
+        "meminfo",
+        "netdev",
+        "netstats",
+        "uptime",
+        "vmstats",
+        "w",
+    ];
+    let mut found = Map::new();
+    for name in ALL {
+        found.insert(
+            name,
+            cx.call(&format!("status.{name}"), Vec::new(), Map::new())?,
+        );
+    }
+    Ok(found.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_tables_are_read() {
+        let found = protocols("TcpExt: a b\nTcpExt: 1 2\nIpExt: c\nIpExt: -3\n");
+        assert_eq!(
+            value::python::repr(&found.into()),
+            "{'TcpExt': {'a': 1, 'b': 2}, 'IpExt': {'c': -3}}"
+        );
+        let cx = crate::testing::exec();
+        for name in ["cpustats", "vmstats", "netdev", "procs"] {
+            let found = cx
+                .call(&format!("status.{name}"), Vec::new(), Map::new())
+                .unwrap();
+            assert!(found.is_true(), "{name}");
+        }
+        let found = cx
+            .call("status.diskusage", vec!["/".into()], Map::new())
+            .unwrap();
+        assert!(
+            found
+                .get("/")
+                .and_then(|usage| usage.get("total"))
+                .is_some_and(Value::is_true)
+        );
+    }
+}

@@ -1,0 +1,61 @@
+//! The hashes of archives that were unpacked: `source_hash_update` and `skip_files_list_verify` look at them.
+
+use std::path::PathBuf;
+
+use state::exec::Exec;
+use state::module::Error;
+
+use crate::fs::{self, Owner};
+use crate::{hashes, ospath};
+
+fn hash_type(cx: &Exec) -> &str {
+    cx.opts().text("hash_type").unwrap_or("sha256")
+}
+
+fn place(cx: &Exec, path: &str) -> PathBuf {
+    let cachedir = cx.opts().cachedir();
+    let below = format!(
+        "{}.hash",
+        ospath::relpath(path, &cachedir.to_string_lossy())
+    );
+    let below = if below.starts_with("../") {
+        format!("local/{}", path.trim_start_matches('/'))
+    } else {
+        below
+    };
+    cachedir.join("archive_hash").join(below)
+}
+
+fn lines(cx: &Exec, path: &str) -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(place(cx, path)).unwrap_or_default();
+    let pairs = text.lines().filter_map(|line| line.split_once(':'));
+    pairs
+        .map(|(kind, hash)| (kind.to_owned(), hash.to_owned()))
+        .collect()
+}
+
+/// The hash that is kept of an archive.
+pub(super) fn read(cx: &Exec, path: &str, kind: Option<&str>) -> Option<String> {
+    let kind = kind.unwrap_or_else(|| hash_type(cx));
+    lines(cx, path)
+        .into_iter()
+        .find(|(known, _)| known == kind)
+        .map(|(_, hash)| hash)
+}
+
+/// Keeps the hash that an archive has now.
+pub(super) fn update(cx: &Exec, path: &str) -> Result<(), Error> {
+    let kind = hash_type(cx);
+    let hash = hashes::of_file(path, kind)?;
+    let mut lines = lines(cx, path);
+    lines.retain(|(known, _)| known != kind);
+    lines.push((kind.to_owned(), hash));
+    let text: String = lines
+        .iter()
+        .map(|(kind, hash)| format!("{kind}:{hash}\n"))
+        .collect();
+    let place = place(cx, path);
+    let folder = place.parent().unwrap_or(&place);
+    fs::mkdirs_private(cx, folder).map_err(Error::io(folder))?;
+    fs::write(cx, &place, text.as_bytes(), Owner::default())
+}

@@ -1,0 +1,286 @@
+//! The `mount` state module.
+
+pub(crate) mod fstab;
+mod mounted;
+mod options;
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value};
+
+use crate::exec::mount::{self, Wanted, option_list};
+use crate::ospath;
+
+use mounted::mounted;
+
+state::state_module! {
+    /// File systems in the tree of files.
+    mod mount;
+
+    /// Make sure that a file system is mounted, and in `/etc/fstab`.
+    fn mounted(Mounted {
+        /// Where.
+        name: String,
+        /// The device, `UUID=…`, `LABEL=…` or what the type takes.
+        device: String,
+        /// The type.
+        fstype: String,
+        /// Whether the folder is made.
+        mkmnt: bool = false,
+        /// The options: a list, or texts with commas between them.
+        opts: Value = "defaults".into(),
+        /// Column five of fstab.
+        dump: Value = 0.into(),
+        /// Column six of fstab.
+        pass_num: Value = 0.into(),
+        /// The table of file systems.
+        config: String = "/etc/fstab".into(),
+        /// Whether it is written to the table.
+        persist: bool = true,
+        /// Whether it is mounted now.
+        mount: bool = true,
+        /// The user who owns a new folder and runs mount.
+        user: Option<String> = None,
+        /// What tells the entry of the table: `auto`, or names of columns.
+        match_on: Value = "auto".into(),
+        /// Other devices that are right as well.
+        device_name_regex: Option<Vec<String>> = None,
+        /// Options that are not seen once it is mounted.
+        extra_mount_invisible_options: Option<Vec<String>> = None,
+        /// The same for options with a value.
+        extra_mount_invisible_keys: Option<Vec<String>> = None,
+        /// By type: options that are no reason to mount it again.
+        extra_mount_ignore_fs_keys: Map = Map::new(),
+        /// Options that have another name once it is mounted.
+        extra_mount_translate_options: Map = Map::new(),
+        /// Options that are no reason to mount it again.
+        hidden_opts: Value = Value::Null,
+        /// Whether a bind mount takes over the options of what it shows.
+        bind_mount_copy_active_opts: bool = true,
+        ..kwargs
+    });
+
+    /// Make sure that a device or a file is used as swap space.
+    fn swap(Swap {
+        /// Which.
+        name: String,
+        /// Whether it is written to the table.
+        persist: bool = true,
+        /// The table of file systems.
+        config: String = "/etc/fstab".into(),
+    });
+
+    /// Make sure that nothing is mounted there.
+    fn unmounted(Unmounted {
+        /// Where.
+        name: String,
+        /// The device.
+        device: Option<String> = None,
+        /// The table of file systems.
+        config: String = "/etc/fstab".into(),
+        /// Whether it is removed from the table.
+        persist: bool = false,
+        /// The user who runs umount.
+        user: Option<String> = None,
+        ..kwargs
+    });
+
+    /// Mount it again because a watched state changed something.
+    fn mod_watch(ModWatch {
+        /// Where.
+        name: String,
+        /// The user who runs mount.
+        user: Option<String> = None,
+        ..kwargs
+    });
+}
+
+/// A path as the kernel's lists have it.
+fn listed(path: &str) -> String {
+    path.replace(' ', "\\040")
+}
+
+/// What writing the table comes to, as the comment and the changes say it.
+fn persisted(ret: Ret, done: &str) -> Ret {
+    let Ret { comment, .. } = &ret;
+    let (text, change) = match done {
+        "present" => (". Entry already exists in the fstab.", None),
+        "new" => (". Added new entry to the fstab.", Some("new")),
+        _ => (". Updated the entry in the fstab.", Some("update")),
+    };
+    let ret = Ret {
+        comment: format!("{comment}{text}"),
+        ..ret
+    };
+    match change {
+        Some(change) => ret.change("persist", change),
+        None => ret,
+    }
+}
+
+/// The device that a link stands for.
+fn real_swap(name: &str) -> String {
+    let Ok(target) = std::fs::read_link(name) else {
+        return name.to_owned();
+    };
+    let target = target.to_string_lossy().into_owned();
+    if target.starts_with('/') {
+        target
+    } else {
+        format!("/dev/{}", ospath::basename(&target))
+    }
+}
+
+fn swap(cx: &Exec, args: Swap) -> Result<Ret, Error> {
+    let name = &args.name;
+    let device = real_swap(name);
+    let used = mount::swap_spaces().contains(&device);
+    let table = mount::fstab::entries(&args.config);
+    let in_table = table.contains(name)
+        || table
+            .values()
+            .any(|entry| entry.get("device") == Some(&name.as_str().into()));
+    let active = Ret::ok(format!("Swap {name} already active"));
+    if cx.test {
+        let would = match (used, args.persist && !in_table) {
+            (true, true) => {
+                format!("Swap {name} is set to be added to the fstab and to be activated")
+            }
+            (true, false) => return Ok(active),
+            (false, _) => format!("Swap {name} is set to be activated"),
+        };
+        return cx.apply(Ret::would(would), || Ok(Ret::default()));
+    }
+    cx.apply(Ret::default(), || {
+        let mut ret = active;
+        if !used {
+            let said = mount::use_swap(cx, &device, None)?;
+            ret = match (mount::swap_spaces().remove(&device), said) {
+                (Some(stats), _) => Ret::ok(format!("Swap {name} activated")).changes(stats),
+                (None, Err(said)) if !said.is_empty() => {
+                    Ret::failed(format!("Swap {name} failed to activate: {said}"))
+                }
+                (None, _) => Ret::failed(format!("Swap {name} failed to activate")),
+            };
+        }
+        // Salt writes a swap space that it could not use to the table; the next start of the machine would wait for it.
+        if !args.persist || ret.result != Some(true) {
+            return Ok(ret);
+        }
+        let entry = mount::fstab::Entry::new(
+            "none",
+            name,
+            "swap",
+            &"defaults".into(),
+            &0.into(),
+            &0.into(),
+        );
+        let how = mount::fstab::Writing {
+            config: &args.config,
+            match_on: &"device".into(),
+            not_change: false,
+            test: false,
+        };
+        Ok(match mount::fstab::set(cx, &entry, &how)? {
+            "present" => ret,
+            done => persisted(ret, done),
+        })
+    })
+}
+
+fn unmounted(cx: &Exec, args: Unmounted) -> Result<Ret, Error> {
+    let name = &args.name;
+    if name.is_empty() {
+        return Err("Must provide name to mount.unmounted".into());
+    }
+    let mut ret = Ret::ok("Target was already unmounted");
+    if mount::extended(cx)?.contains(&listed(name)) {
+        let would = Ret::would(format!("Mount point {name} is mounted but should not be"));
+        ret = cx.apply(would, || {
+            let done = mount::unmount(
+                cx,
+                &listed(name),
+                args.device.as_deref(),
+                args.user.as_deref(),
+                false,
+            )?;
+            mount::forget(cx, name)?;
+            Ok(match done {
+                Ok(()) => Ret::ok("Target was successfully unmounted").change("umount", true),
+                Err(said) => Ret::failed(said),
+            })
+        })?;
+        if cx.test {
+            return Ok(ret);
+        }
+    }
+    if args.persist {
+        purged(cx, &args, ret)
+    } else {
+        Ok(ret)
+    }
+}
+
+/// Removes the entry of the table.
+fn purged(cx: &Exec, args: &Unmounted, mut ret: Ret) -> Result<Ret, Error> {
+    let (name, config) = (&args.name, &args.config);
+    let table = mount::fstab::entries(config);
+    let Some(entry) = table.get(name).or_else(|| table.get(&listed(name))) else {
+        ret.comment.push_str(". fstab entry not found");
+        return Ok(ret);
+    };
+    if let Some(device) = args
+        .device
+        .as_deref()
+        .filter(|device| entry.get("device") != Some(&(*device).into()))
+    {
+        ret.comment
+            .push_str(&format!(". fstab entry for device {device} not found"));
+        return Ok(ret);
+    }
+    let would = Ret::would(format!(
+        "Mount point {name} is unmounted but needs to be purged from {config} to be made persistent"
+    ));
+    cx.apply(would, || {
+        Ok(
+            match mount::fstab::remove(cx, &listed(name), args.device.as_deref(), config) {
+                Ok(()) => {
+                    ret.comment.push_str(". Removed target from fstab");
+                    ret.change("persist", "purged")
+                }
+                Err(error) => {
+                    Ret::failed(format!("{}. Failed to persist purge: {error}", ret.comment))
+                }
+            },
+        )
+    })
+}
+
+fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {
+    let text = |key: &str| args.kwargs.get(key).map(Value::to_text).unwrap_or_default();
+    if text("sfun") != "mounted" {
+        return Ok(Ret::ok(format!(
+            "Watch not supported in {} at this time",
+            text("sfun")
+        )));
+    }
+    let (device, fstype) = (text("device"), text("fstype"));
+    let wanted = Wanted {
+        name: &args.name,
+        device: Some(&device),
+        mkmnt: false,
+        fstype: &fstype,
+        opts: args
+            .kwargs
+            .get("opts")
+            .map_or_else(|| vec!["defaults".to_owned()], option_list),
+        user: args.user.as_deref(),
+    };
+    let would = Ret::would(format!("{} would be remounted", args.name));
+    cx.apply(would, || {
+        Ok(match wanted.remount(cx)? {
+            Ok(()) => Ret::ok(format!("{} remounted", args.name)),
+            Err(said) => Ret::failed(format!("{} failed to remount: {said}", args.name)),
+        })
+    })
+}

@@ -1,0 +1,146 @@
+//! Which options of a mount are reason to mount it again.
+
+use value::{Map, Value};
+
+use super::Mounted;
+use crate::exec::mount::{option_list, with_number};
+
+/// Options that the kernel does not show.
+const INVISIBLE: [&str; 23] = [
+    "_netdev",
+    "actimeo",
+    "bg",
+    "comment",
+    "defaults",
+    "delay_connect",
+    "direct-io-mode",
+    "intr",
+    "loop",
+    "nointr",
+    "nobootwait",
+    "nofail",
+    "password",
+    "reconnect",
+    "retry",
+    "soft",
+    "auto",
+    "users",
+    "bind",
+    "nonempty",
+    "transform_symlinks",
+    "port",
+    "backup-volfile-servers",
+];
+
+/// The same with a value.
+const INVISIBLE_KEYS: [&str; 8] = [
+    "actimeo",
+    "comment",
+    "credentials",
+    "direct-io-mode",
+    "password",
+    "port",
+    "retry",
+    "secretfile",
+];
+
+/// What an entry of the kernel's list has under a key.
+fn shown(entry: &Value, key: &str) -> Vec<String> {
+    entry.get(key).map(option_list).unwrap_or_default()
+}
+
+/// `size=1g` in kilobytes, as the kernel shows it.
+fn size(option: &str) -> Option<String> {
+    let value = option.strip_prefix("size=")?;
+    let end = value.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = value.split_at_checked(end)?;
+    let factor = match unit.chars().next()? {
+        'k' => 1,
+        'm' => 1024,
+        'g' => 1024 * 1024,
+        _ => return None,
+    };
+    Some(format!(
+        "size={}k",
+        number.parse::<u64>().ok()?.checked_mul(factor)?
+    ))
+}
+
+/// The wanted options that are not in force.
+pub(super) fn changed(args: &Mounted, opts: &[String], entry: &Value) -> Vec<String> {
+    let (active, superopts) = (shown(entry, "opts"), shown(entry, "superopts"));
+    let hidden = option_list(&args.hidden_opts);
+    let ignored = ignored_keys(args);
+    let listed = |list: &Option<Vec<String>>, option: &str| {
+        list.iter().flatten().any(|other| other == option)
+    };
+    let has_size = superopts.iter().any(|option| size(option).is_some());
+    opts.iter()
+        .map(|option| as_shown(args, option, &ignored))
+        .filter(|option| {
+            let sized = size(option);
+            let option = sized.as_ref().unwrap_or(option);
+            // A file system in memory does not show all that it was told.
+            let seen = has_size && sized.is_none();
+            !(seen
+                || active.contains(option)
+                || superopts.contains(option)
+                || INVISIBLE.contains(&option.as_str())
+                || INVISIBLE_KEYS.contains(&option.as_str())
+                || hidden.contains(option)
+                || ignored.contains(option)
+                || listed(&args.extra_mount_invisible_options, option)
+                || listed(&args.extra_mount_invisible_keys, option))
+        })
+        .map(|option| size(&option).unwrap_or(option))
+        .collect()
+}
+
+/// Options of this type that are no reason.
+fn ignored_keys(args: &Mounted) -> Vec<String> {
+    match args.extra_mount_ignore_fs_keys.get(&args.fstype) {
+        Some(keys) => option_list(keys),
+        None if args.fstype == "ramfs" => vec!["size".to_owned()],
+        None => Vec::new(),
+    }
+}
+
+/// An option as the kernel shows it.
+fn as_shown(args: &Mounted, option: &str, ignored: &[String]) -> String {
+    let option = translated(&args.extra_mount_translate_options, option);
+    let key = option.split('=').next().unwrap_or_default();
+    let invisible = INVISIBLE_KEYS.contains(&key)
+        || args
+            .extra_mount_invisible_keys
+            .iter()
+            .flatten()
+            .any(|other| other == key);
+    if invisible || ignored.iter().any(|other| other == key) {
+        return key.to_owned();
+    }
+    match option.split_once('=') {
+        Some(("user", name)) if args.fstype == "cifs" => format!("username={name}"),
+        _ => with_number(&option),
+    }
+}
+
+fn translated(extra: &Map, option: &str) -> String {
+    match (extra.get(option), option) {
+        (Some(other), _) => other.to_text(),
+        (None, "tcp" | "udp") => format!("proto={option}"),
+        _ => option.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_compared_in_kilobytes() {
+        assert_eq!(size("size=2g").as_deref(), Some("size=2097152k"));
+        assert_eq!(size("size=5m").as_deref(), Some("size=5120k"));
+        assert_eq!(size("size=50%"), None);
+        assert_eq!(translated(&Map::new(), "tcp"), "proto=tcp");
+    }
+}
