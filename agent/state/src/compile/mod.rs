@@ -206,7 +206,7 @@ impl HighData {
 }
 
 /// Salt's state modules with `mod_watch` that may not be in this binary: a plan is the same without them.
-const WATCHING: [&str; 3] = ["at", "mount", "service"];
+const WATCHING: [&str; 4] = ["at", "mount", "pkg", "service"];
 
 fn watches_elsewhere(cx: &Exec, function: &str) -> bool {
     function
