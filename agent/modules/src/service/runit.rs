@@ -84,20 +84,16 @@ fn sv(cx: &Exec, verb: &str, path: &Path) -> Result<bool, Error> {
     Ok(run(cx, &["sv", verb, &path.to_string_lossy()])?.success())
 }
 
-/// Links a service without starting it, unless that is asked for: a file `down` is there until `runsvdir` has seen it.
-fn link(cx: &Exec, name: &str, start: bool) -> Result<bool, Error> {
+/// Links a service; a file `down` keeps `runsvdir` from starting it.
+fn link(cx: &Exec, name: &str, down: bool) -> Result<bool, Error> {
     let (service, link) = (Path::new(AVAILABLE).join(name), linked(name)?);
-    let down = service.join("down");
-    let keeps_down = down.exists();
-    if !start && !keeps_down {
-        fs::write(cx, &down, b"", fs::Owner::default())?;
+    let file = service.join("down");
+    if down && !file.exists() {
+        fs::write(cx, &file, b"", fs::Owner::default())?;
     }
     fs::symlink(cx, &service, &link).map_err(Error::io(&link))?;
     cx.barrier();
     let seen = seen(cx, &link)?;
-    if down.exists() {
-        fs::remove(cx, &down).map_err(Error::io(&down))?;
-    }
     if !seen {
         log::error(format_args!(
             "runsvdir has not taken up {}: it does not run, or watches another folder",
@@ -106,6 +102,15 @@ fn link(cx: &Exec, name: &str, start: bool) -> Result<bool, Error> {
         fs::remove(cx, &link).map_err(Error::io(&link))?;
     }
     Ok(seen)
+}
+
+/// Lets a linked service start with the system.
+fn remove_down(cx: &Exec, link: &Path) -> Result<(), Error> {
+    let down = link.join("down");
+    if down.exists() {
+        fs::remove(cx, &down).map_err(Error::io(&down))?;
+    }
+    Ok(())
 }
 
 fn seen(cx: &Exec, link: &Path) -> Result<bool, Error> {
@@ -129,12 +134,16 @@ impl Provider for Runit {
     }
 
     fn act(&self, cx: &Exec, verb: &str, name: &str, _options: &Map) -> Result<bool, Error> {
-        let verb = if verb == "full-restart" {
-            "restart"
-        } else {
-            verb
+        let path = linked(name)?;
+        let verb = match verb {
+            "full-restart" => "restart",
+            // What is not linked runs only once it is; it still does not start with the system.
+            "start" if !is_service(&path) && is_there(name) && !link(cx, name, true)? => {
+                return Ok(false);
+            }
+            verb => verb,
         };
-        sv(cx, verb, &linked(name)?)
+        sv(cx, verb, &path)
     }
 
     fn runs(&self, cx: &Exec, name: &str) -> Result<Value, Error> {
@@ -154,18 +163,17 @@ impl Provider for Runit {
             return Ok(false);
         }
         let flag = |name: &str| options.get(name).is_some_and(Value::is_true);
-        if !is_linked {
-            return link(cx, name, flag("start"));
+        if !is_linked && !link(cx, name, !flag("start"))? {
+            return Ok(false);
         }
-        let down = path.join("down");
-        if on && down.exists() {
-            fs::remove(cx, &down).map_err(Error::io(&down))?;
-        } else if !on {
-            if flag("stop") {
-                sv(cx, "stop", &path)?;
-            }
-            fs::write(cx, &down, b"", fs::Owner::default())?;
+        if on {
+            remove_down(cx, &path)?;
+            return Ok(true);
         }
+        if flag("stop") {
+            sv(cx, "stop", &path)?;
+        }
+        fs::write(cx, &path.join("down"), b"", fs::Owner::default())?;
         Ok(true)
     }
 
