@@ -55,6 +55,7 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     let how = Output::from_opts(&opts, std::io::stdout().is_terminal());
     let passthrough = opts.get("retcode_passthrough").is_some_and(Value::is_true);
     let cx = context(Opts::new(opts));
+    refuse_custom(cx.opts())?;
     let answer = answer(&cx, &call)?;
     print_return(&answer, &how, call.output_file.as_ref(), &SaltYaml)
         .map_err(|error| Failure::new(Exit::CantCreate, error))?;
@@ -87,6 +88,28 @@ fn keep_id(loaded: &Loaded) {
             "The id is not kept in {}: {error}",
             new.file.display()
         ));
+    }
+}
+
+/// Returners and outputters of a tree are not used: who asks for one is told before anything runs.
+fn refuse_custom(opts: &Opts) -> Result<(), Failure> {
+    if let Some(returner) = opts.text("return").filter(|name| !name.is_empty()) {
+        let error = format!("The returner '{returner}' is not available");
+        let hint =
+            "results are printed, and those of state runs kept on this machine: see jobs.list_jobs";
+        return Err(Failure::new(Exit::Usage, error).hints([hint.to_owned()]));
+    }
+    let file = opts.text("output").map(|name| {
+        let folder = opts.path("extension_modules").join("output");
+        folder.join(format!("{name}.py"))
+    });
+    match file.filter(|file| file.is_file()) {
+        Some(file) => {
+            let error = format!("The custom outputter {} is not used here", file.display());
+            let hint = "print --out=json and lay that out";
+            Err(Failure::new(Exit::Usage, error).hints([hint.to_owned()]))
+        }
+        None => Ok(()),
     }
 }
 

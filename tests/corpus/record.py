@@ -46,7 +46,7 @@ class Scratch:
 
     def filled(self, text):
         text = text.replace("@TMP@", self.dir + "/out").replace("@ENV@", self.dir)
-        return text.replace("@USER@", USER).replace("@GROUP@", GROUP)
+        return text.replace("@USER@", USER).replace("@GROUP@", GROUP).replace("@CORPUS@", HERE)
 
     def masked(self, text):
         return text.replace(self.dir, "@ENV@").replace("@ENV@/out", "@TMP@")

@@ -9,4 +9,6 @@
 
 mod bus;
 mod orch;
+mod pkg;
+mod python;
 mod small;

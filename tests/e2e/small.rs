@@ -102,6 +102,34 @@ fn apply(scratch: &Scratch) -> serde_json::Value {
     all["local"].clone()
 }
 
+/// As on a router, whose busybox makes no accounts either.
+#[test]
+fn accounts_are_managed_by_the_files_alone() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let scratch = machine();
+    for program in ["adduser", "addgroup", "deluser", "delgroup"] {
+        fs::remove_file(scratch.changed(&format!("/usr/local/bin/{program}"))).unwrap();
+    }
+    apply(&scratch);
+    let read = |path: &str| fs::read_to_string(scratch.changed(path)).unwrap();
+    assert_eq!(read("/etc/asked"), "passwd -d alice\n");
+    assert_eq!(
+        read("/etc/passwd"),
+        "root:x:0:0:root:/root:/bin/sh\nalice:x:4400:4001:Alice,7:/home/wonder:/bin/sh\ncarl:x:4100:4500:Carl C:/home/carl:/bin/ash\n"
+    );
+    assert_eq!(
+        read("/etc/group"),
+        "root:x:0:\nalice:x:4001:\nwheel:x:4900:\ncrew:x:4500:alice\n"
+    );
+    assert_eq!(
+        tests::answer::without_days(&read("/etc/shadow")),
+        "root:*:18000:0:99999:7:::\nalice::18000:0:99999:7:::\ncarl:$6$a$b:DAY:3:99999:7::19000:\n"
+    );
+    assert_eq!(read("/etc/gshadow"), "wheel:!::\ncrew:!::alice\n");
+}
+
 #[test]
 fn accounts_are_managed_without_shadows_programs() {
     if !rustix::process::geteuid().is_root() {

@@ -108,6 +108,7 @@ impl Scratch {
             .replace("@ENV@", &self.path().display().to_string())
             .replace("@USER@", &USER)
             .replace("@GROUP@", &GROUP)
+            .replace("@CORPUS@", &corpus().display().to_string())
             .replace("@PINCH@", &program().join(" "))
     }
 

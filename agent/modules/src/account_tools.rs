@@ -3,6 +3,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use state::exec::Exec;
@@ -49,6 +50,12 @@ pub(crate) fn check_name(name: &str) -> Result<(), Error> {
         )));
     }
     Ok(())
+}
+
+/// Today in days since 1970, as the shadow file counts.
+pub(crate) fn today() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs() / 86_400).to_string()
 }
 
 /// A file of accounts below a root.

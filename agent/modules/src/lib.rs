@@ -7,6 +7,7 @@
     )
 )]
 
+mod account_files;
 mod account_tools;
 pub mod accounts;
 mod base64s;
@@ -16,6 +17,7 @@ pub mod custom;
 pub mod diff;
 pub mod ears;
 pub mod exec;
+mod foreign;
 pub mod fs;
 pub mod grains;
 mod hashes;
@@ -29,6 +31,7 @@ mod pep440;
 mod pkg;
 pub mod process;
 pub mod random;
+mod repos;
 pub mod roots;
 pub mod runners;
 mod serializers;
@@ -45,6 +48,8 @@ mod users;
 pub mod version;
 pub mod web;
 pub mod wheel;
+mod xml;
+mod zypper;
 
 /// Everything in this crate, for the engine.
 pub const REGISTRY: state::exec::Registry = state::exec::Registry {
@@ -52,5 +57,7 @@ pub const REGISTRY: state::exec::Registry = state::exec::Registry {
     functions: exec::MODULES,
     runners: runners::MODULES,
     wheel: wheel::MODULES,
+    missing: states::missing,
+    aggregates: states::AGGREGATES,
     grains: grains::collect,
 };

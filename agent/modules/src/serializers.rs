@@ -1,6 +1,6 @@
 //! Salt's serializers: data to text in a format, and back. `file.serialize` and `slsutil` use them.
 
-mod configparser;
+pub(crate) mod configparser;
 mod json;
 mod msgpack;
 

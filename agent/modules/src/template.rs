@@ -46,6 +46,8 @@ pub(crate) fn render_file(
     if engine != "py" {
         return render(cx, file, text, saltenv, variables);
     }
+    // Such a program finds its variables in one of that name.
+    let variables = Map::new().with("context", variables);
     let context = context(cx, file, saltenv, variables)?;
     let rendered = ExecHost::of(cx).renderer(engine, "", text.into(), &context);
     rendered

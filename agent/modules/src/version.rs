@@ -198,6 +198,51 @@ fn segment(one: &mut &str, other: &mut &str) -> Ordering {
     }
 }
 
+/// Compares without a package manager's rules, as Python's `LooseVersion` does in Salt: numbers by value, where both versions have
+/// nothing else; parts as texts otherwise.
+#[must_use]
+pub fn loose(one: &str, other: &str) -> Ordering {
+    let (one, other) = (loose_parts(one), loose_parts(other));
+    let is_number = |part: &&str| part.starts_with(|sign: char| sign.is_ascii_digit());
+    if one.iter().chain(&other).all(is_number) {
+        let one = one.into_iter().map(number_of);
+        let other = other.into_iter().map(number_of);
+        return one.cmp(other);
+    }
+    let texts = |parts: Vec<&str>| -> Vec<String> {
+        let text = |part: &str| match is_number(&part) {
+            true => format!("{:0>8}", number_of(part).1),
+            false => part.to_owned(),
+        };
+        parts.into_iter().map(text).collect()
+    };
+    texts(one).cmp(&texts(other))
+}
+
+/// A number of any length, and `0` as Python writes it.
+fn number_of(digits: &str) -> (usize, &str) {
+    let (length, rest) = number(digits);
+    (length, if rest.is_empty() { "0" } else { rest })
+}
+
+/// Runs of digits, of small letters, and of anything else; dots part them.
+fn loose_parts(text: &str) -> Vec<&str> {
+    let class = |sign: char| match sign {
+        '.' => 0,
+        _ if sign.is_ascii_digit() => 1,
+        _ if sign.is_ascii_lowercase() => 2,
+        _ => 3,
+    };
+    let (mut parts, mut rest) = (Vec::new(), text);
+    while let Some(first) = rest.chars().next() {
+        let part = split_while(&mut rest, |sign| class(sign) == class(first));
+        if first != '.' {
+            parts.push(part);
+        }
+    }
+    parts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use value::{Map, Value};
 
 mod error;
+pub mod gpg;
 pub mod jinja;
 mod pipe;
+mod stateconf;
 mod toml;
 pub mod yaml;
 
@@ -118,6 +120,26 @@ pub struct Context {
     pub shared: jinja::SharedVariables,
     /// Options of the Jinja environment.
     pub jinja: JinjaOptions,
+    /// The renderers that may be used.
+    pub renderers: Allowed,
+}
+
+/// The options `renderer_whitelist` and `renderer_blacklist`.
+#[derive(Clone, Debug, Default)]
+pub struct Allowed {
+    /// Those that may be used; all where there are none.
+    pub only: Vec<String>,
+    /// Those that may not.
+    pub refused: Vec<String>,
+}
+
+impl Allowed {
+    /// Whether a renderer may be used.
+    #[must_use]
+    pub fn allows(&self, name: &str) -> bool {
+        let is_in = |names: &[String]| names.iter().any(|known| known == name);
+        !is_in(&self.refused) && (self.only.is_empty() || is_in(&self.only))
+    }
 }
 
 /// The options of `jinja_env`, `jinja_sls_env`, `jinja_trim_blocks`, `jinja_lstrip_blocks` and `allow_undefined`.

@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use value::{Map, Value, json};
+use value::{Map, Value, json, log};
 
 use crate::yaml::{self, Class};
-use crate::{Context, Error, Host, Kind, Place, jinja, toml};
+use crate::{Context, Error, Host, Kind, Place, gpg, jinja, stateconf, toml};
 
 /// The renderers there are.
-pub const RENDERERS: [&str; 5] = ["jinja", "json", "text", "toml", "yaml"];
+pub const RENDERERS: [&str; 7] = ["gpg", "jinja", "json", "stateconf", "text", "toml", "yaml"];
 
 /// What came out of a pipe.
 #[derive(Clone, Debug)]
@@ -27,14 +27,17 @@ pub struct Pipe(Vec<Step>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Step {
+    name: String,
     renderer: Renderer,
     argline: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Renderer {
+    Gpg,
     Jinja,
     Json,
+    Stateconf,
     Text,
     Toml,
     Yaml,
@@ -89,8 +92,19 @@ impl Pipe {
         let mut state = State::Text(text.to_owned());
         let mut read = String::new();
         for step in &self.0 {
+            if !context.renderers.allows(&step.name) {
+                log::warning(format_args!(
+                    "The renderer \"{}\" is disallowed by configuration and will be skipped.",
+                    step.name
+                ));
+                continue;
+            }
             let input = match state {
                 State::Text(input) => input,
+                data if step.renderer == Renderer::Gpg => {
+                    state = State::Data(gpg::decrypted(data.into_value(), host)?);
+                    continue;
+                }
                 data if matches!(step.renderer, Renderer::Other(_)) => {
                     state = step.passed_on(data.into_value(), context, host)?;
                     continue;
@@ -173,8 +187,10 @@ impl Step {
     fn parse(part: &str, host: &dyn Host) -> Option<Self> {
         let (name, argline) = part.split_once(' ').unwrap_or((part, ""));
         let renderer = match name {
+            "gpg" => Renderer::Gpg,
             "jinja" => Renderer::Jinja,
             "json" => Renderer::Json,
+            "stateconf" => Renderer::Stateconf,
             "text" => Renderer::Text,
             "toml" => Renderer::Toml,
             "yaml" => Renderer::Yaml,
@@ -182,6 +198,7 @@ impl Step {
             _ => return None,
         };
         Some(Self {
+            name: name.to_owned(),
             renderer,
             argline: argline.trim().to_owned(),
         })
@@ -189,6 +206,10 @@ impl Step {
 
     fn run(&self, text: &str, context: &Context, host: &Arc<dyn Host>) -> Result<State, Error> {
         match &self.renderer {
+            Renderer::Gpg => {
+                let text = gpg::decrypted(text.into(), host)?;
+                Ok(State::Text(text.to_text()))
+            }
             Renderer::Jinja if matches!(self.argline.as_str(), "" | "-s") => {
                 jinja::render(text, context, host).map(State::Text)
             }
@@ -197,6 +218,9 @@ impl Step {
                 format!("Unknown renderer option: {}", self.argline),
             )),
             Renderer::Json => json_data(text).map(State::Json),
+            Renderer::Stateconf => {
+                stateconf::render(text, &self.argline, context, host, yaml_data).map(State::Data)
+            }
             Renderer::Text => Ok(State::Text(text.to_owned())),
             Renderer::Toml => toml::load(text)
                 .map(|value| State::Data(or_empty(value)))
@@ -384,7 +408,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_rendered_says_what_salt_says() {
-        let unknown = "is not available\nThe renderers are: jinja, json, text, toml, yaml";
+        let unknown =
+            "is not available\nThe renderers are: gpg, jinja, json, stateconf, text, toml, yaml";
         for (text, want) in [
             ("#!nosuchrenderer\n", format!("Renderer: The renderer \"nosuchrenderer\" {unknown}")),
             ("#!jinja|mako\n", format!("Renderer: The renderer \"jinja|mako\" {unknown}")),

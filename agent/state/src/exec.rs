@@ -29,8 +29,25 @@ pub struct Registry {
     pub runners: &'static [Module<Value>],
     /// Wheel functions that need no master.
     pub wheel: &'static [Module<Value>],
+    /// Why a state module is not there on this machine, where it is not (what Salt's `__virtual__` says).
+    pub missing: fn(&Exec, &str) -> Option<String>,
+    /// State modules whose chunks can be put together, each with how.
+    pub aggregates: &'static [(&'static str, Aggregate)],
     /// Collects the grains.
     pub grains: fn(&Opts) -> Map,
+}
+
+/// Puts chunks of one module together: from the low data of the one that runs and of others that could run now, its new low data
+/// and which of the others are in it (Salt's `mod_aggregate`).
+pub type Aggregate = fn(&Map, &[Map]) -> (Map, Vec<bool>);
+
+impl Registry {
+    /// How chunks of this state module are put together, if they can be.
+    #[must_use]
+    pub fn aggregate(&self, state: &str) -> Option<Aggregate> {
+        let mut all = self.aggregates.iter();
+        all.find(|(name, _)| *name == state).map(|(_, join)| *join)
+    }
 }
 
 /// What is the same for every call of one run, and what the calls leave for each other.

@@ -6,9 +6,11 @@ use value::merge::{Strategy, merge};
 use value::{Map, Value, glob, log};
 
 use crate::exec::Exec;
-use crate::host::Tree;
+use crate::host::{ExecHost, Tree};
 use crate::top;
 use crate::tree::{self, SlsFile};
+
+mod external;
 
 /// How deep pillar SLS may include each other.
 const INCLUDE_DEPTH_MAX: usize = 100;
@@ -19,19 +21,100 @@ pub fn compile(cx: &Exec, tree: &Tree) -> Map {
     let given = cx.pillar_override.as_deref().cloned().unwrap_or_default();
     // Templates of the pillar see what is known so far, and no more.
     let cx = cx.with_pillar(Map::new());
-    let mut compiler = Compiler::new(&cx, tree);
-    let mut pillar = compiler.matched_sls(given.clone());
+    let first = cx.opts().flag("ext_pillar_first");
+    let mut before = Compiler::new(&cx, tree);
+    let external = if first {
+        before.external(given.clone())
+    } else {
+        Map::new()
+    };
+    let cx = &cx.with_pillar(external.clone());
+    let mut compiler = Compiler {
+        errors: std::mem::take(&mut before.errors),
+        ..Compiler::new(cx, tree)
+    };
+    let own = compiler.matched_sls(given.clone());
+    let mut pillar = if first {
+        compiler.merge(&external, &own)
+    } else {
+        compiler.external(own)
+    };
     if cx.opts().flag("pillar_opts") {
         pillar.insert("master", cx.opts().map.clone());
     }
     if !compiler.errors.is_empty() {
         pillar.insert("_errors", Value::from(compiler.errors.clone()));
     }
-    if given.is_empty() {
-        pillar
-    } else {
-        compiler.merge(&pillar, &given)
+    if !given.is_empty() {
+        pillar = compiler.merge(&pillar, &given);
     }
+    let problems = decrypt(cx, &mut pillar);
+    if !problems.is_empty() {
+        let errors = pillar.entry("_errors", || Vec::<String>::new().into());
+        if let Some(errors) = errors.as_list_mut() {
+            errors.extend(problems.into_iter().map(Value::from));
+        }
+    }
+    pillar
+}
+
+/// Decrypts the values that the option `decrypt_pillar` names, and returns what cannot be decrypted.
+fn decrypt(cx: &Exec, pillar: &mut Map) -> Vec<String> {
+    let wanted = cx.opts().get("decrypt_pillar").cloned().unwrap_or_default();
+    let delimiter = cx.opts().text("decrypt_pillar_delimiter").unwrap_or(":");
+    let default = cx.opts().text("decrypt_pillar_default").unwrap_or("gpg");
+    let mut problems = Vec::new();
+    for (path, renderer) in paths(&wanted) {
+        let renderer = renderer.unwrap_or_else(|| default.to_owned());
+        let path: Vec<&str> = path.split(delimiter).collect();
+        let Some(place) = place_of(pillar, &path) else {
+            continue;
+        };
+        let done = if renderer == "gpg" {
+            render::gpg::decrypted(place.clone(), &ExecHost::of(cx)).map_err(|error| error.message)
+        } else {
+            Err(format!("'{renderer}' is not a valid decryption renderer"))
+        };
+        match done {
+            Ok(value) => *place = value,
+            Err(error) => {
+                let path = path.join(delimiter);
+                let text = format!("Failed to decrypt pillar key '{path}': {error}");
+                log::error(&text);
+                problems.push(text);
+            }
+        }
+    }
+    problems
+}
+
+/// Paths, some with a renderer: a list of words and single-key dictionaries, or a dictionary.
+fn paths(wanted: &Value) -> Vec<(String, Option<String>)> {
+    match wanted {
+        Value::Map(map) => map
+            .iter()
+            .map(|(path, renderer)| {
+                let renderer = Some(renderer).filter(|renderer| renderer.is_true());
+                (path.to_text(), renderer.map(Value::to_text))
+            })
+            .collect(),
+        Value::List(items) => items.iter().flat_map(paths).collect(),
+        Value::Null => Vec::new(),
+        path => vec![(path.to_text(), None)],
+    }
+}
+
+fn place_of<'a>(pillar: &'a mut Map, path: &[&str]) -> Option<&'a mut Value> {
+    let (first, rest) = path.split_first()?;
+    let mut place = pillar.get_mut(first)?;
+    for part in rest {
+        place = match place {
+            Value::Map(map) => map.get_mut(part)?,
+            Value::List(_) => place.as_list_mut()?.get_mut(part.parse::<usize>().ok()?)?,
+            _ => return None,
+        };
+    }
+    Some(place)
 }
 
 /// The merged top files of the pillar: which SLS each target gets.
@@ -100,6 +183,39 @@ impl<'a> Compiler<'a> {
 
     fn merge(&self, lower: &Map, upper: &Map) -> Map {
         merge(lower, upper, self.strategy, self.merge_lists)
+    }
+
+    /// The pillar with what the external sources give, each laid over what there was.
+    fn external(&mut self, mut pillar: Map) -> Map {
+        let Some(sources) = self.cx.opts().get("ext_pillar").cloned() else {
+            return pillar;
+        };
+        let left_out = self.cx.opts().texts("exclude_ext_pillar");
+        let malformed = "The \"ext_pillar\" option is malformed";
+        if sources.as_list().is_none() && !sources.is_null() {
+            self.errors.push(malformed.into());
+        }
+        for source in sources.as_list().unwrap_or_default() {
+            let Some(source) = source.as_map() else {
+                self.errors.push(malformed.into());
+                return Map::new();
+            };
+            for (key, val) in source {
+                let key = key.to_text();
+                if left_out.contains(&key) {
+                    break;
+                }
+                match external::of(self.cx, &key, val, &pillar) {
+                    Ok(data) => pillar = self.merge(&pillar, &data),
+                    Err(error) => {
+                        let text = format!("Failed to load ext_pillar {key}: {error}");
+                        log::error(&text);
+                        self.errors.push(text);
+                    }
+                }
+            }
+        }
+        pillar
     }
 
     fn matched_sls(&mut self, given: Map) -> Map {

@@ -1,6 +1,6 @@
 //! Finding and rendering the SLS of a tree: of states, or of pillar.
 
-use render::{Context, JinjaOptions, Rendered};
+use render::{Allowed, Context, JinjaOptions, Rendered};
 use value::{Map, Value, log};
 
 use crate::exec::Exec;
@@ -140,6 +140,10 @@ pub fn context(
         dir: dir.to_owned(),
         variables,
         jinja: sls_options(cx),
+        renderers: Allowed {
+            only: cx.opts().texts("renderer_whitelist"),
+            refused: cx.opts().texts("renderer_blacklist"),
+        },
         ..Context::default()
     })
 }

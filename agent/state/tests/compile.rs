@@ -152,6 +152,8 @@ static REGISTRY: Registry = Registry {
     functions: &[],
     runners: &[],
     wheel: &[],
+    missing: |_, _| None,
+    aggregates: &[],
     grains: |_| Map::new(),
 };
 

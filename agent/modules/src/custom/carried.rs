@@ -20,6 +20,8 @@ const FILES: &[(&str, &str)] = &[
     carried!("salt/config.py"),
     carried!("salt/defaults.py"),
     carried!("salt/exceptions.py"),
+    carried!("salt/ext/__init__.py"),
+    carried!("salt/ext/six.py"),
     carried!("salt/fileclient.py"),
     carried!("salt/grains/__init__.py"),
     carried!("salt/grains/core.py"),

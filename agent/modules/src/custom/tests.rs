@@ -593,7 +593,7 @@ fn sls_may_be_python_and_renderers_custom() {
         ("own.sls", "#!loud x|yaml\nNAME:\n  test.nop\n"),
         (
             "tpl",
-            "def run():\n    return __grains__['os'] + str(extra)\n",
+            "def run():\n    return __grains__['os'] + str(context['extra'])\n",
         ),
     ]);
     machine.sync_kind("renderers");

@@ -1,10 +1,12 @@
-//! The `alternatives` execution module: so far what reads the links.
+//! The `alternatives` execution module.
 
 use std::path::Path;
 
 use state::exec::Exec;
 use state::module::Error;
 use value::{Value, log};
+
+use crate::process::{Output, Process};
 
 /// Where the alternatives in use are linked.
 const LINKS: &str = "/etc/alternatives";
@@ -13,10 +15,30 @@ state::exec_module! {
     /// The alternatives of commands (`update-alternatives`).
     mod alternatives;
 
+    /// Show what there is for a name, in the words of the program.
+    fn display(Display {
+        /// Its name, such as `editor`.
+        name: String,
+    });
+
+    /// The link that stands for an alternative; False when there is none of that name.
+    fn show_link(ShowLink {
+        /// Its name.
+        name: String,
+    });
+
     /// What an alternative points to now; False when there is none of that name.
     fn show_current(ShowCurrent {
         /// Its name, such as `editor`.
         name: String,
+    });
+
+    /// Whether a path is one of the alternatives for a name.
+    fn check_exists(CheckExists {
+        /// Its name.
+        name: String,
+        /// The path.
+        path: String,
     });
 
     /// Whether an alternative points to a path now.
@@ -26,19 +48,189 @@ state::exec_module! {
         /// The path.
         path: String,
     });
+
+    /// Add an alternative.
+    fn install(Install {
+        /// Its name.
+        name: String,
+        /// The link that stands for it.
+        link: String,
+        /// What it may point to.
+        path: String,
+        /// The one with the highest is used in automatic mode.
+        priority: i64,
+    });
+
+    /// Remove an alternative.
+    fn remove(Remove {
+        /// Its name.
+        name: String,
+        /// What it may no longer point to.
+        path: String,
+    });
+
+    /// Let the priorities say what an alternative points to.
+    fn auto(Auto {
+        /// Its name.
+        name: String,
+    });
+
+    /// Say what an alternative points to.
+    fn set(Set {
+        /// Its name.
+        name: String,
+        /// The path.
+        path: String,
+    });
+}
+
+fn grain(cx: &Exec, name: &str) -> String {
+    cx.grains()
+        .get(name)
+        .map(Value::to_text)
+        .unwrap_or_default()
+}
+
+/// Runs the program of this distribution. Names and paths that begin with `-` would be options; a priority may.
+fn run(cx: &Exec, words: &[&str], asks: bool) -> Result<Output, Error> {
+    let is_option = |word: &&&str| word.starts_with('-') && word.parse::<i64>().is_err();
+    if let Some(word) = words.iter().skip(1).find(is_option) {
+        return Err(Error::Refused(format!(
+            "{word} is no name and no path of an alternative"
+        )));
+    }
+    let program = match grain(cx, "os_family").as_str() {
+        "RedHat" => "alternatives",
+        _ => "update-alternatives",
+    };
+    let process = Process::words([program].iter().chain(words).copied());
+    let process = Process {
+        ignore_retcode: asks,
+        ..process
+    };
+    process.run(cx)
+}
+
+fn failed(output: &Output) -> bool {
+    !output.success() && !output.stderr.is_empty()
+}
+
+/// What the program says, or why it failed.
+fn said(output: Output) -> String {
+    match failed(&output) {
+        true => output.stderr,
+        false => output.stdout,
+    }
+}
+
+/// What `display` shows.
+///
+/// # Errors
+/// When the program is missing.
+pub(crate) fn shown(cx: &Exec, name: &str) -> Result<String, Error> {
+    Ok(said(run(cx, &["--display", name], true)?))
+}
+
+/// Whether a path is one of the alternatives.
+///
+/// # Errors
+/// When the program is missing.
+pub(crate) fn exists(cx: &Exec, name: &str, path: &str) -> Result<bool, Error> {
+    let output = run(cx, &["--display", name], true)?;
+    Ok(!failed(&output) && is_listed(&output.stdout, path))
+}
+
+/// Whether what `display` shows has a path among the alternatives.
+pub(crate) fn is_listed(shown: &str, path: &str) -> bool {
+    let listed = |line: &str| {
+        let rest = line.strip_prefix(path);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
+    };
+    shown.lines().any(listed)
+}
+
+/// What an alternative points to now.
+pub(crate) fn current_of(name: &str) -> Option<String> {
+    current(Path::new(LINKS), name)
+}
+
+/// Changes something, and gives what the program says of it, or why it could not.
+///
+/// # Errors
+/// When the program is missing.
+pub(crate) fn change(cx: &Exec, words: &[&str]) -> Result<String, Error> {
+    Ok(said(run(cx, words, false)?))
+}
+
+fn display(cx: &Exec, args: Display) -> Result<Value, Error> {
+    Ok(shown(cx, &args.name)?.into())
+}
+
+fn show_link(cx: &Exec, args: ShowLink) -> Result<Value, Error> {
+    let folder = match grain(cx, "os_family").as_str() {
+        "RedHat" => "/var/lib/alternatives",
+        "Suse" => "/var/lib/rpm/alternatives",
+        _ => {
+            let output = run(cx, &["--query", &args.name], true)?;
+            let link = match failed(&output) {
+                true => None,
+                false => queried(&output.stdout),
+            };
+            return Ok(link.map_or(Value::Bool(false), Value::from));
+        }
+    };
+    let text = std::fs::read_to_string(Path::new(folder).join(&args.name));
+    if let Err(problem) = &text {
+        let name = &args.name;
+        log::error(format_args!(
+            "alternatives: {name} does not exist: {problem}"
+        ));
+    }
+    let link = text
+        .ok()
+        .and_then(|text| text.lines().nth(1).map(str::to_owned));
+    Ok(link.map_or(Value::Bool(false), Value::from))
+}
+
+/// The link of the first block of `--query`.
+fn queried(text: &str) -> Option<String> {
+    let block = text.split("\n\n").next()?;
+    let link = block.lines().find_map(|line| line.strip_prefix("Link:"))?;
+    Some(link.trim().to_owned())
 }
 
 fn show_current(_: &Exec, args: ShowCurrent) -> Result<Value, Error> {
-    let current = current(Path::new(LINKS), &args.name);
+    let current = current_of(&args.name);
     if current.is_none() {
         log::error(format_args!("alternative: {} does not exist", args.name));
     }
     Ok(current.map_or(Value::Bool(false), Value::from))
 }
 
+fn check_exists(cx: &Exec, args: CheckExists) -> Result<Value, Error> {
+    Ok(exists(cx, &args.name, &args.path)?.into())
+}
+
 fn check_installed(_: &Exec, args: CheckInstalled) -> Result<Value, Error> {
-    let current = current(Path::new(LINKS), &args.name);
-    Ok((current.as_deref() == Some(&args.path)).into())
+    Ok((current_of(&args.name).as_deref() == Some(&args.path)).into())
+}
+
+fn install(cx: &Exec, args: Install) -> Result<Value, Error> {
+    let priority = args.priority.to_string();
+    let words = ["--install", &args.link, &args.name, &args.path, &priority];
+    Ok(change(cx, &words)?.into())
+}
+
+fn remove(cx: &Exec, args: Remove) -> Result<Value, Error> {
+    Ok(change(cx, &["--remove", &args.name, &args.path])?.into())
+}
+
+fn auto(cx: &Exec, args: Auto) -> Result<Value, Error> {
+    Ok(change(cx, &["--auto", &args.name])?.into())
+}
+
+fn set(cx: &Exec, args: Set) -> Result<Value, Error> {
+    Ok(change(cx, &["--set", &args.name, &args.path])?.into())
 }
 
 fn current(links: &Path, name: &str) -> Option<String> {
@@ -58,5 +250,20 @@ mod tests {
         let found = (current(&links, "editor"), current(&links, "pager"));
         std::fs::remove_dir_all(&links).unwrap();
         assert_eq!(found, (Some("/usr/bin/vim.tiny".to_owned()), None));
+    }
+
+    #[test]
+    fn the_answers_of_the_program_are_read() {
+        let shown =
+            "editor - auto mode\n  link best version is /bin/nano\n/bin/nano - priority 40\n";
+        assert!(is_listed(shown, "/bin/nano") && !is_listed(shown, "/bin/nan"));
+        let query = "Name: editor\nLink: /usr/bin/editor\nStatus: auto\n\nAlternative: /bin/nano\n";
+        assert_eq!(queried(query).as_deref(), Some("/usr/bin/editor"));
+    }
+
+    #[test]
+    fn an_option_is_no_name() {
+        let error = run(&crate::testing::exec(), &["--auto", "--all"], true).unwrap_err();
+        assert!(error.to_string().starts_with("--all is no name"));
     }
 }

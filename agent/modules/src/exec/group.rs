@@ -6,8 +6,10 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
+use crate::account_files as files;
 use crate::account_tools::{self as tools, path};
 use crate::accounts::{self, Group};
+use crate::process;
 
 state::exec_module! {
     /// Groups of this machine.
@@ -154,6 +156,9 @@ pub(crate) fn create(cx: &Exec, args: &Add) -> Result<bool, Error> {
         }
         options.push("-o");
     }
+    if small && process::which(program).is_none() {
+        return files::add_group(cx, &args.name, gid, args.system);
+    }
     if args.system {
         options.push(system);
     }
@@ -177,6 +182,9 @@ pub(crate) fn remove(
         false if tools::is_small("groupdel") => "delgroup",
         false => "groupdel",
     };
+    if program == "delgroup" && process::which(program).is_none() {
+        return files::remove_group(cx, name);
+    }
     let root = root.filter(|_| program == "groupdel");
     Ok(tools::run(cx, program, root, &[], &[name])?.success())
 }

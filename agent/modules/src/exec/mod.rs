@@ -4,12 +4,13 @@ use ::state::module::Module;
 use value::Value;
 
 pub(crate) mod aliases;
-mod alternatives;
+pub(crate) mod alternatives;
 pub(crate) mod archive;
 pub(crate) mod cmd;
 mod config;
 pub(crate) mod cp;
 pub(crate) mod cron;
+pub(crate) mod debconf;
 mod defaults;
 mod dig;
 pub(crate) mod disk;
@@ -18,6 +19,7 @@ pub(crate) mod environ;
 mod event;
 pub(crate) mod file;
 pub(crate) mod git;
+mod gpg;
 pub(crate) mod grains;
 pub(crate) mod group;
 pub(crate) mod hashutil;
@@ -35,11 +37,14 @@ mod network;
 mod network_programs;
 mod pillar;
 pub(crate) mod pip;
-mod pkg;
+pub(crate) mod pkg;
+mod pkg_resource;
 mod ps;
 mod random;
 mod saltutil;
 mod saltutil_sync;
+mod schedule;
+mod sdb;
 mod service;
 pub(crate) mod shadow;
 mod slsutil;
@@ -64,6 +69,7 @@ pub const MODULES: &[Module<Value>] = &[
     config::MODULE,
     cp::MODULE,
     cron::MODULE,
+    debconf::MODULE,
     defaults::MODULE,
     dig::MODULE,
     disk::MODULE,
@@ -92,6 +98,7 @@ pub const MODULES: &[Module<Value>] = &[
     git::remote::MODULE,
     git::tree::MODULE,
     grains::MODULE,
+    gpg::MODULE,
     group::MODULE,
     hashutil::MODULE,
     hosts::MODULE,
@@ -114,12 +121,16 @@ pub const MODULES: &[Module<Value>] = &[
     pkg::files::MODULE,
     pkg::hold::MODULE,
     pkg::list::MODULE,
+    pkg::repo::MODULE,
     pkg::repos::MODULE,
     pkg::versions::MODULE,
+    pkg_resource::MODULE,
     ps::MODULE,
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
+    schedule::MODULE,
+    sdb::MODULE,
     service::MODULE,
     shadow::MODULE,
     slsutil::MODULE,

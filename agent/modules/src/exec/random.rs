@@ -4,10 +4,10 @@ use std::io::Read;
 
 use state::exec::Exec;
 use state::module::Error;
-use value::Value;
+use value::{Map, Value};
 
 use crate::mersenne::{self, Mersenne};
-use crate::{base64s, hashes};
+use crate::{base64s, crypt, hashes};
 
 state::exec_module! {
     /// Provides access to randomness generators.
@@ -18,6 +18,16 @@ state::exec_module! {
         /// The value.
         value: Value,
         /// md5, sha1, sha224, sha256, sha384 or sha512.
+        algorithm: String = "sha512".into(),
+    });
+
+    /// Return the hash of a password as the shadow file has it.
+    fn shadow_hash(ShadowHash {
+        /// The salt, a random one where none is given.
+        crypt_salt: Option<String> = None,
+        /// The password, a random one where none is given.
+        password: Option<String> = None,
+        /// sha512, sha256 or md5.
         algorithm: String = "sha512".into(),
     });
 
@@ -127,6 +137,14 @@ fn str_encode(_cx: &Exec, args: StrEncode) -> Result<Value, Error> {
 const PUNCTUATION: &str = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
 const WHITESPACE: &str = " \t\n\r\u{b}\u{c}";
 const LENGTH_MAX: usize = 1 << 20;
+
+fn shadow_hash(cx: &Exec, args: ShadowHash) -> Result<Value, Error> {
+    let password = match args.password {
+        Some(password) => password,
+        None => cx.call("random.get_str", Vec::new(), Map::new())?.to_text(),
+    };
+    Ok(crypt::hash(&password, args.crypt_salt.as_deref(), &args.algorithm)?.into())
+}
 
 fn get_str(_cx: &Exec, args: GetStr) -> Result<Value, Error> {
     let allowed = allowed(&args);

@@ -1,7 +1,6 @@
 //! The `shadow` execution module.
 
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use state::exec::Exec;
 use state::module::Error;
@@ -264,8 +263,7 @@ pub(crate) fn set_hash(
         return Ok(false);
     }
     check_hash(hash)?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let today = now.map_or(0, |now| now.as_secs() / 86_400).to_string();
+    let today = tools::today();
     tools::edit(cx, &file_of(name, root), &mut |lines| {
         let fresh = || vec![name.to_owned(), hash.to_owned(), today.clone()];
         if !lines.iter().any(|line| is_of(line, name)) {

@@ -8,6 +8,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
+use super::failed::complaint;
 use super::transaction::run;
 use super::{Listed, Order, Packages, Provider, Wanted, dpkg, listing};
 use crate::process::{Output, Process};
@@ -50,11 +51,20 @@ fn asked(words: Vec<String>, kwargs: &Map) -> Process {
     process
 }
 
-fn words(list: &[&str]) -> Vec<String> {
+/// What dpkg answers; one that cannot read what it knows is an error, and no empty list.
+fn asked_dpkg(cx: &Exec, words: &[&str]) -> Result<String, Error> {
+    let output = command(words.iter().copied()).quiet().run(cx)?;
+    match complaint(&output) {
+        Some(error) => Err(Error::Refused(error)),
+        None => Ok(output.stdout),
+    }
+}
+
+pub(super) fn words(list: &[&str]) -> Vec<String> {
     list.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn is_set(kwargs: &Map, name: &str) -> bool {
+pub(super) fn is_set(kwargs: &Map, name: &str) -> bool {
     kwargs.get(name).is_some_and(Value::is_true)
 }
 
@@ -94,8 +104,8 @@ impl Provider for Apt {
 
     fn list(&self, cx: &Exec) -> Result<Listed, Error> {
         let format = "${Status} ${Package} ${Version} ${Architecture}\n";
-        let query = Process::words(["dpkg-query", "--showformat", format, "-W"]);
-        Ok(read_list(&query.quiet().run(cx)?.stdout, own_arch(cx)))
+        let text = asked_dpkg(cx, &["dpkg-query", "--showformat", format, "-W"])?;
+        Ok(read_list(&text, own_arch(cx)))
     }
 
     fn compare(&self, one: &str, other: &str) -> Option<Ordering> {
@@ -312,8 +322,8 @@ impl Provider for Apt {
     }
 
     fn held(&self, cx: &Exec) -> Result<Vec<Wanted>, Error> {
-        let output = command(["dpkg", "--get-selections", "*"]).quiet().run(cx)?;
-        let held = output.stdout.lines().filter_map(|line| {
+        let text = asked_dpkg(cx, &["dpkg", "--get-selections", "*"])?;
+        let held = text.lines().filter_map(|line| {
             let (name, state) = line.split_once(char::is_whitespace)?;
             (state.trim() == "hold").then(|| Wanted {
                 name: name.to_owned(),
@@ -383,7 +393,7 @@ impl Provider for Apt {
     }
 }
 
-fn grain(cx: &Exec, name: &str) -> String {
+pub(super) fn grain(cx: &Exec, name: &str) -> String {
     cx.grains()
         .get(name)
         .map(Value::to_text)

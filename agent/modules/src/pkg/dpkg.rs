@@ -77,7 +77,8 @@ fn read_info(record: &str) -> Option<(Value, Value)> {
             }
         }
     }
-    info.insert("description", parts.next().unwrap_or_default());
+    let description = parts.next().unwrap_or_default();
+    info.insert("description", format!("{description}\n"));
     let name = info.get("name").map(Value::to_text)?;
     if let Some(license) = license(&name) {
         info.insert("license", license);

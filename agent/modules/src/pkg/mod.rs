@@ -2,17 +2,22 @@
 //!
 //! A provider says what is installed, what could be, and with which commands packages are changed; it runs none of those itself.
 //! [`transaction`] runs them: it waits for the lock, collects what failed, and compares what is installed before and after.
-#![allow(dead_code, reason = "the state module that uses the rest comes next")]
 
+mod apk;
 pub(crate) mod apt;
+mod dnf;
 pub(crate) mod downloads;
 mod dpkg;
 pub(crate) mod failed;
 pub(crate) mod holds;
 pub(crate) mod listing;
+mod opkg;
+mod pacman;
+mod rpm;
 pub(crate) mod spec;
 pub(crate) mod targets;
 pub(crate) mod transaction;
+mod zypper;
 
 use std::cmp::Ordering;
 
@@ -21,6 +26,7 @@ use state::module::Error;
 use value::{Map, Value};
 
 use crate::process::{self, Output, Process};
+use crate::repos;
 
 /// Packages by name, each with the list of its versions (texts).
 pub(crate) type Packages = Map;
@@ -183,6 +189,29 @@ pub(crate) trait Provider: Sync {
         Err(self.cannot("show"))
     }
 
+    /// For each of these names that the repositories do not have the names that are similar; nothing where nobody can tell.
+    fn suggestions(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Packages, Error> {
+        let _ = (cx, names, kwargs);
+        Ok(Packages::new())
+    }
+
+    /// Which packages bring what others are asked for by, for `resolve_capabilities`: by capability a list of packages.
+    fn provides(&self, cx: &Exec) -> Result<Packages, Error> {
+        let _ = cx;
+        Ok(Packages::new())
+    }
+
+    /// `pkgs` with capabilities replaced by the packages that have them, where `resolve_capabilities` is among `kwargs`.
+    fn resolved(&self, cx: &Exec, pkgs: Value, kwargs: &Map) -> Result<Value, Error> {
+        let _ = (cx, kwargs);
+        Ok(pkgs)
+    }
+
+    /// Whether files can be held against the packages that brought them.
+    fn can_verify(&self) -> bool {
+        false
+    }
+
     /// Files of a package that are not as it brought them, as `pkg.verify` returns them.
     fn verify(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
         let _ = (cx, names, kwargs);
@@ -214,31 +243,54 @@ pub(crate) trait Provider: Sync {
 /// # Errors
 /// When it has none that is known here, or its program is missing.
 pub(crate) fn provider(cx: &Exec) -> Result<&'static dyn Provider, Error> {
-    let grains = cx.grains();
-    let grain = |name: &str| grains.get(name).map(Value::to_text).unwrap_or_default();
-    let provider = chosen(&grain("os_family"), &grain("os")).ok_or_else(|| {
-        let known = "Debian, Ubuntu and their kin";
-        Error::Refused(format!(
-            "no package manager is known for {} ({}): {known} have one",
-            grain("os"),
-            grain("os_family")
-        ))
-    })?;
-    match process::which(provider.program()) {
+    let (os_family, os) = system(cx);
+    let Some(provider) = chosen(&os_family, &os) else {
+        return Err(Error::Refused(format!(
+            "No package manager is known for {os} (os_family {os_family})"
+        )));
+    };
+    let program = provider.program();
+    match process::which(program) {
         Some(_) => Ok(provider),
         None => Err(Error::Refused(format!(
-            "the package manager of {}, {}, is not installed",
-            grain("os"),
-            provider.program()
+            "The package manager of {os}, {program}, is not installed"
         ))),
     }
 }
 
+/// Whether the machine is of a kind that has a package manager which is known here.
+pub(crate) fn is_known(cx: &Exec) -> bool {
+    let (os_family, os) = system(cx);
+    chosen(&os_family, &os).is_some()
+}
+
+fn system(cx: &Exec) -> (String, String) {
+    let grains = cx.grains();
+    let grain = |name: &str| grains.get(name).map(Value::to_text).unwrap_or_default();
+    (grain("os_family"), grain("os"))
+}
+
 /// The package manager of a family of distributions.
 fn chosen(os_family: &str, os: &str) -> Option<&'static dyn Provider> {
-    let _ = os;
-    match os_family {
-        "Debian" => Some(&apt::Apt),
-        _ => None,
+    if os_family == "Arch" {
+        return Some(&pacman::Pacman);
+    }
+    match repos::of_family(os_family, os)? {
+        repos::Kind::Apt => Some(&apt::Apt),
+        repos::Kind::Yum => {
+            let mut all = dnf::ALL.iter();
+            let here = all.find(|dnf| process::which(dnf.program()).is_some());
+            here.or_else(|| dnf::ALL.first())
+                .map(|dnf| dnf as &dyn Provider)
+        }
+        repos::Kind::Zypper => Some(&zypper::Zypper),
+        repos::Kind::Apk => Some(&apk::Apk),
+        // Newer OpenWrt has changed to apk.
+        repos::Kind::Opkg
+            if process::which("opkg").is_none() && process::which("apk").is_some() =>
+        {
+            Some(&apk::Apk)
+        }
+        repos::Kind::Opkg => Some(&opkg::Opkg),
     }
 }

@@ -46,15 +46,18 @@ pub(crate) fn holds(
     other: &str,
     ignore_epoch: bool,
 ) -> bool {
-    let order = compare(provider, one, other, ignore_epoch);
-    let Some(order) = order else { return false };
+    compare(provider, one, other, ignore_epoch).is_some_and(|order| is(order, sign))
+}
+
+/// Whether an order is what a sign says; never for what is no sign.
+pub(crate) fn is(order: Ordering, sign: &str) -> bool {
     match sign {
-        "==" => order == Ordering::Equal,
-        "!=" => order != Ordering::Equal,
-        "<" => order == Ordering::Less,
-        "<=" => order != Ordering::Greater,
-        ">" => order == Ordering::Greater,
-        ">=" => order != Ordering::Less,
+        "==" => order.is_eq(),
+        "!=" => order.is_ne(),
+        "<" => order.is_lt(),
+        "<=" => order.is_le(),
+        ">" => order.is_gt(),
+        ">=" => order.is_ge(),
         _ => {
             log::error(format_args!(
                 "Invalid operator '{sign}' for version comparison"
@@ -77,7 +80,8 @@ pub(crate) fn compare(
     }
 }
 
-fn without_epoch(version: &str) -> &str {
+/// A version without what stands before the colon.
+pub(crate) fn without_epoch(version: &str) -> &str {
     version.split_once(':').map_or(version, |(_, rest)| rest)
 }
 

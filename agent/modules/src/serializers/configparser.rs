@@ -92,17 +92,25 @@ fn checked(text: &str) -> Result<(), Error> {
 }
 
 pub(super) fn deserialize(text: &str, options: &Map) -> Result<Value, Error> {
-    let mut reader = Reader {
-        no_value: allows_no_value(options)?,
-        sections: Map::new(),
-        section: None,
-        option: None,
-        indent: 0,
-    };
-    for (index, line) in text.lines().enumerate() {
-        reader.line(index + 1, line)?;
+    Reader::over(text, allows_no_value(options)?)?.finished()
+}
+
+/// The sections with their defaults, and with `%(name)s` filled in.
+pub(crate) fn sections(text: &str) -> Result<Map, Error> {
+    let all = Reader::over(text, false)?.finished()?;
+    Ok(all.as_map().cloned().unwrap_or_default())
+}
+
+/// The sections as they stand: no defaults among their keys, nothing filled in.
+pub(crate) fn raw_sections(text: &str) -> Result<Map, Error> {
+    let mut sections = Reader::over(text, false)?.sections;
+    for (_, keys) in sections.iter_mut() {
+        for (_, value) in keys.as_map_mut().into_iter().flat_map(Map::iter_mut) {
+            let trimmed = value.as_str().map(|text| text.trim_end().to_owned());
+            *value = trimmed.map_or(Value::Null, Value::from);
+        }
     }
-    reader.finished()
+    Ok(sections)
 }
 
 /// The state of a pass over the lines.
@@ -115,6 +123,20 @@ struct Reader {
 }
 
 impl Reader {
+    fn over(text: &str, no_value: bool) -> Result<Self, Error> {
+        let mut reader = Self {
+            no_value,
+            sections: Map::new(),
+            section: None,
+            option: None,
+            indent: 0,
+        };
+        for (index, line) in text.lines().enumerate() {
+            reader.line(index + 1, line)?;
+        }
+        Ok(reader)
+    }
+
     fn line(&mut self, number: usize, line: &str) -> Result<(), Error> {
         let bare = line.trim();
         if bare.starts_with(['#', ';']) {

@@ -160,7 +160,8 @@ fn noted(changes: &mut Map, step: &Step) {
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let all = cx.call("hosts.list_hosts", Vec::new(), Map::new())?;
-    let found = looked(all.as_map().unwrap_or(&Map::new()), &args);
+    let all = all.as_map().cloned().unwrap_or_default();
+    let found = looked(&all, &args);
     let (mut said, mut changes) = (found.said, Map::new());
     let steps = || found.add.iter().chain(&found.comment).chain(&found.remove);
     let mut result = Some(!found.failed);

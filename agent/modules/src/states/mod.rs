@@ -1,11 +1,14 @@
 //! The state modules. A new one is a file here and a line in each of the two lists below.
 
+use ::state::exec::{Aggregate, Exec};
 use ::state::module::{Module, Ret};
 
 mod alias;
+mod alternatives;
 mod archive;
 mod cmd;
 mod cron;
+mod debconf;
 mod environ;
 mod event;
 pub(crate) mod file;
@@ -20,8 +23,11 @@ mod locale;
 mod module;
 mod mount;
 mod pip;
+mod pkg;
+mod pkgrepo;
 mod salt;
 mod saltutil;
+mod schedule;
 mod service;
 mod ssh_auth;
 mod ssh_known_hosts;
@@ -35,9 +41,11 @@ mod virtualenv;
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Ret>] = &[
     alias::MODULE,
+    alternatives::MODULE,
     archive::MODULE,
     cmd::MODULE,
     cron::MODULE,
+    debconf::MODULE,
     environ::MODULE,
     event::MODULE,
     file::absent::MODULE,
@@ -72,8 +80,11 @@ pub const MODULES: &[Module<Ret>] = &[
     mount::MODULE,
     mount::fstab::MODULE,
     pip::MODULE,
+    pkg::MODULE,
+    pkgrepo::MODULE,
     salt::MODULE,
     saltutil::MODULE,
+    schedule::MODULE,
     service::MODULE,
     ssh_auth::MODULE,
     ssh_known_hosts::MODULE,
@@ -84,3 +95,15 @@ pub const MODULES: &[Module<Ret>] = &[
     user::MODULE,
     virtualenv::MODULE,
 ];
+
+/// Those whose chunks can be put together (`aggregate`).
+pub const AGGREGATES: &[(&str, Aggregate)] = &[("pkg", pkg::aggregate::joined)];
+
+/// Why a state module is not there on this machine, where it is not.
+#[must_use]
+pub fn missing(cx: &Exec, module: &str) -> Option<String> {
+    match module {
+        "pkg" => pkg::missing(cx),
+        other => crate::foreign::reason(other),
+    }
+}

@@ -15,6 +15,8 @@ use crate::Host;
 /// The variables that are the same ones for all templates of a run.
 const NAMES: [&str; 3] = ["pillar", "grains", "opts"];
 
+const SETTINGS: &str = "stateconf settings";
+
 /// The variables that templates of one run share, as the last one left them. Clones are the same ones.
 #[derive(Clone, Debug, Default)]
 pub struct SharedVariables(Arc<Mutex<Map>>);
@@ -27,6 +29,20 @@ impl SharedVariables {
     /// Forgets them: the next template brings its own.
     pub fn forget(&self) {
         *lock(&self.0) = Map::new();
+    }
+
+    /// What `stateconf.set` has said, by id. It stands under a name that no template can have.
+    pub(crate) fn settings(&self) -> Map {
+        let settings = lock(&self.0).get(SETTINGS).cloned();
+        let settings = settings.and_then(|settings| settings.as_map().cloned());
+        settings.unwrap_or_default()
+    }
+
+    /// Keeps what `stateconf.set` says.
+    pub(crate) fn set(&self, id: &str, settings: Map) {
+        let mut all = self.settings();
+        all.insert(id, settings);
+        lock(&self.0).insert(SETTINGS, all);
     }
 
     /// A template's variables with the shared ones as they are now; the first template brings them.

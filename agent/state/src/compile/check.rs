@@ -11,6 +11,7 @@ use super::plan::Plan;
 use crate::exec::Exec;
 use crate::low::{INTERNAL, Low};
 use crate::module::{Extra, Function, Ret, invalid_keywords};
+use crate::run::unavailable;
 
 /// What is wrong with one chunk of a plan.
 #[derive(Clone, Debug)]
@@ -87,9 +88,11 @@ fn unheard(plan: &Plan) -> Vec<Checked> {
 pub fn verify(low: &Low, cx: &Exec) -> Vec<String> {
     let mut errors = form(low);
     if errors.is_empty() {
-        match cx.state_function(&low.function()) {
-            None => errors = unknown(low),
-            Some(function) => errors = missing(low, function),
+        let function = cx.state_function(&low.function());
+        let why = unavailable(cx, low, function.is_none());
+        match (function, why) {
+            (Some(function), None) => errors = missing(low, function),
+            (_, why) => errors = unknown(low, &why.unwrap_or_default()),
         }
     }
     errors
@@ -123,12 +126,12 @@ fn form(low: &Low) -> Vec<String> {
     errors
 }
 
-fn unknown(low: &Low) -> Vec<String> {
+fn unknown(low: &Low, why: &str) -> Vec<String> {
     let full = low.function();
     match low.data.get("__sls__").map(Value::to_text) {
         Some(sls) => vec![
             format!("State '{full}' was not found in SLS '{sls}'"),
-            format!("Reason: '{full}' is not available."),
+            format!("Reason: {why}"),
         ],
         None => vec![format!("Specified state '{full}' was not found")],
     }

@@ -189,7 +189,9 @@ impl HighData {
         let chunks = self.chunks(&disabled);
         let rules = order::Rules {
             has: &|function| {
-                cx.state_function(function).is_some() || watches_elsewhere(cx, function)
+                cx.state_function(function).is_some()
+                    || watches_elsewhere(cx, function)
+                    || aggregates(cx, function)
             },
             disabled: &cx.opts().texts("disabled_requisites"),
             aggregate: &cx
@@ -204,12 +206,17 @@ impl HighData {
 }
 
 /// Salt's state modules with `mod_watch` that may not be in this binary: a plan is the same without them.
-const WATCHING: [&str; 4] = ["at", "mount", "pkg", "service"];
+const WATCHING: [&str; 3] = ["at", "mount", "service"];
 
 fn watches_elsewhere(cx: &Exec, function: &str) -> bool {
     function
         .strip_suffix(".mod_watch")
         .is_some_and(|module| WATCHING.contains(&module) && !cx.has_state_module(module))
+}
+
+fn aggregates(cx: &Exec, function: &str) -> bool {
+    let module = function.strip_suffix(".mod_aggregate");
+    module.is_some_and(|module| cx.shared.registry.aggregate(module).is_some())
 }
 
 fn auto_order(cx: &Exec) -> bool {

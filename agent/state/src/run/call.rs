@@ -18,6 +18,7 @@ pub(super) type StateFunction = &'static Function<Ret>;
 impl Run<'_> {
     /// Calls a chunk as often as its `retry` says.
     pub(super) fn called(&mut self, index: usize, low: &Arc<Low>) -> Map {
+        let low = &self.aggregated(index, low);
         match self.called_once(index, low) {
             Ok(ret) if low.data.contains("retry") && !low.data.contains("parallel") => {
                 retry::repeated(ret, low, self.cx.test, || {
@@ -112,10 +113,12 @@ fn verified(cx: &Exec, low: &Low) -> Result<StateFunction, Vec<String>> {
         return Err(vec![format!("Invalid umask: {umask}")]);
     }
     let full = low.function();
-    let Some(function) = cx.state_function(&full) else {
+    let function = cx.state_function(&full);
+    let why = unavailable(cx, low, function.is_none());
+    let (Some(function), None) = (function, &why) else {
         return Err(vec![
             format!("State '{full}' was not found in SLS '{}'", low.sls),
-            format!("Reason: '{full}' is not available."),
+            format!("Reason: {}", why.unwrap_or_default()),
         ]);
     };
     let missing: Vec<String> = function
@@ -128,6 +131,20 @@ fn verified(cx: &Exec, low: &Low) -> Result<StateFunction, Vec<String>> {
         Ok(function)
     } else {
         Err(missing)
+    }
+}
+
+/// Why a chunk's function is not there, in Salt's words; nothing where it is.
+pub(crate) fn unavailable(cx: &Exec, low: &Low, unknown: bool) -> Option<String> {
+    let module = &low.state;
+    let missing = (cx.shared.registry.missing)(cx, module);
+    let custom = |named| {
+        let custom = &cx.shared.custom;
+        custom.state_function(cx, &low.function(), named).is_some()
+    };
+    match missing.filter(|_| !custom(true) && !custom(false)) {
+        Some(reason) => Some(format!("'{module}' __virtual__ returned False: {reason}")),
+        None => unknown.then(|| format!("'{}' is not available.", low.function())),
     }
 }
 

@@ -72,6 +72,8 @@ pub(super) struct Run<'a> {
     pub(super) prerequired: HashMap<usize, Vec<usize>>,
     pub(super) disabled_requisites: Vec<RequisiteKind>,
     pub(super) parallel: Parallel,
+    /// The chunks that were put together with others.
+    pub(super) joined: Vec<usize>,
     plan: &'a Plan,
     state: Arc<RunState>,
     observer: &'a dyn Observer,
@@ -109,6 +111,7 @@ impl<'a> Run<'a> {
                 .filter_map(|word| RequisiteKind::of(word))
                 .collect(),
             parallel: Parallel::new(most),
+            joined: Vec::new(),
             plan,
             state,
             observer,
@@ -118,6 +121,10 @@ impl<'a> Run<'a> {
         };
         run.note_prerequired();
         run
+    }
+
+    pub(super) fn plan(&self) -> &'a Plan {
+        self.plan
     }
 
     /// Runs everything and gives the returns.

@@ -1,5 +1,6 @@
 //! Running a plan.
 
+mod aggregate;
 mod call;
 mod clock;
 mod engine;
@@ -19,6 +20,8 @@ pub(crate) mod tests_support;
 use std::sync::Mutex;
 
 use value::Map;
+
+pub(crate) use call::unavailable;
 
 use crate::compile::Plan;
 use crate::exec::Exec;

@@ -442,3 +442,29 @@ fn a_thousand_chunks_take_a_few_milliseconds() {
     // A debug build on a busy machine; a release build takes a few milliseconds.
     assert!(took < Duration::from_millis(500), "{took:?}");
 }
+
+#[test]
+fn chunks_of_a_group_are_put_together_when_they_could_run() {
+    let chunk = |id: &str, more: &str| {
+        let text = format!(
+            r#"{{"state": "test", "fun": "show_notification", "__id__": "{id}", "name": "{id}", "text": "{id}"{more}}}"#
+        );
+        json::read(&text).unwrap()
+    };
+    let chunks = [
+        chunk("one", ""),
+        chunk("two", ""),
+        chunk("guarded", r#", "onlyif": "true""#),
+        chunk("waits", r#", "require": [{"test": "late"}]"#),
+        chunk("late", ""),
+    ];
+    let mut plan = plan(&chunks);
+    plan.groups = vec![(0..4).collect()];
+    let running = run(&exec(Map::new()), &plan, &Unobserved);
+    let comments = running
+        .values()
+        .filter_map(|ret| ret.get("comment"))
+        .map(Value::to_text);
+    let comments: Vec<String> = comments.collect();
+    assert_eq!(comments, ["one two", "two", "guarded", "late", "waits"]);
+}

@@ -253,11 +253,21 @@ mod cmd {
 const STATES: &[Module<Ret>] = &[states::MODULE];
 const FUNCTIONS: &[Module<Value>] = &[functions::MODULE, cmd::MODULE, file::MODULE];
 
+/// Puts notifications together: the first says what all of them say.
+fn joined(low: &Map, others: &[Map]) -> (Map, Vec<bool>) {
+    let all = std::iter::once(low).chain(others);
+    let texts = all.filter_map(|low| low.get("text")).map(Value::to_text);
+    let text = texts.collect::<Vec<_>>().join(" ");
+    (low.clone().with("text", text), vec![true; others.len()])
+}
+
 static REGISTRY: Registry = Registry {
     states: STATES,
     functions: FUNCTIONS,
     runners: &[],
     wheel: &[],
+    missing: |_, _| None,
+    aggregates: &[("test", joined)],
     grains: |opts: &Opts| {
         opts.get("grains")
             .and_then(Value::as_map)

@@ -4,5 +4,6 @@ pub(crate) mod change;
 pub(crate) mod files;
 pub(crate) mod hold;
 pub(crate) mod list;
+pub(crate) mod repo;
 pub(crate) mod repos;
 pub(crate) mod versions;

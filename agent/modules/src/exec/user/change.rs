@@ -5,8 +5,9 @@ use state::module::Error;
 use value::{Value, log};
 
 use super::{groups_of, known};
+use crate::account_files::{self as files, New};
 use crate::account_tools::{self as tools, path};
-use crate::accounts;
+use crate::{accounts, process};
 
 state::exec_module! {
     /// Users of this machine.
@@ -325,6 +326,18 @@ fn add_small(cx: &Exec, args: &Add) -> Result<bool, Error> {
             .filter(|flag| flag.0)
             .map(|flag| flag.1.to_owned()),
     );
+    if process::which("adduser").is_none() {
+        let new = New {
+            name: &args.name,
+            uid: args.uid.as_deref().filter(|uid| !uid.is_empty()),
+            group: group.as_deref(),
+            home: args.home.as_deref(),
+            shell: args.shell.as_deref(),
+            system: args.system,
+            createhome: args.createhome,
+        };
+        return files::add_user(cx, &new);
+    }
     if args.system && group.is_none() {
         // With -S it would put the user into `nogroup`.
         let made = tools::run(cx, "addgroup", None, &["-S"], &[&args.name])?;
@@ -360,6 +373,9 @@ pub(crate) fn remove(
     local: bool,
 ) -> Result<bool, Error> {
     if !local && tools::is_small("userdel") {
+        if process::which("deluser").is_none() {
+            return files::remove_user(cx, name, purge);
+        }
         let options: &[&str] = if purge { &["--remove-home"] } else { &[] };
         return Ok(tools::run(cx, "deluser", None, options, &[name])?.success());
     }

@@ -26,6 +26,12 @@ state::state_module! {
         sig: Option<String> = None,
         /// Seconds to wait after it was started.
         init_delay: Value = Value::Null,
+        /// systemd: do not wait until it has started.
+        no_block: Value = Value::Null,
+        /// systemd: remove its mask before.
+        unmask: Value = Value::Null,
+        /// systemd: remove its mask until the next start of the system before.
+        unmask_runtime: Value = Value::Null,
         ..kwargs
     });
 
@@ -282,7 +288,18 @@ fn with_warnings(ret: Ret, warnings: Vec<String>) -> Ret {
 
 fn running(cx: &Exec, args: Running) -> Result<Ret, Error> {
     let (name, enable) = (args.name.as_str(), args.enable);
-    let service = Service::new(cx, name, args.sig, args.kwargs)?;
+    let mut kwargs = args.kwargs;
+    let of_systemd = [
+        ("no_block", args.no_block),
+        ("unmask", args.unmask),
+        ("unmask_runtime", args.unmask_runtime),
+    ];
+    for (option, value) in of_systemd {
+        if !value.is_null() {
+            kwargs.insert(option, value);
+        }
+    }
+    let service = Service::new(cx, name, args.sig, kwargs)?;
     if let Some(ret) = service.stopped("started", false)? {
         return Ok(ret);
     }

@@ -58,7 +58,7 @@ def parse_function(s):
     for word in [part.strip() for part in re.split(r",(?=(?:[^\"']|\"[^\"]*\"|'[^']*')*$)", found.group(2)) if part.strip()]:
         name, equals, value = word.partition("=")
         if equals and re.match(r"\w+$", name):
-            kwargs[name] = yamlify_arg(value)
+            kwargs[name] = value.strip("\"'")
         else:
-            args.append(yamlify_arg(word))
+            args.append(word.strip("\"'"))
     return found.group(1), args, kwargs

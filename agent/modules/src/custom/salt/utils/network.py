@@ -117,7 +117,7 @@ def host_to_ips(host):
 
 
 def sanitize_host(hostname, underscore_ok=False):
-    return "".join(char for char in hostname if char.isascii() and (char.isalnum() or char in ("-._" if underscore_ok else "-.")))
+    return "".join(char for char in hostname if char < "\x80" and (char.isalnum() or char in ("-._" if underscore_ok else "-.")))
 
 
 def is_reachable_host(entity_name):

@@ -1,0 +1,1 @@
+"""What older Salts carried along."""

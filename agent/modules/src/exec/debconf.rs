@@ -1,0 +1,220 @@
+//! The `debconf` execution module: what Debian's packages have asked, and the answers.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use crate::process::{self, Process};
+use crate::{source, template};
+
+state::exec_module! {
+    /// Answers to the questions of Debian's packages.
+    mod debconf;
+
+    /// Return all answers: by package, lists of question, type and value.
+    fn get_selections(GetSelections {
+        /// Take in questions without an answer.
+        fetchempty: bool = true,
+    });
+
+    /// Return the answers of one package; nothing for one that has none.
+    fn show(Show {
+        /// The package.
+        name: String,
+    });
+
+    /// Answer a question of a package.
+    fn set(Set {
+        /// The package.
+        package: String,
+        /// The question.
+        question: String,
+        /// Its type, such as `string` or `boolean`.
+        r#type: String,
+        /// The answer; further arguments are further words of it.
+        value: Value,
+        *rest,
+    });
+
+    /// Answer the questions of a file: lines of package, question, type and value.
+    fn set_file(SetFile {
+        /// The file, also a URL.
+        path: String,
+        /// The environment of the file.
+        saltenv: String = "base".to_owned(),
+        ..kwargs
+    });
+
+    /// The same with a file that is a template.
+    fn set_template(SetTemplate {
+        /// The file, also a URL.
+        path: String,
+        /// The template engine.
+        template: String,
+        /// Variables of the template.
+        context: Option<Map>,
+        /// Variables where the context has none.
+        defaults: Option<Map>,
+        /// The environment of the file.
+        saltenv: String = "base".to_owned(),
+        ..kwargs
+    });
+}
+
+/// The answers of a package: question, type and value of each.
+pub(crate) type Answers = Vec<[String; 3]>;
+
+fn program(name: &'static str) -> Result<&'static str, Error> {
+    match process::which(name) {
+        Some(_) => Ok(name),
+        None => Err(Error::Refused(format!(
+            "{name} is not installed: debconf needs the packages debconf and debconf-utils"
+        ))),
+    }
+}
+
+/// All answers with their packages.
+fn all(cx: &Exec) -> Result<Vec<(String, [String; 3])>, Error> {
+    let words = [program("debconf-get-selections")?];
+    let output = Process::words(words).run(cx)?;
+    Ok(output.stdout.lines().filter_map(read).collect())
+}
+
+/// Reads `package question type value`, parted by tabs; nothing for a comment.
+fn read(line: &str) -> Option<(String, [String; 3])> {
+    let blank = |c: char| c == ' ' || c == '\t';
+    let (package, rest) = line.split_once(blank)?;
+    let (question, rest) = rest.trim_start_matches(blank).split_once(blank)?;
+    let rest = rest.trim_start_matches(blank);
+    let (kind, value) = rest.split_once(blank).unwrap_or((rest, ""));
+    let value = value.trim_start_matches(blank);
+    let known = !package.starts_with('#') && !package.is_empty() && !kind.is_empty();
+    let answer = [question, kind, value].map(str::to_owned);
+    known.then(|| (package.to_owned(), answer))
+}
+
+/// The answers of one package.
+///
+/// # Errors
+/// When the program is missing.
+pub(crate) fn of_package(cx: &Exec, name: &str) -> Result<Answers, Error> {
+    let own = all(cx)?.into_iter().filter(|(package, _)| package == name);
+    Ok(own.map(|(_, answer)| answer).collect())
+}
+
+/// Gives answers to debconf: lines of package, question, type and value. Why it did not take them, if it did not.
+///
+/// # Errors
+/// When the program is missing.
+pub(crate) fn give(cx: &Exec, lines: &str) -> Result<Result<(), String>, Error> {
+    let process = Process {
+        stdin: Some(lines.to_owned()),
+        ..Process::words([program("debconf-set-selections")?])
+    };
+    let output = process.run(cx)?;
+    Ok(match output.success() {
+        true => Ok(()),
+        false => Err(output.stderr),
+    })
+}
+
+/// What a file of answers says; none when it is not there.
+///
+/// # Errors
+/// When it cannot be fetched or does not render.
+pub(crate) fn file(
+    cx: &Exec,
+    path: &str,
+    saltenv: &str,
+    engine: Option<(&str, Map)>,
+) -> Result<Option<String>, Error> {
+    let Some(file) = source::cached(cx, path, saltenv, None)? else {
+        return Ok(None);
+    };
+    let text = std::fs::read_to_string(&file).map_err(Error::io(&file))?;
+    match engine {
+        None => Ok(Some(text)),
+        Some((engine, _)) if !template::is_supported(engine) => {
+            Err(template::unsupported(engine).into())
+        }
+        Some((_, variables)) => template::render(cx, &file, &text, saltenv, variables).map(Some),
+    }
+}
+
+fn get_selections(cx: &Exec, args: GetSelections) -> Result<Value, Error> {
+    let mut packages = Map::new();
+    for (package, answer) in all(cx)? {
+        let [_, _, value] = &answer;
+        if args.fetchempty || !value.is_empty() {
+            let known = packages.entry(package, || Vec::<Value>::new().into());
+            if let Some(known) = known.as_list_mut() {
+                known.push(listed(answer));
+            }
+        }
+    }
+    Ok(packages.into())
+}
+
+fn listed(answer: [String; 3]) -> Value {
+    Value::list(answer.into_iter().map(Value::from))
+}
+
+fn show(cx: &Exec, args: Show) -> Result<Value, Error> {
+    let answers = of_package(cx, &args.name)?;
+    match answers.is_empty() {
+        true => Ok(Value::Null),
+        false => Ok(Value::list(answers.into_iter().map(listed))),
+    }
+}
+
+fn taken(given: Result<(), String>) -> Result<Value, Error> {
+    given.map(|()| true.into()).map_err(Error::Refused)
+}
+
+fn set(cx: &Exec, args: Set) -> Result<Value, Error> {
+    let words = [args.value].into_iter().chain(args.rest);
+    let value: Vec<String> = words.map(|word| word.to_text()).collect();
+    let (package, question, kind) = (args.package, args.question, args.r#type);
+    let line = format!("{package} {question} {kind} {}", value.join(" "));
+    taken(give(cx, &line)?)
+}
+
+fn set_file(cx: &Exec, args: SetFile) -> Result<Value, Error> {
+    match file(cx, &args.path, &args.saltenv, None)? {
+        Some(text) => taken(give(cx, &text)?),
+        None => Ok(false.into()),
+    }
+}
+
+fn set_template(cx: &Exec, args: SetTemplate) -> Result<Value, Error> {
+    let mut variables = args.defaults.unwrap_or_default();
+    variables.update(args.context.unwrap_or_default());
+    let engine = Some((args.template.as_str(), variables));
+    match file(cx, &args.path, &args.saltenv, engine)? {
+        Some(text) => taken(give(cx, &text)?),
+        None => Ok(false.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read_with_spaces_and_without_a_value() {
+        let owned = |words: [&str; 3]| words.map(str::to_owned);
+        assert_eq!(
+            read("postfix\tpostfix/type\tselect\tInternet Site"),
+            Some((
+                "postfix".to_owned(),
+                owned(["postfix/type", "select", "Internet Site"])
+            ))
+        );
+        assert_eq!(
+            read("postfix\tpostfix/root\tstring\t").unwrap().1,
+            owned(["postfix/root", "string", ""])
+        );
+        assert_eq!(read("# postfix postfix/root string x"), None);
+        assert_eq!(read("only words"), None);
+    }
+}

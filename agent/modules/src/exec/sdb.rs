@@ -1,0 +1,191 @@
+//! The `sdb` execution module: values by `sdb://PROFILE/KEY`, from the environment or from YAML files.
+
+use render::gpg;
+use state::exec::Exec;
+use state::host::ExecHost;
+use state::module::Error;
+use value::merge::{Strategy, merge};
+use value::{Map, Value};
+
+use super::environ;
+use crate::random;
+
+state::exec_module! {
+    /// Values that stand outside of pillar and configuration.
+    mod sdb;
+
+    /// Return the value that a URI names; what is no such URI is returned as it is.
+    fn get(Get {
+        /// The URI: `sdb://PROFILE/KEY`.
+        uri: Value,
+        /// Fail where it is no such URI.
+        strict: bool = false,
+    });
+
+    /// Set the value that a URI names.
+    fn set(Set {
+        /// The URI.
+        uri: Value,
+        /// The value.
+        value: Value,
+    });
+
+    /// Remove the value that a URI names.
+    fn delete(Delete {
+        /// The URI.
+        uri: Value,
+    });
+
+    /// Return the value that a URI names; where there is none, make a random one and keep it.
+    fn get_or_set_hash(GetOrSetHash {
+        /// The URI.
+        uri: Value,
+        /// How many characters a new one has.
+        length: i64 = 8,
+        /// The characters that it is made of.
+        chars: String = "abcdefghijklmnopqrstuvwxyz0123456789!@#$%^&*(-_=+)".into(),
+    });
+}
+
+/// Where a value is: its driver with what the profile says, and its key.
+struct Place {
+    driver: String,
+    profile: Map,
+    key: String,
+}
+
+impl Place {
+    /// Looks up the profile in the configuration, then in the pillar.
+    fn of(cx: &Exec, uri: &Value) -> Result<Result<Self, String>, Error> {
+        let Some(rest) = uri.as_str().and_then(|uri| uri.strip_prefix("sdb://")) else {
+            return Ok(Err("SDB uri must start with \"sdb://\"".into()));
+        };
+        let Some((name, key)) = rest.split_once('/').filter(|(_, key)| !key.is_empty()) else {
+            return Ok(Err(
+                "SDB uri must have a profile name as a first part of the uri before the /".into(),
+            ));
+        };
+        let profile = match cx.opts().get(name).filter(|profile| profile.is_true()) {
+            Some(profile) => Some(profile.clone()),
+            None => cx.pillar()?.get(name).cloned(),
+        };
+        let profile = profile.as_ref().and_then(Value::as_map);
+        let driver = profile.and_then(|profile| profile.get("driver"));
+        Ok(match (profile, driver) {
+            (Some(profile), Some(driver)) => Ok(Self {
+                driver: driver.to_text(),
+                profile: profile.clone(),
+                key: key.to_owned(),
+            }),
+            _ => Err(format!(
+                "SDB profile \"{name}\" wasnt found in the minion configuration"
+            )),
+        })
+    }
+
+    fn get(&self, cx: &Exec) -> Result<Value, Error> {
+        match self.driver.as_str() {
+            "env" => Ok(environ::all(cx).get(&self.key).cloned().into()),
+            "yaml" => self.in_files(cx),
+            _ => Err(self.unavailable()),
+        }
+    }
+
+    fn set(&self, cx: &Exec, value: &Value) -> Result<Value, Error> {
+        match self.driver.as_str() {
+            "env" => {
+                if let Some(known) = environ::all(cx).get(&self.key) {
+                    return Ok(known.clone());
+                }
+                let wanted = Map::new().with(&self.key, value.to_text());
+                environ::set_all(cx, &wanted, false, false);
+                Ok(value.clone())
+            }
+            "yaml" => Err("sdb values in YAML files cannot be set: edit the files".into()),
+            _ => Err(self.unavailable()),
+        }
+    }
+
+    fn unavailable(&self) -> Error {
+        Error::Refused(format!(
+            "The sdb driver '{}' is not available: there are env and yaml",
+            self.driver
+        ))
+    }
+
+    /// A key of all files of the profile together. One that cannot be read is an error: its keys would seem unset.
+    fn in_files(&self, cx: &Exec) -> Result<Value, Error> {
+        let mut data = Map::new();
+        let files = self.profile.get("files").and_then(Value::as_list);
+        let options = self.profile.get("merge");
+        let option = |name| options.and_then(|options| options.get(name));
+        let strategy = option("strategy").map_or_else(|| "smart".into(), Value::to_text);
+        let strategy = Strategy::of(&strategy, "yaml").unwrap_or(Strategy::Recurse);
+        let lists = option("merge_lists").is_some_and(Value::is_true);
+        for file in files.unwrap_or_default() {
+            let file = file.to_text();
+            let text = std::fs::read_to_string(&file).map_err(Error::io(&file))?;
+            let contents = render::yaml::load(&text);
+            let contents = contents
+                .map_err(|error| Error::Refused(format!("{file}: {}", error.salt_message())))?;
+            match contents {
+                Value::Map(contents) => data = merge(&data, &contents, strategy, lists),
+                Value::Null => {}
+                _ => return Err(Error::Refused(format!("{file} is not a dictionary"))),
+            }
+        }
+        let mut data = Value::Map(data);
+        if self.profile.get("gpg").is_some_and(Value::is_true) {
+            data = gpg::decrypted(data, &ExecHost::of(cx))
+                .map_err(|error| Error::Refused(error.message))?;
+        }
+        Ok(data.traverse(&self.key, ":").cloned().into())
+    }
+}
+
+fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
+    match Place::of(cx, &args.uri)? {
+        Ok(place) => place.get(cx),
+        Err(problem) if args.strict => Err(Error::Refused(problem)),
+        Err(_) => Ok(args.uri),
+    }
+}
+
+fn set(cx: &Exec, args: Set) -> Result<Value, Error> {
+    match Place::of(cx, &args.uri)? {
+        Ok(place) => place.set(cx, &args.value),
+        Err(_) => Ok(false.into()),
+    }
+}
+
+fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
+    match Place::of(cx, &args.uri)? {
+        Ok(place) => Err(Error::Refused(format!(
+            "The sdb driver '{}' cannot delete values",
+            place.driver
+        ))),
+        Err(_) => Ok(false.into()),
+    }
+}
+
+fn get_or_set_hash(cx: &Exec, args: GetOrSetHash) -> Result<Value, Error> {
+    let Ok(place) = Place::of(cx, &args.uri)? else {
+        let is_uri = args
+            .uri
+            .as_str()
+            .is_some_and(|uri| uri.starts_with("sdb://"));
+        return Ok(if is_uri { args.uri } else { false.into() });
+    };
+    let known = place.get(cx)?;
+    if known.is_true() {
+        return Ok(known);
+    }
+    let chars: Vec<char> = args.chars.chars().collect();
+    let one = |_| {
+        let at = random::below(chars.len() as u64) as usize;
+        chars.get(at).copied()
+    };
+    let new: String = (0..args.length).filter_map(one).collect();
+    place.set(cx, &new.as_str().into())?;
+    Ok(new.into())
+}

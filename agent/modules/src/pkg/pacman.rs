@@ -1,0 +1,278 @@
+//! pacman: Arch.
+
+use std::cmp::Ordering;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::glob::fnmatch;
+use value::{Map, Value};
+
+use super::apt::{is_set, words};
+use super::{Listed, Order, Packages, Provider, Wanted, listing, rpm, spec};
+use crate::process::{Output, Process};
+use crate::version;
+
+/// The package manager of Arch.
+pub(crate) struct Pacman;
+
+/// A command with the root that the arguments name.
+fn command(mut list: Vec<String>, kwargs: &Map) -> Process {
+    if let Some(root) = kwargs.get("root").filter(|root| root.is_true()) {
+        list.extend(["-r".to_owned(), root.to_text()]);
+    }
+    Process::words(list)
+}
+
+/// Reads `name version`.
+fn read_pairs(text: &str) -> Vec<(&str, &str)> {
+    let read = |line| {
+        let mut words = str::split_whitespace(line);
+        let pair = (words.next()?, words.next()?);
+        // Some say here which list they are fetching.
+        let fetching = pair.0.eq_ignore_ascii_case("downloading") && pair.1.contains(".db");
+        (words.next().is_none() && !fetching).then_some(pair)
+    };
+    text.lines().filter_map(read).collect()
+}
+
+/// Reads what `pacman -Sy` says of each list.
+fn read_update(text: &str) -> Map {
+    let mut lists = Map::new();
+    for line in text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.starts_with("::"))
+    {
+        let mut words = line.split_whitespace();
+        let (first, second) = (words.next().unwrap_or_default(), words.next());
+        if line.contains("is up to date") {
+            lists.insert(first, false);
+        } else if line.contains("downloading") {
+            let name = second.unwrap_or(first).split('.').next();
+            lists.insert(name.unwrap_or_default(), true);
+        }
+    }
+    lists
+}
+
+/// The word for one package: `name=1.0-1`, `name>=1.0`, or the file.
+fn word(one: &Wanted) -> String {
+    match (&one.path, &one.version) {
+        (Some(path), _) => path.clone(),
+        (None, None) => one.name.clone(),
+        (None, Some(version)) => {
+            let (sign, number) = spec::split(version);
+            let sign = if sign.is_empty() { "=" } else { sign };
+            format!("{}{sign}{number}", one.name)
+        }
+    }
+}
+
+impl Provider for Pacman {
+    fn program(&self) -> &'static str {
+        "pacman"
+    }
+
+    fn databases(&self) -> &'static [&'static str] {
+        &["/var/lib/pacman/local"]
+    }
+
+    fn list(&self, cx: &Exec) -> Result<Listed, Error> {
+        let query = Process::words(["pacman", "-Q"]).quiet();
+        let output = rpm::answered(query.run(cx)?)?;
+        let mut listed = Listed::default();
+        for (name, version) in read_pairs(&output.stdout) {
+            listing::add(&mut listed.installed, name, version);
+        }
+        Ok(listed)
+    }
+
+    fn compare(&self, one: &str, other: &str) -> Option<Ordering> {
+        Some(version::rpm(one, other))
+    }
+
+    fn refresh(&self, cx: &Exec, kwargs: &Map) -> Result<Value, Error> {
+        let mut process = command(words(&["pacman", "-Sy"]), kwargs);
+        process.env.insert("LANG", "C");
+        let output = process.run(cx)?;
+        match output.success() {
+            true => Ok(read_update(&output.stdout).into()),
+            false => Err(Error::Refused(format!(
+                "Error refreshing package database: {}",
+                output.stderr
+            ))),
+        }
+    }
+
+    fn latest(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
+        let mut all = words(&["pacman", "-Sp"]);
+        if !is_set(kwargs, "show_installed") {
+            all.push("--needed".to_owned());
+        }
+        all.extend(words(&["--print-format", "%n %v"]));
+        all.extend(names.iter().cloned());
+        let output = command(all, kwargs).quiet().run(cx)?;
+        let found = read_pairs(&output.stdout);
+        let latest = names.iter().map(|name| {
+            let version = found.iter().find(|(known, _)| known == name);
+            let version = version.map_or("", |(_, version)| version);
+            (Value::from(name), Value::from(version))
+        });
+        Ok(latest.collect())
+    }
+
+    fn available(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Packages, Error> {
+        let output = Process::words(["pacman", "-Sl"]).quiet().run(cx)?;
+        let from = kwargs.get("fromrepo").filter(|from| from.is_true());
+        let from = from.map(Value::to_text);
+        let mut all = Packages::new();
+        for line in output.stdout.lines() {
+            let mut parts = line.split_whitespace();
+            let (Some(repo), Some(name), Some(version)) =
+                (parts.next(), parts.next(), parts.next())
+            else {
+                continue;
+            };
+            let wanted = |from: &String| from.split(',').any(|one| one.trim() == repo);
+            let named = names.is_empty() || names.iter().any(|given| fnmatch(given, name));
+            if named && from.as_ref().is_none_or(wanted) {
+                listing::add(&mut all, name, version);
+            }
+        }
+        rpm::newest_first(&mut all);
+        Ok(all)
+    }
+
+    fn upgrades(&self, cx: &Exec, kwargs: &Map) -> Result<Map, Error> {
+        let all = words(&["pacman", "-S", "-p", "-u", "--print-format", "%n %v"]);
+        let output = command(all, kwargs).run(cx)?;
+        if !output.success() {
+            return Err(Error::Refused(format!(
+                "Error listing upgrades: {}{}",
+                output.stderr, output.stdout
+            )));
+        }
+        let found = read_pairs(&output.stdout).into_iter();
+        Ok(found
+            .map(|(name, version)| (Value::from(name), Value::from(version)))
+            .collect())
+    }
+
+    fn takes_comparisons(&self) -> bool {
+        true
+    }
+
+    fn install(&self, _cx: &Exec, order: &Order) -> Result<Vec<Process>, Error> {
+        let kwargs = &order.kwargs;
+        let mut all = words(&["pacman", if order.from_files { "-U" } else { "-S" }]);
+        if !order.from_files && is_set(kwargs, "sysupgrade") {
+            all.push("-u".to_owned());
+        }
+        if order.downloadonly {
+            all.push("-w".to_owned());
+        }
+        all.extend(words(&["--noprogressbar", "--noconfirm"]));
+        if !order.from_files && order.reinstall.is_empty() {
+            all.push("--needed".to_owned());
+        }
+        let lists = [&order.install, &order.downgrade, &order.reinstall];
+        all.extend(lists.into_iter().flatten().map(word));
+        Ok(vec![command(all, kwargs)])
+    }
+
+    fn remove(
+        &self,
+        _cx: &Exec,
+        names: &[Wanted],
+        purge: bool,
+        kwargs: &Map,
+    ) -> Result<Vec<Process>, Error> {
+        let verb = if purge { "-Rsc" } else { "-R" };
+        let mut all = words(&["pacman", verb, "--noprogressbar", "--noconfirm"]);
+        all.extend(names.iter().map(|one| one.name.clone()));
+        Ok(vec![command(all, kwargs)])
+    }
+
+    fn upgrade(&self, _cx: &Exec, kwargs: &Map) -> Result<Vec<Process>, Error> {
+        let all = words(&["pacman", "-Su", "--noprogressbar", "--noconfirm"]);
+        Ok(vec![command(all, kwargs)])
+    }
+
+    fn file_info(&self, cx: &Exec, path: &str) -> Result<Wanted, Error> {
+        let output = Process::words(["pacman", "-Qp", path]).quiet().run(cx)?;
+        let found = read_pairs(&output.stdout).into_iter().next();
+        let (name, version) = found.ok_or_else(|| {
+            Error::Refused(format!("Unable to get info for {path}: {}", output.stderr))
+        })?;
+        Ok(Wanted {
+            name: name.to_owned(),
+            version: Some(version.to_owned()),
+            path: Some(path.to_owned()),
+        })
+    }
+
+    fn owner(&self, cx: &Exec, path: &str) -> Result<String, Error> {
+        let output = Process::words(["pacman", "-Qqo", path]).quiet().run(cx)?;
+        Ok(match output.success() {
+            true => output.stdout,
+            false => String::new(),
+        })
+    }
+
+    fn files(&self, cx: &Exec, names: &[String]) -> Result<Packages, Error> {
+        let mut all = words(&["pacman", "-Ql"]);
+        all.extend(names.iter().cloned());
+        let output = Process::words(all).quiet().run(cx)?;
+        let mut files = Packages::new();
+        for line in output.stdout.lines() {
+            if let Some((name, file)) = line.split_once(' ') {
+                listing::add(&mut files, name, file);
+            }
+        }
+        Ok(files)
+    }
+
+    fn downloads(&self) -> Option<(&'static str, &'static str)> {
+        Some(("/var/cache/pacman/pkg", ".pkg.tar.zst"))
+    }
+
+    fn is_locked(&self, output: &Output) -> bool {
+        output.stderr.contains("unable to lock database")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answers_of_pacman_are_read() {
+        let text =
+            "acl 2.3.1-3\nbash 5.2.015-5\nwarning: something is odd\ndownloading core.db...\n";
+        assert_eq!(
+            read_pairs(text),
+            [("acl", "2.3.1-3"), ("bash", "5.2.015-5")]
+        );
+        let said = ":: Synchronizing package databases...\n core is up to date\n extra downloading...\ndownloading community.db...\n";
+        let expected =
+            crate::testing::json(r#"{"core": false, "downloading": true, "community": true}"#);
+        let read = read_update(said);
+        assert_eq!(read.get("core"), expected.get("core"));
+        assert_eq!(read.get("community"), expected.get("community"));
+    }
+
+    #[test]
+    fn versions_keep_their_signs() {
+        let one = |version: &str| {
+            word(&Wanted {
+                name: "bash".to_owned(),
+                version: Some(version.to_owned()),
+                path: None,
+            })
+        };
+        assert_eq!(
+            (one("5.2-1"), one("<5.2")),
+            ("bash=5.2-1".into(), "bash<5.2".into())
+        );
+    }
+}

@@ -1,0 +1,187 @@
+//! Ubuntu's personal package archives: `ppa:OWNER/NAME`.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use super::line::Line;
+use crate::process::{self, Process};
+use crate::repos::Request;
+use crate::web;
+
+fn grain(cx: &Exec, name: &str) -> String {
+    cx.grains()
+        .get(name)
+        .map(Value::to_text)
+        .unwrap_or_default()
+}
+
+/// True for `ppa:…` on a system that has such archives.
+pub(super) fn is_known(cx: &Exec, repo: &str) -> bool {
+    let os = grain(cx, "os");
+    repo.starts_with("ppa:") && ["Ubuntu", "Mint", "neon"].contains(&os.as_str())
+}
+
+fn parts(repo: &str) -> Result<(&str, &str), Error> {
+    let bare = repo.strip_prefix("ppa:").unwrap_or(repo);
+    bare.split_once('/').ok_or_else(|| {
+        Error::Refused(format!(
+            "Unable to get PPA info from argument. Expected format \"<PPA_OWNER>/<PPA_NAME>\" (e.g. saltstack/salt) not found.  Received '{bare}' instead."
+        ))
+    })
+}
+
+/// The definition of an archive; every other definition as it is.
+pub(super) fn spelled_out(cx: &Exec, repo: &str, kwargs: &Map) -> Result<String, Error> {
+    if !is_known(cx, repo) {
+        return Ok(repo.to_owned());
+    }
+    let (owner, name) = parts(repo)?;
+    let dist = grain(cx, "oscodename");
+    Ok(
+        match kwargs.get("ppa_auth").filter(|login| login.is_true()) {
+            Some(login) => format!(
+                "deb https://{}@private-ppa.launchpad.net/{owner}/{name}/ubuntu {dist} main",
+                login.to_text()
+            ),
+            None => format!("deb http://ppa.launchpad.net/{owner}/{name}/ubuntu {dist} main"),
+        },
+    )
+}
+
+/// The address with the login of a private archive.
+pub(super) fn with_login(mut line: Line, kwargs: &Map) -> Line {
+    let login = kwargs.get("ppa_auth").filter(|login| login.is_true());
+    if let (Some(login), Some((scheme, rest))) = (login, line.uri.split_once("://")) {
+        let login = login.to_text();
+        if !rest.starts_with(&login) {
+            line.uri = format!("{scheme}://{login}@{rest}");
+        }
+    }
+    line
+}
+
+/// What became of an archive that was asked for.
+pub(super) enum Added {
+    /// It is there, with what `pkg.mod_repo` returns.
+    Done(Value),
+    /// It is to be added like any other source.
+    Definition(String),
+}
+
+/// Adds an archive by `apt-add-repository`, or finds out at Launchpad what that would have.
+///
+/// # Errors
+/// When there is no such archive.
+pub(super) fn added(cx: &Exec, asked: &Request<'_>, kwargs: &mut Map) -> Result<Added, Error> {
+    let repo = asked.repo;
+    if !is_known(cx, repo) {
+        return Err(Error::Refused(format!(
+            "cannot parse \"ppa:\" style repo definitions: {repo}"
+        )));
+    }
+    let definition = spelled_out(cx, repo, kwargs)?;
+    let private = kwargs.get("ppa_auth").is_some_and(Value::is_true);
+    if private || process::which("apt-add-repository").is_none() {
+        let (owner, name) = parts(repo)?;
+        defaults(cx, owner, name, private, kwargs)?;
+        return Ok(Added::Definition(definition));
+    }
+    let found = super::Sources::read().find(&Line::parse(&definition)?);
+    if let Some(found) = found {
+        return Ok(Added::Done(Map::new().with(repo, found).into()));
+    }
+    let words = ["apt-add-repository", "-y", repo];
+    let mut process = Process::words(words);
+    if let Some(proxy) = super::keys::proxy(cx, "") {
+        process.env.insert("http_proxy", proxy.as_str());
+        process.env.insert("https_proxy", proxy);
+    }
+    let output = process.run(cx)?;
+    if !output.success() {
+        let shown = words.map(|word| format!("'{word}'")).join(", ");
+        return Err(Error::Refused(format!(
+            "Unable to add PPA '{}'. '[{shown}]' exited with status {}: '{}'",
+            repo.trim_start_matches("ppa:"),
+            output.retcode.unwrap_or_default(),
+            output.stderr
+        )));
+    }
+    if crate::repos::wants_refresh(kwargs) {
+        crate::repos::refresh(cx)?;
+    }
+    let answer = Map::new().with(repo, output.to_map());
+    Ok(Added::Done(answer.into()))
+}
+
+/// File, key and key server of an archive, where the arguments do not name them.
+fn defaults(
+    cx: &Exec,
+    owner: &str,
+    name: &str,
+    private: bool,
+    kwargs: &mut Map,
+) -> Result<(), Error> {
+    let dist = grain(cx, "oscodename");
+    kwargs.insert("dist", dist.as_str());
+    kwargs.entry("file", || {
+        format!("/etc/apt/sources.list.d/{owner}-{name}-{dist}.list").into()
+    });
+    if private && !kwargs.contains("keyid") {
+        return Err(Error::Refused(format!(
+            "Private PPAs require a keyid to be specified: {owner}/{name}"
+        )));
+    }
+    if !private {
+        kwargs.insert("keyid", fingerprint(cx, owner, name)?);
+    }
+    kwargs.entry("keyserver", || "keyserver.ubuntu.com".into());
+    Ok(())
+}
+
+/// The fingerprint of an archive's key, from Launchpad.
+///
+/// # Errors
+/// When Launchpad does not know it.
+pub(super) fn fingerprint(cx: &Exec, owner: &str, name: &str) -> Result<String, Error> {
+    let url = format!("https://launchpad.net/api/1.0/~{owner}/+archive/{name}");
+    let mut request = web::Request::get(&url, cx.opts());
+    request
+        .headers
+        .push(("Accept".to_owned(), "application/json".to_owned()));
+    let unknown = |why: String| {
+        Error::Refused(format!(
+            "Launchpad does not know about {owner}/{name}: {why}"
+        ))
+    };
+    let response = web::fetch(&request).map_err(|error| unknown(error.reason()))?;
+    if !response.is_success() {
+        return Err(unknown(format!(
+            "HTTP Error {}: {}",
+            response.status,
+            response.reason()
+        )));
+    }
+    let text = String::from_utf8_lossy(&response.body);
+    let said = value::json::read(&text).unwrap_or_default();
+    match said.get("signing_key_fingerprint").and_then(Value::as_str) {
+        Some(fingerprint) => Ok(fingerprint.to_owned()),
+        None => Err(Error::Refused(format!(
+            "Launchpad knows about {owner}/{name} but did not return a fingerprint. Please set keyid manually"
+        ))),
+    }
+}
+
+/// The last eight letters of the fingerprint of `ppa:OWNER/NAME`.
+///
+/// # Errors
+/// When it is no such archive, or Launchpad does not know it.
+pub(crate) fn short_key(cx: &Exec, repo: &str) -> Result<String, Error> {
+    if !repo.starts_with("ppa:") {
+        return Err("keyid_ppa requires that a PPA be passed".into());
+    }
+    let (owner, name) = parts(repo)?;
+    let fingerprint = fingerprint(cx, owner, name)?;
+    let start = fingerprint.len().saturating_sub(8);
+    Ok(fingerprint.get(start..).unwrap_or_default().to_owned())
+}

@@ -1,0 +1,147 @@
+//! The `alternatives` state module. Salt 3008 has it no more; answers are those of its last one.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+
+use crate::exec::alternatives::{change, current_of, exists, is_listed, shown};
+
+state::state_module! {
+    /// The alternatives of commands (`update-alternatives`).
+    mod alternatives;
+
+    /// Make sure that an alternative is registered.
+    fn install(Install {
+        /// Its name, such as `pager`.
+        name: String,
+        /// The link that stands for it, such as `/usr/bin/pager`.
+        link: String,
+        /// What it may point to, such as `/usr/bin/less`.
+        path: String,
+        /// The one with the highest is used in automatic mode.
+        priority: i64,
+    });
+
+    /// Make sure that an alternative is not registered.
+    fn remove(Remove {
+        /// Its name.
+        name: String,
+        /// What it may no longer point to.
+        path: String,
+    });
+
+    /// Make sure that the priorities say what an alternative points to.
+    fn auto(Auto {
+        /// Its name.
+        name: String,
+    });
+
+    /// Make sure that an alternative points to a path.
+    fn set(Set {
+        /// Its name.
+        name: String,
+        /// The path, which is registered already.
+        path: String,
+    });
+}
+
+fn install(cx: &Exec, args: Install) -> Result<Ret, Error> {
+    let (name, link, path, priority) = (&args.name, &args.link, &args.path, args.priority);
+    if exists(cx, name, path)? {
+        return Ok(Ret::ok(format!(
+            "Alternative {path} for {name} is already registered"
+        )));
+    }
+    let changed = |ret: Ret| {
+        ret.change("name", name.as_str())
+            .change("link", link.as_str())
+            .change("path", path.as_str())
+            .change("priority", priority)
+    };
+    let would = format!("Alternative will be set for {name} to {path} with priority {priority}");
+    cx.apply(changed(Ret::would(would)), || {
+        let number = priority.to_string();
+        let said = change(cx, &["--install", link, name, path, &number])?;
+        if !exists(cx, name, path)? {
+            let why = format!("Alternative for {name} not installed: {said}");
+            return Ok(Ret::failed(why));
+        }
+        let comment = match current_of(name).as_ref() == Some(path) {
+            true => format!("Alternative for {name} set to path {path} with priority {priority}"),
+            false => format!(
+                "Alternative {path} for {name} registered with priority {priority} and not set to default"
+            ),
+        };
+        Ok(changed(Ret::ok(comment)))
+    })
+}
+
+fn remove(cx: &Exec, args: Remove) -> Result<Ret, Error> {
+    let (name, path) = (&args.name, &args.path);
+    if !exists(cx, name, path)? {
+        return Ok(match current_of(name) {
+            Some(current) => Ret::ok(format!(
+                "Alternative for {name} is set to it's default path {current}"
+            )),
+            None => Ret::failed(format!("Alternative for {name} doesn't exist")),
+        });
+    }
+    let would = Ret::would(format!("Alternative for {name} will be removed"));
+    cx.apply(would, || {
+        let said = change(cx, &["--remove", name, path])?;
+        if exists(cx, name, path)? {
+            let why = format!("Alternative for {name} not removed: {said}");
+            return Ok(Ret::failed(why));
+        }
+        Ok(match current_of(name) {
+            Some(current) => Ret::ok(format!(
+                "Alternative for {name} removed. Falling back to path {current}"
+            ))
+            .change("path", current),
+            None => Ret::ok(format!("Alternative for {name} removed")),
+        })
+    })
+}
+
+fn auto(cx: &Exec, args: Auto) -> Result<Ret, Error> {
+    let name = &args.name;
+    let before = shown(cx, name)?;
+    let first = before.lines().next().unwrap_or_default();
+    if first.ends_with(" auto mode") {
+        return Ok(Ret::ok(format!("{name} already in auto mode")));
+    }
+    if !first.ends_with(" manual mode") && !first.contains("status is manual") {
+        return Ok(Ret::failed(before));
+    }
+    let would = Ret::would(format!("{name} will be put in auto mode"));
+    cx.apply(would, || {
+        let said = change(cx, &["--auto", name])?;
+        Ok(Ret::ok("").change("result", said))
+    })
+}
+
+fn set(cx: &Exec, args: Set) -> Result<Ret, Error> {
+    let (name, path) = (&args.name, &args.path);
+    if current_of(name).as_ref() == Some(path) {
+        return Ok(Ret::ok(format!(
+            "Alternative for {name} already set to {path}"
+        )));
+    }
+    if !is_listed(&shown(cx, name)?, path) {
+        return Ok(Ret::failed(format!(
+            "Alternative {path} for {name} doesn't exist"
+        )));
+    }
+    let would = format!("Alternative for {name} will be set to path {path}");
+    cx.apply(Ret::would(would).change("path", path.as_str()), || {
+        let said = change(cx, &["--set", name, path])?;
+        match current_of(name).as_ref() == Some(path) {
+            true => Ok(
+                Ret::ok(format!("Alternative for {name} set to path {path}"))
+                    .change("path", path.as_str()),
+            ),
+            false => Ok(Ret::failed(format!(
+                "Alternative for {name} not updated: {said}"
+            ))),
+        }
+    })
+}

@@ -1,0 +1,135 @@
+//! The `debconf` state module.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value, log};
+
+use crate::exec::debconf::{file, give, of_package};
+
+state::state_module! {
+    /// Answers to the questions of Debian's packages, before they are installed.
+    mod debconf;
+
+    /// Answer the questions of a file: lines of package, question, type and value.
+    fn set_file(SetFile {
+        /// Any name.
+        name: String,
+        /// The file, also a URL.
+        source: String,
+        /// The template engine, where the file is a template.
+        template: Option<String> = None,
+        /// Variables of the template.
+        context: Value = Value::Null,
+        /// Variables where the context has none.
+        defaults: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Answer questions of a package.
+    fn set(Set {
+        /// The package.
+        name: String,
+        /// By question, its `type` and the `value` that is the answer.
+        data: Map,
+        ..kwargs
+    });
+}
+
+fn variables(given: Value, what: &str) -> Result<Map, Error> {
+    match given {
+        Value::Null => Ok(Map::new()),
+        Value::Map(map) => Ok(map),
+        _ => Err(Error::Refused(format!("{what} must be formed as a dict"))),
+    }
+}
+
+fn set_file(cx: &Exec, args: SetFile) -> Result<Ret, Error> {
+    let context = variables(args.context, "Context")?;
+    let mut all = variables(args.defaults, "Defaults")?;
+    all.update(context);
+    let would = Ret::would("Debconf selections would have been set.");
+    cx.apply(would, || {
+        let given = args.kwargs.get("saltenv").map(Value::to_text);
+        let saltenv = given.unwrap_or_else(|| cx.saltenv.clone());
+        let engine = args.template.as_deref().map(|engine| (engine, all));
+        let failed = "Unable to set debconf selections from file.";
+        let Some(text) = file(cx, &args.source, &saltenv, engine)? else {
+            return Ok(Ret::failed(failed));
+        };
+        Ok(match give(cx, &text)? {
+            Ok(()) => Ret::ok("Debconf selections were set."),
+            Err(why) => Ret::failed(format!("{failed} {why}").trim()),
+        })
+    })
+}
+
+fn set(cx: &Exec, args: Set) -> Result<Ret, Error> {
+    let current = of_package(cx, &args.name)?;
+    let (mut same, mut wanted) = (Vec::new(), Vec::new());
+    for (question, answer) in &args.data {
+        let answer = answer_of(question, answer)?;
+        match current.contains(&answer) {
+            true => same.push(question.to_text()),
+            false => wanted.push(answer),
+        }
+    }
+    if wanted.is_empty() {
+        return Ok(Ret::ok("All specified answers are already set"));
+    }
+    let unchanged = match same.is_empty() {
+        true => String::new(),
+        false => format!("Unchanged answers: {} ", same.join(" ")),
+    };
+    let would = wanted
+        .iter()
+        .fold(Ret::would(unchanged.as_str()), |ret, answer| {
+            let [question, _, _] = answer;
+            ret.change(question, format!("New value: {}", shown(answer)))
+        });
+    cx.apply(would, || {
+        let mut ret = Ret::ok(unchanged);
+        for answer in &wanted {
+            let [question, kind, value] = answer;
+            let line = format!("{} {question} {kind} {value}", args.name);
+            ret = match give(cx, &line)? {
+                Ok(()) => ret.change(question, shown(answer)),
+                Err(why) => {
+                    log::error(format_args!("debconf refuses {question}: {why}"));
+                    let comment = "Some settings failed to be applied.".to_owned();
+                    let result = Some(false);
+                    let ret = ret.change(question, "Failed to set!");
+                    Ret {
+                        result,
+                        comment,
+                        ..ret
+                    }
+                }
+            };
+        }
+        Ok(ret)
+    })
+}
+
+/// The answer to a question in debconf's words: truths are `true` and `false`.
+fn answer_of(question: &Value, given: &Value) -> Result<[String; 3], Error> {
+    let question = question.to_text();
+    let (Some(kind), Some(value)) = (given.get("type"), given.get("value")) else {
+        return Err(Error::Refused(format!(
+            "The answer to {question} needs a type and a value: {question}: {{type: string, value: …}}"
+        )));
+    };
+    let kind = kind.to_text();
+    let value = match kind.as_str() {
+        "boolean" => value.is_true().to_string(),
+        _ => value.to_text(),
+    };
+    Ok([question, kind, value])
+}
+
+/// An answer for everybody to see.
+fn shown([_, kind, value]: &[String; 3]) -> &str {
+    match kind.as_str() {
+        "password" => "(password hidden)",
+        _ => value,
+    }
+}

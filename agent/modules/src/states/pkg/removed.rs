@@ -1,0 +1,161 @@
+//! `pkg.removed` and `pkg.purged`.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value};
+
+use super::{change, is_empty_list};
+use crate::pkg::{Provider, Wanted, listing, spec, targets, transaction};
+
+/// What is asked for; the fields are the states' arguments.
+pub(super) struct Asked {
+    pub(super) purge: bool,
+    pub(super) name: String,
+    pub(super) version: Option<String>,
+    pub(super) pkgs: Value,
+    pub(super) normalize: bool,
+    pub(super) ignore_epoch: Option<bool>,
+    pub(super) kwargs: Map,
+}
+
+impl Asked {
+    fn done(&self) -> &'static str {
+        if self.purge { "purged" } else { "removed" }
+    }
+
+    fn verb(&self) -> &'static str {
+        if self.purge { "purge" } else { "remove" }
+    }
+}
+
+pub(super) fn run(cx: &Exec, provider: &dyn Provider, asked: &Asked) -> Result<Ret, Error> {
+    let wanted = wanted(cx, provider, asked)?;
+    if wanted.is_empty() && !is_empty_list(&asked.pkgs) {
+        return Ok(Ret::failed(
+            "Invalidly formatted pkgs parameter. See minion log.",
+        ));
+    }
+    let listed = listing::listed(cx, provider)?;
+    let (mut found, version_spec) = installed(provider, asked, &wanted, &listed.here());
+    if found.is_empty() && !asked.purge {
+        let matching = if version_spec {
+            " (matching specified versions)"
+        } else {
+            ""
+        };
+        return Ok(Ret::ok(format!(
+            "All specified packages{matching} are already absent"
+        )));
+    }
+    if asked.purge {
+        let left = wanted
+            .iter()
+            .filter(|one| listed.removed.contains(&one.name));
+        found.extend(left.map(|one| one.name.clone()));
+    }
+    value::sorted::sort(&mut found);
+    found.dedup();
+    if found.is_empty() {
+        let comment = "None of the targeted packages are installed or partially installed";
+        return Ok(Ret::ok(comment));
+    }
+    let done = asked.done();
+    let changes = found
+        .iter()
+        .map(|name| (Value::from(name), Value::from(change("", done))));
+    let would = format!(
+        "The following packages will be {done}: {}.",
+        found.join(", ")
+    );
+    let would = Ret::would(would).changes(changes.collect::<Map>());
+    cx.apply(would, || remove(cx, provider, asked, &wanted, &found))
+}
+
+fn wanted(cx: &Exec, provider: &dyn Provider, asked: &Asked) -> Result<Vec<Wanted>, Error> {
+    let name = Some(asked.name.as_str());
+    let mut wanted = targets::of(cx, provider, name, &asked.pkgs, asked.normalize)?;
+    if !asked.pkgs.is_true() {
+        for one in &mut wanted {
+            one.version.clone_from(&asked.version);
+        }
+    }
+    Ok(wanted)
+}
+
+/// Those that are installed in the version that is named, and whether one was.
+fn installed(
+    provider: &dyn Provider,
+    asked: &Asked,
+    wanted: &[Wanted],
+    here: &Map,
+) -> (Vec<String>, bool) {
+    let (mut found, mut version_spec) = (Vec::new(), false);
+    for one in wanted {
+        let versions = listing::versions_of(here, &one.name);
+        if versions.is_empty() {
+            continue;
+        }
+        version_spec |= one.version.is_some();
+        let is_meant = one.version.as_deref().is_none_or(|version| {
+            spec::is_met(provider, &versions, version, asked.ignore_epoch, false)
+        });
+        if is_meant {
+            found.push(one.name.clone());
+        }
+    }
+    (found, version_spec)
+}
+
+fn remove(
+    cx: &Exec,
+    provider: &dyn Provider,
+    asked: &Asked,
+    wanted: &[Wanted],
+    found: &[String],
+) -> Result<Ret, Error> {
+    let chosen = wanted.iter().filter(|one| found.contains(&one.name));
+    let chosen: Vec<Wanted> = chosen.cloned().collect();
+    let (verb, done) = (asked.verb(), asked.done());
+    let changes = match transaction::remove(cx, provider, &chosen, asked.purge, &asked.kwargs) {
+        Ok(changes) => changes,
+        Err(failed) => {
+            let comment = match &failed.info {
+                Some(_) => failed.without_changes(),
+                None => {
+                    let verbing = if asked.purge { "purging" } else { "removing" };
+                    let message = &failed.message;
+                    format!("An error was encountered while {verbing} package(s): {message}")
+                }
+            };
+            return Ok(Ret::failed(comment).changes(failed.changes()));
+        }
+    };
+    let listed = listing::listed(cx, provider)?;
+    let here = listed.here();
+    let is_left = |one: &&Wanted| {
+        here.contains(&one.name) || asked.purge && listed.removed.contains(&one.name)
+    };
+    let mut failed: Vec<String> = chosen
+        .iter()
+        .filter(is_left)
+        .map(|one| one.name.clone())
+        .collect();
+    value::sorted::sort(&mut failed);
+    if !failed.is_empty() {
+        let failed = failed.join(", ");
+        let comment = format!("The following packages failed to {verb}: {failed}.");
+        return Ok(Ret::failed(comment).changes(changes));
+    }
+    let absent = wanted.iter().filter(|one| !found.contains(&one.name));
+    let mut absent: Vec<String> = absent.map(|one| one.name.clone()).collect();
+    value::sorted::sort(&mut absent);
+    Ok(Ret::ok(match absent.is_empty() {
+        true => format!("All targeted packages were {done}."),
+        false => format!(
+            "The following packages were not installed: {} The following packages were {done}: {}.",
+            absent.join(", "),
+            found.join(", ")
+        ),
+    })
+    .changes(changes))
+}

@@ -1,0 +1,131 @@
+//! The `schedule` state module.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value};
+
+state::state_module! {
+    /// Manage the jobs that a minion runs at times. `offline: True` writes them to its configuration; without it a running minion is needed.
+    mod schedule;
+
+    /// Make sure that a job is there, as it is described.
+    fn present(Present {
+        /// Its name.
+        name: String,
+        ..kwargs
+    });
+
+    /// Make sure that a job is not there.
+    fn absent(Absent {
+        /// Its name.
+        name: String,
+        ..kwargs
+    });
+
+    /// Make sure that a job is switched on.
+    fn enabled(Enabled {
+        /// Its name.
+        name: String,
+        ..kwargs
+    });
+
+    /// Make sure that a job is switched off.
+    fn disabled(Disabled {
+        /// Its name.
+        name: String,
+        ..kwargs
+    });
+}
+
+/// The job as it is now.
+fn current(cx: &Exec, name: &str, kwargs: &Map) -> Result<Option<Value>, Error> {
+    let options = Map::new()
+        .with("show_all", true)
+        .with("return_yaml", false)
+        .with("offline", kwargs.get("offline").cloned());
+    let jobs = cx.call("schedule.list", Vec::new(), options)?;
+    Ok(jobs.get(name).cloned())
+}
+
+/// Calls a function of the module, which knows test mode itself.
+fn ask(cx: &Exec, fun: &str, name: &str, kwargs: &Map) -> Result<Value, Error> {
+    let mut kwargs = kwargs.clone();
+    if cx.test {
+        kwargs.insert("test", true);
+    }
+    cx.call(&format!("schedule.{fun}"), vec![name.into()], kwargs)
+}
+
+fn text(answer: &Value) -> String {
+    answer
+        .get("comment")
+        .map(Value::to_text)
+        .unwrap_or_default()
+}
+
+/// The return after an answer: its own sentence where it failed or only tells what would be done.
+fn told(cx: &Exec, answer: &Value, done: String) -> Ret {
+    let failed = answer.get("result") != Some(&true.into());
+    let changes = answer.get("changes").cloned();
+    let changes = changes.unwrap_or_else(|| Map::new().into());
+    if failed {
+        return Ret::failed(text(answer)).changes(changes);
+    }
+    let comment = if cx.test { text(answer) } else { done };
+    Ret::ok(comment).changes(changes)
+}
+
+fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
+    let (name, kwargs) = (args.name.as_str(), &args.kwargs);
+    let Some(current) = current(cx, name, kwargs)? else {
+        let answer = ask(cx, "add", name, kwargs)?;
+        let ret = told(cx, &answer, format!("Adding new job {name} to schedule"));
+        return Ok(if cx.test && ret.result == Some(true) {
+            ret.change(name, "added")
+        } else {
+            ret
+        });
+    };
+    let new = cx.call(
+        "schedule.build_schedule_item",
+        vec![name.into()],
+        kwargs.clone(),
+    )?;
+    if new.get("result") == Some(&false.into()) {
+        return Ok(Ret::failed(text(&new)));
+    }
+    if new == current {
+        return Ok(Ret::ok(format!("Job {name} in correct state")));
+    }
+    let answer = ask(cx, "modify", name, kwargs)?;
+    Ok(told(
+        cx,
+        &answer,
+        format!("Modifying job {name} in schedule"),
+    ))
+}
+
+fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
+    existing(cx, &args.name, &args.kwargs, "delete", "Removed")
+}
+
+fn enabled(cx: &Exec, args: Enabled) -> Result<Ret, Error> {
+    existing(cx, &args.name, &args.kwargs, "enable_job", "Enabled")
+}
+
+fn disabled(cx: &Exec, args: Disabled) -> Result<Ret, Error> {
+    existing(cx, &args.name, &args.kwargs, "disable_job", "Disabled")
+}
+
+/// Works on a job that is there.
+fn existing(cx: &Exec, name: &str, kwargs: &Map, fun: &str, done: &str) -> Result<Ret, Error> {
+    if current(cx, name, kwargs)?.is_none() {
+        return Ok(Ret::ok(format!("Job {name} not present in schedule")));
+    }
+    let answer = ask(cx, fun, name, kwargs)?;
+    Ok(told(
+        cx,
+        &answer,
+        format!("{done} job {name} from schedule"),
+    ))
+}

@@ -1,0 +1,82 @@
+//! Calling zypper: no questions, its lock respected, its errors in its own words.
+
+use std::time::Duration;
+
+use state::exec::Exec;
+use state::module::Error;
+
+use crate::process::{Output, Process};
+use crate::xml;
+
+/// The return code that says that another zypper is at work.
+const LOCKED: i64 = 7;
+/// How often it is asked again.
+const TRIES: u32 = 60;
+const WAIT: Duration = Duration::from_secs(5);
+
+/// The words of a call: `zypper --non-interactive --xmlout …`; with `refresh` it may read the repositories anew.
+pub(crate) fn words(
+    arguments: &[&str],
+    as_xml: bool,
+    refresh: bool,
+    root: Option<&str>,
+) -> Vec<String> {
+    let mut words = vec!["zypper", "--non-interactive"];
+    if as_xml {
+        words.push("--xmlout");
+    }
+    if !refresh && !arguments.contains(&"--no-refresh") {
+        words.push("--no-refresh");
+    }
+    if let Some(root) = root.filter(|root| !root.is_empty()) {
+        words.extend(["--root", root]);
+    }
+    words.extend(arguments);
+    words.into_iter().map(str::to_owned).collect()
+}
+
+/// True for a return code that is no error: done, or done with something to be told.
+pub(crate) fn is_fine(retcode: Option<i64>) -> bool {
+    retcode.is_some_and(|code| matches!(code, 0 | 6 | 7 | 100..=103 | 106 | 107))
+}
+
+/// What a call that failed says of it; none for one that did not.
+pub(crate) fn complaint(output: &Output) -> Option<String> {
+    if is_fine(output.retcode) {
+        return None;
+    }
+    let in_xml: Vec<String> = xml::elements(&output.stdout)
+        .into_iter()
+        .filter(|element| element.name == "message" && element.get("type") == "error")
+        .map(|element| element.text)
+        .collect();
+    let said = match (in_xml.is_empty(), output.stdout.starts_with("<?xml")) {
+        (false, _) => in_xml.join("\n"),
+        (true, true) => output.stderr.trim().to_owned(),
+        (true, false) => format!("{}{}", output.stderr.trim(), output.stdout.trim()),
+    };
+    Some(match said.is_empty() {
+        true => "Check Zypper's logs.".to_owned(),
+        false => said,
+    })
+}
+
+/// Calls zypper and waits while another one holds its lock.
+///
+/// # Errors
+/// When it fails.
+pub(crate) fn call(cx: &Exec, words: Vec<String>) -> Result<String, Error> {
+    let process = Process::words(words);
+    let mut output = process.run(cx)?;
+    for _ in 0..TRIES {
+        if output.retcode != Some(LOCKED) {
+            break;
+        }
+        std::thread::sleep(WAIT);
+        output = process.run(cx)?;
+    }
+    match complaint(&output) {
+        None => Ok(output.stdout),
+        Some(said) => Err(Error::Refused(format!("Zypper command failure: {said}"))),
+    }
+}

@@ -1,0 +1,92 @@
+//! The renderer `gpg`: what is encrypted in texts becomes what it says. The function `gpg.decrypt` does the work.
+
+use std::sync::Arc;
+
+use value::{Map, Value, log};
+
+use crate::{Error, Host, Kind};
+
+const BEGIN: &str = "-----BEGIN PGP MESSAGE-----";
+const END: &str = "-----END PGP MESSAGE-----";
+
+/// The same data with every encrypted message in it decrypted.
+///
+/// # Errors
+/// When one cannot be decrypted, unless `gpg_decrypt_must_succeed` is false.
+pub fn decrypted(value: Value, host: &Arc<dyn Host>) -> Result<Value, Error> {
+    Ok(match value {
+        Value::Str(text) if text.contains(BEGIN) => in_text(&text, host)?.into(),
+        Value::List(items) => {
+            let items = items.iter().map(|item| decrypted(item.clone(), host));
+            items.collect::<Result<Vec<Value>, Error>>()?.into()
+        }
+        Value::Map(map) => {
+            let pairs = map.into_iter();
+            let pairs = pairs.map(|(key, value)| Ok((key, decrypted(value, host)?)));
+            pairs.collect::<Result<Map, Error>>()?.into()
+        }
+        other => other,
+    })
+}
+
+fn in_text(text: &str, host: &Arc<dyn Host>) -> Result<String, Error> {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((before, from)) = rest.split_once(BEGIN) {
+        let Some((body, after)) = from.split_once(END) else {
+            break;
+        };
+        out.push_str(before);
+        out.push_str(&message(&format!("{BEGIN}{body}{END}"), host)?);
+        rest = after;
+    }
+    out.push_str(rest);
+    // A text of several lines ends with a newline that was not encrypted.
+    Ok(out.trim_end_matches('\n').to_owned())
+}
+
+fn message(cipher: &str, host: &Arc<dyn Host>) -> Result<String, Error> {
+    let cipher = cipher.replace("\\n", "\n");
+    let kwargs = Map::new()
+        .with("text", cipher.as_str())
+        .with("gnupghome", keys(host)?);
+    let done = host.call("gpg.decrypt", Vec::new(), kwargs);
+    let done = done.map_err(failed)?;
+    let comment = done.get("comment").map(Value::to_text).unwrap_or_default();
+    if done.get("res").is_some_and(Value::is_true) {
+        return Ok(comment);
+    }
+    let problem = format!("Could not decrypt cipher, received: {comment}");
+    if option("gpg_decrypt_must_succeed", host)? == Value::Bool(false) {
+        log::warning(&problem);
+        return Ok(cipher);
+    }
+    Err(failed(problem))
+}
+
+/// The folder of the keys: the option `gpg_keydir`, else `gpgkeys` beside the configuration.
+fn keys(host: &Arc<dyn Host>) -> Result<Value, Error> {
+    let named = option("gpg_keydir", host)?;
+    if named.is_true() {
+        return Ok(named);
+    }
+    let folder = option("config_dir", host)?;
+    if folder.is_true() {
+        return Ok(format!("{}/gpgkeys", folder.to_text()).into());
+    }
+    let file = option("conf_file", host)?.to_text();
+    let folder = file.rsplit_once('/').map_or(".", |(folder, _)| folder);
+    Ok(format!("{folder}/gpgkeys").into())
+}
+
+fn option(name: &str, host: &Arc<dyn Host>) -> Result<Value, Error> {
+    let value = host.call("config.get", vec![name.into()], Map::new());
+    value.map_err(failed)
+}
+
+fn failed(message: String) -> Error {
+    Error {
+        kind: Kind::Document,
+        message,
+        place: None,
+    }
+}

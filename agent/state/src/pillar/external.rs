@@ -1,0 +1,274 @@
+//! External pillar (`ext_pillar`): commands that print it, files that are its values. A source that fails is an error, never empty.
+
+use std::path::Path;
+
+use render::Context;
+use value::merge::Strategy;
+use value::{Map, Value, glob, json};
+
+use crate::exec::Exec;
+use crate::host::ExecHost;
+use crate::matcher;
+
+/// How deep folders of `file_tree` may be.
+const DEPTH_MAX: usize = 100;
+
+/// What one source gives: `key` is its kind, `val` its arguments, `pillar` what is known so far.
+///
+/// # Errors
+/// Why it gives nothing.
+pub(super) fn of(cx: &Exec, key: &str, val: &Value, pillar: &Map) -> Result<Map, String> {
+    match key {
+        "cmd_json" => command(cx, val, false, |text| {
+            json::read(text).map_err(|error| error.to_string())
+        }),
+        "cmd_yaml" => command(cx, val, true, |text| {
+            render::yaml::load(text).map_err(|error| error.salt_message())
+        }),
+        "file_tree" => FileTree::of(val)?.pillar(cx),
+        "gpg" => {
+            let host = ExecHost::of(cx);
+            let data = render::gpg::decrypted(pillar.clone().into(), &host);
+            let data = data.map_err(|error| error.message)?;
+            Ok(data.as_map().cloned().unwrap_or_default())
+        }
+        "nodegroups" => nodegroups(cx, val),
+        _ => Err("this kind of source is not available".into()),
+    }
+}
+
+/// The data that a command prints. What it says on the standard error does not count, its exit status does.
+fn command(
+    cx: &Exec,
+    val: &Value,
+    shell: bool,
+    parse: fn(&str) -> Result<Value, String>,
+) -> Result<Map, String> {
+    let line = argument(val, 0, "command").unwrap_or_default().to_text();
+    let line = line.replace("%s", cx.opts().id());
+    let options = Map::new().with("python_shell", shell);
+    let done = cx.call("cmd.run_all", vec![line.as_str().into()], options);
+    let done = done.map_err(|error| error.to_string())?;
+    let text = |key| done.get(key).map(Value::to_text).unwrap_or_default();
+    if done.get("retcode") != Some(&Value::Int(0)) {
+        let (code, stderr) = (text("retcode"), text("stderr"));
+        return Err(format!("'{line}' ended with {code}: {stderr}"));
+    }
+    match parse(&text("stdout"))? {
+        Value::Map(map) => Ok(map),
+        other => Err(format!(
+            "'{line}' gives a {} and not a dictionary",
+            other.type_name()
+        )),
+    }
+}
+
+/// An argument of a source: by name, by position, or the only one.
+fn argument(val: &Value, position: usize, name: &str) -> Option<Value> {
+    match val {
+        Value::Map(map) => map.get(name).cloned(),
+        Value::List(items) => items.get(position).cloned(),
+        Value::Null => None,
+        only => Some(only.clone()).filter(|_| position == 0),
+    }
+}
+
+/// The node groups that this minion is in.
+fn nodegroups(cx: &Exec, val: &Value) -> Result<Map, String> {
+    let name = argument(val, 0, "pillar_name").filter(Value::is_true);
+    let mut member = Vec::new();
+    for (group, target) in groups(cx) {
+        if matches(cx, &target)? {
+            member.push(group);
+        }
+    }
+    let name = name.unwrap_or_else(|| "nodegroups".into()).to_text();
+    Ok(Map::new().with(&name, member))
+}
+
+fn groups(cx: &Exec) -> Vec<(String, Value)> {
+    let groups = cx.opts().get("nodegroups").and_then(Value::as_map);
+    let groups = groups.into_iter().flatten();
+    groups
+        .map(|(name, target)| (name.to_text(), target.clone()))
+        .collect()
+}
+
+fn matches(cx: &Exec, target: &Value) -> Result<bool, String> {
+    matcher::matches(cx, target, "compound").map_err(|error| error.to_string())
+}
+
+/// `file_tree`: `hosts/ID` and `nodegroups/NAME` below a folder; names are keys, contents are values.
+struct FileTree {
+    root: String,
+    follow: bool,
+    /// Patterns of the paths that keep their last newline; none or all where it is a word.
+    keep_newline: Value,
+    /// Files are templates.
+    template: bool,
+    renderer: Option<String>,
+}
+
+impl FileTree {
+    fn of(val: &Value) -> Result<Self, String> {
+        let names = [
+            "root_dir",
+            "follow_dir_links",
+            "debug",
+            "keep_newline",
+            "render_default",
+            "renderer_blacklist",
+            "renderer_whitelist",
+            "template",
+        ];
+        let get = |name: &str| {
+            let position = names.iter().position(|known| *known == name);
+            argument(val, position.unwrap_or(0), name).filter(|value| !value.is_null())
+        };
+        let truth = |name| get(name).is_some_and(|value| value.is_true());
+        if truth("renderer_blacklist") || truth("renderer_whitelist") {
+            return Err(
+                "renderer lists of its own are not there: use those of the configuration".into(),
+            );
+        }
+        let keep_newline = get("keep_newline").unwrap_or_else(|| false.into());
+        if keep_newline.as_bool().is_none() && keep_newline.as_list().is_none() {
+            return Err("keep_newline must be either True/False or a list of file globs".into());
+        }
+        Ok(Self {
+            root: get("root_dir").ok_or("no root_dir specified")?.to_text(),
+            follow: truth("follow_dir_links"),
+            keep_newline,
+            template: truth("template"),
+            renderer: get("render_default").map(|name| name.to_text()),
+        })
+    }
+
+    fn pillar(&self, cx: &Exec) -> Result<Map, String> {
+        let mut pillar = Map::new();
+        for root in self.roots(cx)? {
+            let found = self.below(cx, &root)?;
+            pillar = value::merge::merge(&pillar, &found, Strategy::Recurse, false);
+        }
+        Ok(pillar)
+    }
+
+    /// The folder, or where it lies below the roots of the pillar's environment.
+    fn roots(&self, cx: &Exec) -> Result<Vec<String>, String> {
+        if self.root.starts_with('/') {
+            return Ok(vec![self.root.clone()]);
+        }
+        let env = cx.pillarenv.as_deref();
+        let env = env.ok_or("root_dir is relative but pillarenv is not set")?;
+        let roots = cx.opts().roots("pillar_roots", env);
+        if roots.is_empty() {
+            return Err(format!(
+                "root_dir is relative but no pillar_roots are specified for pillarenv {env}"
+            ));
+        }
+        let join = |root: &std::path::PathBuf| root.join(&self.root).display().to_string();
+        Ok(roots.iter().map(join).collect())
+    }
+
+    fn below(&self, cx: &Exec, root: &str) -> Result<Map, String> {
+        if !Path::new(root).is_dir() {
+            return Err(format!(
+                "root_dir {root} does not exist or is not a directory"
+            ));
+        }
+        let mut pillar = Map::new();
+        for (group, target) in groups(cx) {
+            let folder = format!("{root}/nodegroups/{group}");
+            if Path::new(&folder).is_dir() && matches(cx, &target)? {
+                let found = self.folder(cx, Path::new(&folder), "", 0)?;
+                pillar = value::merge::merge(&pillar, &found, Strategy::Recurse, false);
+            }
+        }
+        let host = format!("{root}/hosts/{}", cx.opts().id());
+        if !Path::new(&host).exists() {
+            return Ok(pillar);
+        }
+        let found = self.folder(cx, Path::new(&host), "", 0)?;
+        Ok(value::merge::merge(
+            &pillar,
+            &found,
+            Strategy::Recurse,
+            false,
+        ))
+    }
+
+    fn folder(&self, cx: &Exec, folder: &Path, below: &str, depth: usize) -> Result<Map, String> {
+        let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+        if depth > DEPTH_MAX {
+            return Err(format!("{} is too deep", folder.display()));
+        }
+        let mut entries = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            entries.push((
+                entry.file_name().to_string_lossy().into_owned(),
+                entry.path(),
+            ));
+        }
+        value::sorted::sort(&mut entries);
+        let mut pillar = Map::new();
+        for (name, path) in entries {
+            let shown = match below {
+                "" => format!("./{name}"),
+                below => format!("{below}/{name}"),
+            };
+            if path.is_dir() {
+                let inner = if path.is_symlink() && !self.follow {
+                    Map::new()
+                } else {
+                    let below = shown.trim_start_matches("./");
+                    self.folder(cx, &path, below, depth + 1)?
+                };
+                pillar.insert(name, inner);
+            } else if path.is_file() {
+                pillar.insert(name, self.file(cx, &path, &shown)?);
+            } else {
+                return Err(format!("{}: not a regular file", path.display()));
+            }
+        }
+        Ok(pillar)
+    }
+
+    fn file(&self, cx: &Exec, path: &Path, shown: &str) -> Result<Value, String> {
+        let failed =
+            |why: &dyn std::fmt::Display| format!("Error reading {}: {why}", path.display());
+        let bytes = std::fs::read(path).map_err(|error| failed(&error))?;
+        let text = String::from_utf8(bytes).map_err(|_| failed(&"it is no UTF-8 text"))?;
+        let text = match text.strip_suffix('\n') {
+            Some(text) if !self.keeps(shown) => text.to_owned(),
+            _ => text,
+        };
+        if !self.template {
+            return Ok(text.into());
+        }
+        let default = self.renderer.as_deref();
+        let default = default.or_else(|| cx.opts().text("renderer"));
+        let context = Context {
+            name: path.display().to_string(),
+            variables: Map::new()
+                .with("grains", cx.grains())
+                .with("opts", cx.opts().map.clone()),
+            ..Context::default()
+        };
+        let default = default.unwrap_or("jinja|yaml");
+        let rendered = render::render(&text, default, &context, &ExecHost::of(cx));
+        rendered
+            .map(|rendered| rendered.value)
+            .map_err(|error| failed(&error))
+    }
+
+    fn keeps(&self, shown: &str) -> bool {
+        match self.keep_newline.as_list() {
+            Some(patterns) => {
+                let mut patterns = patterns.iter().map(Value::to_text);
+                patterns.any(|pattern| glob::fnmatch(&pattern, shown))
+            }
+            None => self.keep_newline.is_true(),
+        }
+    }
+}

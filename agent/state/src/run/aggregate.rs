@@ -1,0 +1,63 @@
+//! Putting chunks together that ask for the same kind of thing (`aggregate`, `state_aggregate`): one call does it for all.
+
+use std::sync::Arc;
+
+use value::Map;
+
+use super::engine::Run;
+use super::requisite::Status;
+use crate::low::Low;
+
+impl Run<'_> {
+    /// The chunk with what others of its group ask for. They have their turn as ever, and find it done.
+    pub(super) fn aggregated(&mut self, index: usize, low: &Arc<Low>) -> Arc<Low> {
+        let groups = self.plan().groups().iter();
+        let group = groups.clone().find(|group| group.contains(&index));
+        let registry = self.cx.shared.registry;
+        let (Some(group), Some(join)) = (group.cloned(), registry.aggregate(&low.state)) else {
+            return Arc::clone(low);
+        };
+        if self.joined.contains(&index) {
+            return Arc::clone(low);
+        }
+        let mut others: Vec<usize> = Vec::new();
+        for other in group {
+            if other != index && self.may_join(other) {
+                others.push(other);
+            }
+        }
+        let lows: Vec<Map> = others
+            .iter()
+            .filter_map(|other| Some(self.low(*other)?.data.clone()))
+            .collect();
+        let (data, taken) = join(&low.data, &lows);
+        let taken = others.iter().zip(taken).filter(|(_, taken)| *taken);
+        let taken: Vec<usize> = taken.map(|(other, _)| *other).collect();
+        self.joined.push(index);
+        self.joined.extend(&taken);
+        match taken.is_empty() {
+            true => Arc::clone(low),
+            false => Arc::new(Low {
+                data,
+                ..Low::clone(low)
+            }),
+        }
+    }
+
+    /// Whether a chunk may be done before its turn: it has not run, nothing guards it, and what it requires is done.
+    fn may_join(&mut self, index: usize) -> bool {
+        if self.has_return(index) || self.joined.contains(&index) {
+            return false;
+        }
+        let Some(low) = self.low(index) else {
+            return false;
+        };
+        let options = &low.options;
+        let guarded =
+            options.unless.is_some() || options.onlyif.is_some() || options.creates.is_some();
+        let apart = options.parallel || options.runas.is_some();
+        let waits = self.dependencies(index, &low, false);
+        let waits = waits.iter().any(|(_, target)| !self.has_return(*target));
+        !guarded && !apart && !waits && self.status(index, &low, false) == Status::Met
+    }
+}
