@@ -89,7 +89,7 @@ impl Contents {
         let mut done = listed(None)?;
         if let Some(options) = options.filter(|_| !done.success()) {
             // It is split and put together again so that what looks like shell is only words.
-            let words: Vec<String> = shlex::parts(options)?
+            let words: Vec<String> = shlex::split(options)?
                 .iter()
                 .map(|word| shlex::quote(word))
                 .collect();

@@ -341,7 +341,7 @@ fn rendered(cx: &Exec, path: String, template: &Value) -> Result<String, Error> 
 }
 
 fn cmd_unzip(cx: &Exec, args: CmdUnzip) -> Result<Value, Error> {
-    let options = shlex::parts(args.options.as_deref().unwrap_or_default())?;
+    let options = shlex::split(args.options.as_deref().unwrap_or_default())?;
     let job = Unpack {
         file: args.zip_file,
         dest: args.dest,

@@ -524,7 +524,7 @@ fn rebase(cx: &Exec, args: Rebase) -> Result<Value, Error> {
         args.kwargs,
         opts.into(),
         &["rebase"],
-        shlex::parts(&args.rev)?,
+        shlex::split(&args.rev)?,
     )
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn options(given: &Value) -> Result<Vec<String>, Error> {
         Value::Null => Vec::new(),
         Value::List(items) => items.iter().map(Value::to_text).collect(),
         other => {
-            let mut words = shlex::parts(&other.to_text())?;
+            let mut words = shlex::split(&other.to_text())?;
             if words.last().is_some_and(|word| word == "--") {
                 words.pop();
             }

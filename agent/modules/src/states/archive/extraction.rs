@@ -304,7 +304,7 @@ impl Job<'_> {
         let trim = self.trim.map_or(Value::Bool(false), Value::from);
         match (self.format.as_str(), &self.options) {
             ("zip", options) if self.cmd_unzip => {
-                let options = shlex::parts(options.as_deref().unwrap_or_default())?;
+                let options = shlex::split(options.as_deref().unwrap_or_default())?;
                 Ok(Unpacked::Files(trimmed(
                     job.unzip(self.cx, options)?,
                     &trim,
@@ -365,7 +365,7 @@ impl Job<'_> {
 
 /// `xv` is always there; a first word without a dash is more letters of that kind.
 fn tar_words(options: &str, cached: &str) -> Result<Vec<String>, Error> {
-    let options = shlex::parts(options)?;
+    let options = shlex::split(options)?;
     let options = options
         .into_iter()
         .filter(|word| !["v", "-v", "--verbose"].contains(&word.as_str()));
