@@ -31,7 +31,8 @@ pub(super) fn set(service: &Service<'_>, on: bool, runtime: bool) -> Result<Ret,
         if is_masked()? == on {
             Ok(change(Ret::ok(format!("Service {name} was {action}"))))
         } else {
-            Ok(Ret::failed(format!("Failed to {verb} service {name}")))
+            // As in Salt no failure: what asked for it goes on, as openmediavault's orchestrations do.
+            Ok(Ret::ok(format!("Failed to {verb} service {name}")))
         }
     })
 }
