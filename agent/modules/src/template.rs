@@ -68,7 +68,7 @@ pub(crate) fn context(
     let mut all = Map::new()
         .with("grains", cx.grains())
         .with("pillar", cx.pillar()?)
-        .with("opts", cx.opts().map.clone())
+        .with("opts", cx.template_opts())
         .with("saltenv", saltenv);
     all.update(variables);
     Ok(render::Context {

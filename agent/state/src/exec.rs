@@ -153,6 +153,16 @@ impl Exec {
         &self.shared.opts
     }
 
+    /// The configuration as templates see it: `test` is that of the run.
+    #[must_use]
+    pub fn template_opts(&self) -> Map {
+        let mut opts = self.opts().map.clone();
+        if self.test != self.opts().flag("test") {
+            opts.insert("test", self.test);
+        }
+        opts
+    }
+
     /// The grains.
     #[must_use]
     pub fn grains(&self) -> Map {

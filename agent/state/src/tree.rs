@@ -120,7 +120,7 @@ pub fn context(
     let mut variables = Map::new()
         .with("grains", cx.grains())
         .with("pillar", pillar)
-        .with("opts", cx.opts().map.clone())
+        .with("opts", cx.template_opts())
         .with("saltenv", saltenv)
         .with("env", saltenv)
         .with("sls", sls)

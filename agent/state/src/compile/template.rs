@@ -66,7 +66,7 @@ fn variables(cx: &Exec) -> Result<Map, Vec<Fault>> {
     Ok(Map::new()
         .with("grains", cx.grains())
         .with("pillar", pillar)
-        .with("opts", cx.opts().map.clone())
+        .with("opts", cx.template_opts())
         .with("saltenv", "base")
         .with("env", "base")
         .with("sls", "")
