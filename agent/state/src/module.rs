@@ -63,6 +63,8 @@ pub struct Given {
     /// By name.
     pub kwargs: Map,
     next: usize,
+    /// The first argument that could not be taken, and why where it was there.
+    refused: Option<(&'static str, Option<String>)>,
 }
 
 impl Given {
@@ -73,18 +75,13 @@ impl Given {
             args,
             kwargs,
             next: 0,
+            refused: None,
         }
     }
 
-    /// Takes the next declared argument: by position, by name, or its default. The macro below calls it for each.
-    ///
-    /// # Errors
-    /// When it is missing and has no default, or is not of its type.
-    pub fn take<T: Typed>(
-        &mut self,
-        name: &'static str,
-        default: Option<fn() -> T>,
-    ) -> Result<T, Error> {
+    /// Takes the next declared argument: by position, by name, or its default. The macro below calls it for each and then
+    /// [`Given::finish`]: a refusal that was returned each time would be a fifth of the code of all declarations.
+    pub fn take<T: Typed>(&mut self, name: &'static str, default: Option<fn() -> T>) -> T {
         let given = match self.args.get_mut(self.next) {
             Some(value) => {
                 self.next += 1;
@@ -92,12 +89,27 @@ impl Given {
             }
             None => self.kwargs.remove(name),
         };
-        match (given, default) {
-            (Some(value), _) => {
-                T::typed(value).map_err(|problem| Error::Argument { name, problem })
-            }
-            (None, Some(default)) => Ok(default()),
-            (None, None) => Err(Error::Missing(name)),
+        let problem = match (given, default) {
+            (Some(value), _) => match T::typed(value) {
+                Ok(value) => return value,
+                Err(problem) => Some(problem),
+            },
+            (None, Some(default)) => return default(),
+            (None, None) => None,
+        };
+        self.refused.get_or_insert((name, problem));
+        T::default()
+    }
+
+    /// Ends the taking.
+    ///
+    /// # Errors
+    /// The first argument that was missing and has no default, or was not of its type.
+    pub fn finish(&mut self) -> Result<(), Error> {
+        match self.refused.take() {
+            None => Ok(()),
+            Some((name, None)) => Err(Error::Missing(name)),
+            Some((name, Some(problem))) => Err(Error::Argument { name, problem }),
         }
     }
 
@@ -389,11 +401,13 @@ macro_rules! module {
             impl $args {
                 #[allow(unused_variables, reason = "a function may have no arguments")]
                 fn taken(given: &mut $crate::module::Given) -> Result<Self, $crate::module::Error> {
-                    Ok(Self {
-                        $( $arg: given.take($crate::module::bare(stringify!($arg)), $crate::module!(@default $($default)?))?, )*
+                    let taken = Self {
+                        $( $arg: given.take($crate::module::bare(stringify!($arg)), $crate::module!(@default $($default)?)), )*
                         $( $rest: given.rest(), )?
                         $( $kwargs: given.extra(), )?
-                    })
+                    };
+                    given.finish()?;
+                    Ok(taken)
                 }
             }
         )*

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use value::{Map, Value};
 
 /// A type that an argument can have. As lenient as Salt's functions are: numbers pass for text, a single value for a list of one.
-pub trait Typed: Sized {
+pub trait Typed: Default {
     /// Makes one of what the user wrote.
     ///
     /// # Errors
