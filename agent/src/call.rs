@@ -247,9 +247,9 @@ fn published(name: &str, kwargs: Map) -> Map {
 }
 
 /// Documentation as it stands in Salt's own files.
-fn docstring(lines: &[&str]) -> String {
-    let lines: String = lines
-        .iter()
+fn docstring(doc: &str) -> String {
+    let lines: String = doc
+        .lines()
         .map(|line| format!("   {line}").trim_end().to_owned() + "\n")
         .collect();
     format!("\n{lines}    ")

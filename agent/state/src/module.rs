@@ -23,8 +23,8 @@ pub struct Module<R: 'static> {
 pub struct Function<R: 'static> {
     /// Its name without the module's.
     pub name: &'static str,
-    /// Its lines of documentation.
-    pub doc: &'static [&'static str],
+    /// Its lines of documentation, each with its end.
+    pub doc: &'static str,
     /// The arguments it declares, in Salt's order.
     pub args: &'static [Arg],
     /// Whether it takes more positional arguments than it declares (`*args`).
@@ -40,8 +40,8 @@ pub struct Function<R: 'static> {
 pub struct Arg {
     /// Its name.
     pub name: &'static str,
-    /// Its lines of documentation.
-    pub doc: &'static [&'static str],
+    /// Its lines of documentation, each with its end.
+    pub doc: &'static str,
     /// Its default; none means that it must be given.
     pub default: Option<fn() -> Value>,
 }
@@ -418,10 +418,10 @@ macro_rules! module {
             doc: concat!($($mdoc, "\n"),*),
             functions: &[ $( $crate::module::Function {
                 name: $crate::module::bare(stringify!($fun)),
-                doc: &[$($doc),*],
+                doc: concat!($($doc, "\n"),*),
                 args: &[ $( $crate::module::Arg {
                     name: $crate::module::bare(stringify!($arg)),
-                    doc: &[$($adoc),*],
+                    doc: concat!($($adoc, "\n"),*),
                     default: $crate::module!(@shown $ty, $($default)?),
                 } ),* ],
                 varargs: $crate::module!(@is $($rest)?),

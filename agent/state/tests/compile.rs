@@ -87,7 +87,7 @@ impl Targets for Nobody {
 const fn function(name: &'static str, args: &'static [Arg], extra: Extra) -> Function<Ret> {
     Function {
         name,
-        doc: &[],
+        doc: "",
         args,
         varargs: false,
         extra,
@@ -98,7 +98,7 @@ const fn function(name: &'static str, args: &'static [Arg], extra: Extra) -> Fun
 const fn arg(name: &'static str) -> Arg {
     Arg {
         name,
-        doc: &[],
+        doc: "",
         default: None,
     }
 }
@@ -106,7 +106,7 @@ const fn arg(name: &'static str) -> Arg {
 const fn optional(name: &'static str) -> Arg {
     Arg {
         name,
-        doc: &[],
+        doc: "",
         default: Some(|| Value::Null),
     }
 }

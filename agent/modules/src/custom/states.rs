@@ -34,11 +34,10 @@ fn declaration(full: &str, signature: &Signature) -> &'static Function<Ret> {
     let kept = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };
     let args = signature.args.iter().map(|(name, default)| Arg {
         name: kept(name),
-        doc: &[],
+        doc: "",
         // The function fills in its own default.
         default: default.as_ref().map(|_| (|| Value::Null) as fn() -> Value),
     });
-    let doc: Vec<&'static str> = signature.doc.lines().map(kept).collect();
     let extra = if signature.kwargs {
         Extra::Accept
     } else {
@@ -46,7 +45,7 @@ fn declaration(full: &str, signature: &Signature) -> &'static Function<Ret> {
     };
     Box::leak(Box::new(Function {
         name: kept(full.rsplit('.').next().unwrap_or(full)),
-        doc: Vec::leak(doc),
+        doc: kept(&signature.doc),
         args: Vec::leak(args.collect()),
         varargs: signature.varargs,
         extra,

@@ -124,8 +124,8 @@ fn text<R>(function: &Function<R>) -> String {
     text + "    "
 }
 
-fn lines(doc: &[&str], indent: &str) -> String {
-    doc.iter()
+fn lines(doc: &str, indent: &str) -> String {
+    doc.lines()
         .map(|line| format!("{indent}{}\n", line.strip_prefix(' ').unwrap_or(line)))
         .collect()
 }
