@@ -103,7 +103,7 @@ impl Targets for Nobody {
 const fn state(name: &'static str, args: &'static [Arg], extra: Extra) -> Function<Ret> {
     Function {
         name,
-        doc: &[],
+        doc: "",
         args,
         varargs: false,
         extra,
@@ -122,7 +122,7 @@ const fn module(name: &'static str, functions: &'static [Function<Ret>]) -> Modu
 const fn arg(name: &'static str) -> Arg {
     Arg {
         name,
-        doc: &[],
+        doc: "",
         default: None,
     }
 }
@@ -130,7 +130,7 @@ const fn arg(name: &'static str) -> Arg {
 const fn optional(name: &'static str) -> Arg {
     Arg {
         name,
-        doc: &[],
+        doc: "",
         default: Some(|| Value::Null),
     }
 }
@@ -174,7 +174,7 @@ static REGISTRY: Registry = Registry {
         doc: "",
         functions: &[Function {
             name: "echo",
-            doc: &[],
+            doc: "",
             args: &[arg("text")],
             varargs: false,
             extra: Extra::Reject,
@@ -183,6 +183,8 @@ static REGISTRY: Registry = Registry {
     }],
     runners: &[],
     wheel: &[],
+    missing: |_, _| None,
+    aggregates: &[],
     grains: |_| Map::new().with("os", "Debian").with("id", "m1"),
 };
 
