@@ -372,6 +372,9 @@ fn a_node_is_found_by_its_path() {
     assert_eq!(find(&["nobody".into()]), None);
     assert_eq!(find(&["use".into(), "file.managed".into(), 2.into()]), None);
     assert_eq!(yaml::locate("a: [", &["a".into()]), None);
+    // Each merge of a mapping into itself is looked into once, however many there are.
+    let merges = format!("&b\n{}a: 1", "<<: *b\n".repeat(50));
+    assert_eq!(yaml::locate(&merges, &["c".into()]), None);
 }
 
 #[test]

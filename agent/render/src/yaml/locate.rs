@@ -14,23 +14,30 @@ pub fn locate(text: &str, path: &[Value]) -> Option<(u32, u32)> {
     let mut here = root?;
     let mut mark = graph.node(here).mark;
     for step in path {
-        let (at, next) = follow(&graph, here, step, 0)?;
+        let (at, next) = follow(&graph, here, step, &mut Vec::new())?;
         mark = graph.node(at).mark;
         here = next;
     }
     Some((mark.line, mark.column))
 }
 
-/// The node whose place counts, and the one to go on from.
-fn follow(graph: &Graph, here: NodeId, step: &Value, depth: usize) -> Option<(NodeId, NodeId)> {
+/// The node whose place counts, and the one to go on from. `seen` are the mappings that were looked into: a merge may name
+/// its own mapping, and several may name the same.
+fn follow(
+    graph: &Graph,
+    here: NodeId,
+    step: &Value,
+    seen: &mut Vec<NodeId>,
+) -> Option<(NodeId, NodeId)> {
     match &graph.node(here).content {
         Content::Sequence(items) => {
             let item = *items.get(usize::try_from(step.as_int()?).ok()?)?;
             Some((item, item))
         }
         Content::Mapping(pairs) => {
+            seen.push(here);
             let own = pairs.iter().find(|(key, _)| is(graph, *key, step));
-            own.copied().or_else(|| merged(graph, pairs, step, depth))
+            own.copied().or_else(|| merged(graph, pairs, step, seen))
         }
         Content::Scalar(_) => None,
     }
@@ -40,10 +47,8 @@ fn merged(
     graph: &Graph,
     pairs: &[(NodeId, NodeId)],
     step: &Value,
-    depth: usize,
+    seen: &mut Vec<NodeId>,
 ) -> Option<(NodeId, NodeId)> {
-    // A merge may name its own mapping.
-    const DEEP: usize = 20;
     let sources = pairs
         .iter()
         .filter(|(key, _)| graph.node(*key).tag == Tag::Merge);
@@ -53,7 +58,8 @@ fn merged(
     });
     let is_map = |id: &NodeId| matches!(graph.node(*id).content, Content::Mapping(_));
     maps.find_map(|map| {
-        (depth < DEEP && is_map(&map)).then(|| follow(graph, map, step, depth + 1))?
+        let new = is_map(&map) && !seen.contains(&map);
+        new.then(|| follow(graph, map, step, seen))?
     })
 }
 
