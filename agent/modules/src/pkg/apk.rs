@@ -66,15 +66,6 @@ fn as_debian(version: &str) -> String {
     })
 }
 
-/// The word for one package: `name=1.2-r0`, or the file.
-fn word(one: &Wanted) -> String {
-    match (&one.path, &one.version) {
-        (Some(path), _) => path.clone(),
-        (None, Some(version)) => format!("{}={version}", one.name),
-        (None, None) => one.name.clone(),
-    }
-}
-
 impl Provider for Apk {
     fn program(&self) -> &'static str {
         "apk"
@@ -165,7 +156,7 @@ impl Provider for Apk {
         if order.skip_verify {
             line.push("--allow-untrusted".to_owned());
         }
-        line.extend(all.into_iter().map(word));
+        line.extend(all.into_iter().map(Wanted::exactly));
         Ok(vec![Process::words(line)])
     }
 

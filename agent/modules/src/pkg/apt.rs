@@ -84,15 +84,6 @@ fn apt_get(kwargs: &Map) -> Vec<String> {
     all
 }
 
-/// The word that names a package to apt.
-fn word(one: &Wanted) -> String {
-    match (&one.path, &one.version) {
-        (Some(path), _) => path.clone(),
-        (None, Some(version)) => format!("{}={version}", one.name),
-        (None, None) => one.name.clone(),
-    }
-}
-
 impl Provider for Apt {
     fn program(&self) -> &'static str {
         "apt-get"
@@ -243,7 +234,7 @@ impl Provider for Apt {
             all.extend(words(options));
             all.extend(words(download));
             all.push("install".to_owned());
-            all.extend(list.iter().map(word));
+            all.extend(list.iter().map(Wanted::exactly));
             asked(all, kwargs)
         });
         Ok(commands.collect())

@@ -53,6 +53,29 @@ pub(crate) struct Wanted {
     pub(crate) path: Option<String>,
 }
 
+impl Wanted {
+    /// The word of apt, apk and opkg for it: the file, `name=1.0`, or the name.
+    fn exactly(&self) -> String {
+        match (&self.path, &self.version) {
+            (Some(path), _) => path.clone(),
+            (None, Some(version)) => format!("{}={version}", self.name),
+            (None, None) => self.name.clone(),
+        }
+    }
+
+    /// The word of zypper and pacman, which understand `name>=1.0` as well.
+    fn compared(&self) -> String {
+        match (&self.path, &self.version) {
+            (None, Some(version)) => {
+                let (sign, number) = spec::split(version);
+                let sign = if sign.is_empty() { "=" } else { sign };
+                format!("{}{sign}{number}", self.name)
+            }
+            _ => self.exactly(),
+        }
+    }
+}
+
 /// What is to be installed, sorted by what that means for the machine.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Order {

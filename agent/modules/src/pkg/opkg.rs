@@ -63,14 +63,6 @@ fn read_update(output: &Output) -> Map {
     feeds
 }
 
-fn word(one: &Wanted) -> String {
-    match (&one.path, &one.version) {
-        (Some(path), _) => path.clone(),
-        (None, Some(version)) => format!("{}={version}", one.name),
-        (None, None) => one.name.clone(),
-    }
-}
-
 impl Provider for Opkg {
     fn program(&self) -> &'static str {
         "opkg"
@@ -183,7 +175,7 @@ impl Provider for Opkg {
         let commands = wanted.map(|(list, options)| {
             let mut all = prefix.clone();
             all.extend(words(options));
-            all.extend(list.iter().map(word));
+            all.extend(list.iter().map(Wanted::exactly));
             Process::words(all)
         });
         Ok(commands.collect())

@@ -8,7 +8,7 @@ use value::glob::fnmatch;
 use value::{Map, Value};
 
 use super::apt::{is_set, words};
-use super::{Listed, Order, Packages, Provider, Wanted, listing, rpm, spec};
+use super::{Listed, Order, Packages, Provider, Wanted, listing, rpm};
 use crate::process::{Output, Process};
 use crate::version;
 
@@ -53,19 +53,6 @@ fn read_update(text: &str) -> Map {
         }
     }
     lists
-}
-
-/// The word for one package: `name=1.0-1`, `name>=1.0`, or the file.
-fn word(one: &Wanted) -> String {
-    match (&one.path, &one.version) {
-        (Some(path), _) => path.clone(),
-        (None, None) => one.name.clone(),
-        (None, Some(version)) => {
-            let (sign, number) = spec::split(version);
-            let sign = if sign.is_empty() { "=" } else { sign };
-            format!("{}{sign}{number}", one.name)
-        }
-    }
 }
 
 impl Provider for Pacman {
@@ -176,7 +163,7 @@ impl Provider for Pacman {
             all.push("--needed".to_owned());
         }
         let lists = [&order.install, &order.downgrade, &order.reinstall];
-        all.extend(lists.into_iter().flatten().map(word));
+        all.extend(lists.into_iter().flatten().map(Wanted::compared));
         Ok(vec![command(all, kwargs)])
     }
 
@@ -264,7 +251,7 @@ mod tests {
     #[test]
     fn versions_keep_their_signs() {
         let one = |version: &str| {
-            word(&Wanted {
+            Wanted::compared(&Wanted {
                 name: "bash".to_owned(),
                 version: Some(version.to_owned()),
                 path: None,

@@ -8,7 +8,7 @@ use value::glob::fnmatch;
 use value::{Map, Value};
 
 use super::apt::is_set;
-use super::{Listed, Order, Packages, Provider, Wanted, listing, rpm, spec};
+use super::{Listed, Order, Packages, Provider, Wanted, listing, rpm};
 use crate::process::{Output, Process};
 use crate::xml;
 use crate::zypper::{call, complaint, words};
@@ -34,19 +34,6 @@ fn texts(value: Option<&Value>) -> Vec<String> {
         None => Vec::new(),
         Some(Value::List(items)) => items.iter().map(Value::to_text).collect(),
         Some(text) => vec![text.to_text()],
-    }
-}
-
-/// The word for one package: `name=1.0-1`, `name>=1.0`, or the file.
-fn word(one: &Wanted) -> String {
-    match (&one.path, &one.version) {
-        (Some(path), _) => path.clone(),
-        (None, None) => one.name.clone(),
-        (None, Some(version)) => {
-            let (sign, number) = spec::split(version);
-            let sign = if sign.is_empty() { "=" } else { sign };
-            format!("{}{sign}{number}", one.name)
-        }
     }
 }
 
@@ -177,7 +164,7 @@ impl Provider for Zypper {
             if force {
                 all.push("--force".to_owned());
             }
-            all.extend(list.into_iter().map(word));
+            all.extend(list.into_iter().map(Wanted::compared));
             commands.push(command(&all, kwargs));
         }
         Ok(commands)
@@ -362,7 +349,7 @@ mod tests {
         assert_eq!(held[0].name, "vim");
         assert_eq!(held[1].version.as_deref(), Some("5.0-1"));
         let one = |version: &str| {
-            word(&Wanted {
+            Wanted::compared(&Wanted {
                 name: "vim".to_owned(),
                 version: Some(version.to_owned()),
                 path: None,
