@@ -108,8 +108,8 @@ impl Given {
     pub fn finish(&mut self) -> Result<(), Error> {
         match self.refused.take() {
             None => Ok(()),
-            Some((name, None)) => Err(Error::Missing(name)),
-            Some((name, Some(problem))) => Err(Error::Argument { name, problem }),
+            Some((name, None)) => Err(Error::missing(name)),
+            Some((name, Some(problem))) => Err(Error::argument(name, problem)),
         }
     }
 
@@ -209,8 +209,14 @@ impl Ret {
 }
 
 /// Why a function failed. Its text is a state's comment, or what `salt-call` prints, so it reads as Salt's does.
+/// It is one pointer, for it stands in what nearly every function here returns.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+#[error(transparent)]
+pub struct Error(Box<Problem>);
+
+/// What went wrong, by its kind.
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
     /// The function says no, in a sentence of its own (Salt's `CommandExecutionError`, or a state that returns False).
     #[error("{0}")]
     Refused(String),
@@ -241,29 +247,87 @@ pub enum Error {
     },
 }
 
+impl From<Problem> for Error {
+    #[cold]
+    #[inline(never)]
+    fn from(problem: Problem) -> Self {
+        Self(Box::new(problem))
+    }
+}
+
 impl Error {
+    /// The function says no, in a sentence of its own.
+    #[cold]
+    #[inline(never)]
+    #[must_use]
+    pub fn refused(sentence: String) -> Self {
+        Problem::Refused(sentence).into()
+    }
+
+    /// An argument is of the wrong type or out of its range.
+    #[must_use]
+    pub fn argument(name: &'static str, problem: String) -> Self {
+        Problem::Argument { name, problem }.into()
+    }
+
+    /// A required argument is missing.
+    #[must_use]
+    pub fn missing(name: &'static str) -> Self {
+        Problem::Missing(name).into()
+    }
+
+    /// The function does not take some of the arguments.
+    #[must_use]
+    pub fn unexpected(sentence: String) -> Self {
+        Problem::Unexpected(sentence).into()
+    }
+
+    /// There is no such function.
+    #[must_use]
+    pub fn not_available(name: String) -> Self {
+        Problem::NotAvailable(name).into()
+    }
+
+    /// What went wrong, by its kind.
+    #[must_use]
+    pub fn problem(&self) -> &Problem {
+        &self.0
+    }
+
+    /// Whether there is no such function.
+    #[must_use]
+    pub fn is_not_available(&self) -> bool {
+        matches!(self.problem(), Problem::NotAvailable(_))
+    }
+
+    /// Whether the function itself failed, not the way that it was called.
+    #[must_use]
+    pub fn is_of_command(&self) -> bool {
+        matches!(self.problem(), Problem::Refused(_) | Problem::Io { .. })
+    }
+
     /// For `map_err`: the system's reason with the path that it is about.
     pub fn io(path: impl AsRef<std::path::Path>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.as_ref().display().to_string();
-        move |source| Self::Io { path, source }
+        move |source| Problem::Io { path, source }.into()
     }
 }
 
 impl From<String> for Error {
     fn from(sentence: String) -> Self {
-        Self::Refused(sentence)
+        Self::refused(sentence)
     }
 }
 
 impl From<value::pyre::Error> for Error {
     fn from(error: value::pyre::Error) -> Self {
-        Self::Refused(error.to_string())
+        Self::refused(error.to_string())
     }
 }
 
 impl From<&str> for Error {
     fn from(sentence: &str) -> Self {
-        Self::Refused(sentence.to_owned())
+        Self::refused(sentence.to_owned())
     }
 }
 
@@ -292,7 +356,7 @@ impl<R> Function<R> {
     pub fn check(&self, full_name: &str, given: &Given) -> Result<(), Error> {
         if !self.varargs && given.args.len() > self.args.len() {
             let (most, got) = (self.args.len(), given.args.len());
-            return Err(Error::Unexpected(format!(
+            return Err(Error::unexpected(format!(
                 "{full_name} takes at most {most} positional arguments ({got} given)"
             )));
         }
@@ -302,21 +366,21 @@ impl<R> Function<R> {
             .take(given.args.len())
             .find(|arg| given.kwargs.contains(arg.name));
         if let Some(arg) = twice {
-            return Err(Error::Unexpected(format!(
+            return Err(Error::unexpected(format!(
                 "{full_name} got multiple values for argument '{}'",
                 arg.name
             )));
         }
         let unknown = self.unknown(&given.kwargs);
         if self.extra == Extra::Reject && !unknown.is_empty() {
-            return Err(Error::Unexpected(invalid_keywords(&unknown, full_name)));
+            return Err(Error::unexpected(invalid_keywords(&unknown, full_name)));
         }
         let missing = self
             .args
             .iter()
             .skip(given.args.len())
             .find(|arg| arg.default.is_none() && !given.kwargs.contains(arg.name));
-        missing.map_or(Ok(()), |arg| Err(Error::Missing(arg.name)))
+        missing.map_or(Ok(()), |arg| Err(Error::missing(arg.name)))
     }
 
     /// The names among `kwargs` that the function does not declare.
