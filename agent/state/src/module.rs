@@ -62,6 +62,8 @@ pub struct Given {
     pub args: Vec<Value>,
     /// By name.
     pub kwargs: Map,
+    /// Those that the function declares and that are not taken yet.
+    declared: &'static [Arg],
     next: usize,
     /// The first argument that could not be taken, and why where it was there.
     refused: Option<(&'static str, Option<String>)>,
@@ -74,30 +76,33 @@ impl Given {
         Self {
             args,
             kwargs,
-            next: 0,
-            refused: None,
+            ..Self::default()
         }
     }
 
     /// Takes the next declared argument: by position, by name, or its default. The macro below calls it for each and then
-    /// [`Given::finish`]: a refusal that was returned each time would be a fifth of the code of all declarations.
-    pub fn take<T: Typed>(&mut self, name: &'static str, default: Option<fn() -> T>) -> T {
+    /// [`Given::finish`]: a refusal that was returned each time, or a name and a default that were passed, would be a fifth
+    /// of the code of all declarations.
+    #[inline(never)]
+    pub fn take<T: Typed>(&mut self) -> T {
+        let Some((arg, later)) = self.declared.split_first() else {
+            return T::default();
+        };
+        self.declared = later;
         let given = match self.args.get_mut(self.next) {
             Some(value) => {
                 self.next += 1;
                 Some(std::mem::take(value))
             }
-            None => self.kwargs.remove(name),
+            None => self.kwargs.remove(arg.name),
         };
-        let problem = match (given, default) {
-            (Some(value), _) => match T::typed(value) {
-                Ok(value) => return value,
-                Err(problem) => Some(problem),
-            },
-            (None, Some(default)) => return default(),
-            (None, None) => None,
+        let given = given.or_else(|| arg.default.map(|default| default()));
+        let problem = match given.map(T::typed) {
+            Some(Ok(value)) => return value,
+            Some(Err(problem)) => Some(problem),
+            None => None,
         };
-        self.refused.get_or_insert((name, problem));
+        self.refused.get_or_insert((arg.name, problem));
         T::default()
     }
 
@@ -346,6 +351,7 @@ impl<R> Function<R> {
     /// Its own, or what is wrong with the arguments.
     pub fn invoke(&self, full_name: &str, cx: &Exec, mut given: Given) -> Result<R, Error> {
         self.check(full_name, &given)?;
+        given.declared = self.args;
         (self.call)(cx, &mut given)
     }
 
@@ -466,7 +472,7 @@ macro_rules! module {
                 #[allow(unused_variables, reason = "a function may have no arguments")]
                 fn taken(given: &mut $crate::module::Given) -> Result<Self, $crate::module::Error> {
                     let taken = Self {
-                        $( $arg: given.take($crate::module::bare(stringify!($arg)), $crate::module!(@default $($default)?)), )*
+                        $( $arg: given.take(), )*
                         $( $rest: given.rest(), )?
                         $( $kwargs: given.extra(), )?
                     };
@@ -494,8 +500,6 @@ macro_rules! module {
             } ),* ],
         };
     };
-    (@default) => { None };
-    (@default $default:expr) => { Some(|| $default) };
     (@shown $ty:ty,) => { None };
     (@shown $ty:ty, $default:expr) => { Some(|| $crate::module::shown::<$ty>($default)) };
     (@is) => { false };

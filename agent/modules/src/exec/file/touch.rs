@@ -110,7 +110,8 @@ fn touch(cx: &Exec, args: Touch) -> Result<Value, Error> {
 }
 
 fn unsigned(number: i64, name: &'static str) -> Result<u64, Error> {
-    u64::try_from(number).map_err(|_| Error::argument(name, format!("expected 0 or more, got {number}")))
+    u64::try_from(number)
+        .map_err(|_| Error::argument(name, format!("expected 0 or more, got {number}")))
 }
 
 fn truncate(cx: &Exec, args: Truncate) -> Result<Value, Error> {
