@@ -8,6 +8,7 @@
 )]
 
 mod bus;
+mod inits;
 mod orch;
 mod pkg;
 mod python;

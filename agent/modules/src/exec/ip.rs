@@ -51,7 +51,7 @@ fn kind(cx: &Exec) -> Result<Kind, Error> {
         "Debian" if grain(cx, "osfullname") == "Ubuntu" => Ok(Kind::Ubuntu),
         "Debian" => Ok(Kind::Debian),
         "RedHat" => Ok(Kind::RedHat),
-        family => Err(Error::Refused(format!(
+        family => Err(Error::refused(format!(
             "the network's settings of {family} are not known: those of Debian and Red Hat are"
         ))),
     }
@@ -73,14 +73,27 @@ impl Plan {
     /// When a file cannot be written, or a service cannot be changed.
     pub(crate) fn carry_out(&self, cx: &Exec) -> Result<(), Error> {
         for (path, content) in &self.files {
-            fs::write(cx, Path::new(path), content.as_bytes(), fs::Owner::default())?;
+            fs::write(
+                cx,
+                Path::new(path),
+                content.as_bytes(),
+                fs::Owner::default(),
+            )?;
         }
         let Some(on) = self.services else {
             return Ok(());
         };
         for service in ["NetworkManager", "networking"] {
             if asked(cx, "service.available", service)? {
-                asked(cx, if on { "service.enable" } else { "service.disable" }, service)?;
+                asked(
+                    cx,
+                    if on {
+                        "service.enable"
+                    } else {
+                        "service.disable"
+                    },
+                    service,
+                )?;
             }
         }
         Ok(())
@@ -97,7 +110,7 @@ fn read(path: &str) -> String {
 }
 
 fn invalid(option: &str, expected: &str) -> Error {
-    Error::Refused(format!(
+    Error::refused(format!(
         "Invalid network setting -- Setting: {option}, Expected: [{expected}]"
     ))
 }
@@ -159,7 +172,8 @@ impl Settings {
             ("SEARCH", &self.search),
         ];
         let set = named.iter().filter(|(_, value)| !value.is_empty());
-        set.map(|(name, value)| format!("{name}={value}\n")).collect()
+        set.map(|(name, value)| format!("{name}={value}\n"))
+            .collect()
     }
 }
 
@@ -167,8 +181,13 @@ impl Settings {
 fn resolver(text: &str, directive: &str) -> String {
     let line = |line: &str| {
         let mut words = line.split_whitespace();
-        let words = words.next().filter(|word| *word == directive).map(|_| words)?;
-        let words: Vec<&str> = words.take_while(|word| !word.starts_with(['#', ';'])).collect();
+        let words = words
+            .next()
+            .filter(|word| *word == directive)
+            .map(|_| words)?;
+        let words: Vec<&str> = words
+            .take_while(|word| !word.starts_with(['#', ';']))
+            .collect();
         Some(words.join(" "))
     };
     text.lines().filter_map(line).last().unwrap_or_default()
@@ -198,7 +217,9 @@ fn current(cx: &Exec, kind: Kind) -> Result<Settings, Error> {
 
 /// What `/etc/default/networking` says of `CONFIGURE_INTERFACES`.
 fn configured(text: &str) -> String {
-    let lines = text.lines().filter(|line| line.starts_with("CONFIGURE_INTERFACES"));
+    let lines = text
+        .lines()
+        .filter(|line| line.starts_with("CONFIGURE_INTERFACES"));
     let value = lines.filter_map(|line| line.split_once('=')).last();
     value.map_or_else(String::new, |(_, value)| value.trim().to_owned())
 }
@@ -296,11 +317,18 @@ fn red_hat(text: &str, options: &[(String, String)]) -> Result<Plan, Error> {
             ("networking", _) => Some(yes_or_no(on)),
             ("nozeroconf", Some(given)) => Some(yes_or_no(switch(key, unquoted(given))?)),
             ("hostname", given) => {
-                let host = given.or(was(key)).map(unquoted).filter(|host| !host.is_empty());
+                let host = given
+                    .or(was(key))
+                    .map(unquoted)
+                    .filter(|host| !host.is_empty());
                 Some(host.ok_or_else(|| invalid(key, "server1.example.com"))?)
             }
             (_, Some(given)) => Some(unquoted(given)),
-            (_, None) => was(key).map(unquoted).filter(|_| retains),
+            (_, None) => {
+                let kept = was(key).filter(|_| retains);
+                lines.extend(kept.map(|value| format!("{}={value}", key.to_uppercase())));
+                None
+            }
         };
         lines.extend(value.map(|value| format!("{}={quote}{value}{quote}", key.to_uppercase())));
     }
@@ -364,14 +392,21 @@ pub(crate) fn apply(cx: &Exec, kwargs: &Map) -> Result<bool, Error> {
         log::warning("The settings of the network take effect at the next start of the system.");
         return Ok(named);
     }
-    let service = match kind(cx)? {
-        Kind::RedHat if grain(cx, "osmajorrelease").parse::<u32>().is_ok_and(|major| major < 8) => {
-            "network"
+    let (service, verbs): (_, &[_]) = match kind(cx)? {
+        Kind::Debian | Kind::Ubuntu => ("networking", &["service.stop", "service.start"]),
+        Kind::RedHat
+            if grain(cx, "osmajorrelease")
+                .parse()
+                .is_ok_and(|major: u32| major < 8) =>
+        {
+            ("network", &["service.restart"])
         }
-        Kind::RedHat => "NetworkManager",
-        Kind::Debian | Kind::Ubuntu => "networking",
+        Kind::RedHat => ("NetworkManager", &["service.restart"]),
     };
-    let restarted = asked(cx, "service.available", service)? && asked(cx, "service.restart", service)?;
+    let mut restarted = asked(cx, "service.available", service)?;
+    for verb in verbs {
+        restarted = restarted && asked(cx, verb, service)?;
+    }
     Ok(named && restarted)
 }
 
@@ -400,7 +435,10 @@ mod tests {
             pairs.iter().map(owned).collect()
         };
         let old = "# a comment\nNETWORKING=\"yes\"\nHOSTNAME=\"a.example\"\nGATEWAY=\"10.0.0.1\"\n";
-        let plan = red_hat(old, &options(&[("retain_settings", "True"), ("nozeroconf", "on")]));
+        let plan = red_hat(
+            old,
+            &options(&[("retain_settings", "True"), ("nozeroconf", "on")]),
+        );
         assert_eq!(
             plan.unwrap().new,
             [

@@ -548,7 +548,7 @@ fn mod_hostname(cx: &Exec, args: ModHostname) -> Result<Value, Error> {
     };
     let allowed = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '.' | '-' | '_');
     if new.is_empty() || new.starts_with(['-', '.']) || !new.chars().all(allowed) {
-        return Err(Error::Refused(format!("'{new}' is no host name")));
+        return Err(Error::refused(format!("'{new}' is no host name")));
     }
     let old = fqdn();
     let hostnamectl = which("hostnamectl").filter(|_| booted());
@@ -558,22 +558,29 @@ fn mod_hostname(cx: &Exec, args: ModHostname) -> Result<Value, Error> {
             return Ok(false.into());
         }
     } else {
-        rustix::system::sethostname(new.as_bytes()).map_err(|problem| {
-            Error::Refused(format!("the host name cannot be set: {problem}"))
-        })?;
+        rustix::system::sethostname(new.as_bytes())
+            .map_err(|problem| Error::refused(format!("the host name cannot be set: {problem}")))?;
     }
     rewrite(cx, "/etc/hosts", |line| renamed(line, &old, &new))?;
     let grains = cx.grains();
     match grains.get("os_family").and_then(Value::as_str) {
         Some("RedHat") => rewrite(cx, "/etc/sysconfig/network", |line| {
             let value = line.strip_prefix("HOSTNAME=")?;
-            let quote = value.chars().next().filter(|sign| matches!(sign, '"' | '\''));
+            let quote = value
+                .chars()
+                .next()
+                .filter(|sign| matches!(sign, '"' | '\''));
             let quote = quote.map(String::from).unwrap_or_default();
             Some(format!("HOSTNAME={quote}{new}{quote}"))
         })?,
         Some("Debian") => {
             let path = Path::new("/etc/hostname");
-            fs::write(cx, path, format!("{new}\n").as_bytes(), fs::Owner::default())?;
+            fs::write(
+                cx,
+                path,
+                format!("{new}\n").as_bytes(),
+                fs::Owner::default(),
+            )?;
         }
         _ => {}
     }

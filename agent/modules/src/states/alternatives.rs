@@ -152,8 +152,7 @@ fn chosen(cx: &Exec, name: &str, path: &str) -> Result<Ret, Error> {
         let said = change(cx, &["--set", name, path])?;
         match current_of(name).as_deref() == Some(path) {
             true => Ok(
-                Ret::ok(format!("Alternative for {name} set to path {path}"))
-                    .change("path", path),
+                Ret::ok(format!("Alternative for {name} set to path {path}")).change("path", path),
             ),
             false => Ok(Ret::failed(format!(
                 "Alternative for {name} not updated: {said}"

@@ -26,10 +26,18 @@ fn system(cx: &Exec, args: System) -> Result<Ret, Error> {
     }
     let lines = diff::unified(&plan.old, &plan.new, "", "");
     // Headers end in a newline that the lines of a file may not have.
-    let headers = |line: &String| line.starts_with("--- ") || line.starts_with("+++ ") || line.starts_with("@@ ");
+    let headers = |line: &String| {
+        line.starts_with("--- ") || line.starts_with("+++ ") || line.starts_with("@@ ")
+    };
     let lines: Vec<&str> = lines
         .iter()
-        .map(|line| if headers(line) { line.trim_end_matches('\n') } else { line })
+        .map(|line| {
+            if headers(line) {
+                line.trim_end_matches('\n')
+            } else {
+                line
+            }
+        })
         .collect();
     let lines = lines.join("\n");
     let (would, change) = match plan.old.is_empty() {
@@ -47,7 +55,9 @@ fn system(cx: &Exec, args: System) -> Result<Ret, Error> {
         let ret = Ret::ok("Global network settings are up to date.");
         let ret = ret.change("network_settings", change.as_str());
         if !ip::apply(cx, &args.kwargs)? {
-            return Ok(ret.warning("The network was not restarted, or the host name could not be set: see the log."));
+            return Ok(ret.warning(
+                "The network was not restarted, or the host name could not be set: see the log.",
+            ));
         }
         Ok(ret)
     })
