@@ -55,6 +55,7 @@ pub(crate) mod status;
 mod status_tables;
 mod sys;
 mod sysctl;
+mod sysfs;
 mod test;
 mod timezone;
 pub(crate) mod user;
@@ -143,6 +144,7 @@ pub const MODULES: &[Module<Value>] = &[
     status_tables::MODULE,
     sys::MODULE,
     sysctl::MODULE,
+    sysfs::MODULE,
     test::MODULE,
     timezone::MODULE,
     user::MODULE,

@@ -7,6 +7,7 @@ pub(crate) mod systemd;
 mod sysvinit;
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use rustix::fs::Access;
 use state::exec::Exec;
@@ -62,10 +63,11 @@ pub(crate) trait Provider: Sync {
     }
 }
 
-/// True where systemd started this system.
+/// True where systemd started this system. It is looked at once: `systemctl mask --runtime` makes the folder elsewhere too.
 #[must_use]
 pub(crate) fn booted() -> bool {
-    Path::new("/run/systemd/system").exists()
+    static BOOTED: OnceLock<bool> = OnceLock::new();
+    *BOOTED.get_or_init(|| Path::new("/run/systemd/system").exists())
 }
 
 /// Distributions for which Salt's plain module is not meant: they have one of their own, or none.
