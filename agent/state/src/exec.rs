@@ -29,8 +29,8 @@ pub struct Registry {
     pub runners: &'static [Module<Value>],
     /// Wheel functions that need no master.
     pub wheel: &'static [Module<Value>],
-    /// Why a state module is not there on this machine, where it is not (what Salt's `__virtual__` says).
-    pub missing: fn(&Exec, &str) -> Option<String>,
+    /// Why a function is not there on this machine, where it is not (what the `__virtual__` of its module says in Salt).
+    pub missing: fn(&Exec, Kind, &str) -> Option<String>,
     /// State modules whose chunks can be put together, each with how.
     pub aggregates: &'static [(&'static str, Aggregate)],
     /// Collects the grains.
@@ -319,10 +319,17 @@ impl Exec {
         states.iter().any(|module| module.name == name)
     }
 
-    /// A built-in execution function by its full name.
+    /// A built-in execution function by its full name, where this machine has it.
     #[must_use]
     pub fn function(&self, full: &str) -> Option<&'static Function<Value>> {
-        find(self.shared.registry.functions, full)
+        let found = find(self.shared.registry.functions, full)?;
+        self.missing(Kind::Module, full).is_none().then_some(found)
+    }
+
+    /// Why this machine does not have a built-in function, in Salt's words; nothing where it has it, or nobody does.
+    #[must_use]
+    pub fn missing(&self, kind: Kind, full: &str) -> Option<String> {
+        (self.shared.registry.missing)(self, kind, full)
     }
 
     /// True when a custom module answers this function: it replaces a built-in one, or there is none.
@@ -350,11 +357,19 @@ impl Exec {
                 let functions = module.functions.iter();
                 functions.map(|function| format!("{}.{}", module.name, function.name))
             })
+            .filter(|full| self.missing(Kind::Module, full).is_none())
             .chain(self.custom_names())
             .collect();
         names.sort();
         names.dedup();
         names
+    }
+
+    fn unavailable(&self, full: String) -> Error {
+        match self.missing(Kind::Module, &full) {
+            Some(reason) => Error::Refused(reason),
+            None => Error::NotAvailable(full),
+        }
     }
 
     fn custom_names(&self) -> impl Iterator<Item = String> {
@@ -372,7 +387,10 @@ impl Exec {
             Some(function) if !custom.replaces(self, full) => {
                 function.invoke(full, self, Given::new(args, kwargs))
             }
-            _ => custom.call(self, full, args, kwargs),
+            _ => match custom.call(self, full, args, kwargs) {
+                Err(Error::NotAvailable(name)) if name == full => Err(self.unavailable(name)),
+                answer => answer,
+            },
         }
     }
 }
