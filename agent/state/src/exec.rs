@@ -365,6 +365,18 @@ impl Exec {
         names
     }
 
+    /// What a virtual module shall be answered by on this machine: a state's own `provider`, else the option `providers`.
+    #[must_use]
+    pub fn provider(&self, module: &str) -> Option<String> {
+        let named = |all: &Value| all.get(module).map(Value::to_text);
+        let low = self.low.as_deref();
+        let own = low.and_then(|low| match low.data.get("provider")? {
+            Value::Str(name) if low.state == module => Some(name.to_string()),
+            given => given.as_list()?.iter().find_map(named),
+        });
+        own.or_else(|| named(self.opts().get("providers")?))
+    }
+
     fn unavailable(&self, full: String) -> Error {
         match self.missing(Kind::Module, &full) {
             Some(reason) => Error::Refused(reason),
