@@ -77,6 +77,6 @@ pub(crate) fn call(cx: &Exec, words: Vec<String>) -> Result<String, Error> {
     }
     match complaint(&output) {
         None => Ok(output.stdout),
-        Some(said) => Err(Error::Refused(format!("Zypper command failure: {said}"))),
+        Some(said) => Err(Error::refused(format!("Zypper command failure: {said}"))),
     }
 }

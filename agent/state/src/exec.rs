@@ -12,7 +12,7 @@ use value::{Map, Value};
 
 use crate::custom::{Custom, Kind, NoCustom};
 use crate::low::Low;
-use crate::module::{Error, Function, Given, Module, Ret};
+use crate::module::{Error, Function, Given, Module, Problem, Ret};
 use crate::opts::Opts;
 use crate::run::RunState;
 use crate::sources::Sources;
@@ -377,13 +377,6 @@ impl Exec {
         own.or_else(|| named(self.opts().get("providers")?))
     }
 
-    fn unavailable(&self, full: String) -> Error {
-        match self.missing(Kind::Module, &full) {
-            Some(reason) => Error::Refused(reason),
-            None => Error::NotAvailable(full),
-        }
-    }
-
     fn custom_names(&self) -> impl Iterator<Item = String> {
         let functions = self.shared.custom.functions(self, Kind::Module);
         functions.into_iter().map(|(full, _)| full)
@@ -400,7 +393,11 @@ impl Exec {
                 function.invoke(full, self, Given::new(args, kwargs))
             }
             _ => match custom.call(self, full, args, kwargs) {
-                Err(Error::NotAvailable(name)) if name == full => Err(self.unavailable(name)),
+                Err(error) if matches!(error.problem(), Problem::NotAvailable(name) if name == full) =>
+                {
+                    let reason = self.missing(Kind::Module, full);
+                    Err(reason.map_or(error, Error::refused))
+                }
                 answer => answer,
             },
         }

@@ -193,7 +193,7 @@ impl Dnf {
             .collect();
         match held.is_empty() {
             true => Ok(()),
-            false => Err(Error::Refused(format!(
+            false => Err(Error::refused(format!(
                 "The following package(s) could not be updated because they are being held: {}. Set 'update_holds' to True to temporarily unhold these packages so that they can be updated.",
                 held.join(", ")
             ))),
@@ -447,7 +447,7 @@ impl Provider for Dnf {
 
     fn hold(&self, cx: &Exec, package: &Wanted, hold: bool) -> Result<Process, Error> {
         if !self.has_plugin(cx)? {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "Cannot proceed, {} is not installed.",
                 self.plugin(cx)
             )));

@@ -198,7 +198,7 @@ fn orch_show_sls(cx: &Exec, args: OrchShowSls) -> Result<Value, Error> {
 fn run_kwargs(kwargs: Map, test: Value, queue: bool, pillar: Value) -> Result<Map, Error> {
     if !matches!(pillar, Value::Null | Value::Map(_)) {
         let text = "Pillar data must be formatted as a dictionary";
-        return Err(Error::Refused(text.into()));
+        return Err(Error::refused(text.into()));
     }
     Ok(kwargs
         .with("test", test)
