@@ -50,6 +50,7 @@ pub(crate) mod shadow;
 mod slsutil;
 pub(crate) mod ssh;
 pub(crate) mod state;
+mod state_pause;
 mod state_show;
 pub(crate) mod status;
 mod status_tables;
@@ -139,6 +140,7 @@ pub const MODULES: &[Module<Value>] = &[
     ssh::auth::MODULE,
     ssh::known::MODULE,
     state::MODULE,
+    state_pause::MODULE,
     state_show::MODULE,
     status::MODULE,
     status_tables::MODULE,
