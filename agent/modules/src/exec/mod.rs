@@ -26,6 +26,7 @@ pub(crate) mod hashutil;
 mod hosts;
 mod http;
 pub(crate) mod ini;
+pub(crate) mod ip;
 mod jinja;
 mod kmod;
 mod locale;
@@ -106,6 +107,7 @@ pub const MODULES: &[Module<Value>] = &[
     hosts::MODULE,
     http::MODULE,
     ini::MODULE,
+    ip::MODULE,
     jinja::MODULE,
     kmod::MODULE,
     locale::MODULE,

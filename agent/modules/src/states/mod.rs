@@ -22,6 +22,7 @@ mod kmod;
 mod locale;
 mod module;
 mod mount;
+mod network;
 mod pip;
 mod pkg;
 mod pkgrepo;
@@ -79,6 +80,7 @@ pub const MODULES: &[Module<Ret>] = &[
     module::MODULE,
     mount::MODULE,
     mount::fstab::MODULE,
+    network::MODULE,
     pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
