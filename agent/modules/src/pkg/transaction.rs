@@ -167,7 +167,9 @@ fn order(
     let available = compared(cx, provider, args, &wanted)?;
     let mut errors = Vec::new();
     for mut one in wanted {
-        if let Some(version) = one.version.take().filter(|_| one.path.is_none()) {
+        if one.path.is_none()
+            && let Some(version) = one.version.take()
+        {
             match exact(provider, args, &one.name, &version, &available) {
                 Ok(version) => one.version = Some(version),
                 Err(error) => {
