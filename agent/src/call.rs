@@ -17,7 +17,7 @@ use modules::orchestrate::ThisMachine;
 use modules::roots::Roots;
 use state::custom::Signature;
 use state::exec::Exec;
-use state::module::{Error, Extra, Given};
+use state::module::{Error, Extra, Given, Problem};
 use state::opts::Opts;
 use value::{Map, Value, log};
 
@@ -225,7 +225,7 @@ fn not_taken(signature: &Signature, kwargs: &Map) -> Option<String> {
 fn unknown(cx: &Exec, name: &str) -> Failure {
     let error = match cx.call(name, Vec::new(), Map::new()) {
         Err(error) => error,
-        Ok(_) => Error::NotAvailable(name.to_owned()),
+        Ok(_) => Error::not_available(name.to_owned()),
     };
     let known = cx.function_names();
     let near = state::compile::did_you_mean(name, known.iter().map(String::as_str));
@@ -258,12 +258,12 @@ fn docstring(doc: &str) -> String {
 /// A call that failed. With wrong arguments the function's documentation goes to stdout, as in Salt.
 fn failed(name: &str, doc: &str, error: Error) -> Failure {
     let short = name.rsplit('.').next().unwrap_or(name);
-    let wrong = match &error {
-        Error::Unexpected(text) => text.clone(),
-        Error::Missing(argument) => {
+    let wrong = match error.problem() {
+        Problem::Unexpected(text) => text.clone(),
+        Problem::Missing(argument) => {
             format!("{short}() missing 1 required positional argument: '{argument}'")
         }
-        other => return Failure::plain(Exit::Generic, format!("Error running '{name}': {other}")),
+        _ => return Failure::plain(Exit::Generic, format!("Error running '{name}': {error}")),
     };
     version::put(&format!("{doc}\n"));
     Failure::plain(

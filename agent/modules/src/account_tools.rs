@@ -16,7 +16,7 @@ use crate::process::{self, Output, Process};
 /// A program that is to be there, by its full path.
 pub(crate) fn find(program: &str) -> Result<String, Error> {
     process::which(program)
-        .ok_or_else(|| Error::Refused(format!("Command '{program}' cannot be found")))
+        .ok_or_else(|| Error::refused(format!("Command '{program}' cannot be found")))
 }
 
 /// True where one of shadow's programs is missing and busybox is there.
@@ -45,7 +45,7 @@ pub(crate) fn run(
 pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     if name.is_empty() || name.starts_with('-') || name.contains([':', '\n', '/']) {
         let shown = value::python::repr(&name.into());
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "{shown} cannot be the name of a user or group"
         )));
     }
@@ -76,7 +76,7 @@ pub(crate) fn edit(
     let _lock = locked(path);
     let bytes = std::fs::read(path).map_err(Error::io(path))?;
     let text = String::from_utf8(bytes)
-        .map_err(|_| Error::Refused(format!("{} is not text", path.display())))?;
+        .map_err(|_| Error::refused(format!("{} is not text", path.display())))?;
     let split = |line: &str| line.split(':').map(str::to_owned).collect();
     let mut lines: Vec<Vec<String>> = text.lines().map(split).collect();
     change(&mut lines);
@@ -112,7 +112,7 @@ pub(crate) fn set_field(
 ) -> Result<(), Error> {
     if value.contains([':', '\n']) {
         let file = path.display();
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "A field of {file} has no colon and no end of line in it"
         )));
     }

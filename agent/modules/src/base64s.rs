@@ -39,7 +39,7 @@ pub(crate) fn decode(text: &str) -> Result<Vec<u8>, Error> {
         0 => {}
         1 => {
             let count = data.len();
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "Invalid base64-encoded string: number of data characters ({count}) cannot be 1 more than a multiple of 4"
             )));
         }
@@ -56,7 +56,7 @@ pub(crate) fn decode(text: &str) -> Result<Vec<u8>, Error> {
         .with_decode_padding_mode(DecodePaddingMode::Indifferent);
     GeneralPurpose::new(&base64::alphabet::STANDARD, lenient)
         .decode(data)
-        .map_err(|error| Error::Refused(error.to_string()))
+        .map_err(|error| Error::refused(error.to_string()))
 }
 
 /// Reads each line by itself, as a file is read.

@@ -58,7 +58,7 @@ pub fn fire(opts: &Opts, event: &Event) -> Result<(), Error> {
     };
     let bytes = encode(event);
     if bytes.len() > EVENT_BYTES_MAX {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "The event {} is {} bytes long; at most {EVENT_BYTES_MAX} are sent",
             event.tag,
             bytes.len()
@@ -191,7 +191,7 @@ fn closed_folder(folder: &Path) -> Result<(), Error> {
         || found.uid() != rustix::process::geteuid().as_raw()
         || found.mode() & 0o077 != 0
     {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "{} must be a folder of this user that is closed to others (mode 0700); remove it or set sock_dir",
             folder.display()
         )));

@@ -24,7 +24,7 @@ pub(crate) fn hash(password: &str, salt: Option<&str>, algorithm: &str) -> Resul
     let mark = MARKS.iter().find(|known| known.0 == algorithm);
     let Some((_, mark)) = mark else {
         let known: Vec<String> = MARKS.map(|known| format!("'{}'", known.0)).into();
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "Cannot hash using '{algorithm}' hash algorithm. Natively supported algorithms are: [{}].",
             known.join(", ")
         )));

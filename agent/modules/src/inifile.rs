@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use state::exec::Exec;
-use state::module::Error;
+use state::module::{Error, Problem};
 use value::{Map, Value};
 
 use crate::states::file::contents::encoded;
@@ -230,7 +230,7 @@ impl Section {
                     Some(section.update(options)?.into()).filter(Value::is_true)
                 }
                 (Some(Entry::Section(_)), _) => {
-                    return Err(Error::Refused(format!(
+                    return Err(Error::refused(format!(
                         "'{name}' is a section, it cannot become an option"
                     )));
                 }
@@ -424,16 +424,16 @@ impl<'a> File<'a> {
             return Ok(());
         }
         let written = fs::write(cx, Path::new(self.path), &new, fs::Owner::default());
-        written.map_err(|error| match error {
-            Error::Io { source, .. } => failed("write", self.path, &source),
-            other => other,
+        written.map_err(|error| match error.problem() {
+            Problem::Io { source, .. } => failed("write", self.path, source),
+            _ => error,
         })
     }
 }
 
 fn failed(what: &str, path: &str, error: &std::io::Error) -> Error {
     let error = process::python_errno(error, path);
-    Error::Refused(format!(
+    Error::refused(format!(
         "Unable to {what} file '{path}'. Exception: {error}"
     ))
 }

@@ -61,3 +61,16 @@ pub const REGISTRY: state::exec::Registry = state::exec::Registry {
     aggregates: states::AGGREGATES,
     grains: grains::collect,
 };
+
+#[cfg(test)]
+mod tests {
+    use super::REGISTRY;
+
+    #[test]
+    fn modules_are_listed_in_the_order_of_their_names() {
+        assert!(REGISTRY.states.is_sorted_by_key(|module| module.name));
+        assert!(REGISTRY.functions.is_sorted_by_key(|module| module.name));
+        assert!(REGISTRY.runners.is_sorted_by_key(|module| module.name));
+        assert!(REGISTRY.wheel.is_sorted_by_key(|module| module.name));
+    }
+}

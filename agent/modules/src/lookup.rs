@@ -74,7 +74,7 @@ pub fn over_all(chosen: Value, over: &Map) -> Result<Value, Error> {
     match chosen {
         Value::Null => Ok(over.clone().into()),
         Value::Map(chosen) => Ok(merge::recurse(&chosen, over, false).into()),
-        other => Err(Error::Refused(format!(
+        other => Err(Error::refused(format!(
             "Cannot update using non-dict types in dictupdate.update(): {} has nothing to merge into",
             other.type_name()
         ))),

@@ -114,7 +114,7 @@ fn call(
             let custom = &cx.shared.custom;
             custom
                 .call_client(&own, client.kind(), name, args, kwargs)
-                .unwrap_or_else(|| Err(Error::NotAvailable(name.to_owned())))
+                .unwrap_or_else(|| Err(Error::not_available(name.to_owned())))
         }
     };
     let raised = invoked.is_err();
@@ -123,7 +123,7 @@ fn call(
             let success = succeeded(&own, &ret);
             (ret, success)
         }
-        Err(error @ Error::NotAvailable(_)) => (error.to_string().into(), false),
+        Err(error) if error.is_not_available() => (error.to_string().into(), false),
         Err(error) => {
             let text = format!("Exception occurred in {} {name}: {error}", client.name());
             (text.into(), false)
@@ -360,7 +360,7 @@ impl Job<'_> {
         }
         let (ret, retcode) = match own.call(self.fun, args.to_vec(), kwargs) {
             Ok(ret) => (ret, own.retcode()),
-            Err(Error::NotAvailable(name)) => (format!("'{name}' is not available.").into(), 1),
+            Err(error) if error.is_not_available() => (error.to_string().into(), 1),
             Err(error) => (format!("ERROR: {error}").into(), 1),
         };
         MinionReturn {

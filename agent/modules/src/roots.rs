@@ -141,7 +141,7 @@ fn walk(root: &Path, folder: &Path, depth: usize, files: &mut Vec<String>) -> Re
         } else if let Some(below) = path.strip_prefix(root).ok().and_then(Path::to_str) {
             files.push(below.to_owned());
             if files.len() > FILES_MAX {
-                return Err(Error::Refused(format!(
+                return Err(Error::refused(format!(
                     "{} holds more than {FILES_MAX} files: is it the root you mean?",
                     root.display()
                 )));

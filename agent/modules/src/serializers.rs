@@ -50,16 +50,16 @@ impl Serializer {
         match self {
             Self::Configparser => configparser::deserialize(text, options),
             Self::Json => value::json::read(text)
-                .map_err(|error| Error::Refused(json::problem(text, &error.to_string()))),
+                .map_err(|error| Error::refused(json::problem(text, &error.to_string()))),
             Self::Msgpack => Err("msgpack data cannot be read here: it is no text".into()),
-            Self::Yaml => yaml::load(text).map_err(|error| Error::Refused(error.to_string())),
+            Self::Yaml => yaml::load(text).map_err(|error| Error::refused(error.to_string())),
         }
     }
 }
 
 /// The sentence for an option that a format does not have.
 fn unknown_option(format: &str, option: &Value) -> Error {
-    Error::Refused(format!(
+    Error::refused(format!(
         "the {format} serializer has no option '{}'",
         option.to_text()
     ))
@@ -89,7 +89,7 @@ fn to_yaml(data: &Value, options: &Map) -> Result<String, Error> {
             _ => return Err(unknown_option("yaml", option)),
         }
     }
-    let text = yaml::serialize(data, &layout).map_err(|error| Error::Refused(error.to_string()))?;
+    let text = yaml::serialize(data, &layout).map_err(|error| Error::refused(error.to_string()))?;
     let block = matches!(text.lines().next(), Some(first) if first.ends_with(':') || first.starts_with("- ") || first.contains(": "));
     let flow = text.starts_with(['{', '[']);
     let text = match (start, block && !flow) {

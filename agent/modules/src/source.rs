@@ -255,7 +255,7 @@ pub(crate) fn answers(cx: &Exec, url: &str) -> bool {
 /// A response that is a failure in Salt's words.
 fn taken(url: &str, asked: Result<Response, web::Error>) -> Result<Response, Error> {
     let path = Url::parse(url).path;
-    let refused = |reason: String| Error::Refused(format!("Error: {reason} reading {path}"));
+    let refused = |reason: String| Error::refused(format!("Error: {reason} reading {path}"));
     let response = asked.map_err(|error| refused(error.reason()))?;
     if response.is_success() {
         return Ok(response);

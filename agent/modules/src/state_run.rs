@@ -92,7 +92,7 @@ impl Given {
             Some(Value::Map(over)) => Some(over.clone()),
             Some(_) => {
                 let text = "Pillar data must be formatted as a dictionary, unless pillar_enc is specified.";
-                return Err(Error::Refused(text.into()));
+                return Err(Error::refused(text.into()));
             }
         };
         let moved = self.pillarenv.is_some() && self.pillarenv != cx.pillarenv;

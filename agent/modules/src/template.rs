@@ -28,7 +28,7 @@ pub(crate) fn render(
 ) -> Result<String, Error> {
     let context = context(cx, name, saltenv, variables)?;
     render::jinja::render(text, &context, &ExecHost::of(cx))
-        .map_err(|error| Error::Refused(error.to_string()))
+        .map_err(|error| Error::refused(error.to_string()))
 }
 
 /// The same for a file, which may also be a Python program (`template: py`).
@@ -52,7 +52,7 @@ pub(crate) fn render_file(
     let rendered = ExecHost::of(cx).renderer(engine, "", text.into(), &context);
     rendered
         .map(|value| value.to_text())
-        .map_err(Error::Refused)
+        .map_err(Error::refused)
 }
 
 /// What such a text is rendered with.

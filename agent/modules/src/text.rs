@@ -89,7 +89,7 @@ pub fn decoded(bytes: &[u8]) -> String {
 /// When the encoding is unknown, or the bytes are not in it.
 pub fn decoded_as(bytes: &[u8], encoding: Option<&str>) -> Result<String, Error> {
     let name = encoding.unwrap_or("utf-8");
-    let wrong = || Error::Refused(format!("This is not a text in the encoding {name}"));
+    let wrong = || Error::refused(format!("This is not a text in the encoding {name}"));
     let wide = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
         let (units, rest) = bytes.as_chunks();
         let units: Vec<u16> = units.iter().map(|two| unit(*two)).collect();
@@ -112,7 +112,7 @@ pub fn decoded_as(bytes: &[u8], encoding: Option<&str>) -> Result<String, Error>
             [0xff, 0xfe, rest @ ..] => wide(rest, u16::from_le_bytes),
             _ => wide(bytes, u16::from_le_bytes),
         },
-        _ => Err(Error::Refused(format!("unknown encoding: {name}"))),
+        _ => Err(Error::refused(format!("unknown encoding: {name}"))),
     }
 }
 

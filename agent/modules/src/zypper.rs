@@ -71,7 +71,7 @@ pub(crate) fn call(cx: &Exec, words: Vec<String>) -> Result<String, Error> {
     let output = called(cx, words)?;
     match complaint(&output) {
         None => Ok(output.stdout),
-        Some(said) => Err(Error::Refused(format!("Zypper command failure: {said}"))),
+        Some(said) => Err(Error::refused(format!("Zypper command failure: {said}"))),
     }
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn found(cx: &Exec, words: Vec<String>) -> Result<String, Error> {
     let output = called(cx, words)?;
     match complaint(&output).filter(|_| output.retcode != Some(NOT_FOUND)) {
         None => Ok(output.stdout),
-        Some(said) => Err(Error::Refused(format!("Zypper command failure: {said}"))),
+        Some(said) => Err(Error::refused(format!("Zypper command failure: {said}"))),
     }
 }
 

@@ -136,7 +136,7 @@ impl Custom for NoCustom {
     }
 
     fn call(&self, _cx: &Exec, full: &str, _: Vec<Value>, _: Map) -> Result<Value, Error> {
-        Err(Error::NotAvailable(full.to_owned()))
+        Err(Error::not_available(full.to_owned()))
     }
 
     fn functions(&self, _cx: &Exec, _kind: Kind) -> Vec<(String, Signature)> {
@@ -159,7 +159,7 @@ impl Custom for NoCustom {
     }
 
     fn render(&self, _cx: &Exec, rendering: &Rendering<'_>) -> Result<Value, Error> {
-        Err(Error::NotAvailable(rendering.name.to_owned()))
+        Err(Error::not_available(rendering.name.to_owned()))
     }
 
     fn jinja(&self, _cx: &Exec, _template: &str) -> Option<Vec<(render::Extension, String)>> {
@@ -174,7 +174,7 @@ impl Custom for NoCustom {
         _: Vec<Value>,
         _: Map,
     ) -> Result<Value, Error> {
-        Err(Error::NotAvailable(name.to_owned()))
+        Err(Error::not_available(name.to_owned()))
     }
 
     fn state_function(&self, _: &Exec, _: &str, _: bool) -> Option<&'static Function<Ret>> {
@@ -182,7 +182,7 @@ impl Custom for NoCustom {
     }
 
     fn call_state(&self, _cx: &Exec, full: &str, _kwargs: Map) -> Result<Ret, Error> {
-        Err(Error::NotAvailable(full.to_owned()))
+        Err(Error::not_available(full.to_owned()))
     }
 
     fn grains(&self, _cx: &Exec, built_in: Map) -> Map {

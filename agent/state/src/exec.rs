@@ -403,14 +403,13 @@ fn flush(paths: &BTreeSet<OsString>) {
     }
 }
 
-/// A function by its full name in a list of modules. A large module may stand there in several parts.
+/// A function by its full name in a list of modules, which stand there by their names. A large module may have several parts.
 #[must_use]
 pub fn find<R>(modules: &'static [Module<R>], full: &str) -> Option<&'static Function<R>> {
     let (module, function) = full.split_once('.')?;
-    modules
-        .iter()
-        .filter(|m| m.name == module)
-        .find_map(|m| m.function(function))
+    let first = modules.partition_point(|m| m.name < module);
+    let mut parts = modules.iter().skip(first).take_while(|m| m.name == module);
+    parts.find_map(|m| m.function(function))
 }
 
 impl std::fmt::Debug for Exec {

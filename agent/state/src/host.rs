@@ -141,7 +141,7 @@ pub fn read(path: &std::path::Path) -> Result<Arc<str>, Error> {
     let size = path.metadata().map_err(Error::io(path))?.len();
     if size > TEMPLATE_MAX {
         let file = path.display();
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "{file} has {size} bytes, more than the {TEMPLATE_MAX} that a template may have. Split it and include the parts."
         )));
     }

@@ -33,5 +33,5 @@ impl Facts for Exec {
 /// # Errors
 /// When the pillar is needed and does not render, or the kind of target is unknown.
 pub fn matches(cx: &Exec, tgt: &Value, tgt_type: &str) -> Result<bool, Error> {
-    target::matches(cx, tgt, tgt_type).map_err(Error::Refused)
+    target::matches(cx, tgt, tgt_type).map_err(Error::refused)
 }

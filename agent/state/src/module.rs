@@ -62,6 +62,8 @@ pub struct Given {
     pub args: Vec<Value>,
     /// By name.
     pub kwargs: Map,
+    /// Those that the function declares and that are not taken yet.
+    declared: &'static [Arg],
     next: usize,
     /// The first argument that could not be taken, and why where it was there.
     refused: Option<(&'static str, Option<String>)>,
@@ -74,30 +76,33 @@ impl Given {
         Self {
             args,
             kwargs,
-            next: 0,
-            refused: None,
+            ..Self::default()
         }
     }
 
     /// Takes the next declared argument: by position, by name, or its default. The macro below calls it for each and then
-    /// [`Given::finish`]: a refusal that was returned each time would be a fifth of the code of all declarations.
-    pub fn take<T: Typed>(&mut self, name: &'static str, default: Option<fn() -> T>) -> T {
+    /// [`Given::finish`]: a refusal that was returned each time, or a name and a default that were passed, would be a fifth
+    /// of the code of all declarations.
+    #[inline(never)]
+    pub fn take<T: Typed>(&mut self) -> T {
+        let Some((arg, later)) = self.declared.split_first() else {
+            return T::default();
+        };
+        self.declared = later;
         let given = match self.args.get_mut(self.next) {
             Some(value) => {
                 self.next += 1;
                 Some(std::mem::take(value))
             }
-            None => self.kwargs.remove(name),
+            None => self.kwargs.remove(arg.name),
         };
-        let problem = match (given, default) {
-            (Some(value), _) => match T::typed(value) {
-                Ok(value) => return value,
-                Err(problem) => Some(problem),
-            },
-            (None, Some(default)) => return default(),
-            (None, None) => None,
+        let given = given.or_else(|| arg.default.map(|default| default()));
+        let problem = match given.map(T::typed) {
+            Some(Ok(value)) => return value,
+            Some(Err(problem)) => Some(problem),
+            None => None,
         };
-        self.refused.get_or_insert((name, problem));
+        self.refused.get_or_insert((arg.name, problem));
         T::default()
     }
 
@@ -108,8 +113,8 @@ impl Given {
     pub fn finish(&mut self) -> Result<(), Error> {
         match self.refused.take() {
             None => Ok(()),
-            Some((name, None)) => Err(Error::Missing(name)),
-            Some((name, Some(problem))) => Err(Error::Argument { name, problem }),
+            Some((name, None)) => Err(Error::missing(name)),
+            Some((name, Some(problem))) => Err(Error::argument(name, problem)),
         }
     }
 
@@ -209,8 +214,14 @@ impl Ret {
 }
 
 /// Why a function failed. Its text is a state's comment, or what `salt-call` prints, so it reads as Salt's does.
+/// It is one pointer, for it stands in what nearly every function here returns.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+#[error(transparent)]
+pub struct Error(Box<Problem>);
+
+/// What went wrong, by its kind.
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
     /// The function says no, in a sentence of its own (Salt's `CommandExecutionError`, or a state that returns False).
     #[error("{0}")]
     Refused(String),
@@ -241,29 +252,87 @@ pub enum Error {
     },
 }
 
+impl From<Problem> for Error {
+    #[cold]
+    #[inline(never)]
+    fn from(problem: Problem) -> Self {
+        Self(Box::new(problem))
+    }
+}
+
 impl Error {
+    /// The function says no, in a sentence of its own.
+    #[cold]
+    #[inline(never)]
+    #[must_use]
+    pub fn refused(sentence: String) -> Self {
+        Problem::Refused(sentence).into()
+    }
+
+    /// An argument is of the wrong type or out of its range.
+    #[must_use]
+    pub fn argument(name: &'static str, problem: String) -> Self {
+        Problem::Argument { name, problem }.into()
+    }
+
+    /// A required argument is missing.
+    #[must_use]
+    pub fn missing(name: &'static str) -> Self {
+        Problem::Missing(name).into()
+    }
+
+    /// The function does not take some of the arguments.
+    #[must_use]
+    pub fn unexpected(sentence: String) -> Self {
+        Problem::Unexpected(sentence).into()
+    }
+
+    /// There is no such function.
+    #[must_use]
+    pub fn not_available(name: String) -> Self {
+        Problem::NotAvailable(name).into()
+    }
+
+    /// What went wrong, by its kind.
+    #[must_use]
+    pub fn problem(&self) -> &Problem {
+        &self.0
+    }
+
+    /// Whether there is no such function.
+    #[must_use]
+    pub fn is_not_available(&self) -> bool {
+        matches!(self.problem(), Problem::NotAvailable(_))
+    }
+
+    /// Whether the function itself failed, not the way that it was called.
+    #[must_use]
+    pub fn is_of_command(&self) -> bool {
+        matches!(self.problem(), Problem::Refused(_) | Problem::Io { .. })
+    }
+
     /// For `map_err`: the system's reason with the path that it is about.
     pub fn io(path: impl AsRef<std::path::Path>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.as_ref().display().to_string();
-        move |source| Self::Io { path, source }
+        move |source| Problem::Io { path, source }.into()
     }
 }
 
 impl From<String> for Error {
     fn from(sentence: String) -> Self {
-        Self::Refused(sentence)
+        Self::refused(sentence)
     }
 }
 
 impl From<value::pyre::Error> for Error {
     fn from(error: value::pyre::Error) -> Self {
-        Self::Refused(error.to_string())
+        Self::refused(error.to_string())
     }
 }
 
 impl From<&str> for Error {
     fn from(sentence: &str) -> Self {
-        Self::Refused(sentence.to_owned())
+        Self::refused(sentence.to_owned())
     }
 }
 
@@ -282,6 +351,7 @@ impl<R> Function<R> {
     /// Its own, or what is wrong with the arguments.
     pub fn invoke(&self, full_name: &str, cx: &Exec, mut given: Given) -> Result<R, Error> {
         self.check(full_name, &given)?;
+        given.declared = self.args;
         (self.call)(cx, &mut given)
     }
 
@@ -292,7 +362,7 @@ impl<R> Function<R> {
     pub fn check(&self, full_name: &str, given: &Given) -> Result<(), Error> {
         if !self.varargs && given.args.len() > self.args.len() {
             let (most, got) = (self.args.len(), given.args.len());
-            return Err(Error::Unexpected(format!(
+            return Err(Error::unexpected(format!(
                 "{full_name} takes at most {most} positional arguments ({got} given)"
             )));
         }
@@ -302,21 +372,21 @@ impl<R> Function<R> {
             .take(given.args.len())
             .find(|arg| given.kwargs.contains(arg.name));
         if let Some(arg) = twice {
-            return Err(Error::Unexpected(format!(
+            return Err(Error::unexpected(format!(
                 "{full_name} got multiple values for argument '{}'",
                 arg.name
             )));
         }
         let unknown = self.unknown(&given.kwargs);
         if self.extra == Extra::Reject && !unknown.is_empty() {
-            return Err(Error::Unexpected(invalid_keywords(&unknown, full_name)));
+            return Err(Error::unexpected(invalid_keywords(&unknown, full_name)));
         }
         let missing = self
             .args
             .iter()
             .skip(given.args.len())
             .find(|arg| arg.default.is_none() && !given.kwargs.contains(arg.name));
-        missing.map_or(Ok(()), |arg| Err(Error::Missing(arg.name)))
+        missing.map_or(Ok(()), |arg| Err(Error::missing(arg.name)))
     }
 
     /// The names among `kwargs` that the function does not declare.
@@ -402,7 +472,7 @@ macro_rules! module {
                 #[allow(unused_variables, reason = "a function may have no arguments")]
                 fn taken(given: &mut $crate::module::Given) -> Result<Self, $crate::module::Error> {
                     let taken = Self {
-                        $( $arg: given.take($crate::module::bare(stringify!($arg)), $crate::module!(@default $($default)?)), )*
+                        $( $arg: given.take(), )*
                         $( $rest: given.rest(), )?
                         $( $kwargs: given.extra(), )?
                     };
@@ -430,8 +500,6 @@ macro_rules! module {
             } ),* ],
         };
     };
-    (@default) => { None };
-    (@default $default:expr) => { Some(|| $default) };
     (@shown $ty:ty,) => { None };
     (@shown $ty:ty, $default:expr) => { Some(|| $crate::module::shown::<$ty>($default)) };
     (@is) => { false };

@@ -205,11 +205,11 @@ pub fn read(path: &Path) -> Result<Recorded, Error> {
     }
     match recorded.start.get("start").and_then(Value::as_int) {
         Some(version) if version <= VERSION => Ok(recorded),
-        Some(version) => Err(Error::Refused(format!(
+        Some(version) => Err(Error::refused(format!(
             "{} was written by a later version (format {version}, this one reads up to {VERSION})",
             path.display()
         ))),
-        None => Err(Error::Refused(format!(
+        None => Err(Error::refused(format!(
             "{} is not a run record, or was cut short before its first line was written",
             path.display()
         ))),

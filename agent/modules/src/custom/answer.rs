@@ -2,7 +2,7 @@
 
 use state::custom::Kind;
 use state::exec::Exec;
-use state::module::{Error, Given, Ret};
+use state::module::{Error, Given, Problem, Ret};
 use value::{Map, Value};
 
 use super::CustomModules;
@@ -28,10 +28,10 @@ pub fn outside(cx: &Exec, asked: &Map) -> Map {
     match answered(cx, asked) {
         Ok(value) => Map::new().with("return", value),
         Err(error) => {
-            let kind = match error {
-                Error::Refused(_) | Error::Io { .. } => "CommandExecutionError",
-                Error::NotAvailable(_) => "CommandNotFoundError",
-                Error::Missing(_) => "TypeError",
+            let kind = match error.problem() {
+                _ if error.is_of_command() => "CommandExecutionError",
+                Problem::NotAvailable(_) => "CommandNotFoundError",
+                Problem::Missing(_) => "TypeError",
                 _ => "SaltInvocationError",
             };
             let error = Map::new()
@@ -67,7 +67,7 @@ fn answered(cx: &Exec, asked: &Map) -> Result<Value, Error> {
         "get" => data(cx, name),
         _ => {
             let line = Value::Map(asked.clone()).to_text();
-            Err(Error::Refused(format!("a child may not ask this: {line}")))
+            Err(Error::refused(format!("a child may not ask this: {line}")))
         }
     }
 }
@@ -89,7 +89,7 @@ fn data(cx: &Exec, data: &str) -> Result<Value, Error> {
                 .with("saltenv", cx.saltenv.as_str())
                 .into())
         }
-        other => Err(Error::Refused(format!(
+        other => Err(Error::refused(format!(
             "there is no '{other}' to get: grains, pillar, opts"
         ))),
     }
@@ -98,7 +98,7 @@ fn data(cx: &Exec, data: &str) -> Result<Value, Error> {
 fn runner(cx: &Exec, name: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, Error> {
     let called = orchestrate::runner(&cx.apart(), name, args, kwargs);
     if called.raised {
-        return Err(Error::Refused(called.ret.to_text()));
+        return Err(Error::refused(called.ret.to_text()));
     }
     Ok(called.ret)
 }
@@ -106,7 +106,7 @@ fn runner(cx: &Exec, name: &str, args: Vec<Value>, kwargs: Map) -> Result<Value,
 /// A state function called by another one (`__states__`).
 fn state(cx: &Exec, full: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, Error> {
     let Some(function) = cx.state_function(full) else {
-        return Err(Error::NotAvailable(full.to_owned()));
+        return Err(Error::not_available(full.to_owned()));
     };
     let mut cx = cx.clone();
     if let Some(low) = &cx.low

@@ -82,7 +82,7 @@ pub(super) fn sources() -> Map {
 pub fn install(folder: &Path, program: &Path) -> Result<(), Error> {
     let mark = folder.join("salt/_program");
     if folder.join("salt").exists() && !mark.exists() {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "{} is already there and not one of ours; it is not replaced",
             folder.join("salt").display()
         )));

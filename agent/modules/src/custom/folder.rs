@@ -83,7 +83,7 @@ pub(super) fn trusted(path: &Path) -> Result<(), Error> {
         } else {
             continue;
         };
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "Custom modules of {} are not loaded because of {}: {problem}",
             path.display(),
             place.display()

@@ -248,7 +248,7 @@ impl Host {
         let _ = self.child.kill();
         self.let_log_end();
         let (program, words) = (self.program.path().display(), self.words.told());
-        Error::Refused(format!("{what}: its program {program} {how}{words}"))
+        Error::refused(format!("{what}: its program {program} {how}{words}"))
     }
 
     /// Its last words; what it has left running may keep the pipe open.
@@ -285,14 +285,14 @@ impl Failed {
     /// What a failed function says to its caller: for an exception that is none of Salt's also where it came from.
     pub(super) fn into_error(self) -> Error {
         if matches!(self.kind.as_str(), "Arguments" | "SaltInvocationError") {
-            return Error::Unexpected(self.text);
+            return Error::unexpected(self.text);
         }
         let text = if self.text.is_empty() {
             self.kind
         } else {
             self.text
         };
-        Error::Refused(match self.trace.filter(|_| !self.salt) {
+        Error::refused(match self.trace.filter(|_| !self.salt) {
             Some(trace) => format!("{text}\n{}", trace.trim_end()),
             None => text,
         })
@@ -358,7 +358,7 @@ fn unable(program: &Program, error: &std::io::Error) -> Error {
             "check its run bit, its first line and that its file system allows programs",
         ),
     };
-    Error::Refused(format!(
+    Error::refused(format!(
         "{} cannot be started: {error}: {what}",
         path.display()
     ))

@@ -128,8 +128,8 @@ impl Index {
             .named(full)
             .and_then(|file| self.module(custom, cx, &file));
         match module.and_then(|module| module.problem.clone()) {
-            Some(problem) => Error::Refused(problem),
-            None => Error::NotAvailable(full.to_owned()),
+            Some(problem) => Error::refused(problem),
+            None => Error::not_available(full.to_owned()),
         }
     }
 

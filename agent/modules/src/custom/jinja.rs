@@ -172,7 +172,7 @@ pub(super) fn called(
         .iter()
         .find(|mention| mention.kind == kind && mention.name == name)
     else {
-        return Err(Error::NotAvailable(name.to_owned()));
+        return Err(Error::not_available(name.to_owned()));
     };
     let path = mention.file.path.display().to_string();
     let request = Map::new()

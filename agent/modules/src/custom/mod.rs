@@ -120,7 +120,7 @@ impl CustomModules {
         let program = self.program(file)?;
         let mut hosts = lock(&self.hosts);
         if hosts.busy >= HOSTS_MAX {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "{what}: {HOSTS_MAX} custom functions wait for each other already: does one call itself?"
             )));
         }
@@ -142,7 +142,7 @@ impl CustomModules {
         }
         let python = self.python.get_or_init(folder::python).clone();
         let python = python.ok_or_else(|| {
-            Error::Refused(format!(
+            Error::refused(format!(
                 "The custom module {} is Python, and there is no python3 on this machine: install python3, or write the module as a program in another language",
                 file.path.display()
             ))
@@ -241,8 +241,8 @@ impl Custom for CustomModules {
         let index = self.index(kind);
         self.called(cx, kind, full, args, kwargs)
             .or_else(|| match index.missing(self, cx, full) {
-                Error::NotAvailable(_) => None,
-                problem => Some(Err(problem)),
+                error if error.is_not_available() => None,
+                error => Some(Err(error)),
             })
     }
 

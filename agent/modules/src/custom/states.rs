@@ -90,7 +90,7 @@ pub(super) fn called(
     };
     let said = |problem: String| {
         let place = file.path.display();
-        Error::Refused(format!(
+        Error::refused(format!(
             "An exception occurred in this state: {problem} ({full} of {place})"
         ))
     };
@@ -104,7 +104,7 @@ pub(super) fn called(
 fn exception(failed: Failed) -> Error {
     match &failed.trace {
         Some(trace) if failed.kind != "Arguments" => {
-            Error::Refused(format!("An exception occurred in this state: {trace}"))
+            Error::refused(format!("An exception occurred in this state: {trace}"))
         }
         _ => failed.into_error(),
     }

@@ -95,7 +95,7 @@ fn grain(cx: &Exec, name: &str) -> String {
 fn run(cx: &Exec, words: &[&str], asks: bool) -> Result<Output, Error> {
     let is_option = |word: &&&str| word.starts_with('-') && word.parse::<i64>().is_err();
     if let Some(word) = words.iter().skip(1).find(is_option) {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "{word} is no name and no path of an alternative"
         )));
     }

@@ -67,7 +67,7 @@ pub(crate) type Answers = Vec<[String; 3]>;
 fn program(name: &'static str) -> Result<&'static str, Error> {
     match process::which(name) {
         Some(_) => Ok(name),
-        None => Err(Error::Refused(format!(
+        None => Err(Error::refused(format!(
             "{name} is not installed: debconf needs the packages debconf and debconf-utils"
         ))),
     }
@@ -168,7 +168,7 @@ fn show(cx: &Exec, args: Show) -> Result<Value, Error> {
 }
 
 fn taken(given: Result<(), String>) -> Result<Value, Error> {
-    given.map(|()| true.into()).map_err(Error::Refused)
+    given.map(|()| true.into()).map_err(Error::refused)
 }
 
 fn set(cx: &Exec, args: Set) -> Result<Value, Error> {

@@ -38,7 +38,7 @@ fn home(user: Option<&str>) -> Result<String, Error> {
         Some(name) => accounts::user(name),
         None => accounts::user_of(rustix::process::getuid().as_raw()),
     };
-    let missing = || Error::Refused(format!("User {} does not exist", user.unwrap_or_default()));
+    let missing = || Error::refused(format!("User {} does not exist", user.unwrap_or_default()));
     Ok(format!("{}/.gnupg", account.ok_or_else(missing)?.home))
 }
 

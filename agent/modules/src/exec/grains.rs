@@ -276,7 +276,7 @@ pub(crate) fn set_values(cx: &Exec, new: &Map, destructive: bool) -> Result<Valu
         default_flow_style: Some(false),
         ..Dump::default()
     };
-    let text = yaml::dump(&grains.into(), &layout).map_err(|e| Error::Refused(e.to_string()))?;
+    let text = yaml::dump(&grains.into(), &layout).map_err(|e| Error::refused(e.to_string()))?;
     if let Err(error) = fs::write(cx, &path, text.as_bytes(), Owner::default()) {
         log::error(format_args!(
             "Unable to write to grains file at {}. Check permissions.",

@@ -120,7 +120,7 @@ state::exec_module! {
 /// When the name is another one.
 pub(crate) fn digest_of(data: &[u8], checksum: &str) -> Result<String, Error> {
     if !matches!(checksum, "md5" | "sha256" | "sha512") {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "Hash func '{checksum}' is not supported."
         )));
     }
@@ -149,7 +149,7 @@ fn digest(_cx: &Exec, args: DigestString) -> Result<Value, Error> {
 fn digest_file(_cx: &Exec, args: DigestFile) -> Result<Value, Error> {
     let path = text::expand_user(&args.infile);
     if !path.is_file() {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "File path '{}' not found.",
             args.infile
         )));
@@ -221,7 +221,7 @@ fn github_signature(_cx: &Exec, args: GithubSignature) -> Result<Value, Error> {
         "sha384" => hmac::<sha2::Sha384>(&key, &text, 128),
         "sha512" => hmac::<sha2::Sha512>(&key, &text, 128),
         other => {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "module 'hashlib' has no attribute '{other}'"
             )));
         }

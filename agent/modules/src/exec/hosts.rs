@@ -183,7 +183,7 @@ fn check(ip: &str, alias: &str) -> Result<(), Error> {
     if is_word(ip) && !alias.contains(['\n', '#']) {
         return Ok(());
     }
-    Err(Error::Refused(format!(
+    Err(Error::refused(format!(
         "'{ip}' with '{alias}' makes no line of a hosts file"
     )))
 }

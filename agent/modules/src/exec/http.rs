@@ -287,7 +287,7 @@ fn decode(response: &Response, body: &str, kwargs: &Map) -> Result<Decoded, Erro
     if !DECODE_TYPES.contains(&kind.as_str()) {
         return Ok(Decoded::Unknown);
     }
-    let failed = |error: String| Error::Refused(format!("the body is not {kind}: {error}"));
+    let failed = |error: String| Error::refused(format!("the body is not {kind}: {error}"));
     match kind.as_str() {
         "json" => value::json::read(body)
             .map(Decoded::Data)

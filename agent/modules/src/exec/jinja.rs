@@ -62,6 +62,6 @@ fn rendered(cx: &Exec, text: &str) -> Result<Value, Error> {
     let renderer = cx.opts().text("renderer").unwrap_or("jinja|yaml");
     let context = template::context(cx, ":string:", &cx.saltenv, Map::new())?;
     let rendered = render::render(text, renderer, &context, &ExecHost::of(cx))
-        .map_err(|error| Error::Refused(error.to_string()))?;
+        .map_err(|error| Error::refused(error.to_string()))?;
     Ok(rendered.value)
 }

@@ -183,10 +183,10 @@ fn is_loaded(cx: &Exec, args: IsLoaded) -> Result<Value, Error> {
 /// Runs a program with a module and its options. The error is its own message.
 fn change(cx: &Exec, program: &str, module: &str) -> Result<Result<(), String>, Error> {
     if module.trim().is_empty() || module.trim().starts_with('-') {
-        return Err(Error::Refused(format!("'{module}' is no name of a module")));
+        return Err(Error::refused(format!("'{module}' is no name of a module")));
     }
     let program = which(program)
-        .ok_or_else(|| Error::Refused(format!("Command '{program}' cannot be found")))?;
+        .ok_or_else(|| Error::refused(format!("Command '{program}' cannot be found")))?;
     let words = std::iter::once(program.as_str()).chain(module.split_whitespace());
     let out = Process::words(words).run(cx)?;
     Ok(if out.success() {

@@ -109,7 +109,7 @@ fn major(cx: &Exec) -> i64 {
 fn check(locale: &str) -> Result<(), Error> {
     let is_word = |sign: char| sign.is_ascii_alphanumeric() || "_.@ -".contains(sign);
     if locale.is_empty() || locale.starts_with('-') || !locale.chars().all(is_word) {
-        return Err(Error::Refused(format!("'{locale}' is no name of a locale")));
+        return Err(Error::refused(format!("'{locale}' is no name of a locale")));
     }
     Ok(())
 }
@@ -187,7 +187,7 @@ fn get_locale(cx: &Exec, _args: GetLocale) -> Result<Value, Error> {
         return Ok(out.stdout.trim().into());
     }
     let (file, key) = kept_in(&family).ok_or_else(|| {
-        Error::Refused(format!(
+        Error::refused(format!(
             "Error: \"{}\" is unsupported!",
             grain(cx, "oscodename")
         ))
@@ -266,7 +266,7 @@ fn can_make(cx: &Exec, locale: &str, short: &str) -> Result<bool, Error> {
     } else if Path::new(path).is_dir() {
         Path::new(path).join(short).exists()
     } else {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "Locale \"{locale}\" is not available."
         )));
     };

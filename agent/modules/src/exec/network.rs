@@ -161,7 +161,7 @@ state::exec_module! {
 
 fn parsed(text: &str) -> Result<IpAddr, Error> {
     text.parse().map_err(|_| {
-        Error::Refused(format!(
+        Error::refused(format!(
             "'{text}' does not appear to be an IPv4 or IPv6 address"
         ))
     })
@@ -434,7 +434,7 @@ fn routes_of(family: Option<&str>) -> Result<Vec<Map>, Error> {
         Some("inet") => Ok(four()),
         Some("inet6") => Ok(six()),
         None => Ok(four().into_iter().chain(six()).collect()),
-        Some(other) => Err(Error::Refused(format!("Invalid address family {other}"))),
+        Some(other) => Err(Error::refused(format!("Invalid address family {other}"))),
     }
 }
 

@@ -176,7 +176,7 @@ fn connect(_cx: &Exec, args: Connect) -> Result<Value, Error> {
         _ => true,
     };
     let number =
-        u16::try_from(port).map_err(|_| Error::Refused(format!("{port} is not a port")))?;
+        u16::try_from(port).map_err(|_| Error::refused(format!("{port} is not a port")))?;
     let address = host(&args.host)
         .ok()
         .and_then(|name| (name, number).to_socket_addrs().ok()?.find(wanted));
@@ -272,7 +272,7 @@ fn iphexval(_cx: &Exec, args: Iphexval) -> Result<Value, Error> {
     for part in args.ip.split('.') {
         let number: u32 = part
             .parse()
-            .map_err(|_| Error::Refused(format!("'{}' is not an IPv4 address", args.ip)))?;
+            .map_err(|_| Error::refused(format!("'{}' is not an IPv4 address", args.ip)))?;
         digits.push_str(&format!("{number:02X}"));
     }
     Ok(digits.into())

@@ -173,7 +173,7 @@ fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
     }
     match found {
         Some(value) => Ok(covered(value, mask)),
-        None if unset && cx.opts().flag("pillar_raise_on_missing") => Err(Error::Refused(format!(
+        None if unset && cx.opts().flag("pillar_raise_on_missing") => Err(Error::refused(format!(
             "Pillar key not found: {}",
             args.key
         ))),
@@ -347,10 +347,10 @@ fn keys(cx: &Exec, args: Keys) -> Result<Value, Error> {
     let key = &args.key;
     match Value::from(cx.pillar()?).traverse(key, &args.delimiter) {
         Some(Value::Map(map)) => Ok(Value::list(map.keys().cloned())),
-        Some(_) => Err(Error::Refused(format!(
+        Some(_) => Err(Error::refused(format!(
             "Pillar value in key {key} is not a dict"
         ))),
-        None => Err(Error::Refused(format!("Pillar key not found: {key}"))),
+        None => Err(Error::refused(format!("Pillar key not found: {key}"))),
     }
 }
 

@@ -182,13 +182,13 @@ fn send(pid: i64, signal: i64) -> Result<bool, Error> {
         .filter(|pid| *pid > 0)
         .and_then(Pid::from_raw);
     let target =
-        target.ok_or_else(|| Error::Refused(format!("{pid} is not the number of a process")))?;
+        target.ok_or_else(|| Error::refused(format!("{pid} is not the number of a process")))?;
     let named = i32::try_from(signal).ok();
     let done = match named {
         Some(0) => rustix::process::test_kill_process(target),
         Some(number) => {
             let signal = Signal::from_named_raw(number)
-                .ok_or_else(|| Error::Refused(format!("{signal} is not the number of a signal")))?;
+                .ok_or_else(|| Error::refused(format!("{signal} is not the number of a signal")))?;
             rustix::process::kill_process(target, signal)
         }
         None => return Err(format!("{signal} is not the number of a signal").into()),
@@ -315,7 +315,7 @@ fn boot_time(_cx: &Exec, args: BootTime) -> Result<Value, Error> {
     let Some(format) = args.time_format.filter(|format| !format.is_empty()) else {
         return Ok(seconds.into());
     };
-    let wrong = |error: jiff::Error| Error::Refused(format!("Invalid format string: {error}"));
+    let wrong = |error: jiff::Error| Error::refused(format!("Invalid format string: {error}"));
     let moment = jiff::Timestamp::from_second(seconds)
         .map_err(wrong)?
         .to_zoned(jiff::tz::TimeZone::system());

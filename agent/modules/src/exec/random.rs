@@ -155,7 +155,7 @@ fn get_str(_cx: &Exec, args: GetStr) -> Result<Value, Error> {
     }
     let length = usize::try_from(args.length).unwrap_or_default();
     if length > LENGTH_MAX {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "a random string has at most {LENGTH_MAX} characters"
         )));
     }
@@ -207,14 +207,14 @@ fn below(end: u64) -> Result<u64, Error> {
 
 fn seeded(seed: &Value) -> Result<Mersenne, Error> {
     Mersenne::seeded(seed)
-        .ok_or_else(|| Error::Refused("a seed must be a whole number or a text".into()))
+        .ok_or_else(|| Error::refused("a seed must be a whole number or a text".into()))
 }
 
 fn rand_int(_cx: &Exec, args: RandInt) -> Result<Value, Error> {
     let width = args.end.checked_sub(args.start).filter(|width| *width >= 0);
     let Some(width) = width.and_then(|width| u64::try_from(width).ok()) else {
         let (start, end) = (args.start, args.end.saturating_add(1));
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "empty range for randrange() ({start}, {end}, {})",
             end.saturating_sub(start)
         )));

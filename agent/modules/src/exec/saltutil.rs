@@ -203,7 +203,7 @@ fn runner(cx: &Exec, args: Runner) -> Result<Value, Error> {
     let called = orchestrate::runner(&cx, &args.name, args.arg, kwargs);
     match called {
         called if args.full_return => Ok(called.data.into()),
-        called if called.raised => Err(Error::Refused(called.ret.to_text())),
+        called if called.raised => Err(Error::refused(called.ret.to_text())),
         called => Ok(called.ret),
     }
 }

@@ -149,7 +149,7 @@ fn saved(cx: &Exec) -> Result<Map, Error> {
         Err(error) => return Err(Error::io(&path)(error)),
     };
     let data = yaml::load(&text)
-        .map_err(|error| Error::Refused(format!("{}: {}", path.display(), error.salt_message())))?;
+        .map_err(|error| Error::refused(format!("{}: {}", path.display(), error.salt_message())))?;
     let jobs = data.get("schedule").and_then(Value::as_map);
     Ok(jobs.cloned().unwrap_or_default())
 }
@@ -170,7 +170,7 @@ fn dumped(data: &Value, flow: Option<bool>) -> Result<String, Error> {
         sort_keys: true,
         ..Dump::default()
     };
-    yaml::dump(data, &layout).map_err(|error| Error::Refused(error.to_string()))
+    yaml::dump(data, &layout).map_err(|error| Error::refused(error.to_string()))
 }
 
 fn is_offline(kwargs: &Map) -> bool {

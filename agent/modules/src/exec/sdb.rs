@@ -107,7 +107,7 @@ impl Place {
     }
 
     fn unavailable(&self) -> Error {
-        Error::Refused(format!(
+        Error::refused(format!(
             "The sdb driver '{}' is not available: there are env and yaml",
             self.driver
         ))
@@ -127,17 +127,17 @@ impl Place {
             let text = std::fs::read_to_string(&file).map_err(Error::io(&file))?;
             let contents = render::yaml::load(&text);
             let contents = contents
-                .map_err(|error| Error::Refused(format!("{file}: {}", error.salt_message())))?;
+                .map_err(|error| Error::refused(format!("{file}: {}", error.salt_message())))?;
             match contents {
                 Value::Map(contents) => data = merge(&data, &contents, strategy, lists),
                 Value::Null => {}
-                _ => return Err(Error::Refused(format!("{file} is not a dictionary"))),
+                _ => return Err(Error::refused(format!("{file} is not a dictionary"))),
             }
         }
         let mut data = Value::Map(data);
         if self.profile.get("gpg").is_some_and(Value::is_true) {
             data = gpg::decrypted(data, &ExecHost::of(cx))
-                .map_err(|error| Error::Refused(error.message))?;
+                .map_err(|error| Error::refused(error.message))?;
         }
         Ok(data.traverse(&self.key, ":").cloned().into())
     }
@@ -146,7 +146,7 @@ impl Place {
 fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
     match Place::of(cx, &args.uri)? {
         Ok(place) => place.get(cx),
-        Err(problem) if args.strict => Err(Error::Refused(problem)),
+        Err(problem) if args.strict => Err(Error::refused(problem)),
         Err(_) => Ok(args.uri),
     }
 }
@@ -160,7 +160,7 @@ fn set(cx: &Exec, args: Set) -> Result<Value, Error> {
 
 fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
     match Place::of(cx, &args.uri)? {
-        Ok(place) => Err(Error::Refused(format!(
+        Ok(place) => Err(Error::refused(format!(
             "The sdb driver '{}' cannot delete values",
             place.driver
         ))),

@@ -282,7 +282,7 @@ fn act(
         let set: Vec<String> = set.map(|(name, _)| (*name).to_owned()).collect();
         if !set.is_empty() && verb != "force-reload" {
             let full = format!("service.{function}");
-            return Err(Error::Unexpected(invalid_keywords(&set, &full)));
+            return Err(Error::unexpected(invalid_keywords(&set, &full)));
         }
     }
     let done = provider.act(cx, verb, name, &options(given))?;
@@ -506,7 +506,7 @@ fn firstboot(cx: &Exec, args: Firstboot) -> Result<Value, Error> {
     if out.success() {
         return Ok(Value::Null);
     }
-    Err(Error::Refused(format!(
+    Err(Error::refused(format!(
         "systemd-firstboot error: {}",
         out.stderr
     )))

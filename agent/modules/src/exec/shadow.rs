@@ -229,7 +229,7 @@ pub(crate) fn set_number(
     if tools::is_small("chage") {
         let days: i64 = text
             .parse()
-            .map_err(|_| Error::Refused(format!("{} is no number of days: {text}", number.key)))?;
+            .map_err(|_| Error::refused(format!("{} is no number of days: {text}", number.key)))?;
         let text = if days < 0 { String::new() } else { text };
         tools::set_field(cx, &path(root, "shadow"), name, number.field, &text)?;
     } else {

@@ -209,13 +209,13 @@ fn renderer(cx: &Exec, args: Renderer) -> Result<Value, Error> {
     };
     let context = template::context(cx, &name, &saltenv, args.kwargs)?;
     let rendered = render::render(&text, &args.default_renderer, &context, &ExecHost::of(cx))
-        .map_err(|error| Error::Refused(error.to_string()))?;
+        .map_err(|error| Error::refused(error.to_string()))?;
     Ok(rendered.value)
 }
 
 fn known(serializer: &str) -> Result<Serializer, Error> {
     Serializer::of(serializer)
-        .ok_or_else(|| Error::Refused(format!("Serializer '{serializer}' not found.")))
+        .ok_or_else(|| Error::refused(format!("Serializer '{serializer}' not found.")))
 }
 
 /// What a template or a command line adds to every call is no option.
@@ -272,7 +272,7 @@ fn findup(cx: &Exec, args: Findup) -> Result<Value, Error> {
         start => ospath::normpath(start),
     };
     if !start.is_empty() && !is_path(cx, &start, &args.saltenv)? {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "Starting path not found in the state tree: {start}"
         )));
     }

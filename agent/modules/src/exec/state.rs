@@ -361,7 +361,7 @@ fn sls_id(cx: &Exec, args: SlsId) -> Result<Value, Error> {
             Err(faults) => return Ok(refused(&own, &faults)),
         };
         if plan.chunks().is_empty() {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "No matches for ID '{}' found in SLS '{}' within saltenv '{saltenv}'",
                 args.id_,
                 args.mods.to_text()
@@ -529,7 +529,7 @@ pub(crate) fn run_orchestration(
         .as_ref()
         .filter(|pillar| !matches!(pillar, Value::Map(_)))
     {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "Pillar data must be formatted as a dictionary, got {}",
             pillar.type_name()
         )));

@@ -162,7 +162,7 @@ fn shown_in(cx: &Exec, given: &Given) -> Result<Exec, Error> {
                 .skip(1)
                 .map(Value::to_text)
                 .collect();
-            Err(Error::Refused(format!(
+            Err(Error::refused(format!(
                 "Pillar failed to render\n{}",
                 errors.join("\n")
             )))
@@ -431,10 +431,10 @@ const LISTEN_TURN: Duration = Duration::from_secs(3600);
 
 fn event(cx: &Exec, args: Event) -> Result<Value, Error> {
     if args.sock_dir.is_some() {
-        return Err(Error::Argument {
-            name: "sock_dir",
-            problem: "the bus is in the sock_dir of the configuration; set it there".into(),
-        });
+        return Err(Error::argument(
+            "sock_dir",
+            "the bus is in the sock_dir of the configuration; set it there".into(),
+        ));
     }
     let listener = Listener::bind(cx.opts())?;
     let layout = Layout {

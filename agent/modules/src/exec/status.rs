@@ -45,14 +45,14 @@ state::exec_module! {
 }
 
 fn read(path: &str) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(|_| Error::Refused(format!("File {path} was not found.")))
+    std::fs::read_to_string(path).map_err(|_| Error::refused(format!("File {path} was not found.")))
 }
 
 fn time(_cx: &Exec, args: Time) -> Result<Value, Error> {
     jiff::fmt::strtime::BrokenDownTime::from(&jiff::Zoned::now())
         .to_string(&args.format)
         .map(Value::from)
-        .map_err(|error| Error::Refused(error.to_string()))
+        .map_err(|error| Error::refused(error.to_string()))
 }
 
 fn uptime(cx: &Exec, _args: Uptime) -> Result<Value, Error> {

@@ -98,7 +98,7 @@ fn setting(line: &str) -> Option<(&str, &str)> {
 
 fn check_name(name: &str) -> Result<(), Error> {
     if name.is_empty() || name.starts_with('-') {
-        return Err(Error::Refused(format!("sysctl {name} does not exist")));
+        return Err(Error::refused(format!("sysctl {name} does not exist")));
     }
     Ok(())
 }
@@ -128,7 +128,7 @@ fn set(cx: &Exec, name: &str, value: &str) -> Result<Map, Error> {
     };
     let path: String = name.chars().map(swapped).collect();
     if !Path::new("/proc/sys").join(path).exists() {
-        return Err(Error::Refused(format!("sysctl {name} does not exist")));
+        return Err(Error::refused(format!("sysctl {name} does not exist")));
     }
     let words = [program()?, "-w".into(), format!("{name}={value}")];
     let out = Process::words(words).run(cx)?;
@@ -137,7 +137,7 @@ fn set(cx: &Exec, name: &str, value: &str) -> Result<Map, Error> {
     if !said || out.stderr.contains("Invalid argument") {
         let failed = !out.success() && !out.stderr.is_empty();
         let why = if failed { out.stderr } else { out.stdout };
-        return Err(Error::Refused(format!("sysctl -w failed: {why}")));
+        return Err(Error::refused(format!("sysctl -w failed: {why}")));
     }
     Ok(out.stdout.split_once(" = ").into_iter().collect())
 }
@@ -157,7 +157,7 @@ fn persist(cx: &Exec, args: Persist) -> Result<Value, Error> {
     let path = Path::new(&config);
     let before = match path.is_file() {
         true => std::fs::read(path)
-            .map_err(|_| Error::Refused(format!("Could not read from file: {config}")))?,
+            .map_err(|_| Error::refused(format!("Could not read from file: {config}")))?,
         false => HEAD.into(),
     };
     let before = text::decoded(&before);
@@ -177,7 +177,7 @@ fn persist(cx: &Exec, args: Persist) -> Result<Value, Error> {
     }
     let after = edited(&before, name, &value);
     fs::write(cx, path, after.as_bytes(), fs::Owner::default())
-        .map_err(|_| Error::Refused(format!("Could not write to file: {config}")))?;
+        .map_err(|_| Error::refused(format!("Could not write to file: {config}")))?;
     set(cx, name, &value)?;
     Ok("Updated".into())
 }

@@ -321,7 +321,7 @@ fn hash(cx: &Exec, hash_type: Option<String>) -> Result<Value, Error> {
         "sha256" => 32,
         "sha384" => 48,
         "sha512" => 64,
-        other => return Err(Error::Refused(format!("Invalid hash type: {other}"))),
+        other => return Err(Error::refused(format!("Invalid hash type: {other}"))),
     };
     let digits = random::bytes(bytes)
         .iter()
@@ -364,7 +364,7 @@ fn retcode(cx: &Exec, args: Retcode) -> Result<Value, Error> {
 }
 
 fn exception(_cx: &Exec, args: Exception) -> Result<Value, Error> {
-    Err(Error::Refused(args.message))
+    Err(Error::refused(args.message))
 }
 
 fn assertion(_cx: &Exec, args: Assertion) -> Result<Value, Error> {
@@ -389,7 +389,7 @@ fn raise_exception(_cx: &Exec, args: RaiseException) -> Result<Value, Error> {
         log::error(format_args!("No such exception: {}", args.name));
         return Ok(false.into());
     }
-    Err(Error::Refused(match args.rest.as_slice() {
+    Err(Error::refused(match args.rest.as_slice() {
         [one] => one.to_text(),
         several => python::repr(&several.to_vec().into()),
     }))

@@ -59,14 +59,14 @@ fn asked(cx: &Exec, timedatectl: String) -> Result<Output, Error> {
     if out.success() {
         return Ok(out);
     }
-    Err(Error::Refused(format!(
+    Err(Error::refused(format!(
         "timedatectl failed: {}",
         out.stderr
     )))
 }
 
 fn unparsed(out: &Output) -> Error {
-    Error::Refused(format!(
+    Error::refused(format!(
         "Failed to parse timedatectl output: {}",
         out.stdout
     ))
@@ -84,7 +84,7 @@ fn read(path: &str) -> Result<String, Error> {
     let bytes = std::fs::read(path).map_err(|error| {
         let why = error.to_string();
         let why = why.split(" (os error").next().unwrap_or_default();
-        Error::Refused(format!("Problem reading timezone file {path}: {why}"))
+        Error::refused(format!("Problem reading timezone file {path}: {why}"))
     })?;
     Ok(text::decoded(&bytes))
 }
@@ -113,7 +113,7 @@ fn zone(cx: &Exec) -> Result<String, Error> {
             let line = lines.find(|line| line.contains("ZONE") && line.contains('='));
             let zone = line.and_then(|line| line.rsplit('=').next());
             let zone =
-                zone.ok_or_else(|| Error::Refused(format!("Unable to get timezone from {path}")))?;
+                zone.ok_or_else(|| Error::refused(format!("Unable to get timezone from {path}")))?;
             Ok(match zone.trim_matches(['\'', '"']) {
                 "" => "UTC".to_owned(),
                 zone => zone.to_owned(),
@@ -131,7 +131,7 @@ fn linked_zone() -> Result<String, Error> {
         .canonicalize()
         .map_err(Error::io(LOCALTIME))?;
     let zone = target.strip_prefix(ZONES);
-    let zone = zone.map_err(|_| Error::Refused("Unable to determine timezone".into()))?;
+    let zone = zone.map_err(|_| Error::refused("Unable to determine timezone".into()))?;
     Ok(zone.display().to_string())
 }
 
@@ -141,7 +141,7 @@ fn check_name(zone: &str) -> Result<(), Error> {
     if zone.split('/').all(is_plain) {
         return Ok(());
     }
-    Err(Error::Refused(format!(
+    Err(Error::refused(format!(
         "Can't find a local timezone \"{zone}\""
     )))
 }
@@ -165,7 +165,7 @@ fn get_offset(cx: &Exec, _args: GetOffset) -> Result<Value, Error> {
 fn link(cx: &Exec, zone: &str) -> Result<(), Error> {
     let path = Path::new(ZONES).join(zone);
     if !path.exists() {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "Zone does not exist: {}",
             path.display()
         )));
@@ -214,17 +214,17 @@ fn zone_compare(cx: &Exec, args: ZoneCompare) -> Result<Value, Error> {
     let wanted = &args.timezone;
     match zone(cx) {
         Ok(zone) => return Ok((zone == *wanted).into()),
-        Err(Error::Refused(_)) => {}
+        Err(error) if error.is_of_command() => {}
         Err(error) => return Err(error),
     }
     check_name(wanted)?;
     let now = std::fs::read(LOCALTIME).map_err(|_| {
-        Error::Refused(format!(
+        Error::refused(format!(
             "Failed to read {LOCALTIME} to determine current timezone: No such file or directory"
         ))
     })?;
     let zone = std::fs::read(Path::new(ZONES).join(wanted))
-        .map_err(|_| Error::Refused(format!("Can't find a local timezone \"{wanted}\"")))?;
+        .map_err(|_| Error::refused(format!("Can't find a local timezone \"{wanted}\"")))?;
     Ok((now == zone).into())
 }
 

@@ -118,7 +118,7 @@ fn named(cx: &Exec, given: Option<String>) -> Result<String, Error> {
 }
 
 fn missing(python: &str) -> Error {
-    Error::Refused(format!("Cannot find requested python ({python})."))
+    Error::refused(format!("Cannot find requested python ({python})."))
 }
 
 impl Maker {
@@ -153,7 +153,7 @@ impl Maker {
             return Ok(());
         }
         let (name, flag) = (&self.name, option.replace('_', "-"));
-        Err(Error::Refused(format!(
+        Err(Error::refused(format!(
             "The `{option}`(`--{flag}`) option is not supported by '{name}'"
         )))
     }
@@ -215,7 +215,7 @@ impl Maker {
             Some((parts.next()??, parts.next()??))
         });
         numbers.ok_or_else(|| {
-            Error::Refused(format!(
+            Error::refused(format!(
                 "Unable to get the virtualenv version output using '{} --version'. Returned data: {text}",
                 self.name
             ))
@@ -248,7 +248,7 @@ fn cmd_options(args: &Create) -> Map {
 
 fn create(cx: &Exec, args: Create) -> Result<Value, Error> {
     if args.path.starts_with('-') {
-        return Err(Error::Refused(format!("'{}' is not a path", args.path)));
+        return Err(Error::refused(format!("'{}' is not a path", args.path)));
     }
     let python = filled(&args.python);
     let mut maker = Maker::of(named(cx, args.venv_bin.clone())?, python)?;
@@ -290,7 +290,7 @@ fn ask(cx: &Exec, venv: &str, code: &str, args: &[&str]) -> Result<Value, Error>
     let venv = venv.trim_end_matches('/');
     let python = format!("{venv}/bin/python");
     if !Path::new(&python).exists() {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "Path '{venv}' does not appear to be a virtualenv: '{python}' not found."
         )));
     }
@@ -302,7 +302,7 @@ fn ask(cx: &Exec, venv: &str, code: &str, args: &[&str]) -> Result<Value, Error>
     if done.get("retcode").and_then(Value::as_int) == Some(0) {
         return Ok(text("stdout").into());
     }
-    Err(Error::Refused(format!(
+    Err(Error::refused(format!(
         "{}\n{}",
         text("stdout"),
         text("stderr")

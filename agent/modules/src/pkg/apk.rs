@@ -90,7 +90,7 @@ impl Provider for Apk {
         let output = Process::words(["apk", "update"]).run(cx)?;
         match self.complaint(&output) {
             None => Ok(true.into()),
-            Some(said) => Err(Error::Refused(said)),
+            Some(said) => Err(Error::refused(said)),
         }
     }
 
@@ -138,7 +138,7 @@ impl Provider for Apk {
         let output = ask(cx, &["apk", "upgrade", "-s"])?;
         match self.complaint(&output) {
             None => Ok(read_upgrades(&output.stdout)),
-            Some(said) => Err(Error::Refused(said)),
+            Some(said) => Err(Error::refused(said)),
         }
     }
 
@@ -197,7 +197,7 @@ impl Provider for Apk {
     fn file_info(&self, _cx: &Exec, path: &str) -> Result<Wanted, Error> {
         let file = path.rsplit('/').next().unwrap_or(path);
         let (name, version) = split(file.trim_end_matches(".apk")).ok_or_else(|| {
-            Error::Refused(format!("{path} is not named NAME-VERSION-rRELEASE.apk"))
+            Error::refused(format!("{path} is not named NAME-VERSION-rRELEASE.apk"))
         })?;
         Ok(Wanted {
             name: name.to_owned(),

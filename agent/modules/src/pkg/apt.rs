@@ -55,7 +55,7 @@ fn asked(words: Vec<String>, kwargs: &Map) -> Process {
 fn asked_dpkg(cx: &Exec, words: &[&str]) -> Result<String, Error> {
     let output = command(words.iter().copied()).quiet().run(cx)?;
     match complaint(&output) {
-        Some(error) => Err(Error::Refused(error)),
+        Some(error) => Err(Error::refused(error)),
         None => Ok(output.stdout),
     }
 }
@@ -129,11 +129,11 @@ impl Provider for Apt {
             output = run(cx, self, &update)?;
         }
         if let Some(complaint) = self.complaint(&output) {
-            return Err(Error::Refused(complaint));
+            return Err(Error::refused(complaint));
         }
         let (repos, wrong) = read_update(&output.stdout);
         match is_set(kwargs, "failhard") && !wrong.is_empty() {
-            true => Err(Error::Refused(format!(
+            true => Err(Error::refused(format!(
                 "Error getting repos: {}",
                 wrong.join(", ")
             ))),
@@ -189,7 +189,7 @@ impl Provider for Apt {
         }
         let said = [output.stderr, output.stdout];
         let said = said.into_iter().find(|text| !text.is_empty());
-        Err(Error::Refused(match said {
+        Err(Error::refused(match said {
             Some(text) => format!("Failed to get upgrades: {text}"),
             None => "Failed to get upgrades".to_owned(),
         }))
@@ -297,11 +297,11 @@ impl Provider for Apt {
 
     fn file_info(&self, cx: &Exec, path: &str) -> Result<Wanted, Error> {
         if !Path::new(path).exists() {
-            return Err(Error::Refused(format!("{path} does not exist on minion")));
+            return Err(Error::refused(format!("{path} does not exist on minion")));
         }
         let output = command(["dpkg", "-I", path]).run(cx)?;
         if let Some(complaint) = self.complaint(&output) {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "Unable to get info for {path}: {complaint}"
             )));
         }
@@ -340,7 +340,7 @@ impl Provider for Apt {
         };
         let output = set.run(cx)?;
         self.complaint(&output)
-            .map_or(Ok(()), |error| Err(Error::Refused(error)))
+            .map_or(Ok(()), |error| Err(Error::refused(error)))
     }
 
     fn owner(&self, cx: &Exec, path: &str) -> Result<String, Error> {
@@ -548,7 +548,7 @@ fn read_file_info(text: &str, path: &str, own: Option<&str>) -> Result<Wanted, E
         .map(|(name, _)| *name)
         .collect();
     let [(_, Some(name)), (_, Some(version)), (_, Some(arch))] = fields else {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "Unable to get {} for {path}",
             missing.join(", ")
         )));

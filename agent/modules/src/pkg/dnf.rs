@@ -432,7 +432,7 @@ impl Provider for Dnf {
 
     fn hold(&self, cx: &Exec, package: &Wanted, hold: bool) -> Result<Process, Error> {
         if !self.has_plugin(cx)? {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "Cannot proceed, {} is not installed.",
                 self.plugin(cx)
             )));

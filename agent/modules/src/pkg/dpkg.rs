@@ -44,7 +44,7 @@ pub(super) fn info(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Err
     let output = Process::words(words).quiet().run(cx)?;
     if let Some(said) = complaint(&output) {
         return match kwargs.get("failhard").is_none_or(Value::is_true) {
-            true => Err(Error::Refused(format!(
+            true => Err(Error::refused(format!(
                 "Error getting packages information: {said}"
             ))),
             false => Ok(Map::new()),
@@ -116,7 +116,7 @@ pub(super) fn files(cx: &Exec, names: &[String]) -> Result<Packages, Error> {
     words.extend(names.iter().cloned());
     let output = Process::words(words).quiet().run(cx)?;
     if let Some(said) = complaint(&output) {
-        return Err(Error::Refused(said));
+        return Err(Error::refused(said));
     }
     let mut files = Packages::new();
     let installed = output.stdout.lines();

@@ -73,7 +73,7 @@ impl From<Error> for Failed {
 
 impl From<Failed> for Error {
     fn from(failed: Failed) -> Self {
-        Self::Refused(failed.to_string())
+        Self::refused(failed.to_string())
     }
 }
 

@@ -291,7 +291,7 @@ pub(crate) trait Provider: Sync {
     /// The error for what this package manager does not have.
     fn cannot(&self, function: &str) -> Error {
         let program = self.program();
-        Error::Refused(format!("pkg.{function} is not available for {program}"))
+        Error::refused(format!("pkg.{function} is not available for {program}"))
     }
 }
 
@@ -302,14 +302,14 @@ pub(crate) trait Provider: Sync {
 pub(crate) fn provider(cx: &Exec) -> Result<&'static dyn Provider, Error> {
     let (os_family, os) = system(cx);
     let Some(provider) = chosen(&os_family, &os) else {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "No package manager is known for {os} (os_family {os_family})"
         )));
     };
     let program = provider.program();
     match process::which(program) {
         Some(_) => Ok(provider),
-        None => Err(Error::Refused(format!(
+        None => Err(Error::refused(format!(
             "The package manager of {os}, {program}, is not installed"
         ))),
     }

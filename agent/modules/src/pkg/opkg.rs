@@ -88,7 +88,7 @@ impl Provider for Opkg {
         let feeds = read_update(&output);
         match self.complaint(&output) {
             Some(said) if feeds.is_empty() || is_set(kwargs, "failhard") => {
-                Err(Error::Refused(said))
+                Err(Error::refused(said))
             }
             _ => Ok(feeds.into()),
         }
@@ -142,7 +142,7 @@ impl Provider for Opkg {
         let output = ask(cx, &["opkg", "list-upgradable"])?;
         match self.complaint(&output) {
             None => Ok(read_upgrades(&output.stdout)),
-            Some(said) => Err(Error::Refused(said)),
+            Some(said) => Err(Error::refused(said)),
         }
     }
 
@@ -205,7 +205,7 @@ impl Provider for Opkg {
         let file = path.rsplit('/').next().unwrap_or(path);
         let mut parts = file.trim_end_matches(".ipk").split('_');
         let (Some(name), Some(version)) = (parts.next(), parts.next()) else {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "{path} is not named NAME_VERSION_ARCHITECTURE.ipk"
             )));
         };

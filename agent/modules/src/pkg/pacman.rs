@@ -106,7 +106,7 @@ impl Provider for Pacman {
         let output = process.run(cx)?;
         match output.success() {
             true => Ok(read_update(&output.stdout).into()),
-            false => Err(Error::Refused(format!(
+            false => Err(Error::refused(format!(
                 "Error refreshing package database: {}",
                 output.stderr
             ))),
@@ -158,7 +158,7 @@ impl Provider for Pacman {
         let all = words(&["pacman", "-S", "-p", "-u", "--print-format", "%n %v"]);
         let output = command(all, kwargs).run(cx)?;
         if !output.success() {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "Error listing upgrades: {}{}",
                 output.stderr, output.stdout
             )));
@@ -217,7 +217,7 @@ impl Provider for Pacman {
         let output = Process::words(["pacman", "-Qp", path]).quiet().run(cx)?;
         let found = read_pairs(&output.stdout).into_iter().next();
         let (name, version) = found.ok_or_else(|| {
-            Error::Refused(format!("Unable to get info for {path}: {}", output.stderr))
+            Error::refused(format!("Unable to get info for {path}: {}", output.stderr))
         })?;
         Ok(Wanted {
             name: name.to_owned(),

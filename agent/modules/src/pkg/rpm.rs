@@ -134,7 +134,7 @@ fn read(line: &str, own: &str) -> Option<Package> {
 /// What a program answers that was asked for what is installed: a failure is an error, and no empty list.
 pub(super) fn answered(output: Output) -> Result<Output, Error> {
     match complaint(&output) {
-        Some(said) => Err(Error::Refused(said)),
+        Some(said) => Err(Error::refused(said)),
         None => Ok(output),
     }
 }
@@ -165,7 +165,7 @@ pub(super) fn list(cx: &Exec, keys: bool) -> Result<Listed, Error> {
 /// When it is none, or not there.
 pub(super) fn file_info(cx: &Exec, path: &str) -> Result<Wanted, Error> {
     if !Path::new(path).exists() {
-        return Err(Error::Refused(format!("{path} does not exist on minion")));
+        return Err(Error::refused(format!("{path} does not exist on minion")));
     }
     let output = Process::words(["rpm", "-qp", "--queryformat", FORMAT, path])
         .quiet()
@@ -173,7 +173,7 @@ pub(super) fn file_info(cx: &Exec, path: &str) -> Result<Wanted, Error> {
     let own = grain(cx, "osarch");
     let package = output.stdout.lines().find_map(|line| read(line, &own));
     let Some(package) = package else {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "Unable to get info for {path}: {}",
             output.stderr
         )));
@@ -211,7 +211,7 @@ pub(super) fn files(cx: &Exec, names: &[String]) -> Result<Packages, Error> {
     }
     let output = Process::words(query).quiet().run(cx)?;
     if !output.success() {
-        return Err(Error::Refused(output.stdout));
+        return Err(Error::refused(output.stdout));
     }
     let mut files = Packages::new();
     for line in output.stdout.lines() {

@@ -70,7 +70,7 @@ fn list(kwargs: &Map, name: &str) -> Result<Vec<String>, Error> {
         None => Ok(Vec::new()),
         Some(Value::List(items)) => Ok(items.iter().map(Value::to_text).collect()),
         Some(Value::Str(text)) => Ok(text.split(',').map(|word| word.trim().to_owned()).collect()),
-        Some(_) => Err(Error::Refused(format!(
+        Some(_) => Err(Error::refused(format!(
             "{name} must be a list or a comma-separated string"
         ))),
     }
@@ -164,7 +164,7 @@ pub(super) fn verify(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, E
             true => String::new(),
             false => format!(": {}", output.stderr),
         };
-        return Err(Error::Refused(format!("Failed to verify package(s){said}")));
+        return Err(Error::refused(format!("Failed to verify package(s){said}")));
     }
     let files = output.stdout.lines().filter_map(read_verified);
     let is_ignored = |file: &Map| {

@@ -36,7 +36,7 @@ pub(crate) fn repacked(
         };
         let name = named(cx, provider, &name, normalize)?;
         if wanted.iter().any(|other| other.name == name) {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "You are passing a list of packages that contains duplicated packages names: {}. This cannot be processed. In case you are targeting different versions of the same package, please target them individually",
                 python::repr(&read)
             )));
@@ -109,7 +109,7 @@ pub(crate) fn named(
     normalize: bool,
 ) -> Result<String, Error> {
     if name.starts_with('-') || name.ends_with('-') || name.trim().is_empty() {
-        return Err(Error::Refused(format!("{name:?} is no name of a package")));
+        return Err(Error::refused(format!("{name:?} is no name of a package")));
     }
     Ok(match normalize {
         true => provider.normalize(cx, name),
@@ -150,7 +150,7 @@ pub(crate) fn fetched(cx: &Exec, name: &str, place: &str, kwargs: &Map) -> Resul
     if !place.contains("://") {
         return match Path::new(place).is_absolute() {
             true => Ok(place.to_owned()),
-            false => Err(Error::Refused(format!(
+            false => Err(Error::refused(format!(
                 "Path {place} for package {name} is either not absolute or an invalid protocol"
             ))),
         };
@@ -158,7 +158,7 @@ pub(crate) fn fetched(cx: &Exec, name: &str, place: &str, kwargs: &Map) -> Resul
     let saltenv = kwargs.get("saltenv").map(Value::to_text);
     let saltenv = saltenv.unwrap_or_else(|| cx.saltenv.clone());
     source::cached(cx, place, &saltenv, None)?
-        .ok_or_else(|| Error::Refused(format!("Unable to cache source {place} for package {name}")))
+        .ok_or_else(|| Error::refused(format!("Unable to cache source {place} for package {name}")))
 }
 
 /// Globs among the names replaced by the packages that they match.

@@ -298,7 +298,7 @@ fn freed(cx: &Exec, provider: &dyn Provider, order: &Order) -> Result<Vec<Wanted
     let freed = held(cx, provider, order)?;
     for one in &freed {
         if let Some(error) = set_hold(cx, provider, one, false)? {
-            return Err(Error::Refused(error));
+            return Err(Error::refused(error));
         }
     }
     Ok(freed)

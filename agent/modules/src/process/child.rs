@@ -231,7 +231,7 @@ fn succeeded(process: &Process, output: &Output) -> bool {
 
 fn decoded(process: &Process, name: &str, bytes: Vec<u8>) -> Result<String, Error> {
     if bytes.len() as u64 > MAX_OUTPUT_BYTES {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "Command '{}' wrote more than {MAX_OUTPUT_BYTES} bytes to its {name}: redirect it to a file",
             process.first_word()
         )));
@@ -288,7 +288,7 @@ fn unable(process: &Process, plan: &Plan, error: &std::io::Error) -> Error {
         "REDACTED".into()
     };
     let program = plan.words.first().map_or("", String::as_str);
-    Error::Refused(format!(
+    Error::refused(format!(
         "Unable to run command '{shown}' with the context '{}', reason: {}",
         python::repr(&context.into()),
         python_errno(error, program)

@@ -48,7 +48,7 @@ pub(super) fn check_shell(shell: &str) -> Result<(), Error> {
     if runnable(shell) {
         Ok(())
     } else {
-        Err(Error::Refused(format!(
+        Err(Error::refused(format!(
             "The shell {shell} is not available"
         )))
     }

@@ -208,7 +208,7 @@ impl Process {
         let identity = Identity::of(runas.as_deref(), self.group.as_deref())?;
         let env = environment::of(cx, self, runas.as_deref());
         if !Path::new(&cwd).is_absolute() || !Path::new(&cwd).is_dir() {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "Specified cwd '{cwd}' either not absolute or does not exist"
             )));
         }
@@ -250,7 +250,7 @@ impl Process {
         };
         let seconds = seconds.ok_or_else(|| {
             let timeout = timeout.to_text();
-            Error::Refused(format!("Error: timeout {timeout} must be a number"))
+            Error::refused(format!("Error: timeout {timeout} must be a number"))
         })?;
         let wait = std::time::Duration::try_from_secs_f64(seconds.max(0.0)).ok();
         Ok(wait.and_then(|wait| Instant::now().checked_add(wait)))
@@ -344,14 +344,14 @@ impl Identity {
         let user = match runas {
             Some(name) => Some(
                 accounts::user(name)
-                    .ok_or_else(|| Error::Refused(format!("User '{name}' is not available")))?,
+                    .ok_or_else(|| Error::refused(format!("User '{name}' is not available")))?,
             ),
             None => None,
         };
         let gid = match group {
             Some(name) => Some(
                 accounts::group(name)
-                    .ok_or_else(|| Error::Refused(format!("Group '{name}' is not available")))?
+                    .ok_or_else(|| Error::refused(format!("Group '{name}' is not available")))?
                     .gid,
             ),
             None => None,
@@ -361,7 +361,7 @@ impl Identity {
             (None, None) => return Ok(None),
             (Some(user), _) => user,
             (None, Some(_)) => accounts::user_of(me)
-                .ok_or_else(|| Error::Refused(format!("User '{me}' is not available")))?,
+                .ok_or_else(|| Error::refused(format!("User '{me}' is not available")))?,
         };
         Ok(Some(Self {
             uid: user.uid,

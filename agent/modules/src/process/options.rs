@@ -106,7 +106,7 @@ fn umask(given: &Value) -> Result<u32, Error> {
     if digits.is_empty() {
         return Err("Zero umask is not allowed.".into());
     }
-    u32::from_str_radix(digits, 8).map_err(|_| Error::Refused(format!("Invalid umask: '{text}'")))
+    u32::from_str_radix(digits, 8).map_err(|_| Error::refused(format!("Invalid umask: '{text}'")))
 }
 
 /// The level that a word names; none for `quiet`.

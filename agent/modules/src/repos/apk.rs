@@ -72,7 +72,7 @@ impl Repo {
 
 fn named(repo: &str) -> Result<Repo, Error> {
     Repo::parse(repo).ok_or_else(|| {
-        Error::Refused(format!(
+        Error::refused(format!(
             "Name {repo} is not valid. This must be the complete repo entry as seen in {FILE}"
         ))
     })
@@ -178,7 +178,7 @@ impl Repos for Apk {
             }
         }
         if said.is_empty() {
-            return Err(Error::Refused(format!("Repo {repo} doesn't exist")));
+            return Err(Error::refused(format!("Repo {repo} doesn't exist")));
         }
         super::refresh(cx)?;
         Ok(said.into())

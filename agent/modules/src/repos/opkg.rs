@@ -137,7 +137,7 @@ fn asked_for(asked: &Request<'_>) -> Result<Line, Error> {
             && matches!(line, Line::Feed { uri: known, .. } if Some(known) == uri.as_ref())
     });
     if let (Some(Line::Feed { name, uri, .. }), _) = (taken, ()) {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "Repository '{uri}' already exists as '{name}'."
         )));
     }
@@ -145,7 +145,7 @@ fn asked_for(asked: &Request<'_>) -> Result<Line, Error> {
         return Ok(line.changed(asked.kwargs));
     }
     let Some(uri) = uri else {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "Repository '{}' not found and no URI passed to create one.",
             asked.repo
         )));

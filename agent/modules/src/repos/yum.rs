@@ -151,7 +151,7 @@ fn folders(kwargs: &Map) -> Result<Vec<String>, Error> {
     let mut files = CONFIGURATIONS.iter();
     let Some(file) = files.find(|file| ospath::exists(file)) else {
         let known = CONFIGURATIONS.map(|file| format!("'{file}'")).join(", ");
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "No suitable yum config file found in: ({known})"
         )));
     };
@@ -231,7 +231,7 @@ fn check(now: Option<&Map>, kept: &Map, gone: &[String]) -> Result<(), Error> {
             (false, _) => "a name was not given",
             _ => "none of baseurl, mirrorlist, metalink was given",
         };
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "The repo does not exist and needs to be created, but {missing}"
         )));
     };
@@ -242,7 +242,7 @@ fn check(now: Option<&Map>, kept: &Map, gone: &[String]) -> Result<(), Error> {
     match cut {
         Some(cut) if links == 0 && !LINKS.iter().any(left) => {
             let others: Vec<&str> = LINKS.iter().copied().filter(|link| link != cut).collect();
-            Err(Error::Refused(format!(
+            Err(Error::refused(format!(
                 "Cannot delete {cut} without specifying {}",
                 others.join(" or ")
             )))
@@ -269,7 +269,7 @@ fn add_copr(cx: &Exec, copr: &str) -> Result<(), Error> {
     let output = Process::words([program, "copr", "enable", copr, "-y"]).run(cx)?;
     match output.success() {
         true => Ok(()),
-        false => Err(Error::Refused(format!(
+        false => Err(Error::refused(format!(
             "Unable to add COPR '{copr}'. '{program}' exited with status {}: '{}' ",
             output.retcode.unwrap_or_default(),
             output.stderr
@@ -281,7 +281,7 @@ fn add_copr(cx: &Exec, copr: &str) -> Result<(), Error> {
 fn new_file(folders: &[String], section: &str) -> Result<String, Error> {
     match folders.iter().find(|folder| Path::new(folder).exists()) {
         Some(folder) => Ok(format!("{folder}/{section}.repo")),
-        None => Err(Error::Refused(format!(
+        None => Err(Error::refused(format!(
             "The repo does not exist and needs to be created, but none of the following basedir directories exist: {}",
             folders.join(", ")
         ))),

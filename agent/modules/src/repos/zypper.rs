@@ -70,12 +70,12 @@ fn add(cx: &Exec, alias: &str, kwargs: &Map, root: Option<&str>) -> Result<(), E
     let keys = ["url", "mirrorlist", "baseurl"];
     let named = keys.iter().find(|key| kwargs.contains(key));
     let Some(url) = named.and_then(|key| text(kwargs, key)) else {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "Repository '{alias}' not found, and neither 'baseurl' nor 'mirrorlist' was specified"
         )));
     };
     if Url::parse(&url).scheme.is_empty() {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "Repository '{alias}' not found and URL for baseurl/mirrorlist is malformed"
         )));
     }
@@ -83,7 +83,7 @@ fn add(cx: &Exec, alias: &str, kwargs: &Map, root: Option<&str>) -> Result<(), E
         let repo = repo.as_map().cloned().unwrap_or_default();
         if text(&repo, "baseurl").is_some_and(|known| whole(&known) == whole(&url)) {
             let known = known.to_text();
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "Repository '{alias}' already exists as '{known}'."
             )));
         }
@@ -91,7 +91,7 @@ fn add(cx: &Exec, alias: &str, kwargs: &Map, root: Option<&str>) -> Result<(), E
     zypper::call(cx, zypper::words(&["ar", &url, alias], true, false, root))?;
     match all(root)?.contains(alias) {
         true => Ok(()),
-        false => Err(Error::Refused(format!(
+        false => Err(Error::refused(format!(
             "Failed add new repository '{alias}' for unspecified reason. Please check zypper logs."
         ))),
     }
@@ -178,7 +178,7 @@ fn remove(cx: &Exec, alias: &str, root: Option<&str>) -> Result<Map, Error> {
             return Ok(done.with("message", message.text.as_str()));
         }
     }
-    Err(Error::Refused(format!("Repository '{alias}' not found.")))
+    Err(Error::refused(format!("Repository '{alias}' not found.")))
 }
 
 impl Repos for Zypper {

@@ -30,7 +30,7 @@ fn here(cx: &Exec, minion: &str) -> Result<(), Error> {
         return Ok(());
     }
     let id = cx.opts().id();
-    Err(Error::Refused(format!(
+    Err(Error::refused(format!(
         "The pillar of {minion} is not known here: without a master there is only {id}"
     )))
 }

@@ -43,7 +43,7 @@ state::exec_module! {
 fn cmd(cx: &Exec, mut args: Cmd) -> Result<Value, Error> {
     args.kwargs.remove("with_pillar");
     match cx.call(&args.fun, args.rest, args.kwargs) {
-        Err(Error::NotAvailable(name)) => Ok(format!("'{name}' is not available.").into()),
+        Err(error) if error.is_not_available() => Ok(error.to_string().into()),
         other => other,
     }
 }

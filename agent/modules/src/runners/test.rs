@@ -53,9 +53,9 @@ fn raw_arg(_cx: &Exec, args: RawArguments) -> Result<Value, Error> {
 }
 
 fn sleep(_cx: &Exec, args: Sleep) -> Result<Value, Error> {
-    let time = Duration::try_from_secs_f64(args.s_time).map_err(|_| Error::Argument {
-        name: "s_time",
-        problem: format!("{} is no number of seconds", args.s_time),
+    let time = Duration::try_from_secs_f64(args.s_time).map_err(|_| {
+        let problem = format!("{} is no number of seconds", args.s_time);
+        Error::argument("s_time", problem)
     })?;
     std::thread::sleep(time);
     Ok(true.into())

@@ -21,7 +21,7 @@ fn allows_no_value(options: &Map) -> Result<bool, Error> {
 pub(super) fn serialize(data: &Value, options: &Map) -> Result<String, Error> {
     let no_value = allows_no_value(options)?;
     let sections = data.as_map().ok_or_else(|| {
-        Error::Refused(format!(
+        Error::refused(format!(
             "configparser can only serialize dictionaries, not <class '{}'>",
             data.type_name()
         ))
@@ -38,7 +38,7 @@ pub(super) fn serialize(data: &Value, options: &Map) -> Result<String, Error> {
             continue;
         }
         if seen.contains(&section) {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "Section '{section}' already exists"
             )));
         }
@@ -50,7 +50,7 @@ pub(super) fn serialize(data: &Value, options: &Map) -> Result<String, Error> {
 
 fn section_text(keys: &Value, no_value: bool) -> Result<String, Error> {
     let keys = keys.as_map().ok_or_else(|| {
-        Error::Refused(format!(
+        Error::refused(format!(
             "'{}' object has no attribute 'items'",
             keys.type_name()
         ))
@@ -83,7 +83,7 @@ fn checked(text: &str) -> Result<(), Error> {
         } else {
             let quoted = value::python::repr(&text.into());
             let at = text.len() - rest.len() + before.len();
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "invalid interpolation syntax in {quoted} at position {at}"
             )));
         };
@@ -162,7 +162,7 @@ impl Reader {
         }
         let Some(section) = self.section.clone() else {
             let shown = value::python::repr(&format!("{line}\n").into());
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "File contains no section headers.\nfile: '<string>', line: {number}\n{shown}"
             )));
         };
@@ -171,7 +171,7 @@ impl Reader {
             None if self.no_value => (bare.to_lowercase(), Value::Null),
             None => {
                 let shown = value::python::repr(&format!("{line}\n").into());
-                return Err(Error::Refused(format!(
+                return Err(Error::refused(format!(
                     "Source contains parsing errors: '<string>'\n\t[line {number:2}]: {shown}"
                 )));
             }
@@ -229,14 +229,14 @@ fn filled_in(text: &str, keys: &Map, depth: usize) -> Result<String, Error> {
         } else if let Some((name, after)) = after.strip_prefix('(').and_then(|a| a.split_once(")s"))
         {
             let value = keys.get(&name.to_lowercase()).ok_or_else(|| {
-                Error::Refused(format!(
+                Error::refused(format!(
                     "Bad value substitution: there is no '{name}' in {text:?}"
                 ))
             })?;
             out.push_str(&filled_in(&value.to_text(), keys, depth + 1)?);
             after
         } else {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "'%' must be followed by '%' or '(', found: '%{after}'"
             )));
         };

@@ -132,7 +132,7 @@ pub(crate) fn of(cx: &Exec, function: &str) -> Result<&'static dyn Provider, Err
     let mut found = providers(cx).into_iter();
     found
         .find(|provider| provider.has(function))
-        .ok_or_else(|| Error::NotAvailable(format!("service.{function}")))
+        .ok_or_else(|| Error::not_available(format!("service.{function}")))
 }
 
 /// The names in what [`Provider::list`] returns.
@@ -161,7 +161,7 @@ fn ask(cx: &Exec, words: &[&str]) -> Result<Output, Error> {
 /// Refuses what cannot be the name of an init script: a way out of its folder, or an option of the program that is called with it.
 fn script_name(name: &str) -> Result<(), Error> {
     if name.is_empty() || name.starts_with(['-', '.']) || name.contains(['/', '\0']) {
-        return Err(Error::Refused(format!("'{name}' is no name of a service")));
+        return Err(Error::refused(format!("'{name}' is no name of a service")));
     }
     Ok(())
 }

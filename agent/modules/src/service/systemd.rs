@@ -206,9 +206,9 @@ fn status(cx: &Exec, name: &str) -> Result<Output, Error> {
 
 /// Whether a status is that of a unit that is there.
 fn is_known(cx: &Exec, name: &str, status: &Output) -> Result<bool, Error> {
-    let failed = || Error::Refused(format!("Failed to get information on unit '{name}'"));
+    let failed = || Error::refused(format!("Failed to get information on unit '{name}'"));
     if is_offline() {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "Cannot run in offline mode. Failed to get information on unit '{name}'"
         )));
     }
@@ -266,7 +266,7 @@ pub(crate) fn reload_units(cx: &Exec) -> Result<(), Error> {
     if out.success() {
         return Ok(());
     }
-    Err(Error::Refused(format!(
+    Err(Error::refused(format!(
         "Problem performing systemctl daemon-reload: {}",
         out.stdout
     )))
@@ -285,7 +285,7 @@ fn done(out: &Output) -> Result<bool, Error> {
     if out.success() {
         Ok(true)
     } else {
-        Err(Error::Refused(complaint(&out.stderr)))
+        Err(Error::refused(complaint(&out.stderr)))
     }
 }
 

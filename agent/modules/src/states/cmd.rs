@@ -361,7 +361,7 @@ fn truth(changed: Option<&Value>) -> Result<bool, Error> {
     match text.to_lowercase().as_str() {
         "true" | "yes" | "1" => Ok(true),
         "false" | "no" | "0" => Ok(false),
-        _ => Err(Error::Refused(format!(
+        _ => Err(Error::refused(format!(
             "Failed parsing boolean value: {text}"
         ))),
     }
@@ -478,7 +478,7 @@ fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {
         }
     };
     let function_of = cx.state_function(function);
-    let function_of = function_of.ok_or_else(|| Error::NotAvailable(function.into()))?;
+    let function_of = function_of.ok_or_else(|| Error::not_available(function.into()))?;
     let given = state::module::Given::new(Vec::new(), kwargs);
     let ret = function_of.invoke(function, cx, given)?;
     if stateful {

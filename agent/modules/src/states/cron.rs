@@ -318,5 +318,5 @@ fn contents(cx: &Exec, args: &File, group: &str) -> Result<Body, Error> {
     managed::verify("crontab", &found, "")?;
     found
         .body
-        .ok_or_else(|| Error::Refused("There is no source".into()))
+        .ok_or_else(|| Error::refused("There is no source".into()))
 }

@@ -39,7 +39,7 @@ fn variables(given: Value, what: &str) -> Result<Map, Error> {
     match given {
         Value::Null => Ok(Map::new()),
         Value::Map(map) => Ok(map),
-        _ => Err(Error::Refused(format!("{what} must be formed as a dict"))),
+        _ => Err(Error::refused(format!("{what} must be formed as a dict"))),
     }
 }
 
@@ -114,7 +114,7 @@ fn set(cx: &Exec, args: Set) -> Result<Ret, Error> {
 fn answer_of(question: &Value, given: &Value) -> Result<[String; 3], Error> {
     let question = question.to_text();
     let (Some(kind), Some(value)) = (given.get("type"), given.get("value")) else {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "The answer to {question} needs a type and a value: {question}: {{type: string, value: …}}"
         )));
     };

@@ -150,7 +150,7 @@ fn wait_for_successful_query(cx: &Exec, args: Wait) -> Result<Ret, Error> {
         let kwargs = args.kwargs.clone().with("name", args.name.as_str());
         let found = cx
             .state_function("http.query")
-            .ok_or_else(|| Error::NotAvailable("http.query".into()))?
+            .ok_or_else(|| Error::not_available("http.query".into()))?
             .invoke(
                 "http.query",
                 cx,

@@ -38,7 +38,7 @@ fn system(cx: &Exec, args: System) -> Result<Ret, Error> {
         })
     };
     match set() {
-        Err(error @ Error::Refused(_)) => {
+        Err(error) if error.is_of_command() => {
             Ok(Ret::failed(format!("Failed to set system locale: {error}")))
         }
         ret => ret,

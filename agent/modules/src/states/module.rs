@@ -94,7 +94,7 @@ fn newer(cx: &Exec, calls: &Map) -> Result<Ret, Error> {
     for (name, given) in names.iter().zip(calls.values()) {
         match call(cx, bare(name), given) {
             // What a function reports itself ends the state; wrong arguments are told with the other calls.
-            Err(error @ (Error::Refused(_) | Error::Io { .. })) => return Err(error),
+            Err(error) if error.is_of_command() => return Err(error),
             Err(error) => failures.push(format!("'{name}' failed: {error}")),
             Ok(ret) if succeeded(&ret) => {
                 successes.push(format!("{name}: {}", told(&ret, "Success")));
@@ -146,7 +146,7 @@ fn told(ret: &Value, without: &str) -> String {
 
 /// Calls a function with a list of positional values and dictionaries of named ones.
 fn call(cx: &Exec, name: &str, given: &Value) -> Result<Value, Error> {
-    let signature = signature(cx, name).ok_or_else(|| Error::NotAvailable(name.to_owned()))?;
+    let signature = signature(cx, name).ok_or_else(|| Error::not_available(name.to_owned()))?;
     let (mut args, mut kwargs) = (Vec::new(), Map::new());
     let items = match given {
         Value::Null => Vec::new(),
@@ -198,7 +198,7 @@ fn count(name: &str, function: &Signature, args: &[Value], kwargs: &Map) -> Resu
         .filter(|name| !kwargs.contains(name))
         .collect();
     if !missing.is_empty() {
-        return Err(Error::Unexpected(format!(
+        return Err(Error::unexpected(format!(
             "Missing arguments: {}",
             missing.join(", ")
         )));
@@ -214,7 +214,7 @@ fn count(name: &str, function: &Signature, args: &[Value], kwargs: &Map) -> Resu
             if given == 1 { "was" } else { "were" },
         );
         let short = name.rsplit('.').next().unwrap_or_default();
-        return Err(Error::Unexpected(format!(
+        return Err(Error::unexpected(format!(
             "{short}() takes {takes} positional argument{plural} but {given} {were} given"
         )));
     }

@@ -212,7 +212,7 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
         manager.delete(cx, &repo, &kwargs)?;
         let left = manager.list(cx, &Map::new())?;
         if left.contains(&repo) {
-            return Err(Error::Refused(format!("Failed to remove repo {name}")));
+            return Err(Error::refused(format!("Failed to remove repo {name}")));
         }
         let done = Ret::ok(format!("Removed repo {name}")).change("repo", name.as_str());
         match remove {

@@ -155,7 +155,7 @@ fn comment_first(ret: Ret) -> Ret {
 
 fn refuse_ssh(ssh: bool) -> Result<(), Error> {
     if ssh {
-        return Err(Error::Refused("`ssh: True` needs salt-ssh, which is not supported; leave it out to run on this machine".into()));
+        return Err(Error::refused("`ssh: True` needs salt-ssh, which is not supported; leave it out to run on this machine".into()));
     }
     Ok(())
 }
@@ -462,9 +462,9 @@ fn waited(cx: &Exec, args: WaitForEvent) -> Result<Ret, Error> {
         )));
     }
     let started = Instant::now();
-    let timeout = Duration::try_from_secs_f64(args.timeout).map_err(|_| Error::Argument {
-        name: "timeout",
-        problem: format!("{} is no number of seconds", args.timeout),
+    let timeout = Duration::try_from_secs_f64(args.timeout).map_err(|_| {
+        let problem = format!("{} is no number of seconds", args.timeout);
+        Error::argument("timeout", problem)
     })?;
     let (mut missing, mut seen) = (args.id_list, Vec::new());
     let complete = ears::wait(cx, started + timeout, &mut |event| {

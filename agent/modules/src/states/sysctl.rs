@@ -31,7 +31,9 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     }
     let given = vec![name.into(), args.value.clone(), config];
     Ok(match cx.call("sysctl.persist", given, Map::new()) {
-        Err(Error::Refused(why)) => Ret::failed(format!("Failed to set {name} to {value}: {why}")),
+        Err(why) if why.is_of_command() => {
+            Ret::failed(format!("Failed to set {name} to {value}: {why}"))
+        }
         Err(error) => return Err(error),
         Ok(done) if done == "Updated".into() => {
             Ret::ok(format!("Updated sysctl value {name} = {value}")).change(name, args.value)

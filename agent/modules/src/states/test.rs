@@ -178,7 +178,7 @@ fn chosen(option: &str, given: &Value) -> Result<bool, Error> {
     match given {
         Value::Bool(truth) => Ok(*truth),
         other if other.to_text().eq_ignore_ascii_case("random") => Ok(coin()),
-        _ => Err(Error::Refused(format!(
+        _ => Err(Error::refused(format!(
             "You have specified the state option '{option}' with invalid arguments. It must be either True, False, or 'Random'"
         ))),
     }

@@ -21,7 +21,7 @@ fn system(cx: &Exec, args: System) -> Result<Ret, Error> {
     let name = args.name.as_str();
     let is_set = match cx.call("timezone.zone_compare", vec![name.into()], Map::new()) {
         Ok(same) => same.is_true(),
-        Err(error @ Error::Refused(_)) => {
+        Err(error) if error.is_of_command() => {
             return Ok(Ret::failed(format!(
                 "Unable to compare desired timezone '{name}' to system timezone: {error}"
             )));

@@ -91,7 +91,7 @@ state::state_module! {
 fn manage(cx: &Exec, args: Manage) -> Result<Ret, Error> {
     let full = "virtualenv.managed";
     let function = cx.state_function(full);
-    let function = function.ok_or_else(|| Error::NotAvailable(full.into()))?;
+    let function = function.ok_or_else(|| Error::not_available(full.into()))?;
     let kwargs = args.kwargs.with("name", args.name);
     function.invoke(full, cx, Given::new(Vec::new(), kwargs))
 }

@@ -141,7 +141,7 @@ fn held(cx: &Exec, low: &Low, entry: &Value, cannot_run: i64) -> Result<Held, Er
     match entry {
         Value::Str(command) => {
             let code = match retcode(cx, command, command_arguments(cx, low)) {
-                Err(Error::Refused(_) | Error::Io { .. }) => cannot_run,
+                Err(error) if error.is_of_command() => cannot_run,
                 other => other?,
             };
             Ok((code == 0).into())

@@ -109,7 +109,7 @@ impl Contents {
 
     fn of_zip(name: &str, path: &str) -> Result<Self, Error> {
         let members = zipped::members(path)
-            .map_err(|_| Error::Refused(format!("{name} is not a ZIP file")))?;
+            .map_err(|_| Error::refused(format!("{name} is not a ZIP file")))?;
         let members = members
             .into_iter()
             .map(|member| (member.kind(), member.name));

@@ -399,7 +399,7 @@ fn said(done: &Output) -> Result<(), Error> {
         code if done.stdout.is_empty() => {
             Err(format!("the program failed with exit status {}", code.unwrap_or(-1)).into())
         }
-        _ => Err(Error::Refused(done.stdout.clone())),
+        _ => Err(Error::refused(done.stdout.clone())),
     }
 }
 
@@ -412,7 +412,7 @@ fn unzip(cx: &Exec, args: Unzip) -> Result<Value, Error> {
         runas: args.runas.as_str().map(str::to_owned),
     };
     let names = unzipped(cx, &job, args.extract_perms).map_err(|error| {
-        Error::Refused(format!("Exception encountered unpacking zipfile: {error}"))
+        Error::refused(format!("Exception encountered unpacking zipfile: {error}"))
     })?;
     Ok(trimmed(names, &args.trim_output))
 }
@@ -464,7 +464,7 @@ fn fetched(
 ) -> Result<String, Error> {
     let cached =
         source::cached(cx, name, saltenv, source_hash)?.filter(|path| ospath::exists(path));
-    cached.ok_or_else(|| Error::Refused(format!("Failed to cache {name}")))
+    cached.ok_or_else(|| Error::refused(format!("Failed to cache {name}")))
 }
 
 /// Removes an archive from the cache, and nothing that lies elsewhere: Salt removes a local archive itself.

@@ -64,7 +64,7 @@ pub(super) fn members(path: &str) -> Result<Vec<Member>, Error> {
     };
     read()
         .map_err(Error::io(path))?
-        .ok_or_else(|| Error::Refused(format!("{path} is not a ZIP file")))
+        .ok_or_else(|| Error::refused(format!("{path} is not a ZIP file")))
 }
 
 /// Where the directory stands, and how long it is: the end of the file tells.
@@ -187,7 +187,7 @@ pub(super) fn zip(
     process.stderr = crate::process::Stderr::Merged;
     let done = process.run(cx)?;
     said(&done).map_err(|error| {
-        Error::Refused(format!("Exception encountered creating zipfile: {error}"))
+        Error::refused(format!("Exception encountered creating zipfile: {error}"))
     })?;
     cx.changed(Path::new(&zip_file));
     Ok(())

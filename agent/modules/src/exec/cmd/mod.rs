@@ -385,7 +385,7 @@ fn log_run(process: &Process, output: &Output, options: &Map) -> Result<(), Erro
             process.first_word()
         ));
         if options.get("raise_err").is_some_and(Value::is_true) {
-            return Err(Error::Refused(shown(options, &output.stdout).to_text()));
+            return Err(Error::refused(shown(options, &output.stdout).to_text()));
         }
     }
     log::write(level, format_args!("output: {}", output.stdout));
@@ -582,7 +582,7 @@ fn check_available(cx: &Exec, process: &Process, options: &Map) -> Result<(), Er
     };
     let unlimited = cx.opts().texts("cmd_whitelist_glob").is_empty();
     if listed("cmd_blacklist_glob") || !(unlimited || listed("cmd_whitelist_glob")) {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "The shell command \"{line}\" is not permitted"
         )));
     }

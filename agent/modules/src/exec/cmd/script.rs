@@ -109,10 +109,10 @@ pub(crate) fn rendered(
     engine: &str,
     options: &Map,
 ) -> Result<String, Error> {
-    let failed = |error: render::Error| Error::Refused(error.to_string());
+    let failed = |error: render::Error| Error::refused(error.to_string());
     // The pipe is made without the text: the first line of a script names its interpreter and no renderer.
     let pipe = Pipe::of("", engine, &*ExecHost::of(cx)).map_err(|_| {
-        Error::Refused(format!(
+        Error::refused(format!(
             "Attempted to render file paths with unavailable engine {engine}"
         ))
     })?;

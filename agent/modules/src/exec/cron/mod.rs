@@ -173,7 +173,7 @@ state::exec_module! {
 fn crontab(user: &str, word: &str) -> Result<Process, Error> {
     let program = process::which("crontab").ok_or("Command 'crontab' cannot be found")?;
     if user.starts_with('-') {
-        return Err(Error::Refused(format!("{user} is no user")));
+        return Err(Error::refused(format!("{user} is no user")));
     }
     let me = rustix::process::geteuid();
     let is_me = accounts::user(user).is_some_and(|user| user.uid == me.as_raw());

@@ -169,14 +169,14 @@ fn get_diff(cx: &Exec, args: GetDiff) -> Result<Value, Error> {
     let fetched = |url: &str, hash: Option<&str>| -> Result<(String, Vec<u8>), Error> {
         let found = source::cached(cx, url, &args.saltenv, hash)?;
         let path = found.ok_or_else(|| {
-            Error::Refused(format!(
+            Error::refused(format!(
                 "Failed to cache one or more files\nAdditional info follows:\n\n- File {url} not found"
             ))
         })?;
         let data = std::fs::read(&path).map_err(|error| {
             let reason = error.to_string();
             let reason = reason.split(" (os error").next().unwrap_or_default();
-            Error::Refused(format!("Failed to read {path}: {reason}"))
+            Error::refused(format!("Failed to read {path}: {reason}"))
         })?;
         Ok((path, data))
     };

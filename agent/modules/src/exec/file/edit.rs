@@ -194,7 +194,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
 pub(crate) fn utf8(path: &Path, data: Vec<u8>) -> Result<String, Error> {
     String::from_utf8(data).map_err(|error| {
         let (path, at) = (path.display(), error.utf8_error().valid_up_to());
-        Error::Refused(format!(
+        Error::refused(format!(
             "{path} is not UTF-8: it cannot be edited as text (the first other byte is at {at})"
         ))
     })

@@ -92,7 +92,7 @@ pub(crate) fn run(cx: &Exec, path: &str, wanted: &Wanted) -> Result<String, Erro
     }
     let path = text::expand_user(path);
     if !path.exists() {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "File not found: {}",
             path.display()
         )));
@@ -123,7 +123,7 @@ fn readable(path: &Path, data: &[u8]) -> Result<String, Error> {
         Err(_) if text::is_text(data.get(..2048).unwrap_or(data)) => {
             edit::utf8(path, data.to_vec())
         }
-        Err(_) => Err(Error::Refused(format!(
+        Err(_) => Err(Error::refused(format!(
             "Cannot perform string replacements on a binary file: {}",
             path.display()
         ))),
@@ -182,7 +182,7 @@ impl Wanted {
                 return given
                     .as_str()
                     .map(str::to_owned)
-                    .ok_or_else(|| Error::Refused(format!("RegEx expected in {name} parameter.")));
+                    .ok_or_else(|| Error::refused(format!("RegEx expected in {name} parameter.")));
             }
         }
         Ok(String::new())

@@ -120,11 +120,11 @@ pub(crate) fn run(
 fn checked(path: &Path) -> Result<String, Error> {
     let shown = path.display();
     if !path.is_file() {
-        return Err(Error::Refused(format!("File not found: {shown}")));
+        return Err(Error::refused(format!("File not found: {shown}")));
     }
     let data = edit::read(path)?;
     if !text::is_text(&data) {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "Cannot perform string replacements on a binary file: {shown}"
         )));
     }

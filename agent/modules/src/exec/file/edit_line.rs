@@ -80,7 +80,7 @@ pub(crate) fn run(cx: &Exec, path: &str, wanted: &Wanted) -> Result<Value, Error
             return Ok(false.into());
         }
         let path = path.display();
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "File \"{path}\" does not exists or is not a file."
         )));
     }
@@ -128,7 +128,7 @@ impl Mode {
             Some("delete") => Ok(Self::Delete),
             Some("replace") => Ok(Self::Replace),
             None => Err("Mode was not defined. How to process the file?".into()),
-            Some(other) => Err(Error::Refused(format!("Unknown mode: \"{other}\""))),
+            Some(other) => Err(Error::refused(format!("Unknown mode: \"{other}\""))),
         }
     }
 }
@@ -140,7 +140,7 @@ fn found(lines: &[String], expression: Option<&str>) -> Result<Found, Error> {
     let Some(expression) = expression.filter(|text| !text.is_empty() && !lines.is_empty()) else {
         return Ok(None);
     };
-    let wrong = |error| Error::Refused(format!("{error}: '{expression}'"));
+    let wrong = |error| Error::refused(format!("{error}: '{expression}'"));
     let regex = Regex::new(expression, Flags::DOTALL).map_err(wrong)?;
     let mut matching = Vec::new();
     for line in lines {
@@ -159,7 +159,7 @@ fn only(lines: &[String], matching: &[String], name: &str) -> Result<usize, Erro
         _ => Some("more than"),
     };
     if let Some(problem) = problem {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "Found {problem} expected occurrences in \"{name}\" expression"
         )));
     }

@@ -137,7 +137,7 @@ fn missing(path: &Path, ignore: bool) -> Result<Value, Error> {
     if ignore {
         return Ok(false.into());
     }
-    Err(Error::Refused(format!(
+    Err(Error::refused(format!(
         "File not found: {}",
         path.display()
     )))
@@ -147,7 +147,7 @@ fn refuse_binary(path: &Path, encoding: Option<&str>) -> Result<(), Error> {
     if encoding.is_some() || text::is_text_file(path) {
         return Ok(());
     }
-    Err(Error::Refused(format!(
+    Err(Error::refused(format!(
         "Cannot perform string replacements on a binary file: {}",
         path.display()
     )))
@@ -238,7 +238,7 @@ fn in_text(
         pyre::latin(&data)
     } else {
         String::from_utf8(data.clone()).map_err(|_| {
-            Error::Refused(format!(
+            Error::refused(format!(
                 "the file is not encoded in {encoding}: name its encoding in `encoding`"
             ))
         })?
@@ -266,7 +266,7 @@ fn single_byte(encoding: &str) -> Result<bool, Error> {
     match encoding.to_lowercase().replace('_', "-").as_str() {
         "utf-8" | "utf8" | "ascii" | "us-ascii" | "u8" => Ok(false),
         "latin-1" | "latin1" | "iso-8859-1" | "iso8859-1" | "l1" | "8859" => Ok(true),
-        _ => Err(Error::Refused(format!("unknown encoding: {encoding}"))),
+        _ => Err(Error::refused(format!("unknown encoding: {encoding}"))),
     }
 }
 

@@ -154,7 +154,7 @@ fn psed(cx: &Exec, args: Psed) -> Result<Value, Error> {
     let mut flags = Flags::NONE;
     for letter in args.flags.chars().filter(|letter| *letter != 'g') {
         let flag = Flags::of_name(&letter.to_string());
-        flags = flags.with(flag.ok_or_else(|| Error::Refused(format!("'{letter}'")))?);
+        flags = flags.with(flag.ok_or_else(|| Error::refused(format!("'{letter}'")))?);
     }
     let before = sed_escaped(&args.before.to_text(), args.escape_all);
     let regex = Regex::new(&before, flags)?;
@@ -185,7 +185,7 @@ fn grep(cx: &Exec, args: Grep) -> Result<Value, Error> {
         let option = option.to_text();
         let mut words = shlex::split(&option)?;
         if words.len() > 1 {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "Passing multiple command line arguments in a single string is not supported, please pass the following arguments separately: {option}"
             )));
         }

@@ -121,10 +121,10 @@ pub(crate) fn moved(cx: &Exec, src: &str, dst: &str, copies: bool) -> Result<(),
     let (from, to) = (Path::new(&src), Path::new(&dst));
     if copies {
         fs::move_path(cx, from, to)
-            .map_err(|error| Error::Refused(format!("Unable to move '{src}' to '{dst}': {error}")))
+            .map_err(|error| Error::refused(format!("Unable to move '{src}' to '{dst}': {error}")))
     } else {
         fs::rename(cx, from, to)
-            .map_err(|_| Error::Refused(format!("Could not rename '{src}' to '{dst}'")))
+            .map_err(|_| Error::refused(format!("Could not rename '{src}' to '{dst}'")))
     }
 }
 
@@ -132,7 +132,7 @@ fn link(cx: &Exec, args: Link) -> Result<Value, Error> {
     let src = absolute(&args.src, "File path must be absolute.")?;
     let path = &args.path;
     fs::hard_link(cx, Path::new(&src), Path::new(path))
-        .map_err(|error| Error::Refused(format!("Could not create '{path}': {error}")))?;
+        .map_err(|error| Error::refused(format!("Could not create '{path}': {error}")))?;
     Ok(true.into())
 }
 
@@ -159,7 +159,7 @@ fn symlink(cx: &Exec, args: Symlink) -> Result<Value, Error> {
     } else {
         fs::symlink(cx, target, place)
     };
-    made.map_err(|_| Error::Refused(format!("Could not create '{path}'")))?;
+    made.map_err(|_| Error::refused(format!("Could not create '{path}'")))?;
     Ok(true.into())
 }
 
@@ -231,7 +231,7 @@ fn copy(cx: &Exec, args: Copy) -> Result<Value, Error> {
             fs::copy_file(cx, from, to)
         }
     };
-    copied().map_err(|_| Error::Refused(format!("Could not copy '{src}' to '{dst}'")))?;
+    copied().map_err(|_| Error::refused(format!("Could not copy '{src}' to '{dst}'")))?;
     let wanted = Wanted::new(&before.user(), &before.group(), Some(before.mode));
     perms::check(cx, &dst, &mut Ret::ok(""), &wanted, None)?;
     Ok(true.into())
@@ -246,7 +246,7 @@ fn remove(cx: &Exec, args: Remove) -> Result<Value, Error> {
         return Ok(false.into());
     }
     fs::remove(cx, Path::new(&path))
-        .map_err(|error| Error::Refused(format!("Could not remove '{path}': {error}")))?;
+        .map_err(|error| Error::refused(format!("Could not remove '{path}': {error}")))?;
     Ok(true.into())
 }
 

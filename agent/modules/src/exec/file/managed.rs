@@ -252,7 +252,7 @@ fn expected(cx: &Exec, request: &Request, url: &str, parts: &Url) -> Result<Opti
             &request.saltenv,
         )
         .map(Some)
-        .map_err(|error| Error::Refused(format!("Unable to manage file: {error}")));
+        .map_err(|error| Error::refused(format!("Unable to manage file: {error}")));
     }
     if request.use_etag {
         return Ok(None);
@@ -291,9 +291,9 @@ fn fetched(
     }
     let hash = sum.map(|sum| sum.hash.as_str());
     let file = source::cached(cx, url, &request.saltenv, hash)
-        .map_err(|error| Error::Refused(format!("Failed to cache {shown}: {error}")))?;
+        .map_err(|error| Error::refused(format!("Failed to cache {shown}: {error}")))?;
     file.filter(|file| ospath::exists(file))
-        .ok_or_else(|| Error::Refused(format!("Source file '{shown}' not found")))
+        .ok_or_else(|| Error::refused(format!("Source file '{shown}' not found")))
 }
 
 /// A diff as it is shown, and whether it tells of a change that counts.
@@ -430,7 +430,7 @@ pub(crate) const MANY_HASHES: &str = ". If the 'source_hash' value refers to a r
                            then it may be necessary to set 'source_hash_name'.";
 
 fn committed(result: Result<(), Error>) -> Result<(), Error> {
-    result.map_err(|error| Error::Refused(format!("Failed to commit change: {error}")))
+    result.map_err(|error| Error::refused(format!("Failed to commit change: {error}")))
 }
 
 fn replace(cx: &Exec, request: &Request, found: &Found, mut ret: Ret) -> Result<Ret, Error> {

@@ -156,7 +156,7 @@ fn dirname(_cx: &Exec, args: Dirname) -> Result<Value, Error> {
 
 fn join(_cx: &Exec, args: Join) -> Result<Value, Error> {
     let mut parts = args.parts.iter().map(Value::to_text);
-    let first = parts.next().ok_or(Error::Missing("parts"))?;
+    let first = parts.next().ok_or_else(|| Error::missing("parts"))?;
     Ok(parts
         .fold(first, |path, part| ospath::join(&path, &part))
         .into())

@@ -182,7 +182,7 @@ pub(crate) fn sum(
         Some(text.clone())
     } else if parts.scheme == "salt" || parts.scheme == "file" || parts.is_remote() {
         let found = source::cached(cx, &text, saltenv, None)?;
-        let missing = || Error::Refused(format!("Source hash file {} not found", redacted(&text)));
+        let missing = || Error::refused(format!("Source hash file {} not found", redacted(&text)));
         Some(found.ok_or_else(missing)?)
     } else if parts.scheme.is_empty() {
         None
@@ -245,7 +245,7 @@ fn extract(
     let text = String::from_utf8_lossy(&text).into_owned();
     let digits = hashes::length(hash_type).map_or_else(|| "32,128".into(), |len| len.to_string());
     let pattern = format!("(?i)(?<![a-z0-9])([a-f0-9]{{{digits}}})(?![a-z0-9])");
-    let pattern = Regex::new(&pattern).map_err(|error| Error::Refused(error.to_string()))?;
+    let pattern = Regex::new(&pattern).map_err(|error| Error::refused(error.to_string()))?;
     let parts = Url::parse(source);
     let path = if parts.path.is_empty() {
         &parts.netloc
@@ -355,7 +355,7 @@ fn check_hash(_cx: &Exec, args: CheckHash) -> Result<Value, Error> {
                 let mut known = hashes::TYPES.to_vec();
                 value::sorted::sort_by_key(&mut known, |kind| kind.1);
                 let known: Vec<String> = known.iter().map(|(k, n)| format!("{k} ({n})")).collect();
-                Error::Refused(format!(
+                Error::refused(format!(
                     "Hash {text} (length: {}) could not be matched to a supported hash type. The supported hash \
                      types and lengths are: {}",
                     text.len(),

@@ -162,7 +162,7 @@ pub(crate) fn of(path: &str, follow: bool) -> Result<Stats, Error> {
     let found = if follow { file.metadata().ok() } else { None };
     let found = found
         .or_else(|| file.symlink_metadata().ok())
-        .ok_or_else(|| Error::Refused(format!("Path not found: {path}")))?;
+        .ok_or_else(|| Error::refused(format!("Path not found: {path}")))?;
     let time = |seconds: i64, nanoseconds: i64| seconds as f64 + nanoseconds as f64 * 1e-9;
     Ok(Stats {
         inode: found.ino(),
@@ -270,7 +270,7 @@ pub(crate) fn absolute(path: &str, problem: &str) -> Result<String, Error> {
 fn statvfs(_cx: &Exec, args: StatvfsArgs) -> Result<Value, Error> {
     let path = absolute(&args.path, "File path must be absolute.")?;
     let found = rustix::fs::statvfs(&*path)
-        .map_err(|_| Error::Refused(format!("Could not statvfs '{path}'")))?;
+        .map_err(|_| Error::refused(format!("Could not statvfs '{path}'")))?;
     Ok(Map::new()
         .with("f_bavail", found.f_bavail)
         .with("f_bfree", found.f_bfree)

@@ -64,7 +64,7 @@ state::exec_module! {
 
 /// A time as a user gives it: a number, or a text of digits.
 fn time(value: &Value) -> Result<SystemTime, Error> {
-    let wrong = || Error::Refused("atime and mtime must be integers".into());
+    let wrong = || Error::refused("atime and mtime must be integers".into());
     let seconds = match value.as_str() {
         Some(text) if text.chars().all(|c| c.is_ascii_digit()) => {
             text.parse().map_err(|_| wrong())?
@@ -94,7 +94,7 @@ pub(crate) fn set(cx: &Exec, name: &str, atime: &Value, mtime: &Value) -> Result
         .set_modified(at(mtime)?);
     fs::touch(cx, Path::new(name), times).map_err(|error| {
         let text = error.to_string();
-        Error::Refused(
+        Error::refused(
             text.split(" (os error")
                 .next()
                 .unwrap_or_default()
@@ -110,10 +110,8 @@ fn touch(cx: &Exec, args: Touch) -> Result<Value, Error> {
 }
 
 fn unsigned(number: i64, name: &'static str) -> Result<u64, Error> {
-    u64::try_from(number).map_err(|_| Error::Argument {
-        name,
-        problem: format!("expected 0 or more, got {number}"),
-    })
+    u64::try_from(number)
+        .map_err(|_| Error::argument(name, format!("expected 0 or more, got {number}")))
 }
 
 fn truncate(cx: &Exec, args: Truncate) -> Result<Value, Error> {

@@ -325,7 +325,7 @@ fn remote_refs(cx: &Exec, args: RemoteRefs) -> Result<Value, Error> {
 fn remote_of(git: &Git<'_>, remote: &str, redact: bool) -> Result<Value, Error> {
     let missing = || {
         let cwd = git.cwd.as_deref().unwrap_or_default();
-        Error::Refused(format!(
+        Error::refused(format!(
             "Remote '{remote}' not present in git checkout located at {cwd}"
         ))
     };

@@ -285,7 +285,7 @@ fn worktree_rm(cx: &Exec, args: WorktreeRm) -> Result<Value, Error> {
         return Err(format!("{cwd} is not a git worktree").into());
     }
     fs::remove(cx, std::path::Path::new(&cwd))
-        .map_err(|error| Error::Refused(format!("Unable to remove {cwd}: {error}")))?;
+        .map_err(|error| Error::refused(format!("Unable to remove {cwd}: {error}")))?;
     Ok(true.into())
 }
 

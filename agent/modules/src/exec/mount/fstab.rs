@@ -144,7 +144,7 @@ fn criteria(match_on: &Value, fstype: &str) -> Result<Vec<usize>, Error> {
     };
     let column = |name: &String| {
         let found = COLUMNS.iter().position(|column| column == name);
-        found.ok_or_else(|| Error::Refused(format!("Unrecognized keys in match_on: \"{name}\"")))
+        found.ok_or_else(|| Error::refused(format!("Unrecognized keys in match_on: \"{name}\"")))
     };
     names.iter().map(column).collect()
 }
@@ -181,7 +181,7 @@ pub(crate) fn remove(
     config: &str,
 ) -> Result<(), Error> {
     let text = std::fs::read_to_string(config)
-        .map_err(|error| Error::Refused(format!("Couldn't read from {config}: {error}")))?;
+        .map_err(|error| Error::refused(format!("Couldn't read from {config}: {error}")))?;
     let matches = |line: &&str| {
         Entry::of(line).is_some_and(|Entry([other, place, ..])| {
             place == name && device.is_none_or(|device| other == device)

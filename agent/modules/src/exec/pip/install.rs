@@ -196,7 +196,7 @@ impl Words {
             for (name, value) in pairs {
                 let name = name.to_text();
                 if value.as_map().is_some() || value.as_list().is_some() {
-                    return Err(Error::Refused(format!("Too many levels in: {name}")));
+                    return Err(Error::refused(format!("Too many levels in: {name}")));
                 }
                 self.pair(&name, &value.to_text());
             }
@@ -254,7 +254,7 @@ fn variables(env_vars: &Value) -> Result<Map, Error> {
     match env_vars {
         Value::Map(map) => Ok(map.clone()),
         other if !other.is_true() => Ok(Map::new()),
-        other => Err(Error::Refused(format!(
+        other => Err(Error::refused(format!(
             "env_vars {} is not a dictionary",
             other.to_text()
         ))),
@@ -323,7 +323,7 @@ fn sources(cx: &Exec, args: &Install, version: &str, words: &mut Words) -> Resul
     connection(cx, args.log.as_deref(), &args.proxy, &args.timeout, words)?;
     for link in listed(&args.find_links) {
         if !is_url(&link) && !Path::new(&link).exists() {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "'{link}' is not a valid URL or path"
             )));
         }
@@ -377,7 +377,7 @@ fn connection(
     if timeout.is_true() {
         let seconds = timeout.to_text();
         if seconds.parse::<i64>().is_err() {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "'{seconds}' is not a valid timeout, must be an integer"
             )));
         }
@@ -389,12 +389,12 @@ fn connection(
 fn check_log(log: &str) -> Result<(), Error> {
     let parent = ospath::dirname(log);
     if ospath::isdir(log) {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "'{log}' is a directory. Use --log path_to_file"
         )));
     }
     if !ospath::exists(log) && !ospath::exists(parent) {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "Trying to create '{log}' but parent directory '{parent}' does not exist."
         )));
     }
@@ -444,7 +444,7 @@ fn places(cx: &Exec, args: &Install, version: &str, words: &mut Words) -> Result
     ]);
     if let Some(action) = args.exists_action.as_deref() {
         if !["s", "i", "w", "b"].contains(&action.to_lowercase().as_str()) {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "The exists_action pip option only supports the values s, i, w, and b. '{action}' is not valid."
             )));
         }
@@ -586,7 +586,7 @@ impl Files {
 
     /// Copies a file, and those that it names, into a folder of the user.
     fn copy(&mut self, cx: &Exec, path: &str, cwd: Option<&str>, user: &str) -> Result<(), Error> {
-        let missing = || Error::Refused(format!("User '{user}' is not available"));
+        let missing = || Error::refused(format!("User '{user}' is not available"));
         let uid = accounts::user(user).ok_or_else(missing)?.uid;
         let folder = match self.folder.clone() {
             Some(folder) => folder,

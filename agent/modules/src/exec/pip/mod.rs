@@ -179,7 +179,7 @@ impl Pip {
         };
         if std::path::Path::new(bin_env).is_dir() {
             let python = python_of(bin_env).ok_or_else(|| {
-                Error::Refused(format!(
+                Error::refused(format!(
                     "Could not find a pip binary in virtualenv {bin_env}"
                 ))
             })?;
@@ -190,7 +190,7 @@ impl Pip {
             .then(|| process::which(bin_env))
             .flatten();
         let program = program.ok_or_else(|| {
-            Error::Refused(format!(
+            Error::refused(format!(
                 "Access denied to {bin_env}, could not find a pip binary"
             ))
         })?;
@@ -237,7 +237,7 @@ impl Pip {
         let text = |key| out.get(key).map(Value::to_text).unwrap_or_default();
         match out.get("retcode").and_then(Value::as_int) {
             Some(0) => Ok(text("stdout")),
-            _ => Err(Error::Refused(text("stderr"))),
+            _ => Err(Error::refused(text("stderr"))),
         }
     }
 
@@ -258,7 +258,7 @@ impl Pip {
         }
         .ask(cx, &["--version"]);
         let out = match out {
-            Err(Error::Refused(_)) if self.program().is_ok() => {
+            Err(error) if error.is_of_command() && self.program().is_ok() => {
                 return Err("Could not find a `pip` binary".into());
             }
             other => other?,
@@ -336,7 +336,7 @@ impl Pip {
     fn upgrades(&self, cx: &Exec) -> Result<Map, Error> {
         let version = self.version(cx)?;
         if !at_least(&version, "9.0") {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "pip {version} is too old to tell what can be upgraded: 9.0 can"
             )));
         }
@@ -381,7 +381,7 @@ fn python_of(folder: &str) -> Option<String> {
 }
 
 fn rows(out: &str) -> Result<Vec<Value>, Error> {
-    let rows = json::read(out).map_err(|_| Error::Refused("Invalid JSON".into()))?;
+    let rows = json::read(out).map_err(|_| Error::refused("Invalid JSON".into()))?;
     let rows = rows.as_list().map(<[Value]>::to_vec);
     rows.ok_or_else(|| "Invalid JSON".into())
 }
@@ -545,7 +545,7 @@ impl Pip {
 /// A name from a user must not become an option.
 fn refuse_option(name: &str) -> Result<(), Error> {
     if name.starts_with('-') {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "'{name}' is an option and not a package: use extra_args"
         )));
     }
@@ -560,7 +560,7 @@ fn valid_url(url: &str) -> Result<(), Error> {
     if is_url(url) {
         return Ok(());
     }
-    Err(Error::Refused(format!("'{url}' is not a valid URL")))
+    Err(Error::refused(format!("'{url}' is not a valid URL")))
 }
 
 fn normalize(_cx: &Exec, args: Normalize) -> Result<Value, Error> {

@@ -44,7 +44,7 @@ state::exec_module! {
 fn texts(given: &[Value]) -> Result<Vec<String>, Error> {
     let texts: Vec<String> = given.iter().map(Value::to_text).collect();
     match texts.iter().find(|text| text.starts_with('-')) {
-        Some(option) => Err(Error::Refused(format!("{option:?} would be an option"))),
+        Some(option) => Err(Error::refused(format!("{option:?} would be an option"))),
         None => Ok(texts),
     }
 }

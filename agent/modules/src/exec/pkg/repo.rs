@@ -106,7 +106,7 @@ fn del_repo(cx: &Exec, args: DelRepo) -> Result<Value, Error> {
 fn only_apt(cx: &Exec, function: &str) -> Result<(), Error> {
     match repos::kind(cx) {
         Some(Kind::Apt) => Ok(()),
-        _ => Err(Error::NotAvailable(format!("pkg.{function}"))),
+        _ => Err(Error::not_available(format!("pkg.{function}"))),
     }
 }
 

@@ -54,7 +54,7 @@ state::exec_module! {
 fn names(given: &[Value]) -> Result<Vec<String>, Error> {
     let names: Vec<String> = given.iter().map(Value::to_text).collect();
     match names.iter().find(|name| name.starts_with('-')) {
-        Some(option) => Err(Error::Refused(format!(
+        Some(option) => Err(Error::refused(format!(
             "{option:?} is no name of a package"
         ))),
         None => Ok(names),

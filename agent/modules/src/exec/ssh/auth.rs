@@ -271,13 +271,13 @@ fn refined(enc: &str) -> Result<String, Error> {
         .map(|known| known.1);
     let long = || LONG.contains(&enc).then_some(enc);
     let known = short.or_else(long).map(str::to_owned);
-    known.ok_or_else(|| Error::Refused(format!("Incorrect encryption key type '{enc}'.")))
+    known.ok_or_else(|| Error::refused(format!("Incorrect encryption key type '{enc}'.")))
 }
 
 impl Place<'_> {
     fn account(&self) -> Result<User, Error> {
         accounts::user(self.user)
-            .ok_or_else(|| Error::Refused(format!("User '{}' does not exist", self.user)))
+            .ok_or_else(|| Error::refused(format!("User '{}' does not exist", self.user)))
     }
 
     /// The file, with `%u` and `%h` filled in as sshd does.
@@ -292,7 +292,7 @@ impl Place<'_> {
                 (_, Some(Some('u'))) => path.push_str(self.user),
                 (_, Some(Some('h'))) => path.push_str(&account.home),
                 (_, Some(Some(other))) => {
-                    return Err(Error::Refused(format!(
+                    return Err(Error::refused(format!(
                         "AuthorizedKeysFile path: unknown token character \"%{other}\""
                     )));
                 }

@@ -298,7 +298,7 @@ fn line_numbers(text: &str, enc: Option<&str>) -> Vec<usize> {
 /// Asks a host for its keys, five times at most.
 fn received(cx: &Exec, wanted: &RecvKnownHostEntries) -> Result<Vec<Map>, Error> {
     if wanted.hostname.starts_with('-') {
-        return Err(Error::Refused(format!("{} is no host", wanted.hostname)));
+        return Err(Error::refused(format!("{} is no host", wanted.hostname)));
     }
     let mut words = vec![find("ssh-keyscan")?];
     if let Some(port) = wanted.port.filter(|port| *port != 0) {

@@ -46,7 +46,7 @@ state::exec_module! {
 pub(super) fn fingerprint(key: &str, kind: Option<&str>) -> Result<Option<String>, Error> {
     let kind = kind.unwrap_or("sha256").to_lowercase();
     if hashes::length(&kind).is_none() {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "The fingerprint_hash_type {kind} is not supported."
         )));
     }
@@ -198,7 +198,7 @@ fn key_is_encrypted(_cx: &Exec, args: KeyIsEncrypted) -> Result<Value, Error> {
                 .all(|c| c.is_alphanumeric() || c.is_whitespace())
     });
     if !is_private {
-        return Err(Error::Refused(format!("{} is not a private key", args.key)));
+        return Err(Error::refused(format!("{} is not a private key", args.key)));
     }
     Ok(text.contains("ENCRYPTED").into())
 }

@@ -475,7 +475,7 @@ pub(crate) fn set(
     root: Option<&str>,
 ) -> Result<bool, Error> {
     let user =
-        known(name, root).ok_or_else(|| Error::Refused(format!("User '{name}' does not exist")))?;
+        known(name, root).ok_or_else(|| Error::refused(format!("User '{name}' does not exist")))?;
     if user.get(key) == Some(value) {
         return Ok(true);
     }
@@ -498,7 +498,7 @@ pub(crate) fn set_gecos(
     root: Option<&str>,
 ) -> Result<bool, Error> {
     let user =
-        known(name, root).ok_or_else(|| Error::Refused(format!("User '{name}' does not exist")))?;
+        known(name, root).ok_or_else(|| Error::refused(format!("User '{name}' does not exist")))?;
     if user.get(key) == Some(&value.into()) {
         return Ok(true);
     }
@@ -649,7 +649,7 @@ fn rename(cx: &Exec, args: Rename) -> Result<Value, Error> {
     let root = args.root.as_deref();
     let new = args.new_name;
     if known(&new, root).is_some() {
-        return Err(Error::Refused(format!("User '{new}' already exists")));
+        return Err(Error::refused(format!("User '{new}' already exists")));
     }
     tools::check_name(&new)?;
     Ok(set(cx, &args.name, ("name", "-l"), &new.into(), false, root)?.into())

@@ -143,7 +143,7 @@ fn list_groups(_cx: &Exec, args: ListGroups) -> Result<Value, Error> {
 fn primary_group(_cx: &Exec, args: PrimaryGroup) -> Result<Value, Error> {
     let name = &args.name;
     let user = accounts::user(name)
-        .ok_or_else(|| Error::Refused(format!("id: '{name}': no such user")))?;
+        .ok_or_else(|| Error::refused(format!("id: '{name}': no such user")))?;
     let group = accounts::group_of(user.gid);
     Ok(group
         .map_or_else(|| user.gid.to_string(), |group| group.name)

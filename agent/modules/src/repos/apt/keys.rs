@@ -93,7 +93,7 @@ fn from_server(cx: &Exec, line: &Line, id: &str, server: &str, apt_key: bool) ->
         };
         return match add(cx, &key, false, folder)? {
             true => Ok(()),
-            false => Err(Error::Refused(format!("Error: Could not add key: {id}"))),
+            false => Err(Error::refused(format!("Error: Could not add key: {id}"))),
         };
     }
     let known = run(cx, &["apt-key", "export", id], None)?;
@@ -109,7 +109,7 @@ fn from_server(cx: &Exec, line: &Line, id: &str, server: &str, apt_key: bool) ->
     let output = run(cx, &words, None)?;
     match output.success() {
         true => Ok(()),
-        false => Err(Error::Refused(format!(
+        false => Err(Error::refused(format!(
             "Error: key retrieval failed: {}",
             output.stdout
         ))),
@@ -134,12 +134,12 @@ pub(super) fn proxy(cx: &Exec, server: &str) -> Option<String> {
 fn from_url(cx: &Exec, line: &Line, url: &str, saltenv: &str, apt_key: bool) -> Result<(), Error> {
     if apt_key {
         let Some(file) = present(cx, url, saltenv)? else {
-            return Err(Error::Refused(format!("Error: file not found: {url}")));
+            return Err(Error::refused(format!("Error: file not found: {url}")));
         };
         let output = run(cx, &["apt-key", "add", &file], None)?;
         return match is_ok(&output) {
             true => Ok(()),
-            false => Err(Error::Refused(format!(
+            false => Err(Error::refused(format!(
                 "Error: failed to add key from {url}"
             ))),
         };
@@ -154,7 +154,7 @@ fn from_url(cx: &Exec, line: &Line, url: &str, saltenv: &str, apt_key: bool) -> 
         }
     };
     if present(cx, url, saltenv)?.is_none() {
-        return Err(Error::Refused(format!("Error: file not found: {url}")));
+        return Err(Error::refused(format!("Error: file not found: {url}")));
     }
     let key = Key {
         path: Some(url),
@@ -164,7 +164,7 @@ fn from_url(cx: &Exec, line: &Line, url: &str, saltenv: &str, apt_key: bool) -> 
     };
     match add(cx, &key, false, &place)? {
         true => Ok(()),
-        false => Err(Error::Refused(format!("Error: Could not add key: {url}"))),
+        false => Err(Error::refused(format!("Error: Could not add key: {url}"))),
     }
 }
 
@@ -184,7 +184,7 @@ fn from_text(cx: &Exec, line: &Line, key: &str, apt_key: bool) -> Result<(), Err
     let output = run(cx, &["apt-key", "add", "-"], Some(key))?;
     match is_ok(&output) {
         true => Ok(()),
-        false => Err(Error::Refused(format!("Error: failed to add key:\n{key}"))),
+        false => Err(Error::refused(format!("Error: failed to add key:\n{key}"))),
     }
 }
 
@@ -250,12 +250,12 @@ fn receive(cx: &Exec, key: &Key<'_>, apt_key: bool, folder: &Path) -> Result<boo
     let (server, id) = match (key.keyserver, key.keyid) {
         (Some(server), Some(id)) => (server, id),
         (Some(server), None) => {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "No keyid or keyid too short for keyserver: {server}"
             )));
         }
         (None, Some(id)) => {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "No keyserver specified for keyid: {id}"
             )));
         }
@@ -346,7 +346,7 @@ fn put(cx: &Exec, key: &[u8], place: &Path) -> Result<(), Error> {
     let output = run(cx, &words, Some(&text))?;
     match output.success() {
         true => fs::chmod(cx, place, 0o644).map_err(Error::io(place)),
-        false => Err(Error::Refused(format!(
+        false => Err(Error::refused(format!(
             "gpg could not read the key for {path}: {}",
             output.stderr
         ))),
@@ -407,7 +407,7 @@ pub(crate) fn remove(cx: &Exec, id: &str, apt_key: bool, folder: &Path) -> Resul
         let output = run(cx, &["apt-key", "del", id], None)?;
         return match output.success() {
             true => Ok(true),
-            false => Err(Error::Refused(format!(
+            false => Err(Error::refused(format!(
                 "Failed to remove keyid {id}: {}",
                 output.stderr
             ))),

@@ -130,7 +130,7 @@ impl Repos for Apt {
         let mut after = before.clone();
         let files = after.remove(&repo, is_ppa)?;
         if files.is_empty() {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "Repo {repo} doesn't exist in the sources.list(s)"
             )));
         }

@@ -25,7 +25,7 @@ pub(super) fn is_known(cx: &Exec, repo: &str) -> bool {
 fn parts(repo: &str) -> Result<(&str, &str), Error> {
     let bare = repo.strip_prefix("ppa:").unwrap_or(repo);
     bare.split_once('/').ok_or_else(|| {
-        Error::Refused(format!(
+        Error::refused(format!(
             "Unable to get PPA info from argument. Expected format \"<PPA_OWNER>/<PPA_NAME>\" (e.g. saltstack/salt) not found.  Received '{bare}' instead."
         ))
     })
@@ -76,7 +76,7 @@ pub(super) enum Added {
 pub(super) fn added(cx: &Exec, asked: &Request<'_>, kwargs: &mut Map) -> Result<Added, Error> {
     let repo = asked.repo;
     if !is_known(cx, repo) {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "cannot parse \"ppa:\" style repo definitions: {repo}"
         )));
     }
@@ -100,7 +100,7 @@ pub(super) fn added(cx: &Exec, asked: &Request<'_>, kwargs: &mut Map) -> Result<
     let output = process.run(cx)?;
     if !output.success() {
         let shown = words.map(|word| format!("'{word}'")).join(", ");
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "Unable to add PPA '{}'. '[{shown}]' exited with status {}: '{}'",
             repo.trim_start_matches("ppa:"),
             output.retcode.unwrap_or_default(),
@@ -128,7 +128,7 @@ fn defaults(
         format!("/etc/apt/sources.list.d/{owner}-{name}-{dist}.list").into()
     });
     if private && !kwargs.contains("keyid") {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "Private PPAs require a keyid to be specified: {owner}/{name}"
         )));
     }
@@ -150,7 +150,7 @@ pub(super) fn fingerprint(cx: &Exec, owner: &str, name: &str) -> Result<String, 
         .headers
         .push(("Accept".to_owned(), "application/json".to_owned()));
     let unknown = |why: String| {
-        Error::Refused(format!(
+        Error::refused(format!(
             "Launchpad does not know about {owner}/{name}: {why}"
         ))
     };
@@ -166,7 +166,7 @@ pub(super) fn fingerprint(cx: &Exec, owner: &str, name: &str) -> Result<String, 
     let said = value::json::read(&text).unwrap_or_default();
     match said.get("signing_key_fingerprint").and_then(Value::as_str) {
         Some(fingerprint) => Ok(fingerprint.to_owned()),
-        None => Err(Error::Refused(format!(
+        None => Err(Error::refused(format!(
             "Launchpad knows about {owner}/{name} but did not return a fingerprint. Please set keyid manually"
         ))),
     }

@@ -224,7 +224,7 @@ impl Job<'_> {
         let folder = self.name.trim_end_matches('/');
         if self.args.clean_parent && ospath::lexists(folder) {
             fs::remove(self.cx, Path::new(folder))
-                .map_err(|error| Error::Refused(format!("Unable to remove the directory {}. The following errors were observed:\n\n- {error}", self.name)))?;
+                .map_err(|error| Error::refused(format!("Unable to remove the directory {}. The following errors were observed:\n\n- {error}", self.name)))?;
             if let Some(changes) = ret.changes.as_map_mut() {
                 changes.entry("removed", || {
                     format!(
@@ -312,7 +312,7 @@ impl Job<'_> {
             }
             ("zip", _) => {
                 let names = unzipped(self.cx, &job, self.args.extract_perms).map_err(|error| {
-                    Error::Refused(format!("Exception encountered unpacking zipfile: {error}"))
+                    Error::refused(format!("Exception encountered unpacking zipfile: {error}"))
                 })?;
                 Ok(Unpacked::Files(trimmed(names, &trim)))
             }

@@ -399,7 +399,7 @@ impl Job<'_> {
         }
         let found = source::is_cached(self.cx, &self.source, &self.cx.saltenv);
         let found =
-            found.ok_or_else(|| Error::Refused(format!("Failed to cache {}", self.shown())))?;
+            found.ok_or_else(|| Error::refused(format!("Failed to cache {}", self.shown())))?;
         Ok(Step::Next(found))
     }
 
@@ -513,7 +513,7 @@ impl Job<'_> {
 fn call_state(cx: &Exec, function: &str, name: &str, kwargs: Map) -> Result<Ret, Error> {
     let found = cx
         .state_function(function)
-        .ok_or_else(|| Error::NotAvailable(function.to_owned()))?;
+        .ok_or_else(|| Error::not_available(function.to_owned()))?;
     let given = Given::new(Vec::new(), kwargs.with("name", name));
     let ret = found
         .invoke(function, cx, given)

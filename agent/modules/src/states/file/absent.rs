@@ -66,7 +66,7 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
         || Ok(would.change("removed", name.as_str())),
         || {
             fs::remove(cx, Path::new(name.trim_end_matches('/')))
-                .map_err(|error| Error::Refused(format!("Could not remove '{name}': {error}")))?;
+                .map_err(|error| Error::refused(format!("Could not remove '{name}': {error}")))?;
             Ok(Ret::ok(format!("Removed {word} {name}")).change("removed", name.as_str()))
         },
     )?;

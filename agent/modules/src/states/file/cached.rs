@@ -179,7 +179,7 @@ fn not_cached(cx: &Exec, args: NotCached) -> Result<Ret, Error> {
     let would = Ret::would(format!("{copy} is set to be deleted")).change("deleted", true);
     cx.apply(would, || {
         fs::remove(cx, Path::new(&copy))
-            .map_err(|error| Error::Refused(format!("Failed to delete {copy}: {error}")))?;
+            .map_err(|error| Error::refused(format!("Failed to delete {copy}: {error}")))?;
         Ok(Ret::ok(format!("{copy} was deleted")).change("deleted", true))
     })
 }

@@ -72,7 +72,7 @@ fn looked_up(
         let key = key.to_text();
         data.traverse(&key, delimiter)
             .cloned()
-            .ok_or_else(|| Error::Refused(missing(&key)))
+            .ok_or_else(|| Error::refused(missing(&key)))
     };
     let Some(keys) = keys.as_list() else {
         return found(keys);
@@ -121,7 +121,7 @@ fn narrow(text: &str, encoding: &str, errors: &str, most: u32) -> Result<Vec<u8>
         match u8::try_from(code) {
             Ok(byte) if code <= most => out.push(byte),
             _ => out.extend(substitute(c, errors).ok_or_else(|| {
-                Error::Refused(format!(
+                Error::refused(format!(
                     "'{encoding}' codec can't encode character '{}' in position {at}: ordinal not in range({})",
                     c.escape_default(),
                     most + 1

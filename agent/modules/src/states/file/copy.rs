@@ -161,7 +161,7 @@ fn copied(
     }
     let mut ret = Ret::ok(comment).change(name, source);
     place(cx, source, name)
-        .map_err(|_| Error::Refused(format!("Failed to copy \"{source}\" to \"{name}\"")))?;
+        .map_err(|_| Error::refused(format!("Failed to copy \"{source}\" to \"{name}\"")))?;
     if ospath::isdir(source) {
         own(cx, name, like);
     }
@@ -233,13 +233,13 @@ fn renamed(cx: &Exec, args: &Rename, source: &str, name: &str) -> Result<Ret, Er
     // A file takes the place of a file in one step; a folder must go first.
     if ospath::isdir(name) || (ospath::lexists(name) && ospath::isdir(source)) {
         fs::remove(cx, Path::new(name)).map_err(|_| {
-            Error::Refused(format!(
+            Error::refused(format!(
                 "Failed to delete \"{name}\" in preparation for forced move"
             ))
         })?;
     }
     links::moved(cx, source, name, true)
-        .map_err(|_| Error::Refused(format!("Failed to move \"{source}\" to \"{name}\"")))?;
+        .map_err(|_| Error::refused(format!("Failed to move \"{source}\" to \"{name}\"")))?;
     Ok(Ret::ok(format!("Moved \"{source}\" to \"{name}\"")).change(name, source))
 }
 

@@ -91,7 +91,7 @@ fn managed(cx: &Exec, name: &str, args: &Line) -> Result<(), Error> {
     let full = "file.managed";
     let function = cx
         .state_function(full)
-        .ok_or_else(|| Error::NotAvailable(full.into()))?;
+        .ok_or_else(|| Error::not_available(full.into()))?;
     let given = Map::new()
         .with("name", name)
         .with("create", args.create)

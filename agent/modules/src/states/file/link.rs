@@ -262,7 +262,7 @@ impl Link {
             self.clear(cx)?;
         }
         self.make(cx).map_err(|error| {
-            Error::Refused(format!(
+            Error::refused(format!(
                 "Unable to create new symlink {name} -> {target}: {error}"
             ))
         })?;
@@ -285,7 +285,7 @@ impl Link {
     /// Makes the link; another link that is there is replaced in one step.
     fn make(&self, cx: &Exec) -> Result<(), Error> {
         let (name, target) = (Path::new(&self.name), Path::new(&self.target));
-        let could_not = || Error::Refused(format!("Could not create '{}'", self.name));
+        let could_not = || Error::refused(format!("Could not create '{}'", self.name));
         if ospath::islink(&self.name) || self.atomic {
             return fs::replace_with_symlink(cx, target, name).map_err(|_| could_not());
         }
@@ -299,7 +299,7 @@ impl Link {
                     }
                 })
                 .map_err(|_| {
-                    Error::Refused(format!("[Errno 21] Is a directory: '{}'", self.name))
+                    Error::refused(format!("[Errno 21] Is a directory: '{}'", self.name))
                 })?;
             return fs::replace_with_symlink(cx, target, name).map_err(|_| could_not());
         }
@@ -361,7 +361,7 @@ impl Link {
             fs::remove(cx, Path::new(&backup)).map_err(Error::io(&backup))?;
         }
         links::moved(cx, name, &backup, self.copies).map_err(|error| {
-            Error::Refused(format!(
+            Error::refused(format!(
                 "Unable to rename {name} to backup {backup} -> : {error}"
             ))
         })
@@ -482,7 +482,7 @@ fn hardlink_change(
         "create new"
     };
     fs::hard_link(cx, Path::new(target), place).map_err(|error| {
-        Error::Refused(format!(
+        Error::refused(format!(
             "Unable to {what} hard link {name} -> {target}: Could not create '{name}': {error}"
         ))
     })?;

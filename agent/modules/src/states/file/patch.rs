@@ -105,10 +105,10 @@ fn usable(name: &str) -> Result<(), Error> {
         return Err("A file/directory to be patched is required".into());
     }
     if !Path::new(name).is_absolute() {
-        return Err(Error::Refused(format!("{name} is not an absolute path")));
+        return Err(Error::refused(format!("{name} is not an absolute path")));
     }
     if !Path::new(name).exists() {
-        return Err(Error::Refused(format!("{name} does not exist")));
+        return Err(Error::refused(format!("{name} does not exist")));
     }
     Ok(())
 }
@@ -116,10 +116,10 @@ fn usable(name: &str) -> Result<(), Error> {
 fn usable_reject_file(path: &str) -> Result<(), Error> {
     let folder = Path::new(path).parent().unwrap_or_else(|| Path::new(""));
     if !folder.is_absolute() {
-        return Err(Error::Refused(format!("'{path}' is not an absolute path")));
+        return Err(Error::refused(format!("'{path}' is not an absolute path")));
     }
     if !folder.is_dir() {
-        return Err(Error::Refused(format!(
+        return Err(Error::refused(format!(
             "Parent directory for reject_file '{path}' either does not exist, or is not a directory"
         )));
     }
@@ -135,7 +135,7 @@ fn checked_options(
     let (mut kept, mut refused) = (Vec::new(), Vec::new());
     let number = |text: &str, option: &str| {
         text.parse::<i64>().map(Some).map_err(|_| {
-            Error::Refused(format!(
+            Error::refused(format!(
                 "Invalid format for '{option}' CLI option. Consider using the 'strip' option for this state."
             ))
         })
@@ -160,7 +160,7 @@ fn checked_options(
     if refused.is_empty() {
         return Ok((kept, strip));
     }
-    Err(Error::Refused(format!(
+    Err(Error::refused(format!(
         "The following CLI options are not allowed: {}",
         refused.join(", ")
     )))
@@ -215,7 +215,7 @@ fn fetched(
         ..Request::default()
     };
     let found = work::find(cx, &request)
-        .map_err(|error| Error::Refused(format!("Unable to manage file: {error}")))?;
+        .map_err(|error| Error::refused(format!("Unable to manage file: {error}")))?;
     work::verify(&source.unwrap_or_default(), &found, work::MANY_HASHES)?;
     // As in Salt, no source is an empty patch.
     let data = match found.body {

@@ -145,7 +145,7 @@ fn recurse(cx: &Exec, mut args: Recurse) -> Result<Ret, Error> {
     }
     check_user(cx, &args.user, &args.group)?;
     absolute(&name)?;
-    let failed = |error: Error| Error::Refused(format!("Recurse failed: {error}"));
+    let failed = |error: Error| Error::refused(format!("Recurse failed: {error}"));
     let sources = tree::sources(cx, &args.source).map_err(failed)?;
     if !ospath::isdir(&name) {
         if ospath::exists(&name) {
@@ -290,7 +290,7 @@ fn managed(cx: &Exec, args: &Recurse, path: &str, url: &str) -> Result<Ret, Erro
         .with("backup", args.backup.as_str());
     let function = super::managed::MODULE
         .function("managed")
-        .ok_or_else(|| Error::NotAvailable("file.managed".into()))?;
+        .ok_or_else(|| Error::not_available("file.managed".into()))?;
     function.invoke("file.managed", cx, Given::new(Vec::new(), kwargs))
 }
 

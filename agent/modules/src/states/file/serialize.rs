@@ -82,7 +82,7 @@ fn stored(cx: &Exec, mut args: Serialize, name: &str) -> Result<Ret, Error> {
     let format = format(&mut args)?;
     let dataset = dataset(cx, &args)?;
     let serializer = Serializer::of(&format).ok_or_else(|| {
-        Error::Refused(format!(
+        Error::refused(format!(
             "The {format} serializer could not be found. It either does not exist or its prerequisites are not installed."
         ))
     })?;
@@ -175,7 +175,7 @@ fn merged(
     let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
     let old = serializer
         .deserialize(&text, &args.deserializer_opts)
-        .map_err(|error| Error::Refused(format!("Failed to deserialize existing data: {error}")))?;
+        .map_err(|error| Error::refused(format!("Failed to deserialize existing data: {error}")))?;
     match (&old, dataset) {
         (Value::Null, _) => Ok(None),
         (Value::Map(lower), Value::Map(upper)) => {

@@ -158,7 +158,7 @@ fn compiled(patterns: &[String]) -> Result<Vec<Regex>, Error> {
         .iter()
         .map(|pattern| {
             Regex::compiled(pattern, Flags::NONE, Subject::Text, Anchor::Start)
-                .map_err(|error| Error::Refused(error.to_string()))
+                .map_err(|error| Error::refused(error.to_string()))
         })
         .collect()
 }
@@ -356,7 +356,7 @@ fn retention_schedule(cx: &Exec, args: RetentionSchedule) -> Result<Ret, Error> 
         return Err("Name provided to file.retention must be a directory".into());
     }
     let zone = match &args.timezone {
-        Some(zone) => TimeZone::get(zone).map_err(|error| Error::Refused(error.to_string()))?,
+        Some(zone) => TimeZone::get(zone).map_err(|error| Error::refused(error.to_string()))?,
         None => TimeZone::system(),
     };
     let mut schedule = Schedule::default();
@@ -377,7 +377,7 @@ fn retention_schedule(cx: &Exec, args: RetentionSchedule) -> Result<Ret, Error> 
         let count = match count.as_str() {
             Some("all") => usize::MAX,
             _ => count.to_text().parse().map_err(|_| {
-                Error::Refused(format!(
+                Error::refused(format!(
                     "retain: expected a number or all, got {}",
                     count.to_text()
                 ))

@@ -209,7 +209,7 @@ impl Job<'_> {
         }
         .refs(&line(&["ls-remote", &self.args.target]))
         .map_err(|error| {
-            Error::Refused(format!(
+            Error::refused(format!(
                 "Failed to list refs for {}: {}",
                 self.args.remote,
                 said(&error)

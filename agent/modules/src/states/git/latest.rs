@@ -98,7 +98,7 @@ impl<'a> Job<'a> {
         );
         let net = git.with_identity(&keys);
         let remote = Remote::of(&net, &url, &args.remote, &mut rev, bare).map_err(|error| {
-            Error::Refused(format!("Failed to check remote refs: {}", said(&error)))
+            Error::refused(format!("Failed to check remote refs: {}", said(&error)))
         })?;
         if args.depth.is_some() && remote.kind == Kind::Commit {
             return Err("When 'depth' is used, 'rev' must be set to the name of a branch or tag on the remote repository".into());

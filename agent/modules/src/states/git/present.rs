@@ -47,7 +47,7 @@ pub(super) fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     cx.apply(would, || {
         if forced {
             fs::remove(cx, Path::new(name))
-                .map_err(|error| Error::Refused(format!("Unable to remove {name}: {error}")))?;
+                .map_err(|error| Error::refused(format!("Unable to remove {name}: {error}")))?;
             work.change("forced init", true);
         }
         initialized(&git, &args)?;

@@ -228,7 +228,7 @@ fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {
     }
     let full = format!("pkg.{sfun}");
     let function = cx.state_function(&full);
-    let function = function.ok_or_else(|| Error::NotAvailable(full.clone()))?;
+    let function = function.ok_or_else(|| Error::not_available(full.clone()))?;
     let kwargs = args.kwargs.with("name", args.name);
     function.invoke(&full, cx, Given::new(Vec::new(), kwargs))
 }

@@ -76,7 +76,7 @@ fn refused(service: &Service<'_>, verb: &str, on: bool) -> Result<Option<String>
     match service.call(verb, service.kwargs.clone()) {
         Ok(done) if done.is_true() => Ok(None),
         Ok(_) => Ok(Some(String::new())),
-        Err(Error::Refused(why)) if on => {
+        Err(why) if on && why.is_of_command() => {
             Ok(Some(format!(". Additional information follows:\n\n{why}")))
         }
         Err(error) => Err(error),

@@ -122,7 +122,7 @@ impl<'a> Service<'a> {
         let grains = cx.grains();
         let os = grains.get("osfinger").or_else(|| grains.get("os"));
         let low = cx.low.as_ref();
-        Err(Error::Refused(format!(
+        Err(Error::refused(format!(
             "State '{}' was not found in SLS '{}'\nReason: 'service' __virtual__ returned False: No service execution module loaded: check support for service management on {} \n",
             low.map(|low| low.function()).unwrap_or_default(),
             low.map_or("", |low| low.sls.as_str()),
