@@ -68,7 +68,7 @@ pub(crate) fn complaint(output: &Output) -> Option<String> {
 /// # Errors
 /// When it fails.
 pub(crate) fn call(cx: &Exec, words: Vec<String>) -> Result<String, Error> {
-    let output = called(cx, words)?;
+    let output = called(cx, Process::words(words))?;
     match complaint(&output) {
         None => Ok(output.stdout),
         Some(said) => Err(Error::refused(format!("Zypper command failure: {said}"))),
@@ -80,15 +80,14 @@ pub(crate) fn call(cx: &Exec, words: Vec<String>) -> Result<String, Error> {
 /// # Errors
 /// When it fails.
 pub(crate) fn found(cx: &Exec, words: Vec<String>) -> Result<String, Error> {
-    let output = called(cx, words)?;
+    let output = called(cx, Process::words(words).quiet())?;
     match complaint(&output).filter(|_| output.retcode != Some(NOT_FOUND)) {
         None => Ok(output.stdout),
         Some(said) => Err(Error::refused(format!("Zypper command failure: {said}"))),
     }
 }
 
-fn called(cx: &Exec, words: Vec<String>) -> Result<Output, Error> {
-    let process = Process::words(words);
+fn called(cx: &Exec, process: Process) -> Result<Output, Error> {
     let mut output = process.run(cx)?;
     for _ in 0..TRIES {
         if output.retcode != Some(LOCKED) {
