@@ -9,6 +9,7 @@
 
 mod bus;
 mod inits;
+mod managers;
 mod orch;
 mod pkg;
 mod python;

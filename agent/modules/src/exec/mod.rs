@@ -51,11 +51,13 @@ pub(crate) mod shadow;
 mod slsutil;
 pub(crate) mod ssh;
 pub(crate) mod state;
+mod state_pause;
 mod state_show;
 pub(crate) mod status;
 mod status_tables;
 mod sys;
 mod sysctl;
+mod sysfs;
 mod test;
 mod timezone;
 pub(crate) mod user;
@@ -140,11 +142,13 @@ pub const MODULES: &[Module<Value>] = &[
     ssh::auth::MODULE,
     ssh::known::MODULE,
     state::MODULE,
+    state_pause::MODULE,
     state_show::MODULE,
     status::MODULE,
     status_tables::MODULE,
     sys::MODULE,
     sysctl::MODULE,
+    sysfs::MODULE,
     test::MODULE,
     timezone::MODULE,
     user::MODULE,

@@ -275,7 +275,7 @@ fn update(cx: &Exec, args: &Present, mut changes: Map) -> Result<Ret, Error> {
     }
     // The primary group is set before, or usermod would judge the others by the old one.
     if let Some(groups) = changes.remove("groups") {
-        let groups: Vec<String> = texts(&groups);
+        let groups: Vec<String> = groups.texts();
         change::set_groups(cx, name, &groups, !args.remove_groups, None)?;
     }
     let mut ret = Ret::ok(format!("User {name} is present and up to date"));
@@ -291,11 +291,6 @@ fn update(cx: &Exec, args: &Present, mut changes: Map) -> Result<Ret, Error> {
         ret.result = Some(false);
     }
     Ok(ret)
-}
-
-fn texts(list: &Value) -> Vec<String> {
-    let items = list.as_list().unwrap_or_default();
-    items.iter().map(Value::to_text).collect()
 }
 
 fn change_password(cx: &Exec, args: &Present, changes: &mut Map) -> Result<(), Error> {
