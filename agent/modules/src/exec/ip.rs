@@ -190,7 +190,10 @@ fn resolver(text: &str, directive: &str) -> String {
             .collect();
         Some(words.join(" "))
     };
-    text.lines().filter_map(line).last().unwrap_or_default()
+    text.lines()
+        .filter_map(line)
+        .next_back()
+        .unwrap_or_default()
 }
 
 fn current(cx: &Exec, kind: Kind) -> Result<Settings, Error> {
@@ -220,7 +223,7 @@ fn configured(text: &str) -> String {
     let lines = text
         .lines()
         .filter(|line| line.starts_with("CONFIGURE_INTERFACES"));
-    let value = lines.filter_map(|line| line.split_once('=')).last();
+    let value = lines.filter_map(|line| line.split_once('=')).next_back();
     value.map_or_else(String::new, |(_, value)| value.trim().to_owned())
 }
 
@@ -308,7 +311,7 @@ fn red_hat(text: &str, options: &[(String, String)]) -> Result<Plan, Error> {
         }
         _ => "",
     };
-    let networking = option(options, "enabled").or(was("networking"));
+    let networking = option(options, "enabled").or_else(|| was("networking"));
     let on = switch("networking", unquoted(networking.unwrap_or_default()))?;
     let retains = option(options, "retain_settings") == Some("True");
     let mut lines = Vec::new();
@@ -318,7 +321,7 @@ fn red_hat(text: &str, options: &[(String, String)]) -> Result<Plan, Error> {
             ("nozeroconf", Some(given)) => Some(yes_or_no(switch(key, unquoted(given))?)),
             ("hostname", given) => {
                 let host = given
-                    .or(was(key))
+                    .or_else(|| was(key))
                     .map(unquoted)
                     .filter(|host| !host.is_empty());
                 Some(host.ok_or_else(|| invalid(key, "server1.example.com"))?)
