@@ -51,7 +51,7 @@ fn kind(cx: &Exec) -> Result<Kind, Error> {
         "Debian" if grain(cx, "osfullname") == "Ubuntu" => Ok(Kind::Ubuntu),
         "Debian" => Ok(Kind::Debian),
         "RedHat" => Ok(Kind::RedHat),
-        family => Err(Error::Refused(format!(
+        family => Err(Error::refused(format!(
             "the network's settings of {family} are not known: those of Debian and Red Hat are"
         ))),
     }
@@ -110,7 +110,7 @@ fn read(path: &str) -> String {
 }
 
 fn invalid(option: &str, expected: &str) -> Error {
-    Error::Refused(format!(
+    Error::refused(format!(
         "Invalid network setting -- Setting: {option}, Expected: [{expected}]"
     ))
 }

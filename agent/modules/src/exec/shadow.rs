@@ -222,7 +222,7 @@ pub(crate) fn day(key: &str, given: &Value) -> Result<Value, Error> {
         return Ok(days.into());
     }
     let date: jiff::civil::Date = text.parse().map_err(|_| {
-        Error::Refused(format!(
+        Error::refused(format!(
             "{key}: '{text}' is neither a date such as 2030-01-31 nor a number of days since 1970"
         ))
     })?;
