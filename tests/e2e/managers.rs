@@ -153,6 +153,42 @@ pinch pkg.autoremove
 }
 
 #[test]
+fn the_locks_of_zypper_and_pacman_are_waited_for() {
+    let script = r#"
+package slow 1.0-1 %pre 'touch /tmp/locked' 'sleep 4'
+index
+zypper -n refresh >/dev/null
+zypper -n install slow >/dev/null 2>&1 &
+while [ ! -e /tmp/locked ]; do sleep 0.1; done
+pinch state.single pkg.installed demo refresh=False
+wait
+pinch state.single pkg.installed demo refresh=False
+"#;
+    let grains = format!("{SUSE}pkg_lock_timeout: 0.5\n");
+    let Some(text) = on(&grains, "rpm.sh", script) else {
+        return;
+    };
+    let locked = [
+        "System management is locked by the application with pid ",
+        "Waited 0 seconds for the lock that process ",
+        " holds: zypper -n install slow",
+        "The following packages were installed/updated: demo",
+    ];
+    said(&text, &locked);
+    let script = "
+touch /var/lib/pacman/db.lck
+pinch state.single pkg.installed demo refresh=False
+";
+    let grains = format!("{ARCH}pkg_lock_timeout: 0.5\n");
+    let text = on(&grains, "pacman.sh", script).unwrap();
+    let locked = [
+        "unable to lock database",
+        "Waited 0 seconds for the lock of another package manager",
+    ];
+    said(&text, &locked);
+}
+
+#[test]
 fn pacman_tells_what_it_did_and_why_it_did_not() {
     let script = r#"
 printf 'post_install() {\n  echo this one fails\n  return 3\n}\n' >/tmp/install

@@ -277,7 +277,7 @@ impl Provider for Zypper {
     }
 
     fn is_locked(&self, output: &Output) -> bool {
-        output.retcode == Some(7)
+        zypper::is_locked(output)
     }
 }
 
