@@ -95,6 +95,7 @@ rpm -q demo extra
 pinch state.single pkg.installed demo version=1.1-1 update_holds=True refresh=False
 rpm -q demo
 dnf -q versionlock list
+pinch state.single pkg.purged extra
 "#;
     let Some(text) = on(FEDORA, "rpm.sh", script) else {
         return;
@@ -107,6 +108,7 @@ dnf -q versionlock list
             "The following packages were installed/updated: demo=1.1-1",
             "demo-1.1-1.noarch\n",
             "demo-0:1.1-1.*\n",
+            "All targeted packages were purged.",
         ],
     );
 }
@@ -186,6 +188,38 @@ pinch state.single pkg.installed demo refresh=False
         "Waited 0 seconds for the lock of another package manager",
     ];
     said(&text, &locked);
+}
+
+#[test]
+fn downloads_are_told() {
+    // Only what comes over a network is kept as a file.
+    let served = r#"
+set_up='import fcntl, socket, struct; fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh", b"lo", 0x49))'
+python3 -c "$set_up"
+(cd "$repo" && exec python3 -m http.server --bind 127.0.0.1 8000 >/dev/null 2>&1) &
+server=$!
+sed -i 's#file:///srv/repo#http://127.0.0.1:8000#' /etc/yum.repos.d/local.repo /etc/zypp/repos.d/local.repo
+python3 -c 'import socket, time
+while socket.socket().connect_ex(("127.0.0.1", 8000)): time.sleep(0.05)'
+pinch pkg.refresh_db
+pinch state.single pkg.downloaded demo
+pinch state.single pkg.downloaded demo
+rpm -q demo || true
+kill $server
+"#;
+    for (grains, folder) in [(FEDORA, "/var/cache/dnf/"), (SUSE, "/var/cache/zypp/")] {
+        let Some(text) = on(grains, "rpm.sh", served) else {
+            return;
+        };
+        let expected = [
+            "Packages downloaded: demo",
+            "2:2.0-1:",
+            folder,
+            "All specified packages are already downloaded",
+            "package demo is not installed",
+        ];
+        said(&text, &expected);
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use state::module::Error;
 use value::{Map, Value, log};
 
 use super::failed::Failed;
-use super::{OnHold, Order, Packages, Provider, Wanted, listing, spec, targets};
+use super::{OnHold, Order, Packages, Provider, Wanted, downloads, listing, spec, targets};
 use crate::process::{self, Line, Output, Process};
 
 /// How long the lock of a package manager is waited for.
@@ -59,8 +59,13 @@ pub(crate) fn install(cx: &Exec, provider: &dyn Provider, args: &Install) -> Res
         refresh(cx, provider, &args.kwargs)?;
     }
     let freed = freed(cx, provider, &order)?;
+    let downloaded = downloaded(cx, provider, args)?;
     errors.extend(run_all(cx, provider, &commands)?);
     let mut changes = since(cx, provider, &old)?;
+    changes.update(listing::changes(
+        &downloaded,
+        &self::downloaded(cx, provider, args)?,
+    ));
     let new = listing::listed(cx, provider)?.here();
     let text = |packages: &Packages, name: &str| listing::versions_of(packages, name).join(",");
     for one in &order.reinstall {
@@ -80,6 +85,14 @@ fn finished(sentence: Option<String>, errors: Vec<String>, changes: Map) -> Resu
     match errors.is_empty() {
         true => Ok(changes),
         false => Err(Failed::with(sentence, errors, changes)),
+    }
+}
+
+/// The files that lie there, where fetching them is all that is to be done.
+fn downloaded(cx: &Exec, provider: &dyn Provider, args: &Install) -> Result<Map, Error> {
+    match args.downloadonly && provider.tells_downloads() {
+        true => downloads::listed(cx, provider, "/"),
+        false => Ok(Map::new()),
     }
 }
 

@@ -272,6 +272,10 @@ impl Provider for Zypper {
         complaint(output).map(|said| format!("Zypper command failure: {said}"))
     }
 
+    fn tells_downloads(&self) -> bool {
+        true
+    }
+
     fn sentence(&self, _doing: &str, _again: bool) -> Option<String> {
         None
     }
