@@ -116,7 +116,8 @@ pub(super) const TABLE: &[Known] = &[
     used("extmod_blacklist", DICT, EmptyDict),
     used("extmod_whitelist", DICT, EmptyDict),
     used("failhard", BOOL, False),
-    unsupported("features", DICT, EmptyDict),
+    // In Salt 3008.5 there is but one, which chooses between two modules of one name.
+    used("features", DICT, EmptyDict),
     master("file_buffer_size", INT, Int(262_144)),
     used("file_client", TEXT, Text("remote")),
     used("file_ignore_glob", TEXT_OR_LIST, EmptyList),

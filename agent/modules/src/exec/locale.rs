@@ -302,7 +302,11 @@ fn words(cx: &Exec, locale: &str, parts: &Parts<'_>, verbose: bool) -> Result<Ve
 }
 
 fn gen_locale(cx: &Exec, args: GenLocale) -> Result<Value, Error> {
-    check(&args.locale)?;
+    // The value of LANG where it is not set: there is no such locale, and the programs that make them do not mind.
+    let is_named = !args.locale.is_empty();
+    if is_named {
+        check(&args.locale)?;
+    }
     let is_ubuntu = grain(cx, "os") == "Ubuntu";
     let mut parts = Parts::of(&args.locale);
     if parts.charmap.is_empty() && !is_ubuntu {
@@ -313,10 +317,12 @@ fn gen_locale(cx: &Exec, args: GenLocale) -> Result<Value, Error> {
         false => parts.joined(),
     };
     let short = format!("{}_{}", parts.language, parts.territory);
-    if !can_make(cx, &locale, &short)? {
-        return Ok(false.into());
+    if is_named {
+        if !can_make(cx, &locale, &short)? {
+            return Ok(false.into());
+        }
+        list(cx, &locale, parts.language, is_ubuntu)?;
     }
-    list(cx, &locale, parts.language, is_ubuntu)?;
     let verbose = args.kwargs.get("verbose").is_some_and(Value::is_true);
     let out = Process::words(words(cx, &locale, &parts, verbose)?).run(cx)?;
     Ok(match verbose {

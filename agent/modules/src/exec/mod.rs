@@ -26,6 +26,7 @@ pub(crate) mod hashutil;
 mod hosts;
 mod http;
 pub(crate) mod ini;
+pub(crate) mod ip;
 mod jinja;
 mod kmod;
 mod locale;
@@ -50,11 +51,13 @@ pub(crate) mod shadow;
 mod slsutil;
 pub(crate) mod ssh;
 pub(crate) mod state;
+mod state_pause;
 mod state_show;
 pub(crate) mod status;
 mod status_tables;
 mod sys;
 mod sysctl;
+mod sysfs;
 mod test;
 mod timezone;
 pub(crate) mod user;
@@ -104,6 +107,7 @@ pub const MODULES: &[Module<Value>] = &[
     hosts::MODULE,
     http::MODULE,
     ini::MODULE,
+    ip::MODULE,
     jinja::MODULE,
     kmod::MODULE,
     locale::MODULE,
@@ -138,11 +142,13 @@ pub const MODULES: &[Module<Value>] = &[
     ssh::auth::MODULE,
     ssh::known::MODULE,
     state::MODULE,
+    state_pause::MODULE,
     state_show::MODULE,
     status::MODULE,
     status_tables::MODULE,
     sys::MODULE,
     sysctl::MODULE,
+    sysfs::MODULE,
     test::MODULE,
     timezone::MODULE,
     user::MODULE,

@@ -9,6 +9,7 @@ use value::{Map, Value, log};
 use super::failed::Failed;
 use super::{OnHold, Order, Packages, Provider, Wanted, downloads, listing, spec, targets};
 use crate::process::{self, Line, Output, Process};
+use crate::service::booted;
 
 /// How long the lock of a package manager is waited for.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -465,11 +466,10 @@ fn run_all(cx: &Exec, provider: &dyn Provider, commands: &[Process]) -> Result<V
 /// Runs a command in a scope of its own where systemd runs: a package that restarts our own service must not end its installation.
 fn run_in_scope(cx: &Exec, provider: &dyn Provider, command: &Process) -> Result<Output, Error> {
     let wanted = cx.opts().get("systemd.scope").is_none_or(Value::is_true);
-    let booted = std::path::Path::new("/run/systemd/system").exists();
     let mut command = command.clone();
     if let Line::Words(words) = &mut command.line
         && wanted
-        && booted
+        && booted()
         && process::which("systemd-run").is_some()
     {
         let scope = ["systemd-run", "--scope", "--description", "\"pinch pkg\""];

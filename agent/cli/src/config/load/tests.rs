@@ -214,7 +214,7 @@ fn a_file_that_does_not_parse_names_its_place() {
 
 #[test]
 fn only_options_that_would_be_missed_are_warned_of() {
-    let minion = "id: 5\nmaster: \"h\"\npublish_port: 4505\nown: 1\ngitfs_remotes: [\"x\"]\nfile_roots:\nenvironment: \"dev\"\nauth_timeout: \"7\"\n";
+    let minion = "id: 5\nmaster: \"h\"\npublish_port: 4505\nown: 1\ngitfs_remotes: [\"x\"]\nfile_roots:\nenvironment: \"dev\"\nauth_timeout: \"7\"\nfeatures: {\"x509_v2\": true}\n";
     let folder = Folder::with(&[("minion", minion)]);
     let loaded = folder.load(Map::new()).unwrap();
     let path = folder.path();

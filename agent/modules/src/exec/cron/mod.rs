@@ -7,6 +7,7 @@ use state::module::Error;
 use value::Value;
 
 use self::tab::{Job, Outcome, Tab, When};
+use crate::exec::cmd::Temporary;
 use crate::process::{self, Output, Process};
 use crate::{accounts, text};
 
@@ -207,13 +208,10 @@ pub(crate) fn tab(cx: &Exec, user: &str) -> Result<Tab, Error> {
     Ok(Tab::read(&raw(cx, user)?))
 }
 
-/// Puts a text in the place of a user's crontab. It goes by the standard input: no file lies about that others could change.
+/// Puts a text in the place of a user's crontab. It is given by a file, which every `crontab` takes, ours alone to read.
 pub(crate) fn install(cx: &Exec, user: &str, text: &str) -> Result<Output, Error> {
-    let process = Process {
-        stdin: Some(text.to_owned()),
-        ..crontab(user, "-")?
-    };
-    process.run(cx)
+    let file = Temporary::written(&std::env::temp_dir(), "", text.as_bytes(), None)?;
+    crontab(user, &file.path().to_string_lossy())?.run(cx)
 }
 
 /// Changes a user's table in one step. What the program says is the answer when it does not accept it.

@@ -1,0 +1,232 @@
+//! The `sysfs` execution module: what the kernel shows below `/sys`.
+
+use std::fs::OpenOptions;
+use std::io::{Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log};
+
+use crate::{fs, ospath, text};
+
+state::exec_module! {
+    /// The attributes of the kernel's devices below `/sys`.
+    mod sysfs;
+
+    /// The value of an attribute, or the folder that it is; with a value, write it. False where there is no such attribute.
+    fn attr(Attr {
+        /// Its path below `/sys`.
+        key: String,
+        /// What is to be written.
+        value: Option<Value> = None,
+    });
+
+    /// Write an attribute: True, or False where the kernel refuses.
+    fn write(WriteAttr {
+        /// Its path below `/sys`.
+        key: String,
+        /// What is to be written.
+        value: Value,
+    });
+
+    /// The value of an attribute, or all values below a folder. False where nothing can be read.
+    fn read(ReadAttr {
+        /// A path below `/sys`, or a list of them.
+        key: Value,
+        /// The folder that the paths of a list are in.
+        root: String = "".to_owned(),
+    });
+
+    /// The real path that a path below `/sys` leads to; False where it does not exist.
+    fn target(Target {
+        /// The path below `/sys`.
+        key: String,
+        /// False: its last name alone.
+        full: bool = true,
+    });
+
+    /// The attributes below a folder: those that can be read, written, or both.
+    fn interfaces(Interfaces {
+        /// The folder's path below `/sys`.
+        root: String,
+    });
+}
+
+fn attr(cx: &Exec, args: Attr) -> Result<Value, Error> {
+    let Some(path) = real(&args.key) else {
+        return Ok(false.into());
+    };
+    if ospath::isdir(&path) {
+        return Ok(path.into());
+    }
+    Ok(match args.value {
+        Some(value) => written(cx, &path, &value).into(),
+        None => read_file(&path),
+    })
+}
+
+fn write(cx: &Exec, args: WriteAttr) -> Result<Value, Error> {
+    let path = real(&args.key);
+    Ok(path
+        .is_some_and(|path| written(cx, &path, &args.value))
+        .into())
+}
+
+fn read(_cx: &Exec, args: ReadAttr) -> Result<Value, Error> {
+    let path = |key: &str| ospath::join(&args.root, key);
+    if let Some(key) = args.key.as_str() {
+        return Ok(read_below(&path(key)));
+    }
+    let keys = args.key.as_list().unwrap_or_default().iter();
+    let pairs = keys.map(|key| (key.clone(), read_below(&path(&key.to_text()))));
+    let found: Map = pairs.filter(|(_, value)| !is_false(value)).collect();
+    Ok(found.into())
+}
+
+fn target(_cx: &Exec, args: Target) -> Result<Value, Error> {
+    Ok(match real(&args.key) {
+        None => false.into(),
+        Some(path) if args.full => path.into(),
+        Some(path) => ospath::basename(&path).into(),
+    })
+}
+
+fn interfaces(_cx: &Exec, args: Interfaces) -> Result<Value, Error> {
+    let Some(root) = real(&args.root).filter(|root| ospath::isdir(root)) else {
+        let shown = real(&args.root).unwrap_or_else(|| "False".to_owned());
+        log::error(&format!("SysFS {shown} not a dir"));
+        return Ok(false.into());
+    };
+    let found = Attributes::below(&root);
+    Ok(Map::new()
+        .with("r", found.reads)
+        .with("w", found.writes)
+        .with("rw", found.both)
+        .into())
+}
+
+fn is_false(value: &Value) -> bool {
+    *value == Value::Bool(false)
+}
+
+/// Where a path below `/sys` leads, when it is there.
+fn real(key: &str) -> Option<String> {
+    let path = match key.starts_with("/sys") {
+        true => key.to_owned(),
+        false => ospath::join("/sys", key),
+    };
+    let path = ospath::realpath(&path);
+    if ospath::exists(&path) {
+        return Some(path);
+    }
+    log::debug(&format!("Unknown SysFS key {path}"));
+    None
+}
+
+fn written(cx: &Exec, path: &str, value: &Value) -> bool {
+    let file = fs::open_in_place(cx, Path::new(path));
+    let line = format!("{}\n", value.to_text());
+    // The kernel takes an attribute in one piece.
+    file.is_ok_and(|mut file| file.write_all(line.as_bytes()).is_ok())
+}
+
+fn read_below(key: &str) -> Value {
+    let Some(root) = real(key) else {
+        return false.into();
+    };
+    if !ospath::isdir(&root) {
+        return read_file(&root);
+    }
+    let Attributes {
+        mut reads, both, ..
+    } = Attributes::below(&root);
+    reads.extend(both);
+    let mut found = Map::new();
+    for path in reads {
+        let value = read_file(&ospath::join(&root, &path));
+        if !is_false(&value) {
+            let names: Vec<&str> = path.split('/').collect();
+            place(&mut found, &names, value);
+        }
+    }
+    found.into()
+}
+
+/// Puts a value where its path says, in a dictionary for each folder.
+fn place(map: &mut Map, names: &[&str], value: Value) {
+    match names {
+        [] => {}
+        [name] => {
+            map.insert(*name, value);
+        }
+        [folder, rest @ ..] => {
+            let inner = map.entry(*folder, || Map::new().into());
+            if let Value::Map(inner) = inner {
+                place(inner, rest, value);
+            }
+        }
+    }
+}
+
+/// What an attribute holds: a number where it looks like one. False for one that is empty or cannot be read.
+fn read_file(path: &str) -> Value {
+    // Some attributes are pipes: waiting for what they will say could take for ever.
+    let wait_not = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(wait_not)
+        .open(path);
+    let mut bytes = Vec::new();
+    if !file.is_ok_and(|mut file| file.read_to_end(&mut bytes).is_ok()) {
+        return false.into();
+    }
+    match text::decoded(&bytes).trim() {
+        "" => false.into(),
+        text => number(text),
+    }
+}
+
+fn number(text: &str) -> Value {
+    if let Ok(whole) = text.parse::<i64>() {
+        return whole.into();
+    }
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() => number.into(),
+        _ => text.into(),
+    }
+}
+
+/// The attributes below a folder, by their paths in it.
+#[derive(Default)]
+struct Attributes {
+    reads: Vec<String>,
+    writes: Vec<String>,
+    both: Vec<String>,
+}
+
+impl Attributes {
+    fn below(root: &str) -> Self {
+        let mut found = Self::default();
+        for folder in ospath::walk(root, None) {
+            for name in &folder.files {
+                let path = ospath::join(&folder.root, name);
+                if ospath::isfile(&path) {
+                    found.add(&path, ospath::relpath(&path, root));
+                }
+            }
+        }
+        found
+    }
+
+    fn add(&mut self, path: &str, shown: String) {
+        let mode = std::fs::metadata(path).map_or(0, |found| found.permissions().mode());
+        match (mode & 0o400 != 0, mode & 0o200 != 0) {
+            (true, true) => self.both.push(shown),
+            (true, false) => self.reads.push(shown),
+            (false, true) => self.writes.push(shown),
+            (false, false) => log::warning(&format!("Unable to find any interfaces in {path}")),
+        }
+    }
+}
