@@ -78,7 +78,7 @@ pinch pkg.show tool
             r#""version": "0.9", "source": "tool-0.9-1.src.rpm""#,
             "File /etc/yum.repos.d/more.repo containing repo more has been removed",
             "local.repo\n",
-            "pkg.show is not available for dnf",
+            "'pkg.show' is not available.",
         ],
     );
 }
@@ -149,7 +149,7 @@ pinch pkg.autoremove
             "Configured package repo 'local'",
             "priority=120\n",
             "Package repo 'local' already configured",
-            "pkg.autoremove is not available for zypper",
+            "'pkg.autoremove' is not available.",
         ],
     );
 }
