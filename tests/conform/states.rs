@@ -109,8 +109,10 @@ impl Case for State {
             return Ok(());
         }
         let scratch = tree.scratch();
-        if let Some(init) = &tree.boot {
-            boot(scratch.path(), init)?;
+        if let Some(init) = &tree.boot
+            && !boot(scratch.path(), init)?
+        {
+            return Ok(());
         }
         if let Some(script) = &tree.prepare {
             prepare(scratch.path(), &scratch.filled(script), tree.throwaway)?;

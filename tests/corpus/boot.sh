@@ -1,6 +1,7 @@
 #!/bin/sh
 # boot.sh DIR INIT: starts systemd, sysvinit, openrc or runit as process 1 of a throw-away copy of this machine's root, without
 # network, with Debian's packages of it (see tests/run) unpacked. throwaway.sh runs programs there from then on. Needs root.
+# Exits 77 where systemd cannot run, because control groups may not be mounted.
 #
 # The script calls itself: each step is one more of the layers in which the init system finds itself.
 set -eu
@@ -18,9 +19,11 @@ case $step in
 hold)
 	group=
 	if [ "$init" = systemd ]; then
-		mount -t cgroup2 cgroup2 /sys/fs/cgroup
 		group=/sys/fs/cgroup/throwaway-$$
-		mkdir "$group"
+		if ! mount -t cgroup2 cgroup2 /sys/fs/cgroup || ! mkdir "$group"; then
+			touch "$dir/over/cannot"
+			exit 1
+		fi
 	fi
 	"$0" enter "$dir" "$init" "$group" &
 	unshare=$!
@@ -28,7 +31,6 @@ hold)
 	echo "${child% }" >"$dir/over/init"
 	wait $unshare || echo "it ended with $?"
 	[ -z "$group" ] || find "$group" -depth -type d -exec rmdir {} +
-	[ -e "$dir/over/booted" ] || touch "$dir/over/ended"
 	;;
 
 enter)
@@ -92,7 +94,7 @@ as-runit)
 	setsid unshare --mount "$0" hold "$dir" "$init" >"$dir/over/log" 2>&1 </dev/null &
 	for _ in $(seq 600); do
 		[ ! -e "$dir/over/booted" ] || exit 0
-		[ ! -e "$dir/over/ended" ] || break
+		[ ! -e "$dir/over/cannot" ] || exit 77
 		sleep 0.05
 	done
 	echo "$init has not started" >&2

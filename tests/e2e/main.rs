@@ -8,6 +8,7 @@
 )]
 
 mod bus;
+mod inits;
 mod managers;
 mod orch;
 mod pkg;

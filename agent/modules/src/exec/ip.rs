@@ -190,7 +190,10 @@ fn resolver(text: &str, directive: &str) -> String {
             .collect();
         Some(words.join(" "))
     };
-    text.lines().filter_map(line).last().unwrap_or_default()
+    text.lines()
+        .filter_map(line)
+        .next_back()
+        .unwrap_or_default()
 }
 
 fn current(cx: &Exec, kind: Kind) -> Result<Settings, Error> {
@@ -220,7 +223,7 @@ fn configured(text: &str) -> String {
     let lines = text
         .lines()
         .filter(|line| line.starts_with("CONFIGURE_INTERFACES"));
-    let value = lines.filter_map(|line| line.split_once('=')).last();
+    let value = lines.filter_map(|line| line.split_once('=')).next_back();
     value.map_or_else(String::new, |(_, value)| value.trim().to_owned())
 }
 
@@ -308,7 +311,7 @@ fn red_hat(text: &str, options: &[(String, String)]) -> Result<Plan, Error> {
         }
         _ => "",
     };
-    let networking = option(options, "enabled").or(was("networking"));
+    let networking = option(options, "enabled").or_else(|| was("networking"));
     let on = switch("networking", unquoted(networking.unwrap_or_default()))?;
     let retains = option(options, "retain_settings") == Some("True");
     let mut lines = Vec::new();
@@ -318,13 +321,17 @@ fn red_hat(text: &str, options: &[(String, String)]) -> Result<Plan, Error> {
             ("nozeroconf", Some(given)) => Some(yes_or_no(switch(key, unquoted(given))?)),
             ("hostname", given) => {
                 let host = given
-                    .or(was(key))
+                    .or_else(|| was(key))
                     .map(unquoted)
                     .filter(|host| !host.is_empty());
                 Some(host.ok_or_else(|| invalid(key, "server1.example.com"))?)
             }
             (_, Some(given)) => Some(unquoted(given)),
-            (_, None) => was(key).map(unquoted).filter(|_| retains),
+            (_, None) => {
+                let kept = was(key).filter(|_| retains);
+                lines.extend(kept.map(|value| format!("{}={value}", key.to_uppercase())));
+                None
+            }
         };
         lines.extend(value.map(|value| format!("{}={quote}{value}{quote}", key.to_uppercase())));
     }
@@ -388,19 +395,21 @@ pub(crate) fn apply(cx: &Exec, kwargs: &Map) -> Result<bool, Error> {
         log::warning("The settings of the network take effect at the next start of the system.");
         return Ok(named);
     }
-    let service = match kind(cx)? {
+    let (service, verbs): (_, &[_]) = match kind(cx)? {
+        Kind::Debian | Kind::Ubuntu => ("networking", &["service.stop", "service.start"]),
         Kind::RedHat
             if grain(cx, "osmajorrelease")
-                .parse::<u32>()
-                .is_ok_and(|major| major < 8) =>
+                .parse()
+                .is_ok_and(|major: u32| major < 8) =>
         {
-            "network"
+            ("network", &["service.restart"])
         }
-        Kind::RedHat => "NetworkManager",
-        Kind::Debian | Kind::Ubuntu => "networking",
+        Kind::RedHat => ("NetworkManager", &["service.restart"]),
     };
-    let restarted =
-        asked(cx, "service.available", service)? && asked(cx, "service.restart", service)?;
+    let mut restarted = asked(cx, "service.available", service)?;
+    for verb in verbs {
+        restarted = restarted && asked(cx, verb, service)?;
+    }
     Ok(named && restarted)
 }
 
