@@ -11,7 +11,7 @@ use serde_json::Value;
 use tests::answer::{same_value, settled, without_times};
 use tests::corpus::{Case, check_all};
 use tests::folder::{Entry, contents, watched};
-use tests::program::{prepare, salt_call, salt_call_in_throwaway};
+use tests::program::{boot, prepare, salt_call, salt_call_in_throwaway};
 use tests::scratch::{Scratch, corpus};
 
 #[derive(Deserialize)]
@@ -26,6 +26,8 @@ struct Tree {
     /// Runs in a throw-away copy of this machine's root; needs root.
     #[serde(default)]
     throwaway: bool,
+    /// The init system that runs there.
+    boot: Option<String>,
     /// What is compared of the throw-away root, where a run has changed it.
     #[serde(default)]
     watch: Vec<String>,
@@ -100,12 +102,16 @@ impl Case for State {
         let read = |extension: &str| {
             std::fs::read_to_string(self.path.with_extension(extension)).unwrap_or_default()
         };
-        let tree: Tree = toml::from_str(&read("toml")).map_err(|e| e.to_string())?;
+        let mut tree: Tree = toml::from_str(&read("toml")).map_err(|e| e.to_string())?;
         let recorded: Vec<Run> = serde_json::from_str(&read("json")).map_err(|e| e.to_string())?;
+        tree.throwaway |= tree.boot.is_some();
         if (tree.root || tree.throwaway) && !rustix::process::geteuid().is_root() {
             return Ok(());
         }
         let scratch = tree.scratch();
+        if let Some(init) = &tree.boot {
+            boot(scratch.path(), init)?;
+        }
         if let Some(script) = &tree.prepare {
             prepare(scratch.path(), &scratch.filled(script), tree.throwaway)?;
         }

@@ -10,7 +10,7 @@ SALT_VENV is a virtual environment with Salt, as ../shared/salt/install.sh makes
 
 states/MODULE.FUNCTION/CASE.toml (by hand) -> CASE.json: for each run the exit code, the return and the files. A case with
 `throwaway = true` runs in an overlay of this machine's root (throwaway.sh): its setup may name absolute paths, and the paths
-that `watch` lists are recorded too where they were changed. `prepare` is a shell script that runs in the scratch folder before
+that `watch` lists are recorded too where they were changed. `boot = "INIT"` has an init system run there (boot.sh). `prepare` is a shell script that runs in the scratch folder before
 the first run: for what an entry of `setup` cannot make, such as an archive or a repository.
 cli/GROUP.json: {case: {"words": by hand, "out": recorded, "rc": recorded}}, run with the files of cli/tree.
 "out" is null where Salt shows a function's documentation: only the exit code counts.
@@ -107,6 +107,9 @@ class Scratch:
         read = lambda name: open(os.path.join(self.dir, name), errors="replace").read()
         return read("stdout"), os.waitstatus_to_exitcode(status), read("stderr")
 
+    def boot(self, init):
+        subprocess.run([os.path.join(HERE, "boot.sh"), self.dir, init], check=True, stdin=subprocess.DEVNULL)
+
     def prepare(self, script, throwaway):
         child = os.fork()
         if child == 0:
@@ -120,8 +123,12 @@ class Scratch:
 
     def enter_throwaway(self):
         """What throwaway.sh does, for a process that has loaded Salt."""
+        libc = ctypes.CDLL(None)
+        if os.path.exists(self.dir + "/over/init"):
+            self.enter_booted(libc)
+            return
         namespaces = 0x00020000 | 0x40000000  # CLONE_NEWNS, CLONE_NEWNET
-        if ctypes.CDLL(None).unshare(namespaces) != 0:
+        if libc.unshare(namespaces) != 0:
             os._exit(99)
         run = lambda *words: subprocess.run(words, check=True)
         over, root = self.dir + "/over", self.dir + "/over/root"
@@ -133,6 +140,20 @@ class Scratch:
             run("mount", "--rbind", "/" + folder, f"{root}/{folder}")
         run("mount", "--bind", self.dir, root + self.dir)
         os.chroot(root)
+
+    def enter_booted(self, libc):
+        with open(self.dir + "/over/init") as f:
+            process = "/proc/" + f.read().strip()
+        root = os.open(process + "/root", os.O_RDONLY)
+        spaces = [os.open(f"{process}/ns/{name}", os.O_RDONLY) for name in ("uts", "ipc", "net", "pid", "cgroup", "mnt")]
+        for space in spaces:
+            if libc.setns(space, 0) != 0:
+                os._exit(99)
+        os.fchdir(root)
+        os.chroot(".")
+        child = os.fork()  # only a child is in the other space of processes
+        if child != 0:
+            os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 255)
 
     def end_processes(self):
         """Ends what a case has started in its throw-away root and left running."""
@@ -170,6 +191,7 @@ def without_times(text):
     text = re.sub(r"""(pid['"]?:\s+)\d+""", r"\1N", text)
     text = re.sub(r"(\bduration'?:\s+)[\d.]+", r"\1T", text)
     text = re.sub(r"('lstchg': )2\d{4}", r"\1DAY", text)
+    text = re.sub(r"Last metadata expiration check: [^\n]*\n\s*", "", text)  # dnf, where its lists are a second old
     text = re.sub(r'[^\s"]*/__salt\.tmp\.[^\s"]+', "TMPFILE", text)
     # of a Python traceback only its last line can matter
     return re.sub(r"(?s)(An exception occurred in this state: )Traceback.*\n(\S[^\n]*)\n?$", r"\1\2", text)
@@ -255,7 +277,7 @@ def watched(scratch, paths):
 def record_state(path):
     with open(path, "rb") as f:
         case = tomllib.load(f)
-    throwaway = case.get("throwaway", False)
+    throwaway = case.get("throwaway", False) or "boot" in case
     if (throwaway or case.get("root")) and os.getuid() != 0:
         return "kept, it needs root"
     scratch = Scratch()
@@ -269,6 +291,8 @@ def record_state(path):
             scratch.write("srv/salt/" + name, text)
         for entry in case.get("setup", []):
             scratch.make(entry)
+        if "boot" in case:
+            scratch.boot(case["boot"])
         if "prepare" in case:
             scratch.prepare(case["prepare"], throwaway)
         runs, tree = [], None

@@ -8,6 +8,7 @@
 )]
 
 mod bus;
+mod managers;
 mod orch;
 mod pkg;
 mod python;

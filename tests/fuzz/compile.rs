@@ -183,7 +183,7 @@ static REGISTRY: Registry = Registry {
     }],
     runners: &[],
     wheel: &[],
-    missing: |_, _| None,
+    missing: |_, _, _| None,
     aggregates: &[],
     grains: |_| Map::new().with("os", "Debian").with("id", "m1"),
 };

@@ -31,6 +31,8 @@ static MASKS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r#"[^\s"]*/__salt\.tmp\.[^\s"]+"#, "TMPFILE"),
         (r"(\bduration'?:\s+)[\d.]+", "${1}T"),
         (r"('lstchg': )2\d{4}", "${1}DAY"),
+        // dnf, where its lists are a second old.
+        (r"Last metadata expiration check: [^\n]*\n\s*", ""),
     ]
     .map(|(pattern, text)| (Regex::new(pattern).unwrap(), text))
     .into()

@@ -100,6 +100,20 @@ pub fn salt_call_in_throwaway(dir: &Path, words: &[String]) -> Result<Answer, St
     run(dir, command.arg(dir).args(PROGRAM.iter()), words)
 }
 
+/// Starts an init system in the throw-away root of `dir`: what is run there from then on runs under it.
+pub fn boot(dir: &Path, init: &str) -> Result<(), String> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/boot.sh");
+    let mut command = Command::new(script);
+    let booted = in_recorded_environment(command.arg(dir).arg(init))
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| format!("boot: {e}"))?;
+    if booted.status.success() {
+        return Ok(());
+    }
+    Err(String::from_utf8_lossy(&booted.stderr).into_owned())
+}
+
 /// Runs a case's own script in its folder, in the throw-away root if the case runs there.
 pub fn prepare(dir: &Path, script: &str, throwaway: bool) -> Result<(), String> {
     let outer = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/throwaway.sh");

@@ -79,6 +79,13 @@ fn listed(function: &str) -> BTreeSet<String> {
         .collect()
 }
 
+/// Whether a function is of a module that a machine may lack, in whole or in part: as Salt's, it is then not listed.
+fn depends_on_machine(full: &str) -> bool {
+    let modules = "alternatives cron debconf dig git gpg pkg service ssh";
+    let module = full.split('.').next().unwrap();
+    modules.split(' ').any(|one| one == module)
+}
+
 #[test]
 fn what_is_declared_is_what_the_program_lists() {
     for (folder, call, function) in [
@@ -91,7 +98,10 @@ fn what_is_declared_is_what_the_program_lists() {
             files.iter().flat_map(|file| declared(file, call)).collect();
         assert!(declared.len() > 10, "{folder}: {declared:?}");
         let listed = listed(function);
-        let apart: Vec<&String> = declared.symmetric_difference(&listed).collect();
+        let apart = declared.symmetric_difference(&listed);
+        let apart: Vec<&String> = apart
+            .filter(|full| listed.contains(*full) || !depends_on_machine(full))
+            .collect();
         assert!(
             apart.is_empty(),
             "{folder} and {function} differ: {apart:?}"

@@ -17,7 +17,6 @@ pub mod custom;
 pub mod diff;
 pub mod ears;
 pub mod exec;
-mod foreign;
 pub mod fs;
 pub mod grains;
 mod hashes;
@@ -25,6 +24,7 @@ mod inifile;
 pub mod interfaces;
 pub mod lookup;
 mod mersenne;
+mod missing;
 pub mod orchestrate;
 mod ospath;
 mod pep440;
@@ -57,7 +57,20 @@ pub const REGISTRY: state::exec::Registry = state::exec::Registry {
     functions: exec::MODULES,
     runners: runners::MODULES,
     wheel: wheel::MODULES,
-    missing: states::missing,
+    missing: missing::missing,
     aggregates: states::AGGREGATES,
     grains: grains::collect,
 };
+
+#[cfg(test)]
+mod tests {
+    use super::REGISTRY;
+
+    #[test]
+    fn modules_are_listed_in_the_order_of_their_names() {
+        assert!(REGISTRY.states.is_sorted_by_key(|module| module.name));
+        assert!(REGISTRY.functions.is_sorted_by_key(|module| module.name));
+        assert!(REGISTRY.runners.is_sorted_by_key(|module| module.name));
+        assert!(REGISTRY.wheel.is_sorted_by_key(|module| module.name));
+    }
+}

@@ -10,6 +10,8 @@ use crate::xml;
 
 /// The return code that says that another zypper is at work.
 const LOCKED: i64 = 7;
+/// The return code that says that a search has found nothing.
+const NOT_FOUND: i64 = 104;
 /// How often it is asked again.
 const TRIES: u32 = 60;
 const WAIT: Duration = Duration::from_secs(5);
@@ -66,7 +68,26 @@ pub(crate) fn complaint(output: &Output) -> Option<String> {
 /// # Errors
 /// When it fails.
 pub(crate) fn call(cx: &Exec, words: Vec<String>) -> Result<String, Error> {
-    let process = Process::words(words);
+    let output = called(cx, Process::words(words))?;
+    match complaint(&output) {
+        None => Ok(output.stdout),
+        Some(said) => Err(Error::refused(format!("Zypper command failure: {said}"))),
+    }
+}
+
+/// The same for a search, which fails when it finds nothing: that is an empty text.
+///
+/// # Errors
+/// When it fails.
+pub(crate) fn found(cx: &Exec, words: Vec<String>) -> Result<String, Error> {
+    let output = called(cx, Process::words(words).quiet())?;
+    match complaint(&output).filter(|_| output.retcode != Some(NOT_FOUND)) {
+        None => Ok(output.stdout),
+        Some(said) => Err(Error::refused(format!("Zypper command failure: {said}"))),
+    }
+}
+
+fn called(cx: &Exec, process: Process) -> Result<Output, Error> {
     let mut output = process.run(cx)?;
     for _ in 0..TRIES {
         if output.retcode != Some(LOCKED) {
@@ -75,8 +96,5 @@ pub(crate) fn call(cx: &Exec, words: Vec<String>) -> Result<String, Error> {
         std::thread::sleep(WAIT);
         output = process.run(cx)?;
     }
-    match complaint(&output) {
-        None => Ok(output.stdout),
-        Some(said) => Err(Error::refused(format!("Zypper command failure: {said}"))),
-    }
+    Ok(output)
 }

@@ -28,6 +28,11 @@ pub trait Host: Send + Sync {
     /// True when the execution function is there: `'pkg.version' in salt`.
     fn has_function(&self, function: &str) -> bool;
 
+    /// True when there is an execution module of this name.
+    fn has_module(&self, _module: &str) -> bool {
+        true
+    }
+
     /// The source of a template that another one includes or imports: a path below the file roots of `saltenv`, or an absolute one.
     /// `None` when it is not there.
     ///

@@ -12,7 +12,7 @@ use value::{Map, Value};
 
 use crate::custom::{Custom, Kind, NoCustom};
 use crate::low::Low;
-use crate::module::{Error, Function, Given, Module, Ret};
+use crate::module::{Error, Function, Given, Module, Problem, Ret};
 use crate::opts::Opts;
 use crate::run::RunState;
 use crate::sources::Sources;
@@ -29,8 +29,8 @@ pub struct Registry {
     pub runners: &'static [Module<Value>],
     /// Wheel functions that need no master.
     pub wheel: &'static [Module<Value>],
-    /// Why a state module is not there on this machine, where it is not (what Salt's `__virtual__` says).
-    pub missing: fn(&Exec, &str) -> Option<String>,
+    /// Why a function is not there on this machine, where it is not (what the `__virtual__` of its module says in Salt).
+    pub missing: fn(&Exec, Kind, &str) -> Option<String>,
     /// State modules whose chunks can be put together, each with how.
     pub aggregates: &'static [(&'static str, Aggregate)],
     /// Collects the grains.
@@ -319,10 +319,17 @@ impl Exec {
         states.iter().any(|module| module.name == name)
     }
 
-    /// A built-in execution function by its full name.
+    /// A built-in execution function by its full name, where this machine has it.
     #[must_use]
     pub fn function(&self, full: &str) -> Option<&'static Function<Value>> {
-        find(self.shared.registry.functions, full)
+        let found = find(self.shared.registry.functions, full)?;
+        self.missing(Kind::Module, full).is_none().then_some(found)
+    }
+
+    /// Why this machine does not have a built-in function, in Salt's words; nothing where it has it, or nobody does.
+    #[must_use]
+    pub fn missing(&self, kind: Kind, full: &str) -> Option<String> {
+        (self.shared.registry.missing)(self, kind, full)
     }
 
     /// True when a custom module answers this function: it replaces a built-in one, or there is none.
@@ -350,11 +357,24 @@ impl Exec {
                 let functions = module.functions.iter();
                 functions.map(|function| format!("{}.{}", module.name, function.name))
             })
+            .filter(|full| self.missing(Kind::Module, full).is_none())
             .chain(self.custom_names())
             .collect();
         names.sort();
         names.dedup();
         names
+    }
+
+    /// What a virtual module shall be answered by on this machine: a state's own `provider`, else the option `providers`.
+    #[must_use]
+    pub fn provider(&self, module: &str) -> Option<String> {
+        let named = |all: &Value| all.get(module).map(Value::to_text);
+        let low = self.low.as_deref();
+        let own = low.and_then(|low| match low.data.get("provider")? {
+            Value::Str(name) if low.state == module => Some(name.to_string()),
+            given => given.as_list()?.iter().find_map(named),
+        });
+        own.or_else(|| named(self.opts().get("providers")?))
     }
 
     fn custom_names(&self) -> impl Iterator<Item = String> {
@@ -372,7 +392,14 @@ impl Exec {
             Some(function) if !custom.replaces(self, full) => {
                 function.invoke(full, self, Given::new(args, kwargs))
             }
-            _ => custom.call(self, full, args, kwargs),
+            _ => match custom.call(self, full, args, kwargs) {
+                Err(error) if matches!(error.problem(), Problem::NotAvailable(name) if name == full) =>
+                {
+                    let reason = self.missing(Kind::Module, full);
+                    Err(reason.map_or(error, Error::refused))
+                }
+                answer => answer,
+            },
         }
     }
 }
@@ -403,14 +430,13 @@ fn flush(paths: &BTreeSet<OsString>) {
     }
 }
 
-/// A function by its full name in a list of modules. A large module may stand there in several parts.
+/// A function by its full name in a list of modules, which stand there by their names. A large module may have several parts.
 #[must_use]
 pub fn find<R>(modules: &'static [Module<R>], full: &str) -> Option<&'static Function<R>> {
     let (module, function) = full.split_once('.')?;
-    modules
-        .iter()
-        .filter(|m| m.name == module)
-        .find_map(|m| m.function(function))
+    let first = modules.partition_point(|m| m.name < module);
+    let mut parts = modules.iter().skip(first).take_while(|m| m.name == module);
+    parts.find_map(|m| m.function(function))
 }
 
 impl std::fmt::Debug for Exec {

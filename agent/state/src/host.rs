@@ -64,6 +64,12 @@ impl Host for ExecHost {
         self.cx.has_function(function)
     }
 
+    fn has_module(&self, module: &str) -> bool {
+        let names = self.cx.function_names();
+        let own = |name: &String| name.split('.').next() == Some(module);
+        names.iter().any(own)
+    }
+
     fn template(&self, name: &str, saltenv: &str) -> Result<Option<Arc<str>>, String> {
         let found = self
             .tree

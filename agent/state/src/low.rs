@@ -4,32 +4,34 @@ use value::{Map, Value};
 
 use crate::options::RunOptions;
 
-/// Keys of a chunk that are not arguments of its function unless the function declares them.
+/// Keys of a chunk that are not arguments of its function unless the function declares them; in order.
 pub const INTERNAL: &[&str] = &[
     "__agg__",
     "__env__",
     "__id__",
     "__orchestration_jid__",
-    "__pub_user",
-    "__pub_arg",
-    "__pub_jid",
-    "__pub_fun",
-    "__pub_tgt",
-    "__pub_ret",
-    "__pub_pid",
-    "__pub_tgt_type",
-    "__sls__",
-    "__sls_included_from__",
     "__prereq__",
     "__prerequired__",
     "__prerequiring__",
-    "__umask__",
+    "__pub_arg",
+    "__pub_fun",
+    "__pub_jid",
+    "__pub_pid",
+    "__pub_ret",
+    "__pub_tgt",
+    "__pub_tgt_type",
+    "__pub_user",
     "__requisites__",
+    "__sls__",
+    "__sls_included_from__",
+    "__umask__",
+    "aggregate",
     "check_cmd",
-    "creates",
     "cmd_opts_exclude",
+    "creates",
     "failhard",
     "fire_event",
+    "force_reload_modules",
     "fun",
     "listen",
     "listen_in",
@@ -54,8 +56,6 @@ pub const INTERNAL: &[&str] = &[
     "reload_grains",
     "reload_modules",
     "reload_pillar",
-    "force_reload_modules",
-    "aggregate",
     "require",
     "require_any",
     "require_in",
@@ -178,6 +178,12 @@ pub struct Low {
     pub data: Map,
 }
 
+/// Whether a key of a chunk is no argument of its function unless the function declares it.
+#[must_use]
+pub fn is_internal(key: &str) -> bool {
+    INTERNAL.binary_search(&key).is_ok()
+}
+
 impl Low {
     /// A chunk of its low data. What is no string where one must be was refused before.
     #[must_use]
@@ -216,12 +222,24 @@ impl Low {
     pub fn arguments(&self, declares: impl Fn(&str) -> bool) -> Map {
         let wanted = |key: &Value| {
             let key = key.as_str().unwrap_or_default();
-            declares(key) || !INTERNAL.contains(&key)
+            declares(key) || !is_internal(key)
         };
         self.data
             .iter()
             .filter(|(key, _)| wanted(key))
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn internal_keys_are_found() {
+        assert!(INTERNAL.is_sorted());
+        assert!(is_internal("require") && is_internal("__sls__"));
+        assert!(!is_internal("source"));
     }
 }

@@ -45,16 +45,7 @@ impl Opts {
     /// An option that is text or a list of texts.
     #[must_use]
     pub fn texts(&self, name: &str) -> Vec<String> {
-        match self.get(name) {
-            Some(Value::Str(text)) => vec![text.to_string()],
-            Some(other) => other
-                .as_list()
-                .unwrap_or_default()
-                .iter()
-                .map(Value::to_text)
-                .collect(),
-            None => Vec::new(),
-        }
+        self.get(name).map(Value::texts).unwrap_or_default()
     }
 
     /// The minion's id.

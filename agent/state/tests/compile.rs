@@ -152,7 +152,7 @@ static REGISTRY: Registry = Registry {
     functions: &[],
     runners: &[],
     wheel: &[],
-    missing: |_, _| None,
+    missing: |_, _, _| None,
     aggregates: &[],
     grains: |_| Map::new(),
 };

@@ -105,7 +105,9 @@ fn put_all<T>(
 fn new_line(out: &mut String, layout: Layout, depth: usize) {
     if let Some(indent) = layout.indent {
         out.push('\n');
-        out.extend(std::iter::repeat_n(' ', indent * depth));
+        for _ in 0..indent * depth {
+            out.push(' ');
+        }
     }
 }
 

@@ -90,6 +90,18 @@ impl Value {
         }
     }
 
+    /// A text, or the items of a list or tuple, as texts; of anything else none.
+    #[must_use]
+    pub fn texts(&self) -> Vec<String> {
+        match self {
+            Self::Str(text) => vec![text.to_string()],
+            other => {
+                let items = other.as_list().unwrap_or_default();
+                items.iter().map(Self::to_text).collect()
+            }
+        }
+    }
+
     /// The entries, if it is a dictionary.
     #[must_use]
     pub fn as_map(&self) -> Option<&Map> {

@@ -83,12 +83,7 @@ impl Wanted {
     pub fn environments(&self, cx: &Exec) -> Result<Vec<String>, Error> {
         match &self.saltenv {
             Some(Value::Str(envs)) => Ok(envs.split(',').map(str::to_owned).collect()),
-            Some(envs) => Ok(envs
-                .as_list()
-                .unwrap_or_default()
-                .iter()
-                .map(Value::to_text)
-                .collect()),
+            Some(envs) => Ok(envs.texts()),
             None => environments_of_top(cx),
         }
     }

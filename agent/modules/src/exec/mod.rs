@@ -26,6 +26,7 @@ pub(crate) mod hashutil;
 mod hosts;
 mod http;
 pub(crate) mod ini;
+pub(crate) mod ip;
 mod jinja;
 mod kmod;
 mod locale;
@@ -50,6 +51,7 @@ pub(crate) mod shadow;
 mod slsutil;
 pub(crate) mod ssh;
 pub(crate) mod state;
+mod state_pause;
 mod state_show;
 pub(crate) mod status;
 mod status_tables;
@@ -98,13 +100,14 @@ pub const MODULES: &[Module<Value>] = &[
     git::history::MODULE,
     git::remote::MODULE,
     git::tree::MODULE,
-    grains::MODULE,
     gpg::MODULE,
+    grains::MODULE,
     group::MODULE,
     hashutil::MODULE,
     hosts::MODULE,
     http::MODULE,
     ini::MODULE,
+    ip::MODULE,
     jinja::MODULE,
     kmod::MODULE,
     locale::MODULE,
@@ -139,6 +142,7 @@ pub const MODULES: &[Module<Value>] = &[
     ssh::auth::MODULE,
     ssh::known::MODULE,
     state::MODULE,
+    state_pause::MODULE,
     state_show::MODULE,
     status::MODULE,
     status_tables::MODULE,

@@ -1,13 +1,17 @@
-//! The `network` execution module: the functions that read.
+//! The `network` execution module: the functions that need no program, and the machine's name.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 
 use state::exec::Exec;
 use state::module::Error;
 use value::glob::fnmatch;
 use value::{Map, Value, log};
 
+use crate::fs;
 use crate::interfaces::{self, Address, Interface};
+use crate::process::{Process, which};
+use crate::service::booted;
 use value::networks::{self, Network};
 
 state::exec_module! {
@@ -157,6 +161,12 @@ state::exec_module! {
 
     /// Return the host name with its domain, as `/etc/hosts` has it.
     fn get_fqdn(GetFqdn {});
+
+    /// Set the host name, now and for the next start of the system; `/etc/hosts` has it in the place of the old one.
+    fn mod_hostname(ModHostname {
+        /// The name.
+        hostname: Option<String>,
+    });
 }
 
 fn parsed(text: &str) -> Result<IpAddr, Error> {
@@ -523,9 +533,79 @@ fn get_hostname(_cx: &Exec, _args: GetHostname) -> Result<Value, Error> {
 }
 
 fn get_fqdn(_cx: &Exec, _args: GetFqdn) -> Result<Value, Error> {
+    Ok(fqdn().into())
+}
+
+fn fqdn() -> String {
     let hosts = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
     let host = hostname();
-    Ok(qualified(&hosts, &host).unwrap_or(host).into())
+    qualified(&hosts, &host).unwrap_or(host)
+}
+
+fn mod_hostname(cx: &Exec, args: ModHostname) -> Result<Value, Error> {
+    let Some(new) = args.hostname else {
+        return Ok(false.into());
+    };
+    let allowed = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '.' | '-' | '_');
+    if new.is_empty() || new.starts_with(['-', '.']) || !new.chars().all(allowed) {
+        return Err(Error::refused(format!("'{new}' is no host name")));
+    }
+    let old = fqdn();
+    let hostnamectl = which("hostnamectl").filter(|_| booted());
+    if let Some(hostnamectl) = hostnamectl {
+        let words = [hostnamectl.as_str(), "set-hostname", &new];
+        if !Process::words(words).run(cx)?.success() {
+            return Ok(false.into());
+        }
+    } else {
+        rustix::system::sethostname(new.as_bytes())
+            .map_err(|problem| Error::refused(format!("the host name cannot be set: {problem}")))?;
+    }
+    rewrite(cx, "/etc/hosts", |line| renamed(line, &old, &new))?;
+    let grains = cx.grains();
+    match grains.get("os_family").and_then(Value::as_str) {
+        Some("RedHat") => rewrite(cx, "/etc/sysconfig/network", |line| {
+            let value = line.strip_prefix("HOSTNAME=")?;
+            let quote = value
+                .chars()
+                .next()
+                .filter(|sign| matches!(sign, '"' | '\''));
+            let quote = quote.map(String::from).unwrap_or_default();
+            Some(format!("HOSTNAME={quote}{new}{quote}"))
+        })?,
+        Some("Debian") => {
+            let path = Path::new("/etc/hostname");
+            fs::write(
+                cx,
+                path,
+                format!("{new}\n").as_bytes(),
+                fs::Owner::default(),
+            )?;
+        }
+        _ => {}
+    }
+    Ok(true.into())
+}
+
+/// Writes a file with other lines for those that `changed` has another for; a file that is not there stays so.
+fn rewrite(cx: &Exec, path: &str, changed: impl Fn(&str) -> Option<String>) -> Result<(), Error> {
+    let Ok(text) = std::fs::read_to_string(path) else {
+        return Ok(());
+    };
+    let mut new = String::new();
+    for line in text.lines() {
+        new.push_str(&changed(line).unwrap_or_else(|| line.to_owned()));
+        new.push('\n');
+    }
+    fs::write(cx, Path::new(path), new.as_bytes(), fs::Owner::default())
+}
+
+/// A line of `/etc/hosts` with the new name, where it has the old one.
+fn renamed(line: &str, old: &str, new: &str) -> Option<String> {
+    let mut words: Vec<&str> = line.split_whitespace().collect();
+    let found = words.iter_mut().find(|word| **word == old)?;
+    *found = new;
+    Some(words.join("\t"))
 }
 
 /// As `getfqdn` asks: the address of the host, then the first line of that address, and there the first name with a dot.

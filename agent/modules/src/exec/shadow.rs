@@ -209,6 +209,27 @@ fn is_there(name: &str, root: Option<&str>) -> bool {
     lines(root).iter().any(|line| is_of(line, name))
 }
 
+/// A day as the shadow file has it, in days since 1970, from that number or a date such as `2030-01-31`; none where none is given.
+///
+/// # Errors
+/// When it is neither.
+pub(crate) fn day(key: &str, given: &Value) -> Result<Value, Error> {
+    if given.is_null() || given.as_int().is_some() {
+        return Ok(given.clone());
+    }
+    let text = given.to_text();
+    if let Ok(days) = text.parse::<i64>() {
+        return Ok(days.into());
+    }
+    let date: jiff::civil::Date = text.parse().map_err(|_| {
+        Error::refused(format!(
+            "{key}: '{text}' is neither a date such as 2030-01-31 nor a number of days since 1970"
+        ))
+    })?;
+    let days = date.since(jiff::civil::date(1970, 1, 1));
+    Ok(days.map_or(Value::Null, |span| i64::from(span.get_days()).into()))
+}
+
 /// Sets a number of the shadow file, and tells whether it is so now.
 pub(crate) fn set_number(
     cx: &Exec,
@@ -220,6 +241,10 @@ pub(crate) fn set_number(
     if !is_there(name, root) {
         return Ok(false);
     }
+    let value = &match number.key {
+        "lstchg" | "expire" => day(number.key, value)?,
+        _ => value.clone(),
+    };
     let is_so = || known(name, root).get(number.key) == Some(value);
     if is_so() {
         return Ok(true);

@@ -308,15 +308,19 @@ fn run_highstate(cx: &Exec, given: &Given, request: top::Request) -> Result<Valu
         if let Some(refusal) = state_run::pillar_refusal(&own, given)? {
             return Ok(refusal);
         }
-        match high_of_top(&own, &request) {
-            Ok(Some(high)) => state_run::run_high(&own, given, excluded(high, given)),
-            Ok(None) => {
-                let ret = no_states(NO_MATCH);
-                state_run::set_retcode(&own, &ret);
-                Ok(ret)
+        let high = match high_of_top(&own, &request) {
+            Ok(high) => high.map(|high| excluded(high, given)),
+            Err(refusal) => return Ok(refusal),
+        };
+        let nothing = match high {
+            Some(high) if !high.map().is_empty() => {
+                return state_run::run_high(&own, given, high);
             }
-            Err(refusal) => Ok(refusal),
-        }
+            Some(_) => no_states("No states found for this minion"),
+            None => no_states(NO_MATCH),
+        };
+        state_run::set_retcode(&own, &nothing);
+        Ok(nothing)
     })
 }
 

@@ -85,12 +85,17 @@ state::exec_module! {
     fn reload_modules(ReloadModules {});
 }
 
-/// Every function of a kind with its full name.
-fn all<R>(modules: &'static [Module<R>]) -> impl Iterator<Item = (String, &'static Function<R>)> {
-    modules.iter().flat_map(|module| {
+/// Every function of a kind that this machine has, with its full name.
+fn all<R>(
+    cx: &Exec,
+    modules: &'static [Module<R>],
+    kind: Kind,
+) -> impl Iterator<Item = (String, &'static Function<R>)> {
+    let all = modules.iter().flat_map(|module| {
         let full = move |f: &'static Function<R>| (format!("{}.{}", module.name, f.name), f);
         module.functions.iter().map(full)
-    })
+    });
+    all.filter(move |(full, _)| cx.missing(kind, full).is_none())
 }
 
 /// Whether a function is meant: by its module, its name or a glob.
@@ -130,8 +135,8 @@ fn lines(doc: &str, indent: &str) -> String {
         .collect()
 }
 
-fn docs<R>(modules: &'static [Module<R>], wanted: &[Value]) -> Map {
-    all(modules)
+fn docs<R>(cx: &Exec, modules: &'static [Module<R>], kind: Kind, wanted: &[Value]) -> Map {
+    all(cx, modules, kind)
         .filter(|(full, _)| meant(wanted, full))
         .map(|(full, function)| (full, text(function)))
         .collect()
@@ -151,7 +156,7 @@ fn custom<'a>(
 
 /// The documentation of built-in and custom functions, the latter over the former.
 fn all_docs<R>(cx: &Exec, modules: &'static [Module<R>], kind: Kind, wanted: &[Value]) -> Map {
-    let mut docs = docs(modules, wanted);
+    let mut docs = docs(cx, modules, kind, wanted);
     for (full, signature) in custom(cx, kind, wanted) {
         let doc = Some(signature.doc).filter(|doc| !doc.is_empty());
         docs.insert(full, doc.map_or(Value::Null, Value::from));
@@ -230,7 +235,7 @@ fn shown(names: Vec<Value>, defaults: Vec<Value>, varargs: bool, kwargs: bool) -
 
 fn specs<R>(cx: &Exec, modules: &'static [Module<R>], kind: Kind, wanted: String) -> Value {
     let wanted = [Value::from(wanted)];
-    let built_in = all(modules)
+    let built_in = all(cx, modules, kind)
         .filter(|(full, _)| meant(&wanted, full))
         .map(|(full, function)| (full, spec(function)));
     let custom = custom(cx, kind, &wanted).map(|(full, signature)| (full, spec_of(signature)));
@@ -253,7 +258,7 @@ fn runner_argspec(cx: &Exec, args: RunnerArgspec) -> Result<Value, Error> {
 }
 
 fn names<R>(cx: &Exec, modules: &'static [Module<R>], kind: Kind, wanted: &[Value]) -> Value {
-    let mut names: Vec<String> = all(modules)
+    let mut names: Vec<String> = all(cx, modules, kind)
         .map(|(full, _)| full)
         .filter(|full| meant(wanted, full))
         .chain(custom(cx, kind, wanted).map(|(full, _)| full))
@@ -275,12 +280,10 @@ fn module_names<R>(
         };
         wanted.is_empty() || wanted.iter().any(means)
     };
-    let own = custom(cx, kind, &[]).map(|(full, _)| full);
-    let own = own.map(|full| full.split('.').next().unwrap_or_default().to_owned());
-    let mut names: Vec<String> = modules
-        .iter()
-        .map(|module| module.name.to_owned())
-        .chain(own)
+    let mut names: Vec<String> = all(cx, modules, kind)
+        .map(|(full, _)| full)
+        .chain(custom(cx, kind, &[]).map(|(full, _)| full))
+        .map(|full| full.split('.').next().unwrap_or_default().to_owned())
         .filter(|name| meant(name))
         .collect();
     names.sort();

@@ -8,7 +8,8 @@ use value::{Map, Value};
 
 use super::apt::{grain, is_set, words};
 use super::rpm::{self, Package};
-use super::{Listed, Order, Packages, Provider, Wanted, listing};
+use super::rpm_info;
+use super::{Listed, OnHold, Order, Packages, Provider, Wanted, holds, listing};
 use crate::process::{Output, Process, Stderr};
 use crate::version;
 
@@ -178,26 +179,11 @@ impl Dnf {
         all
     }
 
-    /// The held packages that are to be changed and may not be.
-    fn prevented(&self, cx: &Exec, order: &Order) -> Result<(), Error> {
-        if is_set(&order.kwargs, "update_holds") {
-            return Ok(());
-        }
-        let lists = [&order.install, &order.downgrade, &order.reinstall];
-        let wanted: Vec<&Wanted> = lists.into_iter().flatten().collect();
-        let held: Vec<String> = self
-            .held(cx)?
-            .into_iter()
-            .map(|one| one.name)
-            .filter(|name| wanted.iter().any(|one| one.name == *name))
-            .collect();
-        match held.is_empty() {
-            true => Ok(()),
-            false => Err(Error::refused(format!(
-                "The following package(s) could not be updated because they are being held: {}. Set 'update_holds' to True to temporarily unhold these packages so that they can be updated.",
-                held.join(", ")
-            ))),
-        }
+    /// The locks of the plugin: names, each with the whole lock.
+    fn locks(&self, cx: &Exec) -> Result<Vec<(String, String)>, Error> {
+        let list = self.command(words(&["versionlock", "list"])).quiet();
+        let output = rpm::answered(list.run(cx)?)?;
+        Ok(read_locks(&output.stdout, self.program == "yum"))
     }
 
     /// The repositories that are looked into.
@@ -350,8 +336,7 @@ impl Provider for Dnf {
             .collect())
     }
 
-    fn install(&self, cx: &Exec, order: &Order) -> Result<Vec<Process>, Error> {
-        self.prevented(cx, order)?;
+    fn install(&self, _cx: &Exec, order: &Order) -> Result<Vec<Process>, Error> {
         let is_kernel = |one: &&Wanted| matches!(&*one.name, "kernel" | "kernel-devel");
         let (kernels, older): (Vec<&Wanted>, Vec<&Wanted>) =
             order.downgrade.iter().partition(is_kernel);
@@ -438,11 +423,11 @@ impl Provider for Dnf {
         if !self.has_plugin(cx)? {
             return Ok(Vec::new());
         }
-        let output = self
-            .command(words(&["versionlock", "list"]))
-            .quiet()
-            .run(cx)?;
-        Ok(read_locks(&output.stdout, self.program == "yum"))
+        let named = |(name, _)| Wanted {
+            name,
+            ..Wanted::default()
+        };
+        Ok(self.locks(cx)?.into_iter().map(named).collect())
     }
 
     fn hold(&self, cx: &Exec, package: &Wanted, hold: bool) -> Result<Process, Error> {
@@ -455,12 +440,25 @@ impl Provider for Dnf {
         if hold {
             return Ok(self.command(words(&["versionlock", "add", &package.name])));
         }
-        let held = self.held(cx)?.into_iter();
-        let locks = held.filter(|one| one.name == package.name);
-        let locks = locks.map(|one| one.version.unwrap_or(one.name));
         let mut all = words(&["versionlock", "delete"]);
-        all.extend(locks);
+        // yum knows a lock only by the whole of it.
+        match self.program == "yum" {
+            true => {
+                let mut locks = self.locks(cx)?;
+                locks.retain(|(name, _)| *name == package.name);
+                all.extend(locks.into_iter().map(|(_, lock)| lock));
+            }
+            false => all.push(package.name.clone()),
+        }
         Ok(self.command(all))
+    }
+
+    fn on_hold(&self) -> OnHold {
+        OnHold::Skipped
+    }
+
+    fn hold_words(&self) -> &'static holds::Words {
+        &holds::VERSIONLOCK
     }
 
     fn owner(&self, cx: &Exec, path: &str) -> Result<String, Error> {
@@ -471,12 +469,29 @@ impl Provider for Dnf {
         rpm::files(cx, names)
     }
 
+    fn info_installed(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
+        rpm_info::info(cx, names, kwargs)
+    }
+
+    fn can_verify(&self) -> bool {
+        true
+    }
+
+    fn verify(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
+        rpm_info::verify(cx, names, kwargs)
+    }
+
     fn downloads(&self) -> Option<(&'static str, &'static str)> {
         Some(match self.program {
             "dnf5" => ("/var/cache/libdnf5", ".rpm"),
             "yum" => ("/var/cache/yum", ".rpm"),
             _ => ("/var/cache/dnf", ".rpm"),
         })
+    }
+
+    fn sentence(&self, doing: &str, again: bool) -> Option<String> {
+        let again = if again { "/reinstalling" } else { "" };
+        Some(format!("Error occurred {doing}{again} package(s)"))
     }
 
     fn is_locked(&self, output: &Output) -> bool {
@@ -518,7 +533,7 @@ fn further(kwargs: &Map) -> Vec<String> {
 }
 
 /// Reads `name-epoch:version-release.arch` of dnf, or `epoch:name-version-release.arch` of yum.
-fn read_locks(text: &str, of_yum: bool) -> Vec<Wanted> {
+fn read_locks(text: &str, of_yum: bool) -> Vec<(String, String)> {
     let read = |line: &str| {
         let line = line.split_whitespace().last()?;
         let name = match of_yum {
@@ -531,13 +546,16 @@ fn read_locks(text: &str, of_yum: bool) -> Vec<Wanted> {
         let (name, _arch) = name.rsplit_once('.')?;
         let (name, _release) = name.rsplit_once('-')?;
         let (name, version) = name.rsplit_once('-')?;
-        (version.starts_with(|c: char| c.is_ascii_digit())).then(|| Wanted {
-            name: name.to_owned(),
-            version: Some(line.to_owned()),
-            path: None,
-        })
+        let is_lock = version.starts_with(|c: char| c.is_ascii_digit());
+        is_lock.then(|| (name.to_owned(), line.to_owned()))
     };
-    text.lines().filter_map(read).collect()
+    let mut locks: Vec<(String, String)> = Vec::new();
+    for lock in text.lines().filter_map(read) {
+        if !locks.contains(&lock) {
+            locks.push(lock);
+        }
+    }
+    locks
 }
 
 /// Reads the names of `versionlock.toml`.
@@ -622,18 +640,15 @@ mod tests {
 
     #[test]
     fn locks_are_read_in_all_three_forms() {
-        let names = |held: Vec<Wanted>| held.into_iter().map(|one| one.name).collect::<Vec<_>>();
         let dnf = "Last metadata expiration check: 0:01:02 ago\nvim-enhanced-2:7.4.827-1.fc22.*\n";
-        assert_eq!(names(read_locks(dnf, false)), ["vim-enhanced"]);
+        assert_eq!(read_locks(dnf, false)[0].0, "vim-enhanced");
         let yum =
             "Loaded plugins: versionlock\n2:vim-enhanced-7.4.629-5.el6.*\nversionlock list done\n";
         let held = read_locks(yum, true);
-        assert_eq!(
-            held[0].version.as_deref(),
-            Some("2:vim-enhanced-7.4.629-5.el6.*")
-        );
-        assert_eq!(names(held), ["vim-enhanced"]);
+        let lock = ("vim-enhanced", "2:vim-enhanced-7.4.629-5.el6.*");
+        assert_eq!((&*held[0].0, &*held[0].1), lock);
         let toml = "version = \"1.0\"\n\n[[packages]]\nname = \"bash\"\n[[packages.conditions]]\nkey = \"evr\"\nname = \"no\"\n";
-        assert_eq!(names(read_locks_file(toml)), ["bash"]);
+        let held = read_locks_file(toml);
+        assert_eq!((held.len(), &*held[0].name), (1, "bash"));
     }
 }

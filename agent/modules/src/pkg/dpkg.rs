@@ -86,7 +86,8 @@ fn read_info(record: &str) -> Option<(Value, Value)> {
     installed.then(|| (name.into(), info.into()))
 }
 
-fn date(seconds: &str) -> Option<String> {
+/// Seconds since 1970 as Salt writes a day.
+pub(super) fn date(seconds: &str) -> Option<String> {
     let seconds = seconds.parse().ok()?;
     let time = jiff::Timestamp::from_second(seconds).ok()?;
     Some(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())

@@ -1,7 +1,7 @@
 //! Why a transaction failed, and what it changed all the same.
 
-use state::module::Error;
-use value::{Map, Value, nested};
+use state::module::{Error, Ret};
+use value::{Map, nested};
 
 use crate::process::Output;
 
@@ -10,37 +10,39 @@ use crate::process::Output;
 pub(crate) struct Failed {
     /// The sentence.
     pub(crate) message: String,
-    /// What else is known: `errors`, `result`, and `changes` where something changed; none when nothing was run.
+    /// What else is known: `errors`, `result`; none where the sentence says all.
     pub(crate) info: Option<Map>,
+    /// What changed before it failed.
+    pub(crate) changes: Map,
 }
 
 impl Failed {
-    /// Programs failed, after these changes.
-    pub(crate) fn with(message: &str, errors: Vec<String>, changes: Map) -> Self {
-        let info = Map::new().with("errors", errors).with("changes", changes);
-        Self {
-            message: message.to_owned(),
-            info: Some(info),
+    /// Programs failed, after these changes. Without a sentence the errors are what is said.
+    pub(crate) fn with(sentence: Option<String>, errors: Vec<String>, changes: Map) -> Self {
+        match sentence {
+            Some(message) => Self {
+                message,
+                info: Some(Map::new().with("errors", errors)),
+                changes,
+            },
+            None => Self {
+                message: errors.join("\n"),
+                info: None,
+                changes,
+            },
         }
     }
 
-    /// What changed before it failed.
-    pub(crate) fn changes(&self) -> Map {
-        let changes = self.info.as_ref().and_then(|info| info.get("changes"));
-        changes.and_then(Value::as_map).cloned().unwrap_or_default()
-    }
-
-    /// The text for a state's comment, which has the changes beside it.
-    pub(crate) fn without_changes(&self) -> String {
-        let mut info = self.info.clone().unwrap_or_default();
-        info.remove("changes");
-        self.text(&info)
+    /// The return of a state that failed while `doing` something.
+    pub(crate) fn ret(self, doing: &str) -> Ret {
+        let comment = match &self.info {
+            Some(info) => self.text(info),
+            None => format!("An error was encountered while {doing}: {}", self.message),
+        };
+        Ret::failed(comment).changes(self.changes)
     }
 
     fn text(&self, info: &Map) -> String {
-        if info.is_empty() {
-            return self.message.clone();
-        }
         let stop = match self.message.ends_with(['.', '?', '!']) {
             true => "",
             false => ".",
@@ -53,7 +55,10 @@ impl Failed {
 
 impl std::fmt::Display for Failed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.text(&self.info.clone().unwrap_or_default()))
+        match self.info.clone() {
+            Some(info) => f.write_str(&self.text(&info.with("changes", self.changes.clone()))),
+            None => f.write_str(&self.message),
+        }
     }
 }
 
@@ -61,7 +66,7 @@ impl From<Error> for Failed {
     fn from(error: Error) -> Self {
         Self {
             message: error.to_string(),
-            info: None,
+            ..Self::default()
         }
     }
 }

@@ -6,6 +6,50 @@ use value::{Map, Value};
 
 use super::{Provider, Wanted, listing, transaction};
 
+/// How a package manager speaks of holds.
+#[derive(Debug)]
+pub(crate) struct Words {
+    /// Whether only packages that it knows can be held.
+    known_only: bool,
+    /// What a package is that is not held, in its changes.
+    free: &'static str,
+    /// Of one that is not held, when it is let go.
+    already_free: &'static str,
+    /// Test mode's words when it is to be let go.
+    would_free: &'static str,
+    /// When it was let go.
+    freed: &'static str,
+    /// Before the program's own words when it could not be held, and could not be let go.
+    failed: [&'static str; 2],
+}
+
+/// dpkg's and opkg's.
+pub(crate) static SELECTIONS: Words = Words {
+    known_only: true,
+    free: "install",
+    already_free: "is already set not to be held.",
+    would_free: "is set not to be held.",
+    freed: "is no longer being held.",
+    failed: ["", ""],
+};
+
+/// Those of dnf and yum.
+pub(crate) static VERSIONLOCK: Words = Words {
+    known_only: false,
+    free: "",
+    already_free: "is not being held.",
+    would_free: "is set to be unheld.",
+    freed: "is no longer held.",
+    failed: ["was unable to be held.", "was unable to be unheld."],
+};
+
+/// Zypper's.
+pub(crate) static LOCKS: Words = Words {
+    already_free: "was already unheld.",
+    failed: ["", ""],
+    ..VERSIONLOCK
+};
+
 /// The packages that `pkg.hold` is to look at.
 ///
 /// # Errors
@@ -71,15 +115,28 @@ pub(crate) fn set(
     hold: bool,
 ) -> Result<Map, Error> {
     let held = provider.held(cx)?;
+    let words = provider.hold_words();
     let listed = listing::listed(cx, provider)?;
     let mut all = Map::new();
     for one in wanted {
-        let is_known = listed.here().contains(&one.name) || listed.removed.contains(&one.name);
-        let is_held = held.iter().any(|other| other.name == one.name);
-        let found = match (is_known, is_held == hold) {
+        let is_known = !words.known_only
+            || listed.here().contains(&one.name)
+            || listed.removed.contains(&one.name);
+        let lock = held.iter().find(|other| other.name == one.name);
+        let found = match (is_known, lock) {
             (false, _) => unknown(one, hold),
-            (true, true) => already(one, hold),
-            (true, false) => set_one(cx, provider, one, hold)?,
+            (true, Some(_)) if hold => already(words, one, hold),
+            (true, None) if !hold => already(words, one, hold),
+            (true, None) => set_one(cx, provider, one, hold)?,
+            (true, Some(lock)) if is_other(one, lock) => found(
+                Some(false),
+                format!(
+                    "Unable to unhold package {} as it is held with the other version.",
+                    one.name
+                ),
+            ),
+            // It goes as it was held: with its version.
+            (true, Some(lock)) => set_one(cx, provider, lock, hold)?,
         };
         let ret = Map::new()
             .with("name", one.name.as_str())
@@ -105,6 +162,12 @@ fn found(result: Option<bool>, comment: String) -> Found {
     }
 }
 
+/// Whether a package is held at another version than the one that is named.
+fn is_other(one: &Wanted, lock: &Wanted) -> bool {
+    let versions = (&one.version, &lock.version);
+    matches!(versions, (Some(one), Some(held)) if one != held)
+}
+
 fn unknown(one: &Wanted, hold: bool) -> Found {
     let name = &one.name;
     found(
@@ -116,32 +179,39 @@ fn unknown(one: &Wanted, hold: bool) -> Found {
     )
 }
 
-fn already(one: &Wanted, hold: bool) -> Found {
-    let (name, not) = (&one.name, if hold { "" } else { "not " });
-    found(
-        Some(true),
-        format!("Package {name} is already set {not}to be held."),
-    )
+fn already(words: &Words, one: &Wanted, hold: bool) -> Found {
+    let said = match hold {
+        true => "is already set to be held.",
+        false => words.already_free,
+    };
+    found(Some(true), format!("Package {} {said}", one.name))
 }
 
 fn set_one(cx: &Exec, provider: &dyn Provider, one: &Wanted, hold: bool) -> Result<Found, Error> {
-    let name = &one.name;
+    let (name, words) = (&one.name, provider.hold_words());
+    let [not_held, not_freed] = words.failed;
+    let (would, done, failed, new, old) = match hold {
+        true => (
+            "is set to be held.",
+            "is now being held.",
+            not_held,
+            "hold",
+            words.free,
+        ),
+        false => (words.would_free, words.freed, not_freed, words.free, "hold"),
+    };
     if cx.test {
-        let not = if hold { "" } else { "not " };
-        return Ok(found(
-            None,
-            format!("Package {name} is set {not}to be held."),
-        ));
+        return Ok(found(None, format!("Package {name} {would}")));
     }
     if let Some(error) = transaction::set_hold(cx, provider, one, hold)? {
-        return Ok(found(Some(false), error));
+        let comment = match failed.is_empty() {
+            true => error,
+            false => format!("Package {name} {failed} {error}"),
+        };
+        return Ok(found(Some(false), comment));
     }
-    let (old, new, now) = match hold {
-        true => ("install", "hold", "now"),
-        false => ("hold", "install", "no longer"),
-    };
     Ok(Found {
-        changes: Map::new().with("old", old).with("new", new),
-        ..found(Some(true), format!("Package {name} is {now} being held."))
+        changes: Map::new().with("new", new).with("old", old),
+        ..found(Some(true), format!("Package {name} {done}"))
     })
 }

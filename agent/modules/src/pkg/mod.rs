@@ -14,6 +14,7 @@ pub(crate) mod listing;
 mod opkg;
 mod pacman;
 mod rpm;
+mod rpm_info;
 pub(crate) mod spec;
 pub(crate) mod targets;
 pub(crate) mod transaction;
@@ -97,6 +98,17 @@ pub(crate) struct Order {
     pub(crate) kwargs: Map,
 }
 
+/// What becomes of a held package that is to be changed, where `update_holds` does not free it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnHold {
+    /// It is let go and held again.
+    Freed,
+    /// It is left out, and that is an error.
+    Skipped,
+    /// The program says that it cannot be.
+    Tried,
+}
+
 /// A package manager. Functions with a default are those that not every one has.
 pub(crate) trait Provider: Sync {
     /// The program that installs.
@@ -135,6 +147,11 @@ pub(crate) trait Provider: Sync {
         false
     }
 
+    /// Whether the program itself understands `1.*`.
+    fn takes_globs(&self) -> bool {
+        true
+    }
+
     /// The commands that install.
     fn install(&self, cx: &Exec, order: &Order) -> Result<Vec<Process>, Error>;
 
@@ -170,7 +187,17 @@ pub(crate) trait Provider: Sync {
         false
     }
 
-    /// The packages that are held, with the version where the manager notes one.
+    /// What becomes of a held package that is to be changed.
+    fn on_hold(&self) -> OnHold {
+        OnHold::Freed
+    }
+
+    /// What is said of holds.
+    fn hold_words(&self) -> &'static holds::Words {
+        &holds::SELECTIONS
+    }
+
+    /// The packages that are held, with the version where the manager holds that one alone.
     fn held(&self, cx: &Exec) -> Result<Vec<Wanted>, Error> {
         let _ = cx;
         Err(self.cannot("hold"))
@@ -249,6 +276,13 @@ pub(crate) trait Provider: Sync {
     /// What a finished command complains about; nothing when it is content.
     fn complaint(&self, output: &Output) -> Option<String> {
         failed::complaint(output)
+    }
+
+    /// The sentence on a transaction that failed; none where the errors say it themselves. `again` when packages are
+    /// installed again.
+    fn sentence(&self, doing: &str, again: bool) -> Option<String> {
+        let _ = again;
+        Some(format!("Problem encountered {doing} package(s)"))
     }
 
     /// True when a command could not start because another one holds the lock.

@@ -8,7 +8,7 @@ use value::glob::fnmatch;
 use value::{Map, Value};
 
 use super::apt::{is_set, words};
-use super::{Listed, Order, Packages, Provider, Wanted, listing, rpm};
+use super::{Listed, Order, Packages, Provider, Wanted, failed, listing, rpm};
 use crate::process::{Output, Process};
 use crate::version;
 
@@ -21,6 +21,17 @@ fn command(mut list: Vec<String>, kwargs: &Map) -> Process {
         list.extend(["-r".to_owned(), root.to_text()]);
     }
     Process::words(list)
+}
+
+/// The command that says what would be fetched for these packages.
+fn candidates(names: &[String], kwargs: &Map) -> Process {
+    let mut all = words(&["pacman", "-Sp"]);
+    if !is_set(kwargs, "show_installed") {
+        all.push("--needed".to_owned());
+    }
+    all.extend(words(&["--print-format", "%n %v"]));
+    all.extend(names.iter().cloned());
+    command(all, kwargs).quiet()
 }
 
 /// Reads `name version`.
@@ -48,7 +59,11 @@ fn read_update(text: &str) -> Map {
         if line.contains("is up to date") {
             lists.insert(first, false);
         } else if line.contains("downloading") {
-            let name = second.unwrap_or(first).split('.').next();
+            // ` main downloading...`, or formerly `downloading main.db...`.
+            let name = match first {
+                "downloading" => second.unwrap_or_default().split('.').next(),
+                name => Some(name),
+            };
             lists.insert(name.unwrap_or_default(), true);
         }
     }
@@ -66,7 +81,14 @@ impl Provider for Pacman {
 
     fn list(&self, cx: &Exec) -> Result<Listed, Error> {
         let query = Process::words(["pacman", "-Q"]).quiet();
-        let output = rpm::answered(query.run(cx)?)?;
+        let output = query.run(cx)?;
+        // It fails without a word when nothing at all is installed.
+        let is_empty = output.stdout.is_empty() && output.stderr.is_empty();
+        let output = if is_empty {
+            output
+        } else {
+            rpm::answered(output)?
+        };
         let mut listed = Listed::default();
         for (name, version) in read_pairs(&output.stdout) {
             listing::add(&mut listed.installed, name, version);
@@ -92,13 +114,15 @@ impl Provider for Pacman {
     }
 
     fn latest(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
-        let mut all = words(&["pacman", "-Sp"]);
-        if !is_set(kwargs, "show_installed") {
-            all.push("--needed".to_owned());
+        let mut output = candidates(names, kwargs).run(cx)?;
+        if !output.success() && names.len() > 1 {
+            // One that is not known spoils the answer for all.
+            output.stdout.clear();
+            for name in names {
+                let one = candidates(std::slice::from_ref(name), kwargs).run(cx)?;
+                output.stdout += &format!("{}\n", one.stdout);
+            }
         }
-        all.extend(words(&["--print-format", "%n %v"]));
-        all.extend(names.iter().cloned());
-        let output = command(all, kwargs).quiet().run(cx)?;
         let found = read_pairs(&output.stdout);
         let latest = names.iter().map(|name| {
             let version = found.iter().find(|(known, _)| known == name);
@@ -147,6 +171,10 @@ impl Provider for Pacman {
 
     fn takes_comparisons(&self) -> bool {
         true
+    }
+
+    fn takes_globs(&self) -> bool {
+        false
     }
 
     fn install(&self, _cx: &Exec, order: &Order) -> Result<Vec<Process>, Error> {
@@ -209,7 +237,7 @@ impl Provider for Pacman {
     fn files(&self, cx: &Exec, names: &[String]) -> Result<Packages, Error> {
         let mut all = words(&["pacman", "-Ql"]);
         all.extend(names.iter().cloned());
-        let output = Process::words(all).quiet().run(cx)?;
+        let output = rpm::answered(Process::words(all).quiet().run(cx)?)?;
         let mut files = Packages::new();
         for line in output.stdout.lines() {
             if let Some((name, file)) = line.split_once(' ') {
@@ -221,6 +249,18 @@ impl Provider for Pacman {
 
     fn downloads(&self) -> Option<(&'static str, &'static str)> {
         Some(("/var/cache/pacman/pkg", ".pkg.tar.zst"))
+    }
+
+    fn complaint(&self, output: &Output) -> Option<String> {
+        let said = failed::complaint(output)?;
+        // Why it cannot be is told among the questions.
+        let reasons = output.stdout.lines();
+        let reasons = reasons.filter(|line| line.starts_with(":: ") && !line.contains("[Y/n]"));
+        let reasons = reasons.filter(|line| !line.contains("[y/N]") && !line.ends_with("..."));
+        let mut all = vec![said];
+        all.extend(reasons.map(str::to_owned));
+        all.dedup();
+        Some(all.join("\n"))
     }
 
     fn is_locked(&self, output: &Output) -> bool {
@@ -241,11 +281,8 @@ mod tests {
             [("acl", "2.3.1-3"), ("bash", "5.2.015-5")]
         );
         let said = ":: Synchronizing package databases...\n core is up to date\n extra downloading...\ndownloading community.db...\n";
-        let expected =
-            crate::testing::json(r#"{"core": false, "downloading": true, "community": true}"#);
-        let read = read_update(said);
-        assert_eq!(read.get("core"), expected.get("core"));
-        assert_eq!(read.get("community"), expected.get("community"));
+        let expected = crate::testing::json(r#"{"core": false, "extra": true, "community": true}"#);
+        assert_eq!(read_update(said), expected);
     }
 
     #[test]

@@ -204,7 +204,7 @@ pub(super) fn owner(cx: &Exec, path: &str) -> Result<String, Error> {
 /// When one is not installed.
 pub(super) fn files(cx: &Exec, names: &[String]) -> Result<Packages, Error> {
     let mut query = words(&["rpm", "-q", "--queryformat"]);
-    query.push("[%{NAME} %{FILENAMES}\n]".to_owned());
+    query.push("[%{=NAME} %{FILENAMES}\n]".to_owned());
     match names.is_empty() {
         true => query.push("-a".to_owned()),
         false => query.extend(names.iter().cloned()),

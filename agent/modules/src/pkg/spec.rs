@@ -134,8 +134,11 @@ pub(crate) fn first_match<'a>(
     available: &'a [String],
     ignore_epoch: bool,
 ) -> Option<&'a String> {
-    let (written, wanted) = split(condition);
-    let fits = |version: &&String| holds(provider, version, sign(written), wanted, ignore_epoch);
+    let ignore_epoch = ignore_epoch.then_some(true);
+    let fits = |version: &&String| {
+        let version = std::slice::from_ref(*version);
+        is_met(provider, version, condition, ignore_epoch, false)
+    };
     available.iter().find(fits)
 }
 

@@ -7,7 +7,7 @@ use state::module::Error;
 use value::{Map, Value, log};
 
 use super::failed::Failed;
-use super::{Order, Packages, Provider, Wanted, listing, spec, targets};
+use super::{OnHold, Order, Packages, Provider, Wanted, listing, spec, targets};
 use crate::process::{self, Line, Output, Process};
 use crate::service::booted;
 
@@ -45,14 +45,16 @@ pub(crate) fn install(cx: &Exec, provider: &dyn Provider, args: &Install) -> Res
         return Ok(Map::new());
     }
     let old = listing::listed(cx, provider)?.here();
-    let (order, mut errors) = order(cx, provider, args, wanted, &old)?;
+    let (mut order, mut errors) = order(cx, provider, args, wanted, &old)?;
+    let prevented = match args.downloadonly {
+        true => None,
+        false => prevented(cx, provider, &mut order)?,
+    };
+    let sentence = provider.sentence("installing", !order.reinstall.is_empty());
     let commands = provider.install(cx, &order)?;
     if commands.is_empty() {
-        return finished(
-            "Problem encountered installing package(s)",
-            errors,
-            Map::new(),
-        );
+        errors.extend(prevented);
+        return finished(sentence, errors, Map::new());
     }
     if args.refresh && is_stale(cx, provider, args)? {
         refresh(cx, provider, &args.kwargs)?;
@@ -71,13 +73,14 @@ pub(crate) fn install(cx: &Exec, provider: &dyn Provider, args: &Install) -> Res
     for one in &freed {
         errors.extend(set_hold(cx, provider, one, true)?);
     }
-    finished("Problem encountered installing package(s)", errors, changes)
+    errors.extend(prevented);
+    finished(sentence, errors, changes)
 }
 
-fn finished(message: &str, errors: Vec<String>, changes: Map) -> Result<Map, Failed> {
+fn finished(sentence: Option<String>, errors: Vec<String>, changes: Map) -> Result<Map, Failed> {
     match errors.is_empty() {
         true => Ok(changes),
-        false => Err(Failed::with(message, errors, changes)),
+        false => Err(Failed::with(sentence, errors, changes)),
     }
 }
 
@@ -165,7 +168,9 @@ fn order(
     let available = compared(cx, provider, args, &wanted)?;
     let mut errors = Vec::new();
     for mut one in wanted {
-        if let Some(version) = one.version.take().filter(|_| one.path.is_none()) {
+        if one.path.is_none()
+            && let Some(version) = one.version.take()
+        {
             match exact(provider, args, &one.name, &version, &available) {
                 Ok(version) => one.version = Some(version),
                 Err(error) => {
@@ -179,6 +184,13 @@ fn order(
     Ok((order, errors))
 }
 
+/// Whether a version is found among those of the repositories first: the program does not understand it.
+fn is_looked_up(provider: &dyn Provider, version: &str) -> bool {
+    version.contains(',')
+        || spec::is_comparison(version) && !provider.takes_comparisons()
+        || version.contains('*') && !provider.takes_globs()
+}
+
 /// The repositories' versions of the packages that are wanted by comparison.
 fn compared(
     cx: &Exec,
@@ -186,10 +198,13 @@ fn compared(
     args: &Install,
     wanted: &[Wanted],
 ) -> Result<Packages, Error> {
-    let compares = |one: &&Wanted| one.version.as_deref().is_some_and(spec::is_comparison);
+    let compares = |one: &&Wanted| {
+        let version = one.version.as_deref();
+        version.is_some_and(|version| is_looked_up(provider, version))
+    };
     let names = wanted.iter().filter(compares).map(|one| one.name.clone());
     let names: Vec<String> = names.collect();
-    match names.is_empty() || provider.takes_comparisons() {
+    match names.is_empty() {
         true => Ok(Packages::new()),
         false => provider.available(cx, &names, &args.kwargs),
     }
@@ -202,7 +217,7 @@ fn exact(
     version: &str,
     available: &Packages,
 ) -> Result<String, String> {
-    if !spec::is_comparison(version) || provider.takes_comparisons() {
+    if !is_looked_up(provider, version) {
         return Ok(version.trim_start_matches('=').to_owned());
     }
     let candidates = listing::versions_of(available, name);
@@ -232,19 +247,56 @@ fn place(provider: &dyn Provider, reinstall: bool, order: &mut Order, one: Wante
     list.push(one);
 }
 
-/// Lets go what is held and to be changed, and says what that was.
-fn freed(cx: &Exec, provider: &dyn Provider, order: &Order) -> Result<Vec<Wanted>, Error> {
-    if !provider.can_hold() || order.downloadonly {
-        return Ok(Vec::new());
-    }
+/// Whether held packages are let go for as long as they are changed.
+fn frees(provider: &dyn Provider, order: &Order) -> bool {
+    provider.on_hold() == OnHold::Freed
+        || order.kwargs.get("update_holds").is_some_and(Value::is_true)
+}
+
+/// The held packages that are to be changed.
+fn held(cx: &Exec, provider: &dyn Provider, order: &Order) -> Result<Vec<Wanted>, Error> {
     let targeted = [&order.install, &order.downgrade, &order.reinstall];
     let is_targeted = |held: &Wanted| {
         targeted
             .iter()
             .any(|list| list.iter().any(|one| one.name == held.name))
     };
-    let mut freed = provider.held(cx)?;
-    freed.retain(is_targeted);
+    let mut held = provider.held(cx)?;
+    held.retain(is_targeted);
+    Ok(held)
+}
+
+/// Leaves out what is held where that is to stay as it is, and says so.
+fn prevented(
+    cx: &Exec,
+    provider: &dyn Provider,
+    order: &mut Order,
+) -> Result<Option<String>, Error> {
+    if frees(provider, order) || provider.on_hold() != OnHold::Skipped {
+        return Ok(None);
+    }
+    let held = held(cx, provider, order)?;
+    let is_free = |one: &Wanted| held.iter().all(|held| held.name != one.name);
+    for list in [
+        &mut order.install,
+        &mut order.downgrade,
+        &mut order.reinstall,
+    ] {
+        list.retain(is_free);
+    }
+    let names: Vec<String> = held.into_iter().map(|one| one.name).collect();
+    Ok((!names.is_empty()).then(|| format!(
+        "The following package(s) could not be updated because they are being held: {}. Set 'update_holds' to True to temporarily unhold these packages so that they can be updated.",
+        names.join(", ")
+    )))
+}
+
+/// Lets go what is held and to be changed, and says what that was.
+fn freed(cx: &Exec, provider: &dyn Provider, order: &Order) -> Result<Vec<Wanted>, Error> {
+    if !provider.can_hold() || order.downloadonly || !frees(provider, order) {
+        return Ok(Vec::new());
+    }
+    let freed = held(cx, provider, order)?;
     for one in &freed {
         if let Some(error) = set_hold(cx, provider, one, false)? {
             return Err(Error::refused(error));
@@ -326,7 +378,7 @@ pub(crate) fn remove(
             .with("removed", listing::changes(before, after))
             .with("installed", changes);
     }
-    finished("Problem encountered removing package(s)", errors, changes)
+    finished(provider.sentence("removing", false), errors, changes)
 }
 
 /// Upgrades everything and gives what changed.
@@ -347,11 +399,8 @@ pub(crate) fn upgrade(cx: &Exec, provider: &dyn Provider, kwargs: &Map) -> Resul
         None => Ok(changes),
         Some(output) => Err(Failed {
             message: "Problem encountered upgrading packages".to_owned(),
-            info: Some(
-                Map::new()
-                    .with("changes", changes)
-                    .with("result", output.to_map()),
-            ),
+            info: Some(Map::new().with("result", output.to_map())),
+            changes,
         }),
     }
 }
@@ -377,8 +426,8 @@ pub(crate) fn autoremove(
     let output = run_in_scope(cx, provider, &command)?;
     let changes = since(cx, provider, &old)?;
     let errors = provider.complaint(&output).into_iter().collect();
-    let message = "Problem encountered removing package(s)";
-    Ok(finished(message, errors, changes)?.into())
+    let sentence = provider.sentence("removing", false);
+    Ok(finished(sentence, errors, changes)?.into())
 }
 
 /// What has changed since `old` was listed.

@@ -8,10 +8,10 @@ use value::glob::fnmatch;
 use value::{Map, Value};
 
 use super::apt::is_set;
-use super::{Listed, Order, Packages, Provider, Wanted, listing, rpm};
+use super::{Listed, OnHold, Order, Packages, Provider, Wanted, holds, listing, rpm, rpm_info};
 use crate::process::{Output, Process};
 use crate::xml;
-use crate::zypper::{call, complaint, words};
+use crate::zypper::{self, call, complaint, words};
 
 /// The package manager of SUSE.
 pub(crate) struct Zypper;
@@ -100,7 +100,7 @@ impl Provider for Zypper {
     fn available(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Packages, Error> {
         let mut ask = vec!["se", "-s"];
         ask.extend(names.iter().map(String::as_str));
-        let said = call(cx, words(&ask, true, false, root(kwargs).as_deref()))?;
+        let said = zypper::found(cx, words(&ask, true, false, root(kwargs).as_deref()))?;
         let from = texts(kwargs.get("fromrepo"));
         let mut all = Packages::new();
         for element in xml::elements(&said) {
@@ -129,6 +129,10 @@ impl Provider for Zypper {
         true
     }
 
+    fn takes_globs(&self) -> bool {
+        false
+    }
+
     fn install(&self, _cx: &Exec, order: &Order) -> Result<Vec<Process>, Error> {
         let kwargs = &order.kwargs;
         let mut prefix = Vec::new();
@@ -150,20 +154,22 @@ impl Provider for Zypper {
             prefix.push("--no-recommends".to_owned());
         }
         let mut commands = Vec::new();
-        // Without --force zypper takes neither a lower version nor the same again.
-        let forced = order.downgrade.iter().chain(&order.reinstall);
-        let lists: [(Vec<&Wanted>, bool); 2] = [
-            (order.install.iter().collect(), false),
-            (forced.collect(), order.fromrepo.is_none()),
+        // Without --force zypper takes neither a lower version nor the same again; but from a file it does not with it.
+        let older = order.downgrade.iter();
+        let (files, older): (Vec<&Wanted>, Vec<&Wanted>) =
+            older.partition(|one| one.path.is_some());
+        let force = order.fromrepo.is_none().then_some("--force");
+        let lists: [(Vec<&Wanted>, Option<&str>); 3] = [
+            (order.install.iter().collect(), None),
+            (files, Some("--oldpackage")),
+            (older.into_iter().chain(&order.reinstall).collect(), force),
         ];
-        for (list, force) in lists {
+        for (list, option) in lists {
             if list.is_empty() {
                 continue;
             }
             let mut all = prefix.clone();
-            if force {
-                all.push("--force".to_owned());
-            }
+            all.extend(option.map(str::to_owned));
             all.extend(list.into_iter().map(Wanted::compared));
             commands.push(command(&all, kwargs));
         }
@@ -227,8 +233,15 @@ impl Provider for Zypper {
 
     fn hold(&self, _cx: &Exec, package: &Wanted, hold: bool) -> Result<Process, Error> {
         let verb = if hold { "al" } else { "rl" };
-        let all = [verb.to_owned(), package.name.clone()];
-        Ok(command(&all, &Map::new()))
+        Ok(command(&[verb.to_owned(), package.compared()], &Map::new()))
+    }
+
+    fn on_hold(&self) -> OnHold {
+        OnHold::Tried
+    }
+
+    fn hold_words(&self) -> &'static holds::Words {
+        &holds::LOCKS
     }
 
     fn owner(&self, cx: &Exec, path: &str) -> Result<String, Error> {
@@ -239,12 +252,28 @@ impl Provider for Zypper {
         rpm::files(cx, names)
     }
 
+    fn info_installed(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
+        rpm_info::info(cx, names, kwargs)
+    }
+
+    fn can_verify(&self) -> bool {
+        true
+    }
+
+    fn verify(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
+        rpm_info::verify(cx, names, kwargs)
+    }
+
     fn downloads(&self) -> Option<(&'static str, &'static str)> {
         Some(("/var/cache/zypp/packages", ".rpm"))
     }
 
     fn complaint(&self, output: &Output) -> Option<String> {
         complaint(output).map(|said| format!("Zypper command failure: {said}"))
+    }
+
+    fn sentence(&self, _doing: &str, _again: bool) -> Option<String> {
+        None
     }
 
     fn is_locked(&self, output: &Output) -> bool {

@@ -14,6 +14,9 @@ pub(super) struct Zypper;
 
 const FOLDER: &str = "/etc/zypp/repos.d";
 
+/// What holds for a repository whose file does not say it.
+const DEFAULTS: [(&str, &str); 1] = [("priority", "99")];
+
 fn root(kwargs: &Map) -> Option<String> {
     let root = kwargs.get("root").filter(|root| root.is_true());
     root.map(Value::to_text)
@@ -97,9 +100,14 @@ fn add(cx: &Exec, alias: &str, kwargs: &Map, root: Option<&str>) -> Result<(), E
     }
 }
 
+/// A local address as zypper writes it: `file:/srv` for `file:///srv`.
+fn written(url: &str) -> String {
+    url.replacen(":///", ":/", 1)
+}
+
 /// An address with the path that it has in any case.
 fn whole(url: &str) -> Url {
-    let mut url = Url::parse(url);
+    let mut url = Url::parse(&written(url));
     if url.path.is_empty() {
         "/".clone_into(&mut url.path);
     }
@@ -138,7 +146,10 @@ fn modify(cx: &Exec, alias: &str, kwargs: &Map) -> Result<Map, Error> {
     if added {
         add(cx, alias, kwargs, root)?;
     }
-    let moved = |url: &Value| Some(url) != before.get("baseurl");
+    let moved = |url: &Value| {
+        let known = before.get("baseurl").map(Value::to_text);
+        known.is_none_or(|known| written(&known) != written(&url.to_text()))
+    };
     if !added && kwargs.get("baseurl").is_some_and(moved) {
         // zypper cannot change an address: the repository is removed and added again.
         before.update(kwargs.clone());
@@ -195,15 +206,17 @@ impl Repos for Zypper {
         let mut wanted = Map::new();
         for (key, value) in asked.kwargs {
             let Some(old) = now.get_value(key) else {
-                if key.as_str() == Some("enabled") {
-                    wanted.insert("enabled", value.clone());
+                let name = key.as_str().unwrap_or_default();
+                let default = DEFAULTS.iter().find(|(known, _)| *known == name);
+                if name == "enabled" || default.is_some_and(|(_, text)| *text != value.to_text()) {
+                    wanted.insert(key.clone(), value.clone());
                 }
                 continue;
             };
             let truths = matches!(old, Value::Bool(_)) || matches!(value, Value::Bool(_));
             let same = match truths {
                 true => is_true(old) == is_true(value),
-                false => old.to_text() == value.to_text(),
+                false => written(&old.to_text()) == written(&value.to_text()),
             };
             wanted.insert(key.clone(), if same { old.clone() } else { value.clone() });
         }
@@ -244,5 +257,6 @@ mod tests {
     fn an_address_without_a_path_is_the_one_with_a_slash() {
         assert_eq!(whole("http://x"), whole("http://x/"));
         assert_ne!(whole("http://x/a"), whole("http://x/b"));
+        assert_eq!(whole("file:///srv/a"), whole("file:/srv/a"));
     }
 }

@@ -61,6 +61,168 @@ use crate::state_run::Given;
         pillarenv: Option<String> = None,
         ..kwargs
     });
+
+    /// Run one state as an orchestration.
+    fn orchestrate_single(OrchestrateSingle {
+        /// The state function.
+        fun: String,
+        /// Its name and id.
+        name: String,
+        /// Change nothing, and say what would be changed.
+        test: Value = Value::Null,
+        /// Wait for a run that is under way.
+        queue: bool = false,
+        /// Laid over the pillar.
+        pillar: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Run high data as an orchestration.
+    fn orchestrate_high(OrchestrateHigh {
+        /// The high data.
+        data: Map,
+        /// Change nothing, and say what would be changed.
+        test: Value = Value::Null,
+        /// Wait for a run that is under way.
+        queue: bool = false,
+        /// Laid over the pillar.
+        pillar: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// The high data of an orchestration.
+    fn orchestrate_show_sls(OrchestrateShowSls {
+        /// The SLS: a list, or separated by commas.
+        mods: Value,
+        /// Its environment.
+        saltenv: String = "base".into(),
+        /// As in a run.
+        test: Value = Value::Null,
+        /// As in a run.
+        queue: bool = false,
+        /// Laid over the pillar.
+        pillar: Value = Value::Null,
+        /// The environment of the pillar.
+        pillarenv: Value = Value::Null,
+        /// How the pillar is encrypted.
+        pillar_enc: Value = Value::Null,
+    });
+
+    /// As `state.orchestrate_show_sls`.
+    fn orch_show_sls(OrchShowSls {
+        /// The SLS: a list, or separated by commas.
+        mods: Value,
+        /// Its environment.
+        saltenv: String = "base".into(),
+        /// As in a run.
+        test: Value = Value::Null,
+        /// As in a run.
+        queue: bool = false,
+        /// Laid over the pillar.
+        pillar: Value = Value::Null,
+        /// The environment of the pillar.
+        pillarenv: Value = Value::Null,
+        /// How the pillar is encrypted.
+        pillar_enc: Value = Value::Null,
+    });
+
+    /// Make a run wait before one of its states, or before its next one.
+    fn pause(Pause {
+        /// The job id of the run.
+        jid: Value,
+        /// The id of the state.
+        state_id: Value = Value::Null,
+        /// How many seconds.
+        duration: Value = Value::Null,
+    });
+
+    /// Let a run go on.
+    fn resume(Resume {
+        /// The job id of the run.
+        jid: Value,
+        /// The id of the state that it waits before.
+        state_id: Value = Value::Null,
+    });
+
+    /// End a run before one of its states, or before its next one.
+    fn soft_kill(SoftKill {
+        /// The job id of the run.
+        jid: Value,
+        /// The id of the state.
+        state_id: Value = Value::Null,
+    });
+}
+
+fn orchestrate_single(cx: &Exec, args: OrchestrateSingle) -> Result<Value, Error> {
+    let words = vec![args.fun.into(), args.name.into()];
+    let kwargs = run_kwargs(args.kwargs, args.test, args.queue, args.pillar)?;
+    as_minion(cx, "state.single", words, kwargs)
+}
+
+fn orchestrate_high(cx: &Exec, args: OrchestrateHigh) -> Result<Value, Error> {
+    let kwargs = run_kwargs(args.kwargs, args.test, args.queue, args.pillar)?;
+    as_minion(cx, "state.high", vec![args.data.into()], kwargs)
+}
+
+fn orchestrate_show_sls(cx: &Exec, args: OrchestrateShowSls) -> Result<Value, Error> {
+    let kwargs = run_kwargs(Map::new(), args.test, args.queue, args.pillar)?
+        .with("saltenv", args.saltenv)
+        .with("pillarenv", args.pillarenv)
+        .with("pillar_enc", args.pillar_enc);
+    as_minion(cx, "state.show_sls", vec![args.mods], kwargs)
+}
+
+fn orch_show_sls(cx: &Exec, args: OrchShowSls) -> Result<Value, Error> {
+    let OrchShowSls {
+        mods,
+        saltenv,
+        test,
+        queue,
+        pillar,
+        pillarenv,
+        pillar_enc,
+    } = args;
+    let args = OrchestrateShowSls {
+        mods,
+        saltenv,
+        test,
+        queue,
+        pillar,
+        pillarenv,
+        pillar_enc,
+    };
+    orchestrate_show_sls(cx, args)
+}
+
+/// The arguments of a run, as its execution function has them.
+fn run_kwargs(kwargs: Map, test: Value, queue: bool, pillar: Value) -> Result<Map, Error> {
+    if !matches!(pillar, Value::Null | Value::Map(_)) {
+        let text = "Pillar data must be formatted as a dictionary";
+        return Err(Error::refused(text.into()));
+    }
+    Ok(kwargs
+        .with("test", test)
+        .with("queue", queue)
+        .with("pillar", pillar))
+}
+
+/// Calls an execution function here, and gives its return under this minion's id.
+fn as_minion(cx: &Exec, function: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, Error> {
+    let answer = cx.apart().call(function, args, kwargs)?;
+    Ok(Map::new().with(cx.opts().id(), answer).into())
+}
+
+fn pause(cx: &Exec, args: Pause) -> Result<Value, Error> {
+    let words = vec![args.jid, args.state_id, args.duration];
+    cx.call("state.pause", words, Map::new())
+}
+
+fn resume(cx: &Exec, args: Resume) -> Result<Value, Error> {
+    cx.call("state.resume", vec![args.jid, args.state_id], Map::new())
+}
+
+fn soft_kill(cx: &Exec, args: SoftKill) -> Result<Value, Error> {
+    cx.call("state.soft_kill", vec![args.jid, args.state_id], Map::new())
 }
 
 fn orchestrate(cx: &Exec, args: Orchestrate) -> Result<Value, Error> {

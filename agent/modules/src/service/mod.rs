@@ -92,9 +92,30 @@ const NOT_PLAIN: &[&str] = &[
     "Slackware",
 ];
 
-/// The init systems of this machine, the one that is asked first in front: where systemd is installed and not running, what the
-/// first does not have is systemd's.
+/// The init systems that the option `providers` or a state's own `provider` can name, by Salt's names for them.
+const NAMED: &[&dyn Provider] = &[
+    &systemd::Systemd,
+    &sysvinit::DEBIAN,
+    &sysvinit::RED_HAT,
+    &sysvinit::UBUNTU,
+    &openrc::OpenRc,
+    &procd::Procd,
+    &runit::Runit,
+    &sysvinit::PLAIN,
+];
+
+/// The init systems of this machine, the one that is asked first in front: what it does not have is that of the others.
 fn providers(cx: &Exec) -> Vec<&'static dyn Provider> {
+    let mut found = own_providers(cx);
+    if let Some(name) = cx.provider("service") {
+        let named = NAMED.iter().find(|provider| provider.name() == name);
+        found.splice(..0, named.copied());
+    }
+    found
+}
+
+/// Those that belong to it: where systemd is installed and not running, what the first does not have is systemd's.
+fn own_providers(cx: &Exec) -> Vec<&'static dyn Provider> {
     let grains = cx.grains();
     let grain = |name: &str| grains.get(name).map(Value::to_text).unwrap_or_default();
     if booted() {
@@ -141,12 +162,7 @@ pub(crate) fn of(cx: &Exec, function: &str) -> Result<&'static dyn Provider, Err
 pub(crate) fn names(listed: &Value) -> Vec<String> {
     match listed {
         Value::Map(map) => map.keys().map(Value::to_text).collect(),
-        other => other
-            .as_list()
-            .unwrap_or_default()
-            .iter()
-            .map(Value::to_text)
-            .collect(),
+        other => other.texts(),
     }
 }
 

@@ -45,6 +45,14 @@ state::state_module! {
 }
 
 fn install(cx: &Exec, args: Install) -> Result<Ret, Error> {
+    let (link, path) = (args.link.clone(), args.path.clone());
+    let priority = args.priority;
+    let ret = installed(cx, args)?;
+    let ret = ret.with("link", link).with("path", path);
+    Ok(ret.with("priority", priority))
+}
+
+fn installed(cx: &Exec, args: Install) -> Result<Ret, Error> {
     let (name, link, path, priority) = (&args.name, &args.link, &args.path, args.priority);
     if exists(cx, name, path)? {
         return Ok(Ret::ok(format!(
@@ -58,14 +66,14 @@ fn install(cx: &Exec, args: Install) -> Result<Ret, Error> {
             .change("priority", priority)
     };
     let would = format!("Alternative will be set for {name} to {path} with priority {priority}");
-    cx.apply(changed(Ret::would(would)), || {
+    cx.apply(Ret::would(would), || {
         let number = priority.to_string();
         let said = change(cx, &["--install", link, name, path, &number])?;
         if !exists(cx, name, path)? {
             let why = format!("Alternative for {name} not installed: {said}");
             return Ok(Ret::failed(why));
         }
-        let comment = match current_of(name).as_ref() == Some(path) {
+        let comment = match current_of(name).as_deref() == Some(path.as_str()) {
             true => format!("Alternative for {name} set to path {path} with priority {priority}"),
             false => format!(
                 "Alternative {path} for {name} registered with priority {priority} and not set to default"
@@ -76,7 +84,11 @@ fn install(cx: &Exec, args: Install) -> Result<Ret, Error> {
 }
 
 fn remove(cx: &Exec, args: Remove) -> Result<Ret, Error> {
-    let (name, path) = (&args.name, &args.path);
+    let ret = removed(cx, &args.name, &args.path)?;
+    Ok(ret.with("path", args.path))
+}
+
+fn removed(cx: &Exec, name: &str, path: &str) -> Result<Ret, Error> {
     if !exists(cx, name, path)? {
         return Ok(match current_of(name) {
             Some(current) => Ret::ok(format!(
@@ -120,8 +132,12 @@ fn auto(cx: &Exec, args: Auto) -> Result<Ret, Error> {
 }
 
 fn set(cx: &Exec, args: Set) -> Result<Ret, Error> {
-    let (name, path) = (&args.name, &args.path);
-    if current_of(name).as_ref() == Some(path) {
+    let ret = chosen(cx, &args.name, &args.path)?;
+    Ok(ret.with("path", args.path))
+}
+
+fn chosen(cx: &Exec, name: &str, path: &str) -> Result<Ret, Error> {
+    if current_of(name).as_deref() == Some(path) {
         return Ok(Ret::ok(format!(
             "Alternative for {name} already set to {path}"
         )));
@@ -132,12 +148,11 @@ fn set(cx: &Exec, args: Set) -> Result<Ret, Error> {
         )));
     }
     let would = format!("Alternative for {name} will be set to path {path}");
-    cx.apply(Ret::would(would).change("path", path.as_str()), || {
+    cx.apply(Ret::would(would), || {
         let said = change(cx, &["--set", name, path])?;
-        match current_of(name).as_ref() == Some(path) {
+        match current_of(name).as_deref() == Some(path) {
             true => Ok(
-                Ret::ok(format!("Alternative for {name} set to path {path}"))
-                    .change("path", path.as_str()),
+                Ret::ok(format!("Alternative for {name} set to path {path}")).change("path", path),
             ),
             false => Ok(Ret::failed(format!(
                 "Alternative for {name} not updated: {said}"

@@ -1,6 +1,6 @@
 //! The state modules. A new one is a file here and a line in each of the two lists below.
 
-use ::state::exec::{Aggregate, Exec};
+use ::state::exec::Aggregate;
 use ::state::module::{Module, Ret};
 
 mod alias;
@@ -22,6 +22,7 @@ mod kmod;
 mod locale;
 mod module;
 mod mount;
+mod network;
 mod pip;
 mod pkg;
 mod pkgrepo;
@@ -79,6 +80,7 @@ pub const MODULES: &[Module<Ret>] = &[
     module::MODULE,
     mount::MODULE,
     mount::fstab::MODULE,
+    network::MODULE,
     pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
@@ -98,12 +100,3 @@ pub const MODULES: &[Module<Ret>] = &[
 
 /// Those whose chunks can be put together (`aggregate`).
 pub const AGGREGATES: &[(&str, Aggregate)] = &[("pkg", pkg::aggregate::joined)];
-
-/// Why a state module is not there on this machine, where it is not.
-#[must_use]
-pub fn missing(cx: &Exec, module: &str) -> Option<String> {
-    match module {
-        "pkg" => pkg::missing(cx),
-        other => crate::foreign::reason(other),
-    }
-}

@@ -266,7 +266,7 @@ fn check_pillar(cx: &Exec, args: CheckPillar) -> Result<Ret, Error> {
     let pillar = Value::from(cx.pillar()?);
     let (mut fine, mut failed) = (Map::new(), Map::new());
     for (kind, keys) in KINDS.iter().zip(&lists) {
-        for key in texts(keys) {
+        for key in keys.texts() {
             match pillar.traverse(&key, ":").filter(|value| !value.is_null()) {
                 None => failed.insert(key, Value::Null),
                 Some(value) if !is_of(value, kind) => failed.insert(key, *kind),
@@ -296,18 +296,6 @@ fn told(fine: &Map, failed: &Map) -> String {
         comment += &format!("- {} ({})\n", key.to_text(), kind.to_text());
     }
     comment
-}
-
-fn texts(keys: &Value) -> Vec<String> {
-    match keys {
-        Value::Str(key) => vec![key.to_string()],
-        other => other
-            .as_list()
-            .unwrap_or_default()
-            .iter()
-            .map(Value::to_text)
-            .collect(),
-    }
 }
 
 #[cfg(test)]

@@ -230,12 +230,7 @@ fn named(cx: &Exec, given: &Map, statuses: &[Status]) -> Result<Vec<(Status, Vec
         else {
             continue;
         };
-        let wanted: Vec<String> = ids
-            .as_list()
-            .unwrap_or_default()
-            .iter()
-            .map(Value::to_text)
-            .collect();
+        let wanted: Vec<String> = ids.texts();
         let mut there = of_status(cx, status)?;
         there.retain(|id| wanted.contains(id));
         found.push((status, there));

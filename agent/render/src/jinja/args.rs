@@ -1,5 +1,6 @@
 //! The arguments of a filter, a test or a method, read as Python reads them: by place or by name.
 
+use minijinja::value::Kwargs;
 use minijinja::{Error, ErrorKind, Value};
 
 use super::errors::type_error;
@@ -25,6 +26,16 @@ impl Args {
             pos: pos.to_vec(),
             named,
         })
+    }
+
+    /// What was given, to be given on.
+    pub(super) fn values(&self) -> Vec<Value> {
+        let mut values = self.pos.clone();
+        if !self.named.is_empty() {
+            let named = self.named.iter().cloned();
+            values.push(Kwargs::from_iter(named).into());
+        }
+        values
     }
 
     /// The argument at a place or under a name.

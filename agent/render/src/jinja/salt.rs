@@ -98,7 +98,7 @@ impl Object for Salt {
                     .filter(|_| self.0.host.has_function(&name))
                     .unwrap_or_else(default))
             }
-            _ => Err(missing(method)),
+            _ => Err(missing(&self.0, method)),
         }
     }
 }
@@ -111,7 +111,10 @@ impl Object for Call {
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
         let name = format!("{}.{}", self.name, key.as_str()?);
         if !self.functions.host.has_function(&name) {
-            note_miss(MODULE, key);
+            match self.functions.host.has_module(&self.name) {
+                true => note_miss(MODULE, key),
+                false => note_miss(LOADER, &Value::from(self.name.as_str())),
+            }
             return None;
         }
         Some(Value::from_object(Self {
@@ -140,9 +143,10 @@ impl Object for Call {
 }
 
 /// The error for `salt.module.function` or, through a method, `salt.function`.
-fn missing(name: &str) -> Error {
+fn missing(functions: &Functions, name: &str) -> Error {
     let (holder, name) = match name.split_once('.') {
-        Some((_, function)) => (MODULE, function),
+        Some((module, function)) if functions.host.has_module(module) => (MODULE, function),
+        Some((module, _)) => (LOADER, module),
         None => (LOADER, name),
     };
     fault(
@@ -155,7 +159,7 @@ fn missing(name: &str) -> Error {
 fn call(functions: &Functions, name: &str, args: &Args) -> Result<Value, Error> {
     let host = &functions.host;
     if !host.has_function(name) {
-        return Err(missing(name));
+        return Err(missing(functions, name));
     }
     functions.give_back();
     if name == "pillar.get"

@@ -9,7 +9,7 @@ use super::documents::Documents;
 use super::hint::did_you_mean;
 use super::plan::Plan;
 use crate::exec::Exec;
-use crate::low::{INTERNAL, Low};
+use crate::low::{INTERNAL, Low, is_internal};
 use crate::module::{Extra, Function, Ret, invalid_keywords};
 use crate::run::unavailable;
 
@@ -178,7 +178,7 @@ fn arguments(low: &Low, function: &Function<Ret>, documents: &Documents) -> Vec<
     let unknown: Vec<String> = function
         .unknown(&given)
         .into_iter()
-        .filter(|name| !INTERNAL.contains(&name.as_str()))
+        .filter(|name| !is_internal(name))
         .collect();
     let Some(first) = unknown.first() else {
         return Vec::new();

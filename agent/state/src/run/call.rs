@@ -7,6 +7,7 @@ use value::{Map, Value, log};
 use super::clock::Stamp;
 use super::engine::Run;
 use super::{guard, parallel, retry, slots};
+use crate::custom::Kind;
 use crate::exec::Exec;
 use crate::low::Low;
 use crate::matcher;
@@ -136,16 +137,15 @@ fn verified(cx: &Exec, low: &Low) -> Result<StateFunction, Vec<String>> {
 
 /// Why a chunk's function is not there, in Salt's words; nothing where it is.
 pub(crate) fn unavailable(cx: &Exec, low: &Low, unknown: bool) -> Option<String> {
-    let module = &low.state;
-    let missing = (cx.shared.registry.missing)(cx, module);
+    let full = low.function();
     let custom = |named| {
         let custom = &cx.shared.custom;
-        custom.state_function(cx, &low.function(), named).is_some()
+        custom.state_function(cx, &full, named).is_some()
     };
-    match missing.filter(|_| !custom(true) && !custom(false)) {
-        Some(reason) => Some(format!("'{module}' __virtual__ returned False: {reason}")),
-        None => unknown.then(|| format!("'{}' is not available.", low.function())),
-    }
+    let missing = cx.missing(Kind::State, &full);
+    missing
+        .filter(|_| !custom(true) && !custom(false))
+        .or_else(|| unknown.then(|| format!("'{full}' is not available.")))
 }
 
 fn is_octal(umask: &str) -> bool {

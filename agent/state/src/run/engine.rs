@@ -8,7 +8,7 @@ use value::{Map, Value};
 use super::clock::Stamp;
 use super::parallel::Parallel;
 use super::requisite::Status;
-use super::{Observer, RunState, call, event};
+use super::{Observer, RunState, call, event, pause};
 use crate::compile::Plan;
 use crate::exec::Exec;
 use crate::low::{Low, RequisiteKind};
@@ -134,6 +134,7 @@ impl<'a> Run<'a> {
         self.run_steps(steps.map(|step| (step.chunk, step.test)));
         self.listen();
         self.beacons();
+        pause::forget(self.cx.opts(), &self.state.jid);
         self.cx.barrier();
         std::mem::take(&mut *lock(&self.state.running))
     }
@@ -191,11 +192,19 @@ impl<'a> Run<'a> {
             if test {
                 // One that must wait is tried when it is asked for.
                 let _ = self.try_one(index);
-            } else if !self.step(index, &mut pending) {
+            } else if self.is_ended_before(index) || !self.step(index, &mut pending) {
                 break;
             }
         }
         self.finish(pending);
+    }
+
+    /// Waits where the run is paused before a chunk; true when it is to end there.
+    fn is_ended_before(&mut self, index: usize) -> bool {
+        let Some(low) = self.low(index).filter(|_| !self.has_return(index)) else {
+            return false;
+        };
+        pause::ends(self.cx.opts(), &self.state.jid, &low.id)
     }
 
     /// Runs what has waited for parallel chunks, and waits for all of these.

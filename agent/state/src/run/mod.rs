@@ -8,6 +8,7 @@ mod event;
 mod guard;
 mod listen;
 mod parallel;
+pub mod pause;
 mod prereq;
 mod requisite;
 mod retry;

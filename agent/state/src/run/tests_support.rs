@@ -266,7 +266,7 @@ static REGISTRY: Registry = Registry {
     functions: FUNCTIONS,
     runners: &[],
     wheel: &[],
-    missing: |_, _| None,
+    missing: |_, _, _| None,
     aggregates: &[("test", joined)],
     grains: |opts: &Opts| {
         opts.get("grains")

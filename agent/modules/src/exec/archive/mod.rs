@@ -519,7 +519,10 @@ fn stripped(given: &Value) -> Result<usize, Error> {
 pub(crate) fn located(cached: &str) -> impl Fn(Error) -> Error {
     move |error| {
         let text = error.to_string();
-        let end = if text.ends_with('.') { "" } else { "." };
+        let end = match text.ends_with(['.', '?', '!']) {
+            true => "",
+            false => ".",
+        };
         format!("{text}{end} Additional info follows:\n\narchive location:\n    {cached}").into()
     }
 }

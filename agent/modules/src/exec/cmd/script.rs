@@ -65,12 +65,7 @@ fn run_file(cx: &Exec, file: &Temporary, args: &Value, options: &Map) -> Result<
 fn arguments(args: &Value) -> Result<Vec<String>, Error> {
     match args {
         Value::Str(line) => Ok(shlex::split(line)?),
-        other => Ok(other
-            .as_list()
-            .unwrap_or_default()
-            .iter()
-            .map(Value::to_text)
-            .collect()),
+        other => Ok(other.texts()),
     }
 }
 

@@ -34,15 +34,7 @@ impl Ignore {
 
     /// True when the lines of a diff tell of a change that is not ignored.
     fn counts(&self, diff: &str) -> bool {
-        let comments: Vec<String> = match &self.comment_characters {
-            Value::Str(one) => vec![one.to_string()],
-            other => other
-                .as_list()
-                .unwrap_or_default()
-                .iter()
-                .map(Value::to_text)
-                .collect(),
-        };
+        let comments: Vec<String> = self.comment_characters.texts();
         let (mut added, mut removed) = (Vec::new(), Vec::new());
         for line in diff.split_inclusive('\n') {
             if line.starts_with("+++") || line.starts_with("---") {

@@ -5,7 +5,7 @@ use state::module::Error;
 use value::{Map, Value, log};
 
 use crate::repos::apt::{self, keys};
-use crate::repos::{self, Kind, Request};
+use crate::repos::{self, Request};
 
 state::exec_module! {
     /// Packages.
@@ -103,15 +103,7 @@ fn del_repo(cx: &Exec, args: DelRepo) -> Result<Value, Error> {
     repos::here(cx)?.delete(cx, &args.repo, &args.kwargs)
 }
 
-fn only_apt(cx: &Exec, function: &str) -> Result<(), Error> {
-    match repos::kind(cx) {
-        Some(Kind::Apt) => Ok(()),
-        _ => Err(Error::not_available(format!("pkg.{function}"))),
-    }
-}
-
 fn get_repo_keys(cx: &Exec, args: GetRepoKeys) -> Result<Value, Error> {
-    only_apt(cx, "get_repo_keys")?;
     let folder = keys::folder(args.keydir.as_deref());
     let apt_key = apt::uses_apt_key(args.aptkey);
     if !apt_key && !folder.is_dir() {
@@ -125,7 +117,6 @@ fn get_repo_keys(cx: &Exec, args: GetRepoKeys) -> Result<Value, Error> {
 }
 
 fn add_repo_key(cx: &Exec, args: AddRepoKey) -> Result<Value, Error> {
-    only_apt(cx, "add_repo_key")?;
     let key = keys::Key {
         path: args.path.as_deref(),
         text: args.text.as_deref(),
@@ -139,7 +130,6 @@ fn add_repo_key(cx: &Exec, args: AddRepoKey) -> Result<Value, Error> {
 }
 
 fn del_repo_key(cx: &Exec, args: DelRepoKey) -> Result<Value, Error> {
-    only_apt(cx, "del_repo_key")?;
     let folder = args.keydir.as_deref();
     remove_key(cx, args.name.as_deref(), args.aptkey, folder, &args.kwargs)
 }

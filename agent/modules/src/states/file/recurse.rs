@@ -108,12 +108,7 @@ impl Sum {
     fn finished(self, name: &str) -> Ret {
         let mut comment = String::new();
         for (path, lines) in self.comments.iter() {
-            let lines: Vec<String> = lines
-                .as_list()
-                .unwrap_or_default()
-                .iter()
-                .map(Value::to_text)
-                .collect();
+            let lines: Vec<String> = lines.texts();
             let path = path.to_text();
             comment.push_str(&format!("\n\n#### {path} ####\n{}", lines.join("\n")));
         }

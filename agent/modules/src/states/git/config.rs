@@ -137,12 +137,7 @@ fn config_set(cx: &Exec, mut args: ConfigSet) -> Result<Ret, Error> {
 /// `key (value, value); key (value)`
 fn listed(keys: &Map) -> String {
     let shown = keys.iter().map(|(key, values)| {
-        let values: Vec<String> = values
-            .as_list()
-            .unwrap_or_default()
-            .iter()
-            .map(Value::to_text)
-            .collect();
+        let values: Vec<String> = values.texts();
         format!("{} ({})", key.to_text(), values.join(", "))
     });
     shown.collect::<Vec<_>>().join("; ")

@@ -104,16 +104,7 @@ fn fetched(
     };
     let changes = match transaction::install(cx, provider, &install) {
         Ok(changes) => changes,
-        Err(failed) => {
-            let comment = match &failed.info {
-                Some(_) => failed.without_changes(),
-                None => {
-                    let message = &failed.message;
-                    format!("An error was encountered while downloading package(s): {message}")
-                }
-            };
-            return Ok(Ret::failed(comment).changes(failed.changes()));
-        }
+        Err(failed) => return Ok(failed.ret("downloading package(s)")),
     };
     let there = there(cx, provider)?;
     let is_missing = |one: &&(String, Option<String>)| {

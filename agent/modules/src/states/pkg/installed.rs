@@ -212,14 +212,7 @@ impl<'a> Work<'a> {
 
     fn done(mut self, refresh: bool) -> Result<Ret, Error> {
         if let Err(failed) = self.install(refresh) {
-            let comment = match &failed.info {
-                Some(_) => failed.without_changes(),
-                None => format!(
-                    "An error was encountered while installing package(s): {}",
-                    failed.message
-                ),
-            };
-            return Ok(Ret::failed(comment).changes(failed.changes()));
+            return Ok(failed.ret("installing package(s)"));
         }
         let installed = self.changes.clone();
         let holds = match self.hold() {
@@ -279,10 +272,7 @@ impl<'a> Work<'a> {
         let Some(hold) = hold.filter(|_| self.provider.can_hold()) else {
             return Ok(Map::new());
         };
-        let desired = self.found.desired.iter();
-        let entries =
-            desired.map(|(name, version)| (Value::from(name), Value::from(version.clone())));
-        let pkgs = Value::Map(entries.collect());
+        let pkgs = Value::list(self.found.desired.iter().map(|(name, _)| name.into()));
         let wanted = holds::targets(None, &pkgs, &Value::Null)?;
         holds::set(self.cx, self.provider, &wanted, hold.is_true())
     }

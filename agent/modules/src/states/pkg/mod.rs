@@ -233,11 +233,6 @@ fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {
     function.invoke(&full, cx, Given::new(Vec::new(), kwargs))
 }
 
-/// Why there are no packages on this machine: it is of a kind whose package manager nobody knows here.
-pub(crate) fn missing(cx: &Exec) -> Option<String> {
-    (!pkg::is_known(cx)).then(|| "pkg module could not be loaded".to_owned())
-}
-
 /// The first state of a run that installs leaves a mark, so that the lists are read anew once: Salt's `mod_init`.
 fn init(cx: &Exec) {
     const DONE: &str = "pkg.mod_init";

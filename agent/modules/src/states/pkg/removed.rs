@@ -119,15 +119,8 @@ fn remove(
     let changes = match transaction::remove(cx, provider, &chosen, asked.purge, &asked.kwargs) {
         Ok(changes) => changes,
         Err(failed) => {
-            let comment = match &failed.info {
-                Some(_) => failed.without_changes(),
-                None => {
-                    let verbing = if asked.purge { "purging" } else { "removing" };
-                    let message = &failed.message;
-                    format!("An error was encountered while {verbing} package(s): {message}")
-                }
-            };
-            return Ok(Ret::failed(comment).changes(failed.changes()));
+            let verbing = if asked.purge { "purging" } else { "removing" };
+            return Ok(failed.ret(&format!("{verbing} package(s)")));
         }
     };
     let listed = listing::listed(cx, provider)?;

@@ -56,16 +56,7 @@ fn upgraded(
     let kwargs = args.kwargs.clone().with("pkgs", args.pkgs.clone());
     let changes = match transaction::upgrade(cx, provider, &kwargs) {
         Ok(changes) => changes,
-        Err(failed) => {
-            let comment = match &failed.info {
-                Some(_) => failed.without_changes(),
-                None => {
-                    let message = &failed.message;
-                    format!("An error was encountered while updating packages: {message}")
-                }
-            };
-            return Ok(Ret::failed(comment).changes(failed.changes()));
-        }
+        Err(failed) => return Ok(failed.ret("updating packages")),
     };
     let missing = expected.keys().filter(|name| !changes.contains_value(name));
     let missing: Vec<String> = missing.map(Value::to_text).collect();

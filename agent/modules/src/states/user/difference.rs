@@ -126,7 +126,7 @@ fn passwords(args: &Present, change: &mut Map) {
 /// The groups that the user should be in, where it is in others. Its primary group counts in neither list.
 fn groups(wanted: &Wanted<'_>, user: &Map) -> Option<Vec<String>> {
     let args = wanted.args;
-    let mut now = super::texts(user.get("groups").unwrap_or(&Value::Null));
+    let mut now = user.get("groups").map(Value::texts).unwrap_or_default();
     let all = now.clone();
     let mut groups: Vec<String> = args.groups.clone().unwrap_or_default();
     let optional = args.optional_groups.clone().unwrap_or_default();

@@ -65,8 +65,8 @@ state::state_module! {
         other: Option<String> = None,
         /// Of BSD only.
         loginclass: Option<String> = None,
-        /// The day of the last change of the password, in days since 1970.
-        date: Option<i64> = None,
+        /// The day of the last change of the password: a date such as 2030-01-31, or days since 1970.
+        date: Value = Value::Null,
         /// After how many days the password may be changed.
         mindays: Option<i64> = None,
         /// How many days the password holds.
@@ -75,8 +75,8 @@ state::state_module! {
         inactdays: Option<i64> = None,
         /// How many days before the password's end it is warned of.
         warndays: Option<i64> = None,
-        /// The day on which the account expires, in days since 1970.
-        expire: Option<i64> = None,
+        /// The day on which the account expires, as of `date`; -1 for never.
+        expire: Value = Value::Null,
         /// Of Windows only.
         win_homedrive: Value = Value::Null,
         /// Of Windows only.
@@ -129,12 +129,12 @@ impl Present {
 
     fn numbers(&self) -> [Option<i64>; 6] {
         [
-            self.date,
+            self.date.as_int(),
             self.mindays,
             self.maxdays,
             self.inactdays,
             self.warndays,
-            self.expire,
+            self.expire.as_int(),
         ]
     }
 
@@ -151,6 +151,9 @@ impl Present {
 }
 
 fn present(cx: &Exec, mut args: Present) -> Result<Ret, Error> {
+    for (key, day) in [("date", &mut args.date), ("expire", &mut args.expire)] {
+        *day = shadow::day(key, day)?;
+    }
     if args.hash_password {
         args.password = hashed(&args)?;
     }
@@ -272,7 +275,7 @@ fn update(cx: &Exec, args: &Present, mut changes: Map) -> Result<Ret, Error> {
     }
     // The primary group is set before, or usermod would judge the others by the old one.
     if let Some(groups) = changes.remove("groups") {
-        let groups: Vec<String> = texts(&groups);
+        let groups: Vec<String> = groups.texts();
         change::set_groups(cx, name, &groups, !args.remove_groups, None)?;
     }
     let mut ret = Ret::ok(format!("User {name} is present and up to date"));
@@ -288,11 +291,6 @@ fn update(cx: &Exec, args: &Present, mut changes: Map) -> Result<Ret, Error> {
         ret.result = Some(false);
     }
     Ok(ret)
-}
-
-fn texts(list: &Value) -> Vec<String> {
-    let items = list.as_list().unwrap_or_default();
-    items.iter().map(Value::to_text).collect()
 }
 
 fn change_password(cx: &Exec, args: &Present, changes: &mut Map) -> Result<(), Error> {

@@ -18,9 +18,7 @@ pub(super) const FILTERS: Table = &[
             "select with map, selectattr and traverse",
         ))
     }),
-    ("http_query", |_, _| {
-        Err(absent("http_query", "call salt['http.query']"))
-    }),
+    ("http_query", http_query),
 ];
 
 fn absent(name: &str, instead: &str) -> Error {
@@ -28,6 +26,13 @@ fn absent(name: &str, instead: &str) -> Error {
         Kind::Jinja,
         format!("The filter {name} is not part of Pinch: {instead} instead."),
     )
+}
+
+/// As the execution function that it is another name of.
+fn http_query(state: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
+    let salt = state.lookup("salt").unwrap_or_default();
+    let function = salt.get_item(&Value::from("http.query"))?;
+    function.call(state, &args.values())
 }
 
 fn traverse(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {

@@ -1,0 +1,448 @@
+//! The `ip` execution module: the settings of a whole machine's network, as Debian's ifupdown and Red Hat's init scripts have them.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log};
+
+use crate::fs;
+use crate::text;
+
+const DEFAULT: &str = "/etc/default/networking";
+const HOSTNAME: &str = "/etc/hostname";
+const RESOLV: &str = "/etc/resolv.conf";
+const SYSCONFIG: &str = "/etc/sysconfig/network";
+
+state::exec_module! {
+    /// The network of a whole machine: its name, its domain, and whether it is up.
+    mod ip;
+
+    /// The settings, a line each.
+    fn get_network_settings(GetNetworkSettings {});
+
+    /// Write the settings, and return them as they are then.
+    fn build_network_settings(BuildNetworkSettings {
+        ..kwargs
+    });
+
+    /// Let written settings take effect: set the name, and restart the network.
+    fn apply_network_settings(ApplyNetworkSettings {
+        ..kwargs
+    });
+}
+
+/// How a distribution keeps the settings.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Debian,
+    /// Debian's kind without `/etc/default/networking`: the services say whether there is a network.
+    Ubuntu,
+    RedHat,
+}
+
+fn grain(cx: &Exec, name: &str) -> String {
+    let grains = cx.grains();
+    grains.get(name).map(Value::to_text).unwrap_or_default()
+}
+
+fn kind(cx: &Exec) -> Result<Kind, Error> {
+    match grain(cx, "os_family").as_str() {
+        "Debian" if grain(cx, "osfullname") == "Ubuntu" => Ok(Kind::Ubuntu),
+        "Debian" => Ok(Kind::Debian),
+        "RedHat" => Ok(Kind::RedHat),
+        family => Err(Error::refused(format!(
+            "the network's settings of {family} are not known: those of Debian and Red Hat are"
+        ))),
+    }
+}
+
+/// Settings before and after a change, and what is written for it.
+pub(crate) struct Plan {
+    pub(crate) old: Vec<String>,
+    pub(crate) new: Vec<String>,
+    files: Vec<(&'static str, String)>,
+    /// Ubuntu: whether the services of the network start with the system.
+    services: Option<bool>,
+}
+
+impl Plan {
+    /// Writes what is planned.
+    ///
+    /// # Errors
+    /// When a file cannot be written, or a service cannot be changed.
+    pub(crate) fn carry_out(&self, cx: &Exec) -> Result<(), Error> {
+        for (path, content) in &self.files {
+            fs::write(
+                cx,
+                Path::new(path),
+                content.as_bytes(),
+                fs::Owner::default(),
+            )?;
+        }
+        let Some(on) = self.services else {
+            return Ok(());
+        };
+        for service in ["NetworkManager", "networking"] {
+            if asked(cx, "service.available", service)? {
+                asked(
+                    cx,
+                    if on {
+                        "service.enable"
+                    } else {
+                        "service.disable"
+                    },
+                    service,
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn asked(cx: &Exec, function: &str, name: &str) -> Result<bool, Error> {
+    Ok(cx.call(function, vec![name.into()], Map::new())?.is_true())
+}
+
+fn read(path: &str) -> String {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    text::decoded(&bytes)
+}
+
+fn invalid(option: &str, expected: &str) -> Error {
+    Error::refused(format!(
+        "Invalid network setting -- Setting: {option}, Expected: [{expected}]"
+    ))
+}
+
+/// Whether an option is on: `yes`, `off`, `1` and the like.
+fn switch(option: &str, given: &str) -> Result<bool, Error> {
+    match given {
+        "yes" | "on" | "true" | "1" | "True" => Ok(true),
+        "no" | "off" | "false" | "0" | "False" => Ok(false),
+        _ => Err(invalid(option, "yes|on|true|1|True|no|off|false|0|False")),
+    }
+}
+
+/// The options under their names in small letters, as text; a list is its words.
+fn lowered(kwargs: &Map) -> Vec<(String, String)> {
+    let entry = |(name, value): (&Value, &Value)| {
+        let words = value.as_list().map(|list| {
+            let words: Vec<String> = list.iter().map(Value::to_text).collect();
+            words.join(" ")
+        });
+        let text = words.unwrap_or_else(|| value::python::str(value));
+        (name.to_text().to_lowercase(), text)
+    };
+    kwargs.iter().map(entry).collect()
+}
+
+fn option<'a>(options: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    let found = options.iter().rev().find(|(key, _)| key == name);
+    found.map(|(_, value)| value.as_str())
+}
+
+/// What a change by these options would be.
+///
+/// # Errors
+/// When an option is missing or cannot be understood, or the distribution is another one.
+pub(crate) fn plan(cx: &Exec, kwargs: &Map) -> Result<Plan, Error> {
+    let options = lowered(kwargs);
+    match kind(cx)? {
+        Kind::RedHat => red_hat(&read(SYSCONFIG), &options),
+        kind => debian(kind, current(cx, kind)?, &options),
+    }
+}
+
+/// Debian's settings.
+#[derive(Clone, Default)]
+struct Settings {
+    networking: String,
+    hostname: String,
+    domain: String,
+    search: String,
+}
+
+impl Settings {
+    fn lines(&self) -> Vec<String> {
+        let named = [
+            ("NETWORKING", &self.networking),
+            ("HOSTNAME", &self.hostname),
+            ("DOMAIN", &self.domain),
+            ("SEARCH", &self.search),
+        ];
+        let set = named.iter().filter(|(_, value)| !value.is_empty());
+        set.map(|(name, value)| format!("{name}={value}\n"))
+            .collect()
+    }
+}
+
+/// The words behind a directive of `resolv.conf`.
+fn resolver(text: &str, directive: &str) -> String {
+    let line = |line: &str| {
+        let mut words = line.split_whitespace();
+        let words = words
+            .next()
+            .filter(|word| *word == directive)
+            .map(|_| words)?;
+        let words: Vec<&str> = words
+            .take_while(|word| !word.starts_with(['#', ';']))
+            .collect();
+        Some(words.join(" "))
+    };
+    text.lines().filter_map(line).last().unwrap_or_default()
+}
+
+fn current(cx: &Exec, kind: Kind) -> Result<Settings, Error> {
+    let resolv = read(RESOLV);
+    let host = read(HOSTNAME);
+    let networking = match kind {
+        Kind::Ubuntu => {
+            let up = asked(cx, "service.available", "networking")?
+                && asked(cx, "service.status", "networking")?;
+            if up { "yes" } else { "no" }.to_owned()
+        }
+        _ => configured(&read(DEFAULT)),
+    };
+    // The name alone is compared: the domain has a place of its own.
+    let host = host.lines().next().unwrap_or_default();
+    let host = host.split('.').next().unwrap_or_default();
+    Ok(Settings {
+        networking,
+        hostname: host.trim().to_owned(),
+        domain: resolver(&resolv, "domain"),
+        search: resolver(&resolv, "search"),
+    })
+}
+
+/// What `/etc/default/networking` says of `CONFIGURE_INTERFACES`.
+fn configured(text: &str) -> String {
+    let lines = text
+        .lines()
+        .filter(|line| line.starts_with("CONFIGURE_INTERFACES"));
+    let value = lines.filter_map(|line| line.split_once('=')).last();
+    value.map_or_else(String::new, |(_, value)| value.trim().to_owned())
+}
+
+fn debian(kind: Kind, old: Settings, options: &[(String, String)]) -> Result<Plan, Error> {
+    let networking = option(options, "enabled").unwrap_or(&old.networking);
+    let on = switch("networking", networking)?;
+    let full = option(options, "hostname").unwrap_or(&old.hostname);
+    if full.is_empty() {
+        return Err(invalid("hostname", "server1.example.com"));
+    }
+    let (host, domain) = full.split_once('.').unwrap_or((full, &old.domain));
+    let new = Settings {
+        networking: if on { "yes" } else { "no" }.to_owned(),
+        hostname: host.to_owned(),
+        domain: domain.to_owned(),
+        search: option(options, "search").unwrap_or(&old.search).to_owned(),
+    };
+    let mut files = Vec::new();
+    if kind == Kind::Debian {
+        files.push((DEFAULT, defaults(&new.networking)));
+    }
+    if new.domain != old.domain || new.search != old.search {
+        files.push((RESOLV, resolved(&read(RESOLV), &new)));
+    }
+    Ok(Plan {
+        old: old.lines(),
+        new: new.lines(),
+        files,
+        services: (kind == Kind::Ubuntu).then_some(on),
+    })
+}
+
+fn defaults(networking: &str) -> String {
+    format!(
+        "# Configuration for networking init script being run during\n# the boot sequence\n\n# Set to 'no' to skip interfaces configuration on boot\nCONFIGURE_INTERFACES={networking}\n\n# Don't configure these interfaces. Shell wildcards supported/\n#EXCLUDE_INTERFACES=\n\n# Set to 'yes' to enable additional verbosity\n#VERBOSE=no"
+    )
+}
+
+/// `resolv.conf` with other lines for the domain and where to search; they are the first where there were none.
+fn resolved(text: &str, new: &Settings) -> String {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    for (directive, value) in [("search", &new.search), ("domain", &new.domain)] {
+        let is_it = |line: &&mut String| line.split_whitespace().next() == Some(directive);
+        let line = format!("{directive} {value}");
+        match lines.iter_mut().rev().find(is_it) {
+            Some(found) => *found = line,
+            None if value.is_empty() => {}
+            None => lines.insert(0, line),
+        }
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+/// What Red Hat's file may hold, in its order.
+const KEYS: [&str; 9] = [
+    "networking",
+    "networking_ipv6",
+    "hostname",
+    "gateway",
+    "gatewaydev",
+    "nisdomain",
+    "networkdelay",
+    "devtimeout",
+    "nozeroconf",
+];
+
+fn unquoted(text: &str) -> &str {
+    let inner = |quote: char| text.strip_prefix(quote)?.strip_suffix(quote);
+    inner('"').or_else(|| inner('\'')).unwrap_or(text)
+}
+
+fn red_hat(text: &str, options: &[(String, String)]) -> Result<Plan, Error> {
+    let pair = |line: &str| {
+        let (name, value) = line.trim().split_once('=')?;
+        let is_set = !name.starts_with(['#', '!']);
+        is_set.then(|| (name.trim().to_lowercase(), value.trim().to_owned()))
+    };
+    let old: Vec<(String, String)> = text.lines().filter_map(pair).collect();
+    let was = |name: &str| option(&old, name);
+    // Where the switch is taken over, everything is quoted as it is.
+    let quote = match was("networking") {
+        Some(value) if option(options, "enabled").is_none() && unquoted(value) != value => {
+            value.get(..1).unwrap_or_default()
+        }
+        _ => "",
+    };
+    let networking = option(options, "enabled").or(was("networking"));
+    let on = switch("networking", unquoted(networking.unwrap_or_default()))?;
+    let retains = option(options, "retain_settings") == Some("True");
+    let mut lines = Vec::new();
+    for key in KEYS {
+        let value = match (key, option(options, key)) {
+            ("networking", _) => Some(yes_or_no(on)),
+            ("nozeroconf", Some(given)) => Some(yes_or_no(switch(key, unquoted(given))?)),
+            ("hostname", given) => {
+                let host = given
+                    .or(was(key))
+                    .map(unquoted)
+                    .filter(|host| !host.is_empty());
+                Some(host.ok_or_else(|| invalid(key, "server1.example.com"))?)
+            }
+            (_, Some(given)) => Some(unquoted(given)),
+            (_, None) => was(key).map(unquoted).filter(|_| retains),
+        };
+        lines.extend(value.map(|value| format!("{}={quote}{value}{quote}", key.to_uppercase())));
+    }
+    if option(options, "enable_ipv6").is_some_and(|value| value != "False") {
+        lines.push("IPV6INIT=\"yes\"".to_owned());
+    }
+    if let Some(gateway) = option(options, "ipv6gateway") {
+        lines.push(format!("IPV6_DEFAULTGW=\"{}\"", unquoted(gateway)));
+    }
+    Ok(Plan {
+        old: text.lines().map(str::to_owned).collect(),
+        files: vec![(SYSCONFIG, format!("{}\n", lines.join("\n")))],
+        new: lines,
+        services: None,
+    })
+}
+
+fn yes_or_no(on: bool) -> &'static str {
+    if on { "yes" } else { "no" }
+}
+
+fn get_network_settings(cx: &Exec, _args: GetNetworkSettings) -> Result<Value, Error> {
+    let lines: Vec<String> = match kind(cx)? {
+        Kind::RedHat => read(SYSCONFIG).lines().map(str::to_owned).collect(),
+        kind => current(cx, kind)?.lines(),
+    };
+    Ok(lines.into())
+}
+
+fn build_network_settings(cx: &Exec, args: BuildNetworkSettings) -> Result<Value, Error> {
+    let plan = plan(cx, &args.kwargs)?;
+    if !args.kwargs.get("test").is_some_and(Value::is_true) {
+        plan.carry_out(cx)?;
+    }
+    Ok(plan.new.into())
+}
+
+fn apply_network_settings(cx: &Exec, args: ApplyNetworkSettings) -> Result<Value, Error> {
+    Ok(apply(cx, &args.kwargs)?.into())
+}
+
+/// Sets the machine's name where that is asked for, and restarts the network unless that is left to the next start.
+///
+/// # Errors
+/// When the name is refused.
+pub(crate) fn apply(cx: &Exec, kwargs: &Map) -> Result<bool, Error> {
+    let options = lowered(kwargs);
+    let is_on = |name: &str| {
+        let given = option(&options, name).unwrap_or("no");
+        matches!(given, "yes" | "on" | "true" | "1" | "True")
+    };
+    let named = match option(&options, "hostname").filter(|_| is_on("apply_hostname")) {
+        Some(host) => asked(cx, "network.mod_hostname", host)?,
+        None if is_on("apply_hostname") => {
+            log::warning("The host name is to be applied and none is given.");
+            false
+        }
+        None => true,
+    };
+    if is_on("require_reboot") {
+        log::warning("The settings of the network take effect at the next start of the system.");
+        return Ok(named);
+    }
+    let service = match kind(cx)? {
+        Kind::RedHat
+            if grain(cx, "osmajorrelease")
+                .parse::<u32>()
+                .is_ok_and(|major| major < 8) =>
+        {
+            "network"
+        }
+        Kind::RedHat => "NetworkManager",
+        Kind::Debian | Kind::Ubuntu => "networking",
+    };
+    let restarted =
+        asked(cx, "service.available", service)? && asked(cx, "service.restart", service)?;
+    Ok(named && restarted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resolv_conf_keeps_what_it_has_besides() {
+        let new = Settings {
+            domain: "example.org".to_owned(),
+            search: "example.org example.com".to_owned(),
+            ..Settings::default()
+        };
+        let text = "# by hand\nnameserver 9.9.9.9\nsearch old.example\n";
+        assert_eq!(
+            resolved(text, &new),
+            "domain example.org\n# by hand\nnameserver 9.9.9.9\nsearch example.org example.com\n"
+        );
+    }
+
+    #[test]
+    fn red_hats_file_keeps_its_quotes_and_what_is_retained() {
+        let options = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            let owned = |(a, b): &(&str, &str)| ((*a).to_owned(), (*b).to_owned());
+            pairs.iter().map(owned).collect()
+        };
+        let old = "# a comment\nNETWORKING=\"yes\"\nHOSTNAME=\"a.example\"\nGATEWAY=\"10.0.0.1\"\n";
+        let plan = red_hat(
+            old,
+            &options(&[("retain_settings", "True"), ("nozeroconf", "on")]),
+        );
+        assert_eq!(
+            plan.unwrap().new,
+            [
+                "NETWORKING=\"yes\"",
+                "HOSTNAME=\"a.example\"",
+                "GATEWAY=\"10.0.0.1\"",
+                "NOZEROCONF=\"yes\""
+            ]
+        );
+        let error = red_hat("", &options(&[("enabled", "maybe")])).err();
+        assert!(error.unwrap().to_string().contains("Setting: networking"));
+    }
+}

@@ -1,0 +1,200 @@
+//! What this machine does not have: modules for other systems, modules whose program is absent, functions that its package manager or
+//! init system lacks. Who calls one is told so in Salt's words.
+
+use std::path::Path;
+
+use state::custom::Kind;
+use state::exec::Exec;
+use value::Value;
+
+use crate::{pkg, process, repos, service};
+
+/// Modules by the system that they are for. Those whose names begin with `win_` or `mac_` are not listed.
+const OTHERS: &[(&str, &[&str])] = &[
+    (
+        "Windows",
+        &[
+            "appx",
+            "certutil",
+            "chocolatey",
+            "dism",
+            "dsc_resource",
+            "lgpo",
+            "lgpo_reg",
+            "license",
+            "powercfg",
+            "reg",
+            "shortcut",
+            "task",
+            "wua",
+            "wusa",
+        ],
+    ),
+    (
+        "macOS",
+        &[
+            "assistive",
+            "brew",
+            "keychain",
+            "macdefaults",
+            "macpackage",
+            "xattr",
+        ],
+    ),
+    ("FreeBSD", &["pkgng", "sysrc"]),
+    (
+        "Gentoo",
+        &["eselect", "layman", "makeconf", "portage_config"],
+    ),
+    ("Solaris or SmartOS", &["imgadm", "smartos", "zone"]),
+];
+
+/// Modules by the program, or the folder, that they are nothing without.
+struct Needs {
+    module: &'static str,
+    /// A program on the path, or a folder.
+    needs: &'static str,
+    /// What the execution module says.
+    function: &'static str,
+    /// What the state module says; empty where it does not ask.
+    state: &'static str,
+}
+
+const NEEDS: &[Needs] = &[
+    Needs {
+        module: "alternatives",
+        needs: "/etc/alternatives",
+        function: "Cannot load alternatives module: /etc/alternatives dir not found",
+        state: "",
+    },
+    Needs {
+        module: "cron",
+        needs: "crontab",
+        function: "Cannot load cron module: crontab command not found",
+        state: "cron module could not be loaded",
+    },
+    Needs {
+        module: "debconf",
+        needs: "debconf-get-selections",
+        function: "The debconfmod module could not be loaded: debconf-utils is not installed.",
+        state: "debconf module could not be loaded",
+    },
+    Needs {
+        module: "dig",
+        needs: "dig",
+        function: "The dig execution module cannot be loaded: the dig binary is not in the path.",
+        state: "",
+    },
+    Needs {
+        module: "git",
+        needs: "git",
+        function: "The git execution module cannot be loaded: git unavailable.",
+        state: "git module could not be loaded",
+    },
+    Needs {
+        module: "gpg",
+        needs: "gpg",
+        function: "The gpg execution module cannot be loaded: gpg binary is not in the path.",
+        state: "",
+    },
+    Needs {
+        module: "ssh",
+        needs: "ssh",
+        function: "The module requires the ssh binary.",
+        state: "",
+    },
+];
+
+/// Functions of `pkg` that only these have.
+const ONLY: &[(&str, &[repos::Kind])] = &[
+    ("add_repo_key", &[repos::Kind::Apt]),
+    ("autoremove", &[repos::Kind::Apt]),
+    ("del_repo_key", &[repos::Kind::Apt]),
+    ("get_repo_keys", &[repos::Kind::Apt]),
+    ("show", &[repos::Kind::Apt]),
+    ("verify", &[repos::Kind::Yum, repos::Kind::Zypper]),
+];
+
+/// Why a function is not there on this machine, in Salt's words. Asked before each call, so it looks only at what the function's own
+/// module needs.
+pub(crate) fn missing(cx: &Exec, kind: Kind, full: &str) -> Option<String> {
+    let (module, function) = full.split_once('.')?;
+    if kind == Kind::Module && is_lacking(cx, module, function) {
+        return Some(format!("'{full}' is not available."));
+    }
+    let reason = match (kind, module) {
+        (Kind::Module | Kind::State, "pkg") if !pkg::is_known(cx) => {
+            "pkg module could not be loaded".to_owned()
+        }
+        (Kind::State, "service") if service::of(cx, "start").is_err() => no_service(cx),
+        (Kind::Module | Kind::State, _) => absent(kind, module).or_else(|| foreign(module))?,
+        _ => return None,
+    };
+    Some(format!("'{module}' __virtual__ returned False: {reason}"))
+}
+
+/// Whether the machine's own provider of a virtual module has no such function.
+fn is_lacking(cx: &Exec, module: &str, function: &str) -> bool {
+    match module {
+        "pkg" => {
+            let mut only = ONLY.iter();
+            let only = only.find(|(name, _)| *name == function);
+            only.is_some_and(|(_, kinds)| repos::kind(cx).is_none_or(|kind| !kinds.contains(&kind)))
+        }
+        "service" => service::of(cx, function).is_err(),
+        _ => false,
+    }
+}
+
+fn no_service(cx: &Exec) -> String {
+    let grains = cx.grains();
+    let system = grains.get("osfinger").or_else(|| grains.get("os"));
+    let system = system.map(Value::to_text).unwrap_or_default();
+    format!("No service execution module loaded: check support for service management on {system} ")
+}
+
+/// Why a module is not there, where its program or folder is absent.
+fn absent(kind: Kind, module: &str) -> Option<String> {
+    let one = NEEDS.iter().find(|one| one.module == module)?;
+    let reason = match kind {
+        Kind::State => one.state,
+        _ => one.function,
+    };
+    let is_there = || {
+        if one.needs.starts_with('/') {
+            Path::new(one.needs).is_dir()
+        } else {
+            process::which(one.needs).is_some()
+        }
+    };
+    (!reason.is_empty() && !is_there()).then(|| reason.to_owned())
+}
+
+/// Why a module is not there, where it is for another system.
+fn foreign(module: &str) -> Option<String> {
+    let system = if module.starts_with("win_") {
+        "Windows"
+    } else if module.starts_with("mac_") {
+        "macOS"
+    } else {
+        let mut others = OTHERS.iter();
+        others.find(|(_, modules)| modules.contains(&module))?.0
+    };
+    Some(format!(
+        "it is for {system}, which this machine does not run"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_of_other_systems_say_which() {
+        let windows = "it is for Windows, which this machine does not run";
+        assert_eq!(foreign("win_path").as_deref(), Some(windows));
+        assert_eq!(foreign("reg").as_deref(), Some(windows));
+        assert!(foreign("macpackage").is_some_and(|why| why.contains("macOS")));
+        assert_eq!(foreign("no"), None);
+    }
+}

@@ -1,0 +1,55 @@
+//! Pauses: a file that belongs to a run under way says before which of its states it waits, or ends.
+
+use std::path::PathBuf;
+
+use value::{Map, Value};
+
+use super::clock::{Stamp, sleep};
+use crate::opts::Opts;
+
+/// What stands for every id.
+pub const ALL: &str = "__all__";
+
+/// The file in which a run finds what is asked of it.
+#[must_use]
+pub fn path(opts: &Opts, jid: &str) -> PathBuf {
+    opts.cachedir().join("state_pause").join(jid)
+}
+
+/// What is asked of a run, by the ids of its states: dictionaries with `duration` and `kill`.
+#[must_use]
+pub fn asked(opts: &Opts, jid: &str) -> Option<Map> {
+    let text = std::fs::read_to_string(path(opts, jid)).ok()?;
+    match value::json::read(&text) {
+        Ok(Value::Map(asked)) => Some(asked),
+        _ => None,
+    }
+}
+
+/// What was asked of a run is over with it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nobody minds when it comes back after a power cut"
+)]
+pub(super) fn forget(opts: &Opts, jid: &str) {
+    let _ = std::fs::remove_file(path(opts, jid));
+}
+
+/// Waits as long as a run is to wait before a state; true when it is to end there.
+pub(super) fn ends(opts: &Opts, jid: &str, id: &str) -> bool {
+    let start = Stamp::now();
+    while let Some(asked) = asked(opts, jid) {
+        let Some(one) = asked.get(id).or_else(|| asked.get(ALL)) else {
+            return false;
+        };
+        let longest = one.get("duration").and_then(Value::as_float);
+        if longest.is_some_and(|seconds| start.duration() > seconds * 1000.0) {
+            return false;
+        }
+        if one.get("kill").is_some() {
+            return true;
+        }
+        sleep(0.2);
+    }
+    false
+}

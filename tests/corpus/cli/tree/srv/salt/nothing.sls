@@ -1,0 +1,1 @@
+{# renders to nothing #}
