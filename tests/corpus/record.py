@@ -190,7 +190,6 @@ def without_times(text):
     text = re.sub(r"\b20\d{18}\b", "JID", text)
     text = re.sub(r"""(pid['"]?:\s+)\d+""", r"\1N", text)
     text = re.sub(r"(\bduration'?:\s+)[\d.]+", r"\1T", text)
-    text = re.sub(r'"-":(\d+): bad', r'"TMPFILE":\1: bad', text)  # a crontab from the standard input
     text = re.sub(r"('lstchg': )2\d{4}", r"\1DAY", text)
     text = re.sub(r"Last metadata expiration check: [^\n]*\n\s*", "", text)  # dnf, where its lists are a second old
     text = re.sub(r'[^\s"]*/__salt\.tmp\.[^\s"]+', "TMPFILE", text)

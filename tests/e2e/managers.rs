@@ -78,7 +78,7 @@ pinch pkg.show tool
             r#""version": "0.9", "source": "tool-0.9-1.src.rpm""#,
             "File /etc/yum.repos.d/more.repo containing repo more has been removed",
             "local.repo\n",
-            "pkg.show is not available for dnf",
+            "'pkg.show' is not available.",
         ],
     );
 }
@@ -95,6 +95,7 @@ rpm -q demo extra
 pinch state.single pkg.installed demo version=1.1-1 update_holds=True refresh=False
 rpm -q demo
 dnf -q versionlock list
+pinch state.single pkg.purged extra
 "#;
     let Some(text) = on(FEDORA, "rpm.sh", script) else {
         return;
@@ -107,6 +108,7 @@ dnf -q versionlock list
             "The following packages were installed/updated: demo=1.1-1",
             "demo-1.1-1.noarch\n",
             "demo-0:1.1-1.*\n",
+            "All targeted packages were purged.",
         ],
     );
 }
@@ -147,9 +149,77 @@ pinch pkg.autoremove
             "Configured package repo 'local'",
             "priority=120\n",
             "Package repo 'local' already configured",
-            "pkg.autoremove is not available for zypper",
+            "'pkg.autoremove' is not available.",
         ],
     );
+}
+
+#[test]
+fn the_locks_of_zypper_and_pacman_are_waited_for() {
+    let script = r#"
+package slow 1.0-1 %pre 'touch /tmp/locked' 'sleep 4'
+index
+zypper -n refresh >/dev/null
+zypper -n install slow >/dev/null 2>&1 &
+while [ ! -e /tmp/locked ]; do sleep 0.1; done
+pinch state.single pkg.installed demo refresh=False
+wait
+pinch state.single pkg.installed demo refresh=False
+"#;
+    let grains = format!("{SUSE}pkg_lock_timeout: 0.5\n");
+    let Some(text) = on(&grains, "rpm.sh", script) else {
+        return;
+    };
+    let locked = [
+        "System management is locked by the application with pid ",
+        "Waited 0 seconds for the lock that process ",
+        " holds: zypper -n install slow",
+        "The following packages were installed/updated: demo",
+    ];
+    said(&text, &locked);
+    let script = "
+touch /var/lib/pacman/db.lck
+pinch state.single pkg.installed demo refresh=False
+";
+    let grains = format!("{ARCH}pkg_lock_timeout: 0.5\n");
+    let text = on(&grains, "pacman.sh", script).unwrap();
+    let locked = [
+        "unable to lock database",
+        "Waited 0 seconds for the lock of another package manager",
+    ];
+    said(&text, &locked);
+}
+
+#[test]
+fn downloads_are_told() {
+    // Only what comes over a network is kept as a file.
+    let served = r#"
+set_up='import fcntl, socket, struct; fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh", b"lo", 0x49))'
+python3 -c "$set_up"
+(cd "$repo" && exec python3 -m http.server --bind 127.0.0.1 8000 >/dev/null 2>&1) &
+server=$!
+sed -i 's#file:///srv/repo#http://127.0.0.1:8000#' /etc/yum.repos.d/local.repo /etc/zypp/repos.d/local.repo
+python3 -c 'import socket, time
+while socket.socket().connect_ex(("127.0.0.1", 8000)): time.sleep(0.05)'
+pinch pkg.refresh_db
+pinch state.single pkg.downloaded demo
+pinch state.single pkg.downloaded demo
+rpm -q demo || true
+kill $server
+"#;
+    for (grains, folder) in [(FEDORA, "/var/cache/dnf/"), (SUSE, "/var/cache/zypp/")] {
+        let Some(text) = on(grains, "rpm.sh", served) else {
+            return;
+        };
+        let expected = [
+            "Packages downloaded: demo",
+            "2:2.0-1:",
+            folder,
+            "All specified packages are already downloaded",
+            "package demo is not installed",
+        ];
+        said(&text, &expected);
+    }
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! Calling zypper: no questions, its lock respected, its errors in its own words.
 
-use std::time::Duration;
-
 use state::exec::Exec;
 use state::module::Error;
 
+use crate::pkg::transaction;
 use crate::process::{Output, Process};
 use crate::xml;
 
@@ -12,9 +11,6 @@ use crate::xml;
 const LOCKED: i64 = 7;
 /// The return code that says that a search has found nothing.
 const NOT_FOUND: i64 = 104;
-/// How often it is asked again.
-const TRIES: u32 = 60;
-const WAIT: Duration = Duration::from_secs(5);
 
 /// The words of a call: `zypper --non-interactive --xmlout …`; with `refresh` it may read the repositories anew.
 pub(crate) fn words(
@@ -38,8 +34,13 @@ pub(crate) fn words(
 }
 
 /// True for a return code that is no error: done, or done with something to be told.
-pub(crate) fn is_fine(retcode: Option<i64>) -> bool {
-    retcode.is_some_and(|code| matches!(code, 0 | 6 | 7 | 100..=103 | 106 | 107))
+fn is_fine(retcode: Option<i64>) -> bool {
+    retcode.is_some_and(|code| matches!(code, 0 | 6 | 100..=103 | 106 | 107))
+}
+
+/// True when another zypper was at work.
+pub(crate) fn is_locked(output: &Output) -> bool {
+    output.retcode == Some(LOCKED)
 }
 
 /// What a call that failed says of it; none for one that did not.
@@ -53,6 +54,8 @@ pub(crate) fn complaint(output: &Output) -> Option<String> {
         .map(|element| element.text)
         .collect();
     let said = match (in_xml.is_empty(), output.stdout.starts_with("<?xml")) {
+        // Who holds the lock, and for how long that was waited for.
+        (false, _) if is_locked(output) => format!("{}{}", in_xml.join("\n"), output.stderr),
         (false, _) => in_xml.join("\n"),
         (true, true) => output.stderr.trim().to_owned(),
         (true, false) => format!("{}{}", output.stderr.trim(), output.stdout.trim()),
@@ -68,7 +71,7 @@ pub(crate) fn complaint(output: &Output) -> Option<String> {
 /// # Errors
 /// When it fails.
 pub(crate) fn call(cx: &Exec, words: Vec<String>) -> Result<String, Error> {
-    let output = called(cx, Process::words(words))?;
+    let output = transaction::unlocked(cx, &Process::words(words), &is_locked)?;
     match complaint(&output) {
         None => Ok(output.stdout),
         Some(said) => Err(Error::refused(format!("Zypper command failure: {said}"))),
@@ -80,21 +83,10 @@ pub(crate) fn call(cx: &Exec, words: Vec<String>) -> Result<String, Error> {
 /// # Errors
 /// When it fails.
 pub(crate) fn found(cx: &Exec, words: Vec<String>) -> Result<String, Error> {
-    let output = called(cx, Process::words(words).quiet())?;
+    let process = Process::words(words).quiet();
+    let output = transaction::unlocked(cx, &process, &is_locked)?;
     match complaint(&output).filter(|_| output.retcode != Some(NOT_FOUND)) {
         None => Ok(output.stdout),
         Some(said) => Err(Error::refused(format!("Zypper command failure: {said}"))),
     }
-}
-
-fn called(cx: &Exec, process: Process) -> Result<Output, Error> {
-    let mut output = process.run(cx)?;
-    for _ in 0..TRIES {
-        if output.retcode != Some(LOCKED) {
-            break;
-        }
-        std::thread::sleep(WAIT);
-        output = process.run(cx)?;
-    }
-    Ok(output)
 }

@@ -181,7 +181,7 @@ pub struct Low {
 /// Whether a key of a chunk is no argument of its function unless the function declares it.
 #[must_use]
 pub fn is_internal(key: &str) -> bool {
-    INTERNAL.binary_search(&key).is_ok()
+    INTERNAL.contains(&key)
 }
 
 impl Low {
@@ -238,7 +238,6 @@ mod tests {
 
     #[test]
     fn internal_keys_are_found() {
-        assert!(INTERNAL.is_sorted());
         assert!(is_internal("require") && is_internal("__sls__"));
         assert!(!is_internal("source"));
     }

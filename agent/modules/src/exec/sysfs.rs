@@ -96,7 +96,7 @@ fn target(_cx: &Exec, args: Target) -> Result<Value, Error> {
 fn interfaces(_cx: &Exec, args: Interfaces) -> Result<Value, Error> {
     let Some(root) = real(&args.root).filter(|root| ospath::isdir(root)) else {
         let shown = real(&args.root).unwrap_or_else(|| "False".to_owned());
-        log::error(&format!("SysFS {shown} not a dir"));
+        log::error(format_args!("SysFS {shown} not a dir"));
         return Ok(false.into());
     };
     let found = Attributes::below(&root);
@@ -121,7 +121,7 @@ fn real(key: &str) -> Option<String> {
     if ospath::exists(&path) {
         return Some(path);
     }
-    log::debug(&format!("Unknown SysFS key {path}"));
+    log::debug(format_args!("Unknown SysFS key {path}"));
     None
 }
 
@@ -226,7 +226,7 @@ impl Attributes {
             (true, true) => self.both.push(shown),
             (true, false) => self.reads.push(shown),
             (false, true) => self.writes.push(shown),
-            (false, false) => log::warning(&format!("Unable to find any interfaces in {path}")),
+            (false, false) => log::warning(format_args!("Unable to find any interfaces in {path}")),
         }
     }
 }

@@ -489,6 +489,10 @@ impl Provider for Dnf {
         })
     }
 
+    fn tells_downloads(&self) -> bool {
+        true
+    }
+
     fn sentence(&self, doing: &str, again: bool) -> Option<String> {
         let again = if again { "/reinstalling" } else { "" };
         Some(format!("Error occurred {doing}{again} package(s)"))

@@ -273,6 +273,11 @@ pub(crate) trait Provider: Sync {
         None
     }
 
+    /// Whether what was downloaded is told among the changes.
+    fn tells_downloads(&self) -> bool {
+        false
+    }
+
     /// What a finished command complains about; nothing when it is content.
     fn complaint(&self, output: &Output) -> Option<String> {
         failed::complaint(output)

@@ -7,7 +7,7 @@ use state::module::Error;
 use value::{Map, Value, log};
 
 use super::failed::Failed;
-use super::{OnHold, Order, Packages, Provider, Wanted, listing, spec, targets};
+use super::{OnHold, Order, Packages, Provider, Wanted, downloads, listing, spec, targets};
 use crate::process::{self, Line, Output, Process};
 use crate::service::booted;
 
@@ -60,8 +60,13 @@ pub(crate) fn install(cx: &Exec, provider: &dyn Provider, args: &Install) -> Res
         refresh(cx, provider, &args.kwargs)?;
     }
     let freed = freed(cx, provider, &order)?;
+    let downloaded = downloaded(cx, provider, args)?;
     errors.extend(run_all(cx, provider, &commands)?);
     let mut changes = since(cx, provider, &old)?;
+    changes.update(listing::changes(
+        &downloaded,
+        &self::downloaded(cx, provider, args)?,
+    ));
     let new = listing::listed(cx, provider)?.here();
     let text = |packages: &Packages, name: &str| listing::versions_of(packages, name).join(",");
     for one in &order.reinstall {
@@ -81,6 +86,14 @@ fn finished(sentence: Option<String>, errors: Vec<String>, changes: Map) -> Resu
     match errors.is_empty() {
         true => Ok(changes),
         false => Err(Failed::with(sentence, errors, changes)),
+    }
+}
+
+/// The files that lie there, where fetching them is all that is to be done.
+fn downloaded(cx: &Exec, provider: &dyn Provider, args: &Install) -> Result<Map, Error> {
+    match args.downloadonly && provider.tells_downloads() {
+        true => downloads::listed(cx, provider, "/"),
+        false => Ok(Map::new()),
     }
 }
 
@@ -467,18 +480,25 @@ fn run_in_scope(cx: &Exec, provider: &dyn Provider, command: &Process) -> Result
 
 /// Runs a command of a package manager; one that finds the lock taken is run again until it is free.
 pub(crate) fn run(cx: &Exec, provider: &dyn Provider, command: &Process) -> Result<Output, Error> {
+    unlocked(cx, command, &|output| provider.is_locked(output))
+}
+
+/// The same for any program of one: `is_locked` tells that it could not start.
+pub(crate) fn unlocked(
+    cx: &Exec,
+    command: &Process,
+    is_locked: &dyn Fn(&Output) -> bool,
+) -> Result<Output, Error> {
     let start = Instant::now();
     loop {
         let mut output = command.run(cx)?;
-        if !provider.is_locked(&output) {
+        if !is_locked(&output) {
             return Ok(output);
         }
         if start.elapsed() >= patience(cx) {
-            output.stderr = format!(
-                "{}\n{}",
-                output.stderr,
-                gave_up(&output.stderr, patience(cx))
-            );
+            let said = format!("{}\n{}", output.stderr, output.stdout);
+            let gave_up = gave_up(&said, patience(cx));
+            output.stderr = format!("{}\n{gave_up}", output.stderr);
             return Ok(output);
         }
         log::warning("Waiting for the package manager's lock");
@@ -493,14 +513,15 @@ fn patience(cx: &Exec) -> Duration {
     given.unwrap_or(PATIENCE)
 }
 
-/// Who holds the lock, as far as the program says so (`It is held by process 42 (apt-get)`).
+/// Who holds the lock, as far as the program says so (`It is held by process 42 (apt-get)`, `with pid 42 (zypper)`).
 fn gave_up(said: &str, waited: Duration) -> String {
     let waited = waited.as_secs();
-    let pid: Option<u32> = said.split("process ").nth(1).and_then(|rest| {
+    let after = |word: &str| -> Option<u32> {
+        let (_, rest) = said.split_once(word)?;
         let digits = rest.split(|sign: char| !sign.is_ascii_digit()).next()?;
         digits.parse().ok()
-    });
-    let Some(pid) = pid else {
+    };
+    let Some(pid) = after("process ").or_else(|| after(" pid ")) else {
         return format!("Waited {waited} seconds for the lock of another package manager");
     };
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

@@ -272,12 +272,16 @@ impl Provider for Zypper {
         complaint(output).map(|said| format!("Zypper command failure: {said}"))
     }
 
+    fn tells_downloads(&self) -> bool {
+        true
+    }
+
     fn sentence(&self, _doing: &str, _again: bool) -> Option<String> {
         None
     }
 
     fn is_locked(&self, output: &Output) -> bool {
-        output.retcode == Some(7)
+        zypper::is_locked(output)
     }
 }
 

@@ -278,15 +278,19 @@ fn column(error: &Error, line: &str) -> Option<u32> {
         .then(|| u32::try_from(column).ok())?
 }
 
-/// The sentence for `[]|first`.
+/// The sentence for `[]|first`, and for a filter behind it.
 fn empty(error: &Error) -> Option<String> {
-    let which = pointed_at(error)?.trim_start_matches(|c: char| !c.is_alphabetic());
-    let which = ["first", "last"]
-        .into_iter()
-        .find(|name| which.starts_with(name))?;
+    let which = ["first", "last"];
+    let at = pointed_at(error)?.trim_start_matches(|c: char| !c.is_alphabetic());
     let before = error.template_source()?.get(..error.range()?.start)?;
-    let filter = before.trim_end().ends_with('|');
-    filter.then(|| format!("No {which} item, sequence was empty."))
+    let before = before.trim_end().strip_suffix('|')?.trim_end();
+    let is_behind = |name: &&str| {
+        let subject = before.strip_suffix(name).map(str::trim_end);
+        subject.is_some_and(|subject| subject.ends_with('|'))
+    };
+    let here = which.into_iter().find(|name| at.starts_with(name));
+    let which = here.or_else(|| which.into_iter().find(is_behind))?;
+    Some(format!("No {which} item, sequence was empty."))
 }
 
 /// The type of the constant that a lookup began with.

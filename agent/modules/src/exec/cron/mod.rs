@@ -208,7 +208,7 @@ pub(crate) fn tab(cx: &Exec, user: &str) -> Result<Tab, Error> {
     Ok(Tab::read(&raw(cx, user)?))
 }
 
-/// Puts a text in the place of a user's crontab. It is given by a file, which every `crontab` takes, ours alone to read.
+/// Puts a text in the place of a user's crontab. It is given by a file of ours alone, as every `crontab` takes it.
 pub(crate) fn install(cx: &Exec, user: &str, text: &str) -> Result<Output, Error> {
     let file = Temporary::written(&std::env::temp_dir(), "", text.as_bytes(), None)?;
     crontab(user, &file.path().to_string_lossy())?.run(cx)
