@@ -30,7 +30,10 @@ hold)
 	until child=$(cat /proc/$unshare/task/$unshare/children) && [ -n "$child" ]; do sleep 0.02; done
 	echo "${child% }" >"$dir/over/init"
 	wait $unshare || echo "it ended with $?"
-	[ -z "$group" ] || find "$group" -depth -type d -exec rmdir {} +
+	for _ in $(seq 50); do
+		[ -n "$group" ] && [ -e "$group" ] || break
+		find "$group" -depth -type d -exec rmdir {} + 2>/dev/null || sleep 0.1
+	done
 	;;
 
 enter)
