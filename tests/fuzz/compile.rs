@@ -140,16 +140,23 @@ const NAME: &[Arg] = &[arg("name")];
 static REGISTRY: Registry = Registry {
     states: &[
         module(
-            "test",
+            "cmd",
             &[
-                state("nop", NAME, Extra::Accept),
+                state("run", NAME, Extra::Accept),
                 state("mod_watch", NAME, Extra::Accept),
             ],
         ),
         module(
-            "cmd",
+            "file",
             &[
-                state("run", NAME, Extra::Accept),
+                state("symlink", &[arg("name"), arg("target")], Extra::Accept),
+                state("managed", &[arg("name"), optional("source")], Extra::Accept),
+            ],
+        ),
+        module(
+            "test",
+            &[
+                state("nop", NAME, Extra::Accept),
                 state("mod_watch", NAME, Extra::Accept),
             ],
         ),
@@ -160,13 +167,6 @@ static REGISTRY: Registry = Registry {
                 &[arg("name"), optional("purge"), optional("force")],
                 Extra::Reject,
             )],
-        ),
-        module(
-            "file",
-            &[
-                state("symlink", &[arg("name"), arg("target")], Extra::Accept),
-                state("managed", &[arg("name"), optional("source")], Extra::Accept),
-            ],
         ),
     ],
     functions: &[Module {

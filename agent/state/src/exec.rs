@@ -18,7 +18,7 @@ use crate::run::RunState;
 use crate::sources::Sources;
 use crate::targets::Targets;
 
-/// The modules that a run can call. The engine takes them as an argument and knows none.
+/// The modules that a run can call, each list in the order of their names. The engine takes them as an argument and knows none.
 #[derive(Debug)]
 pub struct Registry {
     /// State modules.
@@ -434,6 +434,7 @@ fn flush(paths: &BTreeSet<OsString>) {
 #[must_use]
 pub fn find<R>(modules: &'static [Module<R>], full: &str) -> Option<&'static Function<R>> {
     let (module, function) = full.split_once('.')?;
+    debug_assert!(modules.is_sorted_by_key(|m| m.name));
     let first = modules.partition_point(|m| m.name < module);
     let mut parts = modules.iter().skip(first).take_while(|m| m.name == module);
     parts.find_map(|m| m.function(function))

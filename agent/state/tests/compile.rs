@@ -116,18 +116,26 @@ const NAME: &[Arg] = &[arg("name")];
 static REGISTRY: Registry = Registry {
     states: &[
         Module {
-            name: "test",
-            doc: "",
-            functions: &[
-                function("nop", NAME, Extra::Accept),
-                function("mod_watch", NAME, Extra::Accept),
-            ],
-        },
-        Module {
             name: "cmd",
             doc: "",
             functions: &[
                 function("run", NAME, Extra::Accept),
+                function("mod_watch", NAME, Extra::Accept),
+            ],
+        },
+        Module {
+            name: "file",
+            doc: "",
+            functions: &[
+                function("symlink", &[arg("name"), arg("target")], Extra::Accept),
+                function("managed", &[arg("name"), optional("source")], Extra::Accept),
+            ],
+        },
+        Module {
+            name: "test",
+            doc: "",
+            functions: &[
+                function("nop", NAME, Extra::Accept),
                 function("mod_watch", NAME, Extra::Accept),
             ],
         },
@@ -139,14 +147,6 @@ static REGISTRY: Registry = Registry {
                 &[arg("name"), optional("purge"), optional("force")],
                 Extra::Reject,
             )],
-        },
-        Module {
-            name: "file",
-            doc: "",
-            functions: &[
-                function("symlink", &[arg("name"), arg("target")], Extra::Accept),
-                function("managed", &[arg("name"), optional("source")], Extra::Accept),
-            ],
         },
     ],
     functions: &[],

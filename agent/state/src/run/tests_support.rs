@@ -251,7 +251,7 @@ mod cmd {
 }
 
 const STATES: &[Module<Ret>] = &[states::MODULE];
-const FUNCTIONS: &[Module<Value>] = &[functions::MODULE, cmd::MODULE, file::MODULE];
+const FUNCTIONS: &[Module<Value>] = &[cmd::MODULE, file::MODULE, functions::MODULE];
 
 /// Puts notifications together: the first says what all of them say.
 fn joined(low: &Map, others: &[Map]) -> (Map, Vec<bool>) {
