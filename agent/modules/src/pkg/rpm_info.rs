@@ -79,7 +79,7 @@ fn list(kwargs: &Map, name: &str) -> Result<Vec<String>, Error> {
 /// What is known of these installed packages, or of all: of the newest where there are several, or with `all_versions` of each.
 ///
 /// # Errors
-/// When rpm is missing, or none of the fields that `attr` names is known.
+/// When rpm is missing or fails, or none of the fields that `attr` names is known.
 pub(super) fn info(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
     let asked = list(kwargs, "attr")?;
     let is_asked = |name: &str| asked.is_empty() || asked.iter().any(|one| one == name);
@@ -97,8 +97,11 @@ pub(super) fn info(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Err
     }
     query.extend(["--queryformat".to_owned(), format]);
     query.extend(names.iter().cloned());
-    // It fails when one of the packages is not installed, and says nothing of that one.
+    // It fails when one of the packages is not installed, and says so on the standard output.
     let output = Process::words(query).quiet().run(cx)?;
+    if !output.success() && !output.stderr.is_empty() {
+        return Err(Error::refused(output.stderr));
+    }
     let mut found: Vec<(String, Map)> = output.stdout.split(RECORD).filter_map(read).collect();
     value::sorted::sort_by(&mut found, |one, other| {
         let edition = |info: &Map| info.get("edition").map(Value::to_text).unwrap_or_default();
