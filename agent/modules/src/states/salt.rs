@@ -208,6 +208,10 @@ fn ran_states(cx: &Exec, args: State) -> Result<Ret, Error> {
     }
     let (may_fail, warning) = fail_minions(args.fail_minions.as_ref());
     let mut ret = state_ret(&returns, &may_fail, allow_fail);
+    // As with a master; without one Salt's steps have none.
+    if let Some(minion) = returns.first() {
+        ret = ret.with("__jid__", minion.jid.as_str());
+    }
     ret.warnings.extend(warning);
     let is_test = args.test == Some(true) || cx.test;
     if is_test && ret.result == Some(true) && ret.changes.is_true() {
