@@ -163,6 +163,13 @@ impl Exec {
         opts
     }
 
+    /// A grain as text; empty where there is none.
+    #[must_use]
+    pub fn grain(&self, name: &str) -> String {
+        let grains = self.grains();
+        grains.get(name).map(Value::to_text).unwrap_or_default()
+    }
+
     /// The grains.
     #[must_use]
     pub fn grains(&self) -> Map {

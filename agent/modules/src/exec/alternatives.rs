@@ -84,13 +84,6 @@ state::exec_module! {
     });
 }
 
-fn grain(cx: &Exec, name: &str) -> String {
-    cx.grains()
-        .get(name)
-        .map(Value::to_text)
-        .unwrap_or_default()
-}
-
 /// Runs the program of this distribution. Names and paths that begin with `-` would be options; a priority may.
 fn run(cx: &Exec, words: &[&str], asks: bool) -> Result<Output, Error> {
     let is_option = |word: &&&str| word.starts_with('-') && word.parse::<i64>().is_err();
@@ -99,7 +92,7 @@ fn run(cx: &Exec, words: &[&str], asks: bool) -> Result<Output, Error> {
             "{word} is no name and no path of an alternative"
         )));
     }
-    let program = match grain(cx, "os_family").as_str() {
+    let program = match cx.grain("os_family").as_str() {
         "RedHat" => "alternatives",
         _ => "update-alternatives",
     };
@@ -167,7 +160,7 @@ fn display(cx: &Exec, args: Display) -> Result<Value, Error> {
 }
 
 fn show_link(cx: &Exec, args: ShowLink) -> Result<Value, Error> {
-    let folder = match grain(cx, "os_family").as_str() {
+    let folder = match cx.grain("os_family").as_str() {
         "RedHat" => "/var/lib/alternatives",
         "Suse" => "/var/lib/rpm/alternatives",
         _ => {

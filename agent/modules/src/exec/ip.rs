@@ -1,5 +1,6 @@
 //! The `ip` execution module: the settings of a whole machine's network, as Debian's ifupdown and Red Hat's init scripts have them.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use state::exec::Exec;
@@ -41,14 +42,9 @@ enum Kind {
     RedHat,
 }
 
-fn grain(cx: &Exec, name: &str) -> String {
-    let grains = cx.grains();
-    grains.get(name).map(Value::to_text).unwrap_or_default()
-}
-
 fn kind(cx: &Exec) -> Result<Kind, Error> {
-    match grain(cx, "os_family").as_str() {
-        "Debian" if grain(cx, "osfullname") == "Ubuntu" => Ok(Kind::Ubuntu),
+    match cx.grain("os_family").as_str() {
+        "Debian" if cx.grain("osfullname") == "Ubuntu" => Ok(Kind::Ubuntu),
         "Debian" => Ok(Kind::Debian),
         "RedHat" => Ok(Kind::RedHat),
         family => Err(Error::refused(format!(
@@ -104,9 +100,13 @@ fn asked(cx: &Exec, function: &str, name: &str) -> Result<bool, Error> {
     Ok(cx.call(function, vec![name.into()], Map::new())?.is_true())
 }
 
-fn read(path: &str) -> String {
-    let bytes = std::fs::read(path).unwrap_or_default();
-    text::decoded(&bytes)
+/// The text of a file; empty where it is not there.
+fn read(path: &str) -> Result<String, Error> {
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(text::decoded(&bytes)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(Error::io(path)(error)),
+    }
 }
 
 fn invalid(option: &str, expected: &str) -> Error {
@@ -149,7 +149,7 @@ fn option<'a>(options: &'a [(String, String)], name: &str) -> Option<&'a str> {
 pub(crate) fn plan(cx: &Exec, kwargs: &Map) -> Result<Plan, Error> {
     let options = lowered(kwargs);
     match kind(cx)? {
-        Kind::RedHat => red_hat(&read(SYSCONFIG), &options),
+        Kind::RedHat => red_hat(&read(SYSCONFIG)?, &options),
         kind => debian(kind, current(cx, kind)?, &options),
     }
 }
@@ -197,15 +197,15 @@ fn resolver(text: &str, directive: &str) -> String {
 }
 
 fn current(cx: &Exec, kind: Kind) -> Result<Settings, Error> {
-    let resolv = read(RESOLV);
-    let host = read(HOSTNAME);
+    let resolv = read(RESOLV)?;
+    let host = read(HOSTNAME)?;
     let networking = match kind {
         Kind::Ubuntu => {
             let up = asked(cx, "service.available", "networking")?
                 && asked(cx, "service.status", "networking")?;
-            if up { "yes" } else { "no" }.to_owned()
+            yes_or_no(up).to_owned()
         }
-        _ => configured(&read(DEFAULT)),
+        _ => configured(&read(DEFAULT)?),
     };
     // The name alone is compared: the domain has a place of its own.
     let host = host.lines().next().unwrap_or_default();
@@ -236,7 +236,7 @@ fn debian(kind: Kind, old: Settings, options: &[(String, String)]) -> Result<Pla
     }
     let (host, domain) = full.split_once('.').unwrap_or((full, &old.domain));
     let new = Settings {
-        networking: if on { "yes" } else { "no" }.to_owned(),
+        networking: yes_or_no(on).to_owned(),
         hostname: host.to_owned(),
         domain: domain.to_owned(),
         search: option(options, "search").unwrap_or(&old.search).to_owned(),
@@ -246,7 +246,7 @@ fn debian(kind: Kind, old: Settings, options: &[(String, String)]) -> Result<Pla
         files.push((DEFAULT, defaults(&new.networking)));
     }
     if new.domain != old.domain || new.search != old.search {
-        files.push((RESOLV, resolved(&read(RESOLV), &new)));
+        files.push((RESOLV, resolved(&read(RESOLV)?, &new)));
     }
     Ok(Plan {
         old: old.lines(),
@@ -355,7 +355,7 @@ fn yes_or_no(on: bool) -> &'static str {
 
 fn get_network_settings(cx: &Exec, _args: GetNetworkSettings) -> Result<Value, Error> {
     let lines: Vec<String> = match kind(cx)? {
-        Kind::RedHat => read(SYSCONFIG).lines().map(str::to_owned).collect(),
+        Kind::RedHat => read(SYSCONFIG)?.lines().map(str::to_owned).collect(),
         kind => current(cx, kind)?.lines(),
     };
     Ok(lines.into())
@@ -381,7 +381,7 @@ pub(crate) fn apply(cx: &Exec, kwargs: &Map) -> Result<bool, Error> {
     let options = lowered(kwargs);
     let is_on = |name: &str| {
         let given = option(&options, name).unwrap_or("no");
-        matches!(given, "yes" | "on" | "true" | "1" | "True")
+        switch(name, given).unwrap_or(false)
     };
     let named = match option(&options, "hostname").filter(|_| is_on("apply_hostname")) {
         Some(host) => asked(cx, "network.mod_hostname", host)?,
@@ -398,7 +398,8 @@ pub(crate) fn apply(cx: &Exec, kwargs: &Map) -> Result<bool, Error> {
     let (service, verbs): (_, &[_]) = match kind(cx)? {
         Kind::Debian | Kind::Ubuntu => ("networking", &["service.stop", "service.start"]),
         Kind::RedHat
-            if grain(cx, "osmajorrelease")
+            if cx
+                .grain("osmajorrelease")
                 .parse()
                 .is_ok_and(|major: u32| major < 8) =>
         {

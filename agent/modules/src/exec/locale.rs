@@ -94,13 +94,6 @@ fn normalized(locale: &str) -> String {
     .joined()
 }
 
-fn grain(cx: &Exec, name: &str) -> String {
-    cx.grains()
-        .get(name)
-        .map(Value::to_text)
-        .unwrap_or_default()
-}
-
 fn major(cx: &Exec) -> i64 {
     let release = cx.grains().get("osmajorrelease").cloned();
     release.and_then(|release| release.as_int()).unwrap_or(0)
@@ -177,7 +170,7 @@ fn is_old_suse(cx: &Exec, family: &str) -> bool {
 }
 
 fn get_locale(cx: &Exec, _args: GetLocale) -> Result<Value, Error> {
-    let family = grain(cx, "os_family");
+    let family = cx.grain("os_family");
     if booted() && !is_old_suse(cx, &family) {
         let found = localectl(cx)?.into_iter().find(|(name, _)| name == "LANG");
         return Ok(found.map_or_else(String::new, |(_, value)| value).into());
@@ -189,7 +182,7 @@ fn get_locale(cx: &Exec, _args: GetLocale) -> Result<Value, Error> {
     let (file, key) = kept_in(&family).ok_or_else(|| {
         Error::refused(format!(
             "Error: \"{}\" is unsupported!",
-            grain(cx, "oscodename")
+            cx.grain("oscodename")
         ))
     })?;
     let text = std::fs::read_to_string(file).unwrap_or_default();
@@ -232,7 +225,7 @@ fn set_by_localectl(cx: &Exec, locale: &str) -> Result<(), Error> {
 fn set_locale(cx: &Exec, args: SetLocale) -> Result<Value, Error> {
     let locale = args.locale.as_str();
     check(locale)?;
-    let family = grain(cx, "os_family");
+    let family = cx.grain("os_family");
     let is_new_debian = family == "Debian" && major(cx) >= 13;
     if booted() && !is_old_suse(cx, &family) && !is_new_debian {
         set_by_localectl(cx, locale)?;
@@ -254,10 +247,10 @@ fn set_locale(cx: &Exec, args: SetLocale) -> Result<Value, Error> {
 
 /// Whether the distribution knows how to make a locale.
 fn can_make(cx: &Exec, locale: &str, short: &str) -> Result<bool, Error> {
-    let by_file = grain(cx, "os") == "Debian" || grain(cx, "os_family") == "Gentoo";
+    let by_file = cx.grain("os") == "Debian" || cx.grain("os_family") == "Gentoo";
     let path = match by_file {
         true => "/usr/share/i18n/SUPPORTED",
-        false if grain(cx, "os_family") == "Suse" => "/usr/share/locale",
+        false if cx.grain("os_family") == "Suse" => "/usr/share/locale",
         false => "/usr/share/i18n/locales",
     };
     let known = if by_file {
@@ -283,10 +276,10 @@ fn words(cx: &Exec, locale: &str, parts: &Parts<'_>, verbose: bool) -> Result<Ve
     let short = format!("{}_{}", parts.language, parts.territory);
     if let Some(program) = which("locale-gen") {
         let mut words = vec![program];
-        if grain(cx, "os_family") == "Gentoo" {
+        if cx.grain("os_family") == "Gentoo" {
             words.push("--generate".to_owned());
         }
-        words.push(match grain(cx, "os") == "Ubuntu" {
+        words.push(match cx.grain("os") == "Ubuntu" {
             true => normalized(locale),
             false => locale.to_owned(),
         });
@@ -307,7 +300,7 @@ fn gen_locale(cx: &Exec, args: GenLocale) -> Result<Value, Error> {
     if is_named {
         check(&args.locale)?;
     }
-    let is_ubuntu = grain(cx, "os") == "Ubuntu";
+    let is_ubuntu = cx.grain("os") == "Ubuntu";
     let mut parts = Parts::of(&args.locale);
     if parts.charmap.is_empty() && !is_ubuntu {
         parts.charmap = parts.codeset;

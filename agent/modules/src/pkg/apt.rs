@@ -104,7 +104,7 @@ impl Provider for Apt {
     }
 
     fn normalize(&self, cx: &Exec, name: &str) -> String {
-        let own = grain(cx, "osarch");
+        let own = cx.grain("osarch");
         match name.rsplit_once(':') {
             Some((bare, arch)) if arch == own || arch == "all" || arch == "any" => bare.to_owned(),
             _ => name.to_owned(),
@@ -384,16 +384,9 @@ impl Provider for Apt {
     }
 }
 
-pub(super) fn grain(cx: &Exec, name: &str) -> String {
-    cx.grains()
-        .get(name)
-        .map(Value::to_text)
-        .unwrap_or_default()
-}
-
 /// The machine's architecture where packages of another one carry theirs in the name.
 fn own_arch(cx: &Exec) -> Option<&'static str> {
-    let is_pc = grain(cx, "cpuarch") == "x86_64" && grain(cx, "osarch") == "amd64";
+    let is_pc = cx.grain("cpuarch") == "x86_64" && cx.grain("osarch") == "amd64";
     is_pc.then_some("amd64")
 }
 

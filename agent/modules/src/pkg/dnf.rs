@@ -6,7 +6,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use super::apt::{grain, is_set, words};
+use super::apt::{is_set, words};
 use super::rpm::{self, Package};
 use super::rpm_info;
 use super::{Listed, OnHold, Order, Packages, Provider, Wanted, holds, listing};
@@ -146,8 +146,8 @@ impl Dnf {
 
     /// The plugin that holds packages.
     fn plugin(&self, cx: &Exec) -> &'static str {
-        let major = grain(cx, "osmajorrelease").parse().unwrap_or(0);
-        match (self.is_new(), grain(cx, "os") == "Fedora") {
+        let major = cx.grain("osmajorrelease").parse().unwrap_or(0);
+        match (self.is_new(), cx.grain("os") == "Fedora") {
             (true, true) if major < 26 => "python3-dnf-plugins-extras-versionlock",
             (true, false) if major < 8 => "python2-dnf-plugin-versionlock",
             (true, _) => "python3-dnf-plugin-versionlock",
@@ -242,7 +242,7 @@ impl Provider for Dnf {
             return Ok(true.into());
         }
         let mut check = words(&["--quiet", "--assumeyes", "check-update"]);
-        if grain(cx, "os_family") == "RedHat" && grain(cx, "osmajorrelease") == "7" {
+        if cx.grain("os_family") == "RedHat" && cx.grain("osmajorrelease") == "7" {
             check.push("--setopt=autocheck_running_kernel=false".to_owned());
         }
         check.extend(options);
@@ -263,7 +263,7 @@ impl Provider for Dnf {
         });
         ask.extend(names.iter().cloned());
         let output = self.command(ask).quiet().run(cx)?;
-        let own = grain(cx, "osarch");
+        let own = cx.grain("osarch");
         let found = match output.success() {
             true => read_list(&output.stdout, &own),
             false => Vec::new(),
@@ -282,7 +282,7 @@ impl Provider for Dnf {
     }
 
     fn available(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Packages, Error> {
-        let own = grain(cx, "osarch");
+        let own = cx.grain("osarch");
         let mut all = Packages::new();
         for repo in self.repos(cx, kwargs)? {
             let only = format!("--repo={repo}");
@@ -329,7 +329,7 @@ impl Provider for Dnf {
             .to_owned(),
         );
         let output = self.command(ask).quiet().run(cx)?;
-        let own = grain(cx, "osarch");
+        let own = cx.grain("osarch");
         let found = read_list(&output.stdout, &own).into_iter();
         Ok(found
             .map(|package| (Value::from(package.name), Value::from(package.version)))

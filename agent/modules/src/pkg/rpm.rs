@@ -5,7 +5,7 @@ use std::path::Path;
 use state::exec::Exec;
 use state::module::Error;
 
-use super::apt::{grain, words};
+use super::apt::words;
 use super::failed::complaint;
 use super::{Listed, Packages, Wanted, listing};
 use crate::process::{Output, Process};
@@ -107,7 +107,7 @@ pub(super) fn split_arch(name: &str) -> (&str, Option<&str>) {
 /// The name under which a package is listed: without this machine's own architecture.
 pub(super) fn normalized(cx: &Exec, name: &str) -> String {
     match split_arch(name) {
-        (bare, Some(arch)) if is_own(arch, &grain(cx, "osarch")) => bare.to_owned(),
+        (bare, Some(arch)) if is_own(arch, &cx.grain("osarch")) => bare.to_owned(),
         _ => name.to_owned(),
     }
 }
@@ -147,7 +147,7 @@ pub(super) fn list(cx: &Exec, keys: bool) -> Result<Listed, Error> {
     let words = ["rpm", "-qa", "--nodigest", "--nosignature", "--queryformat"];
     let query = Process::words(words.into_iter().chain([FORMAT]));
     let output = answered(query.quiet().run(cx)?)?;
-    let own = grain(cx, "osarch");
+    let own = cx.grain("osarch");
     let mut listed = Listed::default();
     for line in output.stdout.lines() {
         if let Some(package) = read(line, &own)
@@ -170,7 +170,7 @@ pub(super) fn file_info(cx: &Exec, path: &str) -> Result<Wanted, Error> {
     let output = Process::words(["rpm", "-qp", "--queryformat", FORMAT, path])
         .quiet()
         .run(cx)?;
-    let own = grain(cx, "osarch");
+    let own = cx.grain("osarch");
     let package = output.stdout.lines().find_map(|line| read(line, &own));
     let Some(package) = package else {
         return Err(Error::refused(format!(

@@ -9,16 +9,9 @@ use crate::process::{self, Process};
 use crate::repos::Request;
 use crate::web;
 
-fn grain(cx: &Exec, name: &str) -> String {
-    cx.grains()
-        .get(name)
-        .map(Value::to_text)
-        .unwrap_or_default()
-}
-
 /// True for `ppa:…` on a system that has such archives.
 pub(super) fn is_known(cx: &Exec, repo: &str) -> bool {
-    let os = grain(cx, "os");
+    let os = cx.grain("os");
     repo.starts_with("ppa:") && ["Ubuntu", "Mint", "neon"].contains(&os.as_str())
 }
 
@@ -37,7 +30,7 @@ pub(super) fn spelled_out(cx: &Exec, repo: &str, kwargs: &Map) -> Result<String,
         return Ok(repo.to_owned());
     }
     let (owner, name) = parts(repo)?;
-    let dist = grain(cx, "oscodename");
+    let dist = cx.grain("oscodename");
     Ok(
         match kwargs.get("ppa_auth").filter(|login| login.is_true()) {
             Some(login) => format!(
@@ -122,7 +115,7 @@ fn defaults(
     private: bool,
     kwargs: &mut Map,
 ) -> Result<(), Error> {
-    let dist = grain(cx, "oscodename");
+    let dist = cx.grain("oscodename");
     kwargs.insert("dist", dist.as_str());
     kwargs.entry("file", || {
         format!("/etc/apt/sources.list.d/{owner}-{name}-{dist}.list").into()
