@@ -14,7 +14,7 @@ const SCRIPT: &str =
 fn main() -> std::io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
     let variable = |name| std::env::var(name).unwrap_or_default();
-    if variable("CARGO_CFG_TARGET_OS") != "linux" {
+    if variable("CARGO_CFG_TARGET_ENV") != "gnu" {
         return Ok(());
     }
     // A position independent binary has half a megabyte of relocations; packed they are six kilobytes.
