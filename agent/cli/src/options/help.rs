@@ -1,4 +1,4 @@
-//! `--help`, bash completion.
+//! `--help`.
 
 use super::{Flag, Program, Takes};
 
@@ -29,25 +29,6 @@ impl Program {
             }
         }
         out
-    }
-
-    /// A completion script for bash.
-    #[must_use]
-    pub fn bash_completion(&self) -> String {
-        let shorts = self
-            .flags()
-            .filter_map(|flag| Some(format!("-{}", flag.short?)));
-        let longs = self
-            .flags()
-            .flat_map(|flag| flag.long)
-            .map(|name| format!("--{name}"));
-        let words: Vec<String> = shorts.chain(longs).collect();
-        let function = self.name.replace('-', "_");
-        format!(
-            "_{function}() {{ COMPREPLY=($(compgen -W \"{}\" -- \"$2\")); }}\ncomplete -o default -F _{function} {}\n",
-            words.join(" "),
-            self.name
-        )
     }
 }
 
