@@ -72,7 +72,9 @@ def run(*words, **more):
 
 
 def put(entries, folder):
-    """Lays the entries out in a folder."""
+    """Lays the entries out in a folder, whatever the umask."""
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o755)
     for entry in with_folders(entries):
         path = folder / entry.path
         if entry.data is None:
