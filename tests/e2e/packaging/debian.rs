@@ -93,6 +93,7 @@ dpkg -i /new.deb >/dev/null 2>&1
 readlink /usr/bin/salt-call
 dpkg -P pinch >/dev/null 2>&1
 ls /usr/bin/salt-call 2>&1 || true
+mkdir -p /opt # which went with the stand-in
 files | diff /root/before - &&  echo "and nothing is left"
 "#;
 
@@ -125,6 +126,73 @@ PATH=/usr/sbin:/usr/bin:/sbin:/bin exec chroot "$0" sh -eu /life' "$dir/root"
     done(Command::new("sh").args(["-euc", &script]))
 }
 
+/// What each part must say, in order.
+const SAID: &[(&str, &[&str])] = &[
+    (
+        "installed",
+        &[
+            "pinch\t0.0.9\n",
+            "pinch 0.",
+            "True",
+            "Succeeded: 1 (changed=1)",
+            "-rw-r--r-- 1 root root",
+            "is an applet of",
+        ],
+    ),
+    (
+        "upgraded",
+        &[
+            concat!("pinch\t", env!("CARGO_PKG_VERSION"), "\n"),
+            "/etc/alternatives/salt-call\n/usr/bin/pinch\n",
+            "STATES=\"note\"\n",
+            "Succeeded: 1\n",
+            "Succeeded: 10 (changed=10)",
+        ],
+    ),
+    (
+        "removed",
+        &[
+            "cannot access '/usr/bin/salt-call'",
+            "cannot access '/usr/bin/pinch'",
+            "cannot access '/usr/share/man/man1/salt-call.1.gz'",
+            "\n/etc/default/pinch-apply\n",
+            "nothing is left\n",
+            "nothing is changed",
+        ],
+    ),
+    (
+        "beside Salt",
+        &[
+            "pinch: /usr/bin/salt-call is another program's and stays",
+            "the real Salt\nSalt\nlocal:\n    True\nthe real Salt\nSalt",
+        ],
+    ),
+    (
+        "before Salt",
+        &[
+            "True",
+            "is another program's and stays",
+            "the real Salt\nSalt\n",
+            "no alternatives for salt-call",
+            "Removing salt-minion",
+            "True",
+            "the real Salt\nSalt",
+        ],
+    ),
+    (
+        "a program of somebody's",
+        &["another program's", "mine\nmine"],
+    ),
+    (
+        "links of our own",
+        &[
+            "/etc/alternatives/salt-call\n",
+            "cannot access",
+            "and nothing is left",
+        ],
+    ),
+];
+
 #[test]
 fn a_debian_installs_upgrades_removes_and_purges_it_and_leaves_salt_alone() {
     if !is_root() {
@@ -136,78 +204,9 @@ fn a_debian_installs_upgrades_removes_and_purges_it_and_leaves_salt_alone() {
     shipped("deb", &[], &dir.join("new"));
     fs::write(dir.join("life"), LIFE).unwrap();
     let text = life(dir);
-    said(
-        part(&text, "installed"),
-        &[
-            "pinch\t0.0.9\n",
-            "pinch 0.",
-            "True",
-            "Succeeded: 1 (changed=1)",
-            "-rw-r--r-- 1 root root",
-            "is an applet of",
-        ],
-    );
-    let version = env!("CARGO_PKG_VERSION");
-    said(
-        part(&text, "upgraded"),
-        &[
-            &format!("pinch\t{version}\n"),
-            "/etc/alternatives/salt-call\n/usr/bin/pinch\n",
-            "STATES=\"note\"\n",
-            "Succeeded: 1\n",
-            "Succeeded: 10 (changed=10)",
-        ],
-    );
-    let removed = part(&text, "removed");
-    said(
-        removed,
-        &[
-            "cannot access '/usr/bin/salt-call'",
-            "cannot access '/usr/bin/pinch'",
-            "cannot access '/usr/share/man/man1/salt-call.1.gz'",
-        ],
-    );
-    said(
-        removed,
-        &[
-            "\n/etc/default/pinch-apply\n",
-            "nothing is left\n",
-            "nothing is changed\n",
-        ],
-    );
-    said(
-        part(&text, "beside Salt"),
-        &[
-            "pinch: /usr/bin/salt-call is another program's and stays",
-            "the real Salt\nSalt\nlocal:\n    True\nthe real Salt\nSalt",
-        ],
-    );
-    let before = part(&text, "before Salt");
-    said(
-        before,
-        &[
-            "True",
-            "is another program's and stays",
-            "the real Salt\nSalt\n",
-            "no alternatives for salt-call",
-        ],
-    );
-    said(
-        before,
-        &["Removing salt-minion", "True", "the real Salt\nSalt"],
-    );
-    said(
-        part(&text, "a program of somebody's"),
-        &["another program's", "mine\nmine"],
-    );
-    said(
-        part(&text, "links of our own"),
-        &[
-            "/etc/alternatives/salt-call\n",
-            "cannot access",
-            "and nothing is left",
-        ],
-    );
+    for (heading, expected) in SAID {
+        said(part(&text, heading), expected);
+    }
 }
 
 #[test]

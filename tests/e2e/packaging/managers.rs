@@ -34,7 +34,7 @@ readlink /usr/bin/salt-call
 man -w pinch-salt-call >/dev/null || ls /usr/share/man/man1/pinch-salt-call.1.gz
 rpm -e pinch 2>&1
 ls /usr/bin/pinch /usr/bin/salt-call 2>&1 || true
-ls /etc/systemd/system/timers.target.wants | grep pinch || echo not enabled
+ls /etc/systemd/system/timers.target.wants 2>&1 | grep pinch || echo not enabled
 "#;
 
 #[test]
