@@ -37,7 +37,7 @@ class Job:
         values = {
             "NAME": self.name, "VERSION": self.version, "TARGET": self.target, "SUMMARY": self.about["summary"],
             "DESCRIPTION": "\n".join(self.about["description"]), "APPLETS": " ".join(self.about["applets"]),
-            "SERVICE": self.about["service"], "MAINTAINER": MAINTAINER, "LICENSE": LICENSE,
+            "SERVICE": self.about.get("service", ""), "UNIT": self.unit(), "MAINTAINER": MAINTAINER, "LICENSE": LICENSE,
         }
         for key, value in (values | more).items():
             text = text.replace(f"@{key}@", value)
@@ -52,9 +52,24 @@ class Job:
     def man_pages(self):
         return [f"{self.name}.1", *(f"{self.name}-{applet}.1" for applet in self.about["applets"])]
 
-    def service(self, kind, path, mode=0o644):
-        """A file of `services`, where it belongs."""
-        return Entry(path, self.text(f"services/{kind}").encode(), mode=mode)
+    def kinds(self):
+        """What lies in `services` for this package: a file an init system."""
+        folder = self.here / "services" / self.about.get("service", "none")
+        return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+    def services(self, *places):
+        """Those of the (kind, path, mode) whose kind there is, where they belong."""
+        return [Entry(path, self.text(f"services/{self.about['service']}/{kind}").encode(), mode=mode)
+                for kind, path, mode in places if kind in self.kinds()]
+
+    def unit(self):
+        """What `systemctl enable` would be given."""
+        units = [kind for kind in ("systemd.timer", "systemd.service") if kind in self.kinds()]
+        return self.about["service"] + units[0].removeprefix("systemd") if units else ""
+
+    def settings(self):
+        """The only file of a package that a user changes."""
+        return f"etc/default/{self.about['service']}" if "default" in self.kinds() else None
 
 
 def written(path, data):
@@ -100,34 +115,41 @@ def shared(job, zsh="usr/share/zsh/site-functions", prefix="usr/", pages=gz):
     return entries
 
 
-def systemd(job, folder="usr/lib/systemd/system"):
-    """A unit and a timer, neither of which is enabled, and their settings."""
-    service = job.about["service"]
-    return [
-        job.service("systemd.service", f"{folder}/{service}.service"),
-        job.service("systemd.timer", f"{folder}/{service}.timer"),
-        job.service("default", f"etc/default/{service}"),
-    ]
+def systemd(job):
+    """Where units, which are not enabled, and their settings go."""
+    service = job.about.get("service")
+    folder = "usr/lib/systemd/system"
+    return [("systemd.service", f"{folder}/{service}.service", 0o644), ("systemd.timer", f"{folder}/{service}.timer", 0o644),
+            ("default", f"etc/default/{service}", 0o644)]
 
 
-def all_services(job, folder):
-    kinds = sorted(path.name for path in (job.here / "services").iterdir())
+def openrc(job):
+    service = job.about.get("service")
+    return [("openrc", f"etc/init.d/{service}", 0o755), ("default", f"etc/conf.d/{service}", 0o644)]
+
+
+def installing(job, places, source, root):
+    """The same in the words of a recipe."""
+    return "\n".join(f"\tinstall -Dm{mode:o} {source}services/{kind} {root}/{path}" for kind, path, mode in places if kind in job.kinds())
+
+
+def all_services(job, folder, without=()):
     executable = ("openrc", "sysvinit", "runit")
-    return [job.service(kind, f"{folder}/{kind}", 0o755 if kind in executable else 0o644) for kind in kinds]
+    return job.services(*((kind, f"{folder}/{kind}", 0o755 if kind in executable else 0o644)
+                          for kind in job.kinds() if kind not in without))
 
 
 def deb(job, scratch):
-    name, service = job.name, job.about["service"]
+    name = job.name
     date = email.utils.format_datetime(datetime.datetime.fromtimestamp(job.epoch, datetime.UTC))
     changelog = f"{name} ({job.version}) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n -- {MAINTAINER}  {date}\n"
     doc = f"usr/share/doc/{name}"
-    entries = shared(job, zsh="usr/share/zsh/vendor-completions") + systemd(job, "lib/systemd/system") + [
+    entries = shared(job, zsh="usr/share/zsh/vendor-completions") + job.services(*systemd(job)) + [
         Entry(f"{doc}/copyright", job.text("debian/copyright").encode()),
         Entry(f"{doc}/changelog.gz", gz(changelog.encode())),
         Entry(f"{doc}/NEWS.gz", gz((job.here.parent / "CHANGELOG.md").read_bytes())),
     ]
-    examples = [entry for entry in all_services(job, f"{doc}/examples") if "systemd" not in entry.path and "default" not in entry.path]
-    entries += examples
+    entries += all_services(job, f"{doc}/examples", without=("systemd.service", "systemd.timer", "default"))
     overrides = job.text("debian/lintian-overrides")
     if job.static:
         overrides += f"# It is meant to run on any machine, and brings its C library along.\n{name}: statically-linked-binary [usr/bin/{name}]\n"
@@ -148,8 +170,8 @@ def deb(job, scratch):
     scripts = [Entry(f"DEBIAN/{script}", job.text(f"debian/{script}", ALTERNATIVES=snippet.strip()).encode(), mode=0o755)
                for script in ("postinst", "prerm", "postrm")]
     put(scripts + [
-        Entry("DEBIAN/control", text.encode()), Entry("DEBIAN/conffiles", f"/etc/default/{service}\n".encode()),
-        Entry("DEBIAN/md5sums", sums.encode()), Entry("DEBIAN/triggers", triggers.encode()),
+        Entry("DEBIAN/control", text.encode()), Entry("DEBIAN/md5sums", sums.encode()), Entry("DEBIAN/triggers", triggers.encode()),
+        *([Entry("DEBIAN/conffiles", f"/{job.settings()}\n".encode())] if job.settings() else []),
     ], root)
     dated(root, job.epoch)
     path = job.out / f"{name}_{job.version}_{job.names['deb']}.deb"
@@ -171,10 +193,10 @@ def dated(folder, epoch):
 
 
 def rpm(job, scratch):
-    name, service, arch = job.name, job.about["service"], job.names["rpm"]
-    entries = shared(job) + systemd(job) + [Entry(f"usr/share/licenses/{name}/LICENSE", job.license())]
+    name, arch = job.name, job.names["rpm"]
+    entries = shared(job) + job.services(*systemd(job)) + [Entry(f"usr/share/licenses/{name}/LICENSE", job.license())]
     put(entries, scratch / "root")
-    files = "".join(f"{attributes(entry, service)}/{entry.path}\n" for entry in entries)
+    files = "".join(f"{attributes(entry, job)}/{entry.path}\n" for entry in entries)
     files += f"%dir /usr/share/licenses/{name}\n"
     date = datetime.datetime.fromtimestamp(job.epoch, datetime.UTC).strftime("%a %b %d %Y")
     spec = job.text("recipes/rpm.spec", FILES=files, ROOT=str(scratch / "root"), DATE=date,
@@ -189,8 +211,8 @@ def rpm(job, scratch):
     return [job.out / f"{name}-{job.version}-1.{arch}.rpm"]
 
 
-def attributes(entry, service):
-    if entry.path == f"etc/default/{service}":
+def attributes(entry, job):
+    if entry.path == job.settings():
         return "%config(noreplace) "
     if "/licenses/" in entry.path:
         return "%license "
@@ -199,11 +221,8 @@ def attributes(entry, service):
 
 def apk(job, scratch):
     """Alpine's format 2: three gzip streams, of which the first, the signature, may be missing."""
-    name, service, version = job.name, job.about["service"], f"{job.version}-r0"
-    entries = shared(job) + [
-        job.service("openrc", f"etc/init.d/{service}", 0o755),
-        job.service("default", f"etc/conf.d/{service}"),
-    ]
+    name, version = job.name, f"{job.version}-r0"
+    entries = shared(job) + job.services(*openrc(job))
     data = gz(tar_of(with_folders(entries), job.epoch, tarfile.PAX_FORMAT, hashes=True))
     size = sum(len(entry.data or b"") for entry in entries)
     info = (f"pkgname = {name}\npkgver = {version}\npkgdesc = {job.about['summary']}\nbuilddate = {job.epoch}\n"
@@ -264,6 +283,9 @@ def recipes(job, scratch):
     values = {"SHA256": hashlib.sha256(data).hexdigest(), "SHA512": hashlib.sha512(data).hexdigest(), "TARBALL": job.tarball().name,
               "PRERM": job.text("recipes/openwrt.prerm", UNLINK=unlink_in_image(job)).replace("$", "$$").strip(),
               "LICENSE_MD5": hashlib.md5(job.license()).hexdigest(), "UNLINK": job.text("recipes/unlink.sh").strip()}
+    values |= {"INSTALL_OPENRC": installing(job, openrc(job), "", '"$pkgdir"'), "INSTALL_SYSTEMD": installing(job, systemd(job), "", '"$pkgdir"'),
+               "INSTALL_YOCTO": installing(job, systemd(job), "${S}/", "${D}").replace("${D}/usr/lib/systemd/system", "${D}${systemd_system_unitdir}")
+               .replace("\t", "        "), "SETTINGS": job.settings() or ""}
     values |= {f"{kind.upper()}_ARCH": job.names.get(kind, "") for kind in ("apk", "arch", "yocto")}
     values["IPK_CPU"] = job.names["ipk"] if job.names["ipk"] == "x86_64" else job.names["ipk"].split("_")[0]
     places = {"APKBUILD": "alpine/APKBUILD", "pre-deinstall": f"alpine/{job.name}.pre-deinstall", "PKGBUILD": "arch/PKGBUILD",

@@ -6,10 +6,10 @@ LIC_FILES_CHKSUM = "file://LICENSE;md5=@LICENSE_MD5@"
 SRC_URI = "file://@TARBALL@"
 SRC_URI[sha256sum] = "@SHA256@"
 S = "${WORKDIR}/@NAME@-@VERSION@-@TARGET@"
-COMPATIBLE_HOST = "(@YOCTO_ARCH@).*-linux.*"
+COMPATIBLE_HOST = "@YOCTO_ARCH@-.*-linux.*"
 
 inherit systemd
-SYSTEMD_SERVICE:${PN} = "@SERVICE@.timer"
+SYSTEMD_SERVICE:${PN} = "@UNIT@"
 SYSTEMD_AUTO_ENABLE = "disable"
 
 do_configure[noexec] = "1"
@@ -18,13 +18,11 @@ do_compile[noexec] = "1"
 do_install() {
     ${S}/install.sh --root ${D} --prefix ${prefix}
     if ${@bb.utils.contains('DISTRO_FEATURES', 'systemd', 'true', 'false', d)}; then
-        install -Dm644 ${S}/services/systemd.service ${D}${systemd_system_unitdir}/@SERVICE@.service
-        install -Dm644 ${S}/services/systemd.timer ${D}${systemd_system_unitdir}/@SERVICE@.timer
-        install -Dm644 ${S}/services/default ${D}${sysconfdir}/default/@SERVICE@
+@INSTALL_YOCTO@
     fi
 }
 
-CONFFILES:${PN} = "${sysconfdir}/default/@SERVICE@"
+CONFFILES:${PN} = "/@SETTINGS@"
 FILES:${PN} += "${datadir}/bash-completion ${datadir}/zsh ${datadir}/fish"
 # Static and stripped already.
 INHIBIT_PACKAGE_STRIP = "1"

@@ -188,3 +188,14 @@ fn run(dir: &Path, program: &mut Command, words: &[String]) -> Result<Answer, St
         sleep(Duration::from_millis(2));
     }
 }
+
+/// Every one of the texts stands in the output, in this order.
+pub fn said(text: &str, expected: &[&str]) {
+    let mut rest = text;
+    for one in expected {
+        let Some((_, after)) = rest.split_once(one) else {
+            panic!("{one:?} is missing, or not in its place:\n{text}");
+        };
+        rest = after;
+    }
+}

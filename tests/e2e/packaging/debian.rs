@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::{done, file, is_root, said, sh, shipped, workspace};
+use tests::program::said;
+
+use super::{done, file, is_root, sh, shipped, workspace};
 
 /// A package that has the names which Salt's own have: there /usr/bin/salt-call is a link as well.
 const SALT: &str = r#"
@@ -19,7 +21,7 @@ dpkg-deb --root-owner-group --build "$dir/salt" "$dir/salt.deb" >/dev/null
 
 /// What happens to a machine. /new and /old are the packages, /salt.deb the stand-in for Salt.
 const LIFE: &str = r#"
-files() { find / -xdev ! -path '/etc/salt*' ! -path '/root/*' ! -path '/var/log/*' ! -path '/var/lib/dpkg/*' ! -path '/var/cache/ldconfig*' ! -path /life ! -path '/proc/*' ! -name '*.deb' | sort; }
+files() { find / -xdev ! -path '/etc/salt*' ! -path '/root/*' ! -path '/var/log/dpkg.log' ! -path '/var/log/alternatives.log' ! -path '/var/lib/dpkg/*' ! -path '/var/cache/ldconfig*' ! -path /life ! -path '/proc/*' ! -name '*.deb' | sort; }
 mkdir -p /etc/salt
 printf 'id: edge1\nfile_client: local\n' >/etc/salt/minion
 echo force-unsafe-io >/etc/dpkg/dpkg.cfg.d/tests

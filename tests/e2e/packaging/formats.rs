@@ -3,11 +3,12 @@
 use std::fs;
 use std::path::Path;
 
+use tests::program::said;
 use tests::scratch::corpus;
 
 use super::{
-    build, file, in_throwaway, is_root, packaged, said, sh, shipped, stand_in, stand_in_here,
-    target, workspace,
+    build, file, in_throwaway, is_root, packaged, sh, shipped, stand_in, stand_in_here, target,
+    workspace,
 };
 
 /// What the checker, which knows the format, reads out of a package.
@@ -324,6 +325,47 @@ fn every_target_has_its_names() {
         );
         assert_eq!(sh(&script).trim(), *names, "{target}");
     }
+}
+
+#[test]
+fn another_package_is_one_more_entry() {
+    let dir = tempfile::tempdir().unwrap();
+    let binary = stand_in(dir.path(), 2, 1, 62);
+    let script = format!(
+        r#"
+cd {dir}
+cp -r {workspace}/packaging {workspace}/LICENSE {workspace}/CHANGELOG.md {workspace}/Cargo.toml .
+cat >>packaging/packages.toml <<'END'
+[other]
+summary = "another one"
+description = ["It has two applets and no service."]
+applets = ["one", "two"]
+END
+mkdir docs
+for page in other other-one other-two; do printf '.TH X 1
+.SH NAME
+%s \- x
+' $page >docs/$page.1; done
+touch docs/other.bash docs/other.fish docs/_other
+SOURCE_DATE_EPOCH=1700000000 packaging/build deb rpm apk ipk arch tar oci recipes --package other --binary {binary} --target x86_64-unknown-linux-musl -o out --docs docs >&2
+ls out
+dpkg-deb -e out/*.deb control; ls control; grep -c alternatives control/postinst; sh -n control/postinst
+lintian --allow-root --fail-on none out/*.deb | grep -v 'embedded-library\|uses-dpkg-database' || true
+rpm -qpl out/*.rpm
+"#,
+        dir = dir.path().display(),
+        workspace = workspace().display(),
+        binary = binary.display()
+    );
+    let text = sh(&script);
+    let expected = [
+        "other-0.1.0-1-x86_64.pkg.tar.zst\nother-0.1.0-1.x86_64.rpm\nother-0.1.0-r0.x86_64.apk\n",
+        "control\nmd5sums\npostinst\npostrm\nprerm\ntriggers\n",
+        "/usr/bin/other\n",
+        "/usr/share/man/man1/other-two.1.gz\n",
+    ];
+    said(&text, &expected);
+    assert!(!text.contains("/etc/"), "{text}");
 }
 
 #[test]

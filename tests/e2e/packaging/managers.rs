@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use tests::program::said;
 use tests::scratch::corpus;
 
-use super::{in_throwaway, is_root, packaged, said, shipped, stand_in_here, target};
+use super::{in_throwaway, is_root, packaged, shipped, stand_in_here, target};
 
 /// What happens after the corpus's script `with`.
 fn after(dir: &Path, with: &str, script: &str) -> String {

@@ -121,14 +121,3 @@ fn done(command: &mut Command) -> String {
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
-
-/// Every one of the texts stands in the output, in this order.
-fn said(text: &str, expected: &[&str]) {
-    let mut rest = text;
-    for one in expected {
-        let Some((_, after)) = rest.split_once(one) else {
-            panic!("{one:?} is missing, or not in its place:\n{text}");
-        };
-        rest = after;
-    }
-}

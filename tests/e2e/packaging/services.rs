@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use tests::program::{boot, program};
+use tests::program::{boot, program, said};
 use tests::scratch::Scratch;
 
-use super::{in_throwaway, is_root, packaged, said, stand_in_here, target};
+use super::{in_throwaway, is_root, packaged, stand_in_here, target};
 
 /// A machine with states to apply, the program where packages put it, and the services unpacked in $services.
 const MACHINE: &str = r#"

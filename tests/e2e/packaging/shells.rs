@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{packaged, said, sh, stand_in_here, target, workspace};
+use tests::program::said;
+
+use super::{packaged, sh, stand_in_here, target, workspace};
 
 /// Where the tarball's files lie.
 fn unpacked(dir: &Path) -> String {
@@ -104,7 +106,7 @@ fn man_takes_the_pages_without_a_word() {
         "for page in {share}/man/man1/*; do MANWIDTH=100 LC_ALL=C.UTF-8 man --warnings -l $page 2>&1; done"
     ));
     let expected = [
-        "NAME\n       pinch-salt-call - run a function on this machine\n",
+        "NAME\n       pinch-salt-call - run a function, states or an orchestration on this machine\n",
         "       -l LEVEL, --log-level=LEVEL\n              what to log on stderr",
         "EXIT STATUS\n",
         "NAME\n       pinch - Salt's states and commands",

@@ -38,8 +38,7 @@ there is no such function
 
 /// The page of an applet.
 pub(super) fn applet(applet: &Program) -> String {
-    let about = uncapital(applet.about.trim_end_matches('.'));
-    let mut page = head(&format!("pinch-{}", applet.name), &about);
+    let mut page = head(&format!("pinch-{}", applet.name), &applet.brief());
     page.push_str(&format!(
         ".SH SYNOPSIS\n.B {name}\n{usage}\n.br\n.B pinch {name}\n{usage}\n",
         name = escaped(applet.name),
@@ -121,10 +120,4 @@ fn escaped(text: &str) -> String {
         true => format!("\\&{text}"),
         false => text,
     }
-}
-
-fn uncapital(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|letter| letter.to_ascii_lowercase());
-    first.into_iter().chain(letters).collect()
 }

@@ -57,7 +57,7 @@ pub fn usage() -> String {
     }
     out.push_str("\nApplets:\n");
     for applet in APPLETS {
-        out.push_str(&line(applet.name, applet.about));
+        out.push_str(&line(applet.name, &applet.brief()));
     }
     out.push_str("Commands:\n");
     for command in COMMANDS {

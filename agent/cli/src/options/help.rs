@@ -12,6 +12,14 @@ impl Program {
         format!("Usage: {} {}", self.name, self.usage)
     }
 
+    /// What it does, as part of a sentence.
+    #[must_use]
+    pub fn brief(&self) -> String {
+        let mut letters = self.about.trim_end_matches('.').chars();
+        let first = letters.next().map(|letter| letter.to_ascii_lowercase());
+        first.into_iter().chain(letters).collect()
+    }
+
     /// What `--help` prints: every option with one line.
     #[must_use]
     pub fn help(&self) -> String {
