@@ -14,6 +14,7 @@ use cli::failure::{Exit, Failure};
 
 mod answer;
 mod call;
+mod heap;
 mod links;
 mod version;
 mod yaml;
@@ -21,7 +22,11 @@ mod yaml;
 /// The applets that this binary can be called as: their names are Salt's.
 const APPLETS: &[&str] = &["salt-call"];
 
+#[global_allocator]
+static HEAP: heap::Heap = heap::Heap;
+
 fn main() -> ExitCode {
+    heap::claim();
     let mut words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     let program = words.next().unwrap_or_default();
     let words: Vec<String> = words.collect();
@@ -38,8 +43,9 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "install-links" => ended(links::install(rest)),
         Some((command, rest)) if command == "install-python" => ended(links::install_python(rest)),
         Some((command, [])) if command == "answer" => ended(answer::run()),
-        Some((option, _)) if option == "--version" || option == "-V" => {
-            version::print(option == "-V")
+        Some((option, _)) if option == "--version" => version::print(false),
+        Some((option, _)) if option == "--versions-report" || option == "-V" => {
+            version::print(true)
         }
         Some((option, _)) if option == "--help" || option == "-h" => usage(),
         other => ended(Err(unknown(other.map(|(word, _)| word.as_str())))),
@@ -61,7 +67,8 @@ Commands:
   install-links DIR   make a link for each applet in DIR, so that it is called by its own name
   install-python DIR  put a package salt in DIR, so that Python programs can import salt.client, salt.config and salt.output
   answer              answer the lines of JSON that this package writes
-  --version, -V       the version; -V with what it is made of
+  --version           the version
+  --versions-report   what it is made of; also -V
 
 `pinch salt-call --help` tells the options of an applet.
 ";
