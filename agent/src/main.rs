@@ -15,11 +15,16 @@ use cli::options::APPLETS;
 
 mod answer;
 mod call;
+mod heap;
 mod links;
 mod version;
 mod yaml;
 
+#[global_allocator]
+static HEAP: heap::Heap = heap::Heap;
+
 fn main() -> ExitCode {
+    heap::claim();
     let mut words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     let program = words.next().unwrap_or_default();
     let words: Vec<String> = words.collect();
@@ -36,8 +41,9 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "install-links" => ended(links::install(rest)),
         Some((command, rest)) if command == "install-python" => ended(links::install_python(rest)),
         Some((command, [])) if command == "answer" => ended(answer::run()),
-        Some((option, _)) if option == "--version" || option == "-V" => {
-            version::print(option == "-V")
+        Some((option, _)) if option == "--version" => version::print(false),
+        Some((option, _)) if option == "--versions-report" || option == "-V" => {
+            version::print(true)
         }
         Some((option, _)) if option == "--help" || option == "-h" => usage(),
         other => ended(Err(unknown(other.map(|(word, _)| word.as_str())))),

@@ -37,11 +37,8 @@ pub const COMMANDS: &[Command] = &[
         "",
         "answer the lines of JSON that this package writes",
     ),
-    command(
-        "--version, -V",
-        "",
-        "the version; -V with what it is made of",
-    ),
+    command("--version", "", "the version"),
+    command("--versions-report, -V", "", "what it is made of"),
     command("--help, -h", "", "this help"),
 ];
 
