@@ -225,7 +225,7 @@ impl Tree {
 }
 
 impl Run {
-    fn is_as(&self, want: &Run, tree: &Value) -> Result<(), String> {
+    fn is_as(&self, want: &Self, tree: &Value) -> Result<(), String> {
         same_value(&settled(&want.ret, &without_times), &self.ret, "ret")?;
         same_value(tree, self.tree.as_ref().unwrap_or(&Value::Null), "tree")?;
         if self.rc == want.rc {
