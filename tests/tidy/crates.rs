@@ -17,6 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("modules", &["state", "render", "value"]),
     ("cli", &["value"]),
     ("wire", &["value"]),
+    ("link", &["wire", "value"]),
     ("pinch", &["modules", "state", "render", "cli", "value"]),
 ];
 
