@@ -362,15 +362,6 @@ impl Listener {
         self.shared.counts().pending
     }
 
-    /// Goes without a word, as a process does that is killed.
-    #[cfg(test)]
-    pub(crate) fn vanish(self) {
-        let nowhere =
-            UdpSocket::bind("127.0.0.1:0").and_then(|socket| self.endpoint.rebind(socket));
-        assert!(nowhere.is_ok());
-        self.endpoint.set_server_config(None);
-    }
-
     /// Closes everything; each peer reads the reason.
     pub async fn close(&self, reason: &str) {
         self.endpoint.close(0_u32.into(), reason.as_bytes());
@@ -594,6 +585,8 @@ impl Peer {
         (self.reader.accepted, self.reader.strict) = (true, false);
         self.reader.set_sizes(wire::Limits::CONTROL);
         let limits = &self.budget.limits;
+        self.connection
+            .set_receive_window(limits.window_of_all().into());
         self.connection
             .set_max_concurrent_bi_streams(limits.streams_max.into());
         self.writer.send(&welcome.into()).await?;

@@ -165,7 +165,7 @@ impl Session {
         };
         let family = endpoint
             .local_addr()
-            .map_or(Ipv4Addr::UNSPECIFIED.into(), |old| old.ip());
+            .map_or_else(|_| Ipv4Addr::UNSPECIFIED.into(), |old| old.ip());
         let bound = self
             .socket(family)
             .and_then(|socket| endpoint.rebind(socket));

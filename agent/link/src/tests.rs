@@ -37,6 +37,15 @@ fn fast() -> Limits {
     }
 }
 
+/// Waits for what is about to be true.
+async fn soon(what: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !what() {
+        assert!(began.elapsed() < ms(4000), "it never came to be");
+        Timer::after(ms(10)).await;
+    }
+}
+
 fn hello(id: &str) -> Hello {
     Hello {
         version_min: 1,
