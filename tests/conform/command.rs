@@ -1,7 +1,8 @@
 //! Single command lines: the cases recorded from Salt's highstates and orchestrations, and execution functions.
 //!
 //! A group is a file `GROUP.json` of `{case: {"words", "out", "rc"}}` beside the folder `tree` in which its cases run.
-//! `out` is an object when the answer is JSON, else text; null where only the exit code counts.
+//! `out` is an object when the answer is JSON, else text; null where only the exit code counts. `ours` is what we mean to answer
+//! in a case that `differences.toml` lists.
 
 use std::path::{Path, PathBuf};
 
@@ -22,6 +23,14 @@ const FOLDERS: [&str; 3] = ["file.find", "file.readdir", "file.path_exists_glob"
 #[serde(deny_unknown_fields)]
 struct Recorded {
     words: Vec<String>,
+    out: Value,
+    rc: i32,
+    ours: Option<Answered>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Answered {
     out: Value,
     rc: i32,
 }
@@ -79,6 +88,17 @@ impl Case for Command {
     }
 
     fn check(&self) -> Result<(), String> {
+        self.is_as(&self.recorded.out, self.recorded.rc)
+    }
+
+    fn check_ours(&self) -> Result<(), String> {
+        let ours = self.recorded.ours.as_ref().ok_or("it has no `ours`")?;
+        self.is_as(&ours.out, ours.rc)
+    }
+}
+
+impl Command {
+    fn is_as(&self, want: &Value, want_rc: i32) -> Result<(), String> {
         let scratch = Scratch::with_tree(&self.tree);
         let words: Vec<String> = self
             .recorded
@@ -87,19 +107,17 @@ impl Case for Command {
             .map(|w| scratch.filled(w))
             .collect();
         let Answer { out, rc } = salt_call(scratch.path(), &words)?;
-        if rc != Some(self.recorded.rc) {
-            return Err(format!("exit code {} / {rc:?}", self.recorded.rc));
+        if rc != Some(want_rc) {
+            return Err(format!("exit code {want_rc} / {rc:?}"));
         }
         let out = scratch.masked(&out);
-        match &self.recorded.out {
+        match want {
             Value::Null => Ok(()),
             Value::String(want) => self.check_text(want, &out),
             want => self.check_json(want, &out),
         }
     }
-}
 
-impl Command {
     fn check_json(&self, want: &Value, out: &str) -> Result<(), String> {
         let got: Value = serde_json::from_str(out).map_err(|_| format!("not JSON: {out:?}"))?;
         let text: &dyn Fn(&str) -> String = match self.kind {

@@ -1,12 +1,13 @@
 //! Small state trees: `states/MODULE.FUNCTION/CASE.toml` says what to run, `CASE.json` beside it what Salt did.
 //!
 //! The SLS is applied in one scratch folder with each of the `runs` in turn, by default `test=True` and twice without.
-//! Compared are the exit code, the return, and all that is below `@TMP@` after each run.
+//! Compared are the exit code, the return, and all that is below `@TMP@` after each run. A case that `differences.toml` lists is
+//! compared with `CASE.ours.json` too, what we mean to answer: made with `PINCH_RECORD=1`, and read before it is committed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tests::answer::{same_value, settled, without_times};
 use tests::corpus::{Case, check_all};
@@ -49,14 +50,18 @@ fn three_runs() -> Vec<String> {
     ["test=True", "", ""].map(str::to_owned).into()
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Run {
     rc: i32,
     ret: Value,
     /// The folder afterwards; absent when the run left it as it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
     tree: Option<Value>,
 }
+
+/// What is done with each run's outcome: its number, its words, and what came of it.
+type Look<'a> = &'a mut dyn FnMut(usize, &str, Run) -> Result<(), String>;
 
 struct State {
     name: String,
@@ -99,11 +104,60 @@ impl Case for State {
     }
 
     fn check(&self) -> Result<(), String> {
-        let read = |extension: &str| {
-            std::fs::read_to_string(self.path.with_extension(extension)).unwrap_or_default()
-        };
-        let mut tree: Tree = toml::from_str(&read("toml")).map_err(|e| e.to_string())?;
-        let recorded: Vec<Run> = serde_json::from_str(&read("json")).map_err(|e| e.to_string())?;
+        self.is_as("json")
+    }
+
+    fn check_ours(&self) -> Result<(), String> {
+        if std::env::var_os("PINCH_RECORD").is_some() {
+            self.record()?;
+        }
+        self.is_as("ours.json")
+    }
+}
+
+impl State {
+    fn read(&self, extension: &str) -> String {
+        std::fs::read_to_string(self.path.with_extension(extension)).unwrap_or_default()
+    }
+
+    /// Holds each run against the one in the file of this extension beside the case.
+    fn is_as(&self, extension: &str) -> Result<(), String> {
+        let recorded: Vec<Run> = serde_json::from_str(&self.read(extension))
+            .map_err(|e| format!("CASE.{extension}: {e}"))?;
+        let mut before = &Value::Null;
+        self.each_run(&mut |number, words, run| {
+            let at = |why: String| format!("run {} ({words}): {why}", number + 1);
+            let want = recorded
+                .get(number)
+                .ok_or_else(|| at("not recorded".to_owned()))?;
+            before = want.tree.as_ref().unwrap_or(before);
+            run.is_as(want, before).map_err(at)
+        })
+    }
+
+    fn record(&self) -> Result<(), String> {
+        let (mut runs, mut before) = (Vec::new(), None);
+        self.each_run(&mut |_, _, mut run| {
+            if run.tree == before {
+                run.tree = None;
+            } else {
+                before = run.tree.clone();
+            }
+            runs.push(run);
+            Ok(())
+        })?;
+        let mut text = Vec::new();
+        let pretty = serde_json::ser::PrettyFormatter::with_indent(b" ");
+        runs.serialize(&mut serde_json::Serializer::with_formatter(
+            &mut text, pretty,
+        ))
+        .unwrap();
+        text.push(b'\n');
+        std::fs::write(self.path.with_extension("ours.json"), text).map_err(|e| e.to_string())
+    }
+
+    fn each_run(&self, look: Look<'_>) -> Result<(), String> {
+        let mut tree: Tree = toml::from_str(&self.read("toml")).map_err(|e| e.to_string())?;
         tree.throwaway |= tree.boot.is_some();
         if (tree.root || tree.throwaway) && !rustix::process::geteuid().is_root() {
             return Ok(());
@@ -117,11 +171,8 @@ impl Case for State {
         if let Some(script) = &tree.prepare {
             prepare(scratch.path(), &scratch.filled(script), tree.throwaway)?;
         }
-        let mut before = Value::Null;
-        for (number, (words, mut run)) in tree.runs.iter().zip(recorded).enumerate() {
-            before = run.tree.take().unwrap_or(before);
-            tree.check(&scratch, words, &run, &before)
-                .map_err(|why| format!("run {} ({words}): {why}", number + 1))?;
+        for (number, words) in tree.runs.iter().enumerate() {
+            look(number, words, tree.run(&scratch, words)?)?;
         }
         Ok(())
     }
@@ -145,7 +196,7 @@ impl Tree {
 }
 
 impl Tree {
-    fn check(&self, scratch: &Scratch, words: &str, run: &Run, tree: &Value) -> Result<(), String> {
+    fn run(&self, scratch: &Scratch, words: &str) -> Result<Run, String> {
         let mut all = vec![
             "--out=json".to_owned(),
             "state.apply".to_owned(),
@@ -159,22 +210,27 @@ impl Tree {
         };
         let got: Value =
             serde_json::from_str(&answer.out).map_err(|_| format!("not JSON: {:?}", answer.out))?;
-        let text = |text: &str| without_times(&scratch.masked(text));
-        same_value(
-            &settled(&run.ret, &text),
-            &settled(&got["local"], &text),
-            "ret",
-        )?;
         let mut found = contents(scratch, &scratch.tmp());
         if let (Some(found), Value::Object(watched)) =
             (found.as_object_mut(), watched(scratch, &self.watch))
         {
             found.extend(watched);
         }
-        same_value(tree, &found, "tree")?;
-        if answer.rc != Some(run.rc) {
-            return Err(format!("exit code {} / {:?}", run.rc, answer.rc));
+        Ok(Run {
+            rc: answer.rc.ok_or("a signal ended it")?,
+            ret: settled(&got["local"], &|text| without_times(&scratch.masked(text))),
+            tree: Some(found),
+        })
+    }
+}
+
+impl Run {
+    fn is_as(&self, want: &Self, tree: &Value) -> Result<(), String> {
+        same_value(&settled(&want.ret, &without_times), &self.ret, "ret")?;
+        same_value(tree, self.tree.as_ref().unwrap_or(&Value::Null), "tree")?;
+        if self.rc == want.rc {
+            return Ok(());
         }
-        Ok(())
+        Err(format!("exit code {} / {}", want.rc, self.rc))
     }
 }

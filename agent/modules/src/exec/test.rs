@@ -422,6 +422,10 @@ fn provider(cx: &Exec, args: Provider) -> Result<Value, Error> {
 fn file_of(cx: &Exec, module: &str) -> String {
     let grains = cx.grains();
     let grain = |name: &str| grains.get(name).map(Value::to_text).unwrap_or_default();
+    let named = (module == "pkg").then(|| cx.provider("pkg")).flatten();
+    if let Some(named) = named {
+        return named;
+    }
     let file = match module {
         "pkg" => match grain("os_family").as_str() {
             "Debian" => "aptpkg",

@@ -300,16 +300,22 @@ pub(crate) trait Provider: Sync {
     }
 }
 
-/// The package manager of this machine.
+/// The package manager of this machine, or the one that the option `providers` or a state's own `provider` names.
 ///
 /// # Errors
 /// When it has none that is known here, or its program is missing.
 pub(crate) fn provider(cx: &Exec) -> Result<&'static dyn Provider, Error> {
     let (os_family, os) = system(cx);
-    let Some(provider) = chosen(&os_family, &os) else {
-        return Err(Error::refused(format!(
-            "No package manager is known for {os} (os_family {os_family})"
-        )));
+    let provider = match cx.provider("pkg") {
+        Some(name) => family_of(&name)
+            .and_then(|family| chosen(family, family))
+            .ok_or_else(|| {
+                Error::refused(format!("No package manager is known by the name {name}"))
+            })?,
+        None => chosen(&os_family, &os).ok_or_else(|| {
+            let text = format!("No package manager is known for {os} (os_family {os_family})");
+            Error::refused(text)
+        })?,
     };
     let program = provider.program();
     match process::which(program) {
@@ -323,7 +329,20 @@ pub(crate) fn provider(cx: &Exec) -> Result<&'static dyn Provider, Error> {
 /// Whether the machine is of a kind that has a package manager which is known here.
 pub(crate) fn is_known(cx: &Exec) -> bool {
     let (os_family, os) = system(cx);
-    chosen(&os_family, &os).is_some()
+    chosen(&os_family, &os).is_some() || cx.provider("pkg").is_some()
+}
+
+/// The family of distributions that one of Salt's files is for.
+pub(crate) fn family_of(file: &str) -> Option<&'static str> {
+    Some(match file {
+        "aptpkg" => "Debian",
+        "yumpkg" => "RedHat",
+        "zypperpkg" => "Suse",
+        "pacmanpkg" => "Arch",
+        "apkpkg" => "Alpine",
+        "opkg" => "OpenWrt",
+        _ => return None,
+    })
 }
 
 fn system(cx: &Exec) -> (String, String) {

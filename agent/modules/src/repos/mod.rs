@@ -10,6 +10,8 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
+use crate::pkg;
+
 /// What is asked of [`Repos::modify`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
@@ -70,6 +72,9 @@ const WITH_YUM: [&str; 8] = [
 
 /// The kind of this machine's repositories; none where they cannot be managed.
 pub(crate) fn kind(cx: &Exec) -> Option<Kind> {
+    if let Some(name) = cx.provider("pkg") {
+        return pkg::family_of(&name).and_then(|family| of_family(family, family));
+    }
     let grains = cx.grains();
     let grain = |name: &str| grains.get(name).map(Value::to_text).unwrap_or_default();
     of_family(&grain("os_family"), &grain("os"))

@@ -395,7 +395,10 @@ impl Unpack {
 fn said(done: &Output) -> Result<(), Error> {
     match done.retcode {
         Some(0) => Ok(()),
-        Some(82) if done.stdout.is_empty() => Err("the password is wrong (exit status 82)".into()),
+        // 1 where it has made at least the folders.
+        Some(code @ (1 | 82)) if done.stdout.is_empty() => {
+            Err(format!("the password is wrong (exit status {code})").into())
+        }
         code if done.stdout.is_empty() => {
             Err(format!("the program failed with exit status {}", code.unwrap_or(-1)).into())
         }
