@@ -99,8 +99,9 @@ impl Default for Limits {
             frame: seconds(30),
             rate_min: 8 << 10,
             answer: seconds(60),
-            idle: seconds(90),
-            keep_alive: seconds(25),
+            // A master that has gone is noticed within both together: 30 s.
+            idle: seconds(20),
+            keep_alive: seconds(10),
             unproved_max: 64,
             handshakes_max: 1024,
             connections_max: 20_000,
@@ -126,7 +127,9 @@ const CRYPTO_BUFFER: usize = 4 << 10;
 impl Limits {
     /// How long a frame of so many bytes may take.
     pub(crate) fn frame_of(&self, bytes: usize) -> Duration {
-        self.frame + Duration::from_secs_f64(bytes as f64 / f64::from(self.rate_min.max(1)))
+        let rate = f64::from(self.rate_min.max(1));
+        self.frame
+            .saturating_add(Duration::from_secs_f64(bytes as f64 / rate))
     }
 
     /// QUIC's settings on a master: little a connection.
@@ -154,7 +157,7 @@ impl Limits {
     fn both(&self, window: u32) -> TransportConfig {
         let mut config = TransportConfig::default();
         let idle =
-            IdleTimeout::try_from(self.idle).unwrap_or_else(|_| VarInt::from_u32(90_000).into());
+            IdleTimeout::try_from(self.idle).unwrap_or_else(|_| VarInt::from_u32(20_000).into());
         config.max_idle_timeout(Some(idle));
         config.max_concurrent_uni_streams(0_u32.into());
         config.stream_receive_window(window.into());

@@ -124,6 +124,7 @@ impl World {
             waits: Waits {
                 recon_default: ms(50),
                 recon_max: ms(200),
+                random_reauth_delay: ms(0),
                 ..Waits::default()
             },
         }
