@@ -109,7 +109,7 @@ impl Default for Limits {
             pending_max: 1000,
             pending_per_address: 100,
             streams_max: 16,
-            queue: 64,
+            queue: 16,
             bad_frames_max: 16,
             large_bytes_max: 64 << 20,
             window: 32 << 10,
