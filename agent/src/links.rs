@@ -5,8 +5,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use cli::failure::{Exit, Failure};
+use cli::options::APPLETS;
 
-use crate::{APPLETS, own_path};
+use crate::own_path;
 
 /// Makes the links. What is already there and no link of ours is left alone and named.
 ///
@@ -21,7 +22,7 @@ pub(crate) fn install(words: &[String]) -> Result<ExitCode, Failure> {
     };
     let program = own_path().map_err(|error| Failure::new(Exit::Generic, error))?;
     for applet in APPLETS {
-        link(&program, &Path::new(folder).join(applet))?;
+        link(&program, &Path::new(folder).join(applet.name))?;
     }
     Ok(Exit::Ok.into())
 }

@@ -11,17 +11,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use cli::failure::{Exit, Failure};
+use cli::options::APPLETS;
 
 mod answer;
 mod call;
+mod heap;
 mod links;
 mod version;
 mod yaml;
 
-/// The applets that this binary can be called as: their names are Salt's.
-const APPLETS: &[&str] = &["salt-call"];
+#[global_allocator]
+static HEAP: heap::Heap = heap::Heap;
 
 fn main() -> ExitCode {
+    heap::claim();
     let mut words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     let program = words.next().unwrap_or_default();
     let words: Vec<String> = words.collect();
@@ -38,8 +41,9 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "install-links" => ended(links::install(rest)),
         Some((command, rest)) if command == "install-python" => ended(links::install_python(rest)),
         Some((command, [])) if command == "answer" => ended(answer::run()),
-        Some((option, _)) if option == "--version" || option == "-V" => {
-            version::print(option == "-V")
+        Some((option, _)) if option == "--version" => version::print(false),
+        Some((option, _)) if option == "--versions-report" || option == "-V" => {
+            version::print(true)
         }
         Some((option, _)) if option == "--help" || option == "-h" => usage(),
         other => ended(Err(unknown(other.map(|(word, _)| word.as_str())))),
@@ -50,24 +54,8 @@ fn ended(outcome: Result<ExitCode, Failure>) -> ExitCode {
     outcome.unwrap_or_else(|failure| failure.report())
 }
 
-const USAGE: &str = "\
-Usage: pinch APPLET [ARGUMENTS…]
-       pinch install-links DIR
-       pinch install-python DIR
-
-Applets:
-  salt-call           run a function, states or an orchestration on this machine
-Commands:
-  install-links DIR   make a link for each applet in DIR, so that it is called by its own name
-  install-python DIR  put a package salt in DIR, so that Python programs can import salt.client, salt.config and salt.output
-  answer              answer the lines of JSON that this package writes
-  --version, -V       the version; -V with what it is made of
-
-`pinch salt-call --help` tells the options of an applet.
-";
-
 fn usage() -> ExitCode {
-    version::put(USAGE)
+    version::put(&cli::options::usage())
 }
 
 fn unknown(word: Option<&str>) -> Failure {
@@ -75,9 +63,10 @@ fn unknown(word: Option<&str>) -> Failure {
         Some(word) => format!("'{word}' is no applet and no command of pinch"),
         None => "say which applet to run".to_owned(),
     };
+    let applets: Vec<&str> = APPLETS.iter().map(|applet| applet.name).collect();
     Failure::new(Exit::Usage, error).hints([format!(
         "the applets are: {}; see pinch --help",
-        APPLETS.join(", ")
+        applets.join(", ")
     )])
 }
 

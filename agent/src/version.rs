@@ -12,9 +12,11 @@ const SALT: &str = "3008.5";
 pub(crate) fn print(report: bool) -> ExitCode {
     let version = env!("CARGO_PKG_VERSION");
     if report {
-        let target = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
+        let target = env!("PINCH_TARGET");
+        let commit = option_env!("PINCH_COMMIT").unwrap_or("none named, a build for oneself");
+        let rustc = env!("PINCH_RUSTC");
         put(&format!(
-            "Pinch: {version}\nBehaves as Salt: {SALT}\nTarget: {target}\n"
+            "Pinch: {version}\nBehaves as Salt: {SALT}\nCommit: {commit}\nTarget: {target}\nCompiler and std: {rustc}\n"
         ))
     } else {
         put(&format!("pinch {version} (behaves as salt {SALT})\n"))

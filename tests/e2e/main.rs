@@ -11,6 +11,7 @@ mod bus;
 mod inits;
 mod managers;
 mod orch;
+mod packaging;
 mod pkg;
 mod python;
 mod small;

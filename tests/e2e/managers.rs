@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use tests::program::{in_recorded_environment, program};
+use tests::program::{in_recorded_environment, program, said};
 use tests::scratch::{Scratch, corpus};
 
 const FEDORA: &str = "grains: {os_family: RedHat, os: Fedora, osrelease: '39', osmajorrelease: 39, osarch: x86_64}\n";
@@ -30,17 +30,6 @@ fn on(grains: &str, with: &str, script: &str) -> Option<String> {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}{stderr}");
     Some(text)
-}
-
-/// Every one of the texts stands in the output, in this order.
-fn said(text: &str, expected: &[&str]) {
-    let mut rest = text;
-    for one in expected {
-        let Some((_, after)) = rest.split_once(one) else {
-            panic!("{one:?} is missing, or not in its place:\n{text}");
-        };
-        rest = after;
-    }
 }
 
 #[test]

@@ -43,14 +43,27 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Builds `pinch` with the profile, and into the folder, of the running test.
+/// The program as it is shipped: the file that `PINCH_PACKAGED` names, or a release built from this workspace.
+pub fn shipped_program() -> PathBuf {
+    match std::env::var_os("PINCH_PACKAGED") {
+        Some(given) => given.into(),
+        None => built("release"),
+    }
+}
+
+/// Builds `pinch` with the profile of the running test.
 fn built_program() -> String {
     let test = std::env::current_exe().unwrap();
-    let profile_dir = test.ancestors().nth(2).unwrap();
-    let profile = match profile_dir.file_name().unwrap().to_str().unwrap() {
-        "debug" => "dev",
-        name => name,
-    };
+    let profile = test.ancestors().nth(2).unwrap().file_name().unwrap();
+    let program = built(profile.to_str().unwrap());
+    program.display().to_string()
+}
+
+/// Builds `pinch` into the folder where the running test lies, and with the profile whose folder is named so.
+fn built(name: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let target_dir = test.ancestors().nth(3).unwrap();
+    let profile = if name == "debug" { "dev" } else { name };
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let built = Command::new(cargo)
         .args([
@@ -62,12 +75,12 @@ fn built_program() -> String {
             profile,
         ])
         .arg("--target-dir")
-        .arg(profile_dir.parent().unwrap())
+        .arg(target_dir)
         .current_dir(workspace())
         .status()
         .unwrap();
     assert!(built.success(), "cargo build --package pinch failed");
-    profile_dir.join("pinch").display().to_string()
+    target_dir.join(name).join("pinch")
 }
 
 /// The words that start `salt-call`.
@@ -173,5 +186,16 @@ fn run(dir: &Path, program: &mut Command, words: &[String]) -> Result<Answer, St
             return Err(format!("no answer in {} s", DEADLINE.as_secs()));
         }
         sleep(Duration::from_millis(2));
+    }
+}
+
+/// Every one of the texts stands in the output, in this order.
+pub fn said(text: &str, expected: &[&str]) {
+    let mut rest = text;
+    for one in expected {
+        let Some((_, after)) = rest.split_once(one) else {
+            panic!("{one:?} is missing, or not in its place:\n{text}");
+        };
+        rest = after;
     }
 }

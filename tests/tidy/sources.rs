@@ -12,7 +12,7 @@ const MAX_FUNCTION: usize = 70;
 const LONG: &[(&str, &str)] = &[];
 
 /// The only file with `unsafe`.
-const UNSAFE: &str = "agent/render/src/yaml/engine.rs";
+const UNSAFE: [&str; 2] = ["agent/render/src/yaml/engine.rs", "agent/src/heap.rs"];
 
 const FOLDERS: &[&str] = &["agent", "master-lite", "cross", "tests", "packaging"];
 
@@ -102,16 +102,18 @@ fn nothing_panics_outside_tests() {
 }
 
 #[test]
-fn unsafe_stands_in_one_file() {
+fn unsafe_stands_in_the_files_that_need_it() {
     let mut found = holding(
         &["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"],
         true,
     );
-    found.retain(|line| !line.starts_with(&format!("{UNSAFE}:")));
-    none(
-        &found,
-        "unsafe code belongs in agent/render/src/yaml/engine.rs",
-    );
+    let is_known = |line: &String| {
+        UNSAFE
+            .iter()
+            .any(|file| line.starts_with(&format!("{file}:")))
+    };
+    found.retain(|line| !is_known(line));
+    none(&found, &format!("unsafe code belongs in {UNSAFE:?}"));
 }
 
 #[test]

@@ -397,7 +397,7 @@ fn select_target(
                     }
                 }
                 // `{dev: sls}` takes an SLS from another environment.
-                if let Some((Value::Str(other), sls)) = options.iter().last()
+                if let Some((Value::Str(other), sls)) = options.iter().next_back()
                     && cx
                         .shared
                         .sources

@@ -51,7 +51,7 @@ fn put(out: &mut String, value: &Value, layout: Layout, depth: usize) {
                 "-Infinity"
             });
         }
-        Value::Int(_) | Value::Big(_) | Value::Float(_) => out.push_str(&python::repr(value)),
+        Value::Int(_) | Value::Big(_) | Value::Float(_) => python::write_repr(out, value),
         Value::Str(text) => quote(out, text, layout.ascii),
         Value::Bytes(bytes) => quote(out, &String::from_utf8_lossy(bytes), layout.ascii),
         Value::List(items) | Value::Tuple(items) => {
@@ -103,12 +103,15 @@ fn put_all<T>(
 }
 
 fn new_line(out: &mut String, layout: Layout, depth: usize) {
-    if let Some(indent) = layout.indent {
-        out.push('\n');
-        for _ in 0..indent * depth {
-            out.push(' ');
-        }
+    const SPACES: &str = "                                                                ";
+    let Some(indent) = layout.indent else { return };
+    out.push('\n');
+    let mut wanted = indent * depth;
+    while let Some(rest) = wanted.checked_sub(SPACES.len()) {
+        out.push_str(SPACES);
+        wanted = rest;
     }
+    out.push_str(SPACES.get(..wanted).unwrap_or_default());
 }
 
 fn key_text(key: &Value) -> Cow<'_, str> {
@@ -121,11 +124,10 @@ fn key_text(key: &Value) -> Cow<'_, str> {
 }
 
 fn quote(out: &mut String, text: &str, ascii: bool) {
+    out.reserve(text.len() + 2);
     out.push('"');
-    // The first byte of a character tells: no later one is below 128.
-    let special = |b: u8| b < b' ' || b == b'"' || b == b'\\' || (ascii && b > b'~');
     let mut rest = text;
-    while let Some(at) = rest.bytes().position(special) {
+    while let Some(at) = special(rest.as_bytes(), ascii) {
         let (plain, after) = rest.split_at(at);
         out.push_str(plain);
         let mut chars = after.chars();
@@ -134,6 +136,28 @@ fn quote(out: &mut String, text: &str, ascii: bool) {
     }
     out.push_str(rest);
     out.push('"');
+}
+
+/// Where the first byte is that cannot stand in a string as it is. The first byte of a character tells: no later one is below 128.
+fn special(bytes: &[u8], ascii: bool) -> Option<usize> {
+    let (words, _) = bytes.as_chunks::<8>();
+    let plain = words
+        .iter()
+        .take_while(|word| !may_be_special(u64::from_le_bytes(**word), ascii));
+    let skipped = plain.count() * 8;
+    let special = |b: &u8| *b < b' ' || *b == b'"' || *b == b'\\' || (ascii && *b > b'~');
+    let at = bytes.get(skipped..)?.iter().position(special)?;
+    Some(skipped + at)
+}
+
+/// False when none of eight bytes is special: each test leaves the high bit of a byte for which it holds, and of some that follow it.
+fn may_be_special(word: u64, ascii: bool) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let below = |word: u64, byte: u8| word.wrapping_sub(ONES * u64::from(byte)) & !word;
+    let is = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+    let found = below(word, b' ') | is(b'"') | is(b'\\');
+    let beyond = if ascii { word | is(0x7f) } else { 0 };
+    (found | beyond) & (ONES << 7) != 0
 }
 
 fn escape(out: &mut String, c: char) {
@@ -232,5 +256,37 @@ mod tests {
             write(&value, one_line),
             r#"{"a": {}, "b": [1, 2.5, "\u00fc\n"], "c": null, "d": true}"#
         );
+    }
+
+    #[test]
+    fn what_cannot_stand_in_a_string_is_escaped_wherever_it_stands() {
+        let ascii = Layout {
+            ascii: true,
+            ..Layout::default()
+        };
+        let escaped = [
+            ("\"", "\\\"", "\\\""),
+            ("\\", "\\\\", "\\\\"),
+            ("\u{1f}", "\\u001f", "\\u001f"),
+            ("\u{7f}", "\u{7f}", "\\u007f"),
+            ("é", "é", "\\u00e9"),
+            ("😀", "😀", "\\ud83d\\ude00"),
+            ("~ ", "~ ", "~ "),
+        ];
+        for (special, as_it_is, in_ascii) in escaped {
+            for before in 0..20 {
+                for after in [0, 1, 9] {
+                    let around = |middle: &str| {
+                        format!("{}{middle}{}", "a".repeat(before), "z".repeat(after))
+                    };
+                    let value = Value::from(around(special));
+                    assert_eq!(
+                        write(&value, Layout::default()),
+                        format!("\"{}\"", around(as_it_is))
+                    );
+                    assert_eq!(write(&value, ascii), format!("\"{}\"", around(in_ascii)));
+                }
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Salt's data: ordered values with Python's scalars, and what can be done to them without touching the machine.
 
+mod entries;
 pub mod glob;
 pub mod hash;
 pub mod hint;

@@ -3,14 +3,14 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use indexmap::{Equivalent, IndexMap};
+use hashbrown::Equivalent;
 
 use crate::Value;
-use crate::hash::Keyed;
+use crate::entries::Entries;
 
 /// A dictionary that keeps the order its keys came in. Shared until it is changed.
 #[derive(Clone, Debug, Default)]
-pub struct Map(Arc<IndexMap<Value, Value, Keyed>>);
+pub struct Map(Arc<Entries>);
 
 /// A borrowed string key: hashes and compares as the `Value::Str` of the same text.
 struct Text<'a>(&'a str);
@@ -37,54 +37,54 @@ impl Map {
     /// How many entries it has.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.0.as_slice().len()
     }
 
     /// True when it has none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.as_slice().is_empty()
     }
 
     /// The value under a string key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.place(key)
-            .and_then(|place| self.0.get_index(place))
-            .map(|(_, value)| value)
-    }
-
-    /// Where a string key stands. Few keys are compared sooner than one is hashed.
-    fn place(&self, key: &str) -> Option<usize> {
-        const FEW: usize = 8;
-        let entries = self.0.as_slice();
-        if entries.len() > FEW {
-            return self.0.get_index_of(&Text(key));
-        }
-        entries.keys().position(|other| Text(key).equivalent(other))
+        self.value(self.place(key))
     }
 
     /// The value under any key.
     #[must_use]
     pub fn get_value(&self, key: &Value) -> Option<&Value> {
-        self.0.get(key)
+        self.value(self.0.place(key))
+    }
+
+    fn value(&self, place: Option<usize>) -> Option<&Value> {
+        self.at(place?).map(|(_, value)| value)
+    }
+
+    fn place(&self, key: &str) -> Option<usize> {
+        self.0.place(&Text(key))
+    }
+
+    fn changed(&mut self) -> &mut Entries {
+        Arc::make_mut(&mut self.0)
     }
 
     /// The value under a string key, to be changed.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
-        Arc::make_mut(&mut self.0).get_mut(&Text(key))
+        let place = self.place(key)?;
+        self.changed().value_mut(place)
     }
 
     /// The value under any key, to be changed.
     pub fn get_value_mut(&mut self, key: &Value) -> Option<&mut Value> {
-        Arc::make_mut(&mut self.0).get_mut(key)
+        let place = self.0.place(key)?;
+        self.changed().value_mut(place)
     }
 
     /// The value under `key`, put there with `default` if there was none.
     pub fn entry(&mut self, key: impl Into<Value>, default: impl FnOnce() -> Value) -> &mut Value {
-        Arc::make_mut(&mut self.0)
-            .entry(key.into())
-            .or_insert_with(default)
+        self.changed().entry(key.into(), default)
     }
 
     /// True when a string key is there.
@@ -96,12 +96,12 @@ impl Map {
     /// True when any key is there.
     #[must_use]
     pub fn contains_value(&self, key: &Value) -> bool {
-        self.0.contains_key(key)
+        self.0.place(key).is_some()
     }
 
     /// Sets a key and returns what it had; a key that was there keeps its place in the order.
     pub fn insert(&mut self, key: impl Into<Value>, value: impl Into<Value>) -> Option<Value> {
-        Arc::make_mut(&mut self.0).insert(key.into(), value.into())
+        self.changed().insert(key.into(), value.into())
     }
 
     /// The same, for building one in a row.
@@ -113,50 +113,50 @@ impl Map {
 
     /// Takes a string key out; the others keep their order.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
-        if !self.contains(key) {
-            return None;
-        }
-        Arc::make_mut(&mut self.0).shift_remove(&Text(key))
+        let place = self.place(key)?;
+        self.changed().remove(place)
     }
 
     /// Takes any key out; the others keep their order.
     pub fn remove_value(&mut self, key: &Value) -> Option<Value> {
-        if !self.0.contains_key(key) {
-            return None;
-        }
-        Arc::make_mut(&mut self.0).shift_remove(key)
+        let place = self.0.place(key)?;
+        self.changed().remove(place)
     }
 
     /// The entry at a place in the order.
     #[must_use]
     pub fn at(&self, index: usize) -> Option<(&Value, &Value)> {
-        self.0.get_index(index)
+        self.0
+            .as_slice()
+            .get(index)
+            .map(|(key, value)| (key, value))
     }
 
     /// The first entry: the only one of a single-key dictionary.
     #[must_use]
     pub fn first(&self) -> Option<(&Value, &Value)> {
-        self.0.first()
+        self.at(0)
     }
 
     /// The entries in order.
-    pub fn iter(&self) -> indexmap::map::Iter<'_, Value, Value> {
-        self.0.iter()
+    #[must_use]
+    pub fn iter(&self) -> Iter<'_> {
+        Iter(self.0.as_slice().iter())
     }
 
     /// The entries in order, values to be changed.
-    pub fn iter_mut(&mut self) -> indexmap::map::IterMut<'_, Value, Value> {
-        Arc::make_mut(&mut self.0).iter_mut()
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Value, &mut Value)> {
+        self.changed().iter_mut()
     }
 
     /// The keys in order.
-    pub fn keys(&self) -> indexmap::map::Keys<'_, Value, Value> {
-        self.0.keys()
+    pub fn keys(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator + Clone {
+        self.iter().map(|(key, _)| key)
     }
 
     /// The values in order.
-    pub fn values(&self) -> indexmap::map::Values<'_, Value, Value> {
-        self.0.values()
+    pub fn values(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator + Clone {
+        self.iter().map(|(_, value)| value)
     }
 
     /// Python's `update`: the other's entries replace and follow.
@@ -164,18 +164,18 @@ impl Map {
         if self.is_empty() {
             *self = other;
         } else if !other.is_empty() {
-            Arc::make_mut(&mut self.0).extend(other);
+            self.extend(other);
         }
     }
 
     /// Keeps the entries for which `keep` is true.
     pub fn retain(&mut self, keep: impl FnMut(&Value, &mut Value) -> bool) {
-        Arc::make_mut(&mut self.0).retain(keep);
+        self.changed().retain(keep);
     }
 
     /// Sorts by key.
     pub fn sort_keys(&mut self) {
-        Arc::make_mut(&mut self.0).sort_keys();
+        self.changed().sort_keys();
     }
 
     /// An address that two clones share as long as neither was changed.
@@ -184,6 +184,30 @@ impl Map {
         Arc::as_ptr(&self.0) as usize
     }
 }
+
+/// The entries of a [`Map`] in their order.
+#[derive(Clone, Debug)]
+pub struct Iter<'a>(std::slice::Iter<'a, (Value, Value)>);
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (&'a Value, &'a Value);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(|(key, value)| (key, value))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for Iter<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.0.next_back().map(|(key, value)| (key, value))
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
 
 /// As in Python, the order of the keys does not matter.
 impl PartialEq for Map {
@@ -196,24 +220,24 @@ impl Eq for Map {}
 
 impl<K: Into<Value>, V: Into<Value>> FromIterator<(K, V)> for Map {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
-        let pairs = pairs
-            .into_iter()
-            .map(|(key, value)| (key.into(), value.into()));
-        Self(Arc::new(pairs.collect()))
+        let mut map = Self::new();
+        map.extend(pairs);
+        map
     }
 }
 
 impl<K: Into<Value>, V: Into<Value>> Extend<(K, V)> for Map {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, pairs: I) {
+        let entries = self.changed();
         for (key, value) in pairs {
-            self.insert(key, value);
+            entries.insert(key.into(), value.into());
         }
     }
 }
 
 impl IntoIterator for Map {
     type Item = (Value, Value);
-    type IntoIter = indexmap::map::IntoIter<Value, Value>;
+    type IntoIter = std::vec::IntoIter<(Value, Value)>;
 
     fn into_iter(self) -> Self::IntoIter {
         Arc::unwrap_or_clone(self.0).into_iter()
@@ -222,7 +246,7 @@ impl IntoIterator for Map {
 
 impl<'a> IntoIterator for &'a Map {
     type Item = (&'a Value, &'a Value);
-    type IntoIter = indexmap::map::Iter<'a, Value, Value>;
+    type IntoIter = Iter<'a>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()

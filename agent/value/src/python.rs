@@ -21,7 +21,8 @@ pub fn repr(value: &Value) -> String {
     out
 }
 
-fn write_repr(out: &mut String, value: &Value) {
+/// The same, appended.
+pub(crate) fn write_repr(out: &mut String, value: &Value) {
     match value {
         Value::Null => out.push_str("None"),
         Value::Bool(truth) => out.push_str(if *truth { "True" } else { "False" }),

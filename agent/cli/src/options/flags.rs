@@ -30,7 +30,7 @@ const fn flag(
 pub const SALT_CALL: Program = Program {
     name: "salt-call",
     usage: "[options] <function> [arguments]",
-    about: "Run a function on this machine.",
+    about: "Run a function, states or an orchestration on this machine.",
     groups: &[
         Group {
             title: "Options",

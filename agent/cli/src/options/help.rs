@@ -1,4 +1,4 @@
-//! `--help`, bash completion.
+//! `--help`.
 
 use super::{Flag, Program, Takes};
 
@@ -10,6 +10,14 @@ impl Program {
     #[must_use]
     pub fn usage_line(&self) -> String {
         format!("Usage: {} {}", self.name, self.usage)
+    }
+
+    /// What it does, as part of a sentence.
+    #[must_use]
+    pub fn brief(&self) -> String {
+        let mut letters = self.about.trim_end_matches('.').chars();
+        let first = letters.next().map(|letter| letter.to_ascii_lowercase());
+        first.into_iter().chain(letters).collect()
     }
 
     /// What `--help` prints: every option with one line.
@@ -29,25 +37,6 @@ impl Program {
             }
         }
         out
-    }
-
-    /// A completion script for bash.
-    #[must_use]
-    pub fn bash_completion(&self) -> String {
-        let shorts = self
-            .flags()
-            .filter_map(|flag| Some(format!("-{}", flag.short?)));
-        let longs = self
-            .flags()
-            .flat_map(|flag| flag.long)
-            .map(|name| format!("--{name}"));
-        let words: Vec<String> = shorts.chain(longs).collect();
-        let function = self.name.replace('-', "_");
-        format!(
-            "_{function}() {{ COMPREPLY=($(compgen -W \"{}\" -- \"$2\")); }}\ncomplete -o default -F _{function} {}\n",
-            words.join(" "),
-            self.name
-        )
     }
 }
 

@@ -1,11 +1,13 @@
 //! Options: one table a program, from which the parser, the help and the completions come.
 
+mod applets;
 mod flags;
 mod help;
 mod parse;
 mod salt_call;
 mod words;
 
+pub use applets::{APPLETS, COMMANDS, Command, usage};
 pub use flags::SALT_CALL;
 pub use parse::{Parsed, UsageError};
 pub(crate) use salt_call::absolute;

@@ -117,6 +117,7 @@ fn keep(cx: &Exec, jid: &str, asked: Map) -> Result<Value, Error> {
         ..Owner::default()
     };
     fs::write(cx, &path, text.as_bytes(), owner)?;
+    pause::notice();
     Ok(Value::Null)
 }
 

@@ -1,6 +1,7 @@
 //! Holding a plan against the declared tables before anything runs.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use value::Value;
 
@@ -51,13 +52,13 @@ pub fn check(plan: &Plan, cx: &Exec) -> Vec<Checked> {
 
 /// Who is told by `listen_in` and is not there: Salt says so at the end of a run, and only when there was something to tell.
 fn unheard(plan: &Plan) -> Vec<Checked> {
-    let named = |low: &Low| {
+    let named = |low: &Arc<Low>| {
         [
             (low.state.clone(), low.id.clone()),
             (low.state.clone(), low.name.clone()),
         ]
     };
-    let tells = |low: &Low| low.data.contains("listen_in");
+    let tells = |low: &Arc<Low>| low.data.contains("listen_in");
     if !plan.chunks().iter().any(tells) {
         return Vec::new();
     }

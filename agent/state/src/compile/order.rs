@@ -1,6 +1,7 @@
 //! Resolving the requisites of chunks and putting the chunks in order (Salt's `order_chunks`).
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 use value::glob::{fnmatch, is_glob};
@@ -467,7 +468,7 @@ impl<'a> Order<'a> {
                 let chunks = requisite.chunks.iter_mut();
                 chunks.for_each(|chunk| *chunk = place(*chunk));
             }
-            low
+            Arc::new(low)
         };
         Plan {
             chunks: order.iter().map(low).collect(),

@@ -1,5 +1,7 @@
 //! [`Plan`]: what will run, in its order.
 
+use std::sync::Arc;
+
 use value::{Map, Value};
 
 use super::chunk::Disabled;
@@ -9,7 +11,8 @@ use crate::low::{Low, RequisiteKind};
 /// The chunks in the order in which they run, each with its requisites resolved to chunks.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    pub(crate) chunks: Vec<Low>,
+    /// Shared with the run.
+    pub(crate) chunks: Vec<Arc<Low>>,
     pub(crate) steps: Vec<Step>,
     pub(crate) groups: Vec<Vec<usize>>,
     pub(crate) disabled: Vec<Disabled>,
@@ -33,7 +36,7 @@ impl Plan {
     pub(crate) fn of_one(low: Low) -> Self {
         let step = Step::default();
         Self {
-            chunks: vec![low],
+            chunks: vec![Arc::new(low)],
             steps: vec![step],
             ..Self::default()
         }
@@ -51,7 +54,7 @@ impl Plan {
 
     /// The chunks in the order in which they run.
     #[must_use]
-    pub fn chunks(&self) -> &[Low] {
+    pub fn chunks(&self) -> &[Arc<Low>] {
         &self.chunks
     }
 
@@ -103,7 +106,7 @@ impl Plan {
         let place = |at: usize| wanted.binary_search(&at).ok();
         let mut chunks: Vec<Low> = wanted
             .iter()
-            .filter_map(|&at| self.chunks.get(at).cloned())
+            .filter_map(|&at| self.chunks.get(at).map(|low| (**low).clone()))
             .collect();
         for requisite in chunks.iter_mut().flat_map(|low| low.requisites.iter_mut()) {
             requisite.chunks = requisite
@@ -125,7 +128,7 @@ impl Plan {
         });
         let steps = steps.collect();
         Self {
-            chunks,
+            chunks: chunks.into_iter().map(Arc::new).collect(),
             steps,
             groups: Vec::new(),
             disabled: self.disabled,
@@ -158,7 +161,7 @@ impl Plan {
         };
         Self {
             steps: (0..chunks.len()).map(step).collect(),
-            chunks,
+            chunks: chunks.into_iter().map(Arc::new).collect(),
             ..Self::default()
         }
     }

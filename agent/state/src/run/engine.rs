@@ -77,6 +77,7 @@ pub(super) struct Run<'a> {
     plan: &'a Plan,
     state: Arc<RunState>,
     observer: &'a dyn Observer,
+    pause: pause::Pause,
     next_number: i64,
     length: usize,
     stopped: bool,
@@ -100,10 +101,7 @@ impl<'a> Run<'a> {
         let most = cx.opts().int("state_max_parallel");
         let mut run = Self {
             cx,
-            chunks: lows
-                .iter()
-                .map(|low| Chunk::of(Arc::new(low.clone())))
-                .collect(),
+            chunks: lows.iter().map(|low| Chunk::of(Arc::clone(low))).collect(),
             tried: HashMap::new(),
             prerequired: HashMap::new(),
             disabled_requisites: disabled
@@ -115,6 +113,7 @@ impl<'a> Run<'a> {
             plan,
             state,
             observer,
+            pause: pause::Pause::default(),
             next_number: 0,
             length: lows.len(),
             stopped: false,
@@ -199,12 +198,12 @@ impl<'a> Run<'a> {
         self.finish(pending);
     }
 
-    /// Waits where the run is paused before a chunk; true when it is to end there.
+    /// Waits where the run is paused before a chunk; true when it is to end there. That is looked up once for all states of a moment.
     fn is_ended_before(&mut self, index: usize) -> bool {
         let Some(low) = self.low(index).filter(|_| !self.has_return(index)) else {
             return false;
         };
-        pause::ends(self.cx.opts(), &self.state.jid, &low.id)
+        self.pause.ends(self.cx.opts(), &self.state.jid, &low.id)
     }
 
     /// Runs what has waited for parallel chunks, and waits for all of these.

@@ -1,6 +1,7 @@
 //! Pauses: a file that belongs to a run under way says before which of its states it waits, or ends.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use value::{Map, Value};
 
@@ -35,8 +36,35 @@ pub(super) fn forget(opts: &Opts, jid: &str) {
     let _ = std::fs::remove_file(path(opts, jid));
 }
 
-/// Waits as long as a run is to wait before a state; true when it is to end there.
-pub(super) fn ends(opts: &Opts, jid: &str, id: &str) -> bool {
+/// For how many milliseconds a look at the file serves. What starts a program takes longer, so what that program asks is seen.
+const MOMENT: f64 = 1.0;
+
+/// Whether this program itself has asked something of a run.
+static IS_NEW: AtomicBool = AtomicBool::new(false);
+
+/// Has the next state look whether something is asked of its run.
+pub fn notice() {
+    IS_NEW.store(true, Ordering::Relaxed);
+}
+
+/// When it was last looked.
+#[derive(Debug, Default)]
+pub(super) struct Pause(Option<Stamp>);
+
+impl Pause {
+    /// Waits as long as a run is to wait before a state; true when it is to end there.
+    pub(super) fn ends(&mut self, opts: &Opts, jid: &str, id: &str) -> bool {
+        let is_fresh = self.0.is_some_and(|looked| looked.duration() < MOMENT);
+        if is_fresh && !IS_NEW.swap(false, Ordering::Relaxed) {
+            return false;
+        }
+        let ends = ends(opts, jid, id);
+        self.0 = Some(Stamp::now());
+        ends
+    }
+}
+
+fn ends(opts: &Opts, jid: &str, id: &str) -> bool {
     let start = Stamp::now();
     while let Some(asked) = asked(opts, jid) {
         let Some(one) = asked.get(id).or_else(|| asked.get(ALL)) else {

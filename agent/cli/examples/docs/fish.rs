@@ -1,0 +1,47 @@
+//! The completion for fish: one file for `pinch` and its applets.
+
+use cli::options::{APPLETS, Flag, Takes};
+
+/// The script.
+pub(super) fn script() -> String {
+    let mut out =
+        "# fish completion for pinch and its applets; made of the tables that it reads its options by\n".to_owned();
+    for (word, help) in super::words() {
+        let help = quoted(help);
+        out.push_str(&format!(
+            "complete -c pinch -n __fish_use_subcommand -f -a {word} -d {help}\n"
+        ));
+    }
+    for applet in APPLETS {
+        let name = applet.name;
+        for flag in applet.flags() {
+            let option = option(flag);
+            out.push_str(&format!("complete -c {name} {option}\n"));
+            out.push_str(&format!(
+                "complete -c pinch -n '__fish_seen_subcommand_from {name}' {option}\n"
+            ));
+        }
+    }
+    out
+}
+
+fn option(flag: &Flag) -> String {
+    let short = flag.short.map(|short| format!("-s {short}"));
+    let long = flag.long.iter().map(|long| format!("-l {long}"));
+    let mut words: Vec<String> = short.into_iter().chain(long).collect();
+    match flag.takes {
+        Takes::Nothing => {}
+        Takes::Choice(_, choices) => words.push(format!("-x -a {}", quoted(&choices.join(" ")))),
+        Takes::Text("DIR") | Takes::Many("DIR") => {
+            words.push("-x -a '(__fish_complete_directories)'".to_owned());
+        }
+        Takes::Text("FILE") => words.push("-r -F".to_owned()),
+        _ => words.push("-x".to_owned()),
+    }
+    words.push(format!("-d {}", quoted(flag.help)));
+    words.join(" ")
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+}

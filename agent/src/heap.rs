@@ -1,0 +1,247 @@
+//! [`Heap`]: where the program's memory comes from.
+//!
+//! A run makes and drops hundreds of small values for each state, nearly all of them in one thread. A general allocator spends a quarter
+//! of such a run, musl's nearly half. Here a small block comes from a list of its size that belongs to the first thread, without
+//! a lock and without a header; all other threads share a second set of lists behind a lock. A block goes to the lists of the
+//! thread that frees it. What is larger, and the chunks that blocks are cut from, is the system's business.
+#![allow(
+    unsafe_code,
+    reason = "an allocator hands out raw memory; this file is all of it"
+)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::{Cell, UnsafeCell};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Sizes are rounded up to this; every block is aligned to it.
+const STEP: usize = 16;
+
+/// The largest block that comes from a list, in bytes.
+const LARGEST: usize = 2048;
+
+/// How many sizes there are: 0, 16, 32, … LARGEST. Nobody asks for none.
+const SIZES: usize = LARGEST / STEP + 1;
+
+/// How much is asked of the system at once, in bytes.
+const CHUNK: usize = 64 << 10;
+
+/// The program's allocator.
+pub(crate) struct Heap;
+
+/// A free block holds the address of the next one of its size.
+struct Free {
+    next: *mut Self,
+}
+
+/// The free blocks by size, and what is left of the last chunk.
+struct Lists {
+    free: [*mut Free; SIZES],
+    chunk: *mut u8,
+    left: usize,
+}
+
+/// The lists of the thread that claimed them.
+struct Claimed(UnsafeCell<Lists>);
+
+// SAFETY: only the one thread whose `MINE` is true reaches into it, and `claim` lets one thread have that.
+unsafe impl Sync for Claimed {}
+
+// SAFETY: the addresses in it are of blocks that nobody else knows.
+unsafe impl Send for Lists {}
+
+static CLAIMED: Claimed = Claimed(UnsafeCell::new(Lists::EMPTY));
+static SHARED: Mutex<Lists> = Mutex::new(Lists::EMPTY);
+static IS_CLAIMED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// Whether this thread has the claimed lists. Without a destructor it can be asked at any time of a thread's life.
+    static MINE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Gives this thread lists of its own, if no other has them: for the thread that does a run.
+pub(crate) fn claim() {
+    if !IS_CLAIMED.swap(true, Ordering::Relaxed) {
+        MINE.set(true);
+    }
+}
+
+impl Lists {
+    const EMPTY: Self = Self {
+        free: [null_mut(); SIZES],
+        chunk: null_mut(),
+        left: 0,
+    };
+
+    /// A block of `size` steps; null when the system has no memory.
+    ///
+    /// # Safety
+    /// `size` is at least 1 and below `SIZES`.
+    unsafe fn take(&mut self, size: usize) -> *mut u8 {
+        // SAFETY: the caller's word.
+        let head = unsafe { self.free.get_unchecked_mut(size) };
+        let block = *head;
+        if block.is_null() {
+            return self.cut(size * STEP);
+        }
+        // SAFETY: what is in a list was given back whole, and holds what `put` wrote.
+        *head = unsafe { (*block).next };
+        block.cast()
+    }
+
+    /// Takes back a block of `size` steps.
+    ///
+    /// # Safety
+    /// It came from `take` with the same `size`, of these lists or of others, and nobody uses it any more.
+    unsafe fn put(&mut self, block: *mut u8, size: usize) {
+        let block = block.cast::<Free>();
+        // SAFETY: the caller's word; a block is as large and as aligned as an address at least.
+        unsafe {
+            let head = self.free.get_unchecked_mut(size);
+            (*block).next = *head;
+            *head = block;
+        }
+    }
+
+    /// Cuts a block off the chunk, or off a new one.
+    fn cut(&mut self, bytes: usize) -> *mut u8 {
+        if self.left < bytes && !self.renew() {
+            return null_mut();
+        }
+        let block = self.chunk;
+        // SAFETY: `bytes` are left.
+        self.chunk = unsafe { block.add(bytes) };
+        self.left -= bytes;
+        block
+    }
+
+    /// Takes a new chunk of the system; false when it has none. What is left of the old one becomes a block.
+    fn renew(&mut self) -> bool {
+        if self.left > 0 {
+            // SAFETY: nobody has it, and it is a multiple of a step and smaller than a block that did not fit.
+            unsafe { self.put(self.chunk, self.left / STEP) };
+        }
+        // SAFETY: neither size nor alignment is 0, and the size is a multiple of the alignment.
+        self.chunk = unsafe { System.alloc(Layout::from_size_align_unchecked(CHUNK, STEP)) };
+        self.left = if self.chunk.is_null() { 0 } else { CHUNK };
+        self.left > 0
+    }
+}
+
+/// How many steps a layout takes; none where the system is asked.
+fn steps(layout: Layout) -> Option<usize> {
+    let fits = layout.size() <= LARGEST && layout.align() <= STEP;
+    fits.then(|| layout.size().div_ceil(STEP))
+}
+
+// SAFETY: a block has the size and the alignment asked for, and is in one list or in one hand, never in two.
+unsafe impl GlobalAlloc for Heap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: no layout that is asked for has size 0, and `steps` gives none that is too large; the lists are this thread's or locked.
+        unsafe {
+            match steps(layout) {
+                None => System.alloc(layout),
+                Some(size) if MINE.get() => (*CLAIMED.0.get()).take(size),
+                Some(size) => SHARED
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .take(size),
+            }
+        }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller gives the layout that it asked with, so the block goes where it came from.
+        unsafe {
+            match steps(layout) {
+                None => System.dealloc(block, layout),
+                Some(size) if MINE.get() => (*CLAIMED.0.get()).put(block, size),
+                Some(size) => SHARED
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .put(block, size),
+            }
+        }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller's word: `size` is not 0 and is no more than a layout may have.
+        let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        let (before, after) = (steps(layout), steps(wanted));
+        if before == after && before.is_some() {
+            return block;
+        }
+        // SAFETY: both layouts are right, and what is copied is in both blocks.
+        unsafe {
+            if before.is_none() && after.is_none() {
+                return System.realloc(block, layout, size);
+            }
+            let new = self.alloc(wanted);
+            if !new.is_null() {
+                new.copy_from_nonoverlapping(block, layout.size().min(size));
+                self.dealloc(block, layout);
+            }
+            new
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(size: usize, align: usize) -> Layout {
+        Layout::from_size_align(size, align).unwrap()
+    }
+
+    #[test]
+    fn blocks_are_aligned_do_not_overlap_and_keep_what_is_in_them_when_they_grow_and_shrink() {
+        let mut blocks = Vec::new();
+        for size in (1..5000).step_by(7) {
+            for align in [1, 8, 16, 64, 4096] {
+                let layout = layout(size, align);
+                // SAFETY: the size is not 0; the block is written within its size.
+                let block = unsafe { Heap.alloc(layout) };
+                assert_eq!(block as usize % align, 0);
+                // SAFETY: as above.
+                unsafe { block.write_bytes(size as u8, size) };
+                blocks.push((block, layout));
+            }
+        }
+        for (number, (block, before)) in blocks.into_iter().enumerate() {
+            let size = (before.size() * (1 + number % 5) / 2).max(1);
+            // SAFETY: the block came with this layout and is given back once, with its last one.
+            unsafe {
+                let new = Heap.realloc(block, before, size);
+                let kept = std::slice::from_raw_parts(new, size.min(before.size()));
+                assert!(kept.iter().all(|byte| *byte == before.size() as u8));
+                assert_eq!(new as usize % before.align(), 0);
+                Heap.dealloc(new, layout(size, before.align()));
+            }
+        }
+    }
+
+    #[test]
+    fn what_one_thread_makes_another_may_drop() {
+        claim();
+        let (sender, receiver) = std::sync::mpsc::channel::<Vec<String>>();
+        let dropping =
+            std::thread::spawn(move || receiver.iter().map(|texts| texts.len()).sum::<usize>());
+        let making: Vec<_> = (0..4)
+            .map(|thread| {
+                let sender = sender.clone();
+                std::thread::spawn(move || {
+                    for length in 0..500 {
+                        let text = format!("{thread} {length}").repeat(length % 50);
+                        sender.send(vec![text; length % 20]).unwrap();
+                    }
+                })
+            })
+            .collect();
+        making.into_iter().for_each(|thread| thread.join().unwrap());
+        drop(sender);
+        let wanted: usize = (0..500).map(|length| length % 20).sum();
+        assert_eq!(dropping.join().unwrap(), 4 * wanted);
+    }
+}

@@ -1,0 +1,360 @@
+"""One function a format: it takes the job and an empty folder to work in, and returns the files that it has written."""
+
+import dataclasses
+import datetime
+import email.utils
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import tarfile
+
+from archives import Entry, gz, tar as tar_of, with_folders
+
+MAINTAINER = "Pinch maintainers <maintainers@pinch.invalid>"
+LICENSE = "Apache-2.0"
+
+
+@dataclasses.dataclass
+class Job:
+    name: str
+    about: dict
+    version: str
+    target: str
+    names: dict
+    binary: bytes
+    static: bool
+    docs: pathlib.Path
+    out: pathlib.Path
+    epoch: int
+    apk_key: str | None
+    here: pathlib.Path
+
+    def text(self, path, **more):
+        """A file of this folder with its @NAMES@ filled in."""
+        text = (self.here / path).read_text()
+        values = {
+            "NAME": self.name, "VERSION": self.version, "TARGET": self.target, "SUMMARY": self.about["summary"],
+            "DESCRIPTION": "\n".join(self.about["description"]), "APPLETS": " ".join(self.about["applets"]),
+            "SERVICE": self.about.get("service", ""), "UNIT": self.unit(), "MAINTAINER": MAINTAINER, "LICENSE": LICENSE,
+        }
+        for key, value in (values | more).items():
+            text = text.replace(f"@{key}@", value)
+        return text
+
+    def tarball(self):
+        return self.out / f"{self.name}-{self.version}-{self.target}.tar.gz"
+
+    def license(self):
+        return (self.here.parent / "LICENSE").read_bytes()
+
+    def man_pages(self):
+        return [f"{self.name}.1", *(f"{self.name}-{applet}.1" for applet in self.about["applets"])]
+
+    def kinds(self):
+        """What lies in `services` for this package: a file an init system."""
+        folder = self.here / "services" / self.about.get("service", "none")
+        return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+    def services(self, *places):
+        """Those of the (kind, path, mode) whose kind there is, where they belong."""
+        return [Entry(path, self.text(f"services/{self.about['service']}/{kind}").encode(), mode=mode)
+                for kind, path, mode in places if kind in self.kinds()]
+
+    def unit(self):
+        """What `systemctl enable` would be given."""
+        units = [kind for kind in ("systemd.timer", "systemd.service") if kind in self.kinds()]
+        return self.about["service"] + units[0].removeprefix("systemd") if units else ""
+
+    def settings(self):
+        """The only file of a package that a user changes."""
+        return f"etc/default/{self.about['service']}" if "default" in self.kinds() else None
+
+
+def written(path, data):
+    path.write_bytes(data)
+    return path
+
+
+def run(*words, **more):
+    """Runs a program; what it says is shown when it fails."""
+    done = subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, **more)
+    if done.returncode:
+        raise SystemExit(f"packaging/build: {words[0]} failed:\n{done.stdout}")
+    return done.stdout
+
+
+def put(entries, folder):
+    """Lays the entries out in a folder, whatever the umask."""
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o755)
+    for entry in with_folders(entries):
+        path = folder / entry.path
+        if entry.data is None:
+            path.mkdir(parents=True, exist_ok=True)
+        else:
+            path.write_bytes(entry.data)
+        path.chmod(entry.mode)
+
+
+def shared(job, zsh="usr/share/zsh/site-functions", prefix="usr/", pages=gz):
+    """The program, its pages and completions: under names that no package of Salt has."""
+    name, docs = job.name, job.docs
+    entries = [
+        Entry(f"{prefix}bin/{name}", job.binary, mode=0o755),
+        Entry(f"{prefix}share/bash-completion/completions/{name}", (docs / f"{name}.bash").read_bytes()),
+        Entry(f"{prefix}share/fish/vendor_completions.d/{name}.fish", (docs / f"{name}.fish").read_bytes()),
+        Entry(f"{zsh}/_{name}", (docs / f"_{name}").read_bytes()),
+    ]
+    for page in job.man_pages():
+        text = (docs / page).read_bytes()
+        path = f"{prefix}share/man/man1/{page}"
+        entries.append(Entry(path + ".gz", gz(text)) if pages else Entry(path, text))
+    return entries
+
+
+def systemd(job):
+    """Where units, which are not enabled, and their settings go."""
+    service = job.about.get("service")
+    folder = "usr/lib/systemd/system"
+    return [("systemd.service", f"{folder}/{service}.service", 0o644), ("systemd.timer", f"{folder}/{service}.timer", 0o644),
+            ("default", f"etc/default/{service}", 0o644)]
+
+
+def openrc(job):
+    service = job.about.get("service")
+    return [("openrc", f"etc/init.d/{service}", 0o755), ("default", f"etc/conf.d/{service}", 0o644)]
+
+
+def installing(job, places, source, root):
+    """The same in the words of a recipe."""
+    return "\n".join(f"\tinstall -Dm{mode:o} {source}services/{kind} {root}/{path}" for kind, path, mode in places if kind in job.kinds())
+
+
+def all_services(job, folder, without=()):
+    executable = ("openrc", "sysvinit", "runit")
+    return job.services(*((kind, f"{folder}/{kind}", 0o755 if kind in executable else 0o644)
+                          for kind in job.kinds() if kind not in without))
+
+
+def deb(job, scratch):
+    name = job.name
+    date = email.utils.format_datetime(datetime.datetime.fromtimestamp(job.epoch, datetime.UTC))
+    changelog = f"{name} ({job.version}) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n -- {MAINTAINER}  {date}\n"
+    doc = f"usr/share/doc/{name}"
+    entries = shared(job, zsh="usr/share/zsh/vendor-completions") + job.services(*systemd(job)) + [
+        Entry(f"{doc}/copyright", job.text("debian/copyright").encode()),
+        Entry(f"{doc}/changelog.gz", gz(changelog.encode())),
+        Entry(f"{doc}/NEWS.gz", gz((job.here.parent / "CHANGELOG.md").read_bytes())),
+    ]
+    entries += all_services(job, f"{doc}/examples", without=("systemd.service", "systemd.timer", "default"))
+    overrides = job.text("debian/lintian-overrides")
+    if job.static:
+        overrides += f"# It is meant to run on any machine, and brings its C library along.\n{name}: statically-linked-binary [usr/bin/{name}]\n"
+    entries.append(Entry(f"usr/share/lintian/overrides/{name}", overrides.encode()))
+    root = scratch / "root"
+    put(entries, root)
+    control = {
+        "Package": name, "Version": job.version, "Architecture": job.names["deb"], "Maintainer": MAINTAINER,
+        "Installed-Size": str(sum(len(entry.data or b"") // 1024 + 1 for entry in with_folders(entries))),
+        "Depends": libraries(job, root, scratch), "Section": "admin", "Priority": "optional",
+        "Description": job.about["summary"] + "".join(f"\n {line}" for line in job.about["description"]),
+    }
+    text = "".join(f"{key}: {value}\n" for key, value in control.items() if value)
+    snippet = job.text("debian/alternatives.sh").split("set -eu\n", 1)[1]
+    sums = "".join(f"{hashlib.md5(entry.data).hexdigest()}  {entry.path}\n" for entry in with_folders(entries)
+                   if entry.data is not None and not entry.path.startswith("etc/"))
+    triggers = "".join(f"interest-noawait /usr/bin/{applet}\n" for applet in job.about["applets"])
+    scripts = [Entry(f"DEBIAN/{script}", job.text(f"debian/{script}", ALTERNATIVES=snippet.strip()).encode(), mode=0o755)
+               for script in ("postinst", "prerm", "postrm")]
+    put(scripts + [
+        Entry("DEBIAN/control", text.encode()), Entry("DEBIAN/md5sums", sums.encode()), Entry("DEBIAN/triggers", triggers.encode()),
+        *([Entry("DEBIAN/conffiles", f"/{job.settings()}\n".encode())] if job.settings() else []),
+    ], root)
+    dated(root, job.epoch)
+    path = job.out / f"{name}_{job.version}_{job.names['deb']}.deb"
+    run("dpkg-deb", "--root-owner-group", "--threads-max=1", "-Zxz", "--build", root, path)
+    return [path]
+
+
+def libraries(job, root, scratch):
+    """What a program that is not static depends on."""
+    if job.static:
+        return ""
+    put([Entry("debian/control", b"Source: x\n\nPackage: x\nArchitecture: any\n")], scratch)
+    return run("dpkg-shlibdeps", "-O", root / f"usr/bin/{job.name}", cwd=scratch).split("shlibs:Depends=", 1)[1].strip()
+
+
+def dated(folder, epoch):
+    for path in [folder, *folder.rglob("*")]:
+        os.utime(path, (epoch, epoch), follow_symlinks=False)
+
+
+def rpm(job, scratch):
+    name, arch = job.name, job.names["rpm"]
+    entries = shared(job) + job.services(*systemd(job)) + [Entry(f"usr/share/licenses/{name}/LICENSE", job.license())]
+    put(entries, scratch / "root")
+    files = "".join(f"{attributes(entry, job)}/{entry.path}\n" for entry in entries)
+    files += f"%dir /usr/share/licenses/{name}\n"
+    date = datetime.datetime.fromtimestamp(job.epoch, datetime.UTC).strftime("%a %b %d %Y")
+    spec = job.text("recipes/rpm.spec", FILES=files, ROOT=str(scratch / "root"), DATE=date,
+                    UNLINK=job.text("recipes/unlink.sh").strip(), AUTOREQ="no" if job.static else "yes")
+    written(scratch / "package.spec", spec.encode())
+    macros = {"_topdir": scratch, "_rpmdir": job.out, "_buildhost": "localhost", "_build_name_fmt": "%%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm",
+              "use_source_date_epoch_as_buildtime": 1, "clamp_mtime_to_source_date_epoch": 1, "source_date_epoch_from_changelog": 0,
+              "_binary_payload": "w9.xzdio", "__os_install_post": "%{nil}", "debug_package": "%{nil}", "_build_id_links": "none"}
+    defines = [word for key, value in macros.items() for word in ("--define", f"{key} {value}")]
+    dated(scratch / "root", job.epoch)
+    run("rpmbuild", "-bb", "--target", f"{arch}-linux", *defines, scratch / "package.spec")
+    return [job.out / f"{name}-{job.version}-1.{arch}.rpm"]
+
+
+def attributes(entry, job):
+    if entry.path == job.settings():
+        return "%config(noreplace) "
+    if "/licenses/" in entry.path:
+        return "%license "
+    return "%doc " if "/man/" in entry.path else ""
+
+
+def apk(job, scratch):
+    """Alpine's format 2: three gzip streams, of which the first, the signature, may be missing."""
+    name, version = job.name, f"{job.version}-r0"
+    entries = shared(job) + job.services(*openrc(job))
+    data = gz(tar_of(with_folders(entries), job.epoch, tarfile.PAX_FORMAT, hashes=True))
+    size = sum(len(entry.data or b"") for entry in entries)
+    info = (f"pkgname = {name}\npkgver = {version}\npkgdesc = {job.about['summary']}\nbuilddate = {job.epoch}\n"
+            f"packager = {MAINTAINER}\nsize = {size}\narch = {job.names['apk']}\norigin = {name}\nmaintainer = {MAINTAINER}\n"
+            f"license = {LICENSE}\ndepend = /bin/sh\ndatahash = {hashlib.sha256(data).hexdigest()}\n")
+    script = "#!/bin/sh\n" + job.text("recipes/unlink.sh")
+    control = gz(tar_of([Entry(".PKGINFO", info.encode()), Entry(".pre-deinstall", script.encode(), mode=0o755)],
+                        job.epoch, tarfile.PAX_FORMAT, end=False))
+    signature = b""
+    if job.apk_key:
+        written(scratch / "control", control)
+        run("openssl", "dgst", "-sha1", "-sign", job.apk_key, "-out", scratch / "signature", scratch / "control")
+        entry = Entry(f".SIGN.RSA.{pathlib.Path(job.apk_key).name}.pub", (scratch / "signature").read_bytes())
+        signature = gz(tar_of([entry], job.epoch, tarfile.PAX_FORMAT, end=False))
+    # The name says the machine, as nothing else outside the package does; `apk add` takes any name.
+    return [written(job.out / f"{name}-{version}.{job.names['apk']}.apk", signature + control + data)]
+
+
+def ipk(job, _scratch):
+    """OpenWrt's format: a compressed tar of two compressed tars, as its scripts/ipkg-build writes it."""
+    name, version, arch = job.name, f"{job.version}-1", job.names["ipk"]
+    entries = [Entry(f"usr/bin/{name}", job.binary, mode=0o755)]
+    dot = [Entry("./", mode=0o755)]
+
+    def packed(inside):
+        return gz(tar_of(dot + [dataclasses.replace(entry, path="./" + entry.path) for entry in with_folders(inside)], job.epoch))
+
+    unpacked = tar_of(dot + with_folders(entries), job.epoch)
+    text = "".join(f"{key}: {value}\n" for key, value in {
+        "Package": name, "Version": version, "License": LICENSE, "Section": "admin", "Maintainer": MAINTAINER,
+        "Architecture": arch, "Installed-Size": len(unpacked),
+        "Description": job.about["summary"] + "".join(f"\n {line}" for line in job.about["description"]),
+    }.items())
+    prerm = job.text("recipes/openwrt.prerm", UNLINK=unlink_in_image(job))
+    control = packed([Entry("control", text.encode()), Entry("prerm", prerm.encode(), mode=0o755)])
+    parts = [Entry("./debian-binary", b"2.0\n"), Entry("./data.tar.gz", packed(entries)), Entry("./control.tar.gz", control)]
+    return [written(job.out / f"{name}_{version}_{arch}.ipk", gz(tar_of(parts, job.epoch)))]
+
+
+def unlink_in_image(job):
+    """opkg also installs into the root of an image that is being made."""
+    return job.text("recipes/unlink.sh").replace('"/usr/bin/$', '"$IPKG_INSTROOT/usr/bin/$').strip()
+
+
+def tar(job, _scratch):
+    """A tarball with an install script."""
+    entries = shared(job, zsh="share/zsh/site-functions", prefix="", pages=None) + all_services(job, "services") + [
+        Entry("install.sh", job.text("install.sh").encode(), mode=0o755),
+        Entry("LICENSE", job.license()),
+    ]
+    top = job.tarball().name.removesuffix(".tar.gz") + "/"
+    return [written(job.tarball(), gz(tar_of(with_folders(entries), job.epoch, prefix=top)))]
+
+
+def recipes(job, scratch):
+    """What other distributions build packages with: each packages the tarball, whose sums it holds."""
+    data = tar(job, scratch)[0].read_bytes()
+    values = {"SHA256": hashlib.sha256(data).hexdigest(), "SHA512": hashlib.sha512(data).hexdigest(), "TARBALL": job.tarball().name,
+              "PRERM": job.text("recipes/openwrt.prerm", UNLINK=unlink_in_image(job)).replace("$", "$$").strip(),
+              "LICENSE_MD5": hashlib.md5(job.license()).hexdigest(), "UNLINK": job.text("recipes/unlink.sh").strip()}
+    values |= {"INSTALL_OPENRC": installing(job, openrc(job), "", '"$pkgdir"'), "INSTALL_SYSTEMD": installing(job, systemd(job), "", '"$pkgdir"'),
+               "INSTALL_YOCTO": installing(job, systemd(job), "${S}/", "${D}").replace("${D}/usr/lib/systemd/system", "${D}${systemd_system_unitdir}")
+               .replace("\t", "        "), "SETTINGS": job.settings() or ""}
+    values |= {f"{kind.upper()}_ARCH": job.names.get(kind, "") for kind in ("apk", "arch", "yocto")}
+    values["IPK_CPU"] = job.names["ipk"] if job.names["ipk"] == "x86_64" else job.names["ipk"].split("_")[0]
+    places = {"APKBUILD": "alpine/APKBUILD", "pre-deinstall": f"alpine/{job.name}.pre-deinstall", "PKGBUILD": "arch/PKGBUILD",
+              "pacman.install": f"arch/{job.name}.install", "openwrt.mk": f"openwrt/{job.name}/Makefile", "yocto.bb": f"yocto/{job.name}_{job.version}.bb"}
+    found = [job.tarball()]
+    for source, place in places.items():
+        path = job.out / "recipes" / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        found.append(written(path, job.text(f"recipes/{source}", **values).encode()))
+    return found
+
+
+def arch(job, scratch):
+    """makepkg packages the tarball by our PKGBUILD. It writes the folder that it works in into the package: always the same one."""
+    recipes(dataclasses.replace(job, out=scratch), scratch)
+    folder = pathlib.Path("/var/tmp/pinch-makepkg")
+    with open("/var/tmp/pinch-makepkg.lock", "w") as lock:
+        import fcntl
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        run("rm", "-rf", folder)
+        folder.mkdir()
+        for path in [*(scratch / "recipes/arch").iterdir(), scratch / job.tarball().name]:
+            written(folder / path.name, path.read_bytes())
+        (folder / "out").mkdir()
+        # It does not work as root.
+        user = []
+        if os.geteuid() == 0:
+            run("chown", "-R", "nobody", folder)
+            user = ["setpriv", "--reuid=nobody", "--clear-groups"]
+        machine = job.names["arch"]
+        environment = os.environ | {"PKGDEST": str(folder / "out"), "PKGEXT": ".pkg.tar.zst", "CARCH": machine, "PACKAGER": MAINTAINER, "HOME": str(folder)}
+        run(*user, "makepkg", "--nodeps", "--force", "--config", job.here / "recipes/makepkg.conf", cwd=folder, env=environment)
+        built = folder / "out" / f"{job.name}-{job.version}-1-{machine}.pkg.tar.zst"
+        path = written(job.out / built.name, built.read_bytes())
+        run("rm", "-rf", folder)
+    return [path]
+
+
+def oci(job, _scratch):
+    """An image of the program alone, as an OCI image layout in a tar file."""
+    entries = [Entry(f"usr/bin/{job.name}", job.binary, mode=0o755)]
+    entries += [Entry(f"usr/bin/{applet}", link=job.name) for applet in job.about["applets"]]
+    entries += [Entry("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n"), Entry("etc/group", b"root:x:0:\n"),
+                Entry("root", mode=0o700), Entry("tmp", mode=0o1777), Entry("srv/salt", mode=0o755), Entry("srv/pillar", mode=0o755),
+                Entry("etc/salt", mode=0o755), Entry("var/cache", mode=0o755), Entry("var/log", mode=0o755)]
+    layer = tar_of(with_folders(entries), job.epoch)
+    blobs = {}
+
+    def blob(data, kind, **more):
+        digest = hashlib.sha256(data).hexdigest()
+        blobs[f"blobs/sha256/{digest}"] = data
+        return {"mediaType": f"application/vnd.oci.image.{kind}", "digest": f"sha256:{digest}", "size": len(data)} | more
+
+    def text(value):
+        return json.dumps(value, sort_keys=True).encode()
+
+    created = datetime.datetime.fromtimestamp(job.epoch, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    labels = {"org.opencontainers.image.title": job.name, "org.opencontainers.image.version": job.version, "org.opencontainers.image.licenses": LICENSE}
+    config = text(job.names["oci"] | {
+        "created": created, "os": "linux", "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(layer).hexdigest()]},
+        "config": {"Entrypoint": [f"/usr/bin/{job.name}"], "Cmd": ["--help"], "Env": ["PATH=/usr/bin:/bin", "HOME=/root"], "Labels": labels},
+        "history": [{"created": created, "created_by": "packaging/build oci"}],
+    })
+    manifest = text({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
+                     "config": blob(config, "config.v1+json"), "layers": [blob(gz(layer), "layer.v1.tar+gzip")]})
+    index = text({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [
+        blob(manifest, "manifest.v1+json", platform=job.names["oci"] | {"os": "linux"},
+             annotations={"org.opencontainers.image.ref.name": job.version})]})
+    files = [Entry("oci-layout", text({"imageLayoutVersion": "1.0.0"})), Entry("index.json", index)]
+    files += [Entry(path, data) for path, data in blobs.items()]
+    path = job.out / f"{job.name}-{job.version}-{job.target}.oci.tar"
+    return [written(path, tar_of(with_folders(files), job.epoch))]

@@ -1,0 +1,71 @@
+#!/bin/sh
+# install.sh [--prefix DIR] [--root DIR] [--links] [--remove]: copies what lies beside it to DIR (/usr/local), or removes it again.
+# --root DIR   below DIR, as if that were the root of a machine
+# --links      also links for @APPLETS@, where nothing has these names
+# Needs a POSIX shell, cp, mkdir, mv, chmod, rm, ln, readlink and dirname. /etc/salt is not touched.
+set -eu
+
+prefix=/usr/local root= links= remove=
+while [ $# != 0 ]; do
+	case $1 in
+	--prefix) prefix=${2?--prefix needs a folder} && shift ;;
+	--prefix=*) prefix=${1#*=} ;;
+	--root) root=${2?--root needs a folder} && shift ;;
+	--root=*) root=${1#*=} ;;
+	--links) links=yes ;;
+	--remove) remove=yes ;;
+	-h | --help)
+		sed -n '2,5s/^# //p' "$0"
+		exit
+		;;
+	*)
+		echo "install.sh: $1 is no option; see --help" >&2
+		exit 64
+		;;
+	esac
+	shift
+done
+here=$(dirname "$0")
+to=$root$prefix
+
+files() {
+	echo bin/@NAME@ 755
+	echo share/man/man1/@NAME@.1 644
+	for applet in @APPLETS@; do echo "share/man/man1/@NAME@-$applet.1 644"; done
+	echo share/bash-completion/completions/@NAME@ 644
+	echo share/zsh/site-functions/_@NAME@ 644
+	echo share/fish/vendor_completions.d/@NAME@.fish 644
+}
+
+is_ours() {
+	[ "$(readlink "$1")" = "$prefix/bin/@NAME@" ]
+}
+
+if [ -n "$remove" ]; then
+	files | while read -r file _; do rm -f "$to/$file"; done
+	for applet in @APPLETS@; do
+		! is_ours "$to/bin/$applet" || rm "$to/bin/$applet"
+	done
+	exit
+fi
+
+# Before anything is copied, what would not be replaced is known.
+if [ -n "$links" ]; then
+	for applet in @APPLETS@; do
+		link=$to/bin/$applet
+		if { [ -e "$link" ] || [ -L "$link" ]; } && ! is_ours "$link"; then
+			echo "install.sh: $link is another program's and stays; leave --links off, or choose another --prefix" >&2
+			exit 73
+		fi
+	done
+fi
+files | while read -r file mode; do
+	mkdir -p "$(dirname "$to/$file")"
+	# Beside it and renamed: a program that runs cannot be written over.
+	cp "$here/$file" "$to/$file.new"
+	chmod "$mode" "$to/$file.new"
+	mv "$to/$file.new" "$to/$file"
+done
+[ -z "$links" ] || for applet in @APPLETS@; do
+	is_ours "$to/bin/$applet" || ln -s "$prefix/bin/@NAME@" "$to/bin/$applet"
+done

@@ -1,0 +1,93 @@
+"""Writes packages of a program that is built already. Started by `build`, which installs what is needed.
+
+Everything is written so that the same input gives the same bytes: files sorted, owned by root, dated SOURCE_DATE_EPOCH.
+"""
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import tomllib
+
+import archives
+import formats
+
+HERE = pathlib.Path(__file__).parent
+EPILOG = """formats:
+  deb  rpm  apk (Alpine)  ipk (OpenWrt)  arch (pacman)
+  tar      a tarball with install.sh, which asks for no more than busybox
+  oci      a container image as a tar file of an OCI image layout
+  recipes  APKBUILD, PKGBUILD, a Makefile for an OpenWrt feed and a Yocto recipe, which package the tarball"""
+
+
+def main():
+    asked = arguments()
+    table = tomllib.loads((HERE / "architectures.toml").read_text())
+    packages = tomllib.loads((HERE / "packages.toml").read_text())
+    if asked.package not in packages:
+        fail(f"no package {asked.package} in packages.toml, which has {', '.join(packages)}")
+    names = table.get(asked.target.replace("-gnu", "-musl"))
+    if names is None:
+        fail(f"no target {asked.target} in architectures.toml, which has {', '.join(table)}")
+    binary = pathlib.Path(asked.binary).read_bytes()
+    static = archives.is_static(binary, names["elf"], asked.target, fail)
+    if not static and not asked.dynamic:
+        fail(f"{asked.binary} is not static: it needs the C library of the machine that it was built on (--dynamic packages it nevertheless)")
+    job = formats.Job(
+        name=asked.package, about=packages[asked.package], version=asked.version or version(), target=asked.target,
+        names=names | ({"ipk": asked.ipk_arch} if asked.ipk_arch else {}), binary=binary, static=static,
+        docs=pathlib.Path(asked.docs), out=pathlib.Path(asked.output).absolute(), epoch=epoch(),
+        apk_key=asked.apk_key, here=HERE,
+    )
+    for wanted in asked.format:
+        if wanted not in ("tar", "recipes") and wanted not in names:
+            fail(f"{wanted} has no name for {asked.target} in architectures.toml")
+    job.out.mkdir(parents=True, exist_ok=True)
+    for wanted in asked.format:
+        with tempfile.TemporaryDirectory(prefix="packaging-") as scratch:
+            for path in getattr(formats, wanted)(job, pathlib.Path(scratch)):
+                print(f"{path.stat().st_size:>10}  {path}")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        prog="packaging/build", description="Writes packages of a program that is built already.",
+        epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("format", nargs="+", choices="deb rpm apk ipk arch tar oci recipes".split(), metavar="FORMAT")
+    parser.add_argument("--binary", required=True, metavar="FILE", help="the program")
+    parser.add_argument("--target", required=True, metavar="TRIPLE", help="what it was built for: a section of architectures.toml")
+    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="where the packages go")
+    parser.add_argument("--package", default="pinch", metavar="NAME", help="an entry of packages.toml (default pinch)")
+    parser.add_argument("--version", metavar="VERSION", help="the version (default that of Cargo.toml)")
+    parser.add_argument("--docs", required=True, metavar="DIR", help="man pages and completions (default: made by cargo)")
+    parser.add_argument("--apk-key", metavar="FILE", help="sign the .apk with this RSA key; FILE.pub is what machines trust")
+    parser.add_argument("--ipk-arch", metavar="NAME", help="OpenWrt's name of the processor, if not that of the table")
+    parser.add_argument("--dynamic", action="store_true", help="package a program that is not static")
+    return parser.parse_args()
+
+
+def version():
+    manifest = tomllib.loads((HERE.parent / "Cargo.toml").read_text())
+    return manifest["workspace"]["package"]["version"]
+
+
+def epoch():
+    """SOURCE_DATE_EPOCH, else the date of the last commit."""
+    given = os.environ.get("SOURCE_DATE_EPOCH")
+    if given is None:
+        log = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=HERE, capture_output=True, text=True)
+        given = log.stdout.strip()
+    if not given.isdecimal():
+        fail("SOURCE_DATE_EPOCH is not a number of seconds, and there is no commit to take the date from")
+    os.environ["SOURCE_DATE_EPOCH"] = given
+    return int(given)
+
+
+def fail(text):
+    sys.exit(f"packaging/build: {text}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+# A package of an OpenWrt feed. It packages @TARBALL@, which lies in the folder dl of the build.
+include $(TOPDIR)/rules.mk
+
+PKG_NAME:=@NAME@
+PKG_VERSION:=@VERSION@
+PKG_RELEASE:=1
+PKG_SOURCE:=@TARBALL@
+PKG_HASH:=@SHA256@
+PKG_BUILD_DIR:=$(BUILD_DIR)/@NAME@-@VERSION@-@TARGET@
+PKG_LICENSE:=@LICENSE@
+PKG_LICENSE_FILES:=LICENSE
+PKG_MAINTAINER:=@MAINTAINER@
+
+include $(INCLUDE_DIR)/package.mk
+
+# It is built already, and static: it needs no library of the image.
+RSTRIP:=:
+STRIP:=:
+
+define Package/@NAME@
+  SECTION:=admin
+  CATEGORY:=Administration
+  TITLE:=@SUMMARY@
+  DEPENDS:=@(@IPK_CPU@)
+endef
+
+define Package/@NAME@/description
+@DESCRIPTION@
+endef
+
+define Build/Configure
+endef
+
+define Build/Compile
+endef
+
+define Package/@NAME@/install
+	$(INSTALL_DIR) $(1)/usr/bin
+	$(INSTALL_BIN) $(PKG_BUILD_DIR)/bin/@NAME@ $(1)/usr/bin/
+endef
+
+define Package/@NAME@/prerm
+@PRERM@
+endef
+
+$(eval $(call BuildPackage,@NAME@))

@@ -1,0 +1,123 @@
+//! The packages as their machines' own programs see them, each installed in a root of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tests::program::{in_recorded_environment, shipped_program};
+use tests::scratch::corpus;
+
+mod debian;
+mod formats;
+mod managers;
+mod services;
+mod shells;
+
+/// The workspace's folder.
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The target that the programs of this machine are built for.
+fn target() -> String {
+    format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
+}
+
+/// What `packaging/build` answers to these words.
+fn build(words: &[&str]) -> Output {
+    let mut command = Command::new(workspace().join("packaging/build"));
+    // cargo looks for its own folders there.
+    let kept = [
+        "CARGO_HOME",
+        "RUSTUP_HOME",
+        "RUSTUP_TOOLCHAIN",
+        "CARGO_TARGET_DIR",
+    ];
+    let kept = kept.map(|name| (name, std::env::var_os(name)));
+    in_recorded_environment(command.args(words))
+        .envs(
+            kept.into_iter()
+                .filter_map(|(name, value)| Some((name, value?))),
+        )
+        .output()
+        .unwrap()
+}
+
+/// Packages a program; what is said if that fails.
+fn packaged(binary: &Path, target: &str, formats: &str, more: &[&str], out: &Path) {
+    let (binary, out) = (binary.to_str().unwrap(), out.to_str().unwrap());
+    let mut words: Vec<&str> = formats.split(' ').collect();
+    words.extend(["--binary", binary, "--target", target, "-o", out]);
+    words.extend(more);
+    let built = build(&words);
+    let stderr = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "{words:?}: {stderr}");
+}
+
+/// Packages the program as it is shipped.
+fn shipped(formats: &str, more: &[&str], out: &Path) {
+    let more = [more, &["--dynamic"]].concat();
+    packaged(&shipped_program(), &target(), formats, &more, out);
+}
+
+/// A file that looks like a static program of this class, byte order and machine: enough to be packaged.
+fn stand_in(folder: &Path, class: u8, order: u8, machine: u16) -> PathBuf {
+    let mut header = [0; 64];
+    header[..6].copy_from_slice(&[0x7f, b'E', b'L', b'F', class, order]);
+    let machine = if order == 1 {
+        machine.to_le_bytes()
+    } else {
+        machine.to_be_bytes()
+    };
+    header[18..20].copy_from_slice(&machine);
+    let path = folder.join(format!(
+        "stand-in-{class}-{order}-{}",
+        machine[0] | machine[1]
+    ));
+    fs::write(&path, [header.as_slice(), &[b'x'; 5000]].concat()).unwrap();
+    path
+}
+
+/// One for the machine that the tests run on.
+fn stand_in_here(folder: &Path) -> PathBuf {
+    let own = fs::read("/proc/self/exe").unwrap();
+    let machine = u16::from_le_bytes([own[18], own[19]]);
+    stand_in(folder, own[4], own[5], machine)
+}
+
+/// The only file in the folder whose name ends so.
+fn file(folder: &Path, end: &str) -> PathBuf {
+    let entries = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut found: Vec<PathBuf> = entries
+        .filter(|path| path.to_str().unwrap().ends_with(end))
+        .collect();
+    assert_eq!(found.len(), 1, "*{end} in {}: {found:?}", folder.display());
+    found.remove(0)
+}
+
+/// What a script prints; it is run by sh, and must not fail.
+fn sh(script: &str) -> String {
+    let mut command = Command::new("sh");
+    done(command.args(["-euc", script]))
+}
+
+/// The same in a throw-away copy of this machine's root, of which only `dir` is real.
+fn in_throwaway(dir: &Path, script: &str) -> String {
+    let mut command = Command::new(corpus().join("throwaway.sh"));
+    done(command.arg(dir).args(["sh", "-euc", script]))
+}
+
+fn done(command: &mut Command) -> String {
+    let output = in_recorded_environment(command).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}{stderr}");
+    text
+}
+
+/// Whether the test can make roots of its own.
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
