@@ -40,12 +40,22 @@ def compiled():
         yield path.read_text()
 
 
+def wire():
+    """Frames as they are kept, whole ones in a stream and the value that each is."""
+    for path in sorted((CORPUS / "wire").glob("v*/*.bin")):
+        frame = path.read_bytes()
+        yield b"\x40" + frame + frame
+        yield frame[4:]
+    yield from (f"salt/{rest}" for rest in ("job/20261120101035942505/ret/m1", "minion/m1/start", "beacon/m1/load/", "auth"))
+
+
 def main():
-    for target, seeds in {"yaml": yaml(), "jinja": jinja(), "compile": compiled()}.items():
+    kinds = {"yaml": yaml(), "jinja": jinja(), "compile": compiled(), "wire": wire()}
+    for target, seeds in kinds.items():
         folder = Path(sys.argv[1]) / target
         folder.mkdir(parents=True, exist_ok=True)
         for text in seeds:
-            data = text.encode("utf-8", "surrogatepass")
+            data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
             if len(data) <= LENGTH_MAX:
                 (folder / hashlib.sha1(data).hexdigest()).write_bytes(data)
 

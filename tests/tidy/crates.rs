@@ -16,27 +16,28 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("state", &["render", "value"]),
     ("modules", &["state", "render", "value"]),
     ("cli", &["value"]),
+    ("wire", &["value"]),
+    ("link", &["wire", "value"]),
     ("pinch", &["modules", "state", "render", "cli", "value"]),
 ];
 
 const MAX_DIRECT: usize = 30;
 const MAX_LOCKED: usize = 130;
 
-fn packages() -> Vec<Json> {
+fn metadata(options: &[&str]) -> Json {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let output = Command::new(cargo)
-        .args([
-            "metadata",
-            "--format-version",
-            "1",
-            "--no-deps",
-            "--offline",
-        ])
+        .args(["metadata", "--format-version", "1", "--offline"])
+        .args(options)
         .current_dir(workspace())
         .output()
         .unwrap();
     assert!(output.status.success(), "cargo metadata failed");
-    let metadata: Json = serde_json::from_slice(&output.stdout).unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn packages() -> Vec<Json> {
+    let metadata = metadata(&["--no-deps"]);
     metadata["packages"].as_array().unwrap().clone()
 }
 
@@ -84,9 +85,10 @@ fn dependencies_are_few() {
         .filter(|name| !ours(name))
         .collect();
     assert!(direct.len() <= MAX_DIRECT, "{}: {direct:?}", direct.len());
-    let lock = fs::read_to_string(workspace().join("Cargo.lock")).unwrap();
-    let locked = lock.lines().filter(|line| *line == "[[package]]").count();
-    assert!(locked <= MAX_LOCKED, "Cargo.lock has {locked} packages");
+    // Cargo.lock also has what other systems would need (async input and output have packages for each): nobody builds those.
+    let metadata = metadata(&["--filter-platform", "x86_64-unknown-linux-musl"]);
+    let locked = metadata["resolve"]["nodes"].as_array().unwrap().len();
+    assert!(locked <= MAX_LOCKED, "{locked} packages are built");
 }
 
 #[test]

@@ -1,0 +1,138 @@
+//! How long to wait before the next try: longer each time, never alike on two machines, never for ever.
+
+use std::time::Duration;
+
+use ring::rand::{SecureRandom, SystemRandom};
+
+/// No wait is longer, whatever the settings say.
+pub const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Salt's settings of how to come back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waits {
+    /// `recon_default`: the first wait after a loss.
+    pub recon_default: Duration,
+    /// `recon_max`: the longest one.
+    pub recon_max: Duration,
+    /// `recon_randomize`: whether the waits are drawn by lot.
+    pub recon_randomize: bool,
+    /// `random_reauth_delay`: up to how long to wait once, before the first try after a loss; Salt's own 10 s are not needed here.
+    pub random_reauth_delay: Duration,
+    /// `acceptance_wait_time`: the wait after a refusal that names none.
+    pub acceptance_wait_time: Duration,
+    /// `acceptance_wait_time_max`: it grows up to this; 0 does not let it grow.
+    pub acceptance_wait_time_max: Duration,
+}
+
+impl Default for Waits {
+    fn default() -> Self {
+        Self {
+            recon_default: Duration::from_secs(1),
+            recon_max: Duration::from_secs(10),
+            recon_randomize: true,
+            random_reauth_delay: Duration::ZERO,
+            acceptance_wait_time: Duration::from_secs(10),
+            acceptance_wait_time_max: Duration::ZERO,
+        }
+    }
+}
+
+/// Counts tries that failed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Backoff {
+    losses: u32,
+    refusals: u32,
+}
+
+impl Backoff {
+    pub(crate) fn reset(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The wait after a try that found no master, drawn by the given number below 2^32.
+    pub(crate) fn lost(&mut self, waits: &Waits, lot: u32) -> Duration {
+        let longest = waits.recon_max.min(WAIT_MAX);
+        let wait = doubled(waits.recon_default, self.losses).min(longest);
+        self.losses = self.losses.saturating_add(1);
+        if waits.recon_randomize {
+            part(wait, lot)
+        } else {
+            wait
+        }
+    }
+
+    /// The wait after a master said no.
+    pub(crate) fn refused(&mut self, waits: &Waits, said: Option<Duration>, lot: u32) -> Duration {
+        let first = waits.acceptance_wait_time;
+        let longest = waits.acceptance_wait_time_max.max(first);
+        let own = doubled(first, self.refusals).min(longest).min(WAIT_MAX);
+        self.refusals = self.refusals.saturating_add(1);
+        // What the master says is taken up to an hour, and a fifth is added by lot: others were told the same.
+        let wait = said.map_or(own, |said| said.min(Duration::from_secs(3600)));
+        wait + part(wait / 5, lot)
+    }
+}
+
+fn doubled(wait: Duration, times: u32) -> Duration {
+    wait.saturating_mul(2_u32.saturating_pow(times.min(16)))
+}
+
+/// From half of it to all of it.
+fn part(wait: Duration, lot: u32) -> Duration {
+    let half = wait / 2;
+    half + half.mul_f64(f64::from(lot) / f64::from(u32::MAX))
+}
+
+/// A number that nobody can foresee.
+pub(crate) fn lot() -> u32 {
+    let mut bytes = [0; 4];
+    let _ = SystemRandom::new().fill(&mut bytes);
+    u32::from_ne_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_to_their_longest_and_are_drawn_by_lot() {
+        let waits = Waits::default();
+        let mut backoff = Backoff::default();
+        let all: Vec<u64> = (0..6)
+            .map(|_| backoff.lost(&waits, u32::MAX).as_secs())
+            .collect();
+        assert_eq!(all, [1, 2, 4, 8, 10, 10]);
+        assert_eq!(backoff.lost(&waits, 0).as_secs(), 5);
+        for _ in 0..100 {
+            assert!(backoff.lost(&waits, lot()) <= Duration::from_secs(10));
+        }
+        backoff.reset();
+        assert_eq!(backoff.lost(&waits, u32::MAX).as_secs(), 1);
+        let long = Waits {
+            recon_max: Duration::from_secs(3600),
+            ..waits
+        };
+        for _ in 0..100 {
+            assert!(backoff.lost(&long, lot()) <= WAIT_MAX);
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_when_to_ask_again() {
+        let waits = Waits::default();
+        let mut backoff = Backoff::default();
+        assert_eq!(backoff.refused(&waits, None, 0).as_secs(), 11);
+        assert_eq!(backoff.refused(&waits, None, 0).as_secs(), 11);
+        let said = Some(Duration::from_secs(100));
+        assert_eq!(backoff.refused(&waits, said, u32::MAX).as_secs(), 120);
+        let growing = Waits {
+            acceptance_wait_time_max: Duration::from_secs(25),
+            ..waits
+        };
+        backoff.reset();
+        let all: Vec<u64> = (0..4)
+            .map(|_| backoff.refused(&growing, None, 0).as_secs())
+            .collect();
+        assert_eq!(all, [11, 22, 27, 27]);
+    }
+}

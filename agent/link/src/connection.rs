@@ -1,0 +1,434 @@
+//! [`Link`]: a session that was let in, on either end.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use quinn::{Connection, ConnectionError, RecvStream, SendStream};
+use smol::channel::{Receiver, Sender, bounded};
+use smol::future::FutureExt;
+use value::log::Level;
+use wire::{Ack, Bye, Control, Event, Failed, Frame, Request, Way};
+
+use crate::error::{Error, Wait, Who};
+use crate::exchange::{Asked, Question};
+use crate::limits::Budget;
+use crate::listener::Slot;
+use crate::stream::{Reader, Sink, Source, Writer, note, within};
+
+/// Frames that are sent together hold about so many bytes at most.
+const BATCH: usize = 16 << 10;
+
+/// What comes from the peer.
+#[derive(Debug)]
+pub enum Incoming {
+    /// An event of the minion.
+    Event(Event),
+    /// The master has all events up to this one on its disk.
+    Ack(u64),
+    /// A request, to be answered.
+    Question(Question),
+    /// The peer will close.
+    Bye(Bye),
+}
+
+/// A session that was let in. One task reads it ([`next`](Self::next)); any number speak through its [`Handle`].
+#[derive(Debug)]
+pub struct Link {
+    control: Reader,
+    handle: Handle,
+    questions: (Sender<Question>, Receiver<Question>),
+    way: Way,
+}
+
+/// What can be done with a session besides reading it; a clone costs nothing. The connection ends with the last one, or by
+/// [`close`](Self::close).
+#[derive(Clone, Debug)]
+pub struct Handle(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    connection: Connection,
+    /// Frames as bytes, on their way to the task that writes them.
+    outgoing: Sender<Vec<u8>>,
+    who: Arc<Who>,
+    budget: Arc<Budget>,
+    way: Way,
+    bad: Arc<AtomicU32>,
+    _slot: Option<Slot>,
+}
+
+/// The two ends of a control stream, and what they belong to.
+pub(crate) struct Let {
+    pub(crate) connection: Connection,
+    pub(crate) reader: Reader,
+    pub(crate) writer: Writer,
+    pub(crate) who: Arc<Who>,
+    pub(crate) budget: Arc<Budget>,
+    /// The way of what comes in.
+    pub(crate) way: Way,
+    pub(crate) slot: Option<Slot>,
+}
+
+/// The way of answers.
+fn back(way: Way) -> Way {
+    match way {
+        Way::MinionToMaster => Way::MasterToMinion,
+        _ => Way::MinionToMaster,
+    }
+}
+
+impl Link {
+    pub(crate) fn new(let_in: Let) -> Self {
+        let Let {
+            connection,
+            reader,
+            writer,
+            who,
+            budget,
+            way,
+            slot,
+        } = let_in;
+        let (outgoing, queue) = bounded(budget.limits.queue);
+        smol::spawn(write_queued(writer, queue, connection.clone())).detach();
+        let inner = Inner {
+            connection,
+            outgoing,
+            who,
+            budget,
+            way: back(way),
+            bad: reader.bad.clone(),
+            _slot: slot,
+        };
+        Self {
+            control: reader,
+            handle: Handle(Arc::new(inner)),
+            questions: bounded(1),
+            way,
+        }
+    }
+
+    /// A handle to speak through.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Who is at the other end.
+    #[must_use]
+    pub fn who(&self) -> &Arc<Who> {
+        &self.handle.0.who
+    }
+
+    /// Where the peer is now: it may have moved.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.handle.0.connection.remote_address()
+    }
+
+    /// The next thing that comes from the peer. Nothing is lost when this is dropped half-way, so it can stand in a race.
+    ///
+    /// # Errors
+    /// When the connection is lost, or the peer breaks the protocol too often; the connection is closed then.
+    pub async fn next(&mut self) -> Result<Incoming, Error> {
+        enum Came {
+            Frame(Result<Option<Frame>, Error>),
+            Stream(Result<(SendStream, RecvStream), ConnectionError>),
+            Question(Option<Question>),
+        }
+        loop {
+            let inner = &self.handle.0;
+            let frame = async { Came::Frame(self.control.next(None).await) };
+            let stream = async { Came::Stream(inner.connection.accept_bi().await) };
+            let question = async { Came::Question(self.questions.1.recv().await.ok()) };
+            // Whoever floods one of them does not hold up the others.
+            match frame.race(stream).race(question).await {
+                Came::Question(Some(question)) => return Ok(Incoming::Question(question)),
+                Came::Question(None) => {}
+                Came::Stream(Ok(streams)) => self.open(streams),
+                Came::Stream(Err(error)) => return Err(inner.lost(&error)),
+                Came::Frame(Ok(Some(frame))) => {
+                    if let Some(incoming) = self.control_frame(frame)? {
+                        return Ok(incoming);
+                    }
+                }
+                Came::Frame(Ok(None)) => {
+                    return Err(inner.ended("its control stream ended".to_owned()));
+                }
+                Came::Frame(Err(error)) => return Err(inner.failed(error)),
+            }
+        }
+    }
+
+    fn control_frame(&mut self, frame: Frame) -> Result<Option<Incoming>, Error> {
+        let inner = &self.handle.0;
+        match frame {
+            Frame::Control(Control::Event(event)) => Ok(Some(Incoming::Event(event))),
+            Frame::Control(Control::Ack(ack)) => Ok(Some(Incoming::Ack(ack.sequence))),
+            Frame::Control(Control::Bye(bye)) => Ok(Some(Incoming::Bye(bye))),
+            Frame::Unknown { kind } => {
+                note(
+                    Level::Debug,
+                    format_args!("{}: the frame {kind} is not known", inner.who),
+                );
+                // Where the queue is full of such answers, one more is of no use to anybody.
+                let mut bytes = Vec::new();
+                let encoded = Frame::Unsupported { kind }.encode(wire::Limits::HELLO, &mut bytes);
+                if encoded.is_ok() {
+                    let _ = inner.outgoing.try_send(bytes);
+                }
+                Ok(None)
+            }
+            Frame::Unsupported { kind } => {
+                note(
+                    Level::Info,
+                    format_args!("{} does not know the frame {kind}", inner.who),
+                );
+                Ok(None)
+            }
+            other => {
+                let (who, found) = (inner.who.clone(), format!("{other:?}"));
+                let wanted = "an event, an ack or a bye";
+                Err(inner.failed(Error::Unexpected { who, found, wanted }))
+            }
+        }
+    }
+
+    /// Reads the request of a new stream beside everything else, so that a slow one holds up nobody.
+    fn open(&self, (send, receive): (SendStream, RecvStream)) {
+        let handle = self.handle.clone();
+        let (sender, way) = (self.questions.0.clone(), self.way);
+        smol::spawn(async move {
+            let (reader, writer) = handle.0.exchange(send, receive, way);
+            if let Some(question) = handle.0.first(reader, writer).await {
+                drop(handle);
+                let _ = sender.send(question).await;
+            }
+        })
+        .detach();
+    }
+}
+
+impl Inner {
+    fn ended(&self, reason: String) -> Error {
+        self.failed(Error::Lost {
+            who: self.who.clone(),
+            reason,
+        })
+    }
+
+    fn lost(&self, error: &ConnectionError) -> Error {
+        self.ended(error.to_string())
+    }
+
+    /// Closes for an error, and says why the connection was lost if it was already.
+    fn failed(&self, error: Error) -> Error {
+        if let Some(reason) = self.connection.close_reason() {
+            return Error::Lost {
+                who: self.who.clone(),
+                reason: reason.to_string(),
+            };
+        }
+        self.connection.close(1_u32.into(), word(&error).as_bytes());
+        error
+    }
+
+    fn exchange(&self, send: SendStream, receive: RecvStream, way: Way) -> (Reader, Writer) {
+        let sizes = wire::Limits::STREAM;
+        let (who, budget) = (&self.who, &self.budget);
+        let mut reader = Reader::new(
+            Source::Quic(receive),
+            sizes,
+            who.clone(),
+            way,
+            budget.clone(),
+        );
+        reader.strict = true;
+        reader.bad = self.bad.clone();
+        let writer = Writer::new(
+            Sink::Quic(send),
+            sizes,
+            who.clone(),
+            back(way),
+            budget.clone(),
+        );
+        (reader, writer)
+    }
+
+    /// The question that a stream begins with; what else it begins with is answered here.
+    async fn first(&self, mut reader: Reader, mut writer: Writer) -> Option<Question> {
+        let limits = &self.budget.limits;
+        let answer: Frame = match reader.next(Some((Wait::Frame, limits.frame))).await {
+            Ok(Some(Frame::Request(request))) => {
+                return Some(Question {
+                    request,
+                    reader,
+                    writer,
+                    wait: limits.answer,
+                });
+            }
+            Ok(None) => return None,
+            Ok(Some(Frame::Unknown { kind })) => Frame::Unsupported { kind },
+            Ok(Some(other)) => refusal("invalid", format!("{other:?} is no request")),
+            Err(error @ Error::TooManyBad { .. }) => {
+                self.failed(error);
+                return None;
+            }
+            Err(Error::NotAllowed { source, .. }) => refusal("refused", source.to_string()),
+            Err(Error::Frame { source, .. }) => refusal("invalid", source.to_string()),
+            Err(error) => {
+                note(Level::Info, format_args!("{error}"));
+                refusal("invalid", "the request did not come in time".to_owned())
+            }
+        };
+        let _ = writer.send(&answer).await;
+        writer.finish();
+        None
+    }
+}
+
+fn refusal(reason: &str, text: String) -> Frame {
+    let reason = reason.to_owned();
+    Failed { reason, text }.into()
+}
+
+/// The word that the other side reads when a connection is closed for an error.
+pub(crate) fn word(error: &Error) -> &'static str {
+    match error {
+        Error::Deadline { .. } => "deadline",
+        Error::TooManyBad { .. } => "bad_frames_max",
+        Error::Frame { .. } => "frame",
+        Error::NotAllowed { .. } | Error::Unexpected { .. } => "not allowed",
+        Error::Full { name, .. } => name,
+        Error::Version { .. } => "version",
+        _ => "error",
+    }
+}
+
+/// Sends what is queued, many frames at once. A peer that takes nothing for too long is cut off.
+async fn write_queued(mut writer: Writer, queue: Receiver<Vec<u8>>, connection: Connection) {
+    while let Ok(mut bytes) = queue.recv().await {
+        while bytes.len() < BATCH
+            && let Ok(more) = queue.try_recv()
+        {
+            bytes.extend_from_slice(&more);
+        }
+        if let Err(error) = writer.write(&bytes).await {
+            if connection.close_reason().is_none() {
+                note(Level::Warning, format_args!("{error}"));
+                connection.close(1_u32.into(), word(&error).as_bytes());
+            }
+            return;
+        }
+    }
+    writer.finish();
+}
+
+impl Handle {
+    /// Who is at the other end.
+    #[must_use]
+    pub fn who(&self) -> &Arc<Who> {
+        &self.0.who
+    }
+
+    /// Sends an event, from a minion. It is safe when its sequence number was acked ([`Incoming::Ack`]). This waits for room in the
+    /// queue, which a slow reader leaves full.
+    ///
+    /// # Errors
+    /// When the connection is lost, the event is too large, or this side sends none.
+    pub async fn event(&self, event: Event) -> Result<(), Error> {
+        self.send(event.into()).await
+    }
+
+    /// Says that all events up to this one are durable, from a master. Acks to a slow reader wait in the queue.
+    ///
+    /// # Errors
+    /// When the connection is lost, or this side sends none.
+    pub async fn ack(&self, sequence: u64) -> Result<(), Error> {
+        self.send(Ack { sequence }.into()).await
+    }
+
+    /// Says that this side will close, and when to come back.
+    ///
+    /// # Errors
+    /// When the connection is lost.
+    pub async fn bye(&self, reason: &str, retry_s: Option<u64>) -> Result<(), Error> {
+        let reason = reason.to_owned();
+        self.send(Bye { reason, retry_s }.into()).await
+    }
+
+    async fn send(&self, frame: Frame) -> Result<(), Error> {
+        let inner = &self.0;
+        let who = || inner.who.clone();
+        let allowed = wire::rule::check(&frame, inner.way, true);
+        allowed.map_err(|source| Error::NotAllowed { who: who(), source })?;
+        let mut bytes = Vec::new();
+        let encoded = frame.encode(wire::Limits::CONTROL, &mut bytes);
+        encoded.map_err(|source| Error::Frame { who: who(), source })?;
+        let sent = inner.outgoing.send(bytes).await;
+        sent.map_err(|_| Error::Lost {
+            who: who(),
+            reason: self.reason(),
+        })
+    }
+
+    fn reason(&self) -> String {
+        let reason = self.0.connection.close_reason();
+        reason.map_or_else(
+            || "the connection is closed".to_owned(),
+            |reason| reason.to_string(),
+        )
+    }
+
+    /// Asks the peer something, on a stream of its own.
+    ///
+    /// # Errors
+    /// When the connection is lost, this side may not ask that, or the peer has too many streams open for too long.
+    pub async fn ask(&self, request: impl Into<Request>) -> Result<Asked, Error> {
+        let inner = &self.0;
+        let (who, after) = (inner.who.clone(), inner.budget.limits.answer);
+        let late = Error::Deadline {
+            who,
+            wait: Wait::Take,
+            after,
+        };
+        let opened = within(after, inner.connection.open_bi())
+            .await
+            .ok_or(late)?;
+        let (send, receive) = opened.map_err(|error| inner.lost(&error))?;
+        let (reader, mut writer) = inner.exchange(send, receive, back(inner.way));
+        writer.send(&request.into().into()).await?;
+        Ok(Asked {
+            reader,
+            writer,
+            wait: Some(after),
+        })
+    }
+
+    /// Closes at once: what is under way is lost. The peer reads the reason.
+    pub fn close(&self, reason: &str) {
+        self.0.connection.close(0_u32.into(), reason.as_bytes());
+    }
+
+    /// Waits until the connection is gone, and says why.
+    pub async fn closed(&self) -> Error {
+        let error = self.0.connection.closed().await;
+        Error::Lost {
+            who: self.0.who.clone(),
+            reason: error.to_string(),
+        }
+    }
+
+    /// How long a packet and its answer take.
+    #[must_use]
+    pub fn round_trip(&self) -> Duration {
+        self.0.connection.rtt()
+    }
+
+    /// How many frames of this connection were malformed or not allowed.
+    #[must_use]
+    pub fn bad_frames(&self) -> u32 {
+        self.0.bad.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,162 @@
+//! [`Limits`] of an endpoint: every wait has an end, every queue a length. The defaults suit a master with 1 GiB of memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use quinn::{IdleTimeout, TransportConfig, VarInt};
+
+/// What an endpoint allows. Each of them has an error that names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// From the first packet to a proved key.
+    pub handshake: Duration,
+    /// From there to the hello; on a minion, to the first answer.
+    pub hello: Duration,
+    /// From the first byte of a frame to its last, and for the other side to take one; longer frames have longer ([`rate_min`](Self::rate_min)).
+    pub frame: Duration,
+    /// How many bytes of a frame must come or go a second, beyond the time that each frame has.
+    pub rate_min: u32,
+    /// From one frame of an answer to the next.
+    pub answer: Duration,
+    /// How long the other side may be silent before the connection is lost.
+    pub idle: Duration,
+    /// How often a minion says that it is there. The master says nothing.
+    pub keep_alive: Duration,
+    /// Handshakes of addresses that have not proved themselves; beyond these, each must send a token back first.
+    pub unproved_max: usize,
+    /// Handshakes under way, to the hello; beyond these, none is answered.
+    pub handshakes_max: usize,
+    /// Connections in all.
+    pub connections_max: usize,
+    /// Connections of one address (of IPv6, one /64).
+    pub connections_per_address: usize,
+    /// Keys that wait for acceptance, in all.
+    pub pending_max: usize,
+    /// Keys that wait for acceptance, of one address.
+    pub pending_per_address: usize,
+    /// Streams that an accepted peer may have open.
+    pub streams_max: u32,
+    /// Frames that wait for a slow reader.
+    pub queue: usize,
+    /// Frames of one connection that were malformed or not allowed; one more ends it.
+    pub bad_frames_max: u32,
+    /// Bytes of large frames (over 64 KiB) that are being read, of all peers together.
+    pub large_bytes_max: usize,
+    /// Bytes that a peer may send before they were read, on one stream and on all: what an idle peer can make us hold.
+    pub window: u32,
+}
+
+/// The limits with what is left of those that all streams of an endpoint share.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    pub(crate) limits: Limits,
+    /// Bytes of large frames that may still be read.
+    large: AtomicUsize,
+}
+
+/// A frame up to this size needs no room set aside.
+pub(crate) const SMALL: usize = 64 << 10;
+
+impl Budget {
+    pub(crate) fn new(limits: Limits) -> Arc<Self> {
+        let large = AtomicUsize::new(limits.large_bytes_max);
+        Arc::new(Self { limits, large })
+    }
+
+    /// Sets room aside for a large frame, if there is any.
+    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Room> {
+        let less = |left: usize| left.checked_sub(bytes);
+        let taken = self
+            .large
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        taken.ok().map(|_| Room {
+            budget: self.clone(),
+            bytes,
+        })
+    }
+}
+
+/// Room for a large frame, until it was read.
+#[derive(Debug)]
+pub(crate) struct Room {
+    budget: Arc<Budget>,
+    bytes: usize,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.budget.large.fetch_add(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            handshake: seconds(10),
+            hello: seconds(10),
+            frame: seconds(30),
+            rate_min: 8 << 10,
+            answer: seconds(60),
+            idle: seconds(90),
+            keep_alive: seconds(25),
+            unproved_max: 64,
+            handshakes_max: 1024,
+            connections_max: 20_000,
+            connections_per_address: 1024,
+            pending_max: 1000,
+            pending_per_address: 100,
+            streams_max: 32,
+            queue: 64,
+            bad_frames_max: 16,
+            large_bytes_max: 64 << 20,
+            window: 32 << 10,
+        }
+    }
+}
+
+/// A minion takes whole files, and there is one of it.
+const MINION_WINDOW: u32 = 1 << 20;
+/// What may be on its way to a peer: it is held until the peer has it.
+const SEND_WINDOW: u64 = 256 << 10;
+/// What a handshake may hold back; ours has a key and little else.
+const CRYPTO_BUFFER: usize = 4 << 10;
+
+impl Limits {
+    /// How long a frame of so many bytes may take.
+    pub(crate) fn frame_of(&self, bytes: usize) -> Duration {
+        self.frame + Duration::from_secs_f64(bytes as f64 / f64::from(self.rate_min.max(1)))
+    }
+
+    /// QUIC's settings on a master: little a connection.
+    pub(crate) fn of_master(&self) -> TransportConfig {
+        let mut config = self.both(self.window);
+        // The control stream; more when the key is accepted.
+        config.max_concurrent_bidi_streams(1_u32.into());
+        config
+    }
+
+    /// QUIC's settings on a minion.
+    pub(crate) fn of_minion(&self) -> TransportConfig {
+        let mut config = self.both(MINION_WINDOW.max(self.window));
+        config.max_concurrent_bidi_streams(self.streams_max.into());
+        config.keep_alive_interval(Some(self.keep_alive));
+        config
+    }
+
+    fn both(&self, window: u32) -> TransportConfig {
+        let mut config = TransportConfig::default();
+        let idle = IdleTimeout::try_from(self.idle).unwrap_or(VarInt::from_u32(90_000).into());
+        config.max_idle_timeout(Some(idle));
+        config.max_concurrent_uni_streams(0_u32.into());
+        config.stream_receive_window(window.into());
+        config.receive_window(window.saturating_mul(2).into());
+        config.send_window(SEND_WINDOW);
+        config.crypto_buffer_size(CRYPTO_BUFFER);
+        config.datagram_receive_buffer_size(None);
+        config.datagram_send_buffer_size(0);
+        config.mtu_discovery_config(None);
+        config
+    }
+}

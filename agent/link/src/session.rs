@@ -1,0 +1,474 @@
+//! [`Session`]: the minion's end. It finds a master, proves its key and that of the master, says hello, waits for as long as it
+//! pends, and comes back after every loss.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use quinn::{ClientConfig, Connection, Endpoint};
+use smol::Timer;
+use wire::{Control, Frame, Hello, Way, Welcome};
+
+use crate::backoff::{Backoff, Waits, lot};
+use crate::connection::{Let, Link};
+use crate::error::{Error, Wait, Who};
+use crate::key::KeyPair;
+use crate::limits::{Budget, Limits};
+use crate::pki::Pki;
+use crate::stream::{Reader, Sink, Source, Writer, within};
+use crate::tls::{self, Pinned};
+
+/// Where Salt listens.
+pub const PORT: u16 = 4506;
+/// Under which name the master's key is remembered.
+pub const REMEMBERED: &str = "minion_master";
+
+/// A master by its name or address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Master {
+    /// A name, looked up anew at each try, or an address.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+}
+
+impl Master {
+    /// Reads `host`, `host:port`, `[address]:port` or a bare IPv6 address, as `master:` has them.
+    #[must_use]
+    pub fn parse(text: &str, port: u16) -> Self {
+        let host = |host: &str| host.trim_matches(['[', ']']).to_owned();
+        if text.parse::<Ipv6Addr>().is_err()
+            && let Some((name, number)) = text.rsplit_once(':')
+            && let Ok(port) = number.parse()
+        {
+            return Self {
+                host: host(name),
+                port,
+            };
+        }
+        Self {
+            host: host(text),
+            port,
+        }
+    }
+}
+
+impl fmt::Display for Master {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+/// What a session needs to know.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The masters, in the order in which they are tried.
+    pub masters: Vec<Master>,
+    /// `random_master`: in an order drawn by lot instead.
+    pub random: bool,
+    /// `source_address`: from which address of this machine.
+    pub source: Option<IpAddr>,
+    /// This minion's key.
+    pub pair: KeyPair,
+    /// Where the master's key is remembered.
+    pub pki: Pki,
+    /// `master_finger`: the fingerprint that the master's key must have.
+    pub finger: Option<String>,
+    /// What is said first. Versions and role are set here.
+    pub hello: Hello,
+    /// Deadlines and sizes.
+    pub limits: Limits,
+    /// How to come back.
+    pub waits: Waits,
+}
+
+/// What a session is doing, for the log and for who watches.
+#[derive(Debug)]
+pub enum Status<'a> {
+    /// A master is tried at one of its addresses.
+    Trying(&'a Master, SocketAddr),
+    /// The master's key was seen for the first time, and is remembered from now on.
+    Remembered(&'a Who),
+    /// The master is there, and this minion's key waits for acceptance, with the reason.
+    Pending(&'a Who, &'a str),
+    /// A try failed.
+    Failed(&'a Error),
+    /// The next round comes after this time.
+    Waiting(Duration),
+}
+
+/// Who is told.
+pub type Tell<'a> = &'a mut (dyn FnMut(Status<'_>) + Send);
+
+/// A minion's way to its masters.
+#[derive(Debug)]
+pub struct Session {
+    options: Options,
+    budget: Arc<Budget>,
+    backoff: Backoff,
+    /// The master that is tried first.
+    first: usize,
+    /// Whether there was a connection before.
+    was_connected: bool,
+    endpoint: Option<Endpoint>,
+    pub(crate) lookup: Lookup,
+}
+
+/// How a name becomes addresses. It may take its time.
+pub(crate) type Lookup = fn(&str, u16) -> std::io::Result<Vec<SocketAddr>>;
+
+fn system_lookup(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
+    Ok((host, port).to_socket_addrs()?.collect())
+}
+
+impl Session {
+    /// A session that has tried nothing yet.
+    #[must_use]
+    pub fn new(mut options: Options) -> Self {
+        options.hello.version_min = wire::VERSION_MIN;
+        options.hello.version_max = wire::VERSION_MAX;
+        "minion".clone_into(&mut options.hello.role);
+        if options.random {
+            shuffle(&mut options.masters);
+        }
+        let budget = Budget::new(options.limits.clone());
+        Self {
+            options,
+            budget,
+            backoff: Backoff::default(),
+            first: 0,
+            was_connected: false,
+            endpoint: None,
+            lookup: system_lookup,
+        }
+    }
+
+    /// What will be said first at the next try.
+    pub fn hello_mut(&mut self) -> &mut Hello {
+        &mut self.options.hello
+    }
+
+    /// Begins the next round with another master than this one: for who knows that this one is of no use.
+    pub fn skip_master(&mut self) {
+        self.first = (self.first + 1) % self.options.masters.len().max(1);
+    }
+
+    /// Takes another socket, without a new handshake: for who knows that the machine's addresses have changed. A changed address
+    /// that nobody knows of is noticed by QUIC itself.
+    ///
+    /// # Errors
+    /// When no socket can be opened.
+    pub fn rebind(&self) -> Result<(), Error> {
+        let Some(endpoint) = &self.endpoint else {
+            return Ok(());
+        };
+        let family = endpoint
+            .local_addr()
+            .map_or(Ipv4Addr::UNSPECIFIED.into(), |old| old.ip());
+        let bound = self
+            .socket(family)
+            .and_then(|socket| endpoint.rebind(socket));
+        bound.map_err(|source| Error::Socket {
+            place: "a new socket".to_owned(),
+            source: Arc::new(source),
+        })
+    }
+
+    /// Tries until a master lets this minion in: all masters, all their addresses, for as long as it takes. What goes on is told.
+    pub async fn connect(&mut self, tell: Tell<'_>) -> (Link, Welcome) {
+        if std::mem::take(&mut self.was_connected)
+            && !self.options.waits.random_reauth_delay.is_zero()
+        {
+            let share = f64::from(lot()) / f64::from(u32::MAX);
+            let wait = self.options.waits.random_reauth_delay.mul_f64(share);
+            tell(Status::Waiting(wait));
+            Timer::after(wait).await;
+        }
+        loop {
+            let error = match self.round(tell).await {
+                Ok(connected) => {
+                    self.backoff.reset();
+                    self.was_connected = true;
+                    return connected;
+                }
+                Err(error) => error,
+            };
+            let waits = &self.options.waits;
+            let wait = match error {
+                Some(Error::Refused { retry, .. }) => self.backoff.refused(waits, retry, lot()),
+                _ => self.backoff.lost(waits, lot()),
+            };
+            tell(Status::Waiting(wait));
+            Timer::after(wait).await;
+        }
+    }
+
+    /// Tries each master once; the last error if none lets this minion in.
+    async fn round(&mut self, tell: Tell<'_>) -> Result<(Link, Welcome), Option<Error>> {
+        let count = self.options.masters.len();
+        let mut last = None;
+        for turn in 0..count {
+            let at = (self.first + turn) % count;
+            let Some(master) = self.options.masters.get(at).cloned() else {
+                continue;
+            };
+            match self.master(&master, tell).await {
+                Ok(connected) => {
+                    self.first = at;
+                    return Ok(connected);
+                }
+                Err(error) => {
+                    tell(Status::Failed(&error));
+                    last = Some(error);
+                }
+            }
+        }
+        Err(last)
+    }
+
+    /// Tries each address of a master; what the last one said if none lets this minion in.
+    async fn master(&mut self, master: &Master, tell: Tell<'_>) -> Result<(Link, Welcome), Error> {
+        let mut last = None;
+        for address in self.lookup(master).await? {
+            if let Some(error) = last.replace(Error::Unanswered {
+                who: Arc::new(Who::at(address)),
+            }) && !matches!(error, Error::Unanswered { .. })
+            {
+                tell(Status::Failed(&error));
+            }
+            tell(Status::Trying(master, address));
+            match self.address(address, tell).await {
+                // Its other addresses would say the same.
+                Err(error @ Error::Refused { .. }) => return Err(error),
+                Err(error) => last = Some(error),
+                Ok(connected) => return Ok(connected),
+            }
+        }
+        Err(last.unwrap_or_else(|| no_address(master)))
+    }
+
+    async fn lookup(&self, master: &Master) -> Result<Vec<SocketAddr>, Error> {
+        let (host, port) = (master.host.clone(), master.port);
+        let after = self.options.limits.hello;
+        let lookup = self.lookup;
+        let found = smol::unblock(move || lookup(&host, port));
+        let found = within(after, found).await.ok_or_else(|| Error::Lookup {
+            host: master.host.clone(),
+            source: Arc::new(std::io::ErrorKind::TimedOut.into()),
+        })?;
+        let found = found.map_err(|source| Error::Lookup {
+            host: master.host.clone(),
+            source: Arc::new(source),
+        })?;
+        let source = self.options.source;
+        let fits =
+            |address: &SocketAddr| source.is_none_or(|own| own.is_ipv4() == address.is_ipv4());
+        Ok(found.into_iter().filter(fits).collect())
+    }
+
+    fn socket(&self, to: IpAddr) -> std::io::Result<UdpSocket> {
+        let any: IpAddr = match to {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        UdpSocket::bind((self.options.source.unwrap_or(any), 0))
+    }
+
+    /// The fingerprints of which the master's must be one, and where they are kept; none before it was first seen.
+    fn expected(&self) -> Result<(Vec<String>, String), Error> {
+        if let Some(finger) = &self.options.finger {
+            return Ok((vec![finger.clone()], "master_finger".to_owned()));
+        }
+        let pki = |error| Error::Pki(Arc::new(error));
+        let place = self.options.pki.place(REMEMBERED, "pub").map_err(pki)?;
+        let known = self.options.pki.known(REMEMBERED).map_err(pki)?;
+        let fingers = known.iter().map(ToString::to_string).collect();
+        Ok((fingers, place.display().to_string()))
+    }
+
+    async fn address(
+        &mut self,
+        address: SocketAddr,
+        tell: Tell<'_>,
+    ) -> Result<(Link, Welcome), Error> {
+        let (expected, file) = self.expected()?;
+        let pinned = Pinned::new(expected);
+        let connection = self.handshake(address, &pinned, &file).await?;
+        let key = tls::identity(&connection);
+        let who = Arc::new(Who {
+            key,
+            ..Who::at(address)
+        });
+        if let Some(key) = key
+            && pinned.fingers.is_empty()
+        {
+            let remembered = self.options.pki.remember(REMEMBERED, &key);
+            remembered.map_err(|error| Error::Pki(Arc::new(error)))?;
+            tell(Status::Remembered(&who));
+        }
+        self.greet(connection, &who, tell).await
+    }
+
+    async fn handshake(
+        &mut self,
+        address: SocketAddr,
+        pinned: &Arc<Pinned>,
+        file: &str,
+    ) -> Result<Connection, Error> {
+        let who = Arc::new(Who::at(address));
+        let limits = &self.options.limits;
+        let lost = |error: &dyn fmt::Display| Error::Lost {
+            who: who.clone(),
+            reason: error.to_string(),
+        };
+        let crypto = tls::client(&self.options.pair, wire::ALPN, pinned.clone())?;
+        let mut config = ClientConfig::new(Arc::new(crypto));
+        config.transport_config(Arc::new(limits.of_minion()));
+        let failed = |source| Error::Socket {
+            place: address.to_string(),
+            source: Arc::new(source),
+        };
+        let socket = self.socket(address.ip()).map_err(failed)?;
+        let runtime = Arc::new(quinn::SmolRuntime);
+        let endpoint = Endpoint::new(quinn::EndpointConfig::default(), None, socket, runtime);
+        let endpoint = endpoint.map_err(failed)?;
+        // No name is sent or checked: the key is what counts.
+        let connecting = endpoint.connect_with(config, address, "pinch");
+        let connecting = connecting.map_err(|error| lost(&error))?;
+        self.endpoint = Some(endpoint);
+        let connected = within(limits.handshake, connecting).await;
+        let connected = connected.ok_or_else(|| Error::Deadline {
+            who: who.clone(),
+            wait: Wait::Handshake,
+            after: limits.handshake,
+        })?;
+        connected.map_err(|error| match pinned.refused() {
+            Some(seen) => Error::WrongMaster {
+                address,
+                expected: pinned.fingers.clone(),
+                seen: seen.finger(),
+                file: file.to_owned(),
+            },
+            None => lost(&error),
+        })
+    }
+
+    /// Says hello on the control stream, and waits to be let in.
+    async fn greet(
+        &self,
+        connection: Connection,
+        who: &Arc<Who>,
+        tell: Tell<'_>,
+    ) -> Result<(Link, Welcome), Error> {
+        let limits = &self.options.limits;
+        let lost = |error: &dyn fmt::Display| Error::Lost {
+            who: who.clone(),
+            reason: connection
+                .close_reason()
+                .map_or_else(|| error.to_string(), |why| why.to_string()),
+        };
+        let (send, receive) = connection.open_bi().await.map_err(|error| lost(&error))?;
+        let (out, back) = (Way::MinionToMaster, Way::MasterToMinion);
+        let sizes = wire::Limits::CONTROL;
+        let budget = &self.budget;
+        let mut writer = Writer::new(Sink::Quic(send), sizes, who.clone(), out, budget.clone());
+        let mut reader = Reader::new(
+            Source::Quic(receive),
+            sizes,
+            who.clone(),
+            back,
+            budget.clone(),
+        );
+        writer.send(&self.options.hello.clone().into()).await?;
+        let mut wait = Some((Wait::Hello, limits.hello));
+        loop {
+            match reader.next(wait).await? {
+                Some(Frame::Control(Control::Pending(pending))) => {
+                    // From here on it takes as long as it takes; QUIC tells when the master is gone.
+                    wait = None;
+                    tell(Status::Pending(who, &pending.reason));
+                }
+                Some(Frame::Control(Control::Welcome(welcome))) => {
+                    let version = welcome.version;
+                    if wire::common_version(version, version).is_none() {
+                        let (min, max) = (version, version);
+                        return Err(Error::Version {
+                            who: who.clone(),
+                            min,
+                            max,
+                        });
+                    }
+                    let link = Link::new(Let {
+                        connection,
+                        reader,
+                        writer,
+                        who: who.clone(),
+                        budget: budget.clone(),
+                        way: back,
+                        slot: None,
+                    });
+                    return Ok((link, welcome));
+                }
+                Some(Frame::Control(Control::Refused(refused))) => {
+                    connection.close(0_u32.into(), b"refused");
+                    return Err(Error::Refused {
+                        who: who.clone(),
+                        reason: refused.reason,
+                        text: refused.text,
+                        retry: refused.retry_s.map(Duration::from_secs),
+                    });
+                }
+                Some(Frame::Control(Control::Bye(bye))) => return Err(lost(&bye.reason)),
+                Some(Frame::Unknown { .. } | Frame::Unsupported { .. }) => {}
+                Some(other) => {
+                    let found = format!("{other:?}");
+                    let wanted = "a welcome";
+                    return Err(Error::Unexpected {
+                        who: who.clone(),
+                        found,
+                        wanted,
+                    });
+                }
+                None => return Err(lost(&"it ended the session")),
+            }
+        }
+    }
+}
+
+fn no_address(master: &Master) -> Error {
+    Error::Lookup {
+        host: master.host.clone(),
+        source: Arc::new(std::io::ErrorKind::AddrNotAvailable.into()),
+    }
+}
+
+fn shuffle(masters: &mut [Master]) {
+    for place in (1..masters.len()).rev() {
+        let other = (u64::from(lot()) % (place as u64 + 1)) as usize;
+        masters.swap(place, other);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masters_are_names_and_addresses_with_and_without_ports() {
+        let cases = [
+            ("salt", "salt", 4506),
+            ("salt:4510", "salt", 4510),
+            ("10.0.0.1", "10.0.0.1", 4506),
+            ("10.0.0.1:1", "10.0.0.1", 1),
+            ("::1", "::1", 4506),
+            ("[::1]", "::1", 4506),
+            ("[fe80::1]:4600", "fe80::1", 4600),
+            ("2001:db8::4506", "2001:db8::4506", 4506),
+        ];
+        for (text, host, port) in cases {
+            let master = Master::parse(text, PORT);
+            assert_eq!((master.host.as_str(), master.port), (host, port), "{text}");
+        }
+    }
+}

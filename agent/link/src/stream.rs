@@ -1,0 +1,330 @@
+//! Frames on a stream, QUIC's or a Unix socket's: read with deadlines, checked against the rules; written with deadlines.
+
+use std::future::Future;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use quinn::{RecvStream, SendStream};
+use smol::future::FutureExt;
+use smol::{Async, Timer};
+use value::log::Level;
+use wire::{Decoder, Frame, Way, rule};
+
+use crate::error::{Error, Wait, Who};
+use crate::limits::{Budget, Room, SMALL};
+
+/// How many bytes are taken from a socket at once.
+const PIECE: usize = 8 << 10;
+/// How often room for a large frame is asked for when there is none.
+const ROOM_AGAIN: Duration = Duration::from_millis(50);
+
+/// What the future gives, if it does so in time.
+pub(crate) async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
+    let late = async {
+        Timer::after(limit).await;
+        None
+    };
+    async { Some(future.await) }.or(late).await
+}
+
+/// Writes a line to the log about a peer.
+pub(crate) fn note(level: Level, message: std::fmt::Arguments<'_>) {
+    value::log::log(level, "link", message);
+}
+
+#[derive(Debug)]
+pub(crate) enum Source {
+    Quic(RecvStream),
+    Unix(Arc<Async<UnixStream>>),
+}
+
+impl Source {
+    /// Moves what has come into the decoder; false at the end. Nothing is lost when this is dropped half-way.
+    async fn more(&mut self, decoder: &mut Decoder) -> Result<bool, String> {
+        match self {
+            Self::Quic(stream) => {
+                let chunk = stream
+                    .read_chunk(PIECE, true)
+                    .await
+                    .map_err(|error| error.to_string())?;
+                if let Some(chunk) = &chunk {
+                    decoder.push(&chunk.bytes);
+                }
+                Ok(chunk.is_some())
+            }
+            Self::Unix(stream) => {
+                // The room for a piece is here only while it is used, not while one is waited for.
+                let mut take = |mut stream: &UnixStream| {
+                    let mut piece = [0; PIECE];
+                    let length = io::Read::read(&mut stream, &mut piece)?;
+                    decoder.push(piece.get(..length).unwrap_or_default());
+                    Ok(length > 0)
+                };
+                let taken = stream.read_with(|stream| take(stream)).await;
+                taken.map_err(|error| error.to_string())
+            }
+        }
+    }
+}
+
+/// The frames that come in on a stream.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    source: Source,
+    decoder: Decoder,
+    pub(crate) who: Arc<Who>,
+    way: Way,
+    /// Whether the sender's key is accepted.
+    pub(crate) accepted: bool,
+    budget: Arc<Budget>,
+    /// Since when a frame has begun and not ended.
+    begun: Option<Instant>,
+    /// Set aside for the frame that has begun, if it is a large one.
+    room: Option<Room>,
+    /// Bad frames of the connection.
+    pub(crate) bad: Arc<AtomicU32>,
+    /// Whether a bad frame ends the stream at once.
+    pub(crate) strict: bool,
+}
+
+impl Reader {
+    pub(crate) fn new(
+        source: Source,
+        sizes: wire::Limits,
+        who: Arc<Who>,
+        way: Way,
+        budget: Arc<Budget>,
+    ) -> Self {
+        Self {
+            source,
+            decoder: Decoder::new(sizes),
+            who,
+            way,
+            accepted: true,
+            budget,
+            begun: None,
+            room: None,
+            bad: Arc::default(),
+            strict: false,
+        }
+    }
+
+    pub(crate) fn set_sizes(&mut self, sizes: wire::Limits) {
+        self.decoder.set_limits(sizes);
+    }
+
+    /// True when a part of a frame has come that nobody has read.
+    pub(crate) fn has_begun(&self) -> bool {
+        !self.decoder.is_empty()
+    }
+
+    /// The next frame that its sender may send; none at the end of the stream. What is malformed or not allowed is logged, counted and
+    /// passed over. A frame that has begun has a deadline always; the wait for one to begin has one if `wait` says so.
+    /// Nothing is lost when this is dropped half-way.
+    pub(crate) async fn next(
+        &mut self,
+        wait: Option<(Wait, Duration)>,
+    ) -> Result<Option<Frame>, Error> {
+        let asked = Instant::now();
+        loop {
+            match self.decoder.next_frame() {
+                Ok(None) => {}
+                Ok(Some(frame)) => {
+                    (self.begun, self.room) = (None, None);
+                    match rule::check(&frame, self.way, self.accepted) {
+                        Ok(()) => return Ok(Some(frame)),
+                        Err(source) => {
+                            let who = self.who.clone();
+                            self.count(Error::NotAllowed { who, source })?;
+                        }
+                    }
+                    continue;
+                }
+                Err(source) => {
+                    (self.begun, self.room) = (None, None);
+                    let fatal = source.is_fatal();
+                    let error = Error::Frame {
+                        who: self.who.clone(),
+                        source,
+                    };
+                    if fatal {
+                        return Err(error);
+                    }
+                    self.count(error)?;
+                    continue;
+                }
+            }
+            self.make_room().await?;
+            if !self.more(asked, wait).await? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Waits for room if the frame that has begun is a large one: all peers share it, and who gets none in time is refused.
+    async fn make_room(&mut self) -> Result<(), Error> {
+        let Some(bytes) = self.decoder.expects().filter(|bytes| *bytes > SMALL) else {
+            return Ok(());
+        };
+        let begun = *self.begun.get_or_insert_with(Instant::now);
+        while self.room.is_none() {
+            self.room = self.budget.take(bytes);
+            if self.room.is_none() {
+                let limits = &self.budget.limits;
+                if begun.elapsed() > limits.frame || bytes > limits.large_bytes_max {
+                    return Err(Error::Full {
+                        who: self.who.clone(),
+                        limit: limits.large_bytes_max,
+                        what: "bytes of large frames are being read",
+                        name: "large_bytes_max",
+                    });
+                }
+                Timer::after(ROOM_AGAIN).await;
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, error: Error) -> Result<(), Error> {
+        note(Level::Warning, format_args!("{error}"));
+        let (who, limit) = (self.who.clone(), self.budget.limits.bad_frames_max);
+        if self.bad.fetch_add(1, Ordering::Relaxed) >= limit {
+            return Err(Error::TooManyBad { who, limit });
+        }
+        if self.strict { Err(error) } else { Ok(()) }
+    }
+
+    async fn more(
+        &mut self,
+        asked: Instant,
+        wait: Option<(Wait, Duration)>,
+    ) -> Result<bool, Error> {
+        let until = if self.decoder.is_empty() {
+            wait.map(|(wait, limit)| (wait, limit, asked))
+        } else {
+            let begun = *self.begun.get_or_insert_with(Instant::now);
+            let bytes = self.decoder.expects().unwrap_or_default();
+            Some((Wait::Frame, self.budget.limits.frame_of(bytes), begun))
+        };
+        let more = self.source.more(&mut self.decoder);
+        let came = match until {
+            None => more.await,
+            Some((wait, after, since)) => {
+                let left = after.saturating_sub(since.elapsed());
+                let late = || Error::Deadline {
+                    who: self.who.clone(),
+                    wait,
+                    after,
+                };
+                within(left, more).await.ok_or_else(late)?
+            }
+        };
+        let came = came.map_err(|reason| Error::Lost {
+            who: self.who.clone(),
+            reason,
+        })?;
+        if !came && !self.decoder.is_empty() {
+            let source = wire::Error::Truncated;
+            return Err(Error::Frame {
+                who: self.who.clone(),
+                source,
+            });
+        }
+        Ok(came)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) enum Sink {
+    Quic(SendStream),
+    Unix(Arc<Async<UnixStream>>),
+}
+
+impl Sink {
+    async fn write(&mut self, mut bytes: &[u8]) -> Result<(), String> {
+        match self {
+            Self::Quic(stream) => stream
+                .write_all(bytes)
+                .await
+                .map_err(|error| error.to_string()),
+            Self::Unix(stream) => {
+                while !bytes.is_empty() {
+                    let write = |mut stream: &UnixStream| io::Write::write(&mut stream, bytes);
+                    let written = stream.write_with(|stream| write(stream)).await;
+                    let written = written.map_err(|error| error.to_string())?;
+                    bytes = bytes.get(written..).unwrap_or_default();
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The frames that go out on a stream.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    sink: Sink,
+    sizes: wire::Limits,
+    pub(crate) who: Arc<Who>,
+    way: Way,
+    budget: Arc<Budget>,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        sink: Sink,
+        sizes: wire::Limits,
+        who: Arc<Who>,
+        way: Way,
+        budget: Arc<Budget>,
+    ) -> Self {
+        Self {
+            sink,
+            sizes,
+            who,
+            way,
+            budget,
+        }
+    }
+
+    /// Sends a frame, or fails when this side may not, when it is too large or when the other side takes too long to take it.
+    pub(crate) async fn send(&mut self, frame: &Frame) -> Result<(), Error> {
+        let mut bytes = Vec::new();
+        self.encode(frame, &mut bytes)?;
+        self.write(&bytes).await
+    }
+
+    /// Sends what was encoded.
+    pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let after = self.budget.limits.frame_of(bytes.len());
+        let written = within(after, self.sink.write(bytes)).await;
+        let who = || self.who.clone();
+        let late = || Error::Deadline {
+            who: who(),
+            wait: Wait::Take,
+            after,
+        };
+        written
+            .ok_or_else(late)?
+            .map_err(|reason| Error::Lost { who: who(), reason })
+    }
+
+    /// Its bytes, if this side may send it.
+    pub(crate) fn encode(&self, frame: &Frame, out: &mut Vec<u8>) -> Result<(), Error> {
+        let who = || self.who.clone();
+        let allowed = rule::check(frame, self.way, true);
+        allowed.map_err(|source| Error::NotAllowed { who: who(), source })?;
+        let encoded = frame.encode(self.sizes, out);
+        encoded.map_err(|source| Error::Frame { who: who(), source })
+    }
+
+    /// Ends the stream: what was sent arrives.
+    pub(crate) fn finish(&mut self) {
+        if let Sink::Quic(stream) = &mut self.sink {
+            let _ = stream.finish();
+        }
+    }
+}

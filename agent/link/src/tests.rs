@@ -1,0 +1,232 @@
+//! Both ends in one process, on loopback.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use quinn::{Endpoint, RecvStream, SendStream};
+use smol::Timer;
+use value::Map;
+use wire::{Event, Frame, Hello, Welcome};
+
+use crate::pki::Pki;
+use crate::tls::{self, Pinned};
+use crate::*;
+
+mod attack;
+mod load;
+mod local;
+mod session;
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Deadlines that a test can wait for.
+fn fast() -> Limits {
+    Limits {
+        handshake: ms(2000),
+        hello: ms(600),
+        frame: ms(400),
+        rate_min: 1 << 20,
+        answer: ms(1500),
+        idle: ms(3000),
+        keep_alive: ms(500),
+        bad_frames_max: 3,
+        ..Limits::default()
+    }
+}
+
+fn hello(id: &str) -> Hello {
+    Hello {
+        version_min: 1,
+        version_max: 1,
+        features: Vec::new(),
+        id: id.parse().unwrap(),
+        role: "minion".into(),
+        program: "0".into(),
+        started: String::new(),
+        epoch: 1,
+        token: None,
+        grains: Map::new(),
+        evidence: Map::new(),
+    }
+}
+
+fn welcome() -> Welcome {
+    Welcome {
+        version: 0,
+        features: Vec::new(),
+        bound: Map::new().with("role", "web"),
+        epoch: 1,
+        durable: 7,
+        program: "0".into(),
+        stamp: String::new(),
+    }
+}
+
+fn event(sequence: u64) -> Event {
+    let data = Map::new().with("n", sequence);
+    Event {
+        sequence,
+        tag: "my/own".into(),
+        stamp: String::new(),
+        data,
+    }
+}
+
+/// A master, and a folder in which minions keep their keys.
+struct World {
+    folder: tempfile::TempDir,
+    master: KeyPair,
+    listener: Listener,
+}
+
+impl World {
+    fn new() -> Self {
+        Self::with(fast())
+    }
+
+    fn with(limits: Limits) -> Self {
+        let master = KeyPair::generate().unwrap();
+        let listener = Listener::bind(([127, 0, 0, 1], 0).into(), &master, limits).unwrap();
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            master,
+            listener,
+        }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.listener.address().unwrap()
+    }
+
+    fn options(&self, id: &str) -> Options {
+        let pki = Pki::open(&self.folder.path().join(id)).unwrap();
+        Options {
+            masters: vec![Master::parse(&self.address().to_string(), PORT)],
+            random: false,
+            source: None,
+            pair: pki.own("minion").unwrap().pair,
+            pki,
+            finger: None,
+            hello: hello(id),
+            limits: fast(),
+            waits: Waits {
+                recon_default: ms(50),
+                recon_max: ms(200),
+                ..Waits::default()
+            },
+        }
+    }
+
+    /// A minion that was let in, with the master's end of it.
+    async fn connected(&self, id: &str) -> (Link, Link) {
+        let mut session = Session::new(self.options(id));
+        let minion = smol::spawn(async move { session.connect(&mut |_| ()).await.0 });
+        let peer = self.listener.next().await.unwrap();
+        let master = peer.accept(welcome()).await.unwrap();
+        (minion.await, master)
+    }
+
+    async fn raw(&self) -> Raw {
+        Raw::connect(self.address(), &KeyPair::generate().unwrap(), wire::ALPN)
+            .await
+            .unwrap()
+    }
+
+    /// A raw client that has said hello and pends.
+    async fn pending(&self, id: &str) -> (Raw, Peer) {
+        let mut raw = self.raw().await;
+        raw.say(&hello(id).into()).await;
+        let mut peer = self.listener.next().await.unwrap();
+        peer.pend("wait").await.unwrap();
+        (raw, peer)
+    }
+
+    /// Shows that another minion is served while something bad goes on.
+    async fn serves_others(&self) {
+        let began = Instant::now();
+        let (minion, mut master) = self.connected("other").await;
+        minion.handle().event(event(1)).await.unwrap();
+        assert!(matches!(master.next().await, Ok(Incoming::Event(_))));
+        assert!(began.elapsed() < ms(1000), "{:?}", began.elapsed());
+    }
+}
+
+/// A client that says what it likes.
+struct Raw {
+    _endpoint: Endpoint,
+    connection: quinn::Connection,
+    send: SendStream,
+    receive: RecvStream,
+}
+
+impl Raw {
+    async fn connect(
+        address: SocketAddr,
+        pair: &KeyPair,
+        alpn: &[u8],
+    ) -> Result<Self, quinn::ConnectionError> {
+        let crypto = tls::client(pair, alpn, Pinned::new(Vec::new())).unwrap();
+        let mut config = quinn::ClientConfig::new(Arc::new(crypto));
+        config.transport_config(Arc::new(fast().of_minion()));
+        let endpoint = Endpoint::client(([127, 0, 0, 1], 0).into()).unwrap();
+        let connection = endpoint.connect_with(config, address, "x").unwrap().await?;
+        let (send, receive) = connection.open_bi().await?;
+        Ok(Self {
+            _endpoint: endpoint,
+            connection,
+            send,
+            receive,
+        })
+    }
+
+    async fn say(&mut self, frame: &Frame) {
+        let mut bytes = Vec::new();
+        frame.encode(wire::Limits::STREAM, &mut bytes).unwrap();
+        self.send.write_all(&bytes).await.unwrap();
+    }
+
+    async fn hear(&mut self) -> Frame {
+        hear(&mut self.receive).await
+    }
+
+    /// The word with which it was closed.
+    async fn closed(&self) -> String {
+        match self.connection.closed().await {
+            quinn::ConnectionError::ApplicationClosed(close) => {
+                String::from_utf8_lossy(&close.reason).into_owned()
+            }
+            other => other.to_string(),
+        }
+    }
+}
+
+async fn hear(receive: &mut RecvStream) -> Frame {
+    let mut length = [0; 4];
+    receive.read_exact(&mut length).await.unwrap();
+    let mut bytes = vec![0; u32::from_be_bytes(length) as usize];
+    receive.read_exact(&mut bytes).await.unwrap();
+    Frame::decode(&bytes, wire::Limits::STREAM).unwrap()
+}
+
+/// Frames of every kind by name, as the corpus keeps them.
+fn golden() -> Vec<(String, Frame)> {
+    let folder =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/wire/v1");
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "bin") {
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            let bytes = std::fs::read(&path).unwrap();
+            all.push((
+                name,
+                Frame::decode(&bytes[4..], wire::Limits::STREAM).unwrap(),
+            ));
+        }
+    }
+    assert!(all.len() > 30);
+    all
+}

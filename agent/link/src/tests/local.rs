@@ -1,0 +1,125 @@
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+
+use super::*;
+use crate::unix::{Local, LocalListener, Pipe, Said};
+use value::Value;
+use wire::{FindJob, Fire, Listen, Way, Wheel};
+
+#[test]
+fn a_command_asks_the_master_of_its_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("master.sock");
+    let listener = LocalListener::bind(&path, Way::ClientToMaster, fast()).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    let server = smol::spawn(async move {
+        let mut local = listener.next().await.unwrap();
+        let (user, process) = local.who().process.unwrap();
+        assert_eq!(user, rustix::process::geteuid().as_raw());
+        assert_eq!(process, std::process::id() as i32);
+        let mut seen = Vec::new();
+        while let Some(said) = local.next().await.unwrap() {
+            match said {
+                Said::Event(event) => seen.push(event.tag),
+                Said::Request(wire::Request::Wheel(wheel)) => local.done(wheel.fun).await.unwrap(),
+                Said::Request(wire::Request::Listen(_)) => {
+                    local.data("one").await.unwrap();
+                    local.data("two").await.unwrap();
+                    local.done(Value::Null).await.unwrap();
+                }
+                Said::Request(request) => local.fail("missing", request.kind()).await.unwrap(),
+            }
+        }
+        seen
+    });
+    let mut pipe = Pipe::connect(&path, Way::ClientToMaster, fast()).unwrap();
+    let wheel = Wheel {
+        fun: "key.accept".into(),
+        arg: Vec::new(),
+    };
+    assert_eq!(pipe.call(wheel).unwrap(), Value::from("key.accept"));
+    pipe.event(event(0)).unwrap();
+    pipe.ask(Listen {
+        tags: Vec::new(),
+        from: None,
+    })
+    .unwrap();
+    assert_eq!(pipe.next(None).unwrap(), Part::Data("one".into()));
+    assert_eq!(pipe.next(Some(ms(500))).unwrap(), Part::Data("two".into()));
+    assert_eq!(pipe.next(None).unwrap(), Part::Done(Value::Null));
+    let error = pipe
+        .call(Fire {
+            tag: "x".into(),
+            data: Map::new(),
+        })
+        .unwrap_err();
+    assert_eq!(error.to_string(), "fire");
+    // A command may not ask what minions are asked.
+    let error = pipe.call(FindJob { jid: String::new() }).unwrap_err();
+    assert!(matches!(error, Error::NotAllowed { .. }), "{error}");
+    let began = Instant::now();
+    assert!(matches!(
+        pipe.next(Some(ms(100))),
+        Err(Error::Deadline { .. })
+    ));
+    assert!(began.elapsed() < ms(400));
+    drop(pipe);
+    assert_eq!(smol::block_on(server), ["my/own"]);
+}
+
+#[test]
+fn a_living_socket_is_left_alone_and_a_dead_one_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s");
+    let first = LocalListener::bind(&path, Way::ClientToMinion, fast()).unwrap();
+    assert!(LocalListener::bind(&path, Way::ClientToMinion, fast()).is_err());
+    drop(first);
+    assert!(!path.exists());
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    LocalListener::bind(&path, Way::ClientToMinion, fast()).unwrap();
+}
+
+#[test]
+fn a_job_speaks_with_its_daemon_over_a_pair() {
+    let (one, two) = UnixStream::pair().unwrap();
+    let job = std::thread::spawn(move || {
+        let mut pipe = Pipe::of_job(one, fast()).unwrap();
+        let push = wire::Push {
+            path: "/x".into(),
+            size: 2,
+            hash: String::new(),
+        };
+        pipe.ask(push).unwrap();
+        pipe.data(Value::Bytes(b"ab".as_slice().into())).unwrap();
+        pipe.sent().unwrap();
+        pipe.next(None)
+    });
+    smol::block_on(async {
+        let mut local = Local::of_job(two, fast()).unwrap();
+        assert!(matches!(
+            local.next().await,
+            Ok(Some(Said::Request(wire::Request::Push(_))))
+        ));
+        assert!(matches!(
+            local.part().await,
+            Ok(Part::Data(Value::Bytes(_)))
+        ));
+        assert!(matches!(local.part().await, Ok(Part::Done(_))));
+        local.done(2).await.unwrap();
+    });
+    assert_eq!(job.join().unwrap().unwrap(), Part::Done(2.into()));
+}
+
+#[test]
+fn garbage_from_a_local_process_ends_its_connection_alone() {
+    use std::io::Write;
+    let (mut one, two) = UnixStream::pair().unwrap();
+    one.write_all(&[0xff; 100]).unwrap();
+    let error =
+        smol::block_on(async { Local::of_job(two, fast()).unwrap().next().await.map(|_| ()) });
+    let error = error.unwrap_err().to_string();
+    assert!(
+        error.starts_with(&format!("process {} of user", std::process::id())),
+        "{error}"
+    );
+}

@@ -1,0 +1,452 @@
+use super::*;
+use value::Value;
+use wire::{Pillar, Ping, Running};
+
+#[test]
+fn a_pending_key_is_accepted_on_the_same_connection() {
+    smol::block_on(async {
+        let world = World::new();
+        let mut session = Session::new(world.options("m1"));
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let tells = told.clone();
+        let minion = smol::spawn(async move {
+            let mut tell = |status: Status<'_>| tells.lock().unwrap().push(format!("{status:?}"));
+            session.connect(&mut tell).await
+        });
+        let mut peer = world.listener.next().await.unwrap();
+        assert_eq!(peer.hello().id.as_str(), "m1");
+        peer.pend("nobody has looked yet").await.unwrap();
+        assert_eq!(
+            (world.listener.connections(), world.listener.pending()),
+            (1, 1)
+        );
+        // It outlasts the deadlines of hello and frame.
+        Timer::after(ms(900)).await;
+        let (address, key) = (peer.address(), peer.key());
+        let mut master = peer.accept(welcome()).await.unwrap();
+        assert_eq!(
+            (world.listener.connections(), world.listener.pending()),
+            (1, 0)
+        );
+        let (link, welcomed) = minion.await;
+        assert_eq!((welcomed.version, welcomed.durable), (1, 7));
+        assert_eq!(welcomed.bound.get("role"), Some(&Value::from("web")));
+        assert_eq!(master.who().key, Some(key));
+        link.handle().event(event(8)).await.unwrap();
+        let Ok(Incoming::Event(got)) = master.next().await else {
+            panic!("no event")
+        };
+        assert_eq!(got, event(8));
+        assert_eq!(master.who().address, Some(address));
+        let told = told.lock().unwrap().join("\n");
+        for word in ["Trying", "Remembered", "Pending", "nobody has looked yet"] {
+            assert!(told.contains(word), "{told}");
+        }
+    });
+}
+
+#[test]
+fn events_are_acked_and_requests_go_both_ways() {
+    smol::block_on(async {
+        let world = World::new();
+        let (mut minion, mut master) = world.connected("m1").await;
+        let (of_minion, of_master) = (minion.handle(), master.handle());
+        let masters = smol::spawn(async move {
+            let mut acked = 0;
+            loop {
+                match master.next().await {
+                    Ok(Incoming::Event(event)) => {
+                        acked += 1;
+                        assert_eq!(event.sequence, acked);
+                        master.handle().ack(acked).await.unwrap();
+                    }
+                    Ok(Incoming::Question(mut question)) => match question.request {
+                        wire::Request::Pillar(_) => {
+                            question.data("one").await.unwrap();
+                            question.done(Map::new().with("a", 1)).await.unwrap();
+                        }
+                        wire::Request::Options(_) => question.fail("missing", "no").await.unwrap(),
+                        _ => {}
+                    },
+                    Ok(_) => {}
+                    Err(_) => return acked,
+                }
+            }
+        });
+        for sequence in 1..=500 {
+            of_minion.event(event(sequence)).await.unwrap();
+        }
+        let pillar = Pillar {
+            saltenv: None,
+            pillarenv: None,
+            grains: Map::new(),
+            pillar_override: Map::new(),
+        };
+        let minions = smol::spawn(async move {
+            loop {
+                match minion.next().await {
+                    Ok(Incoming::Ack(500)) => return minion,
+                    Ok(Incoming::Question(question)) => question.done(true).await.unwrap(),
+                    other => assert!(matches!(other, Ok(Incoming::Ack(_))), "{other:?}"),
+                }
+            }
+        });
+        let mut asked = of_minion.ask(pillar).await.unwrap();
+        assert_eq!(asked.next().await.unwrap(), Part::Data("one".into()));
+        assert_eq!(
+            asked.next().await.unwrap(),
+            Part::Done(Map::new().with("a", 1).into())
+        );
+        let error = of_minion
+            .ask(wire::Options {})
+            .await
+            .unwrap()
+            .done()
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(&error, Error::Failed { reason, .. } if reason == "missing"),
+            "{error}"
+        );
+        // A question that is dropped is no empty answer.
+        let error = of_minion
+            .ask(Ping {})
+            .await
+            .unwrap()
+            .done()
+            .await
+            .unwrap_err();
+        assert!(matches!(error, Error::Unanswered { .. }), "{error}");
+        let mut minion = minions.await;
+        let asked =
+            smol::spawn(async move { of_master.ask(Running {}).await.unwrap().done().await });
+        let Ok(Incoming::Question(question)) = minion.next().await else {
+            panic!("no question")
+        };
+        question.done(vec![1]).await.unwrap();
+        assert_eq!(asked.await.unwrap(), Value::from(vec![1]));
+        // What a side may not say does not leave it.
+        let error = of_minion
+            .ask(wire::Wheel {
+                fun: "key.accept".into(),
+                arg: Vec::new(),
+            })
+            .await;
+        assert!(matches!(error, Err(Error::NotAllowed { .. })), "{error:?}");
+        of_minion.close("enough");
+        assert_eq!(masters.await, 500);
+    });
+}
+
+#[test]
+fn a_large_answer_and_a_large_event() {
+    smol::block_on(async {
+        let world = World::new();
+        let (minion, mut master) = world.connected("m1").await;
+        let big = Value::from("x".repeat(5 << 20));
+        let answer = big.clone();
+        let masters = smol::spawn(async move {
+            let Ok(Incoming::Question(question)) = master.next().await else {
+                panic!("no question")
+            };
+            question.done(answer).await.unwrap();
+            master.next().await
+        });
+        let got = minion
+            .handle()
+            .ask(wire::Options {})
+            .await
+            .unwrap()
+            .done()
+            .await
+            .unwrap();
+        assert!(got == big);
+        let large = Event {
+            data: Map::new().with("big", "x".repeat(900_000)),
+            ..event(1)
+        };
+        minion.handle().event(large.clone()).await.unwrap();
+        assert!(matches!(masters.await, Ok(Incoming::Event(event)) if event == large));
+        let larger = Event {
+            data: Map::new().with("big", big),
+            ..event(1)
+        };
+        let error = minion.handle().event(larger).await.unwrap_err();
+        assert!(
+            matches!(
+                error,
+                Error::Frame {
+                    source: wire::Error::TooLong { .. },
+                    ..
+                }
+            ),
+            "{error}"
+        );
+    });
+}
+
+/// What a session says until it has failed a number of times.
+async fn failures(options: Options, count: usize) -> Vec<String> {
+    let mut session = Session::new(options);
+    let mut failed = Vec::new();
+    let (sender, receiver) = smol::channel::unbounded();
+    let task = smol::spawn(async move {
+        let mut tell = |status: Status<'_>| {
+            if let Status::Failed(error) = status {
+                let _ = sender.try_send(error.to_string());
+            }
+        };
+        session.connect(&mut tell).await
+    });
+    while failed.len() < count {
+        failed.push(receiver.recv().await.unwrap());
+    }
+    task.cancel().await;
+    failed
+}
+
+#[test]
+fn another_master_key_is_refused_with_both_fingerprints() {
+    smol::block_on(async {
+        let world = World::new();
+        let right = KeyPair::generate().unwrap().public().finger();
+        let is = world.master.public().finger();
+        let options = Options {
+            finger: Some(right.clone()),
+            ..world.options("m1")
+        };
+        let error = failures(options, 1).await.remove(0);
+        assert!(
+            error.contains(&right) && error.contains(&is) && error.contains("master_finger"),
+            "{error}"
+        );
+        let options = world.options("m2");
+        let other = KeyPair::generate().unwrap();
+        options.pki.remember(REMEMBERED, &other.public()).unwrap();
+        let error = failures(options, 1).await.remove(0);
+        let file = "m2/minion_master.pub";
+        assert!(
+            error.contains(&other.public().finger()) && error.contains(&is) && error.contains(file),
+            "{error}"
+        );
+        assert_eq!(world.listener.connections(), 0);
+        // The right one, in capitals as people paste it, is fine.
+        let options = Options {
+            finger: Some(is.to_uppercase()),
+            ..world.options("m3")
+        };
+        let mut session = Session::new(options);
+        let minion = smol::spawn(async move { session.connect(&mut |_| ()).await });
+        world
+            .listener
+            .next()
+            .await
+            .unwrap()
+            .accept(welcome())
+            .await
+            .unwrap();
+        minion.await;
+    });
+}
+
+#[test]
+fn a_master_that_was_killed_is_found_again_with_its_key() {
+    smol::block_on(async {
+        let world = World::new();
+        let address = world.address();
+        let mut options = world.options("m1");
+        // The loss must be told by the new master, not noticed by silence.
+        options.limits.idle = ms(60_000);
+        let mut session = Session::new(options);
+        let (sender, receiver) = smol::channel::unbounded();
+        smol::spawn(async move {
+            loop {
+                let (mut link, _) = session.connect(&mut |_| ()).await;
+                let _ = sender.send(link.who().key).await;
+                while link.next().await.is_ok() {}
+            }
+        })
+        .detach();
+        let link = world
+            .listener
+            .next()
+            .await
+            .unwrap()
+            .accept(welcome())
+            .await
+            .unwrap();
+        let first = receiver.recv().await.unwrap();
+        // As with `kill -9`: nobody is told. The old socket must be gone for the new one to have its port.
+        let World {
+            folder: _folder,
+            master,
+            listener,
+        } = world;
+        listener.vanish();
+        let began = Instant::now();
+        let again = loop {
+            match Listener::bind(address, &master, fast()) {
+                Ok(listener) => break listener,
+                Err(_) => Timer::after(ms(20)).await,
+            };
+        };
+        let peer = again.next().await.unwrap();
+        let _link = peer.accept(welcome()).await.unwrap();
+        assert_eq!(receiver.recv().await.unwrap(), first);
+        assert!(began.elapsed() < ms(2500), "{:?}", began.elapsed());
+        drop(link);
+    });
+}
+
+#[test]
+fn a_master_that_stops_says_so_and_is_awaited() {
+    smol::block_on(async {
+        let world = World::new();
+        let (mut minion, master) = world.connected("m1").await;
+        master.handle().bye("stopping", Some(3)).await.unwrap();
+        let Ok(Incoming::Bye(bye)) = minion.next().await else {
+            panic!("no bye")
+        };
+        assert_eq!((bye.reason.as_str(), bye.retry_s), ("stopping", Some(3)));
+        world.listener.close("stopped").await;
+        let error = minion.next().await.unwrap_err();
+        assert!(error.to_string().contains("stopped"), "{error}");
+    });
+}
+
+#[test]
+fn another_socket_of_the_minion_keeps_the_session() {
+    smol::block_on(async {
+        let world = World::new();
+        let mut session = Session::new(world.options("m1"));
+        let minion = smol::spawn(async move {
+            let link = session.connect(&mut |_| ()).await.0;
+            (session, link)
+        });
+        let peer = world.listener.next().await.unwrap();
+        let before = peer.address();
+        let mut master = peer.accept(welcome()).await.unwrap();
+        let (session, link) = minion.await;
+        for sequence in 1..=3 {
+            session.rebind().unwrap();
+            let began = Instant::now();
+            link.handle().event(event(sequence)).await.unwrap();
+            assert!(matches!(master.next().await, Ok(Incoming::Event(_))));
+            assert!(began.elapsed() < ms(500), "{:?}", began.elapsed());
+        }
+        assert_ne!(master.address(), before);
+        assert_eq!(world.listener.connections(), 1);
+    });
+}
+
+#[test]
+fn names_are_looked_up_at_each_try_and_all_addresses_are_tried() {
+    static ADDRESSES: Mutex<Vec<SocketAddr>> = Mutex::new(Vec::new());
+    smol::block_on(async {
+        let world = World::new();
+        let dead: SocketAddr = ([127, 0, 0, 1], 1).into();
+        *ADDRESSES.lock().unwrap() = vec![dead];
+        let mut options = world.options("m1");
+        options.masters = vec![Master::parse("salt.example", PORT)];
+        options.limits.handshake = ms(200);
+        let mut session = Session::new(options);
+        session.lookup = |host, port| {
+            assert_eq!((host, port), ("salt.example", PORT));
+            let addresses = ADDRESSES.lock().unwrap().clone();
+            if addresses.is_empty() {
+                Err(std::io::ErrorKind::NotFound.into())
+            } else {
+                Ok(addresses)
+            }
+        };
+        let tried = Arc::new(Mutex::new(Vec::new()));
+        let tries = tried.clone();
+        let minion = smol::spawn(async move {
+            let mut tell = |status: Status<'_>| {
+                if let Status::Trying(_, address) = status {
+                    tries.lock().unwrap().push(address);
+                }
+            };
+            session.connect(&mut tell).await
+        });
+        Timer::after(ms(300)).await;
+        ADDRESSES.lock().unwrap().clear();
+        Timer::after(ms(300)).await;
+        *ADDRESSES.lock().unwrap() = vec![dead, world.address()];
+        let peer = world.listener.next().await.unwrap();
+        peer.accept(welcome()).await.unwrap();
+        minion.await;
+        let tried = tried.lock().unwrap();
+        assert_eq!(
+            (tried.first(), tried.last()),
+            (Some(&dead), Some(&world.address()))
+        );
+    });
+}
+
+#[test]
+fn the_next_master_is_tried_when_one_says_nothing() {
+    smol::block_on(async {
+        let world = World::new();
+        let mut options = world.options("m1");
+        options
+            .masters
+            .insert(0, Master::parse("127.0.0.1:1", PORT));
+        options.limits.handshake = ms(200);
+        let mut session = Session::new(options);
+        let minion = smol::spawn(async move { session.connect(&mut |_| ()).await });
+        world
+            .listener
+            .next()
+            .await
+            .unwrap()
+            .accept(welcome())
+            .await
+            .unwrap();
+        assert_eq!(minion.await.0.who().address, Some(world.address()));
+    });
+}
+
+#[test]
+fn a_refused_minion_hears_why_and_asks_again_when_it_was_told() {
+    smol::block_on(async {
+        let world = World::new();
+        let options = world.options("m1");
+        let minion = smol::spawn(failures(options, 2));
+        let first = world.listener.next().await.unwrap();
+        first.refuse("rejected", "the key was rejected", Some(1));
+        let began = Instant::now();
+        let second = world.listener.next().await.unwrap();
+        assert!(began.elapsed() > ms(900), "{:?}", began.elapsed());
+        second.refuse("rejected", "the key was rejected", None);
+        let failed = minion.await;
+        assert!(
+            failed[0].ends_with("refuses this minion: the key was rejected (rejected)"),
+            "{failed:?}"
+        );
+    });
+}
+
+#[test]
+fn a_revoked_key_is_cut_off_at_once_wherever_it_is() {
+    smol::block_on(async {
+        let world = World::new();
+        let (mut minion, master) = world.connected("m1").await;
+        let (raw, peer) = world.pending("m2").await;
+        let began = Instant::now();
+        assert_eq!(
+            world.listener.revoke(&master.who().key.unwrap(), "revoked"),
+            1
+        );
+        assert_eq!(world.listener.revoke(&peer.key(), "revoked"), 1);
+        let error = minion.next().await.unwrap_err();
+        assert!(error.to_string().contains("revoked"), "{error}");
+        assert_eq!(raw.closed().await, "revoked");
+        assert!(began.elapsed() < ms(1000), "{:?}", began.elapsed());
+        drop((master, peer));
+        assert_eq!(
+            (world.listener.connections(), world.listener.pending()),
+            (0, 0)
+        );
+    });
+}

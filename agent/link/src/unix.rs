@@ -1,0 +1,424 @@
+//! The same frames over Unix sockets: commands to the daemons of their machine, and a job's process to the daemon that started it.
+//!
+//! The kernel says who is at the other end. One end waits on many and is async ([`Local`]); the other is a program that does one thing
+//! after the other ([`Pipe`]).
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use smol::Async;
+use value::Value;
+use wire::{Answer, Data, Decoder, Done, Event, Failed, Frame, Request, Way, rule};
+
+use crate::error::{Error, Wait, Who};
+use crate::exchange::Part;
+use crate::limits::{Budget, Limits};
+use crate::stream::{Reader, Sink, Source, Writer};
+
+fn socket_error(path: &Path) -> impl Fn(io::Error) -> Error {
+    let place = path.display().to_string();
+    move |source| Error::Socket {
+        place: place.clone(),
+        source: Arc::new(source),
+    }
+}
+
+fn peer(stream: &UnixStream) -> io::Result<Who> {
+    let peer = rustix::net::sockopt::socket_peercred(stream)?;
+    Ok(Who::local(
+        peer.uid.as_raw(),
+        peer.pid.as_raw_nonzero().get(),
+    ))
+}
+
+/// A daemon's socket, for its own user alone (0600).
+#[derive(Debug)]
+pub struct LocalListener {
+    socket: Async<UnixListener>,
+    path: PathBuf,
+    way: Way,
+    budget: Arc<Budget>,
+}
+
+impl LocalListener {
+    /// Opens the socket. What a dead daemon left there is replaced; a living one's is left alone. `way` says what the clients are:
+    /// [`Way::ClientToMaster`] or [`Way::ClientToMinion`].
+    ///
+    /// # Errors
+    /// When a daemon listens there already, or the folder is missing.
+    pub fn bind(path: &Path, way: Way, limits: Limits) -> Result<Self, Error> {
+        let failed = socket_error(path);
+        if UnixStream::connect(path).is_ok() {
+            return Err(failed(io::ErrorKind::AddrInUse.into()));
+        }
+        // Nobody sees it before it is for its user alone; who connects is asked again in any case.
+        let beside = path.with_extension(format!("new.{}", std::process::id()));
+        let _ = rustix::fs::unlink(&beside);
+        let socket = UnixListener::bind(&beside).map_err(&failed)?;
+        let private = rustix::fs::chmod(&beside, rustix::fs::Mode::from(0o600));
+        let placed = private.and_then(|()| rustix::fs::rename(&beside, path));
+        if let Err(error) = placed {
+            let _ = rustix::fs::unlink(&beside);
+            return Err(failed(error.into()));
+        }
+        let socket = Async::new(socket).map_err(&failed)?;
+        Ok(Self {
+            socket,
+            path: path.to_owned(),
+            way,
+            budget: Budget::new(limits),
+        })
+    }
+
+    /// The next client that is root or this daemon's own user; others are turned away.
+    ///
+    /// # Errors
+    /// When the socket is of no use any more.
+    pub async fn next(&self) -> Result<Local, Error> {
+        let failed = socket_error(&self.path);
+        loop {
+            let (stream, _) = self.socket.accept().await.map_err(&failed)?;
+            let Ok(who) = peer(stream.get_ref()) else {
+                continue;
+            };
+            let own = rustix::process::geteuid().as_raw();
+            let user = who.process.map(|(user, _)| user);
+            if user.is_some_and(|user| user == 0 || user == own) {
+                return Ok(Local::new(stream, who, self.way, self.budget.clone()));
+            }
+            let message = format_args!("{who} is turned away from {}", self.path.display());
+            crate::stream::note(value::log::Level::Warning, message);
+        }
+    }
+}
+
+impl Drop for LocalListener {
+    fn drop(&mut self) {
+        let _ = rustix::fs::unlink(&self.path);
+    }
+}
+
+/// What comes from a local process.
+#[derive(Debug)]
+pub enum Said {
+    /// An event.
+    Event(Event),
+    /// A request, to be answered through the same [`Local`] before the next one is read.
+    Request(Request),
+}
+
+/// A daemon's end of a local socket. Requests come one after the other; each is answered with any number of [`data`](Self::data) and
+/// one [`done`](Self::done) or [`fail`](Self::fail).
+#[derive(Debug)]
+pub struct Local {
+    reader: Reader,
+    writer: Writer,
+    answer: Duration,
+}
+
+impl Local {
+    fn new(stream: Async<UnixStream>, who: Who, way: Way, budget: Arc<Budget>) -> Self {
+        let (stream, who, sizes) = (Arc::new(stream), Arc::new(who), wire::Limits::STREAM);
+        let answer = budget.limits.answer;
+        let source = Source::Unix(stream.clone());
+        let reader = Reader::new(source, sizes, who.clone(), way, budget.clone());
+        let writer = Writer::new(Sink::Unix(stream), sizes, who, Way::MasterToMinion, budget);
+        Self {
+            reader,
+            writer,
+            answer,
+        }
+    }
+
+    /// Takes over a daemon's end of a socket pair whose other end a job's process has.
+    ///
+    /// # Errors
+    /// When the system does not take it.
+    pub fn of_job(stream: UnixStream, limits: Limits) -> Result<Self, Error> {
+        let failed = socket_error(Path::new("a job's socket"));
+        let who = peer(&stream).map_err(&failed)?;
+        let stream = Async::new(stream).map_err(&failed)?;
+        Ok(Self::new(
+            stream,
+            who,
+            Way::JobToMinion,
+            Budget::new(limits),
+        ))
+    }
+
+    /// Who is at the other end, by the kernel's word.
+    #[must_use]
+    pub fn who(&self) -> &Arc<Who> {
+        &self.reader.who
+    }
+
+    /// The next event or request; none when the process has closed its end. Nothing is lost when this is dropped half-way.
+    ///
+    /// # Errors
+    /// When the process breaks the protocol.
+    pub async fn next(&mut self) -> Result<Option<Said>, Error> {
+        loop {
+            let who = self.reader.who.clone();
+            return match self.reader.next(None).await? {
+                None => Ok(None),
+                Some(Frame::Request(request)) => Ok(Some(Said::Request(request))),
+                Some(Frame::Control(wire::Control::Event(event))) => Ok(Some(Said::Event(event))),
+                Some(Frame::Unknown { kind }) => {
+                    self.writer.send(&Frame::Unsupported { kind }).await?;
+                    continue;
+                }
+                Some(other) => {
+                    let found = format!("{other:?}");
+                    Err(Error::Unexpected {
+                        who,
+                        found,
+                        wanted: "a request or an event",
+                    })
+                }
+            };
+        }
+    }
+
+    /// The next part of what the process sends with its request; [`Part::Done`] at its end.
+    ///
+    /// # Errors
+    /// When the process is silent for too long, or sends something else.
+    pub async fn part(&mut self) -> Result<Part, Error> {
+        let who = self.reader.who.clone();
+        match self.reader.next(Some((Wait::Answer, self.answer))).await? {
+            Some(Frame::Answer(Answer::Data(part))) => Ok(Part::Data(part.data)),
+            Some(Frame::Answer(Answer::Done(end))) => Ok(Part::Done(end.data)),
+            None => Err(Error::Unanswered { who }),
+            Some(other) => {
+                let found = format!("{other:?}");
+                Err(Error::Unexpected {
+                    who,
+                    found,
+                    wanted: "a part of what is sent",
+                })
+            }
+        }
+    }
+
+    /// Sends a part of the answer.
+    ///
+    /// # Errors
+    /// When the process does not take it in time, or has closed its end.
+    pub async fn data(&mut self, data: impl Into<Value>) -> Result<(), Error> {
+        let data = data.into();
+        self.writer.send(&Data { data }.into()).await
+    }
+
+    /// Ends the answer.
+    ///
+    /// # Errors
+    /// As [`data`](Self::data).
+    pub async fn done(&mut self, data: impl Into<Value>) -> Result<(), Error> {
+        let data = data.into();
+        self.writer.send(&Done { data }.into()).await
+    }
+
+    /// Says that there is no answer: a word for programs and a sentence.
+    ///
+    /// # Errors
+    /// As [`data`](Self::data).
+    pub async fn fail(&mut self, reason: &str, text: impl Into<String>) -> Result<(), Error> {
+        let (reason, text) = (reason.to_owned(), text.into());
+        self.writer.send(&Failed { reason, text }.into()).await
+    }
+}
+
+/// A program's end of a local socket: it asks and waits.
+#[derive(Debug)]
+pub struct Pipe {
+    stream: UnixStream,
+    decoder: Decoder,
+    who: Arc<Who>,
+    way: Way,
+    limits: Limits,
+}
+
+impl Pipe {
+    /// Connects to a daemon's socket. A socket of another user than root or one's own is refused: its answers are not to be believed.
+    ///
+    /// # Errors
+    /// When nobody listens there, or somebody else does.
+    pub fn connect(path: &Path, way: Way, limits: Limits) -> Result<Self, Error> {
+        let failed = socket_error(path);
+        let stream = UnixStream::connect(path).map_err(&failed)?;
+        let pipe = Self::of(stream, way, limits).map_err(&failed)?;
+        let own = rustix::process::geteuid().as_raw();
+        let user = pipe.who.process.map(|(user, _)| user);
+        if user.is_some_and(|user| user != 0 && user != own) {
+            return Err(failed(io::ErrorKind::PermissionDenied.into()));
+        }
+        Ok(pipe)
+    }
+
+    /// Takes over a job's end of the socket pair that its daemon gave it.
+    ///
+    /// # Errors
+    /// When it is no such socket.
+    pub fn of_job(stream: UnixStream, limits: Limits) -> Result<Self, Error> {
+        let pipe = Self::of(stream, Way::JobToMinion, limits);
+        pipe.map_err(socket_error(Path::new("the daemon's socket")))
+    }
+
+    fn of(stream: UnixStream, way: Way, limits: Limits) -> io::Result<Self> {
+        let who = Arc::new(peer(&stream)?);
+        let decoder = Decoder::new(wire::Limits::STREAM);
+        stream.set_write_timeout(Some(limits.frame))?;
+        Ok(Self {
+            stream,
+            decoder,
+            who,
+            way,
+            limits,
+        })
+    }
+
+    /// Sends an event.
+    ///
+    /// # Errors
+    /// When the daemon is gone or takes nothing, or the event is too large.
+    pub fn event(&mut self, event: Event) -> Result<(), Error> {
+        self.send(&event.into())
+    }
+
+    /// Asks; [`next`](Self::next) gives the answer in parts.
+    ///
+    /// # Errors
+    /// When the daemon is gone or takes nothing, or this program may not ask that.
+    pub fn ask(&mut self, request: impl Into<Request>) -> Result<(), Error> {
+        self.send(&request.into().into())
+    }
+
+    /// Sends a part of what the request is about.
+    ///
+    /// # Errors
+    /// When the daemon is gone or takes nothing.
+    pub fn data(&mut self, data: impl Into<Value>) -> Result<(), Error> {
+        let data = data.into();
+        self.send(&Data { data }.into())
+    }
+
+    /// Says that all parts were sent.
+    ///
+    /// # Errors
+    /// When the daemon is gone or takes nothing.
+    pub fn sent(&mut self) -> Result<(), Error> {
+        self.send(&Done { data: Value::Null }.into())
+    }
+
+    /// Asks for an answer of one part, and waits for it.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next), and when the answer has several parts.
+    pub fn call(&mut self, request: impl Into<Request>) -> Result<Value, Error> {
+        self.ask(request)?;
+        match self.next(Some(self.limits.answer))? {
+            Part::Done(value) => Ok(value),
+            Part::Data(_) => {
+                let (who, found) = (self.who.clone(), "a part".to_owned());
+                Err(Error::Unexpected {
+                    who,
+                    found,
+                    wanted: "the whole answer",
+                })
+            }
+        }
+    }
+
+    fn send(&mut self, frame: &Frame) -> Result<(), Error> {
+        let who = || self.who.clone();
+        let allowed = rule::check(frame, self.way, true);
+        allowed.map_err(|source| Error::NotAllowed { who: who(), source })?;
+        let mut bytes = Vec::new();
+        let encoded = frame.encode(wire::Limits::STREAM, &mut bytes);
+        encoded.map_err(|source| Error::Frame { who: who(), source })?;
+        let after = self.limits.frame;
+        self.stream
+            .write_all(&bytes)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::WouldBlock => Error::Deadline {
+                    who: who(),
+                    wait: Wait::Take,
+                    after,
+                },
+                _ => Error::Lost {
+                    who: who(),
+                    reason: error.to_string(),
+                },
+            })
+    }
+
+    /// The next part of the answer, within this time; none is for ever. After [`Part::Done`] the next request may follow.
+    ///
+    /// # Errors
+    /// When the daemon says that it failed, does not know the request, is silent for too long or goes away without an answer.
+    pub fn next(&mut self, wait: Option<Duration>) -> Result<Part, Error> {
+        let who = self.who.clone();
+        match self.frame(wait)? {
+            None => Err(Error::Unanswered { who }),
+            Some(Frame::Answer(Answer::Data(part))) => Ok(Part::Data(part.data)),
+            Some(Frame::Answer(Answer::Done(end))) => Ok(Part::Done(end.data)),
+            Some(Frame::Answer(Answer::Failed(Failed { reason, text }))) => {
+                Err(Error::Failed { who, reason, text })
+            }
+            Some(Frame::Unsupported { kind }) => Err(Error::Failed {
+                text: format!("{who} does not know the request {kind}"),
+                who,
+                reason: "unsupported".to_owned(),
+            }),
+            Some(other) => {
+                let found = format!("{other:?}");
+                Err(Error::Unexpected {
+                    who,
+                    found,
+                    wanted: "an answer",
+                })
+            }
+        }
+    }
+
+    fn frame(&mut self, wait: Option<Duration>) -> Result<Option<Frame>, Error> {
+        let until = wait.map(|wait| Instant::now() + wait);
+        let mut piece = [0; 8 << 10];
+        loop {
+            let frame = self.decoder.next_frame();
+            let frame = frame.map_err(|source| Error::Frame {
+                who: self.who.clone(),
+                source,
+            })?;
+            if frame.is_some() {
+                return Ok(frame);
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let late = || {
+                let (who, after) = (self.who.clone(), wait.unwrap_or_default());
+                Error::Deadline {
+                    who,
+                    wait: Wait::Answer,
+                    after,
+                }
+            };
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(late());
+            }
+            let set = self.stream.set_read_timeout(left);
+            match set.and_then(|()| self.stream.read(&mut piece)) {
+                Ok(0) => return Ok(None),
+                Ok(length) => self.decoder.push(piece.get(..length).unwrap_or_default()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(late()),
+                Err(error) => {
+                    let (who, reason) = (self.who.clone(), error.to_string());
+                    return Err(Error::Lost { who, reason });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! [`Id`]: what a minion is called. It stands in file names, event tags and targets, so there is one grammar and no way around it.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A minion's id: `[A-Za-z0-9][A-Za-z0-9._-]{0,252}`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Id(String);
+
+const LENGTH_MAX: usize = 253;
+
+/// A text that is no id.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is no minion id: one has 1 to {LENGTH_MAX} letters, digits, dots, underscores and hyphens of ASCII, and begins with a letter or digit"
+)]
+pub struct NotAnId(String);
+
+impl Id {
+    /// The id as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// True for texts of the grammar.
+    #[must_use]
+    pub fn is_valid(text: &str) -> bool {
+        let first = text.bytes().next();
+        let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+        first.is_some_and(|byte| byte.is_ascii_alphanumeric())
+            && text.len() <= LENGTH_MAX
+            && text.bytes().all(inner)
+    }
+}
+
+impl FromStr for Id {
+    type Err = NotAnId;
+
+    fn from_str(text: &str) -> Result<Self, NotAnId> {
+        if Self::is_valid(text) {
+            return Ok(Self(text.to_owned()));
+        }
+        // What is quoted has an end: a log line is no place for a megabyte.
+        Err(NotAnId(text.chars().take(64).collect()))
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_have_one_grammar() {
+        let long = "a".repeat(253);
+        for good in ["m1", "web-01.example.org", "0", "A_b", "a.", "a..b", &long] {
+            assert_eq!(good.parse::<Id>().unwrap().as_str(), good);
+        }
+        let longer = "a".repeat(254);
+        let bad = [
+            "",
+            ".",
+            "..",
+            "../x",
+            "a/b",
+            "a\0b",
+            "-a",
+            "_a",
+            ".a",
+            "a b",
+            "a\n",
+            "ä",
+            "a\u{202e}b",
+            "a:b",
+            "a*",
+            &longer,
+        ];
+        for bad in bad {
+            assert!(bad.parse::<Id>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_quotes_what_was_wrong_and_not_all_of_it() {
+        let error = format!("../{}", "x".repeat(1000))
+            .parse::<Id>()
+            .unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with("\"../xxx") && text.len() < 300, "{text}");
+    }
+}
