@@ -312,8 +312,8 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-#[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "a test's own files")]
+#[cfg(test)]
 mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt;
