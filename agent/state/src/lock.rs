@@ -304,7 +304,7 @@ mod tests {
             jid: JID.into(),
             fun: "state.apply".into(),
         };
-        dead.write(&mut opened(&folder.join("lock")).unwrap())
+        dead.write(&mut made(&folder.join("lock")).unwrap())
             .unwrap();
         std::fs::create_dir(folder.join("queue")).unwrap();
         std::fs::write(folder.join("queue/20000101000000000000.1"), "").unwrap();
