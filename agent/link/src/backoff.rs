@@ -16,7 +16,8 @@ pub struct Waits {
     pub recon_max: Duration,
     /// `recon_randomize`: whether the waits are drawn by lot.
     pub recon_randomize: bool,
-    /// `random_reauth_delay`: up to how long to wait once, before the first try after a loss; Salt's own 10 s are not needed here.
+    /// `random_reauth_delay`: up to how long to wait once, before the first try after a loss, so that a fleet does not come back in one
+    /// moment; Salt's own 10 s are not needed here.
     pub random_reauth_delay: Duration,
     /// `acceptance_wait_time`: the wait after a refusal that names none.
     pub acceptance_wait_time: Duration,
@@ -30,7 +31,7 @@ impl Default for Waits {
             recon_default: Duration::from_secs(1),
             recon_max: Duration::from_secs(10),
             recon_randomize: true,
-            random_reauth_delay: Duration::ZERO,
+            random_reauth_delay: Duration::from_secs(1),
             acceptance_wait_time: Duration::from_secs(10),
             acceptance_wait_time_max: Duration::ZERO,
         }

@@ -28,7 +28,7 @@ pub enum Incoming {
     /// The master has all events up to this one on its disk.
     Ack(u64),
     /// A request, to be answered.
-    Question(Question),
+    Question(Box<Question>),
     /// The peer will close.
     Bye(Bye),
 }
@@ -38,7 +38,7 @@ pub enum Incoming {
 pub struct Link {
     control: Reader,
     handle: Handle,
-    questions: (Sender<Question>, Receiver<Question>),
+    questions: (Sender<Box<Question>>, Receiver<Box<Question>>),
     way: Way,
 }
 
@@ -133,30 +133,32 @@ impl Link {
     /// When the connection is lost, or the peer breaks the protocol too often; the connection is closed then.
     pub async fn next(&mut self) -> Result<Incoming, Error> {
         enum Came {
-            Frame(Result<Option<Frame>, Error>),
-            Stream(Result<(SendStream, RecvStream), ConnectionError>),
-            Question(Option<Question>),
+            Frame(Box<Result<Option<Frame>, Error>>),
+            Stream(Box<Result<(SendStream, RecvStream), ConnectionError>>),
+            Question(Option<Box<Question>>),
         }
         loop {
             let inner = &self.handle.0;
-            let frame = async { Came::Frame(self.control.next(None).await) };
-            let stream = async { Came::Stream(inner.connection.accept_bi().await) };
+            let frame = async { Came::Frame(Box::new(self.control.next(None).await)) };
+            let stream = async { Came::Stream(Box::new(inner.connection.accept_bi().await)) };
             let question = async { Came::Question(self.questions.1.recv().await.ok()) };
             // Whoever floods one of them does not hold up the others.
             match frame.race(stream).race(question).await {
                 Came::Question(Some(question)) => return Ok(Incoming::Question(question)),
                 Came::Question(None) => {}
-                Came::Stream(Ok(streams)) => self.open(streams),
-                Came::Stream(Err(error)) => return Err(inner.lost(&error)),
-                Came::Frame(Ok(Some(frame))) => {
-                    if let Some(incoming) = self.control_frame(frame)? {
-                        return Ok(incoming);
+                Came::Stream(streams) => match *streams {
+                    Ok(streams) => self.open(streams),
+                    Err(error) => return Err(inner.lost(&error)),
+                },
+                Came::Frame(frame) => match *frame {
+                    Ok(Some(frame)) => {
+                        if let Some(incoming) = self.control_frame(frame)? {
+                            return Ok(incoming);
+                        }
                     }
-                }
-                Came::Frame(Ok(None)) => {
-                    return Err(inner.ended("its control stream ended".to_owned()));
-                }
-                Came::Frame(Err(error)) => return Err(inner.failed(error)),
+                    Ok(None) => return Err(inner.ended("its control stream ended".to_owned())),
+                    Err(error) => return Err(inner.failed(error)),
+                },
             }
         }
     }
@@ -203,7 +205,7 @@ impl Link {
             let (reader, writer) = handle.0.exchange(send, receive, way);
             if let Some(question) = handle.0.first(reader, writer).await {
                 drop(handle);
-                let _ = sender.send(question).await;
+                let _ = sender.send(Box::new(question)).await;
             }
         })
         .detach();

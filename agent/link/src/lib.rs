@@ -8,7 +8,11 @@
 //! One task reads a link ([`Link::next`]): events, acks and [`Question`]s, each of which has a stream of its own and can be answered by
 //! another task. Any number speak through its [`Handle`]s: [`event`](Handle::event), [`ack`](Handle::ack), [`ask`](Handle::ask).
 //!
-//! Everything runs on smol's own executor. Every frame that comes in is checked against `wire`'s table; every wait has a deadline from
+//! Everything runs on smol's own executor, one thread unless `SMOL_THREADS` says more: a task that waits for a disk or computes for long
+//! holds up every connection, and belongs in `smol::unblock`. The same key may be connected twice, when a minion came back before the
+//! loss of its old connection was noticed: the master keeps the newer link and closes the older.
+//!
+//! Every frame that comes in is checked against `wire`'s table; every wait has a deadline from
 //! the [`Limits`]; every error names its peer.
 
 mod backoff;

@@ -43,7 +43,7 @@ pub struct Limits {
     pub bad_frames_max: u32,
     /// Bytes of large frames (over 64 KiB) that are being read, of all peers together.
     pub large_bytes_max: usize,
-    /// Bytes that a peer may send before they were read, on one stream and on all: what an idle peer can make us hold.
+    /// Bytes that a peer may send on one stream before they were read: what it can make us hold, once for each stream that it may open.
     pub window: u32,
 }
 
@@ -99,16 +99,17 @@ impl Default for Limits {
             frame: seconds(30),
             rate_min: 8 << 10,
             answer: seconds(60),
-            idle: seconds(90),
-            keep_alive: seconds(25),
+            // A master that has gone is noticed within both together: 30 s.
+            idle: seconds(20),
+            keep_alive: seconds(10),
             unproved_max: 64,
             handshakes_max: 1024,
             connections_max: 20_000,
             connections_per_address: 1024,
             pending_max: 1000,
             pending_per_address: 100,
-            streams_max: 32,
-            queue: 64,
+            streams_max: 16,
+            queue: 16,
             bad_frames_max: 16,
             large_bytes_max: 64 << 20,
             window: 32 << 10,
@@ -126,7 +127,9 @@ const CRYPTO_BUFFER: usize = 4 << 10;
 impl Limits {
     /// How long a frame of so many bytes may take.
     pub(crate) fn frame_of(&self, bytes: usize) -> Duration {
-        self.frame + Duration::from_secs_f64(bytes as f64 / f64::from(self.rate_min.max(1)))
+        let rate = f64::from(self.rate_min.max(1));
+        self.frame
+            .saturating_add(Duration::from_secs_f64(bytes as f64 / rate))
     }
 
     /// QUIC's settings on a master: little a connection.
@@ -135,6 +138,12 @@ impl Limits {
         // The control stream; more when the key is accepted.
         config.max_concurrent_bidi_streams(1_u32.into());
         config
+    }
+
+    /// What an accepted peer may send before it was read: each of its streams can be full without holding up the others.
+    pub(crate) fn window_of_all(&self) -> u32 {
+        self.window
+            .saturating_mul(self.streams_max.saturating_add(1))
     }
 
     /// QUIC's settings on a minion.
@@ -147,11 +156,12 @@ impl Limits {
 
     fn both(&self, window: u32) -> TransportConfig {
         let mut config = TransportConfig::default();
-        let idle = IdleTimeout::try_from(self.idle).unwrap_or(VarInt::from_u32(90_000).into());
+        let idle =
+            IdleTimeout::try_from(self.idle).unwrap_or_else(|_| VarInt::from_u32(20_000).into());
         config.max_idle_timeout(Some(idle));
         config.max_concurrent_uni_streams(0_u32.into());
         config.stream_receive_window(window.into());
-        config.receive_window(window.saturating_mul(2).into());
+        config.receive_window(window.saturating_mul(4).into());
         config.send_window(SEND_WINDOW);
         config.crypto_buffer_size(CRYPTO_BUFFER);
         config.datagram_receive_buffer_size(None);

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quinn::{
-    Connection, ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig, SmolRuntime,
+    Connection, ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig, SendStream,
+    SmolRuntime,
 };
 use ring::digest::{SHA256, digest};
 use ring::hmac::{HMAC_SHA256, Key};
@@ -362,15 +363,6 @@ impl Listener {
         self.shared.counts().pending
     }
 
-    /// Goes without a word, as a process does that is killed.
-    #[cfg(test)]
-    pub(crate) fn vanish(self) {
-        let nowhere =
-            UdpSocket::bind("127.0.0.1:0").and_then(|socket| self.endpoint.rebind(socket));
-        assert!(nowhere.is_ok());
-        self.endpoint.set_server_config(None);
-    }
-
     /// Closes everything; each peer reads the reason.
     pub async fn close(&self, reason: &str) {
         self.endpoint.close(0_u32.into(), reason.as_bytes());
@@ -395,7 +387,8 @@ async fn admit_all(endpoint: Endpoint, shared: Arc<Shared>, arrivals: Sender<Pee
             }
             Admission::Prove => drop(incoming.retry()),
             Admission::No(error) => {
-                note(Level::Warning, format_args!("not let in: {error}"));
+                // A flood is no reason to write a flood.
+                note(Level::Info, format_args!("not let in: {error}"));
                 incoming.refuse();
             }
         }
@@ -408,55 +401,19 @@ async fn greet(
     mut slot: Slot,
     budget: &Arc<Budget>,
 ) -> Result<Peer, Error> {
-    let limits = &budget.limits;
     let mut who = Who::at(incoming.remote_address());
-    let late = |who: &Who, wait, after| Error::Deadline {
-        who: Arc::new(who.clone()),
-        wait,
-        after,
-    };
-    let lost = |who: &Who, error: &dyn std::fmt::Display| Error::Lost {
-        who: Arc::new(who.clone()),
-        reason: error.to_string(),
-    };
-    let connecting = incoming.accept().map_err(|error| lost(&who, &error))?;
-    let connection = within(limits.handshake, connecting).await;
-    let connection = connection.ok_or_else(|| late(&who, Wait::Handshake, limits.handshake))?;
-    let connection = connection.map_err(|error| lost(&who, &error))?;
-    let key = tls::identity(&connection).ok_or_else(|| lost(&who, &"no key was proved"))?;
+    let (connection, key) = prove(incoming, &who, &budget.limits).await?;
     who.key = Some(key);
     slot.proved(key, &connection);
-    let streams = within(limits.hello, connection.accept_bi()).await;
-    let streams = streams.ok_or_else(|| late(&who, Wait::Hello, limits.hello));
-    let (send, receive) = closing(&connection, streams)?.map_err(|error| lost(&who, &error))?;
-    let (from, to) = (Way::MinionToMaster, Way::MasterToMinion);
-    let mut reader = Reader::new(
-        Source::Quic(receive),
-        wire::Limits::HELLO,
-        Arc::new(who.clone()),
-        from,
-        budget.clone(),
-    );
-    (reader.accepted, reader.strict) = (false, true);
-    let first = reader.next(Some((Wait::Hello, limits.hello))).await;
-    let hello = match closing(&connection, first)? {
-        Some(Frame::Control(Control::Hello(hello))) => hello,
-        other => {
-            let found = other.map_or_else(|| "nothing".to_owned(), |frame| format!("{frame:?}"));
-            let error = Error::Unexpected {
-                who: Arc::new(who),
-                found,
-                wanted: "a hello",
-            };
-            return closing(&connection, Err(error));
-        }
-    };
+    let greeted = first_words(&connection, who.clone(), budget).await;
+    let (hello, mut reader, send) = closing(&connection, greeted)?;
     slot.greeted();
     who.id = Some(hello.id.clone());
     let who = Arc::new(who);
     reader.who = who.clone();
-    let sizes = wire::Limits::CONTROL;
-    let writer = Writer::new(Sink::Quic(send), sizes, who.clone(), to, budget.clone());
+    let (sizes, way) = (wire::Limits::CONTROL, Way::MasterToMinion);
+    let writer = Writer::new(Sink::Quic(send), sizes, who.clone(), way, budget.clone());
+    let budget = budget.clone();
     let peer = Peer {
         hello,
         who,
@@ -465,9 +422,69 @@ async fn greet(
         reader,
         writer,
         slot,
-        budget: budget.clone(),
+        budget,
     };
-    peer.speaks_our_words().await
+    peer.speaks_our_words()
+}
+
+async fn prove(
+    incoming: quinn::Incoming,
+    who: &Who,
+    limits: &Limits,
+) -> Result<(Connection, PublicKey), Error> {
+    let who = || Arc::new(who.clone());
+    let lost = |error: &dyn std::fmt::Display| Error::Lost {
+        who: who(),
+        reason: error.to_string(),
+    };
+    let connecting = incoming.accept().map_err(|error| lost(&error))?;
+    let (wait, after) = (Wait::Handshake, limits.handshake);
+    let connection = within(after, connecting).await;
+    let connection = connection.ok_or_else(|| Error::Deadline {
+        who: who(),
+        wait,
+        after,
+    })?;
+    let connection = connection.map_err(|error| lost(&error))?;
+    let key = tls::identity(&connection).ok_or_else(|| lost(&"no key was proved"))?;
+    Ok((connection, key))
+}
+
+/// The control stream with the hello that it begins with.
+async fn first_words(
+    connection: &Connection,
+    who: Who,
+    budget: &Arc<Budget>,
+) -> Result<(Hello, Reader, SendStream), Error> {
+    let who = Arc::new(who);
+    let (wait, after) = (Wait::Hello, budget.limits.hello);
+    let streams = within(after, connection.accept_bi()).await;
+    let streams = streams.ok_or_else(|| Error::Deadline {
+        who: who.clone(),
+        wait,
+        after,
+    })?;
+    let (send, receive) = streams.map_err(|error| Error::Lost {
+        who: who.clone(),
+        reason: error.to_string(),
+    })?;
+    let (source, sizes) = (Source::Quic(receive), wire::Limits::HELLO);
+    let mut reader = Reader::new(
+        source,
+        sizes,
+        who.clone(),
+        Way::MinionToMaster,
+        budget.clone(),
+    );
+    (reader.accepted, reader.strict) = (false, true);
+    match reader.next(Some((wait, after))).await? {
+        Some(Frame::Control(Control::Hello(hello))) => Ok((hello, reader, send)),
+        other => {
+            let found = other.map_or_else(|| "nothing".to_owned(), |frame| format!("{frame:?}"));
+            let wanted = "a hello";
+            Err(Error::Unexpected { who, found, wanted })
+        }
+    }
 }
 
 /// Closes a connection where something went wrong on it.
@@ -516,7 +533,7 @@ impl Peer {
         &self.who
     }
 
-    async fn speaks_our_words(self) -> Result<Self, Error> {
+    fn speaks_our_words(self) -> Result<Self, Error> {
         let (min, max) = (self.hello.version_min, self.hello.version_max);
         let who = self.who.clone();
         if wire::common_version(min, max).is_none() {
@@ -594,6 +611,8 @@ impl Peer {
         (self.reader.accepted, self.reader.strict) = (true, false);
         self.reader.set_sizes(wire::Limits::CONTROL);
         let limits = &self.budget.limits;
+        self.connection
+            .set_receive_window(limits.window_of_all().into());
         self.connection
             .set_max_concurrent_bi_streams(limits.streams_max.into());
         self.writer.send(&welcome.into()).await?;

@@ -313,8 +313,9 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test's own files")]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "a test's own files")]
+
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt;
 

@@ -10,7 +10,7 @@ use quinn::{ClientConfig, Connection, Endpoint};
 use smol::Timer;
 use wire::{Control, Frame, Hello, Way, Welcome};
 
-use crate::backoff::{Backoff, Waits, lot};
+use crate::backoff::{Backoff, WAIT_MAX, Waits, lot};
 use crate::connection::{Let, Link};
 use crate::error::{Error, Wait, Who};
 use crate::key::KeyPair;
@@ -165,7 +165,7 @@ impl Session {
         };
         let family = endpoint
             .local_addr()
-            .map_or(Ipv4Addr::UNSPECIFIED.into(), |old| old.ip());
+            .map_or_else(|_| Ipv4Addr::UNSPECIFIED.into(), |old| old.ip());
         let bound = self
             .socket(family)
             .and_then(|socket| endpoint.rebind(socket));
@@ -177,13 +177,10 @@ impl Session {
 
     /// Tries until a master lets this minion in: all masters, all their addresses, for as long as it takes. What goes on is told.
     pub async fn connect(&mut self, tell: Tell<'_>) -> (Link, Welcome) {
-        if std::mem::take(&mut self.was_connected)
-            && !self.options.waits.random_reauth_delay.is_zero()
-        {
-            let share = f64::from(lot()) / f64::from(u32::MAX);
-            let wait = self.options.waits.random_reauth_delay.mul_f64(share);
-            tell(Status::Waiting(wait));
-            Timer::after(wait).await;
+        if std::mem::take(&mut self.was_connected) {
+            let longest = self.options.waits.random_reauth_delay.min(WAIT_MAX);
+            let wait = longest.mul_f64(f64::from(lot()) / f64::from(u32::MAX));
+            self.wait(wait, tell).await;
         }
         loop {
             let error = match self.round(tell).await {
@@ -199,6 +196,12 @@ impl Session {
                 Some(Error::Refused { retry, .. }) => self.backoff.refused(waits, retry, lot()),
                 _ => self.backoff.lost(waits, lot()),
             };
+            self.wait(wait, tell).await;
+        }
+    }
+
+    async fn wait(&self, wait: Duration, tell: Tell<'_>) {
+        if !wait.is_zero() {
             tell(Status::Waiting(wait));
             Timer::after(wait).await;
         }
@@ -361,78 +364,85 @@ impl Session {
         who: &Arc<Who>,
         tell: Tell<'_>,
     ) -> Result<(Link, Welcome), Error> {
-        let limits = &self.options.limits;
-        let lost = |error: &dyn fmt::Display| Error::Lost {
-            who: who.clone(),
-            reason: connection
-                .close_reason()
-                .map_or_else(|| error.to_string(), |why| why.to_string()),
-        };
-        let (send, receive) = connection.open_bi().await.map_err(|error| lost(&error))?;
-        let (out, back) = (Way::MinionToMaster, Way::MasterToMinion);
-        let sizes = wire::Limits::CONTROL;
-        let budget = &self.budget;
+        let opened = connection.open_bi().await;
+        let (send, receive) = opened.map_err(|error| lost(&connection, who, &error.to_string()))?;
+        let (out, way) = (Way::MinionToMaster, Way::MasterToMinion);
+        let (sizes, budget) = (wire::Limits::CONTROL, &self.budget);
         let mut writer = Writer::new(Sink::Quic(send), sizes, who.clone(), out, budget.clone());
-        let mut reader = Reader::new(
-            Source::Quic(receive),
-            sizes,
-            who.clone(),
-            back,
-            budget.clone(),
-        );
+        let source = Source::Quic(receive);
+        let mut reader = Reader::new(source, sizes, who.clone(), way, budget.clone());
         writer.send(&self.options.hello.clone().into()).await?;
-        let mut wait = Some((Wait::Hello, limits.hello));
-        loop {
-            match reader.next(wait).await? {
-                Some(Frame::Control(Control::Pending(pending))) => {
-                    // From here on it takes as long as it takes; QUIC tells when the master is gone.
-                    wait = None;
-                    tell(Status::Pending(who, &pending.reason));
-                }
-                Some(Frame::Control(Control::Welcome(welcome))) => {
-                    let version = welcome.version;
-                    if wire::common_version(version, version).is_none() {
-                        let (min, max) = (version, version);
-                        return Err(Error::Version {
-                            who: who.clone(),
-                            min,
-                            max,
-                        });
-                    }
-                    let link = Link::new(Let {
-                        connection,
-                        reader,
-                        writer,
-                        who: who.clone(),
-                        budget: budget.clone(),
-                        way: back,
-                        slot: None,
-                    });
-                    return Ok((link, welcome));
-                }
-                Some(Frame::Control(Control::Refused(refused))) => {
-                    connection.close(0_u32.into(), b"refused");
-                    return Err(Error::Refused {
-                        who: who.clone(),
-                        reason: refused.reason,
-                        text: refused.text,
-                        retry: refused.retry_s.map(Duration::from_secs),
-                    });
-                }
-                Some(Frame::Control(Control::Bye(bye))) => return Err(lost(&bye.reason)),
-                Some(Frame::Unknown { .. } | Frame::Unsupported { .. }) => {}
-                Some(other) => {
-                    let found = format!("{other:?}");
-                    let wanted = "a welcome";
-                    return Err(Error::Unexpected {
-                        who: who.clone(),
-                        found,
-                        wanted,
-                    });
-                }
-                None => return Err(lost(&"it ended the session")),
+        let mut wait = Some((Wait::Hello, self.options.limits.hello));
+        let welcome = loop {
+            let frame = reader.next(wait).await?;
+            if let Some(welcome) = let_in(frame, &connection, who, tell)? {
+                break welcome;
+            }
+            // From here on it takes as long as it takes; QUIC tells when the master is gone.
+            wait = None;
+        };
+        let link = Link::new(Let {
+            connection,
+            reader,
+            writer,
+            who: who.clone(),
+            budget: budget.clone(),
+            way,
+            slot: None,
+        });
+        Ok((link, welcome))
+    }
+}
+
+fn lost(connection: &Connection, who: &Arc<Who>, error: &str) -> Error {
+    let reason = connection.close_reason();
+    let reason = reason.map_or_else(|| error.to_owned(), |reason| reason.to_string());
+    Error::Lost {
+        who: who.clone(),
+        reason,
+    }
+}
+
+/// The welcome, if a master's answer is that; none where it says that something else will follow.
+fn let_in(
+    frame: Option<Frame>,
+    connection: &Connection,
+    who: &Arc<Who>,
+    tell: Tell<'_>,
+) -> Result<Option<Welcome>, Error> {
+    match frame {
+        Some(Frame::Control(Control::Pending(pending))) => {
+            tell(Status::Pending(who, &pending.reason));
+            Ok(None)
+        }
+        Some(Frame::Control(Control::Welcome(welcome))) => {
+            let (min, max) = (welcome.version, welcome.version);
+            match wire::common_version(min, max) {
+                Some(_) => Ok(Some(welcome)),
+                None => Err(Error::Version {
+                    who: who.clone(),
+                    min,
+                    max,
+                }),
             }
         }
+        Some(Frame::Control(Control::Refused(refused))) => {
+            connection.close(0_u32.into(), b"refused");
+            Err(Error::Refused {
+                who: who.clone(),
+                reason: refused.reason,
+                text: refused.text,
+                retry: refused.retry_s.map(Duration::from_secs),
+            })
+        }
+        Some(Frame::Control(Control::Bye(bye))) => Err(lost(connection, who, &bye.reason)),
+        Some(Frame::Unknown { .. } | Frame::Unsupported { .. }) => Ok(None),
+        Some(other) => {
+            let (who, found) = (who.clone(), format!("{other:?}"));
+            let wanted = "a welcome";
+            Err(Error::Unexpected { who, found, wanted })
+        }
+        None => Err(lost(connection, who, "it ended the session")),
     }
 }
 

@@ -37,6 +37,15 @@ fn fast() -> Limits {
     }
 }
 
+/// Waits for what is about to be true.
+async fn soon(what: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !what() {
+        assert!(began.elapsed() < ms(4000), "it never came to be");
+        Timer::after(ms(10)).await;
+    }
+}
+
 fn hello(id: &str) -> Hello {
     Hello {
         version_min: 1,
@@ -115,6 +124,7 @@ impl World {
             waits: Waits {
                 recon_default: ms(50),
                 recon_max: ms(200),
+                random_reauth_delay: ms(0),
                 ..Waits::default()
             },
         }

@@ -385,7 +385,7 @@ impl Pipe {
     }
 
     fn frame(&mut self, wait: Option<Duration>) -> Result<Option<Frame>, Error> {
-        let until = wait.map(|wait| Instant::now() + wait);
+        let until = wait.and_then(|wait| Instant::now().checked_add(wait));
         let mut piece = [0; 8 << 10];
         loop {
             let frame = self.decoder.next_frame();
