@@ -151,7 +151,11 @@ fn had(block: *mut u8, size: usize) -> *mut u8 {
 
 /// Ends the program for want of memory, with what it needs none for.
 #[cold]
-#[expect(clippy::exit, reason = "who asks for memory cannot be handed an error")]
+#[expect(
+    clippy::disallowed_methods,
+    clippy::exit,
+    reason = "who asks for memory cannot be handed an error"
+)]
 fn end() -> ! {
     let _ = std::io::stderr().write_all(
         b"error: out of memory: the system gives this program no more\n\
