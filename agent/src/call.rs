@@ -227,8 +227,10 @@ fn unknown(cx: &Exec, name: &str) -> Failure {
         Err(error) => error,
         Ok(_) => Error::not_available(name.to_owned()),
     };
-    let known = cx.function_names();
-    let near = state::compile::did_you_mean(name, known.iter().map(String::as_str));
+    // What is known and cannot work here is not misspelt.
+    let misspelt = error.is_not_available().then(|| cx.function_names());
+    let near = misspelt
+        .and_then(|known| state::compile::did_you_mean(name, known.iter().map(String::as_str)));
     Failure::plain(Exit::NoFunction, error).hints(near)
 }
 

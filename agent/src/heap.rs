@@ -11,9 +11,12 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, UnsafeCell};
+use std::io::Write as _;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+use cli::failure::Exit;
 
 /// Sizes are rounded up to this; every block is aligned to it.
 const STEP: usize = 16;
@@ -26,6 +29,9 @@ const SIZES: usize = LARGEST / STEP + 1;
 
 /// How much is asked of the system at once, in bytes.
 const CHUNK: usize = 64 << 10;
+
+/// Up to this many bytes nobody goes on without them. Who asks for more, as for a whole file, may be able to tell what for.
+const NEEDED: usize = 16 << 20;
 
 /// The program's allocator.
 pub(crate) struct Heap;
@@ -135,11 +141,34 @@ fn steps(layout: Layout) -> Option<usize> {
     fits.then(|| layout.size().div_ceil(STEP))
 }
 
+/// A block that is there; ends the program where it is not and nobody could go on.
+fn had(block: *mut u8, size: usize) -> *mut u8 {
+    if block.is_null() && size <= NEEDED {
+        end();
+    }
+    block
+}
+
+/// Ends the program for want of memory, with what it needs none for.
+#[cold]
+#[expect(
+    clippy::disallowed_methods,
+    clippy::exit,
+    reason = "who asks for memory cannot be handed an error"
+)]
+fn end() -> ! {
+    let _ = std::io::stderr().write_all(
+        b"error: out of memory: the system gives this program no more\n\
+        Hint: raise its limit (ulimit -v, MemoryMax= of the unit, the control group's), or apply fewer states at once; what a run has done is in its record\n",
+    );
+    std::process::exit(Exit::Software as i32)
+}
+
 // SAFETY: a block has the size and the alignment asked for, and is in one list or in one hand, never in two.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: no layout that is asked for has size 0, and `steps` gives none that is too large; the lists are this thread's or locked.
-        unsafe {
+        let block = unsafe {
             match steps(layout) {
                 None => System.alloc(layout),
                 Some(size) if MINE.get() => (*CLAIMED.0.get()).take(size),
@@ -148,7 +177,8 @@ unsafe impl GlobalAlloc for Heap {
                     .unwrap_or_else(PoisonError::into_inner)
                     .take(size),
             }
-        }
+        };
+        had(block, layout.size())
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
@@ -175,7 +205,7 @@ unsafe impl GlobalAlloc for Heap {
         // SAFETY: both layouts are right, and what is copied is in both blocks.
         unsafe {
             if before.is_none() && after.is_none() {
-                return System.realloc(block, layout, size);
+                return had(System.realloc(block, layout, size), size);
             }
             let new = self.alloc(wanted);
             if !new.is_null() {

@@ -10,5 +10,6 @@
 mod crash;
 mod limits;
 mod lock;
+mod machines;
 mod mistakes;
 mod system;

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::SystemTime;
+
+use value::log;
 
 /// One line of `/etc/passwd`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -207,12 +209,22 @@ fn elsewhere(database: &str) -> bool {
         .any(|source| !source.starts_with('[') && !["files", "compat"].contains(&source))
 }
 
+static TOLD: Once = Once::new();
+
 fn getent(args: &[&str]) -> Option<String> {
     let out = Command::new("getent")
         .args(args)
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output()
+        .inspect_err(|error| {
+            // Once: a run asks for the same few names thousands of times.
+            TOLD.call_once(|| {
+                log::warning(format_args!(
+                    "getent: {error}: what /etc/nsswitch.conf names besides the files of /etc is not asked for users and groups"
+                ));
+            });
+        })
         .ok()?;
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     out.status.success().then_some(text)

@@ -119,14 +119,14 @@ const ONLY: &[(&str, &[repos::Kind])] = &[
 /// module needs.
 pub(crate) fn missing(cx: &Exec, kind: Kind, full: &str) -> Option<String> {
     let (module, function) = full.split_once('.')?;
-    if kind == Kind::Module && is_lacking(cx, module, function) {
-        return Some(format!("'{full}' is not available."));
-    }
     let reason = match (kind, module) {
-        (Kind::Module | Kind::State, "pkg") if !pkg::is_known(cx) => {
-            "pkg module could not be loaded".to_owned()
+        (Kind::Module | Kind::State, "service") if service::of(cx, "start").is_err() => {
+            no_service(cx)
         }
-        (Kind::State, "service") if service::of(cx, "start").is_err() => no_service(cx),
+        (Kind::Module, _) if is_lacking(cx, module, function) => {
+            return Some(format!("'{full}' is not available."));
+        }
+        (Kind::Module | Kind::State, "pkg") if !pkg::is_known(cx) => no_packages(cx),
         (Kind::Module | Kind::State, _) => absent(kind, module).or_else(|| foreign(module))?,
         _ => return None,
     };
@@ -146,11 +146,29 @@ fn is_lacking(cx: &Exec, module: &str, function: &str) -> bool {
     }
 }
 
-fn no_service(cx: &Exec) -> String {
+fn no_packages(cx: &Exec) -> String {
+    let grains = cx.grains();
+    let grain = |name: &str| grains.get(name).map(Value::to_text).unwrap_or_default();
+    let (family, os) = (grain("os_family"), grain("os"));
+    format!(
+        "pkg module could not be loaded (none is known for os_family {family} and os {os}; the option `providers: {{pkg: NAME}}` takes one of {})",
+        pkg::FILES.map(|(file, _)| file).join(", ")
+    )
+}
+
+/// Why there is no `service`: Salt's sentence, and what was looked for.
+pub(crate) fn no_service(cx: &Exec) -> String {
     let grains = cx.grains();
     let system = grains.get("osfinger").or_else(|| grains.get("os"));
     let system = system.map(Value::to_text).unwrap_or_default();
-    format!("No service execution module loaded: check support for service management on {system} ")
+    let init = grains.get("init").map(Value::to_text).unwrap_or_default();
+    let mut names = service::NAMED.map(|provider| provider.name()).to_vec();
+    names.sort_unstable();
+    names.dedup();
+    format!(
+        "No service execution module loaded: check support for service management on {system} (the init system is {init}; looked for /run/systemd/system, systemctl and scripts in /etc/init.d that {system} starts; the option `providers: {{service: NAME}}` takes one of {})",
+        names.join(", ")
+    )
 }
 
 /// Why a module is not there, where its program or folder is absent.

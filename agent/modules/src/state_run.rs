@@ -238,16 +238,39 @@ fn recorded_run(cx: &Exec, given: &Given, plan: &Plan) -> Result<Map, Error> {
     if cx.run.is_some() {
         return Ok(run::run_as(cx, plan, &Unobserved, &given.jid));
     }
+    warn_of_clock();
     let asked = Asked {
         jid: &given.jid,
         fun: given.fun,
         args: given.shown(),
     };
-    let record = Record::start(cx, &asked, plan)?;
+    let record = match Record::start(cx, &asked, plan) {
+        Err(error) if error.is_of_disk() => return Ok(unrecorded_run(cx, given, plan, &error)),
+        started => started?,
+    };
     let running = run::run_as(cx, plan, &record, &given.jid);
     let good = orchestrate::check_result(&Value::Map(running.clone()));
     record.end(cx, if good { 0 } else { retcode::FAILED });
     Ok(running)
+}
+
+/// A clock that nobody has set starts at 1970, or where the firmware was made.
+fn warn_of_clock() {
+    let now = jid::new();
+    if now.as_str() < "2020" {
+        log::warning(format_args!(
+            "The clock of this machine says {}: set it, or the times of this run and its job id are wrong",
+            jid::to_time(&now)
+        ));
+    }
+}
+
+/// Runs a plan where the disk takes no record: the run may be the one that makes room, or need no disk.
+fn unrecorded_run(cx: &Exec, given: &Given, plan: &Plan, error: &Error) -> Map {
+    log::warning(format_args!(
+        "{error}: this run leaves no record; make room there, or name another folder with cachedir"
+    ));
+    run::run_as(cx, plan, &Unobserved, &given.jid)
 }
 
 /// An orchestration that waits for events hears those from its start on.

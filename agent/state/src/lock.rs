@@ -2,6 +2,7 @@
 //!
 //! The lock is the kernel's, on a file: it goes with its holder however that ends, and no process id is taken for another's.
 //! The file says who holds it. Those who wait have a ticket each, locked in the same way, and go in the order of their tickets.
+//! Where the disk is full or read-only the lock is on what is there: the file, or the nearest folder above it.
 #![expect(
     clippy::disallowed_methods,
     reason = "a lock does not outlive its process"
@@ -112,8 +113,9 @@ impl Lock {
             jid: jid.to_owned(),
             fun: fun.to_owned(),
         };
-        let folder = record::made_folder(cx.opts())?;
-        let mut file = opened(&folder.join("lock"))?;
+        let folder = record::folder(cx.opts());
+        let made = record::made_folder(cx.opts()).and_then(|_| made(&folder.join("lock")));
+        let mut file = or_nearest(&folder.join("lock"), made)?;
         match other {
             Other::Wait(longest) => {
                 let deadline = longest.and_then(|longest| Instant::now().checked_add(longest));
@@ -122,9 +124,8 @@ impl Lock {
             _ if !locked(&folder, &file)? => return Err(held(&mut file)),
             _ => {}
         }
-        holder
-            .write(&mut file)
-            .map_err(Error::io(folder.join("lock")))?;
+        // The lock is held; the text is only for those who read it meanwhile, and a full disk takes none.
+        let _ = holder.write(&mut file);
         Ok(Self(Some(file)))
     }
 }
@@ -132,7 +133,6 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         if let Some(file) = &self.0 {
-            // The lock goes with the file; the text is only for those who read it meanwhile.
             let _ = file.set_len(0);
         }
     }
@@ -147,7 +147,7 @@ pub fn holder(opts: &Opts) -> Result<Option<Holder>, Error> {
     if !path.exists() {
         return Ok(None);
     }
-    let mut file = opened(&path)?;
+    let mut file = or_nearest(&path, made(&path))?;
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => Ok(told(&mut file)),
         Err(TryLockError::Error(error)) => Err(Error::io(&path)(error)),
@@ -155,7 +155,16 @@ pub fn holder(opts: &Opts) -> Result<Option<Holder>, Error> {
     }
 }
 
-fn opened(path: &Path) -> Result<File, Error> {
+/// Where the disk takes no lock file, what is there of its path.
+fn or_nearest(path: &Path, made: Result<File, Error>) -> Result<File, Error> {
+    let is_there = || path.ancestors().find_map(|path| File::open(path).ok());
+    made.or_else(|error| match is_there() {
+        Some(there) if error.is_of_disk() => Ok(there),
+        _ => Err(error),
+    })
+}
+
+fn made(path: &Path) -> Result<File, Error> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     options.mode(0o600).open(path).map_err(Error::io(path))
@@ -182,15 +191,19 @@ fn told(file: &mut File) -> Option<Holder> {
 fn held(file: &mut File) -> Refusal {
     match told(file) {
         Some(holder) => Refusal::Held(holder),
-        None => Refusal::Failed("another run has just ended; try again".into()),
+        None => Refusal::Failed("another run is under way, or has just ended; try again".into()),
     }
 }
 
 /// Waits until all who came before are through, and the lock is free.
 fn queued(folder: &Path, file: &mut File, deadline: Option<Instant>) -> Result<(), Refusal> {
-    let ticket = Ticket::drawn(&folder.join("queue"))?;
+    let ticket = match Ticket::drawn(&folder.join("queue")) {
+        Err(error) if error.is_of_disk() => None,
+        drawn => Some(drawn?),
+    };
+    let is_first = || ticket.as_ref().map_or(Ok(true), Ticket::is_first);
     loop {
-        if ticket.is_first()? && locked(folder, file)? {
+        if is_first()? && locked(folder, file)? {
             return Ok(());
         }
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
@@ -212,7 +225,7 @@ impl Ticket {
         let name = format!("{}.{}", jid::new(), std::process::id());
         // Locked before it has its name: nobody may take it for one whose process is gone.
         let hidden = queue.join(format!(".{name}"));
-        let file = opened(&hidden)?;
+        let file = made(&hidden)?;
         locked(&hidden, &file)?;
         let path = queue.join(name);
         std::fs::rename(&hidden, &path).map_err(Error::io(&path))?;
@@ -291,7 +304,7 @@ mod tests {
             jid: JID.into(),
             fun: "state.apply".into(),
         };
-        dead.write(&mut opened(&folder.join("lock")).unwrap())
+        dead.write(&mut made(&folder.join("lock")).unwrap())
             .unwrap();
         std::fs::create_dir(folder.join("queue")).unwrap();
         std::fs::write(folder.join("queue/20000101000000000000.1"), "").unwrap();

@@ -2,6 +2,8 @@
 //!
 //! The declaration feeds the typed arguments, `sys.doc`, `sys.argspec` and `sys.list_functions`.
 
+use std::io::ErrorKind;
+
 use value::{Map, Value};
 
 use crate::exec::Exec;
@@ -309,6 +311,18 @@ impl Error {
     #[must_use]
     pub fn is_of_command(&self) -> bool {
         matches!(self.problem(), Problem::Refused(_) | Problem::Io { .. })
+    }
+
+    /// Whether the file system takes nothing from anybody now: it is full, or mounted read-only.
+    #[must_use]
+    pub fn is_of_disk(&self) -> bool {
+        let Problem::Io { source, .. } = self.problem() else {
+            return false;
+        };
+        matches!(
+            source.kind(),
+            ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem | ErrorKind::StorageFull
+        )
     }
 
     /// For `map_err`: the system's reason with the path that it is about.

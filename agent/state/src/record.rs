@@ -108,8 +108,11 @@ impl Record {
             .with("plan", plan_hash(plan))
             .with("pid", std::process::id())
             .with("time", jid::new());
-        let written = file.write_all(line(&start).as_bytes());
-        written.map_err(Error::io(&path))?;
+        if let Err(error) = file.write_all(line(&start).as_bytes()) {
+            // Without its first line it is no record.
+            let _ = std::fs::remove_file(&path);
+            return Err(Error::io(&path)(error));
+        }
         Ok(Self {
             path,
             file: Mutex::new(file),

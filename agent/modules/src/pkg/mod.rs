@@ -332,17 +332,22 @@ pub(crate) fn is_known(cx: &Exec) -> bool {
     chosen(&os_family, &os).is_some() || cx.provider("pkg").is_some()
 }
 
+/// Salt's files, each with the family of distributions that it is for.
+pub(crate) const FILES: [(&str, &str); 6] = [
+    ("aptpkg", "Debian"),
+    ("yumpkg", "RedHat"),
+    ("zypperpkg", "Suse"),
+    ("pacmanpkg", "Arch"),
+    ("apkpkg", "Alpine"),
+    ("opkg", "OpenWrt"),
+];
+
 /// The family of distributions that one of Salt's files is for.
 pub(crate) fn family_of(file: &str) -> Option<&'static str> {
-    Some(match file {
-        "aptpkg" => "Debian",
-        "yumpkg" => "RedHat",
-        "zypperpkg" => "Suse",
-        "pacmanpkg" => "Arch",
-        "apkpkg" => "Alpine",
-        "opkg" => "OpenWrt",
-        _ => return None,
-    })
+    let mut files = FILES.iter();
+    files
+        .find(|(name, _)| *name == file)
+        .map(|(_, family)| *family)
 }
 
 fn system(cx: &Exec) -> (String, String) {

@@ -93,7 +93,7 @@ const NOT_PLAIN: &[&str] = &[
 ];
 
 /// The init systems that the option `providers` or a state's own `provider` can name, by Salt's names for them.
-const NAMED: &[&dyn Provider] = &[
+pub(crate) const NAMED: [&dyn Provider; 8] = [
     &systemd::Systemd,
     &sysvinit::DEBIAN,
     &sysvinit::RED_HAT,
@@ -132,7 +132,8 @@ fn own_providers(cx: &Exec) -> Vec<&'static dyn Provider> {
         }
         _ if init == "runit" => found.push(&runit::Runit),
         os if !NOT_PLAIN.contains(&os)
-            && matches!(init.as_str(), "" | "None" | "sysvinit" | "unknown") =>
+            && matches!(init.as_str(), "" | "None" | "sysvinit" | "unknown")
+            && Path::new(sysvinit::SCRIPTS).is_dir() =>
         {
             found.push(&sysvinit::PLAIN);
         }

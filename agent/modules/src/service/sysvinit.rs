@@ -11,7 +11,7 @@ use crate::exec::status;
 use crate::process::which;
 
 /// Where the scripts are.
-const SCRIPTS: &str = "/etc/init.d";
+pub(super) const SCRIPTS: &str = "/etc/init.d";
 /// What every kind has.
 const COMMON: &[&str] = &[
     "start",

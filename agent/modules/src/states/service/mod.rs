@@ -10,7 +10,7 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
-use crate::service;
+use crate::{missing, service};
 
 state::state_module! {
     /// Services that run or do not, now and from the next start of the system on.
@@ -119,14 +119,12 @@ impl<'a> Service<'a> {
         if found.has("start") {
             return Ok(found);
         }
-        let grains = cx.grains();
-        let os = grains.get("osfinger").or_else(|| grains.get("os"));
         let low = cx.low.as_ref();
         Err(Error::refused(format!(
-            "State '{}' was not found in SLS '{}'\nReason: 'service' __virtual__ returned False: No service execution module loaded: check support for service management on {} \n",
+            "State '{}' was not found in SLS '{}'\nReason: 'service' __virtual__ returned False: {}\n",
             low.map(|low| low.function()).unwrap_or_default(),
             low.map_or("", |low| low.sls.as_str()),
-            os.map(Value::to_text).unwrap_or_default()
+            missing::no_service(cx)
         )))
     }
 
