@@ -1,0 +1,275 @@
+"""build [TARGET...]: the static binaries, one folder each in target/cross/, with checksum and SBOM; all targets without words.
+
+TARGET is a name or a triple of sizes.toml. On a fresh Debian machine it installs what toolchain.toml names, which needs root.
+At the end stands a table: target, size, budget, and whether the binary ran here. Exit status 1 where one failed or is too large.
+
+  --install         install the tools, and build nothing
+  --any-toolchain   go on with other versions than toolchain.toml names
+  --report          say for each crate how many bytes of the binary are its code
+  --commit REV      what `--versions-report` names (default: that of the checkout)
+"""
+import argparse, hashlib, json, os, re, shutil, subprocess, sys, tempfile, tomllib
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+BINARIES = ["pinch"]
+PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
+
+
+def main():
+    args = arguments()
+    sizes, toolchain = table("sizes"), table("toolchain")
+    targets = [triple(name, sizes) for name in args.targets] or list(sizes)
+    install(toolchain)
+    check(toolchain, args.any_toolchain)
+    if args.install:
+        return
+    rows = [built(target, sizes[target], args) for target in targets]
+    show(rows)
+    sys.exit(any(not row["ok"] for row in rows))
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="cross/build", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("targets", nargs="*", metavar="TARGET")
+    parser.add_argument("--install", action="store_true")
+    parser.add_argument("--any-toolchain", action="store_true")
+    parser.add_argument("--report", action="store_true")
+    parser.add_argument("--commit")
+    return parser.parse_args()
+
+
+def table(name):
+    return tomllib.loads((HERE / f"{name}.toml").read_text())
+
+
+def triple(name, sizes):
+    for target, about in sizes.items():
+        if name in (target, about["name"]):
+            return target
+    sys.exit(f"build: {name} is no target; there are: {' '.join(about['name'] for about in sizes.values())}")
+
+
+# The tools.
+
+def zig_home():
+    return ROOT / "target" / "cross" / "zig"
+
+
+def install(toolchain):
+    """Debian's packages that are missing, and zig in a folder of its own."""
+    wanted = toolchain["debian"]["packages"]
+    there = subprocess.run(["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *wanted], capture_output=True, text=True)
+    missing = [name for name in wanted if f"{name} installed" not in there.stdout.splitlines()]
+    if missing and os.geteuid() != 0:
+        sys.exit(f"build: these packages are missing, and only root can install them: {' '.join(missing)}")
+    if missing:
+        quiet = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+        subprocess.run(["apt-get", "update", "-q"], env=quiet)
+        run(["apt-get", "-o", "DPkg::Lock::Timeout=600", "install", "-qy", "--no-install-recommends", *missing], env=quiet)
+    venv = zig_home()
+    if not (venv / "bin" / "python").exists():
+        run(["/usr/bin/python3", "-m", "venv", str(venv)])
+    pins = [f"{name}=={version}" for name, version in toolchain["pypi"].items()]
+    if not set(pins) <= set(installed(venv)):
+        run([str(venv / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check", *pins])
+
+
+def installed(venv):
+    lines = subprocess.run([str(venv / "bin" / "pip"), "freeze"], capture_output=True, text=True).stdout
+    return lines.splitlines()
+
+
+def check(toolchain, any_toolchain):
+    found = output(["/usr/bin/rustc", "--version"]).split()[1]
+    wanted = toolchain["debian"]["rustc"]
+    if found == wanted:
+        return
+    told = f"build: /usr/bin/rustc is {found}, and toolchain.toml names {wanted}"
+    if not any_toolchain:
+        sys.exit(f"{told}. What comes out would not be the same bytes; --any-toolchain goes on.")
+    print(told, file=sys.stderr)
+
+
+# The builds.
+
+def environment(target, commit):
+    """Nothing of the caller's settings reaches a build, and no path of this machine its result."""
+    home = os.environ.get("CARGO_HOME", str(Path.home() / ".cargo"))
+    venv, scratch = zig_home(), ROOT / "target" / "cross"
+    flags = [
+        # zig brings musl and the start files.
+        "-Clink-self-contained=no",
+        "-Ctarget-feature=+crt-static",
+        "-Crelocation-model=static",
+        # It aborts on a panic: nothing reads the tables.
+        "-Cforce-unwind-tables=no",
+        f"--remap-path-prefix={ROOT}=/pinch",
+        f"--remap-path-prefix={home}=/cargo",
+    ]
+    return {
+        "PATH": f"{PATH}:{venv}/bin",
+        "HOME": str(Path.home()),
+        "CARGO_HOME": home,
+        "RUSTC": "/usr/bin/rustc",
+        "CARGO": "/usr/bin/cargo",
+        # std is built from source, which a stable compiler does only so.
+        "RUSTC_BOOTSTRAP": "1",
+        "CARGO_ZIGBUILD_ZIG_PATH": str(venv / "bin" / "python-zig"),
+        "CARGO_ZIGBUILD_CACHE_DIR": str(scratch / "zigbuild"),
+        "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(flags),
+        "CARGO_TARGET_DIR": str(scratch / "build"),
+        "PINCH_COMMIT": commit,
+        "SOURCE_DATE_EPOCH": os.environ.get("SOURCE_DATE_EPOCH", "0"),
+    }
+
+
+def commit_of(args):
+    if args.commit:
+        return args.commit
+    found = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
+    return found.stdout.strip() or "unknown"
+
+
+def built(target, about, args):
+    print(f"== {about['name']} ({target})", flush=True)
+    env = environment(target, commit_of(args))
+    words = ["cargo-zigbuild", "zigbuild", "--locked", "--quiet", "--release", "-Zbuild-std=std,panic_abort", "--target", target]
+    for binary in BINARIES:
+        words += ["--package", binary]
+    row = {"name": about["name"], "size": None, "budget": about["pinch"], "ran": "no", "ok": False}
+    if subprocess.run(words, cwd=ROOT, env=env).returncode != 0:
+        return row
+    folder = ROOT / "target" / "cross" / target
+    folder.mkdir(parents=True, exist_ok=True)
+    for binary in BINARIES:
+        made = folder / binary
+        shutil.copy2(Path(env["CARGO_TARGET_DIR"]) / target / "release" / binary, made)
+        (folder / f"{binary}.sha256").write_text(f"{hashlib.sha256(made.read_bytes()).hexdigest()}  {binary}\n")
+        (folder / f"{binary}.cdx.json").write_text(sbom(binary, target, env))
+    made = folder / "pinch"
+    row["size"] = made.stat().st_size
+    row["ran"] = tried(made, about["run"])
+    row["ok"] = row["size"] <= row["budget"] and row["ran"] == "yes" and is_static(made)
+    if args.report:
+        report(target, env)
+    return row
+
+
+def is_static(binary):
+    told = output(["file", "-b", str(binary)])
+    if "statically linked" in told or "static-pie linked" in told:
+        return True
+    print(f"build: {binary} is not static: {told}", file=sys.stderr)
+    return False
+
+
+def tried(binary, emulator):
+    """Whether the binary answers here: a call of a function, in a folder of its own."""
+    with tempfile.TemporaryDirectory() as scratch:
+        Path(scratch, "minion").write_text(f"id: tried\nroot_dir: {scratch}\nfile_client: local\n")
+        words = [*emulator, str(binary), "salt-call", "-c", scratch, "--local", "--out=json", "test.ping"]
+        try:
+            told = subprocess.run(words, capture_output=True, text=True, timeout=60)
+        except OSError as error:
+            return str(error)
+        try:
+            return "yes" if json.loads(told.stdout) == {"local": True} else f"no: {told.stdout}{told.stderr}"
+        except ValueError:
+            return f"no: exit {told.returncode} {told.stderr.strip()}"
+
+
+def show(rows):
+    print(f"{'target':<10} {'bytes':>10} {'budget':>10}  ran here")
+    for row in rows:
+        size = "failed" if row["size"] is None else f"{row['size']:,}"
+        over = "" if row["size"] is None or row["size"] <= row["budget"] else "  TOO LARGE"
+        print(f"{row['name']:<10} {size:>10} {row['budget']:>10,}  {row['ran']}{over}")
+
+
+# What is in a binary.
+
+def packages(binary, target, env):
+    """The crates that are linked into a binary for a target, by cargo's word."""
+    words = ["/usr/bin/cargo", "metadata", "--format-version=1", "--locked", f"--filter-platform={target}"]
+    data = json.loads(output(words, cwd=ROOT, env=env))
+    nodes = {node["id"]: node for node in data["resolve"]["nodes"]}
+    every = {package["id"]: package for package in data["packages"]}
+    start = next(key for key, package in every.items() if package["name"] == binary)
+    seen, left = set(), [start]
+    while left:
+        key = left.pop()
+        if key in seen:
+            continue
+        seen.add(key)
+        for dependency in nodes[key]["deps"]:
+            if any(kind["kind"] is None for kind in dependency["dep_kinds"]):
+                left.append(dependency["pkg"])
+    return [every[key] for key in seen]
+
+
+def sbom(binary, target, env):
+    """CycloneDX 1.5, in an order and with a date that two builds share."""
+    locked = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
+    sums = {(one["name"], one["version"]): one.get("checksum") for one in locked}
+    components, subject = [], None
+    for package in sorted(packages(binary, target, env), key=lambda one: (one["name"], one["version"])):
+        name, version = package["name"], package["version"]
+        one = {"type": "library", "name": name, "version": version, "purl": f"pkg:cargo/{name}@{version}"}
+        if package.get("license"):
+            one["licenses"] = [{"expression": package["license"].replace("/", " OR ")}]
+        if sums.get((name, version)):
+            one["hashes"] = [{"alg": "SHA-256", "content": sums[(name, version)]}]
+        if name == binary:
+            subject = dict(one, type="application")
+        else:
+            components.append(one)
+    properties = [{"name": "target", "value": target}, {"name": "rustc", "value": output(["/usr/bin/rustc", "--version"]).strip()}]
+    document = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {"component": subject, "properties": properties},
+        "components": components,
+    }
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+def report(target, env):
+    """Bytes of code by crate, from the symbols of the same build left unstripped."""
+    env = dict(env, CARGO_PROFILE_RELEASE_STRIP="none", CARGO_TARGET_DIR=env["CARGO_TARGET_DIR"] + "-symbols")
+    env["CARGO_ENCODED_RUSTFLAGS"] += "\x1f-Csymbol-mangling-version=v0"
+    words = ["cargo-zigbuild", "zigbuild", "--locked", "--quiet", "--release", "-Zbuild-std=std,panic_abort", "--target", target]
+    run([*words, "--package", "pinch"], cwd=ROOT, env=env)
+    binary = Path(env["CARGO_TARGET_DIR"]) / target / "release" / "pinch"
+    totals = {}
+    for line in output(["nm", "--print-size", "--radix=d", str(binary)]).splitlines():
+        fields = line.split(maxsplit=3)
+        if len(fields) == 4 and fields[2] in "tT":
+            crate = crate_of(fields[3])
+            totals[crate] = totals.get(crate, 0) + int(fields[1])
+    for crate, size in sorted(totals.items(), key=lambda one: -one[1]):
+        print(f"{size:>10,}  {crate}")
+
+
+def crate_of(symbol):
+    """The crate that a function was written in: the first that its mangled name tells, the word after its disambiguator."""
+    found = re.search(r"C(?:s[0-9A-Za-z]*_)?(\d+)_?([A-Za-z_]\w*)", symbol) if symbol.startswith("_R") else None
+    return found.group(2)[: int(found.group(1))] if found else "C and assembler"
+
+
+def run(words, **given):
+    if subprocess.run(words, **given).returncode != 0:
+        sys.exit(f"build: this failed: {' '.join(words)}")
+
+
+def output(words, **given):
+    done = subprocess.run(words, capture_output=True, text=True, **given)
+    if done.returncode != 0:
+        sys.exit(f"build: this failed: {' '.join(words)}\n{done.stderr}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()
