@@ -36,7 +36,7 @@ pub(super) fn forget(opts: &Opts, jid: &str) {
     let _ = std::fs::remove_file(path(opts, jid));
 }
 
-/// For how many milliseconds a look at the file serves. What starts a program takes longer, so what that program asks is seen.
+/// For how many milliseconds nothing is asked when nothing was. What starts a program takes longer, so what that program asks is seen.
 const MOMENT: f64 = 1.0;
 
 /// Whether this program itself has asked something of a run.
@@ -47,7 +47,7 @@ pub fn notice() {
     IS_NEW.store(true, Ordering::Relaxed);
 }
 
-/// When it was last looked.
+/// When it was last looked and nothing was asked.
 #[derive(Debug, Default)]
 pub(super) struct Pause(Option<Stamp>);
 
@@ -58,9 +58,9 @@ impl Pause {
         if is_fresh && !IS_NEW.swap(false, Ordering::Relaxed) {
             return false;
         }
-        let ends = ends(opts, jid, id);
-        self.0 = Some(Stamp::now());
-        ends
+        let is_quiet = asked(opts, jid).is_none();
+        self.0 = is_quiet.then(Stamp::now);
+        !is_quiet && ends(opts, jid, id)
     }
 }
 
