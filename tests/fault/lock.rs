@@ -14,7 +14,7 @@ use tests::scratch::Scratch;
 const LONG: &str = "\
 long:
   cmd.run:
-    - name: touch @TMP@/begun; sleep 30; true
+    - name: true > @TMP@/begun; sleep 30; true
 ";
 const SHORT: &str = "short:\n  test.succeed_without_changes\n";
 
@@ -143,7 +143,7 @@ fn running(text: &str) -> usize {
 fn an_interrupted_run_ends_with_its_children_and_its_record_reads() {
     let scratch = machine();
     let mut holder = Holder::of(&scratch);
-    let child = format!("touch {}/begun; sleep 30", scratch.tmp().display());
+    let child = format!("true > {}/begun; sleep 30", scratch.tmp().display());
     assert!(running(&child) > 0);
     // As a terminal does: the signal goes to all that run in the foreground.
     kill_process_group(holder.pid(), Signal::INT).unwrap();
