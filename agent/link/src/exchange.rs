@@ -1,11 +1,12 @@
 //! A request and its answer, each on a stream of its own.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use value::Value;
 use wire::{Answer, Data, Done, Failed, Frame, Request};
 
-use crate::error::{Error, Wait};
+use crate::error::{Error, Wait, Who};
 use crate::stream::{Reader, Writer};
 
 /// A part of an answer.
@@ -15,6 +16,53 @@ pub enum Part {
     Data(Value),
     /// The end, and what is left to say.
     Done(Value),
+}
+
+impl Part {
+    /// The part that a frame is, of what an asker sends with its request; `wanted` says what else would have been right.
+    pub(crate) fn of(
+        frame: Option<Frame>,
+        who: Arc<Who>,
+        wanted: &'static str,
+    ) -> Result<Self, Error> {
+        match frame {
+            None => Err(Error::Unanswered { who }),
+            Some(Frame::Answer(Answer::Data(part))) => Ok(Self::Data(part.data)),
+            Some(Frame::Answer(Answer::Done(end))) => Ok(Self::Done(end.data)),
+            Some(other) => Err(Error::Unexpected {
+                who,
+                found: format!("{other:?}"),
+                wanted,
+            }),
+        }
+    }
+
+    /// The part that a frame is of an answer, which may be that there is none.
+    pub(crate) fn of_answer(frame: Option<Frame>, who: Arc<Who>) -> Result<Self, Error> {
+        match frame {
+            Some(Frame::Answer(Answer::Failed(Failed { reason, text }))) => {
+                Err(Error::Failed { who, reason, text })
+            }
+            Some(Frame::Unsupported { kind }) => Err(Error::Failed {
+                text: format!("{who} does not know the request {kind}"),
+                who,
+                reason: "unsupported".to_owned(),
+            }),
+            other => Self::of(other, who, "an answer"),
+        }
+    }
+
+    /// The answer that this part alone is.
+    pub(crate) fn whole(self, who: &Arc<Who>) -> Result<Value, Error> {
+        match self {
+            Self::Done(value) => Ok(value),
+            Self::Data(_) => Err(Error::Unexpected {
+                who: Arc::clone(who),
+                found: "a part".to_owned(),
+                wanted: "the whole answer",
+            }),
+        }
+    }
 }
 
 /// What this side has asked; the answer comes in parts. Dropped, the question is taken back.
@@ -58,28 +106,8 @@ impl Asked {
     /// When the peer says that it failed, does not know the request, is silent for too long or ends without an answer.
     pub async fn next(&mut self) -> Result<Part, Error> {
         let wait = self.wait.map(|wait| (Wait::Answer, wait));
-        let who = self.reader.who.clone();
-        match self.reader.next(wait).await? {
-            None => Err(Error::Unanswered { who }),
-            Some(Frame::Answer(Answer::Data(part))) => Ok(Part::Data(part.data)),
-            Some(Frame::Answer(Answer::Done(end))) => Ok(Part::Done(end.data)),
-            Some(Frame::Answer(Answer::Failed(Failed { reason, text }))) => {
-                Err(Error::Failed { who, reason, text })
-            }
-            Some(Frame::Unsupported { kind }) => Err(Error::Failed {
-                text: format!("{who} does not know the request {kind}"),
-                who,
-                reason: "unsupported".to_owned(),
-            }),
-            Some(other) => {
-                let found = format!("{other:?}");
-                Err(Error::Unexpected {
-                    who,
-                    found,
-                    wanted: "an answer",
-                })
-            }
-        }
+        let frame = self.reader.next(wait).await?;
+        Part::of_answer(frame, self.reader.who.clone())
     }
 
     /// The answer of a request that has one part.
@@ -87,14 +115,7 @@ impl Asked {
     /// # Errors
     /// As [`next`](Self::next), and when there are several.
     pub async fn done(mut self) -> Result<Value, Error> {
-        match self.next().await? {
-            Part::Done(value) => Ok(value),
-            Part::Data(_) => Err(Error::Unexpected {
-                who: self.reader.who.clone(),
-                found: "a part".to_owned(),
-                wanted: "the whole answer",
-            }),
-        }
+        self.next().await?.whole(&self.reader.who)
     }
 }
 
@@ -148,19 +169,7 @@ impl Question {
     /// # Errors
     /// When the peer is silent for too long, ends too early or sends something else.
     pub async fn next(&mut self) -> Result<Part, Error> {
-        let who = self.reader.who.clone();
-        match self.reader.next(Some((Wait::Answer, self.wait))).await? {
-            Some(Frame::Answer(Answer::Data(part))) => Ok(Part::Data(part.data)),
-            Some(Frame::Answer(Answer::Done(end))) => Ok(Part::Done(end.data)),
-            None => Err(Error::Unanswered { who }),
-            Some(other) => {
-                let found = format!("{other:?}");
-                Err(Error::Unexpected {
-                    who,
-                    found,
-                    wanted: "a part of what is sent",
-                })
-            }
-        }
+        let frame = self.reader.next(Some((Wait::Answer, self.wait))).await?;
+        Part::of(frame, self.reader.who.clone(), "a part of what is sent")
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use smol::Async;
 use value::Value;
-use wire::{Answer, Data, Decoder, Done, Event, Failed, Frame, Request, Way, rule};
+use wire::{Data, Decoder, Done, Event, Failed, Frame, Request, Way, rule};
 
 use crate::error::{Error, Wait, Who};
 use crate::exchange::Part;
@@ -187,20 +187,8 @@ impl Local {
     /// # Errors
     /// When the process is silent for too long, or sends something else.
     pub async fn part(&mut self) -> Result<Part, Error> {
-        let who = self.reader.who.clone();
-        match self.reader.next(Some((Wait::Answer, self.answer))).await? {
-            Some(Frame::Answer(Answer::Data(part))) => Ok(Part::Data(part.data)),
-            Some(Frame::Answer(Answer::Done(end))) => Ok(Part::Done(end.data)),
-            None => Err(Error::Unanswered { who }),
-            Some(other) => {
-                let found = format!("{other:?}");
-                Err(Error::Unexpected {
-                    who,
-                    found,
-                    wanted: "a part of what is sent",
-                })
-            }
-        }
+        let frame = self.reader.next(Some((Wait::Answer, self.answer))).await?;
+        Part::of(frame, self.reader.who.clone(), "a part of what is sent")
     }
 
     /// Sends a part of the answer.
@@ -319,17 +307,7 @@ impl Pipe {
     /// As [`next`](Self::next), and when the answer has several parts.
     pub fn call(&mut self, request: impl Into<Request>) -> Result<Value, Error> {
         self.ask(request)?;
-        match self.next(Some(self.limits.answer))? {
-            Part::Done(value) => Ok(value),
-            Part::Data(_) => {
-                let (who, found) = (self.who.clone(), "a part".to_owned());
-                Err(Error::Unexpected {
-                    who,
-                    found,
-                    wanted: "the whole answer",
-                })
-            }
-        }
+        self.next(Some(self.limits.answer))?.whole(&self.who)
     }
 
     fn send(&mut self, frame: &Frame) -> Result<(), Error> {
@@ -360,28 +338,8 @@ impl Pipe {
     /// # Errors
     /// When the daemon says that it failed, does not know the request, is silent for too long or goes away without an answer.
     pub fn next(&mut self, wait: Option<Duration>) -> Result<Part, Error> {
-        let who = self.who.clone();
-        match self.frame(wait)? {
-            None => Err(Error::Unanswered { who }),
-            Some(Frame::Answer(Answer::Data(part))) => Ok(Part::Data(part.data)),
-            Some(Frame::Answer(Answer::Done(end))) => Ok(Part::Done(end.data)),
-            Some(Frame::Answer(Answer::Failed(Failed { reason, text }))) => {
-                Err(Error::Failed { who, reason, text })
-            }
-            Some(Frame::Unsupported { kind }) => Err(Error::Failed {
-                text: format!("{who} does not know the request {kind}"),
-                who,
-                reason: "unsupported".to_owned(),
-            }),
-            Some(other) => {
-                let found = format!("{other:?}");
-                Err(Error::Unexpected {
-                    who,
-                    found,
-                    wanted: "an answer",
-                })
-            }
-        }
+        let frame = self.frame(wait)?;
+        Part::of_answer(frame, self.who.clone())
     }
 
     fn frame(&mut self, wait: Option<Duration>) -> Result<Option<Frame>, Error> {
