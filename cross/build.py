@@ -132,14 +132,18 @@ def commit_of(args):
     return found.stdout.strip() or "unknown"
 
 
-def built(target, about, args):
-    print(f"== {about['name']} ({target})", flush=True)
-    env = environment(target, commit_of(args))
+def zigbuild(target):
     words = ["cargo-zigbuild", "zigbuild", "--locked", "--quiet", "--release", "-Zbuild-std=std,panic_abort", "--target", target]
     for binary in BINARIES:
         words += ["--package", binary]
+    return words
+
+
+def built(target, about, args):
+    print(f"== {about['name']} ({target})", flush=True)
+    env = environment(target, commit_of(args))
     row = {"name": about["name"], "size": None, "budget": about["pinch"], "ran": "no", "ok": False}
-    if subprocess.run(words, cwd=ROOT, env=env).returncode != 0:
+    if subprocess.run(zigbuild(target), cwd=ROOT, env=env).returncode != 0:
         return row
     folder = ROOT / "target" / "cross" / target
     folder.mkdir(parents=True, exist_ok=True)
@@ -240,8 +244,7 @@ def report(target, env):
     """Bytes of code by crate, from the symbols of the same build left unstripped."""
     env = dict(env, CARGO_PROFILE_RELEASE_STRIP="none", CARGO_TARGET_DIR=env["CARGO_TARGET_DIR"] + "-symbols")
     env["CARGO_ENCODED_RUSTFLAGS"] += "\x1f-Csymbol-mangling-version=v0"
-    words = ["cargo-zigbuild", "zigbuild", "--locked", "--quiet", "--release", "-Zbuild-std=std,panic_abort", "--target", target]
-    run([*words, "--package", "pinch"], cwd=ROOT, env=env)
+    run(zigbuild(target), cwd=ROOT, env=env)
     binary = Path(env["CARGO_TARGET_DIR"]) / target / "release" / "pinch"
     totals = {}
     for line in output(["nm", "--print-size", "--radix=d", str(binary)]).splitlines():
