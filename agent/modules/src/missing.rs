@@ -147,9 +147,7 @@ fn is_lacking(cx: &Exec, module: &str, function: &str) -> bool {
 }
 
 fn no_packages(cx: &Exec) -> String {
-    let grains = cx.grains();
-    let grain = |name: &str| grains.get(name).map(Value::to_text).unwrap_or_default();
-    let (family, os) = (grain("os_family"), grain("os"));
+    let (family, os) = pkg::system(cx);
     format!(
         "pkg module could not be loaded (none is known for os_family {family} and os {os}; the option `providers: {{pkg: NAME}}` takes one of {})",
         pkg::FILES.map(|(file, _)| file).join(", ")
@@ -161,7 +159,7 @@ pub(crate) fn no_service(cx: &Exec) -> String {
     let grains = cx.grains();
     let system = grains.get("osfinger").or_else(|| grains.get("os"));
     let system = system.map(Value::to_text).unwrap_or_default();
-    let init = grains.get("init").map(Value::to_text).unwrap_or_default();
+    let init = cx.grain("init");
     let mut names = service::NAMED.map(|provider| provider.name()).to_vec();
     names.sort_unstable();
     names.dedup();

@@ -350,10 +350,9 @@ pub(crate) fn family_of(file: &str) -> Option<&'static str> {
         .map(|(_, family)| *family)
 }
 
-fn system(cx: &Exec) -> (String, String) {
-    let grains = cx.grains();
-    let grain = |name: &str| grains.get(name).map(Value::to_text).unwrap_or_default();
-    (grain("os_family"), grain("os"))
+/// The family of this machine's distribution, and its name.
+pub(crate) fn system(cx: &Exec) -> (String, String) {
+    (cx.grain("os_family"), cx.grain("os"))
 }
 
 /// The package manager of a family of distributions.

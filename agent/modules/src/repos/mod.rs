@@ -75,9 +75,8 @@ pub(crate) fn kind(cx: &Exec) -> Option<Kind> {
     if let Some(name) = cx.provider("pkg") {
         return pkg::family_of(&name).and_then(|family| of_family(family, family));
     }
-    let grains = cx.grains();
-    let grain = |name: &str| grains.get(name).map(Value::to_text).unwrap_or_default();
-    of_family(&grain("os_family"), &grain("os"))
+    let (os_family, os) = pkg::system(cx);
+    of_family(&os_family, &os)
 }
 
 /// The kind that a family of distributions has.
