@@ -4,7 +4,7 @@ use wire::{Ack, Ping, Running};
 
 #[test]
 fn other_protocols_and_versions_are_not_spoken() {
-    smol::block_on(async {
+    run(async {
         let world = World::new();
         let pair = KeyPair::generate().unwrap();
         let error = Raw::connect(world.address(), &pair, b"pinch/0")
@@ -46,7 +46,7 @@ fn other_protocols_and_versions_are_not_spoken() {
 /// A3: somebody's public key, without the private one.
 #[test]
 fn a_key_without_proof_is_refused() {
-    smol::block_on(async {
+    run(async {
         let world = World::new();
         let (own, others) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
         let key = PrivatePkcs8KeyDer::from(own.pkcs8());
@@ -83,7 +83,7 @@ fn a_key_without_proof_is_refused() {
 /// A client without any key.
 #[test]
 fn a_client_without_a_key_is_refused() {
-    smol::block_on(async {
+    run(async {
         let world = World::new();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = rustls::ClientConfig::builder_with_provider(provider)
@@ -111,7 +111,7 @@ fn a_client_without_a_key_is_refused() {
 /// A1: every kind of frame from a key that pends.
 #[test]
 fn a_pending_key_can_say_nothing() {
-    smol::block_on(async {
+    run(async {
         let world = World::new();
         for (name, frame) in golden() {
             let (mut raw, mut peer) = world.pending("m1").await;
@@ -136,7 +136,7 @@ fn a_pending_key_can_say_nothing() {
 
 #[test]
 fn what_was_said_before_acceptance_is_not_believed_after_it() {
-    smol::block_on(async {
+    run(async {
         let world = World::new();
         let (mut raw, peer) = world.pending("m1").await;
         raw.say(&event(1).into()).await;
@@ -155,10 +155,10 @@ fn what_was_said_before_acceptance_is_not_believed_after_it() {
 /// A5: every kind of frame as a request of an accepted minion.
 #[test]
 fn a_minion_asks_what_minions_may_ask() {
-    smol::block_on(async {
+    run(async {
         let world = World::with(Limits {
             bad_frames_max: 1000,
-            ..fast()
+            ..patient()
         });
         let mut raw = world.raw().await;
         raw.say(&hello("m1").into()).await;
@@ -208,7 +208,7 @@ fn a_minion_asks_what_minions_may_ask() {
 /// A16: frames that are none.
 #[test]
 fn garbage_is_counted_and_then_cut_off() {
-    smol::block_on(async {
+    run(async {
         let world = World::new();
         let mut raw = world.raw().await;
         raw.say(&hello("m1").into()).await;
@@ -241,7 +241,7 @@ fn garbage_is_counted_and_then_cut_off() {
 
 #[test]
 fn bad_requests_count_for_the_connection() {
-    smol::block_on(async {
+    run(async {
         let world = World::new();
         let mut raw = world.raw().await;
         raw.say(&hello("m1").into()).await;
@@ -262,7 +262,7 @@ fn bad_requests_count_for_the_connection() {
 
 #[test]
 fn long_frames_end_the_connection_before_they_are_read() {
-    smol::block_on(async {
+    run(async {
         let world = World::new();
         let mut raw = world.raw().await;
         raw.send.write_all(&[0, 1, 0, 1]).await.unwrap();
@@ -285,8 +285,8 @@ fn long_frames_end_the_connection_before_they_are_read() {
 
 #[test]
 fn who_is_slow_on_purpose_is_cut_off() {
-    smol::block_on(async {
-        let world = World::new();
+    run(async {
+        let world = World::with(strict());
         // Nothing after the handshake; a hello that never ends; a frame that never ends.
         let silent = world.raw().await;
         let mut slow = world.raw().await;
@@ -317,10 +317,10 @@ fn who_is_slow_on_purpose_is_cut_off() {
 
 #[test]
 fn streams_are_counted() {
-    smol::block_on(async {
+    run(async {
         let world = World::with(Limits {
             streams_max: 4,
-            ..fast()
+            ..patient()
         });
         // One before acceptance.
         let (raw, peer) = world.pending("m1").await;
@@ -355,7 +355,7 @@ fn streams_are_counted() {
 /// A7: another connection, with another key, says what the first one said.
 #[test]
 fn a_hello_is_worth_nothing_with_another_key() {
-    smol::block_on(async {
+    run(async {
         let world = World::new();
         let (raw, first) = world.pending("m1").await;
         let (again, second) = world.pending("m1").await;
@@ -372,10 +372,10 @@ fn a_hello_is_worth_nothing_with_another_key() {
 
 #[test]
 fn connections_and_pending_keys_of_one_address_are_counted() {
-    smol::block_on(async {
+    run(async {
         let world = World::with(Limits {
             pending_per_address: 2,
-            ..fast()
+            ..patient()
         });
         let (_raw1, peer1) = world.pending("m1").await;
         let (_raw2, peer2) = world.pending("m2").await;
@@ -398,7 +398,7 @@ fn connections_and_pending_keys_of_one_address_are_counted() {
 
         let world = World::with(Limits {
             connections_per_address: 2,
-            ..fast()
+            ..patient()
         });
         let (_one, _two) = (world.raw().await, world.raw().await);
         let third = KeyPair::generate().unwrap();
@@ -413,16 +413,16 @@ fn connections_and_pending_keys_of_one_address_are_counted() {
 /// A flood of handshakes: beyond a number each address must prove itself first, and an honest client does so without noticing.
 #[test]
 fn unproved_addresses_must_send_a_token_back() {
-    smol::block_on(async {
+    run(async {
         let world = World::with(Limits {
             unproved_max: 0,
-            ..fast()
+            ..patient()
         });
         world.serves_others().await;
         let world = World::with(Limits {
             handshakes_max: 2,
             unproved_max: 100,
-            ..fast()
+            ..strict()
         });
         let (_silent, _silent2) = (world.raw().await, world.raw().await);
         let pair = KeyPair::generate().unwrap();
@@ -432,7 +432,7 @@ fn unproved_addresses_must_send_a_token_back() {
                 .is_err()
         );
         // Their places are free when their time is up.
-        Timer::after(ms(800)).await;
+        Timer::after(STRICT + ms(500)).await;
         world.serves_others().await;
     });
 }
@@ -440,8 +440,11 @@ fn unproved_addresses_must_send_a_token_back() {
 /// R12: a peer that reads nothing.
 #[test]
 fn a_slow_reader_holds_up_nobody_and_is_cut_off() {
-    smol::block_on(async {
-        let world = World::with(Limits { queue: 4, ..fast() });
+    run(async {
+        let world = World::with(Limits {
+            queue: 4,
+            ..strict()
+        });
         let mut raw = world.raw().await;
         raw.say(&hello("m1").into()).await;
         let peer = world.listener.next().await.unwrap();
@@ -463,11 +466,11 @@ fn a_slow_reader_holds_up_nobody_and_is_cut_off() {
 
 #[test]
 fn large_frames_share_their_room() {
-    smol::block_on(async {
+    run(async {
         let world = World::with(Limits {
             large_bytes_max: 300_000,
             streams_max: 8,
-            ..fast()
+            ..strict()
         });
         let (minion, mut master) = world.connected("m1").await;
         let masters = smol::spawn(async move {
@@ -508,7 +511,7 @@ fn large_frames_share_their_room() {
 
 #[test]
 fn an_accepted_minion_that_asks_nothing_allowed_is_told() {
-    smol::block_on(async {
+    run(async {
         let world = World::new();
         let (minion, mut master) = world.connected("m1").await;
         smol::spawn(async move { while master.next().await.is_ok() {} }).detach();

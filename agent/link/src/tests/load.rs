@@ -30,7 +30,7 @@ fn many_minions() {
         return;
     };
     let count: usize = std::env::var(COUNT).unwrap().parse().unwrap();
-    smol::block_on(async {
+    run(async {
         let address: SocketAddr = address.parse().unwrap();
         let endpoint = Endpoint::client(([127, 0, 0, 1], 0).into()).unwrap();
         let mut held = Vec::new();
@@ -76,7 +76,7 @@ fn idle_connections() {
         .ok()
         .and_then(|count| count.parse().ok())
         .unwrap_or(1000);
-    smol::block_on(async {
+    run(async {
         let limits = Limits {
             connections_per_address: count,
             ..Limits::default()
@@ -114,7 +114,7 @@ fn idle_connections() {
 #[test]
 #[ignore = "measures"]
 fn events_a_second() {
-    smol::block_on(async {
+    run(async {
         let world = World::new();
         let (mut minion, mut master) = world.connected("m1").await;
         let count = 200_000_u64;

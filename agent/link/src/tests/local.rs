@@ -10,7 +10,7 @@ use wire::{FindJob, Fire, Listen, Way, Wheel};
 fn a_command_asks_the_master_of_its_machine() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("master.sock");
-    let listener = LocalListener::bind(&path, Way::ClientToMaster, fast()).unwrap();
+    let listener = LocalListener::bind(&path, Way::ClientToMaster, patient()).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
     let server = smol::spawn(async move {
         let mut local = listener.next().await.unwrap();
@@ -32,7 +32,7 @@ fn a_command_asks_the_master_of_its_machine() {
         }
         seen
     });
-    let mut pipe = Pipe::connect(&path, Way::ClientToMaster, fast()).unwrap();
+    let mut pipe = Pipe::connect(&path, Way::ClientToMaster, patient()).unwrap();
     let wheel = Wheel {
         fun: "key.accept".into(),
         arg: Vec::new(),
@@ -45,7 +45,7 @@ fn a_command_asks_the_master_of_its_machine() {
     })
     .unwrap();
     assert_eq!(pipe.next(None).unwrap(), Part::Data("one".into()));
-    assert_eq!(pipe.next(Some(ms(500))).unwrap(), Part::Data("two".into()));
+    assert_eq!(pipe.next(Some(HELD_UP)).unwrap(), Part::Data("two".into()));
     assert_eq!(pipe.next(None).unwrap(), Part::Done(Value::Null));
     let error = pipe
         .call(Fire {
@@ -62,28 +62,28 @@ fn a_command_asks_the_master_of_its_machine() {
         pipe.next(Some(ms(100))),
         Err(Error::Deadline { .. })
     ));
-    assert!(began.elapsed() < ms(400));
+    assert!(began.elapsed() < HELD_UP);
     drop(pipe);
-    assert_eq!(smol::block_on(server), ["my/own"]);
+    assert_eq!(run(server), ["my/own"]);
 }
 
 #[test]
 fn a_living_socket_is_left_alone_and_a_dead_one_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");
-    let first = LocalListener::bind(&path, Way::ClientToMinion, fast()).unwrap();
-    assert!(LocalListener::bind(&path, Way::ClientToMinion, fast()).is_err());
+    let first = LocalListener::bind(&path, Way::ClientToMinion, patient()).unwrap();
+    assert!(LocalListener::bind(&path, Way::ClientToMinion, patient()).is_err());
     drop(first);
     assert!(!path.exists());
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-    LocalListener::bind(&path, Way::ClientToMinion, fast()).unwrap();
+    LocalListener::bind(&path, Way::ClientToMinion, patient()).unwrap();
 }
 
 #[test]
 fn a_job_speaks_with_its_daemon_over_a_pair() {
     let (one, two) = UnixStream::pair().unwrap();
     let job = std::thread::spawn(move || {
-        let mut pipe = Pipe::of_job(one, fast()).unwrap();
+        let mut pipe = Pipe::of_job(one, patient()).unwrap();
         let push = wire::Push {
             path: "/x".into(),
             size: 2,
@@ -94,8 +94,8 @@ fn a_job_speaks_with_its_daemon_over_a_pair() {
         pipe.sent().unwrap();
         pipe.next(None)
     });
-    smol::block_on(async {
-        let mut local = Local::of_job(two, fast()).unwrap();
+    run(async {
+        let mut local = Local::of_job(two, patient()).unwrap();
         assert!(matches!(
             local.next().await,
             Ok(Some(Said::Request(wire::Request::Push(_))))
@@ -115,8 +115,13 @@ fn garbage_from_a_local_process_ends_its_connection_alone() {
     use std::io::Write;
     let (mut one, two) = UnixStream::pair().unwrap();
     one.write_all(&[0xff; 100]).unwrap();
-    let error =
-        smol::block_on(async { Local::of_job(two, fast()).unwrap().next().await.map(|_| ()) });
+    let error = run(async {
+        Local::of_job(two, patient())
+            .unwrap()
+            .next()
+            .await
+            .map(|_| ())
+    });
     let error = error.unwrap_err().to_string();
     assert!(
         error.starts_with(&format!("process {} of user", std::process::id())),
