@@ -470,6 +470,7 @@ fn large_frames_share_their_room() {
         let world = World::with(Limits {
             large_bytes_max: 300_000,
             streams_max: 8,
+            frame: 4 * STRICT,
             ..strict()
         });
         let (minion, mut master) = world.connected("m1").await;
