@@ -37,7 +37,7 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
         Asked::VersionsReport => return Ok(version::print(true)),
         _ => {}
     }
-    if let Some(path) = saltfile_path(&call, env) {
+    if let Some(path) = saltfile_path(&call.overrides, env) {
         call.merge_saltfile(&read_saltfile(&path, &SaltYaml).map_err(usage)?);
     }
     let loaded = config::load(&call.config_dir, call.overrides.clone(), &SaltYaml)
