@@ -6,7 +6,7 @@ use value::{Map, Value};
 
 use super::{Flag, Parsed, Program, UsageError};
 use crate::output::OutputFile;
-use crate::yaml::Yaml;
+use value::yaml::Yaml;
 
 /// What a program of the master is told about its configuration and its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
