@@ -22,7 +22,7 @@ use state::opts::Opts;
 use value::{Map, Value, log};
 
 use crate::version;
-use crate::yaml::SaltYaml;
+use render::yaml::SaltYaml;
 
 /// Runs `salt-call` with these words.
 ///

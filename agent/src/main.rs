@@ -18,7 +18,6 @@ mod call;
 mod heap;
 mod links;
 mod version;
-mod yaml;
 
 #[global_allocator]
 static HEAP: heap::Heap = heap::Heap;

@@ -8,7 +8,7 @@ use value::{Map, Value, python};
 use super::files::{self, Files};
 use super::option::Status;
 use super::{ConfigError, complete, id, known, table};
-use crate::yaml::Yaml;
+use value::yaml::Yaml;
 
 /// Where the configuration is when nobody says.
 const DEFAULT_DIR: &str = "/etc/salt";

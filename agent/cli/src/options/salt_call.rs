@@ -6,7 +6,7 @@ use value::{Map, Value};
 
 use super::{Parsed, SALT_CALL, UsageError};
 use crate::output::OutputFile;
-use crate::yaml::Yaml;
+use value::yaml::Yaml;
 
 /// What the user wants done.
 #[derive(Clone, Debug, PartialEq, Eq)]

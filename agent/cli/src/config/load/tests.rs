@@ -5,7 +5,7 @@ use value::{Map, Value, json};
 
 use super::*;
 use crate::config::{Default, all};
-use crate::yaml::{YamlFault, YamlLayout};
+use value::yaml::{YamlFault, YamlLayout};
 
 /// Lines `name: JSON`, which is enough YAML for these tests.
 struct Lines;
