@@ -17,7 +17,7 @@ use state::opts::Opts;
 use value::{Map, Value, jid, log};
 use wire::{Event, Grains, Job, Request, Return};
 
-use crate::deliver::{Bell, Safe, deliver};
+use crate::deliver::{Bell, Safe, deliver, forget};
 use crate::error::Error;
 use crate::jobs::Jobs;
 use crate::settings;
@@ -124,7 +124,7 @@ async fn serve(shared: &Arc<Shared>, mut session: Session) {
         } else {
             0
         };
-        shared.is_safe(durable);
+        forget(&shared.spool, durable);
         shared.greet(std::mem::take(&mut is_first)).await;
         let error = shared.speak(link, durable).await;
         shared.set_master(None);
@@ -159,12 +159,6 @@ impl Shared {
         master.clone()
     }
 
-    fn is_safe(&self, sequence: u64) {
-        if let Err(error) = self.spool.acked(sequence) {
-            log::error(format_args!("{error}"));
-        }
-    }
-
     /// Speaks with a master until the connection is lost; why it was.
     async fn speak(self: &Arc<Self>, mut link: Link, durable: u64) -> link::Error {
         let handle = link.handle();
@@ -182,7 +176,7 @@ impl Shared {
             match link.next().await {
                 Ok(Incoming::Ack(sequence)) => {
                     safe.is(sequence);
-                    self.is_safe(sequence);
+                    forget(&self.spool, sequence);
                 }
                 Ok(Incoming::Question(question)) => {
                     let shared = self.clone();

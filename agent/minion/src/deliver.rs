@@ -8,7 +8,7 @@ use smol::channel::{Receiver, Sender, bounded};
 use value::log;
 use wire::Return;
 
-use crate::spool::{Record, Spool};
+use crate::spool::{Entry, Spool};
 
 /// How many records are read from the spool together.
 const BATCH: usize = 64;
@@ -68,6 +68,8 @@ pub(crate) async fn deliver(
     safe: &Safe,
 ) -> Result<(), Error> {
     let mut next = safe.upto.load(Ordering::Relaxed) + 1;
+    // The last event that was sent: a return comes after it.
+    let mut sent = 0;
     loop {
         let (from, records) = (next, spool.clone());
         let batch = smol::unblock(move || records.from(from, BATCH)).await;
@@ -78,22 +80,29 @@ pub(crate) async fn deliver(
         if batch.is_empty() {
             filled.rung().await;
         }
-        for (sequence, record) in batch {
-            // What fell out of a full spool is not waited for.
-            let before = sequence - 1;
-            match record {
-                Record::Event(event) => handle.event(event).await?,
-                Record::Return(answer) => {
-                    if next <= before {
-                        safe.is(before);
-                    }
-                    safe.reaches(before).await;
+        for entry in batch {
+            let sequence = entry.sequence();
+            match entry {
+                Entry::Event(event) => {
+                    handle.event(event).await?;
+                    sent = sequence;
+                }
+                Entry::Return(answer) => {
+                    safe.reaches(sent).await;
                     hand_over(handle, answer).await?;
                     safe.is(sequence);
+                    forget(spool, sequence);
                 }
             }
             next = sequence + 1;
         }
+    }
+}
+
+/// What the master has is not needed here any more.
+pub(crate) fn forget(spool: &Spool, upto: u64) {
+    if let Err(error) = spool.acked(upto) {
+        log::error(format_args!("{error}"));
     }
 }
 
