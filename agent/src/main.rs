@@ -17,6 +17,7 @@ mod answer;
 mod call;
 mod heap;
 mod links;
+mod minion;
 mod version;
 
 #[global_allocator]
