@@ -200,7 +200,9 @@ impl Shared {
             let id = self.settings.opts.id();
             let said = format!("Minion {id} started at {}", jid::to_time(&jid::new()));
             for tag in [format!("salt/minion/{id}/start"), "minion_start".to_owned()] {
-                let data = Map::new().with("pretag", Value::Null).with("data", said.as_str());
+                let data = Map::new()
+                    .with("pretag", Value::Null)
+                    .with("data", said.as_str());
                 self.keep(event(&tag, data)).await;
             }
         }
@@ -245,7 +247,11 @@ impl Shared {
                 question.done(true).await
             }
             Request::Ping(_) => question.done(true).await,
-            _ => question.fail("refused", "a minion does not answer that").await,
+            _ => {
+                question
+                    .fail("refused", "a minion does not answer that")
+                    .await
+            }
         };
         if let Err(error) = answered {
             log::debug(format_args!("{error}"));

@@ -5,8 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use link::unix::Pipe;
 use link::Limits;
+use link::unix::Pipe;
 use modules::call::{docstring, outputter, retcode, wrong_arguments};
 use modules::custom::CustomModules;
 use modules::orchestrate::ThisMachine;
@@ -91,7 +91,11 @@ fn context(opts: Opts, daemon: &Daemon, job: &Job) -> Result<Exec, link::Error> 
 /// True for functions that compile states: the master says how.
 fn needs_tree(job: &Job) -> bool {
     let is_state = |fun: &Value| fun.as_str().is_some_and(|fun| fun.starts_with("state."));
-    is_state(&job.fun) || job.fun.as_list().is_some_and(|funs| funs.iter().any(is_state))
+    is_state(&job.fun)
+        || job
+            .fun
+            .as_list()
+            .is_some_and(|funs| funs.iter().any(is_state))
 }
 
 /// The options of a state run that the master has a say in.

@@ -52,7 +52,8 @@ impl Jobs {
     pub(crate) fn signal(&self, jid: &str, signal: u64) -> Option<String> {
         let process = self.all().get(jid)?.process;
         let number = i32::try_from(signal).ok()?;
-        let sent = Signal::from_named_raw(number).is_some_and(|signal| kill_process_group(process, signal).is_ok());
+        let sent = Signal::from_named_raw(number)
+            .is_some_and(|signal| kill_process_group(process, signal).is_ok());
         let pid = process.as_raw_nonzero();
         Some(if sent {
             format!("Signal {number} sent to job {jid} at pid {pid}")
