@@ -18,8 +18,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("cli", &["value"]),
     ("wire", &["value"]),
     ("link", &["wire", "value"]),
-    ("minion", &["link", "wire", "modules", "state", "render", "value"]),
-    ("pinch", &["minion", "link", "modules", "state", "render", "cli", "value"]),
+    (
+        "minion",
+        &["link", "wire", "modules", "state", "render", "value"],
+    ),
+    (
+        "pinch",
+        &[
+            "minion", "link", "modules", "state", "render", "cli", "value",
+        ],
+    ),
     (
         "pinch-master",
         &["link", "wire", "modules", "state", "render", "cli", "value"],

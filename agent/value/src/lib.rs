@@ -16,6 +16,7 @@ pub mod python;
 pub mod sorted;
 pub mod target;
 mod value;
+pub mod yaml;
 
 pub use map::Map;
 pub use value::Value;
