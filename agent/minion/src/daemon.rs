@@ -283,13 +283,11 @@ impl Shared {
         let mut words = self.settings.job.iter();
         let program = words.next().ok_or(std::io::ErrorKind::NotFound)?;
         let mut command = Command::new(program);
-        command
-            .args(words)
-            .arg(&job.jid)
+        command.args(words).arg(&job.jid).process_group(0);
+        let child = smol::process::Command::from(command)
             .stdin(Stdio::from(OwnedFd::from(its)))
             .stdout(Stdio::null())
-            .process_group(0);
-        let child = smol::process::Command::from(command).spawn()?;
+            .spawn()?;
         let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         if let Some(process) = process {
             self.jobs.began(job.clone(), process);

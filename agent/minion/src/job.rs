@@ -15,7 +15,7 @@ use state::exec::Exec;
 use state::module::{Error, Extra, Problem};
 use state::opts::Opts;
 use state::sources::Sources;
-use state::targets::{MinionReturn, Targets};
+use state::targets::{Hear, MinionReturn, Targets};
 use value::{Map, Value, jid, log};
 use wire::{Event, Job, Options, Return};
 
@@ -249,5 +249,9 @@ impl Targets for OfMinion {
         };
         let sent = self.daemon.pipe().event(event);
         sent.map_err(|error| Error::refused(format!("The event {tag} was not sent: {error}")))
+    }
+
+    fn hear(&self, cx: &Exec) -> Result<Box<dyn Hear>, Error> {
+        ThisMachine.hear(cx)
     }
 }
