@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use smol::channel::{self, Sender};
+use smol::channel::{self, Receiver, Sender};
 
 pub(crate) use command::{Applied, Cache, Change, Command, KeyState, Origin, Refusal};
 pub(crate) use error::Error;
@@ -80,6 +80,17 @@ pub(crate) struct Store {
     _writer: Arc<Thread>,
 }
 
+/// A command that has its place in the queue.
+#[derive(Debug)]
+pub(crate) struct Begun(Receiver<Answer>);
+
+impl Begun {
+    /// What became of it: it is on the disk then.
+    pub(crate) async fn done(self) -> Result<Applied, Error> {
+        self.0.recv().await.map_err(|_| Error::Closed)?
+    }
+}
+
 /// What the writer and the readers have together.
 struct Shared {
     folder: PathBuf,
@@ -131,9 +142,14 @@ impl Store {
     /// Applies a command: when it answers, what was done is on the disk. A command whose answer nobody waits for any more is done all
     /// the same.
     pub(crate) async fn apply(&self, command: Command) -> Result<Applied, Error> {
+        self.begin(command).await?.done().await
+    }
+
+    /// Puts a command in its place behind those before it; what becomes of it is asked for later. Only room in the queue is waited for.
+    pub(crate) async fn begin(&self, command: Command) -> Result<Begun, Error> {
         let (answer, wait) = channel::bounded(1);
         self.send(command, Some(answer)).await?;
-        wait.recv().await.map_err(|_| Error::Closed)?
+        Ok(Begun(wait))
     }
 
     /// The same for a thread that may wait.
