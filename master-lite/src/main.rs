@@ -12,6 +12,7 @@ mod daemon;
 mod files;
 mod fleet;
 mod jobs;
+mod keys;
 mod local;
 mod minions;
 mod pillar;
@@ -19,6 +20,7 @@ mod session;
 mod store;
 mod targets;
 mod waiting;
+mod wheel;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -9,7 +9,7 @@ use wire::Id;
 use super::apply::{Failure, Outcome, row};
 use super::batch::Batch;
 use super::command::{Applied, Cache, Command, KeyState, Refusal};
-use super::rows::{Key, Table, at};
+use super::rows::{Key, Table, at, shown_row};
 
 /// How many wrong keys of an id are kept: whoever has many gets no more room.
 const DENIED_MAX: usize = 16;
@@ -33,6 +33,7 @@ pub(super) fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
         Command::KeyRejected { id, key, at_ms } => reject(batch, id, key, at_ms),
         Command::KeyDenied { id, key, at_ms } => deny(batch, id, key, at_ms),
         Command::KeyDeleted { id, key } => delete(batch, &id, &key),
+        Command::KeyShown { id, files } => shown(batch, &id, &files),
         _ => Ok(Applied::Done),
     }
 }
@@ -145,6 +146,15 @@ fn delete(batch: &mut Batch<'_>, id: &Id, key: &PublicKey) -> Outcome {
         state: None,
         before,
     })
+}
+
+fn shown(batch: &mut Batch<'_>, id: &Id, files: &[(KeyState, PublicKey)]) -> Outcome {
+    let place = at::shown(id);
+    match files.is_empty() {
+        true => batch.remove(Table::Keys, place),
+        false => batch.put(Table::Keys, place, row("a key", shown_row(files))?),
+    }
+    Ok(Applied::Done)
 }
 
 /// Refuses what comes in the name of a key that is not accepted, or not any more.
