@@ -184,6 +184,11 @@ impl Exec {
         })
     }
 
+    /// Takes these for the grains: those of another machine, whose pillar is compiled here.
+    pub fn set_grains(&self, grains: Map) {
+        *lock(&self.shared.grains) = Some(grains);
+    }
+
     /// Forgets the grains, so that they are read again.
     pub fn refresh_grains(&self) {
         *lock(&self.shared.grains) = None;
