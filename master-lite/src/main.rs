@@ -8,6 +8,7 @@
 
 mod admit;
 mod applets;
+mod chores;
 mod daemon;
 mod files;
 mod fleet;
