@@ -11,6 +11,7 @@ pub mod error;
 pub mod job;
 mod jobs;
 mod local;
+mod orphans;
 mod planned;
 pub mod schedule;
 mod settings;
