@@ -70,6 +70,21 @@ impl Said {
     }
 }
 
+impl Answer {
+    /// What a batch has of a minion that was there at its start and does not return: nothing, and no failure.
+    pub(super) fn silent(id: String) -> Self {
+        Self {
+            id,
+            value: Map::new().into(),
+            out: None,
+            retcode: 0,
+            retcode_shown: Value::Int(0),
+            jid: String::new(),
+            given_up: Some(GivenUp::NoResponse),
+        }
+    }
+}
+
 fn returned(part: &Map, jid: &str) -> Answer {
     let retcode = part.get("retcode").cloned().unwrap_or(Value::Int(0));
     let highest = match &retcode {

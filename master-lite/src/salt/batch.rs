@@ -66,7 +66,12 @@ pub(super) fn run(
     thread::scope(|scope| window.lead(scope, screen))?;
     if quiet {
         let any = !window.returns.is_empty();
-        screen.show(&window.returns.into(), Some(""), 0);
+        let wanted = if fun.starts_with("state.") {
+            "highstate"
+        } else {
+            ""
+        };
+        screen.show(&window.returns.into(), Some(wanted), 0);
         return Ok(received(any, screen));
     }
     if !any {
@@ -98,8 +103,8 @@ fn slots(size: &str, all: usize) -> Option<usize> {
 enum Told {
     /// A minion returned or is given up.
     Answer(Answer),
-    /// The part is over; these minions were not spoken of.
-    Over(Result<Vec<String>, AskError>),
+    /// The part is over.
+    Over(Result<(), AskError>),
 }
 
 /// The batch as it goes.
@@ -134,17 +139,19 @@ impl<'a> Window<'a> {
             self.waiting.retain(|until| *until > now);
             self.fill(scope, &sender, screen);
             match self.next(&receiver) {
-                // Those that still run are left to themselves.
-                Some(Told::Answer(answer)) if self.returned(&answer, screen).is_break() => {
-                    log::error("Batch run stopped due to failhard");
-                    break;
-                }
-                Some(Told::Over(silent)) => {
-                    for id in silent? {
-                        self.silent(&id, screen);
+                Some(Told::Answer(answer)) => {
+                    if self.returned(&answer).is_break() {
+                        self.show(&answer, screen);
+                        log::error("Batch run stopped due to failhard");
+                        // Those that still run are left to themselves.
+                        return Ok(());
                     }
+                    // The next one is announced before what made room for it is printed, as in Salt.
+                    self.fill(scope, &sender, screen);
+                    self.show(&answer, screen);
                 }
-                Some(Told::Answer(_)) | None => {}
+                Some(Told::Over(outcome)) => outcome?,
+                None => {}
             }
         }
         Ok(())
@@ -192,37 +199,29 @@ impl<'a> Window<'a> {
         }
     }
 
-    fn returned(&mut self, answer: &Answer, screen: &mut Screen<'_>) -> ControlFlow<()> {
-        if answer.given_up.is_some() {
-            self.silent(&answer.id, screen);
-            return ControlFlow::Continue(());
-        }
+    /// Counts an answer; the batch ends when it is one that may not be.
+    fn returned(&mut self, answer: &Answer) -> ControlFlow<()> {
         self.freed();
         self.retcode = self.retcode.max(answer.retcode);
+        if self.failhard && answer.retcode > 0 {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn show(&mut self, answer: &Answer, screen: &mut Screen<'_>) {
         if self.quiet {
             self.returns
                 .insert(answer.id.as_str(), answer.value.clone());
+        } else if answer.given_up.is_some() {
+            let id = &answer.id;
+            screen.say(&format!("Minion '{id}' failed to respond to job sent"));
         } else {
             let shown = Map::new()
                 .with("retcode", answer.retcode_shown.clone())
                 .with("jid", answer.jid.as_str())
                 .with(&answer.id, answer.value.clone());
             screen.show(&shown.into(), answer.out.as_deref(), 0);
-        }
-        if self.failhard && answer.retcode > 0 {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    }
-
-    /// A minion that was there at the start and does not return.
-    fn silent(&mut self, id: &str, screen: &mut Screen<'_>) {
-        self.freed();
-        if self.quiet {
-            self.returns.insert(id, Map::new());
-        } else {
-            screen.say(&format!("Minion '{id}' failed to respond to job sent"));
         }
     }
 
@@ -234,20 +233,32 @@ impl<'a> Window<'a> {
     }
 }
 
-/// One part of the batch: what is said of it goes to the window.
+/// One part of the batch: what is said of it goes to the window, each of its minions once.
 fn part(asker: &Asker<'_>, job: Publish, mut ids: Vec<String>, window: &Sender<Told>) {
     let asked = asker.publish(job, &mut |said| {
         let Said::Answered(answer) = said else {
             return ControlFlow::Continue(());
         };
-        ids.retain(|id| *id != answer.id);
+        let Some(place) = ids.iter().position(|id| *id == answer.id) else {
+            return ControlFlow::Continue(());
+        };
+        ids.remove(place);
+        let answer = match answer.given_up {
+            Some(_) => Answer::silent(answer.id),
+            None => answer,
+        };
         match window.send(Told::Answer(answer)) {
             Ok(()) => ControlFlow::Continue(()),
             // The batch has ended without this part.
             Err(_) => ControlFlow::Break(()),
         }
     });
-    let _ = window.send(Told::Over(asked.map(|()| ids)));
+    if asked.is_ok() {
+        for id in ids {
+            let _ = window.send(Told::Answer(Answer::silent(id)));
+        }
+    }
+    let _ = window.send(Told::Over(asked));
 }
 
 #[cfg(test)]
