@@ -12,6 +12,7 @@ use cli::failure::{Exit, Failure, exit_of};
 use cli::log::Logger;
 use cli::options::{Asked, SALT_CALL, SaltCall, parse_input, read_saltfile, saltfile_path};
 use cli::output::{Output, Return, print_return};
+use minion::{OfMaster, OfMinion, Uplink};
 use modules::call::{docstring, outputter, retcode, wrong_arguments};
 use modules::custom::CustomModules;
 use modules::orchestrate::ThisMachine;
@@ -20,6 +21,8 @@ use state::custom::Signature;
 use state::exec::Exec;
 use state::module::{Error, Extra, Given};
 use state::opts::Opts;
+use state::sources::Sources;
+use state::targets::Targets;
 use value::{Map, Value, log};
 
 use crate::version;
@@ -114,17 +117,18 @@ fn refuse_custom(opts: &Opts) -> Result<(), Failure> {
     }
 }
 
-/// The context of a run on this machine.
+/// The context of a run on this machine: with trees of its own, or with those of the master that its daemon is connected to.
 pub(crate) fn context(opts: Opts) -> Exec {
-    let sources = Box::new(Roots::states(&opts));
     let custom = Box::new(CustomModules::of(&opts));
-    Exec::with_custom(
-        opts,
-        &modules::REGISTRY,
-        sources,
-        Box::new(ThisMachine),
-        custom,
-    )
+    let (sources, targets): (Box<dyn Sources>, Box<dyn Targets>) =
+        if opts.text("file_client") == Some("remote") {
+            let uplink = Uplink::here(&opts);
+            let sources = OfMaster::new(uplink.clone(), &opts);
+            (Box::new(sources), Box::new(OfMinion::new(uplink)))
+        } else {
+            (Box::new(Roots::states(&opts)), Box::new(ThisMachine))
+        };
+    Exec::with_custom(opts, &modules::REGISTRY, sources, targets, custom)
 }
 
 /// Does what was asked.

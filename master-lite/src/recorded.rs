@@ -4,12 +4,12 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 
 use cli::config;
 use cli::options::{Salt, SaltKey, SaltRun, Settings};
 use render::yaml::SaltYaml;
-use value::pyre::{Flags, Regex};
+use value::pyre::{Flags, Regex, Template};
 use value::{Map, Value, json};
 use wire::Request;
 
@@ -158,13 +158,18 @@ fn masked(text: &str) -> String {
         (r#"((?:duration|'duration'|"duration"):\s+)[\d.]+"#, r"\1 T"),
         (r"pid:\s+\d+", "pid: N"),
     ];
-    let mut text = text.to_owned();
-    for (pattern, by) in MASKS {
-        let regex = Regex::new(pattern, Flags::default()).unwrap();
-        let template = regex.template(by).unwrap();
-        text = regex.subn(&template, &text, 0).unwrap().0;
-    }
-    text
+    static COMPILED: LazyLock<Vec<(Regex, Template)>> = LazyLock::new(|| {
+        let compiled = MASKS.iter().map(|(pattern, by)| {
+            let regex = Regex::new(pattern, Flags::default()).unwrap();
+            let template = regex.template(by).unwrap();
+            (regex, template)
+        });
+        compiled.collect()
+    });
+    let text = text.to_owned();
+    COMPILED.iter().fold(text, |text, (regex, template)| {
+        regex.subn(template, &text, 0).unwrap().0
+    })
 }
 
 fn first_difference(what: &str, got: &str, want: &str) -> Option<String> {

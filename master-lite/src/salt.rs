@@ -119,18 +119,33 @@ impl<'a> Asker<'a> {
         Ok(found)
     }
 
-    /// Sends a job and hands on what is said of it.
+    /// Sends a job and hands on what is said of it; who was named and is not known is at last said to be silent.
     fn publish(
         &self,
         job: Publish,
         each: &mut dyn FnMut(Said) -> ControlFlow<()>,
     ) -> Result<(), AskError> {
         let mut jid = String::new();
-        let mut part = |value: Value| match Said::of(&value, &mut jid) {
-            Some(said) => each(said),
-            None => ControlFlow::Continue(()),
+        let mut silent = Vec::new();
+        let mut part = |value: Value| {
+            let Some(said) = Said::of(&value, &mut jid) else {
+                return ControlFlow::Continue(());
+            };
+            match &said {
+                Said::Sent(sent) if !sent.minions.is_empty() => silent.clone_from(&sent.missing),
+                Said::Sent(_) => {}
+                Said::Answered(answer) => silent.retain(|id| *id != answer.id),
+            }
+            each(said)
         };
-        self.master.ask(job.into(), &mut part).map(|_| ())
+        self.master.ask(job.into(), &mut part)?;
+        for id in silent {
+            let said = Said::Answered(Answer::no_response(id, &jid));
+            if each(said).is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn text(&self, name: &str) -> String {

@@ -1,25 +1,28 @@
 //! [`Daemon`]: connects, does what the master asks, and comes back after every loss.
 
 use std::ffi::OsString;
+use std::fs::DirBuilder;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_signal::{Signal, Signals};
-use link::unix::{Local, Said};
+use link::unix::{Local, LocalListener, Said};
 use link::{Handle, Incoming, Limits, Link, Part, Question, Session, Status};
 use rustix::process::Pid;
 use smol::future::FutureExt;
 use smol::stream::StreamExt;
 use state::opts::Opts;
 use value::{Map, Value, jid, log};
-use wire::{Event, Grains, Job, Request, Return};
+use wire::{Event, Grains, Job, Request, Return, Way};
 
 use crate::deliver::{Bell, Safe, deliver, forget};
 use crate::error::Error;
 use crate::jobs::Jobs;
+use crate::local;
 use crate::settings;
 use crate::spool::{self, Entry, Spool};
 
@@ -90,11 +93,18 @@ impl Daemon {
         )?;
         let session = Session::new(options);
         smol::block_on(async {
+            let socket = shared.socket()?;
+            let commands = async {
+                loop {
+                    let local = socket.next().await?;
+                    smol::spawn(shared.clone().attend(local)).detach();
+                }
+            };
             let ever = async {
                 serve(&shared, session).await;
                 Ok(())
             };
-            let ended = ever.or(terminated()).await;
+            let ended = ever.or(commands).or(terminated()).await;
             shared.drain().await;
             ended
         })
@@ -150,6 +160,24 @@ fn tell(status: Status<'_>) {
 }
 
 impl Shared {
+    /// Where commands of this machine find the daemon.
+    fn socket(&self) -> Result<LocalListener, Error> {
+        let path = local::socket_path(&self.settings.opts);
+        if let Some(folder) = path.parent() {
+            let mut builder = DirBuilder::new();
+            let made = builder.recursive(true).mode(0o755).create(folder);
+            made.map_err(|source| Error::Io {
+                path: folder.to_owned(),
+                source,
+            })?;
+        }
+        Ok(LocalListener::bind(
+            &path,
+            Way::ClientToMinion,
+            Limits::default(),
+        )?)
+    }
+
     fn set_master(&self, handle: Option<Handle>) {
         *self.master.lock().unwrap_or_else(PoisonError::into_inner) = handle;
     }
@@ -283,13 +311,11 @@ impl Shared {
         let mut words = self.settings.job.iter();
         let program = words.next().ok_or(std::io::ErrorKind::NotFound)?;
         let mut command = Command::new(program);
-        command
-            .args(words)
-            .arg(&job.jid)
+        command.args(words).arg(&job.jid).process_group(0);
+        let child = smol::process::Command::from(command)
             .stdin(Stdio::from(OwnedFd::from(its)))
             .stdout(Stdio::null())
-            .process_group(0);
-        let child = smol::process::Command::from(command).spawn()?;
+            .spawn()?;
         let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         if let Some(process) = process {
             self.jobs.began(job.clone(), process);
@@ -336,32 +362,63 @@ impl Shared {
         let mut has_returned = false;
         while let Some(said) = local.next().await? {
             match said {
-                Said::Event(event) => self.keep(event).await,
                 Said::Request(Request::Return(answer)) => {
                     has_returned = true;
                     self.returned(answer, purpose).await;
                     local.done(Value::Null).await?;
                 }
-                Said::Request(Request::Fire(fire)) => {
-                    self.keep(event(&fire.tag, fire.data)).await;
-                    local.done(true).await?;
-                }
-                Said::Request(Request::Running(_)) => local.done(self.jobs.shown()).await?,
-                Said::Request(Request::SignalJob(asked)) => {
-                    let sent = self.jobs.signal(&asked.jid, asked.signal);
-                    local.done(sent.unwrap_or_default()).await?;
-                }
-                Said::Request(Request::Refresh(asked)) => {
-                    if asked.what == "grains" {
-                        self.refresh_grains();
-                    }
-                    local.done(true).await?;
-                }
-                Said::Request(Request::Ping(_)) => local.done(self.master().is_some()).await?,
-                Said::Request(request) => self.forward(request, &mut local).await?,
+                other => self.obey(other, &mut local).await?,
             }
         }
         Ok(has_returned)
+    }
+
+    /// Serves a command of this machine until it goes.
+    async fn attend(self: Arc<Self>, mut local: Local) {
+        loop {
+            let obeyed = match local.next().await {
+                Ok(Some(said)) => self.obey(said, &mut local).await,
+                Ok(None) => return,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = obeyed {
+                return log::debug(format_args!("{error}"));
+            }
+        }
+    }
+
+    /// Does what a process of this machine says.
+    async fn obey(self: &Arc<Self>, said: Said, local: &mut Local) -> Result<(), link::Error> {
+        let request = match said {
+            Said::Event(event) => {
+                self.keep(event).await;
+                return Ok(());
+            }
+            Said::Request(request) => request,
+        };
+        match request {
+            Request::Fire(fire) => {
+                self.keep(event(&fire.tag, fire.data)).await;
+                local.done(true).await
+            }
+            Request::FindJob(asked) => {
+                let found = self.jobs.find(&asked.jid);
+                local.done(found.map_or(Value::Null, Value::Map)).await
+            }
+            Request::Running(_) => local.done(self.jobs.shown()).await,
+            Request::SignalJob(asked) => {
+                let sent = self.jobs.signal(&asked.jid, asked.signal);
+                local.done(sent.unwrap_or_default()).await
+            }
+            Request::Refresh(asked) => {
+                if asked.what == "grains" {
+                    self.refresh_grains();
+                }
+                local.done(true).await
+            }
+            Request::Ping(_) => local.done(self.master().is_some()).await,
+            request => self.forward(request, local).await,
+        }
     }
 
     async fn returned(self: &Arc<Self>, answer: Return, purpose: For) {
@@ -379,23 +436,23 @@ impl Shared {
     }
 
     /// Asks the master for a job, and gives it the answer in the parts in which it comes.
-    async fn forward(&self, request: Request, local: &mut Local) -> Result<(), link::Error> {
+    async fn forward(&self, request: Request, to: &mut Local) -> Result<(), link::Error> {
         let Some(master) = self.master() else {
             let text = "this minion is not connected to a master";
-            return local.fail("unreachable", text).await;
+            return to.fail("unreachable", text).await;
         };
         let mut asked = match master.ask(request).await {
-            Ok(asked) => asked.waiting(Some(crate::job::ANSWER)),
-            Err(error) => return local.fail("unreachable", error.to_string()).await,
+            Ok(asked) => asked.waiting(Some(local::ANSWER)),
+            Err(error) => return to.fail("unreachable", error.to_string()).await,
         };
         loop {
             match asked.next().await {
-                Ok(Part::Data(part)) => local.data(part).await?,
-                Ok(Part::Done(end)) => return local.done(end).await,
+                Ok(Part::Data(part)) => to.data(part).await?,
+                Ok(Part::Done(end)) => return to.done(end).await,
                 Err(link::Error::Failed { reason, text, .. }) => {
-                    return local.fail(&reason, text).await;
+                    return to.fail(&reason, text).await;
                 }
-                Err(error) => return local.fail("unreachable", error.to_string()).await,
+                Err(error) => return to.fail("unreachable", error.to_string()).await,
             }
         }
     }

@@ -2,51 +2,30 @@
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use link::Limits;
 use link::unix::Pipe;
 use modules::call::{docstring, outputter, retcode, wrong_arguments};
 use modules::custom::CustomModules;
-use modules::orchestrate::ThisMachine;
 use modules::roots::Roots;
 use state::exec::Exec;
 use state::module::{Error, Extra, Problem};
 use state::opts::Opts;
 use state::sources::Sources;
-use state::targets::{MinionReturn, Targets};
-use value::{Map, Value, jid, log};
-use wire::{Event, Job, Options, Return};
+use value::{Map, Value, jid};
+use wire::{Job, Options, Return};
 
+use crate::local::{self, OfMinion, Uplink};
 use crate::sources::OfMaster;
-
-/// How long a job waits for the master's answer: a pillar may take its time.
-pub(crate) const ANSWER: Duration = Duration::from_secs(300);
-
-/// The job's end of its socket, shared by all that ask through it, one after the other.
-#[derive(Clone, Debug)]
-pub(crate) struct Daemon(Arc<Mutex<Pipe>>);
-
-impl Daemon {
-    pub(crate) fn pipe(&self) -> MutexGuard<'_, Pipe> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// Does the job that comes on the socket which this process was started with.
 ///
 /// # Errors
 /// When the daemon is gone before it has the return.
 pub fn run(opts: Opts, socket: OwnedFd) -> Result<(), link::Error> {
-    let limits = Limits {
-        answer: ANSWER,
-        ..Limits::default()
-    };
-    let mut pipe = Pipe::of_job(UnixStream::from(socket), limits)?;
+    let mut pipe = Pipe::of_job(UnixStream::from(socket), local::limits())?;
     let job = pipe.given()?;
-    let daemon = Daemon(Arc::new(Mutex::new(pipe)));
-    let data = match context(opts, &daemon, &job) {
+    let uplink = Uplink::of(pipe);
+    let data = match context(opts, &uplink, &job) {
         Ok(cx) => {
             let data = done(&cx, &job);
             cx.barrier();
@@ -60,25 +39,23 @@ pub fn run(opts: Opts, socket: OwnedFd) -> Result<(), link::Error> {
         stamp: jid::stamp(),
         data,
     };
-    daemon.pipe().call(answer)?;
+    uplink.call(answer)?;
     Ok(())
 }
 
-fn context(opts: Opts, daemon: &Daemon, job: &Job) -> Result<Exec, link::Error> {
+fn context(opts: Opts, uplink: &Uplink, job: &Job) -> Result<Exec, link::Error> {
     let is_local = opts.text("file_client") == Some("local");
     let mut opts = opts;
     let sources: Box<dyn Sources> = if is_local {
         Box::new(Roots::states(&opts))
     } else {
         if needs_tree(job) {
-            opts = with_masters(opts, daemon)?;
+            opts = with_masters(opts, uplink)?;
         }
-        Box::new(OfMaster::new(daemon.clone(), &opts))
+        Box::new(OfMaster::new(uplink.clone(), &opts))
     };
     let custom = Box::new(CustomModules::of(&opts));
-    let targets = Box::new(OfMinion {
-        daemon: daemon.clone(),
-    });
+    let targets = Box::new(OfMinion::new(uplink.clone()));
     Ok(Exec::with_custom(
         opts,
         &modules::REGISTRY,
@@ -99,8 +76,8 @@ fn needs_tree(job: &Job) -> bool {
 }
 
 /// The options of a state run that the master has a say in.
-fn with_masters(opts: Opts, daemon: &Daemon) -> Result<Opts, link::Error> {
-    let said = daemon.pipe().call(Options {})?;
+fn with_masters(opts: Opts, uplink: &Uplink) -> Result<Opts, link::Error> {
+    let said = uplink.call(Options {})?;
     let mut map = opts.map;
     if let Value::Map(said) = said {
         map.update(said);
@@ -211,43 +188,5 @@ fn sentence(cx: &Exec, fun: &str, error: &Error) -> String {
         Problem::NotAvailable(_) => error.to_string(),
         Problem::Argument { .. } => format!("ERROR executing '{fun}': {error}"),
         _ => format!("ERROR: {error}"),
-    }
-}
-
-/// This machine as the target of its own orchestrations; its events go to the master.
-struct OfMinion {
-    daemon: Daemon,
-}
-
-impl Targets for OfMinion {
-    fn resolve(&self, cx: &Exec, tgt: &Value, tgt_type: &str) -> Result<Vec<String>, Error> {
-        ThisMachine.resolve(cx, tgt, tgt_type)
-    }
-
-    fn run(
-        &self,
-        cx: &Exec,
-        ids: &[String],
-        fun: &str,
-        args: Vec<Value>,
-        kwargs: Map,
-    ) -> Result<Vec<MinionReturn>, Error> {
-        ThisMachine.run(cx, ids, fun, args, kwargs)
-    }
-
-    fn fire(&self, cx: &Exec, tag: &str, data: Map) -> Result<(), Error> {
-        if let Err(error) = ThisMachine.fire(cx, tag, data.clone()) {
-            log::debug(format_args!(
-                "The event {tag} is not on this machine's bus: {error}"
-            ));
-        }
-        let event = Event {
-            sequence: 0,
-            tag: tag.to_owned(),
-            stamp: jid::stamp(),
-            data,
-        };
-        let sent = self.daemon.pipe().event(event);
-        sent.map_err(|error| Error::refused(format!("The event {tag} was not sent: {error}")))
     }
 }

@@ -10,9 +10,13 @@ mod deliver;
 pub mod error;
 pub mod job;
 mod jobs;
+mod local;
+pub mod schedule;
 mod settings;
 mod sources;
 pub mod spool;
 
 pub use daemon::{Daemon, Settings};
 pub use error::Error;
+pub use local::{OfMinion, Uplink};
+pub use sources::OfMaster;

@@ -5,13 +5,12 @@
     reason = "a cache that is fetched again needs no barrier"
 )]
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use link::Part;
 use modules::hashes;
 use state::exec::Exec;
 use state::module::Error;
@@ -20,12 +19,12 @@ use state::sources::{SourceFile, Sources};
 use value::{Map, Value};
 use wire::{List, Pillar, Request, Stat};
 
-use crate::job::Daemon;
+use crate::local::Uplink;
 
 /// The trees of the master that the daemon is connected to.
 #[derive(Debug)]
-pub(crate) struct OfMaster {
-    daemon: Daemon,
+pub struct OfMaster {
+    uplink: Uplink,
     cache: PathBuf,
     /// Lists of files that were asked for, by environment.
     lists: Mutex<Map>,
@@ -37,21 +36,27 @@ struct Said {
 }
 
 fn refused(error: &link::Error) -> Error {
-    Error::refused(error.to_string())
+    match error {
+        link::Error::Socket { .. } => Error::refused(format!(
+            "No salt-minion runs here to ask its master ({error}): start it, or work without a master with --local or file_client: local"
+        )),
+        error => Error::refused(error.to_string()),
+    }
 }
 
 impl OfMaster {
-    pub(crate) fn new(daemon: Daemon, opts: &Opts) -> Self {
+    /// Those that this daemon's master has.
+    #[must_use]
+    pub fn new(uplink: Uplink, opts: &Opts) -> Self {
         Self {
-            daemon,
+            uplink,
             cache: opts.cachedir().join("files"),
             lists: Mutex::default(),
         }
     }
 
     fn call(&self, request: impl Into<Request>) -> Result<Value, Error> {
-        let answer = self.daemon.pipe().call(request);
-        answer.map_err(|error| refused(&error))
+        self.uplink.call(request).map_err(|error| refused(&error))
     }
 
     /// All parts of a list.
@@ -61,18 +66,15 @@ impl OfMaster {
             saltenv: saltenv.to_owned(),
             prefix: prefix.to_owned(),
         };
-        let mut pipe = self.daemon.pipe();
-        pipe.ask(list).map_err(|error| refused(&error))?;
         let mut entries = Vec::new();
-        loop {
-            match pipe
-                .next(Some(super::job::ANSWER))
-                .map_err(|error| refused(&error))?
-            {
-                Part::Data(part) => entries.extend(part.texts()),
-                Part::Done(_) => return Ok(entries),
-            }
-        }
+        let mut take = |part: Value| {
+            entries.extend(part.texts());
+            Ok(())
+        };
+        let listed = self.uplink.parts(list, &mut take);
+        let (_, taken) = listed.map_err(|error| refused(&error))?;
+        taken.map_err(Error::io("the list"))?;
+        Ok(entries)
     }
 
     fn stat(&self, path: &str, saltenv: &str) -> Result<Option<Said>, Error> {
@@ -80,7 +82,7 @@ impl OfMaster {
             path: path.to_owned(),
             saltenv: saltenv.to_owned(),
         };
-        let answer = self.daemon.pipe().call(stat);
+        let answer = self.uplink.call(stat);
         let said = match answer {
             Ok(said) => said,
             Err(link::Error::Failed { reason, .. }) if reason == "missing" => return Ok(None),
@@ -102,18 +104,23 @@ impl OfMaster {
             ".{}.{short}",
             place.file_name().unwrap_or_default().to_string_lossy()
         ));
-        let io = Error::io(&part);
-        let mut file = OpenOptions::new();
-        let file = file.create(true).append(true).mode(0o600).open(&part);
-        let (mut file, offset) = file
-            .and_then(|file| Ok((file.metadata()?.len(), file)))
-            .map(|(length, file)| (file, length))
-            .map_err(io)?;
-        self.receive(path, saltenv, said, offset, &mut file)
-            .map_err(|error| match error {
-                Broken::Io(source) => Error::io(&part)(source),
-                Broken::Link(error) => refused(&error),
-            })?;
+        let mut options = OpenOptions::new();
+        let opened = options.create(true).append(true).mode(0o600).open(&part);
+        let opened = opened.and_then(|file| Ok((file.metadata()?.len(), file)));
+        let (offset, mut file) = opened.map_err(Error::io(&part))?;
+        let asked = wire::File {
+            path: path.to_owned(),
+            saltenv: saltenv.to_owned(),
+            offset,
+            hash: Some(said.hash.clone()),
+        };
+        let mut take = |part: Value| match part {
+            Value::Bytes(bytes) => file.write_all(&bytes),
+            _ => Ok(()),
+        };
+        let received = self.uplink.parts(asked, &mut take);
+        let (_, taken) = received.map_err(|error| refused(&error))?;
+        taken.map_err(Error::io(&part))?;
         if !has_hash(&part, &said.hash) {
             let _ = fs::remove_file(&part);
             return Err(Error::refused(format!(
@@ -123,36 +130,6 @@ impl OfMaster {
         }
         fs::rename(&part, place).map_err(Error::io(place))
     }
-
-    fn receive(
-        &self,
-        path: &str,
-        saltenv: &str,
-        said: &Said,
-        offset: u64,
-        file: &mut File,
-    ) -> Result<(), Broken> {
-        let mut pipe = self.daemon.pipe();
-        pipe.ask(wire::File {
-            path: path.to_owned(),
-            saltenv: saltenv.to_owned(),
-            offset,
-            hash: Some(said.hash.clone()),
-        })
-        .map_err(Broken::Link)?;
-        loop {
-            match pipe.next(Some(super::job::ANSWER)).map_err(Broken::Link)? {
-                Part::Data(Value::Bytes(bytes)) => file.write_all(&bytes).map_err(Broken::Io)?,
-                Part::Data(_) => {}
-                Part::Done(_) => return Ok(()),
-            }
-        }
-    }
-}
-
-enum Broken {
-    Io(io::Error),
-    Link(link::Error),
 }
 
 /// What the master's hashes are.

@@ -71,6 +71,22 @@ impl Said {
 }
 
 impl Answer {
+    /// What is said of a minion that was sent a job and is silent.
+    pub(super) fn no_response(id: String, jid: &str) -> Self {
+        let sentence = format!(
+            "Minion did not return. [No response]\nThe minions may not have all finished running and any remaining minions will return upon completion. To look up the return data for this job later, run the following command:\n\nsalt-run jobs.lookup_jid {jid}"
+        );
+        Self {
+            id,
+            value: sentence.into(),
+            out: Some("no_return".into()),
+            retcode: 1,
+            retcode_shown: Value::Int(1),
+            jid: jid.to_owned(),
+            given_up: Some(GivenUp::NoResponse),
+        }
+    }
+
     /// What a batch has of a minion that was there at its start and does not return: nothing, and no failure.
     pub(super) fn silent(id: String) -> Self {
         Self {
@@ -103,26 +119,14 @@ fn returned(part: &Map, jid: &str) -> Answer {
 }
 
 fn given_up(part: &Map, failed: &Value, jid: &str) -> Answer {
-    let (why, sentence) = match failed.as_str() {
-        Some("not_connected") => (
-            GivenUp::NotConnected,
-            "Minion did not return. [Not connected]".to_owned(),
-        ),
-        _ => (
-            GivenUp::NoResponse,
-            format!(
-                "Minion did not return. [No response]\nThe minions may not have all finished running and any remaining minions will return upon completion. To look up the return data for this job later, run the following command:\n\nsalt-run jobs.lookup_jid {jid}"
-            ),
-        ),
-    };
+    let id = text(part, "id");
+    if failed.as_str() != Some("not_connected") {
+        return Answer::no_response(id, jid);
+    }
     Answer {
-        id: text(part, "id"),
-        value: sentence.into(),
-        out: Some("no_return".into()),
-        retcode: 1,
-        retcode_shown: Value::Int(1),
-        jid: jid.to_owned(),
-        given_up: Some(why),
+        value: "Minion did not return. [Not connected]".into(),
+        given_up: Some(GivenUp::NotConnected),
+        ..Answer::no_response(id, jid)
     }
 }
 
