@@ -67,8 +67,8 @@ struct Inner {
     folder: Folder,
     limit: u64,
     current: Current,
-    /// When the store has taken so many bytes another is begun.
-    renew_at: u64,
+    /// After a failure, no other store is begun before this one has taken so many bytes.
+    renew_after: u64,
     /// None after an error, until it can be opened again.
     store: Option<Store>,
     /// Something could not be written: the store takes no more before it is opened again.
@@ -105,7 +105,7 @@ impl Spool {
             folder,
             limit: limits.bytes.max(LIMIT_MIN),
             current,
-            renew_at: 0,
+            renew_after: 0,
             store: None,
             failed: false,
             mark: Mark::default(),
@@ -278,7 +278,7 @@ impl Inner {
         }
         let store = Store::open(&self.folder.path, &path)?;
         self.folder.close_to_others(&path)?;
-        self.renew_at = WRITTEN_MAX * self.limit;
+        self.renew_after = 0;
         let marked = store.marked()?;
         let marked = marked.ok_or_else(|| Error::damaged(&self.folder.path, "its mark is gone"))?;
         self.mark.acked = self.mark.acked.max(marked.acked);
@@ -541,10 +541,15 @@ impl Inner {
     /// goes on, and it is tried again later.
     fn renewed(&mut self) {
         let written = self.store.as_ref().map_or(0, Store::written);
-        if written < self.renew_at {
+        // With nothing to take along it costs little.
+        let at = match self.count {
+            0 => self.limit / 4,
+            _ => WRITTEN_MAX * self.limit,
+        };
+        if written < at.max(self.renew_after) {
             return;
         }
-        self.renew_at = written + self.limit;
+        self.renew_after = written + self.limit / 4;
         if let Err(error) = self.renew() {
             value::log::warning(format_args!("{error}; it is tried again later"));
         }

@@ -465,3 +465,67 @@ fn nothing_that_was_pushed_is_lost_by_kill_9() {
         assert_eq!(found, (first..=spool.last()).collect::<Vec<_>>());
     }
 }
+
+fn resident_kb() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Figures, alone: `cargo test -p minion --profile quick -- --ignored --exact --nocapture spool::tests::what_a_spool_takes`
+#[test]
+#[ignore = "prints figures"]
+fn what_a_spool_takes() {
+    let folder = tempfile::tempdir().unwrap();
+    let say = |what: &str, since: std::time::Instant| {
+        println!(
+            "{what}: {} kB resident, {:?}",
+            resident_kb(),
+            since.elapsed()
+        );
+    };
+    let start = std::time::Instant::now();
+    let _ = event(1).data.len();
+    say("before", start);
+    let spool = open(folder.path());
+    say("made", start);
+    drop(spool);
+    let start = std::time::Instant::now();
+    let spool = open(folder.path());
+    say("opened, empty", start);
+    let start = std::time::Instant::now();
+    for n in 1..=200 {
+        let last = spool.push(event(n)).unwrap();
+        spool.acked(last).unwrap();
+    }
+    say("200 pushed and acked one by one", start);
+    let start = std::time::Instant::now();
+    for n in (1..=100_000).step_by(500) {
+        spool
+            .push_all((n..n + 500).map(|n| event(n).into()).collect())
+            .unwrap();
+    }
+    say("100,000 pushed in rows of 500", start);
+    println!(
+        "{} records, {} bytes, {} on the disk",
+        spool.len(),
+        spool.bytes(),
+        taken(folder.path())
+    );
+    drop(spool);
+    let start = std::time::Instant::now();
+    let spool = open(folder.path());
+    say("opened, full", start);
+    let start = std::time::Instant::now();
+    spool.acked(spool.last()).unwrap();
+    say("all acked", start);
+    drop(spool);
+    let start = std::time::Instant::now();
+    let spool = open(folder.path());
+    say("opened, empty again", start);
+    println!("{} on the disk", taken(folder.path()));
+    drop(spool);
+}
