@@ -8,13 +8,25 @@
 
 mod admit;
 mod applets;
+mod ask;
+mod chores;
+mod command;
 mod daemon;
 mod files;
 mod fleet;
 mod jobs;
 mod local;
+mod mine;
 mod minions;
+mod peer;
 mod pillar;
+mod preview;
+#[cfg(test)]
+mod recorded;
+mod salt;
+mod salt_key;
+mod salt_run;
+mod screen;
 mod session;
 mod store;
 mod targets;

@@ -126,6 +126,32 @@ impl Master {
                 }
                 Err(error) => question.fail("failed", error).await,
             },
+            Request::MineGet(asked) => {
+                let (master, id) = (self.clone(), minion.id.clone());
+                match smol::unblock(move || master.mined(Some(&id), &asked)).await {
+                    Ok(found) => question.done(found).await,
+                    Err(error) => question.fail("invalid", error).await,
+                }
+            }
+            Request::MinePut(asked) => {
+                let change = match asked.clear {
+                    true => Change::Set(asked.data),
+                    false => Change::Update(asked.data),
+                };
+                self.cache(minion, question, Cache::Mine, change).await
+            }
+            Request::MineDelete(asked) => {
+                let change = asked.fun.map_or(Change::Clear, Change::Without);
+                self.cache(minion, question, Cache::Mine, change).await
+            }
+            Request::Publish(asked) => self.publish_for_peer(&minion.id, question, asked).await,
+            Request::Runner(asked) => match self.may_run(&minion.id, &asked.fun) {
+                Ok(()) => {
+                    let done = self.run(asked).await;
+                    question.done(done).await
+                }
+                Err(text) => question.fail("refused", text).await,
+            },
             Request::Options(_) => question.done(pillar::options(self.opts())).await,
             Request::List(asked) => self.files().list(question, asked).await,
             Request::Stat(asked) => self.files().stat(question, asked).await,

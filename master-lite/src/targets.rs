@@ -10,7 +10,7 @@ use crate::daemon::Master;
 use crate::store::{Cache, Store};
 
 /// What the master knows of one minion.
-struct Known<'a> {
+pub(crate) struct Known<'a> {
     id: &'a Id,
     store: &'a Store,
     nodegroups: &'a Map,
@@ -38,6 +38,21 @@ impl Facts for Known<'_> {
 }
 
 impl Master {
+    /// The option `nodegroups`.
+    pub(crate) fn nodegroups(&self) -> Map {
+        let groups = self.opts().get("nodegroups").and_then(Value::as_map);
+        groups.cloned().unwrap_or_default()
+    }
+
+    /// What is known of a minion.
+    pub(crate) fn known<'a>(&'a self, id: &'a Id, nodegroups: &'a Map) -> Known<'a> {
+        Known {
+            id,
+            store: self.store(),
+            nodegroups,
+        }
+    }
+
     /// The accepted minions that a target names, sorted, and the names of a list that nobody has.
     pub(crate) async fn matched(
         self: &Arc<Self>,
@@ -52,7 +67,7 @@ impl Master {
         smol::unblock(move || master.matching(&tgt, &tgt_type, &delimiter)).await
     }
 
-    fn matching(
+    pub(crate) fn matching(
         &self,
         tgt: &Value,
         tgt_type: &str,
@@ -62,16 +77,10 @@ impl Master {
         if tgt_type == "list" {
             return Ok(listed(&ids, tgt));
         }
-        let nodegroups = self.opts().get("nodegroups").and_then(Value::as_map);
-        let nodegroups = nodegroups.cloned().unwrap_or_default();
+        let nodegroups = self.nodegroups();
         let mut matched = Vec::new();
         for id in ids {
-            let known = Known {
-                id: &id,
-                store: self.store(),
-                nodegroups: &nodegroups,
-            };
-            if matches_with(&known, tgt, tgt_type, delimiter)? {
+            if matches_with(&self.known(&id, &nodegroups), tgt, tgt_type, delimiter)? {
                 matched.push(id);
             }
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use link::unix::Pipe;
 use link::{Error, Limits, Part};
 use modules::orchestrate::ThisMachine;
+use state::ask::Ask;
 use state::exec::Exec;
 use state::module;
 use state::opts::Opts;
@@ -60,12 +61,12 @@ impl Uplink {
         self.socket().open()?.call(request)
     }
 
-    /// Asks, and shows each part of the answer to `take`.
+    /// Asks, and shows each part of the answer to `take`; what stands at its end, and what became of the parts.
     pub(crate) fn parts(
         &self,
         request: impl Into<Request>,
         take: &mut dyn FnMut(Value) -> std::io::Result<()>,
-    ) -> Result<std::io::Result<()>, Error> {
+    ) -> Result<(Value, std::io::Result<()>), Error> {
         let mut socket = self.socket();
         let pipe = socket.open()?;
         pipe.ask(request)?;
@@ -75,7 +76,7 @@ impl Uplink {
                 // What cannot be taken is read all the same: the next answer comes after it.
                 Part::Data(part) if taken.is_ok() => taken = take(part),
                 Part::Data(_) => {}
-                Part::Done(_) => return Ok(taken),
+                Part::Done(end) => return Ok((end, taken)),
             }
         }
     }
@@ -154,5 +155,69 @@ impl Targets for OfMinion {
 
     fn hear(&self, cx: &Exec) -> Result<Box<dyn Hear>, module::Error> {
         ThisMachine.hear(cx)
+    }
+
+    fn ask(&self, _cx: &Exec, ask: Ask) -> Result<Option<Value>, module::Error> {
+        let mut parts = Vec::new();
+        let mut take = |part| {
+            parts.push(part);
+            Ok(())
+        };
+        let is_publish = matches!(ask, Ask::Publish { .. });
+        let asked = self.0.parts(request(ask), &mut take);
+        let (end, taken) = asked.map_err(|error| module::Error::refused(error.to_string()))?;
+        taken.map_err(module::Error::io("the answer"))?;
+        Ok(Some(if is_publish { parts.into() } else { end }))
+    }
+}
+
+/// The frame of a question.
+fn request(ask: Ask) -> Request {
+    match ask {
+        Ask::MineGet {
+            tgt,
+            tgt_type,
+            fun,
+            exclude_minion,
+        } => wire::MineGet {
+            tgt,
+            tgt_type,
+            fun,
+            exclude_minion,
+        }
+        .into(),
+        Ask::MinePut { data, clear } => wire::MinePut { data, clear }.into(),
+        Ask::MineDelete { fun } => wire::MineDelete { fun }.into(),
+        Ask::Publish {
+            tgt,
+            tgt_type,
+            fun,
+            arg,
+            timeout_s,
+        } => wire::Publish {
+            tgt,
+            tgt_type,
+            fun,
+            arg,
+            ret: String::new(),
+            jid: None,
+            timeout_s,
+            options: Map::new(),
+        }
+        .into(),
+        Ask::Runner { fun, arg } => wire::Runner {
+            fun,
+            arg,
+            jid: None,
+            asynchronous: false,
+        }
+        .into(),
+        Ask::Running => wire::Running {}.into(),
+        Ask::FindJob { jid } => wire::FindJob { jid }.into(),
+        Ask::SignalJob { jid, signal } => wire::SignalJob { jid, signal }.into(),
+        Ask::Refresh { what } => wire::Refresh {
+            what: what.to_owned(),
+        }
+        .into(),
     }
 }

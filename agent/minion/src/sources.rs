@@ -72,7 +72,7 @@ impl OfMaster {
             Ok(())
         };
         let listed = self.uplink.parts(list, &mut take);
-        let taken = listed.map_err(|error| refused(&error))?;
+        let (_, taken) = listed.map_err(|error| refused(&error))?;
         taken.map_err(Error::io("the list"))?;
         Ok(entries)
     }
@@ -119,7 +119,7 @@ impl OfMaster {
             _ => Ok(()),
         };
         let received = self.uplink.parts(asked, &mut take);
-        let taken = received.map_err(|error| refused(&error))?;
+        let (_, taken) = received.map_err(|error| refused(&error))?;
         taken.map_err(Error::io(&part))?;
         if !has_hash(&part, &said.hash) {
             let _ = fs::remove_file(&part);

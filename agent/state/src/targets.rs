@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use value::{Map, Value};
 
+use crate::ask::Ask;
 use crate::exec::Exec;
 use crate::module::Error;
 
@@ -69,5 +70,13 @@ pub trait Targets: Send + Sync {
     /// When it cannot be listened, or there is no bus.
     fn hear(&self, _cx: &Exec) -> Result<Box<dyn Hear>, Error> {
         Err(Error::refused("There is no event bus here.".to_owned()))
+    }
+
+    /// Asks the daemon of this machine, or its master; nothing where there is none, and the function does what is done then.
+    ///
+    /// # Errors
+    /// When it does not answer, or says no.
+    fn ask(&self, _cx: &Exec, _ask: Ask) -> Result<Option<Value>, Error> {
+        Ok(None)
     }
 }
