@@ -33,7 +33,9 @@ trait Beacon: Send {
     }
 
     /// Forgets what happens until the next poll.
-    fn pause(&mut self) {}
+    fn pause(&mut self) {
+        // Who only looks has nothing to forget.
+    }
 }
 
 /// Makes a beacon of its settings; the error is Salt's sentence.
