@@ -142,3 +142,6 @@ pub(crate) fn number(opts: &Map, name: &str) -> Option<f64> {
 pub(crate) fn exit_code(retcode: i64) -> u8 {
     retcode.rem_euclid(256) as u8
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,8 +20,6 @@ mod minions;
 mod peer;
 mod pillar;
 mod preview;
-#[cfg(test)]
-mod recorded;
 mod salt;
 mod salt_key;
 mod salt_run;
