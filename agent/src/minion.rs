@@ -69,10 +69,21 @@ fn stay(daemon: options::Daemon) -> Result<ExitCode, Failure> {
         opts: Opts::new(loaded.opts),
         program: env!("CARGO_PKG_VERSION").to_owned(),
         job: vec![own_program(), JOB.into(), dir.into()],
+        reload,
     };
     let ended = Daemon::open(settings).and_then(Daemon::run);
     ended.map_err(|error| Failure::new(Exit::Generic, error))?;
     Ok(Exit::Ok.into())
+}
+
+/// The configuration as it is now, of the folder that another one came from.
+fn reload(opts: &Opts) -> Result<Opts, String> {
+    let dir = opts.path("conf_file");
+    let dir = dir.parent().unwrap_or_else(|| Path::new("/etc/salt"));
+    let loaded = config::load(dir, Map::new(), &SaltYaml);
+    loaded
+        .map(|loaded| Opts::new(loaded.opts))
+        .map_err(|error| error.to_string())
 }
 
 /// This program, even where a newer one has taken its place: a job must speak as its daemon does.

@@ -284,7 +284,11 @@ pub(crate) fn run(opts: Opts) -> Result<(), Error> {
                 smol::spawn(master.clone().obey(local)).detach();
             }
         };
-        let ended = peers.or(commands).or(terminated()).await;
+        let chores = async {
+            master.chores().await;
+            Ok(())
+        };
+        let ended = peers.or(commands).or(chores).or(terminated()).await;
         master.goodbye().await;
         listener.close("the master ends").await;
         ended

@@ -9,11 +9,13 @@
 mod admit;
 mod applets;
 mod ask;
+mod chores;
 mod command;
 mod daemon;
 mod files;
 mod fleet;
 mod jobs;
+mod keys;
 mod local;
 mod mine;
 mod minions;
@@ -28,6 +30,7 @@ mod session;
 mod store;
 mod targets;
 mod waiting;
+mod wheel;
 
 use std::path::Path;
 use std::process::ExitCode;

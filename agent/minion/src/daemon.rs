@@ -23,6 +23,8 @@ use crate::deliver::{Bell, Safe, deliver, forget};
 use crate::error::Error;
 use crate::jobs::Jobs;
 use crate::local;
+use crate::orphans;
+use crate::planned::{Planned, own_job};
 use crate::settings;
 use crate::spool::{self, Entry, Spool};
 
@@ -38,6 +40,8 @@ pub struct Settings {
     pub program: String,
     /// The words that start the process of a job: it has its socket as its stdin.
     pub job: Vec<OsString>,
+    /// Reads the configuration again; a sentence where it cannot be.
+    pub reload: fn(&Opts) -> Result<Opts, String>,
 }
 
 /// A minion's daemon.
@@ -45,22 +49,27 @@ pub struct Settings {
 pub struct Daemon(Arc<Shared>);
 
 #[derive(Debug)]
-struct Shared {
+pub(crate) struct Shared {
     settings: Settings,
     spool: Arc<Spool>,
     filled: Bell,
     jobs: Jobs,
+    planned: Planned,
     /// The way to the master, while there is one.
     master: Mutex<Option<Handle>>,
 }
 
 /// Where a job's return goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum For {
+pub(crate) enum For {
     /// Through the spool to the master.
     Master,
     /// It is the minion's grains, for the master's cache.
     Grains,
+    /// It is the minion's pillar, of which some is the daemon's own.
+    Pillar,
+    /// Nowhere.
+    Nobody,
 }
 
 impl Daemon {
@@ -71,11 +80,13 @@ impl Daemon {
     pub fn open(settings: Settings) -> Result<Self, Error> {
         let folder = settings.opts.cachedir().join("spool");
         let spool = Arc::new(Spool::open(&folder, spool::Limits::default())?);
+        let planned = Planned::new(&settings.opts);
         Ok(Self(Arc::new(Shared {
             settings,
             spool,
             filled: Bell::new(),
             jobs: Jobs::default(),
+            planned,
             master: Mutex::default(),
         })))
     }
@@ -104,23 +115,15 @@ impl Daemon {
                 serve(&shared, session).await;
                 Ok(())
             };
-            let ended = ever.or(commands).or(terminated()).await;
+            let plan = async {
+                shared.keep_to_plan().await;
+                Ok(())
+            };
+            let ended = ever.or(commands).or(plan).or(shared.signals()).await;
             shared.drain().await;
             ended
         })
     }
-}
-
-/// Waits for the signals that end the daemon.
-async fn terminated() -> Result<(), Error> {
-    let signals = Signals::new([Signal::Term, Signal::Int]);
-    let mut signals = signals.map_err(|source| Error::Io {
-        path: "signals".into(),
-        source,
-    })?;
-    let _ = signals.next().await;
-    log::info(format_args!("The minion is asked to end"));
-    Ok(())
 }
 
 /// Connects for as long as the daemon runs.
@@ -135,6 +138,7 @@ async fn serve(shared: &Arc<Shared>, mut session: Session) {
             0
         };
         forget(&shared.spool, durable);
+        shared.adopt().await;
         shared.greet(std::mem::take(&mut is_first)).await;
         let error = shared.speak(link, durable).await;
         shared.set_master(None);
@@ -176,6 +180,31 @@ impl Shared {
             Way::ClientToMinion,
             Limits::default(),
         )?)
+    }
+
+    /// Waits for the signals that end the daemon; SIGHUP has it read its configuration again.
+    async fn signals(&self) -> Result<(), Error> {
+        let signals = Signals::new([Signal::Term, Signal::Int, Signal::Hup]);
+        let mut signals = signals.map_err(|source| Error::Io {
+            path: "signals".into(),
+            source,
+        })?;
+        while let Some(signal) = signals.next().await {
+            match signal {
+                Ok(Signal::Hup) => self.reload(),
+                _ => break,
+            }
+        }
+        log::info(format_args!("The minion is asked to end"));
+        Ok(())
+    }
+
+    pub(crate) fn planned(&self) -> &Planned {
+        &self.planned
+    }
+
+    pub(crate) fn jobs(&self) -> &Jobs {
+        &self.jobs
     }
 
     fn set_master(&self, handle: Option<Handle>) {
@@ -224,7 +253,9 @@ impl Shared {
     /// Tells a master that has let this minion in what it needs to know: the grains, and at the first time that the minion is there.
     async fn greet(self: &Arc<Self>, is_first: bool) {
         self.refresh_grains();
+        self.refresh_pillar();
         if is_first {
+            self.apply_startup_states(&self.settings.opts);
             let id = self.settings.opts.id();
             let said = format!("Minion {id} started at {}", jid::to_time(&jid::new()));
             for tag in [format!("salt/minion/{id}/start"), "minion_start".to_owned()] {
@@ -237,18 +268,39 @@ impl Shared {
     }
 
     fn refresh_grains(self: &Arc<Self>) {
-        let job = Job {
-            jid: jid::new(),
-            fun: "grains.items".into(),
-            arg: Vec::new(),
-            tgt: "*".into(),
-            tgt_type: "glob".to_owned(),
-            ret: String::new(),
-            user: String::new(),
-            options: Map::new(),
-        };
+        let job = own_job("grains.items", Vec::new(), Map::new());
         if let Err(error) = self.start(job, For::Grains) {
             log::error(format_args!("The grains are not collected: {error}"));
+        }
+    }
+
+    /// What changes the plan: the pillar's schedule and mine.
+    fn refresh_pillar(self: &Arc<Self>) {
+        let job = own_job("pillar.raw", Vec::new(), Map::new());
+        if let Err(error) = self.start(job, For::Pillar) {
+            log::error(format_args!("The pillar is not asked for: {error}"));
+        }
+    }
+
+    /// Reads again what somebody has changed.
+    fn refresh(self: &Arc<Self>, what: &str) {
+        match what {
+            "grains" => self.refresh_grains(),
+            "pillar" => self.refresh_pillar(),
+            "schedule" | "mine" => self.reload(),
+            "orphans" => {
+                let shared = self.clone();
+                smol::spawn(async move { shared.adopt().await }).detach();
+            }
+            _ => {}
+        }
+    }
+
+    /// Reads the configuration again; what is wrong with it is told, and the old one goes on.
+    fn reload(&self) {
+        match (self.settings.reload)(&self.settings.opts) {
+            Ok(opts) => self.planned.has_config(&opts.map),
+            Err(error) => log::error(format_args!("The configuration is not read again: {error}")),
         }
     }
 
@@ -269,9 +321,7 @@ impl Shared {
                 question.done(sent.unwrap_or_default()).await
             }
             Request::Refresh(asked) => {
-                if asked.what == "grains" {
-                    self.refresh_grains();
-                }
+                self.refresh(&asked.what);
                 question.done(true).await
             }
             Request::Ping(_) => question.done(true).await,
@@ -306,7 +356,7 @@ impl Shared {
     }
 
     /// Starts the process of a job, and the task that speaks with it.
-    fn start(self: &Arc<Self>, job: Job, purpose: For) -> std::io::Result<()> {
+    pub(crate) fn start(self: &Arc<Self>, job: Job, purpose: For) -> std::io::Result<()> {
         let (ours, its) = UnixStream::pair()?;
         let mut words = self.settings.job.iter();
         let program = words.next().ok_or(std::io::ErrorKind::NotFound)?;
@@ -411,9 +461,7 @@ impl Shared {
                 local.done(sent.unwrap_or_default()).await
             }
             Request::Refresh(asked) => {
-                if asked.what == "grains" {
-                    self.refresh_grains();
-                }
+                self.refresh(&asked.what);
                 local.done(true).await
             }
             Request::Ping(_) => local.done(self.master().is_some()).await,
@@ -423,15 +471,27 @@ impl Shared {
 
     async fn returned(self: &Arc<Self>, answer: Return, purpose: For) {
         match purpose {
-            For::Master => self.keep(answer).await,
+            For::Master => self.keep_return(answer).await,
             For::Grains => {
-                let grains = answer.data.get("return").and_then(Value::as_map).cloned();
-                if let (Some(grains), Some(master)) = (grains, self.master())
-                    && let Err(error) = tell_grains(&master, grains).await
-                {
-                    log::warning(format_args!("The master has not taken the grains: {error}"));
+                if let Some(grains) = answer.data.get("return").and_then(Value::as_map) {
+                    self.planned.has_grains(grains);
+                    self.tell_grains(grains.clone()).await;
                 }
             }
+            For::Pillar => {
+                if let Some(pillar) = answer.data.get("return").and_then(Value::as_map) {
+                    self.planned.has_pillar(pillar);
+                }
+            }
+            For::Nobody => {}
+        }
+    }
+
+    async fn tell_grains(&self, grains: Map) {
+        let Some(master) = self.master() else { return };
+        let told = async { master.ask(Grains { grains }).await?.done().await };
+        if let Err(error) = told.await {
+            log::warning(format_args!("The master has not taken the grains: {error}"));
         }
     }
 
@@ -466,6 +526,29 @@ impl Shared {
         }
     }
 
+    /// The same for a return; where the disk takes nothing, the master gets it at once.
+    async fn keep_return(&self, answer: Return) {
+        let (spool, kept) = (self.spool.clone(), answer.clone());
+        let Err(error) = smol::unblock(move || spool.push(kept)).await else {
+            return self.filled.ring();
+        };
+        log::error(format_args!("{error}"));
+        let Some(master) = self.master() else { return };
+        let sent = async { master.ask(answer).await?.done().await };
+        if let Err(error) = sent.await {
+            log::error(format_args!("The return is lost: {error}"));
+        }
+    }
+
+    /// Takes in what jobs have left that outlived their daemon.
+    async fn adopt(self: &Arc<Self>) {
+        let shared = self.clone();
+        let adopt = move || orphans::take(&shared.settings.opts, &shared.spool);
+        if smol::unblock(adopt).await {
+            self.filled.ring();
+        }
+    }
+
     /// Says goodbye.
     async fn drain(&self) {
         if let Some(master) = self.master() {
@@ -473,11 +556,6 @@ impl Shared {
             master.close("the minion ends");
         }
     }
-}
-
-async fn tell_grains(master: &Handle, grains: Map) -> Result<(), link::Error> {
-    master.ask(Grains { grains }).await?.done().await?;
-    Ok(())
 }
 
 fn event(tag: &str, data: Map) -> Event {

@@ -38,6 +38,15 @@ impl Jobs {
         self.all().len()
     }
 
+    /// How many of a scheduled job run.
+    pub(crate) fn scheduled(&self, name: &str) -> u64 {
+        let is_of = |running: &&Running| {
+            let schedule = running.job.options.get("schedule");
+            schedule.and_then(Value::as_str) == Some(name)
+        };
+        self.all().values().filter(is_of).count() as u64
+    }
+
     /// A job as `saltutil.find_job` shows it; nothing when it does not run.
     pub(crate) fn find(&self, jid: &str) -> Option<Map> {
         self.all().get(jid).map(Running::shown)

@@ -11,6 +11,8 @@ pub mod error;
 pub mod job;
 mod jobs;
 mod local;
+mod orphans;
+mod planned;
 pub mod schedule;
 mod settings;
 mod sources;
