@@ -55,7 +55,7 @@ pub(crate) fn salt_run(words: Vec<String>) -> Result<ExitCode, Failure> {
     }
     let opts = configured(&SALT_RUN, &mut line.settings)?;
     with_screen(&opts, &line.settings, |screen| {
-        let runners = modules::runners::MODULES;
+        let runners = crate::runners::REGISTRY.runners;
         salt_run::run(&line, &opts, runners, &Socket::of(&opts), screen)
     })
 }

@@ -22,6 +22,7 @@ mod minions;
 mod peer;
 mod pillar;
 mod preview;
+mod runners;
 mod salt;
 mod salt_key;
 mod salt_run;

@@ -64,7 +64,9 @@ fn compact(value: &Value) -> String {
         sort_keys: false,
         ascii: false,
     };
-    json::write(value, layout).replace(": ", ":").replace(", ", ",")
+    json::write(value, layout)
+        .replace(": ", ":")
+        .replace(", ", ",")
 }
 
 fn kwargs(map: Map) -> Value {
@@ -172,10 +174,7 @@ fn dictionaries_name_ids_by_status() {
         vec![ids("minions_pre", &["jerry", "bob", "no"])],
     );
     let accepted = accepted.unwrap();
-    assert_eq!(
-        compact(&accepted.ret),
-        r#"{"minions":["bob","jerry"]}"#
-    );
+    assert_eq!(compact(&accepted.ret), r#"{"minions":["bob","jerry"]}"#);
     assert_eq!(accepted.events.len(), 2);
     // Under a status that it has not, a key is left alone.
     let left = world.says("key.delete_dict", vec![ids("minions_pre", &["jerry"])]);
