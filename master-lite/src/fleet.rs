@@ -173,6 +173,18 @@ impl Master {
             )
     }
 
+    /// What a wheel function came to that is not about keys.
+    pub(crate) async fn wheel_without_keys(self: &Arc<Self>, fun: &str, arg: Vec<Value>) -> Value {
+        let (cx, fun) = (self.runners(), fun.to_owned());
+        smol::unblock(move || {
+            let (args, kwargs) = modules::call::split(arg);
+            let called = orchestrate::wheel(&cx, &fun, args, kwargs);
+            cx.barrier();
+            called.ret
+        })
+        .await
+    }
+
     /// The context of runners: the master's own trees, with its minions as targets.
     fn runners(self: &Arc<Self>) -> Exec {
         let mut map = self.opts().map.clone();
