@@ -57,7 +57,7 @@ pub(crate) fn salt_run(words: Vec<String>) -> Result<ExitCode, Failure> {
     }
     let opts = configured(&SALT_RUN, &mut line.settings)?;
     with_screen(&opts, &line.settings, |screen| {
-        let runners = modules::runners::MODULES;
+        let runners = crate::runners::REGISTRY.runners;
         salt_run::run(&line, &opts, runners, &Socket::of(&opts), screen)
     })
 }
@@ -153,3 +153,6 @@ pub(crate) fn number(opts: &Map, name: &str) -> Option<f64> {
 pub(crate) fn exit_code(retcode: i64) -> u8 {
     retcode.rem_euclid(256) as u8
 }
+
+#[cfg(test)]
+mod tests;
