@@ -15,14 +15,14 @@ mod daemon;
 mod files;
 mod fleet;
 mod jobs;
+mod keys;
 mod local;
 mod mine;
 mod minions;
 mod peer;
 mod pillar;
 mod preview;
-#[cfg(test)]
-mod recorded;
+mod runners;
 mod salt;
 mod salt_key;
 mod salt_run;
@@ -31,6 +31,7 @@ mod session;
 mod store;
 mod targets;
 mod waiting;
+mod wheel;
 
 use std::path::Path;
 use std::process::ExitCode;
