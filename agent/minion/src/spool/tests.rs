@@ -282,8 +282,8 @@ fn an_overflow_drops_the_oldest_events_before_returns_and_says_so() {
         };
         assert!(spool.bytes() <= limits.bytes);
     }
-    let minion = "web1".parse().unwrap();
-    assert!(wire::tag::may_send(GAP, &minion));
+    let minion: wire::Id = "web1".parse().unwrap();
+    wire::tag::may_send(&minion, GAP).unwrap();
     let (gap, others) = with_gap(&spool);
     let (first, last) = (number(&gap, "first"), number(&gap, "last"));
     assert_eq!((first, number(&gap, "returns")), (1, 0));
