@@ -275,6 +275,7 @@ impl Shared {
     async fn greet(self: &Arc<Self>, is_first: bool) {
         self.refresh_grains();
         self.refresh_pillar();
+        self.fill_mine();
         if is_first {
             self.apply_startup_states(&self.settings.opts);
             let id = self.settings.opts.id();
