@@ -6,6 +6,7 @@ pub mod hash;
 pub mod hint;
 pub mod jid;
 pub mod json;
+mod key;
 pub mod log;
 mod map;
 pub mod merge;
@@ -17,5 +18,6 @@ pub mod sorted;
 pub mod target;
 mod value;
 
+pub use key::Key;
 pub use map::Map;
 pub use value::Value;
