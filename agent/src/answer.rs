@@ -14,7 +14,7 @@ use state::opts::Opts;
 use value::{Map, Value};
 
 use crate::call;
-use crate::yaml::SaltYaml;
+use render::yaml::SaltYaml;
 
 /// Where the configuration is when a request does not say.
 const CONFIG: &str = "/etc/salt";

@@ -12,17 +12,21 @@ use cli::failure::{Exit, Failure, exit_of};
 use cli::log::Logger;
 use cli::options::{Asked, SALT_CALL, SaltCall, parse_input, read_saltfile, saltfile_path};
 use cli::output::{Output, Return, print_return};
+use minion::{OfMaster, OfMinion, Uplink};
+use modules::call::{docstring, outputter, retcode, wrong_arguments};
 use modules::custom::CustomModules;
 use modules::orchestrate::ThisMachine;
 use modules::roots::Roots;
 use state::custom::Signature;
 use state::exec::Exec;
-use state::module::{Error, Extra, Given, Problem};
+use state::module::{Error, Extra, Given};
 use state::opts::Opts;
+use state::sources::Sources;
+use state::targets::Targets;
 use value::{Map, Value, log};
 
 use crate::version;
-use crate::yaml::SaltYaml;
+use render::yaml::SaltYaml;
 
 /// Runs `salt-call` with these words.
 ///
@@ -37,7 +41,7 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
         Asked::VersionsReport => return Ok(version::print(true)),
         _ => {}
     }
-    if let Some(path) = saltfile_path(&call, env) {
+    if let Some(path) = saltfile_path(&call.overrides, env) {
         call.merge_saltfile(&read_saltfile(&path, &SaltYaml).map_err(usage)?);
     }
     let loaded = config::load(&call.config_dir, call.overrides.clone(), &SaltYaml)
@@ -77,7 +81,7 @@ fn env(name: &str) -> Option<String> {
 }
 
 /// An id that was made up is kept, so that the machine has the same one next time.
-fn keep_id(loaded: &Loaded) {
+pub(crate) fn keep_id(loaded: &Loaded) {
     let Some(new) = &loaded.new_id else {
         return;
     };
@@ -116,17 +120,18 @@ fn refuse_custom(opts: &Opts) -> Result<(), Failure> {
     }
 }
 
-/// The context of a run on this machine.
+/// The context of a run on this machine: with trees of its own, or with those of the master that its daemon is connected to.
 pub(crate) fn context(opts: Opts) -> Exec {
-    let sources = Box::new(Roots::states(&opts));
     let custom = Box::new(CustomModules::of(&opts));
-    Exec::with_custom(
-        opts,
-        &modules::REGISTRY,
-        sources,
-        Box::new(ThisMachine),
-        custom,
-    )
+    let (sources, targets): (Box<dyn Sources>, Box<dyn Targets>) =
+        if opts.text("file_client") == Some("remote") {
+            let uplink = Uplink::here(&opts);
+            let sources = OfMaster::new(uplink.clone(), &opts);
+            (Box::new(sources), Box::new(OfMinion::new(uplink)))
+        } else {
+            (Box::new(Roots::states(&opts)), Box::new(ThisMachine))
+        };
+    Exec::with_custom(opts, &modules::REGISTRY, sources, targets, custom)
 }
 
 /// Does what was asked.
@@ -150,18 +155,14 @@ fn function(cx: &Exec, name: &str, args: Vec<Value>, kwargs: Map) -> Result<Retu
     let called = called(cx, name, args, kwargs);
     cx.barrier();
     let value = called?;
-    let retcode = match cx.retcode() {
-        0 => i64::from(
-            ["result", "success"]
-                .iter()
-                .any(|key| value.get(key).is_some_and(|truth| !truth.is_true())),
-        ),
-        code => code,
+    let retcode = if keeps_zero(cx, name) {
+        0
+    } else {
+        retcode(cx, &value)
     };
-    let retcode = if keeps_zero(cx, name) { 0 } else { retcode };
     Ok(Return {
         value,
-        out: outputter(name),
+        out: outputter(name).map(str::to_owned),
         retcode,
         metadata: None,
     })
@@ -251,49 +252,14 @@ fn published(name: &str, kwargs: Map) -> Map {
         .with("__pub_tgt", "salt-call")
 }
 
-/// Documentation as it stands in Salt's own files.
-fn docstring(doc: &str) -> String {
-    let lines: String = doc
-        .lines()
-        .map(|line| format!("   {line}").trim_end().to_owned() + "\n")
-        .collect();
-    format!("\n{lines}    ")
-}
-
 /// A call that failed. With wrong arguments the function's documentation goes to stdout, as in Salt.
 fn failed(name: &str, doc: &str, error: Error) -> Failure {
-    let short = name.rsplit('.').next().unwrap_or(name);
-    let wrong = match error.problem() {
-        Problem::Unexpected(text) => text.clone(),
-        Problem::Missing(argument) => {
-            format!("{short}() missing 1 required positional argument: '{argument}'")
-        }
-        _ => return Failure::plain(Exit::Generic, format!("Error running '{name}': {error}")),
+    let Some(wrong) = wrong_arguments(name, &error) else {
+        return Failure::plain(Exit::Generic, format!("Error running '{name}': {error}"));
     };
     version::put(&format!("{doc}\n"));
     Failure::plain(
         Exit::Generic,
         format!("\nPassed invalid arguments: {wrong}.\n\nUsage:"),
     )
-}
-
-/// How a function wants its return printed: state runs as a highstate.
-fn outputter(name: &str) -> Option<String> {
-    const RUNS: &[&str] = &[
-        "sls",
-        "sls_id",
-        "pkg",
-        "top",
-        "single",
-        "highstate",
-        "template",
-        "template_str",
-        "apply",
-        "test",
-        "request",
-        "check_request",
-        "run_request",
-    ];
-    let fun = name.strip_prefix("state.")?;
-    RUNS.contains(&fun).then(|| "highstate".to_owned())
 }

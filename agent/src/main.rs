@@ -17,8 +17,8 @@ mod answer;
 mod call;
 mod heap;
 mod links;
+mod minion;
 mod version;
-mod yaml;
 
 #[global_allocator]
 static HEAP: heap::Heap = heap::Heap;
@@ -33,11 +33,12 @@ fn main() -> ExitCode {
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned();
-    if called_as == "salt-call" {
-        return ended(call::run(words));
+    if let Some(applet) = applet(&called_as) {
+        return ended(applet(words));
     }
     match words.split_first() {
-        Some((applet, rest)) if applet == "salt-call" => ended(call::run(rest.to_vec())),
+        Some((word, rest)) if let Some(applet) = applet(word) => ended(applet(rest.to_vec())),
+        Some((command, rest)) if command == minion::JOB => ended(minion::job(rest)),
         Some((command, rest)) if command == "install-links" => ended(links::install(rest)),
         Some((command, rest)) if command == "install-python" => ended(links::install_python(rest)),
         Some((command, [])) if command == "answer" => ended(answer::run()),
@@ -47,6 +48,15 @@ fn main() -> ExitCode {
         }
         Some((option, _)) if option == "--help" || option == "-h" => usage(),
         other => ended(Err(unknown(other.map(|(word, _)| word.as_str())))),
+    }
+}
+
+/// What runs under one of Salt's names.
+fn applet(name: &str) -> Option<fn(Vec<String>) -> Result<ExitCode, Failure>> {
+    match name {
+        "salt-call" => Some(call::run),
+        "salt-minion" => Some(minion::run),
+        _ => None,
     }
 }
 

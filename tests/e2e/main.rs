@@ -8,6 +8,7 @@
 )]
 
 mod bus;
+mod fleet;
 mod inits;
 mod managers;
 mod orch;

@@ -61,6 +61,10 @@ fn built_program() -> String {
 
 /// Builds `pinch` into the folder where the running test lies, and with the profile whose folder is named so.
 fn built(name: &str) -> PathBuf {
+    built_package("pinch", name)
+}
+
+fn built_package(package: &str, name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let target_dir = test.ancestors().nth(3).unwrap();
     let profile = if name == "debug" { "dev" } else { name };
@@ -70,7 +74,7 @@ fn built(name: &str) -> PathBuf {
             "build",
             "--quiet",
             "--package",
-            "pinch",
+            package,
             "--profile",
             profile,
         ])
@@ -79,8 +83,20 @@ fn built(name: &str) -> PathBuf {
         .current_dir(workspace())
         .status()
         .unwrap();
-    assert!(built.success(), "cargo build --package pinch failed");
-    target_dir.join(name).join("pinch")
+    assert!(built.success(), "cargo build --package {package} failed");
+    target_dir.join(name).join(package)
+}
+
+/// Builds `pinch-master` with the profile of the running test.
+pub fn master_program() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let profile = test.ancestors().nth(2).unwrap().file_name().unwrap();
+    built_package("pinch-master", profile.to_str().unwrap())
+}
+
+/// The program that has the minion's applets.
+pub fn minion_program() -> PathBuf {
+    PROGRAM[0].as_str().into()
 }
 
 /// The words that start `salt-call`.

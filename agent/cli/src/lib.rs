@@ -14,6 +14,3 @@ pub mod failure;
 pub mod log;
 pub mod options;
 pub mod output;
-mod yaml;
-
-pub use yaml::{Yaml, YamlFault, YamlLayout};

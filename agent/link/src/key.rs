@@ -46,6 +46,18 @@ impl PublicKey {
         Some(Self(key.try_into().ok()?))
     }
 
+    /// The key of these 32 bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its 32 bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// The key as a SubjectPublicKeyInfo.
     #[must_use]
     pub fn spki(&self) -> Vec<u8> {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use smol::Async;
 use value::Value;
-use wire::{Data, Decoder, Done, Event, Failed, Frame, Request, Way, rule};
+use wire::{Data, Decoder, Done, Event, Failed, Frame, Job, Request, Way, rule};
 
 use crate::error::{Error, Wait, Who};
 use crate::exchange::Part;
@@ -155,6 +155,14 @@ impl Local {
         &self.reader.who
     }
 
+    /// Tells a job's process what it is to do: the first frame on its socket.
+    ///
+    /// # Errors
+    /// As [`data`](Self::data).
+    pub async fn give(&mut self, job: Job) -> Result<(), Error> {
+        self.writer.send(&Request::Job(job).into()).await
+    }
+
     /// The next event or request; none when the process has closed its end. Nothing is lost when this is dropped half-way.
     ///
     /// # Errors
@@ -266,6 +274,23 @@ impl Pipe {
             way,
             limits,
         })
+    }
+
+    /// What the daemon has given this process to do.
+    ///
+    /// # Errors
+    /// When the daemon is gone, is silent for too long, or says something else.
+    pub fn given(&mut self) -> Result<Job, Error> {
+        let who = self.who.clone();
+        match self.frame(Some(self.limits.answer))? {
+            Some(Frame::Request(Request::Job(job))) => Ok(job),
+            None => Err(Error::Unanswered { who }),
+            Some(other) => Err(Error::Unexpected {
+                who,
+                found: format!("{other:?}"),
+                wanted: "a job",
+            }),
+        }
     }
 
     /// Sends an event.

@@ -1,4 +1,4 @@
-//! This process's ears on the event bus, for steps that wait for events.
+//! The ears of orchestrations on the event bus, for steps that wait for events.
 //!
 //! An orchestration that waits hears from its start on, so that an event is not missed that comes before its step.
 //! What one step has waited for does not end the wait of a later one of the same orchestration; steps side by side share it.
@@ -9,13 +9,18 @@ use std::time::{Duration, Instant};
 
 use state::exec::Exec;
 use state::module::Error;
+use state::targets::Hear;
 
-use crate::bus::{Event, Listener};
+use crate::bus::Event;
 
 /// How often one who waits looks at what came.
 const LOOK: Duration = Duration::from_millis(10);
 
-static EARS: OnceLock<Mutex<Option<Ears>>> = OnceLock::new();
+/// How many events an orchestration keeps; what comes after them is not heard.
+const EVENTS_MAX: usize = 100_000;
+
+/// By the job ids of the runs.
+static EARS: OnceLock<Mutex<HashMap<String, Ears>>> = OnceLock::new();
 
 /// What an event was to one who waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,17 +33,10 @@ pub enum Seen {
     All,
 }
 
+/// What an orchestration hears and has heard.
 struct Ears {
-    listener: Listener,
+    hear: Box<dyn Hear>,
     events: Vec<Event>,
-    runs: HashMap<String, Run>,
-}
-
-/// What an orchestration has heard.
-#[derive(Clone, Default)]
-struct Run {
-    /// How many events came before it.
-    start: usize,
     /// The events that one of its steps has waited for.
     taken: BTreeSet<usize>,
 }
@@ -46,37 +44,48 @@ struct Run {
 impl Ears {
     /// Takes what has come in.
     fn hear(&mut self) {
-        while let Some(event) = self.listener.next(Instant::now(), |_| true) {
-            self.events.push(event);
+        while self.events.len() < EVENTS_MAX
+            && let Some((tag, data)) = self.hear.next(Instant::now())
+        {
+            self.events.push(Event { tag, data });
         }
     }
 }
 
-fn ears() -> MutexGuard<'static, Option<Ears>> {
+fn ears() -> MutexGuard<'static, HashMap<String, Ears>> {
     let ears = EARS.get_or_init(Mutex::default);
     ears.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Listens for one run until it is dropped.
+#[derive(Debug)]
+pub struct Listening<'a>(&'a str);
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        ears().remove(self.0);
+    }
 }
 
 /// Begins to listen for the run with this job id.
 ///
 /// # Errors
-/// When the socket cannot be made.
-pub fn listen(cx: &Exec, jid: &str) -> Result<(), Error> {
+/// When it cannot be listened.
+pub fn listen<'a>(cx: &Exec, jid: &'a str) -> Result<Listening<'a>, Error> {
+    begin(cx, jid)?;
+    Ok(Listening(jid))
+}
+
+fn begin(cx: &Exec, jid: &str) -> Result<(), Error> {
     let mut ears = ears();
-    let ears = match &mut *ears {
-        Some(ears) => ears,
-        none => none.insert(Ears {
-            listener: Listener::bind(cx.opts())?,
+    if !ears.contains_key(jid) {
+        let new = Ears {
+            hear: cx.shared.targets.hear(cx)?,
             events: Vec::new(),
-            runs: HashMap::new(),
-        }),
-    };
-    ears.hear();
-    let start = ears.events.len();
-    ears.runs.entry(jid.to_owned()).or_insert_with(|| Run {
-        start,
-        ..Run::default()
-    });
+            taken: BTreeSet::new(),
+        };
+        ears.insert(jid.to_owned(), new);
+    }
     Ok(())
 }
 
@@ -90,14 +99,14 @@ pub fn wait(
     look: &mut dyn FnMut(&Event) -> Seen,
 ) -> Result<bool, Error> {
     let jid = cx.run.as_ref().map_or("", |run| run.jid.as_str());
-    listen(cx, jid)?;
-    let before = run_of(jid);
-    let (mut next, mut taken) = (before.start, BTreeSet::new());
+    begin(cx, jid)?;
+    let before = taken_of(jid);
+    let (mut next, mut taken) = (0, BTreeSet::new());
     let complete = loop {
-        let new = heard_from(next);
+        let new = heard_from(jid, next);
         let mut complete = false;
         for (index, event) in (next..).zip(&new) {
-            if before.taken.contains(&index) {
+            if before.contains(&index) {
                 continue;
             }
             let seen = look(event);
@@ -115,21 +124,21 @@ pub fn wait(
         }
         std::thread::sleep(LOOK.min(deadline.saturating_duration_since(Instant::now())));
     };
-    if let Some(run) = ears().as_mut().and_then(|ears| ears.runs.get_mut(jid)) {
-        run.taken.extend(taken);
+    if let Some(ears) = ears().get_mut(jid) {
+        ears.taken.extend(taken);
     }
     Ok(complete)
 }
 
-fn run_of(jid: &str) -> Run {
+fn taken_of(jid: &str) -> BTreeSet<usize> {
     let ears = ears();
-    let run = ears.as_ref().and_then(|ears| ears.runs.get(jid));
-    run.cloned().unwrap_or_default()
+    let taken = ears.get(jid).map(|ears| ears.taken.clone());
+    taken.unwrap_or_default()
 }
 
-fn heard_from(start: usize) -> Vec<Event> {
+fn heard_from(jid: &str, start: usize) -> Vec<Event> {
     let mut ears = ears();
-    let Some(ears) = ears.as_mut() else {
+    let Some(ears) = ears.get_mut(jid) else {
         return Vec::new();
     };
     ears.hear();

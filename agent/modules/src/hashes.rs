@@ -65,8 +65,11 @@ fn unknown(kind: &str) -> Error {
     format!("Invalid hash type: {kind}").into()
 }
 
-/// The hash of a file's contents.
-pub(crate) fn of_file(path: &str, kind: &str) -> Result<String, Error> {
+/// The hash of a file's contents, in hexadecimal digits.
+///
+/// # Errors
+/// When it cannot be read, or the type is unknown.
+pub fn of_file(path: &str, kind: &str) -> Result<String, Error> {
     let file = std::fs::File::open(Path::new(path)).map_err(Error::io(path))?;
     hash(file, kind)
         .ok_or_else(|| unknown(kind))?

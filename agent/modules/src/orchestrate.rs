@@ -1,13 +1,15 @@
 //! What the steps of an orchestration need: this machine as the only target, runners, wheel functions, and the events of all these.
 
+use std::time::Instant;
+
 use state::custom::Kind;
 use state::exec::{Exec, find};
 use state::matcher;
 use state::module::{Error, Extra, Given, Module};
-use state::targets::{MinionReturn, Targets};
+use state::targets::{Hear, MinionReturn, Targets};
 use value::{Map, Value, jid, log};
 
-use crate::bus::{self, Event};
+use crate::bus::{self, Event, Listener};
 use crate::users;
 
 /// What a runner or wheel function came to.
@@ -310,6 +312,20 @@ impl Targets for ThisMachine {
                 data,
             },
         )
+    }
+
+    fn hear(&self, cx: &Exec) -> Result<Box<dyn Hear>, Error> {
+        Ok(Box::new(OnBus(Listener::bind(cx.opts())?)))
+    }
+}
+
+/// An ear on this machine's bus.
+struct OnBus(Listener);
+
+impl Hear for OnBus {
+    fn next(&mut self, deadline: Instant) -> Option<(String, Map)> {
+        let event = self.0.next(deadline, |_| true)?;
+        Some((event.tag, event.data))
     }
 }
 

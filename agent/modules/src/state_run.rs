@@ -225,9 +225,10 @@ pub fn run_plan(cx: &Exec, given: &Given, plan: &Plan) -> Result<Value, Error> {
     if !stops.is_empty() {
         return Ok(refused(cx, &stops));
     }
-    if waits_for_events(plan) {
-        ears::listen(cx, &given.jid)?;
-    }
+    let _listening = match waits_for_events(plan) {
+        true => Some(ears::listen(cx, &given.jid)?),
+        false => None,
+    };
     let ret = Value::Map(recorded_run(cx, given, plan)?);
     set_retcode(cx, &ret);
     Ok(if given.terse { terse(&ret) } else { ret })

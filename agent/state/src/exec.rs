@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use render::jinja::SharedVariables;
 use value::{Map, Value};
 
+use crate::ask::Ask;
 use crate::custom::{Custom, Kind, NoCustom};
 use crate::low::Low;
 use crate::module::{Error, Function, Given, Module, Problem, Ret};
@@ -182,6 +183,19 @@ impl Exec {
             *lock(&self.shared.grains) = Some(grains.clone());
             grains
         })
+    }
+
+    /// Asks the daemon of this machine, or its master; nothing where there is none.
+    ///
+    /// # Errors
+    /// When it does not answer, or says no.
+    pub fn ask(&self, ask: Ask) -> Result<Option<Value>, Error> {
+        self.shared.targets.ask(self, ask)
+    }
+
+    /// Takes these for the grains: those of another machine, whose pillar is compiled here.
+    pub fn set_grains(&self, grains: Map) {
+        *lock(&self.shared.grains) = Some(grains);
     }
 
     /// Forgets the grains, so that they are read again.

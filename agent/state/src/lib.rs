@@ -7,6 +7,7 @@
     )
 )]
 
+pub mod ask;
 pub mod compile;
 pub mod custom;
 pub mod exec;

@@ -1,7 +1,10 @@
 //! [`Targets`]: who answers an orchestration's steps.
 
+use std::time::Instant;
+
 use value::{Map, Value};
 
+use crate::ask::Ask;
 use crate::exec::Exec;
 use crate::module::Error;
 
@@ -26,6 +29,12 @@ pub fn minion_event(cx: &Exec, tag: &str, data: Map) -> Map {
         .with("tag", tag)
         .with("data", data)
         .with("cmd", "_minion_event")
+}
+
+/// Events from the moment on when it was made.
+pub trait Hear: Send {
+    /// The tag and the data of the next one; none when none comes before the deadline.
+    fn next(&mut self, deadline: Instant) -> Option<(String, Map)>;
 }
 
 /// This machine alone, or a master's minions; and the event bus that goes with them.
@@ -54,4 +63,20 @@ pub trait Targets: Send + Sync {
     /// # Errors
     /// When the bus does not take it.
     fn fire(&self, cx: &Exec, tag: &str, data: Map) -> Result<(), Error>;
+
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// When it cannot be listened, or there is no bus.
+    fn hear(&self, _cx: &Exec) -> Result<Box<dyn Hear>, Error> {
+        Err(Error::refused("There is no event bus here.".to_owned()))
+    }
+
+    /// Asks the daemon of this machine, or its master; nothing where there is none, and the function does what is done then.
+    ///
+    /// # Errors
+    /// When it does not answer, or says no.
+    fn ask(&self, _cx: &Exec, _ask: Ask) -> Result<Option<Value>, Error> {
+        Ok(None)
+    }
 }

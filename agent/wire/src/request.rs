@@ -71,7 +71,7 @@ kinds! {
         hash: String,
     }
 
-    /// Mine values of other minions: `done` with a map by id.
+    /// Mine values of other minions: `done` with a map by function of maps by id.
     "mine_get" MineGet [MinionToMaster JobToMinion ClientToMinion] {
         /// The target.
         tgt: Value,
@@ -189,7 +189,7 @@ kinds! {
     }
 
     /// Whether a job runs: `done` with what is known of it, or nothing.
-    "find_job" FindJob [MasterToMinion ClientToMinion] {
+    "find_job" FindJob [MasterToMinion ClientToMinion JobToMinion] {
         /// The job.
         jid: String,
     }

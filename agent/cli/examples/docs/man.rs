@@ -50,8 +50,12 @@ pub(super) fn applet(applet: &Program) -> String {
         escaped(applet.name),
         escaped(applet.about)
     ));
+    let mut title = "";
     for group in applet.groups {
-        page.push_str(&format!(".SH {}\n", group.title.to_uppercase()));
+        if group.title != title {
+            title = group.title;
+            page.push_str(&format!(".SH {}\n", title.to_uppercase()));
+        }
         for flag in group.flags {
             page.push_str(&format!(".TP\n{}\n{}\n", names(flag), escaped(flag.help)));
         }
@@ -100,9 +104,11 @@ fn head(name: &str, about: &str) -> String {
 fn names(flag: &Flag) -> String {
     let takes = match flag.takes {
         Takes::Nothing => None,
-        Takes::Text(name) | Takes::Many(name) | Takes::Number(name) | Takes::Choice(name, _) => {
-            Some(escaped(name))
-        }
+        Takes::Text(name)
+        | Takes::Many(name)
+        | Takes::Number(name)
+        | Takes::Float(name)
+        | Takes::Choice(name, _) => Some(escaped(name)),
     };
     let with = |name: String, between: &str| match &takes {
         Some(takes) => format!("\\fB{}\\fR{between}\\fI{takes}\\fR", escaped(&name)),

@@ -77,7 +77,9 @@ fn argument(takes: Takes) -> String {
         Takes::Choice(name, words) => format!(":{name}:({})", words.join(" ")),
         Takes::Text("DIR") | Takes::Many("DIR") => ":DIR:_files -/".to_owned(),
         Takes::Text("FILE") => ":FILE:_files".to_owned(),
-        Takes::Text(name) | Takes::Many(name) | Takes::Number(name) => format!(":{name}: "),
+        Takes::Text(name) | Takes::Many(name) | Takes::Number(name) | Takes::Float(name) => {
+            format!(":{name}: ")
+        }
     }
 }
 

@@ -8,12 +8,25 @@ use super::glob::{glob, has_magic};
 use super::id;
 
 /// Paths that are moved below `root_dir`.
-const BELOW_ROOT: [&str; 5] = [
+pub(super) const BELOW_ROOT: [&str; 5] = [
     "pki_dir",
     "cachedir",
     "sock_dir",
     "extension_modules",
     "pidfile",
+];
+
+/// Paths of a master that are moved below `root_dir`.
+pub(super) const MASTER_BELOW_ROOT: [&str; 9] = [
+    "pki_dir",
+    "cachedir",
+    "sock_dir",
+    "extension_modules",
+    "pidfile",
+    "autosign_file",
+    "autoreject_file",
+    "autosign_grains_dir",
+    "sqlite_queue_dir",
 ];
 
 /// Old names of file server backends.
@@ -25,7 +38,7 @@ const BACKENDS: [(&str, &str); 4] = [
 ];
 
 /// `environment` is the old name of `saltenv`.
-pub(super) fn environment(opts: &mut Map, warnings: &mut Vec<String>) {
+pub(super) fn environment(opts: &mut Map, role: &str, warnings: &mut Vec<String>) {
     let Some(environment) = opts.get("environment").cloned() else {
         return;
     };
@@ -34,11 +47,11 @@ pub(super) fn environment(opts: &mut Map, warnings: &mut Vec<String>) {
         .filter(|saltenv| !saltenv.is_null())
         .cloned();
     if let Some(saltenv) = saltenv {
-        warnings.push("The 'saltenv' and 'environment' minion config options cannot both be used. Ignoring 'environment' in favor of 'saltenv'.".into());
+        warnings.push(format!("The 'saltenv' and 'environment' {role} config options cannot both be used. Ignoring 'environment' in favor of 'saltenv'."));
         opts.insert("environment", saltenv);
     } else {
         warnings.push(format!(
-            "The 'environment' minion config option has been renamed to 'saltenv'. Using {} as the 'saltenv' config value.",
+            "The 'environment' {role} config option has been renamed to 'saltenv'. Using {} as the 'saltenv' config value.",
             environment.to_text()
         ));
         opts.insert("saltenv", environment);
@@ -74,8 +87,35 @@ pub(super) fn id_and_folders(opts: &mut Map) {
     }
 }
 
+/// A master's own id, which names its part in an orchestration's return: the machine's, with `_master`.
+pub(super) fn master_id(opts: &mut Map) {
+    if opts.get("id").is_some_and(Value::is_true) {
+        return;
+    }
+    let name = id::id(opts, &text(opts, "root_dir")).name;
+    let name = match opts.get("append_domain").and_then(Value::as_str) {
+        Some(domain) => id::with_domain(&name, domain),
+        None => name,
+    };
+    opts.insert("id", name + "_master");
+}
+
+/// Groups of minions may be written as a list of mappings; nothing is none.
+pub(super) fn nodegroups(opts: &mut Map) {
+    let mut groups = Map::new();
+    match opts.get("nodegroups") {
+        Some(Value::Map(_)) => return,
+        Some(Value::List(items)) => {
+            let maps = items.iter().filter_map(Value::as_map);
+            maps.for_each(|map| groups.update(map.clone()));
+        }
+        _ => {}
+    }
+    opts.insert("nodegroups", groups);
+}
+
 /// Paths, roots and spellings as the rest of the program expects them.
-pub(super) fn paths(opts: &mut Map, warnings: &mut Vec<String>) {
+pub(super) fn paths(opts: &mut Map, role: &str, below: &[&str], warnings: &mut Vec<String>) {
     let (sock_dir, cachedir) = (text(opts, "sock_dir"), text(opts, "cachedir"));
     // A socket's path has little room: Salt moves it when the cache is somewhere short.
     if sock_dir.len() > cachedir.len() + 10 {
@@ -97,8 +137,8 @@ pub(super) fn paths(opts: &mut Map, warnings: &mut Vec<String>) {
         let utils = join(&text(opts, "extension_modules"), "utils");
         opts.insert("utils_dirs", vec![utils]);
     }
-    log_file(opts);
-    below_root(opts, &BELOW_ROOT);
+    log_file(opts, role);
+    below_root(opts, below);
     for key in ["log_file", "key_logfile"] {
         if opts
             .get(key)
@@ -143,7 +183,7 @@ fn backends(opts: &mut Map) {
 }
 
 /// `log_dir` is where a relative log file stands.
-fn log_file(opts: &mut Map) {
+fn log_file(opts: &mut Map, role: &str) {
     let Some(folder) = opts
         .get("log_dir")
         .and_then(Value::as_str)
@@ -153,8 +193,8 @@ fn log_file(opts: &mut Map) {
         return;
     };
     let file = text(opts, "log_file");
-    if file == "/var/log/salt/minion" {
-        opts.insert("log_file", join(&folder, "minion"));
+    if file == format!("/var/log/salt/{role}") {
+        opts.insert("log_file", join(&folder, role));
     } else if !file.starts_with('/') {
         opts.insert("log_file", join(&folder, &file));
     }

@@ -9,7 +9,7 @@ use value::{Map, Value};
 use super::ConfigError;
 use super::glob::glob;
 use crate::options::absolute;
-use crate::yaml::Yaml;
+use value::yaml::Yaml;
 
 /// How deep files may include each other.
 const INCLUDES: usize = 16;

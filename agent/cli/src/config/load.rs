@@ -1,4 +1,4 @@
-//! Loading the configuration of a minion.
+//! Loading the configuration of a minion or a master.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use value::{Map, Value, python};
 
 use super::files::{self, Files};
-use super::option::Status;
-use super::{ConfigError, complete, id, known, table};
-use crate::yaml::Yaml;
+use super::option::{Known, Status};
+use super::{ConfigError, complete, id, known, known_of_master, master_table, table};
+use value::yaml::Yaml;
 
 /// Where the configuration is when nobody says.
 const DEFAULT_DIR: &str = "/etc/salt";
@@ -33,11 +33,67 @@ pub struct NewId {
     pub id: String,
 }
 
+/// Whose configuration it is.
+struct Role {
+    /// `minion` or `master`: the main file, and what others call it.
+    name: &'static str,
+    /// The variable that names the main file.
+    variable: &'static str,
+    known: fn(&str) -> Option<&'static Known>,
+    defaults: fn() -> Map,
+}
+
+const MINION: Role = Role {
+    name: "minion",
+    variable: "SALT_MINION_CONFIG",
+    known,
+    defaults: minion_defaults,
+};
+
+const MASTER: Role = Role {
+    name: "master",
+    variable: "SALT_MASTER_CONFIG",
+    known: known_of_master,
+    defaults: master_defaults,
+};
+
 /// Reads the minion's configuration in `dir`, checks it, completes it, and lays `overrides` over it.
 ///
 /// # Errors
 /// When a file cannot be read or parsed, or an option has a value of a wrong type.
 pub fn load(dir: &Path, overrides: Map, yaml: &dyn Yaml) -> Result<Loaded, ConfigError> {
+    let mut loaded = read(&MINION, dir, yaml)?;
+    let opts = &mut loaded.opts;
+    complete::environment(opts, MINION.name, &mut loaded.warnings);
+    loaded.new_id = settle_id(opts, &overrides);
+    complete::id_and_folders(opts);
+    let below = &complete::BELOW_ROOT;
+    complete::paths(opts, MINION.name, below, &mut loaded.warnings);
+    finished(loaded, &MINION, "salt-call", overrides)
+}
+
+/// Reads the master's configuration in `dir` for one of its programs, checks it, completes it, and lays `overrides` over it.
+///
+/// # Errors
+/// When a file cannot be read or parsed, or an option has a value of a wrong type.
+pub fn load_master(
+    dir: &Path,
+    program: &str,
+    overrides: Map,
+    yaml: &dyn Yaml,
+) -> Result<Loaded, ConfigError> {
+    let mut loaded = read(&MASTER, dir, yaml)?;
+    let opts = &mut loaded.opts;
+    complete::environment(opts, MASTER.name, &mut loaded.warnings);
+    complete::master_id(opts);
+    let below = &complete::MASTER_BELOW_ROOT;
+    complete::paths(opts, MASTER.name, below, &mut loaded.warnings);
+    complete::nodegroups(opts);
+    finished(loaded, &MASTER, program, overrides)
+}
+
+/// The defaults, and what the files say.
+fn read(role: &Role, dir: &Path, yaml: &dyn Yaml) -> Result<Loaded, ConfigError> {
     let mut warnings = Vec::new();
     if !dir.is_dir() {
         warnings.push(format!(
@@ -45,33 +101,39 @@ pub fn load(dir: &Path, overrides: Map, yaml: &dyn Yaml) -> Result<Loaded, Confi
             dir.display()
         ));
     }
-    let path = dir.join("minion");
-    let main = from_environment(dir).unwrap_or_else(|| path.clone());
-    let mut opts = defaults();
+    let path = dir.join(role.name);
+    let main = from_environment(dir, role.variable).unwrap_or_else(|| path.clone());
+    let mut opts = (role.defaults)();
     let default_include = complete::text(&opts, "default_include");
     let read = Files::load(&path, &main, &default_include, yaml)?;
     opts.insert("conf_file", path.to_string_lossy().into_owned());
     opts.update(checked(
         &read.opts,
+        role.known,
         |option| read.place(option),
         &mut warnings,
     )?);
     warnings.extend(read.warnings);
-    complete::environment(&mut opts, &mut warnings);
-    let new_id = settle_id(&mut opts, &overrides);
-    complete::id_and_folders(&mut opts);
-    complete::paths(&mut opts, &mut warnings);
-    for (key, value) in [("__role", "minion"), ("__cli", "salt-call")] {
-        opts.insert(key, value);
-    }
-    // An environment of the system must not make options of the command line look like the file's.
-    let overrides = checked(&overrides, |_| None, &mut warnings)?;
-    lay_over(&mut opts, overrides);
     Ok(Loaded {
         opts,
         warnings,
-        new_id,
+        new_id: None,
     })
+}
+
+/// With the options of the command line, which an environment of the system must not make look like the file's.
+fn finished(
+    mut loaded: Loaded,
+    role: &Role,
+    program: &str,
+    overrides: Map,
+) -> Result<Loaded, ConfigError> {
+    for (key, value) in [("__role", role.name), ("__cli", program)] {
+        loaded.opts.insert(key, value);
+    }
+    let overrides = checked(&overrides, role.known, |_| None, &mut loaded.warnings)?;
+    lay_over(&mut loaded.opts, overrides);
+    Ok(loaded)
 }
 
 /// The grains that the file `grains` beside the configuration sets.
@@ -87,15 +149,23 @@ pub fn static_grains(dir: &Path, yaml: &dyn Yaml) -> Result<Map, ConfigError> {
     }
 }
 
-/// `SALT_MINION_CONFIG` names the main file, unless a folder was named.
-fn from_environment(dir: &Path) -> Option<PathBuf> {
-    let named = std::env::var_os("SALT_MINION_CONFIG").map(PathBuf::from);
+/// A variable names the main file, unless a folder was named.
+fn from_environment(dir: &Path, variable: &str) -> Option<PathBuf> {
+    let named = std::env::var_os(variable).map(PathBuf::from);
     named.filter(|file| dir == Path::new(DEFAULT_DIR) && file.is_file())
 }
 
-fn defaults() -> Map {
+fn minion_defaults() -> Map {
     table::TABLE
         .iter()
+        .filter_map(|known| Some((known.name, known.default.value()?)))
+        .collect()
+}
+
+fn master_defaults() -> Map {
+    let shared = master_table::SHARED.iter().filter_map(|name| known(name));
+    shared
+        .chain(master_table::TABLE)
         .filter_map(|known| Some((known.name, known.default.value()?)))
         .collect()
 }
@@ -103,6 +173,7 @@ fn defaults() -> Map {
 /// The options with the values that the table lets them have; a known option without a value keeps its default.
 fn checked(
     given: &Map,
+    known: fn(&str) -> Option<&'static Known>,
     place: impl Fn(&str) -> Option<String>,
     warnings: &mut Vec<String>,
 ) -> Result<Map, ConfigError> {

@@ -6,11 +6,12 @@ mod files;
 mod glob;
 mod id;
 mod load;
+mod master_table;
 mod option;
 mod table;
 
 pub use error::ConfigError;
-pub use load::{Loaded, NewId, load, static_grains};
+pub use load::{Loaded, NewId, load, load_master, static_grains};
 pub use option::{Default, Kind, Known, Status};
 
 /// The option that Salt knows by this name.
@@ -20,6 +21,15 @@ pub fn known(name: &str) -> Option<&'static Known> {
         .binary_search_by(|known| known.name.cmp(name))
         .ok()
         .and_then(|index| table::TABLE.get(index))
+}
+
+/// The option that a master knows by this name: its own, else a minion's.
+#[must_use]
+pub fn known_of_master(name: &str) -> Option<&'static Known> {
+    let own = master_table::TABLE.binary_search_by(|known| known.name.cmp(name));
+    own.ok()
+        .and_then(|index| master_table::TABLE.get(index))
+        .or_else(|| known(name))
 }
 
 /// Every option that Salt knows and that touches a run, by name.

@@ -59,6 +59,8 @@ pub enum Status {
     Unsupported,
     /// It has a meaning only where a master is.
     Master,
+    /// It adjusts a part of Salt that has no counterpart here; nothing is missed without it.
+    Moot,
 }
 
 /// An option that Salt knows.

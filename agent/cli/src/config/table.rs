@@ -6,27 +6,27 @@ use super::option::Default::{
 use super::option::Kind::{self, Bool, Entries, Items, Nothing, Number, OneOf, Whole, Word};
 use super::option::{Known, Status};
 
-const ANY: &[Kind] = &[];
-const BOOL: &[Kind] = &[Bool];
-const BOOL_OR_DICT: &[Kind] = &[Bool, Entries];
-const BOOL_OR_DICT_OR_NULL: &[Kind] = &[Bool, Entries, Nothing];
+pub(super) const ANY: &[Kind] = &[];
+pub(super) const BOOL: &[Kind] = &[Bool];
+pub(super) const BOOL_OR_DICT: &[Kind] = &[Bool, Entries];
+pub(super) const BOOL_OR_DICT_OR_NULL: &[Kind] = &[Bool, Entries, Nothing];
 const BOOL_OR_INT: &[Kind] = &[Bool, Whole];
 const BOOL_OR_NULL: &[Kind] = &[Bool, Nothing];
 const BOOL_OR_TEXT: &[Kind] = &[Bool, Word];
-const DICT: &[Kind] = &[Entries];
+pub(super) const DICT: &[Kind] = &[Entries];
 const DICT_OR_LIST: &[Kind] = &[Entries, Items];
 const DICT_OR_NULL: &[Kind] = &[Entries, Nothing];
-const FLOAT: &[Kind] = &[Number];
-const INT: &[Kind] = &[Whole];
-const INT_OR_NULL: &[Kind] = &[Whole, Nothing];
+pub(super) const FLOAT: &[Kind] = &[Number];
+pub(super) const INT: &[Kind] = &[Whole];
+pub(super) const INT_OR_NULL: &[Kind] = &[Whole, Nothing];
 const INT_OR_TEXT: &[Kind] = &[Whole, Word];
-const LIST: &[Kind] = &[Items];
-const TEXT: &[Kind] = &[Word];
+pub(super) const LIST: &[Kind] = &[Items];
+pub(super) const TEXT: &[Kind] = &[Word];
 const TEXT_OR_DICT: &[Kind] = &[Word, Entries];
-const TEXT_OR_LIST: &[Kind] = &[Word, Items];
-const TEXT_OR_NULL: &[Kind] = &[Word, Nothing];
+pub(super) const TEXT_OR_LIST: &[Kind] = &[Word, Items];
+pub(super) const TEXT_OR_NULL: &[Kind] = &[Word, Nothing];
 
-const fn used(name: &'static str, kinds: &'static [Kind], default: Default) -> Known {
+pub(super) const fn used(name: &'static str, kinds: &'static [Kind], default: Default) -> Known {
     Known {
         name,
         kinds,
@@ -36,7 +36,11 @@ const fn used(name: &'static str, kinds: &'static [Kind], default: Default) -> K
 }
 
 /// Known to Salt, without an effect here yet.
-const fn unsupported(name: &'static str, kinds: &'static [Kind], default: Default) -> Known {
+pub(super) const fn unsupported(
+    name: &'static str,
+    kinds: &'static [Kind],
+    default: Default,
+) -> Known {
     Known {
         name,
         kinds,

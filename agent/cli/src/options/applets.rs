@@ -1,9 +1,9 @@
 //! What `pinch` can be called as, and what it can be asked for itself.
 
-use super::{Program, SALT_CALL};
+use super::{Program, SALT_CALL, SALT_MINION};
 
 /// The applets: their names are Salt's.
-pub const APPLETS: &[Program] = &[SALT_CALL];
+pub const APPLETS: &[Program] = &[SALT_CALL, SALT_MINION];
 
 /// Something that `pinch` does itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,8 +24,12 @@ impl Program {
     #[must_use]
     pub fn help(&self) -> String {
         let mut out = format!("{}\n\n{}\n", self.usage_line(), self.about);
+        let mut title = "";
         for group in self.groups {
-            out.push_str(&format!("\n{}:\n", group.title));
+            if group.title != title {
+                title = group.title;
+                out.push_str(&format!("\n{title}:\n"));
+            }
             for flag in group.flags {
                 let names = names(flag);
                 let gap = COLUMN.saturating_sub(names.len() + 2);
@@ -44,9 +48,11 @@ impl Program {
 fn names(flag: &Flag) -> String {
     let argument = match flag.takes {
         Takes::Nothing => None,
-        Takes::Text(name) | Takes::Many(name) | Takes::Number(name) | Takes::Choice(name, _) => {
-            Some(name)
-        }
+        Takes::Text(name)
+        | Takes::Many(name)
+        | Takes::Number(name)
+        | Takes::Float(name)
+        | Takes::Choice(name, _) => Some(name),
     };
     let short = flag
         .short

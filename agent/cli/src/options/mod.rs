@@ -1,17 +1,34 @@
 //! Options: one table a program, from which the parser, the help and the completions come.
 
 mod applets;
+mod common;
+mod daemon;
+mod daemon_flags;
 mod flags;
 mod help;
+mod key_flags;
 mod parse;
+mod salt;
 mod salt_call;
+mod salt_flags;
+mod salt_key;
+mod salt_run;
+mod settings;
 mod words;
 
 pub use applets::{APPLETS, COMMANDS, Command, usage};
+pub use daemon::{Daemon, DaemonAsked};
+pub use daemon_flags::{SALT_MASTER, SALT_MINION};
 pub use flags::SALT_CALL;
+pub use key_flags::SALT_KEY;
 pub use parse::{Parsed, UsageError};
-pub(crate) use salt_call::absolute;
-pub use salt_call::{Asked, SaltCall, read_saltfile, saltfile_path};
+pub use salt::{Job, Salt, SaltAsked, Target};
+pub use salt_call::{Asked, SaltCall};
+pub use salt_flags::{SALT, SALT_RUN};
+pub use salt_key::{KeyAction, KeyAsked, SaltKey};
+pub use salt_run::{RunAsked, SaltRun};
+pub(crate) use settings::absolute;
+pub use settings::{About, Settings, read_saltfile, saltfile_path};
 pub use words::{Input, parse_input, yamlify_arg};
 
 /// What follows an option.
@@ -25,6 +42,8 @@ pub enum Takes {
     Many(&'static str),
     /// A whole number.
     Number(&'static str),
+    /// Any number.
+    Float(&'static str),
     /// One of these words.
     Choice(&'static str, &'static [&'static str]),
 }

@@ -103,6 +103,21 @@ impl Program {
         Ok(parsed)
     }
 
+    /// Reads a command line, and the text of `stdin` too when it has `--args-stdin`.
+    pub(super) fn parse_with_stdin(
+        &self,
+        args: Vec<String>,
+        stdin: impl FnOnce() -> String,
+    ) -> Result<Parsed, UsageError> {
+        let mut parsed = self.parse(args)?;
+        if parsed.has("args_stdin") {
+            let more = self.parse(stdin().lines().map(str::to_owned))?;
+            parsed.given.extend(more.given);
+            parsed.words.extend(more.words);
+        }
+        Ok(parsed)
+    }
+
     /// A negative number is a word unless its first digit is an option.
     fn is_number(&self, arg: &str) -> bool {
         let digits = arg.trim_start_matches('-');
@@ -226,6 +241,11 @@ fn value(flag: &Flag, name: &str, text: Option<String>) -> Result<Value, UsageEr
     match flag.takes {
         Takes::Number(_) => whole(&text).map(Value::Int).ok_or_else(|| {
             UsageError::new(format!("option {name}: invalid integer value: '{text}'"))
+        }),
+        Takes::Float(_) => text.trim().parse().map(Value::Float).map_err(|_| {
+            UsageError::new(format!(
+                "option {name}: invalid floating-point value: '{text}'"
+            ))
         }),
         Takes::Choice(_, words) if !words.contains(&text.as_str()) => {
             let all: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();

@@ -1,12 +1,12 @@
 //! The options of `salt-call`.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
 
-use value::{Map, Value};
+use value::Map;
 
+use super::settings::{self, About, absolute};
 use super::{Parsed, SALT_CALL, UsageError};
 use crate::output::OutputFile;
-use crate::yaml::Yaml;
 
 /// What the user wants done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,76 +57,30 @@ impl SaltCall {
         stdin: impl FnOnce() -> String,
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, UsageError> {
-        let mut parsed = SALT_CALL.parse(args)?;
-        if parsed.has("args_stdin") {
-            let more = SALT_CALL.parse(stdin().lines().map(str::to_owned))?;
-            parsed.given.extend(more.given);
-            parsed.words.extend(more.words);
-        }
-        let given = parsed
-            .text("config_dir")
-            .map(str::to_owned)
-            .or_else(|| env("SALT_CONFIG_DIR"));
-        let config_dir = absolute(
-            &given
-                .filter(|dir| !dir.is_empty())
-                .unwrap_or_else(|| "/etc/salt".into()),
-            &env,
-        );
+        let parsed = SALT_CALL.parse_with_stdin(args, stdin)?;
         Ok(Self {
             asked: asked(&parsed)?,
-            config_dir,
+            config_dir: settings::config_dir(&parsed, &env),
             overrides: overrides(&parsed, &env),
-            output_file: parsed.text("output_file").map(|path| OutputFile {
-                path: path.into(),
-                append: parsed.has("output_file_append"),
-            }),
-            no_parse: parsed
-                .text("no_parse")
-                .map(|names| names.split(',').map(str::to_owned).collect())
-                .unwrap_or_default(),
+            output_file: settings::output_file(&parsed),
+            no_parse: settings::no_parse(&parsed),
             warnings: warnings(&parsed),
         })
     }
 
     /// Takes in the options that a Saltfile has under `salt-call`; the command line stands over them.
     pub fn merge_saltfile(&mut self, saltfile: &Map) {
-        let Some(options) = saltfile.get(SALT_CALL.name).and_then(Value::as_map) else {
-            return;
-        };
-        for (key, value) in options.iter() {
-            self.overrides.entry(key.clone(), || value.clone());
-        }
-    }
-}
-
-/// Where the Saltfile is: `--saltfile`, `$SALT_SALTFILE`, `./Saltfile` or `~/.salt/Saltfile`.
-#[must_use]
-pub fn saltfile_path(call: &SaltCall, env: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
-    let named = call
-        .overrides
-        .get("saltfile")
-        .and_then(Value::as_str)
-        .map(str::to_owned)
-        .or_else(|| env("SALT_SALTFILE"));
-    let home = env("HOME").map(|home| Path::new(&home).join(".salt/Saltfile"));
-    match named {
-        Some(path) => Some(path.into()),
-        None => std::iter::once(PathBuf::from("Saltfile"))
-            .chain(home)
-            .find(|path| path.is_file()),
+        settings::merge_saltfile(&mut self.overrides, SALT_CALL.name, saltfile);
     }
 }
 
 fn asked(parsed: &Parsed) -> Result<Asked, UsageError> {
-    for (dest, asked) in [
-        ("help", Asked::Help),
-        ("version", Asked::Version),
-        ("versions_report", Asked::VersionsReport),
-    ] {
-        if parsed.has(dest) {
-            return Ok(asked);
-        }
+    if let Some(about) = settings::about(parsed) {
+        return Ok(match about {
+            About::Help => Asked::Help,
+            About::Version => Asked::Version,
+            About::VersionsReport => Asked::VersionsReport,
+        });
     }
     let doc = parsed.has("doc");
     match (parsed.has("grains_run"), parsed.words.as_slice()) {
@@ -171,12 +125,7 @@ fn overrides(parsed: &Parsed, env: &impl Fn(&str) -> Option<String>) -> Map {
             map.insert(flag.dest, value.clone());
         }
     }
-    if let Some(truth) = parsed
-        .text("state_verbose")
-        .and_then(|word| word.to_lowercase().parse::<bool>().ok())
-    {
-        map.insert("state_verbose", truth);
-    }
+    settings::state_verbose(parsed, &mut map);
     if parsed.has("local") {
         map.insert("file_client", "local");
     }
@@ -234,48 +183,10 @@ fn warnings(parsed: &Parsed) -> Vec<String> {
     )]
 }
 
-/// `os.path.abspath(os.path.expanduser(path))`.
-pub(crate) fn absolute(path: &str, env: &impl Fn(&str) -> Option<String>) -> PathBuf {
-    let expanded = match (path.strip_prefix('~'), env("HOME")) {
-        (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => home + rest,
-        _ => path.to_owned(),
-    };
-    let mut out = PathBuf::new();
-    for part in std::path::absolute(&expanded)
-        .unwrap_or_else(|_| expanded.into())
-        .components()
-    {
-        match part {
-            Component::ParentDir => {
-                out.pop();
-            }
-            Component::CurDir => {}
-            other => out.push(other),
-        }
-    }
-    out
-}
-
-/// Reads a Saltfile; what is no mapping has no options.
-///
-/// # Errors
-/// When it cannot be read or is not YAML.
-pub fn read_saltfile(path: &Path, yaml: &dyn Yaml) -> Result<Map, UsageError> {
-    let wrong = |why: String| UsageError::new(format!("{}: {why}", path.display()));
-    let text = std::fs::read_to_string(path)
-        .map_err(|_| UsageError::new(format!("'{}' file does not exist.", path.display())))?;
-    let value = yaml.load(&text).map_err(|fault| {
-        wrong(format!(
-            "line {}, column {}: {}",
-            fault.line, fault.column, fault.message
-        ))
-    })?;
-    Ok(value.as_map().cloned().unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use value::Value;
 
     fn read(line: &str) -> Result<SaltCall, UsageError> {
         let words = line

@@ -2,7 +2,7 @@
 
 use value::{Map, Value};
 
-use crate::yaml::Yaml;
+use value::yaml::Yaml;
 
 /// The arguments of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -103,7 +103,7 @@ pub fn yamlify_arg(word: &str, yaml: &dyn Yaml) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::yaml::{YamlFault, YamlLayout};
+    use value::yaml::{YamlFault, YamlLayout};
 
     /// Reads JSON, whole numbers and plain words: enough to see what is handed to YAML and what is not.
     struct Simple;

@@ -6,7 +6,7 @@ use std::path::Path;
 use value::{Value, json};
 
 use super::{Output, display};
-use crate::yaml::{Yaml, YamlFault, YamlLayout};
+use value::yaml::{Yaml, YamlFault, YamlLayout};
 
 pub(super) struct NoYaml;
 

@@ -14,9 +14,9 @@ mod text;
 
 use value::{Map, Value};
 
-use crate::yaml::Yaml;
 use color::Color;
 pub use print::{OutputFile, Return, print_return, return_text};
+use value::yaml::Yaml;
 
 /// Data that an outputter has no form for: Salt then prints it `nested`.
 pub(crate) struct Unfit;

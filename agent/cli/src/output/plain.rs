@@ -7,7 +7,7 @@ use value::{Map, Value, python};
 
 use super::color::Color;
 use super::{Indent, Output, Unfit, pprint, text};
-use crate::yaml::{Yaml, YamlLayout};
+use value::yaml::{Yaml, YamlLayout};
 
 pub(super) fn json(value: &Value, how: &Output) -> String {
     let (indent, sort_keys) = match how.indent {

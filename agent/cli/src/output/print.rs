@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use value::{Map, Value};
 
 use super::{Output, display};
-use crate::yaml::Yaml;
+use value::yaml::Yaml;
 
 /// What a call returned, and how its function wants it printed.
 #[derive(Clone, Debug, Default)]

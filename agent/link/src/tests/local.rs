@@ -67,6 +67,19 @@ fn a_command_asks_the_master_of_its_machine() {
     assert_eq!(run(server), ["my/own"]);
 }
 
+fn a_job() -> wire::Job {
+    wire::Job {
+        jid: "1".into(),
+        fun: "test.ping".into(),
+        arg: Vec::new(),
+        tgt: "*".into(),
+        tgt_type: "glob".into(),
+        ret: String::new(),
+        user: "root".into(),
+        options: Map::new(),
+    }
+}
+
 #[test]
 fn a_living_socket_is_left_alone_and_a_dead_one_replaced() {
     let folder = tempfile::tempdir().unwrap();
@@ -84,6 +97,7 @@ fn a_job_speaks_with_its_daemon_over_a_pair() {
     let (one, two) = UnixStream::pair().unwrap();
     let job = std::thread::spawn(move || {
         let mut pipe = Pipe::of_job(one, patient()).unwrap();
+        assert_eq!(pipe.given().unwrap().jid, "1");
         let push = wire::Push {
             path: "/x".into(),
             size: 2,
@@ -96,6 +110,7 @@ fn a_job_speaks_with_its_daemon_over_a_pair() {
     });
     run(async {
         let mut local = Local::of_job(two, patient()).unwrap();
+        local.give(a_job()).await.unwrap();
         assert!(matches!(
             local.next().await,
             Ok(Some(Said::Request(wire::Request::Push(_))))

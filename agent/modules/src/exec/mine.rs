@@ -1,10 +1,11 @@
-//! The `mine` execution module as it is without a master: this minion's own data.
+//! The `mine` execution module. With a master the mine is the master's; without one it is this minion's own data.
 //!
-//! Salt keeps what `mine.send` and `mine.update` put into a cache, and `mine.get` finds only that. Here a function that stands in
+//! Salt keeps what `mine.send` and `mine.update` put into a cache, and `mine.get` finds only that. Without a master a function that stands in
 //! `mine_functions` and was never put there is called when it is asked for: there is no daemon that would have updated it.
 
 use std::path::PathBuf;
 
+use state::ask::Ask;
 use state::exec::Exec;
 use state::matcher;
 use state::module::Error;
@@ -61,6 +62,8 @@ struct Definition {
     function: String,
     args: Vec<Value>,
     kwargs: Map,
+    /// Who may read it: `allow_tgt` and `allow_tgt_type`.
+    allowed: Map,
 }
 
 impl Definition {
@@ -81,15 +84,18 @@ impl Definition {
         Self::of(alias, args, kwargs)
     }
 
-    /// Takes out of the named arguments those that are for the mine. Who may read is a matter of masters.
+    /// Takes out of the named arguments those that are for the mine.
     fn of(alias: &str, args: Vec<Value>, mut kwargs: Map) -> Self {
         let function = kwargs.remove("mine_function");
-        kwargs.remove("allow_tgt");
-        kwargs.remove("allow_tgt_type");
+        let allowed = ["allow_tgt", "allow_tgt_type"]
+            .into_iter()
+            .filter_map(|name| Some((Value::from(name), kwargs.remove(name)?)))
+            .collect();
         Self {
             function: function.map_or_else(|| alias.to_owned(), |name| name.to_text()),
             args,
             kwargs,
+            allowed,
         }
     }
 
@@ -107,21 +113,59 @@ impl Definition {
     }
 }
 
+/// What a master's mine holds of a function, in Salt's form: the value itself, or with who may read it.
+fn limited(value: Value, allowed: Map) -> Value {
+    if !allowed.contains("allow_tgt") {
+        return value;
+    }
+    let mut entry = Map::new()
+        .with("__saltmine_acl__", 1)
+        .with("__data__", value);
+    entry.update(allowed);
+    entry.into()
+}
+
+/// The functions that are asked for, and whether the answer has a level for them.
+fn functions(fun: &Value) -> Option<(Vec<String>, bool)> {
+    if let Value::Str(names) = fun {
+        let names: Vec<String> = names.split(',').map(str::to_owned).collect();
+        let several = names.len() > 1;
+        return Some((names, several));
+    }
+    let names = fun.as_list()?;
+    Some((names.iter().map(Value::to_text).collect(), true))
+}
+
+/// Asks the master's mine, where there is a master.
+fn of_master(cx: &Exec, args: &Get) -> Result<Option<Value>, Error> {
+    let Some((fun, by_function)) = functions(&args.fun) else {
+        return Ok(None);
+    };
+    let asked = cx.ask(Ask::MineGet {
+        tgt: args.tgt.clone(),
+        tgt_type: args.tgt_type.clone(),
+        fun: fun.clone(),
+        exclude_minion: args.exclude_minion,
+    })?;
+    Ok(asked.map(|found| match fun.first() {
+        Some(only) if !by_function => {
+            let found = found.get(only).cloned();
+            found.unwrap_or_else(|| Map::new().into())
+        }
+        _ => found,
+    }))
+}
+
 fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
+    if let Some(found) = of_master(cx, &args)? {
+        return Ok(found);
+    }
     let mut ret = Map::new();
     if !matcher::matches(cx, &args.tgt, &args.tgt_type)? {
         return Ok(ret.into());
     }
-    let (functions, by_function) = match &args.fun {
-        Value::Str(names) => {
-            let names: Vec<String> = names.split(',').map(str::to_owned).collect();
-            let several = names.len() > 1;
-            (names, several)
-        }
-        other => match other.as_list() {
-            Some(names) => (names.iter().map(Value::to_text).collect(), true),
-            None => return Ok(ret.into()),
-        },
+    let Some((functions, by_function)) = functions(&args.fun) else {
+        return Ok(ret.into());
     };
     let stored = stored(cx)?;
     let configured = configured(cx)?;
@@ -143,10 +187,18 @@ fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
 
 fn send(cx: &Exec, args: Send) -> Result<Value, Error> {
     let definition = Definition::of(&args.name, args.rest, args.kwargs);
+    let allowed = definition.allowed.clone();
     let Some(data) = definition.call(cx, "mine.send") else {
         return Ok(false.into());
     };
-    store(cx, stored(cx)?.with(&args.name, data))
+    let put = Ask::MinePut {
+        data: Map::new().with(&args.name, limited(data.clone(), allowed)),
+        clear: false,
+    };
+    match cx.ask(put)? {
+        Some(_) => Ok(true.into()),
+        None => store(cx, stored(cx)?.with(&args.name, data)),
+    }
 }
 
 fn update(cx: &Exec, args: Update) -> Result<Value, Error> {
@@ -161,24 +213,44 @@ fn update(cx: &Exec, args: Update) -> Result<Value, Error> {
     if functions.is_empty() {
         return Ok(Value::Null);
     }
-    let mut data = if args.clear { Map::new() } else { stored(cx)? };
+    let (mut data, mut limits) = (Map::new(), Map::new());
     for (alias, given) in &functions {
-        let found = Definition::parse(&alias.to_text(), given).call(cx, "mine.update");
-        if let Some(found) = found {
+        let definition = Definition::parse(&alias.to_text(), given);
+        let allowed = definition.allowed.clone();
+        if let Some(found) = definition.call(cx, "mine.update") {
+            limits.insert(alias.clone(), limited(found.clone(), allowed));
             data.insert(alias.clone(), found);
         }
     }
-    store(cx, data)
+    let put = Ask::MinePut {
+        data: limits,
+        clear: args.clear,
+    };
+    if cx.ask(put)?.is_some() {
+        return Ok(true.into());
+    }
+    let mut all = if args.clear { Map::new() } else { stored(cx)? };
+    all.update(data);
+    store(cx, all)
 }
 
 fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
+    let forget = Ask::MineDelete {
+        fun: Some(args.fun.clone()),
+    };
+    if cx.ask(forget)?.is_some() {
+        return Ok(true.into());
+    }
     let mut data = stored(cx)?;
     data.remove(&args.fun);
     store(cx, data)
 }
 
 fn flush(cx: &Exec, _args: Flush) -> Result<Value, Error> {
-    store(cx, Map::new())
+    match cx.ask(Ask::MineDelete { fun: None })? {
+        Some(_) => Ok(true.into()),
+        None => store(cx, Map::new()),
+    }
 }
 
 /// `mine_functions` of the configuration, with the pillar's laid over it.
@@ -267,15 +339,20 @@ mod tests {
         let named = Map::new()
             .with("mine_function", "network.ip_addrs")
             .with("cidr", "10.0.0.0/8");
-        let wanted = |args: Vec<Value>| Definition {
+        let wanted = |args: Vec<Value>, allowed: Map| Definition {
             function: "network.ip_addrs".to_owned(),
             args,
             kwargs: Map::new().with("cidr", "10.0.0.0/8"),
+            allowed,
         };
         let dictionary = Definition::parse("ips", &named.clone().into());
-        assert_eq!(dictionary, wanted(Vec::new()));
+        assert_eq!(dictionary, wanted(Vec::new(), Map::new()));
         let list = Value::list(["eth0".into(), named.with("allow_tgt", "*").into()]);
-        assert_eq!(Definition::parse("ips", &list), wanted(vec!["eth0".into()]));
+        let allowed = Map::new().with("allow_tgt", "*");
+        assert_eq!(
+            Definition::parse("ips", &list),
+            wanted(vec!["eth0".into()], allowed)
+        );
         assert_eq!(
             Definition::parse("test.ping", &Value::Null).function,
             "test.ping"

@@ -41,6 +41,7 @@ pub(crate) mod pip;
 pub(crate) mod pkg;
 mod pkg_resource;
 mod ps;
+mod publish;
 mod random;
 mod saltutil;
 mod saltutil_sync;
@@ -130,6 +131,7 @@ pub const MODULES: &[Module<Value>] = &[
     pkg::versions::MODULE,
     pkg_resource::MODULE,
     ps::MODULE,
+    publish::MODULE,
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,

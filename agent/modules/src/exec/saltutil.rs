@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use state::ask::Ask;
 use state::exec::Exec;
 use state::module::Error;
 use state::targets::MinionReturn;
+use value::glob::fnmatch;
 use value::{Map, Value, log};
 
 use crate::{fs, orchestrate};
@@ -107,6 +109,47 @@ state::exec_module! {
         ..kwargs
     });
 
+    /// The jobs that run on this machine; without a daemon the runs of states are found by state.running.
+    fn running(Running {});
+
+    /// A job that runs on this machine, or an empty dictionary.
+    fn find_job(FindJob {
+        /// Its id.
+        jid: Value,
+    });
+
+    /// The jobs of some functions that run on this machine.
+    fn is_running(IsRunning {
+        /// A glob of functions.
+        fun: String,
+    });
+
+    /// Send a signal to a job.
+    fn signal_job(SignalJob {
+        /// Its id.
+        jid: Value,
+        /// The signal's number.
+        sig: i64,
+    });
+
+    /// End a job: signal 15.
+    fn term_job(TermJob {
+        /// Its id.
+        jid: Value,
+    });
+
+    /// End all jobs but this one: signal 15.
+    fn term_all_jobs(TermAllJobs {});
+
+    /// Kill a job: signal 9.
+    fn kill_job(KillJob {
+        /// Its id.
+        jid: Value,
+    });
+
+    /// Kill all jobs but this one: signal 9.
+    fn kill_all_jobs(KillAllJobs {});
+
     /// Call a wheel function on this machine.
     fn wheel(Wheel {
         /// Which.
@@ -116,12 +159,90 @@ state::exec_module! {
     });
 }
 
+/// The jobs of the daemon, this one among them; none without a daemon.
+fn jobs(cx: &Exec) -> Result<Vec<Value>, Error> {
+    let jobs = cx.ask(Ask::Running)?;
+    Ok(jobs
+        .and_then(|jobs| jobs.as_list().map(<[Value]>::to_vec))
+        .unwrap_or_default())
+}
+
+fn is_own(job: &Value) -> bool {
+    job.get("pid").and_then(Value::as_int) == Some(i64::from(std::process::id()))
+}
+
+fn running(cx: &Exec, _args: Running) -> Result<Value, Error> {
+    Ok(Value::list(
+        jobs(cx)?.into_iter().filter(|job| !is_own(job)),
+    ))
+}
+
+fn find_job(cx: &Exec, args: FindJob) -> Result<Value, Error> {
+    let jid = args.jid.to_text();
+    let found = cx.ask(Ask::FindJob { jid })?;
+    let found = found.filter(Value::is_true);
+    Ok(found.unwrap_or_else(|| Map::new().into()))
+}
+
+fn is_running(cx: &Exec, args: IsRunning) -> Result<Value, Error> {
+    let is_one = |job: &Value| {
+        let fun = job.get("fun").map(Value::to_text).unwrap_or_default();
+        fnmatch(&args.fun, &fun) && !is_own(job)
+    };
+    Ok(Value::list(jobs(cx)?.into_iter().filter(is_one)))
+}
+
+fn signalled(cx: &Exec, jid: String, signal: u64) -> Result<Value, Error> {
+    let sent = cx.ask(Ask::SignalJob { jid, signal })?;
+    Ok(sent.unwrap_or_else(|| "".into()))
+}
+
+/// Sends a signal to all jobs but this one.
+fn signalled_all(cx: &Exec, signal: u64) -> Result<Value, Error> {
+    let mut said = Vec::new();
+    for job in jobs(cx)?.iter().filter(|job| !is_own(job)) {
+        let jid = job.get("jid").map(Value::to_text).unwrap_or_default();
+        said.push(signalled(cx, jid, signal)?);
+    }
+    Ok(said.into())
+}
+
+const TERM: u64 = 15;
+const KILL: u64 = 9;
+
+fn signal_job(cx: &Exec, args: SignalJob) -> Result<Value, Error> {
+    let signal = u64::try_from(args.sig)
+        .ok()
+        .filter(|signal| (1..=64).contains(signal));
+    let signal = signal
+        .ok_or_else(|| Error::argument("sig", "a signal has a number from 1 to 64".to_owned()))?;
+    signalled(cx, args.jid.to_text(), signal)
+}
+
+fn term_job(cx: &Exec, args: TermJob) -> Result<Value, Error> {
+    signalled(cx, args.jid.to_text(), TERM)
+}
+
+fn term_all_jobs(cx: &Exec, _args: TermAllJobs) -> Result<Value, Error> {
+    signalled_all(cx, TERM)
+}
+
+fn kill_job(cx: &Exec, args: KillJob) -> Result<Value, Error> {
+    signalled(cx, args.jid.to_text(), KILL)
+}
+
+fn kill_all_jobs(cx: &Exec, _args: KillAllJobs) -> Result<Value, Error> {
+    signalled_all(cx, KILL)
+}
+
 fn refresh_pillar(cx: &Exec, _args: RefreshPillar) -> Result<Value, Error> {
+    cx.ask(Ask::Refresh { what: "pillar" })?;
     cx.refresh_pillar();
     Ok(true.into())
 }
 
 fn refresh_grains(cx: &Exec, args: RefreshGrains) -> Result<Value, Error> {
+    cx.ask(Ask::Refresh { what: "grains" })?;
     cx.refresh_grains();
     if args.kwargs.get("refresh_pillar").is_none_or(Value::is_true) {
         cx.refresh_pillar();

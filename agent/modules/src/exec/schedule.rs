@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use render::yaml::{self, Dump};
+use state::ask::Ask;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
@@ -161,7 +162,10 @@ fn save(cx: &Exec, jobs: &Map) -> Result<(), Error> {
         fs::mkdir(cx, folder).map_err(Error::io(folder))?;
     }
     let text = dumped(&data.into(), None)?;
-    fs::write(cx, &path, text.as_bytes(), fs::Owner::default())
+    fs::write(cx, &path, text.as_bytes(), fs::Owner::default())?;
+    // A daemon reads its jobs again; without one they run when one starts.
+    cx.ask(Ask::Refresh { what: "schedule" })?;
+    Ok(())
 }
 
 fn dumped(data: &Value, flow: Option<bool>) -> Result<String, Error> {

@@ -17,6 +17,7 @@ mod error;
 mod loader;
 mod locate;
 mod resolve;
+mod salt;
 mod scalar;
 
 use value::Value;
@@ -26,6 +27,7 @@ pub use dump::{Dump, DumpError, dump, filter, serialize};
 pub use error::{Class, Error, Mark};
 pub use loader::MAX_MERGED;
 pub use locate::locate;
+pub use salt::SaltYaml;
 
 /// Loads the one document of a text; no document is `None`.
 ///

@@ -5,7 +5,7 @@ use value::{Map, Value, json};
 
 use super::*;
 use crate::config::{Default, all};
-use crate::yaml::{YamlFault, YamlLayout};
+use value::yaml::{YamlFault, YamlLayout};
 
 /// Lines `name: JSON`, which is enough YAML for these tests.
 struct Lines;
@@ -342,4 +342,72 @@ fn an_environment_without_a_list_of_folders_is_named() {
     let want =
         "option `file_roots`: environment `base` needs a list of folders, found str: it is empty";
     assert_eq!(folder.load(Map::new()).unwrap().warnings, [want]);
+}
+
+#[test]
+fn a_master_has_its_own_files_defaults_and_folders() {
+    let master = "root_dir: \"/tmp/x\"\nautosign_file: \"/etc/a\"\nnodegroups: [{\"g\": \"a*\"}, {\"h\": \"b\"}]\nworker_threads: 9\nexternal_auth: {\"pam\": {}}\n";
+    let folder = Folder::with(&[
+        ("master", master),
+        ("minion", "id: \"no\"\n"),
+        ("master.d/a.conf", "auto_accept: true\n"),
+    ]);
+    let loaded = load_master(&folder.0, "salt", Map::new(), &Lines).unwrap();
+    let want = [
+        ("auto_accept", "True"),
+        ("pki_dir", "/tmp/x/etc/salt/pki/master"),
+        ("cachedir", "/tmp/x/var/cache/salt/master"),
+        ("sock_dir", "/tmp/x/var/run/salt/master"),
+        ("key_logfile", "/tmp/x/var/log/salt/key"),
+        ("autosign_file", "/tmp/x/etc/a"),
+        ("nodegroups", "{'g': 'a*', 'h': 'b'}"),
+        ("timeout", "5"),
+        ("ret_port", "4506"),
+        ("state_top", "top.sls"),
+        ("file_client", "local"),
+        ("startup_states", "(not there)"),
+        ("__role", "master"),
+        ("__cli", "salt"),
+    ];
+    for (key, value) in want {
+        assert_eq!(text(&loaded, key), value, "{key}");
+    }
+    assert!(text(&loaded, "id").ends_with("_master"));
+    assert_eq!(
+        loaded.warnings,
+        [format!(
+            "{}/master:5: option `external_auth` is not supported and has no effect",
+            folder.path()
+        )]
+    );
+}
+
+#[test]
+fn a_wrong_value_of_a_master_names_its_line() {
+    let folder = Folder::with(&[("master.d/a.conf", "reactor: \"x\"\n")]);
+    let error = load_master(&folder.0, "salt-run", Map::new(), &Lines).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{}/master.d/a.conf:1: option `reactor` needs a list, found 'x' (str)",
+            folder.path()
+        )
+    );
+}
+
+#[test]
+fn the_masters_table_is_sorted_and_its_defaults_fit_their_types() {
+    assert!(master_table::TABLE.is_sorted_by(|a, b| a.name < b.name));
+    assert!(master_table::SHARED.is_sorted());
+    for known in master_table::TABLE {
+        if let Some(value) = known.default.value() {
+            assert!(known.accept(&value).is_ok(), "{}", known.name);
+        }
+    }
+    for name in master_table::SHARED {
+        assert!(
+            known(name).is_some_and(|known| known.default.value().is_some()),
+            "{name}"
+        );
+    }
 }

@@ -1,16 +1,17 @@
-//! The YAML engine that the command line is given.
+//! [`SaltYaml`]: the engine that the command lines are given.
 
-use cli::{Yaml, YamlFault, YamlLayout};
-use render::yaml::{self, Dump};
 use value::Value;
+use value::yaml::{Yaml, YamlFault, YamlLayout};
 
-/// Salt's own loader and writer.
+use super::{Dump, dump, load};
+
+/// Salt's own loader and writer, for configuration and output.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SaltYaml;
+pub struct SaltYaml;
 
 impl Yaml for SaltYaml {
     fn load(&self, text: &str) -> Result<Value, YamlFault> {
-        yaml::load(text).map_err(|error| YamlFault {
+        load(text).map_err(|error| YamlFault {
             message: error.problem.clone(),
             line: error.line as usize,
             column: error.column as usize,
@@ -23,8 +24,7 @@ impl Yaml for SaltYaml {
         } else {
             layout.indent.and_then(|indent| i32::try_from(indent).ok())
         };
-        yaml::dump(&unshared(value), &Dump::outputter(indent))
-            .unwrap_or_else(|error| error.to_string())
+        dump(&unshared(value), &Dump::outputter(indent)).unwrap_or_else(|error| error.to_string())
     }
 }
 

@@ -1,6 +1,6 @@
-//! What this crate asks of a YAML engine; the binary brings one.
+//! What the command line asks of a YAML engine; the engine is in the crate `render`.
 
-use value::Value;
+use crate::Value;
 
 /// How a YAML document is laid out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,312 @@
+//! The option tables of `salt` and `salt-run`.
+
+use super::Takes::{Float, Nothing, Number, Text};
+use super::common::{
+    ARGS_STDIN, COMMON, DOC, EAUTH, EXECUTOR_OPTS, HARD_CRASH, LOGGING, MODULE_EXECUTORS, NO_PARSE,
+    OUTPUT, OUTPUT_DIFF, PROFILING, RETURN, SKIP_GRAINS, TIMEOUT, flag,
+};
+use super::{Flag, Group, Program};
+
+const ASYNC: Flag = flag(
+    "async",
+    None,
+    &["async"],
+    Nothing,
+    "start the job, print its id and do not wait",
+);
+
+/// The ways to say who is meant; only one of them may be given.
+pub(super) const TARGETS: Group = Group {
+    title: "Target Options",
+    flags: &[
+        flag(
+            "list_hosts",
+            Some('H'),
+            &["hosts"],
+            Nothing,
+            "not supported: the hosts of salt-ssh",
+        ),
+        flag(
+            "pcre",
+            Some('E'),
+            &["pcre"],
+            Nothing,
+            "the target is a regular expression of ids",
+        ),
+        flag(
+            "list",
+            Some('L'),
+            &["list"],
+            Nothing,
+            "the target is a list of ids, with commas or spaces",
+        ),
+        flag(
+            "grain",
+            Some('G'),
+            &["grain"],
+            Nothing,
+            "the target is a grain and a glob: os:Arch*",
+        ),
+        flag(
+            "grain_pcre",
+            Some('P'),
+            &["grain-pcre"],
+            Nothing,
+            "the target is a grain and a regular expression: os:Arch.*",
+        ),
+        flag(
+            "nodegroup",
+            Some('N'),
+            &["nodegroup"],
+            Nothing,
+            "the target is a group of the master's configuration",
+        ),
+        flag(
+            "range",
+            Some('R'),
+            &["range"],
+            Nothing,
+            "the target is a range expression: %cluster",
+        ),
+        flag(
+            "compound",
+            Some('C'),
+            &["compound"],
+            Nothing,
+            "the target has several kinds: G@os:RedHat and web* or E@db.*",
+        ),
+        flag(
+            "pillar_target",
+            Some('I'),
+            &["pillar"],
+            Nothing,
+            "the target is a pillar key and a glob: role:prod*",
+        ),
+        flag(
+            "pillar_pcre",
+            Some('J'),
+            &["pillar-pcre"],
+            Nothing,
+            "the target is a pillar key and a regular expression: role:prod.*",
+        ),
+        flag(
+            "ipcidr",
+            Some('S'),
+            &["ipcidr"],
+            Nothing,
+            "the target is an address or a network",
+        ),
+    ],
+};
+
+const MORE_TARGETS: Group = Group {
+    title: "Additional Target Options",
+    flags: &[flag(
+        "delimiter",
+        None,
+        &["delimiter"],
+        Text("TEXT"),
+        "what stands between the keys of a grain or a pillar (default :)",
+    )],
+};
+
+/// The option table of `salt`.
+pub const SALT: Program = Program {
+    name: "salt",
+    usage: "[options] '<target>' <function> [arguments]",
+    about: "Run a function on the minions that match a target.",
+    groups: &[
+        COMMON,
+        Group {
+            title: "Options",
+            flags: &[
+                TIMEOUT,
+                flag(
+                    "static",
+                    Some('s'),
+                    &["static"],
+                    Nothing,
+                    "print all returns as one when the last one is there",
+                ),
+                flag(
+                    "progress",
+                    Some('p'),
+                    &["progress"],
+                    Nothing,
+                    "show on stderr how many have returned",
+                ),
+                flag(
+                    "failhard",
+                    None,
+                    &["failhard"],
+                    Nothing,
+                    "start no more of a batch after the first failure",
+                ),
+                ASYNC,
+                flag(
+                    "subset",
+                    None,
+                    &["subset"],
+                    Number("COUNT"),
+                    "only so many of the minions that match, by chance",
+                ),
+                flag(
+                    "verbose",
+                    Some('v'),
+                    &["verbose"],
+                    Nothing,
+                    "show the job id and who does not answer",
+                ),
+                flag(
+                    "hide_timeout",
+                    None,
+                    &["hide-timeout"],
+                    Nothing,
+                    "do not show who does not answer",
+                ),
+                flag(
+                    "show_timeout",
+                    None,
+                    &["show-timeout"],
+                    Nothing,
+                    "show who does not answer (the default)",
+                ),
+                flag("show_jid", None, &["show-jid"], Nothing, "show the job id"),
+                flag(
+                    "batch",
+                    Some('b'),
+                    &["batch", "batch-size"],
+                    Text("SIZE"),
+                    "run on so many minions at a time, a number or a percentage",
+                ),
+                flag(
+                    "batch_wait",
+                    None,
+                    &["batch-wait"],
+                    Float("SECONDS"),
+                    "wait after each return of a batch before the next minion",
+                ),
+                flag(
+                    "batch_safe_limit",
+                    None,
+                    &["batch-safe-limit"],
+                    Number("COUNT"),
+                    "run as a batch when so many minions match",
+                ),
+                flag(
+                    "batch_safe_size",
+                    None,
+                    &["batch-safe-size"],
+                    Text("SIZE"),
+                    "the size of such a batch (default 8)",
+                ),
+                RETURN,
+                flag(
+                    "return_config",
+                    None,
+                    &["return_config"],
+                    Text("NAME"),
+                    "which configuration of the returners",
+                ),
+                flag(
+                    "return_kwargs",
+                    None,
+                    &["return_kwargs"],
+                    Text("DATA"),
+                    "more options of the returners",
+                ),
+                DOC,
+                flag(
+                    "args_separator",
+                    None,
+                    &["args-separator"],
+                    Text("TEXT"),
+                    "what stands between the arguments of several functions (default ,)",
+                ),
+                flag(
+                    "cli_summary",
+                    None,
+                    &["summary"],
+                    Nothing,
+                    "print a summary after the returns",
+                ),
+                flag(
+                    "metadata",
+                    None,
+                    &["metadata"],
+                    Text("DATA"),
+                    "keep DATA with the job",
+                ),
+                flag(
+                    "start_event",
+                    None,
+                    &["start-event"],
+                    Nothing,
+                    "let each minion fire an event before it starts",
+                ),
+                OUTPUT_DIFF,
+                flag(
+                    "config_dump",
+                    None,
+                    &["config-dump"],
+                    Nothing,
+                    "print the master's configuration and exit",
+                ),
+                flag(
+                    "preview_target",
+                    None,
+                    &["preview-target"],
+                    Nothing,
+                    "print which minions match and exit",
+                ),
+                ARGS_STDIN,
+                NO_PARSE,
+                MODULE_EXECUTORS,
+                EXECUTOR_OPTS,
+                HARD_CRASH,
+            ],
+        },
+        TARGETS,
+        MORE_TARGETS,
+        EAUTH,
+        OUTPUT,
+        LOGGING,
+    ],
+};
+
+/// The option table of `salt-run`.
+pub const SALT_RUN: Program = Program {
+    name: "salt-run",
+    usage: "[options] <function> [arguments]",
+    about: "Run a function of the master: an orchestration, a question about jobs or minions.",
+    groups: &[
+        COMMON,
+        Group {
+            title: "Options",
+            flags: &[
+                TIMEOUT,
+                DOC,
+                ASYNC,
+                flag("jid", None, &["jid"], Text("JID"), "the job id to use"),
+                SKIP_GRAINS,
+                ARGS_STDIN,
+                NO_PARSE,
+                HARD_CRASH,
+            ],
+        },
+        EAUTH,
+        Group {
+            title: "Output Options",
+            flags: &[flag(
+                "quiet",
+                None,
+                &["quiet"],
+                Nothing,
+                "do not print the result",
+            )],
+        },
+        OUTPUT,
+        PROFILING,
+        LOGGING,
+    ],
+};

@@ -1,0 +1,192 @@
+//! The process of one job: from the frame that says what to do to the return that the daemon has on its disk.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use link::unix::Pipe;
+use modules::call::{docstring, outputter, retcode, wrong_arguments};
+use modules::custom::CustomModules;
+use modules::roots::Roots;
+use state::exec::Exec;
+use state::module::{Error, Extra, Problem};
+use state::opts::Opts;
+use state::sources::Sources;
+use value::{Map, Value, jid};
+use wire::{Job, Options, Return};
+
+use crate::local::{self, OfMinion, Uplink};
+use crate::sources::OfMaster;
+
+/// Does the job that comes on the socket which this process was started with.
+///
+/// # Errors
+/// When the daemon is gone before it has the return.
+pub fn run(opts: Opts, socket: OwnedFd) -> Result<(), link::Error> {
+    let mut pipe = Pipe::of_job(UnixStream::from(socket), local::limits())?;
+    let job = pipe.given()?;
+    let uplink = Uplink::of(pipe);
+    let data = match context(opts, &uplink, &job) {
+        Ok(cx) => {
+            let data = done(&cx, &job);
+            cx.barrier();
+            data
+        }
+        Err(error) => failed(returned(&job), format!("ERROR: {error}")),
+    };
+    let answer = Return {
+        sequence: 0,
+        jid: job.jid,
+        stamp: jid::stamp(),
+        data,
+    };
+    uplink.call(answer)?;
+    Ok(())
+}
+
+fn context(opts: Opts, uplink: &Uplink, job: &Job) -> Result<Exec, link::Error> {
+    let is_local = opts.text("file_client") == Some("local");
+    let mut opts = opts;
+    let sources: Box<dyn Sources> = if is_local {
+        Box::new(Roots::states(&opts))
+    } else {
+        if needs_tree(job) {
+            opts = with_masters(opts, uplink)?;
+        }
+        Box::new(OfMaster::new(uplink.clone(), &opts))
+    };
+    let custom = Box::new(CustomModules::of(&opts));
+    let targets = Box::new(OfMinion::new(uplink.clone()));
+    Ok(Exec::with_custom(
+        opts,
+        &modules::REGISTRY,
+        sources,
+        targets,
+        custom,
+    ))
+}
+
+/// True for functions that compile states: the master says how.
+fn needs_tree(job: &Job) -> bool {
+    let is_state = |fun: &Value| fun.as_str().is_some_and(|fun| fun.starts_with("state."));
+    is_state(&job.fun)
+        || job
+            .fun
+            .as_list()
+            .is_some_and(|funs| funs.iter().any(is_state))
+}
+
+/// The options of a state run that the master has a say in.
+fn with_masters(opts: Opts, uplink: &Uplink) -> Result<Opts, link::Error> {
+    let said = uplink.call(Options {})?;
+    let mut map = opts.map;
+    if let Value::Map(said) = said {
+        map.update(said);
+    }
+    Ok(Opts::new(map))
+}
+
+/// What every return has.
+fn returned(job: &Job) -> Map {
+    let mut data = Map::new()
+        .with("jid", job.jid.as_str())
+        .with("fun", job.fun.clone())
+        .with("fun_args", job.arg.clone())
+        .with("user", job.user.as_str());
+    for key in ["metadata", "ret_config", "ret_kwargs", "schedule"] {
+        if let Some(value) = job.options.get(key) {
+            data.insert(key, value.clone());
+        }
+    }
+    data
+}
+
+fn failed(data: Map, text: String) -> Map {
+    data.with("return", text)
+        .with("retcode", 1)
+        .with("success", false)
+        .with("out", "nested")
+}
+
+/// Calls what the job names.
+fn done(cx: &Exec, job: &Job) -> Map {
+    let data = returned(job);
+    match (&job.fun, job.fun.as_list()) {
+        (_, Some(funs)) => several(cx, job, funs, data),
+        (fun, None) => one(cx, job, &fun.to_text(), &job.arg, data),
+    }
+}
+
+/// Several functions in one job, each with its own arguments (Salt's `test.ping,test.arg`).
+fn several(cx: &Exec, job: &Job, funs: &[Value], data: Map) -> Map {
+    let (mut rets, mut codes, mut successes) = (Map::new(), Map::new(), Map::new());
+    for (at, fun) in funs.iter().enumerate() {
+        let args = job.arg.get(at).and_then(Value::as_list).unwrap_or_default();
+        let name = fun.to_text();
+        let mut ret = one(cx, job, &name, args, Map::new());
+        let mut put = |to: &mut Map, key: &str| {
+            let value = ret.remove(key).unwrap_or(Value::Null);
+            to.insert(name.as_str(), value);
+        };
+        put(&mut rets, "return");
+        put(&mut codes, "retcode");
+        put(&mut successes, "success");
+    }
+    data.with("return", rets)
+        .with("retcode", codes)
+        .with("success", successes)
+}
+
+fn one(cx: &Exec, job: &Job, fun: &str, args: &[Value], data: Map) -> Map {
+    let own = cx.apart();
+    let (args, kwargs) = split(&own, job, fun, args);
+    match own.call(fun, args, kwargs) {
+        Ok(ret) => {
+            let code = retcode(&own, &ret);
+            let data = data
+                .with("return", ret)
+                .with("retcode", code)
+                .with("success", code == 0);
+            match outputter(fun) {
+                Some(out) => data.with("out", out),
+                None => data,
+            }
+        }
+        Err(error) => failed(data, sentence(cx, fun, &error)),
+    }
+}
+
+/// Arguments by place and by name; a function that takes any name is told about its job.
+fn split(cx: &Exec, job: &Job, fun: &str, args: &[Value]) -> (Vec<Value>, Map) {
+    let (places, mut names) = modules::call::split(args.to_vec());
+    if cx
+        .function(fun)
+        .is_some_and(|function| function.extra == Extra::Accept)
+    {
+        names = names
+            .with("__pub_user", job.user.as_str())
+            .with("__pub_arg", args.to_vec())
+            .with("__pub_fun", fun)
+            .with("__pub_jid", job.jid.as_str())
+            .with("__pub_tgt", job.tgt.clone())
+            .with("__pub_tgt_type", job.tgt_type.as_str())
+            .with("__pub_ret", job.ret.as_str())
+            .with("__pub_pid", std::process::id());
+    }
+    (places, names)
+}
+
+/// What a failed call returns, in Salt's words.
+fn sentence(cx: &Exec, fun: &str, error: &Error) -> String {
+    if let Some(wrong) = wrong_arguments(fun, error) {
+        let doc = cx.function(fun).map_or("", |function| function.doc);
+        return format!(
+            "Passed invalid arguments to {fun}: {wrong}\n{}",
+            docstring(doc)
+        );
+    }
+    match error.problem() {
+        Problem::NotAvailable(_) => error.to_string(),
+        Problem::Argument { .. } => format!("ERROR executing '{fun}': {error}"),
+        _ => format!("ERROR: {error}"),
+    }
+}

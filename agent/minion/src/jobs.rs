@@ -1,0 +1,88 @@
+//! [`Jobs`]: the processes that this daemon has started and that have not ended.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use value::{Map, Value};
+use wire::Job;
+
+/// The jobs that run, by their ids.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs(Mutex<HashMap<String, Running>>);
+
+#[derive(Debug)]
+struct Running {
+    job: Job,
+    process: Pid,
+}
+
+impl Jobs {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Running>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn began(&self, job: Job, process: Pid) {
+        self.all().insert(job.jid.clone(), Running { job, process });
+    }
+
+    pub(crate) fn ended(&self, jid: &str) {
+        self.all().remove(jid);
+    }
+
+    pub(crate) fn has(&self, jid: &str) -> bool {
+        self.all().contains_key(jid)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all().len()
+    }
+
+    /// How many of a scheduled job run.
+    pub(crate) fn scheduled(&self, name: &str) -> u64 {
+        let is_of = |running: &&Running| {
+            let schedule = running.job.options.get("schedule");
+            schedule.and_then(Value::as_str) == Some(name)
+        };
+        self.all().values().filter(is_of).count() as u64
+    }
+
+    /// A job as `saltutil.find_job` shows it; nothing when it does not run.
+    pub(crate) fn find(&self, jid: &str) -> Option<Map> {
+        self.all().get(jid).map(Running::shown)
+    }
+
+    /// All of them, as `saltutil.running` shows them.
+    pub(crate) fn shown(&self) -> Value {
+        Value::list(self.all().values().map(|running| running.shown().into()))
+    }
+
+    /// Sends a signal to a job and to what it has started; Salt's sentence about it, or nothing when it does not run.
+    pub(crate) fn signal(&self, jid: &str, signal: u64) -> Option<String> {
+        let process = self.all().get(jid)?.process;
+        let number = i32::try_from(signal).ok()?;
+        let sent = Signal::from_named_raw(number)
+            .is_some_and(|signal| kill_process_group(process, signal).is_ok());
+        let pid = process.as_raw_nonzero();
+        Some(if sent {
+            format!("Signal {number} sent to job {jid} at pid {pid}")
+        } else {
+            format!("Signal {number} was not sent to job {jid} at pid {pid}")
+        })
+    }
+}
+
+impl Running {
+    fn shown(&self) -> Map {
+        Map::new()
+            .with("fun", self.job.fun.clone())
+            .with("jid", self.job.jid.as_str())
+            .with("pid", i64::from(self.process.as_raw_nonzero().get()))
+            .with("target", self.job.tgt.clone())
+            .with("tgt", self.job.tgt.clone())
+            .with("tgt_type", self.job.tgt_type.as_str())
+            .with("arg", self.job.arg.clone())
+            .with("ret", self.job.ret.as_str())
+            .with("user", self.job.user.as_str())
+    }
+}

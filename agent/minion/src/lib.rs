@@ -1,0 +1,23 @@
+//! The minion's daemon: its session with a master, the spool of what it has not delivered yet, its schedule, beacons, mine and job
+//! processes.
+//!
+//! [`Daemon::run`] connects, does what the master asks, and comes back after every loss. Each job is a process of its own
+//! ([`job::run`]) that speaks with the daemon over the socket pair it was started with: what it asks of the master goes through the
+//! daemon's connection, and its events and its return are on the disk before they are sent.
+
+pub mod daemon;
+mod deliver;
+pub mod error;
+pub mod job;
+mod jobs;
+mod local;
+mod planned;
+pub mod schedule;
+mod settings;
+mod sources;
+pub mod spool;
+
+pub use daemon::{Daemon, Settings};
+pub use error::Error;
+pub use local::{OfMinion, Uplink};
+pub use sources::OfMaster;

@@ -1,0 +1,223 @@
+//! The way to the daemon of this machine, and through it to the master: for jobs, and for `salt-call`.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use link::unix::Pipe;
+use link::{Error, Limits, Part};
+use modules::orchestrate::ThisMachine;
+use state::ask::Ask;
+use state::exec::Exec;
+use state::module;
+use state::opts::Opts;
+use state::targets::{Hear, MinionReturn, Targets};
+use value::{Map, Value, jid, log};
+use wire::{Event, Request, Way};
+
+/// How long the master's answer is waited for: a pillar may take its time.
+pub(crate) const ANSWER: Duration = Duration::from_secs(300);
+
+pub(crate) fn limits() -> Limits {
+    Limits {
+        answer: ANSWER,
+        ..Limits::default()
+    }
+}
+
+/// Where the daemon listens for commands of its machine.
+pub(crate) fn socket_path(opts: &Opts) -> PathBuf {
+    opts.path("sock_dir").join("minion.sock")
+}
+
+/// The daemon's end of a socket, shared by all that ask through it, one after the other.
+#[derive(Clone, Debug)]
+pub struct Uplink(Arc<Mutex<Socket>>);
+
+#[derive(Debug)]
+enum Socket {
+    /// Where it is, before it was needed.
+    At(PathBuf),
+    Open(Box<Pipe>),
+}
+
+impl Uplink {
+    pub(crate) fn of(pipe: Pipe) -> Self {
+        Self(Arc::new(Mutex::new(Socket::Open(Box::new(pipe)))))
+    }
+
+    /// The daemon that this configuration belongs to; it is asked when there is something to ask.
+    #[must_use]
+    pub fn here(opts: &Opts) -> Self {
+        Self(Arc::new(Mutex::new(Socket::At(socket_path(opts)))))
+    }
+
+    fn socket(&self) -> MutexGuard<'_, Socket> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks for an answer of one part.
+    pub(crate) fn call(&self, request: impl Into<Request>) -> Result<Value, Error> {
+        self.socket().open()?.call(request)
+    }
+
+    /// Asks, and shows each part of the answer to `take`; what stands at its end, and what became of the parts.
+    pub(crate) fn parts(
+        &self,
+        request: impl Into<Request>,
+        take: &mut dyn FnMut(Value) -> std::io::Result<()>,
+    ) -> Result<(Value, std::io::Result<()>), Error> {
+        let mut socket = self.socket();
+        let pipe = socket.open()?;
+        pipe.ask(request)?;
+        let mut taken = Ok(());
+        loop {
+            match pipe.next(Some(ANSWER))? {
+                // What cannot be taken is read all the same: the next answer comes after it.
+                Part::Data(part) if taken.is_ok() => taken = take(part),
+                Part::Data(_) => {}
+                Part::Done(end) => return Ok((end, taken)),
+            }
+        }
+    }
+
+    fn event(&self, event: Event) -> Result<(), Error> {
+        self.socket().open()?.event(event)
+    }
+}
+
+impl Socket {
+    fn open(&mut self) -> Result<&mut Pipe, Error> {
+        if let Self::At(path) = self {
+            let pipe = Pipe::connect(path, Way::ClientToMinion, limits())?;
+            *self = Self::Open(Box::new(pipe));
+        }
+        match self {
+            Self::Open(pipe) => Ok(pipe),
+            Self::At(path) => Err(Error::Socket {
+                place: path.display().to_string(),
+                source: Arc::new(std::io::ErrorKind::NotConnected.into()),
+            }),
+        }
+    }
+}
+
+/// This machine as the target of its own orchestrations; its events go to the master.
+#[derive(Debug)]
+pub struct OfMinion(Uplink);
+
+impl OfMinion {
+    /// With the events going through this daemon.
+    #[must_use]
+    pub fn new(daemon: Uplink) -> Self {
+        Self(daemon)
+    }
+}
+
+impl Targets for OfMinion {
+    fn resolve(
+        &self,
+        cx: &Exec,
+        tgt: &Value,
+        tgt_type: &str,
+    ) -> Result<Vec<String>, module::Error> {
+        ThisMachine.resolve(cx, tgt, tgt_type)
+    }
+
+    fn run(
+        &self,
+        cx: &Exec,
+        ids: &[String],
+        fun: &str,
+        args: Vec<Value>,
+        kwargs: Map,
+    ) -> Result<Vec<MinionReturn>, module::Error> {
+        ThisMachine.run(cx, ids, fun, args, kwargs)
+    }
+
+    fn fire(&self, cx: &Exec, tag: &str, data: Map) -> Result<(), module::Error> {
+        if let Err(error) = ThisMachine.fire(cx, tag, data.clone()) {
+            log::debug(format_args!(
+                "The event {tag} is not on this machine's bus: {error}"
+            ));
+        }
+        let event = Event {
+            sequence: 0,
+            tag: tag.to_owned(),
+            stamp: jid::stamp(),
+            data,
+        };
+        let sent = self.0.event(event);
+        sent.map_err(|error| {
+            module::Error::refused(format!("The event {tag} was not sent: {error}"))
+        })
+    }
+
+    fn hear(&self, cx: &Exec) -> Result<Box<dyn Hear>, module::Error> {
+        ThisMachine.hear(cx)
+    }
+
+    fn ask(&self, _cx: &Exec, ask: Ask) -> Result<Option<Value>, module::Error> {
+        let mut parts = Vec::new();
+        let mut take = |part| {
+            parts.push(part);
+            Ok(())
+        };
+        let is_publish = matches!(ask, Ask::Publish { .. });
+        let asked = self.0.parts(request(ask), &mut take);
+        let (end, taken) = asked.map_err(|error| module::Error::refused(error.to_string()))?;
+        taken.map_err(module::Error::io("the answer"))?;
+        Ok(Some(if is_publish { parts.into() } else { end }))
+    }
+}
+
+/// The frame of a question.
+fn request(ask: Ask) -> Request {
+    match ask {
+        Ask::MineGet {
+            tgt,
+            tgt_type,
+            fun,
+            exclude_minion,
+        } => wire::MineGet {
+            tgt,
+            tgt_type,
+            fun,
+            exclude_minion,
+        }
+        .into(),
+        Ask::MinePut { data, clear } => wire::MinePut { data, clear }.into(),
+        Ask::MineDelete { fun } => wire::MineDelete { fun }.into(),
+        Ask::Publish {
+            tgt,
+            tgt_type,
+            fun,
+            arg,
+            timeout_s,
+        } => wire::Publish {
+            tgt,
+            tgt_type,
+            fun,
+            arg,
+            ret: String::new(),
+            jid: None,
+            timeout_s,
+            options: Map::new(),
+        }
+        .into(),
+        Ask::Runner { fun, arg } => wire::Runner {
+            fun,
+            arg,
+            jid: None,
+            asynchronous: false,
+        }
+        .into(),
+        Ask::Running => wire::Running {}.into(),
+        Ask::FindJob { jid } => wire::FindJob { jid }.into(),
+        Ask::SignalJob { jid, signal } => wire::SignalJob { jid, signal }.into(),
+        Ask::Refresh { what } => wire::Refresh {
+            what: what.to_owned(),
+        }
+        .into(),
+    }
+}

@@ -1,0 +1,237 @@
+//! What the daemon does by itself: the jobs of its schedule, the mine, and the states of its start.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use smol::Timer;
+use smol::future::FutureExt;
+use state::opts::Opts;
+use value::{Map, Value, jid, log};
+use wire::Job;
+
+use crate::daemon::{For, Shared};
+use crate::deliver::Bell;
+use crate::schedule::{Due, Now, ReturnJob, Schedule, Source};
+
+/// How often the schedule is looked at where nothing is ever due: somebody may have changed it unseen.
+const IDLE: Duration = Duration::from_secs(3600);
+/// Of the pillar, what the daemon itself has a use for.
+const OF_PILLAR: [&str; 4] = ["schedule", "whens", "mine_functions", "mine_interval"];
+/// Of the grains, likewise.
+const OF_GRAINS: [&str; 1] = ["whens"];
+
+/// What the schedule is made of, and what is planned by it.
+pub(crate) struct Planned {
+    parts: Mutex<Parts>,
+    changed: Bell,
+}
+
+struct Parts {
+    schedule: Schedule,
+    config: Map,
+    pillar: Map,
+    grains: Map,
+}
+
+impl std::fmt::Debug for Planned {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Planned").finish_non_exhaustive()
+    }
+}
+
+fn kept(map: &Map, names: &[&str]) -> Map {
+    let names = names.iter();
+    names
+        .filter_map(|name| Some((Value::from(*name), map.get(name)?.clone())))
+        .collect()
+}
+
+/// The schedule of the configuration, with the mine's own job where there is a mine (Salt's `__mine_interval`).
+fn jobs(opts: &Map, pillar: &Map) -> Value {
+    let mut jobs = opts
+        .get("schedule")
+        .and_then(Value::as_map)
+        .cloned()
+        .unwrap_or_default();
+    let of_either = |name: &str| pillar.get(name).or_else(|| opts.get(name)).cloned();
+    let has_mine = of_either("mine_functions").is_some_and(|functions| functions.is_true());
+    let is_enabled = opts.get("mine_enabled").is_none_or(Value::is_true);
+    if has_mine && is_enabled {
+        let minutes = of_either("mine_interval").unwrap_or_else(|| 60.into());
+        let job = Map::new()
+            .with("function", "mine.update")
+            .with("minutes", minutes)
+            .with("jid_include", true)
+            .with("maxrunning", 2)
+            .with("run_on_start", true)
+            .with("return_job", false);
+        jobs.insert("__mine_interval", job);
+    }
+    jobs.into()
+}
+
+impl Planned {
+    pub(crate) fn new(opts: &Opts) -> Self {
+        let config = opts.map.clone();
+        let nothing = Map::new();
+        let source = Source {
+            config: &jobs(&config, &nothing),
+            pillar: &nothing,
+            grains: &nothing,
+        };
+        let parts = Parts {
+            schedule: Schedule::new(source, &Now::read()),
+            config: kept(
+                &config,
+                &[
+                    "schedule",
+                    "mine_functions",
+                    "mine_interval",
+                    "mine_enabled",
+                ],
+            ),
+            pillar: nothing.clone(),
+            grains: nothing.clone(),
+        };
+        let planned = Self {
+            parts: Mutex::new(parts),
+            changed: Bell::new(),
+        };
+        planned.parts().tell_faults();
+        planned
+    }
+
+    fn parts(&self) -> MutexGuard<'_, Parts> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Parts)) {
+        let mut parts = self.parts();
+        change(&mut parts);
+        parts.read();
+        drop(parts);
+        self.changed.ring();
+    }
+
+    /// The configuration was read again.
+    pub(crate) fn has_config(&self, opts: &Map) {
+        let names = [
+            "schedule",
+            "mine_functions",
+            "mine_interval",
+            "mine_enabled",
+        ];
+        self.change(|parts| parts.config = kept(opts, &names));
+    }
+
+    /// The pillar was compiled again.
+    pub(crate) fn has_pillar(&self, pillar: &Map) {
+        self.change(|parts| parts.pillar = kept(pillar, &OF_PILLAR));
+    }
+
+    /// The grains were collected again.
+    pub(crate) fn has_grains(&self, grains: &Map) {
+        self.change(|parts| parts.grains = kept(grains, &OF_GRAINS));
+    }
+}
+
+impl Parts {
+    fn read(&mut self) {
+        let config = jobs(&self.config, &self.pillar);
+        let source = Source {
+            config: &config,
+            pillar: &self.pillar,
+            grains: &self.grains,
+        };
+        self.schedule.update(source, &Now::read());
+        self.tell_faults();
+    }
+
+    fn tell_faults(&self) {
+        for fault in self.schedule.faults() {
+            log::error(format_args!(
+                "The job {:?} of the schedule does not run: {}",
+                fault.job, fault.text
+            ));
+        }
+    }
+}
+
+impl Shared {
+    /// Starts what is due, for as long as the daemon runs.
+    pub(crate) async fn keep_to_plan(self: &Arc<Self>) {
+        loop {
+            let now = Now::read();
+            let (due, next) = {
+                let mut parts = self.planned().parts();
+                let due = parts.schedule.due(&now, |name| self.jobs().scheduled(name));
+                (due, parts.schedule.next(&now))
+            };
+            for due in due {
+                self.start_due(due);
+            }
+            let wait = next.unwrap_or(IDLE).min(IDLE);
+            let late = async {
+                Timer::after(wait).await;
+            };
+            late.or(self.planned().changed.rung()).await;
+        }
+    }
+
+    fn start_due(self: &Arc<Self>, due: Due) {
+        let name = due.name.clone();
+        let mut options = Map::new().with("schedule", due.name.as_str());
+        if let Some(metadata) = due.metadata {
+            options.insert("metadata", metadata);
+        }
+        let mut arg = due.args;
+        if !due.kwargs.is_empty() {
+            arg.push(due.kwargs.with("__kwarg__", true).into());
+        }
+        let purpose = match due.return_job {
+            ReturnJob::No => For::Nobody,
+            ReturnJob::Yes | ReturnJob::NoCache => For::Master,
+        };
+        let job = own_job(&due.fun, arg, options);
+        if let Err(error) = self.start(job, purpose) {
+            log::error(format_args!(
+                "The scheduled job {name} was not started: {error}"
+            ));
+        }
+    }
+
+    /// `startup_states`: what is applied when the daemon has begun.
+    pub(crate) fn apply_startup_states(self: &Arc<Self>, opts: &Opts) {
+        let (fun, arg) = match opts.text("startup_states").unwrap_or_default() {
+            "" => return,
+            "sls" => ("state.sls", vec![opts.texts("sls_list").into()]),
+            "top" => {
+                let top = opts.text("top_file").unwrap_or_default();
+                ("state.top", vec![top.into()])
+            }
+            "highstate" => ("state.highstate", Vec::new()),
+            other => {
+                return log::error(format_args!(
+                    "The option `startup_states` is {other:?} and should be highstate, sls or top: nothing is applied"
+                ));
+            }
+        };
+        if let Err(error) = self.start(own_job(fun, arg, Map::new()), For::Master) {
+            log::error(format_args!("The startup states were not started: {error}"));
+        }
+    }
+}
+
+/// A job that nobody has asked for.
+pub(crate) fn own_job(fun: &str, arg: Vec<Value>, options: Map) -> Job {
+    Job {
+        jid: jid::new(),
+        fun: fun.into(),
+        arg,
+        tgt: "*".into(),
+        tgt_type: "glob".to_owned(),
+        ret: String::new(),
+        user: "root".to_owned(),
+        options,
+    }
+}

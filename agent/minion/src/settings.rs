@@ -1,0 +1,138 @@
+//! The options of the configuration that say how to reach a master.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use link::pki::Pki;
+use link::{Limits, Master, Options, PORT, Waits};
+use state::opts::Opts;
+use value::{Map, Value, jid};
+use wire::Hello;
+
+use crate::error::Error;
+
+fn wrong(option: &'static str, problem: impl Into<String>) -> Error {
+    let problem = problem.into();
+    Error::Option { option, problem }
+}
+
+/// A number of milliseconds (Salt's `recon_*`) or seconds.
+fn duration(opts: &Opts, option: &'static str, unit: Duration, default: Duration) -> Duration {
+    let number = opts.get(option).and_then(Value::as_float);
+    let longest = Duration::from_secs(24 * 3600);
+    number.map_or(default, |number| {
+        unit.mul_f64(number.clamp(0.0, 1e9)).min(longest)
+    })
+}
+
+fn waits(opts: &Opts) -> Waits {
+    let (ms, second) = (Duration::from_millis(1), Duration::from_secs(1));
+    let defaults = Waits::default();
+    Waits {
+        recon_default: duration(opts, "recon_default", ms, defaults.recon_default),
+        recon_max: duration(opts, "recon_max", ms, defaults.recon_max),
+        recon_randomize: opts.flag("recon_randomize"),
+        // Salt's default of ten seconds is for its own handshakes, which are slow.
+        random_reauth_delay: match opts.int("random_reauth_delay") {
+            None | Some(10) => defaults.random_reauth_delay,
+            Some(_) => duration(
+                opts,
+                "random_reauth_delay",
+                second,
+                defaults.random_reauth_delay,
+            ),
+        },
+        acceptance_wait_time: duration(
+            opts,
+            "acceptance_wait_time",
+            second,
+            defaults.acceptance_wait_time,
+        ),
+        acceptance_wait_time_max: duration(
+            opts,
+            "acceptance_wait_time_max",
+            second,
+            defaults.acceptance_wait_time_max,
+        ),
+    }
+}
+
+fn masters(opts: &Opts) -> Result<Vec<Master>, Error> {
+    let port = match opts.get("master_port") {
+        None => PORT,
+        Some(port) => port
+            .to_text()
+            .parse()
+            .map_err(|_| wrong("master_port", format!("{} is no port", port.to_text())))?,
+    };
+    let names = opts.texts("master");
+    let masters: Vec<Master> = names
+        .iter()
+        .filter(|name| !name.trim().is_empty())
+        .map(|name| Master::parse(name.trim(), port))
+        .collect();
+    if masters.is_empty() {
+        return Err(wrong(
+            "master",
+            "there is no master to connect to: name one, or use `salt-call --local`",
+        ));
+    }
+    Ok(masters)
+}
+
+fn source(opts: &Opts) -> Result<Option<IpAddr>, Error> {
+    let address = opts
+        .text("source_address")
+        .filter(|address| !address.is_empty());
+    let parsed = address.map(|address| {
+        address
+            .parse()
+            .map_err(|_| wrong("source_address", format!("{address} is no address")))
+    });
+    parsed.transpose()
+}
+
+fn hello(opts: &Opts, epoch: u64, program: &str) -> Result<Hello, Error> {
+    let id = opts.id();
+    let id = id.parse().map_err(|error| {
+        wrong(
+            "id",
+            format!("{error}; a master takes no other, so set `id`"),
+        )
+    })?;
+    Ok(Hello {
+        version_min: wire::VERSION_MIN,
+        version_max: wire::VERSION_MAX,
+        features: Vec::new(),
+        id,
+        role: "minion".to_owned(),
+        program: program.to_owned(),
+        started: jid::stamp(),
+        epoch,
+        token: None,
+        grains: Map::new(),
+        evidence: Map::new(),
+    })
+}
+
+/// What a session with a master needs to know.
+///
+/// # Errors
+/// When an option makes no sense, or the keys cannot be used.
+pub(crate) fn session(opts: &Opts, epoch: u64, program: &str) -> Result<Options, Error> {
+    let pki = Pki::open(&opts.path("pki_dir"))?;
+    let finger = opts.text("master_finger").map(str::trim);
+    Ok(Options {
+        masters: masters(opts)?,
+        random: opts.flag("random_master") || opts.flag("master_shuffle"),
+        source: source(opts)?,
+        pair: pki.own("minion")?.pair,
+        pki,
+        finger: finger
+            .filter(|finger| !finger.is_empty())
+            .map(str::to_owned),
+        hello: hello(opts, epoch, program)?,
+        limits: Limits::default(),
+        waits: waits(opts),
+    })
+}

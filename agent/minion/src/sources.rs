@@ -1,0 +1,203 @@
+//! [`OfMaster`]: what a run with a master reads. Files go to `cachedir/files`, whole and with the right hash or not at all; a
+//! transfer that broke off goes on where it stopped.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a cache that is fetched again needs no barrier"
+)]
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use modules::hashes;
+use state::exec::Exec;
+use state::module::Error;
+use state::opts::Opts;
+use state::sources::{SourceFile, Sources};
+use value::{Map, Value};
+use wire::{List, Pillar, Request, Stat};
+
+use crate::local::Uplink;
+
+/// The trees of the master that the daemon is connected to.
+#[derive(Debug)]
+pub struct OfMaster {
+    uplink: Uplink,
+    cache: PathBuf,
+    /// Lists of files that were asked for, by environment.
+    lists: Mutex<Map>,
+}
+
+/// What the master says of a file.
+struct Said {
+    hash: String,
+}
+
+fn refused(error: &link::Error) -> Error {
+    match error {
+        link::Error::Socket { .. } => Error::refused(format!(
+            "No salt-minion runs here to ask its master ({error}): start it, or work without a master with --local or file_client: local"
+        )),
+        error => Error::refused(error.to_string()),
+    }
+}
+
+impl OfMaster {
+    /// Those that this daemon's master has.
+    #[must_use]
+    pub fn new(uplink: Uplink, opts: &Opts) -> Self {
+        Self {
+            uplink,
+            cache: opts.cachedir().join("files"),
+            lists: Mutex::default(),
+        }
+    }
+
+    fn call(&self, request: impl Into<Request>) -> Result<Value, Error> {
+        self.uplink.call(request).map_err(|error| refused(&error))
+    }
+
+    /// All parts of a list.
+    fn entries(&self, what: &str, saltenv: &str, prefix: &str) -> Result<Vec<String>, Error> {
+        let list = List {
+            what: what.to_owned(),
+            saltenv: saltenv.to_owned(),
+            prefix: prefix.to_owned(),
+        };
+        let mut entries = Vec::new();
+        let mut take = |part: Value| {
+            entries.extend(part.texts());
+            Ok(())
+        };
+        let listed = self.uplink.parts(list, &mut take);
+        let (_, taken) = listed.map_err(|error| refused(&error))?;
+        taken.map_err(Error::io("the list"))?;
+        Ok(entries)
+    }
+
+    fn stat(&self, path: &str, saltenv: &str) -> Result<Option<Said>, Error> {
+        let stat = Stat {
+            path: path.to_owned(),
+            saltenv: saltenv.to_owned(),
+        };
+        let answer = self.uplink.call(stat);
+        let said = match answer {
+            Ok(said) => said,
+            Err(link::Error::Failed { reason, .. }) if reason == "missing" => return Ok(None),
+            Err(error) => return Err(refused(&error)),
+        };
+        let hash = said.get("hash").map(Value::to_text);
+        match hash.filter(|hash| !hash.is_empty()) {
+            Some(hash) => Ok(Some(Said { hash })),
+            None => Err(Error::refused(format!(
+                "salt://{path}: the master says no hash of it"
+            ))),
+        }
+    }
+
+    /// Fetches a file beside its place, on top of what an earlier try has left there, and puts it in place when its hash is right.
+    fn fetch(&self, path: &str, saltenv: &str, said: &Said, place: &Path) -> Result<(), Error> {
+        let short: String = said.hash.chars().take(16).collect();
+        let part = place.with_file_name(format!(
+            ".{}.{short}",
+            place.file_name().unwrap_or_default().to_string_lossy()
+        ));
+        let mut options = OpenOptions::new();
+        let opened = options.create(true).append(true).mode(0o600).open(&part);
+        let opened = opened.and_then(|file| Ok((file.metadata()?.len(), file)));
+        let (offset, mut file) = opened.map_err(Error::io(&part))?;
+        let asked = wire::File {
+            path: path.to_owned(),
+            saltenv: saltenv.to_owned(),
+            offset,
+            hash: Some(said.hash.clone()),
+        };
+        let mut take = |part: Value| match part {
+            Value::Bytes(bytes) => file.write_all(&bytes),
+            _ => Ok(()),
+        };
+        let received = self.uplink.parts(asked, &mut take);
+        let (_, taken) = received.map_err(|error| refused(&error))?;
+        taken.map_err(Error::io(&part))?;
+        if !has_hash(&part, &said.hash) {
+            let _ = fs::remove_file(&part);
+            return Err(Error::refused(format!(
+                "salt://{path} (environment {saltenv}): what came from the master does not have the hash {}",
+                said.hash
+            )));
+        }
+        fs::rename(&part, place).map_err(Error::io(place))
+    }
+}
+
+/// What the master's hashes are.
+const HASH: &str = "sha256";
+
+fn has_hash(path: &Path, hash: &str) -> bool {
+    hashes::of_file(&path.to_string_lossy(), HASH).is_ok_and(|found| found == hash)
+}
+
+impl Sources for OfMaster {
+    fn file(&self, path: &str, saltenv: &str) -> Result<Option<SourceFile>, Error> {
+        let Some(said) = self.stat(path, saltenv)? else {
+            return Ok(None);
+        };
+        let place = self.cache.join(saltenv).join(path);
+        let shown = format!("salt://{path}").into();
+        if has_hash(&place, &said.hash) {
+            return Ok(Some(SourceFile { path: place, shown }));
+        }
+        if let Some(folder) = place.parent() {
+            let mut builder = DirBuilder::new();
+            let made = builder.recursive(true).mode(0o700).create(folder);
+            made.map_err(Error::io(folder))?;
+        }
+        self.fetch(path, saltenv, &said, &place)?;
+        Ok(Some(SourceFile { path: place, shown }))
+    }
+
+    fn list(&self, saltenv: &str) -> Result<Vec<String>, Error> {
+        let known = self
+            .lists
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(saltenv)
+            .map(Value::texts);
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let files = self.entries("files", saltenv, "")?;
+        let value = Value::list(files.iter().map(|path| path.as_str().into()));
+        self.lists
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(saltenv, value);
+        Ok(files)
+    }
+
+    fn environments(&self) -> Vec<String> {
+        self.entries("envs", "base", "").unwrap_or_else(|error| {
+            value::log::error(format_args!("The environments are not known: {error}"));
+            vec!["base".to_owned()]
+        })
+    }
+
+    fn pillar(&self, cx: &Exec) -> Result<Map, Error> {
+        let given = cx.pillar_override.as_deref().cloned().unwrap_or_default();
+        let pillar = Pillar {
+            saltenv: cx.opts().text("saltenv").map(str::to_owned),
+            pillarenv: cx.pillarenv.clone(),
+            grains: cx.grains(),
+            pillar_override: given,
+        };
+        match self.call(pillar)? {
+            Value::Map(pillar) => Ok(pillar),
+            other => Err(Error::refused(format!(
+                "The master's answer is no pillar but {}",
+                other.to_text()
+            ))),
+        }
+    }
+}

@@ -1,0 +1,591 @@
+//! What a minion has not delivered yet: its events and returns, in one row of numbers, on the disk.
+//!
+//! A record is durable when [`Spool::push`] returns, and goes when the master says that it has it durably ([`Spool::acked`],
+//! [`Spool::delivered`]). That is written down without haste: losing it costs that something is sent twice, which the master drops by
+//! (key, epoch, sequence). A spool that is made anew has another epoch.
+//!
+//! A spool has a size. What is too much pushes out the oldest events, and where there are none the oldest returns; a record with the
+//! tag [`GAP`] stands in their place: `{first, last, dropped, returns, since}`. It has the number `last`; while nothing has acked it,
+//! more may be dropped, and it then comes again further on with the same `first`: who has both takes the later one.
+//!
+//! Numbers may be missing where others were dropped or delivered; they only ever grow.
+//!
+//! Everything here waits for a disk: call it where waiting is allowed.
+
+mod error;
+mod folder;
+mod record;
+mod store;
+
+#[cfg(test)]
+mod tests;
+
+use std::iter::Peekable;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use error::Error;
+pub use record::{Entry, GAP};
+
+use folder::{Current, Folder};
+use record::{Gap, Kind};
+use store::{Batch, Mark, Store};
+
+/// How large a spool may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of records. On the disk it is up to four times that, and a little.
+    pub bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { bytes: 8 << 20 }
+    }
+}
+
+/// No limit is smaller: an event may be as large.
+const LIMIT_MIN: u64 = 64 << 10;
+/// What a record takes beside its bytes.
+const RECORD: u64 = 40;
+/// At once no more is changed, so that a long row takes little memory.
+const STEP: usize = 512;
+/// [`Spool::from`] gives no more bytes than this at once, and a record more.
+const READ_MAX: usize = 1 << 20;
+/// A store takes so many times the limit before another is begun in its place.
+const WRITTEN_MAX: u64 = 2;
+/// So many bytes are copied at once.
+const COPY: u64 = 128 << 10;
+
+/// What a minion has not delivered yet.
+pub struct Spool {
+    inner: Mutex<Inner>,
+    epoch: u64,
+}
+
+struct Inner {
+    folder: Folder,
+    limit: u64,
+    current: Current,
+    /// After a failure, no other store is begun before this one has taken so many bytes.
+    renew_after: u64,
+    /// None after an error, until it can be opened again.
+    store: Option<Store>,
+    /// Something could not be written: the store takes no more before it is opened again.
+    failed: bool,
+    mark: Mark,
+    count: u64,
+    bytes: u64,
+    gap: Option<Gap>,
+}
+
+impl std::fmt::Debug for Spool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let inner = self.inner();
+        f.debug_struct("Spool")
+            .field("folder", &inner.folder.path)
+            .field("epoch", &self.epoch)
+            .field("mark", &inner.mark)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Spool {
+    /// Opens the spool of a folder, or makes it there. One process may have it open.
+    ///
+    /// # Errors
+    /// When another has it, a later release wrote it, it is damaged, or the disk fails.
+    pub fn open(folder: &Path, limits: Limits) -> Result<Self, Error> {
+        let folder = Folder::held(folder)?;
+        let current = match folder.current()? {
+            Some(current) => current,
+            None => made(&folder)?,
+        };
+        let mut inner = Inner {
+            folder,
+            limit: limits.bytes.max(LIMIT_MIN),
+            current,
+            renew_after: 0,
+            store: None,
+            failed: false,
+            mark: Mark::default(),
+            count: 0,
+            bytes: 0,
+            gap: None,
+        };
+        inner.reopen()?;
+        Ok(Self {
+            inner: Mutex::new(inner),
+            epoch: current.epoch,
+        })
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The spool's number, within which sequence numbers count.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The last sequence number that was given; 0 before the first.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.inner().mark.last
+    }
+
+    /// How many records wait.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.inner().count
+    }
+
+    /// True when all is delivered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How large they are.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.inner().bytes
+    }
+
+    /// Takes one in. It is on the disk when its number comes back.
+    ///
+    /// # Errors
+    /// When it is too large, or the disk fails or is full: then it is not in the spool, and may be pushed again.
+    pub fn push(&self, entry: impl Into<Entry>) -> Result<u64, Error> {
+        self.push_all(vec![entry.into()])
+    }
+
+    /// Takes several in, with one wait for the disk; the last one's number comes back, and the others' are those before it.
+    ///
+    /// # Errors
+    /// As [`Spool::push`]: then none of them is in the spool.
+    pub fn push_all(&self, entries: Vec<Entry>) -> Result<u64, Error> {
+        let mut inner = self.inner();
+        inner.ready()?;
+        let pushed = inner.push_all(entries);
+        inner.noted(pushed)
+    }
+
+    /// Records in their order: at most `n` of them, from this number on. Fewer come where they are large; none where there are none.
+    ///
+    /// # Errors
+    /// When the disk fails, or a record is damaged.
+    pub fn from(&self, sequence: u64, n: usize) -> Result<Vec<Entry>, Error> {
+        let mut inner = self.inner();
+        if inner.store.is_none() {
+            inner.reopen()?;
+        }
+        inner.read(sequence, n)
+    }
+
+    /// Everything up to this number is durable on the master: it is not needed here any more.
+    ///
+    /// A number beyond the last one means that this spool has lost what the master has. The next one is then given beyond it.
+    ///
+    /// # Errors
+    /// When the disk fails. They are not given out again even so, until the program is started again.
+    pub fn acked(&self, sequence: u64) -> Result<(), Error> {
+        let mut inner = self.inner();
+        if sequence <= inner.mark.acked {
+            return Ok(());
+        }
+        inner.mark.last = inner.mark.last.max(sequence);
+        let acked = inner.ready().and_then(|()| inner.acked(sequence));
+        inner.mark.acked = inner.mark.acked.max(sequence);
+        inner.noted(acked)
+    }
+
+    /// The record of this number is durable on the master, whatever is true of those before it.
+    ///
+    /// # Errors
+    /// As [`Spool::acked`].
+    pub fn delivered(&self, sequence: u64) -> Result<(), Error> {
+        let mut inner = self.inner();
+        let removed = inner.ready().and_then(|()| inner.removed(sequence));
+        inner.noted(removed)
+    }
+}
+
+/// A new spool, with nothing in it.
+fn made(folder: &Folder) -> Result<Current, Error> {
+    let current = Current {
+        epoch: new_epoch(),
+        store: 1,
+    };
+    let mut store = Store::open(&folder.path, &folder.new_store())?;
+    let mut batch = store.batch();
+    batch.mark(Mark::default());
+    store.write(batch, true)?;
+    drop(store);
+    folder.switch(current)?;
+    Ok(current)
+}
+
+/// A random number; the time is in it in case the system has no random ones.
+fn new_epoch() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.map_or(0, |since| since.as_nanos() as u64);
+    // A whole number of msgpack, and a positive one of Python's structs.
+    ((modules::random::below(u64::MAX) ^ now) >> 1).max(1)
+}
+
+fn size(value: &[u8]) -> u64 {
+    value.len() as u64 + RECORD
+}
+
+impl Inner {
+    /// The store, open.
+    fn opened(&mut self) -> Result<&mut Store, Error> {
+        if self.store.is_none() {
+            self.reopen()?;
+        }
+        let lost = || std::io::Error::other("it is not open");
+        let path = &self.folder.path;
+        self.store.as_mut().ok_or_else(|| Error::disk(path)(lost()))
+    }
+
+    /// Can be written to, even if the last write failed.
+    fn ready(&mut self) -> Result<(), Error> {
+        if self.failed || self.store.is_none() {
+            self.reopen()?;
+        }
+        Ok(())
+    }
+
+    fn noted<T>(&mut self, done: Result<T, Error>) -> Result<T, Error> {
+        let refused = |error: &Error| matches!(error, Error::TooLarge { .. } | Error::Frame(_));
+        self.failed |= done.as_ref().is_err_and(|error| !refused(error));
+        done
+    }
+
+    /// Opens the store and counts what is in it. What a failed write left there is taken out again: its number is given anew.
+    fn reopen(&mut self) -> Result<(), Error> {
+        let again = self.failed;
+        self.store = None;
+        let path = self.folder.store(self.current.store);
+        if !Store::is_at(&path) {
+            return Err(Error::damaged(
+                &self.folder.path,
+                "its store has no version",
+            ));
+        }
+        let store = Store::open(&self.folder.path, &path)?;
+        self.folder.close_to_others(&path)?;
+        self.renew_after = 0;
+        let marked = store.marked()?;
+        let marked = marked.ok_or_else(|| Error::damaged(&self.folder.path, "its mark is gone"))?;
+        self.mark.acked = self.mark.acked.max(marked.acked);
+        self.mark.last = self.mark.last.max(marked.last);
+        let stray = self.counted(&store, again)?;
+        let store = self.store.insert(store);
+        if !stray.is_empty() {
+            let mut batch = store.batch();
+            stray
+                .into_iter()
+                .for_each(|sequence| batch.remove(sequence));
+            store.write(batch, true)?;
+        }
+        self.failed = false;
+        Ok(())
+    }
+
+    /// Counts what is there. After a failed write, the numbers of records that should not be there.
+    fn counted(&mut self, store: &Store, again: bool) -> Result<Vec<u64>, Error> {
+        let (mut count, mut bytes, mut gap) = (0, 0, None);
+        let mut stray = Vec::new();
+        let mut last = self.mark.last;
+        for record in store.records(1) {
+            let (sequence, value) = record?;
+            if sequence <= self.mark.acked || again && sequence > self.mark.last {
+                stray.push(sequence);
+                continue;
+            }
+            if Kind::of(&value) == Some(Kind::Gap) {
+                gap = Gap::decoded(&value);
+            }
+            count += 1;
+            bytes += size(&value);
+            last = last.max(sequence);
+        }
+        (self.count, self.bytes, self.gap, self.mark.last) = (count, bytes, gap, last);
+        Ok(stray)
+    }
+
+    /// All of them or none: what a failed write leaves behind is taken out when the store is opened again.
+    fn push_all(&mut self, entries: Vec<Entry>) -> Result<u64, Error> {
+        let before = self.mark.last;
+        let mut values = Vec::with_capacity(entries.len());
+        for (sequence, entry) in (before + 1..).zip(entries) {
+            values.push(self.fitting(record::encoded(entry, sequence)?)?);
+        }
+        let mut values = values.into_iter().peekable();
+        while values.peek().is_some() {
+            let group = self.group(&mut values);
+            let synced = values.peek().is_none();
+            if let Err(error) = self.put(group, synced) {
+                self.mark.last = before;
+                return Err(error);
+            }
+        }
+        self.renewed();
+        Ok(self.mark.last)
+    }
+
+    fn fitting(&self, value: Vec<u8>) -> Result<Vec<u8>, Error> {
+        // The record of a gap must fit beside it.
+        let (bytes, limit) = (size(&value), self.limit - LIMIT_MIN / 2);
+        match bytes > limit {
+            true => Err(Error::TooLarge { bytes, limit }),
+            false => Ok(value),
+        }
+    }
+
+    /// As many of the next values as are written at once: one, or some that are a part of the spool only.
+    fn group(&self, values: &mut Peekable<std::vec::IntoIter<Vec<u8>>>) -> Vec<Vec<u8>> {
+        let mut group = Vec::new();
+        let mut room = self.limit / 4;
+        while let Some(value) =
+            values.next_if(|value| group.is_empty() || group.len() < STEP && size(value) <= room)
+        {
+            room = room.saturating_sub(size(&value));
+            group.push(value);
+        }
+        group
+    }
+
+    fn put(&mut self, group: Vec<Vec<u8>>, synced: bool) -> Result<(), Error> {
+        let (count, needed) = (
+            group.len() as u64,
+            group.iter().map(|value| size(value)).sum(),
+        );
+        if self.bytes + needed > self.limit {
+            self.make_room(needed)?;
+        }
+        let first = self.mark.last + 1;
+        let store = self.opened()?;
+        let mut batch = store.batch();
+        (first..)
+            .zip(group)
+            .for_each(|(sequence, value)| batch.put(sequence, value));
+        store.write(batch, synced)?;
+        self.mark.last += count;
+        self.count += count;
+        self.bytes += needed;
+        Ok(())
+    }
+
+    /// Drops the oldest events, then the oldest returns, until so many bytes fit, and a little more so that this is rare.
+    fn make_room(&mut self, needed: u64) -> Result<(), Error> {
+        let target = self.limit.saturating_sub(needed + self.limit / 16);
+        for kind in [Kind::Event, Kind::Return] {
+            while self.bytes > target {
+                if !self.dropped(kind, target)? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops some of the oldest records of a kind; false where there are none.
+    fn dropped(&mut self, kind: Kind, target: u64) -> Result<bool, Error> {
+        let mut gap = self.gap.clone().unwrap_or_default();
+        // Older events than those that are dropped are dropped already.
+        let from = match kind {
+            Kind::Event => gap.last + 1,
+            _ => 1,
+        };
+        let before = gap.last;
+        let mut gone = Vec::new();
+        let mut bytes = self.bytes;
+        let path = self.folder.path.clone();
+        let store = self.opened()?;
+        for record in store.records(from) {
+            let (sequence, value) = record?;
+            if Kind::of(&value) != Some(kind) {
+                continue;
+            }
+            let entry = record::decoded(&value);
+            gap.add(&entry.ok_or_else(|| Error::damaged(&path, unreadable(sequence)))?);
+            gone.push(sequence);
+            bytes -= size(&value);
+            if bytes <= target || gone.len() == STEP {
+                break;
+            }
+        }
+        if gone.is_empty() {
+            return Ok(false);
+        }
+        let mut batch = store.batch();
+        gone.iter().for_each(|sequence| batch.remove(*sequence));
+        self.drop_with_gap(batch, gone.len() as u64, bytes, before, gap)?;
+        Ok(true)
+    }
+
+    /// Writes what goes together with the record of the gap, which moves from its place before.
+    fn drop_with_gap(
+        &mut self,
+        mut batch: Batch,
+        gone: u64,
+        bytes: u64,
+        before: u64,
+        gap: Gap,
+    ) -> Result<(), Error> {
+        let value = gap.encoded()?;
+        let old = match &self.gap {
+            Some(old) => size(&old.encoded()?),
+            None => 0,
+        };
+        if self.gap.is_some() && before != gap.last {
+            batch.remove(before);
+        }
+        let new = size(&value);
+        batch.put(gap.last, value);
+        self.opened()?.write(batch, false)?;
+        self.count = self.count + u64::from(old == 0) - gone;
+        self.bytes = bytes + new - old;
+        self.gap = Some(gap);
+        Ok(())
+    }
+
+    fn read(&mut self, sequence: u64, n: usize) -> Result<Vec<Entry>, Error> {
+        let (from, last) = (sequence.max(self.mark.acked + 1), self.mark.last);
+        let path = self.folder.path.clone();
+        let mut entries = Vec::new();
+        let mut bytes = 0;
+        for record in self.opened()?.records(from).take(n) {
+            let (sequence, value) = record?;
+            bytes += value.len();
+            if sequence > last || bytes > READ_MAX && !entries.is_empty() {
+                break;
+            }
+            let entry = record::decoded(&value);
+            entries.push(entry.ok_or_else(|| Error::damaged(&path, unreadable(sequence)))?);
+        }
+        Ok(entries)
+    }
+
+    fn acked(&mut self, sequence: u64) -> Result<(), Error> {
+        loop {
+            let from = self.mark.acked + 1;
+            let last = self.mark.last;
+            let store = self.opened()?;
+            let mut batch = store.batch();
+            let (mut count, mut bytes, mut through) = (0, 0, sequence);
+            for record in store.records(from) {
+                let (number, value) = record?;
+                if number > sequence {
+                    break;
+                }
+                if count == STEP as u64 {
+                    through = number - 1;
+                    break;
+                }
+                batch.remove(number);
+                count += 1;
+                bytes += size(&value);
+            }
+            batch.mark(Mark {
+                acked: through,
+                last,
+            });
+            store.write(batch, false)?;
+            self.mark.acked = through;
+            self.took_out(count, bytes);
+            if through == sequence {
+                self.renewed();
+                return Ok(());
+            }
+        }
+    }
+
+    fn removed(&mut self, sequence: u64) -> Result<(), Error> {
+        if sequence <= self.mark.acked {
+            return Ok(());
+        }
+        let mark = self.mark;
+        let store = self.opened()?;
+        let Some((number, value)) = store.records(sequence).next().transpose()? else {
+            return Ok(());
+        };
+        if number != sequence {
+            return Ok(());
+        }
+        let mut batch = store.batch();
+        batch.remove(sequence);
+        batch.mark(mark);
+        store.write(batch, false)?;
+        if self.gap.as_ref().is_some_and(|gap| gap.last == sequence) {
+            self.gap = None;
+        }
+        self.took_out(1, size(&value));
+        self.renewed();
+        Ok(())
+    }
+
+    fn took_out(&mut self, count: u64, bytes: u64) {
+        self.count -= count;
+        self.bytes -= bytes;
+        let acked = self.mark.acked;
+        self.gap = self.gap.take().filter(|gap| gap.last > acked);
+    }
+
+    /// Begins another store where this one's journal has grown large, and takes what waits along. Where that fails the old one
+    /// goes on, and it is tried again later.
+    fn renewed(&mut self) {
+        let written = self.store.as_ref().map_or(0, Store::written);
+        // With nothing to take along it costs little.
+        let at = match self.count {
+            0 => self.limit / 4,
+            _ => WRITTEN_MAX * self.limit,
+        };
+        if written < at.max(self.renew_after) {
+            return;
+        }
+        self.renew_after = written + self.limit / 4;
+        if let Err(error) = self.renew() {
+            value::log::warning(format_args!("{error}; it is tried again later"));
+        }
+    }
+
+    fn renew(&mut self) -> Result<(), Error> {
+        let current = Current {
+            store: self.current.store + 1,
+            ..self.current
+        };
+        self.folder.remove(&self.folder.new_store())?;
+        self.copied()?;
+        self.store = None;
+        let switched = self.folder.switch(current);
+        // What counts is what stands there, however far that came.
+        self.current = self.folder.current()?.unwrap_or(current);
+        switched?;
+        self.reopen()
+    }
+
+    fn copied(&mut self) -> Result<(), Error> {
+        let mark = self.mark;
+        let mut copy = Store::open(&self.folder.path, &self.folder.new_store())?;
+        let mut batch = copy.batch();
+        for record in self.opened()?.records(mark.acked + 1) {
+            let (sequence, value) = record?;
+            batch.put(sequence, value.to_vec());
+            if batch.bytes() > COPY {
+                copy.write(std::mem::replace(&mut batch, copy.batch()), false)?;
+            }
+        }
+        batch.mark(mark);
+        copy.write(batch, true)
+    }
+}
+
+fn unreadable(sequence: u64) -> String {
+    format!("record {sequence} cannot be read")
+}

@@ -1,0 +1,187 @@
+//! What a spool holds: events, returns, and the records of what it had to drop; their bytes.
+
+use value::{Map, Value};
+use wire::{Control, Event, Frame, Limits, Request, Return};
+
+use super::Error;
+
+/// The tag of the event that stands where others were dropped.
+pub const GAP: &str = "pinch/spool/gap";
+
+/// A frame of the one row of sequence numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Entry {
+    /// It goes over the control stream.
+    Event(Event),
+    /// It is a request of its own.
+    Return(Return),
+}
+
+impl From<Event> for Entry {
+    fn from(event: Event) -> Self {
+        Self::Event(event)
+    }
+}
+
+impl From<Return> for Entry {
+    fn from(ret: Return) -> Self {
+        Self::Return(ret)
+    }
+}
+
+impl From<Entry> for Frame {
+    fn from(entry: Entry) -> Self {
+        match entry {
+            Entry::Event(event) => event.into(),
+            Entry::Return(ret) => ret.into(),
+        }
+    }
+}
+
+impl Entry {
+    /// Its place in the row; 0 before it was pushed.
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        match self {
+            Self::Event(event) => event.sequence,
+            Self::Return(ret) => ret.sequence,
+        }
+    }
+
+    /// When it was made.
+    #[must_use]
+    pub fn stamp(&self) -> &str {
+        match self {
+            Self::Event(event) => &event.stamp,
+            Self::Return(ret) => &ret.stamp,
+        }
+    }
+
+    fn numbered(self, sequence: u64) -> Self {
+        match self {
+            Self::Event(event) => Event { sequence, ..event }.into(),
+            Self::Return(ret) => Return { sequence, ..ret }.into(),
+        }
+    }
+}
+
+/// What kind of record it is: the first byte of its value, so that an overflow need not read the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Event,
+    Return,
+    Gap,
+}
+
+impl Kind {
+    fn byte(self) -> u8 {
+        match self {
+            Self::Event => b'e',
+            Self::Return => b'r',
+            Self::Gap => b'g',
+        }
+    }
+
+    pub(super) fn of(value: &[u8]) -> Option<Self> {
+        let kinds = [Self::Event, Self::Return, Self::Gap];
+        let first = value.first()?;
+        kinds.into_iter().find(|kind| kind.byte() == *first)
+    }
+}
+
+/// The bytes of an entry at its place.
+pub(super) fn encoded(entry: Entry, sequence: u64) -> Result<Vec<u8>, Error> {
+    let (kind, limits) = match entry {
+        Entry::Event(_) => (Kind::Event, Limits::CONTROL),
+        Entry::Return(_) => (Kind::Return, Limits::STREAM),
+    };
+    bytes(kind, limits, entry.numbered(sequence))
+}
+
+fn bytes(kind: Kind, limits: Limits, entry: Entry) -> Result<Vec<u8>, Error> {
+    let mut bytes = vec![kind.byte()];
+    Frame::from(entry).encode(limits, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The entry that a record's bytes are; none where they are none.
+pub(super) fn decoded(value: &[u8]) -> Option<Entry> {
+    let limits = match Kind::of(value)? {
+        Kind::Return => Limits::STREAM,
+        Kind::Event | Kind::Gap => Limits::CONTROL,
+    };
+    // The kind, and the frame's length.
+    match Frame::decode(value.get(5..)?, limits).ok()? {
+        Frame::Control(Control::Event(event)) => Some(event.into()),
+        Frame::Request(Request::Return(ret)) => Some(ret.into()),
+        _ => None,
+    }
+}
+
+/// What was dropped, as one record that stands at the last place that is empty for it.
+///
+/// It is the last place, not the first, because a master that has `first` already drops all up to there as sent twice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Gap {
+    /// The first number that is gone.
+    pub first: u64,
+    /// The last one: the record's own place.
+    pub last: u64,
+    /// How many are gone; what lies between and is there still was sent or will be.
+    pub dropped: u64,
+    /// How many of them were returns.
+    pub returns: u64,
+    /// The stamp of the first.
+    pub since: String,
+    /// The stamp of the last.
+    pub until: String,
+}
+
+impl Gap {
+    /// One more is gone.
+    pub(super) fn add(&mut self, entry: &Entry) {
+        let sequence = entry.sequence();
+        if self.dropped == 0 || sequence < self.first {
+            self.first = sequence;
+            self.since = entry.stamp().to_owned();
+        }
+        if sequence > self.last {
+            self.last = sequence;
+            self.until = entry.stamp().to_owned();
+        }
+        self.dropped += 1;
+        self.returns += u64::from(matches!(entry, Entry::Return(_)));
+    }
+
+    pub(super) fn encoded(&self) -> Result<Vec<u8>, Error> {
+        let data = Map::new()
+            .with("first", self.first)
+            .with("last", self.last)
+            .with("dropped", self.dropped)
+            .with("returns", self.returns)
+            .with("since", self.since.as_str());
+        let event = Event {
+            sequence: self.last,
+            tag: GAP.to_owned(),
+            stamp: self.until.clone(),
+            data,
+        };
+        bytes(Kind::Gap, Limits::CONTROL, event.into())
+    }
+
+    /// The gap that a record tells of; none where it is no such record.
+    pub(super) fn decoded(value: &[u8]) -> Option<Self> {
+        let Some(Entry::Event(event)) = decoded(value) else {
+            return None;
+        };
+        let number = |name| u64::try_from(event.data.get(name)?.as_int()?).ok();
+        Some(Self {
+            first: number("first")?,
+            last: number("last")?,
+            dropped: number("dropped")?,
+            returns: number("returns")?,
+            since: event.data.get("since").and_then(Value::as_str)?.to_owned(),
+            until: event.stamp.clone(),
+        })
+    }
+}

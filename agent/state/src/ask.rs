@@ -1,0 +1,70 @@
+//! [`Ask`]: what a function may ask of the daemon of its machine, and through it of the master.
+
+use value::{Map, Value};
+
+/// One question.
+#[derive(Clone, Debug)]
+pub enum Ask {
+    /// Data of the mine: a map by function of maps by id.
+    MineGet {
+        /// Whose.
+        tgt: Value,
+        /// How `tgt` is meant.
+        tgt_type: String,
+        /// Which functions.
+        fun: Vec<String>,
+        /// Whether the asker's own are left out.
+        exclude_minion: bool,
+    },
+    /// Data for the mine, by function.
+    MinePut {
+        /// The data, each with who may see it where that is limited.
+        data: Map,
+        /// Whether what was there before goes.
+        clear: bool,
+    },
+    /// One function's data goes out of the mine; none means all.
+    MineDelete {
+        /// The function.
+        fun: Option<String>,
+    },
+    /// A job for minions: a list of returns.
+    Publish {
+        /// Which minions.
+        tgt: Value,
+        /// How `tgt` is meant.
+        tgt_type: String,
+        /// The function.
+        fun: String,
+        /// Its arguments.
+        arg: Vec<Value>,
+        /// For how many seconds to wait for returns.
+        timeout_s: Option<f64>,
+    },
+    /// A runner's function on the master.
+    Runner {
+        /// The function.
+        fun: String,
+        /// Its arguments.
+        arg: Vec<Value>,
+    },
+    /// The jobs that run on this machine: a list.
+    Running,
+    /// A job that runs on this machine: a map, or nothing.
+    FindJob {
+        /// Its id.
+        jid: String,
+    },
+    /// A signal to a job of this machine: a sentence, empty where it does not run.
+    SignalJob {
+        /// Its id.
+        jid: String,
+        /// The signal's number.
+        signal: u64,
+    },
+    /// Something that the daemon is to read again.
+    Refresh {
+        /// `grains`, `pillar`, `schedule`, `beacons`, `mine`.
+        what: &'static str,
+    },
+}

@@ -1,0 +1,125 @@
+//! The applets by their names, and how each of them begins.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
+
+use cli::config;
+use cli::failure::{Exit, Failure};
+use cli::log::Logger;
+use cli::options::{About, Daemon, DaemonAsked, Program, SALT_MASTER, Settings};
+use render::yaml::SaltYaml;
+use state::opts::Opts;
+use value::log;
+
+use crate::daemon;
+
+/// The Salt whose behaviour this is.
+const SALT: &str = "3008.5";
+
+/// Runs an applet with its words.
+type Applet = fn(Vec<String>) -> Result<ExitCode, Failure>;
+
+const APPLETS: &[(&str, Applet)] = &[("salt-master", master)];
+
+/// The applet of a name.
+pub(crate) fn named(name: &str) -> Option<Applet> {
+    let found = APPLETS.iter().find(|(known, _)| *known == name);
+    found.map(|(_, applet)| *applet)
+}
+
+/// Runs what the first word names.
+pub(crate) fn first(words: Vec<String>) -> Result<ExitCode, Failure> {
+    let mut rest = words.into_iter();
+    let first = rest.next().unwrap_or_default();
+    match (named(&first), first.as_str()) {
+        (Some(applet), _) => applet(rest.collect()),
+        (None, "--version") => Ok(put(&version(false))),
+        (None, "-V" | "--versions-report") => Ok(put(&version(true))),
+        (None, "-h" | "--help") => Ok(put(&usage())),
+        (None, "") => Err(Failure::new(Exit::Usage, "say which applet to run").hints([known()])),
+        (None, other) => {
+            let error = format!("'{other}' is no applet of pinch-master");
+            Err(Failure::new(Exit::Usage, error).hints([known()]))
+        }
+    }
+}
+
+fn known() -> String {
+    let names: Vec<&str> = APPLETS.iter().map(|(name, _)| *name).collect();
+    format!("the applets are: {}", names.join(", "))
+}
+
+fn usage() -> String {
+    format!("Usage: pinch-master APPLET [ARGUMENTS…]\n\n{}\n", known())
+}
+
+fn version(report: bool) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    if report {
+        format!("Pinch: {version}\nBehaves as Salt: {SALT}\n")
+    } else {
+        format!("pinch-master {version} (behaves as salt {SALT})\n")
+    }
+}
+
+/// Writes to stdout; one who has stopped reading is no error.
+pub(crate) fn put(text: &str) -> ExitCode {
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    Exit::Ok.into()
+}
+
+/// What a program says of itself.
+pub(crate) fn about(program: &Program, about: About) -> ExitCode {
+    match about {
+        About::Help => put(&program.help()),
+        About::Version => put(&version(false)),
+        About::VersionsReport => put(&version(true)),
+    }
+}
+
+/// The configuration of one of the master's programs, with its log begun.
+pub(crate) fn configured(settings: &Settings) -> Result<Opts, Failure> {
+    let overrides = settings.overrides.clone();
+    let loaded = config::load_master(&settings.config_dir, settings.program, overrides, &SaltYaml);
+    let loaded = loaded.map_err(|error| Failure::new(Exit::Generic, error))?;
+    let _first = Logger::from_opts(&loaded.opts).install();
+    loaded.warnings.iter().for_each(log::warning);
+    Ok(Opts::new(loaded.opts))
+}
+
+fn env(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+fn master(words: Vec<String>) -> Result<ExitCode, Failure> {
+    let asked = Daemon::parse(&SALT_MASTER, words.clone(), env)
+        .map_err(|error| Failure::usage(&SALT_MASTER, error))?;
+    match asked.asked {
+        DaemonAsked::About(what) => Ok(about(&SALT_MASTER, what)),
+        DaemonAsked::Run { background: true } => in_background(&words),
+        DaemonAsked::Run { background: false } => {
+            let opts = configured(&asked.settings)?;
+            let ended = daemon::run(opts);
+            ended.map_err(|error| Failure::new(Exit::Generic, error))?;
+            Ok(Exit::Ok.into())
+        }
+    }
+}
+
+/// Starts the daemon anew, apart from this terminal, and leaves it alone (`-d`).
+fn in_background(words: &[String]) -> Result<ExitCode, Failure> {
+    let words = words
+        .iter()
+        .filter(|word| !matches!(word.as_str(), "-d" | "--daemon"));
+    let started = Command::new("/proc/self/exe")
+        .arg(SALT_MASTER.name)
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn();
+    started.map_err(|error| Failure::new(Exit::Software, error))?;
+    Ok(Exit::Ok.into())
+}

@@ -1,0 +1,64 @@
+//! What the master does once a minute: old events and jobs go, and who is connected is told.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use smol::Timer;
+use value::{Map, Value, log};
+use wire::{Id, tag};
+
+use crate::daemon::{Master, now_ms};
+use crate::store::Retention;
+
+const EVERY: Duration = Duration::from_secs(60);
+/// After a failure, and between two steps of what takes many.
+const BREATH: Duration = Duration::from_millis(50);
+
+impl Master {
+    /// Does its chores for as long as it runs.
+    pub(crate) async fn chores(&self) {
+        let mut known = BTreeSet::new();
+        loop {
+            self.forget_the_old().await;
+            if self.opts().flag("presence_events") {
+                self.tell_presence(&mut known).await;
+            }
+            Timer::after(EVERY).await;
+        }
+    }
+
+    async fn forget_the_old(&self) {
+        let days = self.opts().int("keep_jobs_seconds");
+        let jobs_seconds = days.and_then(|seconds| u64::try_from(seconds).ok());
+        let keep = Retention {
+            jobs_seconds: jobs_seconds.unwrap_or(Retention::default().jobs_seconds),
+            ..Retention::default()
+        };
+        loop {
+            match self.store().retain(keep, now_ms()).await {
+                Ok(true) => {
+                    Timer::after(BREATH).await;
+                }
+                Ok(false) => return,
+                Err(error) => return log::error(format_args!("Old jobs and events stay: {error}")),
+            }
+        }
+    }
+
+    /// `salt/presence/change` and `salt/presence/present`.
+    async fn tell_presence(&self, known: &mut BTreeSet<Id>) {
+        let now: BTreeSet<Id> = self.minions().ids().into_iter().collect();
+        let listed =
+            |ids: &mut dyn Iterator<Item = &Id>| Value::list(ids.map(|id| id.as_str().into()));
+        let new = listed(&mut now.difference(known));
+        let lost = listed(&mut known.difference(&now));
+        if now != *known {
+            let data = Map::new().with("new", new).with("lost", lost);
+            self.fire(tag::CHANGE, data).await;
+        }
+        let present = listed(&mut now.iter());
+        self.fire(tag::PRESENT, Map::new().with("present", present))
+            .await;
+        *known = now;
+    }
+}

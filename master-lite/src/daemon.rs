@@ -1,0 +1,328 @@
+//! [`Master`]: the daemon `salt-master`: what all its tasks share, and how it begins and ends.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use async_signal::{Signal, Signals};
+use link::pki::Pki;
+use link::unix::LocalListener;
+use link::{Limits, Listener, PORT, PublicKey};
+use smol::future::FutureExt;
+use smol::stream::StreamExt;
+use state::opts::Opts;
+use value::{Map, Value, jid, log};
+use wire::{Id, Way};
+
+use crate::admit::Pending;
+use crate::files::Files;
+use crate::minions::Minions;
+use crate::pillar::Pillars;
+use crate::store::{self, Applied, Command, KeyState, Store};
+use crate::waiting::Waiting;
+
+/// Why the master does not start, or ends.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// An option that cannot be used.
+    #[error("the option `{option}`: {problem}")]
+    Option {
+        option: &'static str,
+        problem: String,
+    },
+    #[error(transparent)]
+    Pki(#[from] link::pki::Error),
+    #[error(transparent)]
+    Link(#[from] link::Error),
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    #[error("{path}: {source}")]
+    Io {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+}
+
+/// A master.
+pub(crate) struct Master {
+    opts: Opts,
+    store: Store,
+    files: Files,
+    pillars: Pillars,
+    minions: Minions,
+    pending: Pending,
+    waiting: Waiting,
+}
+
+/// Now, as the store counts time.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Where commands find the master.
+pub(crate) fn socket_path(opts: &Opts) -> PathBuf {
+    opts.path("sock_dir").join("master.sock")
+}
+
+/// How long minions wait before they come back to a master that is started again.
+const BACK_AFTER_S: u64 = 1;
+/// How long it takes to say goodbye, at most.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+fn address(opts: &Opts) -> Result<SocketAddr, Error> {
+    let wrong = |option, problem| Error::Option { option, problem };
+    let interface = opts.text("interface").unwrap_or("0.0.0.0");
+    let ip: IpAddr = interface
+        .trim_matches(['[', ']'])
+        .parse()
+        .map_err(|_| wrong("interface", format!("{interface} is no address")))?;
+    let port = match opts.get("ret_port") {
+        None => PORT,
+        Some(port) => port
+            .to_text()
+            .parse()
+            .map_err(|_| wrong("ret_port", format!("{} is no port", port.to_text())))?,
+    };
+    Ok((ip, port).into())
+}
+
+impl std::fmt::Debug for Master {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Master").finish_non_exhaustive()
+    }
+}
+
+impl Master {
+    /// Opens the store and the keys.
+    fn open(opts: Opts) -> Result<Arc<Self>, Error> {
+        let store = Store::open(&opts.cachedir().join("store"), store::Limits::default())?;
+        Ok(Arc::new(Self {
+            files: Files::new(&opts),
+            pillars: Pillars::new(&opts),
+            store,
+            minions: Minions::default(),
+            pending: Pending::default(),
+            waiting: Waiting::default(),
+            opts,
+        }))
+    }
+
+    pub(crate) fn opts(&self) -> &Opts {
+        &self.opts
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(crate) fn files(&self) -> &Files {
+        &self.files
+    }
+
+    pub(crate) fn pillars(&self) -> &Pillars {
+        &self.pillars
+    }
+
+    pub(crate) fn minions(&self) -> &Minions {
+        &self.minions
+    }
+
+    pub(crate) fn pending(&self) -> &Pending {
+        &self.pending
+    }
+
+    pub(crate) fn waiting(&self) -> &Waiting {
+        &self.waiting
+    }
+
+    /// Fires an event of the master's own; one that is not kept holds nothing up.
+    pub(crate) async fn fire(&self, tag: &str, data: Map) {
+        let kept = self.store.apply(Command::Event {
+            tag: tag.to_owned(),
+            data,
+            stamp: jid::stamp(),
+            at_ms: now_ms(),
+            origin: None,
+        });
+        match kept.await {
+            Ok(Applied::Refused(refusal)) => {
+                log::error(format_args!("The event {tag} is not kept: {refusal}"));
+            }
+            Ok(_) => {}
+            Err(error) => log::error(format_args!("The event {tag} is not kept: {error}")),
+        }
+    }
+
+    /// Keeps a job and fires its event.
+    pub(crate) async fn keep_job(
+        &self,
+        jid: &str,
+        load: Map,
+        minions: &[Id],
+        missing: &[String],
+    ) -> Result<(), String> {
+        let ids = Value::list(minions.iter().map(|id| id.as_str().into()));
+        let missing = Value::list(missing.iter().map(|name| name.as_str().into()));
+        let event = load.clone().with("minions", ids).with("missing", missing);
+        let kept = self.store.apply(Command::All(vec![
+            Command::Job {
+                jid: jid.to_owned(),
+                load,
+                minions: minions.to_vec(),
+                at_ms: now_ms(),
+            },
+            Command::Event {
+                tag: wire::tag::job(jid, "new"),
+                data: event,
+                stamp: jid::stamp(),
+                at_ms: now_ms(),
+                origin: None,
+            },
+        ]));
+        match kept.await.map_err(|error| error.to_string())? {
+            Applied::Refused(refusal) => Err(refusal.to_string()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The accepted minions, sorted.
+    pub(crate) fn accepted(&self) -> Result<Vec<Id>, String> {
+        let keys = self.store.keys(KeyState::Accepted);
+        let keys = keys.map_err(|error| error.to_string())?;
+        let ids = keys
+            .map(|key| Ok(key?.id))
+            .collect::<Result<_, store::Error>>();
+        ids.map_err(|error| error.to_string())
+    }
+
+    /// TEMPORARY
+    pub(crate) async fn wheel(&self, fun: &str, _arg: Vec<Value>) -> Result<Value, String> {
+        if fun == "key.accept_all" {
+            let keys: Vec<store::Key> = self
+                .store
+                .keys(KeyState::Pending)
+                .map_err(|e| e.to_string())?
+                .filter_map(Result::ok)
+                .collect();
+            for key in keys {
+                let _ = self
+                    .change_key(Command::KeyAccepted {
+                        id: key.id,
+                        key: key.key,
+                        at_ms: now_ms(),
+                        bound: Map::new(),
+                        replace: false,
+                    })
+                    .await;
+            }
+        }
+        Ok(Value::Null)
+    }
+
+    /// Changes the state of a key, and tells whom that concerns.
+    pub(crate) async fn change_key(&self, command: Command) -> Result<Applied, store::Error> {
+        let concerned = match &command {
+            Command::KeyAccepted { id, key, .. }
+            | Command::KeyRejected { id, key, .. }
+            | Command::KeyDenied { id, key, .. }
+            | Command::KeyDeleted { id, key } => Some((id.clone(), *key)),
+            _ => None,
+        };
+        let applied = self.store.apply(command).await?;
+        if let (Some((id, key)), Applied::Key { state, .. }) = (concerned, &applied) {
+            self.key_changed(&id, &key, *state);
+        }
+        Ok(applied)
+    }
+
+    /// Closes whatever has a key that is not accepted any more, and tells a peer that waits for what becomes of its key.
+    pub(crate) fn key_changed(&self, id: &Id, key: &PublicKey, state: Option<KeyState>) {
+        self.pending.changed(key);
+        if state != Some(KeyState::Accepted)
+            && let Some(connected) = self.minions.get(id)
+            && connected.key == *key
+        {
+            connected.handle.close("the key is not accepted any more");
+        }
+    }
+}
+
+/// Runs the master until SIGTERM or SIGINT.
+///
+/// # Errors
+/// When the configuration, the keys, the store or a socket cannot be used.
+pub(crate) fn run(opts: Opts) -> Result<(), Error> {
+    let pair = Pki::open(&opts.path("pki_dir"))?.own("master")?.pair;
+    let master = Master::open(opts)?;
+    smol::block_on(async {
+        let address = address(&master.opts)?;
+        let listener = Listener::bind(address, &pair, Limits::default())?;
+        let path = socket_path(&master.opts);
+        if let Some(folder) = path.parent() {
+            let made = std::fs::create_dir_all(folder);
+            made.map_err(|source| Error::Io {
+                path: folder.to_owned(),
+                source,
+            })?;
+        }
+        let socket = LocalListener::bind(&path, Way::ClientToMaster, Limits::default())?;
+        log::info(format_args!(
+            "The master listens on {address} with the key {}",
+            pair.public()
+        ));
+        let peers = async {
+            while let Some(peer) = listener.next().await {
+                smol::spawn(master.clone().admit(peer)).detach();
+            }
+            Ok(())
+        };
+        let commands = async {
+            loop {
+                let local = socket.next().await?;
+                smol::spawn(master.clone().obey(local)).detach();
+            }
+        };
+        let chores = async {
+            master.chores().await;
+            Ok(())
+        };
+        let ended = peers.or(commands).or(chores).or(terminated()).await;
+        master.goodbye().await;
+        listener.close("the master ends").await;
+        ended
+    })
+}
+
+/// Waits for the signals that end the daemon.
+async fn terminated() -> Result<(), Error> {
+    let signals = Signals::new([Signal::Term, Signal::Int]);
+    let mut signals = signals.map_err(|source| Error::Io {
+        path: "signals".into(),
+        source,
+    })?;
+    let _ = signals.next().await;
+    log::info(format_args!("The master is asked to end"));
+    Ok(())
+}
+
+impl Master {
+    /// Tells all minions to come back soon.
+    async fn goodbye(&self) {
+        let all = async {
+            for id in self.minions.ids() {
+                if let Some(minion) = self.minions.get(&id) {
+                    let _ = minion
+                        .handle
+                        .bye("the master ends", Some(BACK_AFTER_S))
+                        .await;
+                }
+            }
+        };
+        let late = async {
+            smol::Timer::after(GOODBYE).await;
+        };
+        all.or(late).await;
+    }
+}

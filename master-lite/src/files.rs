@@ -1,0 +1,247 @@
+//! The file server: what the file roots hold, and nothing else.
+
+use std::collections::HashMap;
+use std::fs::Metadata;
+use std::io::SeekFrom;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use link::{Error, Question};
+use modules::hashes;
+use modules::roots::Roots;
+use smol::io::{AsyncReadExt, AsyncSeekExt};
+use state::opts::Opts;
+use state::sources::Sources;
+use value::{Map, Value};
+use wire::{File, List, Stat};
+
+/// Bytes of a file in one frame.
+const PIECE: usize = 256 << 10;
+/// Entries of a list in one frame.
+const ENTRIES: usize = 1000;
+/// Hashes that are remembered.
+const HASHES_MAX: usize = 4096;
+
+/// The trees that minions may read.
+#[derive(Debug)]
+pub(crate) struct Files {
+    roots: Arc<Roots>,
+    hashes: Arc<Mutex<HashMap<PathBuf, Known>>>,
+}
+
+/// The hash of a file as it was.
+#[derive(Clone, Debug)]
+struct Known {
+    version: Version,
+    hash: String,
+}
+
+/// What tells a changed file from what it was.
+type Version = (u64, u64, i64, i64);
+
+fn version(metadata: &Metadata) -> Version {
+    let (size, inode) = (metadata.size(), metadata.ino());
+    (size, inode, metadata.mtime(), metadata.mtime_nsec())
+}
+
+/// What a minion asked for and does not get: a word and a sentence.
+type No = (&'static str, String);
+
+/// A file that was found.
+struct Found {
+    path: PathBuf,
+    metadata: Metadata,
+    hash: String,
+}
+
+impl Files {
+    pub(crate) fn new(opts: &Opts) -> Self {
+        Self {
+            roots: Arc::new(Roots::states(opts)),
+            hashes: Arc::default(),
+        }
+    }
+
+    /// Answers `list`: the entries in parts, then how many there were.
+    pub(crate) async fn list(&self, mut question: Question, asked: List) -> Result<(), Error> {
+        let roots = self.roots.clone();
+        let listed = smol::unblock(move || listed(&roots, &asked)).await;
+        let entries = match listed {
+            Ok(entries) => entries,
+            Err((word, text)) => return question.fail(word, text).await,
+        };
+        for part in entries.chunks(ENTRIES) {
+            let part = part.iter().map(|entry| entry.as_str().into());
+            question.data(Value::list(part)).await?;
+        }
+        question.done(entries.len() as u64).await
+    }
+
+    /// Answers `stat`.
+    pub(crate) async fn stat(&self, question: Question, asked: Stat) -> Result<(), Error> {
+        match self.find(asked.path, asked.saltenv).await {
+            Ok(found) => {
+                let said = Map::new()
+                    .with("size", found.metadata.size())
+                    .with("mode", u64::from(found.metadata.mode() & 0o7777))
+                    .with("hash", found.hash);
+                question.done(said).await
+            }
+            Err((word, text)) => question.fail(word, text).await,
+        }
+    }
+
+    /// Answers `file`: its bytes from the offset on, then size and hash.
+    pub(crate) async fn file(&self, mut question: Question, asked: File) -> Result<(), Error> {
+        let found = match self.find(asked.path.clone(), asked.saltenv).await {
+            Ok(found) => found,
+            Err((word, text)) => return question.fail(word, text).await,
+        };
+        let path = asked.path;
+        if asked.hash.is_some_and(|hash| hash != found.hash) {
+            let text = format!("salt://{path} has changed since it was looked at");
+            return question.fail("invalid", text).await;
+        }
+        let broken = |error: std::io::Error| format!("salt://{path}: {error}");
+        let mut file = match open(&found.path, asked.offset).await {
+            Ok(file) => file,
+            Err(error) => return question.fail("failed", broken(error)).await,
+        };
+        let mut piece = vec![0; PIECE];
+        loop {
+            match file.read(&mut piece).await {
+                Ok(0) => break,
+                Ok(length) => {
+                    let bytes = piece.get(..length).unwrap_or_default();
+                    question.data(Value::Bytes(bytes.into())).await?;
+                }
+                Err(error) => return question.fail("failed", broken(error)).await,
+            }
+        }
+        let said = Map::new()
+            .with("size", found.metadata.size())
+            .with("hash", found.hash);
+        question.done(said).await
+    }
+
+    async fn find(&self, path: String, saltenv: String) -> Result<Found, No> {
+        let (roots, hashes) = (self.roots.clone(), self.hashes.clone());
+        smol::unblock(move || found(&roots, &hashes, &path, &saltenv)).await
+    }
+}
+
+async fn open(path: &Path, offset: u64) -> std::io::Result<smol::fs::File> {
+    let mut file = smol::fs::File::open(path).await?;
+    file.seek(SeekFrom::Start(offset)).await?;
+    Ok(file)
+}
+
+/// An environment is a name, and never a way to another folder: `__env__` in the roots stands for it.
+fn environment(saltenv: &str) -> Result<(), No> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    if !saltenv.is_empty() && !saltenv.starts_with('.') && saltenv.bytes().all(fits) {
+        return Ok(());
+    }
+    Err(("invalid", format!("{saltenv:?} is no environment")))
+}
+
+fn listed(roots: &Roots, asked: &List) -> Result<Vec<String>, No> {
+    environment(&asked.saltenv)?;
+    if asked.what == "envs" {
+        return Ok(roots.environments());
+    }
+    let files = roots.list(&asked.saltenv);
+    let files = files.map_err(|error| ("failed", error.to_string()))?;
+    let mut entries = match asked.what.as_str() {
+        "files" => files,
+        "dirs" => folders(&files),
+        other => return Err(("invalid", format!("there are no lists of {other:?}"))),
+    };
+    entries.retain(|entry| entry.starts_with(&asked.prefix));
+    Ok(entries)
+}
+
+/// The folders in which files are, once each.
+fn folders(files: &[String]) -> Vec<String> {
+    let mut folders: Vec<String> = files
+        .iter()
+        .flat_map(|file| file.match_indices('/').filter_map(|(at, _)| file.get(..at)))
+        .map(str::to_owned)
+        .collect();
+    folders.sort();
+    folders.dedup();
+    folders
+}
+
+fn found(
+    roots: &Roots,
+    hashes: &Mutex<HashMap<PathBuf, Known>>,
+    path: &str,
+    saltenv: &str,
+) -> Result<Found, No> {
+    environment(saltenv)?;
+    let failed = |error: String| ("failed", format!("salt://{path}: {error}"));
+    let found = roots.file(path, saltenv);
+    let Some(found) = found.map_err(|error| failed(error.to_string()))? else {
+        let text = format!("salt://{path} is not in the environment {saltenv}");
+        return Err(("missing", text));
+    };
+    let metadata = found.path.metadata();
+    let metadata = metadata.map_err(|error| failed(error.to_string()))?;
+    let hash = hash(hashes, &found.path, &metadata).map_err(failed)?;
+    Ok(Found {
+        path: found.path,
+        metadata,
+        hash,
+    })
+}
+
+fn hash(
+    hashes: &Mutex<HashMap<PathBuf, Known>>,
+    path: &Path,
+    metadata: &Metadata,
+) -> Result<String, String> {
+    let version = version(metadata);
+    let known = || hashes.lock().unwrap_or_else(PoisonError::into_inner);
+    let same = known()
+        .get(path)
+        .filter(|known| known.version == version)
+        .cloned();
+    if let Some(same) = same {
+        return Ok(same.hash);
+    }
+    let hash = hashes::of_file(&path.to_string_lossy(), "sha256");
+    let hash = hash.map_err(|error| error.to_string())?;
+    let mut known = known();
+    if known.len() >= HASHES_MAX {
+        known.clear();
+    }
+    let new = Known {
+        version,
+        hash: hash.clone(),
+    };
+    known.insert(path.to_owned(), new);
+    Ok(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_environment_is_a_name() {
+        for name in ["base", "dev-2", "__env__"] {
+            assert!(environment(name).is_ok(), "{name}");
+        }
+        for name in ["", "..", "../etc", "a/b", ".git", "a\0"] {
+            assert!(environment(name).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn folders_are_those_in_which_files_are() {
+        let files = ["a/b/c.sls", "a/d.sls", "top.sls"].map(str::to_owned);
+        assert_eq!(folders(&files), ["a", "a/b"]);
+    }
+}

@@ -1,0 +1,184 @@
+//! [`Fleet`]: the master's minions as the targets of an orchestration, and the runners that work on them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use modules::custom::CustomModules;
+use modules::orchestrate;
+use modules::roots::Roots;
+use smol::Timer;
+use smol::future::FutureExt;
+use state::exec::Exec;
+use state::module::Error;
+use state::opts::Opts;
+use state::targets::{Hear, MinionReturn, Targets};
+use value::{Map, Value};
+use wire::{Publish, Runner};
+
+use crate::daemon::Master;
+use crate::jobs::{Came, GivenUp};
+use crate::store::{Event, Seen, Store, Watch};
+
+/// The minions of a master.
+#[derive(Clone, Debug)]
+pub(crate) struct Fleet(Arc<Master>);
+
+impl Targets for Fleet {
+    fn resolve(&self, _cx: &Exec, tgt: &Value, tgt_type: &str) -> Result<Vec<String>, Error> {
+        let matched = smol::block_on(self.0.matched(tgt, tgt_type, &Map::new()));
+        let (minions, _) = matched.map_err(Error::refused)?;
+        Ok(minions.iter().map(ToString::to_string).collect())
+    }
+
+    fn run(
+        &self,
+        cx: &Exec,
+        ids: &[String],
+        fun: &str,
+        args: Vec<Value>,
+        kwargs: Map,
+    ) -> Result<Vec<MinionReturn>, Error> {
+        let mut arg = args;
+        if !kwargs.is_empty() {
+            arg.push(kwargs.with("__kwarg__", true).into());
+        }
+        let asked = Publish {
+            tgt: Value::list(ids.iter().map(|id| id.as_str().into())),
+            tgt_type: "list".to_owned(),
+            fun: fun.to_owned(),
+            arg,
+            ret: String::new(),
+            jid: None,
+            timeout_s: None,
+            options: Map::new(),
+        };
+        let user = cx.opts().text("user").unwrap_or("root").to_owned();
+        smol::block_on(self.returned(asked, &user)).map_err(Error::refused)
+    }
+
+    fn fire(&self, _cx: &Exec, tag: &str, data: Map) -> Result<(), Error> {
+        smol::block_on(self.0.fire(tag, data));
+        Ok(())
+    }
+
+    fn hear(&self, _cx: &Exec) -> Result<Box<dyn Hear>, Error> {
+        Ok(Box::new(OnLog {
+            store: self.0.store().clone(),
+            watch: self.0.store().watch(),
+            missed: VecDeque::new(),
+        }))
+    }
+}
+
+/// An ear on the master's event log.
+struct OnLog {
+    store: Store,
+    watch: Watch,
+    /// Events that came faster than they were heard.
+    missed: VecDeque<Event>,
+}
+
+impl Hear for OnLog {
+    fn next(&mut self, deadline: Instant) -> Option<(String, Map)> {
+        loop {
+            if let Some(event) = self.missed.pop_front() {
+                return Some(heard(&event));
+            }
+            let late = async {
+                Timer::at(deadline).await;
+                None
+            };
+            match smol::block_on(self.watch.next().or(late))? {
+                Seen::Event(event) => return Some(heard(&event)),
+                Seen::Missed { from, to } => {
+                    let events = self.store.events(from).ok()?;
+                    let missed = events.map_while(Result::ok);
+                    self.missed
+                        .extend(missed.take_while(|event| event.sequence <= to));
+                }
+            }
+        }
+    }
+}
+
+fn heard(event: &Event) -> (String, Map) {
+    let data = event.data.clone().with("_stamp", event.stamp.as_str());
+    (event.tag.clone(), data)
+}
+
+impl Fleet {
+    async fn returned(&self, asked: Publish, user: &str) -> Result<Vec<MinionReturn>, String> {
+        let mut published = self.0.publish(asked, user).await?;
+        let jid = published.jid.clone();
+        let mut returns = Vec::new();
+        while let Some(came) = published.next().await {
+            let (id, ret, retcode) = match came {
+                Came::Return(mut data) => {
+                    let id = data.get("id").map(Value::to_text).unwrap_or_default();
+                    let retcode = data.get("retcode").and_then(Value::as_int);
+                    let ret = data.remove("return").unwrap_or(Value::Null);
+                    (id, ret, retcode.unwrap_or_default())
+                }
+                Came::GivenUp(id, why) => (id.to_string(), sentence(why).into(), 1),
+            };
+            let jid = jid.clone();
+            returns.push(MinionReturn {
+                id,
+                ret,
+                retcode,
+                jid,
+            });
+        }
+        returns.sort_by(|one, other| one.id.cmp(&other.id));
+        Ok(returns)
+    }
+}
+
+/// What stands where a return would.
+fn sentence(why: GivenUp) -> &'static str {
+    match why {
+        GivenUp::NotConnected => "Minion did not return. [Not connected]",
+        GivenUp::NoReturn => "Minion did not return. [No response]",
+        GivenUp::Lost => "Minion did not return. [Lost: whether it has done the job is not known]",
+        GivenUp::Refused => "Minion did not take the job.",
+    }
+}
+
+impl Master {
+    /// What a runner's function came to: `return`, `success`, `jid`, `retcode`.
+    pub(crate) async fn run(self: &Arc<Self>, asked: Runner) -> Map {
+        let cx = self.runners();
+        let called = smol::unblock(move || {
+            let (args, kwargs) = modules::call::split(asked.arg);
+            let called = orchestrate::runner(&cx, &asked.fun, args, kwargs);
+            cx.barrier();
+            called
+        })
+        .await;
+        let code = called.ret.get("retcode").and_then(Value::as_int);
+        Map::new()
+            .with("return", called.ret.clone())
+            .with("success", called.success)
+            .with("jid", called.jid)
+            .with(
+                "retcode",
+                code.unwrap_or_else(|| i64::from(!called.success)),
+            )
+    }
+
+    /// The context of runners: the master's own trees, with its minions as targets.
+    fn runners(self: &Arc<Self>) -> Exec {
+        let mut map = self.opts().map.clone();
+        // A step that matches nobody runs nowhere, least of all here.
+        map.insert("masterless_tgt", "match");
+        let opts = Opts::new(map);
+        Exec::with_custom(
+            opts.clone(),
+            &modules::REGISTRY,
+            Box::new(Roots::states(&opts)),
+            Box::new(Fleet(self.clone())),
+            Box::new(CustomModules::of(&opts)),
+        )
+    }
+}

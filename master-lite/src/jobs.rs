@@ -1,0 +1,259 @@
+//! Jobs: to whom they go, who has returned, and who will not.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use link::Error;
+use smol::Timer;
+use smol::future::FutureExt;
+use value::{Map, Value, jid, log};
+use wire::{FindJob, Id, Job, Publish};
+
+use crate::daemon::Master;
+use crate::waiting::Returns;
+
+/// A job that was sent, and whose returns are waited for.
+#[derive(Debug)]
+pub(crate) struct Published {
+    master: Arc<Master>,
+    pub(crate) jid: String,
+    /// To whom it went.
+    pub(crate) minions: Vec<Id>,
+    /// Whom the target named and nobody knows.
+    pub(crate) missing: Vec<String>,
+    left: BTreeSet<Id>,
+    returns: Returns,
+    /// For how long a minion may be silent before it is asked whether it works still.
+    patience: Duration,
+    until: Instant,
+    given_up: Vec<(Id, GivenUp)>,
+}
+
+/// Why a minion's return is waited for no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GivenUp {
+    /// It was not connected when the job was sent.
+    NotConnected,
+    /// It is connected, says that it does not do the job, and has not returned.
+    NoReturn,
+    /// It was lost while it did the job: what became of that is not known.
+    Lost,
+    /// It has not taken the job.
+    Refused,
+}
+
+impl GivenUp {
+    /// The word of the wire.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::NotConnected => "not_connected",
+            Self::NoReturn => "no_return",
+            Self::Lost => "lost",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// What comes of a job, one minion after the other.
+#[derive(Clone, Debug)]
+pub(crate) enum Came {
+    /// A return, as its event has it.
+    Return(Map),
+    /// A minion that is waited for no longer.
+    GivenUp(Id, GivenUp),
+}
+
+/// How long a minion has to say whether it does a job (`gather_job_timeout`), unless the configuration says so.
+const GATHER: Duration = Duration::from_secs(10);
+/// How long a minion has to return (`timeout`), likewise.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Master {
+    fn seconds(&self, option: &str, default: Duration) -> Duration {
+        let number = self.opts().get(option).and_then(Value::as_float);
+        number.map_or(default, |number| {
+            Duration::from_secs_f64(number.clamp(0.0, 1e6))
+        })
+    }
+
+    /// Sends a job to the minions that its target names, after its record is on the disk.
+    pub(crate) async fn publish(
+        self: &Arc<Self>,
+        asked: Publish,
+        user: &str,
+    ) -> Result<Published, String> {
+        let jid = match &asked.jid {
+            Some(jid) if jid::is_jid(jid) => jid.clone(),
+            Some(other) => return Err(format!("{other:?} is no job id")),
+            None => jid::new(),
+        };
+        let (minions, missing) = self
+            .matched(&asked.tgt, &asked.tgt_type, &asked.options)
+            .await?;
+        let returns = self.waiting().for_job(&jid);
+        let load = load(&asked, &jid, user);
+        self.keep_job(&jid, load, &minions, &missing).await?;
+        let patience = match asked.timeout_s {
+            Some(seconds) => Duration::from_secs_f64(seconds.clamp(0.0, 1e6)),
+            None => self.seconds("timeout", TIMEOUT),
+        };
+        let mut published = Published {
+            master: self.clone(),
+            left: minions.iter().cloned().collect(),
+            minions,
+            missing,
+            returns,
+            patience,
+            until: Instant::now() + patience,
+            given_up: Vec::new(),
+            jid,
+        };
+        published.send(&asked, user).await;
+        Ok(published)
+    }
+}
+
+/// What is kept of a job, and what its event says.
+fn load(asked: &Publish, jid: &str, user: &str) -> Map {
+    let mut load = Map::new()
+        .with("jid", jid)
+        .with("tgt_type", asked.tgt_type.as_str())
+        .with("tgt", asked.tgt.clone())
+        .with("user", user)
+        .with("fun", function(&asked.fun))
+        .with("arg", asked.arg.clone());
+    if let Some(metadata) = asked.options.get("metadata") {
+        load.insert("metadata", metadata.clone());
+    }
+    load
+}
+
+/// One function, or several with commas between them.
+fn function(fun: &str) -> Value {
+    if fun.contains(',') {
+        Value::list(fun.split(',').map(|fun| fun.trim().into()))
+    } else {
+        fun.into()
+    }
+}
+
+impl Published {
+    /// Sends the job to all who are connected, all at the same time.
+    async fn send(&mut self, asked: &Publish, user: &str) {
+        let job = Job {
+            jid: self.jid.clone(),
+            fun: function(&asked.fun),
+            arg: asked.arg.clone(),
+            tgt: asked.tgt.clone(),
+            tgt_type: asked.tgt_type.clone(),
+            ret: asked.ret.clone(),
+            user: user.to_owned(),
+            options: asked.options.clone(),
+        };
+        let mut sent = Vec::new();
+        for id in &self.minions {
+            let Some(minion) = self.master.minions().get(id) else {
+                self.given_up.push((id.clone(), GivenUp::NotConnected));
+                continue;
+            };
+            let (id, job) = (id.clone(), job.clone());
+            let task = smol::spawn(async move { minion.handle.ask(job).await?.done().await });
+            sent.push((id, task));
+        }
+        for (id, task) in sent {
+            if let Err(error) = task.await {
+                log::warning(format_args!(
+                    "The job {} was not taken by {id}: {error}",
+                    self.jid
+                ));
+                let why = match error {
+                    Error::Failed { .. } => GivenUp::Refused,
+                    _ => GivenUp::Lost,
+                };
+                self.given_up.push((id, why));
+            }
+        }
+    }
+
+    /// The next return, or the next minion that is given up; nothing when nobody is left.
+    pub(crate) async fn next(&mut self) -> Option<Came> {
+        enum Now {
+            Return(Option<Map>),
+            Late,
+        }
+        loop {
+            if let Some((id, why)) = self.given_up.pop() {
+                self.left.remove(&id);
+                return Some(Came::GivenUp(id, why));
+            }
+            if self.left.is_empty() {
+                return None;
+            }
+            let late = async {
+                Timer::at(self.until).await;
+                Now::Late
+            };
+            let came = async { Now::Return(self.returns.next().await) };
+            match came.or(late).await {
+                Now::Return(None) => return None,
+                Now::Return(Some(data)) => {
+                    let id = data.get("id").and_then(Value::as_str);
+                    let id = id.and_then(|id| id.parse::<Id>().ok());
+                    if id.is_some_and(|id| self.left.remove(&id)) {
+                        return Some(Came::Return(data));
+                    }
+                }
+                Now::Late => self.ask_the_silent().await,
+            }
+        }
+    }
+
+    /// Asks who has not returned whether it still works; who does not is given up.
+    async fn ask_the_silent(&mut self) {
+        let gather = self.master.seconds("gather_job_timeout", GATHER);
+        let mut asked = Vec::new();
+        for id in &self.left {
+            let (id, jid) = (id.clone(), self.jid.clone());
+            let Some(minion) = self.master.minions().get(&id) else {
+                self.given_up.push((id, GivenUp::Lost));
+                continue;
+            };
+            let task = smol::spawn(async move {
+                let question = async {
+                    let asked = minion.handle.ask(FindJob { jid }).await?;
+                    asked.done().await.map(|found| found.is_true())
+                };
+                let late = async {
+                    Timer::after(gather).await;
+                    Ok(false)
+                };
+                question.or(late).await
+            });
+            asked.push((id, task));
+        }
+        for (id, task) in asked {
+            match task.await {
+                Ok(true) => {}
+                Ok(false) => self.given_up.push((id, GivenUp::NoReturn)),
+                Err(error) => {
+                    log::info(format_args!("{id} does not say what it does: {error}"));
+                    self.given_up.push((id, GivenUp::Lost));
+                }
+            }
+        }
+        self.until = Instant::now() + self.patience.max(Duration::from_secs(1));
+        self.take_late_returns();
+    }
+
+    /// A return that came while its minion was asked is no silence.
+    fn take_late_returns(&mut self) {
+        let mut returned = BTreeSet::new();
+        for (id, _) in &self.given_up {
+            if matches!(self.master.store().returned(&self.jid, id), Ok(Some(_))) {
+                returned.insert(id.clone());
+            }
+        }
+        self.given_up.retain(|(id, _)| !returned.contains(id));
+    }
+}

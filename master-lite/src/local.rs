@@ -1,0 +1,160 @@
+//! What the commands of this machine ask.
+
+use std::sync::Arc;
+
+use link::Error;
+use link::unix::{Local, Said};
+use smol::future::FutureExt;
+use value::{Map, Value, log};
+use wire::{Listen, Publish, Request};
+
+use crate::daemon::Master;
+use crate::jobs::Came;
+use crate::store::{self, Event, Seen};
+
+impl Master {
+    /// Does what a command asks, until it closes its end.
+    pub(crate) async fn obey(self: Arc<Self>, mut local: Local) {
+        loop {
+            let obeyed = match local.next().await {
+                Ok(None) => return,
+                Ok(Some(Said::Event(event))) => {
+                    self.fire(&event.tag, event.data).await;
+                    Ok(())
+                }
+                Ok(Some(Said::Request(request))) => self.command(request, &mut local).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = obeyed {
+                return log::info(format_args!("{error}"));
+            }
+        }
+    }
+
+    async fn command(self: &Arc<Self>, request: Request, local: &mut Local) -> Result<(), Error> {
+        match request {
+            Request::Publish(asked) => self.publish_for(asked, local).await,
+            Request::Wheel(asked) => match self.wheel(&asked.fun, asked.arg).await {
+                Ok(ret) => local.done(ret).await,
+                Err(error) => local.fail("failed", error).await,
+            },
+            Request::Runner(asked) => {
+                let done = self.run(asked).await;
+                local.done(done).await
+            }
+            Request::Listen(asked) => self.listen(asked, local).await,
+            Request::Fire(asked) => {
+                self.fire(&asked.tag, asked.data).await;
+                local.done(true).await
+            }
+            Request::Ping(_) => local.done(true).await,
+            other => {
+                let text = format!("this master does not do `{}`", other.kind());
+                local.fail("refused", text).await
+            }
+        }
+    }
+
+    async fn publish_for(self: &Arc<Self>, asked: Publish, local: &mut Local) -> Result<(), Error> {
+        let only_sent = asked.timeout_s == Some(0.0);
+        let user = asked
+            .options
+            .get("user")
+            .map_or_else(|| "root".to_owned(), Value::to_text);
+        let mut published = match self.publish(asked, &user).await {
+            Ok(published) => published,
+            Err(error) => return local.fail("invalid", error).await,
+        };
+        let minions = published.minions.iter().map(|id| id.as_str().into());
+        let missing = published.missing.iter().map(|name| name.as_str().into());
+        let first = Map::new()
+            .with("jid", published.jid.as_str())
+            .with("minions", Value::list(minions))
+            .with("missing", Value::list(missing));
+        local.data(first).await?;
+        while !only_sent && let Some(came) = published.next().await {
+            let said = match came {
+                Came::Return(data) => data,
+                Came::GivenUp(id, why) => Map::new()
+                    .with("id", id.as_str())
+                    .with("failed", why.word()),
+            };
+            local.data(said).await?;
+        }
+        local
+            .done(Map::new().with("jid", published.jid.as_str()))
+            .await
+    }
+
+    /// Events as they come, until the command goes.
+    async fn listen(self: &Arc<Self>, asked: Listen, local: &mut Local) -> Result<(), Error> {
+        let wanted = |tag: &str| {
+            let mut tags = asked.tags.iter();
+            asked.tags.is_empty() || tags.any(|glob| value::glob::fnmatch(glob, tag))
+        };
+        let watch = self.store().watch();
+        let mut from = asked.from.unwrap_or_else(|| watch.first());
+        let mut upto = watch.first();
+        loop {
+            if from < upto {
+                from = self.tell_past(from, upto, &wanted, local).await?;
+                continue;
+            }
+            let next = async { Some(watch.next().await) };
+            let gone = async {
+                let _ = local.next().await;
+                None
+            };
+            match next.or(gone).await {
+                Some(Some(Seen::Event(event))) if wanted(&event.tag) => {
+                    local.data(shown(&event)).await?;
+                }
+                Some(Some(Seen::Event(_))) => {}
+                Some(Some(Seen::Missed { from: first, to })) => (from, upto) = (first, to + 1),
+                Some(None) => return local.fail("failed", "the master ends").await,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Events of the log, some at a time; from which one on others are left.
+    async fn tell_past(
+        &self,
+        from: u64,
+        upto: u64,
+        wanted: &impl Fn(&str) -> bool,
+        local: &mut Local,
+    ) -> Result<u64, Error> {
+        let store = self.store().clone();
+        let read = smol::unblock(move || {
+            let events = store.events(from)?.take(PAST);
+            events.collect::<Result<Vec<Event>, store::Error>>()
+        });
+        let events = match read.await {
+            Ok(events) => events,
+            Err(error) => {
+                local.fail("failed", error.to_string()).await?;
+                return Ok(upto);
+            }
+        };
+        let mut next = upto;
+        for event in events.iter().filter(|event| event.sequence < upto) {
+            if wanted(&event.tag) {
+                local.data(shown(event)).await?;
+            }
+            next = event.sequence + 1;
+        }
+        Ok(next)
+    }
+}
+
+/// Events of the log that are read at once.
+const PAST: usize = 256;
+
+fn shown(event: &Event) -> Map {
+    let data = event.data.clone().with("_stamp", event.stamp.as_str());
+    Map::new()
+        .with("tag", event.tag.as_str())
+        .with("sequence", event.sequence)
+        .with("data", data)
+}

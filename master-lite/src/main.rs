@@ -1,0 +1,41 @@
+//! `pinch-master`: one binary, called by its applet's name: `salt-master`, `salt`, `salt-run`, `salt-key`.
+
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "the daemon, which uses the store and the keys, is being written"
+)]
+
+mod admit;
+mod applets;
+mod chores;
+mod daemon;
+mod files;
+mod fleet;
+mod jobs;
+mod local;
+mod mine;
+mod minions;
+mod peer;
+mod pillar;
+mod session;
+mod store;
+mod targets;
+mod waiting;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use cli::failure::{Exit, Failure};
+
+fn main() -> ExitCode {
+    let mut words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let program = words.next().unwrap_or_default();
+    let words: Vec<String> = words.collect();
+    let called_as = Path::new(&program).file_name().unwrap_or_default();
+    let outcome = match applets::named(&called_as.to_string_lossy()) {
+        Some(applet) => applet(words),
+        None => applets::first(words),
+    };
+    outcome.unwrap_or_else(|failure: Failure| failure.report())
+}

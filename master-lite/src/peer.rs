@@ -1,0 +1,111 @@
+//! What a minion may have done by others: the options `peer` and `peer_run`. Nothing, unless they say so.
+
+use std::sync::Arc;
+
+use link::{Error, Question};
+use value::pyre::{Anchor, Flags, Regex, Subject};
+use value::{Map, Value, log};
+use wire::{Id, Publish};
+
+use crate::daemon::Master;
+use crate::jobs::Came;
+
+/// The longest that a peer may wait for returns.
+const TIMEOUT_MAX_S: f64 = 3600.0;
+
+impl Master {
+    /// Whether `peer_run` lets a minion call a runner.
+    pub(crate) fn may_run(&self, id: &Id, fun: &str) -> Result<(), String> {
+        self.allows("peer_run", id, &[fun])
+    }
+
+    fn allows(&self, option: &str, id: &Id, funs: &[&str]) -> Result<(), String> {
+        let rules = self.opts().get(option).and_then(Value::as_map);
+        let allowed = allowed(rules, id);
+        let may = |fun: &&str| allowed.iter().any(|pattern| whole(pattern, fun));
+        match funs.iter().find(|fun| !may(fun)) {
+            None if !funs.is_empty() => Ok(()),
+            refused => {
+                let fun = refused.copied().unwrap_or_default();
+                log::warning(format_args!("{id} may not call {fun} ({option})"));
+                Err(format!(
+                    "{id} may not call {fun}: the option `{option}` says who may"
+                ))
+            }
+        }
+    }
+
+    /// Does a job for a minion, where `peer` lets it; the returns in parts.
+    pub(crate) async fn publish_for_peer(
+        self: &Arc<Self>,
+        id: &Id,
+        mut question: Question,
+        asked: Publish,
+    ) -> Result<(), Error> {
+        let funs: Vec<&str> = asked.fun.split(',').map(str::trim).collect();
+        if let Err(text) = self.allows("peer", id, &funs) {
+            return question.fail("refused", text).await;
+        }
+        // Nobody does a job in a number of another's choice, or in another's name.
+        let asked = Publish {
+            jid: None,
+            timeout_s: asked.timeout_s.map(|seconds| seconds.min(TIMEOUT_MAX_S)),
+            options: Map::new(),
+            ..asked
+        };
+        let only_sent = asked.timeout_s == Some(0.0);
+        let mut published = match self.publish(asked, id.as_str()).await {
+            Ok(published) => published,
+            Err(error) => return question.fail("invalid", error).await,
+        };
+        while !only_sent && let Some(came) = published.next().await {
+            if let Came::Return(data) = came {
+                question.data(data).await?;
+            }
+        }
+        question
+            .done(Map::new().with("jid", published.jid.as_str()))
+            .await
+    }
+}
+
+/// The patterns of functions that the rules have for a minion: rules are by patterns of ids.
+fn allowed(rules: Option<&Map>, id: &Id) -> Vec<String> {
+    let rules = rules.into_iter().flat_map(Map::iter);
+    rules
+        .filter(|(pattern, _)| whole(&pattern.to_text(), id.as_str()))
+        .flat_map(|(_, functions)| functions.texts())
+        .collect()
+}
+
+/// True when a regular expression matches all of a text.
+fn whole(pattern: &str, text: &str) -> bool {
+    let pattern = format!("(?:{pattern})$");
+    let regex = Regex::compiled(&pattern, Flags::NONE, Subject::Text, Anchor::Start);
+    regex.is_ok_and(|regex| regex.is_match(text).unwrap_or(false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_may_do_what_all_of_a_rule_matches() {
+        let rules = Map::new()
+            .with(
+                "web.*",
+                Value::list(["test.ping".into(), "network\\..*".into()]),
+            )
+            .with("db", Value::list([".*".into()]));
+        let functions = |id: &str| {
+            let id = id.parse().ok();
+            id.map(|id| allowed(Some(&rules), &id)).unwrap_or_default()
+        };
+        assert_eq!(functions("web1"), ["test.ping", "network\\..*"]);
+        assert_eq!(functions("db"), [".*"]);
+        assert!(functions("db2").is_empty());
+        assert!(whole("test.ping", "test.ping"));
+        assert!(!whole("test.ping", "test.pings"));
+        assert!(!whole("ping", "test.ping"));
+    }
+}

@@ -1,0 +1,95 @@
+//! Pillar for a minion: compiled for the id that its key is bound to, and for no other.
+
+use std::sync::Arc;
+
+use modules::custom::CustomModules;
+use modules::orchestrate::ThisMachine;
+use modules::roots::Roots;
+use smol::lock::Semaphore;
+use state::exec::Exec;
+use state::opts::Opts;
+use state::sources::Sources;
+use value::{Map, Value};
+use wire::{Id, Pillar};
+
+/// How many pillars are compiled at a time.
+const AT_ONCE: usize = 4;
+
+/// Compiles pillars.
+#[derive(Debug)]
+pub(crate) struct Pillars {
+    opts: Opts,
+    turns: Semaphore,
+}
+
+impl Pillars {
+    pub(crate) fn new(opts: &Opts) -> Self {
+        Self {
+            opts: opts.clone(),
+            turns: Semaphore::new(AT_ONCE),
+        }
+    }
+
+    /// The pillar of a minion, when its turn has come.
+    pub(crate) async fn compile(&self, id: &Id, asked: Pillar) -> Result<Map, String> {
+        let _turn = self.turns.acquire().await;
+        let cx = self.context(id, &asked);
+        smol::unblock(move || cx.shared.sources.pillar(&cx))
+            .await
+            .map_err(|error| error.to_string())
+    }
+
+    /// What a minion's pillar sees: its grains, its id, and the master's trees.
+    fn context(&self, id: &Id, asked: &Pillar) -> Exec {
+        let mut map = self.opts.map.clone();
+        map.insert("id", id.as_str());
+        for (key, value) in [("saltenv", &asked.saltenv), ("pillarenv", &asked.pillarenv)] {
+            if let Some(value) = value {
+                map.insert(key, value.as_str());
+            }
+        }
+        map.insert("grains", asked.grains.clone());
+        map.insert("__role", "minion");
+        let opts = Opts::new(map);
+        let cx = Exec::with_custom(
+            opts.clone(),
+            &modules::REGISTRY,
+            Box::new(Roots::states(&opts)),
+            Box::new(ThisMachine),
+            Box::new(CustomModules::of(&opts)),
+        );
+        let given = Some(asked.pillar_override.clone()).filter(|given| !given.is_empty());
+        cx.set_grains(asked.grains.clone());
+        cx.with_pillarenv(asked.pillarenv.clone(), given)
+    }
+}
+
+/// The options that a run on a minion takes from its master.
+pub(crate) fn options(opts: &Opts) -> Map {
+    const TAKEN: &[&str] = &[
+        "state_top",
+        "state_top_saltenv",
+        "nodegroups",
+        "failhard",
+        "state_aggregate",
+        "state_auto_order",
+        "env_order",
+        "default_top",
+        "top_file_merging_strategy",
+        "jinja_env",
+        "jinja_sls_env",
+        "jinja_lstrip_blocks",
+        "jinja_trim_blocks",
+        "renderer",
+        "yaml_utf8",
+    ];
+    TAKEN
+        .iter()
+        .filter_map(|name| Some(((*name).into(), opts.get(name)?.clone())))
+        .collect::<Vec<(Value, Value)>>()
+        .into_iter()
+        .collect()
+}
+
+/// Shared by the tasks of all minions.
+pub(crate) type Shared = Arc<Pillars>;

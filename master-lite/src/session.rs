@@ -1,0 +1,263 @@
+//! A minion that was let in: its events, its returns, and what it asks.
+
+use std::sync::Arc;
+
+use link::{Error, Handle, Incoming, Link, PublicKey, Question};
+use smol::channel::{Receiver, bounded};
+use value::{Map, Value, log};
+use wire::{Event, Id, Request, Return, tag};
+
+use crate::daemon::{Master, now_ms};
+use crate::pillar;
+use crate::store::{self, Applied, Cache, Change, Command, Origin};
+
+/// Events of one minion that are on their way to the disk.
+const UNACKED: usize = 1024;
+/// After so many an ack is due even while more come.
+const ACK_AFTER: usize = 256;
+
+/// Who is at the other end of a session.
+#[derive(Clone, Debug)]
+struct Minion {
+    id: Id,
+    key: PublicKey,
+    epoch: u64,
+}
+
+impl Minion {
+    fn origin(&self, sequence: u64) -> Option<Origin> {
+        (sequence > 0).then(|| Origin {
+            id: self.id.clone(),
+            key: self.key,
+            epoch: self.epoch,
+            sequence,
+        })
+    }
+}
+
+impl Master {
+    /// Serves a minion until it is gone.
+    pub(crate) async fn serve(
+        self: &Arc<Self>,
+        mut link: Link,
+        id: Id,
+        key: PublicKey,
+        epoch: u64,
+        program: String,
+    ) {
+        let handle = link.handle();
+        let number = self
+            .minions()
+            .came(id.clone(), handle.clone(), key, program);
+        log::info(format_args!("{} is connected", link.who()));
+        let minion = Minion { id, key, epoch };
+        let (events, to_ack) = bounded(UNACKED);
+        let acks = smol::spawn(ack_all(handle, to_ack));
+        let error = loop {
+            match link.next().await {
+                Ok(Incoming::Event(event)) => {
+                    if let Some(kept) = self.take_event(&minion, event).await {
+                        let _ = events.send(kept).await;
+                    }
+                }
+                Ok(Incoming::Question(question)) => {
+                    let (master, minion) = (self.clone(), minion.clone());
+                    smol::spawn(async move { master.answer(&minion, *question).await }).detach();
+                }
+                Ok(Incoming::Bye(bye)) => {
+                    log::info(format_args!("{} says goodbye: {}", link.who(), bye.reason));
+                }
+                Ok(Incoming::Ack(_)) => {}
+                Err(error) => break error,
+            }
+        };
+        drop(events);
+        acks.await;
+        self.minions().went(&minion.id, number);
+        log::info(format_args!("{error}"));
+    }
+
+    /// An event on its way to the disk. One whose tag is not for this minion is logged and acked: it would never be better.
+    async fn take_event(&self, minion: &Minion, event: Event) -> Option<store::Begun> {
+        let (mut name, mut data) = (event.tag, event.data);
+        if let Err(refused) = tag::may_send(&minion.id, &name) {
+            log::warning(format_args!(
+                "{} (key {}): {refused}",
+                minion.id, minion.key
+            ));
+            if event.sequence == 0 {
+                return None;
+            }
+            data = Map::new().with("error", refused.to_string());
+            name = format!("pinch/refused/{}", minion.id);
+        }
+        let data = data
+            .with("id", minion.id.as_str())
+            .with("tag", name.as_str())
+            .with("cmd", "_minion_event");
+        let begun = self.store().begin(Command::Event {
+            tag: name,
+            data,
+            stamp: event.stamp,
+            at_ms: now_ms(),
+            origin: minion.origin(event.sequence),
+        });
+        begun
+            .await
+            .inspect_err(|error| log::error(format_args!("{error}")))
+            .ok()
+    }
+
+    async fn answer(self: &Arc<Self>, minion: &Minion, question: Question) {
+        let answered = match question.request.clone() {
+            Request::Return(answer) => self.take_return(minion, question, answer).await,
+            Request::Grains(asked) => {
+                self.cache(minion, question, Cache::Grains, Change::Set(asked.grains))
+                    .await
+            }
+            Request::Pillar(asked) => match self.pillars().compile(&minion.id, asked).await {
+                Ok(pillar) => {
+                    let seen = Change::Set(pillar.clone());
+                    let _ = self
+                        .store()
+                        .later(minion_cache(minion, Cache::Pillar, seen))
+                        .await;
+                    question.done(pillar).await
+                }
+                Err(error) => question.fail("failed", error).await,
+            },
+            Request::MineGet(asked) => {
+                let (master, id) = (self.clone(), minion.id.clone());
+                match smol::unblock(move || master.mined(Some(&id), &asked)).await {
+                    Ok(found) => question.done(found).await,
+                    Err(error) => question.fail("invalid", error).await,
+                }
+            }
+            Request::MinePut(asked) => {
+                let change = match asked.clear {
+                    true => Change::Set(asked.data),
+                    false => Change::Update(asked.data),
+                };
+                self.cache(minion, question, Cache::Mine, change).await
+            }
+            Request::MineDelete(asked) => {
+                let change = asked.fun.map_or(Change::Clear, Change::Without);
+                self.cache(minion, question, Cache::Mine, change).await
+            }
+            Request::Publish(asked) => self.publish_for_peer(&minion.id, question, asked).await,
+            Request::Runner(asked) => match self.may_run(&minion.id, &asked.fun) {
+                Ok(()) => {
+                    let done = self.run(asked).await;
+                    question.done(done).await
+                }
+                Err(text) => question.fail("refused", text).await,
+            },
+            Request::Options(_) => question.done(pillar::options(self.opts())).await,
+            Request::List(asked) => self.files().list(question, asked).await,
+            Request::Stat(asked) => self.files().stat(question, asked).await,
+            Request::File(asked) => self.files().file(question, asked).await,
+            Request::Ping(_) => question.done(true).await,
+            other => {
+                let text = format!("this master does not serve `{}`", other.kind());
+                question.fail("refused", text).await
+            }
+        };
+        if let Err(error) = answered {
+            log::info(format_args!("{error}"));
+        }
+    }
+
+    /// A return, and the event that tells of it, in one piece.
+    async fn take_return(
+        self: &Arc<Self>,
+        minion: &Minion,
+        question: Question,
+        answer: Return,
+    ) -> Result<(), Error> {
+        let Return {
+            sequence,
+            jid,
+            stamp,
+            data,
+        } = answer;
+        if !value::jid::is_jid(&jid) {
+            return question
+                .fail("invalid", format!("{jid:?} is no job id"))
+                .await;
+        }
+        let data = data
+            .with("cmd", "_return")
+            .with("id", minion.id.as_str())
+            .with("jid", jid.as_str());
+        let kept = self.store().apply(Command::All(vec![
+            Command::Return {
+                jid: jid.clone(),
+                id: minion.id.clone(),
+                data: data.clone(),
+                at_ms: now_ms(),
+                origin: minion.origin(sequence),
+            },
+            Command::Event {
+                tag: tag::job_ret(&jid, &minion.id),
+                data: data.clone(),
+                stamp,
+                at_ms: now_ms(),
+                origin: None,
+            },
+        ]));
+        match kept.await {
+            Ok(applied) => {
+                if !applied.is_void() {
+                    self.waiting().came(&jid, &data);
+                }
+                question.done(Value::Null).await
+            }
+            Err(error) => question.fail("failed", error.to_string()).await,
+        }
+    }
+
+    async fn cache(
+        self: &Arc<Self>,
+        minion: &Minion,
+        question: Question,
+        what: Cache,
+        change: Change,
+    ) -> Result<(), Error> {
+        match self.store().apply(minion_cache(minion, what, change)).await {
+            Ok(Applied::Refused(refusal)) => question.fail("refused", refusal.to_string()).await,
+            Ok(_) => question.done(true).await,
+            Err(error) => question.fail("failed", error.to_string()).await,
+        }
+    }
+}
+
+fn minion_cache(minion: &Minion, what: Cache, change: Change) -> Command {
+    Command::Cached {
+        id: minion.id.clone(),
+        key: minion.key,
+        what,
+        change,
+    }
+}
+
+/// Acks what is durable, many events with one word.
+async fn ack_all(handle: Handle, to_ack: Receiver<store::Begun>) {
+    let mut unsaid = 0;
+    while let Ok(kept) = to_ack.recv().await {
+        let durable = match kept.done().await {
+            Ok(Applied::Event { durable, .. } | Applied::Duplicate { durable }) => durable,
+            Ok(_) => 0,
+            Err(error) => {
+                log::error(format_args!("An event is not kept: {error}"));
+                return handle.close("not kept");
+            }
+        };
+        unsaid += 1;
+        if durable > 0 && (to_ack.is_empty() || unsaid >= ACK_AFTER) {
+            unsaid = 0;
+            if handle.ack(durable).await.is_err() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! [`apply`]: what a command does to the store. No clock, and nothing written but through the batch.
+
+use std::sync::Arc;
+
+use value::{Map, Value};
+use wire::Id;
+
+use super::batch::Batch;
+use super::command::{Applied, Cache, Change, Command, Origin, Refusal};
+use super::error::words;
+use super::rows::{Event, Job, NAME_MAX, Received, Returned, Table, at, decode, encode};
+
+/// A command that was not done.
+pub(super) enum Failure {
+    /// For a reason that its sender is told.
+    Refused(Refusal),
+    /// The tables cannot be read.
+    Read(String),
+}
+
+impl From<fjall::Error> for Failure {
+    fn from(error: fjall::Error) -> Self {
+        Self::Read(words(&error))
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+pub(super) type Outcome = Result<Applied, Failure>;
+
+/// Does a command.
+///
+/// # Errors
+/// When the tables cannot be read.
+pub(super) fn apply(batch: &mut Batch<'_>, command: Command) -> Result<Applied, String> {
+    match done(batch, command) {
+        Ok(applied) => Ok(applied),
+        Err(Failure::Refused(refusal)) => Ok(Applied::Refused(refusal)),
+        Err(Failure::Read(why)) => Err(why),
+    }
+}
+
+fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
+    match command {
+        Command::KeyOffered {
+            id,
+            key,
+            at_ms,
+            pending_max,
+        } => super::apply_keys::offer(batch, id, key, at_ms, pending_max),
+        Command::KeyAccepted {
+            id,
+            key,
+            at_ms,
+            bound,
+            replace,
+        } => super::apply_keys::accept(batch, id, key, at_ms, bound, replace),
+        Command::KeyRejected { id, key, at_ms } => super::apply_keys::reject(batch, id, key, at_ms),
+        Command::KeyDenied { id, key, at_ms } => super::apply_keys::deny(batch, id, key, at_ms),
+        Command::KeyDeleted { id, key } => super::apply_keys::delete(batch, &id, &key),
+        Command::Event {
+            tag,
+            data,
+            stamp,
+            at_ms,
+            origin,
+        } => {
+            let sequence = batch.counts.log.next;
+            let event = Event {
+                sequence,
+                tag,
+                stamp,
+                at_ms,
+                data,
+            };
+            append(batch, event, origin)
+        }
+        Command::Job {
+            jid,
+            load,
+            minions,
+            at_ms,
+        } => job(
+            batch,
+            Job {
+                jid,
+                load,
+                minions,
+                at_ms,
+            },
+        ),
+        Command::Return {
+            jid,
+            id,
+            data,
+            at_ms,
+            origin,
+        } => returned(batch, &jid, Returned { id, at_ms, data }, origin),
+        Command::Cached {
+            id,
+            key,
+            what,
+            change,
+        } => {
+            super::apply_keys::accepted(batch, &id, &key)?;
+            cached(batch, at::cache(what, &id, &key), what, change)
+        }
+        Command::Cursor { name, sequence } => cursor(batch, &name, sequence),
+        Command::Token {
+            name,
+            data,
+            expected,
+        } => token(batch, name, data, expected),
+        Command::EventsDropped { before, limit } => drop_events(batch, before, limit),
+        Command::JobsDropped { before_ms, limit } => drop_jobs(batch, before_ms, limit),
+        Command::All(commands) => all(batch, commands),
+    }
+}
+
+fn all(batch: &mut Batch<'_>, commands: Vec<Command>) -> Outcome {
+    let mut all = Vec::with_capacity(commands.len());
+    for command in commands {
+        let applied = apply(batch, command).map_err(Failure::Read)?;
+        let is_last = applied.is_void();
+        all.push(applied);
+        if is_last {
+            break;
+        }
+    }
+    Ok(Applied::All(all))
+}
+
+/// A row's bytes, or why it cannot be one.
+pub(super) fn row(what: &'static str, row: Map) -> Result<Vec<u8>, Refusal> {
+    encode(row).map_err(|why| Refusal::Value { what, why })
+}
+
+fn name(what: &'static str, text: &str) -> Result<(), Refusal> {
+    if text.is_empty() || text.len() > NAME_MAX || text.contains('\0') {
+        return Err(Refusal::Name {
+            what,
+            text: text.chars().take(64).collect(),
+            limit: NAME_MAX,
+        });
+    }
+    Ok(())
+}
+
+fn damaged(what: &str) -> Failure {
+    Failure::Read(format!("{what} cannot be read"))
+}
+
+fn append(batch: &mut Batch<'_>, event: Event, origin: Option<Origin>) -> Outcome {
+    name("the tag", &event.tag)?;
+    let bytes = row("an event", event.row())?;
+    let (is_new, durable) = received(batch, origin)?;
+    if !is_new {
+        return Ok(Applied::Duplicate { durable });
+    }
+    let sequence = event.sequence;
+    let log = &mut batch.counts.log;
+    log.next += 1;
+    log.bytes += bytes.len() as u64;
+    let log = row("the log", log.row())?;
+    batch.put(Table::Keys, at::LOG.to_vec(), log);
+    batch.events.push((Arc::new(event), bytes.len()));
+    batch.put(Table::Events, at::event(sequence), bytes);
+    Ok(Applied::Event { sequence, durable })
+}
+
+/// Whether this has not come before, and how far its spool is durable then.
+fn received(batch: &mut Batch<'_>, origin: Option<Origin>) -> Result<(bool, u64), Failure> {
+    let Some(origin) = origin else {
+        return Ok((true, 0));
+    };
+    super::apply_keys::accepted(batch, &origin.id, &origin.key)?;
+    let place = at::origin(&origin);
+    let mut received = match batch.get(Table::Keys, &place)? {
+        Some(bytes) => Received::of_row(&bytes).ok_or_else(|| damaged("a spool's number"))?,
+        None => Received::default(),
+    };
+    let is_new = received.take(origin.sequence);
+    if is_new {
+        batch.put(Table::Keys, place, row("a spool's number", received.row())?);
+    }
+    Ok((is_new, received.durable()))
+}
+
+fn job(batch: &mut Batch<'_>, mut job: Job) -> Outcome {
+    name("the jid", &job.jid)?;
+    let place = at::job(&job.jid);
+    if let Some(bytes) = batch.get(Table::Jobs, &place)? {
+        // An answer was quicker, or somebody chose the number: it keeps its place.
+        let known = Job::of_row(&job.jid, &bytes).ok_or_else(|| damaged("a job"))?;
+        job.at_ms = known.at_ms;
+    }
+    batch_job(batch, place, &job)?;
+    Ok(Applied::Done)
+}
+
+fn batch_job(batch: &mut Batch<'_>, place: Vec<u8>, job: &Job) -> Result<(), Refusal> {
+    batch.put(Table::Jobs, place, row("a job", job.row())?);
+    batch.put(Table::Jobs, at::time(job.at_ms, &job.jid), Vec::new());
+    Ok(())
+}
+
+fn returned(
+    batch: &mut Batch<'_>,
+    jid: &str,
+    returned: Returned,
+    origin: Option<Origin>,
+) -> Outcome {
+    name("the jid", jid)?;
+    let bytes = row("a return", returned.row())?;
+    let (is_new, durable) = received(batch, origin)?;
+    let place = at::returned(jid, &returned.id);
+    if !is_new || batch.get(Table::Jobs, &place)?.is_some() {
+        return Ok(Applied::Duplicate { durable });
+    }
+    if batch.get(Table::Jobs, &at::job(jid))?.is_none() {
+        let job = Job {
+            jid: jid.to_owned(),
+            load: Map::new(),
+            minions: Vec::new(),
+            at_ms: returned.at_ms,
+        };
+        batch_job(batch, at::job(jid), &job)?;
+    }
+    batch.put(Table::Jobs, place, bytes);
+    Ok(Applied::Returned { durable })
+}
+
+fn cached(batch: &mut Batch<'_>, place: Vec<u8>, what: Cache, change: Change) -> Outcome {
+    let mut known = || -> Result<Map, Failure> {
+        match batch.get(Table::Caches, &place)? {
+            Some(bytes) => decode(&bytes).ok_or_else(|| damaged("a cache")),
+            None => Ok(Map::new()),
+        }
+    };
+    let map = match change {
+        Change::Clear => {
+            batch.remove(Table::Caches, place);
+            return Ok(Applied::Done);
+        }
+        Change::Set(map) => map,
+        Change::Update(map) => {
+            let mut all = known()?;
+            all.update(map);
+            all
+        }
+        Change::Without(name) => {
+            let mut all = known()?;
+            all.remove(&name);
+            all
+        }
+    };
+    let what = match what {
+        Cache::Grains => "grains",
+        Cache::Pillar => "a pillar",
+        Cache::Mine => "a mine",
+    };
+    batch.put(Table::Caches, place, row(what, map)?);
+    Ok(Applied::Done)
+}
+
+fn cursor(batch: &mut Batch<'_>, cursor: &str, sequence: u64) -> Outcome {
+    name("the cursor's name", cursor)?;
+    let bytes = row("a cursor", Map::new().with("sequence", sequence))?;
+    batch.put(Table::Keys, at::cursor(cursor), bytes);
+    Ok(Applied::Done)
+}
+
+fn token(
+    batch: &mut Batch<'_>,
+    token: String,
+    data: Option<Map>,
+    expected: Option<Map>,
+) -> Outcome {
+    name("the token's name", &token)?;
+    let place = at::token(&token);
+    if let Some(expected) = expected {
+        let known = batch.get(Table::Keys, &place)?;
+        let known = known.and_then(|bytes| decode(&bytes));
+        if known.map(Value::Map) != Some(Value::Map(expected)) {
+            return Err(Refusal::Changed { name: token }.into());
+        }
+    }
+    match data {
+        Some(data) => batch.put(Table::Keys, place, row("a token", data)?),
+        None => batch.remove(Table::Keys, place),
+    }
+    Ok(Applied::Done)
+}
+
+fn drop_events(batch: &mut Batch<'_>, before: u64, limit: u64) -> Outcome {
+    let first = batch.counts.log.first;
+    let before = before.min(batch.counts.log.next);
+    let end = before.min(first.saturating_add(limit));
+    for sequence in first..end {
+        let place = at::event(sequence);
+        let length = batch.get(Table::Events, &place)?;
+        let length = length.map_or(0, |bytes| bytes.len() as u64);
+        batch.counts.log.bytes = batch.counts.log.bytes.saturating_sub(length);
+        batch.remove(Table::Events, place);
+    }
+    let rows = end.saturating_sub(first);
+    if rows > 0 {
+        batch.counts.log.first = end;
+        let log = row("the log", batch.counts.log.row())?;
+        batch.put(Table::Keys, at::LOG.to_vec(), log);
+    }
+    let more = end < before;
+    Ok(Applied::Dropped { rows, more })
+}
+
+fn drop_jobs(batch: &mut Batch<'_>, before_ms: u64, limit: u64) -> Outcome {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let mut rows = 0;
+    for key in batch.keys(Table::Jobs, at::times(), limit.saturating_add(1))? {
+        let (at_ms, jid) = at::of_time(&key).ok_or_else(|| damaged("the list of jobs"))?;
+        if at_ms >= before_ms {
+            break;
+        }
+        if rows >= limit {
+            let rows = rows as u64;
+            return Ok(Applied::Dropped { rows, more: true });
+        }
+        rows += drop_job(batch, at_ms, &jid, limit - rows)?;
+    }
+    let rows = rows as u64;
+    Ok(Applied::Dropped { rows, more: false })
+}
+
+/// Takes up to `limit` rows of a job away, the job itself last.
+fn drop_job(batch: &mut Batch<'_>, at_ms: u64, jid: &str, limit: usize) -> Result<usize, Failure> {
+    let returns = batch.keys(Table::Jobs, &at::returns(jid), limit)?;
+    let rows = returns.len();
+    for place in returns {
+        batch.remove(Table::Jobs, place);
+    }
+    if rows < limit {
+        batch.remove(Table::Jobs, at::job(jid));
+        batch.remove(Table::Jobs, at::time(at_ms, jid));
+        return Ok(rows + 1);
+    }
+    Ok(rows)
+}
+
+/// An id's key, for messages.
+pub(super) fn unknown(id: &Id, key: &link::key::PublicKey) -> Failure {
+    Failure::Refused(Refusal::Unknown {
+        id: id.clone(),
+        key: *key,
+    })
+}

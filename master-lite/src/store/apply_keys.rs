@@ -1,0 +1,224 @@
+//! Keys: who has which, where it stands, and what goes with it.
+//!
+//! An id has one key, which is pending, accepted or rejected, and any number of others that are denied, of which a few are kept.
+
+use link::key::PublicKey;
+use value::Map;
+use wire::Id;
+
+use super::apply::{Failure, Outcome, row, unknown};
+use super::batch::Batch;
+use super::command::{Applied, Cache, KeyState, Refusal};
+use super::rows::{Key, Table, at};
+
+/// How many wrong keys of an id are kept: whoever has many gets no more room.
+const DENIED_MAX: usize = 16;
+
+pub(super) fn offer(
+    batch: &mut Batch<'_>,
+    id: Id,
+    key: PublicKey,
+    at_ms: u64,
+    pending_max: u64,
+) -> Outcome {
+    let Some(known) = known(batch, &id)? else {
+        if batch.counts.pending >= pending_max {
+            return Err(Refusal::Full { limit: pending_max }.into());
+        }
+        let before = forget_denied(batch, &id, &key)?;
+        return put(batch, id, key, KeyState::Pending, at_ms, Map::new(), before);
+    };
+    if known.key != key {
+        return deny(batch, id, key, at_ms);
+    }
+    Ok(Applied::Key {
+        state: Some(known.state),
+        before: Some(known.state),
+    })
+}
+
+pub(super) fn accept(
+    batch: &mut Batch<'_>,
+    id: Id,
+    key: PublicKey,
+    at_ms: u64,
+    bound: Map,
+    replace: bool,
+) -> Outcome {
+    let known = known(batch, &id)?;
+    let before = state(batch, &id, &key, known.as_ref())?;
+    let other = known.filter(|known| known.key != key);
+    if !replace {
+        if let Some(other) = other
+            .as_ref()
+            .filter(|other| other.state == KeyState::Accepted)
+        {
+            return Err(Refusal::Taken { id, key: other.key }.into());
+        }
+        if before.is_none() {
+            return Err(unknown(&id, &key));
+        }
+    }
+    if let Some(other) = other {
+        forget(batch, &id, &other.key)?;
+    }
+    forget_denied(batch, &id, &key)?;
+    put(batch, id, key, KeyState::Accepted, at_ms, bound, before)
+}
+
+pub(super) fn reject(batch: &mut Batch<'_>, id: Id, key: PublicKey, at_ms: u64) -> Outcome {
+    let known = known(batch, &id)?;
+    let before = state(batch, &id, &key, known.as_ref())?;
+    if before.is_none() {
+        return Err(unknown(&id, &key));
+    }
+    if let Some(other) = known.filter(|known| known.key != key) {
+        // A denied key: to reject it must not cost the id the key that it has.
+        return Err(Refusal::Taken { id, key: other.key }.into());
+    }
+    forget_denied(batch, &id, &key)?;
+    put(
+        batch,
+        id,
+        key,
+        KeyState::Rejected,
+        at_ms,
+        Map::new(),
+        before,
+    )
+}
+
+pub(super) fn deny(batch: &mut Batch<'_>, id: Id, key: PublicKey, at_ms: u64) -> Outcome {
+    let known = known(batch, &id)?;
+    let before = state(batch, &id, &key, known.as_ref())?;
+    if known.is_some_and(|known| known.key == key) {
+        forget(batch, &id, &key)?;
+    }
+    let applied = Applied::Key {
+        state: Some(KeyState::Denied),
+        before,
+    };
+    let place = at::denied_key(&id, &key);
+    let kept = batch.keys(Table::Keys, &at::denied(&id), DENIED_MAX)?;
+    if kept.len() >= DENIED_MAX || kept.contains(&place) {
+        return Ok(applied);
+    }
+    let denied = Key {
+        id,
+        key,
+        state: KeyState::Denied,
+        at_ms,
+        bound: Map::new(),
+    };
+    batch.put(Table::Keys, place, row("a key", denied.row())?);
+    Ok(applied)
+}
+
+pub(super) fn delete(batch: &mut Batch<'_>, id: &Id, key: &PublicKey) -> Outcome {
+    let known = known(batch, id)?;
+    let before = state(batch, id, key, known.as_ref())?;
+    if before.is_none() {
+        return Err(unknown(id, key));
+    }
+    if known.is_some_and(|known| known.key == *key) {
+        forget(batch, id, key)?;
+    }
+    forget_denied(batch, id, key)?;
+    Ok(Applied::Key {
+        state: None,
+        before,
+    })
+}
+
+/// Refuses what comes in the name of a key that is not accepted, or not any more.
+pub(super) fn accepted(batch: &mut Batch<'_>, id: &Id, key: &PublicKey) -> Result<(), Failure> {
+    let known = known(batch, id)?;
+    let has = |known: Key| known.key == *key && known.state == KeyState::Accepted;
+    match known.is_some_and(has) {
+        true => Ok(()),
+        false => Err(Refusal::NotAccepted { id: id.clone() }.into()),
+    }
+}
+
+/// The key that an id has.
+fn known(batch: &mut Batch<'_>, id: &Id) -> Result<Option<Key>, Failure> {
+    let Some(bytes) = batch.get(Table::Keys, &at::key(id))? else {
+        return Ok(None);
+    };
+    let key = Key::of_row(id.clone(), &bytes);
+    let key = key.ok_or_else(|| Failure::Read(format!("the key of {id} cannot be read")))?;
+    Ok(Some(key))
+}
+
+fn state(
+    batch: &mut Batch<'_>,
+    id: &Id,
+    key: &PublicKey,
+    known: Option<&Key>,
+) -> Result<Option<KeyState>, Failure> {
+    if let Some(known) = known.filter(|known| known.key == *key) {
+        return Ok(Some(known.state));
+    }
+    let denied = batch.get(Table::Keys, &at::denied_key(id, key))?;
+    Ok(denied.map(|_| KeyState::Denied))
+}
+
+fn put(
+    batch: &mut Batch<'_>,
+    id: Id,
+    key: PublicKey,
+    state: KeyState,
+    at_ms: u64,
+    bound: Map,
+    before: Option<KeyState>,
+) -> Outcome {
+    let place = at::key(&id);
+    let new = Key {
+        id,
+        key,
+        state,
+        at_ms,
+        bound,
+    };
+    let bytes = row("a key", new.row())?;
+    count(batch, before, Some(state));
+    batch.put(Table::Keys, place, bytes);
+    Ok(Applied::Key {
+        state: Some(state),
+        before,
+    })
+}
+
+fn count(batch: &mut Batch<'_>, before: Option<KeyState>, after: Option<KeyState>) {
+    let pending = |state| u64::from(state == Some(KeyState::Pending));
+    let counted = batch.counts.pending + pending(after);
+    batch.counts.pending = counted.saturating_sub(pending(before));
+}
+
+/// Takes the key that an id has away, with all that was kept for it: whoever has the id next must not see it.
+fn forget(batch: &mut Batch<'_>, id: &Id, key: &PublicKey) -> Result<(), Failure> {
+    let before = known(batch, id)?.map(|known| known.state);
+    count(batch, before, None);
+    batch.remove(Table::Keys, at::key(id));
+    for what in [Cache::Grains, Cache::Pillar, Cache::Mine] {
+        batch.remove(Table::Caches, at::cache(what, id, key));
+    }
+    for place in batch.keys(Table::Keys, &at::spools(id, key), usize::MAX)? {
+        batch.remove(Table::Keys, place);
+    }
+    Ok(())
+}
+
+fn forget_denied(
+    batch: &mut Batch<'_>,
+    id: &Id,
+    key: &PublicKey,
+) -> Result<Option<KeyState>, Failure> {
+    let place = at::denied_key(id, key);
+    let was = batch.get(Table::Keys, &place)?;
+    if was.is_none() {
+        return Ok(None);
+    }
+    batch.remove(Table::Keys, place);
+    Ok(Some(KeyState::Denied))
+}

@@ -1,0 +1,100 @@
+//! What can be wrong with a store, and what to do then.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A store that cannot be opened, read or written.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// Another process has it.
+    #[error(
+        "{folder}: another process has this store open, and only one master can use it: stop that one, or set another cachedir"
+    )]
+    Locked {
+        /// The store's folder.
+        folder: PathBuf,
+    },
+    /// A later release wrote it.
+    #[error(
+        "{folder}: the store has format {found}, and this program knows formats up to {known}: use the program that wrote it or a later one, or move the folder away to begin with an empty store"
+    )]
+    Newer {
+        /// The store's folder.
+        folder: PathBuf,
+        /// The format that it has.
+        found: u64,
+        /// The newest one that is known.
+        known: u64,
+    },
+    /// What lies there cannot be read.
+    #[error(
+        "{folder}: the store is damaged ({what}): stop the master, move the folder away and put back a copy of it, or begin with an empty store: keys come back from the files in pki_dir, events and jobs do not"
+    )]
+    Damaged {
+        /// The store's folder.
+        folder: PathBuf,
+        /// What was found.
+        what: String,
+    },
+    /// The folder cannot be used.
+    #[error("{path}: {why}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        why: String,
+    },
+    /// A write failed: nothing is taken until writes work again.
+    #[error(
+        "{folder}: the store cannot be written ({why}): nothing more is kept, and nothing is acknowledged, until it can be"
+    )]
+    Broken {
+        /// The store's folder.
+        folder: PathBuf,
+        /// What failed first.
+        why: String,
+    },
+    /// The program ends.
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl Error {
+    pub(super) fn io(path: &Path, source: &io::Error) -> Self {
+        Self::Io {
+            path: path.to_owned(),
+            why: source.to_string(),
+        }
+    }
+
+    /// What fjall says while the store in this folder is opened or read.
+    pub(super) fn of(folder: &Path, error: &fjall::Error) -> Self {
+        let folder = folder.to_owned();
+        match error {
+            fjall::Error::Locked => Self::Locked { folder },
+            fjall::Error::Io(source) if source.kind() != io::ErrorKind::UnexpectedEof => {
+                Self::io(&folder, source)
+            }
+            fjall::Error::Storage(fjall::LsmError::Io(source))
+                if source.kind() != io::ErrorKind::UnexpectedEof =>
+            {
+                Self::io(&folder, source)
+            }
+            other => Self::Damaged {
+                folder,
+                what: words(other),
+            },
+        }
+    }
+}
+
+/// What fjall says, in words.
+pub(super) fn words(error: &fjall::Error) -> String {
+    match error {
+        fjall::Error::Io(source) | fjall::Error::Storage(fjall::LsmError::Io(source)) => {
+            source.to_string()
+        }
+        fjall::Error::Poisoned => "an earlier write failed".to_owned(),
+        other => format!("{other:?}"),
+    }
+}

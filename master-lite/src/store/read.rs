@@ -1,0 +1,215 @@
+//! What can be asked of the store. Everything here reads files and may wait for them: from async code, inside `smol::unblock`.
+
+use fjall::{Iter, Readable, Slice};
+use link::key::PublicKey;
+use value::Map;
+use wire::Id;
+
+use super::Store;
+use super::command::{Cache, KeyState};
+use super::error::{Error, words};
+use super::rows::{Event, Job, Key, Log, Received, Returned, Table, at, decode, number};
+
+impl Store {
+    /// The key that an id has: pending, accepted or rejected.
+    pub(crate) fn key(&self, id: &Id) -> Result<Option<Key>, Error> {
+        let row = self.row(Table::Keys, &at::key(id))?;
+        row.map(|bytes| self.whole("a key", Key::of_row(id.clone(), &bytes)))
+            .transpose()
+    }
+
+    /// The other keys that were shown under an id.
+    pub(crate) fn denied(&self, id: &Id) -> Result<Vec<Key>, Error> {
+        let prefix = at::denied(id);
+        self.rows(Table::Keys, &prefix, move |key, value| {
+            Key::of_row(at::id(key, 1)?, value)
+        })?
+        .collect()
+    }
+
+    /// All keys of a state, in the order of their ids.
+    pub(crate) fn keys(
+        &self,
+        state: KeyState,
+    ) -> Result<impl Iterator<Item = Result<Key, Error>> + use<>, Error> {
+        let prefix: &[u8] = match state {
+            KeyState::Denied => b"d",
+            _ => b"i",
+        };
+        let keys = self.rows(Table::Keys, prefix, |key, value| {
+            Key::of_row(at::id(key, 1)?, value)
+        })?;
+        Ok(keys.filter(move |key| key.as_ref().map_or(true, |key| key.state == state)))
+    }
+
+    /// How far the events of a spool are durable: 0 for one that is not known.
+    pub(crate) fn durable(&self, id: &Id, key: &PublicKey, epoch: u64) -> Result<u64, Error> {
+        let Some(bytes) = self.row(Table::Keys, &at::spool(id, key, epoch))? else {
+            return Ok(0);
+        };
+        let received = self.whole("a spool's number", Received::of_row(&bytes))?;
+        Ok(received.durable())
+    }
+
+    /// What is remembered of a minion whose key is accepted.
+    pub(crate) fn cached(&self, what: Cache, id: &Id) -> Result<Option<Map>, Error> {
+        match self.key(id)? {
+            Some(key) if key.state == KeyState::Accepted => self.cached_of(what, &key),
+            _ => Ok(None),
+        }
+    }
+
+    /// What is remembered of a minion with this very key.
+    pub(crate) fn cached_of(&self, what: Cache, key: &Key) -> Result<Option<Map>, Error> {
+        let row = self.row(Table::Caches, &at::cache(what, &key.id, &key.key))?;
+        row.map(|bytes| self.whole("a cache", decode(&bytes)))
+            .transpose()
+    }
+
+    /// All accepted minions of which this is remembered, one after the other, in the order of their ids.
+    pub(crate) fn all_cached(
+        &self,
+        what: Cache,
+    ) -> Result<impl Iterator<Item = Result<(Key, Map), Error>> + use<>, Error> {
+        let store = self.clone();
+        let keys = self.keys(KeyState::Accepted)?;
+        Ok(keys.filter_map(move |key| {
+            let cached = key.and_then(|key| Ok((store.cached_of(what, &key)?, key)));
+            cached
+                .map(|(map, key)| map.map(|map| (key, map)))
+                .transpose()
+        }))
+    }
+
+    /// A job.
+    pub(crate) fn job(&self, jid: &str) -> Result<Option<Job>, Error> {
+        let row = self.row(Table::Jobs, &at::job(jid))?;
+        row.map(|bytes| self.whole("a job", Job::of_row(jid, &bytes)))
+            .transpose()
+    }
+
+    /// The answers to a job, in the order of the ids.
+    pub(crate) fn returns(
+        &self,
+        jid: &str,
+    ) -> Result<impl Iterator<Item = Result<Returned, Error>> + use<>, Error> {
+        let prefix = at::returns(jid);
+        let length = prefix.len();
+        self.rows(Table::Jobs, &prefix, move |key, value| {
+            Returned::of_row(at::id(key, length)?, value)
+        })
+    }
+
+    /// One minion's answer to a job.
+    pub(crate) fn returned(&self, jid: &str, id: &Id) -> Result<Option<Returned>, Error> {
+        let row = self.row(Table::Jobs, &at::returned(jid, id))?;
+        row.map(|bytes| self.whole("a return", Returned::of_row(id.clone(), &bytes)))
+            .transpose()
+    }
+
+    /// The jobs, newest first.
+    pub(crate) fn jobs(&self) -> Result<impl Iterator<Item = Result<Job, Error>> + use<>, Error> {
+        let store = self.clone();
+        let times = self.iter(Table::Jobs, at::times())?.rev();
+        Ok(times.filter_map(move |entry| {
+            let key = entry.key().map_err(|error| store.unreadable(words(&error)));
+            let job = key.and_then(|key| {
+                let (_, jid) = store.whole("the list of jobs", at::of_time(&key))?;
+                store.job(&jid)
+            });
+            job.transpose()
+        }))
+    }
+
+    /// Where the event log begins, and the number that its next event gets.
+    pub(crate) fn log(&self) -> Result<(u64, u64), Error> {
+        let log = self.log_row()?;
+        Ok((log.first, log.next))
+    }
+
+    pub(super) fn log_row(&self) -> Result<Log, Error> {
+        match self.row(Table::Keys, at::LOG)? {
+            Some(bytes) => self.whole("the log", Log::of_row(&bytes)),
+            None => Ok(Log::EMPTY),
+        }
+    }
+
+    /// The events from a number on.
+    pub(crate) fn events(
+        &self,
+        from: u64,
+    ) -> Result<impl Iterator<Item = Result<Event, Error>> + use<>, Error> {
+        // What was dropped leaves marks behind that cost time to walk over.
+        let from = from.max(self.log_row()?.first);
+        let disk = self.disk()?;
+        let range = at::event(from)..;
+        let entries = disk
+            .database()
+            .snapshot()
+            .range(disk.table(Table::Events), range);
+        Ok(self.decoded(entries, Event::of_row))
+    }
+
+    /// How far somebody has read in the log.
+    pub(crate) fn cursor(&self, name: &str) -> Result<Option<u64>, Error> {
+        let row = self.row(Table::Keys, &at::cursor(name))?;
+        let sequence = |bytes: Slice| number(&decode(&bytes)?, "sequence");
+        row.map(|bytes| self.whole("a cursor", sequence(bytes)))
+            .transpose()
+    }
+
+    /// What belongs to a token.
+    pub(crate) fn token(&self, name: &str) -> Result<Option<Map>, Error> {
+        let row = self.row(Table::Keys, &at::token(name))?;
+        row.map(|bytes| self.whole("a token", decode(&bytes)))
+            .transpose()
+    }
+
+    /// All tokens, by name.
+    pub(crate) fn tokens(
+        &self,
+    ) -> Result<impl Iterator<Item = Result<(String, Map), Error>> + use<>, Error> {
+        self.rows(Table::Keys, &at::token(""), |key, value| {
+            let name = std::str::from_utf8(key.get(1..)?).ok()?;
+            Some((name.to_owned(), decode(value)?))
+        })
+    }
+
+    fn row(&self, table: Table, key: &[u8]) -> Result<Option<Slice>, Error> {
+        let row = self.disk()?.table(table).get(key);
+        row.map_err(|error| self.unreadable(words(&error)))
+    }
+
+    fn rows<T, D: Fn(&[u8], &[u8]) -> Option<T>>(
+        &self,
+        table: Table,
+        prefix: &[u8],
+        decode: D,
+    ) -> Result<impl Iterator<Item = Result<T, Error>> + use<T, D>, Error> {
+        Ok(self.decoded(self.iter(table, prefix)?, decode))
+    }
+
+    fn iter(&self, table: Table, prefix: &[u8]) -> Result<Iter, Error> {
+        let disk = self.disk()?;
+        Ok(disk.database().snapshot().prefix(disk.table(table), prefix))
+    }
+
+    fn decoded<T, D: Fn(&[u8], &[u8]) -> Option<T>>(
+        &self,
+        entries: Iter,
+        decode: D,
+    ) -> impl Iterator<Item = Result<T, Error>> + use<T, D> {
+        let store = self.clone();
+        entries.map(move |entry| {
+            let (key, value) = entry
+                .into_inner()
+                .map_err(|error| store.unreadable(words(&error)))?;
+            store.whole("a row", decode(&key, &value))
+        })
+    }
+
+    /// What was read, or that it is damaged.
+    fn whole<T>(&self, what: &str, read: Option<T>) -> Result<T, Error> {
+        read.ok_or_else(|| self.unreadable(format!("{what} cannot be read")))
+    }
+}

@@ -1,0 +1,296 @@
+//! The event log, jobs, and who watches.
+
+use super::super::rows::Received;
+use super::*;
+
+fn tags(world: &World, from: u64) -> Vec<String> {
+    let events = world.store.events(from).unwrap();
+    events.map(|event| event.unwrap().tag).collect()
+}
+
+#[test]
+fn events_have_numbers_that_are_never_used_again() {
+    let world = World::new();
+    for number in 1..=3 {
+        let applied = world.apply(event(&format!("e{number}"), number));
+        assert_eq!(
+            applied,
+            Applied::Event {
+                sequence: number,
+                durable: 0
+            }
+        );
+    }
+    let world = world.again();
+    assert_eq!(tags(&world, 2), ["e2", "e3"]);
+    let drop_all = Command::EventsDropped {
+        before: 100,
+        limit: 100,
+    };
+    assert_eq!(
+        world.apply(drop_all),
+        Applied::Dropped {
+            rows: 3,
+            more: false
+        }
+    );
+    let world = world.again();
+    assert_eq!(world.store.log().unwrap(), (4, 4));
+    assert_eq!(
+        world.apply(event("e4", 4)),
+        Applied::Event {
+            sequence: 4,
+            durable: 0
+        }
+    );
+    assert_eq!(tags(&world, 0), ["e4"]);
+    let kept = world.store.events(0).unwrap().next().unwrap().unwrap();
+    assert_eq!((kept.sequence, kept.at_ms), (4, 4));
+    assert_eq!(kept.data, Map::new().with("n", 4));
+}
+
+#[test]
+fn what_was_sent_twice_is_kept_once() {
+    let world = World::new();
+    world.accept("m1", 1);
+    let kept = |sequence, durable| Applied::Event { sequence, durable };
+    assert_eq!(world.apply(sent("m1", 1, 9, 1)), kept(1, 1));
+    assert_eq!(world.apply(sent("m1", 1, 9, 2)), kept(2, 2));
+    let world = world.again();
+    assert_eq!(
+        world.apply(sent("m1", 1, 9, 1)),
+        Applied::Duplicate { durable: 2 }
+    );
+    assert_eq!(
+        world.apply(sent("m1", 1, 9, 2)),
+        Applied::Duplicate { durable: 2 }
+    );
+    // Another spool, and another minion, count for themselves.
+    assert_eq!(world.apply(sent("m1", 1, u64::MAX, 1)), kept(3, 1));
+    world.accept("m2", 2);
+    assert_eq!(world.apply(sent("m2", 2, 9, 1)), kept(4, 1));
+    assert_eq!(world.store.durable(&id("m1"), &key(1), 9).unwrap(), 2);
+    assert_eq!(world.store.durable(&id("m1"), &key(1), 8).unwrap(), 0);
+    assert_eq!(tags(&world, 1).len(), 4);
+}
+
+#[test]
+fn a_return_that_overtakes_an_event_does_not_make_it_a_duplicate() {
+    let world = World::new();
+    world.accept("m1", 1);
+    world.apply(sent("m1", 1, 9, 1));
+    let overtakes = returned("j1", "m1", Some(origin("m1", 1, 9, 3)));
+    assert_eq!(world.apply(overtakes), Applied::Returned { durable: 1 });
+    let late = Applied::Event {
+        sequence: 2,
+        durable: 3,
+    };
+    assert_eq!(world.apply(sent("m1", 1, 9, 2)), late);
+    assert_eq!(
+        world.apply(sent("m1", 1, 9, 2)),
+        Applied::Duplicate { durable: 3 }
+    );
+}
+
+#[test]
+fn received_numbers_are_told_apart_in_any_order() {
+    let mut received = Received::default();
+    assert!(!received.take(0));
+    assert!(received.take(1) && received.take(3) && !received.take(3));
+    assert_eq!(received.durable(), 1);
+    assert!(received.take(2) && !received.take(1));
+    assert_eq!(received.durable(), 3);
+    // What overflowed in the spool never comes: it is not waited for for ever.
+    for number in 10..10 + 63 {
+        assert!(received.take(number), "{number}");
+        assert_eq!(
+            received.durable(),
+            3.max(number.saturating_sub(65)),
+            "{number}"
+        );
+    }
+    assert!(received.take(73) && received.durable() == 8);
+    assert!(received.take(74) && received.durable() == 74);
+    assert!(!received.take(9));
+    assert!(received.take(1000) && received.take(936) && !received.take(935));
+    assert_eq!(received.durable(), 936);
+    let mut late = Received::default();
+    assert!(late.take(1000));
+    assert_eq!(late.durable(), 935);
+}
+
+fn job(jid: &str, at_ms: u64) -> Command {
+    Command::Job {
+        jid: jid.to_owned(),
+        load: Map::new().with("fun", "test.ping"),
+        minions: vec![id("m1"), id("m2")],
+        at_ms,
+    }
+}
+
+fn returned(jid: &str, name: &str, origin: Option<Origin>) -> Command {
+    Command::Return {
+        jid: jid.to_owned(),
+        id: id(name),
+        data: Map::new().with("return", true),
+        at_ms: 50,
+        origin,
+    }
+}
+
+#[test]
+fn a_job_and_its_returns_are_kept_together() {
+    let world = World::new();
+    world.apply(job("20260101000000000001", 10));
+    world.apply(job("20260101000000000002", 20));
+    let kept = Applied::Returned { durable: 0 };
+    for name in ["m2", "m1"] {
+        assert_eq!(
+            world.apply(returned("20260101000000000001", name, None)),
+            kept
+        );
+    }
+    // The first answer counts.
+    let again = world.apply(returned("20260101000000000001", "m1", None));
+    assert_eq!(again, Applied::Duplicate { durable: 0 });
+    // A job that this master did not send has answers as well.
+    assert_eq!(world.apply(returned("other", "m3", None)), kept);
+    let world = world.again();
+    let found = world.store.job("20260101000000000001").unwrap().unwrap();
+    assert_eq!((found.minions, found.at_ms), (vec![id("m1"), id("m2")], 10));
+    let returns = world.store.returns("20260101000000000001").unwrap();
+    let returns: Vec<_> = returns.map(|found| found.unwrap().id).collect();
+    assert_eq!(returns, [id("m1"), id("m2")]);
+    let jobs = world.store.jobs().unwrap();
+    let jobs: Vec<_> = jobs.map(|found| found.unwrap().jid).collect();
+    assert_eq!(
+        jobs,
+        ["other", "20260101000000000002", "20260101000000000001"]
+    );
+    assert!(world.store.returned("other", &id("m3")).unwrap().is_some());
+    assert!(world.store.returned("other", &id("m1")).unwrap().is_none());
+}
+
+#[test]
+fn several_commands_are_one_and_end_at_the_first_that_does_nothing() {
+    let world = World::new();
+    world.accept("m1", 1);
+    let both = Command::All(vec![
+        returned("j1", "m1", Some(origin("m1", 1, 9, 1))),
+        event("salt/job/j1/ret/m1", 1),
+    ]);
+    let Applied::All(all) = world.apply(both.clone()) else {
+        panic!()
+    };
+    assert_eq!(
+        all.last(),
+        Some(&Applied::Event {
+            sequence: 1,
+            durable: 0
+        })
+    );
+    let again = world.apply(both);
+    assert_eq!(again, Applied::All(vec![Applied::Duplicate { durable: 1 }]));
+    assert!(again.is_void());
+    assert_eq!(tags(&world, 1).len(), 1);
+}
+
+#[test]
+fn the_oldest_go_by_count_size_and_age() {
+    let world = World::new();
+    for number in 1..=600 {
+        smol::block_on(world.store.later(event("e", number * 1000))).unwrap();
+        let jid = format!("{number}");
+        smol::block_on(world.store.later(job(&jid, number * 1000))).unwrap();
+        let back = returned(&jid, "m1", None);
+        smol::block_on(world.store.later(back)).unwrap();
+    }
+    let all = Retention {
+        events: u64::MAX,
+        events_bytes: u64::MAX,
+        events_seconds: u64::MAX,
+        jobs_seconds: 0,
+    };
+    let retain = |keep| {
+        let mut steps = 1;
+        while smol::block_on(world.store.retain(keep, 601_000)).unwrap() {
+            steps += 1;
+        }
+        steps
+    };
+    assert_eq!(retain(all), 1);
+    assert_eq!(world.store.log().unwrap(), (1, 601));
+    assert_eq!(retain(Retention { events: 500, ..all }), 1);
+    assert_eq!(world.store.log().unwrap(), (101, 601));
+    assert_eq!(
+        retain(Retention {
+            events_seconds: 100,
+            ..all
+        }),
+        2
+    );
+    assert_eq!(world.store.log().unwrap(), (501, 601));
+    let bytes = world.store.log_row().unwrap().bytes;
+    retain(Retention {
+        events_bytes: bytes / 2,
+        ..all
+    });
+    assert_eq!(world.store.log().unwrap(), (551, 601));
+    assert!(
+        retain(Retention {
+            jobs_seconds: 10,
+            ..all
+        }) > 3
+    );
+    assert_eq!(world.store.jobs().unwrap().count(), 10);
+    assert!(world.store.job("590").unwrap().is_none());
+    assert_eq!(world.store.returns("590").unwrap().count(), 0);
+    assert_eq!(world.store.returns("591").unwrap().count(), 1);
+    assert_eq!(tags(&world, 0).len(), 50);
+}
+
+#[test]
+fn who_watches_sees_each_event_in_order_once_it_is_durable() {
+    let world = World::new();
+    world.apply(event("before", 1));
+    let watch = world.store.watch();
+    assert_eq!(watch.first(), 2);
+    for number in 2..=5 {
+        world.apply(event("e", number));
+        let Some(Seen::Event(seen)) = smol::block_on(watch.next()) else {
+            panic!()
+        };
+        assert_eq!((seen.sequence, seen.at_ms), (number, number));
+    }
+    let World {
+        folder: _folder,
+        store,
+    } = world;
+    drop(store);
+    assert_eq!(smol::block_on(watch.next()), None);
+}
+
+#[test]
+fn a_slow_one_is_told_what_it_missed_and_finds_it_in_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = Limits {
+        watch_max: 4,
+        ..Limits::default()
+    };
+    let store = Store::open(folder.path(), limits).unwrap();
+    let (slow, fast) = (store.watch(), store.watch());
+    for number in 1..=10 {
+        store.apply_blocking(event("e", number)).unwrap();
+        assert!(matches!(smol::block_on(fast.next()), Some(Seen::Event(_))));
+    }
+    for number in 1..=4 {
+        let seen = smol::block_on(slow.next());
+        assert!(matches!(seen, Some(Seen::Event(event)) if event.sequence == number));
+    }
+    let missed = smol::block_on(slow.next());
+    assert_eq!(missed, Some(Seen::Missed { from: 5, to: 10 }));
+    assert_eq!(store.events(5).unwrap().count(), 6);
+    store.apply_blocking(event("e", 11)).unwrap();
+    let seen = smol::block_on(slow.next());
+    assert!(matches!(seen, Some(Seen::Event(event)) if event.sequence == 11));
+}

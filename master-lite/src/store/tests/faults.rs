@@ -1,0 +1,1 @@
+//! Kill -9, and disks that are full.

@@ -1,0 +1,152 @@
+//! [`Watch`]: new events as they become durable, in order, for tasks that wait for them.
+//!
+//! A slow one costs the others nothing and little memory: what does not fit into its queue is counted, and it reads that from the log.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+
+use super::rows::Event;
+
+/// What a task sees of the log.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Seen {
+    /// The next event.
+    Event(Arc<Event>),
+    /// It was too slow for these: they stand in the log.
+    Missed {
+        /// The first one.
+        from: u64,
+        /// The last one.
+        to: u64,
+    },
+}
+
+/// A place where new events arrive.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    queue: Arc<Mutex<Queue>>,
+    first: u64,
+}
+
+impl Watch {
+    /// The first event that can arrive: those before it stand in the log.
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// The next event, as soon as there is one; none when the store was closed.
+    pub(crate) async fn next(&self) -> Option<Seen> {
+        poll_fn(|context| lock(&self.queue).poll(context)).await
+    }
+}
+
+/// The places of all who watch.
+#[derive(Debug)]
+pub(super) struct Watchers {
+    list: Mutex<List>,
+    events_max: usize,
+    bytes_max: usize,
+}
+
+#[derive(Debug)]
+struct List {
+    queues: Vec<Weak<Mutex<Queue>>>,
+    next: u64,
+}
+
+impl Watchers {
+    /// For events from `next` on, with so much room for each.
+    pub(super) fn new(next: u64, events_max: usize, bytes_max: usize) -> Self {
+        let queues = Vec::new();
+        Self {
+            list: Mutex::new(List { queues, next }),
+            events_max,
+            bytes_max,
+        }
+    }
+
+    pub(super) fn watch(&self) -> Watch {
+        let queue = Arc::new(Mutex::new(Queue::default()));
+        let mut list = lock(&self.list);
+        list.queues.push(Arc::downgrade(&queue));
+        let first = list.next;
+        Watch { queue, first }
+    }
+
+    /// Tells everybody of events, each with its size.
+    pub(super) fn tell(&self, events: &[(Arc<Event>, usize)]) {
+        let mut list = lock(&self.list);
+        if let Some((last, _)) = events.last() {
+            list.next = last.sequence + 1;
+        }
+        list.queues.retain(|queue| {
+            let Some(queue) = queue.upgrade() else {
+                return false;
+            };
+            let mut queue = lock(&queue);
+            for (event, bytes) in events {
+                queue.push(event, *bytes, self.events_max, self.bytes_max);
+            }
+            queue.wake();
+            true
+        });
+    }
+
+    /// Ends everybody's waiting.
+    pub(super) fn close(&self) {
+        for queue in lock(&self.list).queues.drain(..) {
+            if let Some(queue) = queue.upgrade() {
+                let mut queue = lock(&queue);
+                queue.is_closed = true;
+                queue.wake();
+            }
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    items: VecDeque<(Seen, usize)>,
+    bytes: usize,
+    waker: Option<Waker>,
+    is_closed: bool,
+}
+
+impl Queue {
+    fn push(&mut self, event: &Arc<Event>, bytes: usize, events_max: usize, bytes_max: usize) {
+        let sequence = event.sequence;
+        if self.items.len() < events_max && self.bytes + bytes <= bytes_max {
+            self.bytes += bytes;
+            self.items.push_back((Seen::Event(event.clone()), bytes));
+        } else if let Some((Seen::Missed { to, .. }, _)) = self.items.back_mut() {
+            *to = sequence;
+        } else {
+            let (from, to) = (sequence, sequence);
+            self.items.push_back((Seen::Missed { from, to }, 0));
+        }
+    }
+
+    fn poll(&mut self, context: &Context<'_>) -> Poll<Option<Seen>> {
+        if let Some((seen, bytes)) = self.items.pop_front() {
+            self.bytes -= bytes;
+            return Poll::Ready(Some(seen));
+        }
+        if self.is_closed {
+            return Poll::Ready(None);
+        }
+        self.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

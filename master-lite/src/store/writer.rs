@@ -1,0 +1,183 @@
+//! The one thread that writes: it takes what waits, applies it as one batch, syncs once, and answers everybody.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use smol::channel::{Receiver, Sender};
+
+use super::apply::apply;
+use super::batch::{Batch, Counts};
+use super::command::{Applied, Command, KeyState};
+use super::disk::{self, Disk};
+use super::error::{Error, words};
+use super::rows::{Key, Log, Table, at};
+use super::{Limits, Shared};
+
+/// How long to wait between two attempts to write again.
+const RETRY: Duration = Duration::from_secs(1);
+/// How long readers may hold the tables that are to be opened again.
+const READERS_MAX: Duration = Duration::from_secs(2);
+
+pub(super) type Answer = Result<Applied, Error>;
+
+/// A command, and who waits for it.
+pub(super) struct Call {
+    pub(super) command: Command,
+    pub(super) answer: Option<Sender<Answer>>,
+}
+
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    limits: Limits,
+    counts: Counts,
+    broken: Option<Broken>,
+}
+
+struct Broken {
+    why: String,
+    tried: Instant,
+}
+
+impl Writer {
+    pub(super) fn new(shared: Arc<Shared>, limits: Limits, counts: Counts) -> Self {
+        Self {
+            shared,
+            limits,
+            counts,
+            broken: None,
+        }
+    }
+
+    /// Works until nobody can send any more.
+    pub(super) fn run(mut self, queue: &Receiver<Call>) {
+        while let Ok(first) = queue.recv_blocking() {
+            let mut calls = vec![first];
+            while calls.len() < self.limits.batch_max
+                && let Ok(next) = queue.try_recv()
+            {
+                calls.push(next);
+            }
+            self.take(calls);
+        }
+        self.shared.watchers.close();
+        self.shared.put_disk(None);
+    }
+
+    fn take(&mut self, calls: Vec<Call>) {
+        let mut calls = calls.into_iter();
+        while !calls.as_slice().is_empty() {
+            if let Err(why) = self.mended() {
+                return calls.for_each(|call| self.fail(call, &why));
+            }
+            let Some(disk) = self.shared.disk() else {
+                return;
+            };
+            self.write(&disk, &mut calls);
+        }
+    }
+
+    fn fail(&self, call: Call, why: &str) {
+        answer(call.answer, Err(self.error(why)));
+    }
+
+    fn error(&self, why: &str) -> Error {
+        Error::Broken {
+            folder: self.shared.folder.clone(),
+            why: why.to_owned(),
+        }
+    }
+
+    /// Writes as many as fit into one batch.
+    fn write(&mut self, disk: &Disk, calls: &mut std::vec::IntoIter<Call>) {
+        let mut batch = Batch::new(disk, self.counts);
+        let mut answers = Vec::with_capacity(calls.as_slice().len());
+        let mut why = None;
+        while why.is_none()
+            && batch.bytes() < self.limits.batch_bytes
+            && let Some(call) = calls.next()
+        {
+            let applied = apply(&mut batch, call.command);
+            why = applied.as_ref().err().cloned();
+            answers.push((call.answer, applied.unwrap_or(Applied::Done)));
+        }
+        let events = std::mem::take(&mut batch.events);
+        let counts = batch.counts;
+        let is_durable = !events.is_empty() || answers.iter().any(|(answer, _)| answer.is_some());
+        let written = match why {
+            Some(why) => Err(why),
+            None => batch.commit(is_durable).map_err(|error| words(&error)),
+        };
+        if let Err(why) = written {
+            for (waits, _) in answers {
+                answer(waits, Err(self.error(&why)));
+            }
+            return self.broke(why);
+        }
+        self.counts = counts;
+        self.shared.watchers.tell(&events);
+        for (waits, applied) in answers {
+            answer(waits, Ok(applied));
+        }
+    }
+
+    fn broke(&mut self, why: String) {
+        let tried = Instant::now();
+        self.broken = Some(Broken { why, tried });
+    }
+
+    /// Nothing, or why nothing can be written.
+    fn mended(&mut self) -> Result<(), String> {
+        let Some(broken) = &mut self.broken else {
+            return Ok(());
+        };
+        if broken.tried.elapsed() < RETRY {
+            return Err(broken.why.clone());
+        }
+        broken.tried = Instant::now();
+        match self.mend() {
+            Ok(()) => {
+                self.broken = None;
+                Ok(())
+            }
+            Err(why) => Err(self.still(why)),
+        }
+    }
+
+    /// Keeps the newest reason, and the time after which to try again.
+    fn still(&mut self, why: String) -> String {
+        self.broke(why.clone());
+        why
+    }
+
+    fn mend(&mut self) -> Result<(), String> {
+        let folder = &self.shared.folder;
+        disk::probe(folder)?;
+        self.shared.free_disk(READERS_MAX)?;
+        let disk = disk::mend(folder, &self.limits)?;
+        self.counts = counts(&disk).map_err(|error| words(&error))?;
+        self.shared.put_disk(Some(Arc::new(disk)));
+        Ok(())
+    }
+}
+
+/// Who asked may have gone meanwhile.
+fn answer(waits: Option<Sender<Answer>>, answer: Answer) {
+    if let Some(waits) = waits {
+        let _ = waits.try_send(answer);
+    }
+}
+
+/// What the tables hold, counted.
+pub(super) fn counts(disk: &Disk) -> Result<Counts, fjall::Error> {
+    let keys = disk.table(Table::Keys);
+    let log = keys.get(at::LOG)?;
+    let log = log.map_or(Some(Log::EMPTY), |bytes| Log::of_row(&bytes));
+    let mut pending = 0;
+    for entry in keys.prefix(b"i") {
+        let (key, value) = entry.into_inner()?;
+        let key = at::id(&key, 1).and_then(|id| Key::of_row(id, &value));
+        pending += u64::from(key.is_some_and(|key| key.state == KeyState::Pending));
+    }
+    let log = log.ok_or(fjall::Error::Unrecoverable)?;
+    Ok(Counts { log, pending })
+}

@@ -1,0 +1,86 @@
+//! [`Waiting`]: who waits for the returns of which job.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use smol::channel::{Receiver, Sender, unbounded};
+use value::Map;
+
+/// The returns that are waited for, by job. A job's returns are no more than its minions: the queues need no limit of their own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Waiting(Arc<Mutex<HashMap<String, Vec<Sender<Map>>>>>);
+
+/// One who waits for the returns of a job, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Returns {
+    waiting: Waiting,
+    jid: String,
+    returns: Receiver<Map>,
+}
+
+impl Waiting {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Vec<Sender<Map>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a job from here on.
+    pub(crate) fn for_job(&self, jid: &str) -> Returns {
+        let (sender, returns) = unbounded();
+        self.all().entry(jid.to_owned()).or_default().push(sender);
+        Returns {
+            waiting: self.clone(),
+            jid: jid.to_owned(),
+            returns,
+        }
+    }
+
+    /// A return is on the disk.
+    pub(crate) fn came(&self, jid: &str, data: &Map) {
+        for sender in self.all().get(jid).into_iter().flatten() {
+            let _ = sender.try_send(data.clone());
+        }
+    }
+}
+
+impl Returns {
+    pub(crate) async fn next(&self) -> Option<Map> {
+        self.returns.recv().await.ok()
+    }
+}
+
+impl Drop for Returns {
+    fn drop(&mut self) {
+        self.returns.close();
+        let mut all = self.waiting.all();
+        if let Some(senders) = all.get_mut(&self.jid) {
+            senders.retain(|sender| !sender.is_closed());
+            if senders.is_empty() {
+                all.remove(&self.jid);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_who_waits_gets_each_return_of_its_job() {
+        smol::block_on(async {
+            let waiting = Waiting::default();
+            let (one, two) = (waiting.for_job("1"), waiting.for_job("1"));
+            waiting.came("2", &Map::new());
+            waiting.came("1", &Map::new().with("id", "m1"));
+            for returns in [&one, &two] {
+                let came = returns.next().await.unwrap_or_default();
+                assert_eq!(
+                    came.get("id").map(value::Value::to_text).as_deref(),
+                    Some("m1")
+                );
+            }
+            drop((one, two));
+            assert!(waiting.all().is_empty());
+        });
+    }
+}

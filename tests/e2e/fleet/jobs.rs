@@ -1,0 +1,65 @@
+//! Jobs: functions and states on minions, and what becomes of them when somebody is gone.
+
+use super::Fleet;
+
+#[test]
+fn states_and_pillar_come_from_the_master() {
+    let mut fleet = Fleet::with("");
+    fleet.write("pillar/top.sls", "base:\n  'm1':\n    - web\n");
+    fleet.write("pillar/web.sls", "port: 8080\nid: {{ grains.id }}\n");
+    fleet.write(
+        "salt/web.sls",
+        "site:\n  test.show_notification:\n    - text: port {{ pillar.port }} on {{ pillar.id }}\n",
+    );
+    fleet.accepted(&["m1"]);
+    let answer = fleet.run(&["salt", "--out=json", "m1", "state.apply", "web"]);
+    assert!(answer.out.contains("port 8080 on m1"), "{}", answer.out);
+    assert_eq!(answer.rc, Some(0));
+}
+
+#[test]
+fn a_failed_function_says_why_and_so_does_the_exit_code() {
+    let mut fleet = Fleet::with("");
+    fleet.accepted(&["m1", "m2"]);
+    let answer = fleet.run(&["salt", "*", "test.nothing"]);
+    assert!(
+        answer.out.contains("'test.nothing' is not available."),
+        "{}",
+        answer.out
+    );
+    assert_eq!(answer.rc, Some(1));
+    let answer = fleet.run(&["salt", "m2", "cmd.retcode", "exit 3"]);
+    assert!(answer.out.contains('3'), "{}", answer.out);
+}
+
+#[test]
+fn a_minion_that_is_gone_is_told_from_one_that_works() {
+    let mut fleet = Fleet::with("timeout: 1\n");
+    fleet.accepted(&["m1", "m2"]);
+    fleet.kill_minion("m2");
+    fleet.soon("the loss is noticed", || {
+        fleet
+            .run(&["salt", "m2", "test.ping"])
+            .out
+            .contains("Minion did not return")
+    });
+    // Working for longer than the time-out is no silence.
+    let answer = fleet.run(&["salt", "m1", "test.sleep", "3"]);
+    assert_eq!(
+        (answer.out.as_str(), answer.rc),
+        ("m1:\n    True\n", Some(0))
+    );
+}
+
+#[test]
+fn both_come_back_from_being_killed() {
+    let mut fleet = Fleet::with("");
+    fleet.accepted(&["m1"]);
+    fleet.kill_master();
+    fleet.start_master();
+    let answers = |fleet: &Fleet| fleet.run(&["salt", "m1", "test.ping"]).out.contains("True");
+    fleet.soon("the minion is back", || answers(&fleet));
+    fleet.kill_minion("m1");
+    fleet.start_minion_again("m1");
+    fleet.soon("it is back again", || answers(&fleet));
+}

@@ -1,0 +1,200 @@
+//! A master and its minions, as processes on loopback.
+
+mod jobs;
+mod keys;
+
+use std::fs;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use tests::answer::Answer;
+use tests::program::{in_recorded_environment, master_program, minion_program};
+
+/// Whatever is waited for is there by then, also on a machine that stands still now and then.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+static PROGRAMS: LazyLock<(PathBuf, PathBuf)> =
+    LazyLock::new(|| (master_program(), minion_program()));
+
+/// A process that ends with the test.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Process {
+    fn start(program: &Path, words: &[&str], log: &Path) -> Self {
+        let log = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(log)
+            .unwrap();
+        let child = in_recorded_environment(Command::new(program).args(words))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        Self(child)
+    }
+}
+
+/// A master in a folder of its own, with as many minions as a test starts.
+pub(crate) struct Fleet {
+    dir: tempfile::TempDir,
+    port: u16,
+    master: Option<Process>,
+    minions: Vec<(String, Process)>,
+}
+
+impl Fleet {
+    /// A master with these lines in its configuration, started.
+    pub(crate) fn with(config: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let port = UdpSocket::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        for folder in ["master/etc", "master/srv/salt", "master/srv/pillar"] {
+            fs::create_dir_all(dir.path().join(folder)).unwrap();
+        }
+        let root = dir.path().join("master");
+        let here = root.display();
+        let text = format!(
+            "interface: 127.0.0.1\nret_port: {port}\nroot_dir: {here}\npki_dir: {here}/pki\ncachedir: {here}/cache\nsock_dir: {here}/run\nlog_file: {here}/log\nlog_level: info\nfile_roots: {{base: [{here}/srv/salt]}}\npillar_roots: {{base: [{here}/srv/pillar]}}\n{config}"
+        );
+        fs::write(root.join("etc/master"), text).unwrap();
+        let mut fleet = Self {
+            dir,
+            port,
+            master: None,
+            minions: Vec::new(),
+        };
+        fleet.start_master();
+        fleet
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.dir.path().join(below)
+    }
+
+    pub(crate) fn start_master(&mut self) {
+        let etc = self.path("master/etc").display().to_string();
+        let words = ["salt-master", "-c", &etc];
+        self.master = Some(Process::start(
+            &PROGRAMS.0,
+            &words,
+            &self.path("master/output"),
+        ));
+        self.soon("the master answers", || {
+            self.path("master/run/master.sock").exists()
+        });
+    }
+
+    pub(crate) fn kill_master(&mut self) {
+        self.master = None;
+        let _ = fs::remove_file(self.path("master/run/master.sock"));
+    }
+
+    /// A file below the master's roots.
+    pub(crate) fn write(&self, below: &str, text: &str) {
+        let path = self.path("master/srv").join(below);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Starts a minion, with these lines in its configuration.
+    pub(crate) fn start_minion(&mut self, id: &str, config: &str) {
+        let root = self.path(id);
+        fs::create_dir_all(root.join("etc")).unwrap();
+        let (here, port) = (root.display(), self.port);
+        let text = format!(
+            "id: {id}\nmaster: 127.0.0.1\nmaster_port: {port}\nroot_dir: {here}\npki_dir: {here}/pki\ncachedir: {here}/cache\nsock_dir: {here}/run\nlog_file: {here}/log\nlog_level: info\nenable_fqdns_grains: False\nrecon_default: 50\nrecon_max: 200\n{config}"
+        );
+        fs::write(root.join("etc/minion"), text).unwrap();
+        self.start_minion_again(id);
+    }
+
+    pub(crate) fn start_minion_again(&mut self, id: &str) {
+        let etc = self.path(id).join("etc").display().to_string();
+        let words = ["salt-minion", "-c", &etc];
+        let process = Process::start(&PROGRAMS.1, &words, &self.path(id).join("output"));
+        self.minions.push((id.to_owned(), process));
+    }
+
+    pub(crate) fn kill_minion(&mut self, id: &str) {
+        self.minions.retain(|(other, _)| other != id);
+    }
+
+    /// Runs a command of the master: `salt`, `salt-key`, `salt-run`.
+    pub(crate) fn run(&self, words: &[&str]) -> Answer {
+        let (applet, rest) = words.split_first().unwrap();
+        let output = in_recorded_environment(&mut Command::new(&PROGRAMS.0))
+            .arg(applet)
+            .arg("-c")
+            .arg(self.path("master/etc"))
+            .args(rest)
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()
+            .unwrap();
+        Answer {
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            rc: output.status.code(),
+        }
+    }
+
+    /// Waits for what is about to be true; says what the programs wrote when it never is.
+    pub(crate) fn soon(&self, what: &str, is_so: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !is_so() {
+            assert!(
+                began.elapsed() < PATIENCE,
+                "not so: {what}\n{}",
+                self.logs()
+            );
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn logs(&self) -> String {
+        let mut text = String::new();
+        let folders = fs::read_dir(self.dir.path()).unwrap();
+        for folder in folders {
+            for name in ["output", "log"] {
+                let path = folder.as_ref().unwrap().path().join(name);
+                let read = fs::read_to_string(&path).unwrap_or_default();
+                text.push_str(&format!("== {}\n{read}\n", path.display()));
+            }
+        }
+        text
+    }
+
+    /// Starts minions, and accepts their keys.
+    pub(crate) fn accepted(&mut self, ids: &[&str]) {
+        for id in ids {
+            self.start_minion(id, "");
+        }
+        self.soon("the keys are offered", || {
+            let listed = self.run(&["salt-key", "-l", "un"]).out;
+            ids.iter().all(|id| listed.lines().any(|line| line == *id))
+        });
+        assert_eq!(self.run(&["salt-key", "-y", "-A"]).rc, Some(0));
+        self.soon("the minions answer", || {
+            let answered = self
+                .run(&["salt", "--out=json", "--static", "*", "test.ping"])
+                .out;
+            ids.iter()
+                .all(|id| answered.contains(&format!("\"{id}\": true")))
+        });
+    }
+}
