@@ -12,7 +12,7 @@ use render::yaml::SaltYaml;
 use state::opts::Opts;
 use value::log;
 
-use crate::daemon;
+use crate::{command, daemon};
 
 /// The Salt whose behaviour this is.
 const SALT: &str = "3008.5";
@@ -20,7 +20,12 @@ const SALT: &str = "3008.5";
 /// Runs an applet with its words.
 type Applet = fn(Vec<String>) -> Result<ExitCode, Failure>;
 
-const APPLETS: &[(&str, Applet)] = &[("salt-master", master)];
+const APPLETS: &[(&str, Applet)] = &[
+    ("salt-master", master),
+    ("salt", command::salt),
+    ("salt-run", command::salt_run),
+    ("salt-key", command::salt_key),
+];
 
 /// The applet of a name.
 pub(crate) fn named(name: &str) -> Option<Applet> {

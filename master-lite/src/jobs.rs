@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 
 use link::Error;
 use smol::Timer;
-use smol::future::FutureExt;
+use smol::channel::{Receiver, Sender, unbounded};
+use smol::future::{FutureExt, pending};
 use value::{Map, Value, jid, log};
 use wire::{FindJob, Id, Job, Publish};
 
 use crate::daemon::Master;
+use crate::minions::Connected;
 use crate::waiting::Returns;
 
 /// A job that was sent, and whose returns are waited for.
@@ -24,6 +26,8 @@ pub(crate) struct Published {
     pub(crate) missing: Vec<String>,
     left: BTreeSet<Id>,
     returns: Returns,
+    /// Those who have not taken the job.
+    refusals: Receiver<(Id, GivenUp)>,
     /// For how long a minion may be silent before it is asked whether it works still.
     patience: Duration,
     until: Instant,
@@ -98,19 +102,35 @@ impl Master {
             Some(seconds) => Duration::from_secs_f64(seconds.clamp(0.0, 1e6)),
             None => self.seconds("timeout", TIMEOUT),
         };
-        let mut published = Published {
+        let (refused, refusals) = unbounded();
+        let published = Published {
             master: self.clone(),
             left: minions.iter().cloned().collect(),
             minions,
             missing,
             returns,
+            refusals,
             patience,
             until: Instant::now() + patience,
             given_up: Vec::new(),
             jid,
         };
-        published.send(&asked, user).await;
+        published.send(&asked, user, &refused);
         Ok(published)
+    }
+}
+
+/// Gives a job to a minion; one that does not take it is told of.
+async fn hand_out(minion: Connected, id: Id, job: Job, refused: Sender<(Id, GivenUp)>) {
+    let jid = job.jid.clone();
+    let taken = async { minion.handle.ask(job).await?.done().await };
+    if let Err(error) = taken.await {
+        log::warning(format_args!("The job {jid} was not taken by {id}: {error}"));
+        let why = match error {
+            Error::Failed { .. } => GivenUp::Refused,
+            _ => GivenUp::Lost,
+        };
+        let _ = refused.try_send((id, why));
     }
 }
 
@@ -139,8 +159,8 @@ fn function(fun: &str) -> Value {
 }
 
 impl Published {
-    /// Sends the job to all who are connected, all at the same time.
-    async fn send(&mut self, asked: &Publish, user: &str) {
+    /// Sends the job to all who are connected, all at the same time. Nobody waits for a slow one.
+    fn send(&self, asked: &Publish, user: &str, refused: &Sender<(Id, GivenUp)>) {
         let job = Job {
             jid: self.jid.clone(),
             fun: function(&asked.fun),
@@ -151,27 +171,13 @@ impl Published {
             user: user.to_owned(),
             options: asked.options.clone(),
         };
-        let mut sent = Vec::new();
         for id in &self.minions {
-            let Some(minion) = self.master.minions().get(id) else {
-                self.given_up.push((id.clone(), GivenUp::NotConnected));
-                continue;
-            };
-            let (id, job) = (id.clone(), job.clone());
-            let task = smol::spawn(async move { minion.handle.ask(job).await?.done().await });
-            sent.push((id, task));
-        }
-        for (id, task) in sent {
-            if let Err(error) = task.await {
-                log::warning(format_args!(
-                    "The job {} was not taken by {id}: {error}",
-                    self.jid
-                ));
-                let why = match error {
-                    Error::Failed { .. } => GivenUp::Refused,
-                    _ => GivenUp::Lost,
-                };
-                self.given_up.push((id, why));
+            let (id, refused) = (id.clone(), refused.clone());
+            match self.master.minions().get(&id) {
+                Some(minion) => smol::spawn(hand_out(minion, id, job.clone(), refused)).detach(),
+                None => {
+                    let _ = refused.try_send((id, GivenUp::NotConnected));
+                }
             }
         }
     }
@@ -180,6 +186,7 @@ impl Published {
     pub(crate) async fn next(&mut self) -> Option<Came> {
         enum Now {
             Return(Option<Map>),
+            Refused(Id, GivenUp),
             Late,
         }
         loop {
@@ -195,7 +202,15 @@ impl Published {
                 Now::Late
             };
             let came = async { Now::Return(self.returns.next().await) };
-            match came.or(late).await {
+            let refused = async {
+                match self.refusals.recv().await {
+                    Ok((id, why)) => Now::Refused(id, why),
+                    // All have taken it.
+                    Err(_) => pending().await,
+                }
+            };
+            match came.or(refused).or(late).await {
+                Now::Refused(id, why) => self.given_up.push((id, why)),
                 Now::Return(None) => return None,
                 Now::Return(Some(data)) => {
                     let id = data.get("id").and_then(Value::as_str);

@@ -10,6 +10,7 @@ use wire::{Listen, Publish, Request};
 
 use crate::daemon::Master;
 use crate::jobs::Came;
+use crate::preview::PREVIEW;
 use crate::store::{self, Event, Seen};
 
 impl Master {
@@ -56,6 +57,9 @@ impl Master {
     }
 
     async fn publish_for(self: &Arc<Self>, asked: Publish, local: &mut Local) -> Result<(), Error> {
+        if asked.options.get(PREVIEW).is_some_and(Value::is_true) {
+            return self.preview(&asked, local).await;
+        }
         let only_sent = asked.timeout_s == Some(0.0);
         let user = asked
             .options

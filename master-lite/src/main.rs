@@ -8,20 +8,30 @@
 
 mod admit;
 mod applets;
+mod ask;
 mod chores;
+mod command;
 mod daemon;
 mod files;
 mod fleet;
 mod jobs;
+mod keys;
 mod local;
 mod mine;
 mod minions;
 mod peer;
 mod pillar;
+mod preview;
+mod runners;
+mod salt;
+mod salt_key;
+mod salt_run;
+mod screen;
 mod session;
 mod store;
 mod targets;
 mod waiting;
+mod wheel;
 
 use std::path::Path;
 use std::process::ExitCode;

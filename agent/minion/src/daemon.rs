@@ -23,6 +23,7 @@ use crate::deliver::{Bell, Safe, deliver, forget};
 use crate::error::Error;
 use crate::jobs::Jobs;
 use crate::local;
+use crate::orphans;
 use crate::planned::{Planned, own_job};
 use crate::settings;
 use crate::spool::{self, Entry, Spool};
@@ -137,6 +138,7 @@ async fn serve(shared: &Arc<Shared>, mut session: Session) {
             0
         };
         forget(&shared.spool, durable);
+        shared.adopt().await;
         shared.greet(std::mem::take(&mut is_first)).await;
         let error = shared.speak(link, durable).await;
         shared.set_master(None);
@@ -286,6 +288,10 @@ impl Shared {
             "grains" => self.refresh_grains(),
             "pillar" => self.refresh_pillar(),
             "schedule" | "mine" => self.reload(),
+            "orphans" => {
+                let shared = self.clone();
+                smol::spawn(async move { shared.adopt().await }).detach();
+            }
             _ => {}
         }
     }
@@ -465,7 +471,7 @@ impl Shared {
 
     async fn returned(self: &Arc<Self>, answer: Return, purpose: For) {
         match purpose {
-            For::Master => self.keep(answer).await,
+            For::Master => self.keep_return(answer).await,
             For::Grains => {
                 if let Some(grains) = answer.data.get("return").and_then(Value::as_map) {
                     self.planned.has_grains(grains);
@@ -517,6 +523,29 @@ impl Shared {
         match smol::unblock(move || spool.push(entry)).await {
             Ok(_) => self.filled.ring(),
             Err(error) => log::error(format_args!("{error}")),
+        }
+    }
+
+    /// The same for a return; where the disk takes nothing, the master gets it at once.
+    async fn keep_return(&self, answer: Return) {
+        let (spool, kept) = (self.spool.clone(), answer.clone());
+        let Err(error) = smol::unblock(move || spool.push(kept)).await else {
+            return self.filled.ring();
+        };
+        log::error(format_args!("{error}"));
+        let Some(master) = self.master() else { return };
+        let sent = async { master.ask(answer).await?.done().await };
+        if let Err(error) = sent.await {
+            log::error(format_args!("The return is lost: {error}"));
+        }
+    }
+
+    /// Takes in what jobs have left that outlived their daemon.
+    async fn adopt(self: &Arc<Self>) {
+        let shared = self.clone();
+        let adopt = move || orphans::take(&shared.settings.opts, &shared.spool);
+        if smol::unblock(adopt).await {
+            self.filled.ring();
         }
     }
 

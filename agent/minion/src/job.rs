@@ -11,10 +11,11 @@ use state::exec::Exec;
 use state::module::{Error, Extra, Problem};
 use state::opts::Opts;
 use state::sources::Sources;
-use value::{Map, Value, jid};
-use wire::{Job, Options, Return};
+use value::{Map, Value, jid, log};
+use wire::{Job, Options, Refresh, Return};
 
 use crate::local::{self, OfMinion, Uplink};
+use crate::orphans;
 use crate::sources::OfMaster;
 
 /// Does the job that comes on the socket which this process was started with.
@@ -25,7 +26,7 @@ pub fn run(opts: Opts, socket: OwnedFd) -> Result<(), link::Error> {
     let mut pipe = Pipe::of_job(UnixStream::from(socket), local::limits())?;
     let job = pipe.given()?;
     let uplink = Uplink::of(pipe);
-    let data = match context(opts, &uplink, &job) {
+    let data = match context(opts.clone(), &uplink, &job) {
         Ok(cx) => {
             let data = done(&cx, &job);
             cx.barrier();
@@ -39,7 +40,17 @@ pub fn run(opts: Opts, socket: OwnedFd) -> Result<(), link::Error> {
         stamp: jid::stamp(),
         data,
     };
-    uplink.call(answer)?;
+    let Err(error) = uplink.call(answer.clone()) else {
+        return Ok(());
+    };
+    // The daemon has gone meanwhile: the next one finds it.
+    orphans::leave(&opts, answer).map_err(|left| {
+        log::error(format_args!("The return is lost: {left}"));
+        error
+    })?;
+    // It may be there already.
+    let what = "orphans".to_owned();
+    let _ = Uplink::here(&opts).call(Refresh { what });
     Ok(())
 }
 

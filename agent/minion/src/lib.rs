@@ -5,12 +5,14 @@
 //! ([`job::run`]) that speaks with the daemon over the socket pair it was started with: what it asks of the master goes through the
 //! daemon's connection, and its events and its return are on the disk before they are sent.
 
+pub mod beacons;
 pub mod daemon;
 mod deliver;
 pub mod error;
 pub mod job;
 mod jobs;
 mod local;
+mod orphans;
 mod planned;
 pub mod schedule;
 mod settings;

@@ -76,8 +76,11 @@ pub fn of_file(path: &str, kind: &str) -> Result<String, Error> {
         .map_err(Error::io(path))
 }
 
-/// The hash of bytes.
-pub(crate) fn of_bytes(data: &[u8], kind: &str) -> Result<String, Error> {
+/// The hash of bytes, in hexadecimal digits.
+///
+/// # Errors
+/// When the type is unknown.
+pub fn of_bytes(data: &[u8], kind: &str) -> Result<String, Error> {
     hash(data, kind)
         .ok_or_else(|| unknown(kind))?
         .map_err(Error::io("memory"))

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use value::{Map, Value};
-use wire::Id;
 
 use super::batch::Batch;
 use super::command::{Applied, Cache, Change, Command, Origin, Refusal};
@@ -46,22 +45,6 @@ pub(super) fn apply(batch: &mut Batch<'_>, command: Command) -> Result<Applied, 
 
 fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
     match command {
-        Command::KeyOffered {
-            id,
-            key,
-            at_ms,
-            pending_max,
-        } => super::apply_keys::offer(batch, id, key, at_ms, pending_max),
-        Command::KeyAccepted {
-            id,
-            key,
-            at_ms,
-            bound,
-            replace,
-        } => super::apply_keys::accept(batch, id, key, at_ms, bound, replace),
-        Command::KeyRejected { id, key, at_ms } => super::apply_keys::reject(batch, id, key, at_ms),
-        Command::KeyDenied { id, key, at_ms } => super::apply_keys::deny(batch, id, key, at_ms),
-        Command::KeyDeleted { id, key } => super::apply_keys::delete(batch, &id, &key),
         Command::Event {
             tag,
             data,
@@ -118,6 +101,7 @@ fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
         Command::EventsDropped { before, limit } => drop_events(batch, before, limit),
         Command::JobsDropped { before_ms, limit } => drop_jobs(batch, before_ms, limit),
         Command::All(commands) => all(batch, commands),
+        of_a_key => super::apply_keys::done(batch, of_a_key),
     }
 }
 
@@ -348,12 +332,4 @@ fn drop_job(batch: &mut Batch<'_>, at_ms: u64, jid: &str, limit: usize) -> Resul
         return Ok(rows + 1);
     }
     Ok(rows)
-}
-
-/// An id's key, for messages.
-pub(super) fn unknown(id: &Id, key: &link::key::PublicKey) -> Failure {
-    Failure::Refused(Refusal::Unknown {
-        id: id.clone(),
-        key: *key,
-    })
 }

@@ -6,21 +6,39 @@ use link::key::PublicKey;
 use value::Map;
 use wire::Id;
 
-use super::apply::{Failure, Outcome, row, unknown};
+use super::apply::{Failure, Outcome, row};
 use super::batch::Batch;
-use super::command::{Applied, Cache, KeyState, Refusal};
-use super::rows::{Key, Table, at};
+use super::command::{Applied, Cache, Command, KeyState, Refusal};
+use super::rows::{Key, Table, at, shown_row};
 
 /// How many wrong keys of an id are kept: whoever has many gets no more room.
 const DENIED_MAX: usize = 16;
 
-pub(super) fn offer(
-    batch: &mut Batch<'_>,
-    id: Id,
-    key: PublicKey,
-    at_ms: u64,
-    pending_max: u64,
-) -> Outcome {
+/// Does a command about a key.
+pub(super) fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
+    match command {
+        Command::KeyOffered {
+            id,
+            key,
+            at_ms,
+            pending_max,
+        } => offer(batch, id, key, at_ms, pending_max),
+        Command::KeyAccepted {
+            id,
+            key,
+            at_ms,
+            bound,
+            replace,
+        } => accept(batch, id, key, at_ms, bound, replace),
+        Command::KeyRejected { id, key, at_ms } => reject(batch, id, key, at_ms),
+        Command::KeyDenied { id, key, at_ms } => deny(batch, id, key, at_ms),
+        Command::KeyDeleted { id, key } => delete(batch, &id, &key),
+        Command::KeyShown { id, files } => shown(batch, &id, &files),
+        _ => Ok(Applied::Done),
+    }
+}
+
+fn offer(batch: &mut Batch<'_>, id: Id, key: PublicKey, at_ms: u64, pending_max: u64) -> Outcome {
     let Some(known) = known(batch, &id)? else {
         if batch.counts.pending >= pending_max {
             return Err(Refusal::Full { limit: pending_max }.into());
@@ -37,7 +55,7 @@ pub(super) fn offer(
     })
 }
 
-pub(super) fn accept(
+fn accept(
     batch: &mut Batch<'_>,
     id: Id,
     key: PublicKey,
@@ -66,7 +84,7 @@ pub(super) fn accept(
     put(batch, id, key, KeyState::Accepted, at_ms, bound, before)
 }
 
-pub(super) fn reject(batch: &mut Batch<'_>, id: Id, key: PublicKey, at_ms: u64) -> Outcome {
+fn reject(batch: &mut Batch<'_>, id: Id, key: PublicKey, at_ms: u64) -> Outcome {
     let known = known(batch, &id)?;
     let before = state(batch, &id, &key, known.as_ref())?;
     if before.is_none() {
@@ -88,7 +106,7 @@ pub(super) fn reject(batch: &mut Batch<'_>, id: Id, key: PublicKey, at_ms: u64) 
     )
 }
 
-pub(super) fn deny(batch: &mut Batch<'_>, id: Id, key: PublicKey, at_ms: u64) -> Outcome {
+fn deny(batch: &mut Batch<'_>, id: Id, key: PublicKey, at_ms: u64) -> Outcome {
     let known = known(batch, &id)?;
     let before = state(batch, &id, &key, known.as_ref())?;
     if known.is_some_and(|known| known.key == key) {
@@ -114,7 +132,7 @@ pub(super) fn deny(batch: &mut Batch<'_>, id: Id, key: PublicKey, at_ms: u64) ->
     Ok(applied)
 }
 
-pub(super) fn delete(batch: &mut Batch<'_>, id: &Id, key: &PublicKey) -> Outcome {
+fn delete(batch: &mut Batch<'_>, id: &Id, key: &PublicKey) -> Outcome {
     let known = known(batch, id)?;
     let before = state(batch, id, key, known.as_ref())?;
     if before.is_none() {
@@ -130,6 +148,15 @@ pub(super) fn delete(batch: &mut Batch<'_>, id: &Id, key: &PublicKey) -> Outcome
     })
 }
 
+fn shown(batch: &mut Batch<'_>, id: &Id, files: &[(KeyState, PublicKey)]) -> Outcome {
+    let place = at::shown(id);
+    match files.is_empty() {
+        true => batch.remove(Table::Keys, place),
+        false => batch.put(Table::Keys, place, row("a key", shown_row(files))?),
+    }
+    Ok(Applied::Done)
+}
+
 /// Refuses what comes in the name of a key that is not accepted, or not any more.
 pub(super) fn accepted(batch: &mut Batch<'_>, id: &Id, key: &PublicKey) -> Result<(), Failure> {
     let known = known(batch, id)?;
@@ -138,6 +165,13 @@ pub(super) fn accepted(batch: &mut Batch<'_>, id: &Id, key: &PublicKey) -> Resul
         true => Ok(()),
         false => Err(Refusal::NotAccepted { id: id.clone() }.into()),
     }
+}
+
+fn unknown(id: &Id, key: &PublicKey) -> Failure {
+    Failure::Refused(Refusal::Unknown {
+        id: id.clone(),
+        key: *key,
+    })
 }
 
 /// The key that an id has.

@@ -56,6 +56,13 @@ pub(crate) enum Command {
         /// Its key.
         key: PublicKey,
     },
+    /// The files that show an id's keys are these now.
+    KeyShown {
+        /// The id.
+        id: Id,
+        /// The folder of each, and the key in it.
+        files: Vec<(KeyState, PublicKey)>,
+    },
     /// An event for the log.
     Event {
         /// Its tag.
@@ -218,6 +225,15 @@ pub(crate) enum Applied {
 }
 
 impl Applied {
+    /// Why the command, or the last of several, was not done.
+    pub(crate) fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Self::Refused(refusal) => Some(refusal),
+            Self::All(all) => all.last()?.refusal(),
+            _ => None,
+        }
+    }
+
     /// True when nothing was changed.
     pub(crate) fn is_void(&self) -> bool {
         match self {

@@ -42,7 +42,9 @@ impl Disk {
     /// Opens the tables of a folder whose format was looked at.
     pub(super) fn open(folder: &Path, limits: &Limits) -> Result<Self, Error> {
         let fail = |error: fjall::Error| Error::of(folder, &error);
-        let database = Database::builder(folder.join("tables"))
+        let tables = folder.join("tables");
+        forget_unfinished(&tables).map_err(|source| Error::io(&tables, &source))?;
+        let database = Database::builder(tables)
             .cache_size(limits.cache_bytes)
             .worker_threads(1)
             .max_cached_files(Some(64))
@@ -209,6 +211,30 @@ fn fresh(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
+/// Takes away what a process left that was killed while it made the tables: fjall writes its mark last, and stumbles over the rest.
+fn forget_unfinished(tables: &Path) -> io::Result<()> {
+    let mark = tables.join("version");
+    let keyspaces = std::fs::read_dir(tables.join("keyspaces"));
+    let is_marked = mark.metadata().is_ok_and(|mark| mark.len() > 0);
+    let is_used = keyspaces.is_ok_and(|mut entries| entries.next().is_some());
+    let journal = tables.join("0.jnl");
+    if is_marked || is_used || !journal.exists() {
+        return Ok(());
+    }
+    let lock = fresh(&tables.join("lock"))?;
+    if lock.try_lock().is_err() {
+        // Another process makes them now, and fjall says so.
+        return Ok(());
+    }
+    for path in [journal, mark] {
+        match rustix::fs::unlink(&path) {
+            Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+            Err(source) => return Err(source.into()),
+        }
+    }
+    Ok(())
+}
+
 /// Gives this thread, and those that it starts, a mask of their own: what they make is for its owner alone.
 pub(super) fn own_mask() {
     #[expect(
@@ -234,21 +260,33 @@ pub(super) fn probe(folder: &Path) -> Result<(), String> {
 }
 
 /// Opens the tables after a write failed. What a failed `fsync` left in the system's memory may never reach the disk, and nothing
-/// would tell: so everything is written again, as tables, and the old journals go.
+/// would tell: so everything is written again, as tables, and a new journal takes the place of the old ones.
 pub(super) fn mend(folder: &Path, limits: &Limits) -> Result<Disk, String> {
     let text = |error: Error| error.to_string();
     Disk::open(folder, limits).map_err(text)?.flush()?;
-    for journal in journals(folder).map_err(|source| source.to_string())? {
-        let gone = rustix::fs::unlink(&journal);
-        gone.map_err(|source| format!("{}: {source}", journal.display()))?;
-    }
+    renew_journal(&folder.join("tables")).map_err(|source| source.to_string())?;
     Disk::open(folder, limits).map_err(text)
 }
 
-fn journals(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(folder.join("tables"))?;
-    let paths = entries.map(|entry| Ok(entry?.path()));
-    let paths: Vec<PathBuf> = paths.collect::<io::Result<_>>()?;
-    let is_journal = |path: &PathBuf| path.extension().is_some_and(|name| name == "jnl");
-    Ok(paths.into_iter().filter(is_journal).collect())
+/// The new one must be there before the old ones go: without any, fjall would count from the beginning again.
+fn renew_journal(tables: &Path) -> io::Result<()> {
+    let mut old: Vec<(u64, PathBuf)> = Vec::new();
+    for entry in std::fs::read_dir(tables)? {
+        let path = entry?.path();
+        let is_journal = path.extension().is_some_and(|name| name == "jnl");
+        let number = path
+            .file_stem()
+            .and_then(|name| name.to_str()?.parse().ok());
+        if let Some(number) = number.filter(|_| is_journal) {
+            old.push((number, path));
+        }
+    }
+    let newest = old.iter().map(|(number, _)| *number).max().unwrap_or(0);
+    fresh(&tables.join(format!("{}.jnl", newest + 1)))?.sync_all()?;
+    let synced = || File::open(tables)?.sync_all();
+    synced()?;
+    for (_, path) in old {
+        rustix::fs::unlink(&path)?;
+    }
+    synced()
 }

@@ -8,7 +8,9 @@ use wire::Id;
 use super::Store;
 use super::command::{Cache, KeyState};
 use super::error::{Error, words};
-use super::rows::{Event, Job, Key, Log, Received, Returned, Table, at, decode, number};
+use super::rows::{
+    Event, Job, Key, Log, Received, Returned, Table, at, decode, number, of_shown_row,
+};
 
 impl Store {
     /// The key that an id has: pending, accepted or rejected.
@@ -40,6 +42,21 @@ impl Store {
             Key::of_row(at::id(key, 1)?, value)
         })?;
         Ok(keys.filter(move |key| key.as_ref().map_or(true, |key| key.state == state)))
+    }
+
+    /// The files that show an id's keys, as they were written last.
+    pub(crate) fn shown(&self, id: &Id) -> Result<Vec<(KeyState, PublicKey)>, Error> {
+        match self.row(Table::Keys, &at::shown(id))? {
+            Some(bytes) => self.whole("the files of a key", of_shown_row(&bytes)),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// All ids of which there are files, or were.
+    pub(crate) fn all_shown(
+        &self,
+    ) -> Result<impl Iterator<Item = Result<Id, Error>> + use<>, Error> {
+        self.rows(Table::Keys, b"v", |key, _| at::id(key, 1))
     }
 
     /// How far the events of a spool are durable: 0 for one that is not known.

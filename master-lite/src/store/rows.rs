@@ -97,6 +97,27 @@ impl Key {
     }
 }
 
+/// The files that show an id's keys.
+pub(super) fn shown_row(files: &[(KeyState, PublicKey)]) -> Map {
+    let mut row = Map::new();
+    for (state, key) in files {
+        row.insert(state.as_str(), Value::Bytes(key.bytes().as_slice().into()));
+    }
+    row
+}
+
+pub(super) fn of_shown_row(bytes: &[u8]) -> Option<Vec<(KeyState, PublicKey)>> {
+    let row = decode(bytes)?;
+    let file = |(state, key): (&Value, &Value)| {
+        let Value::Bytes(key) = key else {
+            return None;
+        };
+        let key = PublicKey::from_bytes(key.as_ref().try_into().ok()?);
+        Some((KeyState::of_word(state.as_str()?)?, key))
+    };
+    row.iter().map(file).collect()
+}
+
 /// An event of the log.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Event {
@@ -311,6 +332,10 @@ pub(super) mod at {
 
     pub(in crate::store) fn denied_key(id: &Id, key: &PublicKey) -> Vec<u8> {
         [denied(id).as_slice(), key.bytes()].concat()
+    }
+
+    pub(in crate::store) fn shown(id: &Id) -> Vec<u8> {
+        [b"v", id.as_str().as_bytes()].concat()
     }
 
     pub(in crate::store) fn spools(id: &Id, key: &PublicKey) -> Vec<u8> {

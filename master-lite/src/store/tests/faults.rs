@@ -1,1 +1,205 @@
-//! Kill -9, and disks that are full.
+//! Kill -9, and disks that are full. The child processes are this test program with one of its tests that do nothing by themselves.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command as Process, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::*;
+
+/// What tells a child its folder.
+const FOLDER: &str = "PINCH_TEST_STORE";
+const SENDERS: u8 = 8;
+const ROUNDS: usize = 20;
+
+fn child(test: &str, folder: &Path) -> Child {
+    let mut process = Process::new("sh");
+    // A write beyond the limit is to fail, and not to end the process.
+    process.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]);
+    process.arg(std::env::current_exe().unwrap());
+    process.args(["--exact", test, "--ignored", "--nocapture"]);
+    process.env(FOLDER, folder).stdout(Stdio::piped());
+    process.spawn().unwrap()
+}
+
+fn folder() -> Option<PathBuf> {
+    std::env::var_os(FOLDER).map(PathBuf::from)
+}
+
+fn print(line: &str) {
+    // As one write, so that a kill leaves whole lines but for the last.
+    let line = format!("\n{line}\n");
+    std::io::stdout().write_all(line.as_bytes()).unwrap();
+}
+
+#[test]
+#[ignore = "the child of what_was_acknowledged_outlives_a_kill"]
+fn numbered_events_until_killed() {
+    let Some(folder) = folder() else {
+        return;
+    };
+    let store = open(&folder).unwrap();
+    let senders = (1..=SENDERS).map(|number| {
+        let store = store.clone();
+        std::thread::spawn(move || {
+            let name = format!("m{number}");
+            store.apply_blocking(accepted(&name, number)).unwrap();
+            let durable = store.durable(&id(&name), &key(number), 1).unwrap();
+            // A few from before are sent again, as a minion does that has not heard of the acknowledgement.
+            for sequence in durable.saturating_sub(3).max(1).. {
+                let applied = store.apply_blocking(sent(&name, number, 1, sequence));
+                let durable = match applied.unwrap() {
+                    Applied::Event { durable, .. } | Applied::Duplicate { durable } => durable,
+                    other => panic!("{other:?}"),
+                };
+                print(&format!("acked {name} {durable}"));
+            }
+        })
+    });
+    for sender in senders.collect::<Vec<_>>() {
+        sender.join().unwrap();
+    }
+}
+
+#[test]
+fn what_was_acknowledged_outlives_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let mut acked = HashMap::new();
+    for round in 0..ROUNDS {
+        let test = "store::tests::faults::numbered_events_until_killed";
+        let mut child = child(test, &path);
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut kill_at = None;
+        for line in lines.map_while(Result::ok) {
+            let now = Instant::now();
+            if now > *kill_at.get_or_insert_with(|| now + random(150)) {
+                child.kill().unwrap();
+            }
+            if let Some((name, number)) = read(&line) {
+                let known = acked.entry(name).or_insert(0);
+                *known = number.max(*known);
+            }
+        }
+        child.wait().unwrap();
+        check(&path, &acked, round);
+    }
+    assert_eq!(acked.len(), usize::from(SENDERS));
+}
+
+#[test]
+fn a_store_that_was_killed_while_it_was_made_opens() {
+    for _ in 0..ROUNDS {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let test = "store::tests::faults::numbered_events_until_killed";
+        let mut child = child(test, &path);
+        while !path.exists() {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        std::thread::sleep(random(20));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        open(&path).unwrap();
+    }
+}
+
+#[test]
+fn what_the_making_left_unfinished_is_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let tables = folder.path().join("tables");
+    fs::create_dir_all(tables.join("keyspaces")).unwrap();
+    for name in ["lock", "0.jnl", "version"] {
+        fs::write(tables.join(name), "").unwrap();
+    }
+    fs::write(folder.path().join("format"), "1\n").unwrap();
+    open(folder.path()).unwrap();
+}
+
+fn random(below_ms: u64) -> Duration {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    Duration::from_micros(u64::from(now.unwrap().subsec_nanos()) % (below_ms * 1000))
+}
+
+fn read(line: &str) -> Option<(String, u64)> {
+    let (name, number) = line.strip_prefix("acked ")?.split_once(' ')?;
+    Some((name.to_owned(), number.parse().ok()?))
+}
+
+/// All that was acked is there, once, in order, under numbers without a hole.
+fn check(path: &Path, acked: &HashMap<String, u64>, round: usize) {
+    let store = open(path).unwrap();
+    let (first, next) = store.log().unwrap();
+    let events: Vec<_> = store.events(0).unwrap().map(Result::unwrap).collect();
+    let numbers: Vec<_> = events.iter().map(|event| event.sequence).collect();
+    assert_eq!(numbers, (first..next).collect::<Vec<_>>(), "round {round}");
+    let total: u64 = (1..=SENDERS)
+        .map(|number| {
+            let name = format!("m{number}");
+            let durable = store.durable(&id(&name), &key(number), 1).unwrap();
+            assert!(
+                durable >= acked.get(&name).copied().unwrap_or_default(),
+                "round {round}"
+            );
+            durable
+        })
+        .sum();
+    assert_eq!(events.len() as u64, total, "round {round}");
+}
+
+#[test]
+#[ignore = "the child of a_full_disk_loses_nothing_and_is_left_behind"]
+fn events_while_the_disk_is_full() {
+    let Some(folder) = folder() else {
+        return;
+    };
+    let store = open(&folder).unwrap();
+    let watch = store.watch();
+    let fire = |sequence| store.apply_blocking(sent("m1", 1, 1, sequence));
+    store.apply_blocking(accepted("m1", 1)).unwrap();
+    for sequence in 1..=50 {
+        fire(sequence).unwrap();
+    }
+    let before = getrlimit(Resource::Fsize);
+    let current = Some(1024);
+    setrlimit(Resource::Fsize, Rlimit { current, ..before }).unwrap();
+    for _ in 0..3 {
+        let error = fire(51).unwrap_err();
+        assert!(matches!(error, Error::Broken { .. }), "{error}");
+        assert!(error.to_string().contains("File too large"), "{error}");
+    }
+    // What is there can be read all the while.
+    assert_eq!(store.events(1).unwrap().count(), 50);
+    std::thread::sleep(Duration::from_millis(1100));
+    fire(51).unwrap_err();
+    setrlimit(Resource::Fsize, before).unwrap();
+    fire(52).unwrap_err();
+    std::thread::sleep(Duration::from_millis(1100));
+    for sequence in 51..=60 {
+        let applied = fire(sequence).unwrap();
+        assert!(!matches!(applied, Applied::Refused(_)), "{applied:?}");
+    }
+    for sequence in 1..=50 {
+        let seen = smol::block_on(watch.next());
+        assert!(matches!(seen, Some(Seen::Event(event)) if event.sequence == sequence));
+    }
+    drop(store);
+    print("whole");
+}
+
+#[test]
+fn a_full_disk_loses_nothing_and_is_left_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let child = child("store::tests::faults::events_while_the_disk_is_full", &path);
+    let out = child.wait_with_output().unwrap();
+    let out = String::from_utf8_lossy(&out.stdout);
+    assert!(out.lines().any(|line| line == "whole"), "{out}");
+    let store = open(&path).unwrap();
+    let events = store.events(1).unwrap();
+    let tags: Vec<_> = events.map(|event| event.unwrap().tag).collect();
+    let sent: Vec<_> = (1..=60).map(|number| format!("my/{number}")).collect();
+    assert_eq!(tags, sent);
+}

@@ -1,0 +1,158 @@
+//! What `salt`, `salt-run` and `salt-key` have in common: their configuration, what they say of themselves, how they end.
+
+use std::io::{Read, Write};
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+
+use cli::failure::{Exit, Failure};
+use cli::options::{KeyAsked, RunAsked};
+use cli::options::{
+    Program, SALT, SALT_KEY, SALT_RUN, Salt, SaltAsked, SaltKey, SaltRun, Settings, read_saltfile,
+    saltfile_path,
+};
+use render::yaml::SaltYaml;
+use state::opts::Opts;
+use value::{Map, Value};
+use wire::Wheel;
+
+use crate::applets;
+use crate::ask::{AskError, Master, Socket, arguments};
+use crate::daemon;
+use crate::screen::Screen;
+use crate::{salt, salt_key, salt_run};
+
+/// Runs `salt` with these words.
+///
+/// # Errors
+/// When the command line, the configuration or the output file is wrong.
+pub(crate) fn salt(words: Vec<String>) -> Result<ExitCode, Failure> {
+    let usage = |error| Failure::usage(&SALT, error);
+    let mut line = Salt::parse(words, stdin, env).map_err(usage)?;
+    match &line.asked {
+        SaltAsked::About(about) => return Ok(applets::about(&SALT, *about)),
+        SaltAsked::Incomplete { help, message } => {
+            if *help {
+                applets::put(&SALT.help());
+            }
+            let _ = std::io::stderr().write_all(message.as_bytes());
+            return Ok(ExitCode::from(salt::INCOMPLETE));
+        }
+        _ => {}
+    }
+    let opts = configured(&SALT, &mut line.settings)?;
+    with_screen(&opts, &line.settings, |screen| {
+        salt::run(&line, &opts, &Socket::of(&opts), screen)
+    })
+}
+
+/// Runs `salt-run` with these words.
+///
+/// # Errors
+/// When the command line, the configuration or the output file is wrong.
+pub(crate) fn salt_run(words: Vec<String>) -> Result<ExitCode, Failure> {
+    let usage = |error| Failure::usage(&SALT_RUN, error);
+    let mut line = SaltRun::parse(words, stdin, env).map_err(usage)?;
+    if let RunAsked::About(about) = line.asked {
+        return Ok(applets::about(&SALT_RUN, about));
+    }
+    let opts = configured(&SALT_RUN, &mut line.settings)?;
+    with_screen(&opts, &line.settings, |screen| {
+        let runners = crate::runners::REGISTRY.runners;
+        salt_run::run(&line, &opts, runners, &Socket::of(&opts), screen)
+    })
+}
+
+/// Runs `salt-key` with these words.
+///
+/// # Errors
+/// When the command line, the configuration or the output file is wrong.
+pub(crate) fn salt_key(words: Vec<String>) -> Result<ExitCode, Failure> {
+    let usage = |error| Failure::usage(&SALT_KEY, error);
+    let mut line = SaltKey::parse(words, env).map_err(usage)?;
+    if let KeyAsked::About(about) = line.asked {
+        return Ok(applets::about(&SALT_KEY, about));
+    }
+    let opts = configured(&SALT_KEY, &mut line.settings)?;
+    let wheel = |fun: &str, kwargs: Map| wheel(&opts, fun, kwargs);
+    with_screen(&opts, &line.settings, |screen| {
+        salt_key::run(&line, &opts, &wheel, &mut answer, screen)
+    })
+}
+
+/// Calls a function of the wheel in the master that runs; in its place where none does.
+fn wheel(opts: &Map, fun: &str, kwargs: Map) -> Result<Value, AskError> {
+    let (fun, arg) = (fun.to_owned(), arguments(Vec::new(), kwargs));
+    let request = Wheel {
+        fun: fun.clone(),
+        arg: arg.clone(),
+    };
+    let asked = Socket::of(opts).ask(request.into(), &mut |_| ControlFlow::Continue(()));
+    match asked {
+        Err(AskError::NotRunning(_)) => daemon::wheel_alone(Opts::new(opts.clone()), &fun, arg)
+            .map_err(|text| {
+                let reason = "failed".to_owned();
+                AskError::Failed { reason, text }
+            }),
+        asked => asked,
+    }
+}
+
+/// The options of a program of the master, with the log set up and the user warned.
+fn configured(program: &Program, settings: &mut Settings) -> Result<Map, Failure> {
+    if let Some(path) = saltfile_path(&settings.overrides, env) {
+        let saltfile = read_saltfile(&path, &SaltYaml);
+        settings.merge_saltfile(&saltfile.map_err(|error| Failure::usage(program, error))?);
+    }
+    Ok(applets::configured(settings)?.map)
+}
+
+fn with_screen(
+    opts: &Map,
+    settings: &Settings,
+    run: impl FnOnce(&mut Screen<'_>) -> u8,
+) -> Result<ExitCode, Failure> {
+    let (mut out, mut err) = (std::io::stdout(), std::io::stderr());
+    let file = settings.output_file.as_ref();
+    let mut screen = Screen::new(&mut out, &mut err, opts, file)
+        .map_err(|error| Failure::new(Exit::CantCreate, error))?;
+    Ok(ExitCode::from(run(&mut screen)))
+}
+
+fn stdin() -> String {
+    let mut text = String::new();
+    // What cannot be read adds no words.
+    let _ = std::io::stdin().read_to_string(&mut text);
+    text
+}
+
+/// One line from the user; none at the end of the input.
+fn answer() -> Option<String> {
+    let mut line = String::new();
+    let read = std::io::stdin().read_line(&mut line).ok()?;
+    (read > 0).then(|| line.trim_end_matches('\n').to_owned())
+}
+
+fn env(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// True when an option of the configuration is set to something.
+pub(crate) fn flag(opts: &Map, name: &str) -> bool {
+    opts.get(name).is_some_and(Value::is_true)
+}
+
+/// A number of the configuration, which may be in quotes.
+pub(crate) fn number(opts: &Map, name: &str) -> Option<f64> {
+    let value = opts.get(name)?;
+    value
+        .as_float()
+        .or_else(|| value.as_str()?.trim().parse().ok())
+}
+
+/// An exit code as the system takes it.
+pub(crate) fn exit_code(retcode: i64) -> u8 {
+    retcode.rem_euclid(256) as u8
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,536 @@
+//! [`KeyFiles`]: keys as files in Salt's `pki_dir`, which administrators read, move, put there and remove.
+//!
+//! ```text
+//! pki/master/minions/ID            accepted
+//! pki/master/minions_pre/ID        pending
+//! pki/master/minions_rejected/ID   rejected
+//! pki/master/minions_denied/ID     one of the denied
+//! ```
+//!
+//! The store decides, and the files are a view of it: written after the store's command, with a mark in the store that says which files
+//! there are now. So whoever finds other files than the mark says knows that an administrator was there, and that is a command too; and
+//! files that the mark names, but not the store, are what a crash left behind. A key of Salt (RSA) in one of the places is left alone.
+
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use link::key::{NotAKey, PublicKey};
+use link::pki::Pki;
+use rustix::fs::OFlags;
+use value::{Map, log};
+use wire::Id;
+
+use crate::store::{self, Applied, Begun, Command, Key, KeyState, Store};
+
+/// A key file holds three lines: what is longer is none.
+const FILE_MAX: u64 = 16 << 10;
+/// Where administrators come first when they left several files of one id: what keeps out wins.
+const FIRST: [KeyState; 3] = [KeyState::Rejected, KeyState::Accepted, KeyState::Pending];
+
+/// Files of keys that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// A folder that others may write to, or that is somebody else's.
+    #[error(transparent)]
+    Pki(#[from] link::pki::Error),
+    /// The store says no.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// A file or folder cannot be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A key that is not what it was.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Changed {
+    /// Whose it is.
+    pub(crate) id: Id,
+    /// The key.
+    pub(crate) key: PublicKey,
+    /// Where it stands now; none when the id does not have it any more.
+    pub(crate) state: Option<KeyState>,
+}
+
+/// What was done, and what came of it.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// What became of each command.
+    pub(crate) applied: Vec<Applied>,
+    /// The keys that are not what they were, by these commands or because administrators were at the files.
+    pub(crate) changed: Vec<Changed>,
+}
+
+/// The folders of keys.
+#[derive(Debug)]
+pub(crate) struct KeyFiles {
+    folder: PathBuf,
+    turn: Mutex<Turn>,
+}
+
+/// What only one at a time may do, and remember.
+#[derive(Debug, Default)]
+struct Turn {
+    /// Folders that were not there: their files were lost and not taken away one by one.
+    lost: Vec<KeyState>,
+    /// When the folders were changed last, as far as we know.
+    times: Vec<Option<SystemTime>>,
+    /// Ids whose files are written but not on the disk for sure.
+    unsettled: Vec<(Id, Files)>,
+}
+
+/// The key files of an id, by folder.
+type Files = Vec<(KeyState, PublicKey)>;
+
+/// What lies in an id's places.
+#[derive(Debug, Default)]
+struct Found {
+    ours: Files,
+    /// Keys of Salt.
+    salts: Vec<KeyState>,
+    /// What is no key, or half of one.
+    damaged: Vec<KeyState>,
+}
+
+impl KeyFiles {
+    /// Opens the folders in `pki_dir`, and makes those that are not there.
+    ///
+    /// # Errors
+    /// When others may write to one, or it cannot be made.
+    pub(crate) fn open(pki_dir: &Path) -> Result<Self, Error> {
+        let mut turn = Turn::default();
+        for state in KeyState::ALL {
+            let folder = pki_dir.join(state.folder());
+            if !folder.is_dir() {
+                turn.lost.push(state);
+            }
+            Pki::open(&folder)?;
+        }
+        Ok(Self {
+            folder: pki_dir.to_owned(),
+            turn: Mutex::new(turn),
+        })
+    }
+
+    /// Takes what administrators did while nobody looked as commands, and makes the files say again what the store says.
+    ///
+    /// # Errors
+    /// When a folder cannot be read or written, or the store.
+    pub(crate) fn repair(&self, store: &Store, at_ms: u64) -> Result<Vec<Changed>, Error> {
+        let mut turn = self.turn();
+        let mut changed = Vec::new();
+        for id in self.all_ids(store)? {
+            changed.extend(self.adopt(&turn, store, &id, at_ms)?);
+            self.show(&mut turn, store, &id)?;
+        }
+        self.settle(&mut turn, store)?;
+        turn.lost.clear();
+        Ok(changed)
+    }
+
+    /// The same when a folder was changed by somebody else since; nothing is read when none was.
+    ///
+    /// # Errors
+    /// As [`KeyFiles::repair`].
+    pub(crate) fn refresh(&self, store: &Store, at_ms: u64) -> Result<Vec<Changed>, Error> {
+        let is_known = self.turn().times == self.times();
+        match is_known {
+            true => Ok(Vec::new()),
+            false => self.repair(store, at_ms),
+        }
+    }
+
+    /// Applies commands about keys, after whatever administrators did to those ids, and shows them in the files.
+    ///
+    /// # Errors
+    /// When a file cannot be read or written, or the store. The commands may have been done then.
+    pub(crate) fn apply(
+        &self,
+        store: &Store,
+        commands: Vec<Command>,
+        at_ms: u64,
+    ) -> Result<Outcome, Error> {
+        let mut turn = self.turn();
+        // Somebody else's changes must not be taken for those that we are about to make.
+        let is_known = turn.times == self.times();
+        let mut ids = BTreeSet::new();
+        commands.iter().for_each(|command| about(command, &mut ids));
+        let mut outcome = Outcome::default();
+        let mut before = Vec::new();
+        for id in &ids {
+            outcome.changed.extend(self.adopt(&turn, store, id, at_ms)?);
+            before.push(store.key(id)?);
+        }
+        outcome.applied = smol::block_on(all(store, commands))?;
+        for (id, before) in ids.iter().zip(before) {
+            let after = store.key(id)?;
+            outcome.changed.extend(difference(before, after));
+            self.show(&mut turn, store, id)?;
+        }
+        self.settle(&mut turn, store)?;
+        if !is_known {
+            turn.times.clear();
+        }
+        Ok(outcome)
+    }
+
+    fn turn(&self) -> MutexGuard<'_, Turn> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn path(&self, state: KeyState, id: &Id) -> PathBuf {
+        self.folder.join(state.folder()).join(id.as_str())
+    }
+
+    fn times(&self) -> Vec<Option<SystemTime>> {
+        let time = |state: KeyState| {
+            let folder = self.folder.join(state.folder()).metadata();
+            folder.and_then(|folder| folder.modified()).ok()
+        };
+        KeyState::ALL.into_iter().map(time).collect()
+    }
+
+    /// Takes as a command what an administrator did to an id's files.
+    fn adopt(
+        &self,
+        turn: &Turn,
+        store: &Store,
+        id: &Id,
+        at_ms: u64,
+    ) -> Result<Vec<Changed>, Error> {
+        let shown = store.shown(id)?;
+        let found = self.read(id)?;
+        let new: Files = without(&found.ours, &shown);
+        let mut gone: Files = without(&shown, &found.ours);
+        gone.retain(|(state, _)| !turn.lost.contains(state) && !found.damaged.contains(state));
+        if new.is_empty() && gone.is_empty() {
+            return Ok(Vec::new());
+        }
+        let before = store.key(id)?;
+        for command in commands(store, id, &new, &gone, at_ms)? {
+            log::info(format_args!(
+                "The key files of {id} were changed, and so is its key"
+            ));
+            let applied = store.apply_blocking(command)?;
+            if let Some(refusal) = applied.refusal() {
+                log::warning(format_args!(
+                    "The key files of {id} were changed: {refusal}"
+                ));
+            }
+        }
+        Ok(difference(before, store.key(id)?))
+    }
+
+    /// Makes an id's files say what the store says.
+    fn show(&self, turn: &mut Turn, store: &Store, id: &Id) -> Result<(), Error> {
+        let shown = store.shown(id)?;
+        let found = self.read(id)?;
+        let wanted = wanted(store, id)?;
+        let mut files = Files::new();
+        for (state, key) in &wanted {
+            let is_there = found.ours.contains(&(*state, *key));
+            let is_torn = found.damaged.contains(state);
+            let was_ours = shown.iter().any(|(folder, _)| folder == state);
+            if found.salts.contains(state) || is_torn && !was_ours {
+                let path = self.path(*state, id);
+                log::warning(format_args!(
+                    "{}: no key of Pinch, and left alone: the {} key of {id} has no file",
+                    path.display(),
+                    state.as_str()
+                ));
+                continue;
+            }
+            if !is_there {
+                self.write(*state, id, key)?;
+            }
+            files.push((*state, *key));
+        }
+        for (state, _) in &found.ours {
+            if !wanted.iter().any(|(folder, _)| folder == state) {
+                self.remove(*state, id)?;
+            }
+        }
+        if files != shown {
+            turn.unsettled.push((id.clone(), files));
+        }
+        Ok(())
+    }
+
+    /// Brings what was written to the disk, and only then says in the store that it is there.
+    fn settle(&self, turn: &mut Turn, store: &Store) -> Result<(), Error> {
+        if !turn.unsettled.is_empty() {
+            for state in KeyState::ALL {
+                let folder = self.folder.join(state.folder());
+                let synced = File::open(&folder).and_then(|folder| folder.sync_all());
+                synced.map_err(|source| failed(&folder, source))?;
+            }
+        }
+        for (id, files) in turn.unsettled.drain(..) {
+            smol::block_on(store.later(Command::KeyShown { id, files }))?;
+        }
+        turn.times = self.times();
+        Ok(())
+    }
+
+    fn read(&self, id: &Id) -> Result<Found, Error> {
+        let mut found = Found::default();
+        for state in KeyState::ALL {
+            let path = self.path(state, id);
+            match read(&path).map_err(|source| failed(&path, source))? {
+                None => {}
+                Some(Ok(key)) => found.ours.push((state, key)),
+                Some(Err(NotAKey::Rsa)) => found.salts.push(state),
+                Some(Err(_)) => found.damaged.push(state),
+            }
+        }
+        Ok(found)
+    }
+
+    fn write(&self, state: KeyState, id: &Id, key: &PublicKey) -> Result<(), Error> {
+        let path = self.path(state, id);
+        // No id begins with a dot.
+        let beside = path.with_file_name(format!(".{id}{BESIDE}"));
+        let written = write(&beside, key.pem().as_bytes())
+            .and_then(|()| Ok(rustix::fs::rename(&beside, &path)?));
+        written.map_err(|source| failed(&path, source))
+    }
+
+    fn remove(&self, state: KeyState, id: &Id) -> Result<(), Error> {
+        let path = self.path(state, id);
+        match rustix::fs::unlink(&path) {
+            Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
+            Err(source) => Err(failed(&path, source.into())),
+        }
+    }
+
+    /// The ids that have files, are known to the store, or had files.
+    fn all_ids(&self, store: &Store) -> Result<BTreeSet<Id>, Error> {
+        let mut ids: BTreeSet<Id> = store.all_shown()?.collect::<Result<_, _>>()?;
+        for state in KeyState::ALL {
+            for key in store.keys(state)? {
+                ids.insert(key?.id);
+            }
+            let folder = self.folder.join(state.folder());
+            let listed = listed(&folder, &mut ids);
+            listed.map_err(|source| failed(&folder, source))?;
+        }
+        Ok(ids)
+    }
+}
+
+/// How the name of a file ends that is not whole yet.
+const BESIDE: &str = ".new";
+
+fn failed(path: &Path, source: io::Error) -> Error {
+    Error::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// The ids that have a file in a folder. What an end of the process left there goes.
+fn listed(folder: &Path, ids: &mut BTreeSet<Id>) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with('.') && name.ends_with(BESIDE) {
+            rustix::fs::unlink(entry.path())?;
+        } else if let Ok(id) = name.parse() {
+            ids.insert(id);
+        }
+    }
+    Ok(())
+}
+
+/// The key in a file; none where there is no file, but a folder, a link or a pipe.
+fn read(path: &Path) -> io::Result<Option<Result<PublicKey, NotAKey>>> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32;
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    if !file.metadata()?.is_file() {
+        return Ok(None);
+    }
+    let mut text = Vec::new();
+    file.take(FILE_MAX).read_to_end(&mut text)?;
+    Ok(Some(PublicKey::from_pem(&text)))
+}
+
+fn write(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(true).mode(0o600);
+    let mut file = options.open(path)?;
+    file.write_all(text)?;
+    file.sync_all()
+}
+
+fn without(these: &Files, those: &Files) -> Files {
+    let these = these.iter().filter(|file| !those.contains(file));
+    these.copied().collect()
+}
+
+/// The files that an id should have: its key, and one of those that are denied.
+fn wanted(store: &Store, id: &Id) -> Result<Files, Error> {
+    let mut wanted = Files::new();
+    if let Some(key) = store.key(id)? {
+        wanted.push((key.state, key.key));
+    }
+    if let Some(denied) = store.denied(id)?.first() {
+        wanted.push((KeyState::Denied, denied.key));
+    }
+    Ok(wanted)
+}
+
+/// What an administrator meant who put and took these files.
+fn commands(
+    store: &Store,
+    id: &Id,
+    new: &Files,
+    gone: &Files,
+    at_ms: u64,
+) -> Result<Vec<Command>, Error> {
+    let known = store.key(id)?;
+    let mut commands = Vec::new();
+    let put = FIRST
+        .iter()
+        .find_map(|first| new.iter().find(|(state, _)| state == first));
+    match (put, &known) {
+        (Some((state, key)), Some(known)) if known.key == *key && known.state == *state => {}
+        (Some((state, key)), known) => {
+            commands.push(becomes(id, *key, *state, known.as_ref(), at_ms));
+        }
+        (None, Some(known))
+            if gone
+                .iter()
+                .any(|(state, key)| is_main(*state) && *key == known.key) =>
+        {
+            commands.push(deleted(id, known.key));
+        }
+        (None, _) => {}
+    }
+    for (_, key) in new.iter().filter(|(state, _)| !is_main(*state)) {
+        let id = id.clone();
+        commands.push(Command::KeyDenied {
+            id,
+            key: *key,
+            at_ms,
+        });
+    }
+    if gone.iter().any(|(state, _)| !is_main(*state)) {
+        for denied in store.denied(id)? {
+            commands.push(deleted(id, denied.key));
+        }
+    }
+    Ok(commands)
+}
+
+fn is_main(state: KeyState) -> bool {
+    state != KeyState::Denied
+}
+
+fn deleted(id: &Id, key: PublicKey) -> Command {
+    Command::KeyDeleted {
+        id: id.clone(),
+        key,
+    }
+}
+
+/// Brings an id to have this key in this state, whatever it had.
+fn becomes(id: &Id, key: PublicKey, state: KeyState, known: Option<&Key>, at_ms: u64) -> Command {
+    let same = known.filter(|known| known.key == key);
+    let id = id.clone();
+    if state == KeyState::Accepted {
+        return Command::KeyAccepted {
+            id,
+            key,
+            at_ms,
+            bound: same.map_or_else(Map::new, |known| known.bound.clone()),
+            replace: true,
+        };
+    }
+    let mut steps = Vec::new();
+    if let Some(known) = known.filter(|_| state == KeyState::Pending || same.is_none()) {
+        steps.push(deleted(&id, known.key));
+    }
+    steps.push(Command::KeyOffered {
+        id: id.clone(),
+        key,
+        at_ms,
+        pending_max: u64::MAX,
+    });
+    if state == KeyState::Rejected {
+        steps.push(Command::KeyRejected { id, key, at_ms });
+    }
+    Command::All(steps)
+}
+
+/// The ids that a command is about.
+fn about(command: &Command, ids: &mut BTreeSet<Id>) {
+    match command {
+        Command::KeyOffered { id, .. }
+        | Command::KeyAccepted { id, .. }
+        | Command::KeyRejected { id, .. }
+        | Command::KeyDenied { id, .. }
+        | Command::KeyDeleted { id, .. } => {
+            ids.insert(id.clone());
+        }
+        Command::All(all) => all.iter().for_each(|command| about(command, ids)),
+        _ => {}
+    }
+}
+
+/// Applies commands with as few syncs as there can be.
+async fn all(store: &Store, commands: Vec<Command>) -> Result<Vec<Applied>, store::Error> {
+    let mut begun: Vec<Begun> = Vec::with_capacity(commands.len());
+    for command in commands {
+        begun.push(store.begin(command).await?);
+    }
+    let mut applied = Vec::with_capacity(begun.len());
+    for begun in begun {
+        applied.push(begun.done().await?);
+    }
+    Ok(applied)
+}
+
+/// What became of the key that an id had, and of the one that it has.
+fn difference(before: Option<Key>, after: Option<Key>) -> Vec<Changed> {
+    let mut changed = Vec::new();
+    if let Some(before) = &before
+        && after.as_ref().is_none_or(|after| after.key != before.key)
+    {
+        changed.push(Changed {
+            id: before.id.clone(),
+            key: before.key,
+            state: None,
+        });
+    }
+    if let Some(after) = after {
+        let same = |before: &Key| before.key == after.key && before.state == after.state;
+        if !before.as_ref().is_some_and(same) {
+            changed.push(Changed {
+                id: after.id,
+                key: after.key,
+                state: Some(after.state),
+            });
+        }
+    }
+    changed
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,41 @@
+//! Who a job would go to: `--preview-target`, and what a batch begins with.
+
+use std::sync::Arc;
+
+use link::Error;
+use link::unix::Local;
+use value::{Map, Value};
+use wire::Publish;
+
+use crate::daemon::Master;
+
+/// The option of a job that is not to be sent.
+pub(crate) const PREVIEW: &str = "preview";
+
+impl Master {
+    /// Says who matches, and who of those is not there; nothing is sent to anybody.
+    pub(crate) async fn preview(
+        self: &Arc<Self>,
+        asked: &Publish,
+        local: &mut Local,
+    ) -> Result<(), Error> {
+        let matched = self.matched(&asked.tgt, &asked.tgt_type, &asked.options);
+        let (minions, unknown) = match matched.await {
+            Ok(matched) => matched,
+            Err(error) => return local.fail("invalid", error).await,
+        };
+        let away = minions.iter().filter(|id| self.minions().get(id).is_none());
+        let missing = away
+            .map(|id| id.as_str())
+            .chain(unknown.iter().map(String::as_str));
+        let found = Map::new()
+            .with("jid", "")
+            .with("missing", Value::list(missing.map(Value::from)))
+            .with(
+                "minions",
+                Value::list(minions.iter().map(|id| Value::from(id.as_str()))),
+            );
+        local.data(found).await?;
+        local.done(Value::Null).await
+    }
+}

@@ -1,0 +1,315 @@
+//! `salt`: jobs for minions, and their returns as they come.
+
+use std::ops::ControlFlow;
+
+use cli::options::{Job, Salt, SaltAsked, Target, parse_input, yamlify_arg};
+use render::yaml::SaltYaml;
+use value::{Map, Value, yaml::Yaml, yaml::YamlLayout};
+use wire::Publish;
+
+use crate::ask::{AskError, Master, arguments};
+use crate::command::{exit_code, flag, number};
+use crate::screen::Screen;
+
+mod answer;
+mod batch;
+mod docs;
+mod progress;
+mod subset;
+mod summary;
+
+use answer::{Answer, Said, Sent};
+use summary::Summary;
+
+/// The exit code of a command line that lacks words.
+pub(crate) const INCOMPLETE: u8 = 42;
+
+/// The exit code when there is nothing to print.
+const NOTHING: u8 = 2;
+
+const NO_MATCH: &str = "No minions matched the target. No command was sent, no jid was assigned.";
+
+/// Does what was asked; the exit code.
+pub(crate) fn run(salt: &Salt, opts: &Map, master: &dyn Master, screen: &mut Screen<'_>) -> u8 {
+    let done = match &salt.asked {
+        SaltAsked::ConfigDump => {
+            screen.put(&SaltYaml.dump(&Value::Map(opts.clone()), YamlLayout::default()));
+            Ok(0)
+        }
+        SaltAsked::Preview(target) => preview(&Asker::new(opts, master, target), screen),
+        SaltAsked::Job(target, job) => {
+            let asker = Asker::new(opts, master, target);
+            let (fun, arg) = called(job, &salt.no_parse);
+            dispatched(&asker, &fun, arg, screen)
+        }
+        SaltAsked::About(_) | SaltAsked::Incomplete { .. } => Ok(0),
+    };
+    done.unwrap_or_else(|error| {
+        screen.show(&Value::from(error.to_string()), Some(""), 1);
+        NOTHING
+    })
+}
+
+/// Several functions go as one, named with commas, and have a list of arguments each.
+fn called(job: &Job, no_parse: &[String]) -> (String, Vec<Value>) {
+    let read = |words: &Vec<String>| {
+        let input = parse_input(words, no_parse, &SaltYaml);
+        arguments(input.args, input.kwargs)
+    };
+    let fun = job.funs.join(",");
+    let mut arg = job.words.iter().map(read);
+    if job.several {
+        (fun, arg.map(Value::list).collect())
+    } else {
+        (fun, arg.next().unwrap_or_default())
+    }
+}
+
+/// Sends jobs to a target as the options say.
+struct Asker<'a> {
+    opts: &'a Map,
+    master: &'a dyn Master,
+    target: &'a Target,
+}
+
+impl<'a> Asker<'a> {
+    fn new(opts: &'a Map, master: &'a dyn Master, target: &'a Target) -> Self {
+        Self {
+            opts,
+            master,
+            target,
+        }
+    }
+
+    /// A job for the target of the command line.
+    fn job(&self, fun: &str, arg: Vec<Value>) -> Publish {
+        Publish {
+            tgt: self.target.tgt.clone(),
+            tgt_type: self.target.tgt_type.to_owned(),
+            fun: fun.to_owned(),
+            arg,
+            ret: self.text("return"),
+            jid: None,
+            timeout_s: number(self.opts, "timeout"),
+            options: self.options(),
+        }
+    }
+
+    /// The same for these minions.
+    fn job_for(&self, ids: &[String], fun: &str, arg: Vec<Value>) -> Publish {
+        Publish {
+            tgt: Value::list(ids.iter().map(|id| Value::from(id.as_str()))),
+            tgt_type: "list".to_owned(),
+            ..self.job(fun, arg)
+        }
+    }
+
+    /// Which minions match, and which of those are not connected; nothing is sent to them.
+    fn matching(&self) -> Result<Sent, AskError> {
+        let mut job = self.job("test.ping", Vec::new());
+        job.timeout_s = Some(0.0);
+        job.options = self.options().with("preview", true);
+        let mut found = Sent::default();
+        self.publish(job, &mut |said| {
+            if let Said::Sent(sent) = said {
+                found = sent;
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(found)
+    }
+
+    /// Sends a job and hands on what is said of it; who was named and is not known is at last said to be silent.
+    fn publish(
+        &self,
+        job: Publish,
+        each: &mut dyn FnMut(Said) -> ControlFlow<()>,
+    ) -> Result<(), AskError> {
+        let mut jid = String::new();
+        let mut silent = Vec::new();
+        let mut part = |value: Value| {
+            let Some(said) = Said::of(&value, &mut jid) else {
+                return ControlFlow::Continue(());
+            };
+            match &said {
+                Said::Sent(sent) if !sent.minions.is_empty() => silent.clone_from(&sent.missing),
+                Said::Sent(_) => {}
+                Said::Answered(answer) => silent.retain(|id| *id != answer.id),
+            }
+            each(said)
+        };
+        self.master.ask(job.into(), &mut part)?;
+        for id in silent {
+            let said = Said::Answered(Answer::no_response(id, &jid));
+            if each(said).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&self, name: &str) -> String {
+        let value = self.opts.get(name).filter(|value| value.is_true());
+        value.map(Value::to_text).unwrap_or_default()
+    }
+
+    /// What else belongs to a job.
+    fn options(&self) -> Map {
+        const READ: [(&str, &str); 4] = [
+            ("metadata", "metadata"),
+            ("return_kwargs", "ret_kwargs"),
+            ("module_executors", "module_executors"),
+            ("executor_opts", "executor_opts"),
+        ];
+        let mut options = Map::new();
+        for (name, key) in READ {
+            match self.opts.get(name).filter(|value| value.is_true()) {
+                Some(Value::Str(text)) => options.insert(key, yamlify_arg(text, &SaltYaml)),
+                Some(other) => options.insert(key, other.clone()),
+                None => None,
+            };
+        }
+        let config = self.text("return_config");
+        if !config.is_empty() {
+            options.insert("ret_config", config);
+        }
+        if flag(self.opts, "start_event") {
+            options.insert("start_event", true);
+        }
+        if self.target.delimiter != ":" {
+            options.insert("delimiter", self.target.delimiter.as_str());
+        }
+        options
+    }
+}
+
+fn preview(asker: &Asker<'_>, screen: &mut Screen<'_>) -> Result<u8, AskError> {
+    let found = asker.matching()?;
+    let ids = Value::list(found.minions.iter().map(|id| Value::from(id.as_str())));
+    screen.show(&ids, Some("nested"), 0);
+    Ok(received(!found.minions.is_empty(), screen))
+}
+
+/// Salt's word on a command that printed nothing.
+fn received(anything: bool, screen: &mut Screen<'_>) -> u8 {
+    if anything {
+        return 0;
+    }
+    screen.complain("ERROR: No return received\n");
+    NOTHING
+}
+
+fn dispatched(
+    asker: &Asker<'_>,
+    fun: &str,
+    arg: Vec<Value>,
+    screen: &mut Screen<'_>,
+) -> Result<u8, AskError> {
+    let opts = asker.opts;
+    let batch = asker.text("batch");
+    let later = flag(opts, "async");
+    if !batch.is_empty() && later {
+        screen.complain("error: --async and --batch cannot be used together: a batch is led by the command that waits for it\n");
+        return Ok(exit_code(64));
+    }
+    if !batch.is_empty() || flag(opts, "static") {
+        return batch::run(asker, fun, arg, &batch, screen);
+    }
+    let limit = number(opts, "batch_safe_limit").unwrap_or_default();
+    if limit > 1.0 && asker.matching()?.minions.len() as f64 >= limit {
+        screen.say("\nNOTICE: Too many minions targeted, switching to batch execution.");
+        let size = asker.text("batch_safe_size");
+        let size = if size.is_empty() { "8" } else { &size };
+        return batch::run(asker, fun, arg, size, screen);
+    }
+    if later {
+        return started(asker, asker.job(fun, arg), screen);
+    }
+    let subset = number(opts, "subset").unwrap_or_default();
+    let job = if subset > 0.0 {
+        let ids = subset::chosen(asker, fun, subset as usize, screen)?;
+        asker.job_for(&ids, fun, arg)
+    } else {
+        asker.job(fun, arg)
+    };
+    if flag(opts, "progress") {
+        return progress::run(asker, job, screen);
+    }
+    if fun == "sys.doc" {
+        return docs::run(asker, job, screen);
+    }
+    waited(asker, job, screen)
+}
+
+/// `--async`: the job's id is all there is to wait for.
+fn started(asker: &Asker<'_>, mut job: Publish, screen: &mut Screen<'_>) -> Result<u8, AskError> {
+    job.timeout_s = Some(0.0);
+    let mut jid = String::new();
+    asker.publish(job, &mut |said| {
+        match said {
+            Said::Sent(sent) if sent.minions.is_empty() => screen.say(NO_MATCH),
+            Said::Sent(sent) => jid = sent.jid,
+            Said::Answered(_) => {}
+        }
+        ControlFlow::Continue(())
+    })?;
+    let jid = if jid.is_empty() { "0" } else { &jid };
+    screen.say(&format!("Executed command with job ID: {jid}"));
+    Ok(0)
+}
+
+/// Prints each return as it comes, and at last who has none.
+fn waited(asker: &Asker<'_>, job: Publish, screen: &mut Screen<'_>) -> Result<u8, AskError> {
+    let mut summary = Summary::default();
+    let mut matched = false;
+    let mut silent = Vec::new();
+    asker.publish(job, &mut |said| {
+        match said {
+            Said::Sent(sent) => matched = announced(asker.opts, &sent, screen),
+            Said::Answered(answer) if answer.given_up.is_some() => silent.push(answer),
+            Said::Answered(answer) => shown(&answer, &mut summary, screen),
+        }
+        if screen.is_closed() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    })?;
+    for answer in silent {
+        shown(&answer, &mut summary, screen);
+    }
+    if !matched {
+        screen.show(&Map::new().into(), Some(""), 0);
+        return Ok(received(false, screen));
+    }
+    if flag(asker.opts, "cli_summary") && !screen.has_outputter() {
+        summary.print(flag(asker.opts, "verbose"), screen);
+    }
+    if summary.has_failed() {
+        screen.complain("ERROR: Minions returned with non-zero exit code\n");
+        return Ok(1);
+    }
+    Ok(0)
+}
+
+fn shown(answer: &Answer, summary: &mut Summary, screen: &mut Screen<'_>) {
+    let data = Map::new().with(&answer.id, answer.value.clone());
+    let out = Some(answer.out.as_deref().unwrap_or_default());
+    screen.show(&data.into(), out, answer.retcode);
+    summary.add(answer);
+}
+
+/// What is said before the first return; false when there will be none.
+fn announced(opts: &Map, sent: &Sent, screen: &mut Screen<'_>) -> bool {
+    if sent.minions.is_empty() {
+        screen.say(NO_MATCH);
+        return false;
+    }
+    if flag(opts, "verbose") {
+        let line = format!("Executing job with jid {}", sent.jid);
+        screen.say(&format!("{line}\n{}\n", "-".repeat(line.len())));
+    } else if flag(opts, "show_jid") {
+        screen.say(&format!("jid: {}", sent.jid));
+    }
+    true
+}

@@ -1,0 +1,283 @@
+//! `--batch` and `--static`: a window that moves over the minions, and all returns as one.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, Scope};
+use std::time::{Duration, Instant};
+
+use value::{Map, Value, log, python};
+use wire::Publish;
+
+use super::answer::{Answer, Said};
+use super::{Asker, NO_MATCH, NOTHING, received};
+use crate::ask::AskError;
+use crate::command::{exit_code, flag, number};
+use crate::screen::Screen;
+
+/// Runs a job in batches; a size of nothing is all minions at once.
+pub(super) fn run(
+    asker: &Asker<'_>,
+    fun: &str,
+    arg: Vec<Value>,
+    size: &str,
+    screen: &mut Screen<'_>,
+) -> Result<u8, AskError> {
+    let quiet = flag(asker.opts, "static");
+    let mut found = asker.matching()?;
+    if found.minions.is_empty() {
+        screen.say(NO_MATCH);
+        if !quiet {
+            screen.say("No minions matched the target.");
+        }
+    }
+    value::sorted::sort(&mut found.missing);
+    let up = |id: &String| !found.missing.contains(id);
+    let pending: VecDeque<String> = found.minions.iter().filter(|id| up(id)).cloned().collect();
+    let Some(slots) = slots(size, pending.len()) else {
+        screen.complain(&format!(
+            "error: Invalid batch specification '{size}': must be an integer or percentage string like '10' or '25%'.\n"
+        ));
+        return Ok(1);
+    };
+    if !quiet && !pending.is_empty() {
+        for id in &found.missing {
+            screen.say(&format!(
+                "Minion {id} did not respond. No job will be sent."
+            ));
+        }
+    }
+    let mut window = Window {
+        asker,
+        fun,
+        arg,
+        jid: value::jid::new(),
+        size: slots,
+        pending,
+        active: 0,
+        waiting: Vec::new(),
+        wait: seconds(number(asker.opts, "batch_wait")),
+        failhard: flag(asker.opts, "failhard"),
+        returns: Map::new(),
+        retcode: 0,
+        quiet,
+    };
+    let any = !window.pending.is_empty();
+    thread::scope(|scope| window.lead(scope, screen))?;
+    if quiet {
+        let any = !window.returns.is_empty();
+        let wanted = if fun.starts_with("state.") {
+            "highstate"
+        } else {
+            ""
+        };
+        screen.show(&window.returns.into(), Some(wanted), 0);
+        return Ok(received(any, screen));
+    }
+    if !any {
+        screen.complain("ERROR: No return received\n");
+        return Ok(NOTHING);
+    }
+    Ok(exit_code(window.retcode))
+}
+
+fn seconds(number: Option<f64>) -> Duration {
+    Duration::try_from_secs_f64(number.unwrap_or_default()).unwrap_or_default()
+}
+
+/// How many at a time: a number or a part of all, and never none.
+fn slots(size: &str, all: usize) -> Option<usize> {
+    let size = size.trim();
+    if size.is_empty() {
+        return Some(all.max(1));
+    }
+    let Some(percent) = size.strip_suffix('%').or_else(|| size.strip_prefix('%')) else {
+        let count: i64 = size.parse().ok()?;
+        return Some(usize::try_from(count).unwrap_or_default().max(1));
+    };
+    let percent: f64 = percent.parse().ok()?;
+    Some((percent / 100.0 * all as f64).max(1.0) as usize)
+}
+
+/// What the thread of a part of the batch says.
+enum Told {
+    /// A minion returned or is given up.
+    Answer(Answer),
+    /// The part is over.
+    Over(Result<(), AskError>),
+}
+
+/// The batch as it goes.
+struct Window<'a> {
+    asker: &'a Asker<'a>,
+    fun: &'a str,
+    arg: Vec<Value>,
+    /// All parts are one job.
+    jid: String,
+    size: usize,
+    pending: VecDeque<String>,
+    active: usize,
+    /// When slots are free again that `--batch-wait` keeps.
+    waiting: Vec<Instant>,
+    wait: Duration,
+    failhard: bool,
+    returns: Map,
+    retcode: i64,
+    quiet: bool,
+}
+
+impl<'a> Window<'a> {
+    /// Sends and waits until everybody has returned, or one has failed that may not.
+    fn lead<'s>(
+        &mut self,
+        scope: &'s Scope<'s, 'a>,
+        screen: &mut Screen<'_>,
+    ) -> Result<(), AskError> {
+        let (sender, receiver) = channel();
+        while self.active > 0 || !self.pending.is_empty() {
+            let now = Instant::now();
+            self.waiting.retain(|until| *until > now);
+            self.fill(scope, &sender, screen);
+            match self.next(&receiver) {
+                Some(Told::Answer(answer)) => {
+                    if self.returned(&answer).is_break() {
+                        self.show(&answer, screen);
+                        log::error("Batch run stopped due to failhard");
+                        // Those that still run are left to themselves.
+                        return Ok(());
+                    }
+                    // The next one is announced before what made room for it is printed, as in Salt.
+                    self.fill(scope, &sender, screen);
+                    self.show(&answer, screen);
+                }
+                Some(Told::Over(outcome)) => outcome?,
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills the free slots with the next minions.
+    fn fill<'s>(
+        &mut self,
+        scope: &'s Scope<'s, 'a>,
+        sender: &Sender<Told>,
+        screen: &mut Screen<'_>,
+    ) {
+        let taken = self.active + self.waiting.len();
+        let free = self.size.saturating_sub(taken).min(self.pending.len());
+        if free == 0 {
+            return;
+        }
+        let ids: Vec<String> = self.pending.drain(..free).collect();
+        self.active += free;
+        if !self.quiet {
+            let mut shown: Vec<Value> = ids.iter().map(|id| Value::from(id.as_str())).collect();
+            value::sorted::sort(&mut shown);
+            let shown = python::repr(&Value::list(shown));
+            screen.say(&format!("\nExecuting run on {shown}\n"));
+        }
+        let mut job = self.asker.job_for(&ids, self.fun, self.arg.clone());
+        job.jid = Some(self.jid.clone());
+        let (asker, sender) = (self.asker, sender.clone());
+        scope.spawn(move || part(asker, job, ids, &sender));
+    }
+
+    /// What comes next; nothing when a slot becomes free before that.
+    fn next(&self, receiver: &Receiver<Told>) -> Option<Told> {
+        let until = self
+            .waiting
+            .iter()
+            .min()
+            .filter(|_| !self.pending.is_empty());
+        match until {
+            Some(until) => {
+                let left = until.saturating_duration_since(Instant::now());
+                receiver.recv_timeout(left).ok()
+            }
+            None => receiver.recv().ok(),
+        }
+    }
+
+    /// Counts an answer; the batch ends when it is one that may not be.
+    fn returned(&mut self, answer: &Answer) -> ControlFlow<()> {
+        self.freed();
+        self.retcode = self.retcode.max(answer.retcode);
+        if self.failhard && answer.retcode > 0 {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn show(&mut self, answer: &Answer, screen: &mut Screen<'_>) {
+        if self.quiet {
+            self.returns
+                .insert(answer.id.as_str(), answer.value.clone());
+        } else if answer.given_up.is_some() {
+            let id = &answer.id;
+            screen.say(&format!("Minion '{id}' failed to respond to job sent"));
+        } else {
+            let shown = Map::new()
+                .with("retcode", answer.retcode_shown.clone())
+                .with("jid", answer.jid.as_str())
+                .with(&answer.id, answer.value.clone());
+            screen.show(&shown.into(), answer.out.as_deref(), 0);
+        }
+    }
+
+    fn freed(&mut self) {
+        self.active = self.active.saturating_sub(1);
+        if !self.wait.is_zero() {
+            self.waiting.extend(Instant::now().checked_add(self.wait));
+        }
+    }
+}
+
+/// One part of the batch: what is said of it goes to the window, each of its minions once.
+fn part(asker: &Asker<'_>, job: Publish, mut ids: Vec<String>, window: &Sender<Told>) {
+    let asked = asker.publish(job, &mut |said| {
+        let Said::Answered(answer) = said else {
+            return ControlFlow::Continue(());
+        };
+        let Some(place) = ids.iter().position(|id| *id == answer.id) else {
+            return ControlFlow::Continue(());
+        };
+        ids.remove(place);
+        let answer = match answer.given_up {
+            Some(_) => Answer::silent(answer.id),
+            None => answer,
+        };
+        match window.send(Told::Answer(answer)) {
+            Ok(()) => ControlFlow::Continue(()),
+            // The batch has ended without this part.
+            Err(_) => ControlFlow::Break(()),
+        }
+    });
+    if asked.is_ok() {
+        for id in ids {
+            let _ = window.send(Told::Answer(Answer::silent(id)));
+        }
+    }
+    let _ = window.send(Told::Over(asked));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_a_number_or_a_part_and_never_nothing() {
+        let cases = [
+            ("3", 10, Some(3)),
+            ("50%", 10, Some(5)),
+            ("%25", 10, Some(2)),
+            ("1%", 10, Some(1)),
+            ("0", 10, Some(1)),
+            ("", 7, Some(7)),
+            ("x", 10, None),
+        ];
+        for (size, all, want) in cases {
+            assert_eq!(slots(size, all), want, "{size}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! `--subset`: some of the minions that have the function, by chance.
+
+use std::hash::{BuildHasher, RandomState};
+use std::ops::ControlFlow;
+
+use value::{Map, Value};
+
+use super::answer::Said;
+use super::{Asker, NO_MATCH};
+use crate::ask::AskError;
+use crate::screen::Screen;
+
+/// Asks all who match for the functions that they have, and takes `count` of those that have this one.
+pub(super) fn chosen(
+    asker: &Asker<'_>,
+    fun: &str,
+    count: usize,
+    screen: &mut Screen<'_>,
+) -> Result<Vec<String>, AskError> {
+    let mut able = Vec::new();
+    let mut job = asker.job("sys.list_functions", Vec::new());
+    job.ret = String::new();
+    job.options = Map::new();
+    asker.publish(job, &mut |said| {
+        match said {
+            Said::Sent(sent) if sent.minions.is_empty() => screen.say(NO_MATCH),
+            Said::Answered(answer) if has(&answer.value, fun) => able.push(answer.id),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    })?;
+    // The keys of a hash table are the chance that the standard library has.
+    let chance = RandomState::new();
+    value::sorted::sort_by_key(&mut able, |id| chance.hash_one(id));
+    able.truncate(count);
+    Ok(able)
+}
+
+fn has(functions: &Value, fun: &str) -> bool {
+    let functions = functions.as_list().unwrap_or_default();
+    fun.split(',')
+        .all(|fun| functions.iter().any(|name| name.as_str() == Some(fun)))
+}

@@ -1,0 +1,64 @@
+//! `--summary`: how many minions returned, and how.
+
+use super::answer::{Answer, GivenUp};
+use crate::screen::Screen;
+
+/// What is counted of the returns of a job.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Summary {
+    returned: usize,
+    failed: Vec<String>,
+    not_connected: Vec<String>,
+    no_response: Vec<String>,
+}
+
+const LINE: &str = "-------------------------------------------";
+
+impl Summary {
+    /// Counts a return.
+    pub(super) fn add(&mut self, answer: &Answer) {
+        let id = answer.id.clone();
+        match answer.given_up {
+            Some(GivenUp::NotConnected) => self.not_connected.push(id),
+            Some(GivenUp::NoResponse) => self.no_response.push(id),
+            None => {
+                self.returned += 1;
+                if answer.retcode != 0 {
+                    self.failed.push(id);
+                }
+            }
+        }
+    }
+
+    fn silent(&self) -> usize {
+        self.not_connected.len() + self.no_response.len()
+    }
+
+    /// Whether a minion failed or said nothing.
+    pub(super) fn has_failed(&self) -> bool {
+        !self.failed.is_empty() || self.silent() > 0
+    }
+
+    /// Prints it; with the names of the minions if `verbose`.
+    pub(super) fn print(&self, verbose: bool, screen: &mut Screen<'_>) {
+        let counts = [
+            ("targeted", self.returned + self.silent()),
+            ("returned", self.returned),
+            ("that did not return", self.silent()),
+            ("with errors", self.failed.len()),
+        ];
+        screen.say(&format!("\n\n{LINE}\nSummary\n{LINE}"));
+        for (what, count) in counts {
+            screen.say(&format!("# of minions {what}: {count}"));
+        }
+        let names = [
+            ("Minions not connected", &self.not_connected),
+            ("Minions not responding", &self.no_response),
+            ("Minions with failures", &self.failed),
+        ];
+        for (what, ids) in names.iter().filter(|(_, ids)| verbose && !ids.is_empty()) {
+            screen.say(&format!("{what}: {}", ids.join(" ")));
+        }
+        screen.say(LINE);
+    }
+}

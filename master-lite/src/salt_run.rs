@@ -1,0 +1,170 @@
+//! `salt-run`: runners of the master, and what they return.
+
+use std::ops::ControlFlow;
+
+use cli::options::{RunAsked, SaltRun, parse_input};
+use render::yaml::SaltYaml;
+use state::module::Module;
+use value::{Map, Value, log};
+use wire::Runner;
+
+use crate::ask::{AskError, Master, arguments};
+use crate::command::{exit_code, flag};
+use crate::screen::Screen;
+
+mod events;
+
+/// Does what was asked; the exit code.
+pub(crate) fn run(
+    line: &SaltRun,
+    opts: &Map,
+    runners: &[Module<Value>],
+    master: &dyn Master,
+    screen: &mut Screen<'_>,
+) -> u8 {
+    let done = match &line.asked {
+        RunAsked::About(_) => Ok(0),
+        RunAsked::Doc(prefix) => {
+            documentation(runners, prefix, screen);
+            Ok(0)
+        }
+        RunAsked::Call { fun, words } if fun == "state.event" => {
+            let input = parse_input(words, &line.no_parse, &SaltYaml);
+            events::run(input, master, screen)
+        }
+        RunAsked::Call { fun, words } => {
+            let input = parse_input(words, &line.no_parse, &SaltYaml);
+            let request = Runner {
+                fun: fun.clone(),
+                arg: arguments(input.args, input.kwargs),
+                jid: line.jid.clone(),
+                asynchronous: flag(opts, "async"),
+            };
+            called(request, opts, master, screen)
+        }
+    };
+    done.unwrap_or_else(|error| failed(&error, opts, screen))
+}
+
+/// What a runner says that cannot do its work is Salt's answer, and no failure of the command; all else is one.
+fn failed(error: &AskError, opts: &Map, screen: &mut Screen<'_>) -> u8 {
+    if !flag(opts, "quiet") {
+        screen.show(&Value::from(error.to_string()), Some("nested"), 0);
+    }
+    u8::from(
+        !matches!(error, AskError::Failed { reason, .. } if reason == "missing" || reason == "invalid"),
+    )
+}
+
+fn called(
+    request: Runner,
+    opts: &Map,
+    master: &dyn Master,
+    screen: &mut Screen<'_>,
+) -> Result<u8, AskError> {
+    let later = request.asynchronous;
+    let quiet = flag(opts, "quiet");
+    let mut told = |part: Value| {
+        if !quiet {
+            progress(&part, screen);
+        }
+        ControlFlow::Continue(())
+    };
+    let answer = master.ask(request.into(), &mut told)?;
+    let text = |key: &str| answer.get(key).map(Value::to_text).unwrap_or_default();
+    if later {
+        log::warning(format_args!(
+            "Running in asynchronous mode. Results of this execution may be collected by attaching to the master event bus or by examining the master job cache, if configured. This execution is running under tag salt/run/{}",
+            text("jid")
+        ));
+        return Ok(0);
+    }
+    if flag(opts, "show_jid") {
+        screen.say(&format!("jid: {}", text("jid")));
+    }
+    let returned = answer.get("return").cloned().unwrap_or_default();
+    if !quiet {
+        show(&answer, &returned, screen);
+    }
+    Ok(exit_code(retcode(&answer, &returned)))
+}
+
+/// What a runner tells of its progress: text that it prints, or an event of its own.
+fn progress(part: &Value, screen: &mut Screen<'_>) {
+    if let Some(text) = part.get("print") {
+        screen.say(&text.to_text());
+        return;
+    }
+    let (Some(tag), Some(data)) = (part.get("tag").and_then(Value::as_str), part.get("data"))
+    else {
+        return;
+    };
+    // `salt/run/JID/SUFFIX`
+    let suffix = tag.splitn(4, '/').nth(3).unwrap_or(tag);
+    if matches!(suffix, "new" | "ret") {
+        return;
+    }
+    let outputter = data.get("outputter").and_then(Value::as_str);
+    let event = Map::new()
+        .with("suffix", suffix)
+        .with("event", data.clone());
+    screen.show(&event.into(), outputter, 0);
+}
+
+/// A return of `data` and `outputter` alone is its data; any other names its outputter and is shown whole.
+fn show(answer: &Value, returned: &Value, screen: &mut Screen<'_>) {
+    let named =
+        |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+    let outputter = named(returned, "outputter");
+    match (returned.get("data"), returned.as_map()) {
+        (Some(data), Some(map)) if map.len() == 2 && outputter.is_some() => {
+            screen.show(data, outputter.as_deref(), 0);
+        }
+        _ => {
+            let wanted = named(answer, "out").or(outputter);
+            screen.show(returned, wanted.as_deref(), 0);
+        }
+    }
+}
+
+/// The exit code: the run's own, else the one that stands in the return.
+fn retcode(answer: &Value, returned: &Value) -> i64 {
+    let code = |value: Option<&Value>| value.and_then(|value| value.get("retcode")?.as_int());
+    code(Some(answer))
+        .filter(|code| *code != 0)
+        .or_else(|| code(Some(returned)))
+        .or_else(|| code(returned.get("data")))
+        .unwrap_or_default()
+}
+
+/// `-d`: a runner, a function of it, or all.
+fn documentation(runners: &[Module<Value>], prefix: &str, screen: &mut Screen<'_>) {
+    let mut docs: Vec<(String, &str)> = runners
+        .iter()
+        .flat_map(|module| {
+            let named = |name: &str| format!("{}.{name}", module.name);
+            let functions = module.functions.iter();
+            functions.map(move |function| (named(function.name), function.doc))
+        })
+        .filter(|(name, _)| is_meant(name, prefix))
+        .collect();
+    value::sorted::sort_by_key(&mut docs, |(name, _)| name.clone());
+    docs.dedup_by(|one, other| one.0 == other.0);
+    for (name, doc) in docs {
+        screen.show(&Value::from(format!("{name}:")), Some("txt"), 0);
+        let lines: Vec<String> = doc
+            .lines()
+            .map(|line| format!("    {}", line.trim()))
+            .collect();
+        screen.say(&format!("\n{}\n", lines.join("\n")));
+    }
+}
+
+fn is_meant(name: &str, prefix: &str) -> bool {
+    let below = || prefix.trim_end_matches('.').len();
+    prefix.is_empty()
+        || name == prefix
+        || (prefix.contains('*') && value::glob::fnmatch(prefix, name))
+        || (name.starts_with(prefix.trim_end_matches('.'))
+            && name.as_bytes().get(below()) == Some(&b'.'))
+}

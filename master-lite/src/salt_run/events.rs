@@ -1,0 +1,106 @@
+//! `salt-run state.event`: events as they come, a line each.
+
+use std::ops::ControlFlow;
+
+use cli::options::Input;
+use value::glob::fnmatch;
+use value::json::{self, Layout};
+use value::pyre::{Flags, Regex};
+use value::{Map, Value};
+use wire::Listen;
+
+use crate::ask::{AskError, Master};
+use crate::screen::Screen;
+
+/// What is to be listened to, and how it is printed.
+struct Watch {
+    tagmatch: String,
+    count: i64,
+    quiet: bool,
+    pretty: bool,
+}
+
+/// The arguments in Salt's order.
+const NAMES: [&str; 6] = ["tagmatch", "count", "quiet", "sock_dir", "pretty", "node"];
+
+pub(super) fn run(
+    input: Input,
+    master: &dyn Master,
+    screen: &mut Screen<'_>,
+) -> Result<u8, AskError> {
+    let mut watch = watch(input)?;
+    let pattern = format!(r"\A{}\Z", watch.tagmatch);
+    let pattern = Regex::new(&pattern, Flags::default()).ok();
+    let mut part = |event: Value| {
+        let tag = event.get("tag").map(Value::to_text).unwrap_or_default();
+        let by_pattern = || {
+            let found = pattern.as_ref().map(|pattern| pattern.is_match(&tag));
+            matches!(found, Some(Ok(true)))
+        };
+        if !fnmatch(&watch.tagmatch, &tag) && !by_pattern() {
+            return ControlFlow::Continue(());
+        }
+        if !watch.quiet {
+            let data = event.get("data").cloned().unwrap_or_default();
+            screen.say(&line(&tag, &data, watch.pretty));
+        }
+        watch.count -= i64::from(watch.count > 0);
+        if watch.count == 0 || screen.is_closed() {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    };
+    let listen = Listen {
+        tags: Vec::new(),
+        from: None,
+    };
+    master.ask(listen.into(), &mut part)?;
+    Ok(0)
+}
+
+fn watch(input: Input) -> Result<Watch, AskError> {
+    let mut given: Map = NAMES.into_iter().zip(input.args).collect();
+    given.update(input.kwargs);
+    let unknown = given
+        .keys()
+        .find(|key| !NAMES.iter().any(|name| key.as_str() == Some(name)));
+    if let Some(name) = unknown {
+        return Err(invalid(format!(
+            "event() got an unexpected keyword argument '{}'",
+            name.to_text()
+        )));
+    }
+    let elsewhere = given
+        .get("node")
+        .is_some_and(|node| node.as_str() != Some("master"));
+    if elsewhere || given.get("sock_dir").is_some_and(Value::is_true) {
+        return Err(invalid(
+            "only the events of the configured master can be listened to".to_owned(),
+        ));
+    }
+    let truth = |name: &str| given.get(name).is_some_and(Value::is_true);
+    Ok(Watch {
+        tagmatch: given
+            .get("tagmatch")
+            .map_or_else(|| "*".to_owned(), Value::to_text),
+        count: given.get("count").and_then(Value::as_int).unwrap_or(-1),
+        quiet: truth("quiet"),
+        pretty: truth("pretty"),
+    })
+}
+
+fn invalid(text: String) -> AskError {
+    AskError::Failed {
+        reason: "invalid".to_owned(),
+        text: format!("Passed invalid arguments: {text}"),
+    }
+}
+
+fn line(tag: &str, data: &Value, pretty: bool) -> String {
+    let layout = Layout {
+        indent: pretty.then_some(4),
+        sort_keys: pretty,
+        ascii: false,
+    };
+    format!("{tag}\t{}", json::write(data, layout))
+}

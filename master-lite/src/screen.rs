@@ -1,0 +1,91 @@
+//! What a command prints, and where.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal, Write};
+
+use cli::output::{Output, OutputFile, display};
+use render::yaml::SaltYaml;
+use value::{Map, Value};
+
+/// The two streams of a command, and how returns are laid out. A reader that goes away ends the printing and is no error.
+pub(crate) struct Screen<'a> {
+    out: &'a mut dyn Write,
+    err: &'a mut dyn Write,
+    how: Output,
+    file: Option<File>,
+    closed: bool,
+}
+
+impl<'a> Screen<'a> {
+    /// Lays out as the options say; `--out-file` takes the returns, and is emptied first unless told otherwise.
+    ///
+    /// # Errors
+    /// When that file cannot be opened.
+    pub(crate) fn new(
+        out: &'a mut dyn Write,
+        err: &'a mut dyn Write,
+        opts: &Map,
+        file: Option<&OutputFile>,
+    ) -> io::Result<Self> {
+        let open = |file: &OutputFile| {
+            OpenOptions::new()
+                .create(true)
+                .write(true)
+                .append(file.append)
+                .truncate(!file.append)
+                .open(&file.path)
+        };
+        Ok(Self {
+            out,
+            err,
+            how: Output::from_opts(opts, io::stdout().is_terminal()),
+            file: file.map(open).transpose()?,
+            closed: false,
+        })
+    }
+
+    /// Whether nobody reads any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Whether the user named an outputter.
+    pub(crate) fn has_outputter(&self) -> bool {
+        self.how.outputter.is_some()
+    }
+
+    /// Prints text as it stands.
+    pub(crate) fn put(&mut self, text: &str) {
+        let written = self
+            .out
+            .write_all(text.as_bytes())
+            .and_then(|()| self.out.flush());
+        self.closed |= written.is_err();
+    }
+
+    /// Prints a line.
+    pub(crate) fn say(&mut self, line: &str) {
+        self.put(&format!("{line}\n"));
+    }
+
+    /// Prints text on stderr.
+    pub(crate) fn complain(&mut self, text: &str) {
+        let _ = self.err.write_all(text.as_bytes());
+        let _ = self.err.flush();
+    }
+
+    /// Prints data with the outputter `wanted`, unless the user named another one; what has no lines prints none.
+    pub(crate) fn show(&mut self, data: &Value, wanted: Option<&str>, retcode: i64) {
+        let text = display(data, wanted, &self.how, retcode, &SaltYaml);
+        if text.is_empty() {
+            return;
+        }
+        match &mut self.file {
+            Some(file) => {
+                let written = writeln!(file, "{text}");
+                self.closed |= written.is_err();
+            }
+            None => self.say(&text),
+        }
+    }
+}

@@ -1,0 +1,609 @@
+//! The `key` wheel functions on the store: what `salt-key` asks, and reactors and orchestrations with `wheel.key.accept`.
+
+use std::path::PathBuf;
+
+use link::key::{KeyPair, NotAKey, PublicKey};
+use link::pki::Own;
+use modules::{call, hashes};
+use state::module::Error as Argument;
+use value::glob::fnmatch;
+use value::{Map, Value};
+use wire::{Id, NotAnId};
+
+use crate::keys::{self, Changed, KeyFiles};
+use crate::store::{self, Applied, Command, Key, KeyState, Store};
+
+/// Why a function gives nothing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// There is no such function here.
+    #[error("'{0}' is not available.")]
+    Missing(String),
+    /// An argument that cannot be used.
+    #[error("{fun}: {problem}")]
+    Argument {
+        /// The function.
+        fun: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// An id that is none.
+    #[error(transparent)]
+    Id(#[from] NotAnId),
+    /// No key can be made.
+    #[error(transparent)]
+    Key(#[from] NotAKey),
+    /// The files of keys cannot be used.
+    #[error(transparent)]
+    Files(#[from] keys::Error),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// The master's own key file cannot be read.
+    #[error("{path}: {source}")]
+    Own {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A hash that is not known.
+    #[error(transparent)]
+    Hash(#[from] Argument),
+}
+
+/// What the functions work on.
+#[derive(Clone, Copy)]
+pub(crate) struct Keys<'a> {
+    /// The store.
+    pub(crate) store: &'a Store,
+    /// The files that show it.
+    pub(crate) files: &'a KeyFiles,
+    /// The master's own key.
+    pub(crate) own: &'a Own,
+    /// The option `hash_type`.
+    pub(crate) hash_type: &'a str,
+    /// The time.
+    pub(crate) at_ms: u64,
+}
+
+/// What a function gives, and what it caused.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Outcome {
+    /// What Salt's function returns.
+    pub(crate) ret: Value,
+    /// The data of events `salt/key`, in order.
+    pub(crate) events: Vec<Map>,
+    /// The keys that are not what they were: sessions hang on them.
+    pub(crate) changed: Vec<Changed>,
+}
+
+/// A function of this module.
+struct Function {
+    name: &'static str,
+    /// Its arguments in Salt's order; those before `required` must be given.
+    args: &'static [&'static str],
+    required: usize,
+    call: fn(Keys<'_>, &Args<'_>) -> Result<Outcome, Error>,
+}
+
+const fn function(
+    name: &'static str,
+    args: &'static [&'static str],
+    required: usize,
+    call: fn(Keys<'_>, &Args<'_>) -> Result<Outcome, Error>,
+) -> Function {
+    Function {
+        name,
+        args,
+        required,
+        call,
+    }
+}
+
+const FUNCTIONS: &[Function] = &[
+    function(
+        "accept",
+        &["match", "include_rejected", "include_denied"],
+        1,
+        accept,
+    ),
+    function(
+        "accept_dict",
+        &["match", "include_rejected", "include_denied"],
+        1,
+        accept,
+    ),
+    function("delete", &["match"], 1, delete),
+    function("delete_dict", &["match"], 1, delete),
+    function("finger", &["match", "hash_type"], 1, finger),
+    function("finger_master", &["hash_type"], 0, finger_master),
+    function("gen", &["id_", "keysize"], 0, generate),
+    function("gen_accept", &["id_", "keysize", "force"], 1, gen_accept),
+    function("glob_match", &["match"], 1, glob_match),
+    function("key_str", &["match"], 1, print),
+    function("list", &["match"], 1, list),
+    function("list_all", &[], 0, list_all),
+    function("list_match", &["match"], 1, list_match),
+    function("master_key_str", &[], 0, master_key_str),
+    function("name_match", &["match"], 1, glob_match),
+    function("print", &["match"], 1, print),
+    function(
+        "reject",
+        &["match", "include_accepted", "include_denied"],
+        1,
+        reject,
+    ),
+    function(
+        "reject_dict",
+        &["match", "include_accepted", "include_denied"],
+        1,
+        reject,
+    ),
+];
+
+/// The names of all functions here, with the module's.
+pub(crate) fn names() -> impl Iterator<Item = String> {
+    FUNCTIONS
+        .iter()
+        .map(|function| format!("key.{}", function.name))
+}
+
+/// Calls a function by its full name with arguments as requests carry them: by place, and by name in a map that says so.
+///
+/// It waits for files: from async code, inside `smol::unblock`.
+///
+/// # Errors
+/// When there is no such function, an argument is wrong, or the store or a file cannot be used.
+pub(crate) fn call(keys: Keys<'_>, fun: &str, arg: Vec<Value>) -> Result<Outcome, Error> {
+    let named = |function: &&Function| fun.strip_prefix("key.") == Some(function.name);
+    let function = FUNCTIONS.iter().find(named);
+    let function = function.ok_or_else(|| Error::Missing(fun.to_owned()))?;
+    let args = Args {
+        fun,
+        given: function.bind(fun, arg)?,
+    };
+    let before = keys.files.refresh(keys.store, keys.at_ms)?;
+    let mut outcome = (function.call)(keys, &args)?;
+    outcome.changed.splice(0..0, before);
+    Ok(outcome)
+}
+
+impl Function {
+    /// The arguments by name.
+    fn bind(&self, fun: &str, arg: Vec<Value>) -> Result<Map, Error> {
+        let wrong = |problem| Err(wrong(fun, problem));
+        let (places, names) = call::split(arg);
+        if places.len() > self.args.len() {
+            let (most, got) = (self.args.len(), places.len());
+            return wrong(format!(
+                "it takes at most {most} positional arguments ({got} given)"
+            ));
+        }
+        let mut given = Map::new();
+        for (name, value) in self.args.iter().zip(places) {
+            given.insert(*name, value);
+        }
+        for (name, value) in &names {
+            let name = name.to_text();
+            // What Salt's clients add to everything.
+            if name.starts_with("__") {
+                continue;
+            }
+            if !self.args.contains(&name.as_str()) {
+                return wrong(format!("'{name}' is an invalid keyword argument"));
+            }
+            if given.insert(name.as_str(), value.clone()).is_some() {
+                return wrong(format!("got multiple values for argument '{name}'"));
+            }
+        }
+        let required = self.args.iter().take(self.required);
+        if let Some(name) = required.into_iter().find(|name| !given.contains(name)) {
+            return wrong(format!("missing a required argument: '{name}'"));
+        }
+        Ok(given)
+    }
+}
+
+fn wrong(fun: &str, problem: String) -> Error {
+    Error::Argument {
+        fun: fun.to_owned(),
+        problem,
+    }
+}
+
+/// The arguments of a call.
+struct Args<'a> {
+    fun: &'a str,
+    given: Map,
+}
+
+impl Args<'_> {
+    fn flag(&self, name: &str) -> bool {
+        self.given.get(name).is_some_and(Value::is_true)
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        let given = self.given.get(name).filter(|given| !given.is_null());
+        given.map(Value::to_text)
+    }
+
+    /// What is to be matched: globs, as a text with commas or a list.
+    fn globs(&self) -> Result<Vec<String>, Error> {
+        match self.given.get("match") {
+            Some(Value::Map(_)) => Err(wrong(self.fun, "match: a glob is expected".to_owned())),
+            Some(Value::Str(text)) => Ok(text.split(',').map(str::to_owned).collect()),
+            Some(given @ (Value::List(_) | Value::Tuple(_))) => Ok(given.texts()),
+            Some(given) => Ok(vec![given.to_text()]),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The keys of functions that take a glob, or a dictionary of ids by status.
+    fn matching(&self, keys: Keys<'_>) -> Result<Groups, Error> {
+        match self.given.get("match") {
+            Some(Value::Map(by_status)) => named(keys, by_status),
+            _ if self.fun.ends_with("_dict") => {
+                let problem = "match: a dictionary of lists of ids by status is expected";
+                Err(wrong(self.fun, problem.to_owned()))
+            }
+            _ => matched(keys, &self.globs()?),
+        }
+    }
+}
+
+/// Keys by status, in Salt's order; a status without any is left out.
+type Groups = Vec<(KeyState, Vec<Key>)>;
+
+/// The order in which Salt shows the statuses.
+const SHOWN: [KeyState; 4] = [
+    KeyState::Pending,
+    KeyState::Rejected,
+    KeyState::Accepted,
+    KeyState::Denied,
+];
+
+/// The keys of a status as Salt sorts them.
+fn of_state(keys: Keys<'_>, state: KeyState) -> Result<Vec<Key>, Error> {
+    let found = keys.store.keys(state)?;
+    let mut found = found.collect::<Result<Vec<Key>, store::Error>>()?;
+    value::sorted::sort_by_key(&mut found, |key| key.id.as_str().to_lowercase());
+    Ok(found)
+}
+
+fn matched(keys: Keys<'_>, globs: &[String]) -> Result<Groups, Error> {
+    let mut groups = Groups::new();
+    for state in SHOWN {
+        let mut found = of_state(keys, state)?;
+        found.retain(|key| globs.iter().any(|glob| fnmatch(glob, key.id.as_str())));
+        if !found.is_empty() {
+            groups.push((state, found));
+        }
+    }
+    Ok(groups)
+}
+
+/// The keys that a dictionary names, as far as they have the status under which they stand there.
+fn named(keys: Keys<'_>, by_status: &Map) -> Result<Groups, Error> {
+    let mut groups = Groups::new();
+    for (status, ids) in by_status {
+        let Some(state) = KeyState::of_folder(&status.to_text()) else {
+            continue;
+        };
+        let mut found = Vec::new();
+        for id in ids.texts() {
+            let Ok(id) = id.parse::<Id>() else {
+                continue;
+            };
+            match state {
+                KeyState::Denied => found.extend(keys.store.denied(&id)?),
+                _ => found.extend(keys.store.key(&id)?.filter(|key| key.state == state)),
+            }
+        }
+        groups.push((state, found));
+    }
+    Ok(groups)
+}
+
+/// The ids of each group, each once.
+fn ids(groups: &Groups) -> Map {
+    let mut map = Map::new();
+    for (state, found) in groups {
+        let mut ids: Vec<&str> = found.iter().map(|key| key.id.as_str()).collect();
+        ids.dedup();
+        map.insert(
+            state.folder(),
+            Value::list(ids.into_iter().map(Value::from)),
+        );
+    }
+    map
+}
+
+fn gives(ret: impl Into<Value>) -> Result<Outcome, Error> {
+    Ok(Outcome {
+        ret: ret.into(),
+        ..Outcome::default()
+    })
+}
+
+fn list(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
+    let word = args.text("match").unwrap_or_default();
+    let state = match word.as_str() {
+        _ if word.starts_with("acc") => KeyState::Accepted,
+        _ if word.starts_with("pre") || word.starts_with("un") => KeyState::Pending,
+        _ if word.starts_with("rej") => KeyState::Rejected,
+        _ if word.starts_with("den") => KeyState::Denied,
+        _ if word.starts_with("all") => return list_all(keys, args),
+        _ => return gives(Map::new()),
+    };
+    gives(ids(&vec![(state, of_state(keys, state)?)]))
+}
+
+fn list_all(keys: Keys<'_>, _args: &Args<'_>) -> Result<Outcome, Error> {
+    let mut groups = Groups::new();
+    for state in SHOWN {
+        groups.push((state, of_state(keys, state)?));
+    }
+    let local = Value::list(local(keys).into_iter().map(|(name, _)| name.into()));
+    gives(ids(&groups).with("local", local))
+}
+
+/// The files of the master's own key: the private half, and the public one.
+fn local(keys: Keys<'_>) -> [(String, PathBuf); 2] {
+    let private = keys.own.path.clone();
+    let public = private.with_extension("pub");
+    [private, public].map(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        (name.into_owned(), path)
+    })
+}
+
+fn glob_match(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
+    gives(ids(&matched(keys, &args.globs()?)?))
+}
+
+/// Names without globs.
+fn list_match(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
+    let mut groups = Groups::new();
+    let names = args.globs()?;
+    for state in SHOWN {
+        let mut found = of_state(keys, state)?;
+        found.retain(|key| names.iter().any(|name| name == key.id.as_str()));
+        if !found.is_empty() {
+            groups.push((state, found));
+        }
+    }
+    gives(ids(&groups))
+}
+
+fn accept(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
+    let from = [
+        (true, KeyState::Pending),
+        (args.flag("include_rejected"), KeyState::Rejected),
+        (args.flag("include_denied"), KeyState::Denied),
+    ];
+    change(keys, args, KeyState::Accepted, &from)
+}
+
+fn reject(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
+    let from = [
+        (true, KeyState::Pending),
+        (args.flag("include_denied"), KeyState::Denied),
+        (args.flag("include_accepted"), KeyState::Accepted),
+    ];
+    change(keys, args, KeyState::Rejected, &from)
+}
+
+/// Brings keys to another status, and returns all that matches then, as Salt does.
+fn change(
+    keys: Keys<'_>,
+    args: &Args<'_>,
+    to: KeyState,
+    from: &[(bool, KeyState)],
+) -> Result<Outcome, Error> {
+    let groups = args.matching(keys)?;
+    let mut wanted = Vec::new();
+    for (_, state) in from.iter().filter(|(is_wanted, _)| *is_wanted) {
+        let of_state = groups.iter().filter(|(found, _)| found == state);
+        let found = of_state.flat_map(|(_, found)| found.iter());
+        // Of several wrong keys of an id the first one is meant: the others stay.
+        for key in found {
+            if !wanted.iter().any(|known: &Key| known.id == key.id) {
+                wanted.push(key.clone());
+            }
+        }
+    }
+    let commands = wanted.iter().map(|key| changing(keys, key, to)).collect();
+    let mut outcome = done(keys, wanted, commands, to.as_str())?;
+    outcome.ret = after(keys, args)?;
+    Ok(outcome)
+}
+
+fn changing(keys: Keys<'_>, key: &Key, to: KeyState) -> Command {
+    let (id, at_ms) = (key.id.clone(), keys.at_ms);
+    match to {
+        KeyState::Accepted => Command::KeyAccepted {
+            id,
+            key: key.key,
+            at_ms,
+            bound: key.bound.clone(),
+            replace: key.state == KeyState::Denied,
+        },
+        _ => Command::KeyRejected {
+            id,
+            key: key.key,
+            at_ms,
+        },
+    }
+}
+
+fn delete(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
+    let groups = args.matching(keys)?;
+    let wanted: Vec<Key> = groups.iter().flat_map(|(_, found)| found.clone()).collect();
+    let commands = wanted.iter().map(|key| Command::KeyDeleted {
+        id: key.id.clone(),
+        key: key.key,
+    });
+    let mut outcome = done(keys, wanted.clone(), commands.collect(), "delete")?;
+    outcome.events = Vec::new();
+    for (_, found) in &groups {
+        let mut told: Vec<&Id> = found.iter().map(|key| &key.id).collect();
+        told.dedup();
+        let events = told.into_iter().map(|id| event("delete", id, None));
+        outcome.events.extend(events);
+    }
+    outcome.ret = after(keys, args)?;
+    Ok(outcome)
+}
+
+/// Applies a command for each key; an event for each that was done.
+fn done(
+    keys: Keys<'_>,
+    wanted: Vec<Key>,
+    commands: Vec<Command>,
+    act: &str,
+) -> Result<Outcome, Error> {
+    let done = keys.files.apply(keys.store, commands, keys.at_ms)?;
+    let applied = wanted.iter().zip(&done.applied);
+    let applied = applied.filter(|(_, applied)| matches!(applied, Applied::Key { .. }));
+    Ok(Outcome {
+        ret: Value::Null,
+        events: applied
+            .map(|(key, _)| event(act, &key.id, Some(&key.key)))
+            .collect(),
+        changed: done.changed,
+    })
+}
+
+fn event(act: &str, id: &Id, key: Option<&PublicKey>) -> Map {
+    let event = Map::new()
+        .with("result", true)
+        .with("act", act)
+        .with("id", id.as_str());
+    match key {
+        Some(key) => event.with("pub", key.pem()),
+        None => event,
+    }
+}
+
+/// What matches after a change: by the same globs, or of the ids that a dictionary names.
+fn after(keys: Keys<'_>, args: &Args<'_>) -> Result<Value, Error> {
+    let globs = match args.given.get("match") {
+        Some(Value::Map(by_status)) => by_status.values().flat_map(Value::texts).collect(),
+        _ => args.globs()?,
+    };
+    Ok(ids(&matched(keys, &globs)?).into())
+}
+
+/// A value for each key by id; a list of them where an id has several.
+fn by_id(found: &[Key], each: impl Fn(&Key) -> Result<String, Error>) -> Result<Map, Error> {
+    let mut map = Map::new();
+    for key in found {
+        let new = Value::from(each(key)?);
+        let id = key.id.as_str();
+        let value = match map.remove(id) {
+            None => new,
+            Some(Value::List(several)) => Value::list(several.iter().cloned().chain([new])),
+            Some(one) => Value::list([one, new]),
+        };
+        map.insert(id, value);
+    }
+    Ok(map)
+}
+
+fn print(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
+    let mut map = Map::new();
+    for (state, found) in matched(keys, &args.globs()?)? {
+        map.insert(state.folder(), by_id(&found, |key| Ok(key.key.pem()))?);
+    }
+    gives(map)
+}
+
+fn finger(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
+    let kind = args.text("hash_type");
+    let kind = kind.as_deref().unwrap_or(keys.hash_type);
+    let globs = args.globs()?;
+    let mut map = Map::new();
+    for (state, found) in matched(keys, &globs)? {
+        let fingers = by_id(&found, |key| pem_finger(&key.key.pem(), kind))?;
+        map.insert(state.folder(), fingers);
+    }
+    let mut own = Map::new();
+    for (name, path) in local(keys) {
+        if globs.iter().any(|glob| fnmatch(glob, &name)) {
+            own.insert(name, pem_finger(&text(path)?, kind)?);
+        }
+    }
+    if !own.is_empty() {
+        map.insert("local", own);
+    }
+    gives(map)
+}
+
+fn text(path: PathBuf) -> Result<String, Error> {
+    std::fs::read_to_string(&path).map_err(|source| Error::Own { path, source })
+}
+
+fn finger_master(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
+    let kind = args.text("hash_type");
+    let kind = kind.as_deref().unwrap_or(keys.hash_type);
+    let finger = pem_finger(&keys.own.pair.public().pem(), kind)?;
+    let [_, (name, _)] = local(keys);
+    gives(Map::new().with("local", Map::new().with(&name, finger)))
+}
+
+fn master_key_str(keys: Keys<'_>, _args: &Args<'_>) -> Result<Outcome, Error> {
+    let [_, (name, _)] = local(keys);
+    let text = keys.own.pair.public().pem();
+    gives(Map::new().with("local", Map::new().with(&name, text)))
+}
+
+/// A fingerprint as Salt's `pem_finger` makes it: of the lines between the first and the last, with colons.
+fn pem_finger(pem: &str, kind: &str) -> Result<String, Error> {
+    let mut lines: Vec<&str> = pem.split_inclusive('\n').skip(1).collect();
+    lines.pop();
+    let hash = hashes::of_bytes(lines.concat().as_bytes(), kind)?;
+    let mut finger = String::new();
+    for (place, digit) in hash.chars().enumerate() {
+        if place > 0 && place % 2 == 0 {
+            finger.push(':');
+        }
+        finger.push(digit);
+    }
+    Ok(finger)
+}
+
+/// A pair of keys, which is kept nowhere. `keysize` is for RSA: ours have one size.
+fn generate(_keys: Keys<'_>, _args: &Args<'_>) -> Result<Outcome, Error> {
+    gives(shown(&KeyPair::generate()?))
+}
+
+fn shown(pair: &KeyPair) -> Map {
+    Map::new()
+        .with("priv", pair.pem())
+        .with("pub", pair.public().pem())
+}
+
+fn gen_accept(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
+    let id: Id = args.text("id_").unwrap_or_default().parse()?;
+    if !args.flag("force") && keys.store.key(&id)?.is_some() {
+        return gives(Map::new());
+    }
+    let pair = KeyPair::generate()?;
+    let accepted = Command::KeyAccepted {
+        id,
+        key: pair.public(),
+        at_ms: keys.at_ms,
+        bound: Map::new(),
+        replace: true,
+    };
+    let done = keys.files.apply(keys.store, vec![accepted], keys.at_ms)?;
+    Ok(Outcome {
+        ret: shown(&pair).into(),
+        events: Vec::new(),
+        changed: done.changed,
+    })
+}
+
+#[cfg(test)]
+mod tests;

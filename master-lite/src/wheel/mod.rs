@@ -1,0 +1,3 @@
+//! The wheel functions that need the master.
+
+pub(crate) mod key;
