@@ -2,6 +2,7 @@
 
 mod jobs;
 mod keys;
+mod recorded;
 
 use std::fs;
 use std::net::UdpSocket;
