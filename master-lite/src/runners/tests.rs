@@ -267,3 +267,19 @@ fn minions_that_are_away_are_down() {
         r#"{"args": [1], "kwargs": {}}"#
     );
 }
+
+#[test]
+fn a_runner_has_the_id_that_it_was_given_and_need_not_be_waited_for() {
+    let world = World::new();
+    let asked = |asynchronous| Runner {
+        fun: "test.arg".to_owned(),
+        arg: Vec::new(),
+        jid: Some(PING.to_owned()),
+        asynchronous,
+    };
+    let now = smol::block_on(world.master.run(asked(false)));
+    assert_eq!(now.get("jid").map(Value::to_text).as_deref(), Some(PING));
+    assert!(now.get("return").is_some());
+    let later = smol::block_on(world.master.run(asked(true)));
+    assert_eq!(Value::Map(later).to_text(), format!("{{'jid': '{PING}'}}"));
+}
