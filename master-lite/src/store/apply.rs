@@ -169,7 +169,7 @@ fn received(batch: &mut Batch<'_>, origin: Option<Origin>) -> Result<(bool, u64)
     };
     let is_new = received.take(origin.sequence);
     if is_new {
-        batch.put(Table::Keys, place, row("a spool's number", received.row())?);
+        batch.put(Table::Keys, place, received.row());
     }
     Ok((is_new, received.durable()))
 }
