@@ -51,8 +51,11 @@ fn main() -> ExitCode {
     }
 }
 
+/// Runs an applet with its words.
+type Applet = fn(Vec<String>) -> Result<ExitCode, Failure>;
+
 /// What runs under one of Salt's names.
-fn applet(name: &str) -> Option<fn(Vec<String>) -> Result<ExitCode, Failure>> {
+fn applet(name: &str) -> Option<Applet> {
     match name {
         "salt-call" => Some(call::run),
         "salt-minion" => Some(minion::run),

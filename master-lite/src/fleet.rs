@@ -169,7 +169,7 @@ impl Master {
     async fn run_as(self: &Arc<Self>, jid: String, asked: Runner) -> Map {
         let cx = self.runners();
         let called = smol::unblock(move || {
-            let (args, kwargs) = modules::call::split(asked.arg);
+            let (args, kwargs) = modules::call::split(&asked.arg);
             let called = orchestrate::runner_as(&cx, jid, &asked.fun, args, kwargs);
             cx.barrier();
             called
@@ -190,7 +190,7 @@ impl Master {
     pub(crate) async fn wheel_without_keys(self: &Arc<Self>, fun: &str, arg: Vec<Value>) -> Value {
         let (cx, fun) = (self.runners(), fun.to_owned());
         smol::unblock(move || {
-            let (args, kwargs) = modules::call::split(arg);
+            let (args, kwargs) = modules::call::split(&arg);
             let called = orchestrate::wheel(&cx, &fun, args, kwargs);
             cx.barrier();
             called.ret

@@ -1,11 +1,5 @@
 //! `pinch-master`: one binary, called by its applet's name: `salt-master`, `salt`, `salt-run`, `salt-key`.
 
-#![allow(
-    dead_code,
-    unused_imports,
-    reason = "the daemon, which uses the store and the keys, is being written"
-)]
-
 mod admit;
 mod applets;
 mod ask;
@@ -36,7 +30,7 @@ mod wheel;
 use std::path::Path;
 use std::process::ExitCode;
 
-use cli::failure::{Exit, Failure};
+use cli::failure::Failure;
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());

@@ -1,6 +1,6 @@
 //! The mine: data that minions share, each seen by whom its owner allows.
 
-use value::target::{Facts, matches};
+use value::target::matches;
 use value::{Map, Value};
 use wire::{Id, MineGet};
 

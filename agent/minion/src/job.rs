@@ -168,7 +168,7 @@ fn one(cx: &Exec, job: &Job, fun: &str, args: &[Value], data: Map) -> Map {
 
 /// Arguments by place and by name; a function that takes any name is told about its job.
 fn split(cx: &Exec, job: &Job, fun: &str, args: &[Value]) -> (Vec<Value>, Map) {
-    let (places, mut names) = modules::call::split(args.to_vec());
+    let (places, mut names) = modules::call::split(args);
     if cx
         .function(fun)
         .is_some_and(|function| function.extra == Extra::Accept)

@@ -6,15 +6,16 @@ use value::{Map, Value};
 
 /// Arguments as jobs carry them: those with names lie in maps that say so.
 #[must_use]
-pub fn split(args: Vec<Value>) -> (Vec<Value>, Map) {
+pub fn split(args: &[Value]) -> (Vec<Value>, Map) {
     let (mut places, mut names) = (Vec::new(), Map::new());
     for arg in args {
         match arg {
-            Value::Map(mut map) if map.get("__kwarg__").is_some_and(Value::is_true) => {
+            Value::Map(map) if map.get("__kwarg__").is_some_and(Value::is_true) => {
+                let mut map = map.clone();
                 map.remove("__kwarg__");
                 names.update(map);
             }
-            other => places.push(other),
+            other => places.push(other.clone()),
         }
     }
     (places, names)

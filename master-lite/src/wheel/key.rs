@@ -173,7 +173,7 @@ impl Function {
     /// The arguments by name.
     fn bind(&self, fun: &str, arg: Vec<Value>) -> Result<Map, Error> {
         let wrong = |problem| Err(wrong(fun, problem));
-        let (places, names) = call::split(arg);
+        let (places, names) = call::split(&arg);
         if places.len() > self.args.len() {
             let (most, got) = (self.args.len(), places.len());
             return wrong(format!(
