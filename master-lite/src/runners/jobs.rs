@@ -159,6 +159,7 @@ fn whole(master: &Master, jid: &str) -> Result<Map, Error> {
     }
     let mut shown = match master.store().job(jid).map_err(unreadable)? {
         Some(job) => {
+            let job = told(master, job)?;
             let minions = job.minions.iter().map(|id| Value::from(id.as_str()));
             instance(&job).with("Minions", Value::list(minions))
         }
@@ -168,10 +169,30 @@ fn whole(master: &Master, jid: &str) -> Result<Map, Error> {
     Ok(shown.with("Result", result))
 }
 
+/// A job that a minion gave itself is known by what came of it.
+fn told(master: &Master, mut job: Job) -> Result<Job, Error> {
+    if !job.load.is_empty() {
+        return Ok(job);
+    }
+    let mut returns = master.store().returns(&job.jid).map_err(unreadable)?;
+    if let Some(returned) = returns.next() {
+        let returned = returned.map_err(unreadable)?;
+        let of = |key: &str| returned.data.get(key).cloned().unwrap_or_default();
+        job.load = Map::new()
+            .with("fun", of("fun"))
+            .with("arg", of("fun_args"))
+            .with("tgt", returned.id.as_str())
+            .with("tgt_type", "glob");
+    }
+    Ok(job)
+}
+
 fn all(master: &Master) -> Result<Vec<Job>, Error> {
     let jobs = master.store().jobs().map_err(unreadable)?;
     let mut jobs = jobs.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
-    jobs.retain(|job| !job.load.is_empty());
+    for job in &mut jobs {
+        *job = told(master, job.clone())?;
+    }
     value::sorted::sort_by_key(&mut jobs, |job| job.jid.clone());
     Ok(jobs)
 }
