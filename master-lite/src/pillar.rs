@@ -1,14 +1,11 @@
 //! Pillar for a minion: compiled for the id that its key is bound to, and for no other.
 
-use std::sync::Arc;
-
 use modules::custom::CustomModules;
 use modules::orchestrate::ThisMachine;
 use modules::roots::Roots;
 use smol::lock::Semaphore;
 use state::exec::Exec;
 use state::opts::Opts;
-use state::sources::Sources;
 use value::{Map, Value};
 use wire::{Id, Pillar};
 
@@ -90,6 +87,3 @@ pub(crate) fn options(opts: &Opts) -> Map {
         .into_iter()
         .collect()
 }
-
-/// Shared by the tasks of all minions.
-pub(crate) type Shared = Arc<Pillars>;

@@ -8,11 +8,13 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_signal::{Signal, Signals};
 use link::unix::{Local, LocalListener, Said};
 use link::{Handle, Incoming, Limits, Link, Part, Question, Session, Status};
 use rustix::process::Pid;
+use smol::Timer;
 use smol::future::FutureExt;
 use smol::stream::StreamExt;
 use state::opts::Opts;
@@ -31,6 +33,9 @@ use crate::watch::Watch;
 
 /// More jobs at a time are refused (`process_count_max`), unless the configuration says how many.
 const JOBS_MAX: usize = 100;
+
+/// How long it takes to say goodbye.
+const GOODBYE: Duration = Duration::from_millis(100);
 
 /// What the daemon is made of.
 #[derive(Debug)]
@@ -581,6 +586,8 @@ impl Shared {
         if let Some(master) = self.master() {
             let _ = master.bye("the minion ends", None).await;
             master.close("the minion ends");
+            // The packet that says so is on its way in a moment.
+            Timer::after(GOODBYE).await;
         }
     }
 }

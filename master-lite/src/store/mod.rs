@@ -173,11 +173,6 @@ impl Store {
         self.shared.watchers.watch()
     }
 
-    /// The folder.
-    pub(crate) fn folder(&self) -> &Path {
-        &self.shared.folder
-    }
-
     fn disk(&self) -> Result<Arc<Disk>, Error> {
         let why = || "it is being opened again".to_owned();
         self.shared.disk().ok_or_else(|| Error::Broken {
