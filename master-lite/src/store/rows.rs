@@ -142,11 +142,6 @@ impl Event {
             .with("data", Value::Map(self.data.clone()))
     }
 
-    /// How much it takes in the log.
-    pub(super) fn row_bytes(&self) -> usize {
-        encode(self.row()).map_or(0, |bytes| bytes.len())
-    }
-
     pub(super) fn of_row(key: &[u8], bytes: &[u8]) -> Option<Self> {
         let mut row = decode(bytes)?;
         Some(Self {
@@ -266,17 +261,16 @@ impl Received {
         }
     }
 
-    pub(super) fn row(self) -> Map {
-        Map::new()
-            .with("highest", self.highest)
-            .with("seen", self.seen)
+    /// As 16 bytes: every event reads and writes one.
+    pub(super) fn row(self) -> Vec<u8> {
+        [self.highest.to_be_bytes(), self.seen.to_be_bytes()].concat()
     }
 
     pub(super) fn of_row(bytes: &[u8]) -> Option<Self> {
-        let row = decode(bytes)?;
+        let (highest, seen) = bytes.split_at_checked(8)?;
         Some(Self {
-            highest: number(&row, "highest")?,
-            seen: number(&row, "seen")?,
+            highest: u64::from_be_bytes(highest.try_into().ok()?),
+            seen: u64::from_be_bytes(seen.try_into().ok()?),
         })
     }
 }
@@ -324,6 +318,11 @@ pub(super) mod at {
 
     pub(in crate::store) fn key(id: &Id) -> Vec<u8> {
         [b"i", id.as_str().as_bytes()].concat()
+    }
+
+    /// The 32 bytes of the key that an id has, if it is accepted.
+    pub(in crate::store) fn accepted(id: &Id) -> Vec<u8> {
+        [b"a", id.as_str().as_bytes()].concat()
     }
 
     pub(in crate::store) fn denied(id: &Id) -> Vec<u8> {
