@@ -92,7 +92,7 @@ impl Master {
         }
     }
 
-    async fn decide(&self, id: &Id, key: PublicKey) -> Decision {
+    async fn decide(self: &Arc<Self>, id: &Id, key: PublicKey) -> Decision {
         let no = |act, reason, text: String| Decision::No { act, reason, text };
         let known = match self.offered(id, key).await {
             Ok(known) => known,
@@ -118,20 +118,25 @@ impl Master {
     }
 
     /// Where a key stands that was shown under an id; the first time it is remembered.
-    async fn offered(&self, id: &Id, key: PublicKey) -> Result<Option<store::Key>, String> {
+    async fn offered(
+        self: &Arc<Self>,
+        id: &Id,
+        key: PublicKey,
+    ) -> Result<Option<store::Key>, String> {
         let known = |error: store::Error| error.to_string();
+        self.look_at_key_files().await;
         if let Some(known) = self.store().key(id).map_err(known)?
             && known.key == key
         {
             return Ok(Some(known));
         }
-        let offered = self.store().apply(Command::KeyOffered {
+        let offered = self.change_key(Command::KeyOffered {
             id: id.clone(),
             key,
             at_ms: now_ms(),
             pending_max: PENDING_MAX,
         });
-        match offered.await.map_err(known)? {
+        match offered.await.map_err(|error| error.to_string())? {
             Applied::Refused(refusal) => Err(refusal.to_string()),
             Applied::Key { state, .. } => Ok(state.map(|state| store::Key {
                 id: id.clone(),
@@ -149,7 +154,7 @@ impl Master {
         self.opts().flag("auto_accept") || self.opts().flag("open_mode")
     }
 
-    async fn accept_now(&self, id: &Id, key: PublicKey) -> Decision {
+    async fn accept_now(self: &Arc<Self>, id: &Id, key: PublicKey) -> Decision {
         let accepted = self.change_key(Command::KeyAccepted {
             id: id.clone(),
             key,

@@ -23,6 +23,9 @@ pub(crate) trait Master: Sync {
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskError {
+    /// The socket is the master's and root's.
+    #[error("{0}: only root and the user that the master runs as may give it commands")]
+    NotAllowed(String),
     /// Nobody listens at the socket.
     #[error("The salt master could not be contacted. Is master running?")]
     NotRunning(#[source] link::Error),
@@ -66,8 +69,15 @@ impl Socket {
 
 impl Master for Socket {
     fn ask(&self, request: Request, each: &mut Each<'_>) -> Result<Value, AskError> {
-        let mut pipe = Pipe::connect(&self.path, Way::ClientToMaster, Limits::default())
-            .map_err(AskError::NotRunning)?;
+        let pipe = Pipe::connect(&self.path, Way::ClientToMaster, Limits::default());
+        let mut pipe = pipe.map_err(|error| match &error {
+            link::Error::Socket { place, source }
+                if source.kind() == std::io::ErrorKind::PermissionDenied =>
+            {
+                AskError::NotAllowed(place.clone())
+            }
+            _ => AskError::NotRunning(error),
+        })?;
         pipe.ask(request)?;
         loop {
             // The master has the deadlines; one that dies closes its end.

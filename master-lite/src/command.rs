@@ -11,11 +11,13 @@ use cli::options::{
     saltfile_path,
 };
 use render::yaml::SaltYaml;
+use state::opts::Opts;
 use value::{Map, Value};
 use wire::Wheel;
 
 use crate::applets;
 use crate::ask::{AskError, Master, Socket, arguments};
+use crate::daemon;
 use crate::screen::Screen;
 use crate::{salt, salt_key, salt_run};
 
@@ -55,7 +57,7 @@ pub(crate) fn salt_run(words: Vec<String>) -> Result<ExitCode, Failure> {
     }
     let opts = configured(&SALT_RUN, &mut line.settings)?;
     with_screen(&opts, &line.settings, |screen| {
-        let runners = modules::runners::MODULES;
+        let runners = crate::runners::REGISTRY.runners;
         salt_run::run(&line, &opts, runners, &Socket::of(&opts), screen)
     })
 }
@@ -77,13 +79,22 @@ pub(crate) fn salt_key(words: Vec<String>) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Calls a function of the wheel in the master that runs.
+/// Calls a function of the wheel in the master that runs; in its place where none does.
 fn wheel(opts: &Map, fun: &str, kwargs: Map) -> Result<Value, AskError> {
+    let (fun, arg) = (fun.to_owned(), arguments(Vec::new(), kwargs));
     let request = Wheel {
-        fun: fun.to_owned(),
-        arg: arguments(Vec::new(), kwargs),
+        fun: fun.clone(),
+        arg: arg.clone(),
     };
-    Socket::of(opts).ask(request.into(), &mut |_| ControlFlow::Continue(()))
+    let asked = Socket::of(opts).ask(request.into(), &mut |_| ControlFlow::Continue(()));
+    match asked {
+        Err(AskError::NotRunning(_)) => daemon::wheel_alone(Opts::new(opts.clone()), &fun, arg)
+            .map_err(|text| {
+                let reason = "failed".to_owned();
+                AskError::Failed { reason, text }
+            }),
+        asked => asked,
+    }
 }
 
 /// The options of a program of the master, with the log set up and the user warned.
@@ -142,3 +153,6 @@ pub(crate) fn number(opts: &Map, name: &str) -> Option<f64> {
 pub(crate) fn exit_code(retcode: i64) -> u8 {
     retcode.rem_euclid(256) as u8
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_signal::{Signal, Signals};
-use link::pki::Pki;
+use link::pki::{Own, Pki};
 use link::unix::LocalListener;
 use link::{Limits, Listener, PORT, PublicKey};
 use smol::future::FutureExt;
@@ -17,10 +17,12 @@ use wire::{Id, Way};
 
 use crate::admit::Pending;
 use crate::files::Files;
+use crate::keys::{self, Changed, KeyFiles};
 use crate::minions::Minions;
 use crate::pillar::Pillars;
 use crate::store::{self, Applied, Command, KeyState, Store};
 use crate::waiting::Waiting;
+use crate::wheel;
 
 /// Why the master does not start, or ends.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +39,8 @@ pub(crate) enum Error {
     Link(#[from] link::Error),
     #[error(transparent)]
     Store(#[from] store::Error),
+    #[error(transparent)]
+    Keys(#[from] keys::Error),
     #[error("{path}: {source}")]
     Io {
         path: PathBuf,
@@ -48,6 +52,8 @@ pub(crate) enum Error {
 pub(crate) struct Master {
     opts: Opts,
     store: Store,
+    own: Own,
+    key_files: KeyFiles,
     files: Files,
     pillars: Pillars,
     minions: Minions,
@@ -96,9 +102,13 @@ impl std::fmt::Debug for Master {
 
 impl Master {
     /// Opens the store and the keys.
-    fn open(opts: Opts) -> Result<Arc<Self>, Error> {
+    fn open(opts: Opts, own: Own) -> Result<Arc<Self>, Error> {
         let store = Store::open(&opts.cachedir().join("store"), store::Limits::default())?;
+        let key_files = KeyFiles::open(&opts.path("pki_dir"))?;
+        key_files.repair(&store, now_ms())?;
         Ok(Arc::new(Self {
+            own,
+            key_files,
             files: Files::new(&opts),
             pillars: Pillars::new(&opts),
             store,
@@ -197,44 +207,67 @@ impl Master {
         ids.map_err(|error| error.to_string())
     }
 
-    /// TEMPORARY
-    pub(crate) async fn wheel(&self, fun: &str, _arg: Vec<Value>) -> Result<Value, String> {
-        if fun == "key.accept_all" {
-            let keys: Vec<store::Key> = self
-                .store
-                .keys(KeyState::Pending)
-                .map_err(|e| e.to_string())?
-                .filter_map(Result::ok)
-                .collect();
-            for key in keys {
-                let _ = self
-                    .change_key(Command::KeyAccepted {
-                        id: key.id,
-                        key: key.key,
-                        at_ms: now_ms(),
-                        bound: Map::new(),
-                        replace: false,
-                    })
-                    .await;
-            }
-        }
-        Ok(Value::Null)
+    /// Changes the state of a key, shows it in the files, and tells whom that concerns.
+    pub(crate) async fn change_key(
+        self: &Arc<Self>,
+        command: Command,
+    ) -> Result<Applied, keys::Error> {
+        let master = self.clone();
+        let apply = move || {
+            master
+                .key_files
+                .apply(&master.store, vec![command], now_ms())
+        };
+        let outcome = smol::unblock(apply).await?;
+        self.keys_changed(&outcome.changed);
+        let first = outcome.applied.into_iter().next();
+        Ok(first.unwrap_or(Applied::Done))
     }
 
-    /// Changes the state of a key, and tells whom that concerns.
-    pub(crate) async fn change_key(&self, command: Command) -> Result<Applied, store::Error> {
-        let concerned = match &command {
-            Command::KeyAccepted { id, key, .. }
-            | Command::KeyRejected { id, key, .. }
-            | Command::KeyDenied { id, key, .. }
-            | Command::KeyDeleted { id, key } => Some((id.clone(), *key)),
-            _ => None,
-        };
-        let applied = self.store.apply(command).await?;
-        if let (Some((id, key)), Applied::Key { state, .. }) = (concerned, &applied) {
-            self.key_changed(&id, &key, *state);
+    /// Takes what administrators did to the key files.
+    pub(crate) async fn look_at_key_files(self: &Arc<Self>) {
+        let master = self.clone();
+        let refresh = move || master.key_files.refresh(&master.store, now_ms());
+        match smol::unblock(refresh).await {
+            Ok(changed) => self.keys_changed(&changed),
+            Err(error) => log::error(format_args!("The key files are not read: {error}")),
         }
-        Ok(applied)
+    }
+
+    /// Calls a wheel function.
+    pub(crate) async fn wheel(
+        self: &Arc<Self>,
+        fun: &str,
+        arg: Vec<Value>,
+    ) -> Result<Value, String> {
+        if !fun.starts_with("key.") {
+            return Ok(self.wheel_without_keys(fun, arg).await);
+        }
+        let (master, fun) = (self.clone(), fun.to_owned());
+        let call = move || {
+            let keys = wheel::key::Keys {
+                store: &master.store,
+                files: &master.key_files,
+                own: &master.own,
+                hash_type: master.opts.text("hash_type").unwrap_or("sha256"),
+                at_ms: now_ms(),
+            };
+            wheel::key::call(keys, &fun, arg)
+        };
+        let outcome = smol::unblock(call)
+            .await
+            .map_err(|error| error.to_string())?;
+        self.keys_changed(&outcome.changed);
+        for data in outcome.events {
+            self.fire(wire::tag::KEY, data).await;
+        }
+        Ok(outcome.ret)
+    }
+
+    fn keys_changed(&self, changed: &[Changed]) {
+        for change in changed {
+            self.key_changed(&change.id, &change.key, change.state);
+        }
     }
 
     /// Closes whatever has a key that is not accepted any more, and tells a peer that waits for what becomes of its key.
@@ -249,13 +282,27 @@ impl Master {
     }
 }
 
+/// Calls a wheel function about keys where no master runs.
+///
+/// # Errors
+/// When the keys or the store cannot be used, or the function says no.
+pub(crate) fn wheel_alone(opts: Opts, fun: &str, arg: Vec<Value>) -> Result<Value, String> {
+    let opened = || {
+        let own = Pki::open(&opts.path("pki_dir"))?.own("master")?;
+        Master::open(opts.clone(), own)
+    };
+    let master = opened().map_err(|error: Error| error.to_string())?;
+    smol::block_on(master.wheel(fun, arg))
+}
+
 /// Runs the master until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// When the configuration, the keys, the store or a socket cannot be used.
 pub(crate) fn run(opts: Opts) -> Result<(), Error> {
-    let pair = Pki::open(&opts.path("pki_dir"))?.own("master")?.pair;
-    let master = Master::open(opts)?;
+    let own = Pki::open(&opts.path("pki_dir"))?.own("master")?;
+    let pair = own.pair.clone();
+    let master = Master::open(opts, own)?;
     smol::block_on(async {
         let address = address(&master.opts)?;
         let listener = Listener::bind(address, &pair, Limits::default())?;

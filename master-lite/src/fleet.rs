@@ -1,5 +1,6 @@
 //! [`Fleet`]: the master's minions as the targets of an orchestration, and the runners that work on them.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,6 +19,7 @@ use wire::{Publish, Runner};
 
 use crate::daemon::Master;
 use crate::jobs::{Came, GivenUp};
+use crate::runners;
 use crate::store::{Event, Seen, Store, Watch};
 
 /// The minions of a master.
@@ -60,6 +62,10 @@ impl Targets for Fleet {
     fn fire(&self, _cx: &Exec, tag: &str, data: Map) -> Result<(), Error> {
         smol::block_on(self.0.fire(tag, data));
         Ok(())
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(&self.0)
     }
 
     fn hear(&self, _cx: &Exec) -> Result<Box<dyn Hear>, Error> {
@@ -167,6 +173,18 @@ impl Master {
             )
     }
 
+    /// What a wheel function came to that is not about keys.
+    pub(crate) async fn wheel_without_keys(self: &Arc<Self>, fun: &str, arg: Vec<Value>) -> Value {
+        let (cx, fun) = (self.runners(), fun.to_owned());
+        smol::unblock(move || {
+            let (args, kwargs) = modules::call::split(arg);
+            let called = orchestrate::wheel(&cx, &fun, args, kwargs);
+            cx.barrier();
+            called.ret
+        })
+        .await
+    }
+
     /// The context of runners: the master's own trees, with its minions as targets.
     fn runners(self: &Arc<Self>) -> Exec {
         let mut map = self.opts().map.clone();
@@ -175,7 +193,7 @@ impl Master {
         let opts = Opts::new(map);
         Exec::with_custom(
             opts.clone(),
-            &modules::REGISTRY,
+            &runners::REGISTRY,
             Box::new(Roots::states(&opts)),
             Box::new(Fleet(self.clone())),
             Box::new(CustomModules::of(&opts)),

@@ -22,8 +22,7 @@ mod minions;
 mod peer;
 mod pillar;
 mod preview;
-#[cfg(test)]
-mod recorded;
+mod runners;
 mod salt;
 mod salt_key;
 mod salt_run;

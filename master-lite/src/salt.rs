@@ -258,19 +258,16 @@ fn started(asker: &Asker<'_>, mut job: Publish, screen: &mut Screen<'_>) -> Resu
     Ok(0)
 }
 
-/// Prints each return as it comes.
+/// Prints each return as it comes, and at last who has none.
 fn waited(asker: &Asker<'_>, job: Publish, screen: &mut Screen<'_>) -> Result<u8, AskError> {
     let mut summary = Summary::default();
     let mut matched = false;
+    let mut silent = Vec::new();
     asker.publish(job, &mut |said| {
         match said {
             Said::Sent(sent) => matched = announced(asker.opts, &sent, screen),
-            Said::Answered(answer) => {
-                let shown = Map::new().with(&answer.id, answer.value.clone());
-                let out = Some(answer.out.as_deref().unwrap_or_default());
-                screen.show(&shown.into(), out, answer.retcode);
-                summary.add(&answer);
-            }
+            Said::Answered(answer) if answer.given_up.is_some() => silent.push(answer),
+            Said::Answered(answer) => shown(&answer, &mut summary, screen),
         }
         if screen.is_closed() {
             ControlFlow::Break(())
@@ -278,6 +275,9 @@ fn waited(asker: &Asker<'_>, job: Publish, screen: &mut Screen<'_>) -> Result<u8
             ControlFlow::Continue(())
         }
     })?;
+    for answer in silent {
+        shown(&answer, &mut summary, screen);
+    }
     if !matched {
         screen.show(&Map::new().into(), Some(""), 0);
         return Ok(received(false, screen));
@@ -290,6 +290,13 @@ fn waited(asker: &Asker<'_>, job: Publish, screen: &mut Screen<'_>) -> Result<u8
         return Ok(1);
     }
     Ok(0)
+}
+
+fn shown(answer: &Answer, summary: &mut Summary, screen: &mut Screen<'_>) {
+    let data = Map::new().with(&answer.id, answer.value.clone());
+    let out = Some(answer.out.as_deref().unwrap_or_default());
+    screen.show(&data.into(), out, answer.retcode);
+    summary.add(answer);
 }
 
 /// What is said before the first return; false when there will be none.
@@ -305,9 +312,4 @@ fn announced(opts: &Map, sent: &Sent, screen: &mut Screen<'_>) -> bool {
         screen.say(&format!("jid: {}", sent.jid));
     }
     true
-}
-
-/// A return as it is counted and shown.
-fn is_failure(answer: &Answer) -> bool {
-    answer.retcode != 0
 }

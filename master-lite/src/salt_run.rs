@@ -148,7 +148,7 @@ fn documentation(runners: &[Module<Value>], prefix: &str, screen: &mut Screen<'_
         })
         .filter(|(name, _)| is_meant(name, prefix))
         .collect();
-    value::sorted::sort(&mut docs);
+    value::sorted::sort_by_key(&mut docs, |(name, _)| name.clone());
     docs.dedup_by(|one, other| one.0 == other.0);
     for (name, doc) in docs {
         screen.show(&Value::from(format!("{name}:")), Some("txt"), 0);

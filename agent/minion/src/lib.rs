@@ -5,6 +5,7 @@
 //! ([`job::run`]) that speaks with the daemon over the socket pair it was started with: what it asks of the master goes through the
 //! daemon's connection, and its events and its return are on the disk before they are sent.
 
+pub mod beacons;
 pub mod daemon;
 mod deliver;
 pub mod error;

@@ -1,5 +1,6 @@
 //! [`Targets`]: who answers an orchestration's steps.
 
+use std::any::Any;
 use std::time::Instant;
 
 use value::{Map, Value};
@@ -78,5 +79,10 @@ pub trait Targets: Send + Sync {
     /// When it does not answer, or says no.
     fn ask(&self, _cx: &Exec, _ask: Ask) -> Result<Option<Value>, Error> {
         Ok(None)
+    }
+
+    /// What it is, for functions that know more of it than this trait does: the runners of a master.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
     }
 }

@@ -1,7 +1,6 @@
 //! `--summary`: how many minions returned, and how.
 
 use super::answer::{Answer, GivenUp};
-use super::is_failure;
 use crate::screen::Screen;
 
 /// What is counted of the returns of a job.
@@ -24,7 +23,7 @@ impl Summary {
             Some(GivenUp::NoResponse) => self.no_response.push(id),
             None => {
                 self.returned += 1;
-                if is_failure(answer) {
+                if answer.retcode != 0 {
                     self.failed.push(id);
                 }
             }

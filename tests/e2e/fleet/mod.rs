@@ -2,6 +2,7 @@
 
 mod jobs;
 mod keys;
+mod recorded;
 
 use std::fs;
 use std::net::UdpSocket;
@@ -11,8 +12,7 @@ use std::sync::LazyLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use tests::answer::Answer;
-use tests::program::{in_recorded_environment, master_program, minion_program};
+use tests::program::{Answer, in_recorded_environment, master_program, minion_program};
 
 /// Whatever is waited for is there by then, also on a machine that stands still now and then.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -138,13 +138,15 @@ impl Fleet {
     /// Runs a command of the master: `salt`, `salt-key`, `salt-run`.
     pub(crate) fn run(&self, words: &[&str]) -> Answer {
         let (applet, rest) = words.split_first().unwrap();
+        let output = self.path("master/output");
+        let log = fs::OpenOptions::new().append(true).open(output).unwrap();
         let output = in_recorded_environment(&mut Command::new(&PROGRAMS.0))
             .arg(applet)
             .arg("-c")
             .arg(self.path("master/etc"))
             .args(rest)
             .stdin(Stdio::null())
-            .stderr(Stdio::inherit())
+            .stderr(log)
             .output()
             .unwrap();
         Answer {

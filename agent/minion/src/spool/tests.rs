@@ -529,3 +529,109 @@ fn what_a_spool_takes() {
     println!("{} on the disk", taken(folder.path()));
     drop(spool);
 }
+
+const FAULTY: &str = "PINCH_SPOOL_FAULTY";
+const TRIES_MAX: usize = 20;
+
+/// Does it again until the disk works.
+fn tried<T>(mut what: impl FnMut() -> Result<T, Error>) -> T {
+    for _ in 0..TRIES_MAX {
+        match what() {
+            Ok(done) => return done,
+            Err(error) => assert!(matches!(error, Error::Disk { .. }), "{error}"),
+        }
+    }
+    panic!("the disk never works");
+}
+
+/// What [`what_the_disk_refuses_is_not_there_and_all_else_is`] starts under `strace`.
+#[test]
+fn child_whose_disk_fails() {
+    let Some(folder) = std::env::var_os(FAULTY) else {
+        return;
+    };
+    let limits = Limits { bytes: 512 << 10 };
+    let open = || tried(|| Spool::open(Path::new(&folder), limits));
+    let mut spool = open();
+    let (mut next, mut acked) = (1, 0);
+    let rest = |spool: &Spool| -> Vec<Entry> {
+        let mut rest = Vec::new();
+        loop {
+            let from = rest.last().map_or(1, |entry: &Entry| entry.sequence() + 1);
+            let some = tried(|| spool.from(from, 1000));
+            if some.is_empty() {
+                return rest;
+            }
+            rest.extend(some);
+        }
+    };
+    for round in 0..100 {
+        let row = || (next..next + 10).map(|n| large(n, 1000).into()).collect();
+        assert_eq!(
+            tried(|| spool.push_all(row())),
+            next + 9,
+            "in round {round}"
+        );
+        next += 10;
+        if round % 3 == 0 {
+            acked = next - 200.min(next - 1);
+            let _ = spool.acked(acked);
+        }
+        if round % 40 == 39 {
+            drop(spool);
+            spool = open();
+        }
+    }
+    // Each is there once and has its number; what was acked may be there again after a failure.
+    for again in [false, true] {
+        if again {
+            drop(spool);
+            spool = open();
+        }
+        let rest = rest(&spool);
+        let first = rest[0].sequence();
+        assert!(first <= acked + 1);
+        let expected = (first..next).map(|n| {
+            Entry::from(Event {
+                sequence: n,
+                ..large(n, 1000)
+            })
+        });
+        assert!(rest.into_iter().eq(expected));
+    }
+}
+
+#[test]
+fn what_the_disk_refuses_is_not_there_and_all_else_is() {
+    // The first writes of a thread are those that tell of the test.
+    for (call, first) in [
+        ("write", 40),
+        ("fdatasync", 1),
+        ("fsync", 1),
+        ("ftruncate", 1),
+    ] {
+        for (error, after) in [("ENOSPC", 0), ("EIO", 2), ("ENOSPC", 25), ("EIO", 70)] {
+            let at = first + after;
+            let folder = tempfile::tempdir().unwrap();
+            let inject = format!("inject={call}:error={error}:when={at}..{}", at + 1);
+            let ran = Command::new("timeout")
+                .args([
+                    "100",
+                    "strace",
+                    "-f",
+                    "--seccomp-bpf",
+                    "-qq",
+                    "-o",
+                    "/dev/null",
+                ])
+                .args(["-e", &format!("trace={call}"), "-e", &inject])
+                .arg(std::env::current_exe().unwrap())
+                .args(["--exact", "spool::tests::child_whose_disk_fails"])
+                .env(FAULTY, folder.path().join("spool"))
+                .output()
+                .expect("strace is needed: apt-get install strace");
+            let said = String::from_utf8_lossy(&ran.stdout);
+            assert!(ran.status.success(), "{inject}: {}\n{said}", ran.status);
+        }
+    }
+}

@@ -10,6 +10,7 @@ use value::{Map, Value, log};
 
 use crate::ears::{self, Seen};
 use crate::orchestrate::{self, Called};
+use crate::random;
 
 state::state_module! {
     /// The steps of an orchestration: states and functions on what a target names, runners, wheel functions, waiting for events.
@@ -202,14 +203,18 @@ fn ran_states(cx: &Exec, args: State) -> Result<Ret, Error> {
     );
     fire_state_args(cx, &args, &kwargs);
     let ids = orchestrate::targeted(cx, &args.tgt, &args.tgt_type, "state")?;
-    let returns = cx.shared.targets.run(cx, &ids, fun, Vec::new(), kwargs)?;
+    let group = Group {
+        batch: args.batch.as_ref(),
+        subset: args.subset.as_ref(),
+    };
+    let returns = group.run(cx, ids, fun, &[], &kwargs)?;
     if returns.is_empty() && args.expect_minions {
         return Ok(Ret::failed("No minions returned"));
     }
     let (may_fail, warning) = fail_minions(args.fail_minions.as_ref());
     let mut ret = state_ret(&returns, &may_fail, allow_fail);
-    // As with a master; without one Salt's steps have none.
-    if let Some(minion) = returns.first() {
+    // As with a master; without one Salt's steps have none. A batch is several jobs.
+    if let Some(minion) = returns.first().filter(|_| args.batch.is_none()) {
         ret = ret.with("__jid__", minion.jid.as_str());
     }
     ret.warnings.extend(warning);
@@ -218,6 +223,61 @@ fn ran_states(cx: &Exec, args: State) -> Result<Ret, Error> {
         ret.result = None;
     }
     Ok(ret)
+}
+
+/// How many of the minions that match take part, and how many of them at a time.
+struct Group<'a> {
+    batch: Option<&'a Value>,
+    subset: Option<&'a Value>,
+}
+
+impl Group<'_> {
+    /// Runs a function on them.
+    fn run(
+        &self,
+        cx: &Exec,
+        mut ids: Vec<String>,
+        fun: &str,
+        args: &[Value],
+        kwargs: &Map,
+    ) -> Result<Vec<MinionReturn>, Error> {
+        if let Some(subset) = self.subset {
+            let most = number("subset", subset, ids.len())?;
+            while ids.len() > most {
+                let last = ids.len() as u64;
+                ids.swap_remove(usize::try_from(random::below(last)).unwrap_or_default());
+            }
+            ids.sort();
+        }
+        let targets = &cx.shared.targets;
+        let Some(batch) = self.batch else {
+            return targets.run(cx, &ids, fun, args.to_vec(), kwargs.clone());
+        };
+        let size = number("batch", batch, ids.len())?.max(1);
+        let mut returns = Vec::new();
+        for some in ids.chunks(size) {
+            returns.extend(targets.run(cx, some, fun, args.to_vec(), kwargs.clone())?);
+        }
+        Ok(returns)
+    }
+}
+
+/// A number of minions, or a percentage of them.
+fn number(name: &'static str, given: &Value, count: usize) -> Result<usize, Error> {
+    let text = given.to_text();
+    let parsed = match text.trim().strip_suffix('%') {
+        Some(percent) => percent
+            .trim()
+            .parse::<f64>()
+            .ok()
+            .filter(|percent| (0.0..=100.0).contains(percent))
+            .map(|percent| (count as f64 * percent / 100.0) as usize),
+        None => text.trim().parse().ok(),
+    };
+    parsed.ok_or_else(|| {
+        let problem = format!("{text} is neither a number of minions nor a percentage");
+        Error::argument(name, problem)
+    })
 }
 
 /// Tells the bus what a step is about to run, as Salt tells it.
@@ -389,10 +449,11 @@ fn ran_function(cx: &Exec, args: Function) -> Result<Ret, Error> {
             "No minions matched the target. No command was sent, no jid was assigned.",
         ));
     }
-    let returns = cx
-        .shared
-        .targets
-        .run(cx, &ids, &args.name, arg, args.kwarg)?;
+    let group = Group {
+        batch: args.batch.as_ref(),
+        subset: args.subset.as_ref(),
+    };
+    let returns = group.run(cx, ids, &args.name, &arg, &args.kwarg)?;
     let (may_fail, warning) = fail_minions(args.fail_minions.as_ref());
     warnings.extend(warning);
     let ret = function_ret(
@@ -402,7 +463,7 @@ fn ran_function(cx: &Exec, args: Function) -> Result<Ret, Error> {
         &may_fail,
         args.fail_function.as_deref(),
     )?;
-    let ret = match returns.first() {
+    let ret = match returns.first().filter(|_| args.batch.is_none()) {
         Some(minion) => ret.with("__jid__", minion.jid.as_str()),
         None => ret,
     };

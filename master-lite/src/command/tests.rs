@@ -129,7 +129,7 @@ fn played(case: &Value) -> (String, String, u8, Vec<String>) {
         "salt-run" => {
             let line = SaltRun::parse(words, String::new, |_| None).unwrap();
             let opts = options(&line.settings);
-            let runners = modules::runners::MODULES;
+            let runners = crate::runners::REGISTRY.runners;
             play(&opts, &|screen| {
                 salt_run::run(&line, &opts, runners, &master, screen)
             })

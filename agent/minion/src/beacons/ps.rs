@@ -1,0 +1,70 @@
+//! Processes that run or do not, by their names.
+
+use std::fs;
+
+use value::{Map, Value};
+
+use super::{Ask, Beacon, Settings};
+
+struct Ps {
+    processes: Map,
+}
+
+pub(super) fn make(settings: &Settings) -> Result<Box<dyn Beacon>, String> {
+    let processes = settings
+        .get("processes")
+        .ok_or("Configuration for ps beacon requires processes.")?;
+    let processes = processes
+        .as_map()
+        .ok_or("Processes for ps beacon must be a dictionary.")?;
+    Ok(Box::new(Ps {
+        processes: processes.clone(),
+    }))
+}
+
+/// The kernel keeps no more of a name; the rest stands in its command line.
+const NAME_MAX: usize = 15;
+
+/// The names of the processes that run.
+fn names() -> Result<Vec<String>, String> {
+    let entries = fs::read_dir("/proc").map_err(|error| error.to_string())?;
+    let pids = entries.flatten().map(|entry| entry.path());
+    // Those without a name have ended meanwhile.
+    let named = pids.filter_map(|path| {
+        let name = fs::read_to_string(path.join("comm")).ok()?;
+        let name = name.trim_end_matches('\n').to_owned();
+        if name.len() < NAME_MAX {
+            return Some(name);
+        }
+        let line = fs::read(path.join("cmdline")).unwrap_or_default();
+        let first = line.split(|byte| *byte == 0).next().unwrap_or_default();
+        let first = String::from_utf8_lossy(first);
+        let whole = first.rsplit('/').next().unwrap_or_default();
+        Some(if whole.starts_with(&name) {
+            whole.to_owned()
+        } else {
+            name
+        })
+    });
+    Ok(named.collect())
+}
+
+impl Beacon for Ps {
+    fn poll(&mut self, _ask: &Ask<'_>) -> Result<Vec<Map>, String> {
+        let names = names()?;
+        let mut told = Vec::new();
+        for (process, wanted) in self.processes.iter() {
+            let runs = names.contains(&process.to_text());
+            let tell: Value = match (wanted.as_str(), runs) {
+                (Some("running"), true) => "Running".into(),
+                (Some("stopped"), false) => "Stopped".into(),
+                (Some("running" | "stopped"), _) | (_, true) => continue,
+                (_, false) => false.into(),
+            };
+            let mut data = Map::new();
+            data.insert(process.clone(), tell);
+            told.push(data);
+        }
+        Ok(told)
+    }
+}

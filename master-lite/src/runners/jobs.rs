@@ -1,0 +1,379 @@
+//! The `jobs` runner: the jobs of the master's store.
+
+use modules::state_run::split_input;
+use state::exec::Exec;
+use state::module::Error;
+use value::glob::fnmatch;
+use value::{Map, Value, jid};
+
+use super::{master, unreadable};
+use crate::daemon::Master;
+use crate::store::Job;
+
+state::exec_module! {
+    /// The jobs of the minions, and what came of them.
+    mod jobs;
+
+    /// The jobs that run.
+    fn active(Active {
+        /// Accepted for Salt's sake.
+        display_progress: bool = false,
+    });
+
+    /// What the minions returned to a job.
+    fn lookup_jid(LookupJid {
+        /// The job's id.
+        jid: Value,
+        /// Accepted for Salt's sake: there is one store.
+        ext_source: Value = Value::Null,
+        /// With what was returned.
+        returned: bool = true,
+        /// With a sentence for each minion that has not returned.
+        missing: bool = false,
+        /// Accepted for Salt's sake.
+        display_progress: bool = false,
+    });
+
+    /// A job with all that is known of it.
+    fn list_job(ListJob {
+        /// The job's id.
+        jid: Value,
+        /// Accepted for Salt's sake: there is one store.
+        ext_source: Value = Value::Null,
+        /// Accepted for Salt's sake.
+        display_progress: bool = false,
+    });
+
+    /// All jobs, or those that match.
+    fn list_jobs(ListJobs {
+        /// Accepted for Salt's sake: there is one store.
+        ext_source: Value = Value::Null,
+        /// The outputter to print them with.
+        outputter: Option<String> = None,
+        /// Only jobs with one of these entries in their metadata.
+        search_metadata: Option<Map> = None,
+        /// Only functions that match one of these globs.
+        search_function: Option<Value> = None,
+        /// Only targets that match one of these globs.
+        search_target: Option<Value> = None,
+        /// Only jobs from this time on: digits of year, month, day, hour, minute, second, with or without marks between them.
+        start_time: Option<Value> = None,
+        /// Only jobs up to this time.
+        end_time: Option<Value> = None,
+        /// Accepted for Salt's sake.
+        display_progress: bool = false,
+    });
+
+    /// The last jobs.
+    fn list_jobs_filter(ListJobsFilter {
+        /// How many.
+        count: i64,
+        /// Without the questions whether a job runs.
+        filter_find_job: bool = true,
+        /// Accepted for Salt's sake: there is one store.
+        ext_source: Value = Value::Null,
+        /// The outputter to print them with.
+        outputter: Option<String> = None,
+        /// Accepted for Salt's sake.
+        display_progress: bool = false,
+    });
+
+    /// A job, or several, with all that is known of them, by their ids.
+    fn print_job(PrintJob {
+        /// The job's id.
+        jid: Value,
+        /// Accepted for Salt's sake: there is one store.
+        ext_source: Value = Value::Null,
+    });
+
+    /// Whether each minion of a job returned something that is true.
+    fn exit_success(ExitSuccess {
+        /// The job's id.
+        jid: Value,
+        /// Accepted for Salt's sake: there is one store.
+        ext_source: Value = Value::Null,
+    });
+
+    /// The last job, or the last one that matches.
+    fn last_run(LastRun {
+        /// Accepted for Salt's sake: there is one store.
+        ext_source: Value = Value::Null,
+        /// Accepted for Salt's sake.
+        outputter: Value = Value::Null,
+        /// Only a job with one of these entries in its metadata.
+        metadata: Option<Map> = None,
+        /// Only a function that matches.
+        function: Option<Value> = None,
+        /// Only a target that matches.
+        target: Option<Value> = None,
+        /// Accepted for Salt's sake.
+        display_progress: bool = false,
+    });
+}
+
+/// A job as Salt lists it.
+fn instance(job: &Job) -> Map {
+    let load = |key: &str, default: &str| {
+        let value = job.load.get(key).cloned();
+        value.unwrap_or_else(|| default.into())
+    };
+    let mut shown = Map::new()
+        .with("Function", load("fun", "unknown-function"))
+        .with(
+            "Arguments",
+            job.load
+                .get("arg")
+                .cloned()
+                .unwrap_or_else(|| Value::list([])),
+        )
+        .with("Target", load("tgt", "unknown-target"))
+        .with("Target-type", load("tgt_type", "list"))
+        .with("User", load("user", "root"));
+    if let Some(metadata) = metadata(&job.load) {
+        shown.insert("Metadata", metadata);
+    }
+    shown
+}
+
+/// Metadata of the job itself, or among its named arguments.
+fn metadata(load: &Map) -> Option<Value> {
+    let args = load.get("arg").and_then(Value::as_list).unwrap_or_default();
+    let named = || args.iter().find_map(|arg| arg.get("metadata").cloned());
+    load.get("metadata").cloned().or_else(named)
+}
+
+fn listed(job: &Job) -> Map {
+    instance(job).with("StartTime", jid::to_time(&job.jid))
+}
+
+/// A job with its minions and their returns; Salt's sentence for one that is not known.
+fn whole(master: &Master, jid: &str) -> Result<Map, Error> {
+    let mut result = Map::new();
+    for returned in master.store().returns(jid).map_err(unreadable)? {
+        let returned = returned.map_err(unreadable)?;
+        let kept = ["return", "retcode", "success", "out"];
+        let kept = kept
+            .into_iter()
+            .filter_map(|key| Some((key, returned.data.get(key)?.clone())));
+        result.insert(returned.id.as_str(), kept.collect::<Map>());
+    }
+    let mut shown = match master.store().job(jid).map_err(unreadable)? {
+        Some(job) => {
+            let minions = job.minions.iter().map(|id| Value::from(id.as_str()));
+            instance(&job).with("Minions", Value::list(minions))
+        }
+        None => Map::new().with("Error", "Cannot contact returner or no job with this jid"),
+    };
+    shown.insert("StartTime", jid::to_time(jid));
+    Ok(shown.with("Result", result))
+}
+
+fn all(master: &Master) -> Result<Vec<Job>, Error> {
+    let jobs = master.store().jobs().map_err(unreadable)?;
+    let mut jobs = jobs.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
+    jobs.retain(|job| !job.load.is_empty());
+    value::sorted::sort_by_key(&mut jobs, |job| job.jid.clone());
+    Ok(jobs)
+}
+
+fn laid_out(jobs: Map, outputter: Option<String>) -> Value {
+    match outputter.filter(|name| !name.is_empty()) {
+        Some(outputter) => Map::new()
+            .with("outputter", outputter)
+            .with("data", jobs)
+            .into(),
+        None => jobs.into(),
+    }
+}
+
+fn list_jobs(cx: &Exec, args: ListJobs) -> Result<Value, Error> {
+    let start = digits("start_time", args.start_time.as_ref())?;
+    let end = digits("end_time", args.end_time.as_ref())?;
+    let mut found = Map::new();
+    for job in all(master(cx)?)? {
+        let early = start.as_ref().is_some_and(|start| job.jid < *start);
+        let late = end
+            .as_ref()
+            .is_some_and(|end| job.jid > *end && !job.jid.starts_with(end.as_str()));
+        let shown = listed(&job);
+        if !early
+            && !late
+            && has_metadata(&shown, args.search_metadata.as_ref())
+            && is_like(shown.get("Function"), args.search_function.as_ref())
+            && is_like(shown.get("Target"), args.search_target.as_ref())
+        {
+            found.insert(job.jid.as_str(), shown);
+        }
+    }
+    Ok(laid_out(found, args.outputter))
+}
+
+/// A time as a job id begins.
+fn digits(name: &'static str, time: Option<&Value>) -> Result<Option<String>, Error> {
+    let Some(text) = time.filter(|time| time.is_true()).map(Value::to_text) else {
+        return Ok(None);
+    };
+    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+    if digits.len() < 4 || text.chars().any(char::is_alphabetic) {
+        let problem = format!("write {text:?} in digits, as 2026-11-22 10:30");
+        return Err(Error::argument(name, problem));
+    }
+    Ok(Some(digits))
+}
+
+fn has_metadata(shown: &Map, wanted: Option<&Map>) -> bool {
+    wanted.is_none_or(|wanted| {
+        let metadata = shown.get("Metadata").and_then(Value::as_map);
+        wanted.iter().any(|(key, value)| {
+            metadata.and_then(|metadata| metadata.get_value(key)) == Some(value)
+        })
+    })
+}
+
+/// Whether a text, or one of a list of texts, matches one of the globs.
+fn is_like(value: Option<&Value>, globs: Option<&Value>) -> bool {
+    let Some(globs) = globs.filter(|globs| globs.is_true()) else {
+        return true;
+    };
+    let one = value.cloned().into_iter().collect::<Vec<_>>();
+    let texts = value.and_then(Value::as_list).unwrap_or(&one);
+    let globs = split_input(globs);
+    texts
+        .iter()
+        .any(|text| globs.iter().any(|glob| fnmatch(glob, &text.to_text())))
+}
+
+fn list_jobs_filter(cx: &Exec, args: ListJobsFilter) -> Result<Value, Error> {
+    let count = usize::try_from(args.count).unwrap_or_default();
+    let mut jobs = all(master(cx)?)?;
+    let is_question =
+        |job: &Job| job.load.get("fun").and_then(Value::as_str) == Some("saltutil.find_job");
+    jobs.retain(|job| !args.filter_find_job || !is_question(job));
+    let first = jobs.len().saturating_sub(count);
+    let last = jobs.iter().skip(first);
+    let found = last.map(|job| (job.jid.as_str(), Value::Map(listed(job))));
+    Ok(laid_out(found.collect(), args.outputter))
+}
+
+fn list_job(cx: &Exec, args: ListJob) -> Result<Value, Error> {
+    let jid = args.jid.to_text();
+    let mut shown = Map::new().with("jid", jid.as_str());
+    shown.update(whole(master(cx)?, &jid)?);
+    Ok(shown.into())
+}
+
+fn print_job(cx: &Exec, args: PrintJob) -> Result<Value, Error> {
+    let one = [args.jid.clone()];
+    let jids = args.jid.as_list().unwrap_or(&one);
+    let mut shown = Map::new();
+    for jid in jids.iter().map(Value::to_text) {
+        shown.insert(jid.as_str(), whole(master(cx)?, &jid)?);
+    }
+    Ok(shown.into())
+}
+
+fn lookup_jid(cx: &Exec, args: LookupJid) -> Result<Value, Error> {
+    let job = whole(master(cx)?, &args.jid.to_text())?;
+    let part = |key: &str| job.get(key).cloned().unwrap_or_default();
+    let (result, minions) = (part("Result"), part("Minions"));
+    let mut found = Map::new();
+    for (id, returned) in result.as_map().into_iter().flat_map(Map::iter) {
+        if args.returned {
+            let data = returned.get("return").cloned().unwrap_or_default();
+            found.insert(id.clone(), data);
+        }
+    }
+    for id in minions.as_list().unwrap_or_default() {
+        let returned = result
+            .as_map()
+            .is_some_and(|map| map.get_value(id).is_some());
+        if args.missing && !returned {
+            found.insert(id.clone(), "Minion did not return");
+        }
+    }
+    let first = result.as_map().and_then(|result| result.values().next());
+    let out = first.and_then(|returned| returned.get("out")?.as_str().map(str::to_owned));
+    Ok(laid_out(found, out))
+}
+
+fn exit_success(cx: &Exec, args: ExitSuccess) -> Result<Value, Error> {
+    let job = whole(master(cx)?, &args.jid.to_text())?;
+    let result = job.get("Result").and_then(Value::as_map);
+    let minions = job.get("Minions").and_then(Value::as_list);
+    let mut found: Map = minions
+        .unwrap_or_default()
+        .iter()
+        .map(|id| (id.clone(), false))
+        .collect();
+    for (id, returned) in result.into_iter().flat_map(Map::iter) {
+        let good = returned.get("return").is_some_and(Value::is_true);
+        found.insert(id.clone(), good);
+    }
+    Ok(found.into())
+}
+
+fn last_run(cx: &Exec, args: LastRun) -> Result<Value, Error> {
+    let master = master(cx)?;
+    let jobs = all(master)?;
+    let last = jobs.iter().rev().find(|job| {
+        let shown = listed(job);
+        has_metadata(&shown, args.metadata.as_ref())
+            && is_like(shown.get("Function"), args.function.as_ref())
+            && is_like(shown.get("Target"), args.target.as_ref())
+    });
+    match last {
+        Some(job) => Ok(Map::new().with(&job.jid, whole(master, &job.jid)?).into()),
+        None => Ok(false.into()),
+    }
+}
+
+fn active(cx: &Exec, _args: Active) -> Result<Value, Error> {
+    let master = master(cx)?;
+    let ids: Vec<String> = master
+        .minions()
+        .ids()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let targets = &cx.shared.targets;
+    let answers = targets.run(cx, &ids, "saltutil.running", Vec::new(), Map::new())?;
+    let mut jobs = Map::new();
+    for answer in answers {
+        for job in answer.ret.as_list().unwrap_or_default() {
+            let Some(jid) = job.get("jid").map(Value::to_text) else {
+                continue;
+            };
+            let pid = job.get("pid").cloned().unwrap_or_default();
+            let running = Value::Map(Map::new().with(&answer.id, pid));
+            let shown = jobs.entry(jid.as_str(), || {
+                let load = job.as_map().cloned().unwrap_or_default();
+                started(master, &jid, load).into()
+            });
+            let shown = shown
+                .as_map_mut()
+                .and_then(|shown| shown.get_mut("Running"));
+            if let Some(all) = shown.and_then(Value::as_list_mut) {
+                all.push(running);
+            }
+        }
+    }
+    Ok(jobs.into())
+}
+
+/// A job that runs, with who has returned to it already.
+fn started(master: &Master, jid: &str, load: Map) -> Map {
+    let job = Job {
+        jid: jid.to_owned(),
+        load,
+        minions: Vec::new(),
+        at_ms: 0,
+    };
+    let returned = master.store().returns(jid).into_iter().flatten();
+    let returned = returned
+        .filter_map(Result::ok)
+        .map(|returned| Value::from(returned.id.as_str()));
+    let returned = Value::list(returned);
+    listed(&job)
+        .with("Running", Value::list([]))
+        .with("Returned", returned)
+}

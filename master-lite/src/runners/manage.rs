@@ -1,0 +1,337 @@
+//! The `manage` runner: which minions are there.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+use wire::{Id, Publish};
+
+use super::{master, matching};
+use crate::daemon::Master;
+use crate::jobs::Came;
+
+/// The Salt that this master behaves as, which minions are compared to.
+const VERSION: &str = "3008.5";
+
+state::exec_module! {
+    /// Which minions are there, and which answer.
+    mod manage;
+
+    /// The minions that answer and those that do not.
+    fn status(Status {
+        /// Accepted for Salt's sake.
+        output: bool = true,
+        /// Which minions.
+        tgt: Value = "*".into(),
+        /// How `tgt` is to be read.
+        tgt_type: String = "glob".into(),
+        /// Seconds to wait for an answer.
+        timeout: Option<f64> = None,
+        /// Accepted: the configuration says it.
+        gather_job_timeout: Value = Value::Null,
+    });
+
+    /// The minions that answer.
+    fn up(Up {
+        /// Which minions.
+        tgt: Value = "*".into(),
+        /// How `tgt` is to be read.
+        tgt_type: String = "glob".into(),
+        /// Seconds to wait for an answer.
+        timeout: Option<f64> = None,
+        /// Accepted: the configuration says it.
+        gather_job_timeout: Value = Value::Null,
+    });
+
+    /// The minions that do not answer.
+    fn down(Down {
+        /// Delete their keys.
+        removekeys: bool = false,
+        /// Which minions.
+        tgt: Value = "*".into(),
+        /// How `tgt` is to be read.
+        tgt_type: String = "glob".into(),
+        /// Seconds to wait for an answer.
+        timeout: Option<f64> = None,
+        /// Accepted: the configuration says it.
+        gather_job_timeout: Value = Value::Null,
+    });
+
+    /// The version of each minion, beside the master's.
+    fn versions(Versions {});
+
+    /// The minions that are connected.
+    fn list_state(ListState {
+        /// Only those in this list.
+        subset: Option<Vec<Value>> = None,
+        /// Not supported: addresses are not kept.
+        show_ip: bool = false,
+    });
+
+    /// The accepted minions that are not connected.
+    fn list_not_state(ListNotState {
+        /// Only those in this list.
+        subset: Option<Vec<Value>> = None,
+        /// Not supported: addresses are not kept.
+        show_ip: bool = false,
+    });
+
+    /// The same as `manage.list_state`.
+    fn present(Present {
+        /// Only those in this list.
+        subset: Option<Vec<Value>> = None,
+        /// Not supported: addresses are not kept.
+        show_ip: bool = false,
+    });
+
+    /// The same as `manage.list_not_state`.
+    fn not_present(NotPresent {
+        /// Only those in this list.
+        subset: Option<Vec<Value>> = None,
+        /// Not supported: addresses are not kept.
+        show_ip: bool = false,
+    });
+
+    /// The same as `manage.list_state`.
+    fn joined(Joined {
+        /// Only those in this list.
+        subset: Option<Vec<Value>> = None,
+        /// Not supported: addresses are not kept.
+        show_ip: bool = false,
+    });
+
+    /// The same as `manage.list_not_state`.
+    fn not_joined(NotJoined {
+        /// Only those in this list.
+        subset: Option<Vec<Value>> = None,
+        /// Not supported: addresses are not kept.
+        show_ip: bool = false,
+    });
+
+    /// The same as `manage.list_state`.
+    fn allowed(Allowed {
+        /// Only those in this list.
+        subset: Option<Vec<Value>> = None,
+        /// Not supported: addresses are not kept.
+        show_ip: bool = false,
+    });
+
+    /// The same as `manage.list_not_state`.
+    fn not_allowed(NotAllowed {
+        /// Only those in this list.
+        subset: Option<Vec<Value>> = None,
+        /// Not supported: addresses are not kept.
+        show_ip: bool = false,
+    });
+
+    /// The same as `manage.list_state`.
+    fn alived(Alived {
+        /// Only those in this list.
+        subset: Option<Vec<Value>> = None,
+        /// Not supported: addresses are not kept.
+        show_ip: bool = false,
+    });
+
+    /// The same as `manage.list_not_state`.
+    fn not_alived(NotAlived {
+        /// Only those in this list.
+        subset: Option<Vec<Value>> = None,
+        /// Not supported: addresses are not kept.
+        show_ip: bool = false,
+    });
+
+    /// The same as `manage.list_state`.
+    fn reaped(Reaped {
+        /// Only those in this list.
+        subset: Option<Vec<Value>> = None,
+        /// Not supported: addresses are not kept.
+        show_ip: bool = false,
+    });
+
+    /// The same as `manage.list_not_state`.
+    fn not_reaped(NotReaped {
+        /// Only those in this list.
+        subset: Option<Vec<Value>> = None,
+        /// Not supported: addresses are not kept.
+        show_ip: bool = false,
+    });
+}
+
+/// What minions answered to a function: what they returned by their ids, and who is silent; both sorted.
+struct Answers {
+    up: Vec<(String, Value)>,
+    down: Vec<String>,
+}
+
+fn asked(
+    cx: &Exec,
+    fun: &str,
+    tgt: Value,
+    tgt_type: String,
+    timeout_s: Option<f64>,
+) -> Result<Answers, Error> {
+    let job = Publish {
+        tgt,
+        tgt_type,
+        fun: fun.to_owned(),
+        arg: Vec::new(),
+        ret: String::new(),
+        jid: None,
+        timeout_s,
+        options: Map::new(),
+    };
+    let user = cx.opts().text("user").unwrap_or("root");
+    let master = master(cx)?;
+    let (mut up, mut down) = (Vec::new(), Vec::new());
+    smol::block_on(async {
+        let mut published = master.publish(job, user).await?;
+        while let Some(came) = published.next().await {
+            match came {
+                Came::Return(mut data) => {
+                    let id = data.get("id").map(Value::to_text).unwrap_or_default();
+                    up.push((id, data.remove("return").unwrap_or_default()));
+                }
+                Came::GivenUp(id, _) => down.push(id.to_string()),
+            }
+        }
+        Ok(())
+    })
+    .map_err(Error::refused)?;
+    value::sorted::sort_by_key(&mut up, |(id, _)| id.clone());
+    value::sorted::sort(&mut down);
+    Ok(Answers { up, down })
+}
+
+fn names(ids: impl IntoIterator<Item = String>) -> Value {
+    Value::list(ids.into_iter().map(Value::from))
+}
+
+fn status(cx: &Exec, args: Status) -> Result<Value, Error> {
+    let answers = asked(cx, "test.ping", args.tgt, args.tgt_type, args.timeout)?;
+    Ok(Map::new()
+        .with("up", names(answers.up.into_iter().map(|(id, _)| id)))
+        .with("down", names(answers.down))
+        .into())
+}
+
+fn up(cx: &Exec, args: Up) -> Result<Value, Error> {
+    let answers = asked(cx, "test.ping", args.tgt, args.tgt_type, args.timeout)?;
+    Ok(names(answers.up.into_iter().map(|(id, _)| id)))
+}
+
+fn down(cx: &Exec, args: Down) -> Result<Value, Error> {
+    let answers = asked(cx, "test.ping", args.tgt, args.tgt_type, args.timeout)?;
+    if args.removekeys {
+        let master = master(cx)?;
+        for id in &answers.down {
+            let glob = Map::new()
+                .with("match", id.as_str())
+                .with("__kwarg__", true);
+            let deleted = smol::block_on(master.wheel("key.delete", vec![glob.into()]));
+            deleted.map_err(Error::refused)?;
+        }
+    }
+    Ok(names(answers.down))
+}
+
+fn versions(cx: &Exec, _args: Versions) -> Result<Value, Error> {
+    let answers = asked(cx, "test.version", "*".into(), "glob".into(), None)?;
+    let kinds = [
+        "Minion requires update",
+        "Up to date",
+        "Minion newer than master",
+        "Minion offline",
+    ];
+    let mut by_kind = kinds.map(|_| Map::new());
+    let [older, same, newer, offline] = &mut by_kind;
+    for (id, version) in answers.up {
+        let group = match parts(&version.to_text()).cmp(&parts(VERSION)) {
+            std::cmp::Ordering::Less => &mut *older,
+            std::cmp::Ordering::Equal => &mut *same,
+            std::cmp::Ordering::Greater => &mut *newer,
+        };
+        group.insert(id, version);
+    }
+    for id in answers.down {
+        offline.insert(id, false);
+    }
+    let groups = kinds.into_iter().zip(by_kind);
+    let shown: Map = groups.filter(|(_, group)| !group.is_empty()).collect();
+    Ok(shown.with("Master", VERSION).into())
+}
+
+/// The numbers of a version.
+fn parts(version: &str) -> Vec<u64> {
+    let numbers = version.split(|c: char| !c.is_ascii_digit());
+    numbers.filter_map(|number| number.parse().ok()).collect()
+}
+
+fn is_listed(id: &Id, subset: Option<&Vec<Value>>) -> bool {
+    subset.is_none_or(|subset| subset.iter().any(|name| name.as_str() == Some(id.as_str())))
+}
+
+/// The accepted minions that are connected, or those that are not.
+fn by_presence(
+    cx: &Exec,
+    there: bool,
+    subset: Option<&Vec<Value>>,
+    show_ip: bool,
+) -> Result<Value, Error> {
+    if show_ip {
+        let problem = "the addresses of minions are not kept".to_owned();
+        return Err(Error::argument("show_ip", problem));
+    }
+    let master: &Master = master(cx)?;
+    let ids = matching(master, &"*".into(), "glob")?;
+    let found = ids
+        .into_iter()
+        .filter(|id| master.minions().get(id).is_some() == there && is_listed(id, subset));
+    Ok(names(found.map(|id| id.to_string())))
+}
+
+fn list_state(cx: &Exec, args: ListState) -> Result<Value, Error> {
+    by_presence(cx, true, args.subset.as_ref(), args.show_ip)
+}
+
+fn list_not_state(cx: &Exec, args: ListNotState) -> Result<Value, Error> {
+    by_presence(cx, false, args.subset.as_ref(), args.show_ip)
+}
+
+fn present(cx: &Exec, args: Present) -> Result<Value, Error> {
+    by_presence(cx, true, args.subset.as_ref(), args.show_ip)
+}
+
+fn not_present(cx: &Exec, args: NotPresent) -> Result<Value, Error> {
+    by_presence(cx, false, args.subset.as_ref(), args.show_ip)
+}
+
+fn joined(cx: &Exec, args: Joined) -> Result<Value, Error> {
+    by_presence(cx, true, args.subset.as_ref(), args.show_ip)
+}
+
+fn not_joined(cx: &Exec, args: NotJoined) -> Result<Value, Error> {
+    by_presence(cx, false, args.subset.as_ref(), args.show_ip)
+}
+
+fn allowed(cx: &Exec, args: Allowed) -> Result<Value, Error> {
+    by_presence(cx, true, args.subset.as_ref(), args.show_ip)
+}
+
+fn not_allowed(cx: &Exec, args: NotAllowed) -> Result<Value, Error> {
+    by_presence(cx, false, args.subset.as_ref(), args.show_ip)
+}
+
+fn alived(cx: &Exec, args: Alived) -> Result<Value, Error> {
+    by_presence(cx, true, args.subset.as_ref(), args.show_ip)
+}
+
+fn not_alived(cx: &Exec, args: NotAlived) -> Result<Value, Error> {
+    by_presence(cx, false, args.subset.as_ref(), args.show_ip)
+}
+
+fn reaped(cx: &Exec, args: Reaped) -> Result<Value, Error> {
+    by_presence(cx, true, args.subset.as_ref(), args.show_ip)
+}
+
+fn not_reaped(cx: &Exec, args: NotReaped) -> Result<Value, Error> {
+    by_presence(cx, false, args.subset.as_ref(), args.show_ip)
+}

@@ -1,0 +1,40 @@
+//! The `mine` runner: what the minions share.
+
+use modules::state_run::split_input;
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+use wire::MineGet;
+
+use super::master;
+
+state::exec_module! {
+    /// The data that minions share.
+    mod mine;
+
+    /// Get data from the mine: of the minions that match, by their ids.
+    fn get(Get {
+        /// Whose data.
+        tgt: Value,
+        /// One function, several with commas between, or a list.
+        fun: Value,
+        /// How `tgt` is to be read.
+        tgt_type: String = "glob".into(),
+    });
+}
+
+fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
+    let fun = split_input(&args.fun);
+    let several = fun.len() > 1 || args.fun.as_list().is_some();
+    let asked = MineGet {
+        tgt: args.tgt,
+        tgt_type: args.tgt_type,
+        fun: fun.clone(),
+        exclude_minion: false,
+    };
+    let mut found = master(cx)?.mined(None, &asked).map_err(Error::refused)?;
+    match fun.first() {
+        Some(only) if !several => Ok(found.remove(only).unwrap_or_else(|| Map::new().into())),
+        _ => Ok(found.into()),
+    }
+}

@@ -1,0 +1,68 @@
+//! The runners that need a master. A new one is a file here and a line in each of the two lists; a function that stands here goes
+//! before the one of that name that needs none.
+
+use std::sync::{Arc, LazyLock};
+
+use state::exec::{Exec, Registry};
+use state::module::{Error, Module};
+use value::Value;
+use wire::Id;
+
+use crate::daemon::Master;
+
+mod cache;
+mod jobs;
+mod manage;
+mod mine;
+mod pillar;
+
+const MODULES: &[Module<Value>] = &[
+    cache::MODULE,
+    jobs::MODULE,
+    manage::MODULE,
+    mine::MODULE,
+    pillar::MODULE,
+];
+
+/// What a master runs: its own runners, and all that this machine could run without it.
+pub(crate) static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry {
+    runners: all(),
+    states: modules::REGISTRY.states,
+    functions: modules::REGISTRY.functions,
+    wheel: modules::REGISTRY.wheel,
+    missing: modules::REGISTRY.missing,
+    aggregates: modules::REGISTRY.aggregates,
+    grains: modules::REGISTRY.grains,
+});
+
+/// Sorted by name, the master's own first; made once, so that they may stay for ever.
+fn all() -> &'static [Module<Value>] {
+    let both = MODULES.iter().chain(modules::runners::MODULES);
+    let mut all: Vec<Module<Value>> = both
+        .map(|module| Module {
+            name: module.name,
+            doc: module.doc,
+            functions: module.functions,
+        })
+        .collect();
+    value::sorted::sort_by_key(&mut all, |module| module.name);
+    Vec::leak(all)
+}
+
+/// The master whose runner this is.
+fn master(cx: &Exec) -> Result<&Arc<Master>, Error> {
+    let any = cx.shared.targets.as_any();
+    any.and_then(|any| any.downcast_ref())
+        .ok_or_else(|| Error::refused("There is no master here.".to_owned()))
+}
+
+/// The accepted minions that a target names.
+fn matching(master: &Master, tgt: &Value, tgt_type: &str) -> Result<Vec<Id>, Error> {
+    let matched = master.matching(tgt, tgt_type, ":");
+    Ok(matched.map_err(Error::refused)?.0)
+}
+
+/// The store's word as a runner's.
+fn unreadable(error: crate::store::Error) -> Error {
+    Error::refused(error.to_string())
+}

@@ -1,0 +1,47 @@
+//! The `pillar` runner: the pillar of a minion, compiled as for itself.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+use wire::{Id, Pillar};
+
+use super::{master, unreadable};
+use crate::store::Cache;
+
+state::exec_module! {
+    /// The pillar of the minions.
+    mod pillar;
+
+    /// The pillar of a minion as it compiles now; of nobody in particular without one.
+    fn show_pillar(ShowPillar {
+        /// The minion's id.
+        minion: String = "*".into(),
+        ..kwargs
+    });
+}
+
+fn show_pillar(cx: &Exec, args: ShowPillar) -> Result<Value, Error> {
+    let master = master(cx)?;
+    let text = |key: &str| {
+        let value = args.kwargs.get(key).filter(|value| value.is_true());
+        value.map(Value::to_text)
+    };
+    let name = match args.minion.as_str() {
+        "*" => cx.opts().id(),
+        other => other,
+    };
+    let id: Id = name
+        .parse()
+        .map_err(|_| Error::argument("minion", format!("{name:?} is no minion's id")))?;
+    let grains = master.store().cached(Cache::Grains, &id);
+    let grains = grains.map_err(unreadable)?;
+    let asked = Pillar {
+        saltenv: text("saltenv"),
+        pillarenv: text("pillarenv"),
+        // Salt gives templates this much of a minion that never came.
+        grains: grains.unwrap_or_else(|| Map::new().with("fqdn", name)),
+        pillar_override: Map::new(),
+    };
+    let pillar = smol::block_on(master.pillars().compile(&id, asked));
+    pillar.map(Value::Map).map_err(Error::refused)
+}
