@@ -27,6 +27,7 @@ use crate::orphans;
 use crate::planned::{Planned, own_job};
 use crate::settings;
 use crate::spool::{self, Entry, Spool};
+use crate::watch::Watch;
 
 /// More jobs at a time are refused (`process_count_max`), unless the configuration says how many.
 const JOBS_MAX: usize = 100;
@@ -55,6 +56,7 @@ pub(crate) struct Shared {
     filled: Bell,
     jobs: Jobs,
     planned: Planned,
+    watching: Watch,
     /// The way to the master, while there is one.
     master: Mutex<Option<Handle>>,
 }
@@ -81,12 +83,14 @@ impl Daemon {
         let folder = settings.opts.cachedir().join("spool");
         let spool = Arc::new(Spool::open(&folder, spool::Limits::default())?);
         let planned = Planned::new(&settings.opts);
+        let watching = Watch::new(&settings.opts);
         Ok(Self(Arc::new(Shared {
             settings,
             spool,
             filled: Bell::new(),
             jobs: Jobs::default(),
             planned,
+            watching,
             master: Mutex::default(),
         })))
     }
@@ -119,7 +123,16 @@ impl Daemon {
                 shared.keep_to_plan().await;
                 Ok(())
             };
-            let ended = ever.or(commands).or(plan).or(shared.signals()).await;
+            let beacons = async {
+                shared.watch().await;
+                Ok(())
+            };
+            let ended = ever
+                .or(commands)
+                .or(plan)
+                .or(beacons)
+                .or(shared.signals())
+                .await;
             shared.drain().await;
             ended
         })
@@ -201,6 +214,14 @@ impl Shared {
 
     pub(crate) fn planned(&self) -> &Planned {
         &self.planned
+    }
+
+    pub(crate) fn watching(&self) -> &Watch {
+        &self.watching
+    }
+
+    pub(crate) fn opts(&self) -> &Opts {
+        &self.settings.opts
     }
 
     pub(crate) fn jobs(&self) -> &Jobs {
@@ -287,7 +308,7 @@ impl Shared {
         match what {
             "grains" => self.refresh_grains(),
             "pillar" => self.refresh_pillar(),
-            "schedule" | "mine" => self.reload(),
+            "schedule" | "mine" | "beacons" => self.reload(),
             "orphans" => {
                 let shared = self.clone();
                 smol::spawn(async move { shared.adopt().await }).detach();
@@ -299,7 +320,10 @@ impl Shared {
     /// Reads the configuration again; what is wrong with it is told, and the old one goes on.
     fn reload(&self) {
         match (self.settings.reload)(&self.settings.opts) {
-            Ok(opts) => self.planned.has_config(&opts.map),
+            Ok(opts) => {
+                self.planned.has_config(&opts.map);
+                self.watching.has_config(&opts.map);
+            }
             Err(error) => log::error(format_args!("The configuration is not read again: {error}")),
         }
     }
@@ -481,6 +505,7 @@ impl Shared {
             For::Pillar => {
                 if let Some(pillar) = answer.data.get("return").and_then(Value::as_map) {
                     self.planned.has_pillar(pillar);
+                    self.watching.has_pillar(pillar);
                 }
             }
             For::Nobody => {}
@@ -518,7 +543,7 @@ impl Shared {
     }
 
     /// Puts an event or a return on the disk, from where it is sent.
-    async fn keep(&self, entry: impl Into<Entry>) {
+    pub(crate) async fn keep(&self, entry: impl Into<Entry>) {
         let (spool, entry) = (self.spool.clone(), entry.into());
         match smol::unblock(move || spool.push(entry)).await {
             Ok(_) => self.filled.ring(),

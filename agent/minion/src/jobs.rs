@@ -38,6 +38,12 @@ impl Jobs {
         self.all().len()
     }
 
+    /// Whether states are being applied.
+    pub(crate) fn has_state_run(&self) -> bool {
+        let is_state = |running: &Running| running.job.fun.to_text().starts_with("state.");
+        self.all().values().any(is_state)
+    }
+
     /// How many of a scheduled job run.
     pub(crate) fn scheduled(&self, name: &str) -> u64 {
         let is_of = |running: &&Running| {

@@ -56,9 +56,10 @@
 //! ## Once, and in order
 //!
 //! Events and returns count in one row of sequence numbers, from 1, within a spool that has a number of its own, its `epoch`. A
-//! minion drops what is acked (`ack` covers events and returns up to its number; the `done` of a `return` covers that return). After
-//! a loss it sends again from the welcome's `durable` on, and the master drops what it has by (key, epoch, sequence). An event with
-//! sequence 0 is not kept by anybody and not acked.
+//! minion drops what is acked (`ack` covers events and returns up to its number; the `done` of a `return` covers that return). It sends
+//! in order: a return when everything before it was acked, an event after a return when that was done. So a number that is not above the
+//! highest one that came is one that was sent twice, and the master drops it by (key, epoch, sequence); numbers that are left out never
+//! come. After a loss the minion sends again from the welcome's `durable` on. An event with sequence 0 is not kept by anybody and not acked.
 //!
 //! ## Who may send what
 //!

@@ -217,61 +217,34 @@ impl Returned {
     }
 }
 
-/// Which numbers of a spool have come: the highest, and of the 64 before it those that have. A return has a stream of its own and
-/// may overtake the events before it, so the highest alone would take those for duplicates.
+/// The highest number of a spool that has come. A minion sends in order, a return only when everything before it was acked, and what
+/// it leaves out will never come: it was acked by a master that has forgotten it, or fell out of a spool that was full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Received {
     highest: u64,
-    seen: u64,
 }
 
 impl Received {
-    const WIDTH: u64 = u64::BITS as u64;
-
-    /// Marks a number; false when it was marked already, or is too far back to tell.
+    /// Marks a number; false when it, or one after it, was here already.
     pub(super) fn take(&mut self, sequence: u64) -> bool {
-        if sequence > self.highest {
-            let ahead = sequence - self.highest;
-            self.seen = match (self.highest, ahead) {
-                (0, _) => 0,
-                (_, 1..Self::WIDTH) => self.seen << ahead | 1 << (ahead - 1),
-                (_, Self::WIDTH) => 1 << (Self::WIDTH - 1),
-                _ => 0,
-            };
-            self.highest = sequence;
-            return true;
-        }
-        let behind = self.highest - sequence;
-        if sequence == 0 || behind == 0 || behind > Self::WIDTH {
-            return false;
-        }
-        let bit = 1 << (behind - 1);
-        let is_new = self.seen & bit == 0;
-        self.seen |= bit;
+        let is_new = sequence > self.highest;
+        self.highest = self.highest.max(sequence);
         is_new
     }
 
     /// The number up to which nothing can still come.
     pub(super) fn durable(self) -> u64 {
-        let before = self.highest.saturating_sub(1).min(Self::WIDTH);
-        let missing = (0..before).rev().find(|bit| self.seen >> bit & 1 == 0);
-        match missing {
-            Some(bit) => self.highest - bit - 2,
-            None => self.highest,
-        }
+        self.highest
     }
 
-    /// As 16 bytes: every event reads and writes one.
+    /// As 8 bytes: every event reads and writes them.
     pub(super) fn row(self) -> Vec<u8> {
-        [self.highest.to_be_bytes(), self.seen.to_be_bytes()].concat()
+        self.highest.to_be_bytes().to_vec()
     }
 
     pub(super) fn of_row(bytes: &[u8]) -> Option<Self> {
-        let (highest, seen) = bytes.split_at_checked(8)?;
-        Some(Self {
-            highest: u64::from_be_bytes(highest.try_into().ok()?),
-            seen: u64::from_be_bytes(seen.try_into().ok()?),
-        })
+        let highest = u64::from_be_bytes(bytes.try_into().ok()?);
+        Some(Self { highest })
     }
 }
 

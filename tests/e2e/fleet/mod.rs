@@ -1,5 +1,6 @@
 //! A master and its minions, as processes on loopback.
 
+mod alone;
 mod jobs;
 mod keys;
 mod recorded;

@@ -75,48 +75,15 @@ fn what_was_sent_twice_is_kept_once() {
 }
 
 #[test]
-fn a_return_that_overtakes_an_event_does_not_make_it_a_duplicate() {
-    let world = World::new();
-    world.accept("m1", 1);
-    world.apply(sent("m1", 1, 9, 1));
-    let overtakes = returned("j1", "m1", Some(origin("m1", 1, 9, 3)));
-    assert_eq!(world.apply(overtakes), Applied::Returned { durable: 1 });
-    let late = Applied::Event {
-        sequence: 2,
-        durable: 3,
-    };
-    assert_eq!(world.apply(sent("m1", 1, 9, 2)), late);
-    assert_eq!(
-        world.apply(sent("m1", 1, 9, 2)),
-        Applied::Duplicate { durable: 3 }
-    );
-}
-
-#[test]
-fn received_numbers_are_told_apart_in_any_order() {
+fn what_a_spool_leaves_out_is_not_waited_for() {
     let mut received = Received::default();
     assert!(!received.take(0));
-    assert!(received.take(1) && received.take(3) && !received.take(3));
-    assert_eq!(received.durable(), 1);
-    assert!(received.take(2) && !received.take(1));
-    assert_eq!(received.durable(), 3);
-    // What overflowed in the spool never comes: it is not waited for for ever.
-    for number in 10..10 + 63 {
-        assert!(received.take(number), "{number}");
-        assert_eq!(
-            received.durable(),
-            3.max(number.saturating_sub(65)),
-            "{number}"
-        );
-    }
-    assert!(received.take(73) && received.durable() == 8);
-    assert!(received.take(74) && received.durable() == 74);
-    assert!(!received.take(9));
-    assert!(received.take(1000) && received.take(936) && !received.take(935));
-    assert_eq!(received.durable(), 936);
-    let mut late = Received::default();
-    assert!(late.take(1000));
-    assert_eq!(late.durable(), 935);
+    // The master was set up anew, or has forgotten the key: the minion goes on where it is.
+    assert!(received.take(30) && !received.take(30) && !received.take(29));
+    assert_eq!(received.durable(), 30);
+    // A full spool dropped some.
+    assert!(received.take(1000));
+    assert_eq!(received.durable(), 1000);
 }
 
 fn job(jid: &str, at_ms: u64) -> Command {

@@ -1,0 +1,169 @@
+//! The daemon's beacons: looked at when it is time or the kernel tells, and what they say becomes events.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use modules::custom::CustomModules;
+use modules::orchestrate::ThisMachine;
+use modules::roots::Roots;
+use smol::channel::bounded;
+use smol::future::FutureExt;
+use smol::{Async, Timer};
+use state::exec::Exec;
+use state::opts::Opts;
+use value::{Map, Value, jid, log};
+use wire::Event;
+
+use crate::beacons::{Beacons, Fired};
+use crate::daemon::Shared;
+use crate::deliver::Bell;
+use crate::schedule::Now;
+
+/// The beacons, and what they are made of.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    beacons: Mutex<Beacons>,
+    made_of: Mutex<(Value, Map)>,
+    changed: Bell,
+}
+
+fn of_config(opts: &Map) -> Value {
+    opts.get("beacons")
+        .cloned()
+        .unwrap_or_else(|| Map::new().into())
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Watch {
+    pub(crate) fn new(opts: &Opts) -> Self {
+        let (config, pillar) = (of_config(&opts.map), Map::new());
+        let beacons = Beacons::new(opts.id(), &config, &pillar, Now::read().running);
+        tell_faults(&beacons);
+        Self {
+            beacons: Mutex::new(beacons),
+            made_of: Mutex::new((config, pillar)),
+            changed: Bell::new(),
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut (Value, Map))) {
+        let mut made_of = locked(&self.made_of);
+        change(&mut made_of);
+        let mut beacons = locked(&self.beacons);
+        beacons.update(&made_of.0, &made_of.1, Now::read().running);
+        tell_faults(&beacons);
+        self.changed.ring();
+    }
+
+    /// The configuration was read again.
+    pub(crate) fn has_config(&self, opts: &Map) {
+        self.change(|made_of| made_of.0 = of_config(opts));
+    }
+
+    /// The pillar was compiled again.
+    pub(crate) fn has_pillar(&self, pillar: &Map) {
+        let beacons = pillar.get("beacons").cloned();
+        let kept = beacons.map(|beacons| Map::new().with("beacons", beacons));
+        self.change(|made_of| made_of.1 = kept.unwrap_or_default());
+    }
+
+    /// What the kernel may tell of, as descriptors of our own.
+    fn descriptors(&self) -> Vec<OwnedFd> {
+        let beacons = locked(&self.beacons);
+        let descriptors = beacons.descriptors();
+        descriptors
+            .filter_map(|descriptor| descriptor.try_clone_to_owned().ok())
+            .collect()
+    }
+}
+
+fn tell_faults(beacons: &Beacons) {
+    for fault in beacons.faults() {
+        log::error(format_args!(
+            "The beacon {:?} does not run: {}",
+            fault.beacon, fault.text
+        ));
+    }
+}
+
+impl Shared {
+    /// Looks at the beacons for as long as the daemon runs.
+    pub(crate) async fn watch(self: &Arc<Self>) {
+        loop {
+            let shared = self.clone();
+            let (fired, next) = smol::unblock(move || shared.looked()).await;
+            for Fired { tag, data } in fired {
+                self.keep(Event {
+                    sequence: 0,
+                    tag,
+                    stamp: jid::stamp(),
+                    data,
+                })
+                .await;
+            }
+            self.watching()
+                .changed
+                .rung()
+                .or(told(self))
+                .or(after(next))
+                .await;
+        }
+    }
+
+    /// What the beacons say now, and when to look again.
+    fn looked(&self) -> (Vec<Fired>, Option<Duration>) {
+        let mut beacons = locked(&self.watching().beacons);
+        let now = Now::read().running;
+        let is_due = beacons.next(now).is_some_and(|next| next.is_zero());
+        let mut fired = Vec::new();
+        if is_due || beacons.descriptors().next().is_some() {
+            let cx = context(self.opts());
+            let ask = |fun: &str, args: Vec<Value>| {
+                let answer = cx.call(fun, args, Map::new());
+                answer.map_err(|error| error.to_string())
+            };
+            fired = beacons.poll(now, self.jobs().has_state_run(), &ask);
+        }
+        (fired, beacons.next(Now::read().running))
+    }
+}
+
+/// What beacons ask functions in.
+fn context(opts: &Opts) -> Exec {
+    Exec::with_custom(
+        opts.clone(),
+        &modules::REGISTRY,
+        Box::new(Roots::states(opts)),
+        Box::new(ThisMachine),
+        Box::new(CustomModules::of(opts)),
+    )
+}
+
+/// Comes back when the kernel has something to tell.
+async fn told(shared: &Shared) {
+    let (sender, first) = bounded(1);
+    let mut waiting = Vec::new();
+    for descriptor in shared.watching().descriptors() {
+        let sender = sender.clone();
+        if let Ok(descriptor) = Async::new(descriptor) {
+            waiting.push(smol::spawn(async move {
+                let _ = descriptor.readable().await;
+                let _ = sender.try_send(());
+            }));
+        }
+    }
+    let _ = first.recv().await;
+}
+
+async fn after(next: Option<Duration>) {
+    match next {
+        Some(next) => {
+            Timer::after(next).await;
+        }
+        None => smol::future::pending().await,
+    }
+}
