@@ -63,7 +63,10 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     let answer = answer(&cx, &call)?;
     print_return(&answer, &how, call.output_file.as_ref(), &SaltYaml)
         .map_err(|error| Failure::new(Exit::CantCreate, error))?;
-    Ok(exit_of(answer.retcode, passthrough))
+    let code = exit_of(answer.retcode, passthrough);
+    // The program ends: what was returned goes with it as a whole, and not piece by piece.
+    std::mem::forget(answer);
+    Ok(code)
 }
 
 fn stdin() -> String {

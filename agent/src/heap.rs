@@ -1,9 +1,9 @@
 //! [`Heap`]: where the program's memory comes from.
 //!
 //! A run makes and drops hundreds of small values for each state, nearly all of them in one thread. A general allocator spends a quarter
-//! of such a run, musl's nearly half. Here a small block comes from a list of its size that belongs to the first thread, without
+//! of such a run, musl's nearly half. Here a block comes from a list of its size that belongs to the first thread, without
 //! a lock and without a header; all other threads share a second set of lists behind a lock. A block goes to the lists of the
-//! thread that frees it. What is larger, and the chunks that blocks are cut from, is the system's business.
+//! thread that frees it. The chunks that blocks are cut from come from the system, and what is larger from its own allocator.
 #![allow(
     unsafe_code,
     reason = "an allocator hands out raw memory; this file is all of it"
@@ -11,24 +11,29 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, UnsafeCell};
+use std::ffi::c_void;
 use std::io::Write as _;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use cli::failure::Exit;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
 /// Sizes are rounded up to this; every block is aligned to it.
 const STEP: usize = 16;
 
-/// The largest block that comes from a list, in bytes.
-const LARGEST: usize = 2048;
+/// Up to this many bytes there is a size for each step, from there on one for each doubling.
+const FINE: usize = 2048;
 
-/// How many sizes there are: 0, 16, 32, … LARGEST. Nobody asks for none.
-const SIZES: usize = LARGEST / STEP + 1;
+/// The largest block that comes from a list, in bytes: what grows passes through these sizes, and leaves them to what grows next.
+const LARGEST: usize = 128 << 10;
+
+/// How many sizes there are: 0, 16, 32, … FINE, and its doubles up to LARGEST. Nobody asks for none.
+const SIZES: usize = FINE / STEP + 1 + (LARGEST / FINE).ilog2() as usize;
 
 /// How much is asked of the system at once, in bytes.
-const CHUNK: usize = 64 << 10;
+const CHUNK: usize = 256 << 10;
 
 /// Up to this many bytes nobody goes on without them. Who asks for more, as for a whole file, may be able to tell what for.
 const NEEDED: usize = 16 << 20;
@@ -80,26 +85,28 @@ impl Lists {
         left: 0,
     };
 
-    /// A block of `size` steps; null when the system has no memory.
+    /// A block of a size, by the number of that; null when the system has no memory.
     ///
     /// # Safety
     /// `size` is at least 1 and below `SIZES`.
+    #[inline(always)]
     unsafe fn take(&mut self, size: usize) -> *mut u8 {
         // SAFETY: the caller's word.
         let head = unsafe { self.free.get_unchecked_mut(size) };
         let block = *head;
         if block.is_null() {
-            return self.cut(size * STEP);
+            return self.cut(bytes(size));
         }
         // SAFETY: what is in a list was given back whole, and holds what `put` wrote.
         *head = unsafe { (*block).next };
         block.cast()
     }
 
-    /// Takes back a block of `size` steps.
+    /// Takes back a block of a size.
     ///
     /// # Safety
     /// It came from `take` with the same `size`, of these lists or of others, and nobody uses it any more.
+    #[inline(always)]
     unsafe fn put(&mut self, block: *mut u8, size: usize) {
         let block = block.cast::<Free>();
         // SAFETY: the caller's word; a block is as large and as aligned as an address at least.
@@ -111,6 +118,7 @@ impl Lists {
     }
 
     /// Cuts a block off the chunk, or off a new one.
+    #[inline(never)]
     fn cut(&mut self, bytes: usize) -> *mut u8 {
         if self.left < bytes && !self.renew() {
             return null_mut();
@@ -122,26 +130,60 @@ impl Lists {
         block
     }
 
-    /// Takes a new chunk of the system; false when it has none. What is left of the old one becomes a block.
+    /// Takes a new chunk of the system; false when it has none. What is left of the old one becomes blocks, the largest first.
     fn renew(&mut self) -> bool {
-        if self.left > 0 {
-            // SAFETY: nobody has it, and it is a multiple of a step and smaller than a block that did not fit.
-            unsafe { self.put(self.chunk, self.left / STEP) };
+        while self.left > 0 {
+            let size = (1..SIZES).rev().find(|size| bytes(*size) <= self.left);
+            let size = size.unwrap_or(1);
+            // SAFETY: nobody has it; what is left is a multiple of a step, so that the block is no larger.
+            unsafe {
+                self.put(self.chunk, size);
+                self.chunk = self.chunk.add(bytes(size));
+            }
+            self.left -= bytes(size);
         }
-        // SAFETY: neither size nor alignment is 0, and the size is a multiple of the alignment.
-        self.chunk = unsafe { System.alloc(Layout::from_size_align_unchecked(CHUNK, STEP)) };
+        self.chunk = mapped(CHUNK);
         self.left = if self.chunk.is_null() { 0 } else { CHUNK };
         self.left > 0
     }
 }
 
-/// How many steps a layout takes; none where the system is asked.
-fn steps(layout: Layout) -> Option<usize> {
+/// New memory of the system; null when it has none. It is there at once: a chunk is used up soon, and to be given each page when it
+/// is first touched costs twice as much.
+fn mapped(bytes: usize) -> *mut u8 {
+    let (access, flags) = (
+        ProtFlags::READ | ProtFlags::WRITE,
+        MapFlags::PRIVATE | MapFlags::POPULATE,
+    );
+    // SAFETY: memory of no file, at no address that is asked for, takes the place of nothing.
+    let new = unsafe { mmap_anonymous(null_mut(), bytes, access, flags) };
+    new.map_or(null_mut(), <*mut c_void>::cast)
+}
+
+/// The number of the size that a layout takes; none where the system's own allocator is asked.
+#[inline(always)]
+fn size_for(layout: Layout) -> Option<usize> {
     let fits = layout.size() <= LARGEST && layout.align() <= STEP;
-    fits.then(|| layout.size().div_ceil(STEP))
+    if !fits {
+        return None;
+    }
+    Some(match layout.size() {
+        ..=FINE => layout.size().div_ceil(STEP),
+        large => FINE / STEP + (large.next_power_of_two() / FINE).ilog2() as usize,
+    })
+}
+
+/// How many bytes a block of a size has.
+#[inline(always)]
+fn bytes(size: usize) -> usize {
+    match size.checked_sub(FINE / STEP) {
+        Some(doublings) => FINE << doublings,
+        None => size * STEP,
+    }
 }
 
 /// A block that is there; ends the program where it is not and nobody could go on.
+#[inline(always)]
 fn had(block: *mut u8, size: usize) -> *mut u8 {
     if block.is_null() && size <= NEEDED {
         end();
@@ -167,9 +209,9 @@ fn end() -> ! {
 // SAFETY: a block has the size and the alignment asked for, and is in one list or in one hand, never in two.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: no layout that is asked for has size 0, and `steps` gives none that is too large; the lists are this thread's or locked.
+        // SAFETY: no layout that is asked for has size 0, and `size_for` gives none that is too large; the lists are this thread's or locked.
         let block = unsafe {
-            match steps(layout) {
+            match size_for(layout) {
                 None => System.alloc(layout),
                 Some(size) if MINE.get() => (*CLAIMED.0.get()).take(size),
                 Some(size) => SHARED
@@ -184,7 +226,7 @@ unsafe impl GlobalAlloc for Heap {
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // SAFETY: the caller gives the layout that it asked with, so the block goes where it came from.
         unsafe {
-            match steps(layout) {
+            match size_for(layout) {
                 None => System.dealloc(block, layout),
                 Some(size) if MINE.get() => (*CLAIMED.0.get()).put(block, size),
                 Some(size) => SHARED
@@ -198,7 +240,7 @@ unsafe impl GlobalAlloc for Heap {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: the caller's word: `size` is not 0 and is no more than a layout may have.
         let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
-        let (before, after) = (steps(layout), steps(wanted));
+        let (before, after) = (size_for(layout), size_for(wanted));
         if before == after && before.is_some() {
             return block;
         }
@@ -228,7 +270,7 @@ mod tests {
     #[test]
     fn blocks_are_aligned_do_not_overlap_and_keep_what_is_in_them_when_they_grow_and_shrink() {
         let mut blocks = Vec::new();
-        for size in (1..5000).step_by(7) {
+        for size in (1..5000).step_by(7).chain((5000..300_000).step_by(9973)) {
             for align in [1, 8, 16, 64, 4096] {
                 let layout = layout(size, align);
                 // SAFETY: the size is not 0; the block is written within its size.

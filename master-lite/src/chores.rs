@@ -31,7 +31,7 @@ impl Master {
         let days = self.opts().int("keep_jobs_seconds");
         let jobs_seconds = days.and_then(|seconds| u64::try_from(seconds).ok());
         let keep = Retention {
-            jobs_seconds: jobs_seconds.unwrap_or(Retention::default().jobs_seconds),
+            jobs_seconds: jobs_seconds.unwrap_or_else(|| Retention::default().jobs_seconds),
             ..Retention::default()
         };
         loop {

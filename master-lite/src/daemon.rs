@@ -102,7 +102,7 @@ impl std::fmt::Debug for Master {
 
 impl Master {
     /// Opens the store and the keys.
-    fn open(opts: Opts, own: Own) -> Result<Arc<Self>, Error> {
+    pub(crate) fn open(opts: Opts, own: Own) -> Result<Arc<Self>, Error> {
         let store = Store::open(&opts.cachedir().join("store"), store::Limits::default())?;
         let key_files = KeyFiles::open(&opts.path("pki_dir"))?;
         key_files.repair(&store, now_ms())?;

@@ -14,7 +14,7 @@ use state::exec::Exec;
 use state::module::Error;
 use state::opts::Opts;
 use state::targets::{Hear, MinionReturn, Targets};
-use value::{Map, Value};
+use value::{Map, Value, jid};
 use wire::{Publish, Runner};
 
 use crate::daemon::Master;
@@ -152,12 +152,25 @@ fn sentence(why: GivenUp) -> &'static str {
 }
 
 impl Master {
-    /// What a runner's function came to: `return`, `success`, `jid`, `retcode`.
-    pub(crate) async fn run(self: &Arc<Self>, asked: Runner) -> Map {
+    /// What a runner's function came to: `return`, `success`, `jid`, `retcode`; of one that nobody waits for only the `jid`.
+    pub(crate) async fn run(self: &Arc<Self>, mut asked: Runner) -> Map {
+        let jid = match asked.jid.take() {
+            Some(jid) if jid::is_jid(&jid) => jid,
+            _ => jid::new(),
+        };
+        if !asked.asynchronous {
+            return self.run_as(jid, asked).await;
+        }
+        let (master, own) = (self.clone(), jid.clone());
+        smol::spawn(async move { master.run_as(own, asked).await }).detach();
+        Map::new().with("jid", jid)
+    }
+
+    async fn run_as(self: &Arc<Self>, jid: String, asked: Runner) -> Map {
         let cx = self.runners();
         let called = smol::unblock(move || {
             let (args, kwargs) = modules::call::split(asked.arg);
-            let called = orchestrate::runner(&cx, &asked.fun, args, kwargs);
+            let called = orchestrate::runner_as(&cx, jid, &asked.fun, args, kwargs);
             cx.barrier();
             called
         })

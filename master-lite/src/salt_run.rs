@@ -63,6 +63,7 @@ fn called(
     screen: &mut Screen<'_>,
 ) -> Result<u8, AskError> {
     let later = request.asynchronous;
+    let not_there = format!("'{}' is not available.", request.fun);
     let quiet = flag(opts, "quiet");
     let mut told = |part: Value| {
         if !quiet {
@@ -85,6 +86,10 @@ fn called(
     let returned = answer.get("return").cloned().unwrap_or_default();
     if !quiet {
         show(&answer, &returned, screen);
+    }
+    // To Salt a function that is not there is a sentence, and no failure.
+    if returned.as_str() == Some(&not_there) {
+        return Ok(0);
     }
     Ok(exit_code(retcode(&answer, &returned)))
 }

@@ -189,7 +189,8 @@ impl Master {
             .with("cmd", "_return")
             .with("id", minion.id.as_str())
             .with("jid", jid.as_str());
-        let kept = self.store().apply(Command::All(vec![
+        let mut commands = self.own_job(minion, &jid, &data);
+        commands.extend([
             Command::Return {
                 jid: jid.clone(),
                 id: minion.id.clone(),
@@ -204,8 +205,8 @@ impl Master {
                 at_ms: now_ms(),
                 origin: None,
             },
-        ]));
-        match kept.await {
+        ]);
+        match self.store().apply(Command::All(commands)).await {
             Ok(applied) => {
                 if !applied.is_void() {
                     self.waiting().came(&jid, &data);
@@ -214,6 +215,27 @@ impl Master {
             }
             Err(error) => question.fail("failed", error.to_string()).await,
         }
+    }
+
+    /// A minion's own job (its schedule's, its startup states) is known from its return on.
+    fn own_job(&self, minion: &Minion, jid: &str, data: &Map) -> Vec<Command> {
+        if !matches!(self.store().job(jid), Ok(None)) {
+            return Vec::new();
+        }
+        let of_return = |name: &str| data.get(name).cloned().unwrap_or_default();
+        let load = Map::new()
+            .with("jid", jid)
+            .with("tgt", minion.id.as_str())
+            .with("tgt_type", "glob")
+            .with("user", of_return("user"))
+            .with("fun", of_return("fun"))
+            .with("arg", of_return("fun_args"));
+        vec![Command::Job {
+            jid: jid.to_owned(),
+            load,
+            minions: vec![minion.id.clone()],
+            at_ms: now_ms(),
+        }]
     }
 
     async fn cache(

@@ -151,6 +151,8 @@ async fn serve(shared: &Arc<Shared>, mut session: Session) {
             0
         };
         forget(&shared.spool, durable);
+        // What it is greeted with may be there before the link is read.
+        shared.set_master(Some(link.handle()));
         shared.adopt().await;
         shared.greet(std::mem::take(&mut is_first)).await;
         let error = shared.speak(link, durable).await;
@@ -240,7 +242,6 @@ impl Shared {
     /// Speaks with a master until the connection is lost; why it was.
     async fn speak(self: &Arc<Self>, mut link: Link, durable: u64) -> link::Error {
         let handle = link.handle();
-        self.set_master(Some(handle.clone()));
         let safe = Arc::new(Safe::new(durable));
         let own = (self.clone(), handle.clone(), safe.clone());
         let sender = smol::spawn(async move {
@@ -275,6 +276,7 @@ impl Shared {
     async fn greet(self: &Arc<Self>, is_first: bool) {
         self.refresh_grains();
         self.refresh_pillar();
+        self.fill_mine();
         if is_first {
             self.apply_startup_states(&self.settings.opts);
             let id = self.settings.opts.id();

@@ -46,6 +46,14 @@ fn kept(map: &Map, names: &[&str]) -> Map {
         .collect()
 }
 
+fn has_mine(opts: &Map, pillar: &Map) -> bool {
+    let of_either = pillar
+        .get("mine_functions")
+        .or_else(|| opts.get("mine_functions"));
+    let is_enabled = opts.get("mine_enabled").is_none_or(Value::is_true);
+    is_enabled && of_either.is_some_and(Value::is_true)
+}
+
 /// The schedule of the configuration, with the mine's own job where there is a mine (Salt's `__mine_interval`).
 fn jobs(opts: &Map, pillar: &Map) -> Value {
     let mut jobs = opts
@@ -53,17 +61,16 @@ fn jobs(opts: &Map, pillar: &Map) -> Value {
         .and_then(Value::as_map)
         .cloned()
         .unwrap_or_default();
-    let of_either = |name: &str| pillar.get(name).or_else(|| opts.get(name)).cloned();
-    let has_mine = of_either("mine_functions").is_some_and(|functions| functions.is_true());
-    let is_enabled = opts.get("mine_enabled").is_none_or(Value::is_true);
-    if has_mine && is_enabled {
-        let minutes = of_either("mine_interval").unwrap_or_else(|| 60.into());
+    if has_mine(opts, pillar) {
+        let minutes = pillar
+            .get("mine_interval")
+            .or_else(|| opts.get("mine_interval"));
+        let minutes = minutes.cloned().unwrap_or_else(|| 60.into());
         let job = Map::new()
             .with("function", "mine.update")
             .with("minutes", minutes)
             .with("jid_include", true)
             .with("maxrunning", 2)
-            .with("run_on_start", true)
             .with("return_job", false);
         jobs.insert("__mine_interval", job);
     }
@@ -197,6 +204,19 @@ impl Shared {
             log::error(format_args!(
                 "The scheduled job {name} was not started: {error}"
             ));
+        }
+    }
+
+    /// Fills the mine, for a master that may know nothing of it.
+    pub(crate) fn fill_mine(self: &Arc<Self>) {
+        let parts = self.planned().parts();
+        let has_mine = has_mine(&parts.config, &parts.pillar);
+        drop(parts);
+        if has_mine
+            && let Err(error) =
+                self.start(own_job("mine.update", Vec::new(), Map::new()), For::Nobody)
+        {
+            log::error(format_args!("The mine is not filled: {error}"));
         }
     }
 

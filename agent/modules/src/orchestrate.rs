@@ -81,8 +81,13 @@ impl Client {
 
 /// Runs a runner that needs no master.
 #[must_use]
-pub fn runner(cx: &Exec, name: &str, args: Vec<Value>, mut kwargs: Map) -> Called {
-    let jid = jid::new();
+pub fn runner(cx: &Exec, name: &str, args: Vec<Value>, kwargs: Map) -> Called {
+    runner_as(cx, jid::new(), name, args, kwargs)
+}
+
+/// The same, under this job id.
+#[must_use]
+pub fn runner_as(cx: &Exec, jid: String, name: &str, args: Vec<Value>, mut kwargs: Map) -> Called {
     if matches!(name, "state.orchestrate" | "state.orch" | "state.sls") {
         // One inside another belongs to the outermost.
         let outermost = orchestration_jid(cx).unwrap_or_else(|| jid.clone());

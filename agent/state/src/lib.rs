@@ -12,6 +12,7 @@ pub mod compile;
 pub mod custom;
 pub mod exec;
 pub mod host;
+mod keys;
 pub mod lock;
 pub mod low;
 pub mod matcher;

@@ -4,74 +4,63 @@ use value::{Map, Value};
 
 use crate::options::RunOptions;
 
-/// Keys of a chunk that are not arguments of its function unless the function declares them; in order.
-pub const INTERNAL: &[&str] = &[
-    "__agg__",
-    "__env__",
-    "__id__",
-    "__orchestration_jid__",
-    "__prereq__",
-    "__prerequired__",
-    "__prerequiring__",
-    "__pub_arg",
-    "__pub_fun",
-    "__pub_jid",
-    "__pub_pid",
-    "__pub_ret",
-    "__pub_tgt",
-    "__pub_tgt_type",
-    "__pub_user",
-    "__requisites__",
-    "__sls__",
-    "__sls_included_from__",
-    "__umask__",
-    "aggregate",
-    "check_cmd",
-    "cmd_opts_exclude",
-    "creates",
-    "failhard",
-    "fire_event",
-    "force_reload_modules",
-    "fun",
-    "listen",
-    "listen_in",
-    "name",
-    "names",
-    "no_log",
-    "onchanges",
-    "onchanges_any",
-    "onchanges_in",
-    "onfail",
-    "onfail_all",
-    "onfail_any",
-    "onfail_in",
-    "onfail_stop",
-    "onlyif",
-    "order",
-    "parallel",
-    "prereq",
-    "prereq_in",
-    "prerequired",
-    "provider",
-    "reload_grains",
-    "reload_modules",
-    "reload_pillar",
-    "require",
-    "require_any",
-    "require_in",
-    "retry",
-    "runas",
-    "runas_password",
-    "saltenv",
-    "state",
-    "timeout",
-    "umask",
-    "unless",
-    "use",
-    "use_in",
-    "watch",
-    "watch_any",
-    "watch_in",
+/// Keys of a chunk that are not arguments of its function unless the function declares them, by their length: each chunk asks for many.
+const INTERNAL: &[&[&str]] = &[
+    &[],
+    &[],
+    &[],
+    &["fun", "use"],
+    &["name"],
+    &[
+        "names", "order", "retry", "runas", "state", "umask", "watch",
+    ],
+    &[
+        "__id__", "listen", "no_log", "onfail", "onlyif", "prereq", "unless", "use_in",
+    ],
+    &[
+        "__agg__", "__env__", "__sls__", "creates", "require", "saltenv", "timeout",
+    ],
+    &["failhard", "parallel", "provider", "watch_in"],
+    &[
+        "__pub_arg",
+        "__pub_fun",
+        "__pub_jid",
+        "__pub_pid",
+        "__pub_ret",
+        "__pub_tgt",
+        "__umask__",
+        "aggregate",
+        "check_cmd",
+        "listen_in",
+        "onchanges",
+        "onfail_in",
+        "prereq_in",
+        "watch_any",
+    ],
+    &[
+        "__prereq__",
+        "__pub_user",
+        "fire_event",
+        "onfail_all",
+        "onfail_any",
+        "require_in",
+    ],
+    &["onfail_stop", "prerequired", "require_any"],
+    &["onchanges_in"],
+    &["onchanges_any", "reload_grains", "reload_pillar"],
+    &[
+        "__pub_tgt_type",
+        "__requisites__",
+        "reload_modules",
+        "runas_password",
+    ],
+    &["__prerequired__"],
+    &["__prerequiring__", "cmd_opts_exclude"],
+    &[],
+    &[],
+    &[],
+    &["force_reload_modules"],
+    &["__orchestration_jid__", "__sls_included_from__"],
 ];
 
 /// The requisites that a chunk can have once `*_in` and `use` are resolved.
@@ -181,7 +170,14 @@ pub struct Low {
 /// Whether a key of a chunk is no argument of its function unless the function declares it.
 #[must_use]
 pub fn is_internal(key: &str) -> bool {
-    INTERNAL.contains(&key)
+    let same_length = INTERNAL.get(key.len());
+    same_length.is_some_and(|keys| keys.contains(&key))
+}
+
+/// The keys that a user may write and that are no argument of a function unless it declares them.
+pub(crate) fn options() -> impl Iterator<Item = &'static str> {
+    let keys = INTERNAL.iter().copied().flatten().copied();
+    keys.filter(|key| !key.starts_with('_'))
 }
 
 impl Low {
@@ -205,16 +201,13 @@ impl Low {
     /// Salt's key for it in the returns: `file_|-id_|-name_|-managed`.
     #[must_use]
     pub fn tag(&self) -> String {
-        format!(
-            "{}_|-{}_|-{}_|-{}",
-            self.state, self.id, self.name, self.fun
-        )
+        [&*self.state, &*self.id, &*self.name, &*self.fun].join("_|-")
     }
 
     /// `file.managed`.
     #[must_use]
     pub fn function(&self) -> String {
-        format!("{}.{}", self.state, self.fun)
+        [&*self.state, ".", &*self.fun].concat()
     }
 
     /// The arguments for its function: what is not internal, and `name`; internal keys where the function declares them.
@@ -222,7 +215,7 @@ impl Low {
     pub fn arguments(&self, declares: impl Fn(&str) -> bool) -> Map {
         let wanted = |key: &Value| {
             let key = key.as_str().unwrap_or_default();
-            declares(key) || !is_internal(key)
+            !is_internal(key) || declares(key)
         };
         self.data
             .iter()
@@ -240,5 +233,12 @@ mod tests {
     fn internal_keys_are_found() {
         assert!(is_internal("require") && is_internal("__sls__"));
         assert!(!is_internal("source"));
+        assert!(
+            INTERNAL
+                .iter()
+                .copied()
+                .flatten()
+                .all(|key| is_internal(key))
+        );
     }
 }

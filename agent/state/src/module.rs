@@ -354,7 +354,8 @@ impl<R> Module<R> {
     /// A function by its name without the module's.
     #[must_use]
     pub fn function(&self, name: &str) -> Option<&'static Function<R>> {
-        self.functions.iter().find(|f| f.name == name)
+        let mut functions = self.functions.iter();
+        functions.find(|f| f.name.len() == name.len() && f.name == name)
     }
 }
 
@@ -406,12 +407,20 @@ impl<R> Function<R> {
     /// The names among `kwargs` that the function does not declare.
     #[must_use]
     pub fn unknown(&self, kwargs: &Map) -> Vec<String> {
-        let declared = |key: &Value| self.args.iter().any(|arg| key.as_str() == Some(arg.name));
+        let known = |key: &str| key.starts_with("__") || self.declares(key);
         kwargs
             .keys()
-            .filter(|key| !declared(key) && !key.as_str().is_some_and(|key| key.starts_with("__")))
+            .filter(|key| !key.as_str().is_some_and(known))
             .map(Value::to_text)
             .collect()
+    }
+
+    /// Whether the function declares an argument of this name.
+    #[must_use]
+    pub fn declares(&self, name: &str) -> bool {
+        // Most names differ in their length: nothing is called to see that.
+        let mut args = self.args.iter();
+        args.any(|arg| arg.name.len() == name.len() && arg.name == name)
     }
 }
 

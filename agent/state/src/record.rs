@@ -8,16 +8,20 @@
 )]
 
 use std::fs::{DirBuilder, File, OpenOptions};
+use std::hash::{Hash as _, Hasher as _};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::mem::discriminant;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use value::hash::Folded;
 use value::json::{self, Layout};
 use value::{Map, Value, jid, log};
 
 use crate::compile::Plan;
 use crate::exec::Exec;
+use crate::keys;
 use crate::module::Error;
 use crate::opts::Opts;
 use crate::run::Observer;
@@ -33,6 +37,9 @@ const BYTES: i64 = 32 << 20;
 
 /// How far from its end the last line of a record is looked for.
 const LAST_LINE: u64 = 512;
+
+/// How long what stands before a line's JSON is.
+const HEAD: usize = 26;
 
 /// The record of a run under way.
 #[derive(Debug)]
@@ -164,7 +171,10 @@ impl Record {
 
 impl Observer for Record {
     fn returned(&self, cx: &Exec, tag: &str, ret: &Map) {
-        self.write(&Map::new().with("return", tag).with("ret", ret.clone()));
+        let mut entry = Map::with_room(2);
+        entry.insert(&keys::RETURN, tag);
+        entry.insert(&keys::RET, ret.clone());
+        self.write(&entry);
         let changed = ret.get("changes").is_some_and(Value::is_true);
         if changed && !cx.test {
             self.dirty(cx);
@@ -175,12 +185,27 @@ impl Observer for Record {
 /// An entry as it stands in the file.
 fn line(entry: &Map) -> String {
     let text = json::write(&Value::Map(entry.clone()), Layout::default());
-    format!("{:08x} {:016x} {text}\n", text.len(), hash(text.as_bytes()))
+    let mut line = String::with_capacity(text.len() + HEAD + 1);
+    put_hex(&mut line, text.len() as u64, 8);
+    put_hex(&mut line, hash(text.as_bytes()), 16);
+    line.push_str(&text);
+    line.push('\n');
+    line
+}
+
+/// So many hexadecimal digits and a space.
+fn put_hex(line: &mut String, number: u64, digits: u32) {
+    for place in (0..digits).rev() {
+        let digit = (number >> (4 * place)) as u8 & 15;
+        let letter = if digit < 10 { b'0' } else { b'a' - 10 };
+        line.push(char::from(letter + digit));
+    }
+    line.push(' ');
 }
 
 /// The first entry of `bytes` and what follows it; none where it is torn.
 fn entry(bytes: &[u8]) -> Option<(&str, &[u8])> {
-    let (head, rest) = bytes.split_at_checked(26)?;
+    let (head, rest) = bytes.split_at_checked(HEAD)?;
     let (length, sum) = std::str::from_utf8(head).ok()?.trim_end().split_once(' ')?;
     let (text, rest) = rest.split_at_checked(usize::from_str_radix(length, 16).ok()?)?;
     let whole = u64::from_str_radix(sum, 16).ok()? == hash(text);
@@ -294,25 +319,40 @@ fn is_finished(path: &Path) -> bool {
 /// A number that changes when what will run changes.
 #[must_use]
 pub fn plan_hash(plan: &Plan) -> String {
-    let mut sum = START;
+    let mut sum = Folded::of_all_programs();
     for low in plan.chunks() {
-        let text = json::write(&Value::Map(low.data.clone()), Layout::default());
-        sum = hash_on(sum, text.as_bytes());
-        sum = hash_on(sum, b"\n");
+        fold_map(&mut sum, &low.data);
     }
-    format!("{sum:016x}")
+    format!("{:016x}", sum.finish())
 }
 
-/// The start of FNV-1a with 64 bits.
-const START: u64 = 0xcbf2_9ce4_8422_2325;
+/// Adds all that is in a value, and of what kind it is, to a hash.
+fn fold(sum: &mut Folded, value: &Value) {
+    match value {
+        Value::List(items) | Value::Tuple(items) => {
+            sum.write_usize(items.len());
+            items.iter().for_each(|item| fold(sum, item));
+        }
+        Value::Map(map) | Value::Set(map) => fold_map(sum, map),
+        scalar => {
+            discriminant(scalar).hash(sum);
+            scalar.hash(sum);
+        }
+    }
+}
 
+fn fold_map(sum: &mut Folded, map: &Map) {
+    sum.write_usize(map.len());
+    for (key, value) in map {
+        fold(sum, key);
+        fold(sum, value);
+    }
+}
+
+/// FNV-1a with 64 bits.
 fn hash(bytes: &[u8]) -> u64 {
-    hash_on(START, bytes)
-}
-
-fn hash_on(sum: u64, bytes: &[u8]) -> u64 {
     let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    bytes.iter().fold(sum, step)
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::Value;
 use crate::hash::Keyed;
 
 /// Up to so many entries a key is found by comparing. That is sooner done than hashing it, and most dictionaries of a tree have no more.
-const FEW: usize = 8;
+const FEW: usize = 16;
 
 /// Pairs of keys and values; no key is there twice.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +21,11 @@ pub(crate) struct Entries {
 impl Entries {
     pub(crate) fn as_slice(&self) -> &[(Value, Value)] {
         &self.pairs
+    }
+
+    /// Has room for so many entries, and no more.
+    pub(crate) fn make_room(&mut self, entries: usize) {
+        self.pairs.reserve_exact(entries);
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&Value, &mut Value)> {

@@ -27,6 +27,12 @@ impl BuildHasher for Keyed {
 pub struct Folded(u64);
 
 impl Folded {
+    /// One that comes to the same in every program: for a digest, not for a dictionary.
+    #[must_use]
+    pub fn of_all_programs() -> Self {
+        Self(MULTIPLIER)
+    }
+
     fn word(&mut self, word: u64) {
         let wide = u128::from(self.0 ^ word) * u128::from(MULTIPLIER);
         self.0 = (wide as u64) ^ ((wide >> 64) as u64);
@@ -39,9 +45,11 @@ impl Hasher for Folded {
         for word in words {
             self.word(u64::from_le_bytes(*word));
         }
+        // What is left is in the last eight bytes, where there are so many.
         let mut last = [0; 8];
-        for (to, from) in last.iter_mut().zip(rest) {
-            *to = *from;
+        match bytes.last_chunk() {
+            Some(chunk) => last = *chunk,
+            None => last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from),
         }
         self.word(u64::from_le_bytes(last) ^ ((bytes.len() as u64) << 56));
     }

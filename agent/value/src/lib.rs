@@ -6,6 +6,7 @@ pub mod hash;
 pub mod hint;
 pub mod jid;
 pub mod json;
+mod key;
 pub mod log;
 mod map;
 pub mod merge;
@@ -18,5 +19,6 @@ pub mod target;
 mod value;
 pub mod yaml;
 
+pub use key::Key;
 pub use map::Map;
 pub use value::Value;

@@ -22,8 +22,10 @@ impl Hash for Text<'_> {
 }
 
 impl Equivalent<Value> for Text<'_> {
+    /// Most keys differ in their length: nothing is called to see that.
+    #[inline(always)]
     fn equivalent(&self, key: &Value) -> bool {
-        matches!(key, Value::Str(text) if **text == *self.0)
+        matches!(key, Value::Str(text) if text.len() == self.0.len() && **text == *self.0)
     }
 }
 
@@ -32,6 +34,14 @@ impl Map {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty dictionary that soon has so many entries.
+    #[must_use]
+    pub fn with_room(entries: usize) -> Self {
+        let mut map = Self::default();
+        map.changed().make_room(entries);
+        map
     }
 
     /// How many entries it has.
@@ -228,7 +238,11 @@ impl<K: Into<Value>, V: Into<Value>> FromIterator<(K, V)> for Map {
 
 impl<K: Into<Value>, V: Into<Value>> Extend<(K, V)> for Map {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, pairs: I) {
+        let pairs = pairs.into_iter();
         let entries = self.changed();
+        if entries.as_slice().is_empty() {
+            entries.make_room(pairs.size_hint().0);
+        }
         for (key, value) in pairs {
             entries.insert(key.into(), value.into());
         }

@@ -1,5 +1,6 @@
 //! [`Value`]: what YAML, JSON and Jinja hand to each other.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -176,6 +177,15 @@ impl Value {
     #[must_use]
     pub fn to_text(&self) -> String {
         python::str(self)
+    }
+
+    /// The same; a text is not copied.
+    #[must_use]
+    pub fn as_text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Str(text) => Cow::Borrowed(text),
+            other => Cow::Owned(python::str(other)),
+        }
     }
 
     /// What stands at `path`, keys joined by `delimiter`, with numbers indexing lists: `pillar.get a:b:0`.

@@ -66,3 +66,6 @@ fn matching(master: &Master, tgt: &Value, tgt_type: &str) -> Result<Vec<Id>, Err
 fn unreadable(error: crate::store::Error) -> Error {
     Error::refused(error.to_string())
 }
+
+#[cfg(test)]
+mod tests;

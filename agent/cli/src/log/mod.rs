@@ -139,6 +139,9 @@ impl Logger {
     }
 
     fn write(&self, record: &Record<'_>, file: &Mutex<Option<File>>) {
+        if !self.console.wants(record.level) && !self.file.wants(record.level) {
+            return;
+        }
         let now = time::now();
         if self.console.wants(record.level) {
             let line = self.console.format.line(record, &now);

@@ -253,5 +253,7 @@ pub fn display(
             Ok(nested())
         }
     };
-    text::rstrip(&text.unwrap_or_else(|Unfit| nested())).to_owned()
+    let mut text = text.unwrap_or_else(|Unfit| nested());
+    text.truncate(text::rstrip(&text).len());
+    text
 }

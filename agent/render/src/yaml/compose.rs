@@ -145,12 +145,9 @@ fn check_size(text: &str) -> Result<(), Error> {
         return Err(limit(problem, Mark::default()));
     }
     // The engine compares each `%TAG` with all that came before.
-    if text
-        .lines()
-        .filter(|line| line.starts_with("%TAG"))
-        .nth(MAX_DIRECTIVES)
-        .is_some()
-    {
+    let is_directive = |line: &&str| line.starts_with("%TAG");
+    let mut lines = text.lines().filter(is_directive);
+    if text.contains('%') && lines.nth(MAX_DIRECTIVES).is_some() {
         let problem = format!("the document has more than {MAX_DIRECTIVES} %TAG directives");
         return Err(limit(problem, Mark::default()));
     }
@@ -202,7 +199,7 @@ impl Composer<'_> {
             } => {
                 let tag =
                     given(tag).unwrap_or_else(|| if plain { resolve(&text) } else { Tag::Str });
-                self.add(tag, Content::Scalar(text.into()), mark, anchor)
+                self.add(tag, Content::Scalar(text), mark, anchor)
             }
             EventKind::SequenceStart { tag, anchor } => {
                 let tag = given(tag).unwrap_or(Tag::Seq);

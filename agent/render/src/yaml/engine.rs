@@ -12,6 +12,7 @@ use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::slice;
 use std::str::Utf8Error;
+use std::sync::Arc;
 
 use libyaml_rs as sys;
 
@@ -31,7 +32,7 @@ pub(super) enum EventKind {
     DocumentEnd,
     Alias(String),
     Scalar {
-        text: String,
+        text: Arc<str>,
         tag: Option<String>,
         anchor: Option<String>,
         plain: bool,
@@ -184,7 +185,7 @@ unsafe fn convert(event: &sys::yaml_event_t) -> Result<EventKind, Utf8Error> {
             sys::YAML_SCALAR_EVENT => {
                 let bytes = slice::from_raw_parts(data.scalar.value, data.scalar.length as usize);
                 EventKind::Scalar {
-                    text: str::from_utf8(bytes)?.to_owned(),
+                    text: str::from_utf8(bytes)?.into(),
                     tag: owned(data.scalar.tag)?,
                     anchor: owned(data.scalar.anchor)?,
                     plain: data.scalar.plain_implicit,

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use value::{Value, python};
+use value::{Map, Value, python};
 
 use super::compose::{Content, Graph, MAX_DEPTH, Node, NodeId, limit};
 use super::error::{Error, Mark};
@@ -165,8 +165,10 @@ impl Loader {
             return Err(expected("mapping", &node.content, start));
         }
         self.flatten(id, 0)?;
-        let mut seen = HashSet::new();
-        for (key, value) in self.graph.pairs(id).to_vec() {
+        let mut seen = Map::new();
+        let mut index = 0;
+        while let Some(&(key, value)) = self.graph.pairs(id).get(index) {
+            index += 1;
             self.meet(key)?;
             let mark = self.graph.node(key).mark;
             let State::Built(Built { value: name, .. }) = self.state(key).clone() else {
@@ -174,11 +176,13 @@ impl Loader {
                 return Err(Error::constructor(problem, mark).within(MAPPING, start));
             };
             self.meet(value)?;
-            if seen.contains(&name) {
+            if seen.contains_value(&name) {
                 let problem = format!("found conflicting ID '{}'", python::str(&name));
                 return Err(Error::constructor(problem, mark).within(MAPPING, start));
             }
-            seen.insert(name);
+            if self.graph.pairs(id).len() > 1 {
+                seen.insert(name, Value::Null);
+            }
         }
         Ok(())
     }

@@ -10,9 +10,9 @@ use super::documents::Documents;
 use super::hint::did_you_mean;
 use super::plan::Plan;
 use crate::exec::Exec;
-use crate::low::{INTERNAL, Low, is_internal};
-use crate::module::{Extra, Function, Ret, invalid_keywords};
-use crate::run::unavailable;
+use crate::low::{self, Low, is_internal};
+use crate::module::{Extra, invalid_keywords};
+use crate::run::{StateFunction, unavailable};
 
 /// What is wrong with one chunk of a plan.
 #[derive(Clone, Debug)]
@@ -87,16 +87,20 @@ fn unheard(plan: &Plan) -> Vec<Checked> {
 /// What Salt's `verify_data` says about a chunk when its turn comes: empty when it can be called.
 #[must_use]
 pub fn verify(low: &Low, cx: &Exec) -> Vec<String> {
-    let mut errors = form(low);
-    if errors.is_empty() {
-        let function = cx.state_function(&low.function());
-        let why = unavailable(cx, low, function.is_none());
-        match (function, why) {
-            (Some(function), None) => errors = missing(low, function),
-            (_, why) => errors = unknown(low, &why.unwrap_or_default()),
-        }
+    let full = low.function();
+    verified(low, cx, &full, cx.state_function(&full))
+}
+
+/// The same for a chunk whose function was looked up.
+fn verified(low: &Low, cx: &Exec, full: &str, function: Option<StateFunction>) -> Vec<String> {
+    let errors = form(low);
+    if !errors.is_empty() {
+        return errors;
     }
-    errors
+    match (function, unavailable(cx, full, function.is_none())) {
+        (Some(function), None) => missing(low, full, function),
+        (_, why) => unknown(low, full, &why.unwrap_or_default()),
+    }
 }
 
 fn form(low: &Low) -> Vec<String> {
@@ -127,8 +131,7 @@ fn form(low: &Low) -> Vec<String> {
     errors
 }
 
-fn unknown(low: &Low, why: &str) -> Vec<String> {
-    let full = low.function();
+fn unknown(low: &Low, full: &str, why: &str) -> Vec<String> {
     match low.data.get("__sls__").map(Value::to_text) {
         Some(sls) => vec![
             format!("State '{full}' was not found in SLS '{sls}'"),
@@ -138,8 +141,7 @@ fn unknown(low: &Low, why: &str) -> Vec<String> {
     }
 }
 
-fn missing(low: &Low, function: &Function<Ret>) -> Vec<String> {
-    let full = low.function();
+fn missing(low: &Low, full: &str, function: StateFunction) -> Vec<String> {
     let required = function.args.iter().filter(|arg| arg.default.is_none());
     required
         .filter(|arg| !low.data.contains(arg.name))
@@ -148,8 +150,9 @@ fn missing(low: &Low, function: &Function<Ret>) -> Vec<String> {
 }
 
 fn problems(low: &Low, cx: &Exec, documents: &Documents) -> Vec<Problem> {
-    let errors = verify(low, cx);
-    let function = cx.state_function(&low.function());
+    let full = low.function();
+    let function = cx.state_function(&full);
+    let errors = verified(low, cx, &full, function);
     if !errors.is_empty() {
         let fault = fault(low, documents, errors.join("\n"), &[]);
         let hint = match function {
@@ -173,12 +176,13 @@ fn near_function(low: &Low, cx: &Exec) -> Option<String> {
 }
 
 /// Arguments that the function does not declare: refused, or swallowed with a warning.
-fn arguments(low: &Low, function: &Function<Ret>, documents: &Documents) -> Vec<Problem> {
-    let declares = |name: &str| function.args.iter().any(|arg| arg.name == name);
-    let given = low.arguments(declares);
-    let unknown: Vec<String> = function
-        .unknown(&given)
-        .into_iter()
+fn arguments(low: &Low, function: StateFunction, documents: &Documents) -> Vec<Problem> {
+    let known = |key: &str| key.starts_with("__") || is_internal(key) || function.declares(key);
+    let unknown: Vec<String> = low
+        .data
+        .keys()
+        .filter(|key| !key.as_str().is_some_and(known))
+        .map(Value::to_text)
         .filter(|name| !is_internal(name))
         .collect();
     let Some(first) = unknown.first() else {
@@ -201,12 +205,9 @@ fn arguments(low: &Low, function: &Function<Ret>, documents: &Documents) -> Vec<
     unknown.iter().filter_map(warning).collect()
 }
 
-fn near_argument(name: &str, function: &Function<Ret>) -> Option<String> {
+fn near_argument(name: &str, function: StateFunction) -> Option<String> {
     let declared = function.args.iter().map(|arg| arg.name);
-    did_you_mean(
-        name,
-        declared.chain(INTERNAL.iter().copied().filter(|key| !key.starts_with('_'))),
-    )
+    did_you_mean(name, declared.chain(low::options()))
 }
 
 fn fault(low: &Low, documents: &Documents, text: String, argument: &[String]) -> Fault {

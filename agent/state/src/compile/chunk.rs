@@ -5,6 +5,7 @@ use value::{Map, Value};
 
 use super::HighData;
 use super::high::{is_dunder, states};
+use crate::keys;
 
 /// A chunk that an administrator has disabled on this machine (`state.disable`), and why it does not run.
 #[derive(Clone, Debug)]
@@ -37,15 +38,15 @@ impl HighData {
 }
 
 fn bare(id: &Value, body: &Value, state: &Value) -> Map {
-    let mut chunk = Map::new();
-    chunk.insert("state", state.clone());
-    chunk.insert("name", id.clone());
-    for key in ["__sls__", "__env__", "__sls_included_from__"] {
-        if let Some(value) = body.get(key) {
+    let mut chunk = Map::with_room(12);
+    chunk.insert(&keys::STATE, state.clone());
+    chunk.insert(&keys::NAME, id.clone());
+    for key in [&keys::SLS, &keys::ENV, &keys::INCLUDED_FROM] {
+        if let Some(value) = body.get(key.word()) {
             chunk.insert(key, value.clone());
         }
     }
-    chunk.insert("__id__", id.clone());
+    chunk.insert(&keys::ID, id.clone());
     chunk
 }
 
@@ -73,7 +74,7 @@ impl Chunks {
             return;
         };
         if names.is_empty() {
-            chunk.insert("fun", fun.clone());
+            chunk.insert(&keys::FUN, fun.clone());
             self.push(chunk, runs_disabled);
             return;
         }
@@ -86,8 +87,11 @@ impl Chunks {
     }
 
     fn push(&mut self, chunk: Map, runs_disabled: &[String]) {
-        let text = |key| chunk.get(key).map(Value::to_text).unwrap_or_default();
-        let function = format!("{}.{}", text("state"), text("fun"));
+        if runs_disabled.is_empty() {
+            return self.chunks.push(chunk);
+        }
+        let text = |key| chunk.get(key).map(Value::as_text).unwrap_or_default();
+        let function = ["state", "fun"].map(text).join(".");
         match runs_disabled.iter().find(|glob| fnmatch(glob, &function)) {
             Some(glob) => self.disabled.push(Disabled {
                 data: chunk,

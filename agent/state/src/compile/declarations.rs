@@ -5,6 +5,7 @@ use value::{Map, Value};
 use super::Fault;
 use super::documents::Documents;
 use super::high::first_key;
+use crate::keys;
 
 /// One SLS on its way into the high data.
 pub(crate) struct Declarations<'a> {
@@ -97,6 +98,7 @@ impl Declarations<'_> {
     /// Gives every ID its SLS and environment, and every state its function as an argument.
     pub(crate) fn states(&mut self, state: &mut Map) {
         let mut faults = Vec::new();
+        let place = (self.sls.into(), self.saltenv.into());
         for (id, body) in state.iter_mut() {
             if matches!(id.as_str(), Some("__extend__" | "__exclude__")) && body.as_map().is_none()
             {
@@ -107,7 +109,7 @@ impl Declarations<'_> {
                 continue;
             }
             match body.as_map_mut() {
-                Some(body) => self.body(id, body, &mut faults),
+                Some(body) => self.body(id, body, &place, &mut faults),
                 None => {
                     let name = id.to_text();
                     let text = format!("ID {name} in SLS {} is not a dictionary", self.sls);
@@ -131,7 +133,13 @@ impl Declarations<'_> {
         Some(body.into())
     }
 
-    fn body(&self, id: &Value, body: &mut Map, faults: &mut Vec<(String, Vec<Value>)>) {
+    fn body(
+        &self,
+        id: &Value,
+        body: &mut Map,
+        (sls, saltenv): &(Value, Value),
+        faults: &mut Vec<(String, Vec<Value>)>,
+    ) {
         let mut seen: Vec<String> = Vec::new();
         let keys: Vec<Value> = body.keys().cloned().collect();
         for key in keys {
@@ -157,8 +165,8 @@ impl Declarations<'_> {
             seen.push(module.to_owned());
             split(body, word);
         }
-        body.entry("__sls__", || self.sls.into());
-        body.entry("__env__", || self.saltenv.into());
+        body.entry(&keys::SLS, || sls.clone());
+        body.entry(&keys::ENV, || saltenv.clone());
     }
 }
 
@@ -201,7 +209,8 @@ pub(crate) fn number(state: &mut Map, next: &mut i64) {
             let ordered =
                 |argument: &Value| first_key(argument).and_then(Value::as_str) == Some("order");
             if !arguments.iter().any(ordered) {
-                arguments.push(Map::new().with("order", *next).into());
+                let order: Map = [(&keys::ORDER, *next)].into_iter().collect();
+                arguments.push(order.into());
                 *next += 1;
             }
         }

@@ -519,14 +519,8 @@ fn item_of(item: &Value) -> Option<(String, Value)> {
 
 /// Salt's tag of low data.
 pub(crate) fn tag(chunk: &Map) -> String {
-    let text = |key| chunk.get(key).map(Value::to_text).unwrap_or_default();
-    format!(
-        "{}_|-{}_|-{}_|-{}",
-        text("state"),
-        text("__id__"),
-        text("name"),
-        text("fun")
-    )
+    let text = |key| chunk.get(key).map(Value::as_text).unwrap_or_default();
+    ["state", "__id__", "name", "fun"].map(text).join("_|-")
 }
 
 /// A chunk as the sentence about a cycle names it.

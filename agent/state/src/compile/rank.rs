@@ -19,8 +19,8 @@ pub(crate) fn key(graph: &Graph, chunks: &mut [Map], cap: i64, node: usize) -> K
         };
     };
     let order = settled(chunk, cap);
-    let text = |key| chunk.get(key).map(Value::to_text).unwrap_or_default();
-    let label = format!("{}{}{}", text("state"), text("name"), text("fun"));
+    let text = |key| chunk.get(key).map(Value::as_text).unwrap_or_default();
+    let label = ["state", "name", "fun"].map(text).concat();
     let mut least = f64::INFINITY;
     let mut weight = 0;
     for (child, kind) in graph.needed_by(node) {

@@ -9,12 +9,13 @@ use super::engine::Run;
 use super::{guard, parallel, retry, slots};
 use crate::custom::Kind;
 use crate::exec::Exec;
+use crate::keys;
 use crate::low::Low;
 use crate::matcher;
 use crate::module::{Error, Function, Given, Ret};
 
 /// A state function as the registry has it.
-pub(super) type StateFunction = &'static Function<Ret>;
+pub(crate) type StateFunction = &'static Function<Ret>;
 
 impl Run<'_> {
     /// Calls a chunk as often as its `retry` says.
@@ -49,16 +50,16 @@ impl Run<'_> {
                 return Err(ret);
             }
         };
-        ret.insert("__sls__", low.data.get("__sls__").cloned());
-        ret.insert("__run_num__", self.number());
+        ret.insert(&keys::SLS, low.data.get("__sls__").cloned());
+        ret.insert(&keys::RUN_NUM, self.number());
         if low.options.no_log {
             mask(&mut ret);
         }
         tell_log(&ret);
         refresh(&self.cx, low);
-        ret.insert("start_time", stamp.start_time());
-        ret.insert("duration", stamp.duration());
-        ret.insert("__id__", low.id.as_str());
+        ret.insert(&keys::START_TIME, stamp.start_time());
+        ret.insert(&keys::DURATION, stamp.duration());
+        ret.insert(&keys::ID, low.id.as_str());
         Ok(ret)
     }
 
@@ -115,7 +116,7 @@ fn verified(cx: &Exec, low: &Low) -> Result<StateFunction, Vec<String>> {
     }
     let full = low.function();
     let function = cx.state_function(&full);
-    let why = unavailable(cx, low, function.is_none());
+    let why = unavailable(cx, &full, function.is_none());
     let (Some(function), None) = (function, &why) else {
         return Err(vec![
             format!("State '{full}' was not found in SLS '{}'", low.sls),
@@ -136,13 +137,12 @@ fn verified(cx: &Exec, low: &Low) -> Result<StateFunction, Vec<String>> {
 }
 
 /// Why a chunk's function is not there, in Salt's words; nothing where it is.
-pub(crate) fn unavailable(cx: &Exec, low: &Low, unknown: bool) -> Option<String> {
-    let full = low.function();
+pub(crate) fn unavailable(cx: &Exec, full: &str, unknown: bool) -> Option<String> {
     let custom = |named| {
         let custom = &cx.shared.custom;
-        custom.state_function(cx, &full, named).is_some()
+        custom.state_function(cx, full, named).is_some()
     };
-    let missing = cx.missing(Kind::State, &full);
+    let missing = cx.missing(Kind::State, full);
     missing
         .filter(|_| !custom(true) && !custom(false))
         .or_else(|| unknown.then(|| format!("'{full}' is not available.")))
@@ -215,14 +215,10 @@ pub(super) fn acted(cx: &Exec, low: &Low, function: StateFunction) -> Result<Map
         "Executing state {full} for [{}]",
         low.name.trim()
     ));
-    let mut kwargs = low.arguments(|key| declares(function, key));
+    let mut kwargs = low.arguments(|key| function.declares(key));
     slots::fill(cx, &mut kwargs)?;
     let ret = function.invoke(&full, cx, Given::new(Vec::new(), kwargs))?;
     Ok(laid_out(ret, low))
-}
-
-fn declares(function: StateFunction, name: &str) -> bool {
-    function.args.iter().any(|arg| arg.name == name)
 }
 
 /// A return as Salt's functions write it.
@@ -234,11 +230,14 @@ fn laid_out(ret: Ret, low: &Low) -> Map {
         Value::Null => Map::new().into(),
         changes => changes,
     };
-    let mut map = Map::new().with("name", name).with("changes", changes);
+    let mut map = Map::with_room(10);
+    map.insert(&keys::NAME, name);
+    map.insert(&keys::CHANGES, changes);
     if ret.comment_first {
-        map.insert("comment", ret.comment.as_str());
+        map.insert(&keys::COMMENT, ret.comment.as_str());
     }
-    let mut map = map.with("result", ret.result).with("comment", ret.comment);
+    map.insert(&keys::RESULT, ret.result);
+    map.insert(&keys::COMMENT, ret.comment);
     if !ret.warnings.is_empty() {
         map.insert("warnings", ret.warnings);
     }
@@ -254,7 +253,7 @@ pub(super) fn checked(
     ret: Result<Map, Error>,
 ) -> Map {
     let checked = ret.and_then(|ret| match &low.options.check_cmd {
-        Some(commands) if !declares(function, "check_cmd") => {
+        Some(commands) if !function.declares("check_cmd") => {
             guard::check_cmd(cx, low, commands, ret)
         }
         _ => Ok(ret),

@@ -29,17 +29,32 @@ impl Stamp {
         let zone = ZONE.get_or_init(TimeZone::system);
         let time = zone.to_datetime(self.wall).time();
         let (hour, minute, second) = (time.hour(), time.minute(), time.second());
-        match time.subsec_nanosecond() / 1000 {
-            // As Python's isoformat.
-            0 => format!("{hour:02}:{minute:02}:{second:02}").into(),
-            micros => format!("{hour:02}:{minute:02}:{second:02}.{micros:06}").into(),
+        let micros = time.subsec_nanosecond() / 1000;
+        let mut text = String::with_capacity(15);
+        for (mark, number) in [("", hour), (":", minute), (":", second)] {
+            text.push_str(mark);
+            two_digits(&mut text, i32::from(number));
         }
+        // As Python's isoformat.
+        if micros > 0 {
+            text.push('.');
+            for number in [micros / 10_000, micros / 100 % 100, micros % 100] {
+                two_digits(&mut text, number);
+            }
+        }
+        text.into()
     }
 
     /// Milliseconds since then, as `duration` has it.
     pub(super) fn duration(&self) -> f64 {
         let micros = u32::try_from(self.at.elapsed().as_micros()).unwrap_or(u32::MAX);
         f64::from(micros) / 1000.0
+    }
+}
+
+fn two_digits(out: &mut String, number: i32) {
+    for digit in [number / 10, number % 10] {
+        out.push(char::from(b'0' + digit as u8));
     }
 }
 

@@ -8,6 +8,10 @@ use crate::targets::minion_event;
 
 /// Fires the event that a chunk asks for, or the configuration for all.
 pub(super) fn fire(cx: &Exec, jid: &str, low: &Low, ret: &Map, length: usize) {
+    let is_asked = low.options.fire_event.is_some() || cx.opts().flag("state_events");
+    if !is_asked {
+        return;
+    }
     let data = Map::new().with("ret", ret.clone());
     let id = cx.opts().id();
     let text = |key| ret.get(key).map(Value::to_text).unwrap_or_default();
@@ -17,12 +21,11 @@ pub(super) fn fire(cx: &Exec, jid: &str, low: &Low, ret: &Map, length: usize) {
             let name = text("name");
             (format!("salt/state_result/{jid}/{id}/{name}"), data)
         }
-        asked if asked.is_some() || cx.opts().flag("state_events") => {
+        _ => {
             let number = text("__run_num__");
             let tag = format!("salt/job/{jid}/prog/{id}/{number}");
             (tag, data.with("len", length))
         }
-        _ => return,
     };
     let data = minion_event(cx, &tag, data).with("jid", jid);
     if let Err(error) = cx.shared.targets.fire(cx, &tag, data) {

@@ -22,7 +22,7 @@ use std::sync::Mutex;
 
 use value::Map;
 
-pub(crate) use call::unavailable;
+pub(crate) use call::{StateFunction, unavailable};
 
 use crate::compile::Plan;
 use crate::exec::Exec;

@@ -309,6 +309,7 @@ fn manage_file(cx: &Exec, args: ManageFile) -> Result<Value, Error> {
                 (Some(kind), Some(hash)) => Some(sums::Sum { kind, hash }),
                 _ => None,
             },
+            there: None,
         },
         None => work::find(cx, &request)?,
     };

@@ -124,6 +124,8 @@ pub(crate) struct Found {
     pub(crate) body: Option<Body>,
     /// The hash.
     pub(crate) sum: Option<Sum>,
+    /// What the file itself was like a moment ago, where it was looked at.
+    pub(crate) there: Option<Stats>,
 }
 
 impl Request {
@@ -175,7 +177,10 @@ impl Request {
 pub(crate) fn find(cx: &Exec, request: &Request) -> Result<Found, Error> {
     let Some(url) = &request.source else {
         let body = request.contents.clone().map(Body::Bytes);
-        return Ok(Found { body, sum: None });
+        return Ok(Found {
+            body,
+            ..Found::default()
+        });
     };
     if let Some(engine) = &request.template
         && engine != "py"
@@ -190,8 +195,11 @@ pub(crate) fn find(cx: &Exec, request: &Request) -> Result<Found, Error> {
         return Err("Source file cannot be the same as destination".into());
     }
     let Some(engine) = &request.template else {
-        let body = Some(Body::File(file));
-        return Ok(Found { body, sum });
+        return Ok(Found {
+            body: Some(Body::File(file)),
+            sum,
+            there: None,
+        });
     };
     let body = match String::from_utf8(std::fs::read(&file).map_err(Error::io(&file))?) {
         Ok(text) => {
@@ -205,7 +213,7 @@ pub(crate) fn find(cx: &Exec, request: &Request) -> Result<Found, Error> {
     };
     Ok(Found {
         body: Some(body),
-        sum: None,
+        ..Found::default()
     })
 }
 
@@ -388,7 +396,8 @@ fn is_right(request: &Request, found: &Found) -> bool {
     let (Some(body), None, None) = (&found.body, &found.sum, &request.attrs) else {
         return false;
     };
-    let Ok(now) = stat::of(&request.name, false) else {
+    let known = found.there.clone();
+    let Some(now) = known.or_else(|| stat::of(&request.name, false).ok()) else {
         return false;
     };
     now.kind == "file"

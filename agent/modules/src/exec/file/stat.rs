@@ -207,9 +207,14 @@ pub(crate) fn normalized(mode: &Value) -> Option<String> {
     if mode.is_null() {
         return None;
     }
-    let text = mode.to_text().replace("0o", "0");
+    let mut text = mode.as_text();
+    if text.contains("0o") {
+        text = text.replace("0o", "0").into();
+    }
     let digits = text.trim_matches('"').trim_matches('\'');
-    Some(format!("{:0>4}", digits.trim_start_matches('0')))
+    let digits = digits.trim_start_matches('0');
+    let zeros = 4usize.saturating_sub(digits.chars().count());
+    Some("0".repeat(zeros) + digits)
 }
 
 fn stats(_cx: &Exec, args: StatsArgs) -> Result<Value, Error> {

@@ -4,29 +4,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-/// The lines of a text as Python's `splitlines` takes them.
-pub(crate) fn splitlines(text: &str) -> Vec<&str> {
-    let ends = [
-        '\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}',
-        '\u{2029}',
-    ];
-    let mut lines = Vec::new();
-    let mut rest = text;
-    while let Some(end) = rest.find(ends) {
-        let (line, after) = rest.split_at(end);
-        lines.push(line);
-        let width = if after.starts_with("\r\n") {
-            2
-        } else {
-            after.chars().next().map_or(1, char::len_utf8)
-        };
-        rest = after.get(width..).unwrap_or_default();
-    }
-    if !rest.is_empty() {
-        lines.push(rest);
-    }
-    lines
-}
+use crate::text::bare_lines;
 
 /// A text, or a list of texts, as the lines of a file.
 pub(crate) fn joined(contents: &Value, newline: bool) -> String {
@@ -36,7 +14,7 @@ pub(crate) fn joined(contents: &Value, newline: bool) -> String {
         other => vec![other.to_text()],
     };
     let mut text = String::new();
-    for line in parts.iter().flat_map(|part| splitlines(part)) {
+    for line in parts.iter().flat_map(|part| bare_lines(part)) {
         text.push_str(line);
         text.push('\n');
     }

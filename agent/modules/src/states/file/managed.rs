@@ -11,7 +11,7 @@ use crate::exec::file::body::Body;
 use crate::exec::file::managed::{self as work, Found, Ignore, Request};
 use crate::exec::file::perms;
 use crate::exec::file::source as sums;
-use crate::exec::file::stat::normalized;
+use crate::exec::file::stat::{self, Stats, normalized};
 use crate::source::Url;
 use crate::{hashes, ospath, template};
 
@@ -163,7 +163,11 @@ fn run(cx: &Exec, mut args: Managed, name: &str) -> Result<Ret, Error> {
     }
     check_user(cx, &args.user, &args.group)?;
     absolute(name)?;
-    if ospath::isdir(name) {
+    let there = stat::of(name, false).ok();
+    if there
+        .as_ref()
+        .is_some_and(|there| leads_to_folder(name, there))
+    {
         return Err(format!("Specified target {name} is a directory").into());
     }
     let keep_source = args.keep_source;
@@ -182,20 +186,26 @@ fn run(cx: &Exec, mut args: Managed, name: &str) -> Result<Ret, Error> {
         cx,
         || would(cx, &request, &source, start.clone()),
         || {
-            let (found, request) = fetch(cx, request.clone(), &source)?;
-            if let Some(command) = check_cmd
-                && let Some(refusal) = refused(cx, &request, &found, &command, &place)?
+            let (mut found, request) = fetch(cx, request.clone(), &source)?;
+            if let Some(command) = &check_cmd
+                && let Some(refusal) = refused(cx, &request, &found, command, &place)?
             {
                 return Ok(refusal);
             }
-            let fetched = found.body.clone();
-            let ret = work::manage(cx, request.clone(), found, start.clone());
-            if !keep_source {
+            // What a source or a command has taken its time for may be out of date.
+            found.there = there.filter(|_| !source.is_true() && check_cmd.is_none());
+            let kept = (!keep_source).then(|| (request.clone(), found.body.clone()));
+            let ret = work::manage(cx, request, found, start.clone());
+            if let Some((request, fetched)) = kept {
                 forget(cx, &request, fetched);
             }
             ret
         },
     )
+}
+
+fn leads_to_folder(name: &str, there: &Stats) -> bool {
+    there.kind == "dir" || there.kind == "link" && ospath::isdir(name)
 }
 
 /// How many of the three ways to give contents are used.
