@@ -149,8 +149,6 @@ fn append(batch: &mut Batch<'_>, event: Event, origin: Option<Origin>) -> Outcom
     let log = &mut batch.counts.log;
     log.next += 1;
     log.bytes += bytes.len() as u64;
-    let log = row("the log", log.row())?;
-    batch.put(Table::Keys, at::LOG.to_vec(), log);
     batch.events.push((Arc::new(event), bytes.len()));
     batch.put(Table::Events, at::event(sequence), bytes);
     Ok(Applied::Event { sequence, durable })
@@ -294,8 +292,6 @@ fn drop_events(batch: &mut Batch<'_>, before: u64, limit: u64) -> Outcome {
     let rows = end.saturating_sub(first);
     if rows > 0 {
         batch.counts.log.first = end;
-        let log = row("the log", batch.counts.log.row())?;
-        batch.put(Table::Keys, at::LOG.to_vec(), log);
     }
     let more = end < before;
     Ok(Applied::Dropped { rows, more })

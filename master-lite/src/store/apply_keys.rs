@@ -159,9 +159,8 @@ fn shown(batch: &mut Batch<'_>, id: &Id, files: &[(KeyState, PublicKey)]) -> Out
 
 /// Refuses what comes in the name of a key that is not accepted, or not any more.
 pub(super) fn accepted(batch: &mut Batch<'_>, id: &Id, key: &PublicKey) -> Result<(), Failure> {
-    let known = known(batch, id)?;
-    let has = |known: Key| known.key == *key && known.state == KeyState::Accepted;
-    match known.is_some_and(has) {
+    let accepted = batch.get(Table::Keys, &at::accepted(id))?;
+    match accepted.is_some_and(|accepted| *accepted == *key.bytes()) {
         true => Ok(()),
         false => Err(Refusal::NotAccepted { id: id.clone() }.into()),
     }
@@ -216,6 +215,13 @@ fn put(
     };
     let bytes = row("a key", new.row())?;
     count(batch, before, Some(state));
+    // A row of its own, because it is read for every event.
+    match state {
+        KeyState::Accepted => {
+            batch.put(Table::Keys, at::accepted(&new.id), key.bytes().to_vec());
+        }
+        _ => batch.remove(Table::Keys, at::accepted(&new.id)),
+    }
     batch.put(Table::Keys, place, bytes);
     Ok(Applied::Key {
         state: Some(state),
@@ -234,6 +240,7 @@ fn forget(batch: &mut Batch<'_>, id: &Id, key: &PublicKey) -> Result<(), Failure
     let before = known(batch, id)?.map(|known| known.state);
     count(batch, before, None);
     batch.remove(Table::Keys, at::key(id));
+    batch.remove(Table::Keys, at::accepted(id));
     for what in [Cache::Grains, Cache::Pillar, Cache::Mine] {
         batch.remove(Table::Caches, at::cache(what, id, key));
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fjall::{PersistMode, Slice};
 
 use super::disk::Disk;
-use super::rows::{Event, Log, Table};
+use super::rows::{Event, Log, Table, at, encode};
 
 /// What is counted, and follows from the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,7 @@ type Writes = HashMap<Vec<u8>, Option<Vec<u8>>>;
 /// Changes that are not written yet.
 pub(super) struct Batch<'a> {
     disk: &'a Disk,
+    before: Counts,
     writes: [Writes; 4],
     bytes: usize,
     /// The counts after these changes.
@@ -35,6 +36,7 @@ impl<'a> Batch<'a> {
     pub(super) fn new(disk: &'a Disk, counts: Counts) -> Self {
         Self {
             disk,
+            before: counts,
             writes: Default::default(),
             bytes: 0,
             counts,
@@ -99,8 +101,12 @@ impl<'a> Batch<'a> {
         Ok(keys)
     }
 
-    /// Writes all of it, or nothing; on the disk when that is asked for.
-    pub(super) fn commit(self, is_durable: bool) -> Result<(), fjall::Error> {
+    /// Writes all of it, or nothing; on the disk when that is asked for, with what earlier batches left to the system if there is any.
+    pub(super) fn commit(mut self, is_durable: bool, has_more: bool) -> Result<(), fjall::Error> {
+        if self.counts.log != self.before.log {
+            let log = encode(self.counts.log.row()).map_err(|_| fjall::Error::Unrecoverable)?;
+            self.put(Table::Keys, at::LOG.to_vec(), log);
+        }
         let mode = match is_durable {
             true => PersistMode::SyncAll,
             false => PersistMode::Buffer,
@@ -118,8 +124,7 @@ impl<'a> Batch<'a> {
             }
         }
         match batch.is_empty() {
-            // Somebody may wait for what an earlier batch left to the system.
-            true if is_durable => database.persist(mode)?,
+            true if has_more => database.persist(mode)?,
             true => {}
             false => batch.commit()?,
         }

@@ -142,11 +142,6 @@ impl Event {
             .with("data", Value::Map(self.data.clone()))
     }
 
-    /// How much it takes in the log.
-    pub(super) fn row_bytes(&self) -> usize {
-        encode(self.row()).map_or(0, |bytes| bytes.len())
-    }
-
     pub(super) fn of_row(key: &[u8], bytes: &[u8]) -> Option<Self> {
         let mut row = decode(bytes)?;
         Some(Self {
@@ -296,6 +291,11 @@ pub(super) mod at {
 
     pub(in crate::store) fn key(id: &Id) -> Vec<u8> {
         [b"i", id.as_str().as_bytes()].concat()
+    }
+
+    /// The 32 bytes of the key that an id has, if it is accepted.
+    pub(in crate::store) fn accepted(id: &Id) -> Vec<u8> {
+        [b"a", id.as_str().as_bytes()].concat()
     }
 
     pub(in crate::store) fn denied(id: &Id) -> Vec<u8> {

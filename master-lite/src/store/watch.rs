@@ -94,6 +94,21 @@ impl Watchers {
         });
     }
 
+    /// Tells everybody that there are events up to `next` which nobody was told of: they were kept although their batch had failed.
+    pub(super) fn catch_up(&self, next: u64) {
+        let mut list = lock(&self.list);
+        let (from, to) = (list.next, next.saturating_sub(1));
+        if from > to {
+            return;
+        }
+        list.next = next;
+        for queue in list.queues.iter().filter_map(Weak::upgrade) {
+            let mut queue = lock(&queue);
+            queue.miss(from, to);
+            queue.wake();
+        }
+    }
+
     /// Ends everybody's waiting.
     pub(super) fn close(&self) {
         for queue in lock(&self.list).queues.drain(..) {
@@ -120,10 +135,15 @@ impl Queue {
         if self.items.len() < events_max && self.bytes + bytes <= bytes_max {
             self.bytes += bytes;
             self.items.push_back((Seen::Event(event.clone()), bytes));
-        } else if let Some((Seen::Missed { to, .. }, _)) = self.items.back_mut() {
-            *to = sequence;
         } else {
-            let (from, to) = (sequence, sequence);
+            self.miss(sequence, sequence);
+        }
+    }
+
+    fn miss(&mut self, from: u64, to: u64) {
+        if let Some((Seen::Missed { to: last, .. }, _)) = self.items.back_mut() {
+            *last = to;
+        } else {
             self.items.push_back((Seen::Missed { from, to }, 0));
         }
     }

@@ -30,6 +30,8 @@ pub(super) struct Writer {
     shared: Arc<Shared>,
     limits: Limits,
     counts: Counts,
+    /// Whether something was left to the system to write.
+    unsynced: bool,
     broken: Option<Broken>,
 }
 
@@ -44,6 +46,7 @@ impl Writer {
             shared,
             limits,
             counts,
+            unsynced: false,
             broken: None,
         }
     }
@@ -105,7 +108,11 @@ impl Writer {
         let is_durable = !events.is_empty() || answers.iter().any(|(answer, _)| answer.is_some());
         let written = match why {
             Some(why) => Err(why),
-            None => batch.commit(is_durable).map_err(|error| words(&error)),
+            None => {
+                let has_more = is_durable && self.unsynced;
+                let written = batch.commit(is_durable, has_more);
+                written.map_err(|error| words(&error))
+            }
         };
         if let Err(why) = written {
             for (waits, _) in answers {
@@ -113,6 +120,7 @@ impl Writer {
             }
             return self.broke(why);
         }
+        self.unsynced = !is_durable;
         self.counts = counts;
         self.shared.watchers.tell(&events);
         for (waits, applied) in answers {
@@ -156,6 +164,7 @@ impl Writer {
         let disk = disk::mend(folder, &self.limits)?;
         self.counts = counts(&disk).map_err(|error| words(&error))?;
         self.shared.put_disk(Some(Arc::new(disk)));
+        self.shared.watchers.catch_up(self.counts.log.next);
         Ok(())
     }
 }

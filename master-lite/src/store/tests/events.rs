@@ -194,7 +194,7 @@ fn the_oldest_go_by_count_size_and_age() {
             events_seconds: 100,
             ..all
         }),
-        2
+        1
     );
     assert_eq!(world.store.log().unwrap(), (501, 601));
     let bytes = world.store.log_row().unwrap().bytes;
@@ -207,7 +207,7 @@ fn the_oldest_go_by_count_size_and_age() {
         retain(Retention {
             jobs_seconds: 10,
             ..all
-        }) > 3
+        }) > 1
     );
     assert_eq!(world.store.jobs().unwrap().count(), 10);
     assert!(world.store.job("590").unwrap().is_none());

@@ -185,6 +185,15 @@ fn events_while_the_disk_is_full() {
         let seen = smol::block_on(watch.next());
         assert!(matches!(seen, Some(Seen::Event(event)) if event.sequence == sequence));
     }
+    // What was kept although it failed is not kept from those who watch.
+    let mut next = 51;
+    while next <= 60 {
+        next = match smol::block_on(watch.next()) {
+            Some(Seen::Event(event)) if event.sequence == next => next + 1,
+            Some(Seen::Missed { from, to }) if from == next => to + 1,
+            other => panic!("{other:?}"),
+        };
+    }
     drop(store);
     print("whole");
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::*;
 
 const SENDERS: u8 = 100;
-const EACH: u64 = 10_000;
+const EACH: u64 = 4_000;
 
 #[test]
 #[ignore = "figures to read: cargo test --release -p pinch-master -- --ignored --nocapture store::tests::load"]
