@@ -186,7 +186,7 @@ impl Master {
 
     async fn let_in(self: Arc<Self>, peer: Peer, bound: Map) {
         let (id, key) = (peer.hello().id.clone(), peer.key());
-        let (epoch, program) = (peer.hello().epoch, peer.hello().program.clone());
+        let epoch = peer.hello().epoch;
         let durable = match self.store().durable(&id, &key, epoch) {
             Ok(durable) => durable,
             Err(error) => {
@@ -208,7 +208,7 @@ impl Master {
             stamp: jid::stamp(),
         };
         match peer.accept(welcome).await {
-            Ok(link) => self.serve(link, id, key, epoch, program).await,
+            Ok(link) => self.serve(link, id, key, epoch).await,
             Err(error) => log::info(format_args!("{error}")),
         }
     }

@@ -10,6 +10,7 @@ use modules::orchestrate;
 use modules::roots::Roots;
 use smol::Timer;
 use smol::future::FutureExt;
+use state::ask::Ask;
 use state::exec::Exec;
 use state::module::Error;
 use state::opts::Opts;
@@ -66,6 +67,16 @@ impl Targets for Fleet {
 
     fn as_any(&self) -> Option<&dyn Any> {
         Some(&self.0)
+    }
+
+    fn ask(&self, _cx: &Exec, ask: Ask) -> Result<Option<Value>, Error> {
+        match ask {
+            Ask::Wheel { fun, arg } if fun.starts_with("key.") => {
+                let called = smol::block_on(self.0.wheel(&fun, arg));
+                called.map(Some).map_err(Error::refused)
+            }
+            _ => Ok(None),
+        }
     }
 
     fn hear(&self, _cx: &Exec) -> Result<Box<dyn Hear>, Error> {

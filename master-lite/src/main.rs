@@ -22,6 +22,13 @@ mod salt_key;
 mod salt_run;
 mod screen;
 mod session;
+#[cfg_attr(
+    not(test),
+    allow(
+        dead_code,
+        reason = "cursors and tokens are the reactor's and the enrolment's, which come next"
+    )
+)]
 mod store;
 mod targets;
 mod waiting;

@@ -15,8 +15,6 @@ pub(crate) struct Minions(Mutex<HashMap<Id, Connected>>);
 pub(crate) struct Connected {
     pub(crate) handle: Handle,
     pub(crate) key: PublicKey,
-    /// Its program's version.
-    pub(crate) program: String,
     /// Which of its connections this is: a minion that came back before its loss was noticed has two for a moment.
     number: u64,
 }
@@ -27,7 +25,7 @@ impl Minions {
     }
 
     /// A minion has come; an older connection of it is closed. The number is what [`went`](Self::went) wants to know.
-    pub(crate) fn came(&self, id: Id, handle: Handle, key: PublicKey, program: String) -> u64 {
+    pub(crate) fn came(&self, id: Id, handle: Handle, key: PublicKey) -> u64 {
         let mut all = self.all();
         let number = all.get(&id).map_or(0, |old| {
             old.handle.close("the minion has come again");
@@ -36,7 +34,6 @@ impl Minions {
         let connected = Connected {
             handle,
             key,
-            program,
             number,
         };
         all.insert(id, connected);

@@ -43,12 +43,9 @@ impl Master {
         id: Id,
         key: PublicKey,
         epoch: u64,
-        program: String,
     ) {
         let handle = link.handle();
-        let number = self
-            .minions()
-            .came(id.clone(), handle.clone(), key, program);
+        let number = self.minions().came(id.clone(), handle.clone(), key);
         log::info(format_args!("{} is connected", link.who()));
         let minion = Minion { id, key, epoch };
         let (events, to_ack) = bounded(UNACKED);

@@ -158,22 +158,27 @@ impl Targets for OfMinion {
     }
 
     fn ask(&self, _cx: &Exec, ask: Ask) -> Result<Option<Value>, module::Error> {
+        let is_publish = matches!(ask, Ask::Publish { .. });
+        // The wheel is the master's own: this machine has another one.
+        let Some(request) = request(ask) else {
+            return Ok(None);
+        };
         let mut parts = Vec::new();
         let mut take = |part| {
             parts.push(part);
             Ok(())
         };
-        let is_publish = matches!(ask, Ask::Publish { .. });
-        let asked = self.0.parts(request(ask), &mut take);
+        let asked = self.0.parts(request, &mut take);
         let (end, taken) = asked.map_err(|error| module::Error::refused(error.to_string()))?;
         taken.map_err(module::Error::io("the answer"))?;
         Ok(Some(if is_publish { parts.into() } else { end }))
     }
 }
 
-/// The frame of a question.
-fn request(ask: Ask) -> Request {
-    match ask {
+/// The frame of a question; none where a minion does not ask that.
+fn request(ask: Ask) -> Option<Request> {
+    Some(match ask {
+        Ask::Wheel { .. } => return None,
         Ask::MineGet {
             tgt,
             tgt_type,
@@ -219,5 +224,5 @@ fn request(ask: Ask) -> Request {
             what: what.to_owned(),
         }
         .into(),
-    }
+    })
 }

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use state::ask::Ask;
 use state::custom::Kind;
 use state::exec::{Exec, find};
 use state::matcher;
@@ -115,14 +116,9 @@ fn call(
     let tag = format!("salt/{}/{jid}", client.prefix());
     fire(cx, &format!("{tag}/new"), data.clone());
     let own = cx.apart();
-    let invoked = match find(client.modules(cx), name) {
-        Some(function) => function.invoke(name, &own, Given::new(args, kwargs)),
-        None => {
-            let custom = &cx.shared.custom;
-            custom
-                .call_client(&own, client.kind(), name, args, kwargs)
-                .unwrap_or_else(|| Err(Error::not_available(name.to_owned())))
-        }
+    let invoked = match of_master(cx, client, name, &args, &kwargs) {
+        Some(answer) => answer,
+        None => invoked(&own, client, name, args, kwargs),
     };
     let raised = invoked.is_err();
     let (ret, success) = match invoked {
@@ -144,6 +140,43 @@ fn call(
         raised,
         jid,
         data,
+    }
+}
+
+/// What the master that this is answers, where its wheel is asked for.
+fn of_master(
+    cx: &Exec,
+    client: Client,
+    name: &str,
+    args: &[Value],
+    kwargs: &Map,
+) -> Option<Result<Value, Error>> {
+    if client != Client::Wheel {
+        return None;
+    }
+    let named = (!kwargs.is_empty()).then(|| kwargs.clone().with("__kwarg__", true).into());
+    let ask = Ask::Wheel {
+        fun: name.to_owned(),
+        arg: args.iter().cloned().chain(named).collect(),
+    };
+    cx.ask(ask).transpose()
+}
+
+fn invoked(
+    own: &Exec,
+    client: Client,
+    name: &str,
+    args: Vec<Value>,
+    kwargs: Map,
+) -> Result<Value, Error> {
+    match find(client.modules(own), name) {
+        Some(function) => function.invoke(name, own, Given::new(args, kwargs)),
+        None => {
+            let custom = &own.shared.custom;
+            custom
+                .call_client(own, client.kind(), name, args, kwargs)
+                .unwrap_or_else(|| Err(Error::not_available(name.to_owned())))
+        }
     }
 }
 

@@ -48,6 +48,13 @@ pub enum Ask {
         /// Its arguments.
         arg: Vec<Value>,
     },
+    /// A wheel function of the master itself: what it returns.
+    Wheel {
+        /// The function.
+        fun: String,
+        /// Its arguments; those with names lie in a map that says so.
+        arg: Vec<Value>,
+    },
     /// The jobs that run on this machine: a list.
     Running,
     /// A job that runs on this machine: a map, or nothing.

@@ -32,6 +32,8 @@ pub(crate) use retention::Retention;
 pub(crate) use rows::{Event, Job, Key};
 pub(crate) use watch::{Seen, Watch};
 
+#[cfg(test)]
+use command::Refusal;
 use disk::Disk;
 use watch::Watchers;
 use writer::{Answer, Call, Writer};

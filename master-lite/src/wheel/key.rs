@@ -142,13 +142,6 @@ const FUNCTIONS: &[Function] = &[
     ),
 ];
 
-/// The names of all functions here, with the module's.
-pub(crate) fn names() -> impl Iterator<Item = String> {
-    FUNCTIONS
-        .iter()
-        .map(|function| format!("key.{}", function.name))
-}
-
 /// Calls a function by its full name with arguments as requests carry them: by place, and by name in a map that says so.
 ///
 /// It waits for files: from async code, inside `smol::unblock`.
