@@ -46,7 +46,7 @@ fn version(metadata: &Metadata) -> Version {
 }
 
 /// What a minion asked for and does not get: a word and a sentence.
-type No = (&'static str, String);
+pub(crate) type No = (&'static str, String);
 
 /// A file that was found.
 struct Found {
@@ -138,7 +138,7 @@ async fn open(path: &Path, offset: u64) -> std::io::Result<smol::fs::File> {
 }
 
 /// An environment is a name, and never a way to another folder: `__env__` in the roots stands for it.
-fn environment(saltenv: &str) -> Result<(), No> {
+pub(crate) fn environment(saltenv: &str) -> Result<(), No> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     if !saltenv.is_empty() && !saltenv.starts_with('.') && saltenv.bytes().all(fits) {
         return Ok(());

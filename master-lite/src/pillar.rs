@@ -9,6 +9,8 @@ use state::opts::Opts;
 use value::{Map, Value};
 use wire::{Id, Pillar};
 
+use crate::files::environment;
+
 /// How many pillars are compiled at a time.
 const AT_ONCE: usize = 4;
 
@@ -29,6 +31,9 @@ impl Pillars {
 
     /// The pillar of a minion, when its turn has come.
     pub(crate) async fn compile(&self, id: &Id, asked: Pillar) -> Result<Map, String> {
+        for named in [&asked.saltenv, &asked.pillarenv].into_iter().flatten() {
+            environment(named).map_err(|(_, text)| text)?;
+        }
         let _turn = self.turns.acquire().await;
         let cx = self.context(id, &asked);
         smol::unblock(move || cx.shared.sources.pillar(&cx))
@@ -86,4 +91,29 @@ pub(crate) fn options(opts: &Opts) -> Map {
         .collect::<Vec<(Value, Value)>>()
         .into_iter()
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A10: an environment that leads out of the roots.
+    #[test]
+    fn a_pillar_of_an_environment_that_is_a_path_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let inside = folder.path().join("pillar/__env__").display().to_string();
+        let roots = Map::new().with("__env__", Value::list([inside.into()]));
+        let pillars = Pillars::new(&Opts::new(Map::new().with("pillar_roots", roots)));
+        let id = "m1".parse().unwrap();
+        for named in ["../..", "/etc", "a/b", ""] {
+            let asked = Pillar {
+                saltenv: None,
+                pillarenv: Some(named.to_owned()),
+                grains: Map::new(),
+                pillar_override: Map::new(),
+            };
+            let answer = smol::block_on(pillars.compile(&id, asked));
+            assert_eq!(answer, Err(format!("{named:?} is no environment")));
+        }
+    }
 }
