@@ -147,8 +147,8 @@ impl Master {
         &self.waiting
     }
 
-    /// Fires an event of the master's own; one that is not kept holds nothing up.
-    pub(crate) async fn fire(&self, tag: &str, data: Map) {
+    /// Fires an event of the master's own; whether it is kept. One that is not is told in the log and holds nothing up.
+    pub(crate) async fn fire(&self, tag: &str, data: Map) -> bool {
         let kept = self.store.apply(Command::Event {
             tag: tag.to_owned(),
             data,
@@ -156,13 +156,13 @@ impl Master {
             at_ms: now_ms(),
             origin: None,
         });
-        match kept.await {
-            Ok(Applied::Refused(refusal)) => {
-                log::error(format_args!("The event {tag} is not kept: {refusal}"));
-            }
-            Ok(_) => {}
-            Err(error) => log::error(format_args!("The event {tag} is not kept: {error}")),
-        }
+        let why = match kept.await {
+            Ok(Applied::Refused(refusal)) => refusal.to_string(),
+            Ok(_) => return true,
+            Err(error) => error.to_string(),
+        };
+        log::error(format_args!("The event {tag} is not kept: {why}"));
+        false
     }
 
     /// Keeps a job and fires its event.

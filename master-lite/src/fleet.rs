@@ -61,8 +61,10 @@ impl Targets for Fleet {
     }
 
     fn fire(&self, _cx: &Exec, tag: &str, data: Map) -> Result<(), Error> {
-        smol::block_on(self.0.fire(tag, data));
-        Ok(())
+        match smol::block_on(self.0.fire(tag, data)) {
+            true => Ok(()),
+            false => Err(Error::refused("The event is not kept.".to_owned())),
+        }
     }
 
     fn as_any(&self) -> Option<&dyn Any> {

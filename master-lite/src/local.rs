@@ -44,10 +44,10 @@ impl Master {
                 local.done(done).await
             }
             Request::Listen(asked) => self.listen(asked, local).await,
-            Request::Fire(asked) => {
-                self.fire(&asked.tag, asked.data).await;
-                local.done(true).await
-            }
+            Request::Fire(asked) => match self.fire(&asked.tag, asked.data).await {
+                true => local.done(true).await,
+                false => local.fail("failed", "the event is not kept").await,
+            },
             Request::Ping(_) => local.done(true).await,
             other => {
                 let text = format!("this master does not do `{}`", other.kind());

@@ -342,25 +342,15 @@ impl Shared {
                 Ok(()) => question.done(Value::Null).await,
                 Err((reason, text)) => question.fail(reason, text).await,
             },
-            Request::FindJob(asked) => {
-                let found = self.jobs.find(&asked.jid);
-                question.done(found.map_or(Value::Null, Value::Map)).await
-            }
-            Request::Running(_) => question.done(self.jobs.shown()).await,
-            Request::SignalJob(asked) => {
-                let sent = self.jobs.signal(&asked.jid, asked.signal);
-                question.done(sent.unwrap_or_default()).await
-            }
-            Request::Refresh(asked) => {
-                self.refresh(&asked.what);
-                question.done(true).await
-            }
             Request::Ping(_) => question.done(true).await,
-            _ => {
-                question
-                    .fail("refused", "a minion does not answer that")
-                    .await
-            }
+            request => match self.own_answer(&request) {
+                Some(answer) => question.done(answer).await,
+                None => {
+                    question
+                        .fail("refused", "a minion does not answer that")
+                        .await
+                }
+            },
         };
         if let Err(error) = answered {
             log::debug(format_args!("{error}"));
@@ -478,26 +468,33 @@ impl Shared {
             Said::Request(request) => request,
         };
         match request {
-            Request::Fire(fire) => {
-                self.keep(event(&fire.tag, fire.data)).await;
-                local.done(true).await
-            }
-            Request::FindJob(asked) => {
-                let found = self.jobs.find(&asked.jid);
-                local.done(found.map_or(Value::Null, Value::Map)).await
-            }
-            Request::Running(_) => local.done(self.jobs.shown()).await,
+            Request::Fire(fire) => match self.keep(event(&fire.tag, fire.data)).await {
+                true => local.done(true).await,
+                false => local.fail("failed", "the event is not kept").await,
+            },
+            Request::Ping(_) => local.done(self.master().is_some()).await,
+            request => match self.own_answer(&request) {
+                Some(answer) => local.done(answer).await,
+                None => self.forward(request, local).await,
+            },
+        }
+    }
+
+    /// What the daemon knows or does by itself, whoever asks.
+    fn own_answer(self: &Arc<Self>, request: &Request) -> Option<Value> {
+        Some(match request {
+            Request::FindJob(asked) => self.jobs.find(&asked.jid).map_or(Value::Null, Value::Map),
+            Request::Running(_) => self.jobs.shown(),
             Request::SignalJob(asked) => {
                 let sent = self.jobs.signal(&asked.jid, asked.signal);
-                local.done(sent.unwrap_or_default()).await
+                sent.unwrap_or_default().into()
             }
             Request::Refresh(asked) => {
                 self.refresh(&asked.what);
-                local.done(true).await
+                true.into()
             }
-            Request::Ping(_) => local.done(self.master().is_some()).await,
-            request => self.forward(request, local).await,
-        }
+            _ => return None,
+        })
     }
 
     async fn returned(self: &Arc<Self>, answer: Return, purpose: For) {
@@ -549,12 +546,18 @@ impl Shared {
         }
     }
 
-    /// Puts an event or a return on the disk, from where it is sent.
-    pub(crate) async fn keep(&self, entry: impl Into<Entry>) {
+    /// Puts an event or a return on the disk, from where it is sent; whether it is there.
+    pub(crate) async fn keep(&self, entry: impl Into<Entry>) -> bool {
         let (spool, entry) = (self.spool.clone(), entry.into());
         match smol::unblock(move || spool.push(entry)).await {
-            Ok(_) => self.filled.ring(),
-            Err(error) => log::error(format_args!("{error}")),
+            Ok(_) => {
+                self.filled.ring();
+                true
+            }
+            Err(error) => {
+                log::error(format_args!("{error}"));
+                false
+            }
         }
     }
 
