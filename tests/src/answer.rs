@@ -30,7 +30,7 @@ static MASKS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r#"(pid['"]?:\s+)\d+"#, "${1}N"),
         (r#"[^\s"]*/__salt\.tmp\.[^\s"]+"#, "TMPFILE"),
         (r"(\bduration'?:\s+)[\d.]+", "${1}T"),
-        (r"('lstchg': )2\d{4}", "${1}DAY"),
+        (r#"(['"]lstchg['"]: )2\d{4}"#, "${1}DAY"),
         // dnf, where its lists are a second old.
         (r"Last metadata expiration check: [^\n]*\n\s*", ""),
     ]
