@@ -90,6 +90,7 @@ rm /usr/bin/salt-call
 echo "= links of our own"
 dpkg -i /new.deb >/dev/null 2>&1
 update-alternatives --remove salt-call /usr/bin/pinch
+update-alternatives --remove salt-minion /usr/bin/pinch
 pinch install-links /usr/bin
 dpkg -i /new.deb >/dev/null 2>&1
 readlink /usr/bin/salt-call

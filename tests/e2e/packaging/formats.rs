@@ -130,8 +130,8 @@ find /usr/local ! -type d | diff - /srv/before | grep '^<' || echo nothing is le
         "install.sh: /usr/local/bin/salt-call is another program's and stays",
         "exit 73\n/usr/local/bin/salt-call of before\n",
         "/usr/local/bin/pinch\nlocal: True\nexit 64\n/usr/bin/pinch\n",
-        "usr/bin/pinch\nusr/bin/salt-call\nusr/share/bash-completion/completions/pinch\nusr/share/fish/vendor_completions.d/pinch.fish\n",
-        "usr/share/man/man1/pinch-salt-call.1\nusr/share/man/man1/pinch.1\nusr/share/zsh/site-functions/_pinch\nnothing is left\n",
+        "usr/bin/pinch\nusr/bin/salt-call\nusr/bin/salt-minion\nusr/share/bash-completion/completions/pinch\nusr/share/fish/vendor_completions.d/pinch.fish\n",
+        "usr/share/man/man1/pinch-salt-call.1\nusr/share/man/man1/pinch-salt-minion.1\nusr/share/man/man1/pinch.1\nusr/share/zsh/site-functions/_pinch\nnothing is left\n",
     ];
     said(&text, &expected);
 }
