@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
+use cli::background;
 use cli::config::{self, Loaded};
 use cli::failure::{Exit, Failure};
 use cli::log::Logger;
@@ -37,26 +37,9 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
         DaemonAsked::About(About::Help) => Ok(version::put(&SALT_MINION.help())),
         DaemonAsked::About(About::Version) => Ok(version::print(false)),
         DaemonAsked::About(About::VersionsReport) => Ok(version::print(true)),
-        DaemonAsked::Run { background: true } => in_background(&words),
+        DaemonAsked::Run { background: true } => background::start(&SALT_MINION, &words),
         DaemonAsked::Run { background: false } => stay(daemon),
     }
-}
-
-/// Starts the daemon anew, apart from this terminal, and leaves it alone (`-d`).
-fn in_background(words: &[String]) -> Result<ExitCode, Failure> {
-    let words = words
-        .iter()
-        .filter(|word| !matches!(word.as_str(), "-d" | "--daemon"));
-    let started = Command::new(own_program())
-        .arg(SALT_MINION.name)
-        .args(words)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn();
-    started.map_err(|error| Failure::new(Exit::Software, error))?;
-    Ok(Exit::Ok.into())
 }
 
 fn stay(daemon: options::Daemon) -> Result<ExitCode, Failure> {

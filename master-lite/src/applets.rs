@@ -1,9 +1,9 @@
 //! The applets by their names, and how each of them begins.
 
 use std::io::Write;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
+use cli::background;
 use cli::config;
 use cli::failure::{Exit, Failure};
 use cli::log::Logger;
@@ -102,7 +102,7 @@ fn master(words: Vec<String>) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::usage(&SALT_MASTER, error))?;
     match asked.asked {
         DaemonAsked::About(what) => Ok(about(&SALT_MASTER, what)),
-        DaemonAsked::Run { background: true } => in_background(&words),
+        DaemonAsked::Run { background: true } => background::start(&SALT_MASTER, &words),
         DaemonAsked::Run { background: false } => {
             let opts = configured(&asked.settings)?;
             let ended = daemon::run(opts);
@@ -110,21 +110,4 @@ fn master(words: Vec<String>) -> Result<ExitCode, Failure> {
             Ok(Exit::Ok.into())
         }
     }
-}
-
-/// Starts the daemon anew, apart from this terminal, and leaves it alone (`-d`).
-fn in_background(words: &[String]) -> Result<ExitCode, Failure> {
-    let words = words
-        .iter()
-        .filter(|word| !matches!(word.as_str(), "-d" | "--daemon"));
-    let started = Command::new("/proc/self/exe")
-        .arg(SALT_MASTER.name)
-        .args(words)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn();
-    started.map_err(|error| Failure::new(Exit::Software, error))?;
-    Ok(Exit::Ok.into())
 }

@@ -92,9 +92,3 @@ impl Master for Socket {
         }
     }
 }
-
-/// Arguments as Salt sends them: those with names are the last one, marked as such.
-pub(crate) fn arguments(args: Vec<Value>, kwargs: Map) -> Vec<Value> {
-    let named = (!kwargs.is_empty()).then(|| Value::Map(kwargs.with("__kwarg__", true)));
-    args.into_iter().chain(named).collect()
-}

@@ -16,10 +16,11 @@ use value::{Map, Value};
 use wire::Wheel;
 
 use crate::applets;
-use crate::ask::{AskError, Master, Socket, arguments};
+use crate::ask::{AskError, Master, Socket};
 use crate::daemon;
 use crate::screen::Screen;
 use crate::{salt, salt_key, salt_run};
+use modules::call::joined;
 
 /// Runs `salt` with these words.
 ///
@@ -81,7 +82,7 @@ pub(crate) fn salt_key(words: Vec<String>) -> Result<ExitCode, Failure> {
 
 /// Calls a function of the wheel in the master that runs; in its place where none does.
 fn wheel(opts: &Map, fun: &str, kwargs: Map) -> Result<Value, AskError> {
-    let (fun, arg) = (fun.to_owned(), arguments(Vec::new(), kwargs));
+    let (fun, arg) = (fun.to_owned(), joined(Vec::new(), kwargs));
     let request = Wheel {
         fun: fun.clone(),
         arg: arg.clone(),

@@ -42,15 +42,11 @@ impl Targets for Fleet {
         args: Vec<Value>,
         kwargs: Map,
     ) -> Result<Vec<MinionReturn>, Error> {
-        let mut arg = args;
-        if !kwargs.is_empty() {
-            arg.push(kwargs.with("__kwarg__", true).into());
-        }
         let asked = Publish {
             tgt: Value::list(ids.iter().map(|id| id.as_str().into())),
             tgt_type: "list".to_owned(),
             fun: fun.to_owned(),
-            arg,
+            arg: modules::call::joined(args, kwargs),
             ret: String::new(),
             jid: None,
             timeout_s: None,
@@ -102,14 +98,14 @@ impl Hear for OnLog {
     fn next(&mut self, deadline: Instant) -> Option<(String, Map)> {
         loop {
             if let Some(event) = self.missed.pop_front() {
-                return Some(heard(&event));
+                return Some((event.tag.clone(), event.stamped()));
             }
             let late = async {
                 Timer::at(deadline).await;
                 None
             };
             match smol::block_on(self.watch.next().or(late))? {
-                Seen::Event(event) => return Some(heard(&event)),
+                Seen::Event(event) => return Some((event.tag.clone(), event.stamped())),
                 Seen::Missed { from, to } => {
                     let events = self.store.events(from).ok()?;
                     let missed = events.map_while(Result::ok);
@@ -119,11 +115,6 @@ impl Hear for OnLog {
             }
         }
     }
-}
-
-fn heard(event: &Event) -> (String, Map) {
-    let data = event.data.clone().with("_stamp", event.stamp.as_str());
-    (event.tag.clone(), data)
 }
 
 impl Fleet {

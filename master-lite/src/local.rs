@@ -156,9 +156,8 @@ impl Master {
 const PAST: usize = 256;
 
 fn shown(event: &Event) -> Map {
-    let data = event.data.clone().with("_stamp", event.stamp.as_str());
     Map::new()
         .with("tag", event.tag.as_str())
         .with("sequence", event.sequence)
-        .with("data", data)
+        .with("data", event.stamped())
 }

@@ -7,9 +7,10 @@ use render::yaml::SaltYaml;
 use value::{Map, Value, yaml::Yaml, yaml::YamlLayout};
 use wire::Publish;
 
-use crate::ask::{AskError, Master, arguments};
+use crate::ask::{AskError, Master};
 use crate::command::{exit_code, flag, number};
 use crate::screen::Screen;
+use modules::call::joined;
 
 mod answer;
 mod batch;
@@ -54,7 +55,7 @@ pub(crate) fn run(salt: &Salt, opts: &Map, master: &dyn Master, screen: &mut Scr
 fn called(job: &Job, no_parse: &[String]) -> (String, Vec<Value>) {
     let read = |words: &Vec<String>| {
         let input = parse_input(words, no_parse, &SaltYaml);
-        arguments(input.args, input.kwargs)
+        joined(input.args, input.kwargs)
     };
     let fun = job.funs.join(",");
     let mut arg = job.words.iter().map(read);

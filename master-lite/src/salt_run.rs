@@ -8,9 +8,10 @@ use state::module::Module;
 use value::{Map, Value, log};
 use wire::Runner;
 
-use crate::ask::{AskError, Master, arguments};
+use crate::ask::{AskError, Master};
 use crate::command::{exit_code, flag};
 use crate::screen::Screen;
+use modules::call::joined;
 
 mod events;
 
@@ -36,7 +37,7 @@ pub(crate) fn run(
             let input = parse_input(words, &line.no_parse, &SaltYaml);
             let request = Runner {
                 fun: fun.clone(),
-                arg: arguments(input.args, input.kwargs),
+                arg: joined(input.args, input.kwargs),
                 jid: line.jid.clone(),
                 asynchronous: flag(opts, "async"),
             };

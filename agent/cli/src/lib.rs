@@ -9,6 +9,7 @@
     )
 )]
 
+pub mod background;
 pub mod config;
 pub mod failure;
 pub mod log;

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use modules::call;
 use smol::Timer;
 use smol::future::FutureExt;
 use state::opts::Opts;
@@ -15,6 +16,13 @@ use crate::schedule::{Due, Now, ReturnJob, Schedule, Source};
 
 /// How often the schedule is looked at where nothing is ever due: somebody may have changed it unseen.
 const IDLE: Duration = Duration::from_secs(3600);
+/// Of the configuration, what the plan is made of.
+const OF_CONFIG: [&str; 4] = [
+    "schedule",
+    "mine_functions",
+    "mine_interval",
+    "mine_enabled",
+];
 /// Of the pillar, what the daemon itself has a use for.
 const OF_PILLAR: [&str; 4] = ["schedule", "whens", "mine_functions", "mine_interval"];
 /// Of the grains, likewise.
@@ -79,7 +87,7 @@ fn jobs(opts: &Map, pillar: &Map) -> Value {
 
 impl Planned {
     pub(crate) fn new(opts: &Opts) -> Self {
-        let config = opts.map.clone();
+        let config = kept(&opts.map, &OF_CONFIG);
         let nothing = Map::new();
         let source = Source {
             config: &jobs(&config, &nothing),
@@ -88,15 +96,7 @@ impl Planned {
         };
         let parts = Parts {
             schedule: Schedule::new(source, &Now::read()),
-            config: kept(
-                &config,
-                &[
-                    "schedule",
-                    "mine_functions",
-                    "mine_interval",
-                    "mine_enabled",
-                ],
-            ),
+            config,
             pillar: nothing.clone(),
             grains: nothing.clone(),
         };
@@ -122,13 +122,7 @@ impl Planned {
 
     /// The configuration was read again.
     pub(crate) fn has_config(&self, opts: &Map) {
-        let names = [
-            "schedule",
-            "mine_functions",
-            "mine_interval",
-            "mine_enabled",
-        ];
-        self.change(|parts| parts.config = kept(opts, &names));
+        self.change(|parts| parts.config = kept(opts, &OF_CONFIG));
     }
 
     /// The pillar was compiled again.
@@ -191,10 +185,7 @@ impl Shared {
         if let Some(metadata) = due.metadata {
             options.insert("metadata", metadata);
         }
-        let mut arg = due.args;
-        if !due.kwargs.is_empty() {
-            arg.push(due.kwargs.with("__kwarg__", true).into());
-        }
+        let arg = call::joined(due.args, due.kwargs);
         let purpose = match due.return_job {
             ReturnJob::No => For::Nobody,
             ReturnJob::Yes | ReturnJob::NoCache => For::Master,

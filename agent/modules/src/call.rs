@@ -21,6 +21,13 @@ pub fn split(args: &[Value]) -> (Vec<Value>, Map) {
     (places, names)
 }
 
+/// The other way round: those with names are the last one, in a map that says so.
+#[must_use]
+pub fn joined(args: Vec<Value>, kwargs: Map) -> Vec<Value> {
+    let named = (!kwargs.is_empty()).then(|| kwargs.with("__kwarg__", true).into());
+    args.into_iter().chain(named).collect()
+}
+
 /// How a function wants its return printed: state runs as a highstate.
 #[must_use]
 pub fn outputter(name: &str) -> Option<&'static str> {

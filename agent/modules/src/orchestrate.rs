@@ -11,6 +11,7 @@ use state::targets::{Hear, MinionReturn, Targets};
 use value::{Map, Value, jid, log};
 
 use crate::bus::{self, Event, Listener};
+use crate::call::joined;
 use crate::users;
 
 /// What a runner or wheel function came to.
@@ -154,10 +155,9 @@ fn of_master(
     if client != Client::Wheel {
         return None;
     }
-    let named = (!kwargs.is_empty()).then(|| kwargs.clone().with("__kwarg__", true).into());
     let ask = Ask::Wheel {
         fun: name.to_owned(),
-        arg: args.iter().cloned().chain(named).collect(),
+        arg: joined(args.to_vec(), kwargs.clone()),
     };
     cx.ask(ask).transpose()
 }

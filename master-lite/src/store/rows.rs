@@ -134,6 +134,11 @@ pub(crate) struct Event {
 }
 
 impl Event {
+    /// What it says, with when it was made: as its readers see it.
+    pub(crate) fn stamped(&self) -> Map {
+        self.data.clone().with("_stamp", self.stamp.as_str())
+    }
+
     pub(super) fn row(&self) -> Map {
         Map::new()
             .with("tag", self.tag.as_str())
