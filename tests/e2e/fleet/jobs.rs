@@ -34,7 +34,7 @@ fn a_failed_function_says_why_and_so_does_the_exit_code() {
 
 #[test]
 fn a_minion_that_is_gone_is_told_from_one_that_works() {
-    let mut fleet = Fleet::with("timeout: 1\ngather_job_timeout: 2\n");
+    let mut fleet = Fleet::alone("timeout: 1\ngather_job_timeout: 2\n");
     fleet.accepted(&["m1", "m2"]);
     fleet.kill_minion("m2");
     fleet.soon("the loss is noticed", || {

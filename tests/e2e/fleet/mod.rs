@@ -1,15 +1,24 @@
 //! A master and its minions, as processes on loopback.
 
 mod alone;
+mod attacks;
+mod beacons;
+mod events;
+mod faults;
 mod jobs;
 mod keys;
+mod masters;
+mod reactor;
 mod recorded;
+mod returns;
+mod runners;
+mod survival;
 
 use std::fs;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -20,6 +29,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 static PROGRAMS: LazyLock<(PathBuf, PathBuf)> =
     LazyLock::new(|| (master_program(), minion_program()));
+
+/// Held by every fleet, and by one alone that needs the machine for itself.
+static MACHINE: RwLock<()> = RwLock::new(());
+
+/// What a fleet holds of the machine.
+#[expect(dead_code, reason = "they are held, and never asked")]
+enum Turn {
+    Shared(RwLockReadGuard<'static, ()>),
+    Alone(RwLockWriteGuard<'static, ()>),
+}
 
 /// A process that ends with the test.
 struct Process(Child);
@@ -54,11 +73,23 @@ pub(crate) struct Fleet {
     port: u16,
     master: Option<Process>,
     minions: Vec<(String, Process)>,
+    _turn: Turn,
 }
 
 impl Fleet {
     /// A master with these lines in its configuration, started.
     pub(crate) fn with(config: &str) -> Self {
+        let turn = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+        Self::in_turn(config, Turn::Shared(turn))
+    }
+
+    /// The same while no other fleet runs: for a test that loads the machine.
+    pub(crate) fn alone(config: &str) -> Self {
+        let turn = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
+        Self::in_turn(config, Turn::Alone(turn))
+    }
+
+    fn in_turn(config: &str, turn: Turn) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let port = UdpSocket::bind("127.0.0.1:0")
             .unwrap()
@@ -79,6 +110,7 @@ impl Fleet {
             port,
             master: None,
             minions: Vec::new(),
+            _turn: turn,
         };
         fleet.start_master();
         fleet

@@ -1,0 +1,1 @@
+//! Beacons and what they tell.

@@ -1,0 +1,1 @@
+//! Events: tags and keys are Salt's.

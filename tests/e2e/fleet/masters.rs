@@ -1,0 +1,1 @@
+//! Several masters: failover, and the way back.

@@ -1,0 +1,1 @@
+//! The reactor: rules, effects, crashes.

@@ -1,0 +1,1 @@
+//! Returns: of calls and jobs, at the master and at returners.

@@ -1,0 +1,1 @@
+//! Runners and commands of the master.
