@@ -28,7 +28,9 @@ type Problem = Box<dyn Error>;
 #[derive(Debug)]
 pub(crate) struct Shared {
     connected: AtomicUsize,
-    /// How many handshakes have been made, and when the last was.
+    /// How many connections there have been, those that are lost among them.
+    made: AtomicUsize,
+    /// Turns to make one.
     pub(crate) handshakes: Semaphore,
     done: Sender<()>,
 }
@@ -36,6 +38,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn came(&self) {
         self.connected.fetch_add(1, Ordering::Relaxed);
+        self.made.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn went(&self) {
@@ -63,6 +66,7 @@ impl Fleet {
         let (done_sender, done) = unbounded();
         let shared = Arc::new(Shared {
             connected: AtomicUsize::new(0),
+            made: AtomicUsize::new(0),
             handshakes: Semaphore::new(AT_ONCE),
             done: done_sender,
         });
@@ -105,14 +109,14 @@ impl Fleet {
         .detach();
     }
 
-    /// Waits until all are connected, and says how long that took.
-    pub(crate) async fn connected(&self) -> Result<String, Problem> {
+    /// Waits until all have connected once more, and says how long that took.
+    pub(crate) async fn connected(&self, made_before: usize) -> Result<String, Problem> {
         let began = Instant::now();
         let all = self.orders.len();
         loop {
             let connected = self.shared.connected.load(Ordering::Relaxed);
             let took = began.elapsed();
-            if connected == all {
+            if connected == all && self.made() >= made_before + all {
                 let rate = all as f64 / took.as_secs_f64();
                 return Ok(format!(
                     "{all} connected after {:.2} s: {rate:.0}/s",
@@ -124,6 +128,11 @@ impl Fleet {
             }
             Timer::after(Duration::from_millis(5)).await;
         }
+    }
+
+    /// How many connections there have been.
+    pub(crate) fn made(&self) -> usize {
+        self.shared.made.load(Ordering::Relaxed)
     }
 
     /// Has all minions send as many events together, and says how many became durable a second.

@@ -121,7 +121,7 @@ fn what_the_making_left_unfinished_is_forgotten() {
 #[test]
 fn what_another_process_is_just_making_is_left_to_it() {
     let folder = tempfile::tempdir().unwrap();
-    let lock = fs::File::create(folder.path().join("lock")).unwrap();
+    let lock = File::create(folder.path().join("lock")).unwrap();
     lock.try_lock().unwrap();
     fs::create_dir_all(folder.path().join("tables/keyspaces")).unwrap();
     fs::write(folder.path().join("tables/0.jnl"), "").unwrap();
