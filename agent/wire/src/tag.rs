@@ -130,6 +130,18 @@ pub fn minion_start(id: &Id) -> String {
     format!("salt/minion/{id}/start")
 }
 
+/// `minion/refresh/ID`
+#[must_use]
+pub fn minion_refresh(id: &Id) -> String {
+    format!("minion/refresh/{id}")
+}
+
+/// `salt/job/JID/sub/ID/error/FUN`
+#[must_use]
+pub fn job_sub_error(jid: &str, id: &str, fun: &str) -> String {
+    format!("salt/job/{jid}/sub/{id}/error/{fun}")
+}
+
 /// `salt/job/JID/WHAT`
 #[must_use]
 pub fn job(jid: &str, what: &str) -> String {
