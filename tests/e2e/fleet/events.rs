@@ -14,6 +14,9 @@ const DIFFERENT: &[(&str, &str)] = &[(
     "a minion has no resources besides itself here",
 )];
 
+/// What is not in the record, and stands in Salt's source: of `salt.wheel` the arguments have names.
+const ALSO: &[(&str, &[&str])] = &[("salt/run/JID/args", &["_stamp", "args", "name", "type"])];
+
 /// An event that Salt's master was seen to fire.
 #[derive(Deserialize)]
 struct Recorded {
@@ -151,7 +154,11 @@ fn events_have_the_tags_and_keys_of_salts_own() {
             }
         }
         for event in ours {
-            if !kinds.iter().any(|kind| is_same(kind, event)) {
+            let is_known = ALSO.iter().any(|(name, also)| {
+                let also = also.iter().map(|key| (*key).to_owned());
+                name == tag && keys(event) == also.collect()
+            });
+            if !is_known && !kinds.iter().any(|kind| is_same(kind, event)) {
                 wrong.push(format!("{tag}: not Salt's: {event}"));
             }
         }
