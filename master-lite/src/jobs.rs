@@ -106,7 +106,8 @@ impl Master {
             .await?;
         let returns = self.waiting().for_job(&jid);
         let load = load(&asked, &jid, user);
-        self.keep_job(&jid, load, &minions, &missing).await?;
+        self.keep_job(&jid, load, &asked.ret, &minions, &missing)
+            .await?;
         let patience = match asked.timeout_s {
             Some(seconds) => Duration::from_secs_f64(seconds.clamp(0.0, 1e6)),
             None => self.seconds("timeout", TIMEOUT),
