@@ -11,8 +11,9 @@ use smol::future::{FutureExt, pending};
 use value::{Map, Value, jid, log};
 use wire::{FindJob, Id, Job, Publish};
 
-use crate::daemon::Master;
+use crate::daemon::{Master, now_ms};
 use crate::minions::Connected;
+use crate::store::Command;
 use crate::waiting::Returns;
 
 /// A job that was sent, and whose returns are waited for.
@@ -92,12 +93,26 @@ impl Master {
             Some(other) => return Err(format!("{other:?} is no job id")),
             None => jid::new(),
         };
-        let (minions, missing) = self
-            .matched(&asked.tgt, &asked.tgt_type, &asked.options)
-            .await?;
-        let returns = self.waiting().for_job(&jid);
-        let load = load(&asked, &jid, user);
-        self.keep_job(&jid, load, &minions, &missing).await?;
+        let matched = self.matched(&asked.tgt, &asked.tgt_type, &asked.options);
+        let (minions, missing) = matched.await?;
+        let keep = job_commands(load(&asked, &jid, user), &jid, &minions, &missing);
+        self.keep(keep).await?;
+        let whom = Whom {
+            minions,
+            missing,
+            patience: Duration::ZERO,
+        };
+        Ok(self.hand_out(&asked, user, jid, whom))
+    }
+
+    /// Sends a job whose record is on the disk.
+    pub(crate) fn hand_out(
+        self: &Arc<Self>,
+        asked: &Publish,
+        user: &str,
+        jid: String,
+        whom: Whom,
+    ) -> Published {
         let patience = match asked.timeout_s {
             Some(seconds) => Duration::from_secs_f64(seconds.clamp(0.0, 1e6)),
             None => self.seconds("timeout", TIMEOUT),
@@ -105,18 +120,70 @@ impl Master {
         let (refused, refusals) = unbounded();
         let published = Published {
             master: self.clone(),
-            left: minions.iter().cloned().collect(),
-            minions,
-            missing,
-            returns,
+            left: whom.minions.iter().cloned().collect(),
+            minions: whom.minions,
+            missing: whom.missing,
+            returns: self.waiting().for_job(&jid),
             refusals,
             patience,
             until: Instant::now() + patience,
             given_up: Vec::new(),
             jid,
         };
-        published.send(&asked, user, &refused);
-        Ok(published)
+        published.send(asked, user, whom.patience, &refused);
+        published
+    }
+}
+
+/// To whom a job goes.
+#[derive(Debug)]
+pub(crate) struct Whom {
+    pub(crate) minions: Vec<Id>,
+    /// Whom the target named and nobody knows.
+    pub(crate) missing: Vec<String>,
+    /// For how long it is kept for a minion that is not connected.
+    pub(crate) patience: Duration,
+}
+
+/// What keeps a job, and fires its event.
+pub(crate) fn job_commands(
+    load: Map,
+    jid: &str,
+    minions: &[Id],
+    missing: &[String],
+) -> Vec<Command> {
+    let ids = Value::list(minions.iter().map(|id| id.as_str().into()));
+    let missing = Value::list(missing.iter().map(|name| name.as_str().into()));
+    let event = load.clone().with("minions", ids).with("missing", missing);
+    vec![
+        Command::Job {
+            jid: jid.to_owned(),
+            load,
+            minions: minions.to_vec(),
+            at_ms: now_ms(),
+        },
+        Command::Event {
+            tag: wire::tag::job(jid, "new"),
+            data: event,
+            stamp: jid::stamp(),
+            at_ms: now_ms(),
+            origin: None,
+        },
+    ]
+}
+
+/// How often it is looked whether a minion has come that a job is kept for.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A minion's connection, as soon as there is one.
+async fn connected(master: &Master, id: &Id, patience: Duration) -> Option<Connected> {
+    let until = Instant::now() + patience;
+    loop {
+        let minion = master.minions().get(id);
+        if minion.is_some() || Instant::now() >= until {
+            return minion;
+        }
+        Timer::after(LOOK_EVERY).await;
     }
 }
 
@@ -135,7 +202,7 @@ async fn hand_out(minion: Connected, id: Id, job: Job, refused: Sender<(Id, Give
 }
 
 /// What is kept of a job, and what its event says.
-fn load(asked: &Publish, jid: &str, user: &str) -> Map {
+pub(crate) fn load(asked: &Publish, jid: &str, user: &str) -> Map {
     let mut load = Map::new()
         .with("jid", jid)
         .with("tgt_type", asked.tgt_type.as_str())
@@ -160,7 +227,13 @@ fn function(fun: &str) -> Value {
 
 impl Published {
     /// Sends the job to all who are connected, all at the same time. Nobody waits for a slow one.
-    fn send(&self, asked: &Publish, user: &str, refused: &Sender<(Id, GivenUp)>) {
+    fn send(
+        &self,
+        asked: &Publish,
+        user: &str,
+        patience: Duration,
+        refused: &Sender<(Id, GivenUp)>,
+    ) {
         let job = Job {
             jid: self.jid.clone(),
             fun: function(&asked.fun),
@@ -173,13 +246,32 @@ impl Published {
         };
         for id in &self.minions {
             let (id, refused) = (id.clone(), refused.clone());
+            let (master, job) = (self.master.clone(), job.clone());
             match self.master.minions().get(&id) {
-                Some(minion) => smol::spawn(hand_out(minion, id, job.clone(), refused)).detach(),
-                None => {
+                Some(minion) => smol::spawn(hand_out(minion, id, job, refused)).detach(),
+                None if patience.is_zero() => {
                     let _ = refused.try_send((id, GivenUp::NotConnected));
                 }
+                None => smol::spawn(async move {
+                    match connected(&master, &id, patience).await {
+                        Some(minion) => hand_out(minion, id, job, refused).await,
+                        None => {
+                            let _ = refused.try_send((id, GivenUp::NotConnected));
+                        }
+                    }
+                })
+                .detach(),
             }
         }
+    }
+
+    /// Waits until every minion has taken the job, or will not; and says who will not. The time to return begins then.
+    pub(crate) async fn handed_out(&mut self) -> &[(Id, GivenUp)] {
+        while let Ok(refused) = self.refusals.recv().await {
+            self.given_up.push(refused);
+        }
+        self.until = Instant::now() + self.patience;
+        &self.given_up
     }
 
     /// The next return, or the next minion that is given up; nothing when nobody is left.

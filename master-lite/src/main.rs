@@ -16,6 +16,7 @@ mod minions;
 mod peer;
 mod pillar;
 mod preview;
+mod reactor;
 mod runners;
 mod salt;
 mod salt_key;
@@ -24,10 +25,7 @@ mod screen;
 mod session;
 #[cfg_attr(
     not(test),
-    allow(
-        dead_code,
-        reason = "cursors and tokens are the reactor's and the enrolment's, which come next"
-    )
+    allow(dead_code, reason = "tokens are the enrolment's, which comes next")
 )]
 mod store;
 mod targets;
