@@ -240,7 +240,7 @@ impl Master {
         let generation = self.reactor().causes.generation(event);
         let mut reaction = Reaction::new(place, &rule.glob, event, generation, now_ms());
         let most = self.reactor().limits.loop_max;
-        if generation > most {
+        if generation > most + u64::from(event.tag == super::ERROR) {
             reaction.faults.push(format!(
                 "{generation} reactions led to one another (reactor_loop_max is {most}): this one is not done"
             ));
@@ -313,13 +313,8 @@ impl Master {
     async fn finish(&self, reaction: Reaction) {
         let is_good = reaction.state == State::Done;
         keep(self, &reaction, !is_good).await;
-        match (is_good, reaction.state, reaction.tag.as_str()) {
-            (true, _, _) => {}
-            // An event about that would come to the same rule.
-            (_, State::Stopped, super::ERROR) => {
-                log::error(format_args!("{}", reaction.errors().join("; ")));
-            }
-            _ => self.tell_failure(&reaction).await,
+        if !is_good {
+            self.tell_failure(&reaction).await;
         }
     }
 

@@ -40,6 +40,15 @@ impl Client {
     }
 }
 
+/// A chunk under the name that its type has now: `cmd` was `local`.
+pub(crate) fn unaliased(low: &Map) -> Map {
+    let is_old = low.get("state").and_then(Value::as_str) == Some("cmd");
+    match is_old {
+        true => low.clone().with("state", "local"),
+        false => low.clone(),
+    }
+}
+
 /// What a job takes besides its function's arguments.
 const OPTIONS: [&str; 4] = ["metadata", "delimiter", "ret_config", "ret_kwargs"];
 
@@ -53,7 +62,7 @@ impl Call {
         let (id, state, fun) = (text("__id__"), text("state"), text("fun"));
         let (arg, kwarg) = arguments(low, &id, &state, &fun)?;
         match state.as_str() {
-            "local" | "cmd" => local(low, &id, fun, modules::call::joined(arg, kwarg)),
+            "local" => local(low, &id, fun, modules::call::joined(arg, kwarg)),
             "runner" | "wheel" => Ok(Self::Client(Client {
                 is_wheel: state == "wheel",
                 fun,

@@ -269,7 +269,8 @@ impl Master {
         cx
     }
 
-    /// Tells that a reaction went wrong: in the log, and as an event that a rule may answer.
+    /// Tells that a reaction went wrong: in the log, and as an event that a rule may answer. What such a rule does about a loop that was
+    /// stopped comes after it, and when that is stopped too it is told in the log only.
     async fn tell_failure(&self, reaction: &Reaction) {
         let errors = reaction.errors();
         let Reaction {
@@ -280,6 +281,11 @@ impl Master {
             place.sequence,
             errors.join("; ")
         ));
+        let is_stopped = reaction.state == State::Stopped;
+        let most = self.reactor().limits.loop_max + 1;
+        if is_stopped && (reaction.generation > most || tag == ERROR) {
+            return;
+        }
         let errors = errors.iter().map(|error| error.as_str().into());
         let data = Map::new()
             .with("rule", rule.as_str())
@@ -287,7 +293,7 @@ impl Master {
             .with("tag", tag.as_str())
             .with("state", reaction.state.as_str())
             .with("errors", Value::list(errors))
-            .with("generation", reaction.generation + 1);
+            .with("generation", reaction.generation + u64::from(!is_stopped));
         self.fire(ERROR, data).await;
     }
 
@@ -322,6 +328,8 @@ impl Master {
         let own = Arc::new(Semaphore::new(1)).acquire_arc().await;
         let turn = Arc::new((own, self.reactor().turns.acquire_arc().await));
         self.react(rule, &Arc::new(event.clone()), &turn).await;
+        // What was left to the system to write is there when this is.
+        self.store().apply(Command::All(Vec::new())).await?;
         Ok(known(self.store().reaction(place)?))
     }
 

@@ -4,7 +4,7 @@ use state::compile::Plan;
 use state::low::RequisiteKind;
 use value::{Map, Value, jid};
 
-use super::call::Call;
+use super::call::{Call, unaliased};
 use crate::store::{Command, Event, Place};
 
 /// Where something stands.
@@ -129,7 +129,7 @@ impl Reaction {
             let needs = step.needs.iter().filter_map(place).collect();
             places.push(step.chunk);
             self.chunks.push(Chunk {
-                low: low.data.clone(),
+                low: unaliased(&low.data),
                 needs,
                 jid: jid::new(),
                 state: State::Waiting,

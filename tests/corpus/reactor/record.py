@@ -57,7 +57,7 @@ def main():
             except Exception as exc:
                 errors.lines.append("raised %s: %s" % (type(exc).__name__, exc))
         clean = lambda lines: [l.replace(folder, "@HERE@") for l in lines]
-        low = json.loads(json.dumps(plain(chunks)).replace(folder, "@HERE@"))
+        low = json.loads(json.dumps(plain(chunks)).replace(folder, "@HERE@").replace(root + "/cache/files/base", "@ROOTS@"))
         out = {"low": low, "errors": clean(rendered), "calls": plain(calls), "call_errors": clean(errors.lines)}
         with open(folder + "/salt.json", "w") as f:
             json.dump(out, f, indent=1); f.write("\n")
