@@ -1,4 +1,5 @@
-//! The recorded answers of Salt's own reactor, and what a reaction does with what its chunks need.
+//! The recorded answers of Salt's own reactor, and how rules and reactions are kept.
+#![expect(clippy::disallowed_methods, reason = "a test's own files")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
