@@ -1,13 +1,16 @@
 //! Jobs: to whom they go, who has returned, and who will not.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use link::Error;
 use smol::Timer;
 use smol::channel::{Receiver, Sender, unbounded};
 use smol::future::{FutureExt, pending};
+use smol::lock::{Semaphore, SemaphoreGuardArc};
 use value::{Map, Value, jid, log};
 use wire::{FindJob, Id, Job, Publish};
 
@@ -33,6 +36,8 @@ pub(crate) struct Published {
     patience: Duration,
     until: Instant,
     given_up: Vec<(Id, GivenUp)>,
+    /// Whether the job is on its way to all of them.
+    is_sent: Arc<AtomicBool>,
 }
 
 /// Why a minion's return is waited for no longer.
@@ -73,6 +78,10 @@ pub(crate) enum Came {
 const GATHER: Duration = Duration::from_secs(10);
 /// How long a minion has to return (`timeout`), likewise.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// Minions that are told or asked something at the same time: what thousands answer at once, the socket has no room for.
+const AT_ONCE: usize = 256;
+/// A minion that takes longer to answer makes room for the next.
+const TURN_MAX: Duration = Duration::from_secs(1);
 
 impl Master {
     fn seconds(&self, option: &str, default: Duration) -> Duration {
@@ -128,9 +137,10 @@ impl Master {
             patience,
             until: Instant::now() + patience,
             given_up: Vec::new(),
+            is_sent: Arc::new(AtomicBool::new(false)),
             jid,
         };
-        published.send(asked, user, whom.patience, &refused);
+        published.send(asked, user, whom.patience, refused);
         published
     }
 }
@@ -187,6 +197,22 @@ async fn connected(master: &Master, id: &Id, patience: Duration) -> Option<Conne
     }
 }
 
+/// Does something that waits for a minion while it has a turn, which it gives back when it takes too long.
+async fn in_turn<T>(turn: SemaphoreGuardArc, doing: impl Future<Output = T>) -> T {
+    let mut doing = pin!(doing);
+    let soon = async { Some(doing.as_mut().await) };
+    let late = async {
+        Timer::after(TURN_MAX).await;
+        None
+    };
+    let done = soon.or(late).await;
+    drop(turn);
+    match done {
+        Some(done) => done,
+        None => doing.await,
+    }
+}
+
 /// Gives a job to a minion; one that does not take it is told of.
 async fn hand_out(minion: Connected, id: Id, job: Job, refused: Sender<(Id, GivenUp)>) {
     let jid = job.jid.clone();
@@ -198,6 +224,22 @@ async fn hand_out(minion: Connected, id: Id, job: Job, refused: Sender<(Id, Give
             _ => GivenUp::Lost,
         };
         let _ = refused.try_send((id, why));
+    }
+}
+
+/// Keeps a job for a minion that is not connected, until it comes or the patience is at its end.
+async fn hand_out_later(
+    master: Arc<Master>,
+    patience: Duration,
+    id: Id,
+    job: Job,
+    refused: Sender<(Id, GivenUp)>,
+) {
+    match connected(&master, &id, patience).await {
+        Some(minion) => hand_out(minion, id, job, refused).await,
+        None => {
+            let _ = refused.try_send((id, GivenUp::NotConnected));
+        }
     }
 }
 
@@ -226,13 +268,13 @@ fn function(fun: &str) -> Value {
 }
 
 impl Published {
-    /// Sends the job to all who are connected, all at the same time. Nobody waits for a slow one.
+    /// Sends the job to all who are connected, many at the same time. Nobody waits for a slow one.
     fn send(
         &self,
         asked: &Publish,
         user: &str,
         patience: Duration,
-        refused: &Sender<(Id, GivenUp)>,
+        refused: Sender<(Id, GivenUp)>,
     ) {
         let job = Job {
             jid: self.jid.clone(),
@@ -244,25 +286,28 @@ impl Published {
             user: user.to_owned(),
             options: asked.options.clone(),
         };
-        for id in &self.minions {
-            let (id, refused) = (id.clone(), refused.clone());
-            let (master, job) = (self.master.clone(), job.clone());
-            match self.master.minions().get(&id) {
-                Some(minion) => smol::spawn(hand_out(minion, id, job, refused)).detach(),
-                None if patience.is_zero() => {
-                    let _ = refused.try_send((id, GivenUp::NotConnected));
-                }
-                None => smol::spawn(async move {
-                    match connected(&master, &id, patience).await {
-                        Some(minion) => hand_out(minion, id, job, refused).await,
-                        None => {
-                            let _ = refused.try_send((id, GivenUp::NotConnected));
-                        }
+        let (master, minions) = (self.master.clone(), self.minions.clone());
+        let is_sent = self.is_sent.clone();
+        let turns = Arc::new(Semaphore::new(AT_ONCE));
+        let all = async move {
+            for id in minions {
+                let turn = turns.acquire_arc().await;
+                let (job, refused) = (job.clone(), refused.clone());
+                match master.minions().get(&id) {
+                    Some(minion) => {
+                        let handed = hand_out(minion, id, job, refused);
+                        smol::spawn(in_turn(turn, handed)).detach();
                     }
-                })
-                .detach(),
+                    None => {
+                        let master = master.clone();
+                        let kept = hand_out_later(master, patience, id, job, refused);
+                        smol::spawn(kept).detach();
+                    }
+                }
             }
-        }
+            is_sent.store(true, Ordering::Relaxed);
+        };
+        smol::spawn(all).detach();
     }
 
     /// Waits until every minion has taken the job, or will not; and says who will not. The time to return begins then.
@@ -311,6 +356,9 @@ impl Published {
                         return Some(Came::Return(data));
                     }
                 }
+                Now::Late if !self.is_sent.load(Ordering::Relaxed) => {
+                    self.until = Instant::now() + self.patience;
+                }
                 Now::Late => self.ask_the_silent().await,
             }
         }
@@ -319,14 +367,16 @@ impl Published {
     /// Asks who has not returned whether it still works; who does not is given up.
     async fn ask_the_silent(&mut self) {
         let gather = self.master.seconds("gather_job_timeout", GATHER);
+        let turns = Arc::new(Semaphore::new(AT_ONCE));
         let mut asked = Vec::new();
         for id in &self.left {
             let (id, jid) = (id.clone(), self.jid.clone());
+            let turn = turns.acquire_arc().await;
             let Some(minion) = self.master.minions().get(&id) else {
                 self.given_up.push((id, GivenUp::Lost));
                 continue;
             };
-            let task = smol::spawn(async move {
+            let task = smol::spawn(in_turn(turn, async move {
                 let question = async {
                     let asked = minion.handle.ask(FindJob { jid }).await?;
                     asked.done().await.map(|found| found.is_true())
@@ -336,7 +386,7 @@ impl Published {
                     Ok(false)
                 };
                 question.or(late).await
-            });
+            }));
             asked.push((id, task));
         }
         for (id, task) in asked {
