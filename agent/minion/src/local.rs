@@ -13,7 +13,7 @@ use state::module;
 use state::opts::Opts;
 use state::targets::{Hear, MinionReturn, Targets};
 use value::{Map, Value, jid, log};
-use wire::{Event, Fire, Request, Return, Way};
+use wire::{Request, Return, Way};
 
 use crate::own;
 
@@ -41,8 +41,6 @@ enum Socket {
     /// Where it is, before it was needed, and how to reach the master where no daemon is.
     At(PathBuf, Box<Opts>),
     Open(Box<Pipe>),
-    /// A way of this process's own to the master, which ends with it.
-    Own(Box<Pipe>),
 }
 
 impl Uplink {
@@ -99,19 +97,6 @@ impl Uplink {
             }
         }
     }
-
-    fn event(&self, event: Event) -> Result<(), Error> {
-        let mut socket = self.socket();
-        socket.open()?;
-        match &mut *socket {
-            // This process may end before anybody has read it.
-            Socket::Own(pipe) => {
-                let Event { tag, data, .. } = event;
-                pipe.call(Fire { tag, data }).map(|_| ())
-            }
-            open => open.open()?.event(event),
-        }
-    }
 }
 
 impl Socket {
@@ -119,12 +104,12 @@ impl Socket {
         if let Self::At(path, opts) = self {
             *self = match Pipe::connect(path, Way::ClientToMinion, limits()) {
                 Ok(pipe) => Self::Open(Box::new(pipe)),
-                Err(error) if is_nobody(&error) => Self::Own(Box::new(own::open(opts)?)),
+                Err(error) if is_nobody(&error) => Self::Open(Box::new(own::open(opts)?)),
                 Err(error) => return Err(error),
             };
         }
         match self {
-            Self::Open(pipe) | Self::Own(pipe) => Ok(pipe),
+            Self::Open(pipe) => Ok(pipe),
             Self::At(path, _) => Err(Error::Socket {
                 place: path.display().to_string(),
                 source: Arc::new(std::io::ErrorKind::NotConnected.into()),
@@ -198,16 +183,12 @@ impl Targets for OfMinion {
                 "The event {tag} is not on this machine's bus: {error}"
             ));
         }
-        let event = Event {
-            sequence: 0,
-            tag: tag.to_owned(),
-            stamp: jid::stamp(),
-            data,
-        };
-        let sent = self.0.event(event);
-        sent.map_err(|error| {
-            module::Error::refused(format!("The event {tag} was not sent: {error}"))
-        })
+        // Answered when it is on the disk: an event that was only written to a socket may be lost with its reader.
+        let tag = tag.to_owned();
+        let kept = self.0.call(wire::Fire { tag, data });
+        let refused =
+            |error| module::Error::refused(format!("the daemon has not kept it: {error}"));
+        kept.map(drop).map_err(refused)
     }
 
     fn hear(&self, cx: &Exec) -> Result<Box<dyn Hear>, module::Error> {
