@@ -15,6 +15,7 @@ mod jobs;
 mod manage;
 mod mine;
 mod pillar;
+mod token;
 
 const MODULES: &[Module<Value>] = &[
     cache::MODULE,
@@ -22,6 +23,7 @@ const MODULES: &[Module<Value>] = &[
     manage::MODULE,
     mine::MODULE,
     pillar::MODULE,
+    token::MODULE,
 ];
 
 /// What a master runs: its own runners, and all that this machine could run without it.
