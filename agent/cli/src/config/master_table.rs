@@ -34,6 +34,8 @@ pub(super) const TABLE: &[Known] = &[
     used("autoreject_file", TEXT, No),
     used("autosign_file", TEXT, No),
     used("autosign_grains_dir", TEXT, No),
+    used("autosign_grains_match", TEXT, Text("any")),
+    used("autosign_policy", LIST, EmptyList),
     used("autosign_timeout", INT, Int(120)),
     used("cachedir", TEXT, Text("/var/cache/salt/master")),
     used("cli_summary", BOOL, False),
