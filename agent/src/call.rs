@@ -16,6 +16,7 @@ use minion::{OfMaster, OfMinion, Uplink};
 use modules::call::{docstring, outputter, retcode, wrong_arguments};
 use modules::custom::CustomModules;
 use modules::orchestrate::ThisMachine;
+use modules::returners;
 use modules::roots::Roots;
 use state::custom::Signature;
 use state::exec::Exec;
@@ -59,8 +60,9 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     let how = Output::from_opts(&opts, std::io::stdout().is_terminal());
     let passthrough = opts.get("retcode_passthrough").is_some_and(Value::is_true);
     let cx = context(Opts::new(opts));
-    refuse_custom(cx.opts())?;
+    refuse_custom(&cx)?;
     let answer = answer(&cx, &call)?;
+    hand_out(&cx, &call, &answer);
     print_return(&answer, &how, call.output_file.as_ref(), &SaltYaml)
         .map_err(|error| Failure::new(Exit::CantCreate, error))?;
     let code = exit_of(answer.retcode, passthrough);
@@ -98,9 +100,33 @@ pub(crate) fn keep_id(loaded: &Loaded) {
     }
 }
 
-/// Returners and outputters of a tree are not used: who asks for one is told before anything runs.
-fn refuse_custom(opts: &Opts) -> Result<(), Failure> {
-    if let Some(returner) = opts.text("return").filter(|name| !name.is_empty()) {
+/// Gives what was returned to the returners that were asked for.
+fn hand_out(cx: &Exec, call: &SaltCall, answer: &Return) {
+    let asked = cx.opts().text("return").unwrap_or_default();
+    let (Asked::Call { fun, words }, false) = (&call.asked, asked.is_empty()) else {
+        return;
+    };
+    let words = words.iter().map(|word| Value::from(word.as_str()));
+    let mut ret = Map::new()
+        .with("jid", value::jid::new())
+        .with("return", answer.value.clone())
+        .with("retcode", answer.retcode)
+        .with("id", cx.opts().id())
+        .with("fun", fun.as_str())
+        .with("fun_args", Value::list(words))
+        .with("success", true);
+    if let Some(out) = &answer.out {
+        ret.insert("out", out.as_str());
+    }
+    returners::hand(cx, asked, &ret);
+    cx.barrier();
+}
+
+/// What is not there or not used is told before anything runs: returners, and outputters of a tree.
+fn refuse_custom(cx: &Exec) -> Result<(), Failure> {
+    let opts = cx.opts();
+    let asked = opts.text("return").unwrap_or_default();
+    if let Some(returner) = returners::missing(cx, asked) {
         let error = format!("The returner '{returner}' is not available");
         let hint =
             "results are printed, and those of state runs kept on this machine: see jobs.list_jobs";
@@ -123,14 +149,16 @@ fn refuse_custom(opts: &Opts) -> Result<(), Failure> {
 /// The context of a run on this machine: with trees of its own, or with those of the master that its daemon is connected to.
 pub(crate) fn context(opts: Opts) -> Exec {
     let custom = Box::new(CustomModules::of(&opts));
-    let (sources, targets): (Box<dyn Sources>, Box<dyn Targets>) =
-        if opts.text("file_client") == Some("remote") {
-            let uplink = Uplink::here(&opts);
-            let sources = OfMaster::new(uplink.clone(), &opts);
-            (Box::new(sources), Box::new(OfMinion::new(uplink)))
-        } else {
-            (Box::new(Roots::states(&opts)), Box::new(ThisMachine))
-        };
+    let (sources, targets): (Box<dyn Sources>, Box<dyn Targets>) = if opts.text("file_client")
+        == Some("remote")
+        && opts.text("master_type") != Some("disable")
+    {
+        let uplink = Uplink::here(&opts);
+        let sources = OfMaster::new(uplink.clone(), &opts);
+        (Box::new(sources), Box::new(OfMinion::new(uplink)))
+    } else {
+        (Box::new(Roots::states(&opts)), Box::new(ThisMachine))
+    };
     Exec::with_custom(opts, &modules::REGISTRY, sources, targets, custom)
 }
 
