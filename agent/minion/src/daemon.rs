@@ -458,6 +458,7 @@ impl Shared {
                 let sent = self.jobs.signal(&asked.jid, asked.signal);
                 sent.unwrap_or_default().into()
             }
+            Request::Beacons(asked) => self.watching.manage(asked).into(),
             Request::Refresh(asked) => {
                 self.refresh(&asked.what);
                 true.into()
