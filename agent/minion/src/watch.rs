@@ -92,14 +92,13 @@ impl Watch {
     }
 
     /// Answers a request about the beacons.
-    pub(crate) fn manage(&self, asked: wire::Beacons) -> Map {
-        let (mut answer, mut is_changed) = (Map::new(), false);
+    pub(crate) fn manage(&self, asked: &wire::Beacons) -> Map {
+        let mut is_changed = false;
         // Only a change begins anything anew.
         let made_of = locked(&self.made_of);
         let (mut config, pillar) = (made_of.config.clone(), made_of.pillar.clone());
         drop(made_of);
-        let managed = manage::managed(&asked, &mut config, &pillar, &mut is_changed);
-        answer.update(managed);
+        let answer = manage::managed(asked, &mut config, &pillar, &mut is_changed);
         if is_changed {
             self.change(|made_of| made_of.config = config);
         }
