@@ -1,8 +1,11 @@
 //! Minions of several masters, and of none.
 
 use std::fs;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use super::Fleet;
+use super::{Fleet, PATIENCE};
 
 const ACCEPT: &str = "auto_accept: True\n";
 
@@ -24,6 +27,19 @@ fn answers(fleet: &Fleet) -> bool {
 fn jobs(fleet: &Fleet, fun: &str) -> usize {
     let listed = fleet.run(&["salt-run", "--out=json", "jobs.list_jobs"]);
     listed.out.matches(fun).count()
+}
+
+/// Ends a master as a service manager does, so that its minions know at once.
+fn end_master(fleet: &mut Fleet) {
+    let pid = fleet.master.as_ref().unwrap().0.id().to_string();
+    assert!(Command::new("kill").arg(&pid).status().unwrap().success());
+    let ended = |fleet: &mut Fleet| fleet.master.as_mut().unwrap().0.try_wait().unwrap();
+    let began = Instant::now();
+    while ended(fleet).is_none() {
+        assert!(began.elapsed() < PATIENCE, "the master does not end");
+        sleep(Duration::from_millis(20));
+    }
+    fleet.kill_master();
 }
 
 #[test]
@@ -83,7 +99,7 @@ fn one_of_several_masters_takes_over_and_the_first_is_gone_back_to() {
             .count(),
         0
     );
-    first.kill_master();
+    end_master(&mut first);
     first.soon("it answers the second", || answers(&second));
     first.start_master();
     first.soon("it is back", || answers(&first));
