@@ -100,8 +100,8 @@ mod tests {
         };
         leave(&opts, answer.clone()).unwrap();
         let spool = Spool::open(&folder.path().join("spool"), Limits::default()).unwrap();
-        assert!(take(&opts, &spool));
-        assert!(!take(&opts, &spool));
+        assert!(take(&opts, &[&spool]));
+        assert!(!take(&opts, &[&spool]));
         let entries = spool.from(1, 10).unwrap();
         let sequence = 1;
         assert_eq!(entries, [Entry::Return(Return { sequence, ..answer })]);

@@ -30,9 +30,14 @@ pub(crate) fn managed(
         "add" | "modify" | "delete" | "enable_beacon" | "disable_beacon" => {
             change(&asked.fun, name, data, &of_pillar, own)
         }
-        "enable" => Ok(drop(own.insert("enabled", true))),
-        "disable" => Ok(drop(own.insert("enabled", false))),
-        "reset" => Ok(*own = Map::new()),
+        "enable" | "disable" => {
+            own.insert("enabled", asked.fun == "enable");
+            Ok(())
+        }
+        "reset" => {
+            own.retain(|_, _| false);
+            Ok(())
+        }
         other => {
             return refused(&format!(
                 "there is nothing called {other} to do with beacons"

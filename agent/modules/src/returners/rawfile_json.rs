@@ -12,7 +12,9 @@ const FILENAME: &str = "/var/log/salt/events";
 
 pub(super) fn returner(cx: &Exec, ret: &Map) -> Result<(), Error> {
     let path = super::option(cx, ret, "rawfile_json", "filename");
-    let path = path.as_ref().map_or_else(|| FILENAME.to_owned(), Value::to_text);
+    let path = path
+        .as_ref()
+        .map_or_else(|| FILENAME.to_owned(), Value::to_text);
     let io = |error: std::io::Error| Error::io(&path)(error);
     let file = OpenOptions::new().append(true).create(true).open(&path);
     let mut file = file.map_err(io)?;
