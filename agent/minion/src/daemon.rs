@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_signal::{Signal, Signals};
 use link::unix::{Local, LocalListener, Said};
-use link::{Handle, Limits, Notify, Part, Question, Session};
+use link::{Handle, Limits, Notify, Question, Session};
 use rustix::process::Pid;
 use smol::future::FutureExt;
 use smol::stream::StreamExt;
@@ -216,7 +216,7 @@ impl Shared {
         self.fill_mine();
         if is_first {
             let id = self.settings.opts.id();
-            let said = format!("Minion {id} started at {}", jid::to_time(&jid::new()));
+            let said = format!("Minion {id} started at {}", jid::asctime());
             for tag in [format!("salt/minion/{id}/start"), "minion_start".to_owned()] {
                 let data = Map::new()
                     .with("pretag", Value::Null)
@@ -441,6 +441,10 @@ impl Shared {
                 true => local.done(true).await,
                 false => local.fail("failed", "the event is not kept").await,
             },
+            Request::Return(answer) => {
+                self.returned(answer, For::Masters).await;
+                local.done(true).await
+            }
             Request::Ping(_) => local.done(self.master(For::Nobody).is_some()).await,
             request => match self.own_answer(&request) {
                 Some(answer) => local.done(answer).await,
@@ -526,20 +530,7 @@ impl Shared {
             let text = "this minion is not connected to a master";
             return to.fail("unreachable", text).await;
         };
-        let mut asked = match master.ask(request).await {
-            Ok(asked) => asked.waiting(Some(local::ANSWER)),
-            Err(error) => return to.fail("unreachable", error.to_string()).await,
-        };
-        loop {
-            match asked.next().await {
-                Ok(Part::Data(part)) => to.data(part).await?,
-                Ok(Part::Done(end)) => return to.done(end).await,
-                Err(link::Error::Failed { reason, text, .. }) => {
-                    return to.fail(&reason, text).await;
-                }
-                Err(error) => return to.fail("unreachable", error.to_string()).await,
-            }
-        }
+        local::forward(&master, request, to).await
     }
 }
 

@@ -57,7 +57,8 @@ fn waits(opts: &Opts) -> Waits {
     }
 }
 
-fn masters(opts: &Opts) -> Result<Vec<Master>, Error> {
+/// The masters in the order of the configuration, each once.
+pub(crate) fn masters(opts: &Opts) -> Result<Vec<Master>, Error> {
     let port = match opts.get("master_port") {
         None => PORT,
         Some(port) => port
