@@ -6,16 +6,16 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use cli::background;
+use cli::binary::PINCH;
 use cli::config::{self, Loaded};
 use cli::failure::{Exit, Failure};
+use cli::heap;
 use cli::log::Logger;
-use cli::options::{self, About, DaemonAsked, SALT_MINION};
+use cli::options::{self, DaemonAsked, SALT_MINION};
 use minion::Daemon;
 use render::yaml::SaltYaml;
 use state::opts::Opts;
 use value::{Map, log};
-
-use crate::version;
 
 /// The word that starts the process of a job.
 pub(crate) const JOB: &str = "job";
@@ -34,9 +34,7 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     let daemon = options::Daemon::parse(&SALT_MINION, words.clone(), env)
         .map_err(|error| Failure::usage(&SALT_MINION, error))?;
     match daemon.asked {
-        DaemonAsked::About(About::Help) => Ok(version::put(&SALT_MINION.help())),
-        DaemonAsked::About(About::Version) => Ok(version::print(false)),
-        DaemonAsked::About(About::VersionsReport) => Ok(version::print(true)),
+        DaemonAsked::About(about) => Ok(PINCH.tell(&SALT_MINION, about)),
         DaemonAsked::Run { background: true } => background::start(&SALT_MINION, &words),
         DaemonAsked::Run { background: false } => stay(daemon),
     }
@@ -85,6 +83,7 @@ pub(crate) fn job(words: &[String]) -> Result<ExitCode, Failure> {
             "a minion's daemon starts its jobs",
         ));
     };
+    heap::claim();
     let socket = take_stdin().map_err(|error| Failure::new(Exit::Generic, error))?;
     let loaded = loaded(Path::new(dir), Map::new())?;
     let _first = Logger::from_opts(&loaded.opts).install();
