@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::ExitCode;
 
-use cli::background;
+use cli::background::{self, PidFile};
 use cli::binary::PINCH;
 use cli::config::{self, Loaded};
 use cli::failure::{Exit, Failure};
@@ -35,14 +35,20 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::usage(&SALT_MINION, error))?;
     match daemon.asked {
         DaemonAsked::About(about) => Ok(PINCH.tell(&SALT_MINION, about)),
-        DaemonAsked::Run { background: true } => background::start(&SALT_MINION, &words),
+        DaemonAsked::Run { background: true } => {
+            let settings = daemon.settings;
+            let loaded = loaded(&settings.config_dir, settings.overrides)?;
+            let pidfile = Opts::new(loaded.opts).path("pidfile");
+            background::start(&SALT_MINION, &words, &pidfile)
+        }
         DaemonAsked::Run { background: false } => stay(daemon),
     }
 }
 
 fn stay(daemon: options::Daemon) -> Result<ExitCode, Failure> {
     let dir = daemon.settings.config_dir;
-    let loaded = loaded(&dir, daemon.settings.overrides)?;
+    let overrides = daemon.settings.overrides;
+    let loaded = loaded(&dir, overrides.clone())?;
     let _first = Logger::from_opts(&loaded.opts).install();
     loaded.warnings.iter().for_each(log::warning);
     crate::call::keep_id(&loaded);
@@ -52,7 +58,10 @@ fn stay(daemon: options::Daemon) -> Result<ExitCode, Failure> {
         job: vec![own_program(), JOB.into(), dir.into()],
         reload,
     };
-    let ended = Daemon::open(settings).and_then(Daemon::run);
+    let ended = Daemon::open(settings).and_then(|daemon| {
+        let _until_it_ends = PidFile::asked_for(&overrides);
+        daemon.run()
+    });
     ended.map_err(|error| Failure::new(Exit::Generic, error))?;
     Ok(Exit::Ok.into())
 }

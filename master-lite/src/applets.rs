@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use cli::background;
+use cli::background::{self, PidFile};
 use cli::binary::PINCH_MASTER;
 pub(crate) use cli::binary::put;
 use cli::config;
@@ -63,10 +63,13 @@ fn master(words: Vec<String>) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::usage(&SALT_MASTER, error))?;
     match asked.asked {
         DaemonAsked::About(what) => Ok(about(&SALT_MASTER, what)),
-        DaemonAsked::Run { background: true } => background::start(&SALT_MASTER, &words),
+        DaemonAsked::Run { background: true } => {
+            let pidfile = configured(&asked.settings)?.path("pidfile");
+            background::start(&SALT_MASTER, &words, &pidfile)
+        }
         DaemonAsked::Run { background: false } => {
             let opts = configured(&asked.settings)?;
-            let ended = daemon::run(opts);
+            let ended = daemon::run(opts, || PidFile::asked_for(&asked.settings.overrides));
             ended.map_err(|error| Failure::new(Exit::Generic, error))?;
             Ok(Exit::Ok.into())
         }

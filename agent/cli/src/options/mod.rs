@@ -15,6 +15,7 @@ mod salt_run;
 mod settings;
 mod words;
 
+pub(crate) use daemon::STARTED;
 pub use daemon::{Daemon, DaemonAsked};
 pub use daemon_flags::{SALT_MASTER, SALT_MINION};
 pub use flags::SALT_CALL;
