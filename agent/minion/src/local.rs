@@ -12,8 +12,8 @@ use state::exec::Exec;
 use state::module;
 use state::opts::Opts;
 use state::targets::{Hear, MinionReturn, Targets};
-use value::{Map, Value, jid, log};
-use wire::{Event, Request, Way};
+use value::{Map, Value, log};
+use wire::{Request, Way};
 
 /// How long the master's answer is waited for: a pillar may take its time.
 pub(crate) const ANSWER: Duration = Duration::from_secs(300);
@@ -80,10 +80,6 @@ impl Uplink {
             }
         }
     }
-
-    fn event(&self, event: Event) -> Result<(), Error> {
-        self.socket().open()?.event(event)
-    }
 }
 
 impl Socket {
@@ -141,16 +137,12 @@ impl Targets for OfMinion {
                 "The event {tag} is not on this machine's bus: {error}"
             ));
         }
-        let event = Event {
-            sequence: 0,
-            tag: tag.to_owned(),
-            stamp: jid::stamp(),
-            data,
-        };
-        let sent = self.0.event(event);
-        sent.map_err(|error| {
-            module::Error::refused(format!("The event {tag} was not sent: {error}"))
-        })
+        // Answered when it is on the disk: an event that was only written to a socket may be lost with its reader.
+        let tag = tag.to_owned();
+        let kept = self.0.call(wire::Fire { tag, data });
+        let refused =
+            |error| module::Error::refused(format!("the daemon has not kept it: {error}"));
+        kept.map(drop).map_err(refused)
     }
 
     fn hear(&self, cx: &Exec) -> Result<Box<dyn Hear>, module::Error> {
