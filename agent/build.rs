@@ -1,4 +1,4 @@
-//! How the binary is linked, and what it says of itself.
+//! How both binaries are linked: `pinch`, and `pinch-master`, whose manifest names this file.
 #![allow(clippy::print_stdout, reason = "that is how cargo is told")]
 #![allow(
     clippy::disallowed_methods,
@@ -14,12 +14,6 @@ const SCRIPT: &str =
 fn main() -> std::io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
     let variable = |name| std::env::var(name).unwrap_or_default();
-    println!("cargo::rerun-if-env-changed=PINCH_COMMIT");
-    println!("cargo::rustc-env=PINCH_TARGET={}", variable("TARGET"));
-    println!(
-        "cargo::rustc-env=PINCH_RUSTC={}",
-        compiler(&variable("RUSTC"))?
-    );
     if variable("CARGO_CFG_TARGET_ENV") != "gnu" {
         return Ok(());
     }
@@ -31,12 +25,4 @@ fn main() -> std::io::Result<()> {
         println!("cargo::rustc-link-arg-bins=-Wl,-T,{}", script.display());
     }
     Ok(())
-}
-
-/// `rustc 1.95.0 (…)`: std is of the same version, whether it came with the compiler or is built from source.
-fn compiler(rustc: &str) -> std::io::Result<String> {
-    let output = std::process::Command::new(rustc)
-        .arg("--version")
-        .output()?;
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

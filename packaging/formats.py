@@ -36,8 +36,8 @@ class Job:
         text = (self.here / path).read_text()
         values = {
             "NAME": self.name, "VERSION": self.version, "TARGET": self.target, "SUMMARY": self.about["summary"],
-            "DESCRIPTION": "\n".join(self.about["description"]), "APPLETS": " ".join(self.about["applets"]),
-            "SERVICE": self.about.get("service", ""), "UNIT": self.unit(), "MAINTAINER": MAINTAINER, "LICENSE": LICENSE,
+            "DESCRIPTION": "\n".join(self.about["description"]), "APPLETS": " ".join(self.about["applets"]), "ROLE": self.about["role"],
+            "UNITS": " ".join(self.units()), "DAEMONS": " ".join(unit for unit in self.units() if unit.endswith(".service")), "MAINTAINER": MAINTAINER, "LICENSE": LICENSE,
         }
         for key, value in (values | more).items():
             text = text.replace(f"@{key}@", value)
@@ -52,24 +52,28 @@ class Job:
     def man_pages(self):
         return [f"{self.name}.1", *(f"{self.name}-{applet}.1" for applet in self.about["applets"])]
 
-    def kinds(self):
-        """What lies in `services` for this package: a file an init system."""
-        folder = self.here / "services" / self.about.get("service", "none")
-        return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    def service_files(self, *places):
+        """(source, service, path, mode) of those files of its services whose kind is among the (kind, path, mode); `*` is the service's name."""
+        for service in self.about.get("services", []):
+            for kind, path, mode in places:
+                source = f"services/{service}/{kind}"
+                if (self.here / source).is_file():
+                    yield source, service, path.replace("*", service), mode
 
     def services(self, *places):
-        """Those of the (kind, path, mode) whose kind there is, where they belong."""
-        return [Entry(path, self.text(f"services/{self.about['service']}/{kind}").encode(), mode=mode)
-                for kind, path, mode in places if kind in self.kinds()]
+        """The same with what is in them."""
+        return [Entry(path, self.text(source, SERVICE=service).encode(), mode=mode)
+                for source, service, path, mode in self.service_files(*places)]
 
-    def unit(self):
+    def units(self):
         """What `systemctl enable` would be given."""
-        units = [kind for kind in ("systemd.timer", "systemd.service") if kind in self.kinds()]
-        return self.about["service"] + units[0].removeprefix("systemd") if units else ""
+        kinds = [("systemd.timer", "*.timer", 0), ("systemd.service", "*.service", 0)]
+        names = [path for _, _, path, _ in self.service_files(*kinds)]
+        return [name for name in names if name.replace(".service", ".timer") not in names or name.endswith(".timer")]
 
     def settings(self):
-        """The only file of a package that a user changes."""
-        return f"etc/default/{self.about['service']}" if "default" in self.kinds() else None
+        """The only files of a package that a user changes."""
+        return [path for _, _, path, _ in self.service_files(("default", "etc/default/*", 0))]
 
 
 def written(path, data):
@@ -107,6 +111,7 @@ def shared(job, zsh="usr/share/zsh/site-functions", prefix="usr/", pages=gz):
         Entry(f"{prefix}share/bash-completion/completions/{name}", (docs / f"{name}.bash").read_bytes()),
         Entry(f"{prefix}share/fish/vendor_completions.d/{name}.fish", (docs / f"{name}.fish").read_bytes()),
         Entry(f"{zsh}/_{name}", (docs / f"_{name}").read_bytes()),
+        third_party(job, prefix),
     ]
     for page in job.man_pages():
         text = (docs / page).read_bytes()
@@ -115,28 +120,27 @@ def shared(job, zsh="usr/share/zsh/site-functions", prefix="usr/", pages=gz):
     return entries
 
 
-def systemd(job):
-    """Where units, which are not enabled, and their settings go."""
-    service = job.about.get("service")
-    folder = "usr/lib/systemd/system"
-    return [("systemd.service", f"{folder}/{service}.service", 0o644), ("systemd.timer", f"{folder}/{service}.timer", 0o644),
-            ("default", f"etc/default/{service}", 0o644)]
+def third_party(job, prefix="usr/"):
+    """The licences of the crates in the program, which ask to go with it."""
+    return Entry(f"{prefix}share/licenses/{job.name}/THIRD-PARTY.gz", gz((job.docs / f"{job.name}.licences").read_bytes()))
 
 
-def openrc(job):
-    service = job.about.get("service")
-    return [("openrc", f"etc/init.d/{service}", 0o755), ("default", f"etc/conf.d/{service}", 0o644)]
+# Where units, which are not enabled, and their settings go.
+SYSTEMD = [("systemd.service", "usr/lib/systemd/system/*.service", 0o644), ("systemd.timer", "usr/lib/systemd/system/*.timer", 0o644),
+           ("default", "etc/default/*", 0o644)]
+OPENRC = [("openrc", "etc/init.d/*", 0o755), ("default", "etc/conf.d/*", 0o644)]
+PROCD = [("procd", "etc/init.d/*", 0o755)]
+SCRIPTS = ["openrc", "procd", "runit", "sysvinit"]
 
 
 def installing(job, places, source, root):
-    """The same in the words of a recipe."""
-    return "\n".join(f"\tinstall -Dm{mode:o} {source}services/{kind} {root}/{path}" for kind, path, mode in places if kind in job.kinds())
+    """The same in the words of a recipe, which has the files of a service in a folder of its name."""
+    return "\n".join(f"\tinstall -Dm{mode:o} {source}{file} {root}/{path}" for file, _, path, mode in job.service_files(*places))
 
 
 def all_services(job, folder, without=()):
-    executable = ("openrc", "sysvinit", "runit")
-    return job.services(*((kind, f"{folder}/{kind}", 0o755 if kind in executable else 0o644)
-                          for kind in job.kinds() if kind not in without))
+    kinds = [*SCRIPTS, "systemd.service", "systemd.timer", "default", "cron"]
+    return job.services(*((kind, f"{folder}/*/{kind}", 0o755 if kind in SCRIPTS else 0o644) for kind in kinds if kind not in without))
 
 
 def deb(job, scratch):
@@ -144,7 +148,7 @@ def deb(job, scratch):
     date = email.utils.format_datetime(datetime.datetime.fromtimestamp(job.epoch, datetime.UTC))
     changelog = f"{name} ({job.version}) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n -- {MAINTAINER}  {date}\n"
     doc = f"usr/share/doc/{name}"
-    entries = shared(job, zsh="usr/share/zsh/vendor-completions") + job.services(*systemd(job)) + [
+    entries = shared(job, zsh="usr/share/zsh/vendor-completions") + job.services(*SYSTEMD) + [
         Entry(f"{doc}/copyright", job.text("debian/copyright").encode()),
         Entry(f"{doc}/changelog.gz", gz(changelog.encode())),
         Entry(f"{doc}/NEWS.gz", gz((job.here.parent / "CHANGELOG.md").read_bytes())),
@@ -171,7 +175,7 @@ def deb(job, scratch):
                for script in ("postinst", "prerm", "postrm")]
     put(scripts + [
         Entry("DEBIAN/control", text.encode()), Entry("DEBIAN/md5sums", sums.encode()), Entry("DEBIAN/triggers", triggers.encode()),
-        *([Entry("DEBIAN/conffiles", f"/{job.settings()}\n".encode())] if job.settings() else []),
+        *([Entry("DEBIAN/conffiles", "".join(f"/{path}\n" for path in job.settings()).encode())] if job.settings() else []),
     ], root)
     dated(root, job.epoch)
     path = job.out / f"{name}_{job.version}_{job.names['deb']}.deb"
@@ -194,7 +198,7 @@ def dated(folder, epoch):
 
 def rpm(job, scratch):
     name, arch = job.name, job.names["rpm"]
-    entries = shared(job) + job.services(*systemd(job)) + [Entry(f"usr/share/licenses/{name}/LICENSE", job.license())]
+    entries = shared(job) + job.services(*SYSTEMD) + [Entry(f"usr/share/licenses/{name}/LICENSE", job.license())]
     put(entries, scratch / "root")
     files = "".join(f"{attributes(entry, job)}/{entry.path}\n" for entry in entries)
     files += f"%dir /usr/share/licenses/{name}\n"
@@ -212,7 +216,7 @@ def rpm(job, scratch):
 
 
 def attributes(entry, job):
-    if entry.path == job.settings():
+    if entry.path in job.settings():
         return "%config(noreplace) "
     if "/licenses/" in entry.path:
         return "%license "
@@ -222,7 +226,7 @@ def attributes(entry, job):
 def apk(job, scratch):
     """Alpine's format 2: three gzip streams, of which the first, the signature, may be missing."""
     name, version = job.name, f"{job.version}-r0"
-    entries = shared(job) + job.services(*openrc(job))
+    entries = shared(job) + job.services(*OPENRC)
     data = gz(tar_of(with_folders(entries), job.epoch, tarfile.PAX_FORMAT, hashes=True))
     size = sum(len(entry.data or b"") for entry in entries)
     info = (f"pkgname = {name}\npkgver = {version}\npkgdesc = {job.about['summary']}\nbuilddate = {job.epoch}\n"
@@ -244,7 +248,7 @@ def apk(job, scratch):
 def ipk(job, _scratch):
     """OpenWrt's format: a compressed tar of two compressed tars, as its scripts/ipkg-build writes it."""
     name, version, arch = job.name, f"{job.version}-1", job.names["ipk"]
-    entries = [Entry(f"usr/bin/{name}", job.binary, mode=0o755)]
+    entries = [Entry(f"usr/bin/{name}", job.binary, mode=0o755), third_party(job), *job.services(*PROCD)]
     dot = [Entry("./", mode=0o755)]
 
     def packed(inside):
@@ -283,13 +287,16 @@ def recipes(job, scratch):
     values = {"SHA256": hashlib.sha256(data).hexdigest(), "SHA512": hashlib.sha512(data).hexdigest(), "TARBALL": job.tarball().name,
               "PRERM": job.text("recipes/openwrt.prerm", UNLINK=unlink_in_image(job)).replace("$", "$$").strip(),
               "LICENSE_MD5": hashlib.md5(job.license()).hexdigest(), "UNLINK": job.text("recipes/unlink.sh").strip()}
-    values |= {"INSTALL_OPENRC": installing(job, openrc(job), "", '"$pkgdir"'), "INSTALL_SYSTEMD": installing(job, systemd(job), "", '"$pkgdir"'),
-               "INSTALL_YOCTO": installing(job, systemd(job), "${S}/", "${D}").replace("${D}/usr/lib/systemd/system", "${D}${systemd_system_unitdir}")
-               .replace("\t", "        "), "SETTINGS": job.settings() or ""}
+    values |= {"INSTALL_OPENRC": installing(job, OPENRC, "", '"$pkgdir"'), "INSTALL_SYSTEMD": installing(job, SYSTEMD, "", '"$pkgdir"'),
+               "INSTALL_YOCTO": installing(job, SYSTEMD, "${S}/", "${D}").replace("${D}/usr/lib/systemd/system", "${D}${systemd_system_unitdir}")
+               .replace("\t", "        "), "SETTINGS": " ".join(job.settings()),
+               "CONFFILES": " ".join(f"/{path}" for path in job.settings()),
+               "INSTALL_PROCD": installing(job, PROCD, "$(PKG_BUILD_DIR)/", "$(1)")
+               .replace("\tinstall -Dm755", "\t$(INSTALL_DIR) $(1)/etc/init.d\n\t$(INSTALL_BIN)")}
     values |= {f"{kind.upper()}_ARCH": job.names.get(kind, "") for kind in ("apk", "arch", "yocto")}
     values["IPK_CPU"] = job.names["ipk"] if job.names["ipk"] == "x86_64" else job.names["ipk"].split("_")[0]
-    places = {"APKBUILD": "alpine/APKBUILD", "pre-deinstall": f"alpine/{job.name}.pre-deinstall", "PKGBUILD": "arch/PKGBUILD",
-              "pacman.install": f"arch/{job.name}.install", "openwrt.mk": f"openwrt/{job.name}/Makefile", "yocto.bb": f"yocto/{job.name}_{job.version}.bb"}
+    places = {"APKBUILD": f"alpine/{job.name}/APKBUILD", "pre-deinstall": f"alpine/{job.name}/{job.name}.pre-deinstall", "PKGBUILD": f"arch/{job.name}/PKGBUILD",
+              "pacman.install": f"arch/{job.name}/{job.name}.install", "openwrt.mk": f"openwrt/{job.name}/Makefile", "yocto.bb": f"yocto/{job.name}_{job.version}.bb"}
     found = [job.tarball()]
     for source, place in places.items():
         path = job.out / "recipes" / place
@@ -307,7 +314,7 @@ def arch(job, scratch):
         fcntl.flock(lock, fcntl.LOCK_EX)
         run("rm", "-rf", folder)
         folder.mkdir()
-        for path in [*(scratch / "recipes/arch").iterdir(), scratch / job.tarball().name]:
+        for path in [*(scratch / "recipes/arch" / job.name).iterdir(), scratch / job.tarball().name]:
             written(folder / path.name, path.read_bytes())
         (folder / "out").mkdir()
         # It does not work as root.
@@ -327,7 +334,7 @@ def arch(job, scratch):
 
 def oci(job, _scratch):
     """An image of the program alone, as an OCI image layout in a tar file."""
-    entries = [Entry(f"usr/bin/{job.name}", job.binary, mode=0o755)]
+    entries = [Entry(f"usr/bin/{job.name}", job.binary, mode=0o755), third_party(job)]
     entries += [Entry(f"usr/bin/{applet}", link=job.name) for applet in job.about["applets"]]
     entries += [Entry("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n"), Entry("etc/group", b"root:x:0:\n"),
                 Entry("root", mode=0o700), Entry("tmp", mode=0o1777), Entry("srv/salt", mode=0o755), Entry("srv/pillar", mode=0o755),

@@ -35,6 +35,7 @@ files() {
 	echo share/bash-completion/completions/@NAME@ 644
 	echo share/zsh/site-functions/_@NAME@ 644
 	echo share/fish/vendor_completions.d/@NAME@.fish 644
+	echo share/licenses/@NAME@/THIRD-PARTY.gz 644
 }
 
 is_ours() {
@@ -43,6 +44,7 @@ is_ours() {
 
 if [ -n "$remove" ]; then
 	files | while read -r file _; do rm -f "$to/$file"; done
+	rmdir "$to/share/licenses/@NAME@" 2>/dev/null || true
 	for applet in @APPLETS@; do
 		! is_ours "$to/bin/$applet" || rm "$to/bin/$applet"
 	done

@@ -61,7 +61,7 @@ def arguments():
     parser.add_argument("-o", "--output", required=True, metavar="DIR", help="where the packages go")
     parser.add_argument("--package", default="pinch", metavar="NAME", help="an entry of packages.toml (default pinch)")
     parser.add_argument("--version", metavar="VERSION", help="the version (default that of Cargo.toml)")
-    parser.add_argument("--docs", required=True, metavar="DIR", help="man pages and completions (default: made by cargo)")
+    parser.add_argument("--docs", required=True, metavar="DIR", help="man pages, completions and licences (default: made by cargo)")
     parser.add_argument("--apk-key", metavar="FILE", help="sign the .apk with this RSA key; FILE.pub is what machines trust")
     parser.add_argument("--ipk-arch", metavar="NAME", help="OpenWrt's name of the processor, if not that of the table")
     parser.add_argument("--dynamic", action="store_true", help="package a program that is not static")

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use cli::config;
 use cli::failure::{Exit, Failure};
+use cli::heap;
 use cli::log::Logger;
 use cli::output::{Output, display};
 use modules::custom;
@@ -24,6 +25,7 @@ const CONFIG: &str = "/etc/salt";
 /// # Errors
 /// When what asks does not read the answers.
 pub(crate) fn run() -> Result<ExitCode, Failure> {
+    heap::claim();
     let mut known = None;
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         let answer = answered(&line, &mut known);

@@ -7,10 +7,12 @@
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
 
+use cli::binary::{self, PINCH};
 use cli::config::{self, Loaded};
 use cli::failure::{Exit, Failure, exit_of};
+use cli::heap;
 use cli::log::Logger;
-use cli::options::{Asked, SALT_CALL, SaltCall, parse_input, read_saltfile, saltfile_path};
+use cli::options::{About, Asked, SALT_CALL, SaltCall, parse_input, read_saltfile, saltfile_path};
 use cli::output::{Output, Return, print_return};
 use minion::{OfMaster, OfMinion, Uplink};
 use modules::call::{docstring, outputter, retcode, wrong_arguments};
@@ -26,7 +28,6 @@ use state::sources::Sources;
 use state::targets::Targets;
 use value::{Map, Value, log};
 
-use crate::version;
 use render::yaml::SaltYaml;
 
 /// Runs `salt-call` with these words.
@@ -34,12 +35,13 @@ use render::yaml::SaltYaml;
 /// # Errors
 /// What is wrong with the command line, the configuration, or the call.
 pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
+    heap::claim();
     let usage = |error| Failure::usage(&SALT_CALL, error);
     let mut call = SaltCall::parse(words, stdin, env).map_err(usage)?;
     match &call.asked {
-        Asked::Help => return Ok(version::put(&SALT_CALL.help())),
-        Asked::Version => return Ok(version::print(false)),
-        Asked::VersionsReport => return Ok(version::print(true)),
+        Asked::Help => return Ok(PINCH.tell(&SALT_CALL, About::Help)),
+        Asked::Version => return Ok(PINCH.tell(&SALT_CALL, About::Version)),
+        Asked::VersionsReport => return Ok(PINCH.tell(&SALT_CALL, About::VersionsReport)),
         _ => {}
     }
     if let Some(path) = saltfile_path(&call.overrides, env) {
@@ -330,7 +332,7 @@ fn failed(name: &str, doc: &str, error: Error) -> Failure {
     let Some(wrong) = wrong_arguments(name, &error) else {
         return Failure::plain(Exit::Generic, format!("Error running '{name}': {error}"));
     };
-    version::put(&format!("{doc}\n"));
+    binary::put(&format!("{doc}\n"));
     Failure::plain(
         Exit::Generic,
         format!("\nPassed invalid arguments: {wrong}.\n\nUsage:"),

@@ -7,48 +7,31 @@
     )
 )]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
+use cli::binary::{self, PINCH};
 use cli::failure::{Exit, Failure};
-use cli::options::APPLETS;
+use cli::heap::Heap;
 
 mod answer;
 mod call;
-mod heap;
-mod links;
 mod minion;
-mod version;
 
 #[global_allocator]
-static HEAP: heap::Heap = heap::Heap;
+static HEAP: Heap = Heap;
 
 fn main() -> ExitCode {
-    heap::claim();
-    let mut words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    let program = words.next().unwrap_or_default();
-    let words: Vec<String> = words.collect();
-    let called_as = Path::new(&program)
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    if let Some(applet) = applet(&called_as) {
-        return ended(applet(words));
-    }
-    match words.split_first() {
-        Some((word, rest)) if let Some(applet) = applet(word) => ended(applet(rest.to_vec())),
-        Some((command, rest)) if command == minion::JOB => ended(minion::job(rest)),
-        Some((command, rest)) if command == "install-links" => ended(links::install(rest)),
-        Some((command, rest)) if command == "install-python" => ended(links::install_python(rest)),
-        Some((command, [])) if command == "answer" => ended(answer::run()),
-        Some((option, _)) if option == "--version" => version::print(false),
-        Some((option, _)) if option == "--versions-report" || option == "-V" => {
-            version::print(true)
-        }
-        Some((option, _)) if option == "--help" || option == "-h" => usage(),
-        other => ended(Err(unknown(other.map(|(word, _)| word.as_str())))),
-    }
+    let (called_as, words) = binary::called();
+    let outcome = match (applet(&called_as), words.split_first()) {
+        (Some(applet), _) => applet(words),
+        (None, Some((word, rest))) if let Some(applet) = applet(word) => applet(rest.to_vec()),
+        (None, Some((word, rest))) if word == minion::JOB => minion::job(rest),
+        (None, Some((word, rest))) if word == "install-python" => install_python(rest),
+        (None, Some((word, []))) if word == "answer" => answer::run(),
+        _ => PINCH.itself(&words),
+    };
+    outcome.unwrap_or_else(|failure| failure.report())
 }
 
 /// Runs an applet with its words.
@@ -63,27 +46,15 @@ fn applet(name: &str) -> Option<Applet> {
     }
 }
 
-fn ended(outcome: Result<ExitCode, Failure>) -> ExitCode {
-    outcome.unwrap_or_else(|failure| failure.report())
-}
-
-fn usage() -> ExitCode {
-    version::put(&cli::options::usage())
-}
-
-fn unknown(word: Option<&str>) -> Failure {
-    let error = match word {
-        Some(word) => format!("'{word}' is no applet and no command of pinch"),
-        None => "say which applet to run".to_owned(),
+/// Puts the package `salt` into a folder of Python's path; its functions are answered by this program.
+fn install_python(words: &[String]) -> Result<ExitCode, Failure> {
+    let [folder] = words else {
+        return Err(Failure::new(
+            Exit::Usage,
+            "install-python takes one folder: pinch install-python DIR",
+        ));
     };
-    let applets: Vec<&str> = APPLETS.iter().map(|applet| applet.name).collect();
-    Failure::new(Exit::Usage, error).hints([format!(
-        "the applets are: {}; see pinch --help",
-        applets.join(", ")
-    )])
-}
-
-/// The path of this program itself, for links.
-fn own_path() -> std::io::Result<PathBuf> {
-    std::env::current_exe()
+    modules::custom::install(Path::new(folder), &binary::own_path()?)
+        .map_err(|error| Failure::new(Exit::CantCreate, error))?;
+    Ok(Exit::Ok.into())
 }

@@ -7,17 +7,17 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::ExitCode;
 
-use cli::background;
+use cli::background::{self, PidFile};
+use cli::binary::PINCH;
 use cli::config::{self, Loaded};
 use cli::failure::{Exit, Failure};
+use cli::heap;
 use cli::log::Logger;
-use cli::options::{self, About, DaemonAsked, SALT_MINION};
+use cli::options::{self, DaemonAsked, SALT_MINION};
 use minion::Daemon;
 use render::yaml::SaltYaml;
 use state::opts::Opts;
 use value::{Map, log};
-
-use crate::version;
 
 /// The word that starts the process of a job.
 pub(crate) const JOB: &str = "job";
@@ -36,10 +36,13 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     let daemon = options::Daemon::parse(&SALT_MINION, words.clone(), env)
         .map_err(|error| Failure::usage(&SALT_MINION, error))?;
     match daemon.asked {
-        DaemonAsked::About(About::Help) => Ok(version::put(&SALT_MINION.help())),
-        DaemonAsked::About(About::Version) => Ok(version::print(false)),
-        DaemonAsked::About(About::VersionsReport) => Ok(version::print(true)),
-        DaemonAsked::Run { background: true } => background::start(&SALT_MINION, &words),
+        DaemonAsked::About(about) => Ok(PINCH.tell(&SALT_MINION, about)),
+        DaemonAsked::Run { background: true } => {
+            let settings = daemon.settings;
+            let loaded = loaded(&settings.config_dir, settings.overrides)?;
+            let pidfile = Opts::new(loaded.opts).path("pidfile");
+            background::start(&SALT_MINION, &words, &pidfile)
+        }
         DaemonAsked::Run { background: false } => stay(daemon),
     }
 }
@@ -47,7 +50,8 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
 fn stay(daemon: options::Daemon) -> Result<ExitCode, Failure> {
     let token = token()?;
     let dir = daemon.settings.config_dir;
-    let mut loaded = loaded(&dir, daemon.settings.overrides)?;
+    let overrides = daemon.settings.overrides;
+    let mut loaded = loaded(&dir, overrides.clone())?;
     if let Some(token) = token {
         loaded.opts.insert("enroll_token", token);
     }
@@ -61,7 +65,10 @@ fn stay(daemon: options::Daemon) -> Result<ExitCode, Failure> {
         reload,
         notify: link::Notify::to(std::env::var_os("NOTIFY_SOCKET").as_deref()),
     };
-    let ended = Daemon::open(settings).and_then(Daemon::run);
+    let ended = Daemon::open(settings).and_then(|daemon| {
+        let _until_it_ends = PidFile::asked_for(&overrides);
+        daemon.run()
+    });
     ended.map_err(|error| Failure::new(Exit::Generic, error))?;
     Ok(Exit::Ok.into())
 }
@@ -128,6 +135,7 @@ pub(crate) fn job(words: &[String]) -> Result<ExitCode, Failure> {
             "a minion's daemon starts its jobs",
         ));
     };
+    heap::claim();
     let socket = take_stdin().map_err(|error| Failure::new(Exit::Generic, error))?;
     let loaded = loaded(Path::new(dir), Map::new())?;
     let _first = Logger::from_opts(&loaded.opts).install();

@@ -1,9 +1,10 @@
 //! The applets by their names, and how each of them begins.
 
-use std::io::Write;
 use std::process::ExitCode;
 
-use cli::background;
+use cli::background::{self, PidFile};
+use cli::binary::PINCH_MASTER;
+pub(crate) use cli::binary::put;
 use cli::config;
 use cli::failure::{Exit, Failure};
 use cli::log::Logger;
@@ -13,9 +14,6 @@ use state::opts::Opts;
 use value::log;
 
 use crate::{command, daemon};
-
-/// The Salt whose behaviour this is.
-const SALT: &str = "3008.5";
 
 /// Runs an applet with its words.
 type Applet = fn(Vec<String>) -> Result<ExitCode, Failure>;
@@ -34,53 +32,16 @@ pub(crate) fn named(name: &str) -> Option<Applet> {
 }
 
 /// Runs what the first word names.
-pub(crate) fn first(words: Vec<String>) -> Result<ExitCode, Failure> {
-    let mut rest = words.into_iter();
-    let first = rest.next().unwrap_or_default();
-    match (named(&first), first.as_str()) {
-        (Some(applet), _) => applet(rest.collect()),
-        (None, "--version") => Ok(put(&version(false))),
-        (None, "-V" | "--versions-report") => Ok(put(&version(true))),
-        (None, "-h" | "--help") => Ok(put(&usage())),
-        (None, "") => Err(Failure::new(Exit::Usage, "say which applet to run").hints([known()])),
-        (None, other) => {
-            let error = format!("'{other}' is no applet of pinch-master");
-            Err(Failure::new(Exit::Usage, error).hints([known()]))
-        }
+pub(crate) fn first(words: &[String]) -> Result<ExitCode, Failure> {
+    match words.split_first() {
+        Some((word, rest)) if let Some(applet) = named(word) => applet(rest.to_vec()),
+        _ => PINCH_MASTER.itself(words),
     }
-}
-
-fn known() -> String {
-    let names: Vec<&str> = APPLETS.iter().map(|(name, _)| *name).collect();
-    format!("the applets are: {}", names.join(", "))
-}
-
-fn usage() -> String {
-    format!("Usage: pinch-master APPLET [ARGUMENTS…]\n\n{}\n", known())
-}
-
-fn version(report: bool) -> String {
-    let version = env!("CARGO_PKG_VERSION");
-    if report {
-        format!("Pinch: {version}\nBehaves as Salt: {SALT}\n")
-    } else {
-        format!("pinch-master {version} (behaves as salt {SALT})\n")
-    }
-}
-
-/// Writes to stdout; one who has stopped reading is no error.
-pub(crate) fn put(text: &str) -> ExitCode {
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
-    Exit::Ok.into()
 }
 
 /// What a program says of itself.
 pub(crate) fn about(program: &Program, about: About) -> ExitCode {
-    match about {
-        About::Help => put(&program.help()),
-        About::Version => put(&version(false)),
-        About::VersionsReport => put(&version(true)),
-    }
+    PINCH_MASTER.tell(program, about)
 }
 
 /// The configuration of one of the master's programs, with its log begun.
@@ -102,11 +63,16 @@ fn master(words: Vec<String>) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::usage(&SALT_MASTER, error))?;
     match asked.asked {
         DaemonAsked::About(what) => Ok(about(&SALT_MASTER, what)),
-        DaemonAsked::Run { background: true } => background::start(&SALT_MASTER, &words),
+        DaemonAsked::Run { background: true } => {
+            let pidfile = configured(&asked.settings)?.path("pidfile");
+            background::start(&SALT_MASTER, &words, &pidfile)
+        }
         DaemonAsked::Run { background: false } => {
             let opts = configured(&asked.settings)?;
             let socket = std::env::var_os("NOTIFY_SOCKET");
-            let ended = daemon::run(opts, &link::Notify::to(socket.as_deref()));
+            let notify = link::Notify::to(socket.as_deref());
+            let pid_file = || PidFile::asked_for(&asked.settings.overrides);
+            let ended = daemon::run(opts, &notify, pid_file);
             ended.map_err(|error| Failure::new(Exit::Generic, error))?;
             Ok(Exit::Ok.into())
         }

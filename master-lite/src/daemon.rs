@@ -293,11 +293,15 @@ pub(crate) fn wheel_alone(opts: Opts, fun: &str, arg: Vec<Value>) -> Result<Valu
     smol::block_on(master.wheel(fun, arg))
 }
 
-/// Runs the master until SIGTERM or SIGINT.
+/// Runs the master until SIGTERM or SIGINT, and keeps what is made when it listens until then.
 ///
 /// # Errors
 /// When the configuration, the keys, the store or a socket cannot be used.
-pub(crate) fn run(opts: Opts, notify: &Notify) -> Result<(), Error> {
+pub(crate) fn run<T>(
+    opts: Opts,
+    notify: &Notify,
+    when_it_listens: impl FnOnce() -> T,
+) -> Result<(), Error> {
     let own = Pki::open(&opts.path("pki_dir"))?.own("master")?;
     let pair = own.pair.clone();
     let master = Master::open(opts, own)?;
@@ -314,6 +318,7 @@ pub(crate) fn run(opts: Opts, notify: &Notify) -> Result<(), Error> {
         }
         master.begin_reactor().await?;
         let socket = LocalListener::bind(&path, Way::ClientToMaster, Limits::default())?;
+        let _until_it_ends = when_it_listens();
         log::info(format_args!(
             "The master listens on {address} with the key {}",
             pair.public()

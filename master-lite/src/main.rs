@@ -33,19 +33,20 @@ mod targets;
 mod waiting;
 mod wheel;
 
-use std::path::Path;
 use std::process::ExitCode;
 
+use cli::binary;
 use cli::failure::Failure;
+use cli::heap::Heap;
+
+#[global_allocator]
+static HEAP: Heap = Heap;
 
 fn main() -> ExitCode {
-    let mut words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    let program = words.next().unwrap_or_default();
-    let words: Vec<String> = words.collect();
-    let called_as = Path::new(&program).file_name().unwrap_or_default();
-    let outcome = match applets::named(&called_as.to_string_lossy()) {
+    let (called_as, words) = binary::called();
+    let outcome = match applets::named(&called_as) {
         Some(applet) => applet(words),
-        None => applets::first(words),
+        None => applets::first(&words),
     };
     outcome.unwrap_or_else(|failure: Failure| failure.report())
 }

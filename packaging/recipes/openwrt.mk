@@ -37,6 +37,9 @@ endef
 define Package/@NAME@/install
 	$(INSTALL_DIR) $(1)/usr/bin
 	$(INSTALL_BIN) $(PKG_BUILD_DIR)/bin/@NAME@ $(1)/usr/bin/
+	$(INSTALL_DIR) $(1)/usr/share/licenses/@NAME@
+	$(INSTALL_DATA) $(PKG_BUILD_DIR)/share/licenses/@NAME@/THIRD-PARTY.gz $(1)/usr/share/licenses/@NAME@/
+@INSTALL_PROCD@
 endef
 
 define Package/@NAME@/prerm

@@ -9,7 +9,7 @@ S = "${WORKDIR}/@NAME@-@VERSION@-@TARGET@"
 COMPATIBLE_HOST = "@YOCTO_ARCH@-.*-linux.*"
 
 inherit systemd
-SYSTEMD_SERVICE:${PN} = "@UNIT@"
+SYSTEMD_SERVICE:${PN} = "@UNITS@"
 SYSTEMD_AUTO_ENABLE = "disable"
 
 do_configure[noexec] = "1"
@@ -22,8 +22,8 @@ do_install() {
     fi
 }
 
-CONFFILES:${PN} = "/@SETTINGS@"
-FILES:${PN} += "${datadir}/bash-completion ${datadir}/zsh ${datadir}/fish"
+CONFFILES:${PN} = "@CONFFILES@"
+FILES:${PN} += "${datadir}/bash-completion ${datadir}/zsh ${datadir}/fish ${datadir}/licenses"
 # Static and stripped already.
 INHIBIT_PACKAGE_STRIP = "1"
 INHIBIT_SYSROOT_STRIP = "1"

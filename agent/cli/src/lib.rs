@@ -10,8 +10,10 @@
 )]
 
 pub mod background;
+pub mod binary;
 pub mod config;
 pub mod failure;
+pub mod heap;
 pub mod log;
 pub mod options;
 pub mod output;

@@ -213,13 +213,15 @@ fn a_debian_installs_upgrades_removes_and_purges_it_and_leaves_salt_alone() {
 }
 
 #[test]
-fn lintian_finds_nothing_in_the_deb() {
+fn lintian_finds_nothing_in_the_debs() {
     let dir = tempfile::tempdir().unwrap();
-    shipped("deb", &[], dir.path());
-    let package = file(dir.path(), ".deb");
-    let found = sh(&format!(
-        "lintian --allow-root --fail-on none {}",
-        package.display()
-    ));
-    assert_eq!(found, "");
+    for package in ["pinch", "pinch-master"] {
+        let out = dir.path().join(package);
+        shipped("deb", &["--package", package], &out);
+        let found = sh(&format!(
+            "lintian --allow-root --fail-on none {}",
+            file(&out, ".deb").display()
+        ));
+        assert_eq!(found, "");
+    }
 }

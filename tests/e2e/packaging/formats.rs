@@ -58,6 +58,7 @@ fn an_apk_is_what_alpine_describes() {
             &format!("{version}-r0\n"),
             std::env::consts::ARCH,
             "755 etc/init.d/pinch-apply",
+            "755 etc/init.d/pinch-minion",
             "644 usr/share/man/man1/pinch-salt-call.1.gz",
         ],
     );
@@ -78,11 +79,11 @@ fn an_ipk_is_what_openwrt_writes() {
     );
     let text = checked("ipk", &file(dir.path(), ".ipk"), "");
     let version = env!("CARGO_PKG_VERSION");
-    let expected = format!(
-        "pinch\n{version}-1\narm_cortex-a9\n{}",
-        line("755", "usr/bin/pinch", &binary)
-    );
-    assert_eq!(text, expected);
+    let first = format!("pinch\n{version}-1\narm_cortex-a9\n755 etc/init.d/pinch-minion ");
+    let program = line("755", "usr/bin/pinch", &binary);
+    let last = "644 usr/share/licenses/pinch/THIRD-PARTY.gz ";
+    said(&text, &[&first, &program, last]);
+    assert_eq!(text.lines().count(), 6, "{text}");
 }
 
 #[test]
@@ -130,7 +131,7 @@ find /usr/local ! -type d | diff - /srv/before | grep '^<' || echo nothing is le
         "install.sh: /usr/local/bin/salt-call is another program's and stays",
         "exit 73\n/usr/local/bin/salt-call of before\n",
         "/usr/local/bin/pinch\nlocal: True\nexit 64\n/usr/bin/pinch\n",
-        "usr/bin/pinch\nusr/bin/salt-call\nusr/bin/salt-minion\nusr/share/bash-completion/completions/pinch\nusr/share/fish/vendor_completions.d/pinch.fish\n",
+        "usr/bin/pinch\nusr/bin/salt-call\nusr/bin/salt-minion\nusr/share/bash-completion/completions/pinch\nusr/share/fish/vendor_completions.d/pinch.fish\nusr/share/licenses/pinch/THIRD-PARTY.gz\n",
         "usr/share/man/man1/pinch-salt-call.1\nusr/share/man/man1/pinch-salt-minion.1\nusr/share/man/man1/pinch.1\nusr/share/zsh/site-functions/_pinch\nnothing is left\n",
     ];
     said(&text, &expected);
@@ -188,17 +189,18 @@ fn recipes_package_the_tarball() {
         r#"
 cd {dir}
 srcdir=$PWD/src pkgdir=$PWD/alpine; mkdir src alpine
-. recipes/alpine/APKBUILD
+. recipes/alpine/pinch/APKBUILD
 echo "$sha512sums" | grep . | sha512sum -c
 tar -xzf $source -C src
 (cd $builddir && package)
 (cd alpine && find . ! -type d | sort)
-sh -n recipes/alpine/$install
+sh -n recipes/alpine/pinch/$install
 mkdir -p wrt/dl wrt/build; cp *.tar.gz wrt/dl; cd wrt
 cat >rules.mk <<'END'
 BUILD_DIR:=$(TOPDIR)/build
 INSTALL_DIR:=install -d -m0755
 INSTALL_BIN:=install -m0755
+INSTALL_DATA:=install -m0644
 END
 cat >package.mk <<'END'
 define BuildPackage
@@ -213,6 +215,7 @@ endef
 END
 make -s -f ../recipes/openwrt/pinch/Makefile TOPDIR=$PWD INCLUDE_DIR=$PWD
 cmp root/usr/bin/pinch {binary}
+(cd root && find etc usr/share ! -type d | sort)
 ln -s /usr/bin/pinch root/usr/bin/salt-call
 PKG_UPGRADE=1 IPKG_INSTROOT=$PWD/root sh prerm; readlink root/usr/bin/salt-call
 IPKG_INSTROOT=$PWD/root sh prerm; ls root/usr/bin
@@ -222,8 +225,9 @@ IPKG_INSTROOT=$PWD/root sh prerm; ls root/usr/bin
     );
     let expected = [
         ".tar.gz: OK",
-        "./etc/conf.d/pinch-apply\n./etc/init.d/pinch-apply\n./usr/bin/pinch\n",
+        "./etc/conf.d/pinch-apply\n./etc/init.d/pinch-apply\n./etc/init.d/pinch-minion\n./usr/bin/pinch\n",
         ".tar.gz: OK",
+        "etc/init.d/pinch-minion\nusr/share/licenses/pinch/THIRD-PARTY.gz\n",
         "/usr/bin/pinch\npinch\n",
     ];
     said(&sh(&script), &expected);
@@ -340,13 +344,14 @@ cat >>packaging/packages.toml <<'END'
 summary = "another one"
 description = ["It has two applets and no service."]
 applets = ["one", "two"]
+role = "other"
 END
 mkdir docs
 for page in other other-one other-two; do printf '.TH X 1
 .SH NAME
 %s \- x
 ' $page >docs/$page.1; done
-touch docs/other.bash docs/other.fish docs/_other
+touch docs/other.bash docs/other.fish docs/_other docs/other.licences
 SOURCE_DATE_EPOCH=1700000000 packaging/build deb rpm apk ipk arch tar oci recipes --package other --binary {binary} --target x86_64-unknown-linux-musl -o out --docs docs >&2
 ls out
 dpkg-deb -e out/*.deb control; ls control; grep -c alternatives control/postinst; sh -n control/postinst

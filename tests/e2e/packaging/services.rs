@@ -17,7 +17,7 @@ printf 'left:\n  cmd.run:\n    - name: exec sleep 4321\n    - bg: True\n' >/srv/
 printf 'broken:\n  test.fail_without_changes: []\n' >/srv/salt/broken.sls
 rm -rf /etc/salt/minion.d /srv/applied
 ln -sf "$pinch" /usr/bin/pinch
-services=$(echo "$dir"/pinch-*/services)
+services=$(echo "$dir"/pinch-*/services/pinch-apply)
 "#;
 
 /// What a script prints on a machine that this init system has started; nothing where it cannot run.

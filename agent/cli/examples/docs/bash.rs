@@ -1,36 +1,37 @@
-//! The completion for bash: one file for `pinch` and its applets.
+//! The completion for bash: one file for a binary and its applets.
 
-use cli::options::{APPLETS, Flag, Program, Takes};
+use cli::binary::Binary;
+use cli::options::{Flag, Program, Takes};
+
+use super::{function, function_of};
 
 /// The script.
-pub(super) fn script() -> String {
-    let mut out =
-        "# bash completion for pinch and its applets; made of the tables that it reads its options by\n".to_owned();
-    let words: Vec<&str> = super::words().map(|(word, _)| word).collect();
-    for applet in APPLETS {
-        out.push_str(&options(applet));
+pub(super) fn script(binary: &Binary) -> String {
+    let (name, own) = (binary.name, function(binary.name));
+    let mut out = format!(
+        "# bash completion for {name} and its applets; made of the tables that it reads its options by\n"
+    );
+    let words: Vec<&str> = super::words(binary).map(|(word, _)| word).collect();
+    for applet in binary.applets {
+        out.push_str(&options(&function_of(binary, applet), applet));
     }
     out.push_str(&format!(
-        "\n_pinch() {{\n    case ${{COMP_WORDS[1]}} in\n{}    install-*) compopt -o dirnames; COMPREPLY=(); return ;;\n    esac\n    \
-         COMPREPLY=(); ((COMP_CWORD > 1)) || COMPREPLY=($(compgen -W \"{}\" -- \"${{COMP_WORDS[COMP_CWORD]}}\"))\n}}\ncomplete -F _pinch pinch\n",
-        applets(),
+        "\n{own}() {{\n    case ${{COMP_WORDS[1]}} in\n{}    install-*) compopt -o dirnames; COMPREPLY=(); return ;;\n    esac\n    \
+         COMPREPLY=(); ((COMP_CWORD > 1)) || COMPREPLY=($(compgen -W \"{}\" -- \"${{COMP_WORDS[COMP_CWORD]}}\"))\n}}\ncomplete -F {own} {name}\n",
+        applets(binary),
         words.join(" ")
     ));
-    for applet in APPLETS {
-        let (function, name) = (function(applet), applet.name);
+    for applet in binary.applets {
+        let (function, name) = (function_of(binary, applet), applet.name);
         out.push_str(&format!("complete -o default -F {function} {name}\n"));
     }
     out
 }
 
-fn function(applet: &Program) -> String {
-    format!("_pinch_{}", applet.name.replace('-', "_"))
-}
-
-/// The words after `pinch APPLET` are the applet's.
-fn applets() -> String {
-    let lines = APPLETS.iter().map(|applet| {
-        let (function, name) = (function(applet), applet.name);
+/// The words after the binary's and an applet's name are the applet's.
+fn applets(binary: &Binary) -> String {
+    let lines = binary.applets.iter().map(|applet| {
+        let (function, name) = (function_of(binary, applet), applet.name);
         format!(
             "    {name}) ((COMP_CWORD < 2)) || {{ compopt -o default; {function}; return; }} ;;\n"
         )
@@ -39,7 +40,7 @@ fn applets() -> String {
 }
 
 /// Completes what follows an option by what it takes, and else the options. `--x=y` reaches bash as three words.
-fn options(applet: &Program) -> String {
+fn options(function: &str, applet: &Program) -> String {
     let mut cases = String::new();
     for flag in applet.flags() {
         let reply = match flag.takes {
@@ -63,10 +64,9 @@ fn options(applet: &Program) -> String {
     }
     let all: Vec<String> = applet.flags().flat_map(names).collect();
     format!(
-        "\n{}() {{\n    local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}}\n    \
+        "\n{function}() {{\n    local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}}\n    \
          if [ \"$cur\" = = ]; then cur=; elif [ \"$prev\" = = ]; then prev=${{COMP_WORDS[COMP_CWORD-2]}}; fi\n    \
          case $prev in\n{cases}    esac\n    COMPREPLY=()\n    case $cur in -*) COMPREPLY=($(compgen -W \"{}\" -- \"$cur\")) ;; esac\n}}\n",
-        function(applet),
         all.join(" ")
     )
 }

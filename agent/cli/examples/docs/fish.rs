@@ -1,24 +1,27 @@
-//! The completion for fish: one file for `pinch` and its applets.
+//! The completion for fish: one file for a binary and its applets.
 
-use cli::options::{APPLETS, Flag, Takes};
+use cli::binary::Binary;
+use cli::options::{Flag, Takes};
 
 /// The script.
-pub(super) fn script() -> String {
-    let mut out =
-        "# fish completion for pinch and its applets; made of the tables that it reads its options by\n".to_owned();
-    for (word, help) in super::words() {
+pub(super) fn script(binary: &Binary) -> String {
+    let own = binary.name;
+    let mut out = format!(
+        "# fish completion for {own} and its applets; made of the tables that it reads its options by\n"
+    );
+    for (word, help) in super::words(binary) {
         let help = quoted(help);
         out.push_str(&format!(
-            "complete -c pinch -n __fish_use_subcommand -f -a {word} -d {help}\n"
+            "complete -c {own} -n __fish_use_subcommand -f -a {word} -d {help}\n"
         ));
     }
-    for applet in APPLETS {
+    for applet in binary.applets {
         let name = applet.name;
         for flag in applet.flags() {
             let option = option(flag);
             out.push_str(&format!("complete -c {name} {option}\n"));
             out.push_str(&format!(
-                "complete -c pinch -n '__fish_seen_subcommand_from {name}' {option}\n"
+                "complete -c {own} -n '__fish_seen_subcommand_from {name}' {option}\n"
             ));
         }
     }

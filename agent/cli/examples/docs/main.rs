@@ -1,4 +1,4 @@
-//! `docs DIR`: writes the man pages and the completions of `pinch` and of its applets into DIR, made of the tables that the
+//! `docs DIR`: writes the man pages and the completions of both binaries and of their applets into DIR, made of the tables that the
 //! parser reads. An example, so that the program itself does not carry them; `packaging/build` runs it.
 #![allow(
     clippy::disallowed_methods,
@@ -8,7 +8,8 @@
 use std::io::{Error, ErrorKind};
 use std::path::Path;
 
-use cli::options::{APPLETS, COMMANDS};
+use cli::binary::{Binary, PINCH, PINCH_MASTER};
+use cli::options::Program;
 
 mod bash;
 mod fish;
@@ -22,21 +23,41 @@ fn main() -> std::io::Result<()> {
     };
     let folder = Path::new(folder);
     std::fs::create_dir_all(folder)?;
-    std::fs::write(folder.join("pinch.1"), man::pinch())?;
-    for applet in APPLETS {
-        let page = folder.join(format!("pinch-{}.1", applet.name));
-        std::fs::write(page, man::applet(applet))?;
-    }
-    std::fs::write(folder.join("pinch.bash"), bash::script())?;
-    std::fs::write(folder.join("pinch.fish"), fish::script())?;
-    std::fs::write(folder.join("_pinch"), zsh::script())
+    [PINCH, PINCH_MASTER]
+        .iter()
+        .try_for_each(|binary| write(binary, folder))
 }
 
-/// The words that may follow `pinch`, each with a line about it.
-fn words() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let applets = APPLETS.iter().map(|applet| (applet.name, applet.about));
-    let commands = COMMANDS
+fn write(binary: &Binary, folder: &Path) -> std::io::Result<()> {
+    let name = binary.name;
+    std::fs::write(folder.join(format!("{name}.1")), man::binary(binary))?;
+    for applet in binary.applets {
+        let page = folder.join(format!("{name}-{}.1", applet.name));
+        std::fs::write(page, man::applet(binary, applet))?;
+    }
+    std::fs::write(folder.join(format!("{name}.bash")), bash::script(binary))?;
+    std::fs::write(folder.join(format!("{name}.fish")), fish::script(binary))?;
+    std::fs::write(folder.join(format!("_{name}")), zsh::script(binary))
+}
+
+/// The words that may follow the binary's name, each with a line about it.
+fn words(binary: &Binary) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let applets = binary
+        .applets
         .iter()
+        .map(|applet| (applet.name, applet.about));
+    let commands = binary
+        .commands()
         .flat_map(|command| command.word.split(", ").map(|word| (word, command.help)));
     applets.chain(commands)
+}
+
+/// What a shell's function about this is called.
+fn function(name: &str) -> String {
+    format!("_{}", name.replace('-', "_"))
+}
+
+/// What one about an applet is called: no other program's completion of that name is in its way.
+fn function_of(binary: &Binary, applet: &Program) -> String {
+    function(&format!("{} {}", binary.name, applet.name)).replace(' ', "_")
 }

@@ -1,16 +1,7 @@
 //! Man pages.
 
-use cli::options::{APPLETS, COMMANDS, Flag, Program, Takes};
-
-const FILES: &str = "\
-.SH FILES
-.TP
-.I /etc/salt/minion, /etc/salt/minion.d/*.conf
-the configuration
-.TP
-.I /srv/salt, /srv/pillar
-the state tree and the pillar, where the configuration names no others
-";
+use cli::binary::Binary;
+use cli::options::{Flag, Program, SALT_RUN, Takes};
 
 const EXIT: &str = "\
 .SH EXIT STATUS
@@ -21,6 +12,12 @@ everything went well
 .B 1
 a state or a step failed, an SLS does not compile, a call failed, or the configuration cannot be read
 .TP
+.B 64
+the command line is wrong
+";
+
+const EXIT_OF_A_CALL: &str = "\
+.TP
 .B 2
 a state failed, with
 .B \\-\\-retcode\\-passthrough
@@ -29,27 +26,36 @@ a state failed, with
 the pillar does not render, with
 .B \\-\\-retcode\\-passthrough
 .TP
-.B 64
-the command line is wrong
-.TP
 .B 255
 there is no such function
 ";
 
+const FUNCTIONS: &str = "\
+The function
+.B sys.list_functions
+tells which there are, and
+.B sys.doc
+explains each.
+";
+
 /// The page of an applet.
-pub(super) fn applet(applet: &Program) -> String {
-    let mut page = head(&format!("pinch-{}", applet.name), &applet.brief());
+pub(super) fn applet(binary: &Binary, applet: &Program) -> String {
+    let own = escaped(binary.name);
+    let mut page = head(&format!("{}-{}", binary.name, applet.name), &applet.brief());
     page.push_str(&format!(
-        ".SH SYNOPSIS\n.B {name}\n{usage}\n.br\n.B pinch {name}\n{usage}\n",
+        ".SH SYNOPSIS\n.B {name}\n{usage}\n.br\n.B {own} {name}\n{usage}\n",
         name = escaped(applet.name),
         usage = escaped(applet.usage)
     ));
     page.push_str(&format!(
-        ".SH DESCRIPTION\n.B {}\nis an applet of\n.BR pinch (1).\n{} \
-         The function\n.B sys.list_functions\ntells which there are, and\n.B sys.doc\nexplains each.\n",
+        ".SH DESCRIPTION\n.B {}\nis an applet of\n.BR {own} (1).\n{}\n",
         escaped(applet.name),
         escaped(applet.about)
     ));
+    // A runner's functions are others.
+    if applet.usage.contains("<function>") && *applet != SALT_RUN {
+        page.push_str(FUNCTIONS);
+    }
     let mut title = "";
     for group in applet.groups {
         if group.title != title {
@@ -60,34 +66,54 @@ pub(super) fn applet(applet: &Program) -> String {
             page.push_str(&format!(".TP\n{}\n{}\n", names(flag), escaped(flag.help)));
         }
     }
-    page + FILES + EXIT + ".SH SEE ALSO\n.BR pinch (1)\n"
+    page.push_str(&files(binary));
+    page.push_str(EXIT);
+    if applet
+        .flags()
+        .any(|flag| flag.dest == "retcode_passthrough")
+    {
+        page.push_str(EXIT_OF_A_CALL);
+    }
+    page + &format!(".SH SEE ALSO\n.BR {own} (1)\n")
 }
 
-/// The page of `pinch` itself.
-pub(super) fn pinch() -> String {
-    let mut page = head("pinch", "Salt's states and commands for small machines");
-    page.push_str(".SH SYNOPSIS\n.B pinch\n.I APPLET\n[arguments]\n");
-    for command in COMMANDS.iter().filter(|command| !command.takes.is_empty()) {
+/// The page of a binary itself.
+pub(super) fn binary(binary: &Binary) -> String {
+    let own = escaped(binary.name);
+    let mut page = head(binary.name, binary.about);
+    page.push_str(&format!(".SH SYNOPSIS\n.B {own}\n.I APPLET\n[arguments]\n"));
+    for command in binary
+        .commands()
+        .filter(|command| !command.takes.is_empty())
+    {
         let (word, takes) = (escaped(command.word), command.takes);
-        page.push_str(&format!(".br\n.B pinch {word}\n.I {takes}\n"));
+        page.push_str(&format!(".br\n.B {own} {word}\n.I {takes}\n"));
     }
-    page.push_str(
-        ".SH DESCRIPTION\nOne program that runs Salt's SLS trees, pillars and orchestrations on a machine without a master. \
-         It is called by an applet's name, through a link, or with that name as its first word.\n.SH APPLETS\n",
-    );
-    for applet in APPLETS {
+    page.push_str(&format!(
+        ".SH DESCRIPTION\n{} It is called by an applet's name, through a link, or with that name as its first word.\n.SH APPLETS\n",
+        escaped(binary.description)
+    ));
+    for applet in binary.applets {
         let (name, about) = (escaped(applet.name), escaped(applet.about));
         page.push_str(&format!(
-            ".TP\n.B {name}\n{about} See\n.BR pinch\\-{name} (1).\n"
+            ".TP\n.B {name}\n{about} See\n.BR {own}\\-{name} (1).\n"
         ));
     }
     page.push_str(".SH COMMANDS\n");
-    for command in COMMANDS {
+    for command in binary.commands() {
         let words = format!("{} {}", command.word, command.takes);
         let (words, help) = (escaped(words.trim_end()), escaped(command.help));
         page.push_str(&format!(".TP\n.B {words}\n{help}\n"));
     }
-    page + FILES
+    page + &files(binary)
+}
+
+fn files(binary: &Binary) -> String {
+    let entries = binary
+        .files
+        .iter()
+        .map(|(path, about)| format!(".TP\n.I {}\n{about}\n", escaped(path)));
+    format!(".SH FILES\n{}", entries.collect::<String>())
 }
 
 fn head(name: &str, about: &str) -> String {

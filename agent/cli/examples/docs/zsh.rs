@@ -1,48 +1,48 @@
-//! The completion for zsh: one file for `pinch` and its applets.
+//! The completion for zsh: one file for a binary and its applets.
 
-use cli::options::{APPLETS, Flag, Program, Takes};
+use cli::binary::Binary;
+use cli::options::{Flag, Program, Takes};
+
+use super::{function, function_of};
 
 /// The script.
-pub(super) fn script() -> String {
-    let names: Vec<&str> = APPLETS.iter().map(|applet| applet.name).collect();
+pub(super) fn script(binary: &Binary) -> String {
+    let (name, own) = (binary.name, function(binary.name));
+    let names: Vec<&str> = binary.applets.iter().map(|applet| applet.name).collect();
     let mut out = format!(
-        "#compdef pinch {}\n# made of the tables that pinch reads its options by\n",
+        "#compdef {name} {}\n# made of the tables that {name} reads its options by\n",
         names.join(" ")
     );
-    for applet in APPLETS {
-        out.push_str(&options(applet));
+    for applet in binary.applets {
+        out.push_str(&options(&function_of(binary, applet), applet));
     }
-    let words = super::words();
+    let words = super::words(binary);
     let words: String = words
         .map(|(word, help)| format!("        {}\n", quoted(&format!("{word}:{help}"))))
         .collect();
     let cases = |indent: &str| -> String {
-        let applets = APPLETS.iter();
+        let applets = binary.applets.iter();
         applets
-            .map(|applet| format!("{indent}{}) {} ;;\n", applet.name, function(applet)))
+            .map(|applet| {
+                let (name, function) = (applet.name, function_of(binary, applet));
+                format!("{indent}{name}) {function} ;;\n")
+            })
             .collect()
     };
     out.push_str(&format!(
-        "\n_pinch() {{\n    local state\n    local -a words_of_pinch=(\n{words}    )\n    \
+        "\n{own}() {{\n    local state\n    local -a words_of_binary=(\n{words}    )\n    \
          _arguments -C '1: :->first' '*:: :->rest'\n    case $state in\n    \
-         first) _describe 'applet or command' words_of_pinch ;;\n    rest)\n        case $words[1] in\n{}        \
-         install-*) _files -/ ;;\n        esac ;;\n    esac\n}}\n\ncase $service in\n{}*) _pinch \"$@\" ;;\nesac\n",
+         first) _describe 'applet or command' words_of_binary ;;\n    rest)\n        case $words[1] in\n{}        \
+         install-*) _files -/ ;;\n        esac ;;\n    esac\n}}\n\ncase $service in\n{}*) {own} \"$@\" ;;\nesac\n",
         cases("        "),
         cases("")
     ));
     out
 }
 
-fn function(applet: &Program) -> String {
-    format!("_pinch_{}", applet.name.replace('-', "_"))
-}
-
-fn options(applet: &Program) -> String {
+fn options(function: &str, applet: &Program) -> String {
     let specs: String = applet.flags().map(spec).collect();
-    format!(
-        "\n{}() {{\n    _arguments -s -S \\\n{specs}        '*: :_default'\n}}\n",
-        function(applet)
-    )
+    format!("\n{function}() {{\n    _arguments -s -S \\\n{specs}        '*: :_default'\n}}\n")
 }
 
 /// `'(-c --config-dir)'{-c+,--config-dir=}'[help]:DIR:_files -/'`.

@@ -1,6 +1,5 @@
 //! Options: one table a program, from which the parser, the help and the completions come.
 
-mod applets;
 mod common;
 mod daemon;
 mod daemon_flags;
@@ -16,7 +15,7 @@ mod salt_run;
 mod settings;
 mod words;
 
-pub use applets::{APPLETS, COMMANDS, Command, usage};
+pub(crate) use daemon::STARTED;
 pub use daemon::{Daemon, DaemonAsked};
 pub use daemon_flags::{SALT_MASTER, SALT_MINION};
 pub use flags::SALT_CALL;

@@ -1,4 +1,4 @@
-//! [`Heap`]: where the program's memory comes from.
+//! [`Heap`]: where the memory of both binaries comes from.
 //!
 //! A run makes and drops hundreds of small values for each state, nearly all of them in one thread. A general allocator spends a quarter
 //! of such a run, musl's nearly half. Here a block comes from a list of its size that belongs to the first thread, without
@@ -17,8 +17,9 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use cli::failure::Exit;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+
+use crate::failure::Exit;
 
 /// Sizes are rounded up to this; every block is aligned to it.
 const STEP: usize = 16;
@@ -39,7 +40,8 @@ const CHUNK: usize = 256 << 10;
 const NEEDED: usize = 16 << 20;
 
 /// The program's allocator.
-pub(crate) struct Heap;
+#[derive(Debug)]
+pub struct Heap;
 
 /// A free block holds the address of the next one of its size.
 struct Free {
@@ -71,8 +73,9 @@ thread_local! {
     static MINE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Gives this thread lists of its own, if no other has them: for the thread that does a run.
-pub(crate) fn claim() {
+/// Gives this thread lists of its own, if no other has them: for the thread that does a run. A daemon does not ask for them: what its first
+/// thread makes and others drop would go to the shared lists one way, and its memory would grow for as long as it lives.
+pub fn claim() {
     if !IS_CLAIMED.swap(true, Ordering::Relaxed) {
         MINE.set(true);
     }

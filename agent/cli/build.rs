@@ -1,0 +1,20 @@
+//! What the binaries say of themselves: the target that they are built for, and by which compiler.
+#![allow(clippy::print_stdout, reason = "that is how cargo is told")]
+
+fn main() -> std::io::Result<()> {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=PINCH_COMMIT");
+    let variable = |name| std::env::var(name).unwrap_or_default();
+    println!("cargo::rustc-env=PINCH_TARGET={}", variable("TARGET"));
+    let compiler = compiler(&variable("RUSTC"))?;
+    println!("cargo::rustc-env=PINCH_RUSTC={compiler}");
+    Ok(())
+}
+
+/// `rustc 1.95.0 (…)`: std is of the same version, whether it came with the compiler or is built from source.
+fn compiler(rustc: &str) -> std::io::Result<String> {
+    let output = std::process::Command::new(rustc)
+        .arg("--version")
+        .output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}

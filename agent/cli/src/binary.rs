@@ -1,0 +1,259 @@
+//! [`Binary`]: what `pinch` and `pinch-master` can be called as, and what each can be asked for itself.
+
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crate::failure::{Exit, Failure};
+use crate::options::{
+    About, Program, SALT, SALT_CALL, SALT_KEY, SALT_MASTER, SALT_MINION, SALT_RUN,
+};
+
+/// The Salt whose behaviour this is.
+const SALT_VERSION: &str = "3008.5";
+
+/// Something that a binary does itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// Its word; an option may have two.
+    pub word: &'static str,
+    /// What follows it.
+    pub takes: &'static str,
+    /// One line about it.
+    pub help: &'static str,
+}
+
+const fn command(word: &'static str, takes: &'static str, help: &'static str) -> Command {
+    Command { word, takes, help }
+}
+
+/// What every binary does itself.
+const COMMANDS: [Command; 4] = [
+    command(
+        "install-links",
+        "DIR",
+        "make a link for each applet in DIR, so that it is called by its own name",
+    ),
+    command("--version", "", "the version"),
+    command("--versions-report, -V", "", "what it is made of"),
+    command("--help, -h", "", "this help"),
+];
+
+/// A program that is called by the names of its applets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Binary {
+    /// What it is called.
+    pub name: &'static str,
+    /// One line about it.
+    pub about: &'static str,
+    /// More about it, for its page.
+    pub description: &'static str,
+    /// The applets: their names are Salt's.
+    pub applets: &'static [Program],
+    /// What it does beside [`COMMANDS`].
+    own: &'static [Command],
+    /// The files that it reads, with a line about each.
+    pub files: &'static [(&'static str, &'static str)],
+}
+
+/// The agent.
+pub const PINCH: Binary = Binary {
+    name: "pinch",
+    about: "Salt's states and commands for small machines",
+    description: "One program that runs Salt's SLS trees, pillars and orchestrations on a machine without a master, and does what a master asks.",
+    applets: &[SALT_CALL, SALT_MINION],
+    own: &[
+        command(
+            "install-python",
+            "DIR",
+            "put a package salt in DIR, so that Python programs can import salt.client, salt.config and salt.output",
+        ),
+        command(
+            "answer",
+            "",
+            "answer the lines of JSON that this package writes",
+        ),
+    ],
+    files: &[
+        (
+            "/etc/salt/minion, /etc/salt/minion.d/*.conf",
+            "the configuration",
+        ),
+        (
+            "/srv/salt, /srv/pillar",
+            "the state tree and the pillar, where the configuration names no others",
+        ),
+    ],
+};
+
+/// The master.
+pub const PINCH_MASTER: Binary = Binary {
+    name: "pinch-master",
+    about: "a small master for a fleet of Salt's minions of its kind",
+    description: "One program that serves a fleet of minions their keys, jobs, files, pillar and events, and that sends them to work.",
+    applets: &[SALT_MASTER, SALT, SALT_RUN, SALT_KEY],
+    own: &[],
+    files: &[
+        (
+            "/etc/salt/master, /etc/salt/master.d/*.conf",
+            "the configuration",
+        ),
+        (
+            "/srv/salt, /srv/pillar",
+            "the state tree and the pillar, where the configuration names no others",
+        ),
+        (
+            "/etc/salt/pki/master",
+            "the master's key, and those of its minions",
+        ),
+        ("/var/cache/salt/master", "jobs, returns and events"),
+    ],
+};
+
+/// How this program was called: the name of its link, or its own, and the words after that.
+#[must_use]
+pub fn called() -> (String, Vec<String>) {
+    let mut words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let program = words.next().unwrap_or_default();
+    let name = Path::new(&program).file_name().unwrap_or_default();
+    (name.to_string_lossy().into_owned(), words.collect())
+}
+
+/// The path of this program itself, for links.
+///
+/// # Errors
+/// When the system does not tell, which takes `/proc`.
+pub fn own_path() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(|error| Failure::new(Exit::Generic, error))
+}
+
+/// Writes to stdout; one who has stopped reading is no error.
+pub fn put(text: &str) -> ExitCode {
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    Exit::Ok.into()
+}
+
+impl Binary {
+    /// What it does itself.
+    pub fn commands(&self) -> impl Iterator<Item = &'static Command> + use<> {
+        let (first, rest) = COMMANDS.split_at(1);
+        first.iter().chain(self.own).chain(rest)
+    }
+
+    /// Does what the words ask of the binary itself.
+    ///
+    /// # Errors
+    /// When the first word is none that it knows, or the links cannot be made.
+    pub fn itself(&self, words: &[String]) -> Result<ExitCode, Failure> {
+        let (first, rest) = match words.split_first() {
+            Some((first, rest)) => (first.as_str(), rest),
+            None => return Err(self.unknown(None)),
+        };
+        Ok(match first {
+            "install-links" => return self.install_links(rest),
+            "--version" => put(&self.version()),
+            "--versions-report" | "-V" => put(&versions_report()),
+            "--help" | "-h" => put(&self.usage()),
+            other => return Err(self.unknown(Some(other))),
+        })
+    }
+
+    /// Prints what one of its applets is asked about itself.
+    pub fn tell(&self, applet: &Program, about: About) -> ExitCode {
+        match about {
+            About::Help => put(&applet.help()),
+            About::Version => put(&self.version()),
+            About::VersionsReport => put(&versions_report()),
+        }
+    }
+
+    fn version(&self) -> String {
+        let (name, version) = (self.name, env!("CARGO_PKG_VERSION"));
+        format!("{name} {version} (behaves as salt {SALT_VERSION})\n")
+    }
+
+    fn unknown(&self, word: Option<&str>) -> Failure {
+        let name = self.name;
+        let error = match word {
+            Some(word) => format!("'{word}' is no applet and no command of {name}"),
+            None => "say which applet to run".to_owned(),
+        };
+        let applets: Vec<&str> = self.applets.iter().map(|applet| applet.name).collect();
+        let applets = applets.join(", ");
+        let hint = format!("the applets are: {applets}; see {name} --help");
+        Failure::new(Exit::Usage, error).hints([hint])
+    }
+
+    /// What `--help` prints.
+    #[must_use]
+    pub fn usage(&self) -> String {
+        let name = self.name;
+        let mut out = format!("Usage: {name} APPLET [ARGUMENTS…]\n");
+        for command in self.commands().filter(|command| !command.takes.is_empty()) {
+            out.push_str(&format!(
+                "       {name} {} {}\n",
+                command.word, command.takes
+            ));
+        }
+        out.push_str("\nApplets:\n");
+        for applet in self.applets {
+            out.push_str(&line(applet.name, &applet.brief()));
+        }
+        out.push_str("Commands:\n");
+        for command in self.commands() {
+            let words = format!("{} {}", command.word, command.takes);
+            out.push_str(&line(&words, command.help));
+        }
+        if let Some(first) = self.applets.first() {
+            let told = format!(
+                "\n`{name} {} --help` tells the options of an applet.\n",
+                first.name
+            );
+            out.push_str(&told);
+        }
+        out
+    }
+
+    /// Makes a link for each applet. What is already there and no link of ours is left alone and named.
+    fn install_links(&self, words: &[String]) -> Result<ExitCode, Failure> {
+        let [folder] = words else {
+            let error = format!(
+                "install-links takes one folder: {} install-links DIR",
+                self.name
+            );
+            return Err(Failure::new(Exit::Usage, error));
+        };
+        let program = own_path()?;
+        for applet in self.applets {
+            link(&program, &Path::new(folder).join(applet.name))?;
+        }
+        Ok(Exit::Ok.into())
+    }
+}
+
+fn versions_report() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let commit = option_env!("PINCH_COMMIT").unwrap_or("none named, a build for oneself");
+    let (target, rustc) = (env!("PINCH_TARGET"), env!("PINCH_RUSTC"));
+    format!(
+        "Pinch: {version}\nBehaves as Salt: {SALT_VERSION}\nCommit: {commit}\nTarget: {target}\nCompiler and std: {rustc}\n"
+    )
+}
+
+fn line(words: &str, help: &str) -> String {
+    format!("  {words:<20}{help}\n")
+}
+
+fn link(program: &Path, link: &Path) -> Result<(), Failure> {
+    if std::fs::read_link(link).is_ok_and(|target| target == program) {
+        return Ok(());
+    }
+    if link.symlink_metadata().is_ok() {
+        let error = format!("{} is already there; it is not replaced", link.display());
+        return Err(Failure::new(Exit::CantCreate, error)
+            .hints(["remove it first, or name another folder".to_owned()]));
+    }
+    symlink(program, link)
+        .map_err(|error| Failure::new(Exit::CantCreate, format!("{}: {error}", link.display())))
+}
