@@ -8,13 +8,17 @@ use value::{Map, Value, log};
 use wire::{Event, Id, Request, Return, tag};
 
 use crate::daemon::{Master, now_ms};
+use crate::files::No;
 use crate::pillar;
-use crate::store::{self, Applied, Cache, Change, Command, Origin};
+use crate::store::{self, Applied, Cache, Change, Command, Origin, Refusal};
 
 /// Events of one minion that are on their way to the disk.
 const UNACKED: usize = 1024;
 /// After so many an ack is due even while more come.
 const ACK_AFTER: usize = 256;
+
+/// What the record of a job says that a minion gave itself.
+const OWN: &str = "own";
 
 /// Who is at the other end of a session.
 #[derive(Clone, Debug)]
@@ -109,7 +113,8 @@ impl Master {
         let answered = match question.request.clone() {
             Request::Return(answer) => self.take_return(minion, question, answer).await,
             Request::Grains(asked) => {
-                self.cache(minion, question, Cache::Grains, Change::Set(asked.grains))
+                let grains = asked.grains.with("id", minion.id.as_str());
+                self.cache(minion, question, Cache::Grains, Change::Set(grains))
                     .await
             }
             Request::Pillar(asked) => match self.pillars().compile(&minion.id, asked).await {
@@ -186,7 +191,10 @@ impl Master {
             .with("cmd", "_return")
             .with("id", minion.id.as_str())
             .with("jid", jid.as_str());
-        let mut commands = self.own_job(minion, &jid, &data);
+        let mut commands = match self.own_job(minion, &jid, &data) {
+            Ok(commands) => commands,
+            Err((word, text)) => return question.fail(word, text).await,
+        };
         commands.extend([
             Command::Return {
                 jid: jid.clone(),
@@ -205,19 +213,39 @@ impl Master {
         ]);
         match self.store().apply(Command::All(commands)).await {
             Ok(applied) => {
-                if !applied.is_void() {
+                if applied.has_return() {
                     self.waiting().came(&jid, &data);
                 }
-                question.done(Value::Null).await
+                match applied.refusal() {
+                    None => question.done(Value::Null).await,
+                    // It can be kept when the key is accepted again; what is too large never will.
+                    Some(refusal @ Refusal::NotAccepted { .. }) => {
+                        question.fail("failed", refusal.to_string()).await
+                    }
+                    Some(refusal) => question.fail("invalid", refusal.to_string()).await,
+                }
             }
             Err(error) => question.fail("failed", error.to_string()).await,
         }
     }
 
-    /// A minion's own job (its schedule's, its startup states) is known from its return on.
-    fn own_job(&self, minion: &Minion, jid: &str, data: &Map) -> Vec<Command> {
-        if !matches!(self.store().job(jid), Ok(None)) {
-            return Vec::new();
+    /// A minion's own job (its schedule's, its startup states) is known from its return on. A job that this master sent to others is
+    /// not for it to answer.
+    fn own_job(&self, minion: &Minion, jid: &str, data: &Map) -> Result<Vec<Command>, No> {
+        let known = self.store().job(jid);
+        let known = known.map_err(|error| ("failed", error.to_string()))?;
+        match known {
+            Some(job) if job.minions.contains(&minion.id) => return Ok(Vec::new()),
+            // Two minions have given the same number to jobs of their own.
+            Some(job) if job.load.get(OWN).is_some_and(Value::is_true) => {}
+            Some(_) => {
+                let (id, key) = (&minion.id, &minion.key);
+                log::warning(format_args!(
+                    "{id} (key {key}) returns the job {jid}, which was not sent to it"
+                ));
+                return Err(("refused", format!("the job {jid} was not sent to {id}")));
+            }
+            None => {}
         }
         let of_return = |name: &str| data.get(name).cloned().unwrap_or_default();
         let load = Map::new()
@@ -226,13 +254,14 @@ impl Master {
             .with("tgt_type", "glob")
             .with("user", of_return("user"))
             .with("fun", of_return("fun"))
-            .with("arg", of_return("fun_args"));
-        vec![Command::Job {
+            .with("arg", of_return("fun_args"))
+            .with(OWN, true);
+        Ok(vec![Command::Job {
             jid: jid.to_owned(),
             load,
             minions: vec![minion.id.clone()],
             at_ms: now_ms(),
-        }]
+        }])
     }
 
     async fn cache(

@@ -1,15 +1,21 @@
 //! [`Jobs`]: the processes that this daemon has started and that have not ended.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use value::{Map, Value};
 use wire::Job;
 
-/// The jobs that run, by their ids.
+/// So many jobs of the master are remembered when they have ended.
+const TAKEN_MAX: usize = 1024;
+
+/// The jobs that run, by their ids, and those that the master has given before.
 #[derive(Debug, Default)]
-pub(crate) struct Jobs(Mutex<HashMap<String, Running>>);
+pub(crate) struct Jobs {
+    running: Mutex<HashMap<String, Running>>,
+    taken: Mutex<VecDeque<String>>,
+}
 
 #[derive(Debug)]
 struct Running {
@@ -19,7 +25,26 @@ struct Running {
 
 impl Jobs {
     fn all(&self) -> MutexGuard<'_, HashMap<String, Running>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Marks a job as given by the master; false for one that was given before.
+    pub(crate) fn take(&self, jid: &str) -> bool {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if taken.iter().any(|known| known == jid) {
+            return false;
+        }
+        if taken.len() >= TAKEN_MAX {
+            taken.pop_front();
+        }
+        taken.push_back(jid.to_owned());
+        true
+    }
+
+    /// Takes the mark back: the job was not begun.
+    pub(crate) fn untake(&self, jid: &str) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.retain(|known| known != jid);
     }
 
     pub(crate) fn began(&self, job: Job, process: Pid) {
@@ -28,10 +53,6 @@ impl Jobs {
 
     pub(crate) fn ended(&self, jid: &str) {
         self.all().remove(jid);
-    }
-
-    pub(crate) fn has(&self, jid: &str) -> bool {
-        self.all().contains_key(jid)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -90,5 +111,25 @@ impl Running {
             .with("arg", self.job.arg.clone())
             .with("ret", self.job.ret.as_str())
             .with("user", self.job.user.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_taken_once() {
+        let jobs = Jobs::default();
+        assert!(jobs.take("1"));
+        assert!(!jobs.take("1"));
+        jobs.untake("1");
+        assert!(jobs.take("1"));
+        for n in 2..=TAKEN_MAX {
+            assert!(jobs.take(&n.to_string()));
+        }
+        assert!(!jobs.take("1"));
+        assert!(jobs.take("one more"));
+        assert!(jobs.take("1"));
     }
 }

@@ -26,14 +26,12 @@ use std::time::{Duration, Instant};
 
 use smol::channel::{self, Receiver, Sender};
 
-pub(crate) use command::{Applied, Cache, Change, Command, KeyState, Origin};
+pub(crate) use command::{Applied, Cache, Change, Command, KeyState, Origin, Refusal};
 pub(crate) use error::Error;
 pub(crate) use retention::Retention;
 pub(crate) use rows::{Event, Job, Key};
 pub(crate) use watch::{Seen, Watch};
 
-#[cfg(test)]
-use command::Refusal;
 use disk::Disk;
 use watch::Watchers;
 use writer::{Answer, Call, Writer};
