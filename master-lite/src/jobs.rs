@@ -201,6 +201,7 @@ impl Published {
                 Timer::at(self.until).await;
                 Now::Late
             };
+            // No deadline: it stands in a race with `late`.
             let came = async { Now::Return(self.returns.next().await) };
             let refused = async {
                 match self.refusals.recv().await {

@@ -34,6 +34,7 @@ impl Pillars {
         for named in [&asked.saltenv, &asked.pillarenv].into_iter().flatten() {
             environment(named).map_err(|(_, text)| text)?;
         }
+        // No deadline: each pillar that has its turn has limits.
         let _turn = self.turns.acquire().await;
         let cx = self.context(id, &asked);
         smol::unblock(move || cx.shared.sources.pillar(&cx))

@@ -55,6 +55,7 @@ impl Master {
         let (events, to_ack) = bounded(UNACKED);
         let acks = smol::spawn(ack_all(handle, to_ack));
         let error = loop {
+            // No deadline: the link has its own (`idle`).
             match link.next().await {
                 Ok(Incoming::Event(event)) => {
                     if let Some(kept) = self.take_event(&minion, event).await {
@@ -291,6 +292,7 @@ fn minion_cache(minion: &Minion, what: Cache, change: Change) -> Command {
 /// Acks what is durable, many events with one word.
 async fn ack_all(handle: Handle, to_ack: Receiver<store::Begun>) {
     let mut unsaid = 0;
+    // No deadline: it ends with the session.
     while let Ok(kept) = to_ack.recv().await {
         let durable = match kept.done().await {
             Ok(Applied::Event { durable, .. } | Applied::Duplicate { durable }) => durable,

@@ -116,6 +116,7 @@ impl Daemon {
             let socket = shared.socket()?;
             let commands = async {
                 loop {
+                    // No deadline: commands come when they come.
                     let local = socket.next().await?;
                     smol::spawn(shared.clone().attend(local)).detach();
                 }
@@ -209,6 +210,7 @@ impl Shared {
             path: "signals".into(),
             source,
         })?;
+        // No deadline: signals come when they come.
         while let Some(signal) = signals.next().await {
             match signal {
                 Ok(Signal::Hup) => self.reload(),
@@ -257,6 +259,7 @@ impl Shared {
             }
         });
         let error = loop {
+            // No deadline: the link has its own (`idle`).
             match link.next().await {
                 Ok(Incoming::Ack(sequence)) => {
                     safe.is(sequence);
@@ -408,6 +411,7 @@ impl Shared {
         purpose: For,
     ) {
         let spoken = self.converse(&job, socket, purpose).await;
+        // No deadline: a job takes as long as it takes; it can be killed.
         let status = child.status().await;
         self.jobs.ended(&job.jid);
         if let Ok(true) = spoken {
@@ -434,6 +438,7 @@ impl Shared {
         let mut local = Local::of_job(socket, Limits::default())?;
         local.give(job.clone()).await?;
         let mut has_returned = false;
+        // No deadline: the kernel says when a process is gone.
         while let Some(said) = local.next().await? {
             match said {
                 Said::Request(Request::Return(answer)) => {
@@ -450,6 +455,7 @@ impl Shared {
     /// Serves a command of this machine until it goes.
     async fn attend(self: Arc<Self>, mut local: Local) {
         loop {
+            // No deadline: the kernel says when a process is gone.
             let obeyed = match local.next().await {
                 Ok(Some(said)) => self.obey(said, &mut local).await,
                 Ok(None) => return,
@@ -538,6 +544,7 @@ impl Shared {
             Err(error) => return to.fail("unreachable", error.to_string()).await,
         };
         loop {
+            // No deadline: it has the question's own (`ANSWER`).
             match asked.next().await {
                 Ok(Part::Data(part)) => to.data(part).await?,
                 Ok(Part::Done(end)) => return to.done(end).await,

@@ -87,6 +87,7 @@ pub(crate) struct Begun(Receiver<Answer>);
 impl Begun {
     /// What became of it: it is on the disk then.
     pub(crate) async fn done(self) -> Result<Applied, Error> {
+        // No deadline: the writer answers each call, and ends them all when it ends.
         self.0.recv().await.map_err(|_| Error::Closed)?
     }
 }
@@ -126,6 +127,7 @@ impl Store {
                 }
             })
             .map_err(|source| Error::io(folder, &source))?;
+        // No deadline: the writer answers each call, and ends them all when it ends.
         let shared = wait.recv().map_err(|_| Error::Closed)??;
         let handle = Mutex::new(Some(handle));
         let _writer = Arc::new(Thread {
