@@ -262,6 +262,9 @@ fn refuses(program: &Path, applet: &str, etc: &Path) -> String {
 fn a26_daemons_obey_no_configuration_that_others_can_change() {
     let mut fleet = Fleet::with("");
     fleet.start_minion("m1", "");
+    fleet.soon("its key is made", || {
+        fleet.path("m1/pki/minion.pub").exists()
+    });
     fleet.kill_minion("m1");
     fleet.kill_master();
     let of_master = "master/var/cache/salt/master/extmods/modules";
