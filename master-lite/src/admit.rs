@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use link::{Peer, PublicKey};
 use smol::channel::{Receiver, Sender, bounded};
 use smol::future::FutureExt;
-use value::{Map, jid, log};
+use value::{Map, Value, jid, log};
 use wire::{Id, Welcome, tag};
 
 use crate::daemon::{Master, now_ms};
@@ -176,6 +176,9 @@ impl Master {
 
     /// `salt/auth`, where `auth_events` has it.
     async fn auth(&self, id: &Id, key: &PublicKey, act: &str) {
+        if !self.opts().get("auth_events").is_none_or(Value::is_true) {
+            return;
+        }
         let is_good = !matches!(act, "reject" | "denied" | "full" | "error");
         let data = Map::new()
             .with("result", is_good)
@@ -188,6 +191,7 @@ impl Master {
     async fn let_in(self: Arc<Self>, peer: Peer, bound: Map) {
         let (id, key) = (peer.hello().id.clone(), peer.key());
         let epoch = peer.hello().epoch;
+        let is_call = peer.hello().features.iter().any(|name| name == wire::CALL);
         let durable = match self.store().durable(&id, &key, epoch) {
             Ok(durable) => durable,
             Err(error) => {
@@ -209,7 +213,7 @@ impl Master {
             stamp: jid::stamp(),
         };
         match peer.accept(welcome).await {
-            Ok(link) => self.serve(link, id, key, epoch).await,
+            Ok(link) => self.serve(link, id, key, epoch, is_call).await,
             Err(error) => log::info(format_args!("{error}")),
         }
     }

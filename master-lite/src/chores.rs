@@ -23,8 +23,17 @@ impl Master {
             if self.opts().flag("presence_events") {
                 self.tell_presence(&mut known).await;
             }
-            Timer::after(EVERY).await;
+            Timer::after(self.every()).await;
         }
+    }
+
+    /// The option `loop_interval`.
+    fn every(&self) -> Duration {
+        let seconds = self.opts().get("loop_interval").and_then(Value::as_float);
+        let seconds = seconds.filter(|seconds| *seconds >= 1.0);
+        seconds.map_or(EVERY, |seconds| {
+            Duration::from_secs_f64(seconds.min(86_400.0))
+        })
     }
 
     async fn forget_the_old(&self) {

@@ -166,17 +166,26 @@ impl Master {
         false
     }
 
-    /// Keeps a job and fires its event.
+    /// Keeps a job and fires its events.
     pub(crate) async fn keep_job(
         &self,
         jid: &str,
         load: Map,
+        ret: &str,
         minions: &[Id],
         missing: &[String],
     ) -> Result<(), String> {
         let ids = Value::list(minions.iter().map(|id| id.as_str().into()));
         let missing = Value::list(missing.iter().map(|name| name.as_str().into()));
-        let event = load.clone().with("minions", ids).with("missing", missing);
+        let publish = load.clone().with("ret", ret);
+        let new = load.clone().with("minions", ids).with("missing", missing);
+        let event = |what: &str, data: Map| Command::Event {
+            tag: wire::tag::job(jid, what),
+            data,
+            stamp: jid::stamp(),
+            at_ms: now_ms(),
+            origin: None,
+        };
         let kept = self.store.apply(Command::All(vec![
             Command::Job {
                 jid: jid.to_owned(),
@@ -184,13 +193,8 @@ impl Master {
                 minions: minions.to_vec(),
                 at_ms: now_ms(),
             },
-            Command::Event {
-                tag: wire::tag::job(jid, "new"),
-                data: event,
-                stamp: jid::stamp(),
-                at_ms: now_ms(),
-                origin: None,
-            },
+            event("new", new),
+            event("publish", publish),
         ]));
         match kept.await.map_err(|error| error.to_string())? {
             Applied::Refused(refusal) => Err(refusal.to_string()),
@@ -274,11 +278,9 @@ impl Master {
     /// Closes whatever has a key that is not accepted any more, and tells a peer that waits for what becomes of its key.
     pub(crate) fn key_changed(&self, id: &Id, key: &PublicKey, state: Option<KeyState>) {
         self.pending.changed(key);
-        if state != Some(KeyState::Accepted)
-            && let Some(connected) = self.minions.get(id)
-            && connected.key == *key
-        {
-            connected.handle.close("the key is not accepted any more");
+        if state != Some(KeyState::Accepted) {
+            self.minions
+                .close(id, key, "the key is not accepted any more");
         }
     }
 }

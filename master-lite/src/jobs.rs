@@ -1,13 +1,16 @@
 //! Jobs: to whom they go, who has returned, and who will not.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use link::Error;
 use smol::Timer;
 use smol::channel::{Receiver, Sender, unbounded};
 use smol::future::{FutureExt, pending};
+use smol::lock::{Semaphore, SemaphoreGuardArc};
 use value::{Map, Value, jid, log};
 use wire::{FindJob, Id, Job, Publish};
 
@@ -32,6 +35,8 @@ pub(crate) struct Published {
     patience: Duration,
     until: Instant,
     given_up: Vec<(Id, GivenUp)>,
+    /// Whether the job is on its way to all of them.
+    is_sent: Arc<AtomicBool>,
 }
 
 /// Why a minion's return is waited for no longer.
@@ -72,6 +77,10 @@ pub(crate) enum Came {
 const GATHER: Duration = Duration::from_secs(10);
 /// How long a minion has to return (`timeout`), likewise.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// Minions that are told or asked something at the same time: what thousands answer at once, the socket has no room for.
+const AT_ONCE: usize = 256;
+/// A minion that takes longer to answer makes room for the next.
+const TURN_MAX: Duration = Duration::from_secs(1);
 
 impl Master {
     fn seconds(&self, option: &str, default: Duration) -> Duration {
@@ -97,7 +106,8 @@ impl Master {
             .await?;
         let returns = self.waiting().for_job(&jid);
         let load = load(&asked, &jid, user);
-        self.keep_job(&jid, load, &minions, &missing).await?;
+        self.keep_job(&jid, load, &asked.ret, &minions, &missing)
+            .await?;
         let patience = match asked.timeout_s {
             Some(seconds) => Duration::from_secs_f64(seconds.clamp(0.0, 1e6)),
             None => self.seconds("timeout", TIMEOUT),
@@ -113,10 +123,27 @@ impl Master {
             patience,
             until: Instant::now() + patience,
             given_up: Vec::new(),
+            is_sent: Arc::new(AtomicBool::new(false)),
             jid,
         };
-        published.send(&asked, user, &refused);
+        published.send(&asked, user, refused);
         Ok(published)
+    }
+}
+
+/// Does something that waits for a minion while it has a turn, which it gives back when it takes too long.
+async fn in_turn<T>(turn: SemaphoreGuardArc, doing: impl Future<Output = T>) -> T {
+    let mut doing = pin!(doing);
+    let soon = async { Some(doing.as_mut().await) };
+    let late = async {
+        Timer::after(TURN_MAX).await;
+        None
+    };
+    let done = soon.or(late).await;
+    drop(turn);
+    match done {
+        Some(done) => done,
+        None => doing.await,
     }
 }
 
@@ -159,8 +186,8 @@ fn function(fun: &str) -> Value {
 }
 
 impl Published {
-    /// Sends the job to all who are connected, all at the same time. Nobody waits for a slow one.
-    fn send(&self, asked: &Publish, user: &str, refused: &Sender<(Id, GivenUp)>) {
+    /// Sends the job to all who are connected, many at the same time. Nobody waits for a slow one.
+    fn send(&self, asked: &Publish, user: &str, refused: Sender<(Id, GivenUp)>) {
         let job = Job {
             jid: self.jid.clone(),
             fun: function(&asked.fun),
@@ -171,15 +198,22 @@ impl Published {
             user: user.to_owned(),
             options: asked.options.clone(),
         };
-        for id in &self.minions {
-            let (id, refused) = (id.clone(), refused.clone());
-            match self.master.minions().get(&id) {
-                Some(minion) => smol::spawn(hand_out(minion, id, job.clone(), refused)).detach(),
-                None => {
+        let (master, minions) = (self.master.clone(), self.minions.clone());
+        let is_sent = self.is_sent.clone();
+        let turns = Arc::new(Semaphore::new(AT_ONCE));
+        let all = async move {
+            for id in minions {
+                let turn = turns.acquire_arc().await;
+                let Some(minion) = master.minions().get(&id) else {
                     let _ = refused.try_send((id, GivenUp::NotConnected));
-                }
+                    continue;
+                };
+                let handed = hand_out(minion, id, job.clone(), refused.clone());
+                smol::spawn(in_turn(turn, handed)).detach();
             }
-        }
+            is_sent.store(true, Ordering::Relaxed);
+        };
+        smol::spawn(all).detach();
     }
 
     /// The next return, or the next minion that is given up; nothing when nobody is left.
@@ -220,6 +254,9 @@ impl Published {
                         return Some(Came::Return(data));
                     }
                 }
+                Now::Late if !self.is_sent.load(Ordering::Relaxed) => {
+                    self.until = Instant::now() + self.patience;
+                }
                 Now::Late => self.ask_the_silent().await,
             }
         }
@@ -228,14 +265,16 @@ impl Published {
     /// Asks who has not returned whether it still works; who does not is given up.
     async fn ask_the_silent(&mut self) {
         let gather = self.master.seconds("gather_job_timeout", GATHER);
+        let turns = Arc::new(Semaphore::new(AT_ONCE));
         let mut asked = Vec::new();
         for id in &self.left {
             let (id, jid) = (id.clone(), self.jid.clone());
+            let turn = turns.acquire_arc().await;
             let Some(minion) = self.master.minions().get(&id) else {
                 self.given_up.push((id, GivenUp::Lost));
                 continue;
             };
-            let task = smol::spawn(async move {
+            let task = smol::spawn(in_turn(turn, async move {
                 let question = async {
                     let asked = minion.handle.ask(FindJob { jid }).await?;
                     asked.done().await.map(|found| found.is_true())
@@ -245,7 +284,7 @@ impl Published {
                     Ok(false)
                 };
                 question.or(late).await
-            });
+            }));
             asked.push((id, task));
         }
         for (id, task) in asked {

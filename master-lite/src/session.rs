@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use link::{Error, Handle, Incoming, Link, PublicKey, Question};
 use smol::channel::{Receiver, bounded};
-use value::{Map, Value, log};
-use wire::{Event, Id, Request, Return, tag};
+use value::{Map, Value, jid, log};
+use wire::{Event, Fire, Id, Request, Return, tag};
 
 use crate::daemon::{Master, now_ms};
+use crate::failures;
 use crate::files::No;
 use crate::pillar;
 use crate::store::{self, Applied, Cache, Change, Command, Origin, Refusal};
@@ -47,9 +48,12 @@ impl Master {
         id: Id,
         key: PublicKey,
         epoch: u64,
+        is_call: bool,
     ) {
         let handle = link.handle();
-        let number = self.minions().came(id.clone(), handle.clone(), key);
+        let number = self
+            .minions()
+            .came(id.clone(), handle.clone(), key, is_call);
         log::info(format_args!("{} is connected", link.who()));
         let minion = Minion { id, key, epoch };
         let (events, to_ack) = bounded(UNACKED);
@@ -93,21 +97,50 @@ impl Master {
             data = Map::new().with("error", refused.to_string());
             name = format!("pinch/refused/{}", minion.id);
         }
-        let data = data
-            .with("id", minion.id.as_str())
-            .with("tag", name.as_str())
-            .with("cmd", "_minion_event");
+        let at_ms = now_ms();
+        let data = data.with("id", minion.id.as_str());
+        // What a beacon says is Salt's event as it stands.
+        let data = match tag::Tag::parse(&name) {
+            tag::Tag::Beacon { .. } => data,
+            _ => data
+                .with("tag", name.as_str())
+                .with("cmd", "_minion_event")
+                .with("ts", at_ms / 1000),
+        };
         let begun = self.store().begin(Command::Event {
             tag: name,
             data,
             stamp: event.stamp,
-            at_ms: now_ms(),
+            at_ms,
             origin: minion.origin(event.sequence),
         });
         begun
             .await
             .inspect_err(|error| log::error(format_args!("{error}")))
             .ok()
+    }
+
+    /// An event that its sender waits for.
+    async fn fire_for(
+        &self,
+        minion: &Minion,
+        question: Question,
+        asked: Fire,
+    ) -> Result<(), Error> {
+        let event = Event {
+            sequence: 0,
+            tag: asked.tag,
+            stamp: jid::stamp(),
+            data: asked.data,
+        };
+        let Some(begun) = self.take_event(minion, event).await else {
+            let text = "the event is not this minion's to send";
+            return question.fail("refused", text).await;
+        };
+        match begun.done().await {
+            Ok(applied) if !applied.is_void() => question.done(true).await,
+            _ => question.fail("failed", "the event is not kept").await,
+        }
     }
 
     async fn answer(self: &Arc<Self>, minion: &Minion, question: Question) {
@@ -125,6 +158,7 @@ impl Master {
                         .store()
                         .later(minion_cache(minion, Cache::Pillar, seen))
                         .await;
+                    self.refreshed(&minion.id).await;
                     question.done(pillar).await
                 }
                 Err(error) => question.fail("failed", error).await,
@@ -155,6 +189,7 @@ impl Master {
                 }
                 Err(text) => question.fail("refused", text).await,
             },
+            Request::Fire(asked) => self.fire_for(minion, question, asked).await,
             Request::Options(_) => question.done(pillar::options(self.opts())).await,
             Request::List(asked) => self.files().list(question, asked).await,
             Request::Stat(asked) => self.files().stat(question, asked).await,
@@ -167,6 +202,15 @@ impl Master {
         };
         if let Err(error) = answered {
             log::info(format_args!("{error}"));
+        }
+    }
+
+    /// `minion/refresh/ID`, where `minion_data_cache_events` has it.
+    async fn refreshed(&self, id: &Id) {
+        let option = self.opts().get("minion_data_cache_events");
+        if option.is_none_or(Value::is_true) {
+            let data = Map::new().with("Minion data cache refresh", id.as_str());
+            self.fire(&tag::minion_refresh(id), data).await;
         }
     }
 
@@ -183,17 +227,26 @@ impl Master {
             stamp,
             data,
         } = answer;
-        if !value::jid::is_jid(&jid) {
+        if !jid::is_jid(&jid) {
             return question
                 .fail("invalid", format!("{jid:?} is no job id"))
                 .await;
         }
+        let at_ms = now_ms();
         let data = data
             .with("cmd", "_return")
             .with("id", minion.id.as_str())
-            .with("jid", jid.as_str());
-        let mut commands = match self.own_job(minion, &jid, &data) {
-            Ok(commands) => commands,
+            .with("jid", jid.as_str())
+            .with("ts", at_ms / 1000);
+        let event = |tag: String, data: Map| Command::Event {
+            tag,
+            data,
+            stamp: stamp.clone(),
+            at_ms,
+            origin: None,
+        };
+        let (data, mut commands) = match self.own_job(minion, &jid, data) {
+            Ok(own) => own,
             Err((word, text)) => return question.fail(word, text).await,
         };
         commands.extend([
@@ -201,17 +254,13 @@ impl Master {
                 jid: jid.clone(),
                 id: minion.id.clone(),
                 data: data.clone(),
-                at_ms: now_ms(),
+                at_ms,
                 origin: minion.origin(sequence),
             },
-            Command::Event {
-                tag: tag::job_ret(&jid, &minion.id),
-                data: data.clone(),
-                stamp,
-                at_ms: now_ms(),
-                origin: None,
-            },
+            event(tag::job_ret(&jid, &minion.id), data.clone()),
         ]);
+        let failed = failures::events(&data).into_iter();
+        commands.extend(failed.map(|(tag, data)| event(tag, data)));
         match self.store().apply(Command::All(commands)).await {
             Ok(applied) => {
                 if applied.has_return() {
@@ -230,13 +279,13 @@ impl Master {
         }
     }
 
-    /// A minion's own job (its schedule's, its startup states) is known from its return on. A job that this master sent to others is
-    /// not for it to answer.
-    fn own_job(&self, minion: &Minion, jid: &str, data: &Map) -> Result<Vec<Command>, No> {
+    /// A minion's own job (its schedule's, its startup states, a call of its machine) is known from its return on. A job that this master
+    /// sent to others is not for it to answer.
+    fn own_job(&self, minion: &Minion, jid: &str, data: Map) -> Result<(Map, Vec<Command>), No> {
         let known = self.store().job(jid);
         let known = known.map_err(|error| ("failed", error.to_string()))?;
         match known {
-            Some(job) if job.minions.contains(&minion.id) => return Ok(Vec::new()),
+            Some(job) if job.minions.contains(&minion.id) => return Ok((data, Vec::new())),
             // Two minions have given the same number to jobs of their own.
             Some(job) if job.load.get(OWN).is_some_and(Value::is_true) => {}
             Some(_) => {
@@ -249,20 +298,29 @@ impl Master {
             None => {}
         }
         let of_return = |name: &str| data.get(name).cloned().unwrap_or_default();
+        let arg = of_return("fun_args");
         let load = Map::new()
             .with("jid", jid)
             .with("tgt", minion.id.as_str())
             .with("tgt_type", "glob")
-            .with("user", of_return("user"))
+            .with(
+                "user",
+                data.get("user").cloned().unwrap_or_else(|| "root".into()),
+            )
             .with("fun", of_return("fun"))
-            .with("arg", of_return("fun_args"))
+            .with("arg", arg.clone())
             .with(OWN, true);
-        Ok(vec![Command::Job {
+        let job = Command::Job {
             jid: jid.to_owned(),
             load,
             minions: vec![minion.id.clone()],
             at_ms: now_ms(),
-        }])
+        };
+        let data = data
+            .with("arg", arg)
+            .with("tgt_type", "glob")
+            .with("tgt", minion.id.as_str());
+        Ok((data, vec![job]))
     }
 
     async fn cache(

@@ -112,6 +112,8 @@ pub struct Session {
     /// Whether there was a connection before.
     was_connected: bool,
     endpoint: Option<Endpoint>,
+    /// The endpoint is another session's.
+    is_shared: bool,
     pub(crate) lookup: Lookup,
 }
 
@@ -140,6 +142,7 @@ impl Session {
             first: 0,
             was_connected: false,
             endpoint: None,
+            is_shared: false,
             lookup: system_lookup,
         }
     }
@@ -152,6 +155,12 @@ impl Session {
     /// Begins the next round with another master than this one: for who knows that this one is of no use.
     pub fn skip_master(&mut self) {
         self.first = (self.first + 1) % self.options.masters.len().max(1);
+    }
+
+    /// Goes through the socket that another session of this process has open, if it has one: many sessions need no more than one.
+    pub fn share_socket(&mut self, other: &Self) {
+        self.endpoint.clone_from(&other.endpoint);
+        self.is_shared = self.endpoint.is_some();
     }
 
     /// Takes another socket, without a new handshake: for who knows that the machine's addresses have changed. A changed address
@@ -278,6 +287,22 @@ impl Session {
         UdpSocket::bind((self.options.source.unwrap_or(any), 0))
     }
 
+    /// A new endpoint for each try, on a socket of its own, unless another session's is shared.
+    fn endpoint_to(&self, to: IpAddr) -> std::io::Result<Endpoint> {
+        if self.is_shared
+            && let Some(endpoint) = &self.endpoint
+        {
+            return Ok(endpoint.clone());
+        }
+        let runtime = Arc::new(quinn::SmolRuntime);
+        Endpoint::new(
+            quinn::EndpointConfig::default(),
+            None,
+            self.socket(to)?,
+            runtime,
+        )
+    }
+
     /// The fingerprints of which the master's must be one, and where they are kept; none before it was first seen.
     fn expected(&self) -> Result<(Vec<String>, String), Error> {
         if let Some(finger) = &self.options.finger {
@@ -332,10 +357,7 @@ impl Session {
             place: address.to_string(),
             source: Arc::new(source),
         };
-        let socket = self.socket(address.ip()).map_err(failed)?;
-        let runtime = Arc::new(quinn::SmolRuntime);
-        let endpoint = Endpoint::new(quinn::EndpointConfig::default(), None, socket, runtime);
-        let endpoint = endpoint.map_err(failed)?;
+        let endpoint = self.endpoint_to(address.ip()).map_err(failed)?;
         // No name is sent or checked: the key is what counts.
         let connecting = endpoint.connect_with(config, address, "pinch");
         let connecting = connecting.map_err(|error| lost(&error))?;

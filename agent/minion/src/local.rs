@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use link::unix::Pipe;
-use link::{Error, Limits, Part};
+use link::unix::{Local, Pipe};
+use link::{Error, Handle, Limits, Part};
 use modules::orchestrate::ThisMachine;
 use state::ask::Ask;
 use state::exec::Exec;
@@ -13,7 +13,9 @@ use state::module;
 use state::opts::Opts;
 use state::targets::{Hear, MinionReturn, Targets};
 use value::{Map, Value, jid, log};
-use wire::{Event, Request, Way};
+use wire::{Request, Return, Way};
+
+use crate::own;
 
 /// How long the master's answer is waited for: a pillar may take its time.
 pub(crate) const ANSWER: Duration = Duration::from_secs(300);
@@ -36,9 +38,11 @@ pub struct Uplink(Arc<Mutex<Socket>>);
 
 #[derive(Debug)]
 enum Socket {
-    /// Where it is, before it was needed.
-    At(PathBuf),
+    /// Where it is, before it was needed, and how to reach the master where no daemon is.
+    At(PathBuf, Box<Opts>),
     Open(Box<Pipe>),
+    /// A way of this process's own to the master, which ends with it.
+    Own(Box<Pipe>),
 }
 
 impl Uplink {
@@ -46,10 +50,25 @@ impl Uplink {
         Self(Arc::new(Mutex::new(Socket::Open(Box::new(pipe)))))
     }
 
-    /// The daemon that this configuration belongs to; it is asked when there is something to ask.
+    /// The daemon that this configuration belongs to; where none runs, its master itself. It is asked when there is something to ask.
     #[must_use]
     pub fn here(opts: &Opts) -> Self {
-        Self(Arc::new(Mutex::new(Socket::At(socket_path(opts)))))
+        let at = Socket::At(socket_path(opts), Box::new(opts.clone()));
+        Self(Arc::new(Mutex::new(at)))
+    }
+
+    /// Hands the return of a call of this machine over; it is on a disk then.
+    ///
+    /// # Errors
+    /// When there is neither a daemon nor a master.
+    pub fn hand_over(&self, jid: &str, data: Map) -> Result<(), Error> {
+        let answer = Return {
+            sequence: 0,
+            jid: jid.to_owned(),
+            stamp: jid::stamp(),
+            data,
+        };
+        self.call(answer).map(|_| ())
     }
 
     fn socket(&self) -> MutexGuard<'_, Socket> {
@@ -80,24 +99,50 @@ impl Uplink {
             }
         }
     }
-
-    fn event(&self, event: Event) -> Result<(), Error> {
-        self.socket().open()?.event(event)
-    }
 }
 
 impl Socket {
     fn open(&mut self) -> Result<&mut Pipe, Error> {
-        if let Self::At(path) = self {
-            let pipe = Pipe::connect(path, Way::ClientToMinion, limits())?;
-            *self = Self::Open(Box::new(pipe));
+        if let Self::At(path, opts) = self {
+            *self = match Pipe::connect(path, Way::ClientToMinion, limits()) {
+                Ok(pipe) => Self::Open(Box::new(pipe)),
+                Err(error) if is_nobody(&error) => Self::Own(Box::new(own::open(opts)?)),
+                Err(error) => return Err(error),
+            };
         }
         match self {
-            Self::Open(pipe) => Ok(pipe),
-            Self::At(path) => Err(Error::Socket {
+            Self::Open(pipe) | Self::Own(pipe) => Ok(pipe),
+            Self::At(path, _) => Err(Error::Socket {
                 place: path.display().to_string(),
                 source: Arc::new(std::io::ErrorKind::NotConnected.into()),
             }),
+        }
+    }
+}
+
+/// True when no daemon is there, and nobody is hindered from asking one.
+fn is_nobody(error: &Error) -> bool {
+    use std::io::ErrorKind::{ConnectionRefused, NotFound};
+    matches!(error, Error::Socket { source, .. } if matches!(source.kind(), ConnectionRefused | NotFound))
+}
+
+/// Asks the master for a process of this machine, and gives it the answer in the parts in which it comes.
+pub(crate) async fn forward(
+    master: &Handle,
+    request: Request,
+    to: &mut Local,
+) -> Result<(), Error> {
+    let mut asked = match master.ask(request).await {
+        Ok(asked) => asked.waiting(Some(ANSWER)),
+        Err(error) => return to.fail("unreachable", error.to_string()).await,
+    };
+    loop {
+        // No deadline: it has the question's own (`ANSWER`).
+        match asked.next().await {
+            Ok(Part::Data(part)) => to.data(part).await?,
+            Ok(Part::Done(end)) => return to.done(end).await,
+            Err(Error::Failed { reason, text, .. }) => return to.fail(&reason, text).await,
+            Err(error) => return to.fail("unreachable", error.to_string()).await,
         }
     }
 }
@@ -141,16 +186,12 @@ impl Targets for OfMinion {
                 "The event {tag} is not on this machine's bus: {error}"
             ));
         }
-        let event = Event {
-            sequence: 0,
-            tag: tag.to_owned(),
-            stamp: jid::stamp(),
-            data,
-        };
-        let sent = self.0.event(event);
-        sent.map_err(|error| {
-            module::Error::refused(format!("The event {tag} was not sent: {error}"))
-        })
+        // Answered when it is on the disk: an event that was only written to a socket may be lost with its reader.
+        let tag = tag.to_owned();
+        let kept = self.0.call(wire::Fire { tag, data });
+        let refused =
+            |error| module::Error::refused(format!("the daemon has not kept it: {error}"));
+        kept.map(drop).map_err(refused)
     }
 
     fn hear(&self, cx: &Exec) -> Result<Box<dyn Hear>, module::Error> {

@@ -18,10 +18,14 @@ struct Watch {
     count: i64,
     quiet: bool,
     pretty: bool,
+    /// From which number of the log; from now on otherwise.
+    from: Option<u64>,
 }
 
-/// The arguments in Salt's order.
-const NAMES: [&str; 6] = ["tagmatch", "count", "quiet", "sock_dir", "pretty", "node"];
+/// The arguments in Salt's order, and `from`, which is ours: events are kept, and can be read again.
+const NAMES: [&str; 7] = [
+    "tagmatch", "count", "quiet", "sock_dir", "pretty", "node", "from",
+];
 
 pub(super) fn run(
     input: Input,
@@ -52,7 +56,7 @@ pub(super) fn run(
     };
     let listen = Listen {
         tags: Vec::new(),
-        from: None,
+        from: watch.from,
     };
     master.ask(listen.into(), &mut part)?;
     Ok(0)
@@ -79,7 +83,13 @@ fn watch(input: Input) -> Result<Watch, AskError> {
         ));
     }
     let truth = |name: &str| given.get(name).is_some_and(Value::is_true);
+    let from = given.get("from").filter(|from| !from.is_null());
+    let from = from.map(|from| {
+        let number = from.as_int().and_then(|number| u64::try_from(number).ok());
+        number.ok_or_else(|| invalid(format!("from: {} is no number of the log", from.to_text())))
+    });
     Ok(Watch {
+        from: from.transpose()?,
         tagmatch: given
             .get("tagmatch")
             .map_or_else(|| "*".to_owned(), Value::to_text),

@@ -1,11 +1,12 @@
 //! The store's folder: its format, its lock, its tables, and making it whole again after a write failed.
 //!
 //! ```text
+//! FOLDER/lock       held, by the system, by the process that has the store
 //! FOLDER/format     the number of the format, as text
 //! FOLDER/tables/    fjall's
 //! ```
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -129,9 +130,14 @@ fn table_options(limits: &Limits) -> KeyspaceCreateOptions {
         ))
 }
 
-/// Makes the folder if it is not there, for its owner alone, and looks at its format. Nothing is changed in a newer one.
-pub(super) fn prepare(folder: &Path) -> Result<(), Error> {
+/// Makes the folder if it is not there, for its owner alone, takes its lock, and looks at its format. Nothing is changed in a newer one.
+/// Before the lock is held nothing is read: what another process is just making looks like something that it left.
+pub(super) fn prepare(folder: &Path) -> Result<File, Error> {
     let fail = |source: &io::Error| Error::io(folder, source);
+    let mut builder = DirBuilder::new();
+    let made = builder.recursive(true).mode(0o700).create(folder);
+    made.map_err(|source| fail(&source))?;
+    let lock = take_lock(folder)?;
     let found = format_of(folder)?;
     if let Some(found) = found
         && found > FORMAT
@@ -142,15 +148,27 @@ pub(super) fn prepare(folder: &Path) -> Result<(), Error> {
             known: FORMAT,
         });
     }
-    let mut builder = DirBuilder::new();
-    let made = builder.recursive(true).mode(0o700).create(folder);
-    made.map_err(|source| fail(&source))?;
     restrict(folder).map_err(|source| fail(&source))?;
     if found.is_none() {
         let new = place(folder, "format", format!("{FORMAT}\n").as_bytes());
         new.map_err(|source| fail(&source))?;
     }
-    Ok(())
+    Ok(lock)
+}
+
+/// The lock goes with its holder, however that ends.
+fn take_lock(folder: &Path) -> Result<File, Error> {
+    let path = folder.join("lock");
+    let mut options = OpenOptions::new();
+    let opened = options.append(true).create(true).mode(0o600).open(&path);
+    let lock = opened.map_err(|source| Error::io(&path, &source))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(Error::Locked {
+            folder: folder.to_owned(),
+        }),
+        Err(TryLockError::Error(source)) => Err(Error::io(&path, &source)),
+    }
 }
 
 /// The format of what lies in the folder, if anything does.
@@ -219,11 +237,6 @@ fn forget_unfinished(tables: &Path) -> io::Result<()> {
     let is_used = keyspaces.is_ok_and(|mut entries| entries.next().is_some());
     let journal = tables.join("0.jnl");
     if is_marked || is_used || !journal.exists() {
-        return Ok(());
-    }
-    let lock = fresh(&tables.join("lock"))?;
-    if lock.try_lock().is_err() {
-        // Another process makes them now, and fjall says so.
         return Ok(());
     }
     for path in [journal, mark] {

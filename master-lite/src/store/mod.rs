@@ -19,6 +19,7 @@ mod rows;
 mod watch;
 mod writer;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -103,6 +104,8 @@ struct Shared {
 struct Thread {
     queue: Sender<Call>,
     handle: Mutex<Option<JoinHandle<()>>>,
+    /// Freed when the writer has ended.
+    _lock: File,
 }
 
 impl Store {
@@ -111,7 +114,7 @@ impl Store {
     /// # Errors
     /// When another process has it, a later release wrote it, it is damaged, or the folder cannot be used.
     pub(crate) fn open(folder: &Path, limits: Limits) -> Result<Self, Error> {
-        disk::prepare(folder)?;
+        let lock = disk::prepare(folder)?;
         let (queue, calls) = channel::bounded(limits.queue_max);
         let (opened, wait) = std::sync::mpsc::sync_channel(1);
         let of = folder.to_owned();
@@ -133,6 +136,7 @@ impl Store {
         let _writer = Arc::new(Thread {
             queue: queue.clone(),
             handle,
+            _lock: lock,
         });
         Ok(Self {
             queue,

@@ -117,7 +117,7 @@ pub(super) const TABLE: &[Known] = &[
     moot("keys.cache_driver", TEXT_OR_NULL, Text("localfs_key")),
     moot("local", BOOL, True),
     used("log_file", TEXT, Text("/var/log/salt/master")),
-    moot("loop_interval", FLOAT, Int(60)),
+    used("loop_interval", FLOAT, Int(60)),
     moot("maintenance_interval", INT, Int(3600)),
     moot("maintenance_niceness", INT_OR_NULL, Null),
     moot("master_async_mworker", BOOL, False),

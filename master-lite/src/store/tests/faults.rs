@@ -118,6 +118,20 @@ fn what_the_making_left_unfinished_is_forgotten() {
     open(folder.path()).unwrap();
 }
 
+#[test]
+fn what_another_process_is_just_making_is_left_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let lock = File::create(folder.path().join("lock")).unwrap();
+    lock.try_lock().unwrap();
+    fs::create_dir_all(folder.path().join("tables/keyspaces")).unwrap();
+    fs::write(folder.path().join("tables/0.jnl"), "").unwrap();
+    let error = open(folder.path()).err().unwrap();
+    assert!(matches!(error, Error::Locked { .. }), "{error}");
+    assert!(folder.path().join("tables/0.jnl").exists());
+    drop(lock);
+    open(folder.path()).unwrap();
+}
+
 fn random(below_ms: u64) -> Duration {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     Duration::from_micros(u64::from(now.unwrap().subsec_nanos()) % (below_ms * 1000))

@@ -1,7 +1,7 @@
 //! Events, targets and what minions have others do.
 
 use value::Map;
-use wire::{Control, Event, Frame, Listen, Publish, Runner};
+use wire::{Control, Event, Fire, Frame, Listen, Publish, Runner};
 
 use crate::fleet::Fleet;
 use crate::fleet::hostile::{Hostile, bytes, key, run};
@@ -47,6 +47,10 @@ fn a12_a_minion_fires_no_events_of_the_master_or_of_another() {
                 Some(_) => {}
                 None => panic!("not acked"),
             }
+        }
+        for tag in tags.iter().cloned() {
+            let data = Map::new().with("forged", true);
+            assert_eq!(peer.refused(Fire { tag, data }).await.0, "refused");
         }
     });
     let log = fleet.master_log();

@@ -155,7 +155,6 @@ fn a05_a_minion_is_never_asked_as_if_it_were_the_master() {
             "running",
             "signal_job",
             "wheel",
-            "fire",
             "listen",
         ];
         for (name, frame) in golden() {

@@ -1,0 +1,168 @@
+//! [`Minion`]: one of many. It answers every job with `True`, and sends events when it is told to.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use link::{Handle, Incoming, Link, Question, Session};
+use smol::channel::Receiver;
+use smol::future::or;
+use value::{Map, Value, jid};
+use wire::{Event, Hello, Request, Return, Welcome};
+
+use crate::fleet::Shared;
+
+/// Events on their way that are not acked.
+const UNACKED: u64 = 50;
+
+/// A minion without a process of its own.
+#[derive(Debug)]
+pub(crate) struct Minion {
+    number: usize,
+    session: Session,
+    orders: Receiver<usize>,
+    shared: Arc<Shared>,
+}
+
+/// Events that are being sent: numbers of the spool that it does not have.
+#[derive(Debug, Default)]
+struct Sending {
+    sent: u64,
+    acked: u64,
+    last: u64,
+}
+
+/// What a minion says first.
+pub(crate) fn hello(number: usize) -> Result<Hello, Box<dyn Error>> {
+    Ok(Hello {
+        version_min: wire::VERSION_MIN,
+        version_max: wire::VERSION_MAX,
+        features: Vec::new(),
+        id: format!("load{number}").parse()?,
+        role: "minion".to_owned(),
+        program: env!("CARGO_PKG_VERSION").to_owned(),
+        started: jid::stamp(),
+        epoch: 1,
+        token: None,
+        grains: Map::new(),
+        evidence: Map::new(),
+    })
+}
+
+impl Minion {
+    pub(crate) fn new(
+        number: usize,
+        session: Session,
+        orders: Receiver<usize>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        Self {
+            number,
+            session,
+            orders,
+            shared,
+        }
+    }
+
+    /// Uses the other's socket.
+    pub(crate) fn share_socket(&mut self, other: &Self) {
+        self.session.share_socket(&other.session);
+    }
+
+    /// Connects, as one of a few at a time.
+    pub(crate) async fn connect(&mut self) -> (Link, Welcome) {
+        let shared = self.shared.clone();
+        let _turn = shared.handshakes.acquire().await;
+        self.session.connect(&mut |_| {}).await
+    }
+
+    /// Lives for as long as the process.
+    pub(crate) async fn live(mut self) {
+        let (link, welcome) = self.connect().await;
+        self.go_on(link, welcome).await;
+    }
+
+    /// The same for one that is connected.
+    pub(crate) async fn go_on(mut self, mut link: Link, mut welcome: Welcome) {
+        loop {
+            self.shared.came();
+            self.serve(link, welcome.durable).await;
+            self.shared.went();
+            (link, welcome) = self.connect().await;
+        }
+    }
+
+    async fn serve(&self, mut link: Link, durable: u64) {
+        let handle = link.handle();
+        let mut sending = Sending {
+            sent: durable,
+            acked: durable,
+            last: durable,
+        };
+        loop {
+            let order = async { Ok(self.orders.recv().await.ok()) };
+            let incoming = async { link.next().await.map(Err) };
+            let next = or(async { order.await.map(Ok) }, incoming).await;
+            match next {
+                Ok(Ok(Some(count))) => sending.last += count as u64,
+                Ok(Err(Incoming::Ack(sequence))) => {
+                    sending.acked = sequence;
+                    if sequence == sending.last {
+                        self.shared.done();
+                    }
+                }
+                Ok(Err(Incoming::Question(question))) => {
+                    smol::spawn(answer(*question, handle.clone())).detach();
+                }
+                Ok(Err(_)) => {}
+                Ok(Ok(None)) | Err(_) => return,
+            }
+            if self.fill(&handle, &mut sending).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Sends what may be on its way.
+    async fn fill(&self, handle: &Handle, sending: &mut Sending) -> Result<(), link::Error> {
+        while sending.sent < sending.last && sending.sent - sending.acked < UNACKED {
+            sending.sent += 1;
+            let data = Map::new()
+                .with("minion", self.number)
+                .with("number", sending.sent);
+            let event = Event {
+                sequence: sending.sent,
+                tag: "load/event".to_owned(),
+                stamp: jid::stamp(),
+                data,
+            };
+            handle.event(event).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes a job and returns `True`; knows of no job that it still does.
+async fn answer(question: Question, handle: Handle) {
+    let Request::Job(job) = question.request.clone() else {
+        let _ = question.done(Value::Null).await;
+        return;
+    };
+    if question.done(true).await.is_err() {
+        return;
+    }
+    let data = Map::new()
+        .with("fun", job.fun)
+        .with("fun_args", Value::list(job.arg))
+        .with("return", true)
+        .with("retcode", 0)
+        .with("success", true);
+    let answer = Return {
+        sequence: 0,
+        jid: job.jid,
+        stamp: jid::stamp(),
+        data,
+    };
+    if let Ok(asked) = handle.ask(answer).await {
+        let _ = asked.done().await;
+    }
+}
