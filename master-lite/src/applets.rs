@@ -119,7 +119,8 @@ fn master(words: Vec<String>) -> Result<ExitCode, Failure> {
         DaemonAsked::Run { background: true } => background::start(&SALT_MASTER, &words),
         DaemonAsked::Run { background: false } => {
             let opts = trusted(&asked.settings)?;
-            let ended = daemon::run(opts);
+            let socket = std::env::var_os("NOTIFY_SOCKET");
+            let ended = daemon::run(opts, &link::Notify::to(socket.as_deref()));
             ended.map_err(|error| Failure::new(Exit::Generic, error))?;
             Ok(Exit::Ok.into())
         }

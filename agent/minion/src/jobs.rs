@@ -7,15 +7,16 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use value::{Map, Value};
 use wire::Job;
 
-/// So many jobs of the master are remembered when they have ended.
-const TAKEN_MAX: usize = 1024;
-
-/// The jobs that run, by their ids, and those that the master has given before.
+/// The jobs that run, by their ids, and the ids of the last ones that the master gave.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     running: Mutex<HashMap<String, Running>>,
     taken: Mutex<VecDeque<String>>,
 }
+
+/// How many ids of jobs are remembered (Salt's `minion_jid_queue_hwm` is 100): a master that was started again gives what it may not
+/// have given before, and nothing is done twice.
+const TAKEN_MAX: usize = 1024;
 
 #[derive(Debug)]
 struct Running {
@@ -28,21 +29,21 @@ impl Jobs {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Marks a job as given by the master; false for one that was given before.
-    pub(crate) fn take(&self, jid: &str) -> bool {
+    /// The master gives a job; false when it has given it before.
+    pub(crate) fn is_new(&self, jid: &str) -> bool {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if taken.iter().any(|known| known == jid) {
-            return false;
+        let is_new = !taken.iter().any(|known| known == jid);
+        if is_new {
+            taken.push_back(jid.to_owned());
         }
-        if taken.len() >= TAKEN_MAX {
+        if taken.len() > TAKEN_MAX {
             taken.pop_front();
         }
-        taken.push_back(jid.to_owned());
-        true
+        is_new
     }
 
-    /// Takes the mark back: the job was not begun.
-    pub(crate) fn untake(&self, jid: &str) {
+    /// A job was not begun: it may be given again.
+    pub(crate) fn is_not_begun(&self, jid: &str) {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.retain(|known| known != jid);
     }
@@ -121,15 +122,11 @@ mod tests {
     #[test]
     fn a_job_is_taken_once() {
         let jobs = Jobs::default();
-        assert!(jobs.take("1"));
-        assert!(!jobs.take("1"));
-        jobs.untake("1");
-        assert!(jobs.take("1"));
-        for n in 2..=TAKEN_MAX {
-            assert!(jobs.take(&n.to_string()));
-        }
-        assert!(!jobs.take("1"));
-        assert!(jobs.take("one more"));
-        assert!(jobs.take("1"));
+        assert!(jobs.is_new("1") && !jobs.is_new("1"));
+        jobs.is_not_begun("1");
+        assert!(jobs.is_new("1"));
+        let others: Vec<String> = (2..2 + TAKEN_MAX).map(|jid| jid.to_string()).collect();
+        assert!(others.iter().all(|jid| jobs.is_new(jid)));
+        assert!(jobs.is_new("1"), "the oldest is forgotten");
     }
 }

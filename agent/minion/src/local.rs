@@ -41,8 +41,6 @@ enum Socket {
     /// Where it is, before it was needed, and how to reach the master where no daemon is.
     At(PathBuf, Box<Opts>),
     Open(Box<Pipe>),
-    /// A way of this process's own to the master, which ends with it.
-    Own(Box<Pipe>),
 }
 
 impl Uplink {
@@ -106,12 +104,12 @@ impl Socket {
         if let Self::At(path, opts) = self {
             *self = match Pipe::connect(path, Way::ClientToMinion, limits()) {
                 Ok(pipe) => Self::Open(Box::new(pipe)),
-                Err(error) if is_nobody(&error) => Self::Own(Box::new(own::open(opts)?)),
+                Err(error) if is_nobody(&error) => Self::Open(Box::new(own::open(opts)?)),
                 Err(error) => return Err(error),
             };
         }
         match self {
-            Self::Open(pipe) | Self::Own(pipe) => Ok(pipe),
+            Self::Open(pipe) => Ok(pipe),
             Self::At(path, _) => Err(Error::Socket {
                 place: path.display().to_string(),
                 source: Arc::new(std::io::ErrorKind::NotConnected.into()),
@@ -261,6 +259,12 @@ fn request(ask: Ask) -> Option<Request> {
         Ask::Running => wire::Running {}.into(),
         Ask::FindJob { jid } => wire::FindJob { jid }.into(),
         Ask::SignalJob { jid, signal } => wire::SignalJob { jid, signal }.into(),
+        Ask::Beacons { fun, name, data } => wire::Beacons {
+            fun: fun.to_owned(),
+            name,
+            data,
+        }
+        .into(),
         Ask::Refresh { what } => wire::Refresh {
             what: what.to_owned(),
         }
