@@ -314,7 +314,7 @@ impl Published {
 
     /// Waits until every minion has taken the job, or will not; and says who will not. The time to return begins then.
     pub(crate) async fn handed_out(&mut self) -> &[(Id, GivenUp)] {
-        // No deadline: it stands in a race with `late`.
+        // No deadline: each hand-out has one (`answer`), and it ends with them.
         while let Ok(refused) = self.refusals.recv().await {
             self.given_up.push(refused);
         }

@@ -283,11 +283,6 @@ impl Fleet {
         self.port
     }
 
-    /// What the master has written to its log.
-    pub(super) fn master_log(&self) -> String {
-        std::fs::read_to_string(self.path("master/log")).unwrap_or_default()
-    }
-
     pub(super) fn master_socket(&self) -> std::path::PathBuf {
         self.path("master/run/master.sock")
     }
