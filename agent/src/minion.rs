@@ -23,8 +23,9 @@ use value::{Map, log};
 pub(crate) const JOB: &str = "job";
 
 fn loaded(dir: &Path, overrides: Map) -> Result<Loaded, Failure> {
-    let loaded = config::load(dir, overrides, &SaltYaml);
-    loaded.map_err(|error| Failure::new(Exit::Generic, error))
+    let loaded = config::load(dir, overrides, &SaltYaml)?;
+    config::trusted(&loaded, rustix::process::geteuid().as_raw())?;
+    Ok(loaded)
 }
 
 /// Runs `salt-minion` with these words.
@@ -113,7 +114,10 @@ fn token() -> Result<Option<String>, Failure> {
 fn reload(opts: &Opts) -> Result<Opts, String> {
     let dir = opts.path("conf_file");
     let dir = dir.parent().unwrap_or_else(|| Path::new("/etc/salt"));
-    let loaded = config::load(dir, Map::new(), &SaltYaml);
+    let loaded = config::load(dir, Map::new(), &SaltYaml).and_then(|loaded| {
+        config::trusted(&loaded, rustix::process::geteuid().as_raw())?;
+        Ok(loaded)
+    });
     loaded
         .map(|loaded| Opts::new(loaded.opts))
         .map_err(|error| error.to_string())

@@ -111,6 +111,7 @@ impl Master {
             }
             let gone = async { Some(peer.watch().await) };
             let decided = async {
+                // No deadline: a key pends until somebody decides or its minion goes.
                 let _ = changed.recv().await;
                 None
             };

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use cli::background::{self, PidFile};
 use cli::binary::PINCH_MASTER;
 pub(crate) use cli::binary::put;
-use cli::config;
+use cli::config::{self, Loaded};
 use cli::failure::{Exit, Failure};
 use cli::log::Logger;
 use cli::options::{About, Daemon, DaemonAsked, Program, SALT_MASTER, Settings};
@@ -46,12 +46,26 @@ pub(crate) fn about(program: &Program, about: About) -> ExitCode {
 
 /// The configuration of one of the master's programs, with its log begun.
 pub(crate) fn configured(settings: &Settings) -> Result<Opts, Failure> {
+    Ok(begun(loaded(settings)?))
+}
+
+/// The same for the daemon, which obeys only what nobody else can change.
+fn trusted(settings: &Settings) -> Result<Opts, Failure> {
+    let loaded = loaded(settings)?;
+    config::trusted(&loaded, rustix::process::geteuid().as_raw())?;
+    Ok(begun(loaded))
+}
+
+fn loaded(settings: &Settings) -> Result<Loaded, Failure> {
     let overrides = settings.overrides.clone();
     let loaded = config::load_master(&settings.config_dir, settings.program, overrides, &SaltYaml);
-    let loaded = loaded.map_err(|error| Failure::new(Exit::Generic, error))?;
+    loaded.map_err(|error| Failure::new(Exit::Generic, error))
+}
+
+fn begun(loaded: Loaded) -> Opts {
     let _first = Logger::from_opts(&loaded.opts).install();
     loaded.warnings.iter().for_each(log::warning);
-    Ok(Opts::new(loaded.opts))
+    Opts::new(loaded.opts)
 }
 
 fn env(name: &str) -> Option<String> {
@@ -68,7 +82,7 @@ fn master(words: Vec<String>) -> Result<ExitCode, Failure> {
             background::start(&SALT_MASTER, &words, &pidfile)
         }
         DaemonAsked::Run { background: false } => {
-            let opts = configured(&asked.settings)?;
+            let opts = trusted(&asked.settings)?;
             let socket = std::env::var_os("NOTIFY_SOCKET");
             let notify = link::Notify::to(socket.as_deref());
             let pid_file = || PidFile::asked_for(&asked.settings.overrides);

@@ -80,7 +80,7 @@ impl Master for Socket {
         })?;
         pipe.ask(request)?;
         loop {
-            // The master has the deadlines; one that dies closes its end.
+            // No deadline: the master has them; one that dies closes its end.
             match pipe.next(None)? {
                 Part::Done(value) => return Ok(value),
                 Part::Data(value) => {

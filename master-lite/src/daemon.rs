@@ -1,6 +1,7 @@
 //! [`Master`]: the daemon `salt-master`: what all its tasks share, and how it begins and ends.
 
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -310,7 +311,8 @@ pub(crate) fn run<T>(
         let listener = Listener::bind(address, &pair, Limits::default())?;
         let path = socket_path(&master.opts);
         if let Some(folder) = path.parent() {
-            let made = std::fs::create_dir_all(folder);
+            let mut builder = std::fs::DirBuilder::new();
+            let made = builder.recursive(true).mode(0o755).create(folder);
             made.map_err(|source| Error::Io {
                 path: folder.to_owned(),
                 source,
@@ -325,6 +327,7 @@ pub(crate) fn run<T>(
         ));
         notify.ready();
         let peers = async {
+            // No deadline: peers come when they come.
             while let Some(peer) = listener.next().await {
                 smol::spawn(master.clone().admit(peer)).detach();
             }
@@ -332,6 +335,7 @@ pub(crate) fn run<T>(
         };
         let commands = async {
             loop {
+                // No deadline: commands come when they come.
                 let local = socket.next().await?;
                 smol::spawn(master.clone().obey(local)).detach();
             }
@@ -355,6 +359,7 @@ async fn terminated() -> Result<(), Error> {
         path: "signals".into(),
         source,
     })?;
+    // No deadline: signals come when they come.
     let _ = signals.next().await;
     log::info(format_args!("The master is asked to end"));
     Ok(())

@@ -131,6 +131,7 @@ impl Fleet {
         let mut published = self.0.publish(asked, user).await?;
         let jid = published.jid.clone();
         let mut returns = Vec::new();
+        // No deadline: each minion's silence has its end (`timeout`, `gather_job_timeout`).
         while let Some(came) = published.next().await {
             let (id, ret, retcode) = match came {
                 Came::Return(mut data) => {

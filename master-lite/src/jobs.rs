@@ -314,6 +314,7 @@ impl Published {
 
     /// Waits until every minion has taken the job, or will not; and says who will not. The time to return begins then.
     pub(crate) async fn handed_out(&mut self) -> &[(Id, GivenUp)] {
+        // No deadline: each hand-out has one (`answer`), and it ends with them.
         while let Ok(refused) = self.refusals.recv().await {
             self.given_up.push(refused);
         }
@@ -340,6 +341,7 @@ impl Published {
                 Timer::at(self.until).await;
                 Now::Late
             };
+            // No deadline: it stands in a race with `late`.
             let came = async { Now::Return(self.returns.next().await) };
             let refused = async {
                 match self.refusals.recv().await {

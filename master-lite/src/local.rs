@@ -17,6 +17,7 @@ impl Master {
     /// Does what a command asks, until it closes its end.
     pub(crate) async fn obey(self: Arc<Self>, mut local: Local) {
         loop {
+            // No deadline: the kernel says when a process is gone.
             let obeyed = match local.next().await {
                 Ok(None) => return,
                 Ok(Some(Said::Event(event))) => {
@@ -76,6 +77,7 @@ impl Master {
             .with("minions", Value::list(minions))
             .with("missing", Value::list(missing));
         local.data(first).await?;
+        // No deadline: each minion's silence has its end (`timeout`, `gather_job_timeout`).
         while !only_sent && let Some(came) = published.next().await {
             let said = match came {
                 Came::Return(data) => data,
@@ -104,6 +106,7 @@ impl Master {
                 from = self.tell_past(from, upto, &wanted, local).await?;
                 continue;
             }
+            // No deadline: who listens does so until it goes.
             let next = async { Some(watch.next().await) };
             let gone = async {
                 let _ = local.next().await;

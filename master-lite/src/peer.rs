@@ -58,6 +58,7 @@ impl Master {
             Ok(published) => published,
             Err(error) => return question.fail("invalid", error).await,
         };
+        // No deadline: each minion's silence has its end (`timeout`, `gather_job_timeout`).
         while !only_sent && let Some(came) = published.next().await {
             if let Came::Return(data) = came {
                 question.data(data).await?;

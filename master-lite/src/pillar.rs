@@ -34,6 +34,7 @@ impl Pillars {
         for named in [&asked.saltenv, &asked.pillarenv].into_iter().flatten() {
             environment(named).map_err(|(_, text)| text)?;
         }
+        // No deadline: each pillar that has its turn has limits.
         let _turn = self.turns.acquire().await;
         let cx = self.context(id, &asked);
         smol::unblock(move || cx.shared.sources.pillar(&cx))
@@ -50,7 +51,9 @@ impl Pillars {
                 map.insert(key, value.as_str());
             }
         }
-        map.insert("grains", asked.grains.clone());
+        // Of all that a minion says of itself, its id is what its key is bound to.
+        let grains = asked.grains.clone().with("id", id.as_str());
+        map.insert("grains", grains.clone());
         map.insert("__role", "minion");
         let opts = Opts::new(map);
         let cx = Exec::with_custom(
@@ -61,7 +64,7 @@ impl Pillars {
             Box::new(CustomModules::of(&opts)),
         );
         let given = Some(asked.pillar_override.clone()).filter(|given| !given.is_empty());
-        cx.set_grains(asked.grains.clone());
+        cx.set_grains(grains);
         cx.with_pillarenv(asked.pillarenv.clone(), given)
     }
 }

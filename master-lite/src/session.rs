@@ -9,13 +9,17 @@ use wire::{Event, Fire, Id, Pillar, Request, Return, tag};
 
 use crate::daemon::{Master, now_ms};
 use crate::failures;
+use crate::files::No;
 use crate::pillar;
-use crate::store::{self, Applied, Cache, Change, Command, Origin};
+use crate::store::{self, Applied, Cache, Change, Command, Origin, Refusal};
 
 /// Events of one minion that are on their way to the disk.
 const UNACKED: usize = 1024;
 /// After so many an ack is due even while more come.
 const ACK_AFTER: usize = 256;
+
+/// What the record of a job says that a minion gave itself.
+const OWN: &str = "own";
 
 /// Who is at the other end of a session.
 #[derive(Clone, Debug)]
@@ -70,6 +74,7 @@ impl Master {
         let (events, to_ack) = bounded(UNACKED);
         let acks = smol::spawn(ack_all(handle, to_ack));
         let error = loop {
+            // No deadline: the link has its own (`idle`).
             match link.next().await {
                 Ok(Incoming::Event(event)) => {
                     if let Some(kept) = self.take_event(&minion, event).await {
@@ -157,13 +162,9 @@ impl Master {
         let answered = match question.request.clone() {
             Request::Return(answer) => self.take_return(minion, question, answer).await,
             Request::Grains(asked) => {
-                self.cache(
-                    minion,
-                    question,
-                    Cache::Grains,
-                    Change::Set(minion.with_bound(asked.grains)),
-                )
-                .await
+                let grains = asked.grains.with("id", minion.id.as_str());
+                let grains = Change::Set(minion.with_bound(grains));
+                self.cache(minion, question, Cache::Grains, grains).await
             }
             Request::Pillar(asked) => match self.pillar_of(minion, asked).await {
                 Ok(pillar) => {
@@ -270,7 +271,10 @@ impl Master {
             at_ms,
             origin: None,
         };
-        let (data, mut commands) = self.own_job(minion, &jid, data);
+        let (data, mut commands) = match self.own_job(minion, &jid, data) {
+            Ok(own) => own,
+            Err((word, text)) => return question.fail(word, text).await,
+        };
         commands.extend([
             Command::Return {
                 jid: jid.clone(),
@@ -285,19 +289,39 @@ impl Master {
         commands.extend(failed.map(|(tag, data)| event(tag, data)));
         match self.store().apply(Command::All(commands)).await {
             Ok(applied) => {
-                if !applied.is_void() {
+                if applied.has_return() {
                     self.waiting().came(&jid, &data);
                 }
-                question.done(Value::Null).await
+                match applied.refusal() {
+                    None => question.done(Value::Null).await,
+                    // It can be kept when the key is accepted again; what is too large never will.
+                    Some(refusal @ Refusal::NotAccepted { .. }) => {
+                        question.fail("failed", refusal.to_string()).await
+                    }
+                    Some(refusal) => question.fail("invalid", refusal.to_string()).await,
+                }
             }
             Err(error) => question.fail("failed", error.to_string()).await,
         }
     }
 
-    /// A minion's own job (its schedule's, its startup states, a call of its machine) is known from its return on.
-    fn own_job(&self, minion: &Minion, jid: &str, data: Map) -> (Map, Vec<Command>) {
-        if !matches!(self.store().expected(jid), Ok(None)) {
-            return (data, Vec::new());
+    /// A minion's own job (its schedule's, its startup states, a call of its machine) is known from its return on. A job that this master
+    /// sent to others is not for it to answer.
+    fn own_job(&self, minion: &Minion, jid: &str, data: Map) -> Result<(Map, Vec<Command>), No> {
+        let known = self.store().expected(jid);
+        let known = known.map_err(|error| ("failed", error.to_string()))?;
+        match known {
+            Some(job) if job.minions.contains(&minion.id) => return Ok((data, Vec::new())),
+            // Two minions have given the same number to jobs of their own.
+            Some(job) if job.load.get(OWN).is_some_and(Value::is_true) => {}
+            Some(_) => {
+                let (id, key) = (&minion.id, &minion.key);
+                log::warning(format_args!(
+                    "{id} (key {key}) returns the job {jid}, which was not sent to it"
+                ));
+                return Err(("refused", format!("the job {jid} was not sent to {id}")));
+            }
+            None => {}
         }
         let of_return = |name: &str| data.get(name).cloned().unwrap_or_default();
         let arg = of_return("fun_args");
@@ -310,7 +334,8 @@ impl Master {
                 data.get("user").cloned().unwrap_or_else(|| "root".into()),
             )
             .with("fun", of_return("fun"))
-            .with("arg", arg.clone());
+            .with("arg", arg.clone())
+            .with(OWN, true);
         let job = Command::Job {
             jid: jid.to_owned(),
             load,
@@ -321,7 +346,7 @@ impl Master {
             .with("arg", arg)
             .with("tgt_type", "glob")
             .with("tgt", minion.id.as_str());
-        (data, vec![job])
+        Ok((data, vec![job]))
     }
 
     async fn cache(
@@ -351,6 +376,7 @@ fn minion_cache(minion: &Minion, what: Cache, change: Change) -> Command {
 /// Acks what is durable, many events with one word.
 async fn ack_all(handle: Handle, to_ack: Receiver<store::Begun>) {
     let mut unsaid = 0;
+    // No deadline: it ends with the session.
     while let Ok(kept) = to_ack.recv().await {
         let durable = match kept.done().await {
             Ok(Applied::Event { durable, .. } | Applied::Duplicate { durable }) => durable,

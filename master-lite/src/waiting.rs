@@ -44,6 +44,7 @@ impl Waiting {
 
 impl Returns {
     pub(crate) async fn next(&self) -> Option<Map> {
+        // No deadline: who asks has one.
         self.returns.recv().await.ok()
     }
 }

@@ -31,6 +31,9 @@ fn refused(sls: &str, words: &str) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains(words), "{words:?} is not in {said:.2000}");
     assert!(said.contains("[ERROR"), "{said:.2000}");
+    // It is never taken for an empty document.
+    let answer = String::from_utf8_lossy(&output.stdout);
+    assert!(answer.contains("Data failed to compile"), "{answer:.2000}");
     assert!(took < LONGEST * SLOWER, "it took {took:?}");
     let peak = said.lines().find_map(|line| line.strip_prefix("peak "));
     let peak: u64 = peak.unwrap().parse().unwrap();

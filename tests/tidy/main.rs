@@ -7,10 +7,12 @@
     reason = "a test that cannot go on stops, and says what it found"
 )]
 
+mod attacks;
 mod crates;
 mod modules;
 mod source;
 mod sources;
+mod waits;
 
 /// Fails with every finding on a line of its own.
 fn none(findings: &[String], rule: &str) {

@@ -139,6 +139,7 @@ impl Link {
         }
         loop {
             let inner = &self.handle.0;
+            // No deadline: QUIC ends a connection that is silent (`idle`), and a frame that has begun has its own.
             let frame = async { Came::Frame(Box::new(self.control.next(None).await)) };
             let stream = async { Came::Stream(Box::new(inner.connection.accept_bi().await)) };
             let question = async { Came::Question(self.questions.1.recv().await.ok()) };
@@ -310,6 +311,7 @@ pub(crate) fn word(error: &Error) -> &'static str {
 
 /// Sends what is queued, many frames at once. A peer that takes nothing for too long is cut off.
 async fn write_queued(mut writer: Writer, queue: Receiver<Vec<u8>>, connection: Connection) {
+    // No deadline: it ends with the last handle.
     while let Ok(mut bytes) = queue.recv().await {
         while bytes.len() < BATCH
             && let Ok(more) = queue.try_recv()
@@ -415,6 +417,7 @@ impl Handle {
 
     /// Waits until the connection is gone, and says why.
     pub async fn closed(&self) -> Error {
+        // No deadline: QUIC ends a connection that is silent (`idle`).
         let error = self.0.connection.closed().await;
         Error::Lost {
             who: self.0.who.clone(),

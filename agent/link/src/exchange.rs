@@ -115,6 +115,7 @@ impl Asked {
     /// # Errors
     /// As [`next`](Self::next), and when there are several.
     pub async fn done(mut self) -> Result<Value, Error> {
+        // No deadline: it has the question's own (`wait`).
         self.next().await?.whole(&self.reader.who)
     }
 }

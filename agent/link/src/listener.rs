@@ -333,6 +333,7 @@ impl Listener {
 
     /// The next peer that has proved a key and said hello; none when the listener was closed.
     pub async fn next(&self) -> Option<Peer> {
+        // No deadline: peers come when they come.
         self.arrivals.recv().await.ok()
     }
 
@@ -372,6 +373,7 @@ impl Listener {
 }
 
 async fn admit_all(endpoint: Endpoint, shared: Arc<Shared>, arrivals: Sender<Peer>) {
+    // No deadline: peers come when they come.
     while let Some(incoming) = endpoint.accept().await {
         let address = incoming.remote_address();
         match shared.admit(address, incoming.remote_address_validated()) {
@@ -565,6 +567,7 @@ impl Peer {
 
     /// Waits until a pending peer is gone, or does what it may not, which closes the connection. It can stand in a race with the decision.
     pub async fn watch(&mut self) -> Error {
+        // No deadline: QUIC ends a connection that is silent (`idle`).
         match self.reader.next(None).await {
             Ok(Some(Frame::Control(Control::Bye(bye)))) => Error::Lost {
                 who: self.who.clone(),
@@ -598,6 +601,7 @@ impl Peer {
     /// # Errors
     /// When it is gone, or has sent something before it was let in.
     pub async fn accept(mut self, mut welcome: Welcome) -> Result<Link, Error> {
+        // No deadline: it does not wait.
         match poll_once(self.reader.next(None)).await {
             None if !self.reader.has_begun() => {}
             None => return Err(self.spoke_too_soon("a part of a frame")),

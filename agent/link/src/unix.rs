@@ -80,6 +80,7 @@ impl LocalListener {
     pub async fn next(&self) -> Result<Local, Error> {
         let failed = socket_error(&self.path);
         loop {
+            // No deadline: commands come when they come.
             let (stream, _) = self.socket.accept().await.map_err(&failed)?;
             let Ok(who) = peer(stream.get_ref()) else {
                 continue;
@@ -170,6 +171,7 @@ impl Local {
     pub async fn next(&mut self) -> Result<Option<Said>, Error> {
         loop {
             let who = self.reader.who.clone();
+            // No deadline: the kernel says when a process is gone, and a frame that has begun has a deadline.
             return match self.reader.next(None).await? {
                 None => Ok(None),
                 Some(Frame::Request(request)) => Ok(Some(Said::Request(request))),

@@ -111,6 +111,7 @@ impl Daemon {
             let socket = shared.socket()?;
             let commands = async {
                 loop {
+                    // No deadline: commands come when they come.
                     let local = socket.next().await?;
                     smol::spawn(shared.clone().attend(local)).detach();
                 }
@@ -168,6 +169,7 @@ impl Shared {
             path: "signals".into(),
             source,
         })?;
+        // No deadline: signals come when they come.
         while let Some(signal) = signals.next().await {
             match signal {
                 Ok(Signal::Hup) => {
@@ -373,6 +375,7 @@ impl Shared {
         purpose: For,
     ) {
         let spoken = self.converse(&job, socket, purpose).await;
+        // No deadline: a job takes as long as it takes; it can be killed.
         let status = child.status().await;
         self.jobs.ended(&job.jid);
         if let Ok(true) = spoken {
@@ -399,6 +402,7 @@ impl Shared {
         let mut local = Local::of_job(socket, Limits::default())?;
         local.give(job.clone()).await?;
         let mut has_returned = false;
+        // No deadline: the kernel says when a process is gone.
         while let Some(said) = local.next().await? {
             match said {
                 Said::Request(Request::Return(answer)) => {
@@ -415,6 +419,7 @@ impl Shared {
     /// Serves a command of this machine until it goes.
     async fn attend(self: Arc<Self>, mut local: Local) {
         loop {
+            // No deadline: the kernel says when a process is gone.
             let obeyed = match local.next().await {
                 Ok(Some(said)) => self.obey(said, &mut local, For::Nobody).await,
                 Ok(None) => return,

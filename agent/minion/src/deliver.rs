@@ -28,6 +28,7 @@ impl Bell {
     }
 
     pub(crate) async fn rung(&self) {
+        // No deadline: who waits for a bell is ended with its connection.
         let _ = self.1.recv().await;
     }
 }
@@ -55,6 +56,7 @@ impl Safe {
 
     async fn reaches(&self, sequence: u64) {
         while self.upto.load(Ordering::Relaxed) < sequence {
+            // No deadline: who waits for a bell is ended with its connection.
             self.moved.rung().await;
         }
     }
@@ -78,6 +80,7 @@ pub(crate) async fn deliver(
             Vec::new()
         });
         if batch.is_empty() {
+            // No deadline: who waits for a bell is ended with its connection.
             filled.rung().await;
         }
         for entry in batch {

@@ -135,6 +135,7 @@ pub(crate) async fn forward(
         Err(error) => return to.fail("unreachable", error.to_string()).await,
     };
     loop {
+        // No deadline: it has the question's own (`ANSWER`).
         match asked.next().await {
             Ok(Part::Data(part)) => to.data(part).await?,
             Ok(Part::Done(end)) => return to.done(end).await,

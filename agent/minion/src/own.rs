@@ -64,6 +64,7 @@ async fn connected(session: &mut Session, patience: Duration) -> Result<Link, Er
     let mut tell = |status: Status<'_>| told(&status, &mut last, &sender);
     let connect = async { Ok(session.connect(&mut tell).await.0) };
     let failure = async {
+        // No deadline: it stands in a race with `late`.
         let text = given_up.recv().await;
         Err(failed(text.unwrap_or_default()))
     };
@@ -98,6 +99,7 @@ fn told(status: &Status<'_>, last: &mut Option<String>, given_up: &Sender<String
 
 /// What the master says by itself is not for a command.
 async fn read(mut link: Link) {
+    // No deadline: the link has its own (`idle`).
     while let Ok(incoming) = link.next().await {
         if let Incoming::Question(question) = incoming {
             let question: Question = *question;
@@ -108,6 +110,7 @@ async fn read(mut link: Link) {
 
 async fn serve(master: Handle, mut local: Local) {
     loop {
+        // No deadline: the kernel says when a process is gone.
         let served = match local.next().await {
             Ok(Some(Said::Request(request))) => answer(&master, request, &mut local).await,
             Ok(Some(Said::Event(event))) => {

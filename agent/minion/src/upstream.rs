@@ -216,6 +216,7 @@ impl Shared {
             }
         });
         let error = loop {
+            // No deadline: the link has its own (`idle`).
             match link.next().await {
                 Ok(Incoming::Ack(sequence)) => {
                     safe.is(sequence);

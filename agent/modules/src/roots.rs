@@ -8,9 +8,9 @@ use state::host::Tree;
 use state::module::Error;
 use state::opts::Opts;
 use state::sources::{SourceFile, Sources};
-use value::Map;
 use value::glob::fnmatch;
 use value::pyre::{Flags, Regex};
+use value::{Map, Value};
 
 /// How many files a tree may have: a root that is `/` by mistake ends with an error and not with the day.
 const FILES_MAX: usize = 1_000_000;
@@ -27,6 +27,8 @@ pub struct Roots {
     ignore_globs: Vec<String>,
     /// `file_ignore_regex`: those that are patterns.
     ignore_regexes: Vec<Regex>,
+    /// `fileserver_followsymlinks`: whether links may lead out of a root.
+    follows: bool,
 }
 
 impl Roots {
@@ -51,7 +53,17 @@ impl Roots {
             ignore_regexes: regexes
                 .filter_map(|regex| Regex::new(&regex, Flags::NONE).ok())
                 .collect(),
+            follows: opts
+                .get("fileserver_followsymlinks")
+                .is_none_or(Value::is_true),
         }
+    }
+
+    /// Whether a file below a root may be served: where links are not followed, it must lie in that root when all are resolved.
+    fn serves(&self, root: &Path, file: &Path) -> bool {
+        self.follows
+            || matches!((root.canonicalize(), file.canonicalize()),
+                (Ok(root), Ok(file)) if file.starts_with(&root))
     }
 
     fn folders(&self, saltenv: &str) -> Vec<PathBuf> {
@@ -63,6 +75,38 @@ impl Roots {
         let matches = |regex: &Regex| regex.is_match(path).unwrap_or(false);
         self.ignore_globs.iter().any(|glob| fnmatch(glob, path))
             || self.ignore_regexes.iter().any(matches)
+    }
+
+    fn walk(
+        &self,
+        root: &Path,
+        folder: &Path,
+        depth: usize,
+        files: &mut Vec<String>,
+    ) -> Result<(), Error> {
+        if depth > DEPTH_MAX {
+            return Ok(());
+        }
+        let entries = std::fs::read_dir(folder).map_err(Error::io(folder))?;
+        for entry in entries {
+            let path = entry.map_err(Error::io(folder))?.path();
+            let is_link = !self.follows && path.is_symlink();
+            if is_link && (path.is_dir() || !self.serves(root, &path)) {
+                continue;
+            }
+            if path.is_dir() {
+                self.walk(root, &path, depth + 1, files)?;
+            } else if let Some(below) = path.strip_prefix(root).ok().and_then(Path::to_str) {
+                files.push(below.to_owned());
+                if files.len() > FILES_MAX {
+                    return Err(Error::refused(format!(
+                        "{} holds more than {FILES_MAX} files: is it the root you mean?",
+                        root.display()
+                    )));
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -77,8 +121,9 @@ impl Sources for Roots {
         let found = self
             .folders(saltenv)
             .into_iter()
-            .map(|root| root.join(&inside))
-            .find(|path| path.is_file());
+            .map(|root| (root.join(&inside), root))
+            .find(|(path, root)| path.is_file() && self.serves(root, path))
+            .map(|(path, _)| path);
         Ok(found.map(|path| SourceFile {
             shown: path.display().to_string().into(),
             path,
@@ -93,8 +138,8 @@ impl Sources for Roots {
         let mut files = Vec::new();
         for root in self.folders(saltenv) {
             let below = root.join(folder);
-            if below.is_dir() {
-                walk(&root, &below, 0, &mut files)?;
+            if below.is_dir() && self.serves(&root, &below) {
+                self.walk(&root, &below, 0, &mut files)?;
             }
         }
         files.retain(|path| !self.ignored(path));
@@ -129,28 +174,6 @@ fn inside(path: &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("/"))
 }
 
-fn walk(root: &Path, folder: &Path, depth: usize, files: &mut Vec<String>) -> Result<(), Error> {
-    if depth > DEPTH_MAX {
-        return Ok(());
-    }
-    let entries = std::fs::read_dir(folder).map_err(Error::io(folder))?;
-    for entry in entries {
-        let path = entry.map_err(Error::io(folder))?.path();
-        if path.is_dir() {
-            walk(root, &path, depth + 1, files)?;
-        } else if let Some(below) = path.strip_prefix(root).ok().and_then(Path::to_str) {
-            files.push(below.to_owned());
-            if files.len() > FILES_MAX {
-                return Err(Error::refused(format!(
-                    "{} holds more than {FILES_MAX} files: is it the root you mean?",
-                    root.display()
-                )));
-            }
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,5 +185,39 @@ mod tests {
         assert_eq!(inside("a/../../etc/passwd"), None);
         assert_eq!(inside("/etc/passwd"), None);
         assert_eq!(inside(""), None);
+    }
+
+    /// A10: what `fileserver_followsymlinks: False` keeps inside.
+    #[test]
+    fn links_lead_out_of_a_root_only_where_they_are_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, other) = (folder.path().join("root"), folder.path().join("other"));
+        for made in [&root.join("a"), &other] {
+            std::fs::create_dir_all(made).unwrap();
+        }
+        for file in [root.join("a/in"), other.join("out")] {
+            std::fs::write(file, "x").unwrap();
+        }
+        let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, root.join(name)).unwrap();
+        link(&other.join("out"), "file");
+        link(&other, "folder");
+        link(Path::new("a/in"), "within");
+        let roots = |follows: bool| {
+            let tree = Map::new().with("base", Value::list([root.display().to_string().into()]));
+            let opts = Map::new().with("file_roots", tree);
+            Roots::states(&Opts::new(opts.with("fileserver_followsymlinks", follows)))
+        };
+        let found = |roots: &Roots| {
+            let paths = ["a/in", "file", "folder/out", "within"].into_iter();
+            let there = paths.filter(|path| roots.file(path, "base").unwrap().is_some());
+            there.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let all = roots(true);
+        assert_eq!(found(&all), ["a/in", "file", "folder/out", "within"]);
+        assert_eq!(all.list("base").unwrap(), found(&all));
+        let kept = roots(false);
+        assert_eq!(found(&kept), ["a/in", "within"]);
+        assert_eq!(kept.list("base").unwrap(), found(&kept));
+        assert!(kept.list_below("folder", "base").unwrap().is_empty());
     }
 }

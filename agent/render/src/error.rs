@@ -18,8 +18,10 @@ pub enum Kind {
     Document,
     /// `found conflicting ID 'x'`: a key twice at one level.
     ConflictingId,
-    /// The renderer is not there, or a limit was passed.
+    /// The renderer is not there.
     Renderer,
+    /// A limit was passed.
+    Limit,
     /// Salt's renderer lets a bare exception through: it prints after `Rendering SLS x failed, render error: `.
     Uncaught,
 }

@@ -34,6 +34,7 @@ impl Gate {
     }
 
     async fn opened(&self) {
+        // No deadline: it ends with its senders.
         let _ = self.1.recv().await;
     }
 }

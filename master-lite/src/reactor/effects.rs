@@ -197,6 +197,7 @@ async fn returned(mut published: Published) -> Outcome {
     }
     let mut said = Vec::new();
     let mut is_unknown = false;
+    // No deadline: each minion's silence has its end (`timeout`, `gather_job_timeout`).
     while let Some(came) = published.next().await {
         match came {
             Came::Return(data) if is_good(&data) => {}

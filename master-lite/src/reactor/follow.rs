@@ -110,6 +110,7 @@ impl Follower {
                 }
                 continue;
             }
+            // No deadline: events come when they come.
             let seen = async { Some(self.watch.next().await) };
             let idle = async {
                 Timer::after(CURSOR_EVERY).await;
@@ -196,6 +197,7 @@ impl Follower {
         let (progress, turns) = (self.progress.clone(), self.turns.clone());
         let work = async move {
             if let Some(before) = before {
+                // No deadline: it ends with its senders.
                 let _ = before.recv().await;
             }
             let turn = turns.acquire_arc().await;

@@ -184,6 +184,7 @@ fn asked(
     let (mut up, mut down) = (Vec::new(), Vec::new());
     smol::block_on(async {
         let mut published = master.publish(job, user).await?;
+        // No deadline: each minion's silence has its end (`timeout`, `gather_job_timeout`).
         while let Some(came) = published.next().await {
             match came {
                 Came::Return(mut data) => {

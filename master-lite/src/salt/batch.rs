@@ -195,6 +195,7 @@ impl<'a> Window<'a> {
                 let left = until.saturating_duration_since(Instant::now());
                 receiver.recv_timeout(left).ok()
             }
+            // No deadline: each sender asks the master, which has them.
             None => receiver.recv().ok(),
         }
     }

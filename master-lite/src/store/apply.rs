@@ -180,6 +180,11 @@ fn job(batch: &mut Batch<'_>, mut job: Job) -> Outcome {
         // An answer was quicker, or somebody chose the number: it keeps its place.
         let known = Job::of_row(&job.jid, &bytes).ok_or_else(|| damaged("a job"))?;
         job.at_ms = known.at_ms;
+        // A batch sends one job to some after the others.
+        let others = known.minions.into_iter();
+        let mut minions: Vec<_> = others.filter(|id| !job.minions.contains(id)).collect();
+        minions.append(&mut job.minions);
+        job.minions = minions;
     }
     batch_job(batch, place, &job)?;
     Ok(Applied::Done)

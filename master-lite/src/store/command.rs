@@ -250,6 +250,15 @@ impl Applied {
         }
     }
 
+    /// True when a return is kept that was not here before.
+    pub(crate) fn has_return(&self) -> bool {
+        match self {
+            Self::Returned { .. } => true,
+            Self::All(all) => all.iter().any(Self::has_return),
+            _ => false,
+        }
+    }
+
     /// True when nothing was changed.
     pub(crate) fn is_void(&self) -> bool {
         match self {

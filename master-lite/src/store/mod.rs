@@ -28,14 +28,12 @@ use std::time::{Duration, Instant};
 
 use smol::channel::{self, Receiver, Sender};
 
-pub(crate) use command::{Applied, Cache, Change, Command, KeyState, Origin, Place};
+pub(crate) use command::{Applied, Cache, Change, Command, KeyState, Origin, Place, Refusal};
 pub(crate) use error::Error;
 pub(crate) use retention::Retention;
 pub(crate) use rows::{Event, Job, Key};
 pub(crate) use watch::{Seen, Watch};
 
-#[cfg(test)]
-use command::Refusal;
 use disk::Disk;
 use expected::Recent;
 use watch::Watchers;
@@ -92,6 +90,7 @@ pub(crate) struct Begun(Receiver<Answer>);
 impl Begun {
     /// What became of it: it is on the disk then.
     pub(crate) async fn done(self) -> Result<Applied, Error> {
+        // No deadline: the writer answers each call, and ends them all when it ends.
         self.0.recv().await.map_err(|_| Error::Closed)?
     }
 }
@@ -134,6 +133,7 @@ impl Store {
                 }
             })
             .map_err(|source| Error::io(folder, &source))?;
+        // No deadline: the writer answers each call, and ends them all when it ends.
         let shared = wait.recv().map_err(|_| Error::Closed)??;
         let handle = Mutex::new(Some(handle));
         let _writer = Arc::new(Thread {

@@ -1,1 +1,7 @@
-//! Attacks A1 to A26: what is sent, what is refused, and that nothing changed.
+//! Attacks A1 to A26: what is sent, what is refused, and that nothing changed. `tests/corpus/attacks.toml` says which test shows which.
+
+mod events;
+mod files;
+mod local;
+mod peers;
+mod templates;

@@ -25,7 +25,7 @@ impl Fleet {
         });
     }
 
-    fn master_log(&self) -> String {
+    pub(super) fn master_log(&self) -> String {
         fs::read_to_string(self.path("master/log")).unwrap_or_default()
     }
 

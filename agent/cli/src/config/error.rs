@@ -49,6 +49,14 @@ pub enum ConfigError {
         /// What it should be.
         expected: String,
     },
+    /// Somebody else may write to what is obeyed.
+    #[error("{path} is not to be trusted: it can be changed by {who}", path = .path.display())]
+    Untrusted {
+        /// The file or folder.
+        path: PathBuf,
+        /// Who may.
+        who: String,
+    },
     /// Files include each other without end.
     #[error("{path}: files are included more than {limit} deep", path = .path.display())]
     TooDeep {
@@ -72,6 +80,12 @@ impl From<ConfigError> for Failure {
             }
             ConfigError::WrongType { .. } => {
                 Some("nothing was run; Salt would only warn and go on".to_owned())
+            }
+            ConfigError::Untrusted { path, .. } => {
+                let path = path.display();
+                Some(format!(
+                    "chown root {path}; chmod go-w {path} (or the user that the daemon runs as)"
+                ))
             }
             ConfigError::Syntax { .. } => {
                 Some("check the indentation, and that values with `:` or `#` are quoted".to_owned())

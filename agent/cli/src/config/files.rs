@@ -60,6 +60,11 @@ impl Files {
         })
     }
 
+    /// The files that were read.
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        self.read.iter().map(|(path, _)| path.clone()).collect()
+    }
+
     fn read(&mut self, path: &Path, yaml: &dyn Yaml) -> Result<Option<Map>, ConfigError> {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,

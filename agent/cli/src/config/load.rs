@@ -11,7 +11,7 @@ use super::{ConfigError, complete, id, known, known_of_master, master_table, tab
 use value::yaml::Yaml;
 
 /// Where the configuration is when nobody says.
-const DEFAULT_DIR: &str = "/etc/salt";
+pub const DEFAULT_DIR: &str = "/etc/salt";
 
 /// The options of a run.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub struct Loaded {
     pub opts: Map,
     /// What to tell the user.
     pub warnings: Vec<String>,
+    /// The files that it came from.
+    pub files: Vec<PathBuf>,
     /// An id that was made up and is to be kept.
     pub new_id: Option<NewId>,
 }
@@ -113,10 +115,12 @@ fn read(role: &Role, dir: &Path, yaml: &dyn Yaml) -> Result<Loaded, ConfigError>
         |option| read.place(option),
         &mut warnings,
     )?);
+    let files = read.paths();
     warnings.extend(read.warnings);
     Ok(Loaded {
         opts,
         warnings,
+        files,
         new_id: None,
     })
 }

@@ -9,11 +9,13 @@ mod load;
 mod master_table;
 mod option;
 mod table;
+mod trust;
 
 pub use error::ConfigError;
 pub use glob::glob;
-pub use load::{Loaded, NewId, load, load_master, static_grains};
+pub use load::{DEFAULT_DIR, Loaded, NewId, load, load_master, static_grains};
 pub use option::{Default, Kind, Known, Status};
+pub use trust::trusted;
 
 /// The option that Salt knows by this name.
 #[must_use]

@@ -5,6 +5,7 @@ mod time;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -131,9 +132,11 @@ impl Logger {
             return Ok(None);
         };
         fs::create_dir_all(path.parent().unwrap_or_else(|| Path::new("/")))?;
+        // Whatever the umask, nobody else writes to it.
         OpenOptions::new()
             .append(true)
             .create(true)
+            .mode(0o644)
             .open(path)
             .map(Some)
     }

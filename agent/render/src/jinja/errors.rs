@@ -124,7 +124,7 @@ impl Report<'_> {
             Kind::JinjaVariable => "Jinja variable ",
             Kind::JinjaSyntax => "Jinja syntax error: ",
             Kind::Call => "Problem running salt function in Jinja template: ",
-            Kind::Renderer => "",
+            Kind::Limit => "",
             _ => "Jinja error: ",
         };
         let around = place
@@ -169,11 +169,11 @@ impl Report<'_> {
             }
             ErrorKind::TemplateNotFound => (Kind::Jinja, not_found(detail)),
             ErrorKind::OutOfFuel => (
-                Kind::Renderer,
+                Kind::Limit,
                 "The template does more steps than a template may: is there a loop that never ends?".into(),
             ),
             ErrorKind::WriteFailure => (
-                Kind::Renderer,
+                Kind::Limit,
                 format!("The template puts out more than {} bytes.", super::OUTPUT_MAX),
             ),
             ErrorKind::CannotUnpack => (Kind::Jinja, unpacked(detail)),

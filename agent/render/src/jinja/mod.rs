@@ -229,7 +229,7 @@ fn check_lines(name: &str, source: &str) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error {
-        kind: Kind::Renderer,
+        kind: Kind::Limit,
         message: format!(
             "The template {name} is too long: it may have {LINES_MAX} lines of {LINES_MAX} characters. Split it and include the parts."
         ),
@@ -243,7 +243,7 @@ fn syntax(options: JinjaOptions) -> Result<SyntaxConfig, Error> {
         .lstrip_blocks(options.lstrip_blocks)
         .build()
         .map_err(|error| Error {
-            kind: Kind::Renderer,
+            kind: Kind::Limit,
             message: error.to_string(),
             place: None,
         })

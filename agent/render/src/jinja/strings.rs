@@ -411,7 +411,7 @@ fn replace(text: &str, args: &Args) -> Result<String, Error> {
 pub(super) fn checked_len(len: usize) -> Result<(), Error> {
     if len > TEXT_MAX {
         return Err(errors::fault(
-            crate::Kind::Renderer,
+            crate::Kind::Limit,
             format!("The template makes a text of more than {TEXT_MAX} bytes."),
         ));
     }
@@ -422,7 +422,7 @@ pub(super) fn checked_len(len: usize) -> Result<(), Error> {
 pub(super) fn checked_items(count: usize) -> Result<(), Error> {
     if count > ITEMS_MAX {
         return Err(errors::fault(
-            crate::Kind::Renderer,
+            crate::Kind::Limit,
             format!("The template makes a list of more than {ITEMS_MAX} items."),
         ));
     }

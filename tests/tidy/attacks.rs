@@ -1,0 +1,78 @@
+//! The attacks and faults, and the tests that show them: each number has some, and all of them are there.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde::Deserialize;
+
+use super::none;
+use super::source::{below, workspace};
+
+/// The faults that are shown by the fleet's own tests; the others are shown elsewhere.
+const FAULTS: [u32; 5] = [5, 6, 10, 12, 18];
+
+#[derive(Deserialize)]
+struct Shown {
+    what: String,
+    shown: Vec<String>,
+}
+
+fn table() -> BTreeMap<String, Shown> {
+    let text = fs::read_to_string(workspace().join("tests/corpus/attacks.toml")).unwrap();
+    toml::from_str(&text).unwrap()
+}
+
+/// Whether a file has a test of this name that is not left out.
+fn is_test(path: &str, name: &str) -> bool {
+    let text = fs::read_to_string(workspace().join(path)).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let declared = format!("fn {name}()");
+    let at = lines.iter().position(|line| line.starts_with(&declared));
+    let before = at.and_then(|at| lines.get(..at)).unwrap_or_default();
+    before.last() == Some(&"#[test]")
+}
+
+#[test]
+fn every_attack_and_fault_has_its_tests() {
+    let table = table();
+    let numbers = (1..=26).map(|n| format!("A{n}"));
+    let numbers: Vec<String> = numbers.chain(FAULTS.map(|n| format!("R{n}"))).collect();
+    let mut wrong: Vec<String> = numbers
+        .iter()
+        .filter(|number| !table.contains_key(*number))
+        .map(|number| format!("{number} has no tests"))
+        .collect();
+    for (number, entry) in &table {
+        if !numbers.contains(number) || entry.what.is_empty() || entry.shown.is_empty() {
+            wrong.push(format!("{number} is no number, or says nothing"));
+        }
+        for test in &entry.shown {
+            let found = test.split_once("::");
+            if !found.is_some_and(|(path, name)| is_test(path, name)) {
+                wrong.push(format!("{number}: there is no test {test}"));
+            }
+        }
+    }
+    none(&wrong, "tests/corpus/attacks.toml");
+}
+
+#[test]
+fn every_test_of_an_attack_is_in_the_table() {
+    let table = table();
+    let all: Vec<&String> = table.values().flat_map(|entry| &entry.shown).collect();
+    let mut missing = Vec::new();
+    for source in below("tests/e2e/fleet/attacks") {
+        for (before, line) in source.text.lines().zip(source.text.lines().skip(1)) {
+            let name = line
+                .strip_prefix("fn ")
+                .and_then(|rest| rest.split('(').next());
+            if let (true, Some(name)) = (before == "#[test]", name) {
+                let test = format!("{}::{name}", source.path);
+                if !all.iter().any(|known| **known == test) {
+                    missing.push(test);
+                }
+            }
+        }
+    }
+    none(&missing, "these are not in tests/corpus/attacks.toml");
+}

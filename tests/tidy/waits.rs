@@ -1,0 +1,53 @@
+//! R18: what a daemon waits for without a deadline is waited for with a reason, which stands beside it.
+
+use super::none;
+use super::source::below;
+
+/// Where daemons wait for others.
+const FOLDERS: [&str; 3] = ["agent/link/src", "agent/minion/src", "master-lite/src"];
+
+/// What waits for as long as it takes.
+const WAITS: [&str; 10] = [
+    ".recv()",
+    ".next().await",
+    ".next(None)",
+    ".rung().await",
+    ".accept().await",
+    ".accept_bi()",
+    ".acquire().await",
+    ".closed().await",
+    ".status().await",
+    ".changed().await",
+];
+
+/// How a reason begins. It stands at most so many lines above.
+const REASON: &str = "// No deadline: ";
+const ABOVE: usize = 3;
+
+#[test]
+fn every_wait_without_a_deadline_says_why() {
+    let mut silent = Vec::new();
+    let mut found = 0;
+    for source in FOLDERS.iter().flat_map(|folder| below(folder)) {
+        if source.is_test() {
+            continue;
+        }
+        let lines: Vec<&str> = source.text.lines().collect();
+        for (at, code) in source.code().iter().enumerate() {
+            let waits = WAITS.iter().any(|wait| code.contains(wait));
+            if !waits || code.contains("within(") {
+                continue;
+            }
+            found += 1;
+            let above = &lines[at.saturating_sub(ABOVE)..=at];
+            if !above.iter().any(|line| line.contains(REASON)) {
+                silent.push(format!("{}:{}: {}", source.path, at + 1, code.trim()));
+            }
+        }
+    }
+    assert!(found > 20, "only {found} waits are found");
+    none(
+        &silent,
+        "give these a deadline, or say above them why they need none (`// No deadline: …`)",
+    );
+}
