@@ -93,7 +93,7 @@ fn context(asked: &Map, known: &mut Known) -> Result<Exec, String> {
     let mut opts = options(&file)?;
     opts.update(given.clone().unwrap_or_default());
     let _first = Logger::from_opts(&opts).install();
-    let cx = call::context(Opts::new(opts));
+    let (cx, _) = call::context(Opts::new(opts));
     *known = Some((given, cx.clone()));
     Ok(cx)
 }

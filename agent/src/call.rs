@@ -58,9 +58,13 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     let opts = loaded.opts;
     let how = Output::from_opts(&opts, std::io::stdout().is_terminal());
     let passthrough = opts.get("retcode_passthrough").is_some_and(Value::is_true);
-    let cx = context(Opts::new(opts));
+    let (cx, uplink) = context(Opts::new(opts));
     refuse_custom(cx.opts())?;
-    let answer = answer(&cx, &call)?;
+    let jid = value::jid::new();
+    let answer = answer(&cx, &call, &jid)?;
+    if let Some(uplink) = uplink.filter(|_| !cx.opts().flag("no_return_event")) {
+        hand_over(&uplink, &call, &jid, &answer);
+    }
     print_return(&answer, &how, call.output_file.as_ref(), &SaltYaml)
         .map_err(|error| Failure::new(Exit::CantCreate, error))?;
     let code = exit_of(answer.retcode, passthrough);
@@ -121,38 +125,69 @@ fn refuse_custom(opts: &Opts) -> Result<(), Failure> {
 }
 
 /// The context of a run on this machine: with trees of its own, or with those of the master that its daemon is connected to.
-pub(crate) fn context(opts: Opts) -> Exec {
+pub(crate) fn context(opts: Opts) -> (Exec, Option<Uplink>) {
     let custom = Box::new(CustomModules::of(&opts));
-    let (sources, targets): (Box<dyn Sources>, Box<dyn Targets>) =
-        if opts.text("file_client") == Some("remote") {
-            let uplink = Uplink::here(&opts);
+    let uplink = (opts.text("file_client") == Some("remote")).then(|| Uplink::here(&opts));
+    let (sources, targets): (Box<dyn Sources>, Box<dyn Targets>) = match &uplink {
+        Some(uplink) => {
             let sources = OfMaster::new(uplink.clone(), &opts);
-            (Box::new(sources), Box::new(OfMinion::new(uplink)))
-        } else {
-            (Box::new(Roots::states(&opts)), Box::new(ThisMachine))
-        };
-    Exec::with_custom(opts, &modules::REGISTRY, sources, targets, custom)
+            (Box::new(sources), Box::new(OfMinion::new(uplink.clone())))
+        }
+        None => (Box::new(Roots::states(&opts)), Box::new(ThisMachine)),
+    };
+    let cx = Exec::with_custom(opts, &modules::REGISTRY, sources, targets, custom);
+    (cx, uplink)
+}
+
+/// Tells the master what the call came to. One that cannot be told is no failure of the call.
+fn hand_over(uplink: &Uplink, call: &SaltCall, jid: &str, answer: &Return) {
+    let Asked::Call { fun, words } = &call.asked else {
+        return;
+    };
+    let words = words.iter().map(|word| word.as_str().into());
+    let mut data = Map::new()
+        .with("return", answer.value.clone())
+        .with("retcode", answer.retcode)
+        .with("jid", jid)
+        .with("fun", fun.as_str())
+        .with("fun_args", Value::list(words));
+    if let Some(out) = &answer.out {
+        data.insert("out", out.as_str());
+    }
+    if let Err(error) = uplink.hand_over(jid, data) {
+        log::error(format_args!(
+            "The master is not told of the result: {error}"
+        ));
+    }
 }
 
 /// Does what was asked.
-fn answer(cx: &Exec, call: &SaltCall) -> Result<Return, Failure> {
+fn answer(cx: &Exec, call: &SaltCall, jid: &str) -> Result<Return, Failure> {
     match &call.asked {
         Asked::Grains => Ok(Return {
             value: cx.grains().into(),
             out: Some("grains".into()),
             ..Return::default()
         }),
-        Asked::Doc(prefix) => function(cx, "sys.doc", vec![prefix.as_str().into()], Map::new()),
+        Asked::Doc(prefix) => {
+            function(cx, "sys.doc", jid, vec![prefix.as_str().into()], Map::new())
+        }
         Asked::Call { fun, words } => {
             let input = parse_input(words, &call.no_parse, &SaltYaml);
-            function(cx, fun, input.args, input.kwargs)
+            function(cx, fun, jid, input.args, input.kwargs)
         }
         Asked::Help | Asked::Version | Asked::VersionsReport => Ok(Return::default()),
     }
 }
 
-fn function(cx: &Exec, name: &str, args: Vec<Value>, kwargs: Map) -> Result<Return, Failure> {
-    let called = called(cx, name, args, kwargs);
+fn function(
+    cx: &Exec,
+    name: &str,
+    jid: &str,
+    args: Vec<Value>,
+    kwargs: Map,
+) -> Result<Return, Failure> {
+    let called = called(cx, name, jid, args, kwargs);
     cx.barrier();
     let value = called?;
     let retcode = if keeps_zero(cx, name) {
@@ -168,15 +203,21 @@ fn function(cx: &Exec, name: &str, args: Vec<Value>, kwargs: Map) -> Result<Retu
     })
 }
 
-fn called(cx: &Exec, name: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, Failure> {
+fn called(
+    cx: &Exec,
+    name: &str,
+    jid: &str,
+    args: Vec<Value>,
+    kwargs: Map,
+) -> Result<Value, Failure> {
     if cx.is_custom(name) {
-        return custom(cx, name, args, kwargs);
+        return custom(cx, name, jid, args, kwargs);
     }
     let Some(function) = cx.function(name) else {
         return Err(unknown(cx, name));
     };
     let kwargs = if function.extra == Extra::Accept {
-        published(name, kwargs)
+        published(name, jid, kwargs)
     } else {
         kwargs
     };
@@ -189,10 +230,16 @@ fn called(cx: &Exec, name: &str, args: Vec<Value>, kwargs: Map) -> Result<Value,
         .map_err(|error| failed(name, &docstring(function.doc), error))
 }
 
-fn custom(cx: &Exec, name: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, Failure> {
+fn custom(
+    cx: &Exec,
+    name: &str,
+    jid: &str,
+    args: Vec<Value>,
+    kwargs: Map,
+) -> Result<Value, Failure> {
     let signature = cx.shared.custom.signature(cx, name).unwrap_or_default();
     let kwargs = if signature.kwargs {
-        published(name, kwargs)
+        published(name, jid, kwargs)
     } else if let Some(refused) = not_taken(&signature, &kwargs) {
         return Err(Failure::plain(Exit::Generic, refused));
     } else {
@@ -244,11 +291,11 @@ fn keeps_zero(cx: &Exec, name: &str) -> bool {
 }
 
 /// What Salt tells a function that takes any keyword about its call.
-fn published(name: &str, kwargs: Map) -> Map {
+fn published(name: &str, jid: &str, kwargs: Map) -> Map {
     kwargs
         .with("__pub_fun", name)
         .with("__pub_pid", std::process::id())
-        .with("__pub_jid", value::jid::new())
+        .with("__pub_jid", jid)
         .with("__pub_tgt", "salt-call")
 }
 

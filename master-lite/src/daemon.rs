@@ -15,7 +15,7 @@ use state::opts::Opts;
 use value::{Map, Value, jid, log};
 use wire::{Id, Way};
 
-use crate::admit::Pending;
+use crate::admit::{Pending, Policy};
 use crate::files::Files;
 use crate::keys::{self, Changed, KeyFiles};
 use crate::minions::Minions;
@@ -59,6 +59,9 @@ pub(crate) struct Master {
     pillars: Pillars,
     minions: Minions,
     pending: Pending,
+    policy: Policy,
+    /// Held while it is decided on a key: what is counted is counted once.
+    enrolling: smol::lock::Mutex<()>,
     waiting: Waiting,
     reactor: Reactor,
 }
@@ -108,6 +111,10 @@ impl Master {
         let store = Store::open(&opts.cachedir().join("store"), store::Limits::default())?;
         let key_files = KeyFiles::open(&opts.path("pki_dir"))?;
         key_files.repair(&store, now_ms())?;
+        let policy = Policy::read(&opts).map_err(|problem| Error::Option {
+            option: "autosign_policy",
+            problem,
+        })?;
         Ok(Arc::new(Self {
             own,
             key_files,
@@ -116,6 +123,8 @@ impl Master {
             store,
             minions: Minions::default(),
             pending: Pending::default(),
+            policy,
+            enrolling: smol::lock::Mutex::new(()),
             waiting: Waiting::default(),
             reactor: Reactor::new(&opts),
             opts,
@@ -144,6 +153,14 @@ impl Master {
 
     pub(crate) fn pending(&self) -> &Pending {
         &self.pending
+    }
+
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    pub(crate) fn enrolling(&self) -> &smol::lock::Mutex<()> {
+        &self.enrolling
     }
 
     pub(crate) fn waiting(&self) -> &Waiting {
@@ -256,11 +273,9 @@ impl Master {
     /// Closes whatever has a key that is not accepted any more, and tells a peer that waits for what becomes of its key.
     pub(crate) fn key_changed(&self, id: &Id, key: &PublicKey, state: Option<KeyState>) {
         self.pending.changed(key);
-        if state != Some(KeyState::Accepted)
-            && let Some(connected) = self.minions.get(id)
-            && connected.key == *key
-        {
-            connected.handle.close("the key is not accepted any more");
+        if state != Some(KeyState::Accepted) {
+            self.minions
+                .close(id, key, "the key is not accepted any more");
         }
     }
 }

@@ -104,7 +104,7 @@ impl Master {
         };
         let matched = self.matched(&asked.tgt, &asked.tgt_type, &asked.options);
         let (minions, missing) = matched.await?;
-        let keep = job_commands(load(&asked, &jid, user), &jid, &minions, &missing);
+        let keep = job_commands(&asked, user, &jid, &minions, &missing);
         self.keep(keep).await?;
         let whom = Whom {
             minions,
@@ -155,31 +155,33 @@ pub(crate) struct Whom {
     pub(crate) patience: Duration,
 }
 
-/// What keeps a job, and fires its event.
+/// What keeps a job, and fires its events.
 pub(crate) fn job_commands(
-    load: Map,
+    asked: &Publish,
+    user: &str,
     jid: &str,
     minions: &[Id],
     missing: &[String],
 ) -> Vec<Command> {
+    let load = load(asked, jid, user);
     let ids = Value::list(minions.iter().map(|id| id.as_str().into()));
     let missing = Value::list(missing.iter().map(|name| name.as_str().into()));
-    let event = load.clone().with("minions", ids).with("missing", missing);
-    vec![
-        Command::Job {
-            jid: jid.to_owned(),
-            load,
-            minions: minions.to_vec(),
-            at_ms: now_ms(),
-        },
-        Command::Event {
-            tag: wire::tag::job(jid, "new"),
-            data: event,
-            stamp: jid::stamp(),
-            at_ms: now_ms(),
-            origin: None,
-        },
-    ]
+    let publish = load.clone().with("ret", asked.ret.as_str());
+    let new = load.clone().with("minions", ids).with("missing", missing);
+    let event = |what: &str, data: Map| Command::Event {
+        tag: wire::tag::job(jid, what),
+        data,
+        stamp: jid::stamp(),
+        at_ms: now_ms(),
+        origin: None,
+    };
+    let job = Command::Job {
+        jid: jid.to_owned(),
+        load,
+        minions: minions.to_vec(),
+        at_ms: now_ms(),
+    };
+    vec![job, event("new", new), event("publish", publish)]
 }
 
 /// How often it is looked whether a minion has come that a job is kept for.

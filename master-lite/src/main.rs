@@ -6,6 +6,7 @@ mod ask;
 mod chores;
 mod command;
 mod daemon;
+mod failures;
 mod files;
 mod fleet;
 mod jobs;

@@ -6,9 +6,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use link::{Handle, PublicKey};
 use wire::Id;
 
-/// The minions that are let in, by their ids.
+/// The minions that are let in.
 #[derive(Debug, Default)]
-pub(crate) struct Minions(Mutex<HashMap<Id, Connected>>);
+pub(crate) struct Minions(Mutex<All>);
+
+#[derive(Debug, Default)]
+struct All {
+    by_id: HashMap<Id, Connected>,
+    /// Commands of minions whose daemons do not run: they get no jobs.
+    calls: Vec<Connected>,
+    /// How many have come.
+    count: u64,
+}
 
 /// One of them.
 #[derive(Clone, Debug)]
@@ -20,44 +29,59 @@ pub(crate) struct Connected {
 }
 
 impl Minions {
-    fn all(&self) -> MutexGuard<'_, HashMap<Id, Connected>> {
+    fn all(&self) -> MutexGuard<'_, All> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A minion has come; an older connection of it is closed. The number is what [`went`](Self::went) wants to know.
-    pub(crate) fn came(&self, id: Id, handle: Handle, key: PublicKey) -> u64 {
+    /// A minion has come, or a call of one; an older connection of a minion is closed. The number is what [`went`](Self::went) wants to know.
+    pub(crate) fn came(&self, id: Id, handle: Handle, key: PublicKey, is_call: bool) -> u64 {
         let mut all = self.all();
-        let number = all.get(&id).map_or(0, |old| {
-            old.handle.close("the minion has come again");
-            old.number + 1
-        });
+        all.count += 1;
+        let number = all.count;
         let connected = Connected {
             handle,
             key,
             number,
         };
-        all.insert(id, connected);
+        if is_call {
+            all.calls.push(connected);
+        } else if let Some(old) = all.by_id.insert(id, connected) {
+            old.handle.close("the minion has come again");
+        }
         number
     }
 
     /// A connection is lost; true when it was the minion's newest.
     pub(crate) fn went(&self, id: &Id, number: u64) -> bool {
         let mut all = self.all();
-        let is_newest = all.get(id).is_some_and(|known| known.number == number);
+        all.calls.retain(|call| call.number != number);
+        let is_newest = all
+            .by_id
+            .get(id)
+            .is_some_and(|known| known.number == number);
         if is_newest {
-            all.remove(id);
+            all.by_id.remove(id);
         }
         is_newest
     }
 
+    /// Closes whatever an id has open with this key.
+    pub(crate) fn close(&self, id: &Id, key: &PublicKey, reason: &str) {
+        let all = self.all();
+        let open = all.by_id.get(id).into_iter().chain(&all.calls);
+        for connected in open.filter(|connected| connected.key == *key) {
+            connected.handle.close(reason);
+        }
+    }
+
     /// The way to a minion, while it is connected.
     pub(crate) fn get(&self, id: &Id) -> Option<Connected> {
-        self.all().get(id).cloned()
+        self.all().by_id.get(id).cloned()
     }
 
     /// The ids of all that are connected, sorted.
     pub(crate) fn ids(&self) -> Vec<Id> {
-        let mut ids: Vec<Id> = self.all().keys().cloned().collect();
+        let mut ids: Vec<Id> = self.all().by_id.keys().cloned().collect();
         ids.sort();
         ids
     }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use link::{Error, Handle, Incoming, Link, PublicKey, Question};
 use smol::channel::{Receiver, bounded};
-use value::{Map, Value, log};
-use wire::{Event, Id, Request, Return, tag};
+use value::{Map, Value, jid, log};
+use wire::{Event, Fire, Id, Pillar, Request, Return, tag};
 
 use crate::daemon::{Master, now_ms};
+use crate::failures;
 use crate::pillar;
 use crate::store::{self, Applied, Cache, Change, Command, Origin};
 
@@ -18,13 +19,37 @@ const ACK_AFTER: usize = 256;
 
 /// Who is at the other end of a session.
 #[derive(Clone, Debug)]
-struct Minion {
-    id: Id,
-    key: PublicKey,
-    epoch: u64,
+pub(crate) struct Minion {
+    pub(crate) id: Id,
+    pub(crate) key: PublicKey,
+    pub(crate) epoch: u64,
+    /// What its key is bound to.
+    pub(crate) bound: Map,
 }
 
 impl Minion {
+    /// Grains with those on top that it cannot change.
+    fn with_bound(&self, grains: Map) -> Map {
+        let mut grains = grains;
+        if let Some(role) = self.bound.get("role") {
+            grains.insert("role", role.clone());
+        }
+        let bound = self.bound.get("grains").and_then(Value::as_map);
+        grains.update(bound.cloned().unwrap_or_default());
+        grains
+    }
+
+    /// The pillar that goes on top of the one that is compiled.
+    fn bound_pillar(&self) -> Map {
+        let mut pillar = Map::new();
+        if let Some(role) = self.bound.get("role") {
+            pillar.insert("role", role.clone());
+        }
+        let bound = self.bound.get("pillar").and_then(Value::as_map);
+        pillar.update(bound.cloned().unwrap_or_default());
+        pillar
+    }
+
     fn origin(&self, sequence: u64) -> Option<Origin> {
         (sequence > 0).then(|| Origin {
             id: self.id.clone(),
@@ -37,17 +62,11 @@ impl Minion {
 
 impl Master {
     /// Serves a minion until it is gone.
-    pub(crate) async fn serve(
-        self: &Arc<Self>,
-        mut link: Link,
-        id: Id,
-        key: PublicKey,
-        epoch: u64,
-    ) {
+    pub(crate) async fn serve(self: &Arc<Self>, mut link: Link, minion: Minion, is_call: bool) {
         let handle = link.handle();
-        let number = self.minions().came(id.clone(), handle.clone(), key);
+        let (id, key) = (minion.id.clone(), minion.key);
+        let number = self.minions().came(id, handle.clone(), key, is_call);
         log::info(format_args!("{} is connected", link.who()));
-        let minion = Minion { id, key, epoch };
         let (events, to_ack) = bounded(UNACKED);
         let acks = smol::spawn(ack_all(handle, to_ack));
         let error = loop {
@@ -88,15 +107,21 @@ impl Master {
             data = Map::new().with("error", refused.to_string());
             name = format!("pinch/refused/{}", minion.id);
         }
-        let data = data
-            .with("id", minion.id.as_str())
-            .with("tag", name.as_str())
-            .with("cmd", "_minion_event");
+        let at_ms = now_ms();
+        let data = data.with("id", minion.id.as_str());
+        // What a beacon says is Salt's event as it stands.
+        let data = match tag::Tag::parse(&name) {
+            tag::Tag::Beacon { .. } => data,
+            _ => data
+                .with("tag", name.as_str())
+                .with("cmd", "_minion_event")
+                .with("ts", at_ms / 1000),
+        };
         let begun = self.store().begin(Command::Event {
             tag: name,
             data,
             stamp: event.stamp,
-            at_ms: now_ms(),
+            at_ms,
             origin: minion.origin(event.sequence),
         });
         begun
@@ -105,20 +130,49 @@ impl Master {
             .ok()
     }
 
+    /// An event that its sender waits for.
+    async fn fire_for(
+        &self,
+        minion: &Minion,
+        question: Question,
+        asked: Fire,
+    ) -> Result<(), Error> {
+        let event = Event {
+            sequence: 0,
+            tag: asked.tag,
+            stamp: jid::stamp(),
+            data: asked.data,
+        };
+        let Some(begun) = self.take_event(minion, event).await else {
+            let text = "the event is not this minion's to send";
+            return question.fail("refused", text).await;
+        };
+        match begun.done().await {
+            Ok(applied) if !applied.is_void() => question.done(true).await,
+            _ => question.fail("failed", "the event is not kept").await,
+        }
+    }
+
     async fn answer(self: &Arc<Self>, minion: &Minion, question: Question) {
         let answered = match question.request.clone() {
             Request::Return(answer) => self.take_return(minion, question, answer).await,
             Request::Grains(asked) => {
-                self.cache(minion, question, Cache::Grains, Change::Set(asked.grains))
-                    .await
+                self.cache(
+                    minion,
+                    question,
+                    Cache::Grains,
+                    Change::Set(minion.with_bound(asked.grains)),
+                )
+                .await
             }
-            Request::Pillar(asked) => match self.pillars().compile(&minion.id, asked).await {
+            Request::Pillar(asked) => match self.pillar_of(minion, asked).await {
                 Ok(pillar) => {
                     let seen = Change::Set(pillar.clone());
                     let _ = self
                         .store()
                         .later(minion_cache(minion, Cache::Pillar, seen))
                         .await;
+                    self.refreshed(&minion.id).await;
                     question.done(pillar).await
                 }
                 Err(error) => question.fail("failed", error).await,
@@ -149,6 +203,7 @@ impl Master {
                 }
                 Err(text) => question.fail("refused", text).await,
             },
+            Request::Fire(asked) => self.fire_for(minion, question, asked).await,
             Request::Options(_) => question.done(pillar::options(self.opts())).await,
             Request::List(asked) => self.files().list(question, asked).await,
             Request::Stat(asked) => self.files().stat(question, asked).await,
@@ -161,6 +216,26 @@ impl Master {
         };
         if let Err(error) = answered {
             log::info(format_args!("{error}"));
+        }
+    }
+
+    /// A minion's pillar, with what its key is bound to.
+    async fn pillar_of(&self, minion: &Minion, asked: Pillar) -> Result<Map, String> {
+        let asked = Pillar {
+            grains: minion.with_bound(asked.grains),
+            ..asked
+        };
+        let mut pillar = self.pillars().compile(&minion.id, asked).await?;
+        pillar.update(minion.bound_pillar());
+        Ok(pillar)
+    }
+
+    /// `minion/refresh/ID`, where `minion_data_cache_events` has it.
+    async fn refreshed(&self, id: &Id) {
+        let option = self.opts().get("minion_data_cache_events");
+        if option.is_none_or(Value::is_true) {
+            let data = Map::new().with("Minion data cache refresh", id.as_str());
+            self.fire(&tag::minion_refresh(id), data).await;
         }
     }
 
@@ -177,32 +252,37 @@ impl Master {
             stamp,
             data,
         } = answer;
-        if !value::jid::is_jid(&jid) {
+        if !jid::is_jid(&jid) {
             return question
                 .fail("invalid", format!("{jid:?} is no job id"))
                 .await;
         }
+        let at_ms = now_ms();
         let data = data
             .with("cmd", "_return")
             .with("id", minion.id.as_str())
-            .with("jid", jid.as_str());
-        let mut commands = self.own_job(minion, &jid, &data);
+            .with("jid", jid.as_str())
+            .with("ts", at_ms / 1000);
+        let event = |tag: String, data: Map| Command::Event {
+            tag,
+            data,
+            stamp: stamp.clone(),
+            at_ms,
+            origin: None,
+        };
+        let (data, mut commands) = self.own_job(minion, &jid, data);
         commands.extend([
             Command::Return {
                 jid: jid.clone(),
                 id: minion.id.clone(),
                 data: data.clone(),
-                at_ms: now_ms(),
+                at_ms,
                 origin: minion.origin(sequence),
             },
-            Command::Event {
-                tag: tag::job_ret(&jid, &minion.id),
-                data: data.clone(),
-                stamp,
-                at_ms: now_ms(),
-                origin: None,
-            },
+            event(tag::job_ret(&jid, &minion.id), data.clone()),
         ]);
+        let failed = failures::events(&data).into_iter();
+        commands.extend(failed.map(|(tag, data)| event(tag, data)));
         match self.store().apply(Command::All(commands)).await {
             Ok(applied) => {
                 if !applied.is_void() {
@@ -214,25 +294,34 @@ impl Master {
         }
     }
 
-    /// A minion's own job (its schedule's, its startup states) is known from its return on.
-    fn own_job(&self, minion: &Minion, jid: &str, data: &Map) -> Vec<Command> {
-        if !matches!(self.store().job(jid), Ok(None)) {
-            return Vec::new();
+    /// A minion's own job (its schedule's, its startup states, a call of its machine) is known from its return on.
+    fn own_job(&self, minion: &Minion, jid: &str, data: Map) -> (Map, Vec<Command>) {
+        if !matches!(self.store().expected(jid), Ok(None)) {
+            return (data, Vec::new());
         }
         let of_return = |name: &str| data.get(name).cloned().unwrap_or_default();
+        let arg = of_return("fun_args");
         let load = Map::new()
             .with("jid", jid)
             .with("tgt", minion.id.as_str())
             .with("tgt_type", "glob")
-            .with("user", of_return("user"))
+            .with(
+                "user",
+                data.get("user").cloned().unwrap_or_else(|| "root".into()),
+            )
             .with("fun", of_return("fun"))
-            .with("arg", of_return("fun_args"));
-        vec![Command::Job {
+            .with("arg", arg.clone());
+        let job = Command::Job {
             jid: jid.to_owned(),
             load,
             minions: vec![minion.id.clone()],
             at_ms: now_ms(),
-        }]
+        };
+        let data = data
+            .with("arg", arg)
+            .with("tgt_type", "glob")
+            .with("tgt", minion.id.as_str());
+        (data, vec![job])
     }
 
     async fn cache(

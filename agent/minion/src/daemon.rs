@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use async_signal::{Signal, Signals};
 use link::unix::{Local, LocalListener, Said};
-use link::{Handle, Incoming, Limits, Link, Part, Question, Session, Status};
+use link::{Handle, Incoming, Limits, Link, Question, Session, Status};
 use rustix::process::Pid;
 use smol::Timer;
 use smol::future::FutureExt;
@@ -285,7 +285,7 @@ impl Shared {
         if is_first {
             self.apply_startup_states(&self.settings.opts);
             let id = self.settings.opts.id();
-            let said = format!("Minion {id} started at {}", jid::to_time(&jid::new()));
+            let said = format!("Minion {id} started at {}", jid::asctime());
             for tag in [format!("salt/minion/{id}/start"), "minion_start".to_owned()] {
                 let data = Map::new()
                     .with("pretag", Value::Null)
@@ -475,6 +475,10 @@ impl Shared {
                 true => local.done(true).await,
                 false => local.fail("failed", "the event is not kept").await,
             },
+            Request::Return(answer) => {
+                self.keep_return(answer).await;
+                local.done(true).await
+            }
             Request::Ping(_) => local.done(self.master().is_some()).await,
             request => match self.own_answer(&request) {
                 Some(answer) => local.done(answer).await,
@@ -533,20 +537,7 @@ impl Shared {
             let text = "this minion is not connected to a master";
             return to.fail("unreachable", text).await;
         };
-        let mut asked = match master.ask(request).await {
-            Ok(asked) => asked.waiting(Some(local::ANSWER)),
-            Err(error) => return to.fail("unreachable", error.to_string()).await,
-        };
-        loop {
-            match asked.next().await {
-                Ok(Part::Data(part)) => to.data(part).await?,
-                Ok(Part::Done(end)) => return to.done(end).await,
-                Err(link::Error::Failed { reason, text, .. }) => {
-                    return to.fail(&reason, text).await;
-                }
-                Err(error) => return to.fail("unreachable", error.to_string()).await,
-            }
-        }
+        local::forward(&master, request, to).await
     }
 
     /// Puts an event or a return on the disk, from where it is sent; whether it is there.

@@ -13,6 +13,7 @@ pub mod job;
 mod jobs;
 mod local;
 mod orphans;
+mod own;
 mod planned;
 pub mod schedule;
 mod settings;

@@ -4,16 +4,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use link::unix::Pipe;
-use link::{Error, Limits, Part};
+use link::unix::{Local, Pipe};
+use link::{Error, Handle, Limits, Part};
 use modules::orchestrate::ThisMachine;
 use state::ask::Ask;
 use state::exec::Exec;
 use state::module;
 use state::opts::Opts;
 use state::targets::{Hear, MinionReturn, Targets};
-use value::{Map, Value, log};
-use wire::{Request, Way};
+use value::{Map, Value, jid, log};
+use wire::{Request, Return, Way};
+
+use crate::own;
 
 /// How long the master's answer is waited for: a pillar may take its time.
 pub(crate) const ANSWER: Duration = Duration::from_secs(300);
@@ -36,8 +38,8 @@ pub struct Uplink(Arc<Mutex<Socket>>);
 
 #[derive(Debug)]
 enum Socket {
-    /// Where it is, before it was needed.
-    At(PathBuf),
+    /// Where it is, before it was needed, and how to reach the master where no daemon is.
+    At(PathBuf, Box<Opts>),
     Open(Box<Pipe>),
 }
 
@@ -46,10 +48,25 @@ impl Uplink {
         Self(Arc::new(Mutex::new(Socket::Open(Box::new(pipe)))))
     }
 
-    /// The daemon that this configuration belongs to; it is asked when there is something to ask.
+    /// The daemon that this configuration belongs to; where none runs, its master itself. It is asked when there is something to ask.
     #[must_use]
     pub fn here(opts: &Opts) -> Self {
-        Self(Arc::new(Mutex::new(Socket::At(socket_path(opts)))))
+        let at = Socket::At(socket_path(opts), Box::new(opts.clone()));
+        Self(Arc::new(Mutex::new(at)))
+    }
+
+    /// Hands the return of a call of this machine over; it is on a disk then.
+    ///
+    /// # Errors
+    /// When there is neither a daemon nor a master.
+    pub fn hand_over(&self, jid: &str, data: Map) -> Result<(), Error> {
+        let answer = Return {
+            sequence: 0,
+            jid: jid.to_owned(),
+            stamp: jid::stamp(),
+            data,
+        };
+        self.call(answer).map(|_| ())
     }
 
     fn socket(&self) -> MutexGuard<'_, Socket> {
@@ -84,16 +101,45 @@ impl Uplink {
 
 impl Socket {
     fn open(&mut self) -> Result<&mut Pipe, Error> {
-        if let Self::At(path) = self {
-            let pipe = Pipe::connect(path, Way::ClientToMinion, limits())?;
-            *self = Self::Open(Box::new(pipe));
+        if let Self::At(path, opts) = self {
+            *self = match Pipe::connect(path, Way::ClientToMinion, limits()) {
+                Ok(pipe) => Self::Open(Box::new(pipe)),
+                Err(error) if is_nobody(&error) => Self::Open(Box::new(own::open(opts)?)),
+                Err(error) => return Err(error),
+            };
         }
         match self {
             Self::Open(pipe) => Ok(pipe),
-            Self::At(path) => Err(Error::Socket {
+            Self::At(path, _) => Err(Error::Socket {
                 place: path.display().to_string(),
                 source: Arc::new(std::io::ErrorKind::NotConnected.into()),
             }),
+        }
+    }
+}
+
+/// True when no daemon is there, and nobody is hindered from asking one.
+fn is_nobody(error: &Error) -> bool {
+    use std::io::ErrorKind::{ConnectionRefused, NotFound};
+    matches!(error, Error::Socket { source, .. } if matches!(source.kind(), ConnectionRefused | NotFound))
+}
+
+/// Asks the master for a process of this machine, and gives it the answer in the parts in which it comes.
+pub(crate) async fn forward(
+    master: &Handle,
+    request: Request,
+    to: &mut Local,
+) -> Result<(), Error> {
+    let mut asked = match master.ask(request).await {
+        Ok(asked) => asked.waiting(Some(ANSWER)),
+        Err(error) => return to.fail("unreachable", error.to_string()).await,
+    };
+    loop {
+        match asked.next().await {
+            Ok(Part::Data(part)) => to.data(part).await?,
+            Ok(Part::Done(end)) => return to.done(end).await,
+            Err(Error::Failed { reason, text, .. }) => return to.fail(&reason, text).await,
+            Err(error) => return to.fail("unreachable", error.to_string()).await,
         }
     }
 }

@@ -37,8 +37,8 @@ struct Said {
 
 fn refused(error: &link::Error) -> Error {
     match error {
-        link::Error::Socket { .. } => Error::refused(format!(
-            "No salt-minion runs here to ask its master ({error}): start it, or work without a master with --local or file_client: local"
+        link::Error::Failed { reason, .. } if reason == "unreachable" => Error::refused(format!(
+            "The master is not there to be asked ({error}); without one, work with --local or file_client: local"
         )),
         error => Error::refused(error.to_string()),
     }

@@ -10,6 +10,8 @@ const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
+const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+
 /// A new job id: `YYYYMMDDhhmmssffffff` of now in UTC, as Salt makes them; no two in a process are equal.
 #[must_use]
 pub fn new() -> String {
@@ -22,13 +24,13 @@ pub fn new() -> String {
     of_micros(now.max(last.unwrap_or_default() + 1))
 }
 
-/// Now in UTC as events carry it in `_stamp`: `2026-11-20T12:27:02.123456`.
+/// Now in UTC as events carry it in `_stamp`: `2026-11-20T12:27:02.123456+00:00`.
 #[must_use]
 pub fn stamp() -> String {
     let jid = new();
     let part = |from: usize, to: usize| jid.get(from..to).unwrap_or_default();
     format!(
-        "{}-{}-{}T{}:{}:{}.{}",
+        "{}-{}-{}T{}:{}:{}.{}+00:00",
         part(0, 4),
         part(4, 6),
         part(6, 8),
@@ -37,6 +39,26 @@ pub fn stamp() -> String {
         part(12, 14),
         part(14, 20)
     )
+}
+
+/// Now in UTC as C's `asctime` writes it, which is how a minion says when it started: `Fri Nov 20 10:08:21 2026`.
+#[must_use]
+pub fn asctime() -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    of_seconds(now.unwrap_or_default().as_secs())
+}
+
+fn of_seconds(seconds: u64) -> String {
+    let (year, month, day) = date(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    let name = |names: &[&'static str], at: u64| {
+        let at = usize::try_from(at).ok();
+        at.and_then(|at| names.get(at).copied()).unwrap_or_default()
+    };
+    // The first day of 1970 was a Thursday.
+    let weekday = name(&WEEKDAYS, (seconds / 86_400 + 3) % 7);
+    let month = name(&MONTHS, month - 1);
+    format!("{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year}")
 }
 
 /// The job id of a moment, in microseconds since 1970.
@@ -102,6 +124,12 @@ mod tests {
         assert_eq!(of_micros(951_782_400_000_001), "20000229000000000001");
         assert_eq!(of_micros(1_763_641_622_123_456), "20251120122702123456");
         assert_eq!(of_micros(1_735_689_599_999_999), "20241231235959999999");
+    }
+
+    #[test]
+    fn a_moment_is_told_as_c_tells_it() {
+        assert_eq!(of_seconds(0), "Thu Jan  1 00:00:00 1970");
+        assert_eq!(of_seconds(1_795_169_301), "Fri Nov 20 10:08:21 2026");
     }
 
     #[test]

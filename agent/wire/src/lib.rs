@@ -111,6 +111,9 @@ pub const VERSION_MAX: u64 = 1;
 /// What QUIC's handshake calls the protocol.
 pub const ALPN: &[u8] = b"pinch/1";
 
+/// The feature by which a hello says that its session is a command's, which fires events and returns and takes no jobs.
+pub const CALL: &str = "call";
+
 /// The newest version that both of two ranges hold.
 #[must_use]
 pub fn common_version(min: u64, max: u64) -> Option<u64> {

@@ -97,8 +97,8 @@ kinds! {
         fun: Option<String>,
     }
 
-    /// The return of a job. `done` says that it is durable.
-    "return" Return [MinionToMaster JobToMinion] {
+    /// The return of a job, or of a call on the minion's own machine. `done` says that it is durable.
+    "return" Return [MinionToMaster JobToMinion ClientToMinion] {
         /// Its place in the spool, in one row with the events; 0 from a job to its daemon.
         sequence: u64,
         /// The job.
@@ -158,7 +158,7 @@ kinds! {
     }
 
     /// An event to be kept before `done` is said.
-    "fire" Fire [ClientToMaster ClientToMinion JobToMinion] {
+    "fire" Fire [MinionToMaster ClientToMaster ClientToMinion JobToMinion] {
         /// Its tag.
         tag: String,
         /// What it says.

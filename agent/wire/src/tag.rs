@@ -110,7 +110,9 @@ impl<'a> Tag<'a> {
                 id,
                 rest,
             },
-            ("state_result", jid, id, name, "") if jid::is_jid(jid) && Id::is_valid(id) => {
+            ("state_result", jid, id, name, _) if jid::is_jid(jid) && Id::is_valid(id) => {
+                // What `fire_event` says may have slashes.
+                let name = rest.splitn(3, '/').nth(2).unwrap_or(name);
                 Self::StateResult { jid, id, name }
             }
             ("run", jid, what, "", "") if jid::is_jid(jid) => Self::Run { jid, what },
@@ -128,6 +130,18 @@ impl<'a> Tag<'a> {
 #[must_use]
 pub fn minion_start(id: &Id) -> String {
     format!("salt/minion/{id}/start")
+}
+
+/// `minion/refresh/ID`
+#[must_use]
+pub fn minion_refresh(id: &Id) -> String {
+    format!("minion/refresh/{id}")
+}
+
+/// `salt/job/JID/sub/ID/error/FUN`
+#[must_use]
+pub fn job_sub_error(jid: &str, id: &str, fun: &str) -> String {
+    format!("salt/job/{jid}/sub/{id}/error/{fun}")
 }
 
 /// `salt/job/JID/WHAT`
@@ -296,6 +310,7 @@ mod tests {
             "salt/job/20261120101035942505/start/m1",
             "salt/job/20261120101035942505/sub/m1/error/state.sls",
             "salt/state_result/20261120101035942505/m1/x",
+            "salt/state_result/20261120101035942505/m1/custom/tag/b",
             "salt/beacon/m1/load/",
             "salt/beacon/m1/inotify//etc/hosts",
             "my/custom/event",

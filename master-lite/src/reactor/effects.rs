@@ -11,7 +11,7 @@ use super::act::Board;
 use super::call::{Client, Local};
 use super::reaction::State;
 use crate::daemon::Master;
-use crate::jobs::{Came, GivenUp, Published, Whom, job_commands, load};
+use crate::jobs::{Came, GivenUp, Published, Whom, job_commands};
 use crate::store;
 
 /// What a chunk came to, and what there is to say.
@@ -102,7 +102,7 @@ impl Master {
         let matched = self.matched(&asked.tgt, &asked.tgt_type, &asked.options);
         let (minions, missing) = matched.await?;
         let jid = asked.jid.clone().unwrap_or_default();
-        let commands = job_commands(load(asked, &jid, user), &jid, &minions, &missing);
+        let commands = job_commands(asked, user, &jid, &minions, &missing);
         board.begin(self, at, commands).await?;
         let since = self.reactor().began.elapsed();
         let patience = match board.has_needs(at).await {

@@ -16,6 +16,7 @@ mod manage;
 mod mine;
 mod pillar;
 mod reactor;
+mod token;
 
 const MODULES: &[Module<Value>] = &[
     cache::MODULE,
@@ -24,6 +25,7 @@ const MODULES: &[Module<Value>] = &[
     mine::MODULE,
     pillar::MODULE,
     reactor::MODULE,
+    token::MODULE,
 ];
 
 /// What a master runs: its own runners, and all that this machine could run without it.

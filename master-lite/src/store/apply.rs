@@ -201,10 +201,10 @@ fn returned(
     let bytes = row("a return", returned.row())?;
     let (is_new, durable) = received(batch, origin)?;
     let place = at::returned(jid, &returned.id);
-    if !is_new || batch.get(Table::Jobs, &place)?.is_some() {
+    if !is_new || batch.has(Table::Jobs, &place)? {
         return Ok(Applied::Duplicate { durable });
     }
-    if batch.get(Table::Jobs, &at::job(jid))?.is_none() {
+    if !batch.has(Table::Jobs, &at::job(jid))? {
         let job = Job {
             jid: jid.to_owned(),
             load: Map::new(),

@@ -242,7 +242,7 @@ impl Store {
         })
     }
 
-    fn row(&self, table: Table, key: &[u8]) -> Result<Option<Slice>, Error> {
+    pub(super) fn row(&self, table: Table, key: &[u8]) -> Result<Option<Slice>, Error> {
         let row = self.disk()?.table(table).get(key);
         row.map_err(|error| self.unreadable(words(&error)))
     }
@@ -276,7 +276,7 @@ impl Store {
     }
 
     /// What was read, or that it is damaged.
-    fn whole<T>(&self, what: &str, read: Option<T>) -> Result<T, Error> {
+    pub(super) fn whole<T>(&self, what: &str, read: Option<T>) -> Result<T, Error> {
         read.ok_or_else(|| self.unreadable(format!("{what} cannot be read")))
     }
 }

@@ -1,0 +1,135 @@
+//! A way of a command's own to the master, with the minion's key, where no daemon of this machine has one. It ends with its process,
+//! so nothing is taken before the master has it.
+
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use link::unix::{Local, Pipe, Said};
+use link::{Error, Handle, Incoming, Limits, Link, Question, Session, Status, Who};
+use smol::Timer;
+use smol::channel::{Sender, bounded};
+use smol::future::FutureExt;
+use state::opts::Opts;
+use value::{Value, log};
+use wire::{Fire, Request};
+
+use crate::local::{forward, limits};
+use crate::settings;
+
+/// How long the master is waited for (`auth_timeout`), unless the configuration says so.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn failed(text: String) -> Error {
+    let (id, key, address, process) = (None, None, None, None);
+    Error::Failed {
+        who: Arc::new(Who {
+            id,
+            key,
+            address,
+            process,
+        }),
+        reason: "unreachable".to_owned(),
+        text,
+    }
+}
+
+/// Connects to the master, and serves the other end of the pipe until this process ends.
+pub(crate) fn open(opts: &Opts) -> Result<Pipe, Error> {
+    let program = env!("CARGO_PKG_VERSION");
+    let options = settings::session(opts, 0, program);
+    let options = options.map_err(|error| failed(error.to_string()))?;
+    let mut session = Session::new(options);
+    session.hello_mut().features = vec![wire::CALL.to_owned()];
+    // Salt's default of five seconds is for one of many tries.
+    let patience = match opts.int("auth_timeout").map(u64::try_from) {
+        None | Some(Err(_) | Ok(5)) => PATIENCE,
+        Some(Ok(seconds)) => Duration::from_secs(seconds),
+    };
+    let link = smol::block_on(connected(&mut session, patience))?;
+    let pair = UnixStream::pair().map_err(|error| failed(error.to_string()));
+    let (ours, its) = pair?;
+    let local = Local::of_job(its, Limits::default())?;
+    let master = link.handle();
+    smol::spawn(read(link)).detach();
+    smol::spawn(serve(master, local)).detach();
+    Pipe::of_job(ours, limits())
+}
+
+/// Each master is tried once, and none is waited for that does not know this minion's key.
+async fn connected(session: &mut Session, patience: Duration) -> Result<Link, Error> {
+    let (sender, given_up) = bounded(1);
+    let mut last = None;
+    let mut tell = |status: Status<'_>| told(&status, &mut last, &sender);
+    let connect = async { Ok(session.connect(&mut tell).await.0) };
+    let failure = async {
+        let text = given_up.recv().await;
+        Err(failed(text.unwrap_or_default()))
+    };
+    let late = async {
+        Timer::after(patience).await;
+        let text = format!(
+            "The master has not answered within {} s",
+            patience.as_secs()
+        );
+        Err(failed(text))
+    };
+    connect.or(failure).or(late).await
+}
+
+fn told(status: &Status<'_>, last: &mut Option<String>, given_up: &Sender<String>) {
+    match status {
+        Status::Pending(..) => {
+            let text =
+                "Minion failed to authenticate with the master, has the minion key been accepted?";
+            let _ = given_up.try_send(text.to_owned());
+        }
+        Status::Remembered(who) => log::warning(format_args!(
+            "The master's key is seen for the first time and trusted from now on: {who}"
+        )),
+        Status::Failed(error) => *last = Some(error.to_string()),
+        Status::Waiting(_) => {
+            let _ = given_up.try_send(last.take().unwrap_or_default());
+        }
+        Status::Trying(..) => {}
+    }
+}
+
+/// What the master says by itself is not for a command.
+async fn read(mut link: Link) {
+    while let Ok(incoming) = link.next().await {
+        if let Incoming::Question(question) = incoming {
+            let question: Question = *question;
+            let _ = question.fail("refused", "no daemon runs here").await;
+        }
+    }
+}
+
+async fn serve(master: Handle, mut local: Local) {
+    loop {
+        let served = match local.next().await {
+            Ok(Some(Said::Request(request))) => answer(&master, request, &mut local).await,
+            Ok(Some(Said::Event(event))) => {
+                let (tag, data) = (event.tag, event.data);
+                let fired = async { master.ask(Fire { tag, data }).await?.done().await };
+                fired.await.map(|_| ())
+            }
+            Ok(None) => return,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = served {
+            log::debug(format_args!("{error}"));
+        }
+    }
+}
+
+/// Nothing runs without a daemon, and nothing is read again.
+async fn answer(master: &Handle, request: Request, local: &mut Local) -> Result<(), Error> {
+    match request {
+        Request::FindJob(_) => local.done(Value::Null).await,
+        Request::Running(_) => local.done(Value::list([])).await,
+        Request::SignalJob(_) => local.done("").await,
+        Request::Refresh(_) => local.done(true).await,
+        request => forward(master, request, local).await,
+    }
+}

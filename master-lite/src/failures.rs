@@ -1,0 +1,93 @@
+//! What a master tells of states that failed: two events for each, besides the one of the return.
+
+use value::{Map, Value};
+use wire::tag;
+
+/// The functions whose returns are looked at (Salt's `SUB_EVENT`).
+const FUNCTIONS: [&str; 2] = ["state.highstate", "state.sls"];
+
+/// The events of a return, in order: for each failed state one by the function's name, and one of the job.
+pub(crate) fn events(answer: &Map) -> Vec<(String, Map)> {
+    let text = |key: &str| answer.get(key).map(Value::to_text).unwrap_or_default();
+    let (fun, retcode) = (text("fun"), answer.get("retcode"));
+    let Some(retcode) = retcode.filter(|code| code.is_true()) else {
+        return Vec::new();
+    };
+    if !FUNCTIONS.contains(&fun.as_str()) {
+        return Vec::new();
+    }
+    let rets = answer.get("return").and_then(Value::as_map);
+    let mut events = Vec::new();
+    for (tag, ret) in rets.into_iter().flat_map(Map::iter) {
+        let Some(ret) = ret.as_map().filter(|ret| has_failed(ret)) else {
+            continue;
+        };
+        let name = function(&tag.to_text());
+        let data = ret.clone().with("retcode", retcode.clone());
+        events.push((name.clone(), data.clone()));
+        let (jid, id) = (text("jid"), text("id"));
+        let sub = tag::job_sub_error(&jid, &id, &fun);
+        let mut data = data
+            .with("jid", jid)
+            .with("id", id)
+            .with("success", false)
+            .with("return", format!("Error: {name}"))
+            .with("fun", fun.as_str());
+        if let Some(user) = answer.get("user") {
+            data.insert("user", user.clone());
+        }
+        events.push((sub, data));
+    }
+    events
+}
+
+fn has_failed(ret: &Map) -> bool {
+    ret.get("result") == Some(&Value::Bool(false))
+}
+
+/// `test.nop` of `test_|-ID_|-NAME_|-nop`.
+fn function(tag: &str) -> String {
+    let first = tag.split("_|-").next().unwrap_or_default();
+    let last = tag.rsplit("_|-").next().unwrap_or_default();
+    format!("{first}.{last}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(fun: &str, retcode: i64) -> Map {
+        let good = Map::new().with("result", true);
+        let bad = Map::new().with("result", false).with("name", "b");
+        let rets = Map::new()
+            .with("test_|-a_|-a_|-nop", good)
+            .with("test_|-b_|-b_|-fail_without_changes", bad);
+        Map::new()
+            .with("jid", "20261120101104987150")
+            .with("id", "m1")
+            .with("fun", fun)
+            .with("user", "root")
+            .with("retcode", retcode)
+            .with("return", rets)
+    }
+
+    #[test]
+    fn a_failed_state_is_told_twice_and_a_good_one_not() {
+        let events = events(&answer("state.sls", 2));
+        let tags: Vec<&str> = events.iter().map(|(tag, _)| tag.as_str()).collect();
+        let sub = "salt/job/20261120101104987150/sub/m1/error/state.sls";
+        assert_eq!(tags, ["test.fail_without_changes", sub]);
+        let said = |at: usize, key: &str| events[at].1.get(key).map(Value::to_text);
+        assert_eq!(said(0, "retcode").as_deref(), Some("2"));
+        assert_eq!(said(0, "jid"), None);
+        let error = Some("Error: test.fail_without_changes");
+        assert_eq!(said(1, "return").as_deref(), error);
+        assert_eq!(said(1, "user").as_deref(), Some("root"));
+    }
+
+    #[test]
+    fn nothing_is_told_of_other_functions_and_of_success() {
+        assert!(events(&answer("state.apply", 2)).is_empty());
+        assert!(events(&answer("state.sls", 0)).is_empty());
+    }
+}
