@@ -360,3 +360,64 @@ impl Master {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use RequisiteKind::{Onfail, OnfailAll, Prereq, Require, RequireAny};
+    use value::Map;
+
+    use super::*;
+
+    /// A reaction with a chunk in each of these states.
+    fn reaction(states: &[State]) -> Reaction {
+        let chunk = |state: &State| Chunk {
+            low: Map::new().with("__id__", state.as_str()),
+            needs: Vec::new(),
+            jid: String::new(),
+            state: *state,
+            comment: String::new(),
+        };
+        Reaction {
+            place: Place {
+                rule: 1,
+                sequence: 1,
+            },
+            rule: String::new(),
+            tag: String::new(),
+            began_ms: 0,
+            state: State::Begun,
+            generation: 0,
+            faults: Vec::new(),
+            rendered: String::new(),
+            chunks: states.iter().map(chunk).collect(),
+        }
+    }
+
+    #[test]
+    fn a_chunk_is_done_when_what_it_needs_is_so() {
+        let reaction = reaction(&[State::Done, State::Failed, State::Skipped, State::Unknown]);
+        let (good, bad, moot, unknown) = (0, 1, 2, 3);
+        let state =
+            |needs: &[(RequisiteKind, usize)]| unmet(&reaction, needs).map(|(state, _)| state);
+        assert_eq!(state(&[]), None);
+        assert_eq!(state(&[(Require, good), (Require, moot)]), None);
+        assert_eq!(
+            state(&[(Require, good), (Require, bad)]),
+            Some(State::Failed)
+        );
+        // A lost answer is no success.
+        assert_eq!(state(&[(Require, unknown)]), Some(State::Failed));
+        assert_eq!(state(&[(RequireAny, bad), (RequireAny, good)]), None);
+        assert_eq!(state(&[(RequireAny, bad)]), Some(State::Failed));
+        assert_eq!(state(&[(Onfail, good), (Onfail, bad)]), None);
+        assert_eq!(state(&[(Onfail, good)]), Some(State::Skipped));
+        assert_eq!(
+            state(&[(OnfailAll, good), (OnfailAll, bad)]),
+            Some(State::Skipped)
+        );
+        assert_eq!(state(&[(OnfailAll, bad)]), None);
+        assert_eq!(state(&[(Prereq, bad)]), None);
+        let (_, why) = unmet(&reaction, &[(Require, bad)]).unwrap();
+        assert_eq!(why, "One or more requisite failed: failed");
+    }
+}

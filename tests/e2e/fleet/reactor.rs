@@ -152,25 +152,27 @@ fn what_was_fired_is_done_once_although_the_master_is_killed() {
     let all = "{% for n in range(30) %}\nn{{ n }}:\n  event.send:\n    - name: my/deploy\n    - data: {n: {{ n }}, run: {{ pillar.run }}}\n{% endfor %}\n";
     fleet.write("salt/all.sls", all);
     fleet.accepted(&["m1"]);
+    let lines = |fleet: &Fleet| fs::read_to_string(fleet.path("done")).unwrap_or_default();
     for seed in 0..seeds {
         let pillar = format!("pillar={{run: {seed}}}");
-        let fired = fleet.run(&["salt", "-t", "60", "m1", "state.apply", "all", &pillar]);
-        assert_eq!(fired.rc, Some(0), "{}", fired.out);
-        sleep(Duration::from_millis(seed * 2_654_435_761 % 997));
+        let sent = fleet.run(&["salt", "--async", "m1", "state.apply", "all", &pillar]);
+        assert_eq!(sent.rc, Some(0), "{}", sent.out);
+        let first = format!("{seed}-");
+        fleet.soon("it has begun", || lines(&fleet).contains(&first));
+        sleep(Duration::from_millis(seed * 2_654_435_761 % 1999));
         fleet.kill_master();
         fleet.start_master();
-        let lines = || fs::read_to_string(&done).unwrap_or_default();
         let wanted: BTreeSet<String> = (0..30).map(|n| format!("{seed}-{n}")).collect();
         fleet.soon("all is done", || {
-            let text = lines();
+            let text = lines(&fleet);
             let found: BTreeSet<String> = text.lines().map(str::to_owned).collect();
             wanted.is_subset(&found)
         });
         fleet.soon("the master knows that", || {
             let states = states(&fleet, "my/deploy");
-            states.len() as u64 >= 30 * (seed + 1) && states.iter().all(|state| state == "done")
+            !states.is_empty() && states.iter().all(|state| state == "done")
         });
-        let text = lines();
+        let text = lines(&fleet);
         let unique: BTreeSet<&str> = text.lines().collect();
         assert_eq!(unique.len(), text.lines().count(), "twice: {text}");
     }
@@ -184,7 +186,7 @@ fn a_slow_rule_and_one_that_never_renders_hold_up_nobody() {
     fs::write(&told, "").unwrap();
     fleet.write(
         "salt/react/slow.sls",
-        "wait:\n  runner.test.sleep:\n    - args:\n      - s_time: 30\n",
+        "wait:\n  runner.test.sleep:\n    - args:\n      - s_time: 300\n",
     );
     fleet.write(
         "salt/react/stuck.sls",
@@ -208,7 +210,9 @@ fn a_slow_rule_and_one_that_never_renders_hold_up_nobody() {
     fleet.soon("the quick rule has answered everything", || {
         states(&fleet, "my/w*") == ["done"; 5]
     });
-    assert_eq!(states(&fleet, "my/*"), ["begun"]);
+    fleet.soon("the slow one works at its first event still", || {
+        states(&fleet, "my/*") == ["begun"]
+    });
     let told = || fs::read_to_string(&told).unwrap_or_default();
     fleet.soon("the rule that never renders is told of", || {
         told().contains("my/work* failed")
@@ -217,8 +221,9 @@ fn a_slow_rule_and_one_that_never_renders_hold_up_nobody() {
     fleet.soon("the loop is stopped and told of", || {
         told().contains("round/* stopped")
     });
-    let found = states(&fleet, "round/*");
-    assert_eq!(found, ["stopped", "done", "done", "done", "done", "done"]);
+    fleet.soon("all of the loop is at its end", || {
+        states(&fleet, "round/*") == ["stopped", "done", "done", "done", "done", "done"]
+    });
     let failed = runner(&fleet, &["reactor.failed"]).to_string();
     assert!(failed.contains("reactor_render_timeout"), "{failed}");
     assert!(failed.contains("reactor_loop_max is 4"), "{failed}");

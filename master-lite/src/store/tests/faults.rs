@@ -125,6 +125,7 @@ fn what_another_process_is_just_making_is_left_to_it() {
     lock.try_lock().unwrap();
     fs::create_dir_all(folder.path().join("tables/keyspaces")).unwrap();
     fs::write(folder.path().join("tables/0.jnl"), "").unwrap();
+    fs::write(folder.path().join("format"), "1\n").unwrap();
     let error = open(folder.path()).err().unwrap();
     assert!(matches!(error, Error::Locked { .. }), "{error}");
     assert!(folder.path().join("tables/0.jnl").exists());
