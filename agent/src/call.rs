@@ -18,6 +18,7 @@ use minion::{OfMaster, OfMinion, Uplink};
 use modules::call::{docstring, outputter, retcode, wrong_arguments};
 use modules::custom::CustomModules;
 use modules::orchestrate::ThisMachine;
+use modules::returners;
 use modules::roots::Roots;
 use state::custom::Signature;
 use state::exec::Exec;
@@ -61,9 +62,10 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     let how = Output::from_opts(&opts, std::io::stdout().is_terminal());
     let passthrough = opts.get("retcode_passthrough").is_some_and(Value::is_true);
     let (cx, uplink) = context(Opts::new(opts));
-    refuse_custom(cx.opts())?;
+    refuse_custom(&cx)?;
     let jid = value::jid::new();
     let answer = answer(&cx, &call, &jid)?;
+    hand_out(&cx, &call, &jid, &answer);
     if let Some(uplink) = uplink.filter(|_| !cx.opts().flag("no_return_event")) {
         hand_over(&uplink, &call, &jid, &answer);
     }
@@ -104,9 +106,11 @@ pub(crate) fn keep_id(loaded: &Loaded) {
     }
 }
 
-/// Returners and outputters of a tree are not used: who asks for one is told before anything runs.
-fn refuse_custom(opts: &Opts) -> Result<(), Failure> {
-    if let Some(returner) = opts.text("return").filter(|name| !name.is_empty()) {
+/// What is not there or not used is told before anything runs: returners, and outputters of a tree.
+fn refuse_custom(cx: &Exec) -> Result<(), Failure> {
+    let opts = cx.opts();
+    let asked = opts.text("return").unwrap_or_default();
+    if let Some(returner) = returners::missing(cx, asked) {
         let error = format!("The returner '{returner}' is not available");
         let hint =
             "results are printed, and those of state runs kept on this machine: see jobs.list_jobs";
@@ -129,7 +133,9 @@ fn refuse_custom(opts: &Opts) -> Result<(), Failure> {
 /// The context of a run on this machine: with trees of its own, or with those of the master that its daemon is connected to.
 pub(crate) fn context(opts: Opts) -> (Exec, Option<Uplink>) {
     let custom = Box::new(CustomModules::of(&opts));
-    let uplink = (opts.text("file_client") == Some("remote")).then(|| Uplink::here(&opts));
+    let has_master =
+        opts.text("file_client") == Some("remote") && opts.text("master_type") != Some("disable");
+    let uplink = has_master.then(|| Uplink::here(&opts));
     let (sources, targets): (Box<dyn Sources>, Box<dyn Targets>) = match &uplink {
         Some(uplink) => {
             let sources = OfMaster::new(uplink.clone(), &opts);
@@ -141,10 +147,10 @@ pub(crate) fn context(opts: Opts) -> (Exec, Option<Uplink>) {
     (cx, uplink)
 }
 
-/// Tells the master what the call came to. One that cannot be told is no failure of the call.
-fn hand_over(uplink: &Uplink, call: &SaltCall, jid: &str, answer: &Return) {
+/// What the call came to, as the return of a job is told.
+fn told(call: &SaltCall, jid: &str, answer: &Return) -> Option<Map> {
     let Asked::Call { fun, words } = &call.asked else {
-        return;
+        return None;
     };
     let words = words.iter().map(|word| word.as_str().into());
     let mut data = Map::new()
@@ -156,10 +162,30 @@ fn hand_over(uplink: &Uplink, call: &SaltCall, jid: &str, answer: &Return) {
     if let Some(out) = &answer.out {
         data.insert("out", out.as_str());
     }
-    if let Err(error) = uplink.hand_over(jid, data) {
+    Some(data)
+}
+
+/// Tells the master what the call came to. One that cannot be told is no failure of the call.
+fn hand_over(uplink: &Uplink, call: &SaltCall, jid: &str, answer: &Return) {
+    if let Some(data) = told(call, jid, answer)
+        && let Err(error) = uplink.hand_over(jid, data)
+    {
         log::error(format_args!(
             "The master is not told of the result: {error}"
         ));
+    }
+}
+
+/// Gives what was returned to the returners that were asked for.
+fn hand_out(cx: &Exec, call: &SaltCall, jid: &str, answer: &Return) {
+    let asked = cx.opts().text("return").unwrap_or_default();
+    if asked.is_empty() {
+        return;
+    }
+    if let Some(data) = told(call, jid, answer) {
+        let data = data.with("id", cx.opts().id()).with("success", true);
+        returners::hand(cx, asked, &data);
+        cx.barrier();
     }
 }
 

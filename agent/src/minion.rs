@@ -63,6 +63,7 @@ fn stay(daemon: options::Daemon) -> Result<ExitCode, Failure> {
         program: env!("CARGO_PKG_VERSION").to_owned(),
         job: vec![own_program(), JOB.into(), dir.into()],
         reload,
+        notify: link::Notify::to(std::env::var_os("NOTIFY_SOCKET").as_deref()),
     };
     let ended = Daemon::open(settings).and_then(|daemon| {
         let _until_it_ends = PidFile::asked_for(&overrides);

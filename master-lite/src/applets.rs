@@ -69,7 +69,10 @@ fn master(words: Vec<String>) -> Result<ExitCode, Failure> {
         }
         DaemonAsked::Run { background: false } => {
             let opts = configured(&asked.settings)?;
-            let ended = daemon::run(opts, || PidFile::asked_for(&asked.settings.overrides));
+            let socket = std::env::var_os("NOTIFY_SOCKET");
+            let notify = link::Notify::to(socket.as_deref());
+            let pidfile = || PidFile::asked_for(&asked.settings.overrides);
+            let ended = daemon::run(opts, &notify, pidfile);
             ended.map_err(|error| Failure::new(Exit::Generic, error))?;
             Ok(Exit::Ok.into())
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use async_signal::{Signal, Signals};
 use link::pki::{Own, Pki};
 use link::unix::LocalListener;
-use link::{Limits, Listener, PORT, PublicKey};
+use link::{Limits, Listener, Notify, PORT, PublicKey};
 use smol::future::FutureExt;
 use smol::stream::StreamExt;
 use state::opts::Opts;
@@ -297,7 +297,11 @@ pub(crate) fn wheel_alone(opts: Opts, fun: &str, arg: Vec<Value>) -> Result<Valu
 ///
 /// # Errors
 /// When the configuration, the keys, the store or a socket cannot be used.
-pub(crate) fn run<T>(opts: Opts, when_it_listens: impl FnOnce() -> T) -> Result<(), Error> {
+pub(crate) fn run<T>(
+    opts: Opts,
+    notify: &Notify,
+    when_it_listens: impl FnOnce() -> T,
+) -> Result<(), Error> {
     let own = Pki::open(&opts.path("pki_dir"))?.own("master")?;
     let pair = own.pair.clone();
     let master = Master::open(opts, own)?;
@@ -319,6 +323,7 @@ pub(crate) fn run<T>(opts: Opts, when_it_listens: impl FnOnce() -> T) -> Result<
             "The master listens on {address} with the key {}",
             pair.public()
         ));
+        notify.ready();
         let peers = async {
             while let Some(peer) = listener.next().await {
                 smol::spawn(master.clone().admit(peer)).detach();
@@ -336,6 +341,7 @@ pub(crate) fn run<T>(opts: Opts, when_it_listens: impl FnOnce() -> T) -> Result<
             Ok(())
         };
         let ended = peers.or(commands).or(chores).or(terminated()).await;
+        notify.stopping();
         master.goodbye().await;
         listener.close("the master ends").await;
         ended

@@ -22,6 +22,7 @@ mod exchange;
 pub mod key;
 mod limits;
 mod listener;
+mod notify;
 pub mod pki;
 mod session;
 mod stream;
@@ -35,6 +36,7 @@ pub use exchange::{Asked, Part, Question};
 pub use key::{KeyPair, PublicKey};
 pub use limits::Limits;
 pub use listener::{Listener, Peer};
+pub use notify::Notify;
 pub use session::{Master, Options, PORT, REMEMBERED, Session, Status, Tell};
 
 #[cfg(test)]

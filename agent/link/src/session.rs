@@ -157,6 +157,40 @@ impl Session {
         self.first = (self.first + 1) % self.options.masters.len().max(1);
     }
 
+    /// Whether the last connection was with the first of the masters.
+    #[must_use]
+    pub fn is_with_first(&self) -> bool {
+        self.first == 0
+    }
+
+    /// Begins the next round with the first of the masters again.
+    pub fn begin_with_first(&mut self) {
+        self.first = 0;
+    }
+
+    /// Whether the first of the masters proves its key now. Nothing is said to it, and a connection that there is goes on.
+    pub async fn first_answers(&mut self) -> bool {
+        let Some(master) = self.options.masters.first().cloned() else {
+            return false;
+        };
+        let (Ok(addresses), Ok((expected, file))) = (self.lookup(&master).await, self.expected())
+        else {
+            return false;
+        };
+        let endpoint = self.endpoint.clone();
+        let mut answers = false;
+        for address in addresses {
+            let pinned = Pinned::new(expected.clone());
+            if let Ok(connection) = self.handshake(address, &pinned, &file).await {
+                connection.close(0_u32.into(), b"probe");
+                answers = true;
+                break;
+            }
+        }
+        self.endpoint = endpoint;
+        answers
+    }
+
     /// Goes through the socket that another session of this process has open, if it has one: many sessions need no more than one.
     pub fn share_socket(&mut self, other: &Self) {
         self.endpoint.clone_from(&other.endpoint);

@@ -10,6 +10,7 @@ mod inotify;
 mod journald;
 mod load;
 mod log;
+pub(crate) mod manage;
 mod memusage;
 mod network_info;
 mod pkg;

@@ -7,35 +7,28 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_signal::{Signal, Signals};
 use link::unix::{Local, LocalListener, Said};
-use link::{Handle, Incoming, Limits, Link, Question, Session, Status};
+use link::{Handle, Limits, Notify, Question, Session};
 use rustix::process::Pid;
-use smol::Timer;
 use smol::future::FutureExt;
 use smol::stream::StreamExt;
 use state::opts::Opts;
 use value::{Map, Value, jid, log};
 use wire::{Event, Grains, Job, Request, Return, Way};
 
-use crate::deliver::{Bell, Safe, deliver, forget};
 use crate::error::Error;
 use crate::jobs::Jobs;
 use crate::local;
-use crate::orphans;
 use crate::planned::{Planned, own_job};
-use crate::settings;
-use crate::spool::{self, Entry, Spool};
+use crate::upstream::Upstream;
 use crate::watch::Watch;
 
 /// More jobs at a time are refused (`process_count_max`), unless the configuration says how many.
 const JOBS_MAX: usize = 100;
-
-/// How long it takes to say goodbye.
-const GOODBYE: Duration = Duration::from_millis(100);
 
 /// What the daemon is made of.
 #[derive(Debug)]
@@ -48,6 +41,8 @@ pub struct Settings {
     pub job: Vec<OsString>,
     /// Reads the configuration again; a sentence where it cannot be.
     pub reload: fn(&Opts) -> Result<Opts, String>,
+    /// Who is told when the daemon is ready, reads its configuration again, or ends.
+    pub notify: Notify,
 }
 
 /// A minion's daemon.
@@ -57,20 +52,21 @@ pub struct Daemon(Arc<Shared>);
 #[derive(Debug)]
 pub(crate) struct Shared {
     settings: Settings,
-    spool: Arc<Spool>,
-    filled: Bell,
+    upstreams: Vec<Upstream>,
     jobs: Jobs,
     planned: Planned,
     watching: Watch,
-    /// The way to the master, while there is one.
-    master: Mutex<Option<Handle>>,
+    /// Whether the states of the start were applied.
+    has_begun: AtomicBool,
 }
 
 /// Where a job's return goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum For {
-    /// Through the spool to the master.
-    Master,
+    /// Through its spool to the master that asked for it.
+    Master(usize),
+    /// To every master: nobody asked for it.
+    Masters,
     /// It is the minion's grains, for the master's cache.
     Grains,
     /// It is the minion's pillar, of which some is the daemon's own.
@@ -85,18 +81,16 @@ impl Daemon {
     /// # Errors
     /// When another daemon has it, or it cannot be used.
     pub fn open(settings: Settings) -> Result<Self, Error> {
-        let folder = settings.opts.cachedir().join("spool");
-        let spool = Arc::new(Spool::open(&folder, spool::Limits::default())?);
+        let upstreams = Upstream::all(&settings.opts)?;
         let planned = Planned::new(&settings.opts);
         let watching = Watch::new(&settings.opts);
         Ok(Self(Arc::new(Shared {
             settings,
-            spool,
-            filled: Bell::new(),
+            upstreams,
             jobs: Jobs::default(),
             planned,
             watching,
-            master: Mutex::default(),
+            has_begun: AtomicBool::new(false),
         })))
     }
 
@@ -106,12 +100,13 @@ impl Daemon {
     /// When the configuration or the keys cannot be used. A master that does not answer is no error: it is waited for.
     pub fn run(self) -> Result<(), Error> {
         let shared = self.0;
-        let options = settings::session(
-            &shared.settings.opts,
-            shared.spool.epoch(),
-            &shared.settings.program,
-        )?;
-        let session = Session::new(options);
+        let session =
+            |upstream: &Upstream| upstream.session(shared.opts(), &shared.settings.program);
+        let sessions: Vec<Session> = shared
+            .upstreams
+            .iter()
+            .map(session)
+            .collect::<Result<_, _>>()?;
         smol::block_on(async {
             let socket = shared.socket()?;
             let commands = async {
@@ -120,10 +115,14 @@ impl Daemon {
                     smol::spawn(shared.clone().attend(local)).detach();
                 }
             };
-            let ever = async {
-                serve(&shared, session).await;
-                Ok(())
-            };
+            if sessions.is_empty() {
+                log::warning("There is no master (master_type: disable)");
+                shared.begin();
+            }
+            for (at, session) in sessions.into_iter().enumerate() {
+                let shared = shared.clone();
+                smol::spawn(async move { shared.serve(at, session).await }).detach();
+            }
             let plan = async {
                 shared.keep_to_plan().await;
                 Ok(())
@@ -132,54 +131,14 @@ impl Daemon {
                 shared.watch().await;
                 Ok(())
             };
-            let ended = ever
-                .or(commands)
-                .or(plan)
-                .or(beacons)
-                .or(shared.signals())
-                .await;
-            shared.drain().await;
+            shared.settings.notify.ready();
+            let ended = commands.or(plan).or(beacons).or(shared.signals()).await;
+            shared.settings.notify.stopping();
+            for upstream in &shared.upstreams {
+                upstream.drain().await;
+            }
             ended
         })
-    }
-}
-
-/// Connects for as long as the daemon runs.
-async fn serve(shared: &Arc<Shared>, mut session: Session) {
-    let mut is_first = true;
-    loop {
-        let (link, welcome) = session.connect(&mut tell).await;
-        log::info(format_args!("Connected to the master {}", link.who()));
-        let durable = if welcome.epoch == shared.spool.epoch() {
-            welcome.durable
-        } else {
-            0
-        };
-        forget(&shared.spool, durable);
-        // What it is greeted with may be there before the link is read.
-        shared.set_master(Some(link.handle()));
-        shared.adopt().await;
-        shared.greet(std::mem::take(&mut is_first)).await;
-        let error = shared.speak(link, durable).await;
-        shared.set_master(None);
-        log::warning(format_args!("The connection is lost: {error}"));
-    }
-}
-
-/// What a session does, for the log.
-fn tell(status: Status<'_>) {
-    match status {
-        Status::Trying(master, address) => {
-            log::debug(format_args!("Trying the master {master} at {address}"));
-        }
-        Status::Remembered(who) => log::warning(format_args!(
-            "The master's key is seen for the first time and trusted from now on: {who}"
-        )),
-        Status::Pending(who, reason) => log::warning(format_args!(
-            "The master {who} has this minion's key and has not accepted it yet: {reason}"
-        )),
-        Status::Failed(error) => log::error(format_args!("{error}")),
-        Status::Waiting(wait) => log::info(format_args!("The next try is in {wait:.1?}")),
     }
 }
 
@@ -211,12 +170,28 @@ impl Shared {
         })?;
         while let Some(signal) = signals.next().await {
             match signal {
-                Ok(Signal::Hup) => self.reload(),
+                Ok(Signal::Hup) => {
+                    self.settings.notify.reloading();
+                    self.reload();
+                    self.settings.notify.ready();
+                }
                 _ => break,
             }
         }
         log::info(format_args!("The minion is asked to end"));
         Ok(())
+    }
+
+    pub(crate) fn upstreams(&self) -> &[Upstream] {
+        &self.upstreams
+    }
+
+    /// The way for what has to do with a purpose: to who asked, or to any master that is there.
+    fn master(&self, purpose: For) -> Option<Handle> {
+        match purpose {
+            For::Master(at) => self.upstreams.get(at)?.handle(),
+            _ => self.upstreams.iter().find_map(Upstream::handle),
+        }
     }
 
     pub(crate) fn planned(&self) -> &Planned {
@@ -235,64 +210,38 @@ impl Shared {
         &self.jobs
     }
 
-    fn set_master(&self, handle: Option<Handle>) {
-        *self.master.lock().unwrap_or_else(PoisonError::into_inner) = handle;
-    }
-
-    fn master(&self) -> Option<Handle> {
-        let master = self.master.lock().unwrap_or_else(PoisonError::into_inner);
-        master.clone()
-    }
-
-    /// Speaks with a master until the connection is lost; why it was.
-    async fn speak(self: &Arc<Self>, mut link: Link, durable: u64) -> link::Error {
-        let handle = link.handle();
-        let safe = Arc::new(Safe::new(durable));
-        let own = (self.clone(), handle.clone(), safe.clone());
-        let sender = smol::spawn(async move {
-            let (shared, handle, safe) = own;
-            if let Err(error) = deliver(&shared.spool, &shared.filled, &handle, &safe).await {
-                log::debug(format_args!("{error}"));
-                handle.close("not delivered");
-            }
-        });
-        let error = loop {
-            match link.next().await {
-                Ok(Incoming::Ack(sequence)) => {
-                    safe.is(sequence);
-                    forget(&self.spool, sequence);
-                }
-                Ok(Incoming::Question(question)) => {
-                    let shared = self.clone();
-                    smol::spawn(async move { shared.answer(*question).await }).detach();
-                }
-                Ok(Incoming::Bye(bye)) => {
-                    log::warning(format_args!("The master says goodbye: {}", bye.reason));
-                }
-                Ok(Incoming::Event(_)) => {}
-                Err(error) => break error,
-            }
-        };
-        sender.cancel().await;
-        error
-    }
-
     /// Tells a master that has let this minion in what it needs to know: the grains, and at the first time that the minion is there.
-    async fn greet(self: &Arc<Self>, is_first: bool) {
-        self.refresh_grains();
-        self.refresh_pillar();
+    pub(crate) async fn greet(self: &Arc<Self>, upstream: &Upstream, is_first: bool) {
+        self.begin();
         self.fill_mine();
         if is_first {
-            self.apply_startup_states(&self.settings.opts);
             let id = self.settings.opts.id();
             let said = format!("Minion {id} started at {}", jid::asctime());
             for tag in [format!("salt/minion/{id}/start"), "minion_start".to_owned()] {
                 let data = Map::new()
                     .with("pretag", Value::Null)
                     .with("data", said.as_str());
-                self.keep(event(&tag, data)).await;
+                upstream.keep(event(&tag, data)).await;
             }
         }
+    }
+
+    /// What is done when there is a master, or there will be none; at the first time the states of the start are applied.
+    fn begin(self: &Arc<Self>) {
+        self.refresh_grains();
+        self.refresh_pillar();
+        if !self.has_begun.swap(true, Ordering::Relaxed) {
+            self.apply_startup_states(&self.settings.opts);
+        }
+    }
+
+    /// Puts an event on the disk for every master; whether it is there.
+    pub(crate) async fn keep(&self, event: Event) -> bool {
+        let mut is_kept = true;
+        for upstream in &self.upstreams {
+            is_kept &= upstream.keep(event.clone()).await;
+        }
+        is_kept
     }
 
     fn refresh_grains(self: &Arc<Self>) {
@@ -336,9 +285,9 @@ impl Shared {
     }
 
     /// Answers what the master asks.
-    async fn answer(self: &Arc<Self>, question: Question) {
+    pub(crate) async fn answer(self: &Arc<Self>, at: usize, question: Question) {
         let answered = match question.request.clone() {
-            Request::Job(job) => match self.take(job) {
+            Request::Job(job) => match self.take(at, job) {
                 Ok(()) => question.done(Value::Null).await,
                 Err((reason, text)) => question.fail(reason, text).await,
             },
@@ -358,7 +307,7 @@ impl Shared {
     }
 
     /// Takes a job from the master; a word and a sentence when it is not taken.
-    fn take(self: &Arc<Self>, job: Job) -> Result<(), (&'static str, String)> {
+    fn take(self: &Arc<Self>, at: usize, job: Job) -> Result<(), (&'static str, String)> {
         if !jid::is_jid(&job.jid) {
             return Err(("invalid", format!("{:?} is no job id", job.jid)));
         }
@@ -373,10 +322,26 @@ impl Shared {
         if !self.jobs.is_new(&jid) {
             return Ok(());
         }
-        self.start(job, For::Master).map_err(|error| {
+        let started = self.start(self.with_returners(job), For::Master(at));
+        started.map_err(|error| {
             self.jobs.is_not_begun(&jid);
             ("failed", format!("the job was not started: {error}"))
         })
+    }
+
+    /// A master's job with the returners of this minion's configuration beside its own.
+    fn with_returners(&self, mut job: Job) -> Job {
+        if let Some(own) = self
+            .settings
+            .opts
+            .text("return")
+            .filter(|own| !own.is_empty())
+        {
+            let both = [std::mem::take(&mut job.ret), own.to_owned()];
+            let both = both.into_iter().filter(|names| !names.is_empty());
+            job.ret = both.collect::<Vec<_>>().join(",");
+        }
+        job
     }
 
     /// Starts the process of a job, and the task that speaks with it.
@@ -419,8 +384,8 @@ impl Shared {
             (_, Err(error)) => error.to_string(),
         };
         log::error(format_args!("The job {} has no return: {why}", job.jid));
-        if purpose == For::Master {
-            self.keep(without_return(&job, &why)).await;
+        if matches!(purpose, For::Master(_) | For::Masters) {
+            self.returned(without_return(&job, &why), purpose).await;
         }
     }
 
@@ -441,7 +406,7 @@ impl Shared {
                     self.returned(answer, purpose).await;
                     local.done(Value::Null).await?;
                 }
-                other => self.obey(other, &mut local).await?,
+                other => self.obey(other, &mut local, purpose).await?,
             }
         }
         Ok(has_returned)
@@ -451,7 +416,7 @@ impl Shared {
     async fn attend(self: Arc<Self>, mut local: Local) {
         loop {
             let obeyed = match local.next().await {
-                Ok(Some(said)) => self.obey(said, &mut local).await,
+                Ok(Some(said)) => self.obey(said, &mut local, For::Nobody).await,
                 Ok(None) => return,
                 Err(error) => Err(error),
             };
@@ -462,7 +427,12 @@ impl Shared {
     }
 
     /// Does what a process of this machine says.
-    async fn obey(self: &Arc<Self>, said: Said, local: &mut Local) -> Result<(), link::Error> {
+    async fn obey(
+        self: &Arc<Self>,
+        said: Said,
+        local: &mut Local,
+        purpose: For,
+    ) -> Result<(), link::Error> {
         let request = match said {
             Said::Event(event) => {
                 self.keep(event).await;
@@ -476,13 +446,13 @@ impl Shared {
                 false => local.fail("failed", "the event is not kept").await,
             },
             Request::Return(answer) => {
-                self.keep_return(answer).await;
+                self.returned(answer, For::Masters).await;
                 local.done(true).await
             }
-            Request::Ping(_) => local.done(self.master().is_some()).await,
+            Request::Ping(_) => local.done(self.master(For::Nobody).is_some()).await,
             request => match self.own_answer(&request) {
                 Some(answer) => local.done(answer).await,
-                None => self.forward(request, local).await,
+                None => self.forward(request, local, purpose).await,
             },
         }
     }
@@ -496,6 +466,7 @@ impl Shared {
                 let sent = self.jobs.signal(&asked.jid, asked.signal);
                 sent.unwrap_or_default().into()
             }
+            Request::Beacons(asked) => self.watching.manage(asked).into(),
             Request::Refresh(asked) => {
                 self.refresh(&asked.what);
                 true.into()
@@ -506,7 +477,16 @@ impl Shared {
 
     async fn returned(self: &Arc<Self>, answer: Return, purpose: For) {
         match purpose {
-            For::Master => self.keep_return(answer).await,
+            For::Master(at) => {
+                if let Some(upstream) = self.upstreams.get(at) {
+                    upstream.keep_return(answer).await;
+                }
+            }
+            For::Masters => {
+                for upstream in &self.upstreams {
+                    upstream.keep_return(answer.clone()).await;
+                }
+            }
             For::Grains => {
                 if let Some(grains) = answer.data.get("return").and_then(Value::as_map) {
                     self.planned.has_grains(grains);
@@ -524,68 +504,37 @@ impl Shared {
     }
 
     async fn tell_grains(&self, grains: Map) {
-        let Some(master) = self.master() else { return };
-        let told = async { master.ask(Grains { grains }).await?.done().await };
-        if let Err(error) = told.await {
-            log::warning(format_args!("The master has not taken the grains: {error}"));
+        self.tell_all(&Grains { grains }.into()).await;
+    }
+
+    /// Tells the masters that are there something that each of them keeps.
+    async fn tell_all(&self, request: &Request) {
+        for master in self.upstreams.iter().filter_map(Upstream::handle) {
+            let told = async { master.ask(request.clone()).await?.done().await };
+            if let Err(error) = told.await {
+                log::warning(format_args!("A master has not taken it: {error}"));
+            }
         }
     }
 
     /// Asks the master for a job, and gives it the answer in the parts in which it comes.
-    async fn forward(&self, request: Request, to: &mut Local) -> Result<(), link::Error> {
-        let Some(master) = self.master() else {
+    async fn forward(
+        &self,
+        request: Request,
+        to: &mut Local,
+        purpose: For,
+    ) -> Result<(), link::Error> {
+        if let (Request::MinePut(_) | Request::MineDelete(_), 2..) =
+            (&request, self.upstreams.len())
+        {
+            self.tell_all(&request).await;
+            return to.done(true).await;
+        }
+        let Some(master) = self.master(purpose) else {
             let text = "this minion is not connected to a master";
             return to.fail("unreachable", text).await;
         };
         local::forward(&master, request, to).await
-    }
-
-    /// Puts an event or a return on the disk, from where it is sent; whether it is there.
-    pub(crate) async fn keep(&self, entry: impl Into<Entry>) -> bool {
-        let (spool, entry) = (self.spool.clone(), entry.into());
-        match smol::unblock(move || spool.push(entry)).await {
-            Ok(_) => {
-                self.filled.ring();
-                true
-            }
-            Err(error) => {
-                log::error(format_args!("{error}"));
-                false
-            }
-        }
-    }
-
-    /// The same for a return; where the disk takes nothing, the master gets it at once.
-    async fn keep_return(&self, answer: Return) {
-        let (spool, kept) = (self.spool.clone(), answer.clone());
-        let Err(error) = smol::unblock(move || spool.push(kept)).await else {
-            return self.filled.ring();
-        };
-        log::error(format_args!("{error}"));
-        let Some(master) = self.master() else { return };
-        let sent = async { master.ask(answer).await?.done().await };
-        if let Err(error) = sent.await {
-            log::error(format_args!("The return is lost: {error}"));
-        }
-    }
-
-    /// Takes in what jobs have left that outlived their daemon.
-    async fn adopt(self: &Arc<Self>) {
-        let shared = self.clone();
-        let adopt = move || orphans::take(&shared.settings.opts, &shared.spool);
-        if smol::unblock(adopt).await {
-            self.filled.ring();
-        }
-    }
-
-    /// Says goodbye.
-    async fn drain(&self) {
-        if let Some(master) = self.master() {
-            let _ = master.bye("the minion ends", None).await;
-            master.close("the minion ends");
-            // The packet that says so is on its way in a moment.
-            Timer::after(GOODBYE).await;
-        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use link::unix::Pipe;
 use modules::call::{docstring, outputter, retcode, wrong_arguments};
 use modules::custom::CustomModules;
+use modules::returners;
 use modules::roots::Roots;
 use state::exec::Exec;
 use state::module::{Error, Extra, Problem};
@@ -36,11 +37,13 @@ pub fn run(opts: Opts, socket: OwnedFd) -> Result<(), link::Error> {
     };
     let answer = Return {
         sequence: 0,
-        jid: job.jid,
+        jid: job.jid.clone(),
         stamp: jid::stamp(),
         data,
     };
-    let Err(error) = uplink.call(answer.clone()) else {
+    let called = uplink.call(answer.clone());
+    hand_out(&opts, &uplink, &job, &answer.data);
+    let Err(error) = called else {
         return Ok(());
     };
     // The daemon has gone meanwhile: the next one finds it.
@@ -54,8 +57,27 @@ pub fn run(opts: Opts, socket: OwnedFd) -> Result<(), link::Error> {
     Ok(())
 }
 
+/// Gives the return to the returners that the job names.
+fn hand_out(opts: &Opts, uplink: &Uplink, job: &Job, data: &Map) {
+    if job.ret.is_empty() {
+        return;
+    }
+    match context(opts.clone(), uplink, job) {
+        Ok(cx) => {
+            let ret = data.clone().with("id", opts.id());
+            returners::hand(&cx, &job.ret, &ret);
+            cx.barrier();
+        }
+        Err(error) => log::error(format_args!(
+            "The return of job {} goes to no returner: {error}",
+            job.jid
+        )),
+    }
+}
+
 fn context(opts: Opts, uplink: &Uplink, job: &Job) -> Result<Exec, link::Error> {
-    let is_local = opts.text("file_client") == Some("local");
+    let is_local =
+        opts.text("file_client") == Some("local") || opts.text("master_type") == Some("disable");
     let mut opts = opts;
     let sources: Box<dyn Sources> = if is_local {
         Box::new(Roots::states(&opts))

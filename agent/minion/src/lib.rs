@@ -19,6 +19,7 @@ pub mod schedule;
 mod settings;
 mod sources;
 pub mod spool;
+mod upstream;
 mod watch;
 
 pub use daemon::{Daemon, Settings};

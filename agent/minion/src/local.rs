@@ -258,6 +258,12 @@ fn request(ask: Ask) -> Option<Request> {
         Ask::Running => wire::Running {}.into(),
         Ask::FindJob { jid } => wire::FindJob { jid }.into(),
         Ask::SignalJob { jid, signal } => wire::SignalJob { jid, signal }.into(),
+        Ask::Beacons { fun, name, data } => wire::Beacons {
+            fun: fun.to_owned(),
+            name,
+            data,
+        }
+        .into(),
         Ask::Refresh { what } => wire::Refresh {
             what: what.to_owned(),
         }

@@ -44,8 +44,11 @@ pub(crate) fn leave(opts: &Opts, answer: Return) -> io::Result<()> {
     File::open(&folder)?.sync_all()
 }
 
-/// Takes into the spool what was left; true when there was something.
-pub(crate) fn take(opts: &Opts, spool: &Spool) -> bool {
+/// Takes into these spools what was left; true when there was something.
+pub(crate) fn take(opts: &Opts, spools: &[&Spool]) -> bool {
+    if spools.is_empty() {
+        return false;
+    }
     let Ok(left) = fs::read_dir(folder(opts)) else {
         return false;
     };
@@ -54,7 +57,7 @@ pub(crate) fn take(opts: &Opts, spool: &Spool) -> bool {
         if path.extension().is_some() {
             continue;
         }
-        match taken(&path, spool) {
+        match taken(&path, spools) {
             Ok(()) => has_taken = true,
             Err(error) => log::error(format_args!(
                 "The return in {} is not taken: {error}",
@@ -65,14 +68,16 @@ pub(crate) fn take(opts: &Opts, spool: &Spool) -> bool {
     has_taken
 }
 
-fn taken(path: &Path, spool: &Spool) -> io::Result<()> {
+fn taken(path: &Path, spools: &[&Spool]) -> io::Result<()> {
     let bytes = fs::read(path)?;
     // The length stands before the frame.
     let frame = Frame::decode(bytes.get(4..).unwrap_or_default(), Limits::STREAM);
     let Frame::Request(Request::Return(answer)) = frame.map_err(io::Error::other)? else {
         return Err(io::Error::other("it holds no return"));
     };
-    spool.push(answer).map_err(io::Error::other)?;
+    for spool in spools {
+        spool.push(answer.clone()).map_err(io::Error::other)?;
+    }
     fs::remove_file(path)
 }
 
@@ -95,8 +100,8 @@ mod tests {
         };
         leave(&opts, answer.clone()).unwrap();
         let spool = Spool::open(&folder.path().join("spool"), Limits::default()).unwrap();
-        assert!(take(&opts, &spool));
-        assert!(!take(&opts, &spool));
+        assert!(take(&opts, &[&spool]));
+        assert!(!take(&opts, &[&spool]));
         let entries = spool.from(1, 10).unwrap();
         let sequence = 1;
         assert_eq!(entries, [Entry::Return(Return { sequence, ..answer })]);

@@ -37,7 +37,8 @@ fn failed(text: String) -> Error {
 /// Connects to the master, and serves the other end of the pipe until this process ends.
 pub(crate) fn open(opts: &Opts) -> Result<Pipe, Error> {
     let program = env!("CARGO_PKG_VERSION");
-    let options = settings::session(opts, 0, program);
+    let options =
+        settings::masters(opts).and_then(|masters| settings::session(opts, masters, 0, program));
     let options = options.map_err(|error| failed(error.to_string()))?;
     let mut session = Session::new(options);
     session.hello_mut().features = vec![wire::CALL.to_owned()];

@@ -188,9 +188,21 @@ impl Shared {
         let arg = call::joined(due.args, due.kwargs);
         let purpose = match due.return_job {
             ReturnJob::No => For::Nobody,
-            ReturnJob::Yes | ReturnJob::NoCache => For::Master,
+            ReturnJob::Yes | ReturnJob::NoCache => For::Masters,
         };
-        let job = own_job(&due.fun, arg, options);
+        for (key, value) in [
+            ("ret_config", due.return_config),
+            ("ret_kwargs", due.return_kwargs),
+        ] {
+            if let Some(value) = value {
+                options.insert(key, value);
+            }
+        }
+        let mut job = own_job(&due.fun, arg, options);
+        let of_all = self.opts().text("schedule_returner").unwrap_or_default();
+        let of_job = due.returners.iter().map(String::as_str);
+        let returners: Vec<&str> = std::iter::once(of_all).chain(of_job).collect();
+        job.ret = returners.join(",");
         if let Err(error) = self.start(job, purpose) {
             log::error(format_args!(
                 "The scheduled job {name} was not started: {error}"
@@ -227,7 +239,7 @@ impl Shared {
                 ));
             }
         };
-        if let Err(error) = self.start(own_job(fun, arg, Map::new()), For::Master) {
+        if let Err(error) = self.start(own_job(fun, arg, Map::new()), For::Masters) {
             log::error(format_args!("The startup states were not started: {error}"));
         }
     }

@@ -59,7 +59,8 @@ fn waits(opts: &Opts) -> Waits {
     }
 }
 
-fn masters(opts: &Opts) -> Result<Vec<Master>, Error> {
+/// The masters in the order of the configuration, each once.
+pub(crate) fn masters(opts: &Opts) -> Result<Vec<Master>, Error> {
     let port = match opts.get("master_port") {
         None => PORT,
         Some(port) => port
@@ -68,11 +69,13 @@ fn masters(opts: &Opts) -> Result<Vec<Master>, Error> {
             .map_err(|_| wrong("master_port", format!("{} is no port", port.to_text())))?,
     };
     let names = opts.texts("master");
-    let masters: Vec<Master> = names
-        .iter()
-        .filter(|name| !name.trim().is_empty())
-        .map(|name| Master::parse(name.trim(), port))
-        .collect();
+    let mut masters: Vec<Master> = Vec::new();
+    for name in names.iter().map(|name| name.trim()) {
+        let master = Master::parse(name, port);
+        if !name.is_empty() && !masters.contains(&master) {
+            masters.push(master);
+        }
+    }
     if masters.is_empty() {
         return Err(wrong(
             "master",
@@ -164,15 +167,64 @@ fn hello(opts: &Opts, epoch: u64, program: &str) -> Result<Hello, Error> {
     })
 }
 
-/// What a session with a master needs to know.
+/// The masters by the sessions that they have: one for all with `failover`, one each without, none with `disable`.
+///
+/// # Errors
+/// When there is no master, or `master_type` is none that is known.
+pub(crate) fn groups(opts: &Opts) -> Result<Vec<Vec<Master>>, Error> {
+    match opts.text("master_type").unwrap_or("str") {
+        "disable" => Ok(Vec::new()),
+        "failover" => Ok(vec![masters(opts)?]),
+        "str" => Ok(masters(opts)?
+            .into_iter()
+            .map(|master| vec![master])
+            .collect()),
+        other => Err(wrong(
+            "master_type",
+            format!("{other} is none of str, failover and disable"),
+        )),
+    }
+}
+
+/// What becomes of the order of masters when one is lost or is back.
+#[derive(Debug)]
+pub(crate) struct Failover {
+    /// Whether one that is lost is tried last.
+    pub(crate) leaves: bool,
+    /// How often it is looked whether the first one is back.
+    pub(crate) failback: Option<Duration>,
+}
+
+impl Failover {
+    pub(crate) fn of(opts: &Opts) -> Self {
+        let is_failover = opts.text("master_type") == Some("failover");
+        let every = |option| duration(opts, option, Duration::from_secs(1), Duration::ZERO);
+        let alive = every("master_alive_interval");
+        let failback = Some(every("master_failback_interval"))
+            .filter(|interval| !interval.is_zero())
+            .unwrap_or(alive);
+        let goes_back = is_failover && opts.flag("master_failback") && !failback.is_zero();
+        Self {
+            leaves: is_failover && !alive.is_zero(),
+            failback: goes_back.then_some(failback),
+        }
+    }
+}
+
+/// What a session with these masters needs to know.
 ///
 /// # Errors
 /// When an option makes no sense, or the keys cannot be used.
-pub(crate) fn session(opts: &Opts, epoch: u64, program: &str) -> Result<Options, Error> {
+pub(crate) fn session(
+    opts: &Opts,
+    masters: Vec<Master>,
+    epoch: u64,
+    program: &str,
+) -> Result<Options, Error> {
     let pki = Pki::open(&opts.path("pki_dir"))?;
     let finger = opts.text("master_finger").map(str::trim);
     Ok(Options {
-        masters: masters(opts)?,
+        masters,
         random: opts.flag("random_master") || opts.flag("master_shuffle"),
         source: source(opts)?,
         pair: pki.own("minion")?.pair,

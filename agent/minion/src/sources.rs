@@ -5,9 +5,9 @@
     reason = "a cache that is fetched again needs no barrier"
 )]
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -33,6 +33,8 @@ pub struct OfMaster {
 /// What the master says of a file.
 struct Said {
     hash: String,
+    /// Its permissions: `mode: keep` asks for them, and programs have a run bit.
+    mode: Option<u32>,
 }
 
 fn refused(error: &link::Error) -> Error {
@@ -90,7 +92,13 @@ impl OfMaster {
         };
         let hash = said.get("hash").map(Value::to_text);
         match hash.filter(|hash| !hash.is_empty()) {
-            Some(hash) => Ok(Some(Said { hash })),
+            Some(hash) => Ok(Some(Said {
+                hash,
+                mode: said
+                    .get("mode")
+                    .and_then(Value::as_int)
+                    .and_then(|mode| u32::try_from(mode & 0o777).ok()),
+            })),
             None => Err(Error::refused(format!(
                 "salt://{path}: the master says no hash of it"
             ))),
@@ -139,6 +147,18 @@ fn has_hash(path: &Path, hash: &str) -> bool {
     hashes::of_file(&path.to_string_lossy(), HASH).is_ok_and(|found| found == hash)
 }
 
+/// Gives a file of the cache the permissions that it has on the master; nobody else gets to it, for the folder is ours alone.
+fn permit(place: &Path, mode: Option<u32>) -> Result<(), Error> {
+    let Some(mode) = mode.map(|mode| mode | 0o400) else {
+        return Ok(());
+    };
+    let now = fs::metadata(place).map_err(Error::io(place))?;
+    if now.permissions().mode() & 0o777 == mode {
+        return Ok(());
+    }
+    fs::set_permissions(place, Permissions::from_mode(mode)).map_err(Error::io(place))
+}
+
 impl Sources for OfMaster {
     fn file(&self, path: &str, saltenv: &str) -> Result<Option<SourceFile>, Error> {
         let Some(said) = self.stat(path, saltenv)? else {
@@ -147,6 +167,7 @@ impl Sources for OfMaster {
         let place = self.cache.join(saltenv).join(path);
         let shown = format!("salt://{path}").into();
         if has_hash(&place, &said.hash) {
+            permit(&place, said.mode)?;
             return Ok(Some(SourceFile { path: place, shown }));
         }
         if let Some(folder) = place.parent() {
@@ -155,6 +176,7 @@ impl Sources for OfMaster {
             made.map_err(Error::io(folder))?;
         }
         self.fetch(path, saltenv, &said, &place)?;
+        permit(&place, said.mode)?;
         Ok(Some(SourceFile { path: place, shown }))
     }
 

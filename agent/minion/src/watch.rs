@@ -16,7 +16,7 @@ use state::opts::Opts;
 use value::{Map, Value, jid, log};
 use wire::Event;
 
-use crate::beacons::{Beacons, Fired};
+use crate::beacons::{Beacons, Fired, manage};
 use crate::daemon::Shared;
 use crate::deliver::Bell;
 use crate::schedule::Now;
@@ -25,8 +25,17 @@ use crate::schedule::Now;
 #[derive(Debug)]
 pub(crate) struct Watch {
     beacons: Mutex<Beacons>,
-    made_of: Mutex<(Value, Map)>,
+    made_of: Mutex<MadeOf>,
     changed: Bell,
+}
+
+#[derive(Debug)]
+struct MadeOf {
+    /// What the configuration said: it does not undo what was changed since, unless it says something else.
+    configured: Value,
+    /// That, with what was changed at run time.
+    config: Value,
+    pillar: Map,
 }
 
 fn of_config(opts: &Map) -> Value {
@@ -46,30 +55,54 @@ impl Watch {
         tell_faults(&beacons);
         Self {
             beacons: Mutex::new(beacons),
-            made_of: Mutex::new((config, pillar)),
+            made_of: Mutex::new(MadeOf {
+                configured: config.clone(),
+                config,
+                pillar,
+            }),
             changed: Bell::new(),
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut (Value, Map))) {
+    fn change(&self, change: impl FnOnce(&mut MadeOf)) {
         let mut made_of = locked(&self.made_of);
         change(&mut made_of);
         let mut beacons = locked(&self.beacons);
-        beacons.update(&made_of.0, &made_of.1, Now::read().running);
+        beacons.update(&made_of.config, &made_of.pillar, Now::read().running);
         tell_faults(&beacons);
         self.changed.ring();
     }
 
     /// The configuration was read again.
     pub(crate) fn has_config(&self, opts: &Map) {
-        self.change(|made_of| made_of.0 = of_config(opts));
+        let config = of_config(opts);
+        self.change(|made_of| {
+            if made_of.configured != config {
+                made_of.configured = config.clone();
+                made_of.config = config;
+            }
+        });
     }
 
     /// The pillar was compiled again.
     pub(crate) fn has_pillar(&self, pillar: &Map) {
         let beacons = pillar.get("beacons").cloned();
         let kept = beacons.map(|beacons| Map::new().with("beacons", beacons));
-        self.change(|made_of| made_of.1 = kept.unwrap_or_default());
+        self.change(|made_of| made_of.pillar = kept.unwrap_or_default());
+    }
+
+    /// Answers a request about the beacons.
+    pub(crate) fn manage(&self, asked: &wire::Beacons) -> Map {
+        let mut is_changed = false;
+        // Only a change begins anything anew.
+        let made_of = locked(&self.made_of);
+        let (mut config, pillar) = (made_of.config.clone(), made_of.pillar.clone());
+        drop(made_of);
+        let answer = manage::managed(asked, &mut config, &pillar, &mut is_changed);
+        if is_changed {
+            self.change(|made_of| made_of.config = config);
+        }
+        answer
     }
 
     /// What the kernel may tell of, as descriptors of our own.

@@ -33,6 +33,7 @@ mod pkg;
 pub mod process;
 pub mod random;
 mod repos;
+pub mod returners;
 pub mod roots;
 pub mod runners;
 mod serializers;

@@ -69,6 +69,15 @@ pub enum Ask {
         /// The signal's number.
         signal: u64,
     },
+    /// Something about the daemon's beacons: a map, of which `complete` says whether it was done.
+    Beacons {
+        /// What: `list`, `add`, …
+        fun: &'static str,
+        /// Which.
+        name: Option<String>,
+        /// Its settings.
+        data: Option<Value>,
+    },
     /// Something that the daemon is to read again.
     Refresh {
         /// `grains`, `pillar`, `schedule`, `beacons`, `mine`.

@@ -35,6 +35,8 @@ pub enum Kind {
     Wheel,
     /// Renderers, `_renderers`.
     Renderer,
+    /// Returners, `_returners`.
+    Returner,
 }
 
 /// What a renderer is given.
@@ -71,7 +73,7 @@ pub trait Custom: Send + Sync {
     /// All functions of a kind by their full names, sorted.
     fn functions(&self, cx: &Exec, kind: Kind) -> Vec<(String, Signature)>;
 
-    /// Calls a runner or a wheel function. None when no custom module has it.
+    /// Calls a runner, a wheel function or a returner. None when no custom module has it.
     fn call_client(
         &self,
         cx: &Exec,

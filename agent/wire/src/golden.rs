@@ -190,6 +190,12 @@ fn of_others() -> Vec<Request> {
         FindJob { jid: jid.clone() }.into(),
         Running {}.into(),
         SignalJob { jid, signal: 15 }.into(),
+        Beacons {
+            fun: "add".into(),
+            name: Some("load".into()),
+            data: Some(Value::list([Map::new().with("interval", 5).into()])),
+        }
+        .into(),
         Refresh {
             what: "pillar".into(),
         }

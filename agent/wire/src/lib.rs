@@ -98,8 +98,8 @@ pub use frame::{Decoder, Frame};
 pub use id::{Id, NotAnId};
 pub use limits::Limits;
 pub use request::{
-    File, FindJob, Fire, Grains, Job, List, Listen, MineDelete, MineGet, MinePut, Options, Pillar,
-    Ping, Publish, Push, Refresh, Request, Return, Runner, Running, SignalJob, Stat, Wheel,
+    Beacons, File, FindJob, Fire, Grains, Job, List, Listen, MineDelete, MineGet, MinePut, Options,
+    Pillar, Ping, Publish, Push, Refresh, Request, Return, Runner, Running, SignalJob, Stat, Wheel,
 };
 pub use rule::{Rule, Way};
 pub use secret::Secret;

@@ -205,6 +205,17 @@ kinds! {
         signal: u64,
     }
 
+    /// Something about the beacons of this machine: `done` with a map, of which `complete` says whether it was done.
+    "beacons" Beacons [ClientToMinion JobToMinion] {
+        /// `list`, `list_available`, `validate`, `add`, `modify`, `delete`, `enable`, `disable`, `enable_beacon`, `disable_beacon`
+        /// or `reset`.
+        fun: String,
+        /// Which beacon.
+        name: Option<String>,
+        /// Its settings.
+        data: Option<Value>,
+    }
+
     /// Something is to be read again.
     "refresh" Refresh [MasterToMinion ClientToMinion JobToMinion] {
         /// `pillar`, `grains`, `modules`, `beacons`, `schedule`, `mine`.

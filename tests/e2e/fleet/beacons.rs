@@ -1,1 +1,85 @@
-//! Beacons and what they tell.
+//! Beacons that are changed while the minion runs.
+
+use std::fs;
+
+use super::Fleet;
+
+#[test]
+fn beacons_are_added_saved_and_removed_while_the_minion_runs() {
+    let mut fleet = Fleet::with("auto_accept: True\n");
+    fleet.start_minion("m1", "");
+    fleet.soon("it answers", || {
+        fleet.run(&["salt", "-t", "60", "m1", "test.ping"]).rc == Some(0)
+    });
+    let call = |words: &[&str]| {
+        let words: Vec<&str> = ["salt", "--out=txt", "-t", "60", "m1"]
+            .iter()
+            .chain(words)
+            .copied()
+            .collect();
+        fleet.run(&words).out
+    };
+    let said = |words: &[&str], expected: &str| {
+        let found = call(words);
+        assert!(found.contains(expected), "{words:?}: {found}");
+    };
+    said(&["beacons.list", "return_yaml=False"], "{}");
+    said(&["beacons.list_available"], "- cert_info");
+    let settings = "[{\"percent\": 0}, {\"interval\": 1}]";
+    said(
+        &["beacons.add", "memusage", "[]"],
+        "Beacon memusage configuration invalid, not adding.",
+    );
+    said(
+        &["beacons.add", "nothing", settings],
+        "Beacon \"nothing\" is not available.",
+    );
+    said(
+        &["beacons.add", "memusage", settings, "test=True"],
+        "Beacon: memusage would be added.",
+    );
+    said(
+        &["beacons.add", "memusage", settings],
+        "Added beacon: memusage.",
+    );
+    said(
+        &["beacons.add", "memusage", settings],
+        "Beacon memusage is already configured.",
+    );
+    let words = [
+        "salt-run",
+        "state.event",
+        "tagmatch=salt/beacon/m1/memusage/",
+        "count=1",
+    ];
+    let heard = fleet.run(&words).out;
+    assert!(heard.contains("\"memusage\": "), "{heard}");
+    let other = "[{\"percent\": 1}, {\"interval\": 1}]";
+    said(
+        &["beacons.modify", "memusage", other],
+        "-percent:0\\n+percent:1",
+    );
+    said(
+        &["beacons.disable_beacon", "memusage"],
+        "Disabled beacon memusage on minion.",
+    );
+    said(&["beacons.list"], "- enabled: false");
+    said(
+        &["beacons.enable_beacon", "load"],
+        "Beacon load is not currently configured.",
+    );
+    said(&["beacons.save"], "Beacons saved to ");
+    let saved = fs::read_to_string(fleet.path("m1/etc/minion.d/beacons.conf")).unwrap();
+    let expected = "beacons:\n  memusage:\n  - percent: 1\n  - interval: 1\n  - enabled: false\n";
+    assert_eq!(saved, expected);
+    said(&["beacons.delete", "memusage"], "Deleted beacon: memusage.");
+    said(&["beacons.list", "return_yaml=False"], "{}");
+    said(&["beacons.reset"], "Beacon configuration reset.");
+    // What was saved is there when the minion starts again.
+    fleet.kill_minion("m1");
+    fleet.start_minion_again("m1");
+    fleet.soon("it is there again", || {
+        let words = ["salt", "-t", "60", "m1", "beacons.list"];
+        fleet.run(&words).out.contains("memusage")
+    });
+}

@@ -38,6 +38,8 @@ static MACHINE: RwLock<()> = RwLock::new(());
 enum Turn {
     Shared(RwLockReadGuard<'static, ()>),
     Alone(RwLockWriteGuard<'static, ()>),
+    /// Another fleet of the same test holds it.
+    Lent,
 }
 
 /// A process that ends with the test.
@@ -90,6 +92,23 @@ impl Fleet {
     }
 
     fn in_turn(config: &str, turn: Turn) -> Self {
+        let mut fleet = Self::prepared(config, turn);
+        fleet.start_master();
+        fleet
+    }
+
+    /// Another master with this one's key, not started yet; it goes with this one.
+    pub(crate) fn beside(&self, config: &str) -> Self {
+        let fleet = Self::prepared(config, Turn::Lent);
+        fs::create_dir_all(fleet.path("master/pki")).unwrap();
+        for name in ["master.pem", "master.pub"] {
+            let (from, to) = (self.path("master/pki"), fleet.path("master/pki"));
+            fs::copy(from.join(name), to.join(name)).unwrap();
+        }
+        fleet
+    }
+
+    fn prepared(config: &str, turn: Turn) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let port = UdpSocket::bind("127.0.0.1:0")
             .unwrap()
@@ -105,15 +124,13 @@ impl Fleet {
             "interface: 127.0.0.1\nret_port: {port}\nroot_dir: {here}\npki_dir: {here}/pki\ncachedir: {here}/cache\nsock_dir: {here}/run\nlog_file: {here}/log\nlog_level: info\nfile_roots: {{base: [{here}/srv/salt]}}\npillar_roots: {{base: [{here}/srv/pillar]}}\n{config}"
         );
         fs::write(root.join("etc/master"), text).unwrap();
-        let mut fleet = Self {
+        Self {
             dir,
             port,
             master: None,
             minions: Vec::new(),
             _turn: turn,
-        };
-        fleet.start_master();
-        fleet
+        }
     }
 
     fn path(&self, below: &str) -> PathBuf {
@@ -150,8 +167,13 @@ impl Fleet {
         let root = self.path(id);
         fs::create_dir_all(root.join("etc")).unwrap();
         let (here, port) = (root.display(), self.port);
+        let masters = if config.contains("master:") {
+            String::new()
+        } else {
+            format!("master: 127.0.0.1\nmaster_port: {port}\n")
+        };
         let text = format!(
-            "id: {id}\nmaster: 127.0.0.1\nmaster_port: {port}\nroot_dir: {here}\npki_dir: {here}/pki\ncachedir: {here}/cache\nsock_dir: {here}/run\nlog_file: {here}/log\nlog_level: info\nenable_fqdns_grains: False\nrecon_default: 50\nrecon_max: 200\n{config}"
+            "id: {id}\n{masters}root_dir: {here}\npki_dir: {here}/pki\ncachedir: {here}/cache\nsock_dir: {here}/run\nlog_file: {here}/log\nlog_level: info\nenable_fqdns_grains: False\nrecon_default: 50\nrecon_max: 200\n{config}"
         );
         fs::write(root.join("etc/minion"), text).unwrap();
         self.start_minion_again(id);

@@ -46,7 +46,7 @@ pub const HOSTS_MAX: usize = 32;
 /// The custom modules below `extension_modules`.
 pub struct CustomModules {
     folder: PathBuf,
-    indexes: [(Kind, Index); 6],
+    indexes: [(Kind, Index); 7],
     jinja: Mentions,
     declared: Declared,
     python: OnceLock<Option<PathBuf>>,
@@ -79,6 +79,7 @@ impl CustomModules {
                 index(Kind::Runner, "runners"),
                 index(Kind::Wheel, "wheel"),
                 index(Kind::Renderer, "renderers"),
+                index(Kind::Returner, "returners"),
             ],
             folder,
             jinja: Mentions::default(),

@@ -6,6 +6,7 @@ use value::Value;
 pub(crate) mod aliases;
 pub(crate) mod alternatives;
 pub(crate) mod archive;
+mod beacons;
 pub(crate) mod cmd;
 mod config;
 pub(crate) mod cp;
@@ -69,6 +70,7 @@ pub const MODULES: &[Module<Value>] = &[
     aliases::MODULE,
     alternatives::MODULE,
     archive::MODULE,
+    beacons::MODULE,
     cmd::MODULE,
     config::MODULE,
     cp::MODULE,

@@ -1,0 +1,252 @@
+//! [`Upstream`]: a way to a master, or to one of several, with what that end has not got yet.
+//!
+//! Masters that are served side by side (`master:` as a list) have one each, so that one that is away holds nothing up for the
+//! others. With `master_type: failover` there is one, whose master changes.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use link::{Handle, Incoming, Link, Master, Session, Status};
+use smol::Timer;
+use smol::future::FutureExt;
+use state::opts::Opts;
+use value::log;
+use wire::{Event, Return};
+
+use crate::daemon::Shared;
+use crate::deliver::{Bell, Safe, deliver, forget};
+use crate::error::Error;
+use crate::orphans;
+use crate::settings::{self, Failover};
+use crate::spool::{self, Entry, Spool};
+
+/// How long it takes to say goodbye.
+const GOODBYE: Duration = Duration::from_millis(100);
+
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    masters: Vec<Master>,
+    spool: Arc<Spool>,
+    filled: Bell,
+    /// The way, while there is one.
+    handle: Mutex<Option<Handle>>,
+}
+
+/// Where an upstream's spool lies: of one among several the name says whose it is.
+fn folder(opts: &Opts, masters: &[Master], is_only: bool) -> PathBuf {
+    let cache = opts.cachedir();
+    match masters.first().filter(|_| !is_only) {
+        None => cache.join("spool"),
+        Some(master) => {
+            let plain = |letter: char| match letter {
+                'a'..='z' | 'A'..='Z' | '0'..='9' | '.' | '-' => letter,
+                _ => '_',
+            };
+            let name: String = master.to_string().chars().map(plain).collect();
+            cache.join("spools").join(name)
+        }
+    }
+}
+
+impl Upstream {
+    /// The ways that the configuration says.
+    pub(crate) fn all(opts: &Opts) -> Result<Vec<Self>, Error> {
+        let groups = settings::groups(opts)?;
+        let is_only = groups.len() == 1;
+        let open = |masters: Vec<Master>| {
+            let folder = folder(opts, &masters, is_only);
+            Ok(Self {
+                spool: Arc::new(Spool::open(&folder, spool::Limits::default())?),
+                masters,
+                filled: Bell::new(),
+                handle: Mutex::default(),
+            })
+        };
+        groups.into_iter().map(open).collect()
+    }
+
+    pub(crate) fn session(&self, opts: &Opts, program: &str) -> Result<Session, Error> {
+        let masters = self.masters.clone();
+        let options = settings::session(opts, masters, self.spool.epoch(), program)?;
+        Ok(Session::new(options))
+    }
+
+    fn connected(&self, handle: Option<Handle>) {
+        *self.handle.lock().unwrap_or_else(PoisonError::into_inner) = handle;
+    }
+
+    pub(crate) fn handle(&self) -> Option<Handle> {
+        let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
+        handle.clone()
+    }
+
+    /// Puts an event or a return on the disk, from where it is sent.
+    async fn push(&self, entry: Entry) -> Result<(), spool::Error> {
+        let spool = self.spool.clone();
+        smol::unblock(move || spool.push(entry)).await?;
+        self.filled.ring();
+        Ok(())
+    }
+
+    /// The same for an event; whether it is there.
+    pub(crate) async fn keep(&self, event: Event) -> bool {
+        let pushed = self.push(event.into()).await;
+        pushed
+            .map_err(|error| log::error(format_args!("{error}")))
+            .is_ok()
+    }
+
+    /// The same for a return; where the disk takes nothing, the master gets it at once.
+    pub(crate) async fn keep_return(&self, answer: Return) {
+        let Err(error) = self.push(answer.clone().into()).await else {
+            return;
+        };
+        log::error(format_args!("{error}"));
+        let Some(master) = self.handle() else { return };
+        let sent = async { master.ask(answer).await?.done().await };
+        if let Err(error) = sent.await {
+            log::error(format_args!("The return is lost: {error}"));
+        }
+    }
+
+    /// Says goodbye.
+    pub(crate) async fn drain(&self) {
+        if let Some(master) = self.handle() {
+            let _ = master.bye("the minion ends", None).await;
+            master.close("the minion ends");
+            // The packet that says so is on its way in a moment.
+            Timer::after(GOODBYE).await;
+        }
+    }
+}
+
+/// What a session does, for the log.
+fn tell(status: Status<'_>) {
+    match status {
+        Status::Trying(master, address) => {
+            log::debug(format_args!("Trying the master {master} at {address}"));
+        }
+        Status::Remembered(who) => log::warning(format_args!(
+            "The master's key is seen for the first time and trusted from now on: {who}"
+        )),
+        Status::Pending(who, reason) => log::warning(format_args!(
+            "The master {who} has this minion's key and has not accepted it yet: {reason}"
+        )),
+        Status::Failed(error) => log::error(format_args!("{error}")),
+        Status::Waiting(wait) => log::info(format_args!("The next try is in {wait:.1?}")),
+    }
+}
+
+/// Waits until the first master can be gone back to; for ever where that is not wanted, or it is the one that is served.
+async fn first_is_back(session: &mut Session, failover: &Failover) {
+    let Some(interval) = failover.failback.filter(|_| !session.is_with_first()) else {
+        return smol::future::pending().await;
+    };
+    loop {
+        Timer::after(interval).await;
+        if session.first_answers().await {
+            return session.begin_with_first();
+        }
+    }
+}
+
+impl Shared {
+    /// Connects a way for as long as the daemon runs.
+    pub(crate) async fn serve(self: &Arc<Self>, at: usize, mut session: Session) {
+        let Some(upstream) = self.upstreams().get(at) else {
+            return;
+        };
+        let failover = Failover::of(self.opts());
+        let mut is_first = true;
+        loop {
+            let (link, welcome) = session.connect(&mut tell).await;
+            log::info(format_args!("Connected to the master {}", link.who()));
+            let durable = if welcome.epoch == upstream.spool.epoch() {
+                welcome.durable
+            } else {
+                0
+            };
+            forget(&upstream.spool, durable);
+            // What it is greeted with may be there before the link is read.
+            upstream.connected(Some(link.handle()));
+            self.adopt().await;
+            self.greet(upstream, std::mem::take(&mut is_first)).await;
+            let handle = link.handle();
+            let lost = async { Some(self.speak(at, upstream, link, durable).await) };
+            let back = async {
+                first_is_back(&mut session, &failover).await;
+                None
+            };
+            let lost = lost.or(back).await;
+            upstream.connected(None);
+            match lost {
+                Some(error) => {
+                    log::warning(format_args!("The connection is lost: {error}"));
+                    if failover.leaves {
+                        session.skip_master();
+                    }
+                }
+                None => {
+                    log::info("The first master is there again: it is gone back to");
+                    let _ = handle.bye("its first master is there again", None).await;
+                    handle.close("failback");
+                }
+            }
+        }
+    }
+
+    /// Speaks with a master until the connection is lost; why it was.
+    async fn speak(
+        self: &Arc<Self>,
+        at: usize,
+        upstream: &Upstream,
+        mut link: Link,
+        durable: u64,
+    ) -> link::Error {
+        let handle = link.handle();
+        let safe = Arc::new(Safe::new(durable));
+        let (spool, filled) = (upstream.spool.clone(), upstream.filled.clone());
+        let own = (handle.clone(), safe.clone());
+        let sender = smol::spawn(async move {
+            let (handle, safe) = own;
+            if let Err(error) = deliver(&spool, &filled, &handle, &safe).await {
+                log::debug(format_args!("{error}"));
+                handle.close("not delivered");
+            }
+        });
+        let error = loop {
+            match link.next().await {
+                Ok(Incoming::Ack(sequence)) => {
+                    safe.is(sequence);
+                    forget(&upstream.spool, sequence);
+                }
+                Ok(Incoming::Question(question)) => {
+                    let shared = self.clone();
+                    smol::spawn(async move { shared.answer(at, *question).await }).detach();
+                }
+                Ok(Incoming::Bye(bye)) => {
+                    log::warning(format_args!("The master says goodbye: {}", bye.reason));
+                }
+                Ok(Incoming::Event(_)) => {}
+                Err(error) => break error,
+            }
+        };
+        sender.cancel().await;
+        error
+    }
+
+    /// Takes in what jobs have left that outlived their daemon. Which master asked is not known any more: every one gets it.
+    pub(crate) async fn adopt(self: &Arc<Self>) {
+        let shared = self.clone();
+        let adopt = move || {
+            let spools = shared.upstreams().iter().map(|upstream| &*upstream.spool);
+            orphans::take(shared.opts(), &spools.collect::<Vec<_>>())
+        };
+        if smol::unblock(adopt).await {
+            self.upstreams()
+                .iter()
+                .for_each(|upstream| upstream.filled.ring());
+        }
+    }
+}

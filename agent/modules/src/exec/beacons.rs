@@ -1,0 +1,379 @@
+//! The `beacons` execution module: what the running minion looks at. The daemon has them, and keeps what is changed until it ends;
+//! `save` writes it to `minion.d/beacons.conf`.
+
+use std::path::PathBuf;
+
+use render::yaml::{self, Dump};
+use state::ask::Ask;
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use crate::{diff, fs};
+
+state::exec_module! {
+    /// What a running minion looks at and tells of as events.
+    mod beacons;
+
+    /// Return the beacons.
+    fn list(List {
+        /// Return a text of YAML and no data.
+        return_yaml: bool = true,
+        /// Those of the pillar too.
+        include_pillar: bool = true,
+        /// Those of the configuration too.
+        include_opts: bool = true,
+        ..kwargs
+    });
+
+    /// Return the kinds of beacons that there are.
+    fn list_available(ListAvailable {
+        /// Return a text of YAML and no data.
+        return_yaml: bool = true,
+        ..kwargs
+    });
+
+    /// Add a beacon.
+    fn add(Add {
+        /// Its name.
+        name: String,
+        /// Its settings.
+        beacon_data: Value,
+        ..kwargs
+    });
+
+    /// Change a beacon.
+    fn modify(Modify {
+        /// Its name.
+        name: String,
+        /// Its settings.
+        beacon_data: Value,
+        ..kwargs
+    });
+
+    /// Remove a beacon.
+    fn delete(Delete {
+        /// Its name.
+        name: String,
+        ..kwargs
+    });
+
+    /// Write the beacons to the configuration.
+    fn save(Save {..kwargs});
+
+    /// Switch all beacons on.
+    fn enable(Enable {..kwargs});
+
+    /// Switch all beacons off.
+    fn disable(Disable {..kwargs});
+
+    /// Switch a beacon on.
+    fn enable_beacon(EnableBeacon {
+        /// Its name.
+        name: String,
+        ..kwargs
+    });
+
+    /// Switch a beacon off.
+    fn disable_beacon(DisableBeacon {
+        /// Its name.
+        name: String,
+        ..kwargs
+    });
+
+    /// Remove all beacons of the configuration.
+    fn reset(Reset {..kwargs});
+}
+
+/// What the daemon answers.
+fn asked(
+    cx: &Exec,
+    fun: &'static str,
+    name: Option<&str>,
+    data: Option<&Value>,
+) -> Result<Map, Error> {
+    let ask = Ask::Beacons {
+        fun,
+        name: name.map(str::to_owned),
+        data: data.cloned(),
+    };
+    match cx.ask(ask)? {
+        Some(Value::Map(answer)) => Ok(answer),
+        _ => Err(Error::refused(
+            "Beacons are those of a running minion: call this without --local where salt-minion runs".to_owned(),
+        )),
+    }
+}
+
+fn has(answer: &Map, key: &str) -> bool {
+    answer.get(key).is_some_and(Value::is_true)
+}
+
+fn part(answer: &Map, key: &str) -> Map {
+    let part = answer.get(key).and_then(Value::as_map);
+    part.cloned().unwrap_or_default()
+}
+
+fn all(cx: &Exec) -> Result<Map, Error> {
+    Ok(part(&asked(cx, "list", None, None)?, "beacons"))
+}
+
+fn available(cx: &Exec) -> Result<Value, Error> {
+    let answer = asked(cx, "list_available", None, None)?;
+    Ok(answer.get("beacons").cloned().unwrap_or_default())
+}
+
+fn is_test(kwargs: &Map) -> bool {
+    kwargs.get("test").is_some_and(Value::is_true)
+}
+
+fn answer(result: bool, comment: impl Into<Value>) -> Map {
+    Map::new().with("comment", comment).with("result", result)
+}
+
+fn dumped(beacons: Value) -> Result<String, Error> {
+    let layout = Dump {
+        default_flow_style: Some(false),
+        sort_keys: true,
+        ..Dump::default()
+    };
+    let data = Map::new().with("beacons", beacons).into();
+    yaml::dump(&data, &layout).map_err(|error| Error::refused(error.to_string()))
+}
+
+fn list(cx: &Exec, args: List) -> Result<Value, Error> {
+    let answer = asked(cx, "list", None, None)?;
+    let beacons = match (args.include_pillar, args.include_opts) {
+        (true, true) => part(&answer, "beacons"),
+        (true, false) => part(&answer, "pillar"),
+        (false, true) => part(&answer, "opts"),
+        (false, false) => Map::new(),
+    };
+    match args.return_yaml {
+        true => Ok(dumped(beacons.into())?.into()),
+        false => Ok(beacons.into()),
+    }
+}
+
+fn list_available(cx: &Exec, args: ListAvailable) -> Result<Value, Error> {
+    let available = available(cx)?;
+    match args.return_yaml {
+        true => Ok(dumped(available)?.into()),
+        false => Ok(available),
+    }
+}
+
+/// The kind of a beacon with these settings.
+fn kind(name: &str, data: &Value) -> String {
+    let parts = data.as_list().unwrap_or_default();
+    let module = parts.iter().find_map(|part| part.get("beacon_module"));
+    module.map_or_else(|| name.to_owned(), Value::to_text)
+}
+
+/// What is wrong with settings.
+fn invalid(cx: &Exec, name: &str, data: &Value) -> Result<Option<String>, Error> {
+    let answer = asked(cx, "validate", Some(name), Some(data))?;
+    let comment = answer.get("vcomment").map(Value::to_text);
+    Ok(match has(&answer, "valid") {
+        true => None,
+        false => Some(comment.unwrap_or_default()),
+    })
+}
+
+/// The daemon's refusal as an answer.
+fn refusal(changed: &Map) -> Map {
+    let comment = changed.get("comment").cloned();
+    answer(false, comment.unwrap_or_default())
+}
+
+fn add(cx: &Exec, args: Add) -> Result<Value, Error> {
+    let (name, data) = (args.name.as_str(), &args.beacon_data);
+    if all(cx)?.contains(name) {
+        return Ok(answer(true, format!("Beacon {name} is already configured.")).into());
+    }
+    let kind = kind(name, data);
+    if !available(cx)?.texts().contains(&kind) {
+        return Ok(answer(false, format!("Beacon \"{kind}\" is not available.")).into());
+    }
+    if is_test(&args.kwargs) {
+        return Ok(answer(true, format!("Beacon: {name} would be added.")).into());
+    }
+    if let Some(problem) = invalid(cx, name, data)? {
+        let comment = format!("Beacon {name} configuration invalid, not adding.\n{problem}");
+        return Ok(answer(false, comment).into());
+    }
+    let added = asked(cx, "add", Some(name), Some(data))?;
+    Ok(match has(&added, "complete") {
+        true => answer(true, format!("Added beacon: {name}.")),
+        false => refusal(&added),
+    }
+    .into())
+}
+
+/// The settings as lines that can be compared.
+fn lines(data: &Value) -> Vec<String> {
+    let parts = data.as_list().unwrap_or_default();
+    let parts = parts.iter().filter_map(Value::as_map).flat_map(Map::iter);
+    parts
+        .map(|(key, value)| format!("{}:{}\n", key.to_text(), value.to_text()))
+        .collect()
+}
+
+fn modify(cx: &Exec, args: Modify) -> Result<Value, Error> {
+    let (name, data) = (args.name.as_str(), &args.beacon_data);
+    let current = all(cx)?;
+    let Some(current) = current.get(name) else {
+        return Ok(answer(true, format!("Beacon {name} is not configured.")).into());
+    };
+    if is_test(&args.kwargs) {
+        return Ok(answer(true, format!("Beacon: {name} would be modified.")).into());
+    }
+    if let Some(problem) = invalid(cx, name, data)? {
+        let comment = format!("Beacon {name} configuration invalid, not modifying.\n{problem}");
+        return Ok(answer(false, comment).into());
+    }
+    if data == current {
+        return Ok(answer(true, format!("Job {name} in correct state")).into());
+    }
+    let diff = diff::unified(&lines(current), &lines(data), "", "").concat();
+    let changes = Map::new().with("diff", diff);
+    let modified = asked(cx, "modify", Some(name), Some(data))?;
+    let answer = match has(&modified, "complete") {
+        true => answer(true, format!("Modified beacon: {name}.")),
+        false => refusal(&modified),
+    };
+    Ok(answer.with("changes", changes).into())
+}
+
+fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
+    let name = args.name.as_str();
+    if is_test(&args.kwargs) {
+        return Ok(answer(true, format!("Beacon: {name} would be deleted.")).into());
+    }
+    let deleted = asked(cx, "delete", Some(name), None)?;
+    Ok(match has(&deleted, "complete") {
+        true => answer(true, format!("Deleted beacon: {name}.")),
+        false => refusal(&deleted),
+    }
+    .into())
+}
+
+fn file(cx: &Exec) -> PathBuf {
+    let include = cx.opts().text("default_include");
+    let include = include.unwrap_or("minion.d/*.conf");
+    let folder = include.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let conf = cx.opts().path("conf_file");
+    conf.with_file_name(folder).join("beacons.conf")
+}
+
+fn save(cx: &Exec, _args: Save) -> Result<Value, Error> {
+    let own = part(&asked(cx, "list", None, None)?, "opts");
+    let text = match own.is_empty() {
+        true => String::new(),
+        false => dumped(own.into())?,
+    };
+    let path = file(cx);
+    let shown = path.display();
+    if let Some(folder) = path.parent().filter(|folder| !folder.is_dir()) {
+        fs::mkdir(cx, folder).map_err(Error::io(folder))?;
+    }
+    Ok(
+        match fs::write(cx, &path, text.as_bytes(), fs::Owner::default()) {
+            Ok(_) => answer(true, format!("Beacons saved to {shown}.")),
+            Err(error) => answer(
+                false,
+                format!("Unable to write to beacons file at {shown}. Check permissions. ({error})"),
+            ),
+        }
+        .into(),
+    )
+}
+
+/// Something about all of them at once.
+fn together(
+    cx: &Exec,
+    fun: &'static str,
+    kwargs: &Map,
+    would: &str,
+    done: &str,
+) -> Result<Value, Error> {
+    if is_test(kwargs) {
+        return Ok(answer(true, would).into());
+    }
+    let changed = asked(cx, fun, None, None)?;
+    Ok(match has(&changed, "complete") {
+        true => answer(true, done),
+        false => refusal(&changed),
+    }
+    .into())
+}
+
+fn enable(cx: &Exec, args: Enable) -> Result<Value, Error> {
+    let would = "Beacons would be enabled.";
+    let done = "Enabled beacons on minion.";
+    together(cx, "enable", &args.kwargs, would, done)
+}
+
+fn disable(cx: &Exec, args: Disable) -> Result<Value, Error> {
+    let would = "Beacons would be disabled.";
+    let done = "Disabled beacons on minion.";
+    together(cx, "disable", &args.kwargs, would, done)
+}
+
+fn reset(cx: &Exec, args: Reset) -> Result<Value, Error> {
+    let would = "Beacons would be reset.";
+    let done = "Beacon configuration reset.";
+    together(cx, "reset", &args.kwargs, would, done)
+}
+
+/// Switches one of them.
+fn switch(
+    cx: &Exec,
+    fun: &'static str,
+    name: &str,
+    kwargs: &Map,
+    would: String,
+    done: &str,
+) -> Result<Value, Error> {
+    if name.is_empty() {
+        return Ok(answer(false, "Beacon name is required.").into());
+    }
+    if is_test(kwargs) {
+        return Ok(answer(true, would).into());
+    }
+    if !all(cx)?.contains(name) {
+        let comment = format!("Beacon {name} is not currently configured.");
+        return Ok(answer(false, comment).into());
+    }
+    let switched = asked(cx, fun, Some(name), None)?;
+    Ok(match has(&switched, "complete") {
+        true => answer(true, format!("{done} beacon {name} on minion.")),
+        false => refusal(&switched),
+    }
+    .into())
+}
+
+fn enable_beacon(cx: &Exec, args: EnableBeacon) -> Result<Value, Error> {
+    let would = format!("Beacon {} would be enabled.", args.name);
+    switch(
+        cx,
+        "enable_beacon",
+        &args.name,
+        &args.kwargs,
+        would,
+        "Enabled",
+    )
+}
+
+fn disable_beacon(cx: &Exec, args: DisableBeacon) -> Result<Value, Error> {
+    // Salt's own words.
+    let would = "Beacons would be disabled.".to_owned();
+    switch(
+        cx,
+        "disable_beacon",
+        &args.name,
+        &args.kwargs,
+        would,
+        "Disabled",
+    )
+}

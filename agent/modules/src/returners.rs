@@ -1,0 +1,175 @@
+//! Returners: where returns of functions go besides to whom asked for them. One file each, and a line in the table.
+
+mod rawfile_json;
+mod syslog;
+
+use state::custom::Kind;
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log};
+
+/// Takes a return.
+type Take = fn(cx: &Exec, ret: &Map) -> Result<(), Error>;
+
+/// Those that there are. Those of a tree (`_returners`) are looked for after them.
+const RETURNERS: &[(&str, Take)] = &[
+    ("local_cache", cached),
+    ("rawfile_json", rawfile_json::returner),
+    ("syslog", syslog::returner),
+];
+
+/// A master has every return in its cache, and a state run stands in the record of its machine: there is nothing left to do.
+fn cached(_cx: &Exec, _ret: &Map) -> Result<(), Error> {
+    Ok(())
+}
+
+/// The names in a list joined by commas, as `--return` and `ret=` have them, each once.
+fn names(list: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    for name in list.split(',').map(str::trim) {
+        if !name.is_empty() && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn built_in(name: &str) -> Option<Take> {
+    let found = RETURNERS.iter().find(|(known, _)| *known == name);
+    found.map(|(_, take)| *take)
+}
+
+/// The first returner of a list that there is none of.
+#[must_use]
+pub fn missing<'a>(cx: &Exec, list: &'a str) -> Option<&'a str> {
+    let custom = || cx.shared.custom.functions(cx, Kind::Returner);
+    let has = |name: &str| {
+        let function = format!("{name}.returner");
+        built_in(name).is_some() || custom().iter().any(|(known, _)| *known == function)
+    };
+    names(list).into_iter().find(|name| !has(name))
+}
+
+/// Gives a return to each returner of a list. What one of them cannot do is told in the log: the job is done all the same.
+pub fn hand(cx: &Exec, list: &str, ret: &Map) {
+    for name in names(list) {
+        let taken = match built_in(name) {
+            Some(take) => take(cx, ret),
+            None => custom(cx, name, ret),
+        };
+        if let Err(error) = taken {
+            let jid = ret.get("jid").map(Value::to_text).unwrap_or_default();
+            log::error(format_args!(
+                "The returner {name} has not taken the return of job {jid}: {error}"
+            ));
+        }
+    }
+}
+
+/// One that came with the tree, in any language.
+fn custom(cx: &Exec, name: &str, ret: &Map) -> Result<(), Error> {
+    let function = format!("{name}.returner");
+    let args = vec![ret.clone().into()];
+    let called = cx
+        .shared
+        .custom
+        .call_client(cx, Kind::Returner, &function, args, Map::new());
+    match called {
+        Some(done) => done.map(drop),
+        None => {
+            let known: Vec<&str> = RETURNERS.iter().map(|(known, _)| *known).collect();
+            Err(Error::refused(format!(
+                "it is not available: neither one of {} nor a file of _returners that saltutil.sync_returners has copied",
+                known.join(", ")
+            )))
+        }
+    }
+}
+
+/// An option of a returner: of `ret_kwargs`, else under `ret_config`, else under its own name; none where nobody says.
+fn option(cx: &Exec, ret: &Map, returner: &str, name: &str) -> Option<Value> {
+    let of_call = ret.get("ret_kwargs").and_then(|kwargs| kwargs.get(name));
+    if let Some(value) = of_call {
+        return Some(value.clone());
+    }
+    let alternative = ret.get("ret_config").map(Value::to_text);
+    let alternative = alternative
+        .filter(|config| !config.is_empty())
+        .and_then(|config| configured(cx, &format!("{config}.{returner}"), name));
+    alternative.or_else(|| configured(cx, returner, name))
+}
+
+/// `PREFIX: {NAME: …}` or `PREFIX.NAME: …` of the configuration, the grains or the pillar.
+fn configured(cx: &Exec, prefix: &str, name: &str) -> Option<Value> {
+    let inside = looked_up(cx, prefix);
+    let inside = inside.and_then(|all| all.get(name).cloned());
+    inside.or_else(|| looked_up(cx, &format!("{prefix}.{name}")))
+}
+
+fn looked_up(cx: &Exec, key: &str) -> Option<Value> {
+    if let Some(value) = cx.opts().get(key) {
+        return Some(value.clone());
+    }
+    match cx.call("config.option", vec![key.into()], Map::new()) {
+        Ok(value) => Some(value).filter(|value| value.is_true()),
+        Err(error) => {
+            log::warning(format_args!(
+                "The returner's option {key} is looked for in the configuration alone: {error}"
+            ));
+            None
+        }
+    }
+}
+
+/// A return as one line.
+fn json(ret: &Map) -> String {
+    value::json::write(&ret.clone().into(), value::json::Layout::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_order() {
+        assert!(RETURNERS.is_sorted_by_key(|(name, _)| *name));
+    }
+
+    #[test]
+    fn options_are_of_the_call_an_alternative_or_its_own() {
+        let opts = r#"{"syslog.level": "LOG_ERR", "syslog": {"tag": "own", "level": "LOG_CRIT"}, "other.syslog.tag": "other", "other.syslog": {"facility": "LOG_NEWS"}}"#;
+        let cx = crate::testing::exec_with(crate::testing::json(opts), Map::new());
+        let of = |ret: &str, name: &str| {
+            let ret = value::json::read(ret).unwrap();
+            option(&cx, ret.as_map().unwrap(), "syslog", name).map(|value| value.to_text())
+        };
+        let other = r#"{"ret_config": "other"}"#;
+        let cases = [
+            ("{}", "level", Some("LOG_CRIT")),
+            ("{}", "tag", Some("own")),
+            ("{}", "facility", None),
+            (other, "tag", Some("other")),
+            (other, "facility", Some("LOG_NEWS")),
+            (other, "level", Some("LOG_CRIT")),
+            (
+                r#"{"ret_config": "other", "ret_kwargs": {"tag": "call"}}"#,
+                "tag",
+                Some("call"),
+            ),
+        ];
+        for (ret, name, expected) in cases {
+            assert_eq!(of(ret, name).as_deref(), expected, "{ret} {name}");
+        }
+    }
+
+    #[test]
+    fn a_list_has_each_name_once_and_what_there_is_none_of_is_said() {
+        assert_eq!(
+            names(" syslog,,rawfile_json , syslog"),
+            ["syslog", "rawfile_json"]
+        );
+        let cx = crate::testing::exec();
+        assert_eq!(missing(&cx, "syslog,local_cache"), None);
+        assert_eq!(missing(&cx, "syslog,carbon"), Some("carbon"));
+    }
+}
