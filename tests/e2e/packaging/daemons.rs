@@ -1,12 +1,14 @@
 //! The services of both daemons, under the init systems that they are for: each starts them as a user would, the master hears its minion,
 //! and a job outlives its minion's stop.
 
+use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use tests::program::{boot, master_program, minion_program, said};
 use tests::scratch::Scratch;
 
-use super::{in_throwaway, is_root, packaged, stand_in_here, target};
+use super::{file, in_throwaway, is_root, packaged, stand_in_here, target};
 
 /// A machine with both programs where packages put them, their services unpacked in $minion and $master, and a network of its own.
 const MACHINE: &str = r#"
@@ -50,6 +52,19 @@ stop_minion
 stop_master
 "#;
 
+/// Both packages, written once for all tests.
+static TARBALLS: LazyLock<Vec<(String, Vec<u8>)>> = LazyLock::new(|| {
+    let dir = tempfile::tempdir().unwrap();
+    let stand_in = stand_in_here(dir.path());
+    let one = |package: &str| {
+        let out = dir.path().join(package);
+        packaged(&stand_in, &target(), "tar", &["--package", package], &out);
+        let tarball = fs::read(file(&out, ".tar.gz")).unwrap();
+        (format!("{package}.tar.gz"), tarball)
+    };
+    vec![one("pinch"), one("pinch-master")]
+});
+
 /// What a script prints on a machine that this init system has started; nothing where it cannot run.
 fn under(init: Option<&str>, script: &str) -> Option<String> {
     if !is_root() {
@@ -57,9 +72,8 @@ fn under(init: Option<&str>, script: &str) -> Option<String> {
     }
     let scratch = Scratch::new();
     let dir = scratch.path();
-    let stand_in = stand_in_here(dir);
-    for package in ["pinch", "pinch-master"] {
-        packaged(&stand_in, &target(), "tar", &["--package", package], dir);
+    for (name, tarball) in TARBALLS.iter() {
+        fs::write(dir.join(name), tarball).unwrap();
     }
     if let Some(init) = init
         && !boot(dir, init).unwrap()
