@@ -1,7 +1,9 @@
 //! `salt-minion` and the processes of its jobs.
 
 use std::ffi::OsString;
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -43,8 +45,12 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
 }
 
 fn stay(daemon: options::Daemon) -> Result<ExitCode, Failure> {
+    let token = token()?;
     let dir = daemon.settings.config_dir;
-    let loaded = loaded(&dir, daemon.settings.overrides)?;
+    let mut loaded = loaded(&dir, daemon.settings.overrides)?;
+    if let Some(token) = token {
+        loaded.opts.insert("enroll_token", token);
+    }
     let _first = Logger::from_opts(&loaded.opts).install();
     loaded.warnings.iter().for_each(log::warning);
     crate::call::keep_id(&loaded);
@@ -58,6 +64,42 @@ fn stay(daemon: options::Daemon) -> Result<ExitCode, Failure> {
     let ended = Daemon::open(settings).and_then(Daemon::run);
     ended.map_err(|error| Failure::new(Exit::Generic, error))?;
     Ok(Exit::Ok.into())
+}
+
+/// Where an enrolment token may stand.
+const TOKEN: &str = "PINCH_TOKEN";
+/// What the variable says when the token comes on stdin.
+const ON_STDIN: &str = "-";
+/// What is read of it.
+const TOKEN_MAX: u64 = 4096;
+
+/// The token of the environment. The system shows everybody of this user what a process was started with: so the program starts itself
+/// once more without it, and reads it from a pipe.
+fn token() -> Result<Option<String>, Failure> {
+    let failed = |error: std::io::Error| Failure::new(Exit::Generic, error);
+    let Some(token) = std::env::var(TOKEN).ok().filter(|token| !token.is_empty()) else {
+        return Ok(None);
+    };
+    if token == ON_STDIN {
+        let mut token = String::new();
+        let stdin = std::io::stdin().take(TOKEN_MAX);
+        std::io::BufReader::new(stdin)
+            .read_to_string(&mut token)
+            .map_err(failed)?;
+        return Ok(Some(token.trim().to_owned()).filter(|token| !token.is_empty()));
+    }
+    let (reader, mut writer) = std::io::pipe().map_err(failed)?;
+    // A pipe holds that much, read or not.
+    let token = token.bytes().take(TOKEN_MAX as usize).collect::<Vec<u8>>();
+    writer.write_all(&token).map_err(failed)?;
+    drop(writer);
+    let error = std::process::Command::new(own_program())
+        .args(std::env::args_os().skip(1))
+        .arg0(std::env::args_os().next().unwrap_or_default())
+        .env(TOKEN, ON_STDIN)
+        .stdin(reader)
+        .exec();
+    Err(failed(error))
 }
 
 /// The configuration as it is now, of the folder that another one came from.

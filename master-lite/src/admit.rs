@@ -2,15 +2,26 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use link::{Peer, PublicKey};
+use smol::Timer;
 use smol::channel::{Receiver, Sender, bounded};
 use smol::future::FutureExt;
 use value::{Map, Value, jid, log};
 use wire::{Id, Welcome, tag};
 
 use crate::daemon::{Master, now_ms};
+use crate::session::Minion;
 use crate::store::{self, Applied, Command, KeyState};
+
+mod autosign;
+pub(crate) mod expire;
+mod policy;
+pub(crate) mod token;
+
+use policy::{Action, Evidence};
+pub(crate) use policy::{Policy, bound, milliseconds};
 
 /// Peers that wait for what becomes of their keys.
 #[derive(Debug, Default)]
@@ -49,6 +60,16 @@ enum Decision {
     },
 }
 
+/// What is to become of a key that waits.
+enum Judged {
+    /// It is let in by this change, for this reason.
+    Accept(Vec<Command>, Map, String),
+    Reject(String),
+    Wait,
+}
+
+/// How often a waiting key is looked at again where files and rules may accept it.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// After how many seconds a refused minion may ask again: a key that was rejected is seldom accepted within a minute.
 const ASK_AGAIN_S: u64 = 60;
 /// How many keys wait for a decision, at most.
@@ -58,10 +79,17 @@ impl Master {
     /// Decides on a peer, and serves it when it is let in.
     pub(crate) async fn admit(self: Arc<Self>, mut peer: Peer) {
         let (id, key) = (peer.hello().id.clone(), peer.key());
+        let evidence = Evidence {
+            id: id.clone(),
+            key,
+            address: peer.address().ip(),
+            grains: peer.hello().grains.clone(),
+            token: peer.hello().token.clone(),
+        };
         let mut waits = false;
         loop {
             let changed = self.pending().wait(key);
-            match self.decide(&id, key).await {
+            match self.decide(&evidence, waits).await {
                 Decision::In(bound) => {
                     self.auth(&id, &key, "accept").await;
                     return self.let_in(peer, bound).await;
@@ -86,13 +114,19 @@ impl Master {
                 let _ = changed.recv().await;
                 None
             };
-            if let Some(gone) = decided.or(gone).await {
+            let again = async {
+                Timer::after(LOOK_AGAIN).await;
+                None
+            };
+            if let Some(gone) = decided.or(again).or(gone).await {
                 return log::info(format_args!("A pending minion has gone: {gone}"));
             }
         }
     }
 
-    async fn decide(self: &Arc<Self>, id: &Id, key: PublicKey) -> Decision {
+    /// Decides on a key; `again` says that it was told to wait already.
+    async fn decide(self: &Arc<Self>, evidence: &Evidence, again: bool) -> Decision {
+        let (id, key) = (&evidence.id, evidence.key);
         let no = |act, reason, text: String| Decision::No { act, reason, text };
         let known = match self.offered(id, key).await {
             Ok(known) => known,
@@ -112,9 +146,91 @@ impl Master {
                 "denied",
                 format!("{id} has another key here: delete that one to let this one in"),
             ),
-            Some(KeyState::Pending) if self.accepts_all() => self.accept_now(id, key).await,
-            Some(KeyState::Pending) | None => Decision::Wait,
+            Some(KeyState::Pending) => self.judge(evidence, again).await,
+            None => Decision::Wait,
         }
+    }
+
+    /// Decides on a key that nobody has decided on, by what the configuration says of such keys.
+    async fn judge(self: &Arc<Self>, evidence: &Evidence, again: bool) -> Decision {
+        let _turn = self.enrolling().lock().await;
+        let (master, peer) = (self.clone(), evidence.clone());
+        match smol::unblock(move || master.judged(&peer, again)).await {
+            Judged::Wait => Decision::Wait,
+            Judged::Reject(why) => self.reject_now(evidence, &why).await,
+            Judged::Accept(counted, bound, why) => {
+                log::info(format_args!(
+                    "The key of {} is accepted: {why}",
+                    evidence.id
+                ));
+                self.accept_now(evidence, counted, bound).await
+            }
+        }
+    }
+
+    /// Salt's order: what rejects comes first. It reads files.
+    fn judged(&self, peer: &Evidence, again: bool) -> Judged {
+        if autosign::rejects(self.opts(), &peer.id) {
+            return Judged::Reject("autoreject_file names it".to_owned());
+        }
+        let token = peer.token.as_ref().and_then(|shown| {
+            let good = token::good(self.store(), shown, &peer.id, now_ms());
+            let told = good.inspect_err(|why| {
+                if !again {
+                    log::warning(format_args!("{} (key {}): {why}", peer.id, peer.key));
+                }
+            });
+            told.ok()
+        });
+        if let Some(judged) = self.judged_by_policy(peer, token.as_ref()) {
+            return judged;
+        }
+        if let Some(option) = autosign::accepts(self.opts(), &peer.id, &peer.grains) {
+            return Judged::Accept(Vec::new(), Map::new(), format!("by {option}"));
+        }
+        match token {
+            // Where there are rules, they say what a token is worth.
+            Some(token) if self.policy().is_empty() => {
+                Judged::Accept(vec![token.used()], token.bound(), "by its token".to_owned())
+            }
+            _ => Judged::Wait,
+        }
+    }
+
+    fn judged_by_policy(&self, peer: &Evidence, token: Option<&token::Good>) -> Option<Judged> {
+        for rule in self.policy().holding(peer, token.is_some()) {
+            let why = format!("by the rule {} of autosign_policy", rule.name);
+            match rule.action {
+                Action::Pend => return Some(Judged::Wait),
+                Action::Reject => return Some(Judged::Reject(why)),
+                Action::Accept => {}
+            }
+            let mut counted = Vec::new();
+            if let Some(max) = rule.max {
+                match token::counted(self.store(), &rule.name, max, now_ms()) {
+                    Ok(Some(count)) => counted.push(count),
+                    Ok(None) => {
+                        log::warning(format_args!(
+                            "{}: the rule {} has accepted all that it may now",
+                            peer.id, rule.name
+                        ));
+                        continue;
+                    }
+                    Err(error) => {
+                        log::error(format_args!("{error}"));
+                        return Some(Judged::Wait);
+                    }
+                }
+            }
+            let mut bound = Map::new();
+            if let Some(token) = token.filter(|_| rule.token) {
+                counted.push(token.used());
+                bound = token.bound();
+            }
+            bound.update(rule.bound.clone());
+            return Some(Judged::Accept(counted, bound, why));
+        }
+        None
     }
 
     /// Where a key stands that was shown under an id; the first time it is remembered.
@@ -149,27 +265,46 @@ impl Master {
         }
     }
 
-    /// `auto_accept` and `open_mode`.
-    fn accepts_all(&self) -> bool {
-        self.opts().flag("auto_accept") || self.opts().flag("open_mode")
-    }
-
-    async fn accept_now(self: &Arc<Self>, id: &Id, key: PublicKey) -> Decision {
-        let accepted = self.change_key(Command::KeyAccepted {
-            id: id.clone(),
-            key,
+    /// Accepts a key in one change with what is counted for that.
+    async fn accept_now(
+        self: &Arc<Self>,
+        evidence: &Evidence,
+        counted: Vec<Command>,
+        bound: Map,
+    ) -> Decision {
+        let mut steps = counted;
+        steps.push(Command::KeyAccepted {
+            id: evidence.id.clone(),
+            key: evidence.key,
             at_ms: now_ms(),
-            bound: Map::new(),
+            bound: bound.clone(),
             replace: false,
         });
-        match accepted.await {
-            Ok(Applied::Key { .. }) => Decision::In(Map::new()),
+        match self.change_key(Command::All(steps)).await {
+            Ok(applied) if !applied.is_void() => Decision::In(bound),
             Ok(_) => Decision::Wait,
             Err(error) => Decision::No {
                 act: "error",
                 reason: "failed",
                 text: error.to_string(),
             },
+        }
+    }
+
+    async fn reject_now(self: &Arc<Self>, evidence: &Evidence, why: &str) -> Decision {
+        let rejected = self.change_key(Command::KeyRejected {
+            id: evidence.id.clone(),
+            key: evidence.key,
+            at_ms: now_ms(),
+        });
+        let text = match rejected.await {
+            Ok(_) => format!("the key of {} is rejected {why}", evidence.id),
+            Err(error) => error.to_string(),
+        };
+        Decision::No {
+            act: "reject",
+            reason: "rejected",
+            text,
         }
     }
 
@@ -205,14 +340,22 @@ impl Master {
         let welcome = Welcome {
             version: 0,
             features: Vec::new(),
-            bound,
+            bound: bound.clone(),
             epoch,
             durable,
             program: env!("CARGO_PKG_VERSION").to_owned(),
             stamp: jid::stamp(),
         };
         match peer.accept(welcome).await {
-            Ok(link) => self.serve(link, id, key, epoch, is_call).await,
+            Ok(link) => {
+                let minion = Minion {
+                    id,
+                    key,
+                    epoch,
+                    bound,
+                };
+                self.serve(link, minion, is_call).await;
+            }
             Err(error) => log::info(format_args!("{error}")),
         }
     }

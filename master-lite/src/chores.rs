@@ -1,12 +1,14 @@
 //! What the master does once a minute: old events and jobs go, and who is connected is told.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use smol::Timer;
 use value::{Map, Value, log};
 use wire::{Id, tag};
 
+use crate::admit::expire::Gone;
 use crate::daemon::{Master, now_ms};
 use crate::store::Retention;
 
@@ -16,10 +18,11 @@ const BREATH: Duration = Duration::from_millis(50);
 
 impl Master {
     /// Does its chores for as long as it runs.
-    pub(crate) async fn chores(&self) {
-        let mut known = BTreeSet::new();
+    pub(crate) async fn chores(self: &Arc<Self>) {
+        let (mut known, mut gone) = (BTreeSet::new(), Gone::new());
         loop {
             self.forget_the_old().await;
+            self.expire_keys(&mut gone).await;
             if self.opts().flag("presence_events") {
                 self.tell_presence(&mut known).await;
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use link::{Error, Handle, Incoming, Link, PublicKey, Question};
 use smol::channel::{Receiver, bounded};
 use value::{Map, Value, jid, log};
-use wire::{Event, Fire, Id, Request, Return, tag};
+use wire::{Event, Fire, Id, Pillar, Request, Return, tag};
 
 use crate::daemon::{Master, now_ms};
 use crate::failures;
@@ -19,13 +19,37 @@ const ACK_AFTER: usize = 256;
 
 /// Who is at the other end of a session.
 #[derive(Clone, Debug)]
-struct Minion {
-    id: Id,
-    key: PublicKey,
-    epoch: u64,
+pub(crate) struct Minion {
+    pub(crate) id: Id,
+    pub(crate) key: PublicKey,
+    pub(crate) epoch: u64,
+    /// What its key is bound to.
+    pub(crate) bound: Map,
 }
 
 impl Minion {
+    /// Grains with those on top that it cannot change.
+    fn with_bound(&self, grains: Map) -> Map {
+        let mut grains = grains;
+        if let Some(role) = self.bound.get("role") {
+            grains.insert("role", role.clone());
+        }
+        let bound = self.bound.get("grains").and_then(Value::as_map);
+        grains.update(bound.cloned().unwrap_or_default());
+        grains
+    }
+
+    /// The pillar that goes on top of the one that is compiled.
+    fn bound_pillar(&self) -> Map {
+        let mut pillar = Map::new();
+        if let Some(role) = self.bound.get("role") {
+            pillar.insert("role", role.clone());
+        }
+        let bound = self.bound.get("pillar").and_then(Value::as_map);
+        pillar.update(bound.cloned().unwrap_or_default());
+        pillar
+    }
+
     fn origin(&self, sequence: u64) -> Option<Origin> {
         (sequence > 0).then(|| Origin {
             id: self.id.clone(),
@@ -38,20 +62,11 @@ impl Minion {
 
 impl Master {
     /// Serves a minion until it is gone.
-    pub(crate) async fn serve(
-        self: &Arc<Self>,
-        mut link: Link,
-        id: Id,
-        key: PublicKey,
-        epoch: u64,
-        is_call: bool,
-    ) {
+    pub(crate) async fn serve(self: &Arc<Self>, mut link: Link, minion: Minion, is_call: bool) {
         let handle = link.handle();
-        let number = self
-            .minions()
-            .came(id.clone(), handle.clone(), key, is_call);
+        let (id, key) = (minion.id.clone(), minion.key);
+        let number = self.minions().came(id, handle.clone(), key, is_call);
         log::info(format_args!("{} is connected", link.who()));
-        let minion = Minion { id, key, epoch };
         let (events, to_ack) = bounded(UNACKED);
         let acks = smol::spawn(ack_all(handle, to_ack));
         let error = loop {
@@ -142,10 +157,15 @@ impl Master {
         let answered = match question.request.clone() {
             Request::Return(answer) => self.take_return(minion, question, answer).await,
             Request::Grains(asked) => {
-                self.cache(minion, question, Cache::Grains, Change::Set(asked.grains))
-                    .await
+                self.cache(
+                    minion,
+                    question,
+                    Cache::Grains,
+                    Change::Set(minion.with_bound(asked.grains)),
+                )
+                .await
             }
-            Request::Pillar(asked) => match self.pillars().compile(&minion.id, asked).await {
+            Request::Pillar(asked) => match self.pillar_of(minion, asked).await {
                 Ok(pillar) => {
                     let seen = Change::Set(pillar.clone());
                     let _ = self
@@ -197,6 +217,17 @@ impl Master {
         if let Err(error) = answered {
             log::info(format_args!("{error}"));
         }
+    }
+
+    /// A minion's pillar, with what its key is bound to.
+    async fn pillar_of(&self, minion: &Minion, asked: Pillar) -> Result<Map, String> {
+        let asked = Pillar {
+            grains: minion.with_bound(asked.grains),
+            ..asked
+        };
+        let mut pillar = self.pillars().compile(&minion.id, asked).await?;
+        pillar.update(minion.bound_pillar());
+        Ok(pillar)
     }
 
     /// `minion/refresh/ID`, where `minion_data_cache_events` has it.
@@ -265,7 +296,7 @@ impl Master {
 
     /// A minion's own job (its schedule's, its startup states, a call of its machine) is known from its return on.
     fn own_job(&self, minion: &Minion, jid: &str, data: Map) -> (Map, Vec<Command>) {
-        if !matches!(self.store().job(jid), Ok(None)) {
+        if !matches!(self.store().expected(jid), Ok(None)) {
             return (data, Vec::new());
         }
         let of_return = |name: &str| data.get(name).cloned().unwrap_or_default();

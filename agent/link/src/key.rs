@@ -110,6 +110,17 @@ impl fmt::Debug for PublicKey {
     }
 }
 
+/// Random bytes for a secret.
+///
+/// # Errors
+/// When the system gives no random numbers.
+pub fn secret() -> Result<[u8; 32], NotAKey> {
+    let mut bytes = [0; 32];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map_err(|_| NotAKey::Random)?;
+    Ok(bytes)
+}
+
 /// A key with its private half.
 #[derive(Clone)]
 pub struct KeyPair {
@@ -123,10 +134,7 @@ impl KeyPair {
     /// # Errors
     /// When the system gives no random numbers.
     pub fn generate() -> Result<Self, NotAKey> {
-        let mut seed = [0; 32];
-        let filled = SystemRandom::new().fill(&mut seed);
-        filled.map_err(|_| NotAKey::Random)?;
-        Self::of(&pkcs8(&seed))
+        Self::of(&pkcs8(&secret()?))
     }
 
     /// Reads a PEM file of one private key, as Pinch or OpenSSL writes it.

@@ -311,9 +311,6 @@ impl Shared {
         if !jid::is_jid(&job.jid) {
             return Err(("invalid", format!("{:?} is no job id", job.jid)));
         }
-        if self.jobs.has(&job.jid) {
-            return Err(("busy", format!("the job {} runs already", job.jid)));
-        }
         let most = self.settings.opts.int("process_count_max");
         let most = most.and_then(|most| usize::try_from(most).ok());
         let most = most.filter(|most| *most > 0).unwrap_or(JOBS_MAX);
@@ -321,8 +318,15 @@ impl Shared {
             let text = format!("{most} jobs run already (process_count_max)");
             return Err(("busy", text));
         }
+        let jid = job.jid.clone();
+        if !self.jobs.is_new(&jid) {
+            return Ok(());
+        }
         let started = self.start(self.with_returners(job), For::Master(at));
-        started.map_err(|error| ("failed", format!("the job was not started: {error}")))
+        started.map_err(|error| {
+            self.jobs.is_not_begun(&jid);
+            ("failed", format!("the job was not started: {error}"))
+        })
     }
 
     /// A master's job with the returners of this minion's configuration beside its own.

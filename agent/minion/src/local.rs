@@ -41,8 +41,6 @@ enum Socket {
     /// Where it is, before it was needed, and how to reach the master where no daemon is.
     At(PathBuf, Box<Opts>),
     Open(Box<Pipe>),
-    /// A way of this process's own to the master, which ends with it.
-    Own(Box<Pipe>),
 }
 
 impl Uplink {
@@ -106,12 +104,12 @@ impl Socket {
         if let Self::At(path, opts) = self {
             *self = match Pipe::connect(path, Way::ClientToMinion, limits()) {
                 Ok(pipe) => Self::Open(Box::new(pipe)),
-                Err(error) if is_nobody(&error) => Self::Own(Box::new(own::open(opts)?)),
+                Err(error) if is_nobody(&error) => Self::Open(Box::new(own::open(opts)?)),
                 Err(error) => return Err(error),
             };
         }
         match self {
-            Self::Open(pipe) | Self::Own(pipe) => Ok(pipe),
+            Self::Open(pipe) => Ok(pipe),
             Self::At(path, _) => Err(Error::Socket {
                 place: path.display().to_string(),
                 source: Arc::new(std::io::ErrorKind::NotConnected.into()),

@@ -42,8 +42,11 @@ pub(crate) fn open(opts: &Opts) -> Result<Pipe, Error> {
     let options = options.map_err(|error| failed(error.to_string()))?;
     let mut session = Session::new(options);
     session.hello_mut().features = vec![wire::CALL.to_owned()];
-    let patience = opts.int("auth_timeout").and_then(|s| u64::try_from(s).ok());
-    let patience = patience.map_or(PATIENCE, Duration::from_secs);
+    // Salt's default of five seconds is for one of many tries.
+    let patience = match opts.int("auth_timeout").map(u64::try_from) {
+        None | Some(Err(_) | Ok(5)) => PATIENCE,
+        Some(Ok(seconds)) => Duration::from_secs(seconds),
+    };
     let link = smol::block_on(connected(&mut session, patience))?;
     let pair = UnixStream::pair().map_err(|error| failed(error.to_string()));
     let (ours, its) = pair?;

@@ -1,13 +1,15 @@
 //! The options of the configuration that say how to reach a master.
 
+use std::fs::File;
+use std::io::Read;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use link::pki::Pki;
 use link::{Limits, Master, Options, PORT, Waits};
 use state::opts::Opts;
-use value::{Map, Value, jid};
-use wire::Hello;
+use value::{Map, Value, jid, log};
+use wire::{Hello, Secret};
 
 use crate::error::Error;
 
@@ -95,6 +97,53 @@ fn source(opts: &Opts) -> Result<Option<IpAddr>, Error> {
     parsed.transpose()
 }
 
+/// What an enrolment token is at most.
+const TOKEN_MAX: u64 = 4096;
+
+/// `enroll_token`, or what is in `enroll_token_file`. A file that is gone has done its work.
+fn token(opts: &Opts) -> Result<Option<Secret>, Error> {
+    let said = |name: &str| {
+        opts.text(name)
+            .map(str::trim)
+            .filter(|text| !text.is_empty())
+    };
+    if let Some(token) = said("enroll_token") {
+        return Ok(Some(Secret::new(token)));
+    }
+    let Some(path) = said("enroll_token_file") else {
+        return Ok(None);
+    };
+    let failed = |error: std::io::Error| wrong("enroll_token_file", format!("{path}: {error}"));
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            log::info(format_args!("{path} (enroll_token_file) is not there"));
+            return Ok(None);
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    let mut text = String::new();
+    file.take(TOKEN_MAX)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
+    Ok(Some(Secret::new(text.trim())))
+}
+
+/// The grains that `autosign_grains` names, for the master's files of the same names.
+fn autosign_grains(opts: &Opts) -> Map {
+    let names = opts.texts("autosign_grains");
+    if names.is_empty() {
+        return Map::new();
+    }
+    let grains = crate::watch::context(opts).grains();
+    let named = names.iter();
+    named
+        .filter_map(|name| Some((name.as_str().into(), grains.get(name)?.clone())))
+        .collect::<Vec<(Value, Value)>>()
+        .into_iter()
+        .collect()
+}
+
 fn hello(opts: &Opts, epoch: u64, program: &str) -> Result<Hello, Error> {
     let id = opts.id();
     let id = id.parse().map_err(|error| {
@@ -112,8 +161,8 @@ fn hello(opts: &Opts, epoch: u64, program: &str) -> Result<Hello, Error> {
         program: program.to_owned(),
         started: jid::stamp(),
         epoch,
-        token: None,
-        grains: Map::new(),
+        token: token(opts)?,
+        grains: autosign_grains(opts),
         evidence: Map::new(),
     })
 }

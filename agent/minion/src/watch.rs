@@ -168,7 +168,7 @@ impl Shared {
 }
 
 /// What beacons ask functions in.
-fn context(opts: &Opts) -> Exec {
+pub(crate) fn context(opts: &Opts) -> Exec {
     Exec::with_custom(
         opts.clone(),
         &modules::REGISTRY,

@@ -15,6 +15,8 @@ mod jobs;
 mod manage;
 mod mine;
 mod pillar;
+mod reactor;
+mod token;
 
 const MODULES: &[Module<Value>] = &[
     cache::MODULE,
@@ -22,6 +24,8 @@ const MODULES: &[Module<Value>] = &[
     manage::MODULE,
     mine::MODULE,
     pillar::MODULE,
+    reactor::MODULE,
+    token::MODULE,
 ];
 
 /// What a master runs: its own runners, and all that this machine could run without it.

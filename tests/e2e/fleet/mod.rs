@@ -223,7 +223,7 @@ impl Fleet {
         }
     }
 
-    fn logs(&self) -> String {
+    pub(crate) fn logs(&self) -> String {
         let mut text = String::new();
         let folders = fs::read_dir(self.dir.path()).unwrap();
         for folder in folders {

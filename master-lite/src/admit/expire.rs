@@ -1,0 +1,100 @@
+//! Keys that go by themselves: those whose rule or token says for how long they are good.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use value::{Map, Value, log};
+use wire::{Id, tag};
+
+use crate::daemon::{Master, now_ms};
+use crate::store::{Command, Key, KeyState};
+
+/// Since when a minion with such a key is seen to be gone; a master that starts counts anew.
+pub(crate) type Gone = HashMap<Id, u64>;
+
+impl Master {
+    /// Deletes the keys whose time is over.
+    pub(crate) async fn expire_keys(self: &Arc<Self>, gone: &mut Gone) {
+        let master = self.clone();
+        let keys = smol::unblock(move || master.bound_to_end()).await;
+        let keys = keys.unwrap_or_else(|error| {
+            log::error(format_args!("Keys that expire are not looked at: {error}"));
+            Vec::new()
+        });
+        gone.retain(|id, _| keys.iter().any(|key| key.id == *id));
+        for key in keys {
+            match self.minions().get(&key.id) {
+                Some(_) => gone.remove(&key.id),
+                None => Some(*gone.entry(key.id.clone()).or_insert_with(now_ms)),
+            };
+            let since = gone.get(&key.id).copied();
+            if is_over(&key, since, now_ms()) {
+                self.expire(key).await;
+            }
+        }
+    }
+
+    fn bound_to_end(&self) -> Result<Vec<Key>, String> {
+        let keys = self.store().keys(KeyState::Accepted);
+        let keys = keys.map_err(|error| error.to_string())?;
+        let mut bound = Vec::new();
+        for key in keys {
+            let key = key.map_err(|error| error.to_string())?;
+            if key.bound.contains("expire") {
+                bound.push(key);
+            }
+        }
+        Ok(bound)
+    }
+
+    async fn expire(self: &Arc<Self>, key: Key) {
+        log::info(format_args!("The key of {} has expired", key.id));
+        let id = key.id.clone();
+        let deleted = Command::KeyDeleted { id, key: key.key };
+        if let Err(error) = self.change_key(deleted).await {
+            return log::error(format_args!("The key of {} stays: {error}", key.id));
+        }
+        let data = Map::new()
+            .with("result", true)
+            .with("act", "delete")
+            .with("id", key.id.as_str());
+        self.fire(tag::KEY, data).await;
+    }
+}
+
+/// Whether a key has been accepted, or its minion gone, for as long as it may.
+fn is_over(key: &Key, gone_since: Option<u64>, now: u64) -> bool {
+    let expire = key.bound.get("expire");
+    let time = |word: &str| {
+        let time = expire?.get(word).and_then(Value::as_int)?;
+        u64::try_from(time).ok()
+    };
+    let lasted = |since: u64, time: u64| now.saturating_sub(since) >= time;
+    time("after").is_some_and(|time| lasted(key.at_ms, time))
+        || gone_since
+            .zip(time("disconnected"))
+            .is_some_and(|(since, time)| lasted(since, time))
+}
+
+#[cfg(test)]
+mod tests {
+    use link::PublicKey;
+
+    use super::*;
+
+    #[test]
+    fn a_key_ends_after_its_time_or_when_its_minion_is_gone_for_long() {
+        let key = |word: &str| Key {
+            id: "m1".parse().unwrap(),
+            key: PublicKey::from_bytes([1; 32]),
+            state: KeyState::Accepted,
+            at_ms: 1000,
+            bound: Map::new().with("expire", Map::new().with(word, 500)),
+        };
+        assert!(!is_over(&key("after"), None, 1499));
+        assert!(is_over(&key("after"), None, 1500));
+        assert!(!is_over(&key("disconnected"), None, 9000));
+        assert!(!is_over(&key("disconnected"), Some(8600), 9000));
+        assert!(is_over(&key("disconnected"), Some(8500), 9000));
+    }
+}

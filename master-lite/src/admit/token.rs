@@ -1,0 +1,182 @@
+//! Enrolment tokens: `NAME.SECRET`, of which the store has the secret's hash. A use is counted in the same change that accepts the key.
+
+use link::key::secret;
+use modules::hashes;
+use value::{Map, Value};
+use wire::{Id, Secret};
+
+use crate::store::{Command, Store};
+
+/// Before the name of a token in the store, where counts of rules stand as well.
+const PREFIX: &str = "enroll/";
+/// How many tokens there may be.
+const TOKENS_MAX: usize = 10_000;
+
+/// A token that is good for an id, before it is used.
+#[derive(Clone, Debug)]
+pub(super) struct Good {
+    name: String,
+    row: Map,
+}
+
+impl Good {
+    /// The change that counts a use; it is refused when somebody else was faster.
+    pub(super) fn used(&self) -> Command {
+        let used = number(&self.row, "used").saturating_add(1);
+        Command::Token {
+            name: format!("{PREFIX}{}", self.name),
+            data: Some(self.row.clone().with("used", used)),
+            expected: Some(self.row.clone()),
+        }
+    }
+
+    /// What the key is bound to.
+    pub(super) fn bound(&self) -> Map {
+        let bound = self.row.get("bound").and_then(Value::as_map);
+        bound.cloned().unwrap_or_default()
+    }
+}
+
+fn number(row: &Map, name: &str) -> u64 {
+    let number = row.get(name).and_then(Value::as_int);
+    number.and_then(|n| u64::try_from(n).ok()).unwrap_or(0)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn hashed(secret: &str) -> Result<String, String> {
+    hashes::of_bytes(secret.as_bytes(), "sha256").map_err(|error| error.to_string())
+}
+
+/// Compares in a time that does not tell where two texts differ.
+fn is_equal(one: &str, other: &str) -> bool {
+    let pairs = one.bytes().zip(other.bytes());
+    let different = pairs.fold(0, |different, (one, other)| different | (one ^ other));
+    std::hint::black_box(different) == 0 && one.len() == other.len()
+}
+
+/// A token that was shown, when it is good for an id now; else why it is not, for the master's log alone.
+pub(super) fn good(store: &Store, shown: &Secret, id: &Id, now_ms: u64) -> Result<Good, String> {
+    let (name, secret) = shown.reveal().split_once('.').unwrap_or_default();
+    let unknown = || "the token is not known here, or was revoked".to_owned();
+    let is_name = name.len() == NAME_BYTES * 2 && name.bytes().all(|b| b.is_ascii_hexdigit());
+    if !is_name {
+        return Err(unknown());
+    }
+    let row = store.token(&format!("{PREFIX}{name}"));
+    let row = row
+        .map_err(|error| error.to_string())?
+        .ok_or_else(unknown)?;
+    let known = row.get("hash").map(Value::to_text).unwrap_or_default();
+    if !is_equal(&known, &hashed(secret)?) {
+        return Err(unknown());
+    }
+    let glob = row.get("id").map(Value::to_text).unwrap_or_default();
+    if !value::glob::fnmatch(&glob, id.as_str()) {
+        return Err(format!("the token {name} is for {glob}"));
+    }
+    if now_ms >= number(&row, "until_ms") {
+        return Err(format!("the token {name} has expired"));
+    }
+    if number(&row, "used") >= number(&row, "uses") {
+        return Err(format!("the token {name} is used up"));
+    }
+    let name = name.to_owned();
+    Ok(Good { name, row })
+}
+
+const NAME_BYTES: usize = 4;
+
+/// A new token, and the change that keeps it.
+pub(crate) fn create(
+    id: &str,
+    uses: u64,
+    until_ms: u64,
+    bound: Map,
+) -> Result<(String, Command), String> {
+    let random = || secret().map_err(|error| error.to_string());
+    let name = hex(random()?.get(..NAME_BYTES).unwrap_or_default());
+    let secret = hex(&random()?);
+    let row = Map::new()
+        .with("hash", hashed(&secret)?)
+        .with("id", id)
+        .with("uses", uses)
+        .with("used", 0)
+        .with("until_ms", until_ms)
+        .with("bound", bound);
+    let keep = Command::Token {
+        name: format!("{PREFIX}{name}"),
+        data: Some(row),
+        expected: None,
+    };
+    Ok((format!("{name}.{secret}"), keep))
+}
+
+/// All tokens by name, without what they prove.
+pub(crate) fn list(store: &Store) -> Result<Vec<(String, Map)>, String> {
+    let mut all = Vec::new();
+    for token in store.tokens().map_err(|error| error.to_string())? {
+        let (name, mut row) = token.map_err(|error| error.to_string())?;
+        let Some(name) = name.strip_prefix(PREFIX) else {
+            continue;
+        };
+        row.remove("hash");
+        all.push((name.to_owned(), row));
+        if all.len() > TOKENS_MAX {
+            return Err(format!("there are more than {TOKENS_MAX} tokens"));
+        }
+    }
+    Ok(all)
+}
+
+/// The change that takes a token away, which may be given whole or by its name.
+pub(crate) fn revoked(token: &str) -> (String, Command) {
+    let name = token.split('.').next().unwrap_or_default();
+    let take = Command::Token {
+        name: format!("{PREFIX}{name}"),
+        data: None,
+        expected: None,
+    };
+    (name.to_owned(), take)
+}
+
+/// The change that counts a key for a rule with a `max`; none when the rule has let in all that it may in this time.
+pub(super) fn counted(
+    store: &Store,
+    rule: &str,
+    (max, period_ms): (u64, u64),
+    now_ms: u64,
+) -> Result<Option<Command>, String> {
+    let name = format!("policy/{rule}");
+    let known = store.token(&name).map_err(|error| error.to_string())?;
+    let row = known.clone().unwrap_or_default();
+    let (from, count) = (number(&row, "from_ms"), number(&row, "count"));
+    let (from, count) = match now_ms.saturating_sub(from) < period_ms && from <= now_ms {
+        true => (from, count),
+        false => (now_ms, 0),
+    };
+    if count >= max {
+        return Ok(None);
+    }
+    let data = Map::new().with("from_ms", from).with("count", count + 1);
+    Ok(Some(Command::Token {
+        name,
+        data: Some(data),
+        expected: known,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_compared_whole() {
+        assert!(is_equal("abc", "abc"));
+        for other in ["abd", "ab", "abcd", ""] {
+            assert!(!is_equal("abc", other), "{other}");
+        }
+    }
+}
