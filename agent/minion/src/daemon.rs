@@ -531,6 +531,9 @@ impl Shared {
     /// Asks the master for a job, and gives it the answer in the parts in which it comes.
     async fn forward(&self, request: Request, to: &mut Local) -> Result<(), link::Error> {
         let Some(master) = self.master() else {
+            if matches!(request, Request::Push(_)) {
+                local::hand_on(to, None).await?;
+            }
             let text = "this minion is not connected to a master";
             return to.fail("unreachable", text).await;
         };
