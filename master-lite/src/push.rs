@@ -4,6 +4,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use link::{Error, Part, Question};
 use modules::hashes;
@@ -21,6 +22,9 @@ const FILES_MAX: usize = 10_000;
 /// How long a path may be, and each of its names.
 const PATH_MAX: usize = 1024;
 const NAME_MAX: usize = 200;
+
+/// No two files that come have one name.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// A word for programs, and a sentence.
 type No = (&'static str, String);
@@ -90,7 +94,7 @@ impl Master {
     }
 }
 
-/// A path below the minion's folder: of plain names, none of which is hidden.
+/// A path below the minion's folder: of plain names.
 fn below(path: &str) -> Result<PathBuf, No> {
     let wrong = || {
         (
@@ -105,11 +109,7 @@ fn below(path: &str) -> Result<PathBuf, No> {
     let mut clean = PathBuf::new();
     for part in Path::new(relative).components() {
         match part {
-            Component::Normal(name)
-                if name.len() <= NAME_MAX && !name.as_encoded_bytes().starts_with(b".") =>
-            {
-                clean.push(name);
-            }
+            Component::Normal(name) if name.len() <= NAME_MAX => clean.push(name),
             _ => return Err(wrong()),
         }
     }
@@ -128,7 +128,7 @@ fn begin(folder: &Path, asked: Push, size_max: u64) -> Result<Coming, No> {
         let text = format!("{path} has {size} bytes, and {size_max} may come (file_recv_max_size)");
         return Err(("refused", text));
     }
-    let (files, bytes) = held(folder);
+    let (files, bytes) = held(folder.parent().unwrap_or(folder));
     let quota = size_max.saturating_mul(TOGETHER);
     if files >= FILES_MAX || bytes.saturating_add(asked.size) > quota {
         let text = format!(
@@ -138,14 +138,14 @@ fn begin(folder: &Path, asked: Push, size_max: u64) -> Result<Coming, No> {
         return Err(("refused", text));
     }
     let parent = place.parent().unwrap_or(folder);
-    let mut builder = DirBuilder::new();
-    builder
-        .recursive(true)
-        .mode(0o700)
-        .create(parent)
-        .map_err(failed(parent))?;
-    let name = place.file_name().unwrap_or_default().to_string_lossy();
-    let beside = parent.join(format!(".{name}.part"));
+    let coming = folder.with_file_name("coming");
+    for folder in [parent, &coming] {
+        let mut builder = DirBuilder::new();
+        let made = builder.recursive(true).mode(0o700).create(folder);
+        made.map_err(failed(folder))?;
+    }
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let beside = coming.join(format!("{}.{number}", std::process::id()));
     let mut options = OpenOptions::new();
     let opened = options.write(true).create(true).truncate(true).mode(0o600);
     let file = opened.open(&beside).map_err(failed(&beside))?;
@@ -228,8 +228,6 @@ mod tests {
             "a/./../x",
             "..",
             ".",
-            ".hidden",
-            "a/.ssh/k",
             "a\0b",
             "a\nb",
         ] {
@@ -237,7 +235,7 @@ mod tests {
         }
         assert!(below(&"a/".repeat(600)).is_err());
         assert!(below(&"a".repeat(300)).is_err());
-        assert_eq!(below("/etc/hosts").unwrap(), Path::new("etc/hosts"));
+        assert_eq!(below("/etc/.hosts").unwrap(), Path::new("etc/.hosts"));
     }
 
     fn coming(folder: &Path, size: u64, hash: &str) -> Result<Coming, No> {
@@ -246,14 +244,15 @@ mod tests {
             size,
             hash: hash.to_owned(),
         };
-        begin(folder, asked, 100)
+        begin(&folder.join("files"), asked, 100)
     }
 
     #[test]
     fn a_file_is_there_whole_or_not_at_all() {
         let dir = tempfile::tempdir().unwrap();
         let hash = hashes::of_bytes(b"hello", "sha256").unwrap();
-        let place = dir.path().join("etc/hosts");
+        let files = dir.path().join("files");
+        let place = files.join("etc/hosts");
         for (size, hash, parts) in [
             (5, hash.as_str(), &["hel"][..]),
             (5, "00", &["hel", "lo"]),
@@ -272,7 +271,7 @@ mod tests {
         assert_eq!(fs::read_to_string(place).unwrap(), "hello");
         // One that is too large, and one that is too much with the others.
         assert!(coming(dir.path(), 101, &hash).is_err());
-        let much = File::create(dir.path().join("much")).unwrap();
+        let much = File::create(files.join("much")).unwrap();
         much.set_len(950).unwrap();
         assert!(coming(dir.path(), 60, &hash).is_err());
     }
