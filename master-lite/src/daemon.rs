@@ -20,6 +20,7 @@ use crate::files::Files;
 use crate::keys::{self, Changed, KeyFiles};
 use crate::minions::Minions;
 use crate::pillar::Pillars;
+use crate::reactor::Reactor;
 use crate::store::{self, Applied, Command, KeyState, Store};
 use crate::waiting::Waiting;
 use crate::wheel;
@@ -62,6 +63,7 @@ pub(crate) struct Master {
     /// Held while it is decided on a key: what is counted is counted once.
     enrolling: smol::lock::Mutex<()>,
     waiting: Waiting,
+    reactor: Reactor,
 }
 
 /// Now, as the store counts time.
@@ -124,6 +126,7 @@ impl Master {
             policy,
             enrolling: smol::lock::Mutex::new(()),
             waiting: Waiting::default(),
+            reactor: Reactor::new(&opts),
             opts,
         }))
     }
@@ -164,6 +167,10 @@ impl Master {
         &self.waiting
     }
 
+    pub(crate) fn reactor(&self) -> &Reactor {
+        &self.reactor
+    }
+
     /// Fires an event of the master's own; whether it is kept. One that is not is told in the log and holds nothing up.
     pub(crate) async fn fire(&self, tag: &str, data: Map) -> bool {
         let kept = self.store.apply(Command::Event {
@@ -182,40 +189,12 @@ impl Master {
         false
     }
 
-    /// Keeps a job and fires its events.
-    pub(crate) async fn keep_job(
-        &self,
-        jid: &str,
-        load: Map,
-        ret: &str,
-        minions: &[Id],
-        missing: &[String],
-    ) -> Result<(), String> {
-        let ids = Value::list(minions.iter().map(|id| id.as_str().into()));
-        let missing = Value::list(missing.iter().map(|name| name.as_str().into()));
-        let publish = load.clone().with("ret", ret);
-        let new = load.clone().with("minions", ids).with("missing", missing);
-        let event = |what: &str, data: Map| Command::Event {
-            tag: wire::tag::job(jid, what),
-            data,
-            stamp: jid::stamp(),
-            at_ms: now_ms(),
-            origin: None,
-        };
-        let kept = self.store.apply(Command::All(vec![
-            Command::Job {
-                jid: jid.to_owned(),
-                load,
-                minions: minions.to_vec(),
-                at_ms: now_ms(),
-            },
-            event("new", new),
-            event("publish", publish),
-        ]));
-        match kept.await.map_err(|error| error.to_string())? {
-            Applied::Refused(refusal) => Err(refusal.to_string()),
-            _ => Ok(()),
-        }
+    /// Makes changes together, and durable.
+    pub(crate) async fn keep(&self, commands: Vec<Command>) -> Result<(), String> {
+        let kept = self.store.apply(Command::All(commands)).await;
+        let kept = kept.map_err(|error| error.to_string())?;
+        kept.refusal()
+            .map_or(Ok(()), |refusal| Err(refusal.to_string()))
     }
 
     /// The accepted minions, sorted.
@@ -333,6 +312,7 @@ pub(crate) fn run(opts: Opts) -> Result<(), Error> {
                 source,
             })?;
         }
+        master.begin_reactor().await?;
         let socket = LocalListener::bind(&path, Way::ClientToMaster, Limits::default())?;
         log::info(format_args!(
             "The master listens on {address} with the key {}",

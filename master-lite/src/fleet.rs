@@ -212,7 +212,7 @@ impl Master {
     }
 
     /// The context of runners: the master's own trees, with its minions as targets.
-    fn runners(self: &Arc<Self>) -> Exec {
+    pub(crate) fn runners(self: &Arc<Self>) -> Exec {
         let mut map = self.opts().map.clone();
         // A step that matches nobody runs nowhere, least of all here.
         map.insert("masterless_tgt", "match");

@@ -14,8 +14,9 @@ use smol::lock::{Semaphore, SemaphoreGuardArc};
 use value::{Map, Value, jid, log};
 use wire::{FindJob, Id, Job, Publish};
 
-use crate::daemon::Master;
+use crate::daemon::{Master, now_ms};
 use crate::minions::Connected;
+use crate::store::Command;
 use crate::waiting::Returns;
 
 /// A job that was sent, and whose returns are waited for.
@@ -101,13 +102,26 @@ impl Master {
             Some(other) => return Err(format!("{other:?} is no job id")),
             None => jid::new(),
         };
-        let (minions, missing) = self
-            .matched(&asked.tgt, &asked.tgt_type, &asked.options)
-            .await?;
-        let returns = self.waiting().for_job(&jid);
-        let load = load(&asked, &jid, user);
-        self.keep_job(&jid, load, &asked.ret, &minions, &missing)
-            .await?;
+        let matched = self.matched(&asked.tgt, &asked.tgt_type, &asked.options);
+        let (minions, missing) = matched.await?;
+        let keep = job_commands(&asked, user, &jid, &minions, &missing);
+        self.keep(keep).await?;
+        let whom = Whom {
+            minions,
+            missing,
+            patience: Duration::ZERO,
+        };
+        Ok(self.hand_out(&asked, user, jid, whom))
+    }
+
+    /// Sends a job whose record is on the disk.
+    pub(crate) fn hand_out(
+        self: &Arc<Self>,
+        asked: &Publish,
+        user: &str,
+        jid: String,
+        whom: Whom,
+    ) -> Published {
         let patience = match asked.timeout_s {
             Some(seconds) => Duration::from_secs_f64(seconds.clamp(0.0, 1e6)),
             None => self.seconds("timeout", TIMEOUT),
@@ -115,10 +129,10 @@ impl Master {
         let (refused, refusals) = unbounded();
         let published = Published {
             master: self.clone(),
-            left: minions.iter().cloned().collect(),
-            minions,
-            missing,
-            returns,
+            left: whom.minions.iter().cloned().collect(),
+            minions: whom.minions,
+            missing: whom.missing,
+            returns: self.waiting().for_job(&jid),
             refusals,
             patience,
             until: Instant::now() + patience,
@@ -126,8 +140,62 @@ impl Master {
             is_sent: Arc::new(AtomicBool::new(false)),
             jid,
         };
-        published.send(&asked, user, refused);
-        Ok(published)
+        published.send(asked, user, whom.patience, refused);
+        published
+    }
+}
+
+/// To whom a job goes.
+#[derive(Debug)]
+pub(crate) struct Whom {
+    pub(crate) minions: Vec<Id>,
+    /// Whom the target named and nobody knows.
+    pub(crate) missing: Vec<String>,
+    /// For how long it is kept for a minion that is not connected.
+    pub(crate) patience: Duration,
+}
+
+/// What keeps a job, and fires its events.
+pub(crate) fn job_commands(
+    asked: &Publish,
+    user: &str,
+    jid: &str,
+    minions: &[Id],
+    missing: &[String],
+) -> Vec<Command> {
+    let load = load(asked, jid, user);
+    let ids = Value::list(minions.iter().map(|id| id.as_str().into()));
+    let missing = Value::list(missing.iter().map(|name| name.as_str().into()));
+    let publish = load.clone().with("ret", asked.ret.as_str());
+    let new = load.clone().with("minions", ids).with("missing", missing);
+    let event = |what: &str, data: Map| Command::Event {
+        tag: wire::tag::job(jid, what),
+        data,
+        stamp: jid::stamp(),
+        at_ms: now_ms(),
+        origin: None,
+    };
+    let job = Command::Job {
+        jid: jid.to_owned(),
+        load,
+        minions: minions.to_vec(),
+        at_ms: now_ms(),
+    };
+    vec![job, event("new", new), event("publish", publish)]
+}
+
+/// How often it is looked whether a minion has come that a job is kept for.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A minion's connection, as soon as there is one.
+async fn connected(master: &Master, id: &Id, patience: Duration) -> Option<Connected> {
+    let until = Instant::now() + patience;
+    loop {
+        let minion = master.minions().get(id);
+        if minion.is_some() || Instant::now() >= until {
+            return minion;
+        }
+        Timer::after(LOOK_EVERY).await;
     }
 }
 
@@ -161,8 +229,24 @@ async fn hand_out(minion: Connected, id: Id, job: Job, refused: Sender<(Id, Give
     }
 }
 
+/// Keeps a job for a minion that is not connected, until it comes or the patience is at its end.
+async fn hand_out_later(
+    master: Arc<Master>,
+    patience: Duration,
+    id: Id,
+    job: Job,
+    refused: Sender<(Id, GivenUp)>,
+) {
+    match connected(&master, &id, patience).await {
+        Some(minion) => hand_out(minion, id, job, refused).await,
+        None => {
+            let _ = refused.try_send((id, GivenUp::NotConnected));
+        }
+    }
+}
+
 /// What is kept of a job, and what its event says.
-fn load(asked: &Publish, jid: &str, user: &str) -> Map {
+pub(crate) fn load(asked: &Publish, jid: &str, user: &str) -> Map {
     let mut load = Map::new()
         .with("jid", jid)
         .with("tgt_type", asked.tgt_type.as_str())
@@ -187,7 +271,13 @@ fn function(fun: &str) -> Value {
 
 impl Published {
     /// Sends the job to all who are connected, many at the same time. Nobody waits for a slow one.
-    fn send(&self, asked: &Publish, user: &str, refused: Sender<(Id, GivenUp)>) {
+    fn send(
+        &self,
+        asked: &Publish,
+        user: &str,
+        patience: Duration,
+        refused: Sender<(Id, GivenUp)>,
+    ) {
         let job = Job {
             jid: self.jid.clone(),
             fun: function(&asked.fun),
@@ -204,16 +294,31 @@ impl Published {
         let all = async move {
             for id in minions {
                 let turn = turns.acquire_arc().await;
-                let Some(minion) = master.minions().get(&id) else {
-                    let _ = refused.try_send((id, GivenUp::NotConnected));
-                    continue;
-                };
-                let handed = hand_out(minion, id, job.clone(), refused.clone());
-                smol::spawn(in_turn(turn, handed)).detach();
+                let (job, refused) = (job.clone(), refused.clone());
+                match master.minions().get(&id) {
+                    Some(minion) => {
+                        let handed = hand_out(minion, id, job, refused);
+                        smol::spawn(in_turn(turn, handed)).detach();
+                    }
+                    None => {
+                        let master = master.clone();
+                        let kept = hand_out_later(master, patience, id, job, refused);
+                        smol::spawn(kept).detach();
+                    }
+                }
             }
             is_sent.store(true, Ordering::Relaxed);
         };
         smol::spawn(all).detach();
+    }
+
+    /// Waits until every minion has taken the job, or will not; and says who will not. The time to return begins then.
+    pub(crate) async fn handed_out(&mut self) -> &[(Id, GivenUp)] {
+        while let Ok(refused) = self.refusals.recv().await {
+            self.given_up.push(refused);
+        }
+        self.until = Instant::now() + self.patience;
+        &self.given_up
     }
 
     /// The next return, or the next minion that is given up; nothing when nobody is left.

@@ -19,6 +19,7 @@ mod peer;
 mod pillar;
 mod preview;
 mod push;
+mod reactor;
 mod runners;
 mod salt;
 mod salt_key;
@@ -27,10 +28,7 @@ mod screen;
 mod session;
 #[cfg_attr(
     not(test),
-    allow(
-        dead_code,
-        reason = "cursors and tokens are the reactor's and the enrolment's, which come next"
-    )
+    allow(dead_code, reason = "tokens are the enrolment's, which comes next")
 )]
 mod store;
 mod targets;

@@ -297,7 +297,7 @@ impl Master {
 
     /// A minion's own job (its schedule's, its startup states, a call of its machine) is known from its return on.
     fn own_job(&self, minion: &Minion, jid: &str, data: Map) -> (Map, Vec<Command>) {
-        if !matches!(self.store().job(jid), Ok(None)) {
+        if !matches!(self.store().expected(jid), Ok(None)) {
             return (data, Vec::new());
         }
         let of_return = |name: &str| data.get(name).cloned().unwrap_or_default();

@@ -3,13 +3,24 @@
 //! It waits for nothing: a daemon calls [`Beacons::poll`], sends what comes, and sleeps for [`Beacons::next`] or until one of
 //! [`Beacons::descriptors`] can be read. Functions of modules are asked for through [`Ask`].
 
+mod cert_info;
 mod diskusage;
+mod follow;
 mod inotify;
+mod journald;
 mod load;
+mod log;
 mod memusage;
+mod network_info;
+mod pkg;
 mod ps;
+mod salt_monitor;
 mod service;
+mod sh;
 mod status;
+mod swapusage;
+mod watchdog;
+mod x509;
 
 #[cfg(test)]
 mod tests;
@@ -43,13 +54,22 @@ type Make = fn(settings: &Settings) -> Result<Box<dyn Beacon>, String>;
 
 /// The beacons that there are.
 const KINDS: &[(&str, Make)] = &[
+    ("cert_info", cert_info::make),
     ("diskusage", diskusage::make),
     ("inotify", inotify::make),
+    ("journald", journald::make),
     ("load", load::make),
+    ("log", log::make),
     ("memusage", memusage::make),
+    ("network_info", network_info::make),
+    ("pkg", pkg::make),
     ("ps", ps::make),
+    ("salt_monitor", salt_monitor::make),
     ("service", service::make),
+    ("sh", sh::make),
     ("status", status::make),
+    ("swapusage", swapusage::make),
+    ("watchdog", watchdog::make),
 ];
 
 /// What is looked at without an interval is looked at this often, as with Salt's `loop_interval`.
@@ -276,13 +296,36 @@ impl Beacons {
     }
 }
 
+/// The kind of a beacon, and its settings.
+fn kind_of(name: &str, said: &Value) -> Result<(Make, Settings), String> {
+    let kind = Settings::read(name, said).ok();
+    let kind = kind.and_then(|settings| settings.get("beacon_module").map(Value::to_text));
+    let kind = kind.unwrap_or_else(|| name.to_owned());
+    let settings = Settings::read(&kind, said)?;
+    let known = KINDS.iter().find(|(known, _)| *known == kind);
+    let (_, make) = known.ok_or_else(|| {
+        let known: Vec<&str> = available().collect();
+        format!(
+            "There is no beacon {kind}; those that there are: {}.",
+            known.join(", ")
+        )
+    })?;
+    Ok((*make, settings))
+}
+
+/// Holds a beacon's settings against its kind.
+///
+/// # Errors
+/// Salt's sentence about what is wrong.
+pub fn validated(name: &str, said: &Value) -> Result<(), String> {
+    let (make, settings) = kind_of(name, said)?;
+    make(&settings).map(drop)
+}
+
 impl Item {
     /// Reads a beacon; none where it is switched off.
     fn read(name: &str, said: &Value, running: Duration) -> Result<Option<Self>, String> {
-        let kind = Settings::read(name, said).ok();
-        let kind = kind.and_then(|settings| settings.get("beacon_module").map(Value::to_text));
-        let kind = kind.unwrap_or_else(|| name.to_owned());
-        let settings = Settings::read(&kind, said)?;
+        let (make, settings) = kind_of(name, said)?;
         let is = |name: &str| settings.get(name).is_some_and(Value::is_true);
         if settings
             .get("enabled")
@@ -290,14 +333,6 @@ impl Item {
         {
             return Ok(None);
         }
-        let make = KINDS.iter().find(|(known, _)| *known == kind);
-        let (_, make) = make.ok_or_else(|| {
-            let known: Vec<&str> = available().collect();
-            format!(
-                "There is no beacon {kind}; those that there are: {}.",
-                known.join(", ")
-            )
-        })?;
         let interval = match settings
             .get("interval")
             .filter(|interval| interval.is_true())

@@ -362,9 +362,6 @@ impl Shared {
         if !jid::is_jid(&job.jid) {
             return Err(("invalid", format!("{:?} is no job id", job.jid)));
         }
-        if self.jobs.has(&job.jid) {
-            return Err(("busy", format!("the job {} runs already", job.jid)));
-        }
         let most = self.settings.opts.int("process_count_max");
         let most = most.and_then(|most| usize::try_from(most).ok());
         let most = most.filter(|most| *most > 0).unwrap_or(JOBS_MAX);
@@ -372,8 +369,14 @@ impl Shared {
             let text = format!("{most} jobs run already (process_count_max)");
             return Err(("busy", text));
         }
-        let started = self.start(job, For::Master);
-        started.map_err(|error| ("failed", format!("the job was not started: {error}")))
+        let jid = job.jid.clone();
+        if !self.jobs.is_new(&jid) {
+            return Ok(());
+        }
+        self.start(job, For::Master).map_err(|error| {
+            self.jobs.is_not_begun(&jid);
+            ("failed", format!("the job was not started: {error}"))
+        })
     }
 
     /// Starts the process of a job, and the task that speaks with it.

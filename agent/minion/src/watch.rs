@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use modules::call;
 use modules::custom::CustomModules;
 use modules::orchestrate::ThisMachine;
 use modules::roots::Roots;
@@ -123,7 +124,8 @@ impl Shared {
         if is_due || beacons.descriptors().next().is_some() {
             let cx = context(self.opts());
             let ask = |fun: &str, args: Vec<Value>| {
-                let answer = cx.call(fun, args, Map::new());
+                let (args, kwargs) = call::split(&args);
+                let answer = cx.call(fun, args, kwargs);
                 answer.map_err(|error| error.to_string())
             };
             fired = beacons.poll(now, self.jobs().has_state_run(), &ask);

@@ -89,31 +89,58 @@ pub fn runner(cx: &Exec, name: &str, args: Vec<Value>, kwargs: Map) -> Called {
 
 /// The same, under this job id.
 #[must_use]
-pub fn runner_as(cx: &Exec, jid: String, name: &str, args: Vec<Value>, mut kwargs: Map) -> Called {
+pub fn runner_as(cx: &Exec, jid: String, name: &str, args: Vec<Value>, kwargs: Map) -> Called {
+    runner_by(cx, &users::current(), jid, name, args, kwargs)
+}
+
+/// The same, in the name of this user.
+#[must_use]
+pub fn runner_by(
+    cx: &Exec,
+    user: &Value,
+    jid: String,
+    name: &str,
+    args: Vec<Value>,
+    mut kwargs: Map,
+) -> Called {
     if matches!(name, "state.orchestrate" | "state.orch" | "state.sls") {
         // One inside another belongs to the outermost.
         let outermost = orchestration_jid(cx).unwrap_or_else(|| jid.clone());
         kwargs.insert("orchestration_jid", outermost);
     }
-    call(cx, Client::Runner, jid, name, args, kwargs)
+    call(cx, Client::Runner, user, jid, name, args, kwargs)
 }
 
 /// Runs a wheel function that needs no master.
 #[must_use]
 pub fn wheel(cx: &Exec, name: &str, args: Vec<Value>, kwargs: Map) -> Called {
-    call(cx, Client::Wheel, jid::new(), name, args, kwargs)
+    wheel_by(cx, &users::current(), jid::new(), name, args, kwargs)
+}
+
+/// The same, under this job id and in the name of this user.
+#[must_use]
+pub fn wheel_by(
+    cx: &Exec,
+    user: &Value,
+    jid: String,
+    name: &str,
+    args: Vec<Value>,
+    kwargs: Map,
+) -> Called {
+    call(cx, Client::Wheel, user, jid, name, args, kwargs)
 }
 
 fn call(
     cx: &Exec,
     client: Client,
+    user: &Value,
     jid: String,
     name: &str,
     args: Vec<Value>,
     kwargs: Map,
 ) -> Called {
     let fun = format!("{}.{name}", client.name());
-    let data = job(&fun, &jid, &args, &kwargs);
+    let data = job(&fun, user, &jid, &args, &kwargs);
     let tag = format!("salt/{}/{jid}", client.prefix());
     fire(cx, &format!("{tag}/new"), data.clone());
     let own = cx.apart();
@@ -191,11 +218,11 @@ fn succeeded(own: &Exec, ret: &Value) -> bool {
 }
 
 /// A runner's or wheel function's job as its events show it.
-fn job(fun: &str, jid: &str, args: &[Value], kwargs: &Map) -> Map {
+fn job(fun: &str, user: &Value, jid: &str, args: &[Value], kwargs: &Map) -> Map {
     Map::new()
         .with("fun", fun)
         .with("jid", jid)
-        .with("user", users::current())
+        .with("user", user.clone())
         .with("fun_args", fun_args(args, kwargs))
 }
 
@@ -238,7 +265,8 @@ pub fn orchestration(
     let jid = announced.map_or_else(|| jid.to_owned(), Value::to_text);
     cx.context(|context| context.insert(ORCHESTRATION, jid.as_str()));
     let kwargs = Map::new().with("orchestration_jid", jid.as_str());
-    let data = job("runner.state.orchestrate", &jid, args, &kwargs);
+    let user = users::current();
+    let data = job("runner.state.orchestrate", &user, &jid, args, &kwargs);
     let tag = format!("salt/run/{jid}");
     if announced.is_none() {
         fire(cx, &format!("{tag}/new"), data.clone());

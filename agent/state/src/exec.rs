@@ -219,7 +219,7 @@ impl Exec {
     }
 
     /// Puts a changed pillar in place of this call's.
-    pub(crate) fn set_pillar(&self, pillar: Map) {
+    pub fn set_pillar(&self, pillar: Map) {
         *lock(&self.pillar) = Some(pillar);
     }
 

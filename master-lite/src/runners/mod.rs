@@ -15,6 +15,7 @@ mod jobs;
 mod manage;
 mod mine;
 mod pillar;
+mod reactor;
 mod token;
 
 const MODULES: &[Module<Value>] = &[
@@ -23,6 +24,7 @@ const MODULES: &[Module<Value>] = &[
     manage::MODULE,
     mine::MODULE,
     pillar::MODULE,
+    reactor::MODULE,
     token::MODULE,
 ];
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use value::{Map, Value};
 
 use super::batch::Batch;
-use super::command::{Applied, Cache, Change, Command, Origin, Refusal};
+use super::command::{Applied, Cache, Change, Command, Origin, Place, Refusal};
 use super::error::words;
 use super::rows::{Event, Job, NAME_MAX, Received, Returned, Table, at, decode, encode};
 
@@ -93,6 +93,7 @@ fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
             cached(batch, at::cache(what, &id, &key), what, change)
         }
         Command::Cursor { name, sequence } => cursor(batch, &name, sequence),
+        Command::Reaction { place, row } => reaction(batch, place, row),
         Command::Token {
             name,
             data,
@@ -200,10 +201,10 @@ fn returned(
     let bytes = row("a return", returned.row())?;
     let (is_new, durable) = received(batch, origin)?;
     let place = at::returned(jid, &returned.id);
-    if !is_new || batch.get(Table::Jobs, &place)?.is_some() {
+    if !is_new || batch.has(Table::Jobs, &place)? {
         return Ok(Applied::Duplicate { durable });
     }
-    if batch.get(Table::Jobs, &at::job(jid))?.is_none() {
+    if !batch.has(Table::Jobs, &at::job(jid))? {
         let job = Job {
             jid: jid.to_owned(),
             load: Map::new(),
@@ -249,10 +250,25 @@ fn cached(batch: &mut Batch<'_>, place: Vec<u8>, what: Cache, change: Change) ->
     Ok(Applied::Done)
 }
 
-fn cursor(batch: &mut Batch<'_>, cursor: &str, sequence: u64) -> Outcome {
+fn cursor(batch: &mut Batch<'_>, cursor: &str, sequence: Option<u64>) -> Outcome {
     name("the cursor's name", cursor)?;
-    let bytes = row("a cursor", Map::new().with("sequence", sequence))?;
-    batch.put(Table::Keys, at::cursor(cursor), bytes);
+    let place = at::cursor(cursor);
+    match sequence {
+        Some(sequence) => {
+            let bytes = row("a cursor", Map::new().with("sequence", sequence))?;
+            batch.put(Table::Keys, place, bytes);
+        }
+        None => batch.remove(Table::Keys, place),
+    }
+    Ok(Applied::Done)
+}
+
+fn reaction(batch: &mut Batch<'_>, place: Place, known: Option<Map>) -> Outcome {
+    let place = at::reaction(place);
+    match known {
+        Some(known) => batch.put(Table::Jobs, place, row("a reaction", known)?),
+        None => batch.remove(Table::Jobs, place),
+    }
     Ok(Applied::Done)
 }
 

@@ -66,6 +66,14 @@ impl<'a> Batch<'a> {
         self.disk.table(table).get(key)
     }
 
+    /// Whether there is such a row, however large it is.
+    pub(super) fn has(&mut self, table: Table, key: &[u8]) -> Result<bool, fjall::Error> {
+        match self.writes(table).get(key) {
+            Some(written) => Ok(written.is_some()),
+            None => self.disk.table(table).contains_key(key),
+        }
+    }
+
     pub(super) fn put(&mut self, table: Table, key: Vec<u8>, value: Vec<u8>) {
         self.bytes += key.len() + value.len();
         self.writes(table).insert(key, Some(value));

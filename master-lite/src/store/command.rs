@@ -115,8 +115,15 @@ pub(crate) enum Command {
     Cursor {
         /// Who.
         name: String,
-        /// The last event that is done with.
-        sequence: u64,
+        /// The last event that is done with; none when nobody reads under this name any more.
+        sequence: Option<u64>,
+    },
+    /// What a rule of the reactor makes of an event.
+    Reaction {
+        /// Which rule, and which event.
+        place: Place,
+        /// What is known of it; none forgets it.
+        row: Option<Map>,
     },
     /// An enrolment token or another thing with a name.
     Token {
@@ -143,6 +150,15 @@ pub(crate) enum Command {
     },
     /// Several that become durable together, in order; the first one that is refused or was there already is the last.
     All(Vec<Self>),
+}
+
+/// Where a reaction stands: by its rule, and then by its event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Place {
+    /// The number of the rule.
+    pub(crate) rule: u64,
+    /// The event's place in the log.
+    pub(crate) sequence: u64,
 }
 
 /// Where an event or a return came from: its place in a minion's spool.

@@ -13,6 +13,7 @@ mod batch;
 mod command;
 mod disk;
 mod error;
+mod expected;
 mod read;
 mod retention;
 mod rows;
@@ -27,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use smol::channel::{self, Receiver, Sender};
 
-pub(crate) use command::{Applied, Cache, Change, Command, KeyState, Origin};
+pub(crate) use command::{Applied, Cache, Change, Command, KeyState, Origin, Place};
 pub(crate) use error::Error;
 pub(crate) use retention::Retention;
 pub(crate) use rows::{Event, Job, Key};
@@ -36,6 +37,7 @@ pub(crate) use watch::{Seen, Watch};
 #[cfg(test)]
 use command::Refusal;
 use disk::Disk;
+use expected::Recent;
 use watch::Watchers;
 use writer::{Answer, Call, Writer};
 
@@ -99,6 +101,7 @@ struct Shared {
     folder: PathBuf,
     disk: RwLock<Option<Arc<Disk>>>,
     watchers: Watchers,
+    recent: Recent,
 }
 
 /// The writer's thread, which is waited for at the end.
@@ -205,6 +208,7 @@ impl Shared {
             folder,
             disk: RwLock::new(Some(Arc::new(disk))),
             watchers,
+            recent: Recent::default(),
         };
         Ok((Arc::new(shared), counts))
     }

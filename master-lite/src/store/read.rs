@@ -6,7 +6,7 @@ use value::Map;
 use wire::Id;
 
 use super::Store;
-use super::command::{Cache, KeyState};
+use super::command::{Cache, KeyState, Place};
 use super::error::{Error, words};
 use super::rows::{
     Event, Job, Key, Log, Received, Returned, Table, at, decode, number, of_shown_row,
@@ -184,6 +184,47 @@ impl Store {
             .transpose()
     }
 
+    /// The names under which somebody reads in the log.
+    pub(crate) fn cursors(&self) -> Result<Vec<String>, Error> {
+        let names = self.rows(Table::Keys, &at::cursor(""), |key, _| {
+            Some(std::str::from_utf8(key.get(1..)?).ok()?.to_owned())
+        });
+        names?.collect()
+    }
+
+    /// One event, while the log has it.
+    pub(crate) fn event(&self, sequence: u64) -> Result<Option<Event>, Error> {
+        let row = self.row(Table::Events, &at::event(sequence))?;
+        let event = |bytes: Slice| Event::of_row(&at::event(sequence), &bytes);
+        row.map(|bytes| self.whole("an event", event(bytes)))
+            .transpose()
+    }
+
+    /// What is known of a reaction.
+    pub(crate) fn reaction(&self, place: Place) -> Result<Option<Map>, Error> {
+        let row = self.row(Table::Jobs, &at::reaction(place))?;
+        row.map(|bytes| self.whole("a reaction", decode(&bytes)))
+            .transpose()
+    }
+
+    /// The reactions of a rule, or of all rules; those of a rule in the order of their events.
+    pub(crate) fn reactions(
+        &self,
+        rule: Option<u64>,
+    ) -> Result<impl DoubleEndedIterator<Item = Result<(Place, Map), Error>> + use<>, Error> {
+        let mut prefix = b"x".to_vec();
+        prefix.extend(rule.map(u64::to_be_bytes).into_iter().flatten());
+        let store = self.clone();
+        let entries = self.iter(Table::Jobs, &prefix)?;
+        Ok(entries.map(move |entry| {
+            let (key, value) = entry
+                .into_inner()
+                .map_err(|error| store.unreadable(words(&error)))?;
+            let read = at::of_reaction(&key).zip(decode(&value));
+            store.whole("a reaction", read)
+        }))
+    }
+
     /// What belongs to a token.
     pub(crate) fn token(&self, name: &str) -> Result<Option<Map>, Error> {
         let row = self.row(Table::Keys, &at::token(name))?;
@@ -201,7 +242,7 @@ impl Store {
         })
     }
 
-    fn row(&self, table: Table, key: &[u8]) -> Result<Option<Slice>, Error> {
+    pub(super) fn row(&self, table: Table, key: &[u8]) -> Result<Option<Slice>, Error> {
         let row = self.disk()?.table(table).get(key);
         row.map_err(|error| self.unreadable(words(&error)))
     }
@@ -235,7 +276,7 @@ impl Store {
     }
 
     /// What was read, or that it is damaged.
-    fn whole<T>(&self, what: &str, read: Option<T>) -> Result<T, Error> {
+    pub(super) fn whole<T>(&self, what: &str, read: Option<T>) -> Result<T, Error> {
         read.ok_or_else(|| self.unreadable(format!("{what} cannot be read")))
     }
 }

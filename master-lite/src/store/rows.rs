@@ -4,7 +4,7 @@ use link::key::PublicKey;
 use value::{Map, Value};
 use wire::{Id, msgpack};
 
-use super::command::{Cache, KeyState, Origin};
+use super::command::{Cache, KeyState, Origin, Place};
 
 /// A table of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(super) enum Table {
     Caches,
     /// The event log.
     Events,
-    /// Jobs and returns.
+    /// Jobs, returns, reactions.
     Jobs,
 }
 
@@ -290,7 +290,7 @@ impl Log {
 
 /// Bytes of the keys in the tables.
 pub(super) mod at {
-    use super::{Cache, Id, Origin, PublicKey};
+    use super::{Cache, Id, Origin, Place, PublicKey};
 
     pub(in crate::store) const LOG: &[u8] = b"m log";
 
@@ -333,6 +333,20 @@ pub(super) mod at {
 
     pub(in crate::store) fn cursor(name: &str) -> Vec<u8> {
         [b"c", name.as_bytes()].concat()
+    }
+
+    pub(in crate::store) fn reaction(place: Place) -> Vec<u8> {
+        let Place { rule, sequence } = place;
+        [b"x", rule.to_be_bytes().as_slice(), &sequence.to_be_bytes()].concat()
+    }
+
+    /// The place of such a row.
+    pub(in crate::store) fn of_reaction(key: &[u8]) -> Option<Place> {
+        let (rule, sequence) = key.strip_prefix(b"x")?.split_at_checked(8)?;
+        Some(Place {
+            rule: u64::from_be_bytes(rule.try_into().ok()?),
+            sequence: u64::from_be_bytes(sequence.try_into().ok()?),
+        })
     }
 
     pub(in crate::store) fn caches(what: Cache) -> &'static [u8] {

@@ -247,10 +247,13 @@ fn tokens_and_cursors_have_names() {
         name: "reactor".to_owned(),
         sequence,
     };
-    world.apply(cursor(u64::MAX));
+    world.apply(cursor(Some(u64::MAX)));
     let world = world.again();
     assert_eq!(world.store.cursor("reactor").unwrap(), Some(u64::MAX));
     assert_eq!(world.store.cursor("other").unwrap(), None);
+    assert_eq!(world.store.cursors().unwrap(), ["reactor"]);
+    world.apply(cursor(None));
+    assert_eq!(world.store.cursor("reactor").unwrap(), None);
 }
 
 #[test]

@@ -180,6 +180,8 @@ pub(super) const TABLE: &[Known] = &[
     used("publisher_acl_blacklist", DICT, EmptyDict),
     unsupported("queue_dirs", LIST, EmptyList),
     used("reactor", LIST, EmptyList),
+    used("reactor_loop_max", INT, Int(32)),
+    used("reactor_render_timeout", INT, Int(30)),
     moot("regen_thin", ANY, False),
     moot("remote_minions_port", INT, Int(22)),
     moot("req_server_niceness", INT_OR_NULL, Null),

@@ -11,6 +11,7 @@ mod option;
 mod table;
 
 pub use error::ConfigError;
+pub use glob::glob;
 pub use load::{Loaded, NewId, load, load_master, static_grains};
 pub use option::{Default, Kind, Known, Status};
 

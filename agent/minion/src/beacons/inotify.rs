@@ -188,19 +188,21 @@ pub(super) fn make(settings: &Settings) -> Result<Box<dyn Beacon>, String> {
     }))
 }
 
-fn opened() -> std::io::Result<OwnedFd> {
+pub(super) fn opened() -> std::io::Result<OwnedFd> {
     Ok(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?)
 }
 
 /// Something that the kernel told.
-struct Change {
-    number: i32,
-    what: ReadFlags,
-    name: Option<PathBuf>,
+pub(super) struct Change {
+    pub(super) number: i32,
+    pub(super) what: ReadFlags,
+    /// The same for both ends of a move.
+    pub(super) cookie: u32,
+    pub(super) name: Option<PathBuf>,
 }
 
 /// What the kernel has told since it was asked last.
-fn changes(fd: BorrowedFd<'_>) -> Result<Vec<Change>, String> {
+pub(super) fn changes(fd: BorrowedFd<'_>) -> Result<Vec<Change>, String> {
     let mut buffer = [MaybeUninit::uninit(); 4096];
     let mut reader = Reader::new(fd, &mut buffer);
     let mut changes = Vec::new();
@@ -209,6 +211,7 @@ fn changes(fd: BorrowedFd<'_>) -> Result<Vec<Change>, String> {
             Ok(event) => changes.push(Change {
                 number: event.wd(),
                 what: event.events(),
+                cookie: event.cookie(),
                 name: event
                     .file_name()
                     .map(|name| OsStr::from_bytes(name.to_bytes()).into()),

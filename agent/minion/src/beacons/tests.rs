@@ -1,8 +1,17 @@
 #![expect(clippy::disallowed_methods, reason = "a test's own files")]
 
+mod recorded;
+
 use std::fs;
 
 use super::*;
+
+/// Recorded of Salt.
+pub(super) fn corpus(name: &str) -> Value {
+    let folder =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/beacons");
+    json(&fs::read_to_string(folder.join(name)).unwrap())
+}
 
 fn json(text: &str) -> Value {
     value::json::read(text).unwrap()
@@ -19,6 +28,7 @@ fn beacons(config: &str) -> Beacons {
 /// A machine: functions that answer what is fixed.
 fn ask(function: &str, args: Vec<Value>) -> Result<Value, String> {
     match (function, args.first().and_then(Value::as_str)) {
+        ("ps.swap_memory", _) => Ok(json(r#"{"percent": 10.0}"#)),
         ("ps.virtual_memory", _) => Ok(json(r#"{"percent": 40.5}"#)),
         ("mount.active", _) => Ok(json(r#"{"/": {}, "/home": {}, "/home/a": {}}"#)),
         ("ps.disk_usage", Some("/")) => Ok(json(r#"{"percent": 90.1}"#)),
@@ -51,6 +61,11 @@ fn what_the_machine_says_is_told_as_salt_tells_it() {
             &[r#"salt/beacon/web1/memusage/ {"memusage": 40.5, "id": "web1"}"#],
         ),
         (r#"{"memusage": [{"percent": 41}]}"#, &[]),
+        (
+            r#"{"swapusage": [{"percent": "10%"}]}"#,
+            &[r#"salt/beacon/web1/swapusage/ {"swapusage": 10.0, "id": "web1"}"#],
+        ),
+        (r#"{"swapusage": [{"percent": 11}]}"#, &[]),
         (
             r#"{"diskusage": [{"/": "90%"}, {"^/(?!home$).*": "50%"}, {"interval": 0}]}"#,
             &[
@@ -130,7 +145,7 @@ fn wrong_settings_are_named_and_the_others_run() {
     let expected = [
         "Averages configuration for load beacon must contain 1m, 5m or 15m items.",
         "Configuration for ps beacon must be a list.",
-        "There is no beacon none; those that there are: diskusage, inotify, load, memusage, ps, service, status.",
+        "There is no beacon none; those that there are: cert_info, diskusage, inotify, journald, load, log, memusage, network_info, pkg, ps, salt_monitor, service, sh, status, swapusage, watchdog.",
         "Services configuration item for service beacon must be a dictionary.",
         "Configuration for inotify beacon invalid mask option y.",
         "The usage of / must be a percentage.",

@@ -1,0 +1,154 @@
+//! [`Causes`]: which events come of reactions, so that a loop is noticed.
+//!
+//! The jobs, runners and wheel functions of a reaction have ids, which stand in the tags of their events; what `event.send` is to fire
+//! has its tag. That is remembered for the newest effects only: a loop runs through them quickly, or does no harm.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use value::Value;
+use wire::tag::Tag;
+
+use super::call::Call;
+use crate::store::Event;
+
+/// How many effects are remembered.
+const EFFECTS_MAX: usize = 8192;
+
+/// What the newest effects were caused by.
+#[derive(Debug, Default)]
+pub(crate) struct Causes(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    generations: HashMap<String, u64>,
+    order: VecDeque<String>,
+}
+
+impl Causes {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An effect that is about to be.
+    pub(crate) fn caused(&self, generation: u64, jid: &str, call: &Call) {
+        let mut known = self.known();
+        known.put(jid.to_owned(), generation);
+        if let Some(tag) = fired(call) {
+            known.put(format!("tag {tag}"), generation);
+        }
+    }
+
+    /// How many reactions led to an event. What fires a tag accounts for one event of it: the next one is somebody else's.
+    pub(crate) fn generation(&self, event: &Event) -> u64 {
+        let tag = event.tag.as_str();
+        if tag == super::ERROR {
+            let said = event.data.get("generation").and_then(Value::as_int);
+            return said
+                .and_then(|said| u64::try_from(said).ok())
+                .unwrap_or_default();
+        }
+        let jid = match Tag::parse(tag) {
+            Tag::Job { jid, .. }
+            | Tag::JobOf { jid, .. }
+            | Tag::StateResult { jid, .. }
+            | Tag::Run { jid, .. }
+            | Tag::Wheel { jid, .. } => Some(jid),
+            _ => None,
+        };
+        let mut known = self.known();
+        if let Some(generation) = jid.and_then(|jid| known.generations.get(jid)) {
+            return *generation;
+        }
+        let own = format!("event {}", event.sequence);
+        if let Some(generation) = known.generations.remove(&format!("tag {tag}")) {
+            known.put(own, generation);
+            return generation;
+        }
+        known.generations.get(&own).copied().unwrap_or_default()
+    }
+}
+
+impl Known {
+    fn put(&mut self, key: String, generation: u64) {
+        if self.generations.insert(key.clone(), generation).is_none() {
+            self.order.push_back(key);
+        }
+        while self.order.len() > EFFECTS_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.generations.remove(&oldest);
+        }
+    }
+}
+
+/// The tag of the event that a call fires, where it says so.
+fn fired(call: &Call) -> Option<String> {
+    let (fun, arg, kwarg) = match call {
+        Call::Local(local) => {
+            let (arg, kwarg) = modules::call::split(&local.arg);
+            (&local.fun, arg, kwarg)
+        }
+        Call::Client(client) => (&client.fun, client.arg.clone(), client.kwarg.clone()),
+    };
+    let place = match fun.as_str() {
+        "event.send" => 0,
+        "event.fire" | "event.fire_master" => 1,
+        _ => return None,
+    };
+    let tag = kwarg.get("tag").or_else(|| arg.get(place))?;
+    Some(tag.to_text())
+}
+
+#[cfg(test)]
+mod tests {
+    use value::Map;
+
+    use super::*;
+    use crate::reactor::call::Client;
+
+    fn call(tag: &str) -> Call {
+        Call::Client(Client {
+            is_wheel: false,
+            fun: "event.send".to_owned(),
+            arg: vec![tag.into()],
+            kwarg: Map::new(),
+        })
+    }
+
+    fn event(sequence: u64, tag: &str) -> Event {
+        Event {
+            sequence,
+            tag: tag.to_owned(),
+            stamp: String::new(),
+            at_ms: 0,
+            data: Map::new(),
+        }
+    }
+
+    #[test]
+    fn events_of_an_effect_come_after_what_caused_it() {
+        let causes = Causes::default();
+        let jid = "20261120101647455855";
+        causes.caused(3, jid, &call("my/tag"));
+        let of = |sequence, tag: &str| causes.generation(&event(sequence, tag));
+        // Several rules ask about one event.
+        assert_eq!((of(1, "my/tag"), of(1, "my/tag")), (3, 3));
+        assert_eq!(of(2, "my/tag"), 0);
+        assert_eq!(of(3, &format!("salt/job/{jid}/ret/m1")), 3);
+        assert_eq!(of(4, &format!("salt/run/{jid}/new")), 3);
+        assert_eq!(of(5, "other/tag"), 0);
+    }
+
+    #[test]
+    fn only_the_newest_effects_are_remembered() {
+        let causes = Causes::default();
+        for number in 0..EFFECTS_MAX as u64 {
+            let jid = value::jid::of_micros(number);
+            causes.caused(1, &jid, &call("x"));
+        }
+        let known = causes.known();
+        assert_eq!(known.order.len(), EFFECTS_MAX);
+        assert!(!known.generations.contains_key(&value::jid::of_micros(0)));
+    }
+}

@@ -1,0 +1,299 @@
+//! [`Follower`]: one rule on its way through the log.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use smol::Timer;
+use smol::channel::{Receiver, Sender, bounded};
+use smol::future::FutureExt;
+use smol::lock::Semaphore;
+use value::{Map, Value, log};
+use wire::tag::Tag;
+
+use super::reaction::{Reaction, State};
+use super::rule::Rule;
+use super::{Limits, lock};
+use crate::daemon::Master;
+use crate::store::{Command, Error, Event, Place, Seen, Watch};
+
+/// How many events are read from the log at a time.
+const PAST: usize = 256;
+/// How often the cursor is written while events come; what lies behind it is known to be done from its rows.
+const CURSOR_EVERY: Duration = Duration::from_millis(500);
+/// After a failure of the store.
+const BREATH: Duration = Duration::from_secs(1);
+/// How many reactions of a rule are kept, and how many of those that failed.
+const KEPT_MAX: usize = 1000;
+/// After how many reactions the oldest go.
+const KEPT_STEP: u64 = 256;
+
+/// Events that were read and are not done with.
+#[derive(Debug, Default)]
+struct Progress {
+    open: BTreeSet<u64>,
+    /// The last event that was looked at.
+    read: u64,
+    done: u64,
+}
+
+impl Progress {
+    /// The last event that is done with, like all before it.
+    fn cursor(&self) -> u64 {
+        let open = self.open.first().map(|first| first.saturating_sub(1));
+        open.unwrap_or(self.read)
+    }
+}
+
+/// One rule, and how far it has come.
+pub(super) struct Follower {
+    master: Arc<Master>,
+    rule: Rule,
+    watch: Watch,
+    progress: Arc<Mutex<Progress>>,
+    /// Room for events that wait.
+    window: Arc<Semaphore>,
+    /// Room for reactions that are under way.
+    turns: Arc<Semaphore>,
+    /// The last event of each minion: it is closed when that is done with.
+    last: HashMap<String, Receiver<()>>,
+    written: (u64, Instant),
+    pruned: u64,
+}
+
+impl Follower {
+    /// One that goes on where the rule was left, or begins with the next event.
+    pub(super) async fn begin(master: Arc<Master>, rule: Rule) -> Result<Self, Error> {
+        let watch = master.store().watch();
+        let name = rule.cursor();
+        let read = match master.store().cursor(&name)? {
+            Some(read) => read,
+            None => {
+                let read = watch.first().saturating_sub(1);
+                let sequence = Some(read);
+                master
+                    .store()
+                    .apply(Command::Cursor { name, sequence })
+                    .await?;
+                read
+            }
+        };
+        let Limits {
+            threads, window, ..
+        } = master.reactor().limits;
+        let progress = Progress {
+            read,
+            ..Progress::default()
+        };
+        Ok(Self {
+            master,
+            rule,
+            watch,
+            progress: Arc::new(Mutex::new(progress)),
+            window: Arc::new(Semaphore::new(window)),
+            turns: Arc::new(Semaphore::new(threads)),
+            last: HashMap::new(),
+            written: (read, Instant::now()),
+            pruned: 0,
+        })
+    }
+
+    /// Answers events until the master ends.
+    pub(super) async fn run(mut self) {
+        let mut upto = self.watch.first();
+        loop {
+            let next = lock(&self.progress).read + 1;
+            if next < upto {
+                if let Err(error) = self.past(next, upto).await {
+                    log::error(format_args!("The rule {} waits: {error}", self.rule.glob));
+                    Timer::after(BREATH).await;
+                }
+                continue;
+            }
+            let seen = async { Some(self.watch.next().await) };
+            let idle = async {
+                Timer::after(CURSOR_EVERY).await;
+                None
+            };
+            match seen.or(idle).await {
+                Some(Some(Seen::Event(event))) => self.take(event).await,
+                Some(Some(Seen::Missed { to, .. })) => upto = to + 1,
+                Some(None) => return,
+                None => {}
+            }
+            self.note().await;
+        }
+    }
+
+    /// Some events of the log.
+    async fn past(&mut self, from: u64, upto: u64) -> Result<(), Error> {
+        let store = self.master.store().clone();
+        let read = move || {
+            let (first, _) = store.log()?;
+            let events = store.events(from)?.take(PAST);
+            let is_here = |event: &Result<Event, Error>| {
+                event.as_ref().map_or(true, |event| event.sequence < upto)
+            };
+            let events = events.take_while(is_here);
+            let events = events.collect::<Result<Vec<Event>, Error>>()?;
+            Ok::<_, Error>((first, events))
+        };
+        let (first, events) = smol::unblock(read).await?;
+        if first > from {
+            let lost = first.min(upto) - from;
+            self.lost(from, lost).await;
+        }
+        // What the log has no more is not waited for.
+        let end = events.last().map_or(upto - 1, |event| event.sequence);
+        for event in events {
+            self.take(Arc::new(event)).await;
+        }
+        {
+            let mut progress = lock(&self.progress);
+            progress.read = progress.read.max(end);
+        }
+        self.note().await;
+        Ok(())
+    }
+
+    /// Events fell out of the log before this rule had come to them: that is told.
+    async fn lost(&self, from: u64, count: u64) {
+        let glob = &self.rule.glob;
+        let text = format!(
+            "The rule {glob} was too slow for {count} events from number {from} on: the log has them no more"
+        );
+        log::error(format_args!("{text}"));
+        let data = Map::new()
+            .with("rule", glob.as_str())
+            .with("sequence", from)
+            .with("state", "lost")
+            .with("errors", Value::list([text.into()]))
+            .with("generation", 1);
+        self.master.fire(super::ERROR, data).await;
+    }
+
+    /// An event, which is answered when its turn has come.
+    async fn take(&mut self, event: Arc<Event>) {
+        let sequence = event.sequence;
+        {
+            let mut progress = lock(&self.progress);
+            if sequence <= progress.read {
+                return;
+            }
+            if !self.is_wanted(&event) {
+                progress.read = sequence;
+                return;
+            }
+        }
+        let room = self.window.acquire_arc().await;
+        {
+            let mut progress = lock(&self.progress);
+            progress.open.insert(sequence);
+            progress.read = sequence;
+        }
+        let (ended, before) = self.behind(&event);
+        let (master, rule) = (self.master.clone(), self.rule.clone());
+        let (progress, turns) = (self.progress.clone(), self.turns.clone());
+        let work = async move {
+            if let Some(before) = before {
+                let _ = before.recv().await;
+            }
+            let turn = turns.acquire_arc().await;
+            let turn = Arc::new((turn, master.reactor().turns.acquire_arc().await));
+            while !master.react(&rule, &event, &turn).await {
+                Timer::after(BREATH).await;
+            }
+            let mut progress = lock(&progress);
+            progress.open.remove(&sequence);
+            progress.done += 1;
+            drop((ended, room));
+        };
+        smol::spawn(work).detach();
+    }
+
+    /// Events of the reactor's own runners are no events to it, as in Salt; nor is anything while another master leads.
+    fn is_wanted(&self, event: &Event) -> bool {
+        let is_own = event.data.get("user").and_then(Value::as_str) == Some("Reactor");
+        self.rule.matches(&event.tag) && !is_own && self.master.reactor().is_leader()
+    }
+
+    /// What tells the minion's next event that this one is done with, and what tells this one of the event before it.
+    fn behind(&mut self, event: &Event) -> (Option<Sender<()>>, Option<Receiver<()>>) {
+        let Some(id) = whose(event) else {
+            return (None, None);
+        };
+        if self.last.len() > 2 * PAST {
+            self.last.retain(|_, last| !last.is_closed());
+        }
+        let (ended, ends) = bounded(1);
+        (Some(ended), self.last.insert(id, ends))
+    }
+
+    /// Writes the cursor, and lets the oldest reactions go, when it is time.
+    async fn note(&mut self) {
+        let (cursor, done) = {
+            let progress = lock(&self.progress);
+            (progress.cursor(), progress.done)
+        };
+        let (written, at) = self.written;
+        if cursor != written && at.elapsed() >= CURSOR_EVERY {
+            self.written = (cursor, Instant::now());
+            let (name, sequence) = (self.rule.cursor(), Some(cursor));
+            let kept = self
+                .master
+                .store()
+                .later(Command::Cursor { name, sequence });
+            if let Err(error) = kept.await {
+                log::error(format_args!("{error}"));
+            }
+        }
+        if done >= self.pruned + KEPT_STEP {
+            self.pruned = done;
+            if let Err(error) = self.prune(cursor).await {
+                log::error(format_args!("Old reactions stay: {error}"));
+            }
+        }
+    }
+
+    /// Takes the oldest reactions away: those that failed have a limit of their own.
+    async fn prune(&self, cursor: u64) -> Result<(), Error> {
+        let (store, number) = (self.master.store().clone(), self.rule.number());
+        let old = smol::unblock(move || {
+            let (mut good, mut bad) = (0, 0);
+            let mut old = Vec::new();
+            for reaction in store.reactions(Some(number))?.rev() {
+                let (place, row) = reaction?;
+                let reaction = Reaction::of_row(place, &row);
+                let is_good = reaction.is_some_and(|reaction| reaction.state == State::Done);
+                let count = if is_good { &mut good } else { &mut bad };
+                *count += 1;
+                if *count > KEPT_MAX && place.sequence <= cursor {
+                    old.push(place);
+                }
+            }
+            Ok::<Vec<Place>, Error>(old)
+        });
+        for place in old.await? {
+            let row = None;
+            self.master
+                .store()
+                .later(Command::Reaction { place, row })
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+/// The minion that an event is about.
+fn whose(event: &Event) -> Option<String> {
+    if let Some(id) = event.data.get("id").and_then(Value::as_str) {
+        return Some(id.to_owned());
+    }
+    match Tag::parse(&event.tag) {
+        Tag::Minion { id, .. }
+        | Tag::JobOf { id, .. }
+        | Tag::StateResult { id, .. }
+        | Tag::Beacon { id, .. } => Some(id.to_owned()),
+        _ => None,
+    }
+}

@@ -1,0 +1,286 @@
+//! [`Reaction`]: what a rule made of an event, chunk by chunk, as it is kept.
+
+use state::compile::Plan;
+use state::low::RequisiteKind;
+use value::{Map, Value, jid};
+
+use super::call::{Call, unaliased};
+use crate::store::{Command, Event, Place};
+
+/// Where something stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Nothing was done yet.
+    Waiting,
+    /// It was begun.
+    Begun,
+    /// It is done.
+    Done,
+    /// It is done, and did not succeed; or it could not be.
+    Failed,
+    /// What it requires was not so.
+    Skipped,
+    /// Nobody knows whether it was done.
+    Unknown,
+    /// It was only looked at (`reactor.enforce False`).
+    Observed,
+    /// It was the last of too many that caused each other.
+    Stopped,
+}
+
+impl State {
+    const ALL: [Self; 8] = [
+        Self::Waiting,
+        Self::Begun,
+        Self::Done,
+        Self::Failed,
+        Self::Skipped,
+        Self::Unknown,
+        Self::Observed,
+        Self::Stopped,
+    ];
+
+    /// The word for it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Begun => "begun",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+            Self::Unknown => "unknown",
+            Self::Observed => "observed",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    fn of(row: &Map) -> Option<Self> {
+        let word = row.get("state")?.as_str()?;
+        Self::ALL.into_iter().find(|state| state.as_str() == word)
+    }
+
+    /// True when nothing more will become of it.
+    pub(crate) fn is_final(self) -> bool {
+        !matches!(self, Self::Waiting | Self::Begun)
+    }
+}
+
+/// One chunk of a reaction.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Chunk {
+    /// Its low data.
+    pub(crate) low: Map,
+    /// What must be so before it is done, and of which chunks.
+    pub(crate) needs: Vec<(RequisiteKind, usize)>,
+    /// The id of its job.
+    pub(crate) jid: String,
+    pub(crate) state: State,
+    /// Why it is not done, or what there is to say.
+    pub(crate) comment: String,
+}
+
+/// What a rule made of an event.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Reaction {
+    pub(crate) place: Place,
+    /// The rule as it was.
+    pub(crate) rule: String,
+    /// The event's tag.
+    pub(crate) tag: String,
+    pub(crate) began_ms: u64,
+    pub(crate) state: State,
+    /// How many reactions before it led to this one.
+    pub(crate) generation: u64,
+    /// All that was wrong with its files.
+    pub(crate) faults: Vec<String>,
+    /// What they rendered to; kept of those that failed.
+    pub(crate) rendered: String,
+    pub(crate) chunks: Vec<Chunk>,
+}
+
+impl Reaction {
+    /// One that nothing is known of yet.
+    pub(crate) fn new(place: Place, rule: &str, event: &Event, generation: u64, now: u64) -> Self {
+        Self {
+            place,
+            rule: rule.to_owned(),
+            tag: event.tag.clone(),
+            began_ms: now,
+            state: State::Begun,
+            generation,
+            faults: Vec::new(),
+            rendered: String::new(),
+            chunks: Vec::new(),
+        }
+    }
+
+    /// The chunks of a plan, each with the id of its job. A test run, which a `prereq` asks for, is none: a reaction has only effects.
+    pub(crate) fn plan(&mut self, plan: &Plan) {
+        let steps = plan.steps().iter().filter(|step| !step.test);
+        let mut places: Vec<usize> = Vec::new();
+        for step in steps {
+            let Some(low) = plan.chunks().get(step.chunk) else {
+                continue;
+            };
+            let place = |(kind, chunk): &(RequisiteKind, usize)| {
+                let at = places.iter().position(|known| known == chunk)?;
+                Some((*kind, at))
+            };
+            let needs = step.needs.iter().filter_map(place).collect();
+            places.push(step.chunk);
+            self.chunks.push(Chunk {
+                low: unaliased(&low.data),
+                needs,
+                jid: jid::new(),
+                state: State::Waiting,
+                comment: String::new(),
+            });
+        }
+    }
+
+    /// True when another chunk depends on how this one ends.
+    pub(crate) fn is_needed(&self, chunk: usize) -> bool {
+        let mut needs = self.chunks.iter().flat_map(|chunk| &chunk.needs);
+        needs.any(|(_, at)| *at == chunk)
+    }
+
+    /// What all chunks came to together.
+    pub(crate) fn outcome(&self) -> State {
+        let any = |state| self.chunks.iter().any(|chunk| chunk.state == state);
+        match () {
+            () if !self.faults.is_empty() || any(State::Failed) => State::Failed,
+            () if any(State::Unknown) => State::Unknown,
+            () => State::Done,
+        }
+    }
+
+    /// What went wrong, in sentences.
+    pub(crate) fn errors(&self) -> Vec<String> {
+        let is_wrong = |chunk: &&Chunk| matches!(chunk.state, State::Failed | State::Unknown);
+        let chunks = self.chunks.iter().filter(is_wrong);
+        let chunks = chunks.map(|chunk| chunk.comment.clone());
+        self.faults.iter().cloned().chain(chunks).collect()
+    }
+
+    /// The command that keeps it.
+    pub(crate) fn kept(&self) -> Command {
+        Command::Reaction {
+            place: self.place,
+            row: Some(self.row()),
+        }
+    }
+
+    fn row(&self) -> Map {
+        let mut row = Map::new()
+            .with("rule", self.rule.as_str())
+            .with("tag", self.tag.as_str())
+            .with("began_ms", self.began_ms)
+            .with("state", self.state.as_str())
+            .with("generation", self.generation)
+            .with("chunks", Value::list(self.chunks.iter().map(chunk_row)));
+        if !self.faults.is_empty() {
+            let faults = self.faults.iter().map(|fault| fault.as_str().into());
+            row.insert("faults", Value::list(faults));
+        }
+        if !self.rendered.is_empty() {
+            row.insert("rendered", self.rendered.as_str());
+        }
+        row
+    }
+
+    /// One that was kept; none when that cannot be read.
+    pub(crate) fn of_row(place: Place, row: &Map) -> Option<Self> {
+        let text = |key| row.get(key).map(Value::to_text).unwrap_or_default();
+        let number = |key| u64::try_from(row.get(key)?.as_int()?).ok();
+        let chunks = row.get("chunks")?.as_list()?.iter();
+        Some(Self {
+            place,
+            rule: text("rule"),
+            tag: text("tag"),
+            began_ms: number("began_ms")?,
+            state: State::of(row)?,
+            generation: number("generation")?,
+            faults: row.get("faults").map(Value::texts).unwrap_or_default(),
+            rendered: text("rendered"),
+            chunks: chunks.map(chunk_of).collect::<Option<_>>()?,
+        })
+    }
+
+    /// The calls of its chunks, or why there is none.
+    pub(crate) fn calls(&self) -> Value {
+        let calls = self.chunks.iter().map(|chunk| match Call::of(&chunk.low) {
+            Ok(call) => Value::from(call.shown()),
+            Err(error) => error.into(),
+        });
+        Value::list(calls)
+    }
+
+    /// As the runner shows it.
+    pub(crate) fn shown(&self) -> Map {
+        let chunks = self.chunks.iter().map(|chunk| {
+            let text = |key| chunk.low.get(key).cloned().unwrap_or_default();
+            Value::from(
+                Map::new()
+                    .with("id", text("__id__"))
+                    .with("type", text("state"))
+                    .with("fun", text("fun"))
+                    .with("jid", chunk.jid.as_str())
+                    .with("state", chunk.state.as_str())
+                    .with("comment", chunk.comment.as_str()),
+            )
+        });
+        let errors = self.errors();
+        let errors = errors.iter().map(|error| error.as_str().into());
+        let mut shown = Map::new()
+            .with("sequence", self.place.sequence)
+            .with("rule", self.rule.as_str())
+            .with("tag", self.tag.as_str())
+            .with(
+                "time",
+                jid::to_time(&jid::of_micros(self.began_ms.saturating_mul(1000))),
+            )
+            .with("state", self.state.as_str())
+            .with("generation", self.generation)
+            .with("chunks", Value::list(chunks))
+            .with("errors", Value::list(errors));
+        if !self.rendered.is_empty() {
+            shown.insert("rendered", self.rendered.as_str());
+        }
+        shown
+    }
+}
+
+fn chunk_row(chunk: &Chunk) -> Value {
+    let needs = chunk.needs.iter();
+    let needs = needs.map(|(kind, at)| Value::list([kind.word().into(), (*at).into()]));
+    Map::new()
+        .with("low", chunk.low.clone())
+        .with("needs", Value::list(needs))
+        .with("jid", chunk.jid.as_str())
+        .with("state", chunk.state.as_str())
+        .with("comment", chunk.comment.as_str())
+        .into()
+}
+
+fn chunk_of(row: &Value) -> Option<Chunk> {
+    let row = row.as_map()?;
+    let need = |need: &Value| {
+        let [kind, at] = need.as_list()? else {
+            return None;
+        };
+        let kind = RequisiteKind::of(kind.as_str()?)?;
+        Some((kind, usize::try_from(at.as_int()?).ok()?))
+    };
+    Some(Chunk {
+        low: row.get("low")?.as_map()?.clone(),
+        needs: row
+            .get("needs")?
+            .as_list()?
+            .iter()
+            .map(need)
+            .collect::<Option<_>>()?,
+        jid: row.get("jid")?.as_str()?.to_owned(),
+        state: State::of(row)?,
+        comment: row.get("comment")?.to_text(),
+    })
+}

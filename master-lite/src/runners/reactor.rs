@@ -1,0 +1,336 @@
+//! The `reactor` runner: the rules, what they have done and why, and trying them.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, json};
+
+use super::{master, unreadable};
+use crate::daemon::Master;
+use crate::reactor::{Reaction, Rule, State};
+use crate::store::{self, Event, Place};
+
+state::exec_module! {
+    /// Rules that answer events.
+    mod reactor;
+
+    /// Return the rules.
+    fn list(List {
+        /// Accepted for Salt's sake.
+        saltenv: String = "base".into(),
+        /// Accepted for Salt's sake.
+        test: Value = Value::Null,
+    });
+
+    /// Add a rule until the master ends.
+    fn add(Add {
+        /// The pattern of tags.
+        event: String,
+        /// Its SLS files.
+        reactors: Value,
+        /// Accepted for Salt's sake.
+        saltenv: String = "base".into(),
+        /// Accepted for Salt's sake.
+        test: Value = Value::Null,
+    });
+
+    /// Take a rule away until the master ends.
+    fn delete(Delete {
+        /// The pattern of tags.
+        event: String,
+        /// Accepted for Salt's sake.
+        saltenv: String = "base".into(),
+        /// Accepted for Salt's sake.
+        test: Value = Value::Null,
+    });
+
+    /// Return whether this master answers events.
+    fn is_leader(IsLeader {});
+
+    /// Let this master answer events, or not.
+    fn set_leader(SetLeader {
+        /// Whether it does.
+        value: bool = true,
+    });
+
+    /// Let reactions act, or only be looked at; without an argument return which of the two.
+    fn enforce(Enforce {
+        /// Whether they act.
+        value: Option<bool> = None,
+    });
+
+    /// Return the newest reactions, the newest first.
+    fn history(History {
+        /// How many.
+        count: i64 = 50,
+        /// Only those of this rule's pattern.
+        rule: Option<String> = None,
+    });
+
+    /// Return the reactions that failed, with what their files rendered to.
+    fn failed(Failed {
+        /// Forget the one of this event, or all.
+        clear: Value = Value::Null,
+    });
+
+    /// Say what the rules made of an event, and why nothing where it was nothing.
+    fn explain(Explain {
+        /// The event's number, or a tag.
+        event: Value,
+    });
+
+    /// Show what a rule would do about an event; nothing is done.
+    fn test(Test {
+        /// A rule's pattern, or an SLS file.
+        rule: String,
+        /// A file with the event's `tag` and `data` as JSON, or that JSON, or an event's number.
+        event: Value,
+    });
+
+    /// Answer an event of the log once more.
+    fn replay(Replay {
+        /// Its number.
+        sequence: i64,
+        /// Only by this rule's pattern.
+        rule: Option<String> = None,
+    });
+}
+
+fn list(cx: &Exec, _args: List) -> Result<Value, Error> {
+    let rules = master(cx)?.reactor().rules();
+    Ok(Value::list(rules.iter().map(Rule::shown)))
+}
+
+fn said(status: bool, comment: &str) -> Value {
+    let said = Map::new().with("status", status);
+    said.with("comment", comment).into()
+}
+
+fn add(cx: &Exec, args: Add) -> Result<Value, Error> {
+    let rule = Rule::new(&args.event, &args.reactors);
+    let added = smol::block_on(master(cx)?.add_rule(rule));
+    Ok(match added.map_err(unreadable)? {
+        true => said(true, "Reactor added."),
+        false => said(false, "Reactor already exists."),
+    })
+}
+
+fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
+    let deleted = smol::block_on(master(cx)?.delete_rule(&args.event));
+    Ok(match deleted.map_err(unreadable)? {
+        true => said(true, "Reactor deleted."),
+        false => said(false, "Reactor does not exists."),
+    })
+}
+
+fn is_leader(cx: &Exec, _args: IsLeader) -> Result<Value, Error> {
+    Ok(master(cx)?.reactor().is_leader().into())
+}
+
+fn set_leader(cx: &Exec, args: SetLeader) -> Result<Value, Error> {
+    let reactor = master(cx)?.reactor();
+    reactor.set_leader(args.value);
+    Ok(reactor.is_leader().into())
+}
+
+fn enforce(cx: &Exec, args: Enforce) -> Result<Value, Error> {
+    let master = master(cx)?;
+    if let Some(value) = args.value {
+        smol::block_on(master.enforce(value)).map_err(unreadable)?;
+    }
+    Ok((!master.reactor().is_observing()).into())
+}
+
+/// The reactions that are kept, the newest first.
+fn kept(master: &Master) -> Result<Vec<Reaction>, Error> {
+    let read = || -> Result<Vec<Reaction>, store::Error> {
+        let mut kept = Vec::new();
+        for reaction in master.store().reactions(None)? {
+            let (place, row) = reaction?;
+            kept.extend(Reaction::of_row(place, &row));
+        }
+        Ok(kept)
+    };
+    let mut kept = read().map_err(unreadable)?;
+    value::sorted::sort_by_key(&mut kept, |one| {
+        (u64::MAX - one.place.sequence, one.place.rule)
+    });
+    Ok(kept)
+}
+
+fn shown<'a>(reactions: impl Iterator<Item = &'a Reaction>) -> Value {
+    Value::list(reactions.map(|reaction| reaction.shown().into()))
+}
+
+fn history(cx: &Exec, args: History) -> Result<Value, Error> {
+    let kept = kept(master(cx)?)?;
+    let of_rule = |one: &&Reaction| args.rule.as_ref().is_none_or(|rule| *rule == one.rule);
+    let count = usize::try_from(args.count).unwrap_or_default();
+    Ok(shown(kept.iter().filter(of_rule).take(count)))
+}
+
+fn failed(cx: &Exec, args: Failed) -> Result<Value, Error> {
+    let master = master(cx)?;
+    let mut failed = kept(master)?;
+    failed.retain(|one| matches!(one.state, State::Failed | State::Unknown | State::Stopped));
+    let is_meant = |one: &&Reaction| match &args.clear {
+        Value::Int(sequence) => u64::try_from(*sequence) == Ok(one.place.sequence),
+        other => other.is_true(),
+    };
+    for one in failed.iter().filter(is_meant) {
+        smol::block_on(master.forget_reaction(one.place)).map_err(unreadable)?;
+    }
+    failed.retain(|one| !is_meant(&one));
+    Ok(shown(failed.iter()))
+}
+
+fn explain(cx: &Exec, args: Explain) -> Result<Value, Error> {
+    let master = master(cx)?;
+    let found = match &args.event {
+        Value::Int(sequence) => event(master, *sequence)?,
+        tag => newest(master, &tag.to_text())?,
+    };
+    let Some(event) = found else {
+        let rules = matching(master, &args.event.to_text());
+        let text = "the log has no such event; these rules are for such a tag";
+        return Ok(Map::new().with("comment", text).with("rules", rules).into());
+    };
+    let rules = master.reactor().rules();
+    let rules = rules.iter().map(|rule| {
+        let answer = explained(master, rule, &event)?;
+        Ok::<_, Error>((rule.glob.as_str(), answer))
+    });
+    let rules: Map = rules
+        .collect::<Result<Vec<(&str, Value)>, Error>>()?
+        .into_iter()
+        .collect();
+    Ok(Map::new()
+        .with("sequence", event.sequence)
+        .with("tag", event.tag.as_str())
+        .with("data", event.stamped())
+        .with("rules", rules)
+        .into())
+}
+
+fn matching(master: &Master, tag: &str) -> Value {
+    let rules = master.reactor().rules();
+    let matching = rules.iter().filter(|rule| rule.matches(tag));
+    Value::list(matching.map(Rule::shown))
+}
+
+/// What a rule made of an event: a reaction, or why there is none.
+fn explained(master: &Master, rule: &Rule, event: &Event) -> Result<Value, Error> {
+    let place = Place {
+        rule: rule.number(),
+        sequence: event.sequence,
+    };
+    if !rule.matches(&event.tag) {
+        return Ok("its pattern does not match the tag".into());
+    }
+    if let Some(row) = master.store().reaction(place).map_err(unreadable)? {
+        let reaction = Reaction::of_row(place, &row);
+        return Ok(reaction.map(|one| one.shown()).unwrap_or_default().into());
+    }
+    if event.data.get("user").and_then(Value::as_str) == Some("Reactor") {
+        return Ok("it is an event of the reactor's own".into());
+    }
+    let read = master.store().cursor(&rule.cursor()).map_err(unreadable)?;
+    Ok(match read.unwrap_or_default() >= event.sequence {
+        true => "the rule was not there yet, this master was not the leader, or it is too long ago",
+        false => "it waits for its turn",
+    }
+    .into())
+}
+
+fn event(master: &Master, sequence: i64) -> Result<Option<Event>, Error> {
+    let sequence = u64::try_from(sequence).unwrap_or_default();
+    master.store().event(sequence).map_err(unreadable)
+}
+
+/// How many events are looked through for a tag.
+const LOOKED_THROUGH: u64 = 10_000;
+
+/// The newest event of a tag, among the newest ones.
+fn newest(master: &Master, tag: &str) -> Result<Option<Event>, Error> {
+    let find = || -> Result<Option<Event>, store::Error> {
+        let (first, next) = master.store().log()?;
+        let from = first.max(next.saturating_sub(LOOKED_THROUGH));
+        let mut newest = None;
+        for event in master.store().events(from)? {
+            let event = event?;
+            if event.tag == tag {
+                newest = Some(event);
+            }
+        }
+        Ok(newest)
+    };
+    find().map_err(unreadable)
+}
+
+fn test(cx: &Exec, args: Test) -> Result<Value, Error> {
+    let master = master(cx)?;
+    let (tag, data) = given(master, &args.event)?;
+    let mut rules = master.reactor().rules().into_iter();
+    let rule = rules.find(|rule| rule.glob == args.rule);
+    let is_sls = args.rule.starts_with('/') || args.rule.starts_with("salt://");
+    let rule = match rule {
+        Some(rule) => rule,
+        None if is_sls => Rule::new("*", &args.rule.as_str().into()),
+        None => {
+            let text = format!(
+                "no rule has the pattern {}, and it is no path of an SLS file; `reactor.list` shows the rules",
+                args.rule
+            );
+            return Err(Error::argument("rule", text));
+        }
+    };
+    let reaction = master.tried(&rule, &tag, &data);
+    Ok(reaction
+        .shown()
+        .with("matches", rule.matches(&tag))
+        .with("calls", reaction.calls())
+        .into())
+}
+
+/// An event as it was given: by its number, as JSON, or as a file with that.
+fn given(master: &Master, given: &Value) -> Result<(String, Map), Error> {
+    let wrong = |problem: String| Error::argument("event", problem);
+    let value = match given {
+        Value::Int(sequence) => {
+            let event = event(master, *sequence)?;
+            let event = event.ok_or_else(|| wrong(format!("the log has no event {sequence}")))?;
+            return Ok((event.tag.clone(), event.stamped()));
+        }
+        Value::Str(text) => {
+            let text = match text.trim_start().starts_with('{') {
+                true => text.to_string(),
+                false => state::host::read(text.as_ref().as_ref())?.to_string(),
+            };
+            json::read(&text).map_err(|error| wrong(error.to_string()))?
+        }
+        other => other.clone(),
+    };
+    let tag = value.get("tag").and_then(Value::as_str);
+    let data = value.get("data").and_then(Value::as_map);
+    match (tag, data) {
+        (Some(tag), Some(data)) => Ok((tag.to_owned(), data.clone())),
+        _ => Err(wrong("it needs a `tag` and a dictionary `data`".to_owned())),
+    }
+}
+
+fn replay(cx: &Exec, args: Replay) -> Result<Value, Error> {
+    let master = master(cx)?;
+    let Some(event) = event(master, args.sequence)? else {
+        let text = format!("the log has no event {}", args.sequence);
+        return Err(Error::argument("sequence", text));
+    };
+    let mut rules = master.reactor().rules();
+    rules.retain(|rule| {
+        rule.matches(&event.tag) && args.rule.as_ref().is_none_or(|glob| *glob == rule.glob)
+    });
+    let mut done = Vec::new();
+    for rule in &rules {
+        let reaction = smol::block_on(master.replay(rule, &event)).map_err(unreadable)?;
+        done.extend(reaction);
+    }
+    Ok(shown(done.iter()))
+}

@@ -1,0 +1,7 @@
+x:
+  local.cmd.run:
+    - tgt: '*'
+    - args:
+      - cmd: echo hi
+    - arg:
+      - echo other

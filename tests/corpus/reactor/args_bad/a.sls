@@ -1,0 +1,5 @@
+x:
+  local.cmd.run:
+    - tgt: '*'
+    - args:
+      - echo hi

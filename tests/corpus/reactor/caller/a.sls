@@ -1,0 +1,2 @@
+x:
+  caller.test.ping: []

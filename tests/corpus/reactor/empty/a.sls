@@ -1,0 +1,3 @@
+{% if false %}
+x: y
+{% endif %}

@@ -1,0 +1,2 @@
+#!json
+{"x": {"local.test.ping": [{"tgt": "m1"}]}}

@@ -1,0 +1,4 @@
+x:
+  local.cmd.run:
+    - tgt: m1
+    - arg: id

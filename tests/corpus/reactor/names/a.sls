@@ -1,0 +1,6 @@
+x:
+  local.test.ping:
+    - tgt: m1
+    - names:
+      - a
+      - b

@@ -1,0 +1,3 @@
+x:
+  local:
+    - tgt: m1

@@ -1,0 +1,2 @@
+x:
+  local.test.ping: []

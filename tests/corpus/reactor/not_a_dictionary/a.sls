@@ -1,0 +1,2 @@
+one:
+  - local.test.ping

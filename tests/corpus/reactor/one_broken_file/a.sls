@@ -1,0 +1,3 @@
+one:
+  local.test.ping:
+    - tgt: {{ nothing.at.all }}

@@ -1,0 +1,3 @@
+two:
+  local.test.ping:
+    - tgt: m1

@@ -1,0 +1,5 @@
+x:
+  local.test.ping:
+    - tgt: m1
+    - require:
+      - wheel: nobody

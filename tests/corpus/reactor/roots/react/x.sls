@@ -1,0 +1,4 @@
+{% from 'react/map.jinja' import target %}
+x:
+  local.test.ping:
+    - tgt: {{ target }}

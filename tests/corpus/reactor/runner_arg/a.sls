@@ -1,0 +1,7 @@
+deploy:
+  runner.event.send:
+    - arg:
+      - my/tag
+    - kwarg:
+        data:
+          a: 1

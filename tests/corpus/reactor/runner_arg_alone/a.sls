@@ -1,0 +1,4 @@
+deploy:
+  runner.test.arg:
+    - arg:
+      - one

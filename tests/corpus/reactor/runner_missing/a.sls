@@ -1,0 +1,3 @@
+deploy:
+  runner.nothing.here:
+    - a: 1

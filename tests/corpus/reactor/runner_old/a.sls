@@ -1,0 +1,5 @@
+deploy:
+  runner.state.orchestrate:
+    - mods: orch.deploy
+    - pillar:
+        id: {{ data.id }}

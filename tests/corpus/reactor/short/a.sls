@@ -1,0 +1,1 @@
+x: runner.manage.up

@@ -1,0 +1,3 @@
+highstate_run:
+  local.state.apply:
+    - tgt: {{ data['id'] }}

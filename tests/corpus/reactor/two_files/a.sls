@@ -1,0 +1,6 @@
+one:
+  local.test.ping:
+    - tgt: m1
+both:
+  local.test.ping:
+    - tgt: of-a

@@ -1,0 +1,3 @@
+x:
+  module.run:
+    - name: test.ping

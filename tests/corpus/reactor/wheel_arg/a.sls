@@ -1,0 +1,4 @@
+x:
+  wheel.key.delete:
+    - args:
+        match: {{ data.id }}
