@@ -18,6 +18,7 @@ use wire::Wheel;
 use crate::applets;
 use crate::ask::{AskError, Master, Socket};
 use crate::daemon;
+use crate::interrupt;
 use crate::screen::Screen;
 use crate::{salt, salt_key, salt_run};
 use modules::call::joined;
@@ -41,6 +42,7 @@ pub(crate) fn salt(words: Vec<String>) -> Result<ExitCode, Failure> {
         _ => {}
     }
     let opts = configured(&SALT, &mut line.settings)?;
+    interrupt::watch();
     with_screen(&opts, &line.settings, |screen| {
         salt::run(&line, &opts, &Socket::of(&opts), screen)
     })
@@ -57,6 +59,7 @@ pub(crate) fn salt_run(words: Vec<String>) -> Result<ExitCode, Failure> {
         return Ok(applets::about(&SALT_RUN, about));
     }
     let opts = configured(&SALT_RUN, &mut line.settings)?;
+    interrupt::watch();
     with_screen(&opts, &line.settings, |screen| {
         let runners = crate::runners::REGISTRY.runners;
         salt_run::run(&line, &opts, runners, &Socket::of(&opts), screen)

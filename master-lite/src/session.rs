@@ -209,6 +209,7 @@ impl Master {
             Request::List(asked) => self.files().list(question, asked).await,
             Request::Stat(asked) => self.files().stat(question, asked).await,
             Request::File(asked) => self.files().file(question, asked).await,
+            Request::Push(asked) => self.take_file(&minion.id, question, asked).await,
             Request::Ping(_) => question.done(true).await,
             other => {
                 let text = format!("this master does not serve `{}`", other.kind());

@@ -536,6 +536,9 @@ impl Shared {
             return to.done(true).await;
         }
         let Some(master) = self.master(purpose) else {
+            if matches!(request, Request::Push(_)) {
+                local::hand_on(to, None).await?;
+            }
             let text = "this minion is not connected to a master";
             return to.fail("unreachable", text).await;
         };

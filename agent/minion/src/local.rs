@@ -1,11 +1,14 @@
 //! The way to the daemon of this machine, and through it to the master: for jobs, and for `salt-call`.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use link::unix::{Local, Pipe};
-use link::{Error, Handle, Limits, Part};
+use link::{Asked, Error, Handle, Limits, Part};
+use modules::hashes;
 use modules::orchestrate::ThisMachine;
 use state::ask::Ask;
 use state::exec::Exec;
@@ -130,8 +133,14 @@ pub(crate) async fn forward(
     request: Request,
     to: &mut Local,
 ) -> Result<(), Error> {
-    let mut asked = match master.ask(request).await {
-        Ok(asked) => asked.waiting(Some(ANSWER)),
+    let has_parts = matches!(request, Request::Push(_));
+    let asked = master.ask(request).await;
+    let mut asked = asked.map(|asked| asked.waiting(Some(ANSWER)));
+    if has_parts {
+        hand_on(to, asked.as_mut().ok()).await?;
+    }
+    let mut asked = match asked {
+        Ok(asked) => asked,
         Err(error) => return to.fail("unreachable", error.to_string()).await,
     };
     loop {
@@ -143,6 +152,22 @@ pub(crate) async fn forward(
             Err(error) => return to.fail("unreachable", error.to_string()).await,
         }
     }
+}
+
+/// The parts that belong to a request. They are taken also where nobody wants them: the answer says why.
+pub(crate) async fn hand_on(from: &mut Local, mut to: Option<&mut Asked>) -> Result<(), Error> {
+    while let Part::Data(part) = from.part().await? {
+        if let Some(asked) = &mut to
+            && asked.data(part).await.is_err()
+        {
+            to = None;
+        }
+    }
+    if let Some(asked) = to {
+        // A master that has said no already takes no end.
+        let _ = asked.sent().await;
+    }
+    Ok(())
 }
 
 /// This machine as the target of its own orchestrations; its events go to the master.
@@ -197,6 +222,9 @@ impl Targets for OfMinion {
     }
 
     fn ask(&self, _cx: &Exec, ask: Ask) -> Result<Option<Value>, module::Error> {
+        if let Ask::Push { file, path } = &ask {
+            return push(&self.0, file, path).map(Some);
+        }
         let is_publish = matches!(ask, Ask::Publish { .. });
         // The wheel is the master's own: this machine has another one.
         let Some(request) = request(ask) else {
@@ -214,10 +242,44 @@ impl Targets for OfMinion {
     }
 }
 
+/// How much of a file goes in one frame.
+const PIECE: usize = 64 << 10;
+
+/// Sends a file to the master.
+fn push(uplink: &Uplink, file: &Path, path: &str) -> Result<Value, module::Error> {
+    let said = |error: Error| module::Error::refused(error.to_string());
+    let mut open = File::open(file).map_err(module::Error::io(file))?;
+    let size = open.metadata().map_err(module::Error::io(file))?.len();
+    let hash = hashes::of_file(&file.to_string_lossy(), "sha256")?;
+    let mut socket = uplink.socket();
+    let pipe = socket.open().map_err(said)?;
+    let path = path.to_owned();
+    pipe.ask(wire::Push { path, size, hash }).map_err(said)?;
+    let mut piece = vec![0; PIECE];
+    loop {
+        let length = match open.read(&mut piece) {
+            Ok(0) => break,
+            Ok(length) => length,
+            Err(error) => {
+                // What was announced never comes whole, and the master says no.
+                log::error(format_args!("{}: {error}", file.display()));
+                break;
+            }
+        };
+        let bytes = piece.get(..length).unwrap_or_default();
+        pipe.data(Value::Bytes(bytes.into())).map_err(said)?;
+    }
+    pipe.sent().map_err(said)?;
+    match pipe.next(Some(ANSWER)).map_err(said)? {
+        Part::Done(value) | Part::Data(value) => Ok(value),
+    }
+}
+
 /// The frame of a question; none where a minion does not ask that.
 fn request(ask: Ask) -> Option<Request> {
     Some(match ask {
-        Ask::Wheel { .. } => return None,
+        // A file has parts, and a way of its own.
+        Ask::Wheel { .. } | Ask::Push { .. } => return None,
         Ask::MineGet {
             tgt,
             tgt_type,

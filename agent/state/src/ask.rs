@@ -55,6 +55,13 @@ pub enum Ask {
         /// Its arguments; those with names lie in a map that says so.
         arg: Vec<Value>,
     },
+    /// A file for the master, under a path of its own there: true.
+    Push {
+        /// The file.
+        file: std::path::PathBuf,
+        /// What the master calls it.
+        path: String,
+    },
     /// The jobs that run on this machine: a list.
     Running,
     /// A job that runs on this machine: a map, or nothing.

@@ -1,5 +1,6 @@
 //! What the master says of a job, part by part.
 
+use crate::interrupt;
 use value::{Map, Value};
 
 /// A part of the answer.
@@ -56,6 +57,7 @@ impl Said {
         let part = part.as_map()?;
         if part.get("minions").is_some() {
             *jid = text(part, "jid");
+            interrupt::waits_for(jid);
             return Some(Self::Sent(Sent {
                 jid: jid.clone(),
                 minions: ids(part, "minions"),

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use tests::program::{Answer, in_recorded_environment};
 
-use super::{Fleet, PROGRAMS};
+use super::{Fleet, PROGRAMS, Process};
 
 impl Fleet {
     /// Runs `salt-call` on a minion's machine.
@@ -86,4 +86,81 @@ fn a_call_of_a_minion_that_is_not_accepted_says_so() {
     assert_ne!(called.rc, Some(0));
     let said = "has the minion key been accepted?";
     assert!(called.out.contains(said), "{}", called.out);
+}
+
+#[test]
+fn files_come_to_the_master_where_it_takes_them() {
+    let mut fleet = Fleet::with("auto_accept: True\n");
+    fleet.start_minion("m1", "");
+    fleet.soon("it answers", || {
+        fleet.run(&["salt", "m1", "test.ping"]).rc == Some(0)
+    });
+    let file = fleet.path("m1/report");
+    std::fs::write(&file, "x".repeat(300_000)).unwrap();
+    let name = file.display().to_string();
+    let refused = fleet.run(&["salt", "m1", "cp.push", &name]);
+    assert!(refused.out.contains("file_recv is off"), "{}", refused.out);
+    let kept = fleet.path("master/cache/minions/m1/files");
+    assert!(!kept.exists());
+    let etc = fleet.path("master/etc/master");
+    let text = std::fs::read_to_string(&etc).unwrap();
+    let on = "file_recv: True\nfile_recv_max_size: 1\n";
+    std::fs::write(&etc, text + on).unwrap();
+    fleet.kill_master();
+    fleet.start_master();
+    fleet.soon("it is back", || {
+        fleet.run(&["salt", "m1", "test.ping"]).rc == Some(0)
+    });
+    let push = |words: &[&str]| fleet.run(&[&["salt", "m1", "cp.push", &name], words].concat());
+    let pushed = push(&[]);
+    assert_eq!(pushed.out, "m1:\n    True\n");
+    let below = kept.join(name.trim_start_matches('/'));
+    assert_eq!(std::fs::metadata(&below).unwrap().len(), 300_000);
+    assert_eq!(push(&["upload_path=/reports/today"]).out, "m1:\n    True\n");
+    assert!(kept.join("reports/today").is_file());
+    // A11
+    let crafted = push(&["upload_path=../../m2/files/x"]);
+    assert!(crafted.out.contains("is no path"), "{}", crafted.out);
+    std::fs::write(&file, "x".repeat(1_100_000)).unwrap();
+    let large = push(&["upload_path=/large"]);
+    assert!(large.out.contains("file_recv_max_size"), "{}", large.out);
+    assert!(!kept.join("large").exists());
+    std::fs::write(&file, "called").unwrap();
+    let called = fleet.call("m1", &["cp.push", &name, "upload_path=/called"]);
+    assert_eq!(called.rc, Some(0), "{}", called.out);
+    assert!(kept.join("called").is_file());
+}
+
+#[test]
+fn an_interrupted_command_says_how_to_find_its_job() {
+    let mut fleet = Fleet::with("auto_accept: True\n");
+    fleet.start_minion("m1", "");
+    fleet.soon("it answers", || {
+        fleet.run(&["salt", "m1", "test.ping"]).rc == Some(0)
+    });
+    let etc = fleet.path("master/etc").display().to_string();
+    let interrupted = |words: &[&str], begun: &dyn Fn() -> bool| {
+        let log = fleet.path("interrupted");
+        let _ = std::fs::remove_file(&log);
+        let words = [&[words[0], "-c", &etc], &words[1..]].concat();
+        let mut process = Process::start(&PROGRAMS.0, &words, &log);
+        fleet.soon("it has begun", begun);
+        let pid = process.0.id().to_string();
+        let kill = Command::new("kill").args(["-INT", &pid]).status();
+        assert!(kill.unwrap().success());
+        let ended = process.0.wait().unwrap();
+        (ended.code(), std::fs::read_to_string(&log).unwrap())
+    };
+    let sleeps = || {
+        let text = std::fs::read_to_string(fleet.path("interrupted"));
+        text.unwrap_or_default().contains("jid: ")
+    };
+    let words = ["salt", "--show-jid", "-t", "60", "m1", "test.sleep", "8"];
+    let (code, said) = interrupted(&words, &sleeps);
+    assert_eq!(code, Some(1), "{said}");
+    let wanted = "\nExiting gracefully on Ctrl-c\nThis job's jid is: ";
+    assert!(said.contains(wanted), "{said}");
+    let (_, jid) = said.trim_end().rsplit_once(' ').unwrap();
+    let found = fleet.run(&["salt-run", "jobs.list_job", jid]).out;
+    assert!(found.contains("test.sleep"), "{found}");
 }

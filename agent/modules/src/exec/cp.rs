@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use state::ask::Ask;
 use state::exec::Exec;
 use state::module::Error;
-use value::{Map, Value};
+use value::glob::fnmatch;
+use value::{Map, Value, log};
 
 use crate::exec::file::makedirs;
 use crate::source::{Url, salt_path};
@@ -563,20 +565,67 @@ fn envs(cx: &Exec, _args: Envs) -> Result<Value, Error> {
     Ok(cx.shared.sources.environments().into())
 }
 
-fn push(_cx: &Exec, args: Push) -> Result<Value, Error> {
-    Err(format!(
-        "Cannot send {} to the master: this call has none",
-        args.path
-    )
-    .into())
+fn push(cx: &Exec, args: Push) -> Result<Value, Error> {
+    let path = Path::new(&args.path);
+    if !path.is_absolute() {
+        log::debug(format_args!(
+            "Path must not be relative to be sent: {}",
+            args.path
+        ));
+        return Ok(false.into());
+    }
+    let found = match args.keep_symlinks {
+        true => path.to_owned(),
+        false => path.canonicalize().map_err(Error::io(path))?,
+    };
+    if !found.is_file() {
+        return Ok(false.into());
+    }
+    let called = args
+        .upload_path
+        .unwrap_or_else(|| match args.keep_symlinks {
+            true => args.path.clone(),
+            false => found.to_string_lossy().into_owned(),
+        });
+    let pushed = pushed(cx, &found, called)?;
+    if args.remove_source && pushed.is_true() {
+        fs::remove(cx, path).map_err(Error::io(path))?;
+    }
+    Ok(pushed)
 }
 
-fn push_dir(_cx: &Exec, args: PushDir) -> Result<Value, Error> {
-    Err(format!(
-        "Cannot send {} to the master: this call has none",
-        args.path
-    )
-    .into())
+fn pushed(cx: &Exec, file: &Path, called: String) -> Result<Value, Error> {
+    let ask = Ask::Push {
+        file: file.to_owned(),
+        path: called,
+    };
+    let answer = cx.ask(ask)?;
+    answer.ok_or_else(|| {
+        let file = file.display();
+        format!("Cannot send {file} to the master: this call has none").into()
+    })
+}
+
+fn push_dir(cx: &Exec, args: PushDir) -> Result<Value, Error> {
+    if !Path::new(&args.path).is_absolute() {
+        return Ok(false.into());
+    }
+    let mut all = true;
+    for folder in ospath::walk_links(&args.path) {
+        for name in folder.files {
+            if !args.glob.as_ref().is_none_or(|glob| fnmatch(glob, &name)) {
+                continue;
+            }
+            let file = Path::new(&folder.root).join(&name);
+            let shown = file.to_string_lossy().into_owned();
+            let called = match (&args.upload_path, shown.strip_prefix(&args.path)) {
+                (Some(upload), Some(rest)) => format!("{}{rest}", upload.trim_end_matches('/')),
+                _ => shown,
+            };
+            all &= pushed(cx, &file, called)?.is_true();
+        }
+    }
+    Ok(all.into())
 }
 
 /// The folders of an environment, those without a file in them too, sorted.

@@ -1,0 +1,278 @@
+//! `cp.push`: files of minions, where `file_recv` lets them come: whole or not at all, below `cachedir/minions/ID/files`.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use link::{Error, Part, Question};
+use modules::hashes;
+use value::{Value, log};
+use wire::{Id, Push};
+
+use crate::daemon::Master;
+
+/// `file_recv_max_size`, unless the configuration says so: MiB.
+const SIZE_MAX_MIB: u64 = 100;
+/// What all files of one minion may be together, by the largest one that it may send.
+const TOGETHER: u64 = 10;
+/// How many files of one minion are kept.
+const FILES_MAX: usize = 10_000;
+/// How long a path may be, and each of its names.
+const PATH_MAX: usize = 1024;
+const NAME_MAX: usize = 200;
+
+/// No two files that come have one name.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// A word for programs, and a sentence.
+type No = (&'static str, String);
+
+/// A file on its way.
+struct Coming {
+    file: File,
+    /// Where it lies until it is whole.
+    beside: PathBuf,
+    place: PathBuf,
+    left: u64,
+    asked: Push,
+}
+
+impl Master {
+    /// Takes a file from a minion.
+    pub(crate) async fn take_file(
+        &self,
+        id: &Id,
+        mut question: Question,
+        asked: Push,
+    ) -> Result<(), Error> {
+        let size_max = self.size_max();
+        let folder = self.opts().cachedir().join("minions").join(id.as_str());
+        let allowed = match self.opts().flag("file_recv") {
+            true => Ok(()),
+            false => Err((
+                "refused",
+                "this master takes no files: its option file_recv is off".to_owned(),
+            )),
+        };
+        let begin = move || begin(&folder.join("files"), asked, size_max);
+        let begun = match allowed {
+            Ok(()) => smol::unblock(begin).await,
+            Err(no) => Err(no),
+        };
+        let mut coming = match begun {
+            Ok(coming) => coming,
+            Err((reason, text)) => {
+                log::warning(format_args!("{id}: {text}"));
+                return question.fail(reason, text).await;
+            }
+        };
+        let taken = loop {
+            match question.next().await? {
+                Part::Data(Value::Bytes(bytes)) => match coming.take(&bytes) {
+                    Ok(()) => {}
+                    Err(no) => break Err(no),
+                },
+                Part::Data(_) => break Err(("invalid", "a part is no bytes".to_owned())),
+                Part::Done(_) => break smol::unblock(move || coming.settle()).await,
+            }
+        };
+        match taken {
+            Ok(()) => question.done(true).await,
+            Err((reason, text)) => {
+                log::warning(format_args!("{id}: {text}"));
+                question.fail(reason, text).await
+            }
+        }
+    }
+
+    fn size_max(&self) -> u64 {
+        let mib = self.opts().int("file_recv_max_size");
+        let mib = mib.and_then(|mib| u64::try_from(mib).ok());
+        mib.unwrap_or(SIZE_MAX_MIB).saturating_mul(1 << 20)
+    }
+}
+
+/// A path below the minion's folder: of plain names.
+fn below(path: &str) -> Result<PathBuf, No> {
+    let wrong = || {
+        (
+            "invalid",
+            format!("{path:?} is no path that a file may get here"),
+        )
+    };
+    let relative = path.trim_start_matches('/');
+    if relative.is_empty() || path.len() > PATH_MAX || path.chars().any(char::is_control) {
+        return Err(wrong());
+    }
+    let mut clean = PathBuf::new();
+    for part in Path::new(relative).components() {
+        match part {
+            Component::Normal(name) if name.len() <= NAME_MAX => clean.push(name),
+            _ => return Err(wrong()),
+        }
+    }
+    Ok(clean)
+}
+
+fn failed(path: &Path) -> impl Fn(std::io::Error) -> No {
+    let path = path.display().to_string();
+    move |error| ("failed", format!("{path}: {error}"))
+}
+
+fn begin(folder: &Path, asked: Push, size_max: u64) -> Result<Coming, No> {
+    let place = folder.join(below(&asked.path)?);
+    if asked.size > size_max {
+        let (size, path) = (asked.size, &asked.path);
+        let text = format!("{path} has {size} bytes, and {size_max} may come (file_recv_max_size)");
+        return Err(("refused", text));
+    }
+    let (files, bytes) = held(folder.parent().unwrap_or(folder));
+    let quota = size_max.saturating_mul(TOGETHER);
+    if files >= FILES_MAX || bytes.saturating_add(asked.size) > quota {
+        let text = format!(
+            "{files} files with {bytes} bytes are in {}, and no more than {FILES_MAX} with {quota} are kept: remove some",
+            folder.display()
+        );
+        return Err(("refused", text));
+    }
+    let parent = place.parent().unwrap_or(folder);
+    let coming = folder.with_file_name("coming");
+    for folder in [parent, &coming] {
+        let mut builder = DirBuilder::new();
+        let made = builder.recursive(true).mode(0o700).create(folder);
+        made.map_err(failed(folder))?;
+    }
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let beside = coming.join(format!("{}.{number}", std::process::id()));
+    let mut options = OpenOptions::new();
+    let opened = options.write(true).create(true).truncate(true).mode(0o600);
+    let file = opened.open(&beside).map_err(failed(&beside))?;
+    Ok(Coming {
+        file,
+        beside,
+        place,
+        left: asked.size,
+        asked,
+    })
+}
+
+/// How many files lie in a folder, and how much they are.
+fn held(folder: &Path) -> (usize, u64) {
+    let (mut files, mut bytes) = (0, 0_u64);
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(found) if found.is_dir() => folders.push(entry.path()),
+                Ok(found) => {
+                    files += 1;
+                    bytes = bytes.saturating_add(found.len());
+                }
+                Err(_) => {}
+            }
+        }
+    }
+    (files, bytes)
+}
+
+impl Coming {
+    fn take(&mut self, bytes: &[u8]) -> Result<(), No> {
+        let length = bytes.len() as u64;
+        let left = self.left.checked_sub(length);
+        self.left = left.ok_or_else(|| self.other())?;
+        self.file.write_all(bytes).map_err(failed(&self.beside))
+    }
+
+    fn other(&self) -> No {
+        let path = &self.asked.path;
+        (
+            "invalid",
+            format!("{path}: what came is not what was announced"),
+        )
+    }
+
+    /// Puts the file in its place, when it is what was announced.
+    fn settle(self) -> Result<(), No> {
+        self.file.sync_all().map_err(failed(&self.beside))?;
+        let hash = hashes::of_file(&self.beside.to_string_lossy(), "sha256");
+        let hash = hash.map_err(|error| ("failed", error.to_string()))?;
+        if self.left > 0 || hash != self.asked.hash {
+            return Err(self.other());
+        }
+        rustix::fs::rename(&self.beside, &self.place)
+            .map_err(|error| failed(&self.place)(error.into()))
+    }
+}
+
+impl Drop for Coming {
+    fn drop(&mut self) {
+        // There is none when it is in its place.
+        let _ = rustix::fs::unlink(&self.beside);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A11: a file for the master with a crafted name.
+    #[test]
+    fn a_name_that_leads_elsewhere_is_refused() {
+        for bad in [
+            "",
+            "/",
+            "../x",
+            "/a/../../x",
+            "a/./../x",
+            "..",
+            ".",
+            "a\0b",
+            "a\nb",
+        ] {
+            assert!(below(bad).is_err(), "{bad:?}");
+        }
+        assert!(below(&"a/".repeat(600)).is_err());
+        assert!(below(&"a".repeat(300)).is_err());
+        assert_eq!(below("/etc/.hosts").unwrap(), Path::new("etc/.hosts"));
+    }
+
+    fn coming(folder: &Path, size: u64, hash: &str) -> Result<Coming, No> {
+        let asked = Push {
+            path: "/etc/hosts".to_owned(),
+            size,
+            hash: hash.to_owned(),
+        };
+        begin(&folder.join("files"), asked, 100)
+    }
+
+    #[test]
+    fn a_file_is_there_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let hash = hashes::of_bytes(b"hello", "sha256").unwrap();
+        let files = dir.path().join("files");
+        let place = files.join("etc/hosts");
+        for (size, hash, parts) in [
+            (5, hash.as_str(), &["hel"][..]),
+            (5, "00", &["hel", "lo"]),
+            (4, &hash, &["hel", "lo"]),
+        ] {
+            let mut coming = coming(dir.path(), size, hash).unwrap();
+            let taken = parts
+                .iter()
+                .try_for_each(|part| coming.take(part.as_bytes()));
+            assert!(taken.and_then(|()| coming.settle()).is_err());
+            assert_eq!(held(dir.path()), (0, 0));
+        }
+        let mut whole = coming(dir.path(), 5, &hash).unwrap();
+        whole.take(b"hello").unwrap();
+        whole.settle().unwrap();
+        assert_eq!(fs::read_to_string(place).unwrap(), "hello");
+        // One that is too large, and one that is too much with the others.
+        assert!(coming(dir.path(), 101, &hash).is_err());
+        let much = File::create(files.join("much")).unwrap();
+        much.set_len(950).unwrap();
+        assert!(coming(dir.path(), 60, &hash).is_err());
+    }
+}
