@@ -1,7 +1,6 @@
 //! [`Master`]: the daemon `salt-master`: what all its tasks share, and how it begins and ends.
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -307,17 +306,10 @@ pub(crate) fn run<T>(
     let pair = own.pair.clone();
     let master = Master::open(opts, own)?;
     smol::block_on(async {
+        let signals = signals()?;
         let address = address(&master.opts)?;
         let listener = Listener::bind(address, &pair, Limits::default())?;
         let path = socket_path(&master.opts);
-        if let Some(folder) = path.parent() {
-            let mut builder = std::fs::DirBuilder::new();
-            let made = builder.recursive(true).mode(0o755).create(folder);
-            made.map_err(|source| Error::Io {
-                path: folder.to_owned(),
-                source,
-            })?;
-        }
         master.begin_reactor().await?;
         let socket = LocalListener::bind(&path, Way::ClientToMaster, Limits::default())?;
         let _until_it_ends = when_it_listens();
@@ -344,7 +336,7 @@ pub(crate) fn run<T>(
             master.chores().await;
             Ok(())
         };
-        let ended = peers.or(commands).or(chores).or(terminated()).await;
+        let ended = peers.or(commands).or(chores).or(terminated(signals)).await;
         notify.stopping();
         master.goodbye().await;
         listener.close("the master ends").await;
@@ -352,13 +344,17 @@ pub(crate) fn run<T>(
     })
 }
 
-/// Waits for the signals that end the daemon.
-async fn terminated() -> Result<(), Error> {
+/// The signals that end the daemon, taken from now on.
+fn signals() -> Result<Signals, Error> {
     let signals = Signals::new([Signal::Term, Signal::Int]);
-    let mut signals = signals.map_err(|source| Error::Io {
+    signals.map_err(|source| Error::Io {
         path: "signals".into(),
         source,
-    })?;
+    })
+}
+
+/// Waits for one of them.
+async fn terminated(mut signals: Signals) -> Result<(), Error> {
     // No deadline: signals come when they come.
     let _ = signals.next().await;
     log::info(format_args!("The master is asked to end"));

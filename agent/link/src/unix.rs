@@ -3,7 +3,9 @@
 //! The kernel says who is at the other end. One end waits on many and is async ([`Local`]); the other is a program that does one thing
 //! after the other ([`Pipe`]).
 
+use std::fs::DirBuilder;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,13 +46,19 @@ pub struct LocalListener {
 }
 
 impl LocalListener {
-    /// Opens the socket. What a dead daemon left there is replaced; a living one's is left alone. `way` says what the clients are:
-    /// [`Way::ClientToMaster`] or [`Way::ClientToMinion`].
+    /// Opens the socket, in a folder that is made when it is missing and that others may not write, whatever the mask is. What a dead
+    /// daemon left there is replaced; a living one's is left alone. `way` says what the clients are: [`Way::ClientToMaster`] or
+    /// [`Way::ClientToMinion`].
     ///
     /// # Errors
-    /// When a daemon listens there already, or the folder is missing.
+    /// When a daemon listens there already, or the folder cannot be made.
     pub fn bind(path: &Path, way: Way, limits: Limits) -> Result<Self, Error> {
         let failed = socket_error(path);
+        if let Some(folder) = path.parent() {
+            let mut builder = DirBuilder::new();
+            let made = builder.recursive(true).mode(0o755).create(folder);
+            made.map_err(&failed)?;
+        }
         if UnixStream::connect(path).is_ok() {
             return Err(failed(io::ErrorKind::AddrInUse.into()));
         }

@@ -1,9 +1,7 @@
 //! [`Daemon`]: connects, does what the master asks, and comes back after every loss.
 
 use std::ffi::OsString;
-use std::fs::DirBuilder;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
@@ -108,6 +106,7 @@ impl Daemon {
             .map(session)
             .collect::<Result<_, _>>()?;
         smol::block_on(async {
+            let signals = signals()?;
             let socket = shared.socket()?;
             let commands = async {
                 loop {
@@ -132,8 +131,13 @@ impl Daemon {
                 shared.watch().await;
                 Ok(())
             };
+            // From here on signals are obeyed: one that came before its handler would end the daemon.
             shared.settings.notify.ready();
-            let ended = commands.or(plan).or(beacons).or(shared.signals()).await;
+            let ended = commands
+                .or(plan)
+                .or(beacons)
+                .or(shared.obey_signals(signals))
+                .await;
             shared.settings.notify.stopping();
             for upstream in &shared.upstreams {
                 upstream.drain().await;
@@ -143,18 +147,19 @@ impl Daemon {
     }
 }
 
+/// The signals that a daemon obeys, from now on.
+fn signals() -> Result<Signals, Error> {
+    let signals = Signals::new([Signal::Term, Signal::Int, Signal::Hup]);
+    signals.map_err(|source| Error::Io {
+        path: "signals".into(),
+        source,
+    })
+}
+
 impl Shared {
     /// Where commands of this machine find the daemon.
     fn socket(&self) -> Result<LocalListener, Error> {
         let path = local::socket_path(&self.settings.opts);
-        if let Some(folder) = path.parent() {
-            let mut builder = DirBuilder::new();
-            let made = builder.recursive(true).mode(0o755).create(folder);
-            made.map_err(|source| Error::Io {
-                path: folder.to_owned(),
-                source,
-            })?;
-        }
         Ok(LocalListener::bind(
             &path,
             Way::ClientToMinion,
@@ -163,12 +168,7 @@ impl Shared {
     }
 
     /// Waits for the signals that end the daemon; SIGHUP has it read its configuration again.
-    async fn signals(&self) -> Result<(), Error> {
-        let signals = Signals::new([Signal::Term, Signal::Int, Signal::Hup]);
-        let mut signals = signals.map_err(|source| Error::Io {
-            path: "signals".into(),
-            source,
-        })?;
+    async fn obey_signals(&self, mut signals: Signals) -> Result<(), Error> {
         // No deadline: signals come when they come.
         while let Some(signal) = signals.next().await {
             match signal {
