@@ -5,6 +5,7 @@ use value::Value;
 
 mod config;
 mod event;
+mod fileserver;
 mod jobs;
 mod manage;
 mod r#match;
@@ -19,6 +20,7 @@ mod test;
 pub const MODULES: &[Module<Value>] = &[
     config::MODULE,
     event::MODULE,
+    fileserver::MODULE,
     jobs::MODULE,
     manage::MODULE,
     r#match::MODULE,

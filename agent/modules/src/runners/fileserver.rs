@@ -1,0 +1,178 @@
+//! The `fileserver` runner: what the file roots hold. They are read when they are asked for, so there is nothing to clear or to lock.
+
+use std::collections::BTreeSet;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use crate::exec::cp;
+
+/// The one backend that there is.
+const ROOTS: &str = "roots";
+
+state::exec_module! {
+    /// The file server.
+    mod fileserver;
+
+    /// The environments, or with `sources` the backends.
+    fn envs(Envs {
+        /// Only those of these backends.
+        backend: Value = Value::Null,
+        /// Whether the backends are listed.
+        sources: bool = false,
+    });
+
+    /// The files of an environment.
+    fn file_list(FileList {
+        /// The environment.
+        saltenv: String = "base".into(),
+        /// Only those of these backends.
+        backend: Value = Value::Null,
+    });
+
+    /// The folders of an environment.
+    fn dir_list(DirList {
+        /// The environment.
+        saltenv: String = "base".into(),
+        /// Only those of these backends.
+        backend: Value = Value::Null,
+    });
+
+    /// The folders of an environment in which nothing is.
+    fn empty_dir_list(EmptyDirList {
+        /// The environment.
+        saltenv: String = "base".into(),
+        /// Only those of these backends.
+        backend: Value = Value::Null,
+    });
+
+    /// The symbolic links of an environment, with where they lead.
+    fn symlink_list(SymlinkList {
+        /// The environment.
+        saltenv: String = "base".into(),
+        /// Only those of these backends.
+        backend: Value = Value::Null,
+    });
+
+    /// Brings the backends up to date, which file roots always are.
+    fn update(Update {
+        /// Accepted.
+        backend: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Clears what the backends have cached, which is nothing.
+    fn clear_cache(ClearCache {
+        /// Accepted.
+        backend: Value = Value::Null,
+    });
+
+    /// Clears the cached lists of files, of which there are none.
+    fn clear_file_list_cache(ClearFileListCache {
+        /// Accepted.
+        saltenv: Value = Value::Null,
+        /// Accepted.
+        backend: Value = Value::Null,
+    });
+
+    /// Clears the update locks, of which there are none.
+    fn clear_lock(ClearLock {
+        /// Accepted.
+        backend: Value = Value::Null,
+        /// Accepted.
+        remote: Value = Value::Null,
+    });
+
+    /// Sets update locks, which file roots do not have.
+    fn lock(Lock {
+        /// Accepted.
+        backend: Value = Value::Null,
+        /// Accepted.
+        remote: Value = Value::Null,
+    });
+}
+
+/// Whether the file roots are among the backends that are asked for.
+fn asked_for(backend: &Value) -> bool {
+    match backend {
+        Value::Null => true,
+        Value::Str(names) => names.split(',').any(|name| name.trim() == ROOTS),
+        names => names.texts().iter().any(|name| name == ROOTS),
+    }
+}
+
+fn envs(cx: &Exec, args: Envs) -> Result<Value, Error> {
+    let found = match (asked_for(&args.backend), args.sources) {
+        (false, _) => Vec::new(),
+        (true, true) => vec![ROOTS.to_owned()],
+        (true, false) => cx.shared.sources.environments(),
+    };
+    Ok(found.into())
+}
+
+fn file_list(cx: &Exec, args: FileList) -> Result<Value, Error> {
+    Ok(match asked_for(&args.backend) {
+        true => cx.shared.sources.list(&args.saltenv)?.into(),
+        false => Value::list([]),
+    })
+}
+
+/// The folders, sorted; none of another backend.
+fn dirs(cx: &Exec, saltenv: &str, backend: &Value) -> Result<BTreeSet<String>, Error> {
+    match asked_for(backend) {
+        true => cp::dirs(cx, saltenv),
+        false => Ok(BTreeSet::new()),
+    }
+}
+
+fn dir_list(cx: &Exec, args: DirList) -> Result<Value, Error> {
+    let found = dirs(cx, &args.saltenv, &args.backend)?;
+    Ok(found.into_iter().collect::<Vec<_>>().into())
+}
+
+fn empty_dir_list(cx: &Exec, args: EmptyDirList) -> Result<Value, Error> {
+    let found = dirs(cx, &args.saltenv, &args.backend)?;
+    let files = cx.shared.sources.list(&args.saltenv)?;
+    let is_in = |path: &str, dir: &str| {
+        let rest = path.strip_prefix(dir);
+        rest.is_some_and(|rest| rest.starts_with('/'))
+    };
+    let is_empty = |dir: &&String| {
+        let mut all = files.iter().chain(&found);
+        !all.any(|path| is_in(path, dir))
+    };
+    Ok(found
+        .iter()
+        .filter(is_empty)
+        .cloned()
+        .collect::<Vec<_>>()
+        .into())
+}
+
+fn symlink_list(cx: &Exec, args: SymlinkList) -> Result<Value, Error> {
+    Ok(match asked_for(&args.backend) {
+        true => cp::symlinks(cx, &args.saltenv, "")?.into_iter().collect(),
+        false => Map::new().into(),
+    })
+}
+
+fn update(_cx: &Exec, _args: Update) -> Result<Value, Error> {
+    Ok(true.into())
+}
+
+fn clear_cache(_cx: &Exec, _args: ClearCache) -> Result<Value, Error> {
+    Ok("No cache was cleared".into())
+}
+
+fn clear_file_list_cache(_cx: &Exec, _args: ClearFileListCache) -> Result<Value, Error> {
+    Ok(Map::new().into())
+}
+
+fn clear_lock(_cx: &Exec, _args: ClearLock) -> Result<Value, Error> {
+    Ok("No locks were removed".into())
+}
+
+fn lock(_cx: &Exec, _args: Lock) -> Result<Value, Error> {
+    Ok("No locks were set".into())
+}
