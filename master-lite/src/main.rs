@@ -26,10 +26,6 @@ mod salt_key;
 mod salt_run;
 mod screen;
 mod session;
-#[cfg_attr(
-    not(test),
-    allow(dead_code, reason = "tokens are the enrolment's, which comes next")
-)]
 mod store;
 mod targets;
 mod waiting;

@@ -62,6 +62,7 @@ root)
 as-systemd)
 	# Nothing is started but what a case starts.
 	rm -rf /lib/systemd/system/*.wants /etc/systemd/system/*.wants
+	rm -f /etc/rc?.d/[SK]*
 	printf '[Service]\nType=oneshot\nExecStart=/bin/touch %s/over/booted\n' "$dir" >/etc/systemd/system/booted.service
 	mkdir /etc/systemd/system/multi-user.target.wants
 	ln -s ../booted.service /etc/systemd/system/multi-user.target.wants

@@ -50,7 +50,7 @@ class Scratch:
         return text.replace("@USER@", USER).replace("@GROUP@", GROUP).replace("@CORPUS@", HERE)
 
     def masked(self, text):
-        return text.replace(self.dir, "@ENV@").replace("@ENV@/out", "@TMP@")
+        return text.replace(self.dir, "@ENV@").replace("@ENV@/out", "@TMP@").replace(os.uname().release, "@KERNEL@")
 
     def write(self, path, text):
         path = os.path.join(self.dir, path)

@@ -62,6 +62,8 @@ cat >/etc/products.d/tests.prod <<'END'
 <product schemeversion="0"><vendor>Nobody</vendor><name>tests</name><version>1</version><release>1</release><arch>noarch</arch></product>
 END
 ln -s tests.prod /etc/products.d/baseproduct
+# What a real system must not lose, as Debian's zypper has it: there is no glibc here.
+rm -rf /etc/zypp/systemCheck /etc/zypp/systemCheck.d
 
 package base 1-1 'Provides: /bin/sh'
 package demo 1.0-1

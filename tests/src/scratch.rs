@@ -10,6 +10,15 @@ use crate::program::program;
 /// The user and the group that run the tests.
 static USER: LazyLock<String> = LazyLock::new(|| name_of("-un"));
 static GROUP: LazyLock<String> = LazyLock::new(|| name_of("-gn"));
+/// The release of the kernel that runs.
+static KERNEL: LazyLock<String> = LazyLock::new(|| {
+    let release = rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned();
+    assert!(!release.is_empty());
+    release
+});
 
 fn name_of(option: &str) -> String {
     let output = Command::new("id").arg(option).output().unwrap();
@@ -110,6 +119,7 @@ impl Scratch {
             .replace("@GROUP@", &GROUP)
             .replace("@CORPUS@", &corpus().display().to_string())
             .replace("@PINCH@", &program().join(" "))
+            .replace("@KERNEL@", &KERNEL)
     }
 
     /// The text with placeholders for the folders.
@@ -117,6 +127,7 @@ impl Scratch {
         text.replace(&program().join(" "), "@PINCH@")
             .replace(&self.path().display().to_string(), "@ENV@")
             .replace("@ENV@/out", "@TMP@")
+            .replace(&*KERNEL, "@KERNEL@")
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use smol::Timer;
 use smol::channel::{Receiver, Sender, bounded};
-use smol::future::FutureExt;
+use smol::future::{FutureExt, pending};
 use smol::lock::Semaphore;
 use value::{Map, Value, log};
 use wire::tag::Tag;
@@ -112,8 +112,12 @@ impl Follower {
             }
             // No deadline: events come when they come.
             let seen = async { Some(self.watch.next().await) };
+            let has_more = !self.is_settled();
             let idle = async {
-                Timer::after(CURSOR_EVERY).await;
+                match has_more {
+                    true => Timer::after(CURSOR_EVERY).await,
+                    false => pending().await,
+                };
                 None
             };
             match seen.or(idle).await {
@@ -229,6 +233,12 @@ impl Follower {
         }
         let (ended, ends) = bounded(1);
         (Some(ended), self.last.insert(id, ends))
+    }
+
+    /// Whether all that was read is done with, and the cursor says so: nothing will change before the next event.
+    fn is_settled(&self) -> bool {
+        let progress = lock(&self.progress);
+        progress.open.is_empty() && progress.cursor() == self.written.0
     }
 
     /// Writes the cursor, and lets the oldest reactions go, when it is time.
