@@ -69,6 +69,7 @@ impl Master {
             }
         };
         let taken = loop {
+            // No deadline: a question has its own, from one part to the next.
             match question.next().await? {
                 Part::Data(Value::Bytes(bytes)) => match coming.take(&bytes) {
                     Ok(()) => {}
