@@ -13,10 +13,10 @@ use crate::files::No;
 use crate::pillar;
 use crate::store::{self, Applied, Cache, Change, Command, Origin, Refusal};
 
-/// Events of one minion that are on their way to the disk.
-const UNACKED: usize = 1024;
+/// Events of one minion that are on their way to the disk. Each connection has room for them from its beginning on.
+const UNACKED: usize = 128;
 /// After so many an ack is due even while more come.
-const ACK_AFTER: usize = 256;
+const ACK_AFTER: usize = 64;
 
 /// What the record of a job says that a minion gave itself.
 const OWN: &str = "own";
