@@ -50,6 +50,20 @@ fn fire(fleet: &Fleet, tag: &str, data: Map) {
     asked_locally(&socket, Way::ClientToMinion, Fire { tag, data }).unwrap();
 }
 
+/// What all minions say to `test.ping`, which may take its time.
+fn pinged(fleet: &Fleet) -> String {
+    let words = [
+        "salt",
+        "-t",
+        "60",
+        "--out=json",
+        "--static",
+        "*",
+        "test.ping",
+    ];
+    fleet.run(&words).out
+}
+
 #[test]
 fn r5_what_happens_offline_comes_once_and_in_order() {
     const EVENTS: i64 = 300;
@@ -321,17 +335,7 @@ fn r6_a_bad_network_and_changing_addresses_lose_nothing() {
     let before = moved();
     fleet.soon("their addresses change again", || moved() > before + 1);
     fleet.soon("and they answer", || {
-        let answer = fleet
-            .run(&[
-                "salt",
-                "-t",
-                "60",
-                "--out=json",
-                "--static",
-                "*",
-                "test.ping",
-            ])
-            .out;
+        let answer = pinged(&fleet);
         IDS.iter()
             .all(|id| answer.contains(&format!("\"{id}\": true")))
     });
@@ -446,17 +450,7 @@ fn r10_all_come_back_to_a_master_that_is_started_again() {
             connected.load(Ordering::Relaxed) == MINIONS
         });
         fleet.soon("all answer", || {
-            let answer = fleet
-                .run(&[
-                    "salt",
-                    "-t",
-                    "60",
-                    "--out=json",
-                    "--static",
-                    "*",
-                    "test.ping",
-                ])
-                .out;
+            let answer = pinged(fleet);
             answer.matches(": true").count() == MINIONS
         });
     };
