@@ -294,6 +294,10 @@ impl Shared {
                 Err((reason, text)) => question.fail(reason, text).await,
             },
             Request::Ping(_) => question.done(true).await,
+            // What has not reached the master yet is no silence.
+            Request::FindJob(asked) if self.is_returning(at, &asked.jid) => {
+                question.done(true).await
+            }
             request => match self.own_answer(&request) {
                 Some(answer) => question.done(answer).await,
                 None => {
@@ -306,6 +310,11 @@ impl Shared {
         if let Err(error) = answered {
             log::debug(format_args!("{error}"));
         }
+    }
+
+    fn is_returning(&self, at: usize, jid: &str) -> bool {
+        let upstream = self.upstreams.get(at);
+        upstream.is_some_and(|upstream| upstream.has_return(jid))
     }
 
     /// Takes a job from the master; a word and a sentence when it is not taken.

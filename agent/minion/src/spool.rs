@@ -136,6 +136,12 @@ impl Spool {
         self.inner().mark.last
     }
 
+    /// False when the master has the record of this number on its disk.
+    #[must_use]
+    pub fn is_waiting(&self, sequence: u64) -> bool {
+        sequence > self.inner().mark.acked
+    }
+
     /// How many records wait.
     #[must_use]
     pub fn len(&self) -> u64 {

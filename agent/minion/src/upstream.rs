@@ -4,7 +4,7 @@
 //! others. With `master_type: failover` there is one, whose master changes.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use link::{Handle, Incoming, Link, Master, Session, Status};
@@ -29,6 +29,8 @@ pub(crate) struct Upstream {
     masters: Vec<Master>,
     spool: Arc<Spool>,
     filled: Bell,
+    /// The jobs whose returns wait in the spool, or waited there a moment ago, and where.
+    returns: Mutex<Vec<(String, u64)>>,
     /// The way, while there is one.
     handle: Mutex<Option<Handle>>,
 }
@@ -60,6 +62,7 @@ impl Upstream {
                 spool: Arc::new(Spool::open(&folder, spool::Limits::default())?),
                 masters,
                 filled: Bell::new(),
+                returns: Mutex::default(),
                 handle: Mutex::default(),
             })
         };
@@ -81,12 +84,22 @@ impl Upstream {
         handle.clone()
     }
 
-    /// Puts an event or a return on the disk, from where it is sent.
-    async fn push(&self, entry: Entry) -> Result<(), spool::Error> {
+    fn returns(&self) -> MutexGuard<'_, Vec<(String, u64)>> {
+        self.returns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a job's return is on its way to the master, which may take long on a bad link.
+    pub(crate) fn has_return(&self, jid: &str) -> bool {
+        let waits = |(of, sequence): &(String, u64)| of == jid && self.spool.is_waiting(*sequence);
+        self.returns().iter().any(waits)
+    }
+
+    /// Puts an event or a return on the disk, from where it is sent; its number comes back.
+    async fn push(&self, entry: Entry) -> Result<u64, spool::Error> {
         let spool = self.spool.clone();
-        smol::unblock(move || spool.push(entry)).await?;
+        let sequence = smol::unblock(move || spool.push(entry)).await?;
         self.filled.ring();
-        Ok(())
+        Ok(sequence)
     }
 
     /// The same for an event; whether it is there.
@@ -99,8 +112,14 @@ impl Upstream {
 
     /// The same for a return; where the disk takes nothing, the master gets it at once.
     pub(crate) async fn keep_return(&self, answer: Return) {
-        let Err(error) = self.push(answer.clone().into()).await else {
-            return;
+        let error = match self.push(answer.clone().into()).await {
+            Ok(sequence) => {
+                let mut returns = self.returns();
+                returns.retain(|(_, sequence)| self.spool.is_waiting(*sequence));
+                returns.push((answer.jid, sequence));
+                return;
+            }
+            Err(error) => error,
         };
         log::error(format_args!("{error}"));
         let Some(master) = self.handle() else { return };

@@ -118,6 +118,7 @@ fn events_and_returns_come_back_in_one_row_until_they_are_acked() {
     spool.acked(2).unwrap();
     assert_eq!(sequences(&spool), [3, 5]);
     assert_eq!(spool.len(), 2);
+    assert!(!spool.is_waiting(2) && spool.is_waiting(3));
     spool.acked(5).unwrap();
     assert!(spool.is_empty() && spool.bytes() == 0);
     assert_eq!(spool.push(event(6)).unwrap(), 6);
