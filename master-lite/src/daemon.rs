@@ -17,7 +17,9 @@ use wire::{Id, Way};
 
 use crate::admit::{Pending, Policy};
 use crate::files::Files;
+use crate::hook::{Hook, Settings};
 use crate::keys::{self, Changed, KeyFiles};
+use crate::metrics::{Metrics, Page};
 use crate::minions::Minions;
 use crate::pillar::Pillars;
 use crate::reactor::Reactor;
@@ -64,6 +66,7 @@ pub(crate) struct Master {
     enrolling: smol::lock::Mutex<()>,
     waiting: Waiting,
     reactor: Reactor,
+    metrics: Metrics,
 }
 
 /// Now, as the store counts time.
@@ -127,6 +130,7 @@ impl Master {
             enrolling: smol::lock::Mutex::new(()),
             waiting: Waiting::default(),
             reactor: Reactor::new(&opts),
+            metrics: Metrics::default(),
             opts,
         }))
     }
@@ -169,6 +173,10 @@ impl Master {
 
     pub(crate) fn reactor(&self) -> &Reactor {
         &self.reactor
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// Fires an event of the master's own; whether it is kept. One that is not is told in the log and holds nothing up.
@@ -298,10 +306,11 @@ pub(crate) fn wheel_alone(opts: Opts, fun: &str, arg: Vec<Value>) -> Result<Valu
 /// # Errors
 /// When the configuration, the keys, the store or a socket cannot be used.
 pub(crate) fn run<T>(
-    opts: Opts,
+    mut opts: Opts,
     notify: &Notify,
     when_it_listens: impl FnOnce() -> T,
 ) -> Result<(), Error> {
+    let hook = Settings::take(&mut opts)?;
     let own = Pki::open(&opts.path("pki_dir"))?.own("master")?;
     let pair = own.pair.clone();
     let master = Master::open(opts, own)?;
@@ -311,6 +320,7 @@ pub(crate) fn run<T>(
         let listener = Listener::bind(address, &pair, Limits::default())?;
         let path = socket_path(&master.opts);
         master.begin_reactor().await?;
+        let _servers = master.serve_http(hook).await?;
         let socket = LocalListener::bind(&path, Way::ClientToMaster, Limits::default())?;
         let _until_it_ends = when_it_listens();
         log::info(format_args!(
@@ -321,6 +331,7 @@ pub(crate) fn run<T>(
         let peers = async {
             // No deadline: peers come when they come.
             while let Some(peer) = listener.next().await {
+                master.metrics.hellos.add();
                 smol::spawn(master.clone().admit(peer)).detach();
             }
             Ok(())
@@ -362,6 +373,24 @@ async fn terminated(mut signals: Signals) -> Result<(), Error> {
 }
 
 impl Master {
+    /// Serves what `hook_listen` and `metrics_listen` ask for, until the tasks are dropped.
+    async fn serve_http(
+        self: &Arc<Self>,
+        hook: Option<Settings>,
+    ) -> Result<Vec<smol::Task<()>>, Error> {
+        let no = |option| move |problem| Error::Option { option, problem };
+        let mut servers = Vec::new();
+        if let Some(settings) = hook {
+            let server = Hook::bind(self.clone(), settings).await;
+            servers.push(smol::spawn(server.map_err(no("hook_listen"))?.run()));
+        }
+        if let Some(address) = crate::hook::listen(&self.opts, "metrics_listen")? {
+            let server = Page::bind(self.clone(), address).await;
+            servers.push(smol::spawn(server.map_err(no("metrics_listen"))?.run()));
+        }
+        Ok(servers)
+    }
+
     /// Tells all minions to come back soon.
     async fn goodbye(&self) {
         let all = async {

@@ -126,6 +126,7 @@ impl Master {
             Some(seconds) => Duration::from_secs_f64(seconds.clamp(0.0, 1e6)),
             None => self.seconds("timeout", TIMEOUT),
         };
+        self.metrics().jobs.add();
         let (refused, refusals) = unbounded();
         let published = Published {
             master: self.clone(),
