@@ -116,8 +116,8 @@ fn of_file(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(bytes.trim_ascii_end().to_vec())
 }
 
-#[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "a test's own files")]
+#[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
