@@ -71,13 +71,14 @@ impl Head {
 }
 
 fn headers(lines: &[httparse::Header<'_>], from: SocketAddr) -> Map {
-    let mut headers = Map::new().with("Remote-Addr", from.ip().to_string());
+    let mut headers = Map::new();
     for line in lines {
         // HTTP's own characters are Latin-1.
         let value: String = line.value.iter().map(|byte| char::from(*byte)).collect();
         headers.insert(titled(line.name), value.trim());
     }
-    headers
+    // Whatever a peer says of that.
+    headers.with("Remote-Addr", from.ip().to_string())
 }
 
 /// A name as Python's `str.title` writes it.
@@ -139,7 +140,7 @@ mod tests {
     #[test]
     fn headers_are_as_rest_cherrypy_has_them() {
         let head = parsed(
-            "POST /hook/a?b=1 HTTP/1.1\r\nhost: x\r\nX-two: 1\r\nx-TWO:  2 \r\nX-CAP-thing: v\r\nx-hub-signature-256: s\r\nCONTENT-length: 17\r\n\r\n",
+            "POST /hook/a?b=1 HTTP/1.1\r\nhost: x\r\nX-two: 1\r\nx-TWO:  2 \r\nX-CAP-thing: v\r\nx-hub-signature-256: s\r\nremote-addr: 10.0.0.1\r\nCONTENT-length: 17\r\n\r\n",
         );
         let head = head.unwrap();
         assert_eq!((&*head.method, &*head.target), ("POST", "/hook/a?b=1"));

@@ -83,6 +83,34 @@ impl Fleet {
         asked(&self.listens("hook_listen"), request)
     }
 
+    /// Asks a minion to end, and waits until the master knows.
+    fn end_minion(&mut self, id: &str) {
+        let at = self.minions.iter().position(|(known, _)| known == id);
+        let (_, mut process) = self.minions.remove(at.unwrap());
+        let pid = rustix::process::Pid::from_child(&process.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        process.0.wait().unwrap();
+        self.soon("the master knows that it has gone", || {
+            !runner(self, &["manage.present"]).to_string().contains(id)
+        });
+    }
+
+    /// Sends the head alone, and the body when the master wants it, each byte by itself.
+    fn ask_with_care(&self, request: &str) -> u16 {
+        let mut stream = TcpStream::connect(self.listens("hook_listen")).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let (head, body) = request.split_once("\r\n\r\n").unwrap();
+        let head = format!("{head}\r\nExpect: 100-continue\r\n\r\n");
+        for byte in head.bytes() {
+            stream.write_all(&[byte]).unwrap();
+        }
+        let mut word = [0; 25];
+        stream.read_exact(&mut word).unwrap();
+        assert_eq!(&word, b"HTTP/1.1 100 Continue\r\n\r\n");
+        stream.write_all(body.as_bytes()).unwrap();
+        heard(stream).0
+    }
+
     /// The numbers of the page of metrics, which may be asked for some times a second.
     fn measured(&self) -> BTreeMap<String, f64> {
         sleep(Duration::from_millis(200));
@@ -258,6 +286,7 @@ fn what_was_answered_outlives_the_master_and_is_not_taken_twice() {
         assert_eq!(fleet.ask_hook(request).0, 409);
     }
     assert_eq!(fleet.ask_hook(&signed("/hook/own", "{\"n\": 3}")).0, 200);
+    assert_eq!(fleet.ask_with_care(&signed("/hook/own", "{\"n\": 5}")), 200);
     assert_eq!(fleet.ask_hook(&hub("{\"n\": 4}")).0, 200);
 }
 
@@ -447,4 +476,36 @@ fn the_page_of_metrics_tells_what_happened() {
     let status = |request: &str| asked(&address, &format!("{request} HTTP/1.1\r\n\r\n")).0;
     assert_eq!(status("GET /"), 404);
     assert_eq!(status("POST /metrics"), 405);
+}
+
+const WAITS: &str = "
+first:
+  wheel.key.list_all: []
+second:
+  local.cmd.run:
+    - tgt: m1
+    - args:
+      - cmd: touch FILE
+    - require:
+      - wheel: first
+";
+
+#[test]
+fn a_job_that_waits_for_a_machine_is_not_for_the_next_of_its_id() {
+    let rule = "reactor:\n  - my/tag: ['salt://react/waits.sls']\n";
+    let mut fleet = Fleet::with(rule);
+    let made = fleet.path("made");
+    let waits = WAITS.replace("FILE", &made.display().to_string());
+    fleet.write("salt/react/waits.sls", &waits);
+    fleet.accepted(&["m1"]);
+    fleet.end_minion("m1");
+    fire(&fleet, "my/tag", "{}");
+    let jobs = || runner(&fleet, &["jobs.list_jobs"]).to_string();
+    fleet.soon("the job is kept for it", || jobs().contains("touch"));
+    assert_eq!(fleet.run(&["salt-key", "-y", "-d", "m1"]).rc, Some(0));
+    fs::remove_dir_all(fleet.path("m1/pki")).unwrap();
+    fleet.accepted(&["m1"]);
+    // It would have been sent before anything else.
+    sleep(Duration::from_millis(500));
+    assert!(!made.exists(), "{}", fleet.logs());
 }
