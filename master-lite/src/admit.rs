@@ -311,6 +311,7 @@ impl Master {
 
     /// `salt/auth`, where `auth_events` has it.
     async fn auth(&self, id: &Id, key: &PublicKey, act: &str) {
+        self.metrics().auth(act);
         if !self.opts().get("auth_events").is_none_or(Value::is_true) {
             return;
         }

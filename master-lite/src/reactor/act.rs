@@ -226,6 +226,7 @@ impl Master {
         };
         if let Some(reaction) = reaction {
             self.perform(reaction).await;
+            self.metrics().reaction_seconds.since(event.at_ms);
         }
         true
     }
@@ -258,6 +259,7 @@ impl Master {
         }
         if is_observing {
             reaction.state = State::Observed;
+            self.metrics().reaction(State::Observed);
             keep(self, &reaction, false).await;
             return None;
         }
@@ -313,6 +315,7 @@ impl Master {
     /// Keeps how a reaction ended, and tells of one that went wrong.
     async fn finish(&self, reaction: Reaction) {
         let is_good = reaction.state == State::Done;
+        self.metrics().reaction(reaction.state);
         keep(self, &reaction, !is_good).await;
         if !is_good {
             self.tell_failure(&reaction).await;

@@ -6,6 +6,7 @@ mod attacks;
 mod beacons;
 mod events;
 mod faults;
+mod hook;
 mod hostile;
 mod jobs;
 mod keys;
