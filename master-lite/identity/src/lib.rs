@@ -117,4 +117,8 @@ fn facts<const N: usize>(cloud: &str, known: [(&str, Option<String>); N]) -> Map
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "files of tests need not survive anything"
+)]
 mod tests;

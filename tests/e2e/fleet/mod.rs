@@ -6,6 +6,7 @@ mod beacons;
 mod events;
 mod faults;
 mod hostile;
+mod identity;
 mod jobs;
 mod keys;
 mod masters;
