@@ -22,7 +22,7 @@ const METADATA: &str = "http://169.254.169.254";
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Seconds for which AWS's token is good: it is used at once.
 const TOKEN_TTL_S: &str = "60";
-/// The oldest version of Azure's interface that signs with SHA-256.
+/// The version of Azure's interface: every newer one has attested documents in this form too.
 const AZURE_VERSION: &str = "2020-09-01";
 
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,8 @@
 //! the crate `identity`'s matter; here it is held against the rule, and its instance is taken down in the change that accepts the key.
 //!
 //! An instance lets one key in. Its row in the store names the key, so that the same key may come again, and another one when that key
-//! was deleted: the row of a key that is gone proves nothing any more, and goes with the next chores.
+//! was deleted: the row of a key that is gone proves nothing any more, and goes with the next chores. So a deleted key may come back
+//! with its document for as long as that is good: who is to stay out is rejected.
 
 use std::fmt;
 use std::fs::File;

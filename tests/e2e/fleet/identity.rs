@@ -60,14 +60,17 @@ fn of_aws(more: &str) -> String {
 #[test]
 fn an_instance_of_aws_is_let_in_once_and_comes_to_its_highstate() {
     let mut fleet = Fleet::with(&of_aws("role: web"));
-    fleet.write(
-        "salt/top.sls",
-        "base:\n  'identity:region:eu-central-1':\n    - match: grain\n    - web\n",
-    );
+    fleet.write("salt/top.sls", "base:\n  'web-*': [web]\n");
     fleet.write(
         "salt/web.sls",
-        "done:\n  test.succeed_without_changes: []\n",
+        "{{ pillar['site'] }}:\n  test.succeed_without_changes: []\n",
     );
+    // Pillar goes to who is proven to be there, and not to who says so.
+    fleet.write(
+        "pillar/top.sls",
+        "base:\n  'identity:region:eu-central-1':\n    - match: grain\n    - site\n",
+    );
+    fleet.write("pillar/site.sls", "site: frankfurt\n");
     let aws = Metadata::start(Aws::new("i-0a1"));
     fleet.start_instance("web-i-0a1", &aws, "");
     fleet.soon_in("acc", "web-i-0a1");
@@ -82,9 +85,9 @@ fn an_instance_of_aws_is_let_in_once_and_comes_to_its_highstate() {
         ];
         fleet.run(&words).out.contains("web-i-0a1")
     });
-    fleet.soon("its highstate is what its document leads to", || {
+    fleet.soon("its highstate has what its document leads to", || {
         let words = ["salt", "-t", "60", "web-i-0a1", "state.highstate"];
-        fleet.run(&words).out.contains("succeed_without_changes")
+        fleet.run(&words).out.contains("ID: frankfurt")
     });
     // Whoever has got hold of the document comes too late.
     fleet.start_instance("web-2-i-0a1", &aws, "");
