@@ -28,9 +28,12 @@ const ARROWS: &[(&str, &[&str])] = &[
             "minion", "link", "modules", "state", "render", "cli", "value",
         ],
     ),
+    ("identity", &["value"]),
     (
         "pinch-master",
-        &["link", "wire", "modules", "state", "render", "cli", "value"],
+        &[
+            "identity", "link", "wire", "modules", "state", "render", "cli", "value",
+        ],
     ),
 ];
 

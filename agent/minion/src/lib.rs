@@ -8,6 +8,7 @@
 pub mod beacons;
 pub mod daemon;
 mod deliver;
+mod enroll;
 pub mod error;
 pub mod job;
 mod jobs;

@@ -8,6 +8,7 @@ mod events;
 mod faults;
 mod hook;
 mod hostile;
+mod identity;
 mod jobs;
 mod keys;
 mod masters;
