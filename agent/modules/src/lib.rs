@@ -53,6 +53,8 @@ pub mod wheel;
 mod xml;
 mod zypper;
 
+pub use exec::file::paths::globbed;
+
 /// Everything in this crate, for the engine.
 pub const REGISTRY: state::exec::Registry = state::exec::Registry {
     states: states::MODULES,
