@@ -7,6 +7,7 @@
 
 pub mod call;
 mod causes;
+mod config;
 pub mod course;
 mod high;
 mod reaction;
@@ -21,6 +22,7 @@ use value::{Map, Value, log};
 
 pub use call::Call;
 pub use causes::Causes;
+pub use config::rules;
 pub use course::{Actor, Board, Outcome, react};
 pub use high::{Compiled, compile};
 pub use reaction::{Chunk, Reaction, State};
@@ -76,8 +78,8 @@ pub struct Place {
 pub struct Limits {
     /// How many reactions of a rule are under way at a time.
     pub threads: usize,
-    /// How many events of a rule wait in memory for their turn.
-    pub window: usize,
+    /// How many events of a rule may wait for their turn.
+    pub waiting: usize,
     /// For how long a context of templates is used: a module that was synced meanwhile is seen after it.
     pub refresh: Duration,
     /// How many reactions in a row may lead to one another.
@@ -87,9 +89,10 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Those of a configuration.
+    /// Those of a configuration, with what its engine `reactor` is given.
     #[must_use]
     pub fn of(opts: &Opts) -> Self {
+        let opts = config::with_engine(opts);
         let number = |name: &str, default: u64| {
             let given = opts.int(name).and_then(|number| u64::try_from(number).ok());
             given.unwrap_or(default)
@@ -100,7 +103,7 @@ impl Limits {
         };
         Self {
             threads: count("reactor_worker_threads", 10, 64),
-            window: count("reactor_worker_hwm", 10_000, 256),
+            waiting: count("reactor_worker_hwm", 10_000, u64::MAX),
             refresh: Duration::from_secs(number("reactor_refresh_interval", 60)),
             loop_max: number("reactor_loop_max", LOOP_MAX),
             render: Duration::from_secs(number("reactor_render_timeout", 30).max(1)),

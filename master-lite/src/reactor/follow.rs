@@ -18,6 +18,8 @@ use crate::store::{Command, Error, Event, Seen, Watch};
 
 /// How many events are read from the log at a time.
 const PAST: usize = 256;
+/// How many events of a rule wait in memory for their turn; all others wait in the log.
+const WAITING_MAX: usize = 256;
 /// How often the cursor is written while events come; what lies behind it is known to be done from its rows.
 const CURSOR_EVERY: Duration = Duration::from_millis(500);
 /// After a failure of the store.
@@ -78,7 +80,7 @@ impl Follower {
             }
         };
         let Limits {
-            threads, window, ..
+            threads, waiting, ..
         } = master.reactor().limits;
         let progress = Progress {
             read,
@@ -89,7 +91,7 @@ impl Follower {
             rule,
             watch,
             progress: Arc::new(Mutex::new(progress)),
-            window: Arc::new(Semaphore::new(window)),
+            window: Arc::new(Semaphore::new(waiting.min(WAITING_MAX))),
             turns: Arc::new(Semaphore::new(threads)),
             last: HashMap::new(),
             written: (read, Instant::now()),

@@ -104,8 +104,7 @@ impl Master {
     /// # Errors
     /// When the store cannot be used.
     pub(crate) async fn begin_reactor(self: &Arc<Self>) -> Result<(), Error> {
-        let option = self.opts().get("reactor").cloned().unwrap_or_default();
-        let (rules, faults) = Rule::all(&option);
+        let (rules, faults) = reactor::rules(self.opts());
         for fault in faults {
             log::error(format_args!("{fault}"));
         }

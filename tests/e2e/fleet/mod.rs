@@ -13,6 +13,7 @@ mod reactor;
 mod recorded;
 mod returns;
 mod runners;
+mod self_healing;
 mod survival;
 
 use std::fs;
