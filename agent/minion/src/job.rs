@@ -16,10 +16,10 @@ use state::sources::Sources;
 use value::{Map, Value, jid, log};
 use wire::{Job, Options, Refresh, Return};
 
+use crate::functions::registry;
 use crate::local::{self, OfMinion, Uplink};
 use crate::orphans;
 use crate::reactor::REACTION;
-use crate::runners::registry;
 use crate::sources::OfMaster;
 
 /// Does the job that comes on the socket which this process was started with.

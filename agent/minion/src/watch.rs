@@ -19,7 +19,7 @@ use wire::Event;
 use crate::beacons::{Beacons, Fired, manage};
 use crate::daemon::Shared;
 use crate::deliver::Bell;
-use crate::runners::registry;
+use crate::functions::registry;
 use crate::schedule::Now;
 
 /// The beacons, and what they are made of.

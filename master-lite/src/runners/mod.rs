@@ -30,7 +30,7 @@ const MODULES: &[Module<Value>] = &[
 
 /// What a master runs: its own runners, and all that this machine could run without it.
 pub(crate) static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry {
-    runners: modules::runners::with(MODULES),
+    runners: modules::with(MODULES, modules::runners::MODULES),
     ..modules::REGISTRY
 });
 

@@ -67,21 +67,23 @@ impl Edge {
         });
     }
 
-    /// What a runner of the reactor returns.
-    fn runner(&self, words: &[&str]) -> Value {
+    /// What a function of the reactor returns.
+    fn asked(&self, words: &[&str]) -> Value {
         let output = in_recorded_environment(&mut Command::new(&PROGRAMS.1))
-            .args(["salt-run", "--out=json", "-c"])
+            .args(["salt-call", "--local", "--out=json", "-c"])
             .arg(self.path("etc"))
             .args(words)
             .output()
             .unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+        let answer: Value =
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        answer["local"].clone()
     }
 
     /// How the reactions of a rule ended, the newest first.
     fn states(&self, rule: &str) -> Vec<String> {
-        let found = self.runner(&["reactor.history", &format!("rule={rule}")]);
+        let found = self.asked(&["reactor.history", &format!("rule={rule}")]);
         let found = found.as_array().unwrap().iter();
         found
             .map(|one| one["state"].as_str().unwrap().to_owned())
@@ -194,7 +196,7 @@ fn chunks_run_in_their_order_and_what_goes_wrong_is_told() {
     assert!(edge.path("orchestrated").exists());
     let failed = |rule: &str| {
         edge.ended(rule, &["failed"]);
-        let found = edge.runner(&["reactor.failed"]).to_string();
+        let found = edge.asked(&["reactor.failed"]).to_string();
         found
     };
     let found = failed("my/chunks");
@@ -237,10 +239,10 @@ fn a_rule_is_tried_without_an_effect() {
             ),
         ],
     );
-    let listed = edge.runner(&["reactor.list"]);
+    let listed = edge.asked(&["reactor.list"]);
     assert_eq!(listed, serde_json::json!([{"my/*": ["salt://say.sls"]}]));
     let event = r#"{"tag": "my/event", "data": {"name": "made"}}"#;
-    let tried = edge.runner(&["reactor.test", "my/*", &format!("event={event}")]);
+    let tried = edge.asked(&["reactor.test", "my/*", &format!("event={event}")]);
     let made = edge.path("made").display().to_string();
     let call = serde_json::json!({"type": "caller", "fun": "file.touch", "arg": [made]});
     assert_eq!(tried["calls"], serde_json::json!([call]), "{tried}");

@@ -31,18 +31,3 @@ pub const MODULES: &[Module<Value>] = &[
     state::MODULE,
     test::MODULE,
 ];
-
-/// These runners and those of [`MODULES`], sorted by name, these first; made once, so that they may stay for ever.
-#[must_use]
-pub fn with(own: &'static [Module<Value>]) -> &'static [Module<Value>] {
-    let both = own.iter().chain(MODULES);
-    let mut all: Vec<Module<Value>> = both
-        .map(|module| Module {
-            name: module.name,
-            doc: module.doc,
-            functions: module.functions,
-        })
-        .collect();
-    value::sorted::sort_by_key(&mut all, |module| module.name);
-    Vec::leak(all)
-}

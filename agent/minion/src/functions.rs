@@ -1,4 +1,4 @@
-//! The runners that know the daemon's own files. A function that stands here goes before the one of its name that needs nothing.
+//! The execution modules that know the daemon's own files. A function that stands here goes before the one of its name that needs nothing.
 
 use std::sync::LazyLock;
 
@@ -11,11 +11,11 @@ mod reactor;
 const MODULES: &[Module<Value>] = &[reactor::MODULE];
 
 static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry {
-    runners: modules::runners::with(MODULES),
+    functions: modules::with(MODULES, modules::exec::MODULES),
     ..modules::REGISTRY
 });
 
-/// What a minion runs: all that this machine can, and its own runners.
+/// What a minion runs: all that this machine can, and its own functions.
 #[must_use]
 pub fn registry() -> &'static Registry {
     &REGISTRY

@@ -1,4 +1,4 @@
-//! The `reactor` runner of a minion: its rules, what they have done, and trying them.
+//! The `reactor` execution module, named as a master's runner: the rules of this minion, what they have done, and trying them.
 
 use ::reactor::{Reaction, Rule, State, Tried, given};
 use state::exec::Exec;
