@@ -18,9 +18,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("cli", &["value"]),
     ("wire", &["value"]),
     ("link", &["wire", "value"]),
+    // What a master and a minion both react by: neither leans on the other.
+    ("reactor", &["wire", "modules", "state", "render", "value"]),
     (
         "minion",
-        &["link", "wire", "modules", "state", "render", "value"],
+        &[
+            "reactor", "link", "wire", "modules", "state", "render", "value",
+        ],
     ),
     (
         "pinch",
@@ -32,7 +36,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "pinch-master",
         &[
-            "identity", "link", "wire", "modules", "state", "render", "cli", "value",
+            "identity", "reactor", "link", "wire", "modules", "state", "render", "cli", "value",
         ],
     ),
 ];

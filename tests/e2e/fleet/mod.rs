@@ -16,6 +16,7 @@ mod reactor;
 mod recorded;
 mod returns;
 mod runners;
+mod self_healing;
 mod survival;
 
 use std::fs;
