@@ -9,17 +9,17 @@ use super::{Fleet, PROGRAMS, Process};
 
 impl Fleet {
     /// The ids in one of `salt-key`'s lists: `acc`, `un`, `rej`, `den`.
-    fn keys(&self, list: &str) -> Vec<String> {
+    pub(super) fn keys(&self, list: &str) -> Vec<String> {
         let listed = self.run(&["salt-key", "-l", list]).out;
         listed.lines().skip(1).map(str::to_owned).collect()
     }
 
-    fn is_in(&self, list: &str, id: &str) -> bool {
+    pub(super) fn is_in(&self, list: &str, id: &str) -> bool {
         self.keys(list).iter().any(|key| key == id)
     }
 
     /// Waits until a key is in a list.
-    fn soon_in(&self, list: &str, id: &str) {
+    pub(super) fn soon_in(&self, list: &str, id: &str) {
         self.soon(&format!("{id} is in the list {list}"), || {
             self.is_in(list, id)
         });
@@ -45,7 +45,7 @@ impl Fleet {
     }
 
     /// A new token, with these arguments.
-    fn token(&self, words: &[&str]) -> String {
+    pub(super) fn token(&self, words: &[&str]) -> String {
         let words = [&["salt-run", "--out=json", "token.create"], words].concat();
         let made = self.run(&words);
         let made: serde_json::Value = serde_json::from_str(&made.out).unwrap();

@@ -2,6 +2,7 @@
 
 mod alone;
 mod attacks;
+mod autoscale;
 mod beacons;
 mod events;
 mod faults;
