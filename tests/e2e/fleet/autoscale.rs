@@ -77,6 +77,8 @@ impl Site {
     /// A master with these rules, in the folders of a user.
     fn with(rules: &str) -> Option<Self> {
         let hub = Hub::new()?;
+        let servers = Path::new("/var/cache/pinch-tests/servers/complete");
+        assert!(servers.exists(), "tests/run fetches haproxy and nginx");
         let turn = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
         let mut fleet = Fleet::prepared("", Turn::Shared(turn));
         lay_out(&fleet, rules);
@@ -224,8 +226,6 @@ fn rules_for_tokens() -> String {
     all.replace(rule, "")
 }
 
-const AT_ONCE: &str = "startup_states: highstate\n";
-
 #[test]
 fn nodes_with_a_token_are_balanced_deployed_to_and_forgotten() {
     let Some(mut site) = Site::with(&rules_for_tokens()) else {
@@ -233,9 +233,14 @@ fn nodes_with_a_token_are_balanced_deployed_to_and_forgotten() {
     };
     let balancer = site.fleet.token(&["id=lb1", "role=loadbalancer"]);
     let nodes = site.fleet.token(&["id=web-asg-*", "uses=2", "role=web"]);
-    site.boot("lb1", BALANCER, AT_ONCE, Some(&balancer));
-    site.boot("web-asg-1", "10.77.0.11", AT_ONCE, Some(&nodes));
-    site.boot("web-asg-2", "10.77.0.12", AT_ONCE, Some(&nodes));
+    site.boot(
+        "lb1",
+        BALANCER,
+        "startup_states: highstate\n",
+        Some(&balancer),
+    );
+    site.boot("web-asg-1", "10.77.0.11", "", Some(&nodes));
+    site.boot("web-asg-2", "10.77.0.12", "", Some(&nodes));
     site.soon_served(&["web-asg-1 has release 1", "web-asg-2 has release 1"]);
 
     // A release goes to one node, which is out of service meanwhile.
@@ -347,52 +352,61 @@ fn every_sls_of_the_example_renders() {
     }
 }
 
-/// Each rule's file, an event, and the functions with what they are called for.
-const REACTIONS: [(&str, &str, &[(&str, &str)]); 9] = [
+/// A rule, an event, and the function that is called with whom it is called for; no function where nothing is to happen.
+const REACTIONS: [(&str, &str, &str, &str); 9] = [
     (
         "salt/auth",
         r#"{"tag": "salt/auth", "data": {"act": "pend", "id": "web-asg-1"}}"#,
-        &[("key.accept", "web-asg-1")],
+        "key.accept",
+        "web-asg-1",
     ),
     (
         "salt/auth",
         r#"{"tag": "salt/auth", "data": {"act": "accept", "id": "web-asg-1"}}"#,
-        &[],
+        "",
+        "",
     ),
     (
         "salt/auth",
         r#"{"tag": "salt/auth", "data": {"act": "pend", "id": "db-web-asg-1"}}"#,
-        &[],
+        "",
+        "",
     ),
     (
         "salt/minion/web-asg-*/start",
         r#"{"tag": "salt/minion/web-asg-1/start", "data": {"id": "web-asg-1"}}"#,
-        &[("state.highstate", "web-asg-1")],
+        "state.highstate",
+        "web-asg-1",
     ),
     (
         "autoscale/ready",
         r#"{"tag": "autoscale/ready", "data": {"id": "web-asg-1", "data": null}}"#,
-        &[("state.apply", "G@role:loadbalancer")],
+        "state.apply",
+        "G@role:loadbalancer",
     ),
     (
         "salt/key",
         r#"{"tag": "salt/key", "data": {"act": "delete", "id": "web-asg-1", "result": true}}"#,
-        &[("state.apply", "G@role:loadbalancer")],
+        "state.apply",
+        "G@role:loadbalancer",
     ),
     (
         "salt/key",
         r#"{"tag": "salt/key", "data": {"act": "accept", "id": "web-asg-1", "result": true}}"#,
-        &[],
+        "",
+        "",
     ),
     (
         "salt/autoscale/terminate",
         r#"{"tag": "salt/autoscale/terminate", "data": {"id": "web-asg-1"}}"#,
-        &[("key.delete", "web-asg-1")],
+        "key.delete",
+        "web-asg-1",
     ),
     (
         "salt/autoscale/terminate",
         r#"{"tag": "salt/autoscale/terminate", "data": {"id": "web-asg-*"}}"#,
-        &[],
+        "",
+        "",
     ),
 ];
 
@@ -402,7 +416,7 @@ fn every_reactor_sls_of_the_example_calls_what_it_is_to_call() {
     fleet.kill_master();
     lay_out(&fleet, &rules());
     fleet.start_master();
-    for (rule, event, expected) in REACTIONS {
+    for (rule, event, fun, whom) in REACTIONS {
         let event = format!("event={event}");
         let words = ["salt-run", "--out=json", "reactor.test", rule, &event];
         let answer = fleet.run(&words);
@@ -413,9 +427,9 @@ fn every_reactor_sls_of_the_example_calls_what_it_is_to_call() {
             "{event}: {tried}"
         );
         let calls = tried["calls"].as_array().unwrap();
-        assert_eq!(calls.len(), expected.len(), "{event}: {tried}");
-        for (call, (fun, whom)) in calls.iter().zip(expected) {
-            assert_eq!(call["fun"], *fun, "{event}: {tried}");
+        assert_eq!(calls.is_empty(), fun.is_empty(), "{event}: {tried}");
+        for call in calls {
+            assert_eq!(call["fun"], fun, "{event}: {tried}");
             assert!(call.to_string().contains(&format!("\"{whom}\"")), "{tried}");
         }
     }

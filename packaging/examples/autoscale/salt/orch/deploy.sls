@@ -15,6 +15,7 @@ deploy_app:
     - tgt: {{ node }}
     - sls:
       - web.app
+    - queue: True
     - require:
       - salt: remove_from_lb
 
