@@ -29,3 +29,7 @@ autoscale/ready:
   event.send:
     - require:
       - module: address
+
+# It has let the node in, and is not needed any more.
+/etc/salt/token:
+  file.absent
