@@ -45,7 +45,7 @@ impl Fleet {
     }
 
     /// A new token, with these arguments.
-    fn token(&self, words: &[&str]) -> String {
+    pub(super) fn token(&self, words: &[&str]) -> String {
         let words = [&["salt-run", "--out=json", "token.create"], words].concat();
         let made = self.run(&words);
         let made: serde_json::Value = serde_json::from_str(&made.out).unwrap();

@@ -3,6 +3,7 @@
 mod acl;
 mod alone;
 mod attacks;
+mod autoscale;
 mod beacons;
 mod events;
 mod faults;
