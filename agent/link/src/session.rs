@@ -482,8 +482,9 @@ impl Session {
             if let Some(welcome) = let_in(frame, &connection, who, tell)? {
                 break welcome;
             }
-            // From here on it takes as long as it takes; QUIC tells when the master is gone.
-            wait = None;
+            // From here on it takes as long as it takes, unless there may be better documents; QUIC tells when the master is gone.
+            let again = (Wait::Acceptance, self.options.limits.evidence);
+            wait = self.evidence.as_ref().map(|_| again);
         };
         self.is_known = true;
         let link = Link::new(Let {
