@@ -5,7 +5,7 @@ use std::sync::Arc;
 use link::{Error, Handle, Incoming, Link, PublicKey, Question};
 use smol::channel::{Receiver, bounded};
 use value::{Map, Value, jid, log};
-use wire::{Event, Fire, Id, Pillar, Request, Return, tag};
+use wire::{BOUND_GRAINS, Event, Fire, Id, Pillar, Request, Return, tag};
 
 use crate::daemon::{Master, now_ms};
 use crate::failures;
@@ -32,14 +32,21 @@ pub(crate) struct Minion {
 }
 
 impl Minion {
-    /// Grains with those on top that it cannot change.
-    fn with_bound(&self, grains: Map) -> Map {
-        let mut grains = grains;
+    /// The grains that it cannot change.
+    fn bound_grains(&self) -> Map {
+        let mut grains = Map::new();
         if let Some(role) = self.bound.get("role") {
             grains.insert("role", role.clone());
         }
         let bound = self.bound.get("grains").and_then(Value::as_map);
         grains.update(bound.cloned().unwrap_or_default());
+        grains
+    }
+
+    /// Grains with those on top.
+    fn with_bound(&self, grains: Map) -> Map {
+        let mut grains = grains;
+        grains.update(self.bound_grains());
         grains
     }
 
@@ -205,7 +212,11 @@ impl Master {
                 Err(text) => question.fail("refused", text).await,
             },
             Request::Fire(asked) => self.fire_for(minion, question, asked).await,
-            Request::Options(_) => question.done(pillar::options(self.opts())).await,
+            Request::Options(_) => {
+                let options = pillar::options(self.opts());
+                let bound = minion.bound_grains();
+                question.done(options.with(BOUND_GRAINS, bound)).await
+            }
             Request::List(asked) => self.files().list(question, asked).await,
             Request::Stat(asked) => self.files().stat(question, asked).await,
             Request::File(asked) => self.files().file(question, asked).await,

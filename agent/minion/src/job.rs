@@ -14,7 +14,7 @@ use state::module::{Error, Extra, Problem};
 use state::opts::Opts;
 use state::sources::Sources;
 use value::{Map, Value, jid, log};
-use wire::{Job, Options, Refresh, Return};
+use wire::{BOUND_GRAINS, Job, Options, Refresh, Return};
 
 use crate::functions::registry;
 use crate::local::{self, OfMinion, Uplink};
@@ -89,7 +89,7 @@ fn context(opts: Opts, uplink: &Uplink, job: &Job) -> Result<Exec, link::Error> 
     let sources: Box<dyn Sources> = if is_local {
         Box::new(Roots::states(&opts))
     } else {
-        if needs_tree(job) {
+        if is_of_master(job) {
             opts = with_masters(opts, uplink)?;
         }
         Box::new(OfMaster::new(uplink.clone(), &opts))
@@ -105,22 +105,34 @@ fn context(opts: Opts, uplink: &Uplink, job: &Job) -> Result<Exec, link::Error> 
     ))
 }
 
-/// True for functions that compile states: the master says how.
-fn needs_tree(job: &Job) -> bool {
-    let is_state = |fun: &Value| fun.as_str().is_some_and(|fun| fun.starts_with("state."));
-    is_state(&job.fun)
-        || job
-            .fun
-            .as_list()
-            .is_some_and(|funs| funs.iter().any(is_state))
+/// True for functions that compile states, for which the master says how, and for those that tell grains, of which it binds some.
+fn is_of_master(job: &Job) -> bool {
+    let is_one = |fun: &Value| {
+        let fun = fun.as_str().unwrap_or_default();
+        fun.starts_with("state.") || fun.starts_with("grains.")
+    };
+    let several = job.fun.as_list().unwrap_or_default();
+    is_one(&job.fun) || several.iter().any(is_one)
 }
 
-/// The options of a state run that the master has a say in.
-fn with_masters(opts: Opts, uplink: &Uplink) -> Result<Opts, link::Error> {
+/// The options of a state run that the master has a say in, and the grains that this minion's key is bound to.
+///
+/// # Errors
+/// When the master does not answer.
+pub fn with_masters(opts: Opts, uplink: &Uplink) -> Result<Opts, link::Error> {
     let said = uplink.call(Options {})?;
     let mut map = opts.map;
-    if let Value::Map(said) = said {
+    if let Value::Map(mut said) = said {
+        let bound = said.remove(BOUND_GRAINS);
         map.update(said);
+        if let Some(Value::Map(bound)) = bound.filter(Value::is_true) {
+            let own = map.remove("grains");
+            let mut grains = own
+                .and_then(|own| own.as_map().cloned())
+                .unwrap_or_default();
+            grains.update(bound);
+            map.insert("grains", grains);
+        }
     }
     Ok(Opts::new(map))
 }

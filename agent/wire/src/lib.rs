@@ -111,6 +111,9 @@ pub const VERSION_MAX: u64 = 1;
 /// What QUIC's handshake calls the protocol.
 pub const ALPN: &[u8] = b"pinch/1";
 
+/// Under which name the answer to [`Options`] has the grains that the minion's key is bound to.
+pub const BOUND_GRAINS: &str = "bound_grains";
+
 /// The feature by which a hello says that its session is a command's, which fires events and returns and takes no jobs.
 pub const CALL: &str = "call";
 

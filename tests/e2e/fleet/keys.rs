@@ -162,6 +162,27 @@ fn a_token_lets_in_as_many_as_it_says_and_binds_their_keys() {
         fleet.run(&words).out.contains("\"port\"")
     });
     assert!(first.starts_with("web-"));
+    // The minion has it too, where its states are chosen.
+    fleet.write(
+        "salt/top.sls",
+        "base:\n  'role:web':\n    - match: grain\n    - web\n",
+    );
+    fleet.write(
+        "salt/web.sls",
+        "shown:\n  test.show_notification:\n    - text: I am {{ grains.role }}\n",
+    );
+    let applied = fleet.run(&["salt", "-t", "60", &first, "state.highstate"]);
+    assert!(applied.out.contains("I am web"), "{}", applied.out);
+    let grain = fleet.run(&[
+        "salt",
+        "-t",
+        "60",
+        "--out=txt",
+        &first,
+        "grains.get",
+        "role",
+    ]);
+    assert_eq!(grain.out, format!("{first}: web\n"));
     let list = fleet.run(&["salt-run", "--out=json", "token.list"]).out;
     assert!(
         list.contains("\"used\": 2") && !list.contains("hash"),
