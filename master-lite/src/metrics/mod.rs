@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 pub(crate) use page::Page;
 
 use crate::daemon::now_ms;
-use crate::reactor::State;
 use crate::store::Applied;
+use reactor::State;
 
 /// A number that grows.
 #[derive(Debug, Default)]

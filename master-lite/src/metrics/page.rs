@@ -10,6 +10,7 @@ use value::log;
 use super::text::{Text, seconds};
 use crate::daemon::Master;
 use crate::http::{Answer, Head, Limits, Rates, Refusal, Request, Server, Service};
+use crate::reactor;
 use crate::store::{Error, KeyState};
 
 /// What Prometheus takes it for.
@@ -146,7 +147,10 @@ impl Master {
         let mut behind = BTreeMap::<String, u64>::new();
         for rule in self.reactor().rules() {
             let (_, next) = self.store().log()?;
-            let done = self.store().cursor(&rule.cursor())?.unwrap_or_default();
+            let done = self
+                .store()
+                .cursor(&reactor::cursor(&rule))?
+                .unwrap_or_default();
             // Two rules may have the same pattern: the slower one is told of.
             let most = behind.entry(rule.glob).or_default();
             *most = next.saturating_sub(done + 1).max(*most);

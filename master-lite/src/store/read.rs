@@ -2,11 +2,12 @@
 
 use fjall::{Iter, Readable, Slice};
 use link::key::PublicKey;
+use reactor::Place;
 use value::Map;
 use wire::Id;
 
 use super::Store;
-use super::command::{Cache, KeyState, Place};
+use super::command::{Cache, KeyState};
 use super::error::{Error, words};
 use super::rows::{
     Event, Job, Key, Log, Received, Returned, Table, at, decode, number, of_shown_row,

@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 use tests::program::{in_recorded_environment, shipped_program};
 use tests::scratch::corpus;
 
+mod bootstrap;
 mod daemons;
 mod debian;
 mod formats;

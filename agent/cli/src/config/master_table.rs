@@ -191,7 +191,7 @@ pub(super) const TABLE: &[Known] = &[
     used("publisher_acl", DICT, EmptyDict),
     used("publisher_acl_blacklist", DICT, EmptyDict),
     unsupported("queue_dirs", LIST, EmptyList),
-    used("reactor", LIST, EmptyList),
+    used("reactor", TEXT_OR_LIST, EmptyList),
     used("reactor_loop_max", INT, Int(32)),
     used("reactor_render_timeout", INT, Int(30)),
     moot("regen_thin", ANY, False),

@@ -1,0 +1,35 @@
+haproxy:
+  pkg.installed:
+    - pkgs:
+      - haproxy
+      - socat
+  service.running:
+    - enable: True
+    - reload: True
+    - watch:
+      - file: /etc/haproxy/haproxy.cfg
+
+/etc/haproxy/haproxy.cfg:
+  file.managed:
+    - source: salt://haproxy/haproxy.cfg
+    - template: jinja
+    - check_cmd: haproxy -c -q -f
+    - require:
+      - pkg: haproxy
+
+# A server that is drained stays so when haproxy reads its new configuration.
+keep the servers' state:
+  cmd.run:
+    - name: /usr/local/sbin/lb save
+    - onlyif: /usr/local/sbin/lb state
+    - onchanges:
+      - file: /etc/haproxy/haproxy.cfg
+    - require:
+      - file: /usr/local/sbin/lb
+    - require_in:
+      - service: haproxy
+
+/usr/local/sbin/lb:
+  file.managed:
+    - source: salt://haproxy/lb
+    - mode: '0755'

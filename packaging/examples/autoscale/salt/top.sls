@@ -1,0 +1,6 @@
+base:
+  'web-asg-*':
+    - web
+  'G@role:loadbalancer':
+    - match: compound
+    - haproxy

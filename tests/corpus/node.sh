@@ -1,0 +1,70 @@
+#!/bin/sh
+# node.sh DIR ADDRESS HUB PROGRAM [WORD...]: runs PROGRAM in a throw-away copy of this machine's root, as throwaway.sh does, with processes,
+# a host name (DIR's) and a network of its own: ADDRESS on a wire to the bridge br0 of the namespace that the process HUB lives in.
+# What `tests/run` keeps of haproxy and nginx is unpacked there, with the files of init.d, and dpkg takes it for installed. Needs
+# root. Nothing of it is left when this process ends.
+#
+# node.sh hub ADDRESS: makes such a namespace, says "ready", and keeps it.
+#
+# The script calls itself: each step is one more of the layers that a node lives in.
+set -eu
+cache=/var/cache/pinch-tests/servers
+
+# What is there is started by init.d: a systemctl that finds no systemd would mean a root that nobody has booted.
+install_servers() {
+	rm -rf "$1/lib/systemd" "$1/bin/systemctl"
+	for package in "$cache"/*.deb; do
+		dpkg-deb --fsys-tarfile "$package" | tar --extract --keep-directory-symlink --directory="$1"
+		printf 'Status: install ok installed\n%s\n\n' "$(dpkg-deb -f "$package")" >>"$1/var/lib/dpkg/status"
+	done
+	chroot "$1" useradd --system --home-dir /var/lib/haproxy --shell /usr/sbin/nologin haproxy
+}
+
+case $1 in
+hub)
+	if [ -z "${3-}" ]; then
+		exec unshare --net "$0" hub "$2" inside
+	fi
+	ip link set lo up
+	ip link add br0 type bridge
+	ip address add "$2/24" dev br0
+	ip link set br0 up
+	ip link add probe type veth peer name eborp
+	ip link delete probe
+	echo ready
+	exec sleep 3600
+	;;
+
+wired)
+	dir=$2 address=$3 hub=$4 name=${2##*/}
+	ip link set lo up
+	ip link add eth0 type veth peer name "$name" netns "$hub"
+	ip address add "$address/24" dev eth0
+	ip link set eth0 up
+	nsenter --target "$hub" --net ip link set "$name" master br0 up
+	hostname "$name"
+	shift 4
+	exec unshare --pid --fork --kill-child --mount "$0" rooted "$dir" "$@"
+	;;
+
+rooted)
+	dir=$2 root=$2/over/root
+	shift 2
+	mount -t overlay overlay -o "lowerdir=/,upperdir=$dir/over/changed,workdir=$dir/over/work" "$root"
+	mount -t proc proc "$root/proc"
+	for folder in dev sys; do mount --rbind "/$folder" "$root/$folder"; done
+	mount -t tmpfs -o mode=755 tmpfs "$root/run"
+	mount --bind "$dir" "$root$dir"
+	[ -e "$dir/over/installed" ] || install_servers "$root"
+	touch "$dir/over/installed"
+	mkdir -p "$root/run/haproxy"
+	# The shell is process 1: it waits for whatever is left without a parent.
+	exec chroot "$root" sh -euc 'cd /; "$@" & wait' sh "$@"
+	;;
+
+*)
+	dir=$1
+	mkdir -p "$dir/over/changed" "$dir/over/work" "$dir/over/root"
+	exec env --default-signal setpriv --bounding-set=-sys_time unshare --net --uts "$0" wired "$@"
+	;;
+esac
