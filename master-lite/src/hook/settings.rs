@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use state::opts::Opts;
-use value::Value;
+use value::{Value, log};
 
 use crate::daemon::Error;
 use crate::http::{Limits, Rates};
@@ -55,7 +55,11 @@ impl Settings {
             return Ok(None);
         };
         let given = given.filter(|given| !given.is_null());
-        let secret = secret(given.as_ref(), opts.text("hook_secret_file"))?;
+        let secret = secret(
+            given.as_ref(),
+            opts.text("hook_secret_file"),
+            &opts.path("conf_file"),
+        )?;
         let body_max = opts.int("hook_max_body").unwrap_or(1 << 20);
         if body_max > BODY_MAX {
             return Err(wrong("hook_max_body", format!("it is at most {BODY_MAX}")));
@@ -78,13 +82,27 @@ impl Settings {
     }
 }
 
-fn secret(given: Option<&Value>, file: Option<&str>) -> Result<Vec<u8>, Error> {
+/// Users of `publisher_acl` read the configuration, and so whatever secret stands in it.
+fn tell_of_readers(conf_file: &Path) {
+    let mode = std::fs::metadata(conf_file).map(|found| found.mode());
+    if mode.is_ok_and(|mode| mode & 0o004 != 0) {
+        log::warning(format_args!(
+            "hook_secret: everybody may read {}: hook_secret_file is the place for a secret",
+            conf_file.display()
+        ));
+    }
+}
+
+fn secret(given: Option<&Value>, file: Option<&str>, conf_file: &Path) -> Result<Vec<u8>, Error> {
     let (option, secret) = match (given, file) {
         (Some(_), Some(_)) => {
             let problem = "hook_secret_file is set as well: only one of them can be the secret";
             return Err(wrong("hook_secret", problem));
         }
-        (Some(given), None) => ("hook_secret", given.to_text().into_bytes()),
+        (Some(given), None) => {
+            tell_of_readers(conf_file);
+            ("hook_secret", given.to_text().into_bytes())
+        }
         (None, Some(file)) => ("hook_secret_file", of_file(Path::new(file))?),
         (None, None) => {
             let problem = "it needs a secret that requests are signed with: set hook_secret, or hook_secret_file to the path of a file that holds it";

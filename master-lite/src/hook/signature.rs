@@ -3,7 +3,8 @@
 //! Two headers are understood. `X-Pinch-Signature: t=UNIX,v1=HEX` signs the time, method, target and body, each on a line of its own (the
 //! body as it is): what is signed is good for one request, and for `hook_tolerance` seconds. `X-Hub-Signature-256: sha256=HEX`, which
 //! GitHub and others send, signs the body alone. Both use HMAC-SHA256 with the same secret, so what one signs must never be what the
-//! other would: the first begins with a digit, and a body that does so is not believed under the second.
+//! other would: the first begins with a digit, and a body that does so is not believed under the second. In a shell, ours is
+//! `printf '%s\nPOST\n%s\n%s' "$t" "$path" "$body" | openssl dgst -sha256 -hmac "$secret"`.
 
 use ring::hmac;
 

@@ -77,7 +77,10 @@ pub(super) async fn body(
     gate: &Arc<Gate>,
 ) -> Result<Body, Refusal> {
     if head.length > most {
-        let why = format!("the body is larger than {most} bytes (hook_max_body)");
+        let why = match most {
+            0 => "no body is wanted".to_owned(),
+            most => format!("the body is larger than {most} bytes (hook_max_body)"),
+        };
         return Err(Refusal::new(413, why));
     }
     let (mut bytes, mut room) = (rest, gate.room());
