@@ -196,8 +196,7 @@ fn chunks_run_in_their_order_and_what_goes_wrong_is_told() {
     assert!(edge.path("orchestrated").exists());
     let failed = |rule: &str| {
         edge.ended(rule, &["failed"]);
-        let found = edge.asked(&["reactor.failed"]).to_string();
-        found
+        edge.asked(&["reactor.failed"]).to_string()
     };
     let found = failed("my/chunks");
     assert!(
