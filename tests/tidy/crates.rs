@@ -32,10 +32,11 @@ const ARROWS: &[(&str, &[&str])] = &[
             "minion", "link", "modules", "state", "render", "cli", "value",
         ],
     ),
+    ("identity", &["value"]),
     (
         "pinch-master",
         &[
-            "reactor", "link", "wire", "modules", "state", "render", "cli", "value",
+            "identity", "reactor", "link", "wire", "modules", "state", "render", "cli", "value",
         ],
     ),
 ];

@@ -9,6 +9,7 @@ pub mod beacons;
 pub mod daemon;
 mod deliver;
 mod durable;
+mod enroll;
 pub mod error;
 mod functions;
 pub mod job;

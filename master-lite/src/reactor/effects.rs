@@ -44,6 +44,9 @@ impl Actor for Master {
     }
 
     async fn keep(&self, reaction: &Reaction, is_synced: bool) {
+        if reaction.state.is_final() {
+            self.metrics().reaction(reaction.state);
+        }
         let command = kept(reaction);
         let kept = match is_synced {
             true => self.store().apply(command).await.map(|_| ()),
@@ -131,12 +134,13 @@ impl Master {
             Some(None) => return true,
             known => known.flatten(),
         };
-        let event = Arc::new(reactor::Event {
+        let answered = Arc::new(reactor::Event {
             sequence: event.sequence,
             tag: event.tag.clone(),
             data: event.stamped(),
         });
-        reactor::react(self, known, rule, &event, turn).await;
+        reactor::react(self, known, rule, &answered, turn).await;
+        self.metrics().reaction_seconds.since(event.at_ms);
         true
     }
 

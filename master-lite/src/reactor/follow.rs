@@ -197,6 +197,7 @@ impl Follower {
             progress.open.insert(sequence);
             progress.read = sequence;
         }
+        self.master.metrics().reactions_waiting.up();
         let (ended, before) = self.behind(&event);
         let (master, rule) = (self.master.clone(), self.rule.clone());
         let (progress, turns) = (self.progress.clone(), self.turns.clone());
@@ -213,6 +214,7 @@ impl Follower {
             let mut progress = lock(&progress);
             progress.open.remove(&sequence);
             progress.done += 1;
+            master.metrics().reactions_waiting.down();
             drop((ended, room));
         };
         smol::spawn(work).detach();

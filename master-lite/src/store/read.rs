@@ -45,6 +45,18 @@ impl Store {
         Ok(keys.filter(move |key| key.as_ref().map_or(true, |key| key.state == state)))
     }
 
+    /// How many keys are in each state, as [`KeyState::ALL`] has them.
+    pub(crate) fn key_counts(&self) -> Result<[u64; 4], Error> {
+        let mut counts = [0; 4];
+        for (count, state) in counts.iter_mut().zip(KeyState::ALL) {
+            for key in self.keys(state)? {
+                key?;
+                *count += 1;
+            }
+        }
+        Ok(counts)
+    }
+
     /// The files that show an id's keys, as they were written last.
     pub(crate) fn shown(&self, id: &Id) -> Result<Vec<(KeyState, PublicKey)>, Error> {
         match self.row(Table::Keys, &at::shown(id))? {
@@ -143,6 +155,11 @@ impl Store {
     pub(crate) fn log(&self) -> Result<(u64, u64), Error> {
         let log = self.log_row()?;
         Ok((log.first, log.next))
+    }
+
+    /// How many bytes the events of the log have.
+    pub(crate) fn log_bytes(&self) -> Result<u64, Error> {
+        Ok(self.log_row()?.bytes)
     }
 
     pub(super) fn log_row(&self) -> Result<Log, Error> {

@@ -396,6 +396,20 @@ fn a_wrong_value_of_a_master_names_its_line() {
 }
 
 #[test]
+fn a_hook_that_listens_nowhere_names_its_line() {
+    let folder = Folder::with(&[("master", "user: \"root\"\nhook_listen: \"web:80\"\n")]);
+    let error = load_master(&folder.0, "salt-master", Map::new(), &Lines).unwrap_err();
+    let listen = "an address with a port (127.0.0.1:8000, [::1]:8000) or a port";
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{}/master:2: option `hook_listen` needs {listen}, found 'web:80' (str)",
+            folder.path()
+        )
+    );
+}
+
+#[test]
 fn the_masters_table_is_sorted_and_its_defaults_fit_their_types() {
     assert!(master_table::TABLE.is_sorted_by(|a, b| a.name < b.name));
     assert!(master_table::SHARED.is_sorted());
