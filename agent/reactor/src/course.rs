@@ -102,6 +102,12 @@ impl Board {
         jid.unwrap_or_default()
     }
 
+    /// How often a chunk was begun.
+    pub async fn times_begun(&self, at: usize) -> u64 {
+        let begun = self.of(at, |chunk| chunk.begun).await;
+        begun.unwrap_or_default()
+    }
+
     /// True when a chunk waits for others.
     pub async fn has_needs(&self, at: usize) -> bool {
         let has_needs = self.of(at, |chunk| !chunk.needs.is_empty()).await;
@@ -123,6 +129,7 @@ impl Board {
         let mut reaction = self.reaction.lock().await;
         if let Some(chunk) = reaction.chunks.get_mut(at) {
             chunk.state = State::Begun;
+            chunk.begun += 1;
         }
         reaction
     }
@@ -364,6 +371,7 @@ mod tests {
             needs: Vec::new(),
             jid: String::new(),
             state: *state,
+            begun: 0,
             comment: String::new(),
         };
         Reaction {

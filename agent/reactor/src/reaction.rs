@@ -78,6 +78,8 @@ pub struct Chunk {
     pub jid: String,
     /// How far it is.
     pub state: State,
+    /// How often it was begun: again where the daemon ended before it did.
+    pub begun: u64,
     /// Why it is not done, or what there is to say.
     pub comment: String,
 }
@@ -142,6 +144,7 @@ impl Reaction {
                 needs,
                 jid: jid::new(),
                 state: State::Waiting,
+                begun: 0,
                 comment: String::new(),
             });
         }
@@ -261,6 +264,7 @@ fn chunk_row(chunk: &Chunk) -> Value {
         .with("needs", Value::list(needs))
         .with("jid", chunk.jid.as_str())
         .with("state", chunk.state.as_str())
+        .with("begun", chunk.begun)
         .with("comment", chunk.comment.as_str())
         .into()
 }
@@ -284,6 +288,12 @@ fn chunk_of(row: &Value) -> Option<Chunk> {
             .collect::<Option<_>>()?,
         jid: row.get("jid")?.as_str()?.to_owned(),
         state: State::of(row)?,
+        // Rows of earlier releases have no number.
+        begun: row
+            .get("begun")
+            .and_then(Value::as_int)
+            .and_then(|begun| u64::try_from(begun).ok())
+            .unwrap_or_default(),
         comment: row.get("comment")?.to_text(),
     })
 }

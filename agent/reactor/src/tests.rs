@@ -194,6 +194,7 @@ fn chunk(id: &str, state: State, needs: &[(RequisiteKind, usize)]) -> Chunk {
         needs: needs.to_vec(),
         jid: value::jid::new(),
         state,
+        begun: 2,
         comment: "why".to_owned(),
     }
 }

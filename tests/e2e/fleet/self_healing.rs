@@ -283,6 +283,27 @@ slow:
         python_shell: True
 ";
 
+impl Edge {
+    /// Kills the minion while it answers an event, and starts it again.
+    fn kill(&mut self, also_its_job: bool) {
+        self.0
+            .soon("it began", || self.text("began").ends_with('\n'));
+        self.0.kill_minion("m1");
+        if also_its_job {
+            let pids = self.text("began");
+            let killed = Command::new("kill")
+                .arg("-9")
+                .args(pids.split_whitespace())
+                .status();
+            assert!(killed.unwrap().success());
+            fs::remove_file(self.path("began")).unwrap();
+        }
+        fs::remove_dir_all(self.path("run/bus")).unwrap();
+        self.0.start_minion_again("m1");
+        self.hears();
+    }
+}
+
 /// Three events, of which the first is being answered when the minion is killed; then it starts again.
 fn killed(also_its_job: bool) -> Edge {
     let config = "reactor:\n  - 'my/slow': ['salt://slow.sls']\n";
@@ -297,20 +318,7 @@ fn killed(also_its_job: bool) -> Edge {
                 == n
         });
     }
-    edge.0
-        .soon("it began", || edge.text("began").ends_with('\n'));
-    edge.0.kill_minion("m1");
-    if also_its_job {
-        let pids = edge.text("began");
-        let killed = Command::new("kill")
-            .arg("-9")
-            .args(pids.split_whitespace())
-            .status();
-        assert!(killed.unwrap().success());
-    }
-    fs::remove_dir_all(edge.path("run/bus")).unwrap();
-    edge.0.start_minion_again("m1");
-    edge.hears();
+    edge.kill(also_its_job);
     edge
 }
 
@@ -320,6 +328,18 @@ fn what_was_begun_before_the_minion_was_killed_is_done_after_it() {
     fs::write(edge.path("go"), "").unwrap();
     edge.is("done", "1\n2\n3\n");
     edge.ended("my/slow", &["done"; 3]);
+}
+
+#[test]
+fn what_ends_the_minion_again_and_again_is_given_up() {
+    let mut edge = killed(true);
+    edge.kill(true);
+    edge.kill(true);
+    fs::write(edge.path("go"), "").unwrap();
+    edge.is("done", "2\n3\n");
+    edge.ended("my/slow", &["done", "done", "unknown"]);
+    let failed = edge.asked(&["reactor.failed"]).to_string();
+    assert!(failed.contains("cmd.run was begun 3 times"), "{failed}");
 }
 
 #[test]

@@ -21,6 +21,8 @@ pub(crate) const REACTION: &str = "reaction";
 
 /// How much of a return stands in a comment.
 const COMMENT_MAX: usize = 400;
+/// How often a job is begun whose daemon ends before it does: it may be what ends the daemon.
+const BEGUN_MAX: u64 = 3;
 /// How often it is looked whether a job that outlived its daemon has ended.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -77,7 +79,16 @@ impl Actor for Shared {
     /// On the disk before anything goes on, whatever it is: what stands here decides what is done again.
     async fn keep(&self, reaction: &Reaction, _is_synced: bool) {
         let (kept, row) = (self.reactor().kept.clone(), reaction.clone());
-        let kept = smol::unblock(move || kept.write(row.place, &Row::Reaction(row))).await;
+        let opts = self.opts().clone();
+        let kept = smol::unblock(move || {
+            kept.write(row.place, &Row::Reaction(row.clone()))?;
+            if row.state.is_final() {
+                let jids = row.chunks.iter().map(|chunk| &chunk.jid);
+                jids.for_each(|jid| orphans::forget(&opts, jid));
+            }
+            Ok::<(), std::io::Error>(())
+        })
+        .await;
         if let Err(error) = kept {
             log::error(format_args!(
                 "How the rule {} went on is not kept: {error}",
@@ -177,11 +188,18 @@ impl Shared {
         in_turn: bool,
     ) -> Outcome {
         let jid = board.jid(at).await;
-        if board.was_begun(at)
-            && let Some(data) = self.left_by(&jid).await
-        {
-            self.forget_orphan(&jid).await;
-            return outcome(&data);
+        if board.was_begun(at) {
+            if let Some(data) = self.left_by(&jid).await {
+                return outcome(&data);
+            }
+            let times = board.times_begun(at).await;
+            if times >= BEGUN_MAX {
+                let text = format!(
+                    "{} was begun {times} times, and each time the minion ended before it did: it is not begun again",
+                    asked.fun
+                );
+                return (State::Unknown, text);
+            }
         }
         let _state_run = match asked.is_state_run() {
             // No deadline: the one before it takes as long as it takes; it can be killed.
@@ -223,11 +241,6 @@ impl Shared {
                 (true, None) => Timer::after(LOOK).await,
             };
         }
-    }
-
-    async fn forget_orphan(self: &Arc<Self>, jid: &str) {
-        let (shared, jid) = (self.clone(), jid.to_owned());
-        smol::unblock(move || orphans::forget(shared.opts(), &jid)).await;
     }
 }
 

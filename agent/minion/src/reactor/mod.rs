@@ -5,8 +5,8 @@
 //!
 //! An event that a rule is for is a file ([`kept`]) before anything is done about it; so are the chunks that the rule makes of it, with
 //! the ids of their jobs, and how each of them ended. After a crash at any moment the rest is done: a job whose return was left on the
-//! disk is not run again, one that still runs is waited for, and one that is gone is run once more under its id. So an effect happens at
-//! least once, and once where its end was seen. Where the disk takes no file an event is answered from memory, at most once; so is lost
+//! disk is not run again, one that still runs is waited for, and one that is gone is run once more under its id; three times at most, for
+//! it may be what ends the daemon. So an effect happens at least once, and once where its end was seen. Where the disk takes no file an event is answered from memory, at most once; so is lost
 //! what was fired and not yet read from the socket when the daemon was killed: who fires an event is not told whether anybody hears it.
 
 mod act;
@@ -392,5 +392,39 @@ impl Shared {
         if let Err(error) = fired {
             log::error(format_args!("The event {tag} is not on the bus: {error}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_event_makes_room() {
+        let following = Following {
+            rule: Rule::new("my/*", &"/a.sls".into()),
+            waiting: Mutex::default(),
+            came: Bell::new(),
+        };
+        let mut dropped = (0..5).map(|sequence| {
+            let unkept = None;
+            let dropped = following.push(Waiting { sequence, unkept }, 3);
+            dropped.map(|dropped| dropped.sequence)
+        });
+        let expected = [None, None, None, Some(0), Some(1)];
+        assert!(dropped.by_ref().eq(expected));
+        let left = lock(&following.waiting);
+        let left: Vec<u64> = left.iter().map(|waiting| waiting.sequence).collect();
+        assert_eq!(left, [2, 3, 4]);
+    }
+
+    #[test]
+    fn numbers_of_events_only_rise() {
+        let reactor = Reactor::new(&Opts::new(Map::new()));
+        let first = reactor.next();
+        assert!(reactor.next() > first);
+        // A clock that was set back, or events of another time.
+        reactor.sequence.store(u64::MAX - 5, Ordering::Relaxed);
+        assert_eq!(reactor.next(), u64::MAX - 4);
     }
 }
