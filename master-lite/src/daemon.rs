@@ -10,6 +10,7 @@ use link::pki::{Own, Pki};
 use link::unix::LocalListener;
 use link::{Limits, Listener, Notify, PORT, PublicKey};
 use smol::future::FutureExt;
+use smol::lock::Semaphore;
 use smol::stream::StreamExt;
 use state::opts::Opts;
 use value::{Map, Value, jid, log};
@@ -62,6 +63,8 @@ pub(crate) struct Master {
     policy: Policy,
     /// Held while it is decided on a key: what is counted is counted once.
     enrolling: smol::lock::Mutex<()>,
+    /// The places of users who are not root.
+    guests: Arc<Semaphore>,
     waiting: Waiting,
     reactor: Reactor,
 }
@@ -77,6 +80,8 @@ pub(crate) fn socket_path(opts: &Opts) -> PathBuf {
     opts.path("sock_dir").join("master.sock")
 }
 
+/// How many commands of users other than root are served at a time (`publisher_acl`).
+const GUESTS_MAX: usize = 64;
 /// How long minions wait before they come back to a master that is started again.
 const BACK_AFTER_S: u64 = 1;
 /// How long it takes to say goodbye, at most.
@@ -125,6 +130,7 @@ impl Master {
             pending: Pending::default(),
             policy,
             enrolling: smol::lock::Mutex::new(()),
+            guests: Arc::new(Semaphore::new(GUESTS_MAX)),
             waiting: Waiting::default(),
             reactor: Reactor::new(&opts),
             opts,
@@ -157,6 +163,10 @@ impl Master {
 
     pub(crate) fn policy(&self) -> &Policy {
         &self.policy
+    }
+
+    pub(crate) fn guests(&self) -> &Arc<Semaphore> {
+        &self.guests
     }
 
     pub(crate) fn enrolling(&self) -> &smol::lock::Mutex<()> {
@@ -311,7 +321,10 @@ pub(crate) fn run<T>(
         let listener = Listener::bind(address, &pair, Limits::default())?;
         let path = socket_path(&master.opts);
         master.begin_reactor().await?;
-        let socket = LocalListener::bind(&path, Way::ClientToMaster, Limits::default())?;
+        let mut socket = LocalListener::bind(&path, Way::ClientToMaster, Limits::default())?;
+        if master.has_guests() {
+            socket = socket.with_guests()?;
+        }
         let _until_it_ends = when_it_listens();
         log::info(format_args!(
             "The master listens on {address} with the key {}",

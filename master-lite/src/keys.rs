@@ -87,6 +87,8 @@ struct Turn {
     times: Vec<Option<SystemTime>>,
     /// Ids whose files are written but not on the disk for sure.
     unsettled: Vec<(Id, Files)>,
+    /// The folders that these files are in, or were.
+    touched: BTreeSet<KeyState>,
 }
 
 /// The key files of an id, by folder.
@@ -261,6 +263,8 @@ impl KeyFiles {
             }
         }
         if files != shown {
+            let states = files.iter().chain(&shown).map(|(state, _)| *state);
+            turn.touched.extend(states);
             turn.unsettled.push((id.clone(), files));
         }
         Ok(())
@@ -268,13 +272,12 @@ impl KeyFiles {
 
     /// Brings what was written to the disk, and only then says in the store that it is there.
     fn settle(&self, turn: &mut Turn, store: &Store) -> Result<(), Error> {
-        if !turn.unsettled.is_empty() {
-            for state in KeyState::ALL {
-                let folder = self.folder.join(state.folder());
-                let synced = File::open(&folder).and_then(|folder| folder.sync_all());
-                synced.map_err(|source| failed(&folder, source))?;
-            }
+        for state in &turn.touched {
+            let folder = self.folder.join(state.folder());
+            let synced = File::open(&folder).and_then(|folder| folder.sync_all());
+            synced.map_err(|source| failed(&folder, source))?;
         }
+        turn.touched.clear();
         for (id, files) in turn.unsettled.drain(..) {
             smol::block_on(store.later(Command::KeyShown { id, files }))?;
         }

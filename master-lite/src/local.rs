@@ -5,9 +5,11 @@ use std::sync::Arc;
 use link::Error;
 use link::unix::{Local, Said};
 use smol::future::FutureExt;
+use smol::lock::SemaphoreGuardArc;
 use value::{Map, Value, log};
 use wire::{Listen, Publish, Request};
 
+use crate::acl::Guest;
 use crate::daemon::Master;
 use crate::jobs::Came;
 use crate::preview::PREVIEW;
@@ -16,15 +18,23 @@ use crate::store::{self, Event, Seen};
 impl Master {
     /// Does what a command asks, until it closes its end.
     pub(crate) async fn obey(self: Arc<Self>, mut local: Local) {
+        let Ok(guest) = self.guest(&local) else {
+            let _ = local.fail("full", FULL).await;
+            return;
+        };
         loop {
             // No deadline: the kernel says when a process is gone.
             let obeyed = match local.next().await {
                 Ok(None) => return,
-                Ok(Some(Said::Event(event))) => {
+                Ok(Some(Said::Event(event))) if guest.is_none() => {
                     self.fire(&event.tag, event.data).await;
                     Ok(())
                 }
-                Ok(Some(Said::Request(request))) => self.command(request, &mut local).await,
+                Ok(Some(Said::Event(_))) => local.fail("refused", ROOTS).await,
+                Ok(Some(Said::Request(request))) => {
+                    let guest = guest.as_ref().map(|(guest, _)| guest);
+                    self.command(request, guest, &mut local).await
+                }
                 Err(error) => Err(error),
             };
             if let Err(error) = obeyed {
@@ -33,9 +43,28 @@ impl Master {
         }
     }
 
-    async fn command(self: &Arc<Self>, request: Request, local: &mut Local) -> Result<(), Error> {
+    /// Who asks, when it is neither root nor this master's own user; of those not too many are served at a time.
+    fn guest(&self, local: &Local) -> Result<Option<(Guest, SemaphoreGuardArc)>, ()> {
+        let Some(user) = local.guest() else {
+            return Ok(None);
+        };
+        let place = self.guests().try_acquire_arc().ok_or(())?;
+        Ok(Some((Guest::of(user), place)))
+    }
+
+    async fn command(
+        self: &Arc<Self>,
+        request: Request,
+        guest: Option<&Guest>,
+        local: &mut Local,
+    ) -> Result<(), Error> {
         match request {
-            Request::Publish(asked) => self.publish_for(asked, local).await,
+            Request::Publish(asked) => match self.permitted(asked, guest).await {
+                Ok((asked, user)) => self.publish_for(asked, &user, local).await,
+                Err(text) => local.fail("refused", text).await,
+            },
+            Request::Ping(_) => local.done(true).await,
+            _ if guest.is_some() => local.fail("refused", ROOTS).await,
             Request::Wheel(asked) => match self.wheel(&asked.fun, asked.arg).await {
                 Ok(ret) => local.done(ret).await,
                 Err(error) => local.fail("failed", error).await,
@@ -49,7 +78,6 @@ impl Master {
                 true => local.done(true).await,
                 false => local.fail("failed", "the event is not kept").await,
             },
-            Request::Ping(_) => local.done(true).await,
             other => {
                 let text = format!("this master does not do `{}`", other.kind());
                 local.fail("refused", text).await
@@ -57,16 +85,17 @@ impl Master {
         }
     }
 
-    async fn publish_for(self: &Arc<Self>, asked: Publish, local: &mut Local) -> Result<(), Error> {
+    async fn publish_for(
+        self: &Arc<Self>,
+        asked: Publish,
+        user: &str,
+        local: &mut Local,
+    ) -> Result<(), Error> {
         if asked.options.get(PREVIEW).is_some_and(Value::is_true) {
             return self.preview(&asked, local).await;
         }
         let only_sent = asked.timeout_s == Some(0.0);
-        let user = asked
-            .options
-            .get("user")
-            .map_or_else(|| "root".to_owned(), Value::to_text);
-        let mut published = match self.publish(asked, &user).await {
+        let mut published = match self.publish(asked, user).await {
             Ok(published) => published,
             Err(error) => return local.fail("invalid", error).await,
         };
@@ -154,6 +183,10 @@ impl Master {
         Ok(next)
     }
 }
+
+/// What users besides root are told who ask for more than jobs.
+const ROOTS: &str = "only root and the user that the master runs as may ask for that";
+const FULL: &str = "too many users ask at the same time";
 
 /// Events of the log that are read at once.
 const PAST: usize = 256;

@@ -1,5 +1,6 @@
 //! `pinch-master`: one binary, called by its applet's name: `salt-master`, `salt`, `salt-run`, `salt-key`.
 
+mod acl;
 mod admit;
 mod applets;
 mod ask;

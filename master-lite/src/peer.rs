@@ -80,7 +80,7 @@ fn allowed(rules: Option<&Map>, id: &Id) -> Vec<String> {
 }
 
 /// True when a regular expression matches all of a text.
-fn whole(pattern: &str, text: &str) -> bool {
+pub(crate) fn whole(pattern: &str, text: &str) -> bool {
     let pattern = format!("(?:{pattern})$");
     let regex = Regex::compiled(&pattern, Flags::NONE, Subject::Text, Anchor::Start);
     regex.is_ok_and(|regex| regex.is_match(text).unwrap_or(false))

@@ -36,13 +36,19 @@ fn peer(stream: &UnixStream) -> io::Result<Who> {
     ))
 }
 
-/// A daemon's socket, for its own user alone (0600).
+/// A daemon's socket, for its own user alone (0600) unless guests are let in.
 #[derive(Debug)]
 pub struct LocalListener {
     socket: Async<UnixListener>,
     path: PathBuf,
     way: Way,
     budget: Arc<Budget>,
+    guests: bool,
+}
+
+/// True for root and for this process's own user.
+fn is_own(user: u32) -> bool {
+    user == 0 || user == rustix::process::geteuid().as_raw()
 }
 
 impl LocalListener {
@@ -78,10 +84,22 @@ impl LocalListener {
             path: path.to_owned(),
             way,
             budget: Budget::new(limits),
+            guests: false,
         })
     }
 
-    /// The next client that is root or this daemon's own user; others are turned away.
+    /// Lets in every user of this machine (0666): what each may ask is for the daemon to say, by [`Local::guest`].
+    ///
+    /// # Errors
+    /// When the socket is not there any more.
+    pub fn with_guests(mut self) -> Result<Self, Error> {
+        let opened = rustix::fs::chmod(&self.path, rustix::fs::Mode::from(0o666));
+        opened.map_err(|error| socket_error(&self.path)(error.into()))?;
+        self.guests = true;
+        Ok(self)
+    }
+
+    /// The next client that is root or this daemon's own user, or a guest where those are let in; others are turned away.
     ///
     /// # Errors
     /// When the socket is of no use any more.
@@ -93,9 +111,8 @@ impl LocalListener {
             let Ok(who) = peer(stream.get_ref()) else {
                 continue;
             };
-            let own = rustix::process::geteuid().as_raw();
             let user = who.process.map(|(user, _)| user);
-            if user.is_some_and(|user| user == 0 || user == own) {
+            if self.guests || user.is_some_and(is_own) {
                 return Ok(Local::new(stream, who, self.way, self.budget.clone()));
             }
             let message = format_args!("{who} is turned away from {}", self.path.display());
@@ -162,6 +179,13 @@ impl Local {
     #[must_use]
     pub fn who(&self) -> &Arc<Who> {
         &self.reader.who
+    }
+
+    /// The number of the user at the other end, when it is neither root nor this process's own.
+    #[must_use]
+    pub fn guest(&self) -> Option<u32> {
+        let (user, _) = self.who().process?;
+        (!is_own(user)).then_some(user)
     }
 
     /// Tells a job's process what it is to do: the first frame on its socket.

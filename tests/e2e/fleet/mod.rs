@@ -1,5 +1,6 @@
 //! A master and its minions, as processes on loopback.
 
+mod acl;
 mod alone;
 mod attacks;
 mod autoscale;
@@ -18,6 +19,8 @@ mod survival;
 
 use std::fs;
 use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -28,6 +31,9 @@ use tests::program::{Answer, in_recorded_environment, master_program, minion_pro
 
 /// Whatever is waited for is there by then, also on a machine that stands still now and then.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The number of Debian's user `nobody`, and of its group.
+const NOBODY: u32 = 65534;
 
 static PROGRAMS: LazyLock<(PathBuf, PathBuf)> =
     LazyLock::new(|| (master_program(), minion_program()));
@@ -194,10 +200,24 @@ impl Fleet {
 
     /// Runs a command of the master: `salt`, `salt-key`, `salt-run`.
     pub(crate) fn run(&self, words: &[&str]) -> Answer {
+        self.called(&mut Command::new(&PROGRAMS.0), words)
+    }
+
+    /// The same by Debian's user who owns nothing, who gets a way to the program and the configuration.
+    pub(crate) fn run_as_nobody(&self, words: &[&str]) -> Answer {
+        let program = self.path("pinch-master");
+        if !program.exists() {
+            fs::copy(&PROGRAMS.0, &program).unwrap();
+            fs::set_permissions(self.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        self.called(Command::new(program).uid(NOBODY).gid(NOBODY), words)
+    }
+
+    fn called(&self, command: &mut Command, words: &[&str]) -> Answer {
         let (applet, rest) = words.split_first().unwrap();
         let output = self.path("master/output");
         let log = fs::OpenOptions::new().append(true).open(output).unwrap();
-        let output = in_recorded_environment(&mut Command::new(&PROGRAMS.0))
+        let output = in_recorded_environment(command)
             .arg(applet)
             .arg("-c")
             .arg(self.path("master/etc"))
