@@ -148,7 +148,7 @@ pub(crate) fn context(opts: Opts) -> (Exec, Option<Uplink>) {
         }
         None => (Box::new(Roots::states(&opts)), Box::new(ThisMachine)),
     };
-    let cx = Exec::with_custom(opts, &modules::REGISTRY, sources, targets, custom);
+    let cx = Exec::with_custom(opts, minion::registry(), sources, targets, custom);
     (cx, uplink)
 }
 

@@ -17,10 +17,11 @@ use crate::store::{self, Applied, Command, KeyState};
 
 mod autosign;
 pub(crate) mod expire;
+mod identity;
 mod policy;
 pub(crate) mod token;
 
-use policy::{Action, Evidence};
+use policy::{Action, Evidence, Rule};
 pub(crate) use policy::{Policy, bound, milliseconds};
 
 /// Peers that wait for what becomes of their keys.
@@ -85,6 +86,7 @@ impl Master {
             address: peer.address().ip(),
             grains: peer.hello().grains.clone(),
             token: peer.hello().token.clone(),
+            documents: identity::Documents::of(&peer.hello().evidence),
         };
         let mut waits = false;
         loop {
@@ -183,7 +185,7 @@ impl Master {
             });
             told.ok()
         });
-        if let Some(judged) = self.judged_by_policy(peer, token.as_ref()) {
+        if let Some(judged) = self.judged_by_policy(peer, token.as_ref(), again) {
             return judged;
         }
         if let Some(option) = autosign::accepts(self.opts(), &peer.id, &peer.grains) {
@@ -198,40 +200,65 @@ impl Master {
         }
     }
 
-    fn judged_by_policy(&self, peer: &Evidence, token: Option<&token::Good>) -> Option<Judged> {
-        for rule in self.policy().holding(peer, token.is_some()) {
-            let why = format!("by the rule {} of autosign_policy", rule.name);
-            match rule.action {
-                Action::Pend => return Some(Judged::Wait),
-                Action::Reject => return Some(Judged::Reject(why)),
-                Action::Accept => {}
+    /// What the first rule says that holds.
+    fn judged_by_policy(
+        &self,
+        peer: &Evidence,
+        token: Option<&token::Good>,
+        again: bool,
+    ) -> Option<Judged> {
+        let passed_over = |rule: &Rule, why: String| {
+            if !again {
+                log::warning(format_args!(
+                    "{} (key {}): the rule {} of autosign_policy does not hold: {why}",
+                    peer.id, peer.key, rule.name
+                ));
             }
-            let mut counted = Vec::new();
-            if let Some(max) = rule.max {
-                match token::counted(self.store(), &rule.name, max, now_ms()) {
-                    Ok(Some(count)) => counted.push(count),
-                    Ok(None) => {
-                        log::warning(format_args!(
-                            "{}: the rule {} has accepted all that it may now",
-                            peer.id, rule.name
-                        ));
-                        continue;
-                    }
-                    Err(error) => {
-                        log::error(format_args!("{error}"));
-                        return Some(Judged::Wait);
-                    }
-                }
-            }
-            let mut bound = Map::new();
-            if let Some(token) = token.filter(|_| rule.token) {
-                counted.push(token.used());
-                bound = token.bound();
-            }
-            bound.update(rule.bound.clone());
-            return Some(Judged::Accept(counted, bound, why));
+            None
+        };
+        let mut holding = self.policy().holding(peer, token.is_some());
+        holding.find_map(|rule| {
+            let judged = self.judged_by(rule, peer, token);
+            judged.unwrap_or_else(|why| passed_over(rule, why))
+        })
+    }
+
+    /// What a rule says whose plain conditions hold; nothing where no document is shown, and why not where the document, the instance's
+    /// use or the rule's count is against it.
+    fn judged_by(
+        &self,
+        rule: &Rule,
+        peer: &Evidence,
+        token: Option<&token::Good>,
+    ) -> Result<Option<Judged>, String> {
+        let proven = match &rule.identity {
+            Some(wanted) if peer.documents.has(wanted) => Some(wanted.check(peer, now_ms())?),
+            Some(_) => return Ok(None),
+            None => None,
+        };
+        let why = format!("by the rule {} of autosign_policy", rule.name);
+        match rule.action {
+            Action::Pend => return Ok(Some(Judged::Wait)),
+            Action::Reject => return Ok(Some(Judged::Reject(why))),
+            Action::Accept => {}
         }
-        None
+        let (mut counted, mut bound) = (Vec::new(), Map::new());
+        if let Some(max) = rule.max {
+            let count = token::counted(self.store(), &rule.name, max, now_ms())?;
+            counted.push(count.ok_or("it has accepted all that it may now")?);
+        }
+        if let Some(token) = token.filter(|_| rule.token) {
+            counted.push(token.used());
+            bound = token.bound();
+        }
+        bound.update(rule.bound.clone());
+        if let Some(proven) = &proven {
+            counted.push(identity::used(self.store(), proven, peer, now_ms())?);
+            if rule.binds_identity {
+                identity::bind(&mut bound, proven);
+            }
+        }
+        Ok(Some(Judged::Accept(counted, bound, why)))
     }
 
     /// Where a key stands that was shown under an id; the first time it is remembered.
@@ -311,6 +338,7 @@ impl Master {
 
     /// `salt/auth`, where `auth_events` has it.
     async fn auth(&self, id: &Id, key: &PublicKey, act: &str) {
+        self.metrics().auth(act);
         if !self.opts().get("auth_events").is_none_or(Value::is_true) {
             return;
         }

@@ -23,6 +23,7 @@ impl Master {
         loop {
             self.forget_the_old().await;
             self.expire_keys(&mut gone).await;
+            self.forget_instances().await;
             if self.opts().flag("presence_events") {
                 self.tell_presence(&mut known).await;
             }

@@ -18,7 +18,9 @@ use wire::{Id, Way};
 
 use crate::admit::{Pending, Policy};
 use crate::files::Files;
+use crate::hook::{Hook, Settings};
 use crate::keys::{self, Changed, KeyFiles};
+use crate::metrics::{Metrics, Page};
 use crate::minions::Minions;
 use crate::pillar::Pillars;
 use crate::reactor::Reactor;
@@ -67,6 +69,7 @@ pub(crate) struct Master {
     guests: Arc<Semaphore>,
     waiting: Waiting,
     reactor: Reactor,
+    metrics: Metrics,
 }
 
 /// Now, as the store counts time.
@@ -133,6 +136,7 @@ impl Master {
             guests: Arc::new(Semaphore::new(GUESTS_MAX)),
             waiting: Waiting::default(),
             reactor: Reactor::new(&opts),
+            metrics: Metrics::default(),
             opts,
         }))
     }
@@ -179,6 +183,10 @@ impl Master {
 
     pub(crate) fn reactor(&self) -> &Reactor {
         &self.reactor
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// Fires an event of the master's own; whether it is kept. One that is not is told in the log and holds nothing up.
@@ -308,10 +316,11 @@ pub(crate) fn wheel_alone(opts: Opts, fun: &str, arg: Vec<Value>) -> Result<Valu
 /// # Errors
 /// When the configuration, the keys, the store or a socket cannot be used.
 pub(crate) fn run<T>(
-    opts: Opts,
+    mut opts: Opts,
     notify: &Notify,
     when_it_listens: impl FnOnce() -> T,
 ) -> Result<(), Error> {
+    let hook = Settings::take(&mut opts)?;
     let own = Pki::open(&opts.path("pki_dir"))?.own("master")?;
     let pair = own.pair.clone();
     let master = Master::open(opts, own)?;
@@ -321,6 +330,7 @@ pub(crate) fn run<T>(
         let listener = Listener::bind(address, &pair, Limits::default())?;
         let path = socket_path(&master.opts);
         master.begin_reactor().await?;
+        let _servers = master.serve_http(hook).await?;
         let mut socket = LocalListener::bind(&path, Way::ClientToMaster, Limits::default())?;
         if master.has_guests() {
             socket = socket.with_guests()?;
@@ -334,6 +344,7 @@ pub(crate) fn run<T>(
         let peers = async {
             // No deadline: peers come when they come.
             while let Some(peer) = listener.next().await {
+                master.metrics.hellos.add();
                 smol::spawn(master.clone().admit(peer)).detach();
             }
             Ok(())
@@ -375,6 +386,24 @@ async fn terminated(mut signals: Signals) -> Result<(), Error> {
 }
 
 impl Master {
+    /// Serves what `hook_listen` and `metrics_listen` ask for, until the tasks are dropped.
+    async fn serve_http(
+        self: &Arc<Self>,
+        hook: Option<Settings>,
+    ) -> Result<Vec<smol::Task<()>>, Error> {
+        let no = |option| move |problem| Error::Option { option, problem };
+        let mut servers = Vec::new();
+        if let Some(settings) = hook {
+            let server = Hook::bind(self.clone(), settings).await;
+            servers.push(smol::spawn(server.map_err(no("hook_listen"))?.run()));
+        }
+        if let Some(address) = crate::hook::listen(&self.opts, "metrics_listen")? {
+            let server = Page::bind(self.clone(), address).await;
+            servers.push(smol::spawn(server.map_err(no("metrics_listen"))?.run()));
+        }
+        Ok(servers)
+    }
+
     /// Tells all minions to come back soon.
     async fn goodbye(&self) {
         let all = async {

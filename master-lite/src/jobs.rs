@@ -126,6 +126,7 @@ impl Master {
             Some(seconds) => Duration::from_secs_f64(seconds.clamp(0.0, 1e6)),
             None => self.seconds("timeout", TIMEOUT),
         };
+        self.metrics().jobs.add();
         let (refused, refusals) = unbounded();
         let published = Published {
             master: self.clone(),
@@ -187,11 +188,20 @@ pub(crate) fn job_commands(
 /// How often it is looked whether a minion has come that a job is kept for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A minion's connection, as soon as there is one.
+/// A minion's connection, as soon as there is one. Who comes with another key than the id has now is another machine: what was
+/// meant for the one before is none of its business.
 async fn connected(master: &Master, id: &Id, patience: Duration) -> Option<Connected> {
+    if patience.is_zero() {
+        return master.minions().get(id);
+    }
     let until = Instant::now() + patience;
+    let (store, of) = (master.store().clone(), id.clone());
+    let known = smol::unblock(move || store.key(&of)).await;
+    let known = known.inspect_err(|error| log::error(format_args!("{error}")));
+    let key = known.ok().flatten()?.key;
     loop {
         let minion = master.minions().get(id);
+        let minion = minion.filter(|minion| minion.key == key);
         if minion.is_some() || Instant::now() >= until {
             return minion;
         }

@@ -272,9 +272,12 @@ impl Master {
             at_ms,
             origin: None,
         };
-        let (data, mut commands) = match self.own_job(minion, &jid, data) {
+        let (data, mut commands, sent_ms) = match self.own_job(minion, &jid, data) {
             Ok(own) => own,
-            Err((word, text)) => return question.fail(word, text).await,
+            Err((word, text)) => {
+                self.metrics().returns_refused.add();
+                return question.fail(word, text).await;
+            }
         };
         commands.extend([
             Command::Return {
@@ -290,6 +293,7 @@ impl Master {
         commands.extend(failed.map(|(tag, data)| event(tag, data)));
         match self.store().apply(Command::All(commands)).await {
             Ok(applied) => {
+                self.metrics().returned(&applied, sent_ms);
                 if applied.has_return() {
                     self.waiting().came(&jid, &data);
                 }
@@ -307,12 +311,19 @@ impl Master {
     }
 
     /// A minion's own job (its schedule's, its startup states, a call of its machine) is known from its return on. A job that this master
-    /// sent to others is not for it to answer.
-    fn own_job(&self, minion: &Minion, jid: &str, data: Map) -> Result<(Map, Vec<Command>), No> {
+    /// sent to others is not for it to answer. Of a job that was sent to it, when that was.
+    fn own_job(
+        &self,
+        minion: &Minion,
+        jid: &str,
+        data: Map,
+    ) -> Result<(Map, Vec<Command>, Option<u64>), No> {
         let known = self.store().expected(jid);
         let known = known.map_err(|error| ("failed", error.to_string()))?;
         match known {
-            Some(job) if job.minions.contains(&minion.id) => return Ok((data, Vec::new())),
+            Some(job) if job.minions.contains(&minion.id) => {
+                return Ok((data, Vec::new(), Some(job.at_ms)));
+            }
             // Two minions have given the same number to jobs of their own.
             Some(job) if job.load.get(OWN).is_some_and(Value::is_true) => {}
             Some(_) => {
@@ -347,7 +358,7 @@ impl Master {
             .with("arg", arg)
             .with("tgt_type", "glob")
             .with("tgt", minion.id.as_str());
-        Ok((data, vec![job]))
+        Ok((data, vec![job], None))
     }
 
     async fn cache(

@@ -23,6 +23,11 @@ impl Waiting {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many jobs are waited for.
+    pub(crate) fn count(&self) -> usize {
+        self.all().len()
+    }
+
     /// Waits for a job from here on.
     pub(crate) fn for_job(&self, jid: &str) -> Returns {
         let (sender, returns) = unbounded();

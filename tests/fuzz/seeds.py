@@ -1,5 +1,6 @@
 """Makes the fuzzers' first inputs of tests/corpus: seeds.py FOLDER, which gets a folder a target."""
 
+import base64
 import hashlib
 import json
 import sys
@@ -49,8 +50,28 @@ def wire():
     yield from (f"salt/{rest}" for rest in ("job/20261120101035942505/ret/m1", "minion/m1/start", "beacon/m1/load/", "auth"))
 
 
+def identity():
+    """A certificate, a signed message in its least form with lengths and without, a token's claims, a key set."""
+    pem = (CORPUS / "attacks/ca.pem").read_text().split("-----")[2]
+    yield base64.b64decode(pem)
+    signed, data = bytes.fromhex("06092a864886f70d010702"), bytes.fromhex("06092a864886f70d010701")
+    sha256 = bytes.fromhex("300d06096086480165030402010500")
+    signer = part(0x30, bytes.fromhex("020101") + part(0x30, b"") + sha256 + sha256 + part(4, b"x" * 256))
+    content = part(0x30, data + part(0xA0, part(4, b"{}")))
+    body = part(0x30, bytes.fromhex("020101") + part(0x31, sha256) + content + part(0x31, signer))
+    yield part(0x30, signed + part(0xA0, body))
+    yield b"\x30\x80" + signed + b"\xa0\x80" + body + b"\0\0\0\0"
+    yield '{"iss":"https://accounts.google.com","aud":"salt-master/0","iat":1795341600,"exp":1795345200,"google":{"compute_engine":{}}}'
+    yield '{"keys":[{"kty":"RSA","kid":"k","n":"AQAB","e":"AQAB"}]}'
+
+
+def part(tag, inside):
+    length = len(inside)
+    return bytes([tag, 0x82, length >> 8, length & 0xFF]) + inside
+
+
 def main():
-    kinds = {"yaml": yaml(), "jinja": jinja(), "compile": compiled(), "wire": wire()}
+    kinds = {"yaml": yaml(), "jinja": jinja(), "compile": compiled(), "wire": wire(), "identity": identity()}
     for target, seeds in kinds.items():
         folder = Path(sys.argv[1]) / target
         folder.mkdir(parents=True, exist_ok=True)

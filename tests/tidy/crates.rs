@@ -18,9 +18,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("cli", &["value"]),
     ("wire", &["value"]),
     ("link", &["wire", "value"]),
+    // What a master and a minion both react by: neither leans on the other.
+    ("reactor", &["wire", "modules", "state", "render", "value"]),
     (
         "minion",
-        &["link", "wire", "modules", "state", "render", "value"],
+        &[
+            "reactor", "link", "wire", "modules", "state", "render", "value",
+        ],
     ),
     (
         "pinch",
@@ -28,9 +32,12 @@ const ARROWS: &[(&str, &[&str])] = &[
             "minion", "link", "modules", "state", "render", "cli", "value",
         ],
     ),
+    ("identity", &["value"]),
     (
         "pinch-master",
-        &["link", "wire", "modules", "state", "render", "cli", "value"],
+        &[
+            "identity", "reactor", "link", "wire", "modules", "state", "render", "cli", "value",
+        ],
     ),
 ];
 

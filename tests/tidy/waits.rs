@@ -4,7 +4,12 @@ use super::none;
 use super::source::below;
 
 /// Where daemons wait for others.
-const FOLDERS: [&str; 3] = ["agent/link/src", "agent/minion/src", "master-lite/src"];
+const FOLDERS: [&str; 4] = [
+    "agent/link/src",
+    "agent/minion/src",
+    "agent/reactor/src",
+    "master-lite/src",
+];
 
 /// What waits for as long as it takes.
 const WAITS: [&str; 10] = [

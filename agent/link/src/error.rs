@@ -67,6 +67,8 @@ pub enum Wait {
     Handshake,
     /// The first frame of a session, or its first answer.
     Hello,
+    /// Acceptance, where there are documents that can be shown again.
+    Acceptance,
     /// The rest of a frame.
     Frame,
     /// The next frame of an answer.
@@ -81,6 +83,7 @@ impl fmt::Display for Wait {
             Self::Lookup => "the addresses of its name",
             Self::Handshake => "the end of the handshake",
             Self::Hello => "the hello or its answer",
+            Self::Acceptance => "acceptance, and comes back with fresh documents",
             Self::Frame => "the rest of a frame",
             Self::Answer => "the next part of an answer",
             Self::Take => "it to take a frame",

@@ -37,7 +37,7 @@ pub use key::{KeyPair, PublicKey};
 pub use limits::Limits;
 pub use listener::{Listener, Peer};
 pub use notify::Notify;
-pub use session::{Master, Options, PORT, REMEMBERED, Session, Status, Tell};
+pub use session::{Evidence, Master, Options, PORT, REMEMBERED, Session, Status, Tell};
 
 #[cfg(test)]
 mod tests;

@@ -13,6 +13,8 @@ pub struct Limits {
     pub handshake: Duration,
     /// From there to the hello; on a minion, to the first answer.
     pub hello: Duration,
+    /// How long a minion that has shown documents waits for acceptance before it comes back with fresh ones.
+    pub evidence: Duration,
     /// From the first byte of a frame to its last, and for the other side to take one; longer frames have longer ([`rate_min`](Self::rate_min)).
     pub frame: Duration,
     /// How many bytes of a frame must come or go a second, beyond the time that each frame has.
@@ -96,6 +98,7 @@ impl Default for Limits {
         Self {
             handshake: seconds(10),
             hello: seconds(10),
+            evidence: seconds(300),
             frame: seconds(30),
             rate_min: 8 << 10,
             answer: seconds(60),

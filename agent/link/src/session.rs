@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use quinn::{ClientConfig, Connection, Endpoint};
 use smol::Timer;
+use value::Map;
 use wire::{Control, Frame, Hello, Way, Welcome};
 
 use crate::backoff::{Backoff, WAIT_MAX, Waits, lot};
@@ -101,10 +102,37 @@ pub enum Status<'a> {
 /// Who is told.
 pub type Tell<'a> = &'a mut (dyn FnMut(Status<'_>) + Send);
 
+/// Where the documents come from that a hello shows besides its token. It may take its time, within `Limits::hello`.
+#[derive(Clone)]
+pub struct Evidence(Arc<dyn Fn() -> Map + Send + Sync>);
+
+impl Evidence {
+    /// Documents that this function gets.
+    pub fn from(get: impl Fn() -> Map + Send + Sync + 'static) -> Self {
+        Self(Arc::new(get))
+    }
+
+    /// The documents; none when they take longer than a master waits for a hello.
+    async fn shown(&self, limits: &Limits) -> Map {
+        let get = self.0.clone();
+        let got = smol::unblock(move || get());
+        within(limits.hello * 3 / 4, got).await.unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Evidence")
+    }
+}
+
 /// A minion's way to its masters.
 #[derive(Debug)]
 pub struct Session {
     options: Options,
+    evidence: Option<Evidence>,
+    /// Whether the master let this key in the last time: it needs no evidence then.
+    is_known: bool,
     budget: Arc<Budget>,
     backoff: Backoff,
     /// The master that is tried first.
@@ -137,6 +165,8 @@ impl Session {
         let budget = Budget::new(options.limits.clone());
         Self {
             options,
+            evidence: None,
+            is_known: false,
             budget,
             backoff: Backoff::default(),
             first: 0,
@@ -150,6 +180,11 @@ impl Session {
     /// What will be said first at the next try.
     pub fn hello_mut(&mut self) -> &mut Hello {
         &mut self.options.hello
+    }
+
+    /// Shows documents as well, for as long as the key is not accepted.
+    pub fn show(&mut self, evidence: Option<Evidence>) {
+        self.evidence = evidence;
     }
 
     /// Begins the next round with another master than this one: for who knows that this one is of no use.
@@ -415,7 +450,7 @@ impl Session {
 
     /// Says hello on the control stream, and waits to be let in.
     async fn greet(
-        &self,
+        &mut self,
         connection: Connection,
         who: &Arc<Who>,
         tell: Tell<'_>,
@@ -427,16 +462,31 @@ impl Session {
         let mut writer = Writer::new(Sink::Quic(send), sizes, who.clone(), out, budget.clone());
         let source = Source::Quic(receive);
         let mut reader = Reader::new(source, sizes, who.clone(), way, budget.clone());
-        writer.send(&self.options.hello.clone().into()).await?;
+        let evidence = self.evidence.as_ref();
+        let is_held_back = evidence.is_some() && std::mem::take(&mut self.is_known);
+        let mut hello = self.options.hello.clone();
+        if let Some(evidence) = evidence.filter(|_| !is_held_back) {
+            hello.evidence = evidence.shown(&self.options.limits).await;
+        }
+        writer.send(&hello.into()).await?;
         let mut wait = Some((Wait::Hello, self.options.limits.hello));
         let welcome = loop {
             let frame = reader.next(wait).await?;
+            if is_held_back && matches!(frame, Some(Frame::Control(Control::Pending(_)))) {
+                let why =
+                    "this minion's key is not accepted any more: it comes back with its documents";
+                let error = lost(&connection, who, why);
+                connection.close(0_u32.into(), b"evidence");
+                return Err(error);
+            }
             if let Some(welcome) = let_in(frame, &connection, who, tell)? {
                 break welcome;
             }
-            // From here on it takes as long as it takes; QUIC tells when the master is gone.
-            wait = None;
+            // From here on it takes as long as it takes, unless there may be better documents; QUIC tells when the master is gone.
+            let again = (Wait::Acceptance, self.options.limits.evidence);
+            wait = self.evidence.as_ref().map(|_| again);
         };
+        self.is_known = true;
         let link = Link::new(Let {
             connection,
             reader,

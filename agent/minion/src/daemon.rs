@@ -22,6 +22,7 @@ use crate::error::Error;
 use crate::jobs::Jobs;
 use crate::local;
 use crate::planned::{Planned, own_job};
+use crate::reactor::Reactor;
 use crate::upstream::Upstream;
 use crate::watch::Watch;
 
@@ -54,6 +55,7 @@ pub(crate) struct Shared {
     jobs: Jobs,
     planned: Planned,
     watching: Watch,
+    reactor: Reactor,
     /// Whether the states of the start were applied.
     has_begun: AtomicBool,
 }
@@ -69,6 +71,8 @@ pub(crate) enum For {
     Grains,
     /// It is the minion's pillar, of which some is the daemon's own.
     Pillar,
+    /// To the reaction that it belongs to.
+    Reactor,
     /// Nowhere.
     Nobody,
 }
@@ -82,12 +86,14 @@ impl Daemon {
         let upstreams = Upstream::all(&settings.opts)?;
         let planned = Planned::new(&settings.opts);
         let watching = Watch::new(&settings.opts);
+        let reactor = Reactor::new(&settings.opts);
         Ok(Self(Arc::new(Shared {
             settings,
             upstreams,
             jobs: Jobs::default(),
             planned,
             watching,
+            reactor,
             has_begun: AtomicBool::new(false),
         })))
     }
@@ -108,6 +114,7 @@ impl Daemon {
         smol::block_on(async {
             let signals = signals()?;
             let socket = shared.socket()?;
+            shared.begin_reactor().await;
             let commands = async {
                 loop {
                     // No deadline: commands come when they come.
@@ -168,7 +175,7 @@ impl Shared {
     }
 
     /// Waits for the signals that end the daemon; SIGHUP has it read its configuration again.
-    async fn obey_signals(&self, mut signals: Signals) -> Result<(), Error> {
+    async fn obey_signals(self: &Arc<Self>, mut signals: Signals) -> Result<(), Error> {
         // No deadline: signals come when they come.
         while let Some(signal) = signals.next().await {
             match signal {
@@ -202,6 +209,10 @@ impl Shared {
 
     pub(crate) fn watching(&self) -> &Watch {
         &self.watching
+    }
+
+    pub(crate) fn reactor(&self) -> &Reactor {
+        &self.reactor
     }
 
     pub(crate) fn opts(&self) -> &Opts {
@@ -276,11 +287,12 @@ impl Shared {
     }
 
     /// Reads the configuration again; what is wrong with it is told, and the old one goes on.
-    fn reload(&self) {
+    fn reload(self: &Arc<Self>) {
         match (self.settings.reload)(&self.settings.opts) {
             Ok(opts) => {
                 self.planned.has_config(&opts.map);
                 self.watching.has_config(&opts.map);
+                self.follow_rules(&opts);
             }
             Err(error) => log::error(format_args!("The configuration is not read again: {error}")),
         }
@@ -396,7 +408,7 @@ impl Shared {
             (_, Err(error)) => error.to_string(),
         };
         log::error(format_args!("The job {} has no return: {why}", job.jid));
-        if matches!(purpose, For::Master(_) | For::Masters) {
+        if matches!(purpose, For::Master(_) | For::Masters | For::Reactor) {
             self.returned(without_return(&job, &why), purpose).await;
         }
     }
@@ -524,6 +536,7 @@ impl Shared {
                     self.watching.has_pillar(pillar);
                 }
             }
+            For::Reactor => self.reactor.has_return(&answer.jid, answer.data),
             For::Nobody => {}
         }
     }

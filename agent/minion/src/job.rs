@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use link::unix::Pipe;
 use modules::call::{docstring, outputter, retcode, wrong_arguments};
 use modules::custom::CustomModules;
+use modules::orchestrate;
 use modules::returners;
 use modules::roots::Roots;
 use state::exec::Exec;
@@ -15,8 +16,10 @@ use state::sources::Sources;
 use value::{Map, Value, jid, log};
 use wire::{Job, Options, Refresh, Return};
 
+use crate::functions::registry;
 use crate::local::{self, OfMinion, Uplink};
 use crate::orphans;
+use crate::reactor::REACTION;
 use crate::sources::OfMaster;
 
 /// Does the job that comes on the socket which this process was started with.
@@ -47,7 +50,11 @@ pub fn run(opts: Opts, socket: OwnedFd) -> Result<(), link::Error> {
         return Ok(());
     };
     // The daemon has gone meanwhile: the next one finds it.
-    orphans::leave(&opts, answer).map_err(|left| {
+    let leave = match job.options.contains(REACTION) {
+        true => orphans::leave_to_reactor,
+        false => orphans::leave,
+    };
+    leave(&opts, answer).map_err(|left| {
         log::error(format_args!("The return is lost: {left}"));
         error
     })?;
@@ -91,7 +98,7 @@ fn context(opts: Opts, uplink: &Uplink, job: &Job) -> Result<Exec, link::Error> 
     let targets = Box::new(OfMinion::new(uplink.clone()));
     Ok(Exec::with_custom(
         opts,
-        &modules::REGISTRY,
+        registry(),
         sources,
         targets,
         custom,
@@ -143,10 +150,23 @@ fn failed(data: Map, text: String) -> Map {
 /// Calls what the job names.
 fn done(cx: &Exec, job: &Job) -> Map {
     let data = returned(job);
+    if job.options.get(REACTION).and_then(Value::as_str) == Some("runner") {
+        return runner(cx, job, data);
+    }
     match (&job.fun, job.fun.as_list()) {
         (_, Some(funs)) => several(cx, job, funs, data),
         (fun, None) => one(cx, job, &fun.to_text(), &job.arg, data),
     }
+}
+
+/// A runner of a reaction: the reactor does not answer its events.
+fn runner(cx: &Exec, job: &Job, data: Map) -> Map {
+    let (args, kwargs) = modules::call::split(&job.arg);
+    let (jid, fun) = (job.jid.clone(), job.fun.to_text());
+    let called = orchestrate::runner_by(cx, &reactor::USER.into(), jid, &fun, args, kwargs);
+    data.with("return", called.ret)
+        .with("retcode", i64::from(!called.success))
+        .with("success", called.success)
 }
 
 /// Several functions in one job, each with its own arguments (Salt's `test.ping,test.arg`).

@@ -8,13 +8,17 @@
 pub mod beacons;
 pub mod daemon;
 mod deliver;
+mod durable;
+mod enroll;
 pub mod error;
+mod functions;
 pub mod job;
 mod jobs;
 mod local;
 mod orphans;
 mod own;
 mod planned;
+mod reactor;
 pub mod schedule;
 mod settings;
 mod sources;
@@ -24,5 +28,6 @@ mod watch;
 
 pub use daemon::{Daemon, Settings};
 pub use error::Error;
+pub use functions::registry;
 pub use local::{OfMinion, Uplink};
 pub use sources::OfMaster;

@@ -1,18 +1,18 @@
 //! Returns of jobs whose daemon was gone when they ended: each lies in a file until a daemon takes it into its spool.
 #![expect(
     clippy::disallowed_methods,
-    reason = "the file is synced here, and gone when the spool has its return"
+    reason = "a file is gone when the spool or the reactor has its return"
 )]
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use state::opts::Opts;
 use value::log;
 use wire::{Frame, Limits, Request, Return};
 
+use crate::durable;
 use crate::spool::Spool;
 
 fn folder(opts: &Opts) -> PathBuf {
@@ -21,27 +21,35 @@ fn folder(opts: &Opts) -> PathBuf {
 
 /// Keeps a return for the next daemon.
 pub(crate) fn leave(opts: &Opts, answer: Return) -> io::Result<()> {
-    let folder = folder(opts);
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&folder)?;
-    let place = folder.join(&answer.jid);
-    let beside = place.with_extension("new");
+    let name = answer.jid.clone();
+    durable::write(&folder(opts), &name, &encoded(answer)?)
+}
+
+/// The same for a reaction's job: what stands behind the dot keeps it from the masters.
+pub(crate) fn leave_to_reactor(opts: &Opts, answer: Return) -> io::Result<()> {
+    let name = of_reaction(&answer.jid);
+    durable::write(&folder(opts), &name, &encoded(answer)?)
+}
+
+fn of_reaction(jid: &str) -> String {
+    format!("{jid}.reaction")
+}
+
+fn encoded(answer: Return) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let encoded = Frame::from(answer).encode(Limits::STREAM, &mut bytes);
     encoded.map_err(io::Error::other)?;
-    let mut options = OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&beside)?;
-    file.write_all(&bytes)?;
-    file.sync_all()?;
-    fs::rename(&beside, &place)?;
-    File::open(&folder)?.sync_all()
+    Ok(bytes)
+}
+
+/// The return of a reaction's job that outlived its daemon.
+pub(crate) fn of_job(opts: &Opts, jid: &str) -> Option<Return> {
+    read(&folder(opts).join(of_reaction(jid))).ok()
+}
+
+/// Forgets it.
+pub(crate) fn forget(opts: &Opts, jid: &str) {
+    let _ = fs::remove_file(folder(opts).join(of_reaction(jid)));
 }
 
 /// Takes into these spools what was left; true when there was something.
@@ -69,16 +77,21 @@ pub(crate) fn take(opts: &Opts, spools: &[&Spool]) -> bool {
 }
 
 fn taken(path: &Path, spools: &[&Spool]) -> io::Result<()> {
+    let answer = read(path)?;
+    for spool in spools {
+        spool.push(answer.clone()).map_err(io::Error::other)?;
+    }
+    fs::remove_file(path)
+}
+
+fn read(path: &Path) -> io::Result<Return> {
     let bytes = fs::read(path)?;
     // The length stands before the frame.
     let frame = Frame::decode(bytes.get(4..).unwrap_or_default(), Limits::STREAM);
     let Frame::Request(Request::Return(answer)) = frame.map_err(io::Error::other)? else {
         return Err(io::Error::other("it holds no return"));
     };
-    for spool in spools {
-        spool.push(answer.clone()).map_err(io::Error::other)?;
-    }
-    fs::remove_file(path)
+    Ok(answer)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use value::{Value, log};
 use wire::{Fire, Request};
 
 use crate::local::{forward, limits};
-use crate::settings;
+use crate::{enroll, settings};
 
 /// How long the master is waited for (`auth_timeout`), unless the configuration says so.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -40,7 +40,10 @@ pub(crate) fn open(opts: &Opts) -> Result<Pipe, Error> {
     let options =
         settings::masters(opts).and_then(|masters| settings::session(opts, masters, 0, program));
     let options = options.map_err(|error| failed(error.to_string()))?;
+    let evidence = enroll::evidence(opts, &options.pair.public());
+    let evidence = evidence.map_err(|error| failed(error.to_string()))?;
     let mut session = Session::new(options);
+    session.show(evidence);
     session.hello_mut().features = vec![wire::CALL.to_owned()];
     // Salt's default of five seconds is for one of many tries.
     let patience = match opts.int("auth_timeout").map(u64::try_from) {

@@ -13,7 +13,7 @@ use wire::{Hello, Secret};
 
 use crate::error::Error;
 
-fn wrong(option: &'static str, problem: impl Into<String>) -> Error {
+pub(crate) fn wrong(option: &'static str, problem: impl Into<String>) -> Error {
     let problem = problem.into();
     Error::Option { option, problem }
 }

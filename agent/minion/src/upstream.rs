@@ -17,9 +17,9 @@ use wire::{Event, Return};
 use crate::daemon::Shared;
 use crate::deliver::{Bell, Safe, deliver, forget};
 use crate::error::Error;
-use crate::orphans;
 use crate::settings::{self, Failover};
 use crate::spool::{self, Entry, Spool};
+use crate::{enroll, orphans};
 
 /// How long it takes to say goodbye.
 const GOODBYE: Duration = Duration::from_millis(100);
@@ -72,7 +72,10 @@ impl Upstream {
     pub(crate) fn session(&self, opts: &Opts, program: &str) -> Result<Session, Error> {
         let masters = self.masters.clone();
         let options = settings::session(opts, masters, self.spool.epoch(), program)?;
-        Ok(Session::new(options))
+        let evidence = enroll::evidence(opts, &options.pair.public())?;
+        let mut session = Session::new(options);
+        session.show(evidence);
+        Ok(session)
     }
 
     fn connected(&self, handle: Option<Handle>) {

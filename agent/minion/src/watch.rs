@@ -19,6 +19,7 @@ use wire::Event;
 use crate::beacons::{Beacons, Fired, manage};
 use crate::daemon::Shared;
 use crate::deliver::Bell;
+use crate::functions::registry;
 use crate::schedule::Now;
 
 /// The beacons, and what they are made of.
@@ -131,6 +132,7 @@ impl Shared {
             let shared = self.clone();
             let (fired, next) = smol::unblock(move || shared.looked()).await;
             for Fired { tag, data } in fired {
+                self.tell_machine(&tag, data.clone()).await;
                 self.keep(Event {
                     sequence: 0,
                     tag,
@@ -171,7 +173,7 @@ impl Shared {
 pub(crate) fn context(opts: &Opts) -> Exec {
     Exec::with_custom(
         opts.clone(),
-        &modules::REGISTRY,
+        registry(),
         Box::new(Roots::states(opts)),
         Box::new(ThisMachine),
         Box::new(CustomModules::of(opts)),

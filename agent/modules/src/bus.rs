@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,12 @@ const POLL: Duration = Duration::from_millis(200);
 
 /// How many listeners one sender writes to.
 const LISTENERS_MAX: usize = 256;
+
+/// How the socket of a daemon that answers events is named: for it a sender waits while it has its hands full.
+const ANSWERS: &str = "reactor.";
+/// For how long, and how often it is tried meanwhile.
+const PATIENCE: Duration = Duration::from_secs(2);
+const TRY: Duration = Duration::from_millis(5);
 
 /// One event.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,8 +82,18 @@ pub fn fire(opts: &Opts, event: &Event) -> Result<(), Error> {
 }
 
 fn send(socket: &UnixDatagram, listener: &Path, tag: &str, bytes: &[u8]) {
-    let Err(error) = socket.send_to(bytes, listener) else {
-        return;
+    let name = listener.file_name().map(|name| name.to_string_lossy());
+    let answers = name.is_some_and(|name| name.starts_with(ANSWERS));
+    let until = Instant::now() + PATIENCE;
+    let error = loop {
+        let Err(error) = socket.send_to(bytes, listener) else {
+            return;
+        };
+        let is_full = error.kind() == std::io::ErrorKind::WouldBlock;
+        if !(is_full && answers && Instant::now() < until) {
+            break error;
+        }
+        std::thread::sleep(TRY);
     };
     if error.kind() == std::io::ErrorKind::ConnectionRefused {
         // Its process is gone.
@@ -109,6 +126,66 @@ struct Inbox {
     lost: u64,
 }
 
+/// A listener's socket: it is there from the moment it is made until it is dropped.
+#[derive(Debug)]
+pub struct Ear {
+    socket: UnixDatagram,
+    path: PathBuf,
+}
+
+impl Ear {
+    /// One of a daemon that answers events.
+    ///
+    /// # Errors
+    /// When the folder or the socket cannot be made.
+    pub fn that_answers(opts: &Opts) -> Result<Self, Error> {
+        let ear = Self::bind(opts, ANSWERS)?;
+        let nonblocking = ear.socket.set_nonblocking(true);
+        nonblocking.map_err(Error::io(&ear.path))?;
+        Ok(ear)
+    }
+
+    fn bind(opts: &Opts, prefix: &str) -> Result<Self, Error> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let folder = folder(opts);
+        closed_folder(&folder)?;
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = folder.join(format!("{prefix}{}.{count}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let socket = UnixDatagram::bind(&path).map_err(Error::io(&path))?;
+        let _ = std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600));
+        sockopt::set_socket_passcred(&socket, true)
+            .map_err(|error| Error::io(&path)(error.into()))?;
+        Ok(Self { socket, path })
+    }
+
+    /// What tells when there is something to hear.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// What there is to hear now, the events of other users left out; at most so many.
+    #[must_use]
+    pub fn heard(&self, most: usize) -> Vec<Event> {
+        let mut buffer = vec![0; EVENT_BYTES_MAX + 1];
+        let mut heard = Vec::new();
+        for _ in 0..most {
+            match datagram(&self.socket, &mut buffer) {
+                Ok(bytes) => heard.extend(bytes.and_then(decode)),
+                Err(_) => break,
+            }
+        }
+        heard
+    }
+}
+
+impl Drop for Ear {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
 /// Listens from the moment it is made.
 pub struct Listener {
     inbox: Arc<(Mutex<Inbox>, Condvar)>,
@@ -122,26 +199,17 @@ impl Listener {
     /// # Errors
     /// When the folder or the socket cannot be made.
     pub fn bind(opts: &Opts) -> Result<Self, Error> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let folder = folder(opts);
-        closed_folder(&folder)?;
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = folder.join(format!("{}.{count}", std::process::id()));
-        let _ = std::fs::remove_file(&path);
-        let socket = UnixDatagram::bind(&path).map_err(Error::io(&path))?;
-        let _ = std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600));
-        sockopt::set_socket_passcred(&socket, true)
-            .map_err(|error| Error::io(&path)(error.into()))?;
-        socket
+        let ear = Ear::bind(opts, "")?;
+        ear.socket
             .set_read_timeout(Some(POLL))
-            .map_err(Error::io(&path))?;
+            .map_err(Error::io(&ear.path))?;
         let listener = Self {
             inbox: Arc::default(),
             stop: Arc::default(),
-            path,
+            path: ear.path.clone(),
         };
         let (inbox, stop) = (Arc::clone(&listener.inbox), Arc::clone(&listener.stop));
-        std::thread::spawn(move || receive(&socket, &inbox, &stop));
+        std::thread::spawn(move || receive(&ear, &inbox, &stop));
         Ok(listener)
     }
 
@@ -199,10 +267,10 @@ fn closed_folder(folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn receive(socket: &UnixDatagram, inbox: &(Mutex<Inbox>, Condvar), stop: &AtomicBool) {
+fn receive(ear: &Ear, inbox: &(Mutex<Inbox>, Condvar), stop: &AtomicBool) {
     let mut buffer = vec![0; EVENT_BYTES_MAX + 1];
     while !stop.load(Ordering::Relaxed) {
-        let Some(event) = datagram(socket, &mut buffer).and_then(decode) else {
+        let Some(event) = heard_one(ear, &mut buffer) else {
             continue;
         };
         let (queue, arrived) = inbox;
@@ -222,8 +290,16 @@ fn receive(socket: &UnixDatagram, inbox: &(Mutex<Inbox>, Condvar), stop: &Atomic
     }
 }
 
-/// One datagram from this user or root; none when the time to look at `stop` has come, or it is another's.
-fn datagram<'a>(socket: &UnixDatagram, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+/// One event; none when the time to look at `stop` has come.
+fn heard_one(ear: &Ear, buffer: &mut [u8]) -> Option<Event> {
+    datagram(&ear.socket, buffer).ok()?.and_then(decode)
+}
+
+/// One datagram; none when it is from neither this user nor root.
+fn datagram<'a>(
+    socket: &UnixDatagram,
+    buffer: &'a mut [u8],
+) -> Result<Option<&'a [u8]>, rustix::io::Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let received = recvmsg(
@@ -231,21 +307,23 @@ fn datagram<'a>(socket: &UnixDatagram, buffer: &'a mut [u8]) -> Option<&'a [u8]>
         &mut [IoSliceMut::new(buffer)],
         &mut control,
         RecvFlags::empty(),
-    )
-    .ok()?;
+    )?;
     let sender = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmCredentials(sender) => Some(sender.uid),
         _ => None,
-    })?;
+    });
     let own = rustix::process::geteuid();
-    if sender != own && !sender.is_root() {
-        log::warning(format_args!(
-            "An event of user {} was refused",
-            sender.as_raw()
-        ));
-        return None;
+    match sender {
+        Some(sender) if sender == own || sender.is_root() => Ok(buffer.get(..received.bytes)),
+        Some(sender) => {
+            log::warning(format_args!(
+                "An event of user {} was refused",
+                sender.as_raw()
+            ));
+            Ok(None)
+        }
+        None => Ok(None),
     }
-    buffer.get(..received.bytes)
 }
 
 #[cfg(test)]

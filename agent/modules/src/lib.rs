@@ -53,6 +53,11 @@ pub mod wheel;
 mod xml;
 mod zypper;
 
+pub use exec::file::paths::globbed;
+
+use ::state::module::Module;
+use value::Value;
+
 /// Everything in this crate, for the engine.
 pub const REGISTRY: state::exec::Registry = state::exec::Registry {
     states: states::MODULES,
@@ -63,6 +68,24 @@ pub const REGISTRY: state::exec::Registry = state::exec::Registry {
     aggregates: states::AGGREGATES,
     grains: grains::collect,
 };
+
+/// These modules and all others, sorted by name, these first; made once, so that they may stay for ever.
+#[must_use]
+pub fn with(
+    own: &'static [Module<Value>],
+    others: &'static [Module<Value>],
+) -> &'static [Module<Value>] {
+    let both = own.iter().chain(others);
+    let mut all: Vec<Module<Value>> = both
+        .map(|module| Module {
+            name: module.name,
+            doc: module.doc,
+            functions: module.functions,
+        })
+        .collect();
+    value::sorted::sort_by_key(&mut all, |module| module.name);
+    Vec::leak(all)
+}
 
 #[cfg(test)]
 mod tests {

@@ -31,7 +31,8 @@ kinds! {
         token: Option<Secret>,
         /// Grains for `autosign_grains`: what the minion says of itself, believed by nobody for anything else.
         grains: Map,
-        /// Other evidence by name: documents that others signed.
+        /// Other evidence by name: documents that others signed, of `EVIDENCE_MAX` bytes together. `aws` has texts `document`, `signature`
+        /// and `rsa2048` as the metadata of an instance give them; `gcp` is an identity token, `azure` an attested document's signature.
         evidence: Map,
     }
 

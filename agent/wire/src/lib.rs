@@ -96,7 +96,7 @@ pub use control::{Ack, Bye, Control, Event, Hello, Pending, Refused, Welcome};
 pub use error::Error;
 pub use frame::{Decoder, Frame};
 pub use id::{Id, NotAnId};
-pub use limits::Limits;
+pub use limits::{EVIDENCE_MAX, Limits};
 pub use request::{
     Beacons, File, FindJob, Fire, Grains, Job, List, Listen, MineDelete, MineGet, MinePut, Options,
     Pillar, Ping, Publish, Push, Refresh, Request, Return, Runner, Running, SignalJob, Stat, Wheel,

@@ -14,6 +14,9 @@ pub struct Limits {
 /// As deep as YAML documents may be, and a little for what is put around them.
 const DEPTH_MAX: usize = 256;
 
+/// How long the documents of a hello (`evidence`) may be together, in bytes.
+pub const EVIDENCE_MAX: usize = 24 << 10;
+
 impl Limits {
     /// Before a key is accepted: a hello with its evidence, and nothing else.
     pub const HELLO: Self = Self::of(64 << 10, 4 << 10);

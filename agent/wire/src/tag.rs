@@ -124,6 +124,19 @@ impl<'a> Tag<'a> {
             _ => Self::Reserved(tag),
         }
     }
+
+    /// The job, the run or the call of a wheel function that it tells of.
+    #[must_use]
+    pub fn jid(self) -> Option<&'a str> {
+        match self {
+            Self::Job { jid, .. }
+            | Self::JobOf { jid, .. }
+            | Self::StateResult { jid, .. }
+            | Self::Run { jid, .. }
+            | Self::Wheel { jid, .. } => Some(jid),
+            _ => None,
+        }
+    }
 }
 
 /// `salt/minion/ID/start`

@@ -9,6 +9,7 @@ use value::{Map, Value, log};
 use wire::Id;
 
 use super::autosign::matches;
+use super::identity::{Condition, Documents};
 
 /// The rules of a master.
 #[derive(Debug, Default)]
@@ -33,6 +34,10 @@ pub(super) struct Rule {
     pub(super) token: bool,
     fingers: Vec<String>,
     grains: Map,
+    /// What a cloud must have signed; looked at when everything else holds.
+    pub(super) identity: Option<Condition>,
+    /// Whether the key is bound to what the document says.
+    pub(super) binds_identity: bool,
     /// How many keys it accepts in how many milliseconds.
     pub(super) max: Option<(u64, u64)>,
     pub(super) action: Action,
@@ -49,14 +54,18 @@ pub(super) struct Evidence {
     /// What it says of itself.
     pub(super) grains: Map,
     pub(super) token: Option<wire::Secret>,
+    /// What others have signed of it.
+    pub(super) documents: Documents,
 }
 
 /// The words of a rule.
-const WORDS: [&str; 12] = [
+const WORDS: [&str; 14] = [
     "name",
     "id",
     "network",
     "token",
+    "identity",
+    "bind_identity",
     "key_fingerprint",
     "grains",
     "max",
@@ -93,7 +102,7 @@ impl Policy {
         self.0.is_empty()
     }
 
-    /// The rules whose conditions hold, apart from what is counted; `has_token` says whether a good token was shown.
+    /// The rules whose conditions hold, apart from documents and what is counted; `has_token` says whether a good token was shown.
     pub(super) fn holding<'a>(
         &'a self,
         evidence: &'a Evidence,
@@ -124,6 +133,7 @@ impl Rule {
     fn has_conditions(&self) -> bool {
         !(self.id.is_empty() && self.networks.is_empty() && self.fingers.is_empty())
             || self.token
+            || self.identity.is_some()
             || !self.grains.is_empty()
     }
 }
@@ -148,12 +158,17 @@ fn rule_of(map: &Map, number: usize) -> Result<Rule, String> {
         token: map.get("token").is_some_and(Value::is_true),
         fingers: texts("key_fingerprint"),
         grains: dictionary(map, "grains")?,
+        identity: map.get("identity").map(Condition::read).transpose()?,
+        binds_identity: map.get("bind_identity").is_some_and(Value::is_true),
         max: map.get("max").map(max).transpose()?,
         action: action(map)?,
         bound: bound(map)?,
     };
     if rule.action == Action::Accept && !rule.has_conditions() {
         return Err("it accepts every key: say so with auto_accept, or give it a condition".into());
+    }
+    if rule.binds_identity && rule.identity.is_none() {
+        return Err("`bind_identity` needs `identity`".into());
     }
     if !rule.grains.is_empty() && rule.action == Action::Accept {
         log::info(format_args!(
@@ -260,6 +275,7 @@ mod tests {
             address: "10.0.0.9".parse().unwrap(),
             grains: Map::new().with("os", "Debian"),
             token: None,
+            documents: Documents::default(),
         }
     }
 
@@ -310,6 +326,8 @@ mod tests {
             Map::new()
                 .with("id", "x")
                 .with("expire", Map::new().with("after", "soon")),
+            Map::new().with("id", "x").with("bind_identity", true),
+            Map::new().with("id", "x").with("identity", true),
         ] {
             assert!(read(rule.clone()).is_err(), "{rule:?}");
         }

@@ -3,22 +3,20 @@
 use std::sync::Arc;
 
 use modules::orchestrate;
-use value::{Map, Value};
+use reactor::call::{Client, Local};
+use reactor::{Actor, Board, Call, Causes, Limits, Outcome, Place, Reaction, Rule, State, USER};
+use smol::lock::SemaphoreGuardArc;
+use state::exec::Exec;
+use value::{Map, Value, log};
 use wire::{Id, Publish};
 
 use super::COMING_BACK;
-use super::act::Board;
-use super::call::{Client, Local};
-use super::reaction::State;
 use crate::daemon::Master;
 use crate::jobs::{Came, GivenUp, Published, Whom, job_commands};
-use crate::store;
+use crate::store::{self, Command, Event};
 
-/// What a chunk came to, and what there is to say.
-pub(super) type Outcome = (State, String);
-
-/// Who asks for a reactor's runners and wheel functions: the reactor does not answer their events.
-const USER: &str = "Reactor";
+/// Room for a reaction: whoever works for it has it, also a thread whose work is waited for no longer.
+pub(super) type Turn = Arc<(SemaphoreGuardArc, SemaphoreGuardArc)>;
 /// How much of a return stands in a comment.
 const COMMENT_MAX: usize = 400;
 
@@ -26,7 +24,126 @@ fn failed(text: impl Into<String>) -> Outcome {
     (State::Failed, text.into())
 }
 
+impl Actor for Master {
+    fn limits(&self) -> Limits {
+        self.reactor().limits
+    }
+
+    fn causes(&self) -> &Causes {
+        &self.reactor().causes
+    }
+
+    fn is_observing(&self) -> bool {
+        self.reactor().is_observing()
+    }
+
+    fn context(self: &Arc<Self>) -> Exec {
+        let Limits { refresh, .. } = self.limits();
+        let templates = &self.reactor().templates;
+        templates.context(refresh, || self.runners())
+    }
+
+    async fn keep(&self, reaction: &Reaction, is_synced: bool) {
+        if reaction.state.is_final() {
+            self.metrics().reaction(reaction.state);
+        }
+        let command = kept(reaction);
+        let kept = match is_synced {
+            true => self.store().apply(command).await.map(|_| ()),
+            false => self.store().later(command).await,
+        };
+        if let Err(error) = kept {
+            log::error(format_args!(
+                "How the rule {} went on is not kept: {error}",
+                reaction.rule
+            ));
+        }
+    }
+
+    async fn tell(&self, tag: &str, data: Map) {
+        self.fire(tag, data).await;
+    }
+
+    async fn call(self: &Arc<Self>, board: &Arc<Board>, at: usize, call: Call) -> (Outcome, bool) {
+        match call {
+            Call::Local(local) => (self.react_local(board, at, local).await, false),
+            Call::Caller(caller) => {
+                let text = format!(
+                    "failed to execute caller '{}': a caller runs on a minion, and this is a master; use `local` with a `tgt`",
+                    caller.fun
+                );
+                (failed(text), false)
+            }
+            Call::Client(client) => {
+                let is_synced = !client.may_be_done_again();
+                (self.react_client(board, at, client).await, is_synced)
+            }
+        }
+    }
+}
+
+/// The command that keeps a reaction.
+fn kept(reaction: &Reaction) -> Command {
+    Command::Reaction {
+        place: reaction.place,
+        row: Some(reaction.row()),
+    }
+}
+
+/// Keeps that a chunk is begun, together with what belongs to that: on the disk before anything is done.
+async fn begin(
+    master: &Master,
+    board: &Board,
+    at: usize,
+    commands: Vec<Command>,
+) -> Result<(), String> {
+    let begun = {
+        let reaction = board.begun(at).await;
+        let mut all = vec![kept(&reaction)];
+        all.extend(commands);
+        master.store().begin(Command::All(all)).await
+    };
+    let done = begun.map_err(|error| error.to_string())?.done().await;
+    let done = done.map_err(|error| error.to_string())?;
+    done.refusal()
+        .map_or(Ok(()), |refusal| Err(refusal.to_string()))
+}
+
 impl Master {
+    /// Answers an event as a rule has it; false when the store cannot be read, and it is to be tried again.
+    pub(super) async fn react(
+        self: &Arc<Self>,
+        rule: &Rule,
+        event: &Arc<Event>,
+        turn: &Turn,
+    ) -> bool {
+        let place = Place {
+            rule: rule.number(),
+            sequence: event.sequence,
+        };
+        let store = self.store().clone();
+        let known = match smol::unblock(move || store.reaction(place)).await {
+            Ok(known) => known,
+            Err(error) => {
+                log::error(format_args!("The rule {} waits: {error}", rule.glob));
+                return false;
+            }
+        };
+        let known = match known.map(|row| Reaction::of_row(place, &row)) {
+            // A row that a later release wrote: what it meant is not guessed.
+            Some(None) => return true,
+            known => known.flatten(),
+        };
+        let answered = Arc::new(reactor::Event {
+            sequence: event.sequence,
+            tag: event.tag.clone(),
+            data: event.stamped(),
+        });
+        reactor::react(self, known, rule, &answered, turn).await;
+        self.metrics().reaction_seconds.since(event.at_ms);
+        true
+    }
+
     /// A job. It is done when every minion that is there has taken it; where another chunk needs it, when all have returned.
     pub(super) async fn react_local(
         self: &Arc<Self>,
@@ -67,7 +184,7 @@ impl Master {
         at: usize,
         jid: &str,
     ) -> Result<Option<Whom>, String> {
-        if !board.was_begun(at).await {
+        if !board.was_begun(at) {
             return Ok(None);
         }
         let (store, jid) = (self.store().clone(), jid.to_owned());
@@ -103,7 +220,7 @@ impl Master {
         let (minions, missing) = matched.await?;
         let jid = asked.jid.clone().unwrap_or_default();
         let commands = job_commands(asked, user, &jid, &minions, &missing);
-        board.begin(self, at, commands).await?;
+        begin(self, board, at, commands).await?;
         let since = self.reactor().began.elapsed();
         let patience = match board.has_needs(at).await {
             // It was waited for something: a key that was accepted belongs to a minion that is about to come.
@@ -125,14 +242,14 @@ impl Master {
         client: Client,
     ) -> Outcome {
         if !client.may_be_done_again() {
-            if board.was_begun(at).await {
+            if board.was_begun(at) {
                 let text = format!(
                     "the master ended while {} ran: whether it was done is not known, and it is not done again",
                     client.fun
                 );
                 return (State::Unknown, text);
             }
-            if let Err(error) = board.begin(self, at, Vec::new()).await {
+            if let Err(error) = begin(self, board, at, Vec::new()).await {
                 return failed(error);
             }
         }

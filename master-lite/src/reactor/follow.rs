@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use reactor::{ERROR, Limits, Place, Reaction, Rule, State};
 use smol::Timer;
 use smol::channel::{Receiver, Sender, bounded};
 use smol::future::{FutureExt, pending};
@@ -11,14 +12,14 @@ use smol::lock::Semaphore;
 use value::{Map, Value, log};
 use wire::tag::Tag;
 
-use super::reaction::{Reaction, State};
-use super::rule::Rule;
-use super::{Limits, lock};
+use super::lock;
 use crate::daemon::Master;
-use crate::store::{Command, Error, Event, Place, Seen, Watch};
+use crate::store::{Command, Error, Event, Seen, Watch};
 
 /// How many events are read from the log at a time.
 const PAST: usize = 256;
+/// How many events of a rule wait in memory for their turn; all others wait in the log.
+const WAITING_MAX: usize = 256;
 /// How often the cursor is written while events come; what lies behind it is known to be done from its rows.
 const CURSOR_EVERY: Duration = Duration::from_millis(500);
 /// After a failure of the store.
@@ -65,7 +66,7 @@ impl Follower {
     /// One that goes on where the rule was left, or begins with the next event.
     pub(super) async fn begin(master: Arc<Master>, rule: Rule) -> Result<Self, Error> {
         let watch = master.store().watch();
-        let name = rule.cursor();
+        let name = super::cursor(&rule);
         let read = match master.store().cursor(&name)? {
             Some(read) => read,
             None => {
@@ -79,7 +80,7 @@ impl Follower {
             }
         };
         let Limits {
-            threads, window, ..
+            threads, waiting, ..
         } = master.reactor().limits;
         let progress = Progress {
             read,
@@ -90,7 +91,7 @@ impl Follower {
             rule,
             watch,
             progress: Arc::new(Mutex::new(progress)),
-            window: Arc::new(Semaphore::new(window)),
+            window: Arc::new(Semaphore::new(waiting.min(WAITING_MAX))),
             turns: Arc::new(Semaphore::new(threads)),
             last: HashMap::new(),
             written: (read, Instant::now()),
@@ -174,7 +175,7 @@ impl Follower {
             .with("state", "lost")
             .with("errors", Value::list([text.into()]))
             .with("generation", 1);
-        self.master.fire(super::ERROR, data).await;
+        self.master.fire(ERROR, data).await;
     }
 
     /// An event, which is answered when its turn has come.
@@ -196,6 +197,7 @@ impl Follower {
             progress.open.insert(sequence);
             progress.read = sequence;
         }
+        self.master.metrics().reactions_waiting.up();
         let (ended, before) = self.behind(&event);
         let (master, rule) = (self.master.clone(), self.rule.clone());
         let (progress, turns) = (self.progress.clone(), self.turns.clone());
@@ -212,6 +214,7 @@ impl Follower {
             let mut progress = lock(&progress);
             progress.open.remove(&sequence);
             progress.done += 1;
+            master.metrics().reactions_waiting.down();
             drop((ended, room));
         };
         smol::spawn(work).detach();
@@ -219,7 +222,7 @@ impl Follower {
 
     /// Events of the reactor's own runners are no events to it, as in Salt; nor is anything while another master leads.
     fn is_wanted(&self, event: &Event) -> bool {
-        let is_own = event.data.get("user").and_then(Value::as_str) == Some("Reactor");
+        let is_own = reactor::is_own(&event.data);
         self.rule.matches(&event.tag) && !is_own && self.master.reactor().is_leader()
     }
 
@@ -250,7 +253,7 @@ impl Follower {
         let (written, at) = self.written;
         if cursor != written && at.elapsed() >= CURSOR_EVERY {
             self.written = (cursor, Instant::now());
-            let (name, sequence) = (self.rule.cursor(), Some(cursor));
+            let (name, sequence) = (super::cursor(&self.rule), Some(cursor));
             let kept = self
                 .master
                 .store()

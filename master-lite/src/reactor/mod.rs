@@ -1,44 +1,28 @@
 //! The reactor: rules that answer events with jobs, runners and wheel functions, on the master's log of events.
 //!
 //! Each rule has a task of its own with a cursor in the log ([`follow`]): a slow or broken one holds up no other, and what it has not
-//! looked at yet waits on the disk. For each event that it is for, its SLS files are rendered and compiled ([`high`]) to chunks, whose
-//! calls ([`call`]) are then made ([`act`]). What a rule made of an event is one row of the store ([`reaction`]): it is there before
-//! the first effect, with the chunks and the ids of their jobs, and after a crash the rest is done from it. A job is proven by its own
-//! record; a runner that was begun and not ended is not begun again, but told of; keys are accepted twice without harm.
+//! looked at yet waits on the disk. What a rule is, what it makes of an event and the course of that are the crate `reactor`; here is
+//! what a master does about it ([`effects`]). A reaction is one row of the store: it is there before the first effect, with the chunks
+//! and the ids of their jobs, and after a crash the rest is done from it. A job is proven by its own record; a runner that was begun and
+//! not ended is not begun again, but told of; keys are accepted twice without harm.
 
-mod act;
-mod call;
-mod causes;
 mod effects;
 mod follow;
-mod high;
-mod reaction;
-mod rule;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use reactor::{Causes, Limits, Place, Reaction, Rule, Templates};
 use smol::lock::Semaphore;
-use state::exec::Exec;
 use state::opts::Opts;
-use value::{Map, Value, log};
+use value::{Map, log};
 
-pub(crate) use high::compile;
-pub(crate) use reaction::{Reaction, State};
-pub(crate) use rule::Rule;
-
-use crate::daemon::{Master, now_ms};
-use crate::store::{Command, Error, Event, Place};
-use causes::Causes;
-
-/// The tag of the event that tells of a reaction that failed.
-pub(crate) const ERROR: &str = "salt/reactor/error";
+use crate::daemon::Master;
+use crate::store::{Command, Error, Event};
 
 /// How many reactions of all rules are under way at a time: each may take a thread.
 const AT_ONCE: usize = 256;
-/// How many reactions in a row may lead to one another (`reactor_loop_max`).
-const LOOP_MAX: u64 = 32;
 /// For how long a master that was started waits for its minions to come back before a job of a reaction goes without them.
 const COMING_BACK: Duration = Duration::from_secs(60);
 
@@ -56,43 +40,16 @@ pub(crate) struct Reactor {
     causes: Causes,
     turns: Arc<Semaphore>,
     began: Instant,
-    /// The context of templates, and since when.
-    context: Mutex<Option<(Instant, Exec)>>,
+    templates: Templates,
     limits: Limits,
 }
 
-/// The options that begin with `reactor_`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// How many reactions of a rule are under way at a time.
-    pub(crate) threads: usize,
-    /// How many events of a rule wait in memory for their turn.
-    pub(crate) window: usize,
-    /// For how long a context of templates is used: a module that was synced meanwhile is seen after it.
-    refresh: Duration,
-    loop_max: u64,
-    /// How long the files of a rule may take to render.
-    pub(crate) render: Duration,
-}
+/// How the names of the cursors of rules begin.
+const CURSOR: &str = "reactor/";
 
-impl Limits {
-    fn of(opts: &Opts) -> Self {
-        let number = |name: &str, default: u64| {
-            let given = opts.int(name).and_then(|number| u64::try_from(number).ok());
-            given.unwrap_or(default)
-        };
-        let count = |name, default, most| {
-            let given = number(name, default).clamp(1, most);
-            usize::try_from(given).unwrap_or(1)
-        };
-        Self {
-            threads: count("reactor_worker_threads", 10, 64),
-            window: count("reactor_worker_hwm", 10_000, 256),
-            refresh: Duration::from_secs(number("reactor_refresh_interval", 60)),
-            loop_max: number("reactor_loop_max", LOOP_MAX),
-            render: Duration::from_secs(number("reactor_render_timeout", 30).max(1)),
-        }
-    }
+/// The name of a rule's cursor in the log.
+pub(crate) fn cursor(rule: &Rule) -> String {
+    format!("{CURSOR}{:016x}", rule.number())
 }
 
 impl std::fmt::Debug for Reactor {
@@ -114,7 +71,7 @@ impl Reactor {
             causes: Causes::default(),
             turns: Arc::new(Semaphore::new(AT_ONCE)),
             began: Instant::now(),
-            context: Mutex::default(),
+            templates: Templates::default(),
             limits: Limits::of(opts),
         }
     }
@@ -147,8 +104,7 @@ impl Master {
     /// # Errors
     /// When the store cannot be used.
     pub(crate) async fn begin_reactor(self: &Arc<Self>) -> Result<(), Error> {
-        let option = self.opts().get("reactor").cloned().unwrap_or_default();
-        let (rules, faults) = Rule::all(&option);
+        let (rules, faults) = reactor::rules(self.opts());
         for fault in faults {
             log::error(format_args!("{fault}"));
         }
@@ -169,8 +125,8 @@ impl Master {
     /// Takes what is kept for rules that are no more. One that comes again begins anew, and does not answer the events of a week.
     async fn forget_rules(&self, rules: &[Rule]) -> Result<(), Error> {
         for name in self.store().cursors()? {
-            let is_ours = name.starts_with(rule::CURSOR);
-            if is_ours && !rules.iter().any(|rule| rule.cursor() == name) {
+            let is_ours = name.starts_with(CURSOR);
+            if is_ours && !rules.iter().any(|rule| cursor(rule) == name) {
                 let sequence = None;
                 self.store()
                     .apply(Command::Cursor { name, sequence })
@@ -232,7 +188,7 @@ impl Master {
             return Ok(false);
         };
         task.cancel().await;
-        let (name, sequence) = (rule.cursor(), None);
+        let (name, sequence) = (cursor(&rule), None);
         self.store()
             .apply(Command::Cursor { name, sequence })
             .await?;
@@ -251,50 +207,6 @@ impl Master {
             .is_observing
             .store(!enforce, Ordering::Relaxed);
         Ok(())
-    }
-
-    /// The context that reactors' templates are rendered in. Reading the grains takes longer than all else of a reaction.
-    pub(crate) fn reactor_context(self: &Arc<Self>) -> Exec {
-        let reactor = self.reactor();
-        let known = lock(&reactor.context).clone();
-        if let Some((since, cx)) = known
-            && since.elapsed() < reactor.limits.refresh
-        {
-            return cx.apart();
-        }
-        let cx = self.runners();
-        cx.set_pillar(Map::new());
-        let _ = cx.grains();
-        *lock(&reactor.context) = Some((Instant::now(), cx.clone()));
-        cx
-    }
-
-    /// Tells that a reaction went wrong: in the log, and as an event that a rule may answer. What such a rule does about a loop that was
-    /// stopped comes after it, and when that is stopped too it is told in the log only.
-    async fn tell_failure(&self, reaction: &Reaction) {
-        let errors = reaction.errors();
-        let Reaction {
-            rule, tag, place, ..
-        } = reaction;
-        log::error(format_args!(
-            "The rule {rule} failed for the event {tag} ({}): {}",
-            place.sequence,
-            errors.join("; ")
-        ));
-        let is_stopped = reaction.state == State::Stopped;
-        let most = self.reactor().limits.loop_max + 1;
-        if is_stopped && (reaction.generation > most || tag == ERROR) {
-            return;
-        }
-        let errors = errors.iter().map(|error| error.as_str().into());
-        let data = Map::new()
-            .with("rule", rule.as_str())
-            .with("sequence", place.sequence)
-            .with("tag", tag.as_str())
-            .with("state", reaction.state.as_str())
-            .with("errors", Value::list(errors))
-            .with("generation", reaction.generation + u64::from(!is_stopped));
-        self.fire(ERROR, data).await;
     }
 
     /// Forgets a reaction that somebody has taken care of.
@@ -332,29 +244,4 @@ impl Master {
         self.store().apply(Command::All(Vec::new())).await?;
         Ok(known(self.store().reaction(place)?))
     }
-
-    /// What a rule would make of an event, and nothing of it is done.
-    pub(crate) fn tried(self: &Arc<Self>, rule: &Rule, tag: &str, data: &Map) -> Reaction {
-        let cx = self.reactor_context();
-        let compiled = compile(&cx, rule, tag, data);
-        let event = Event {
-            sequence: 0,
-            tag: tag.to_owned(),
-            stamp: String::new(),
-            at_ms: now_ms(),
-            data: Map::new(),
-        };
-        let place = Place {
-            rule: rule.number(),
-            sequence: 0,
-        };
-        let mut reaction = Reaction::new(place, &rule.glob, &event, 0, now_ms());
-        reaction.plan(&compiled.plan);
-        (reaction.faults, reaction.rendered) = (compiled.faults, compiled.rendered);
-        reaction.state = State::Observed;
-        reaction
-    }
 }
-
-#[cfg(test)]
-mod tests;

@@ -30,28 +30,9 @@ const MODULES: &[Module<Value>] = &[
 
 /// What a master runs: its own runners, and all that this machine could run without it.
 pub(crate) static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry {
-    runners: all(),
-    states: modules::REGISTRY.states,
-    functions: modules::REGISTRY.functions,
-    wheel: modules::REGISTRY.wheel,
-    missing: modules::REGISTRY.missing,
-    aggregates: modules::REGISTRY.aggregates,
-    grains: modules::REGISTRY.grains,
+    runners: modules::with(MODULES, modules::runners::MODULES),
+    ..modules::REGISTRY
 });
-
-/// Sorted by name, the master's own first; made once, so that they may stay for ever.
-fn all() -> &'static [Module<Value>] {
-    let both = MODULES.iter().chain(modules::runners::MODULES);
-    let mut all: Vec<Module<Value>> = both
-        .map(|module| Module {
-            name: module.name,
-            doc: module.doc,
-            functions: module.functions,
-        })
-        .collect();
-    value::sorted::sort_by_key(&mut all, |module| module.name);
-    Vec::leak(all)
-}
 
 /// The master whose runner this is.
 fn master(cx: &Exec) -> Result<&Arc<Master>, Error> {

@@ -1,13 +1,14 @@
 //! The `reactor` runner: the rules, what they have done and why, and trying them.
 
+use reactor::{Actor, Place, Reaction, Rule, State, Tried};
 use state::exec::Exec;
 use state::module::Error;
-use value::{Map, Value, json};
+use value::{Map, Value};
 
 use super::{master, unreadable};
 use crate::daemon::Master;
-use crate::reactor::{Reaction, Rule, State};
-use crate::store::{self, Event, Place};
+use crate::reactor::cursor;
+use crate::store::{self, Event};
 
 state::exec_module! {
     /// Rules that answer events.
@@ -230,10 +231,10 @@ fn explained(master: &Master, rule: &Rule, event: &Event) -> Result<Value, Error
         let reaction = Reaction::of_row(place, &row);
         return Ok(reaction.map(|one| one.shown()).unwrap_or_default().into());
     }
-    if event.data.get("user").and_then(Value::as_str) == Some("Reactor") {
+    if reactor::is_own(&event.data) {
         return Ok("it is an event of the reactor's own".into());
     }
-    let read = master.store().cursor(&rule.cursor()).map_err(unreadable)?;
+    let read = master.store().cursor(&cursor(rule)).map_err(unreadable)?;
     Ok(match read.unwrap_or_default() >= event.sequence {
         true => "the rule was not there yet, this master was not the leader, or it is too long ago",
         false => "it waits for its turn",
@@ -268,53 +269,22 @@ fn newest(master: &Master, tag: &str) -> Result<Option<Event>, Error> {
 
 fn test(cx: &Exec, args: Test) -> Result<Value, Error> {
     let master = master(cx)?;
-    let (tag, data) = given(master, &args.event)?;
-    let mut rules = master.reactor().rules().into_iter();
-    let rule = rules.find(|rule| rule.glob == args.rule);
-    let is_sls = args.rule.starts_with('/') || args.rule.starts_with("salt://");
-    let rule = match rule {
-        Some(rule) => rule,
-        None if is_sls => Rule::new("*", &args.rule.as_str().into()),
-        None => {
-            let text = format!(
-                "no rule has the pattern {}, and it is no path of an SLS file; `reactor.list` shows the rules",
-                args.rule
-            );
-            return Err(Error::argument("rule", text));
-        }
-    };
-    let reaction = master.tried(&rule, &tag, &data);
-    Ok(reaction
-        .shown()
-        .with("matches", rule.matches(&tag))
-        .with("calls", reaction.calls())
-        .into())
-}
-
-/// An event as it was given: by its number, as JSON, or as a file with that.
-fn given(master: &Master, given: &Value) -> Result<(String, Map), Error> {
-    let wrong = |problem: String| Error::argument("event", problem);
-    let value = match given {
+    let (tag, data) = match args.event {
         Value::Int(sequence) => {
-            let event = event(master, *sequence)?;
-            let event = event.ok_or_else(|| wrong(format!("the log has no event {sequence}")))?;
-            return Ok((event.tag.clone(), event.stamped()));
+            let event = event(master, sequence)?;
+            let text = || format!("the log has no event {sequence}");
+            let event = event.ok_or_else(|| Error::argument("event", text()))?;
+            (event.tag.clone(), event.stamped())
         }
-        Value::Str(text) => {
-            let text = match text.trim_start().starts_with('{') {
-                true => text.to_string(),
-                false => state::host::read(text.as_ref().as_ref())?.to_string(),
-            };
-            json::read(&text).map_err(|error| wrong(error.to_string()))?
-        }
-        other => other.clone(),
+        other => reactor::given(&other)?,
     };
-    let tag = value.get("tag").and_then(Value::as_str);
-    let data = value.get("data").and_then(Value::as_map);
-    match (tag, data) {
-        (Some(tag), Some(data)) => Ok((tag.to_owned(), data.clone())),
-        _ => Err(wrong("it needs a `tag` and a dictionary `data`".to_owned())),
-    }
+    let tried = Tried {
+        rules: &master.reactor().rules(),
+        rule: &args.rule,
+        tag: &tag,
+        data: &data,
+    };
+    tried.shown(&master.context())
 }
 
 fn replay(cx: &Exec, args: Replay) -> Result<Value, Error> {

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use reactor::Place;
 use value::{Map, Value};
 
 use super::batch::Batch;
-use super::command::{Applied, Cache, Change, Command, Origin, Place, Refusal};
+use super::command::{Applied, Cache, Change, Command, Origin, Refusal};
 use super::error::words;
 use super::rows::{Event, Job, NAME_MAX, Received, Returned, Table, at, decode, encode};
 

@@ -1,6 +1,7 @@
 //! [`Command`]: every change of the master's state is one of its values.
 
 use link::key::PublicKey;
+use reactor::Place;
 use value::Map;
 use wire::Id;
 
@@ -150,15 +151,6 @@ pub(crate) enum Command {
     },
     /// Several that become durable together, in order; the first one that is refused or was there already is the last.
     All(Vec<Self>),
-}
-
-/// Where a reaction stands: by its rule, and then by its event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Place {
-    /// The number of the rule.
-    pub(crate) rule: u64,
-    /// The event's place in the log.
-    pub(crate) sequence: u64,
 }
 
 /// Where an event or a return came from: its place in a minion's spool.

@@ -21,6 +21,8 @@ pub(crate) struct Expected {
     pub(crate) load: Map,
     /// Who was expected to answer.
     pub(crate) minions: HashSet<Id>,
+    /// When it was sent.
+    pub(crate) at_ms: u64,
 }
 
 /// The jobs that were read last, each with the row that it was read from: another row is another job.
@@ -50,9 +52,12 @@ impl Store {
         if let Some(known) = self.shared.recent.of_row(&row) {
             return Ok(Some(known));
         }
-        let Job { load, minions, .. } = self.whole("a job", Job::of_row(jid, &row))?;
-        let minions = minions.into_iter().collect();
-        let expected = Arc::new(Expected { load, minions });
+        let job = self.whole("a job", Job::of_row(jid, &row))?;
+        let expected = Arc::new(Expected {
+            load: job.load,
+            minions: job.minions.into_iter().collect(),
+            at_ms: job.at_ms,
+        });
         self.shared.recent.put(row, expected.clone());
         Ok(Some(expected))
     }

@@ -2,11 +2,12 @@
 
 use fjall::{Iter, Readable, Slice};
 use link::key::PublicKey;
+use reactor::Place;
 use value::Map;
 use wire::Id;
 
 use super::Store;
-use super::command::{Cache, KeyState, Place};
+use super::command::{Cache, KeyState};
 use super::error::{Error, words};
 use super::rows::{
     Event, Job, Key, Log, Received, Returned, Table, at, decode, number, of_shown_row,
@@ -42,6 +43,18 @@ impl Store {
             Key::of_row(at::id(key, 1)?, value)
         })?;
         Ok(keys.filter(move |key| key.as_ref().map_or(true, |key| key.state == state)))
+    }
+
+    /// How many keys are in each state, as [`KeyState::ALL`] has them.
+    pub(crate) fn key_counts(&self) -> Result<[u64; 4], Error> {
+        let mut counts = [0; 4];
+        for (count, state) in counts.iter_mut().zip(KeyState::ALL) {
+            for key in self.keys(state)? {
+                key?;
+                *count += 1;
+            }
+        }
+        Ok(counts)
     }
 
     /// The files that show an id's keys, as they were written last.
@@ -142,6 +155,11 @@ impl Store {
     pub(crate) fn log(&self) -> Result<(u64, u64), Error> {
         let log = self.log_row()?;
         Ok((log.first, log.next))
+    }
+
+    /// How many bytes the events of the log have.
+    pub(crate) fn log_bytes(&self) -> Result<u64, Error> {
+        Ok(self.log_row()?.bytes)
     }
 
     pub(super) fn log_row(&self) -> Result<Log, Error> {

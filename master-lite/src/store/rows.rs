@@ -4,7 +4,7 @@ use link::key::PublicKey;
 use value::{Map, Value};
 use wire::{Id, msgpack};
 
-use super::command::{Cache, KeyState, Origin, Place};
+use super::command::{Cache, KeyState, Origin};
 
 /// A table of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -290,7 +290,9 @@ impl Log {
 
 /// Bytes of the keys in the tables.
 pub(super) mod at {
-    use super::{Cache, Id, Origin, Place, PublicKey};
+    use reactor::Place;
+
+    use super::{Cache, Id, Origin, PublicKey};
 
     pub(in crate::store) const LOG: &[u8] = b"m log";
 

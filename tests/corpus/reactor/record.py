@@ -21,6 +21,10 @@ class FakeLocal:
     def cmd_async(self, tgt, fun, arg=(), tgt_type="glob", ret="", jid="", kwarg=None, **kwargs):
         arg = salt.utils.args.condition_input(arg, kwarg)
         self.calls.append({"type": "local", "tgt": tgt, "tgt_type": tgt_type, "fun": fun, "arg": arg, "ret": ret})
+class FakeCaller:
+    def __init__(self, calls): self.calls = calls
+    def cmd(self, fun, *args, **kwargs):
+        self.calls.append({"type": "caller", "fun": fun, "arg": salt.utils.args.condition_input(args, kwargs)})
 class FakePool:
     def __init__(self, calls): self.calls = calls
     def fire_async(self, func, args=None, kwargs=None):
@@ -40,6 +44,7 @@ def main():
     for kind in ("runner", "wheel"):
         wrap.populate_client_cache({"state": kind})
     wrap.client_cache["local"] = FakeLocal(calls)
+    wrap.client_cache["caller"] = FakeCaller(calls)
     wrap.pool = FakePool(calls)
     for name in sorted(os.listdir(HERE)):
         folder = os.path.join(HERE, name)
@@ -51,7 +56,6 @@ def main():
         chunks = rx.reactions(event["tag"], event["data"], refs)
         rendered = list(errors.lines); errors.lines.clear()
         for chunk in chunks:
-            if chunk["state"] == "caller": continue
             try:
                 wrap.run(chunk)
             except Exception as exc:

@@ -29,14 +29,14 @@ impl Fleet {
         fs::read_to_string(self.path("master/log")).unwrap_or_default()
     }
 
-    fn soon_logged(&self, text: &str) {
+    pub(super) fn soon_logged(&self, text: &str) {
         self.soon(&format!("the master's log says {text:?}"), || {
             self.master_log().contains(text)
         });
     }
 
     /// A file of the master's that its configuration names.
-    fn put(&self, below: &str, text: &str, mode: u32) -> PathBuf {
+    pub(super) fn put(&self, below: &str, text: &str, mode: u32) -> PathBuf {
         let path = self.path("master").join(below);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
@@ -273,7 +273,7 @@ autosign_grains_dir: /none
         fleet.soon_in("un", id);
     }
     fleet.start_minion("few-2", "");
-    fleet.soon_logged("the rule few has accepted all");
+    fleet.soon_logged("it has accepted all that it may now");
     fleet.soon_in("un", "few-2");
     assert_eq!(fleet.keys("acc").len(), 3);
 }

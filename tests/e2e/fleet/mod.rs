@@ -7,7 +7,9 @@ mod autoscale;
 mod beacons;
 mod events;
 mod faults;
+mod hook;
 mod hostile;
+mod identity;
 mod jobs;
 mod keys;
 mod masters;
@@ -15,6 +17,7 @@ mod reactor;
 mod recorded;
 mod returns;
 mod runners;
+mod self_healing;
 mod survival;
 
 use std::fs;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Fleet;
 
 /// What a runner of the reactor returns.
-fn runner(fleet: &Fleet, words: &[&str]) -> Value {
+pub(super) fn runner(fleet: &Fleet, words: &[&str]) -> Value {
     let words: Vec<&str> = ["salt-run", "--out=json"]
         .into_iter()
         .chain(words.iter().copied())
@@ -19,7 +19,7 @@ fn runner(fleet: &Fleet, words: &[&str]) -> Value {
     serde_json::from_str(&answer.out).unwrap_or_else(|error| panic!("{error}: {}", answer.out))
 }
 
-fn fire(fleet: &Fleet, tag: &str, data: &str) {
+pub(super) fn fire(fleet: &Fleet, tag: &str, data: &str) {
     let answer = fleet.run(&["salt-run", "event.send", tag, data]);
     assert_eq!(answer.rc, Some(0), "{}", answer.out);
 }
@@ -31,13 +31,13 @@ fn history(fleet: &Fleet, rule: &str) -> Vec<Value> {
     found.as_array().unwrap().clone()
 }
 
-fn states(fleet: &Fleet, rule: &str) -> Vec<String> {
+pub(super) fn states(fleet: &Fleet, rule: &str) -> Vec<String> {
     let state = |one: &Value| one["state"].as_str().unwrap().to_owned();
     history(fleet, rule).iter().map(state).collect()
 }
 
 /// The events of the log from its beginning to the first one of this tag.
-fn events(fleet: &Fleet, last: &str) -> Vec<(String, Value)> {
+pub(super) fn events(fleet: &Fleet, last: &str) -> Vec<(String, Value)> {
     fire(fleet, last, "{}");
     let answer = fleet.run(&["salt-run", "reactor.explain", last, "--out=json"]);
     let explained: Value = serde_json::from_str(&answer.out).unwrap();

@@ -10,7 +10,7 @@ pub(super) fn has_magic(path: &str) -> bool {
 
 /// The paths that match, sorted; a path without wildcards matches when it is there.
 #[must_use]
-pub fn glob(pattern: &Path) -> Vec<PathBuf> {
+pub(super) fn glob(pattern: &Path) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::new()];
     for part in pattern.components() {
         let name = part.as_os_str().to_string_lossy();

@@ -3,13 +3,16 @@
 use super::option::Default::{
     self, EmptyDict, EmptyList, False, Float, Int, No, Null, Roots, Text, True,
 };
-use super::option::Kind::{self, Entries, Items, Nothing};
+use super::option::Kind::{self, Count, Entries, Items, Listen, Nothing, Positive};
 use super::option::{Known, Status};
 use super::table::{
     ANY, BOOL, BOOL_OR_DICT, BOOL_OR_DICT_OR_NULL, DICT, FLOAT, INT, INT_OR_NULL, LIST, TEXT,
     TEXT_OR_LIST, TEXT_OR_NULL, unsupported, used,
 };
 
+const COUNT: &[Kind] = &[Count];
+const LISTEN: &[Kind] = &[Listen];
+const POSITIVE: &[Kind] = &[Positive];
 const DICT_OR_LIST_OR_NULL: &[Kind] = &[Entries, Items, Nothing];
 const LIST_OR_NULL: &[Kind] = &[Items, Nothing];
 
@@ -103,6 +106,14 @@ pub(super) const TABLE: &[Known] = &[
     unsupported("hgfs_root", TEXT, Text("")),
     unsupported("hgfs_saltenv_blacklist", LIST, EmptyList),
     unsupported("hgfs_saltenv_whitelist", LIST, EmptyList),
+    used("hook_listen", LISTEN, No),
+    used("hook_max_body", COUNT, Int(1_048_576)),
+    used("hook_rate", POSITIVE, Int(20)),
+    used("hook_rate_all", POSITIVE, Int(200)),
+    used("hook_secret", TEXT, No),
+    used("hook_secret_file", TEXT, No),
+    used("hook_timeout", POSITIVE, Int(10)),
+    used("hook_tolerance", COUNT, Int(300)),
     used("interface", TEXT, Text("0.0.0.0")),
     used("jinja_env", DICT, EmptyDict),
     used("jinja_lstrip_blocks", BOOL, False),
@@ -140,6 +151,7 @@ pub(super) const TABLE: &[Known] = &[
     moot("memcache_expire_seconds", INT, Int(0)),
     moot("memcache_full_cleanup", BOOL, False),
     moot("memcache_max_items", INT, Int(1024)),
+    used("metrics_listen", LISTEN, No),
     moot("min_extra_mods", TEXT, Text("")),
     moot("minimum_auth_version", INT, Int(3)),
     unsupported("minion_data_cache", BOOL, True),
@@ -179,7 +191,7 @@ pub(super) const TABLE: &[Known] = &[
     used("publisher_acl", DICT, EmptyDict),
     used("publisher_acl_blacklist", DICT, EmptyDict),
     unsupported("queue_dirs", LIST, EmptyList),
-    used("reactor", LIST, EmptyList),
+    used("reactor", TEXT_OR_LIST, EmptyList),
     used("reactor_loop_max", INT, Int(32)),
     used("reactor_render_timeout", INT, Int(30)),
     moot("regen_thin", ANY, False),

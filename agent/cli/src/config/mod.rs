@@ -12,7 +12,6 @@ mod table;
 mod trust;
 
 pub use error::ConfigError;
-pub use glob::glob;
 pub use load::{DEFAULT_DIR, Loaded, NewId, load, load_master, static_grains};
 pub use option::{Default, Kind, Known, Status};
 pub use trust::trusted;

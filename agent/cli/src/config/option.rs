@@ -1,5 +1,7 @@
 //! What the table says of an option.
 
+use std::net::{Ipv4Addr, SocketAddr};
+
 use value::{Map, Value};
 
 /// What a value may be.
@@ -9,8 +11,14 @@ pub enum Kind {
     Bool,
     /// A whole number.
     Whole,
+    /// A whole number from 1 on.
+    Count,
     /// Any number.
     Number,
+    /// A number above 0.
+    Positive,
+    /// Where to listen: an address with a port; a port alone is one of this machine's own address.
+    Listen,
     /// Text.
     Word,
     /// One of these words.
@@ -124,6 +132,8 @@ impl Kind {
         let fits = match (self, value) {
             (Self::Whole, Value::Str(text)) => return text.trim().parse().ok().map(Value::Int),
             (Self::Number, Value::Str(text)) => return text.trim().parse().ok().map(Value::Float),
+            (Self::Count | Self::Positive, value) => return self.above_zero(value),
+            (Self::Listen, value) => return listen(&value.to_text()),
             (Self::OneOf(words), Value::Str(text)) => words.contains(&&**text),
             (Self::Bool, value) => value.as_bool().is_some(),
             (Self::Whole, value) => value.as_int().is_some(),
@@ -140,16 +150,77 @@ impl Kind {
         fits.then(|| value.clone())
     }
 
+    /// A number that is above 0, whole where it is counted in it.
+    fn above_zero(self, value: &Value) -> Option<Value> {
+        let plain = match self {
+            Self::Count => Self::Whole,
+            _ => Self::Number,
+        };
+        let number = plain.accept(value)?;
+        let is_above = number
+            .as_float()
+            .is_some_and(|number| number > 0.0 && number.is_finite());
+        is_above.then_some(number)
+    }
+
     fn name(self) -> String {
         match self {
             Self::Bool => "True or False".into(),
             Self::Whole => "a whole number".into(),
+            Self::Count => "a whole number from 1 on".into(),
             Self::Number => "a number".into(),
+            Self::Positive => "a number above 0".into(),
+            Self::Listen => "an address with a port (127.0.0.1:8000, [::1]:8000) or a port".into(),
             Self::Word => "text".into(),
             Self::OneOf(words) => format!("one of {}", words.join(", ")),
             Self::Items => "a list".into(),
             Self::Entries => "a mapping".into(),
             Self::Nothing => "nothing".into(),
         }
+    }
+}
+
+/// The address with its port, in full.
+fn listen(text: &str) -> Option<Value> {
+    let text = text.trim();
+    let address = match text.parse::<u16>() {
+        Ok(port) => SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+        Err(_) => text.parse().ok()?,
+    };
+    Some(address.to_string().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_to_listen_is_an_address_with_a_port() {
+        let accepted = |value: Value| Kind::Listen.accept(&value).map(|value| value.to_text());
+        for (given, full) in [
+            ("8000", "127.0.0.1:8000"),
+            ("0.0.0.0:80", "0.0.0.0:80"),
+            (" [::1]:8000 ", "[::1]:8000"),
+        ] {
+            assert_eq!(accepted(given.into()).as_deref(), Some(full));
+        }
+        assert_eq!(accepted(8000.into()).as_deref(), Some("127.0.0.1:8000"));
+        for wrong in ["", "localhost:80", "::1", "1.2.3.4", "1.2.3.4:70000", "-1"] {
+            assert_eq!(accepted(wrong.into()), None, "{wrong}");
+        }
+        assert_eq!(accepted(Value::Bool(true)), None);
+    }
+
+    #[test]
+    fn what_is_counted_is_above_zero() {
+        let accepts = |kind: Kind, value: Value| kind.accept(&value).is_some();
+        assert!(accepts(Kind::Count, 1.into()) && accepts(Kind::Count, "7".into()));
+        assert!(accepts(Kind::Positive, Value::Float(0.5)) && accepts(Kind::Positive, 3.into()));
+        for wrong in [Value::Int(0), Value::Int(-1), "x".into(), Value::Null] {
+            assert!(!accepts(Kind::Count, wrong.clone()), "{wrong:?}");
+            assert!(!accepts(Kind::Positive, wrong.clone()), "{wrong:?}");
+        }
+        assert!(!accepts(Kind::Count, Value::Float(1.5)));
+        assert!(!accepts(Kind::Positive, Value::Float(f64::INFINITY)));
     }
 }

@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::*;
 use value::Value;
 use wire::{Pillar, Ping, Running};
@@ -447,5 +449,45 @@ fn a_revoked_key_is_cut_off_at_once_wherever_it_is() {
             (world.listener.connections(), world.listener.pending()),
             (0, 0)
         );
+    });
+}
+
+#[test]
+fn documents_are_shown_fresh_until_the_key_is_accepted_and_again_when_it_is_not_any_more() {
+    run(async {
+        let world = World::new();
+        let mut options = world.options("m1");
+        options.limits.evidence = ms(300);
+        let mut session = Session::new(options);
+        let made = AtomicUsize::new(0);
+        session.show(Some(Evidence::from(move || {
+            Map::new().with("gcp", made.fetch_add(1, Ordering::SeqCst).to_string())
+        })));
+        let minion = smol::spawn(async move {
+            for _ in 0..100 {
+                let (mut link, _) = session.connect(&mut |_| ()).await;
+                while link.next().await.is_ok() {}
+            }
+        });
+        let shown = |peer: &Peer| peer.hello().evidence.get("gcp").map(Value::to_text);
+        // It waits, and comes back with others.
+        let mut first = world.listener.next().await.unwrap();
+        first.pend("wait").await.unwrap();
+        let second = world.listener.next().await.unwrap();
+        assert!(shown(&first).is_some() && shown(&second).is_some());
+        assert_ne!(shown(&first), shown(&second));
+        // Who is in needs none. It may have come more than once where this test was held up.
+        let mut last = second;
+        while shown(&last).is_some() {
+            if let Ok(link) = last.accept(welcome()).await {
+                link.handle().close("over");
+            }
+            last = world.listener.next().await.unwrap();
+        }
+        // Who is not in any more shows them again, without being asked twice.
+        last.pend("wait").await.unwrap();
+        let back = world.listener.next().await.unwrap();
+        assert!(shown(&back).is_some());
+        minion.cancel().await;
     });
 }

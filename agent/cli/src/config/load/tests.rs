@@ -384,12 +384,26 @@ fn a_master_has_its_own_files_defaults_and_folders() {
 
 #[test]
 fn a_wrong_value_of_a_master_names_its_line() {
-    let folder = Folder::with(&[("master.d/a.conf", "reactor: \"x\"\n")]);
+    let folder = Folder::with(&[("master.d/a.conf", "peer: \"x\"\n")]);
     let error = load_master(&folder.0, "salt-run", Map::new(), &Lines).unwrap_err();
     assert_eq!(
         error.to_string(),
         format!(
-            "{}/master.d/a.conf:1: option `reactor` needs a list, found 'x' (str)",
+            "{}/master.d/a.conf:1: option `peer` needs a mapping, found 'x' (str)",
+            folder.path()
+        )
+    );
+}
+
+#[test]
+fn a_hook_that_listens_nowhere_names_its_line() {
+    let folder = Folder::with(&[("master", "user: \"root\"\nhook_listen: \"web:80\"\n")]);
+    let error = load_master(&folder.0, "salt-master", Map::new(), &Lines).unwrap_err();
+    let listen = "an address with a port (127.0.0.1:8000, [::1]:8000) or a port";
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{}/master:2: option `hook_listen` needs {listen}, found 'web:80' (str)",
             folder.path()
         )
     );

@@ -80,7 +80,8 @@ fn directory_exists(_cx: &Exec, args: DirectoryExists) -> Result<Value, Error> {
 }
 
 /// Python's `glob.glob`, sorted: names that begin with a dot only where the pattern says so.
-pub(crate) fn globbed(pattern: &str) -> Vec<String> {
+#[must_use]
+pub fn globbed(pattern: &str) -> Vec<String> {
     if !is_glob(pattern) {
         let there = ospath::lexists(pattern);
         return there.then(|| pattern.to_owned()).into_iter().collect();

@@ -9,15 +9,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use value::Value;
 use wire::tag::Tag;
 
-use super::call::Call;
-use crate::store::Event;
+use crate::call::{Call, Caller, Local};
+use crate::{ERROR, Event};
 
 /// How many effects are remembered.
 const EFFECTS_MAX: usize = 8192;
 
 /// What the newest effects were caused by.
 #[derive(Debug, Default)]
-pub(crate) struct Causes(Mutex<Known>);
+pub struct Causes(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -31,7 +31,7 @@ impl Causes {
     }
 
     /// An effect that is about to be.
-    pub(crate) fn caused(&self, generation: u64, jid: &str, call: &Call) {
+    pub fn caused(&self, generation: u64, jid: &str, call: &Call) {
         let mut known = self.known();
         known.put(jid.to_owned(), generation);
         if let Some(tag) = fired(call) {
@@ -40,22 +40,15 @@ impl Causes {
     }
 
     /// How many reactions led to an event. What fires a tag accounts for one event of it: the next one is somebody else's.
-    pub(crate) fn generation(&self, event: &Event) -> u64 {
+    pub fn generation(&self, event: &Event) -> u64 {
         let tag = event.tag.as_str();
-        if tag == super::ERROR {
+        if tag == ERROR {
             let said = event.data.get("generation").and_then(Value::as_int);
             return said
                 .and_then(|said| u64::try_from(said).ok())
                 .unwrap_or_default();
         }
-        let jid = match Tag::parse(tag) {
-            Tag::Job { jid, .. }
-            | Tag::JobOf { jid, .. }
-            | Tag::StateResult { jid, .. }
-            | Tag::Run { jid, .. }
-            | Tag::Wheel { jid, .. } => Some(jid),
-            _ => None,
-        };
+        let jid = Tag::parse(tag).jid();
         let mut known = self.known();
         if let Some(generation) = jid.and_then(|jid| known.generations.get(jid)) {
             return *generation;
@@ -85,9 +78,9 @@ impl Known {
 /// The tag of the event that a call fires, where it says so.
 fn fired(call: &Call) -> Option<String> {
     let (fun, arg, kwarg) = match call {
-        Call::Local(local) => {
-            let (arg, kwarg) = modules::call::split(&local.arg);
-            (&local.fun, arg, kwarg)
+        Call::Local(Local { fun, arg, .. }) | Call::Caller(Caller { fun, arg }) => {
+            let (arg, kwarg) = modules::call::split(arg);
+            (fun, arg, kwarg)
         }
         Call::Client(client) => (&client.fun, client.arg.clone(), client.kwarg.clone()),
     };
@@ -105,7 +98,7 @@ mod tests {
     use value::Map;
 
     use super::*;
-    use crate::reactor::call::Client;
+    use crate::call::Client;
 
     fn call(tag: &str) -> Call {
         Call::Client(Client {
@@ -120,8 +113,6 @@ mod tests {
         Event {
             sequence,
             tag: tag.to_owned(),
-            stamp: String::new(),
-            at_ms: 0,
             data: Map::new(),
         }
     }

@@ -5,16 +5,27 @@ use value::{Map, Value};
 
 /// One entry of the option `reactor`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rule {
+pub struct Rule {
     /// The pattern of tags.
-    pub(crate) glob: String,
+    pub glob: String,
     /// Its SLS files: paths, patterns of paths, `salt://`.
-    pub(crate) refs: Vec<String>,
+    pub refs: Vec<String>,
 }
 
 impl Rule {
-    /// The rules of the option; and a sentence for each entry that is none.
-    pub(crate) fn all(option: &Value) -> (Vec<Self>, Vec<String>) {
+    /// The rules of the option, which may be the path of a file that holds them; and a sentence for each entry that is none.
+    #[must_use]
+    pub fn all(option: &Value) -> (Vec<Self>, Vec<String>) {
+        let Some(path) = option.as_str() else {
+            return Self::listed(option);
+        };
+        match of_file(path) {
+            Ok(option) => Self::listed(&option),
+            Err(fault) => (Vec::new(), vec![fault]),
+        }
+    }
+
+    fn listed(option: &Value) -> (Vec<Self>, Vec<String>) {
         let (mut rules, mut faults) = (Vec::<Self>::new(), Vec::new());
         for entry in option.as_list().unwrap_or_default() {
             match Self::of(entry) {
@@ -37,7 +48,7 @@ impl Rule {
     }
 
     /// A rule of one file or of a list of them.
-    pub(crate) fn new(glob: &str, refs: &Value) -> Self {
+    pub fn new(glob: &str, refs: &Value) -> Self {
         let refs = match refs {
             Value::List(refs) => refs.iter().map(Value::to_text).collect(),
             Value::Null => Vec::new(),
@@ -48,12 +59,12 @@ impl Rule {
     }
 
     /// True when it is for events of this tag.
-    pub(crate) fn matches(&self, tag: &str) -> bool {
+    pub fn matches(&self, tag: &str) -> bool {
         fnmatch(&self.glob, tag)
     }
 
     /// What it is known by in the store: the same for the same pattern and files, wherever it stands in the list (FNV-1a, 63 bits).
-    pub(crate) fn number(&self) -> u64 {
+    pub fn number(&self) -> u64 {
         let texts = std::iter::once(&self.glob).chain(&self.refs);
         let bytes = texts.flat_map(|text| text.bytes().chain([0]));
         let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -62,17 +73,25 @@ impl Rule {
         hash >> 1
     }
 
-    /// The name of its cursor in the log.
-    pub(crate) fn cursor(&self) -> String {
-        format!("{CURSOR}{:016x}", self.number())
-    }
-
     /// As `reactor.list` shows it.
-    pub(crate) fn shown(&self) -> Value {
+    pub fn shown(&self) -> Value {
         let refs = self.refs.iter().map(|one| one.as_str().into());
         Map::new().with(&self.glob, Value::list(refs)).into()
     }
 }
 
-/// How the names of the cursors of rules begin.
-pub(crate) const CURSOR: &str = "reactor/";
+/// What a file says that holds the rules.
+fn of_file(path: &str) -> Result<Value, String> {
+    let wrong = |problem: String| {
+        format!("The option `reactor` names the file {path}, which is not used: {problem}")
+    };
+    let text = state::host::read(path.as_ref()).map_err(|error| wrong(error.to_string()))?;
+    let rules = render::yaml::load(&text).map_err(|error| wrong(error.to_string()))?;
+    match rules {
+        Value::List(_) | Value::Null => Ok(rules),
+        other => Err(wrong(format!(
+            "it holds no list, but {}",
+            other.type_name()
+        ))),
+    }
+}

@@ -8,24 +8,25 @@ use state::exec::Exec;
 use state::host::{ExecHost, read};
 use value::{Map, Value};
 
-use super::rule::Rule;
+use crate::rule::Rule;
 
 /// What a rule makes of an event.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Compiled {
+pub struct Compiled {
     /// What is to be done; nothing where a fault forbids it.
-    pub(crate) plan: Plan,
+    pub plan: Plan,
     /// All that is wrong. A file that does not render keeps the other files of its rule from nothing.
-    pub(crate) faults: Vec<String>,
+    pub faults: Vec<String>,
     /// What the files rendered to, for whoever looks for the reason.
-    pub(crate) rendered: String,
+    pub rendered: String,
 }
 
 /// The most that is kept of what files rendered to.
 const RENDERED_MAX: usize = 32 << 10;
 
 /// Renders and compiles the SLS files of a rule for an event.
-pub(crate) fn compile(cx: &Exec, rule: &Rule, tag: &str, data: &Map) -> Compiled {
+#[must_use]
+pub fn compile(cx: &Exec, rule: &Rule, tag: &str, data: &Map) -> Compiled {
     let mut files = Files {
         cx,
         tag,
@@ -115,10 +116,11 @@ impl Files<'_> {
     }
 }
 
-/// The files that a reference names: a path, a pattern of paths, or one of the master's own tree.
+/// The files that a reference names: a path, a pattern of paths, or one of this machine's own tree.
 fn found(cx: &Exec, reference: &str) -> Result<Vec<PathBuf>, String> {
     let Some(path) = reference.strip_prefix("salt://") else {
-        return Ok(cli::config::glob(Path::new(reference)));
+        let found = modules::globbed(reference).into_iter();
+        return Ok(found.map(PathBuf::from).collect());
     };
     let (path, saltenv) = path.split_once("?saltenv=").unwrap_or((path, "base"));
     let file = cx.shared.sources.file(path, saltenv);

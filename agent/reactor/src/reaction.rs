@@ -1,15 +1,17 @@
 //! [`Reaction`]: what a rule made of an event, chunk by chunk, as it is kept.
 
+use std::time::SystemTime;
+
 use state::compile::Plan;
 use state::low::RequisiteKind;
 use value::{Map, Value, jid};
 
-use super::call::{Call, unaliased};
-use crate::store::{Command, Event, Place};
+use crate::call::{Call, unaliased};
+use crate::{Event, Place};
 
 /// Where something stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub enum State {
     /// Nothing was done yet.
     Waiting,
     /// It was begun.
@@ -41,7 +43,7 @@ impl State {
     ];
 
     /// The word for it.
-    pub(crate) fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
             Self::Begun => "begun",
@@ -60,52 +62,59 @@ impl State {
     }
 
     /// True when nothing more will become of it.
-    pub(crate) fn is_final(self) -> bool {
+    pub fn is_final(self) -> bool {
         !matches!(self, Self::Waiting | Self::Begun)
     }
 }
 
 /// One chunk of a reaction.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Chunk {
+pub struct Chunk {
     /// Its low data.
-    pub(crate) low: Map,
+    pub low: Map,
     /// What must be so before it is done, and of which chunks.
-    pub(crate) needs: Vec<(RequisiteKind, usize)>,
+    pub needs: Vec<(RequisiteKind, usize)>,
     /// The id of its job.
-    pub(crate) jid: String,
-    pub(crate) state: State,
+    pub jid: String,
+    /// How far it is.
+    pub state: State,
     /// Why it is not done, or what there is to say.
-    pub(crate) comment: String,
+    pub comment: String,
 }
 
 /// What a rule made of an event.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Reaction {
-    pub(crate) place: Place,
+pub struct Reaction {
+    /// Of which rule and event.
+    pub place: Place,
     /// The rule as it was.
-    pub(crate) rule: String,
+    pub rule: String,
     /// The event's tag.
-    pub(crate) tag: String,
-    pub(crate) began_ms: u64,
-    pub(crate) state: State,
+    pub tag: String,
+    /// When it began, in milliseconds since 1970.
+    pub began_ms: u64,
+    /// How far it is.
+    pub state: State,
     /// How many reactions before it led to this one.
-    pub(crate) generation: u64,
+    pub generation: u64,
     /// All that was wrong with its files.
-    pub(crate) faults: Vec<String>,
+    pub faults: Vec<String>,
     /// What they rendered to; kept of those that failed.
-    pub(crate) rendered: String,
-    pub(crate) chunks: Vec<Chunk>,
+    pub rendered: String,
+    /// What is to be done, in its order.
+    pub chunks: Vec<Chunk>,
 }
 
 impl Reaction {
     /// One that nothing is known of yet.
-    pub(crate) fn new(place: Place, rule: &str, event: &Event, generation: u64, now: u64) -> Self {
+    pub fn new(place: Place, rule: &str, event: &Event, generation: u64) -> Self {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now = since.unwrap_or_default().as_millis();
         Self {
             place,
             rule: rule.to_owned(),
             tag: event.tag.clone(),
-            began_ms: now,
+            began_ms: u64::try_from(now).unwrap_or(u64::MAX),
             state: State::Begun,
             generation,
             faults: Vec::new(),
@@ -115,7 +124,7 @@ impl Reaction {
     }
 
     /// The chunks of a plan, each with the id of its job. A test run, which a `prereq` asks for, is none: a reaction has only effects.
-    pub(crate) fn plan(&mut self, plan: &Plan) {
+    pub fn plan(&mut self, plan: &Plan) {
         let steps = plan.steps().iter().filter(|step| !step.test);
         let mut places: Vec<usize> = Vec::new();
         for step in steps {
@@ -139,13 +148,13 @@ impl Reaction {
     }
 
     /// True when another chunk depends on how this one ends.
-    pub(crate) fn is_needed(&self, chunk: usize) -> bool {
+    pub fn is_needed(&self, chunk: usize) -> bool {
         let mut needs = self.chunks.iter().flat_map(|chunk| &chunk.needs);
         needs.any(|(_, at)| *at == chunk)
     }
 
     /// What all chunks came to together.
-    pub(crate) fn outcome(&self) -> State {
+    pub fn outcome(&self) -> State {
         let any = |state| self.chunks.iter().any(|chunk| chunk.state == state);
         match () {
             () if !self.faults.is_empty() || any(State::Failed) => State::Failed,
@@ -155,22 +164,16 @@ impl Reaction {
     }
 
     /// What went wrong, in sentences.
-    pub(crate) fn errors(&self) -> Vec<String> {
+    pub fn errors(&self) -> Vec<String> {
         let is_wrong = |chunk: &&Chunk| matches!(chunk.state, State::Failed | State::Unknown);
         let chunks = self.chunks.iter().filter(is_wrong);
         let chunks = chunks.map(|chunk| chunk.comment.clone());
         self.faults.iter().cloned().chain(chunks).collect()
     }
 
-    /// The command that keeps it.
-    pub(crate) fn kept(&self) -> Command {
-        Command::Reaction {
-            place: self.place,
-            row: Some(self.row()),
-        }
-    }
-
-    fn row(&self) -> Map {
+    /// As it is kept.
+    #[must_use]
+    pub fn row(&self) -> Map {
         let mut row = Map::new()
             .with("rule", self.rule.as_str())
             .with("tag", self.tag.as_str())
@@ -189,7 +192,7 @@ impl Reaction {
     }
 
     /// One that was kept; none when that cannot be read.
-    pub(crate) fn of_row(place: Place, row: &Map) -> Option<Self> {
+    pub fn of_row(place: Place, row: &Map) -> Option<Self> {
         let text = |key| row.get(key).map(Value::to_text).unwrap_or_default();
         let number = |key| u64::try_from(row.get(key)?.as_int()?).ok();
         let chunks = row.get("chunks")?.as_list()?.iter();
@@ -207,7 +210,7 @@ impl Reaction {
     }
 
     /// The calls of its chunks, or why there is none.
-    pub(crate) fn calls(&self) -> Value {
+    pub fn calls(&self) -> Value {
         let calls = self.chunks.iter().map(|chunk| match Call::of(&chunk.low) {
             Ok(call) => Value::from(call.shown()),
             Err(error) => error.into(),
@@ -216,7 +219,7 @@ impl Reaction {
     }
 
     /// As the runner shows it.
-    pub(crate) fn shown(&self) -> Map {
+    pub fn shown(&self) -> Map {
         let chunks = self.chunks.iter().map(|chunk| {
             let text = |key| chunk.low.get(key).cloned().unwrap_or_default();
             Value::from(

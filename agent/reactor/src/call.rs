@@ -4,44 +4,63 @@ use value::{Map, Value, log};
 
 /// What is to be called.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Call {
+pub enum Call {
     /// A job for minions.
     Local(Local),
+    /// A function on the machine that reacts.
+    Caller(Caller),
     /// A runner, or a wheel function.
     Client(Client),
 }
 
 /// A job for minions.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Local {
-    pub(crate) tgt: Value,
-    pub(crate) tgt_type: String,
-    pub(crate) fun: String,
+pub struct Local {
+    /// Which minions.
+    pub tgt: Value,
+    /// How that is meant.
+    pub tgt_type: String,
+    /// The function.
+    pub fun: String,
     /// Its arguments; those with names lie in a map that says so.
-    pub(crate) arg: Vec<Value>,
-    pub(crate) ret: String,
+    pub arg: Vec<Value>,
+    /// The returners.
+    pub ret: String,
     /// What else belongs to the job.
-    pub(crate) options: Map,
+    pub options: Map,
 }
 
-/// A function of the master.
+/// A function on the machine that reacts: a minion.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Client {
-    pub(crate) is_wheel: bool,
-    pub(crate) fun: String,
-    pub(crate) arg: Vec<Value>,
-    pub(crate) kwarg: Map,
+pub struct Caller {
+    /// Its name.
+    pub fun: String,
+    /// Its arguments, as those of [`Local`].
+    pub arg: Vec<Value>,
+}
+
+/// A runner or a wheel function.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Client {
+    /// Whether it is a wheel function.
+    pub is_wheel: bool,
+    /// Its name.
+    pub fun: String,
+    /// Its arguments by their places.
+    pub arg: Vec<Value>,
+    /// Its arguments by their names.
+    pub kwarg: Map,
 }
 
 impl Client {
     /// True when doing it once more changes nothing.
-    pub(crate) fn may_be_done_again(&self) -> bool {
+    pub fn may_be_done_again(&self) -> bool {
         self.is_wheel && self.fun.starts_with("key.")
     }
 }
 
 /// A chunk under the name that its type has now: `cmd` was `local`.
-pub(crate) fn unaliased(low: &Map) -> Map {
+pub fn unaliased(low: &Map) -> Map {
     let is_old = low.get("state").and_then(Value::as_str) == Some("cmd");
     match is_old {
         true => low.clone().with("state", "local"),
@@ -57,7 +76,7 @@ impl Call {
     ///
     /// # Errors
     /// When the chunk does not say what it must, in Salt's words where it has some.
-    pub(crate) fn of(low: &Map) -> Result<Self, String> {
+    pub fn of(low: &Map) -> Result<Self, String> {
         let text = |key: &str| low.get(key).map(Value::to_text).unwrap_or_default();
         let (id, state, fun) = (text("__id__"), text("state"), text("fun"));
         let (arg, kwarg) = arguments(low, &id, &state, &fun)?;
@@ -69,9 +88,10 @@ impl Call {
                 arg,
                 kwarg,
             })),
-            "caller" => Err(format!(
-                "Reactor '{id}' failed to execute caller '{fun}': a caller runs on a minion, and this is a master; use `local` with a `tgt`"
-            )),
+            "caller" => Ok(Self::Caller(Caller {
+                fun,
+                arg: modules::call::joined(arg, kwarg),
+            })),
             other => Err(format!(
                 "ReactWrap is missing a wrapper function for '{other}': the types are local, runner, wheel and caller"
             )),
@@ -79,7 +99,7 @@ impl Call {
     }
 
     /// As dry runs and the history show it.
-    pub(crate) fn shown(&self) -> Map {
+    pub fn shown(&self) -> Map {
         match self {
             Self::Local(local) => Map::new()
                 .with("type", "local")
@@ -88,6 +108,10 @@ impl Call {
                 .with("fun", local.fun.as_str())
                 .with("arg", local.arg.clone())
                 .with("ret", local.ret.as_str()),
+            Self::Caller(caller) => Map::new()
+                .with("type", "caller")
+                .with("fun", caller.fun.as_str())
+                .with("arg", caller.arg.clone()),
             Self::Client(client) => Map::new()
                 .with("type", if client.is_wheel { "wheel" } else { "runner" })
                 .with("fun", client.fun.as_str())
@@ -133,6 +157,12 @@ fn arguments(low: &Map, id: &str, state: &str, fun: &str) -> Result<(Vec<Value>,
                 "Reactor '{id}' is ignoring '{older}' param due to presence of 'args' param. Check the Reactor System documentation for the correct argument format."
             ));
         }
+        // A caller's `args` were a list of what stands by its place before they were names.
+        if let ("caller", Value::List(args)) = (state, args)
+            && !args.iter().all(is_pair)
+        {
+            return Ok((args.iter().cloned().collect(), Map::new()));
+        }
         return match named(args) {
             Some(kwarg) => Ok((Vec::new(), kwarg)),
             None => Err(format!(
@@ -157,6 +187,11 @@ fn arguments(low: &Map, id: &str, state: &str, fun: &str) -> Result<(Vec<Value>,
         true => (arg, bare(low)),
         false => (arg, kwarg),
     })
+}
+
+/// One name with its value.
+fn is_pair(arg: &Value) -> bool {
+    arg.as_map().is_some_and(|arg| arg.len() == 1)
 }
 
 /// A dictionary, or a list of dictionaries put together.

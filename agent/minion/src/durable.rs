@@ -1,0 +1,33 @@
+//! Small files of the daemon that are on the disk when they are written: the old content or the new one, whenever power fails.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the file is synced here, before it takes its place"
+)]
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+/// What the name of a file ends with that is not whole yet.
+pub(crate) const BESIDE: &str = ".new";
+
+/// Writes a file of a folder that nobody else may read.
+pub(crate) fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    let beside = folder.join(format!("{name}{BESIDE}"));
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&beside)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&beside, folder.join(name))?;
+    File::open(folder)?.sync_all()
+}

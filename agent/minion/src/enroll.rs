@@ -1,0 +1,248 @@
+//! The document by which this machine's cloud says what it is, for a master that has a rule about it: `enroll_identity: aws|gcp|azure`.
+//!
+//! It is asked for at each connection for as long as the key is not accepted, from the service that each instance has at a link-local
+//! address, and shown to the master and to nobody else: no log has it. Where the cloud puts something of ours into its document
+//! (Google's audience, Azure's nonce), that follows from this minion's key, so that the document is of use with this key alone.
+
+use std::time::{Duration, Instant};
+
+use link::key::AUDIENCE;
+use link::{Evidence, PublicKey};
+use modules::web::{self, Request};
+use state::opts::Opts;
+use value::{Map, Value, json, log};
+use wire::EVIDENCE_MAX;
+
+use crate::error::Error;
+use crate::settings::wrong;
+
+/// Where instances find their metadata, in all three clouds.
+const METADATA: &str = "http://169.254.169.254";
+/// How long the service may take for all that it is asked.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Seconds for which AWS's token is good: it is used at once.
+const TOKEN_TTL_S: &str = "60";
+/// The version of Azure's interface: every newer one has attested documents in this form too.
+const AZURE_VERSION: &str = "2020-09-01";
+
+#[derive(Clone, Copy, Debug)]
+enum Cloud {
+    Aws,
+    Gcp,
+    Azure,
+}
+
+/// The metadata service, and for whom it is to make a document.
+#[derive(Clone, Debug)]
+struct Metadata {
+    cloud: Cloud,
+    url: String,
+    audience: String,
+    nonce: String,
+    opts: Opts,
+}
+
+/// The documents that `enroll_identity` names.
+///
+/// # Errors
+/// When the option names no cloud.
+pub(crate) fn evidence(opts: &Opts, key: &PublicKey) -> Result<Option<Evidence>, Error> {
+    let metadata = Metadata::of(opts, key)?;
+    Ok(metadata.map(|metadata| Evidence::from(move || metadata.evidence())))
+}
+
+impl Metadata {
+    fn of(opts: &Opts, key: &PublicKey) -> Result<Option<Self>, Error> {
+        let said = |name| opts.text(name).filter(|text| !text.is_empty());
+        let cloud = match said("enroll_identity") {
+            None => return Ok(None),
+            Some("aws") => Cloud::Aws,
+            Some("gcp") => Cloud::Gcp,
+            Some("azure") => Cloud::Azure,
+            Some(other) => {
+                let problem = format!("{other:?} is none of aws, gcp and azure");
+                return Err(wrong("enroll_identity", problem));
+            }
+        };
+        let url = said("enroll_identity_url").unwrap_or(METADATA);
+        Ok(Some(Self {
+            cloud,
+            url: url.trim_end_matches('/').to_owned(),
+            audience: key.audience(said("enroll_identity_audience").unwrap_or(AUDIENCE)),
+            nonce: key.nonce(),
+            opts: opts.clone(),
+        }))
+    }
+
+    /// The document under its cloud's name; nothing where the service has none, which is told.
+    fn evidence(&self) -> Map {
+        let until = Instant::now() + PATIENCE;
+        let (name, got) = match self.cloud {
+            Cloud::Aws => ("aws", self.aws(until)),
+            Cloud::Gcp => ("gcp", self.gcp(until)),
+            Cloud::Azure => ("azure", self.azure(until)),
+        };
+        match got.and_then(small) {
+            Ok(document) => Map::new().with(name, document),
+            Err(problem) => {
+                log::warning(format_args!(
+                    "There is no identity document to show (enroll_identity: {name}): {problem}"
+                ));
+                Map::new()
+            }
+        }
+    }
+
+    fn aws(&self, until: Instant) -> Result<Value, String> {
+        let ttl = ("X-aws-ec2-metadata-token-ttl-seconds", TOKEN_TTL_S);
+        let token = self.asked("PUT", "/latest/api/token", ttl, until)?;
+        let token = ("X-aws-ec2-metadata-token", token.as_str());
+        let of = |name: &str| {
+            let path = format!("/latest/dynamic/instance-identity/{name}");
+            self.asked("GET", &path, token, until)
+        };
+        let mut shown = Map::new().with("document", of("document")?);
+        let (signature, message) = (of("signature"), of("rsa2048"));
+        if let (Err(problem), Err(_)) = (&signature, &message) {
+            return Err(problem.clone());
+        }
+        for (name, got) in [("signature", signature), ("rsa2048", message)] {
+            if let Ok(text) = got {
+                shown.insert(name, text);
+            }
+        }
+        Ok(shown.into())
+    }
+
+    fn gcp(&self, until: Instant) -> Result<Value, String> {
+        let audience = quoted(&self.audience);
+        let path = format!(
+            "/computeMetadata/v1/instance/service-accounts/default/identity?audience={audience}&format=full"
+        );
+        let token = self.asked("GET", &path, ("Metadata-Flavor", "Google"), until)?;
+        Ok(token.into())
+    }
+
+    fn azure(&self, until: Instant) -> Result<Value, String> {
+        let path = format!(
+            "/metadata/attested/document?api-version={AZURE_VERSION}&nonce={}",
+            self.nonce
+        );
+        let answer = self.asked("GET", &path, ("Metadata", "true"), until)?;
+        let answer = json::read(&answer).map_err(|_| "its answer is no JSON".to_owned())?;
+        let signature = answer.get("signature").and_then(Value::as_str);
+        let signature = signature.ok_or("its answer has no signature")?;
+        Ok(signature.into())
+    }
+
+    /// Asks the service, without any proxy: it knows who asks by where the question comes from.
+    fn asked(
+        &self,
+        method: &str,
+        path: &str,
+        (name, value): (&str, &str),
+        until: Instant,
+    ) -> Result<String, String> {
+        let url = format!("{}{path}", self.url);
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            let seconds = PATIENCE.as_secs();
+            return Err(format!("{url}: no answer within {seconds} s"));
+        }
+        let request = Request {
+            method: method.to_owned(),
+            headers: vec![(name.to_owned(), value.to_owned())],
+            body: (method == "PUT").then(Vec::new),
+            proxy: None,
+            connect_timeout: left,
+            timeout: left,
+            max_body: u64::try_from(EVIDENCE_MAX).ok(),
+            ..Request::get(&url, &self.opts)
+        };
+        let response = web::fetch(&request).map_err(|error| error.to_string())?;
+        if response.status != 200 {
+            let (status, reason) = (response.status, response.reason());
+            return Err(format!("{url}: {status} {reason}"));
+        }
+        String::from_utf8(response.body).map_err(|_| format!("{url}: its answer is not text"))
+    }
+}
+
+/// A document, if it is not too long for a hello.
+fn small(document: Value) -> Result<Value, String> {
+    let bytes = match &document {
+        Value::Map(map) => map.values().map(|text| text.to_text().len()).sum(),
+        text => text.to_text().len(),
+    };
+    match bytes <= EVIDENCE_MAX {
+        true => Ok(document),
+        false => Err(format!(
+            "it has {bytes} bytes, and {EVIDENCE_MAX} are allowed"
+        )),
+    }
+}
+
+/// A text as a part of an address.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                quoted.push(char::from(byte));
+            }
+            other => quoted.push_str(&format!("%{other:02X}")),
+        }
+    }
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(options: Map) -> Result<Option<Metadata>, Error> {
+        Metadata::of(&Opts::new(options), &PublicKey::from_bytes([7; 32]))
+    }
+
+    #[test]
+    fn an_option_that_names_no_cloud_is_refused_and_none_asks_nobody() {
+        assert!(of(Map::new()).unwrap().is_none());
+        assert!(
+            of(Map::new().with("enroll_identity", ""))
+                .unwrap()
+                .is_none()
+        );
+        let error = of(Map::new().with("enroll_identity", "AWS")).unwrap_err();
+        assert!(error.to_string().contains("none of aws, gcp and azure"));
+    }
+
+    #[test]
+    fn a_service_that_is_not_there_is_no_evidence() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        drop(listener);
+        for cloud in ["aws", "gcp", "azure"] {
+            let options = Map::new()
+                .with("enroll_identity", cloud)
+                .with("enroll_identity_url", url.as_str());
+            let metadata = of(options).unwrap().unwrap();
+            assert!(metadata.evidence().is_empty(), "{cloud}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_for_a_hello_is_not_shown() {
+        assert!(small("x".repeat(EVIDENCE_MAX).into()).is_ok());
+        assert!(small("x".repeat(EVIDENCE_MAX + 1).into()).is_err());
+        let half = "x".repeat(EVIDENCE_MAX / 2 + 1);
+        let both = Map::new()
+            .with("document", half.as_str())
+            .with("signature", half);
+        assert!(small(both.into()).is_err());
+    }
+
+    #[test]
+    fn an_audience_is_quoted() {
+        assert_eq!(quoted("a b/c&d:é"), "a%20b%2Fc%26d%3A%C3%A9");
+    }
+}

@@ -1,0 +1,261 @@
+//! What a chunk of a minion's reaction does: each is a job of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use modules::orchestrate::ThisMachine;
+use reactor::call::{Client, Local};
+use reactor::{Actor, Board, Call, Causes, Limits, Outcome, Reaction, State, USER};
+use smol::Timer;
+use state::exec::Exec;
+use state::targets::Targets;
+use value::{Map, Value, log};
+use wire::Job;
+
+use super::kept::Row;
+use crate::daemon::{For, Shared};
+use crate::{orphans, watch};
+
+/// The option of a job that belongs to a reaction: what kind of call it is.
+pub(crate) const REACTION: &str = "reaction";
+
+/// How much of a return stands in a comment.
+const COMMENT_MAX: usize = 400;
+/// How often it is looked whether a job that outlived its daemon has ended.
+const LOOK: Duration = Duration::from_millis(500);
+
+fn failed(text: impl Into<String>) -> Outcome {
+    (State::Failed, text.into())
+}
+
+/// A job before it has its id.
+struct Asked {
+    kind: &'static str,
+    fun: String,
+    arg: Vec<Value>,
+    ret: String,
+    options: Map,
+}
+
+impl Asked {
+    fn job(self, jid: String, id: &str) -> Job {
+        Job {
+            jid,
+            fun: self.fun.into(),
+            arg: self.arg,
+            tgt: id.into(),
+            tgt_type: "list".to_owned(),
+            ret: self.ret,
+            user: USER.to_owned(),
+            options: self.options.with(REACTION, self.kind),
+        }
+    }
+
+    fn is_state_run(&self) -> bool {
+        self.fun.starts_with("state.")
+    }
+}
+
+impl Actor for Shared {
+    fn limits(&self) -> Limits {
+        self.reactor().limits
+    }
+
+    fn causes(&self) -> &Causes {
+        &self.reactor().causes
+    }
+
+    fn is_observing(&self) -> bool {
+        false
+    }
+
+    fn context(self: &Arc<Self>) -> Exec {
+        let templates = &self.reactor().templates;
+        templates.context(self.limits().refresh, || watch::context(self.opts()))
+    }
+
+    /// On the disk before anything goes on, whatever it is: what stands here decides what is done again.
+    async fn keep(&self, reaction: &Reaction, _is_synced: bool) {
+        let (kept, row) = (self.reactor().kept.clone(), reaction.clone());
+        let kept = smol::unblock(move || kept.write(row.place, &Row::Reaction(row))).await;
+        if let Err(error) = kept {
+            log::error(format_args!(
+                "How the rule {} went on is not kept: {error}",
+                reaction.rule
+            ));
+        }
+    }
+
+    async fn tell(&self, tag: &str, data: Map) {
+        self.tell_machine(tag, data).await;
+    }
+
+    async fn call(self: &Arc<Self>, board: &Arc<Board>, at: usize, call: Call) -> (Outcome, bool) {
+        let (asked, in_turn) = match call {
+            Call::Caller(caller) => {
+                let asked = Asked {
+                    kind: "caller",
+                    fun: caller.fun,
+                    arg: caller.arg,
+                    ret: String::new(),
+                    options: Map::new(),
+                };
+                // As in Salt the next chunk begins when it has ended.
+                (Ok(asked), true)
+            }
+            Call::Local(local) => (self.local(local).await, false),
+            Call::Client(client) => (runner(client), false),
+        };
+        let outcome = match asked {
+            Ok(asked) => self.done(board, at, asked, in_turn).await,
+            Err(error) => failed(error),
+        };
+        (outcome, true)
+    }
+}
+
+/// A runner is one of this machine; the wheel is a master's.
+fn runner(client: Client) -> Result<Asked, String> {
+    let Client {
+        is_wheel,
+        fun,
+        arg,
+        kwarg,
+    } = client;
+    if is_wheel {
+        return Err(format!(
+            "failed to execute wheel '{fun}': a wheel function runs on a master, and this is a minion"
+        ));
+    }
+    Ok(Asked {
+        kind: "runner",
+        fun,
+        arg: modules::call::joined(arg, kwarg),
+        ret: String::new(),
+        options: Map::new(),
+    })
+}
+
+impl Shared {
+    /// A job for this minion, if it is meant.
+    async fn local(self: &Arc<Self>, local: Local) -> Result<Asked, String> {
+        let Local {
+            tgt,
+            tgt_type,
+            fun,
+            arg,
+            ret,
+            options,
+        } = local;
+        let (shared, meant) = (self.clone(), tgt.clone());
+        let found = smol::unblock(move || {
+            let cx = shared.context();
+            ThisMachine.resolve(&cx, &meant, &tgt_type)
+        });
+        match found.await {
+            Ok(found) if found.is_empty() => Err(format!(
+                "failed to execute local '{fun}': the target {} does not match this minion, and a minion's reactor reaches no other",
+                tgt.to_text()
+            )),
+            Ok(_) => Ok(Asked {
+                kind: "local",
+                fun,
+                arg,
+                ret,
+                options,
+            }),
+            Err(error) => Err(format!("failed to execute local '{fun}': {error}")),
+        }
+    }
+
+    /// Does a job, and waits for its return. One that was begun by a daemon before is not done again where its return is there.
+    async fn done(
+        self: &Arc<Self>,
+        board: &Board,
+        at: usize,
+        asked: Asked,
+        in_turn: bool,
+    ) -> Outcome {
+        let jid = board.jid(at).await;
+        if board.was_begun(at)
+            && let Some(data) = self.left_by(&jid).await
+        {
+            self.forget_orphan(&jid).await;
+            return outcome(&data);
+        }
+        let _state_run = match asked.is_state_run() {
+            // No deadline: the one before it takes as long as it takes; it can be killed.
+            true => Some(self.reactor().state_runs.acquire().await),
+            false => None,
+        };
+        {
+            let reaction = board.begun(at).await;
+            Actor::keep(&**self, &reaction, true).await;
+        }
+        let returned = self.reactor().waits_for(&jid);
+        let job = asked.job(jid.clone(), self.opts().id());
+        if let Err(error) = self.start(job, For::Reactor) {
+            self.reactor().has_return(&jid, Map::new());
+            return failed(format!("the job was not started: {error}"));
+        }
+        if !in_turn {
+            board.began(at);
+        }
+        // No deadline: a job takes as long as it takes; it can be killed.
+        match returned.recv().await {
+            Ok(data) => outcome(&data),
+            Err(_) => (State::Unknown, "the job has no return".to_owned()),
+        }
+    }
+
+    /// What a job that outlived its daemon has returned; it is waited for while it runs. None where nothing of it is left.
+    async fn left_by(self: &Arc<Self>, jid: &str) -> Option<Map> {
+        loop {
+            let (shared, own) = (self.clone(), jid.to_owned());
+            let look = smol::unblock(move || {
+                // In this order: a job leaves its return and ends then.
+                let is_running = runs(&own);
+                (is_running, orphans::of_job(shared.opts(), &own))
+            });
+            match look.await {
+                (_, Some(answer)) => return Some(answer.data),
+                (false, None) => return None,
+                (true, None) => Timer::after(LOOK).await,
+            };
+        }
+    }
+
+    async fn forget_orphan(self: &Arc<Self>, jid: &str) {
+        let (shared, jid) = (self.clone(), jid.to_owned());
+        smol::unblock(move || orphans::forget(shared.opts(), &jid)).await;
+    }
+}
+
+/// Whether the process of a job is there: its id is the last word that it was started with.
+fn runs(jid: &str) -> bool {
+    let Ok(all) = std::fs::read_dir("/proc") else {
+        return false;
+    };
+    let is_process = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
+    let mut words = all.flatten().filter_map(|entry| {
+        let is_process = is_process(&entry.file_name().to_string_lossy());
+        is_process.then(|| std::fs::read(entry.path().join("cmdline")).unwrap_or_default())
+    });
+    words.any(|words| {
+        let mut words = words
+            .split(|byte| *byte == 0)
+            .filter(|word| !word.is_empty());
+        words.next_back() == Some(jid.as_bytes())
+    })
+}
+
+/// What a return says of its chunk.
+fn outcome(data: &Map) -> Outcome {
+    let code = data.get("retcode").and_then(Value::as_int);
+    let is_good = code.unwrap_or_default() == 0 && data.get("success").is_none_or(Value::is_true);
+    if is_good {
+        return (State::Done, String::new());
+    }
+    let text = data.get("return").map(Value::to_text).unwrap_or_default();
+    failed(text.chars().take(COMMENT_MAX).collect::<String>())
+}

@@ -1,0 +1,86 @@
+//! [`Tried`]: what a rule would make of an event, and nothing of it is done (`reactor.test`).
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, json};
+
+use crate::{Event, Place, Reaction, Rule, State, compile};
+
+/// A rule, tried.
+#[derive(Debug)]
+pub struct Tried<'a> {
+    /// The rules there are.
+    pub rules: &'a [Rule],
+    /// The pattern of one of them, or an SLS file.
+    pub rule: &'a str,
+    /// The event's tag.
+    pub tag: &'a str,
+    /// What the event says.
+    pub data: &'a Map,
+}
+
+impl Tried<'_> {
+    /// What it would come to, in this context.
+    ///
+    /// # Errors
+    /// When there is no such rule.
+    pub fn shown(&self, cx: &Exec) -> Result<Value, Error> {
+        let rule = self.found()?;
+        let compiled = compile(cx, &rule, self.tag, self.data);
+        let event = Event {
+            sequence: 0,
+            tag: self.tag.to_owned(),
+            data: Map::new(),
+        };
+        let place = Place {
+            rule: rule.number(),
+            sequence: 0,
+        };
+        let mut reaction = Reaction::new(place, &rule.glob, &event, 0);
+        reaction.plan(&compiled.plan);
+        (reaction.faults, reaction.rendered) = (compiled.faults, compiled.rendered);
+        reaction.state = State::Observed;
+        let shown = reaction.shown();
+        let shown = shown.with("matches", rule.matches(self.tag));
+        Ok(shown.with("calls", reaction.calls()).into())
+    }
+
+    fn found(&self) -> Result<Rule, Error> {
+        let mut rules = self.rules.iter();
+        if let Some(rule) = rules.find(|rule| rule.glob == self.rule) {
+            return Ok(rule.clone());
+        }
+        if self.rule.starts_with('/') || self.rule.starts_with("salt://") {
+            return Ok(Rule::new("*", &self.rule.into()));
+        }
+        let text = format!(
+            "no rule has the pattern {}, and it is no path of an SLS file; `reactor.list` shows the rules",
+            self.rule
+        );
+        Err(Error::argument("rule", text))
+    }
+}
+
+/// An event's tag and data as they were given: as JSON, or as a file with that.
+///
+/// # Errors
+/// When it is neither.
+pub fn given(given: &Value) -> Result<(String, Map), Error> {
+    let wrong = |problem: String| Error::argument("event", problem);
+    let value = match given {
+        Value::Str(text) => {
+            let text = match text.trim_start().starts_with('{') {
+                true => text.to_string(),
+                false => state::host::read(text.as_ref().as_ref())?.to_string(),
+            };
+            json::read(&text).map_err(|error| wrong(error.to_string()))?
+        }
+        other => other.clone(),
+    };
+    let tag = value.get("tag").and_then(Value::as_str);
+    let data = value.get("data").and_then(Value::as_map);
+    match (tag, data) {
+        (Some(tag), Some(data)) => Ok((tag.to_owned(), data.clone())),
+        _ => Err(wrong("it needs a `tag` and a dictionary `data`".to_owned())),
+    }
+}

@@ -1,0 +1,171 @@
+//! Azure: the attested document, from `metadata/attested/document?api-version=…&nonce=…`: a signed message that brings the certificate
+//! along which made its signature. That is one for `metadata.azure.com` or a name below it, and leads to the roots that browsers trust;
+//! what stands between it and the roots does not come along and has to be given.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::fmt::strtime;
+use rustls::RootCertStore;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::pki_types::pem::SectionKind;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use value::{Map, Value, json};
+
+use crate::aws::decoded;
+use crate::certificate::Certificate;
+use crate::cms::Signed;
+use crate::keys::sections;
+use crate::{Error, Proven, When, facts, name, said};
+
+/// Whose name the signer's certificate has, unless it is another cloud of Azure (`metadata.azure.us`, `metadata.azure.cn`).
+pub const HOST: &str = "metadata.azure.com";
+/// How times are written.
+const TIME: &str = "%m/%d/%y %H:%M:%S %z";
+
+/// Whom to trust.
+#[derive(Clone, Debug, Default)]
+pub struct Authorities {
+    anchors: Vec<CertificateDer<'static>>,
+    between: Vec<CertificateDer<'static>>,
+}
+
+impl Authorities {
+    /// Reads certificates in PEM form: those that name themselves as their issuer are roots, the others stand between. Where there is
+    /// no root, all of them are trusted as if they were.
+    ///
+    /// # Errors
+    /// When there is none, or something else.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let mut all = Self::default();
+        for (kind, der) in sections(text)? {
+            let is_root = (kind == SectionKind::Certificate).then(|| Certificate::read(&der));
+            let is_root = is_root.flatten().map(|known| known.is_root());
+            match is_root.ok_or("something in it is no certificate")? {
+                true => all.anchors.push(der.into()),
+                false => all.between.push(der.into()),
+            }
+        }
+        if all.anchors.is_empty() {
+            all.anchors.clone_from(&all.between);
+        }
+        all.verifier().map(|_| all)
+    }
+
+    fn verifier(&self) -> Result<Arc<WebPkiServerVerifier>, String> {
+        let mut roots = RootCertStore::empty();
+        for anchor in &self.anchors {
+            let added = roots.add(anchor.clone());
+            added.map_err(|error| format!("a root in it cannot be used: {error}"))?;
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+        builder.build().map_err(|error| error.to_string())
+    }
+
+    /// Whether a certificate for a host leads to the roots.
+    fn trusts(&self, der: &[u8], along: &[&[u8]], host: &str, now_s: i64) -> Result<(), Error> {
+        let wrong = |problem: String| Error::Certificate(problem);
+        let host = ServerName::try_from(host.to_owned());
+        let host = host.map_err(|error| wrong(error.to_string()))?;
+        let along = along.iter().map(|der| CertificateDer::from(*der));
+        let between: Vec<CertificateDer<'_>> = along.chain(self.between.iter().cloned()).collect();
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(now_s.try_into().unwrap_or(0)));
+        let verified = self.verifier().map_err(wrong)?.verify_server_cert(
+            &CertificateDer::from(der),
+            &between,
+            &host,
+            &[],
+            now,
+        );
+        verified
+            .map(|_| ())
+            .map_err(|error| Error::Certificate(error.to_string()))
+    }
+}
+
+/// Checks an attested document that was made for a nonce.
+///
+/// # Errors
+/// When its certificate is not one for this host that leads to the roots, or did not make the signature; when it is for another nonce, or has ended.
+pub fn check(
+    shown: &str,
+    trusted: &Authorities,
+    host: &str,
+    nonce: &str,
+    when: When,
+) -> Result<Proven, Error> {
+    let message = decoded(shown)?;
+    let signed = Signed::read(&message)?;
+    let content = signed.content.as_ref().ok_or(Error::Silent("content"))?;
+    signed_for(&signed, content, trusted, host, when.now_s)?;
+    let text = std::str::from_utf8(content).map_err(|_| Error::Form("it is not text"))?;
+    let document = json::read(text).map_err(|_| Error::Form("it is no JSON"))?;
+    let document = document
+        .as_map()
+        .ok_or(Error::Form("it is no dictionary"))?;
+    let found = said(document, "nonce")?;
+    if found != nonce {
+        return Err(Error::Bound {
+            what: "nonce",
+            found: found.to_owned(),
+            expected: nonce.to_owned(),
+        });
+    }
+    let times = document.get("timeStamp").and_then(Value::as_map);
+    let times = times.ok_or(Error::Silent("timeStamp"))?;
+    when.recent("it was made", time(times, "createdOn")?)?;
+    when.before("it ended", time(times, "expiresOn")?)?;
+    proven(document)
+}
+
+/// Whether a certificate that is trusted made the signature.
+fn signed_for(
+    signed: &Signed<'_>,
+    content: &[u8],
+    trusted: &Authorities,
+    host: &str,
+    now_s: i64,
+) -> Result<(), Error> {
+    let all = signed.certificates.iter();
+    let mut read = all.filter_map(|der| Some((*der, Certificate::read(der)?)));
+    let signer = read.find(|(_, known)| {
+        known
+            .key()
+            .is_some_and(|key| key.is_long() && signed.is_by(&key, content))
+    });
+    let (der, signer) = signer.ok_or(Error::Forged)?;
+    let hosts = signer.hosts().into_iter();
+    let hosts: Vec<String> = hosts.map(|host| host.replace('*', "any")).collect();
+    let below = format!(".{host}");
+    let is_its = |name: &&String| *name == host || name.ends_with(&below);
+    let name = hosts.iter().find(is_its).ok_or_else(|| {
+        let names = hosts.join(", ");
+        Error::Certificate(format!("it is for {names:?}, and not for {host}"))
+    })?;
+    trusted.trusts(der, &signed.certificates, name, now_s)
+}
+
+fn time(times: &Map, name: &'static str) -> Result<i64, Error> {
+    let read = strtime::parse(TIME, said(times, name)?).and_then(|time| time.to_timestamp());
+    let read = read.map_err(|_| Error::Form("a time in it is none"))?;
+    Ok(read.as_second())
+}
+
+fn proven(document: &Map) -> Result<Proven, Error> {
+    let instance = name(document, "vmId")?.to_ascii_lowercase();
+    let subscription = name(document, "subscriptionId")?.to_ascii_lowercase();
+    let known = |key: &str| document.get(key).and_then(Value::as_str).map(str::to_owned);
+    Ok(Proven {
+        instance: format!("azure/{subscription}/{instance}"),
+        facts: facts(
+            "azure",
+            [
+                ("instance_id", Some(instance)),
+                ("subscription", Some(subscription)),
+                ("sku", known("sku").filter(|sku| !sku.is_empty())),
+            ],
+        ),
+    })
+}

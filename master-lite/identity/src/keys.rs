@@ -1,0 +1,152 @@
+//! Keys of RSA, and the files in which clouds publish them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::signature::{self, RsaParameters, RsaPublicKeyComponents};
+use rustls::pki_types::pem::{PemObject, SectionKind};
+use value::{Map, Value, json};
+
+use crate::certificate::{Certificate, of_spki};
+
+/// What a signature was made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hash {
+    Sha256,
+    Sha384,
+    Sha512,
+}
+
+/// Who may have signed a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// What tokens call it (`kid`).
+    pub name: Option<String>,
+    modulus: Vec<u8>,
+    exponent: Vec<u8>,
+}
+
+/// No key is shorter; AWS signs with some that are no longer than that.
+const BYTES_MIN: usize = 128;
+/// What counts as a good key today.
+const BYTES_GOOD: usize = 256;
+
+impl Key {
+    /// The key of these two numbers.
+    pub(crate) fn of(modulus: &[u8], exponent: &[u8]) -> Option<Self> {
+        let bare = |number: &[u8]| {
+            let zeros = number.iter().take_while(|byte| **byte == 0).count();
+            number.get(zeros..).unwrap_or_default().to_vec()
+        };
+        let (modulus, exponent) = (bare(modulus), bare(exponent));
+        let is_key = modulus.len() >= BYTES_MIN && !exponent.is_empty();
+        is_key.then_some(Self {
+            name: None,
+            modulus,
+            exponent,
+        })
+    }
+
+    fn named(self, name: &str) -> Self {
+        Self {
+            name: Some(name.to_owned()),
+            ..self
+        }
+    }
+
+    /// Whether it is as long as keys should be; AWS's base64 signatures are made with shorter ones.
+    #[must_use]
+    pub fn is_long(&self) -> bool {
+        self.modulus.len() >= BYTES_GOOD
+    }
+
+    /// Its modulus and its exponent.
+    #[cfg(test)]
+    pub(crate) fn numbers(&self) -> (&[u8], &[u8]) {
+        (&self.modulus, &self.exponent)
+    }
+
+    /// Whether this key made the signature of a message (PKCS#1 v1.5).
+    pub(crate) fn signed(&self, hash: Hash, message: &[u8], signature: &[u8]) -> bool {
+        let how: &RsaParameters = match hash {
+            Hash::Sha256 if !self.is_long() => {
+                &signature::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY
+            }
+            Hash::Sha256 => &signature::RSA_PKCS1_2048_8192_SHA256,
+            Hash::Sha384 => &signature::RSA_PKCS1_2048_8192_SHA384,
+            Hash::Sha512 => &signature::RSA_PKCS1_2048_8192_SHA512,
+        };
+        let key = RsaPublicKeyComponents {
+            n: &self.modulus,
+            e: &self.exponent,
+        };
+        key.verify(how, message, signature).is_ok()
+    }
+}
+
+/// The keys of a file: certificates and public keys in PEM form, JSON that has such texts by name (as Google's `oauth2/v1/certs`), or a
+/// JSON Web Key Set (as its `oauth2/v3/certs`).
+///
+/// # Errors
+/// When it has none, or one that is not of RSA: a key that is misread would let in nobody, and nobody would know why.
+pub fn keys(text: &str) -> Result<Vec<Key>, String> {
+    let keys = match text.trim_start().starts_with('{') {
+        true => of_json(text)?,
+        false => of_pem(text)?,
+    };
+    match keys.is_empty() {
+        true => Err("there is no key in it".to_owned()),
+        false => Ok(keys),
+    }
+}
+
+/// The DER of everything in a PEM text.
+pub(crate) fn sections(text: &str) -> Result<Vec<(SectionKind, Vec<u8>)>, String> {
+    let sections = <(SectionKind, Vec<u8>)>::pem_slice_iter(text.as_bytes());
+    let sections = sections.collect::<Result<Vec<_>, _>>();
+    sections.map_err(|_| "it is not in PEM form".to_owned())
+}
+
+fn of_pem(text: &str) -> Result<Vec<Key>, String> {
+    let key = |(kind, der): (SectionKind, Vec<u8>)| match kind {
+        SectionKind::Certificate => Certificate::read(&der).and_then(|known| known.key()),
+        SectionKind::PublicKey => of_spki(&der),
+        _ => None,
+    };
+    let keys = sections(text)?.into_iter().enumerate();
+    keys.map(|(at, section)| {
+        let number = at + 1;
+        key(section).ok_or_else(|| format!("number {number} in it has no RSA key of 1024 bits or more (AWS signs its `pkcs7` with DSA: take the RSA certificate)"))
+    })
+    .collect()
+}
+
+fn of_json(text: &str) -> Result<Vec<Key>, String> {
+    let read = json::read(text).map_err(|error| format!("it is no JSON: {error}"))?;
+    let map = read.as_map().ok_or("it is no dictionary of keys")?;
+    if let Some(set) = map.get("keys").and_then(Value::as_list) {
+        let keys = set.iter().map(|key| key.as_map().and_then(of_jwk));
+        let keys = keys.collect::<Option<Vec<_>>>();
+        return keys.ok_or_else(|| "a key of the set is not one of RSA".to_owned());
+    }
+    let mut keys = Vec::new();
+    for (name, pem) in map {
+        let name = name.to_text();
+        let found = of_pem(pem.as_str().unwrap_or_default());
+        let found = found.map_err(|problem| format!("{name}: {problem}"))?;
+        keys.extend(found.into_iter().map(|key| key.named(&name)));
+    }
+    Ok(keys)
+}
+
+fn of_jwk(jwk: &Map) -> Option<Key> {
+    let text = |name: &str| jwk.get(name).and_then(Value::as_str);
+    let number = |name: &str| URL_SAFE_NO_PAD.decode(text(name)?).ok();
+    if text("kty") != Some("RSA") {
+        return None;
+    }
+    let key = Key::of(&number("n")?, &number("e")?)?;
+    Some(match text("kid") {
+        Some(name) => key.named(name),
+        None => key,
+    })
+}

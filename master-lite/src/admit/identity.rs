@@ -1,0 +1,607 @@
+//! `identity:` in `autosign_policy`: what a cloud must have signed of the instance whose key is let in. What a document proves is
+//! the crate `identity`'s matter; here it is held against the rule, and its instance is taken down in the change that accepts the key.
+//!
+//! An instance lets one key in. Its row in the store names the key, so that the same key may come again, and another one when that key
+//! was deleted: the row of a key that is gone proves nothing any more, and goes with the next chores. So a deleted key may come back
+//! with its document for as long as that is good: who is to stay out is rejected.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::sync::Arc;
+
+use identity::azure::{self, Authorities};
+use identity::{Key, Proven, When, aws, gcp};
+use link::PublicKey;
+use link::key::AUDIENCE;
+use value::{Map, Value, log};
+use wire::{EVIDENCE_MAX, Id};
+
+use super::policy::{Evidence, milliseconds};
+use crate::daemon::Master;
+use crate::store::{Command, Store};
+
+/// Before the name of an instance in the store, where tokens stand as well.
+const PREFIX: &str = "identity/";
+/// How old an AWS document may be, whose time is that of the instance's launch, unless the rule says so.
+const AWS_MAX_AGE_S: i64 = 600;
+/// How long a file of certificates or keys may be.
+const FILE_MAX: u64 = 1 << 20;
+
+/// The documents of a hello. No log shows them.
+#[derive(Clone, Default)]
+pub(super) struct Documents(Map);
+
+impl fmt::Debug for Documents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl Documents {
+    pub(super) fn of(evidence: &Map) -> Self {
+        Self(evidence.clone())
+    }
+
+    /// Whether there is one of the cloud that a rule is about.
+    pub(super) fn has(&self, wanted: &Condition) -> bool {
+        self.0.contains(wanted.cloud.name())
+    }
+
+    fn text(&self, cloud: &str) -> Result<&str, String> {
+        let text = self.0.get(cloud).and_then(Value::as_str);
+        let text = text.ok_or("the document is not text")?;
+        small(text.len()).map(|()| text)
+    }
+
+    fn map(&self, cloud: &str) -> Result<&Map, String> {
+        let map = self.0.get(cloud).and_then(Value::as_map);
+        let map = map.ok_or("the document is not a dictionary")?;
+        let texts = map.values().filter_map(Value::as_str);
+        small(texts.map(str::len).sum()).map(|()| map)
+    }
+}
+
+fn small(bytes: usize) -> Result<(), String> {
+    match bytes <= EVIDENCE_MAX {
+        true => Ok(()),
+        false => Err(format!(
+            "the document has {bytes} bytes, and {EVIDENCE_MAX} are read"
+        )),
+    }
+}
+
+/// What a rule wants of a document.
+#[derive(Clone, Debug)]
+pub(super) struct Condition {
+    cloud: Cloud,
+    max_age_s: Option<i64>,
+    /// The fact, and the values or globs of which it must match one.
+    facts: Vec<(&'static str, Vec<String>)>,
+    /// The fact that the minion's id must hold.
+    id: Option<&'static str>,
+}
+
+/// Where to read what a cloud's signatures are checked with: files are read anew each time, since clouds change their keys.
+#[derive(Clone, Debug)]
+enum Cloud {
+    Aws(Vec<Source>),
+    Gcp {
+        keys: Vec<Source>,
+        audience: String,
+    },
+    Azure {
+        certificates: Vec<Source>,
+        host: String,
+    },
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Text(Arc<str>),
+    File(String),
+}
+
+impl Source {
+    fn all(value: Option<&Value>, word: &str) -> Result<Vec<Self>, String> {
+        let one = |text: String| match text.contains("-----BEGIN")
+            || text.trim_start().starts_with('{')
+        {
+            true => Self::Text(text.into()),
+            false => Self::File(text),
+        };
+        let all: Vec<Self> = several(value).into_iter().map(one).collect();
+        match all.is_empty() {
+            true => Err(format!("`{word}` is missing: a file, or what is in one")),
+            false => Ok(all),
+        }
+    }
+
+    fn read(&self) -> Result<String, String> {
+        let path = match self {
+            Self::Text(text) => return Ok(text.to_string()),
+            Self::File(path) => path,
+        };
+        let mut text = String::new();
+        let read = File::open(path).and_then(|file| file.take(FILE_MAX).read_to_string(&mut text));
+        read.map_err(|error| format!("{path}: {error}"))?;
+        Ok(text)
+    }
+
+    fn place(&self) -> &str {
+        match self {
+            Self::Text(_) => "the configuration",
+            Self::File(path) => path,
+        }
+    }
+}
+
+fn keys(sources: &[Source]) -> Result<Vec<Key>, String> {
+    let mut all = Vec::new();
+    for source in sources {
+        let found = identity::keys(&source.read()?);
+        all.extend(found.map_err(|problem| format!("{}: {problem}", source.place()))?);
+    }
+    Ok(all)
+}
+
+fn authorities(sources: &[Source]) -> Result<Authorities, String> {
+    let texts: Vec<String> = sources.iter().map(Source::read).collect::<Result<_, _>>()?;
+    Authorities::read(&texts.join("\n"))
+}
+
+impl Cloud {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Aws(_) => "aws",
+            Self::Gcp { .. } => "gcp",
+            Self::Azure { .. } => "azure",
+        }
+    }
+
+    fn read(name: &str, map: &Map) -> Result<Self, String> {
+        let text = |word: &str, default: &str| {
+            let text = map.get(word).map(Value::to_text);
+            text.unwrap_or_else(|| default.to_owned())
+        };
+        let sources = |word: &str| Source::all(map.get(word), word);
+        Ok(match name {
+            "aws" => Self::Aws(sources("certificates")?),
+            "gcp" => Self::Gcp {
+                keys: sources("keys")?,
+                audience: text("audience", AUDIENCE),
+            },
+            _ => Self::Azure {
+                certificates: sources("certificates")?,
+                host: text("host", azure::HOST),
+            },
+        })
+    }
+
+    /// Whether what it is to be checked with can be read.
+    fn try_sources(&self) -> Result<(), String> {
+        match self {
+            Self::Aws(sources) => {
+                if keys(sources)?.iter().any(|key| !key.is_long()) {
+                    log::info(
+                        "autosign_policy: a certificate of AWS has a short key (1024 bits); those for `rsa2048` are better",
+                    );
+                }
+                Ok(())
+            }
+            Self::Gcp { keys: sources, .. } => keys(sources).map(|_| ()),
+            Self::Azure { certificates, .. } => authorities(certificates).map(|_| ()),
+        }
+    }
+
+    fn check(&self, shown: &Documents, key: &PublicKey, when: When) -> Result<Proven, String> {
+        let name = self.name();
+        let proven = match self {
+            Self::Aws(sources) => aws::check(shown.map(name)?, &keys(sources)?, when),
+            Self::Gcp {
+                keys: sources,
+                audience,
+            } => {
+                let audience = key.audience(audience);
+                gcp::check(shown.text(name)?, &keys(sources)?, &audience, when)
+            }
+            Self::Azure { certificates, host } => {
+                let trusted = authorities(certificates)?;
+                azure::check(shown.text(name)?, &trusted, host, &key.nonce(), when)
+            }
+        };
+        proven.map_err(|error| error.to_string())
+    }
+}
+
+/// The words of a cloud: whose customer it must be, what else may be compared, and what else stands there.
+type Words = (
+    &'static str,
+    &'static [&'static str],
+    &'static [&'static str],
+);
+
+fn words(cloud: &str) -> Option<Words> {
+    Some(match cloud {
+        "aws" => (
+            "account",
+            &["region", "availability_zone", "instance_type", "image"],
+            &["certificates", "id"],
+        ),
+        "gcp" => (
+            "project",
+            &["project_number", "zone", "instance_name"],
+            &["keys", "audience", "id"],
+        ),
+        "azure" => ("subscription", &["sku"], &["certificates", "host", "id"]),
+        _ => return None,
+    })
+}
+
+impl Condition {
+    /// Reads `identity: {aws: {…}, max_age: 10m}`.
+    ///
+    /// # Errors
+    /// When it makes no sense, does not say whose instances are meant, or names files that cannot be read.
+    pub(super) fn read(value: &Value) -> Result<Self, String> {
+        let map = value.as_map().ok_or("`identity` is a dictionary")?;
+        let mut clouds = map
+            .iter()
+            .filter(|(word, _)| word.as_str() != Some("max_age"));
+        let (Some((name, cloud)), None) = (clouds.next(), clouds.next()) else {
+            return Err("`identity` has one of aws, gcp and azure: give each a rule".to_owned());
+        };
+        let name = name.to_text();
+        let words = words(&name).ok_or_else(|| {
+            format!("`identity` knows aws, gcp, azure and max_age, and not {name:?}")
+        })?;
+        let cloud = cloud.as_map();
+        let cloud = cloud.ok_or_else(|| format!("`{name}` is a dictionary"))?;
+        let condition = Self {
+            cloud: Cloud::read(&name, cloud)?,
+            max_age_s: max_age(map, &name)?,
+            facts: facts(cloud, words)?,
+            id: id(cloud, &name)?,
+        };
+        condition.cloud.try_sources()?;
+        Ok(condition)
+    }
+
+    /// What a peer's document proves, if that is what the rule wants.
+    pub(super) fn check(&self, peer: &Evidence, now_ms: u64) -> Result<Proven, String> {
+        let when = When {
+            now_s: i64::try_from(now_ms / 1000).unwrap_or(i64::MAX),
+            max_age_s: self.max_age_s,
+        };
+        let proven = self.cloud.check(&peer.documents, &peer.key, when)?;
+        self.fits(&proven, &peer.id)?;
+        Ok(proven)
+    }
+
+    fn fits(&self, proven: &Proven, id: &Id) -> Result<(), String> {
+        let of = |name: &str| proven.facts.get(name).and_then(Value::as_str);
+        let instance = &proven.instance;
+        for (name, wanted) in &self.facts {
+            let found = of(name).unwrap_or_default();
+            if !wanted.iter().any(|wanted| is_like(name, wanted, found)) {
+                return Err(format!(
+                    "{instance} has the {name} {found:?}, and not {}",
+                    wanted.join(" or ")
+                ));
+            }
+        }
+        match self.id.map(|name| (name, of(name).unwrap_or_default())) {
+            Some((name, own)) if !holds(id.as_str(), own) => Err(format!(
+                "the id has to hold the {name} of {instance}, {own:?}"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn several(value: Option<&Value>) -> Vec<String> {
+    match value {
+        None | Some(Value::Null) => Vec::new(),
+        Some(value) if value.as_list().is_some() => value.texts(),
+        Some(value) => vec![value.to_text()],
+    }
+}
+
+fn max_age(map: &Map, cloud: &str) -> Result<Option<i64>, String> {
+    let given = map.get("max_age").map(milliseconds).transpose()?;
+    let given = given.and_then(|ms| i64::try_from(ms / 1000).ok());
+    Ok(given.or_else(|| (cloud == "aws").then_some(AWS_MAX_AGE_S)))
+}
+
+/// What is compared. Whose customer it is has to be said: everybody can have documents with a good signature.
+fn facts(
+    cloud: &Map,
+    (whose, others, rest): Words,
+) -> Result<Vec<(&'static str, Vec<String>)>, String> {
+    let known = || others.iter().chain(rest).chain([&whose]);
+    if let Some(word) = cloud
+        .keys()
+        .map(Value::to_text)
+        .find(|word| !known().any(|known| known == word))
+    {
+        let known: Vec<&str> = known().copied().collect();
+        return Err(format!("{word:?} is not known: use {}", known.join(", ")));
+    }
+    let wanted = |name: &'static str| (name, several(cloud.get(name)));
+    let facts: Vec<_> = std::iter::once(&whose)
+        .chain(others)
+        .map(|name| wanted(name))
+        .collect();
+    if facts.first().is_none_or(|(_, wanted)| wanted.is_empty()) {
+        return Err(format!(
+            "`{whose}` is missing: every customer of this cloud has documents with the same good signature"
+        ));
+    }
+    if whose == "account" && several(cloud.get(whose)).iter().any(|id| !is_account(id)) {
+        return Err("an `account` has twelve digits: put quotes around them".to_owned());
+    }
+    let given = facts.into_iter().filter(|(_, wanted)| !wanted.is_empty());
+    Ok(given.collect())
+}
+
+fn is_account(text: &str) -> bool {
+    text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn id(map: &Map, cloud: &str) -> Result<Option<&'static str>, String> {
+    let Some(given) = map.get("id").map(Value::to_text) else {
+        return Ok(None);
+    };
+    match (given.as_str(), cloud) {
+        ("instance_id", _) => Ok(Some("instance_id")),
+        ("instance_name", "gcp") => Ok(Some("instance_name")),
+        _ => Err(format!(
+            "`id` is instance_id, or instance_name for gcp, and not {given:?}"
+        )),
+    }
+}
+
+/// Whose customer it is must be the very same: somebody else may have a project whose name a glob matches.
+fn is_like(name: &str, wanted: &str, found: &str) -> bool {
+    match name {
+        "subscription" => wanted.eq_ignore_ascii_case(found),
+        "account" | "project" | "project_number" => wanted == found,
+        _ => value::glob::fnmatch(wanted, found),
+    }
+}
+
+/// Whether an id is this name or has it as a part of its own: `web-i-0a1` has `i-0a1`, and `web-i-0a12` has not.
+fn holds(id: &str, name: &str) -> bool {
+    let is_edge = |letter: Option<char>| letter.is_none_or(|letter| !letter.is_alphanumeric());
+    let places = id.match_indices(name).filter(|_| !name.is_empty());
+    places.into_iter().any(|(at, _)| {
+        let (before, from) = id.split_at_checked(at).unwrap_or_default();
+        let after = from.strip_prefix(name).unwrap_or_default();
+        is_edge(before.chars().next_back()) && is_edge(after.chars().next())
+    })
+}
+
+/// Binds the key to what is proven: the grain `identity` cannot be changed by the minion.
+pub(super) fn bind(bound: &mut Map, proven: &Proven) {
+    let grains = bound.get("grains").and_then(Value::as_map).cloned();
+    let grains = grains.unwrap_or_default();
+    bound.insert("grains", grains.with("identity", proven.facts.clone()));
+}
+
+/// The change that takes an instance down as used by this key.
+///
+/// # Errors
+/// When another key has used it that is still there.
+pub(super) fn used(
+    store: &Store,
+    proven: &Proven,
+    peer: &Evidence,
+    now_ms: u64,
+) -> Result<Command, String> {
+    let name = format!("{PREFIX}{}", proven.instance);
+    let known = store.token(&name).map_err(|error| error.to_string())?;
+    let row = Map::new()
+        .with("id", peer.id.as_str())
+        .with("key", peer.key.finger())
+        .with("at_ms", now_ms);
+    let is_same = |known: &Map| {
+        ["id", "key"]
+            .iter()
+            .all(|word| known.get(word) == row.get(word))
+    };
+    if let Some(known) = known.as_ref().filter(|known| !is_same(known))
+        && has_key(store, known)?
+    {
+        let text = |word: &str| known.get(word).map(Value::to_text).unwrap_or_default();
+        return Err(format!(
+            "{} is in already, as {} with the key {}: delete that key to let another one in",
+            proven.instance,
+            text("id"),
+            text("key")
+        ));
+    }
+    Ok(Command::Token {
+        name,
+        data: Some(row),
+        expected: known,
+    })
+}
+
+/// Whether the key is still there that a row names.
+fn has_key(store: &Store, row: &Map) -> Result<bool, String> {
+    let text = |word: &str| row.get(word).and_then(Value::as_str).unwrap_or_default();
+    let Ok(id) = text("id").parse::<Id>() else {
+        return Ok(false);
+    };
+    let known = store.key(&id).map_err(|error| error.to_string())?;
+    Ok(known.is_some_and(|known| known.key.finger() == text("key")))
+}
+
+/// The changes that forget the instances whose keys are gone.
+fn forgotten(store: &Store) -> Result<Vec<Command>, String> {
+    let mut gone = Vec::new();
+    for token in store.tokens().map_err(|error| error.to_string())? {
+        let (name, row) = token.map_err(|error| error.to_string())?;
+        if name.starts_with(PREFIX) && !has_key(store, &row)? {
+            gone.push(Command::Token {
+                name,
+                data: None,
+                expected: Some(row),
+            });
+        }
+    }
+    Ok(gone)
+}
+
+impl Master {
+    /// Forgets the instances whose keys are gone, so that a fleet that comes and goes for years leaves nothing behind.
+    pub(crate) async fn forget_instances(self: &Arc<Self>) {
+        let _turn = self.enrolling().lock().await;
+        let master = self.clone();
+        let gone = smol::unblock(move || forgotten(master.store())).await;
+        let forgotten = match gone {
+            Ok(gone) if gone.is_empty() => return,
+            Ok(gone) => self.keep(gone).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = forgotten {
+            log::error(format_args!(
+                "Instances whose keys are gone stay in the store: {error}"
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn aws() -> Map {
+        Map::new()
+            .with("certificates", "/nowhere/aws.pem")
+            .with("account", "123456789012")
+    }
+
+    fn refused(name: &str, cloud: Map) -> String {
+        let value = Map::new().with(name, cloud);
+        Condition::read(&value.into()).unwrap_err()
+    }
+
+    fn condition(cloud: &Map) -> Condition {
+        Condition {
+            cloud: Cloud::Aws(Vec::new()),
+            max_age_s: None,
+            facts: facts(cloud, words("aws").unwrap()).unwrap(),
+            id: id(cloud, "aws").unwrap(),
+        }
+    }
+
+    fn proven() -> Proven {
+        Proven {
+            instance: "aws/123456789012/i-0a1".to_owned(),
+            facts: Map::new()
+                .with("cloud", "aws")
+                .with("instance_id", "i-0a1")
+                .with("account", "123456789012")
+                .with("region", "eu-central-1"),
+        }
+    }
+
+    #[test]
+    fn a_condition_that_makes_no_sense_or_trusts_everybody_is_refused() {
+        let unknown = refused("aws", aws().with("acount", "1"));
+        assert!(unknown.contains("\"acount\" is not known"), "{unknown}");
+        let number = refused("aws", aws().with("account", 12));
+        assert!(number.contains("twelve digits"), "{number}");
+        for (name, cloud, missing) in [
+            (
+                "aws",
+                Map::new().with("account", "123456789012"),
+                "certificates",
+            ),
+            ("aws", Map::new().with("certificates", "/c"), "account"),
+            ("gcp", Map::new().with("project", "p"), "keys"),
+            ("gcp", Map::new().with("keys", "/k"), "project"),
+            (
+                "azure",
+                Map::new().with("certificates", "/c"),
+                "subscription",
+            ),
+        ] {
+            let problem = refused(name, cloud);
+            assert!(
+                problem.contains(&format!("`{missing}` is missing")),
+                "{problem}"
+            );
+        }
+        assert!(refused("oracle", Map::new()).contains("oracle"));
+        assert!(refused("aws", aws()).contains("/nowhere/aws.pem"));
+        assert!(refused("aws", aws().with("id", "instance_name")).contains("`id` is"));
+        let two = Map::new().with("aws", aws()).with("gcp", Map::new());
+        assert!(Condition::read(&two.into()).is_err());
+        let bad = Map::new().with("aws", aws()).with("max_age", "soon");
+        assert!(Condition::read(&bad.into()).unwrap_err().contains("soon"));
+    }
+
+    #[test]
+    fn all_facts_must_be_as_the_rule_says() {
+        let id: Id = "web-i-0a1".parse().unwrap();
+        let fits = |cloud: Map| condition(&cloud).fits(&proven(), &id);
+        assert_eq!(fits(aws()), Ok(()));
+        assert_eq!(
+            fits(aws().with("region", "eu-*").with("id", "instance_id")),
+            Ok(())
+        );
+        let other = "999999999999";
+        for (word, value, said) in [
+            (
+                "account",
+                other,
+                "has the account \"123456789012\", and not 999999999999",
+            ),
+            ("region", "us-*", "has the region"),
+            ("image", "ami-*", "has the image \"\""),
+        ] {
+            let problem = fits(aws().with(word, value)).unwrap_err();
+            assert!(problem.contains(said), "{problem}");
+        }
+        let several = Value::list([other.into(), "123456789012".into()]);
+        assert_eq!(fits(aws().with("account", several)), Ok(()));
+        let stranger: Id = "web-i-0a12".parse().unwrap();
+        let own = condition(&aws().with("id", "instance_id"));
+        assert!(own.fits(&proven(), &stranger).is_err());
+    }
+
+    #[test]
+    fn customers_are_compared_letter_by_letter() {
+        assert!(is_like("project", "mine", "mine"));
+        assert!(!is_like("project", "mine*", "mine-evil"));
+        assert!(is_like("zone", "us-*", "us-central1-a"));
+        assert!(is_like("subscription", "8D10", "8d10"));
+    }
+
+    #[test]
+    fn an_id_holds_a_name_as_a_part_of_its_own() {
+        for id in ["i-0a1", "web-i-0a1", "i-0a1.example.org", "i-0a12_i-0a1"] {
+            assert!(holds(id, "i-0a1"), "{id}");
+        }
+        for id in ["i-0a12", "wi-0a1", "web", ""] {
+            assert!(!holds(id, "i-0a1"), "{id}");
+        }
+        assert!(!holds("web", ""));
+    }
+
+    #[test]
+    fn documents_are_bounded_and_never_shown() {
+        let long = "x".repeat(EVIDENCE_MAX + 1);
+        let documents = Documents::of(
+            &Map::new()
+                .with("gcp", long.as_str())
+                .with("aws", Map::new().with("document", long.as_str())),
+        );
+        assert!(documents.text("gcp").unwrap_err().contains("are read"));
+        assert!(documents.map("aws").unwrap_err().contains("are read"));
+        assert!(documents.map("gcp").is_err() && documents.text("aws").is_err());
+        assert_eq!(format!("{documents:?}"), "***");
+    }
+}

@@ -1,0 +1,121 @@
+//! The hook: signed requests of other programs become events `salt/netapi/hook/…`, as rest_cherrypy's are.
+//!
+//! A request is answered with `{"success": true}` when its event is on the disk, so that no reactor misses what its sender believes done.
+//! Who may send is said by a signature ([`signature`]) alone; it is looked at before anything is made of the body ([`body`]). There is no
+//! TLS here: the listener is for this machine, or for a proxy in front of it.
+
+mod body;
+mod path;
+mod seen;
+mod settings;
+mod signature;
+
+use std::sync::Arc;
+
+use value::{Map, jid};
+
+use crate::daemon::{Master, now_ms};
+use crate::http::{Answer, Head, Refusal, Request, Server, Service};
+use crate::store::{Applied, Command};
+
+pub(crate) use settings::{Settings, listen};
+
+use seen::{Seen, Taken};
+use signature::{Shown, Signatures};
+
+/// What a sender is told whose event is kept, as in Salt.
+const SUCCESS: &str = "{\"success\": true}";
+
+/// The hook of a master.
+pub(crate) struct Hook {
+    master: Arc<Master>,
+    signatures: Signatures,
+    seen: Seen,
+}
+
+impl Hook {
+    /// Listens as the configuration has it. What was taken before the master was started is not taken again.
+    ///
+    /// # Errors
+    /// When the log of events cannot be read, or the address cannot be had.
+    pub(crate) async fn bind(
+        master: Arc<Master>,
+        settings: Settings,
+    ) -> Result<Server<Self>, String> {
+        let (store, tolerance) = (master.store().clone(), settings.tolerance_s);
+        let seen = smol::unblock(move || Seen::restored(&store, tolerance, now_ms()));
+        let hook = Self {
+            seen: seen.await.map_err(|error| error.to_string())?,
+            signatures: Signatures::new(&settings.secret, settings.tolerance_s),
+            master,
+        };
+        let server = Server::bind(settings.address, hook, settings.limits).await;
+        server.map_err(|error| format!("{}: {error}", settings.address))
+    }
+
+    /// Keeps an event. Once it was sent to the disk it is waited for even when the master is busy: nobody may believe it lost.
+    async fn fire(&self, tag: String, data: Map) -> Result<(), Refusal> {
+        let kept = self.master.store().apply(Command::Event {
+            tag,
+            data,
+            stamp: jid::stamp(),
+            at_ms: now_ms(),
+            origin: None,
+        });
+        match kept.await {
+            Ok(Applied::Refused(why)) => Err(Refusal::new(413, why.to_string())),
+            Ok(_) => Ok(()),
+            Err(error) => Err(Refusal::later(503, 1, error.to_string())),
+        }
+    }
+}
+
+impl Service for Hook {
+    const NAME: &'static str = "hook_listen";
+
+    fn check(&self, head: &Head) -> Result<(), Refusal> {
+        path::tag(head.path())?;
+        if head.method != "POST" {
+            return Err(Refusal::method("POST"));
+        }
+        Shown::of(head).map(|_| ())
+    }
+
+    async fn answer(&self, request: Request) -> Result<Answer, Refusal> {
+        let (head, bytes) = (&request.head, &request.body.bytes);
+        let shown = Shown::of(head)?;
+        let until = self
+            .signatures
+            .check(&shown, head, bytes, now_ms() / 1000)?;
+        let tag = path::tag(head.path())?;
+        let (text, post) = body::read(head.header("Content-Type"), bytes)?;
+        let data = Map::new()
+            .with("body", text)
+            .with("post", post)
+            .with("headers", head.headers.clone());
+        match self.seen.take(shown.mac(), until, now_ms() / 1000) {
+            Taken::First => {}
+            Taken::Again => {
+                let why = "its signature was used before: it is a repetition";
+                return Err(Refusal::new(409, why));
+            }
+            Taken::Full => {
+                let why =
+                    "more signed requests than are remembered (hook_tolerance, hook_rate_all)";
+                return Err(Refusal::later(429, 1, why));
+            }
+        }
+        let kept = self.fire(tag, data).await;
+        if kept.is_err() {
+            self.seen.forget(shown.mac());
+        }
+        kept.map(|()| Answer::good("application/json", SUCCESS))
+    }
+
+    fn answered(&self, status: u16) {
+        self.master.metrics().hook(status);
+    }
+}
+
+#[cfg(test)]
+mod tests;

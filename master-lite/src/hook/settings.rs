@@ -1,0 +1,185 @@
+//! [`Settings`]: the options that begin with `hook_`.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use state::opts::Opts;
+use value::Value;
+
+use crate::daemon::Error;
+use crate::http::{Limits, Rates};
+
+/// How short a secret may be: who sees one signed request can try shorter ones out.
+const SECRET_MIN: usize = 16;
+/// How large a body may be made: the event has it twice, and has its own limit.
+const BODY_MAX: i64 = 4 << 20;
+
+/// What the hook needs to know.
+pub(crate) struct Settings {
+    pub(super) address: SocketAddr,
+    pub(super) secret: Vec<u8>,
+    pub(super) tolerance_s: u64,
+    pub(super) limits: Limits,
+}
+
+fn wrong(option: &'static str, problem: impl Into<String>) -> Error {
+    let problem = problem.into();
+    Error::Option { option, problem }
+}
+
+/// The address of an option, which was checked when it was read.
+pub(crate) fn listen(opts: &Opts, option: &'static str) -> Result<Option<SocketAddr>, Error> {
+    let Some(text) = opts.text(option) else {
+        return Ok(None);
+    };
+    let address = text.parse();
+    let address = address.map_err(|_| wrong(option, format!("{text} is no address with a port")));
+    address.map(Some)
+}
+
+fn number(opts: &Opts, option: &str, default: f64) -> f64 {
+    let given = opts.get(option).and_then(Value::as_float);
+    given.unwrap_or(default)
+}
+
+impl Settings {
+    /// Takes them; none where no hook is asked for. The secret is not in the options any more then: templates and runners see those.
+    ///
+    /// # Errors
+    /// When there is no secret that is any good.
+    pub(crate) fn take(opts: &mut Opts) -> Result<Option<Self>, Error> {
+        let given = opts.map.remove("hook_secret");
+        let Some(address) = listen(opts, "hook_listen")? else {
+            return Ok(None);
+        };
+        let given = given.filter(|given| !given.is_null());
+        let secret = secret(given.as_ref(), opts.text("hook_secret_file"))?;
+        let body_max = opts.int("hook_max_body").unwrap_or(1 << 20);
+        if body_max > BODY_MAX {
+            return Err(wrong("hook_max_body", format!("it is at most {BODY_MAX}")));
+        }
+        let tolerance = opts.int("hook_tolerance").unwrap_or(300);
+        let limits = Limits {
+            body_max: usize::try_from(body_max).unwrap_or_default(),
+            timeout: Duration::from_secs_f64(number(opts, "hook_timeout", 10.0).min(3600.0)),
+            rates: Rates {
+                each: number(opts, "hook_rate", 20.0),
+                all: number(opts, "hook_rate_all", 200.0),
+            },
+        };
+        Ok(Some(Self {
+            address,
+            secret,
+            tolerance_s: u64::try_from(tolerance).unwrap_or_default().min(86_400),
+            limits,
+        }))
+    }
+}
+
+fn secret(given: Option<&Value>, file: Option<&str>) -> Result<Vec<u8>, Error> {
+    let (option, secret) = match (given, file) {
+        (Some(_), Some(_)) => {
+            let problem = "hook_secret_file is set as well: only one of them can be the secret";
+            return Err(wrong("hook_secret", problem));
+        }
+        (Some(given), None) => ("hook_secret", given.to_text().into_bytes()),
+        (None, Some(file)) => ("hook_secret_file", of_file(Path::new(file))?),
+        (None, None) => {
+            let problem = "it needs a secret that requests are signed with: set hook_secret, or hook_secret_file to the path of a file that holds it";
+            return Err(wrong("hook_listen", problem));
+        }
+    };
+    if secret.len() < SECRET_MIN {
+        let problem = format!(
+            "the secret is shorter than {SECRET_MIN} bytes (`openssl rand -hex 32` makes a good one)"
+        );
+        return Err(wrong(option, problem));
+    }
+    Ok(secret)
+}
+
+/// The secret in a file that nobody else may read, without the line's end.
+fn of_file(path: &Path) -> Result<Vec<u8>, Error> {
+    let io = |source| Error::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let mode = std::fs::metadata(path).map_err(io)?.mode();
+    if mode & 0o077 != 0 {
+        let path = path.display();
+        let problem = format!("others may read {path}: chmod 600 {path}");
+        return Err(wrong("hook_secret_file", problem));
+    }
+    let bytes = std::fs::read(path).map_err(io)?;
+    Ok(bytes.trim_ascii_end().to_vec())
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test's own files")]
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use value::Map;
+
+    use super::*;
+
+    const SECRET: &str = "0123456789abcdef";
+
+    fn taken(map: Map) -> Result<Option<Settings>, String> {
+        Settings::take(&mut Opts::new(map)).map_err(|error| error.to_string())
+    }
+
+    fn hook() -> Map {
+        Map::new().with("hook_listen", "127.0.0.1:0")
+    }
+
+    fn refused(map: Map) -> String {
+        taken(map).err().unwrap_or_default()
+    }
+
+    #[test]
+    fn a_hook_without_a_good_secret_is_an_error_that_says_so() {
+        assert!(taken(Map::new()).unwrap().is_none());
+        assert!(refused(hook()).contains("`hook_listen`: it needs a secret"));
+        let short = refused(hook().with("hook_secret", "short"));
+        assert!(
+            short.contains("`hook_secret`: the secret is shorter"),
+            "{short}"
+        );
+        assert!(!short.contains("\"short\""), "{short}");
+        let both = hook()
+            .with("hook_secret", SECRET)
+            .with("hook_secret_file", "/x");
+        assert!(refused(both).contains("hook_secret_file is set as well"));
+        let large = hook()
+            .with("hook_secret", SECRET)
+            .with("hook_max_body", 5 << 20);
+        assert!(refused(large).contains("`hook_max_body`: it is at most"));
+    }
+
+    #[test]
+    fn the_secret_is_not_among_the_options_afterwards() {
+        let mut opts = Opts::new(hook().with("hook_secret", SECRET));
+        let settings = Settings::take(&mut opts).ok().flatten().unwrap();
+        assert_eq!(settings.secret, SECRET.as_bytes());
+        assert_eq!(opts.get("hook_secret"), None);
+    }
+
+    #[test]
+    fn a_file_with_the_secret_is_its_owners_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        std::fs::write(&path, format!("{SECRET}\n")).unwrap();
+        let named = || hook().with("hook_secret_file", path.display().to_string());
+        let mode = |mode| std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+        mode(0o644);
+        assert!(refused(named()).contains("chmod 600"));
+        mode(0o600);
+        let settings = taken(named()).unwrap().unwrap();
+        assert_eq!(settings.secret, SECRET.as_bytes());
+        let missing = hook().with("hook_secret_file", "/nowhere/secret");
+        assert!(refused(missing).contains("/nowhere/secret: "));
+    }
+}

@@ -1,0 +1,162 @@
+//! [`Signatures`]: who signed a request knows the secret.
+//!
+//! Two headers are understood. `X-Pinch-Signature: t=UNIX,v1=HEX` signs the time, method, target and body, each on a line of its own (the
+//! body as it is): what is signed is good for one request, and for `hook_tolerance` seconds. `X-Hub-Signature-256: sha256=HEX`, which
+//! GitHub and others send, signs the body alone. Both use HMAC-SHA256 with the same secret, so what one signs must never be what the
+//! other would: the first begins with a digit, and a body that does so is not believed under the second.
+
+use ring::hmac;
+
+use super::path::digit;
+use crate::http::{Head, Refusal};
+
+const OWN: &str = "X-Pinch-Signature";
+const HUB: &str = "X-Hub-Signature-256";
+
+/// How long a code of HMAC-SHA256 is.
+pub(super) const LENGTH: usize = 32;
+pub(super) type Mac = [u8; LENGTH];
+
+/// The signature that a request shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// Ours, with the time that it has.
+    Timed { at: u64, mac: Mac },
+    /// Of the body.
+    Hub { mac: Mac },
+}
+
+fn no(why: impl Into<String>) -> Refusal {
+    Refusal::new(401, why)
+}
+
+impl Shown {
+    /// The signature in a head.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(super) fn of(head: &Head) -> Result<Self, Refusal> {
+        let unreadable = |name| no(format!("its {name} cannot be read"));
+        if let Some(text) = head.header(OWN) {
+            return Self::timed(text).ok_or_else(|| unreadable(OWN));
+        }
+        let Some(text) = head.header(HUB) else {
+            return Err(no(format!("it is not signed: {OWN} or {HUB}")));
+        };
+        let mac = text.strip_prefix("sha256=").and_then(mac);
+        mac.map(|mac| Self::Hub { mac })
+            .ok_or_else(|| unreadable(HUB))
+    }
+
+    /// The signature in a header of an event.
+    pub(super) fn of_header(name: &str, text: &str) -> Option<Self> {
+        match name {
+            OWN => Self::timed(text),
+            HUB => Some(Self::Hub {
+                mac: mac(text.strip_prefix("sha256=")?)?,
+            }),
+            _ => None,
+        }
+    }
+
+    fn timed(text: &str) -> Option<Self> {
+        let (mut at, mut code) = (None, None);
+        for part in text.split(',') {
+            match part.trim().split_once('=')? {
+                ("t", time) if at.is_none() => at = Some(number(time)?),
+                ("v1", hex) if code.is_none() => code = Some(mac(hex)?),
+                ("t" | "v1", _) => return None,
+                _ => {}
+            }
+        }
+        Some(Self::Timed {
+            at: at?,
+            mac: code?,
+        })
+    }
+
+    pub(super) fn mac(&self) -> Mac {
+        match self {
+            Self::Timed { mac, .. } | Self::Hub { mac } => *mac,
+        }
+    }
+
+    /// Until when it is good, for one that was taken now.
+    pub(super) fn until(&self, tolerance_s: u64, now_s: u64) -> u64 {
+        match self {
+            Self::Timed { at, .. } => at.saturating_add(tolerance_s),
+            Self::Hub { .. } => now_s.saturating_add(tolerance_s),
+        }
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().ok()).flatten()
+}
+
+fn mac(hex: &str) -> Option<Mac> {
+    let mut mac = [0; LENGTH];
+    if hex.len() != 2 * LENGTH {
+        return None;
+    }
+    for (byte, pair) in mac.iter_mut().zip(hex.as_bytes().chunks(2)) {
+        let [high, low] = pair else {
+            return None;
+        };
+        *byte = digit(*high)? << 4 | digit(*low)?;
+    }
+    Some(mac)
+}
+
+/// The secret, and for how long what it signs is good.
+pub(super) struct Signatures {
+    key: hmac::Key,
+    tolerance_s: u64,
+}
+
+impl Signatures {
+    pub(super) fn new(secret: &[u8], tolerance_s: u64) -> Self {
+        Self {
+            key: hmac::Key::new(hmac::HMAC_SHA256, secret),
+            tolerance_s,
+        }
+    }
+
+    /// Holds a signature against the request; until when it is to be remembered.
+    ///
+    /// # Errors
+    /// When it is not the request's, or not of this time.
+    pub(super) fn check(
+        &self,
+        shown: &Shown,
+        head: &Head,
+        body: &[u8],
+        now_s: u64,
+    ) -> Result<u64, Refusal> {
+        let is_right = match shown {
+            Shown::Timed { at, mac } => {
+                let mut signed = format!("{at}\n{}\n{}\n", head.method, head.target).into_bytes();
+                signed.extend(body);
+                hmac::verify(&self.key, &signed, mac).is_ok()
+            }
+            Shown::Hub { .. } if body.first().is_some_and(u8::is_ascii_digit) => {
+                return Err(no(format!(
+                    "{HUB} is not for bodies that begin with a digit"
+                )));
+            }
+            Shown::Hub { mac } => hmac::verify(&self.key, body, mac).is_ok(),
+        };
+        if !is_right {
+            return Err(no("its signature is wrong"));
+        }
+        if let Shown::Timed { at, .. } = shown
+            && at.abs_diff(now_s) > self.tolerance_s
+        {
+            let (away, tolerance) = (at.abs_diff(now_s), self.tolerance_s);
+            let why = format!("its time is {away} s from ours, and hook_tolerance is {tolerance}");
+            return Err(no(why));
+        }
+        Ok(shown.until(self.tolerance_s, now_s))
+    }
+}

@@ -1,0 +1,334 @@
+//! [`Gate`]: how many may come, how often, and with how much.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::Refusal;
+
+/// How many connections there are at a time, and how many of one address.
+const CONNECTIONS_MAX: usize = 256;
+const CONNECTIONS_EACH: usize = 64;
+/// How many more are told that there are too many.
+const AWAY_MAX: usize = 64;
+/// How many addresses are counted: when there are more, those that were quiet are forgotten.
+const ADDRESSES_MAX: usize = 4096;
+/// How many bytes of bodies are in memory at a time, of all connections; one body may always be there.
+const BODIES_MAX: usize = 16 << 20;
+
+/// How many requests a second.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rates {
+    /// From one address.
+    pub(crate) each: f64,
+    /// From all.
+    pub(crate) all: f64,
+}
+
+/// A store of requests that fills up with time, to what one second brings.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    rate: f64,
+    left: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    fn new(rate: f64, now: Instant) -> Self {
+        Self {
+            rate,
+            left: rate.max(1.0),
+            at: now,
+        }
+    }
+
+    fn fill(&mut self, now: Instant) {
+        let since = now.saturating_duration_since(self.at).as_secs_f64();
+        self.left = (self.left + since * self.rate).min(self.rate.max(1.0));
+        self.at = now;
+    }
+
+    fn is_full(&self) -> bool {
+        self.left >= self.rate.max(1.0)
+    }
+
+    /// Takes one; else in how many seconds there is one.
+    fn take(&mut self, now: Instant) -> Result<(), u64> {
+        self.fill(now);
+        if self.left >= 1.0 {
+            self.left -= 1.0;
+            return Ok(());
+        }
+        let seconds = ((1.0 - self.left) / self.rate).ceil();
+        // Nobody is sent away for longer than a day.
+        Err(seconds.clamp(1.0, 86_400.0) as u64)
+    }
+}
+
+/// What is known of an address.
+struct Address {
+    bucket: Bucket,
+    open: usize,
+}
+
+struct All {
+    bucket: Bucket,
+    open: usize,
+    away: usize,
+    addresses: HashMap<IpAddr, Address>,
+}
+
+/// Counts who comes.
+pub(crate) struct Gate {
+    rates: Rates,
+    all: Mutex<All>,
+    bodies: AtomicUsize,
+}
+
+/// What becomes of a connection.
+pub(super) enum Entered {
+    /// It is served.
+    In(Place),
+    /// It is told that it may not come.
+    Away(Place, Refusal),
+    /// Not even that.
+    Dropped(&'static str),
+}
+
+/// A connection's place, given back when it is dropped.
+pub(super) struct Place {
+    gate: Arc<Gate>,
+    /// None for one that is turned away.
+    address: Option<IpAddr>,
+}
+
+/// Who has one address of IPv6 has a network of them.
+fn counted(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V6(ip) => {
+            let [a, b, c, d, ..] = ip.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        v4 => v4,
+    }
+}
+
+impl Gate {
+    pub(crate) fn new(rates: Rates) -> Self {
+        let all = All {
+            bucket: Bucket::new(rates.all, Instant::now()),
+            open: 0,
+            away: 0,
+            addresses: HashMap::new(),
+        };
+        Self {
+            rates,
+            all: Mutex::new(all),
+            bodies: AtomicUsize::new(0),
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, All> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection has come.
+    pub(super) fn enter(self: &Arc<Self>, ip: IpAddr, now: Instant) -> Entered {
+        let ip = counted(ip);
+        let mut all = self.all();
+        let place = |address| Place {
+            gate: self.clone(),
+            address,
+        };
+        match all.enter(ip, self.rates, now) {
+            Ok(()) => Entered::In(place(Some(ip))),
+            Err(_) if all.away >= AWAY_MAX => Entered::Dropped("there are too many connections"),
+            Err(refusal) => {
+                all.away += 1;
+                Entered::Away(place(None), refusal)
+            }
+        }
+    }
+
+    /// Makes room for some more bytes of a body.
+    pub(super) fn room(self: &Arc<Self>) -> Room {
+        Room {
+            gate: self.clone(),
+            taken: 0,
+        }
+    }
+}
+
+impl All {
+    fn enter(&mut self, ip: IpAddr, rates: Rates, now: Instant) -> Result<(), Refusal> {
+        let too_many = |what: &str| Refusal::later(429, 1, format!("too many connections{what}"));
+        if self.open >= CONNECTIONS_MAX {
+            return Err(too_many(""));
+        }
+        self.forget_the_quiet(now);
+        if self.addresses.len() >= ADDRESSES_MAX && !self.addresses.contains_key(&ip) {
+            return Err(too_many(": more addresses than are counted"));
+        }
+        let address = self.addresses.entry(ip).or_insert_with(|| Address {
+            bucket: Bucket::new(rates.each, now),
+            open: 0,
+        });
+        if address.open >= CONNECTIONS_EACH {
+            return Err(too_many(" of its address"));
+        }
+        let take = |bucket: &mut Bucket, whose: &str| {
+            let taken = bucket.take(now);
+            taken.map_err(|seconds| {
+                Refusal::later(429, seconds, format!("too many requests {whose}"))
+            })
+        };
+        take(&mut address.bucket, "of its address (hook_rate)")?;
+        take(&mut self.bucket, "of all (hook_rate_all)")?;
+        address.open += 1;
+        self.open += 1;
+        Ok(())
+    }
+
+    /// An address that has its full share again is as good as one that never came.
+    fn forget_the_quiet(&mut self, now: Instant) {
+        if self.addresses.len() < ADDRESSES_MAX {
+            return;
+        }
+        self.addresses.retain(|_, address| {
+            address.bucket.fill(now);
+            address.open > 0 || !address.bucket.is_full()
+        });
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut all = self.gate.all();
+        let Some(ip) = self.address else {
+            all.away -= 1;
+            return;
+        };
+        all.open -= 1;
+        if let Some(address) = all.addresses.get_mut(&ip) {
+            address.open -= 1;
+        }
+    }
+}
+
+/// The room that a body has taken, given back when it is dropped.
+pub(super) struct Room {
+    gate: Arc<Gate>,
+    taken: usize,
+}
+
+impl Room {
+    /// Takes some more.
+    pub(super) fn more(&mut self, bytes: usize) -> Result<(), Refusal> {
+        let all = self.gate.bodies.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.taken += bytes;
+        if all > BODIES_MAX && all > self.taken {
+            return Err(Refusal::later(
+                429,
+                1,
+                "too much is sent at the same time by all",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.gate.bodies.fetch_sub(self.taken, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn gate(each: f64, all: f64) -> Arc<Gate> {
+        Arc::new(Gate::new(Rates { each, all }))
+    }
+
+    fn ip(last: u8) -> IpAddr {
+        [10, 0, 0, last].into()
+    }
+
+    fn is_in(entered: &Entered) -> bool {
+        matches!(entered, Entered::In(_))
+    }
+
+    #[test]
+    fn an_address_has_its_rate_and_all_have_theirs() {
+        let (gate, now) = (gate(2.0, 3.0), Instant::now());
+        let enter = |last, now| is_in(&gate.enter(ip(last), now));
+        assert!(enter(1, now) && enter(1, now) && !enter(1, now));
+        assert!(enter(2, now) && !enter(3, now));
+        let later = now + Duration::from_millis(500);
+        assert!(enter(1, later) && !enter(1, later));
+        let Entered::Away(_place, refusal) = gate.enter(ip(1), later) else {
+            panic!("not refused");
+        };
+        assert_eq!(refusal.status, 429);
+        let said = String::from_utf8(refusal.answer().bytes()).unwrap();
+        assert!(said.contains("\r\nRetry-After: 1\r\n"), "{said}");
+    }
+
+    #[test]
+    fn connections_are_counted_until_they_go() {
+        let (gate, now) = (gate(1e6, 1e6), Instant::now());
+        let mut places: Vec<Entered> = (0..CONNECTIONS_EACH)
+            .map(|_| gate.enter(ip(1), now))
+            .collect();
+        assert!(places.iter().all(is_in));
+        assert!(!is_in(&gate.enter(ip(1), now)));
+        for last in 2..5 {
+            places.extend((0..CONNECTIONS_EACH).map(|_| gate.enter(ip(last), now)));
+        }
+        assert_eq!(places.iter().filter(|entered| is_in(entered)).count(), 256);
+        let mut away: Vec<Entered> = (0..AWAY_MAX).map(|_| gate.enter(ip(9), now)).collect();
+        assert!(away.iter().all(|one| matches!(one, Entered::Away(..))));
+        assert!(matches!(gate.enter(ip(9), now), Entered::Dropped(_)));
+        away.clear();
+        places.pop();
+        assert!(is_in(&gate.enter(ip(9), now)));
+    }
+
+    #[test]
+    fn more_addresses_than_are_counted_are_refused_until_others_were_quiet() {
+        let (gate, now) = (gate(1.0, 1e9), Instant::now());
+        for number in 0..ADDRESSES_MAX {
+            let [.., high, low] = (number as u32).to_be_bytes();
+            assert!(is_in(&gate.enter([10, 1, high, low].into(), now)));
+        }
+        assert!(!is_in(&gate.enter(ip(1), now)));
+        assert!(is_in(&gate.enter(ip(1), now + Duration::from_secs(2))));
+        assert!(gate.all().addresses.len() < 10);
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_address() {
+        let of = |text: &str| counted(text.parse().unwrap());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:10.0.0.1"), ip(1));
+    }
+
+    #[test]
+    fn bodies_have_room_together() {
+        let gate = gate(1.0, 1.0);
+        let (mut one, mut two) = (gate.room(), gate.room());
+        // One alone may be as large as its own limit says.
+        assert!(one.more(BODIES_MAX + 1).is_ok());
+        assert_eq!(two.more(1).unwrap_err().status, 429);
+        drop(one);
+        assert!(two.more(BODIES_MAX - 1).is_ok());
+        drop(two);
+        assert_eq!(gate.bodies.load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,199 @@
+//! A small HTTP/1.1 server for programs of other people's making: one request a connection, everything with a limit.
+//!
+//! [`Server`] takes connections as far as its [`Gate`] lets it, reads a [`Request`] until its deadline, and has a [`Service`] answer it.
+//! Whatever is refused is one line of the log with the peer's address and the reason; what the peer sent is not in it.
+
+mod answer;
+mod gate;
+mod head;
+mod read;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use smol::Timer;
+use smol::future::FutureExt;
+use smol::io::{AsyncReadExt, AsyncWriteExt};
+use smol::net::{TcpListener, TcpStream};
+use value::log;
+
+pub(crate) use answer::{Answer, Refusal};
+pub(crate) use gate::{Gate, Rates};
+pub(crate) use head::Head;
+pub(crate) use read::Request;
+
+use gate::Entered;
+
+/// How much of what is sent after the answer is still taken, so that the answer arrives, and for how long.
+const DRAIN_MAX: usize = 1 << 20;
+const DRAIN: Duration = Duration::from_secs(2);
+/// How long an answer may take to be sent.
+const SEND: Duration = Duration::from_secs(5);
+/// After a connection could not be taken: there are no more file descriptors, most likely.
+const BREATH: Duration = Duration::from_millis(200);
+
+/// What a request may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// The largest body.
+    pub(crate) body_max: usize,
+    /// How long a request may take to arrive.
+    pub(crate) timeout: Duration,
+    pub(crate) rates: Rates,
+}
+
+/// What answers requests.
+pub(crate) trait Service: Send + Sync + 'static {
+    /// What the log calls it.
+    const NAME: &'static str;
+
+    /// Looks at a request before its body is read.
+    fn check(&self, head: &Head) -> Result<(), Refusal>;
+
+    /// Answers it.
+    fn answer(&self, request: Request) -> impl Future<Output = Result<Answer, Refusal>> + Send;
+
+    /// Told of each request how it was answered.
+    fn answered(&self, status: u16);
+}
+
+/// A listener with what it needs to answer.
+pub(crate) struct Server<S> {
+    listener: TcpListener,
+    shared: Arc<Shared<S>>,
+}
+
+struct Shared<S> {
+    service: S,
+    gate: Arc<Gate>,
+    limits: Limits,
+}
+
+/// What the future gives, if it does so in time.
+pub(crate) async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
+    let late = async {
+        Timer::after(limit).await;
+        None
+    };
+    async { Some(future.await) }.or(late).await
+}
+
+impl<S: Service> Server<S> {
+    /// Listens at an address.
+    ///
+    /// # Errors
+    /// When the address cannot be had.
+    pub(crate) async fn bind(
+        address: SocketAddr,
+        service: S,
+        limits: Limits,
+    ) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        // The port that the system has chosen, where none was named.
+        let address = listener.local_addr()?;
+        log::info(format_args!("{}: it listens on {address}", S::NAME));
+        let gate = Arc::new(Gate::new(limits.rates));
+        let shared = Arc::new(Shared {
+            service,
+            gate,
+            limits,
+        });
+        Ok(Self { listener, shared })
+    }
+
+    /// Answers until it is dropped.
+    pub(crate) async fn run(self) {
+        loop {
+            // No deadline: peers come when they come.
+            match self.listener.accept().await {
+                Ok((stream, from)) => self.shared.clone().take(stream, from),
+                Err(error) => {
+                    log::error(format_args!("{}: no connection: {error}", S::NAME));
+                    Timer::after(BREATH).await;
+                }
+            }
+        }
+    }
+}
+
+impl<S: Service> Shared<S> {
+    /// Lets a connection in, or turns it away; one too many of those is dropped.
+    fn take(self: Arc<Self>, stream: TcpStream, from: SocketAddr) {
+        let entered = self.gate.enter(from.ip(), Instant::now());
+        match entered {
+            Entered::In(place) => smol::spawn(async move {
+                self.serve(stream, from).await;
+                drop(place);
+            })
+            .detach(),
+            Entered::Away(place, refusal) => smol::spawn(async move {
+                self.finish(stream, from, Err(refusal)).await;
+                drop(place);
+            })
+            .detach(),
+            Entered::Dropped(why) => self.tell(from, 429, why),
+        }
+    }
+
+    async fn serve(&self, mut stream: TcpStream, from: SocketAddr) {
+        let request = within(self.limits.timeout, self.request(&mut stream, from));
+        let answered = match request.await {
+            Some(Ok(request)) => self.service.answer(request).await,
+            Some(Err(refusal)) => Err(refusal),
+            None => {
+                let seconds = self.limits.timeout.as_secs_f64();
+                let why = format!("the request was not here after {seconds} s");
+                Err(Refusal::new(408, why))
+            }
+        };
+        self.finish(stream, from, answered).await;
+    }
+
+    async fn request(&self, stream: &mut TcpStream, from: SocketAddr) -> Result<Request, Refusal> {
+        let (head, rest) = read::head(stream, from).await?;
+        self.service.check(&head)?;
+        let most = self.limits.body_max;
+        let body = read::body(stream, &head, rest, most, &self.gate).await?;
+        Ok(Request { head, body })
+    }
+
+    /// Sends the answer, and waits until the peer has it or its time is over.
+    async fn finish(
+        &self,
+        mut stream: TcpStream,
+        from: SocketAddr,
+        answered: Result<Answer, Refusal>,
+    ) {
+        let answer = answered.unwrap_or_else(|refusal| {
+            self.tell(from, refusal.status, &refusal.why);
+            refusal.answer()
+        });
+        self.service.answered(answer.status);
+        let bytes = answer.bytes();
+        let sent = within(SEND, stream.write_all(&bytes)).await;
+        let is_sent = matches!(sent, Some(Ok(())));
+        if is_sent && stream.shutdown(std::net::Shutdown::Write).is_ok() {
+            within(DRAIN, drain(&mut stream)).await;
+        }
+    }
+
+    fn tell(&self, from: SocketAddr, status: u16, why: &str) {
+        log::warning(format_args!(
+            "{}: {from} is refused ({status}): {why}",
+            S::NAME
+        ));
+    }
+}
+
+/// A connection that is closed while something unread lies in it takes the answer along.
+async fn drain(stream: &mut TcpStream) {
+    let mut piece = [0; 4096];
+    let mut left = DRAIN_MAX;
+    while left > 0 {
+        match stream.read(&mut piece).await {
+            Ok(0) | Err(_) => return,
+            Ok(count) => left = left.saturating_sub(count),
+        }
+    }
+}

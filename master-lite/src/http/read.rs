@@ -1,0 +1,110 @@
+//! [`Request`]: how it is read from a connection.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use smol::io::{AsyncReadExt, AsyncWriteExt};
+use smol::net::TcpStream;
+
+use super::gate::Room;
+use super::{Gate, Head, Refusal};
+
+/// How long a head may be.
+const HEAD_MAX: usize = 16 << 10;
+/// How much is read at a time.
+const PIECE: usize = 8 << 10;
+/// What ends a head.
+const END: &[u8] = b"\r\n\r\n";
+
+/// A request that is here in full.
+pub(crate) struct Request {
+    pub(crate) head: Head,
+    pub(crate) body: Body,
+}
+
+/// Its body, which has its room until it is dropped.
+pub(crate) struct Body {
+    pub(crate) bytes: Vec<u8>,
+    _room: Room,
+}
+
+async fn more(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Result<usize, Refusal> {
+    let mut piece = [0; PIECE];
+    let count = match stream.read(&mut piece).await {
+        Ok(0) => return Err(Refusal::new(400, "the request is cut off")),
+        Ok(count) => count,
+        Err(error) => return Err(Refusal::new(400, format!("the connection: {error}"))),
+    };
+    bytes.extend(piece.iter().take(count));
+    Ok(count)
+}
+
+/// Where a head ends; what was searched before is not searched again.
+fn end(bytes: &[u8], searched: usize) -> Option<usize> {
+    let from = searched.saturating_sub(END.len() - 1);
+    let found = bytes.get(from..)?.windows(END.len());
+    let at = found.into_iter().position(|window| window == END)?;
+    Some(from + at + END.len())
+}
+
+/// The head of a request, and what has come after it.
+pub(super) async fn head(
+    stream: &mut TcpStream,
+    from: SocketAddr,
+) -> Result<(Head, Vec<u8>), Refusal> {
+    let mut bytes = Vec::new();
+    let mut searched = 0;
+    loop {
+        if let Some(end) = end(&bytes, searched).filter(|end| *end <= HEAD_MAX) {
+            let rest = bytes.split_off(end);
+            return Ok((Head::parse(&bytes, from)?, rest));
+        }
+        if bytes.len() >= HEAD_MAX {
+            let why = format!("the head is longer than {HEAD_MAX} bytes");
+            return Err(Refusal::new(431, why));
+        }
+        searched = bytes.len();
+        more(stream, &mut bytes).await?;
+    }
+}
+
+/// The body of a request, of which some has come already.
+pub(super) async fn body(
+    stream: &mut TcpStream,
+    head: &Head,
+    rest: Vec<u8>,
+    most: usize,
+    gate: &Arc<Gate>,
+) -> Result<Body, Refusal> {
+    if head.length > most {
+        let why = format!("the body is larger than {most} bytes (hook_max_body)");
+        return Err(Refusal::new(413, why));
+    }
+    let (mut bytes, mut room) = (rest, gate.room());
+    room.more(bytes.len())?;
+    if head.is_expecting && bytes.is_empty() && head.length > 0 {
+        let word = stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await;
+        word.map_err(|error| Refusal::new(400, format!("the connection: {error}")))?;
+    }
+    while bytes.len() < head.length {
+        let count = more(stream, &mut bytes).await?;
+        room.more(count)?;
+    }
+    bytes.truncate(head.length);
+    Ok(Body { bytes, _room: room })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_head_is_found_wherever_pieces_are_cut() {
+        let text = b"GET / HTTP/1.1\r\nA: 1\r\n\r\nbody";
+        for searched in 0..24 {
+            assert_eq!(end(text, searched), Some(24), "{searched}");
+        }
+        assert_eq!(end(b"\r\n\r", 0), None);
+        assert_eq!(end(b"", 5), None);
+    }
+}

@@ -1,0 +1,185 @@
+//! What the master counts of its own work, and the page on which Prometheus reads it (`metrics_listen`).
+
+mod page;
+mod text;
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+pub(crate) use page::Page;
+
+use crate::daemon::now_ms;
+use crate::store::Applied;
+use reactor::State;
+
+/// A number that grows.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn number(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A number that grows and shrinks.
+#[derive(Debug, Default)]
+pub(crate) struct Gauge(AtomicI64);
+
+impl Gauge {
+    pub(crate) fn up(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn down(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn number(&self) -> u64 {
+        u64::try_from(self.0.load(Ordering::Relaxed)).unwrap_or_default()
+    }
+}
+
+/// The upper bounds of a histogram's buckets, in milliseconds.
+const BOUNDS_MS: [u64; 12] = [
+    5, 10, 25, 50, 100, 250, 500, 1000, 5000, 30_000, 120_000, 600_000,
+];
+
+/// How long something took, by size.
+#[derive(Debug, Default)]
+pub(crate) struct Histogram {
+    /// Those up to each bound and above the one before it; the last ones are above all.
+    buckets: [AtomicU64; BOUNDS_MS.len() + 1],
+    sum_ms: AtomicU64,
+}
+
+impl Histogram {
+    /// It has taken from then until now.
+    pub(crate) fn since(&self, began_ms: u64) {
+        self.took(now_ms().saturating_sub(began_ms));
+    }
+
+    fn took(&self, ms: u64) {
+        let at = BOUNDS_MS.partition_point(|bound| *bound < ms);
+        if let Some(bucket) = self.buckets.get(at) {
+            bucket.fetch_add(1, Ordering::Relaxed);
+        }
+        self.sum_ms.fetch_add(ms, Ordering::Relaxed);
+    }
+}
+
+/// Numbers by a word.
+#[derive(Debug)]
+struct Family<const N: usize> {
+    words: [&'static str; N],
+    counters: [Counter; N],
+}
+
+impl<const N: usize> Family<N> {
+    fn new(words: [&'static str; N]) -> Self {
+        Self {
+            words,
+            counters: std::array::from_fn(|_| Counter::default()),
+        }
+    }
+
+    /// One more; of a word that is not known nothing is counted.
+    fn add(&self, word: &str) {
+        let at = self.words.iter().position(|known| *known == word);
+        if let Some(counter) = at.and_then(|at| self.counters.get(at)) {
+            counter.add();
+        }
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let numbers = self.counters.iter().map(Counter::number);
+        self.words.iter().copied().zip(numbers)
+    }
+}
+
+/// What is counted while the master works. What the store knows anyway is asked there when somebody wants to know.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    /// When the master was started.
+    began_ms: u64,
+    /// Peers that have said hello.
+    pub(crate) hellos: Counter,
+    /// Jobs that were sent.
+    pub(crate) jobs: Counter,
+    /// Returns that were not theirs to give who gave them.
+    pub(crate) returns_refused: Counter,
+    /// Events that a rule of the reactor has taken and is not done with.
+    pub(crate) reactions_waiting: Gauge,
+    /// From an event to the end of what a rule made of it.
+    pub(crate) reaction_seconds: Histogram,
+    /// From a job to the return of a minion.
+    job_seconds: Histogram,
+    returns: Counter,
+    duplicates: Counter,
+    auth: Family<6>,
+    reactions: Family<5>,
+    requests: Family<13>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let requests = [
+            "200", "400", "401", "404", "405", "406", "408", "409", "411", "413", "429", "431",
+            "503",
+        ];
+        Self {
+            began_ms: now_ms(),
+            hellos: Counter::default(),
+            jobs: Counter::default(),
+            returns_refused: Counter::default(),
+            reactions_waiting: Gauge::default(),
+            reaction_seconds: Histogram::default(),
+            job_seconds: Histogram::default(),
+            returns: Counter::default(),
+            duplicates: Counter::default(),
+            auth: Family::new(["accept", "pend", "reject", "denied", "full", "error"]),
+            reactions: Family::new([
+                State::Done.as_str(),
+                State::Failed.as_str(),
+                State::Unknown.as_str(),
+                State::Observed.as_str(),
+                State::Stopped.as_str(),
+            ]),
+            requests: Family::new(requests),
+        }
+    }
+}
+
+impl Metrics {
+    /// What a peer was told about its key.
+    pub(crate) fn auth(&self, act: &str) {
+        self.auth.add(act);
+    }
+
+    /// How a reaction ended.
+    pub(crate) fn reaction(&self, state: State) {
+        self.reactions.add(state.as_str());
+    }
+
+    /// How a request to the hook was answered.
+    pub(crate) fn hook(&self, status: u16) {
+        self.requests.add(&status.to_string());
+    }
+
+    /// What became of a return, and of when the job was that it answers.
+    pub(crate) fn returned(&self, applied: &Applied, sent_ms: Option<u64>) {
+        if applied.has_return() {
+            self.returns.add();
+            if let Some(sent_ms) = sent_ms {
+                self.job_seconds.since(sent_ms);
+            }
+        } else if applied.refusal().is_some() {
+            self.returns_refused.add();
+        } else {
+            self.duplicates.add();
+        }
+    }
+}

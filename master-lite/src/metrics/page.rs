@@ -1,0 +1,181 @@
+//! [`Page`]: `GET /metrics`.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use value::log;
+
+use super::text::{Text, seconds};
+use crate::daemon::Master;
+use crate::http::{Answer, Head, Limits, Rates, Refusal, Request, Server, Service};
+use crate::reactor;
+use crate::store::{Error, KeyState};
+
+/// What Prometheus takes it for.
+const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// For how long a page is shown again: to count keys means to read them.
+const KEPT: Duration = Duration::from_secs(1);
+/// Nobody needs more: what asks for it comes every few seconds.
+const LIMITS: Limits = Limits {
+    body_max: 0,
+    timeout: Duration::from_secs(10),
+    rates: Rates {
+        each: 20.0,
+        all: 100.0,
+    },
+};
+
+/// The page, as it was last.
+pub(crate) struct Page {
+    master: Arc<Master>,
+    last: Mutex<Option<(Instant, String)>>,
+}
+
+impl Page {
+    /// Shows it at an address.
+    ///
+    /// # Errors
+    /// When the address cannot be had.
+    pub(crate) async fn bind(
+        master: Arc<Master>,
+        address: SocketAddr,
+    ) -> Result<Server<Self>, String> {
+        let last = Mutex::default();
+        let server = Server::bind(address, Self { master, last }, LIMITS).await;
+        server.map_err(|error| format!("{address}: {error}"))
+    }
+
+    fn last(&self) -> Option<String> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = last.as_ref().filter(|(since, _)| since.elapsed() < KEPT);
+        fresh.map(|(_, text)| text.clone())
+    }
+}
+
+impl Service for Page {
+    const NAME: &'static str = "metrics_listen";
+
+    fn check(&self, head: &Head) -> Result<(), Refusal> {
+        if head.path() != "/metrics" {
+            return Err(Refusal::new(404, "there is nothing at its path"));
+        }
+        match head.method.as_str() {
+            "GET" => Ok(()),
+            _ => Err(Refusal::method("GET")),
+        }
+    }
+
+    async fn answer(&self, _: Request) -> Result<Answer, Refusal> {
+        if let Some(text) = self.last() {
+            return Ok(Answer::good(KIND, text));
+        }
+        let master = self.master.clone();
+        match smol::unblock(move || master.measured()).await {
+            Ok(text) => {
+                let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+                *last = Some((Instant::now(), text.clone()));
+                Ok(Answer::good(KIND, text))
+            }
+            Err(error) => {
+                log::error(format_args!("metrics_listen: {error}"));
+                Err(Refusal::later(503, 1, error.to_string()))
+            }
+        }
+    }
+
+    fn answered(&self, _: u16) {}
+}
+
+impl Master {
+    /// Everything that is measured. It reads the store.
+    fn measured(&self) -> Result<String, Error> {
+        let mut text = Text::default();
+        self.measured_master(&mut text);
+        self.measured_store(&mut text)?;
+        self.measured_reactor(&mut text)?;
+        self.measured_jobs(&mut text);
+        Ok(text.0)
+    }
+
+    fn measured_master(&self, text: &mut Text) {
+        let metrics = self.metrics();
+        let version = [(env!("CARGO_PKG_VERSION"), 1)];
+        let help = "Which version this is.";
+        text.by("gauge", ("build_info", "version"), help, version);
+        let help = "When the master was started, in seconds since 1970.";
+        let began = seconds(metrics.began_ms);
+        text.one("gauge", "start_time_seconds", help, began);
+        let help = "Minions that are connected.";
+        let connected = self.minions().ids().len();
+        text.one("gauge", "connections", help, connected);
+        let help = "Peers that have proved a key and said hello.";
+        text.one("counter", "hellos_total", help, metrics.hellos.number());
+        let help = "What peers were told about their keys.";
+        let auth = metrics.auth.numbers();
+        text.by("counter", ("auth_total", "act"), help, auth);
+        let help = "Requests to the hook by how they were answered.";
+        let requests = metrics.requests.numbers();
+        text.by("counter", ("hook_requests_total", "code"), help, requests);
+    }
+
+    fn measured_store(&self, text: &mut Text) -> Result<(), Error> {
+        let states = KeyState::ALL.map(KeyState::as_str);
+        let keys = states.into_iter().zip(self.store().key_counts()?);
+        text.by("gauge", ("keys", "state"), "Keys by their state.", keys);
+        let (first, next) = self.store().log()?;
+        let help = "Events that were ever written to the log.";
+        text.one("counter", "events_total", help, next.saturating_sub(1));
+        let help = "Events that the log has now.";
+        text.one("gauge", "event_log_events", help, next - first.min(next));
+        let help = "How large the events of the log are.";
+        let bytes = self.store().log_bytes()?;
+        text.one("gauge", "event_log_bytes", help, bytes);
+        Ok(())
+    }
+
+    fn measured_reactor(&self, text: &mut Text) -> Result<(), Error> {
+        let metrics = self.metrics();
+        let help = "Reactions that have ended, by how.";
+        let reactions = metrics.reactions.numbers();
+        text.by("counter", ("reactions_total", "state"), help, reactions);
+        let help = "Events that a rule of the reactor has taken and is not done with.";
+        let waiting = metrics.reactions_waiting.number();
+        text.one("gauge", "reactions_waiting", help, waiting);
+        let help = "Events between the end of the log and what a rule of the reactor is done with.";
+        let mut behind = BTreeMap::<String, u64>::new();
+        for rule in self.reactor().rules() {
+            let (_, next) = self.store().log()?;
+            let done = self
+                .store()
+                .cursor(&reactor::cursor(&rule))?
+                .unwrap_or_default();
+            // Two rules may have the same pattern: the slower one is told of.
+            let most = behind.entry(rule.glob).or_default();
+            *most = next.saturating_sub(done + 1).max(*most);
+        }
+        text.by("gauge", ("reactor_behind_events", "rule"), help, behind);
+        let help = "From an event to the end of what a rule of the reactor made of it.";
+        text.histogram("reaction_seconds", help, &metrics.reaction_seconds);
+        Ok(())
+    }
+
+    fn measured_jobs(&self, text: &mut Text) {
+        let metrics = self.metrics();
+        let help = "Jobs that were sent.";
+        text.one("counter", "jobs_total", help, metrics.jobs.number());
+        let help = "Jobs whose returns are waited for.";
+        let running = self.waiting().count();
+        text.one("gauge", "jobs_waited_for", help, running);
+        let help = "Returns of minions: kept, there already, or refused.";
+        let returns = [
+            ("kept", metrics.returns.number()),
+            ("duplicate", metrics.duplicates.number()),
+            ("refused", metrics.returns_refused.number()),
+        ];
+        text.by("counter", ("returns_total", "result"), help, returns);
+        let help = "From a job to the return of a minion.";
+        text.histogram("job_return_seconds", help, &metrics.job_seconds);
+    }
+}
