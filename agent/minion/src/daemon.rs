@@ -485,7 +485,9 @@ impl Shared {
 
     /// Keeps an event for the masters. One that they would refuse is refused here, where somebody can read why.
     async fn fire(&self, fire: wire::Fire) -> Result<(), String> {
-        if let Ok(id) = self.settings.opts.id().parse() {
+        if !self.upstreams.is_empty()
+            && let Ok(id) = self.settings.opts.id().parse()
+        {
             wire::tag::may_send(&id, &fire.tag).map_err(|refused| refused.to_string())?;
         }
         let is_kept = self.keep(event(&fire.tag, fire.data)).await;
