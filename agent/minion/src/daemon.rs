@@ -467,9 +467,9 @@ impl Shared {
             Said::Request(request) => request,
         };
         match request {
-            Request::Fire(fire) => match self.keep(event(&fire.tag, fire.data)).await {
-                true => local.done(true).await,
-                false => local.fail("failed", "the event is not kept").await,
+            Request::Fire(fire) => match self.fire(fire).await {
+                Ok(()) => local.done(true).await,
+                Err(reason) => local.fail("failed", &reason).await,
             },
             Request::Return(answer) => {
                 self.returned(answer, For::Masters).await;
@@ -481,6 +481,19 @@ impl Shared {
                 None => self.forward(request, local, purpose).await,
             },
         }
+    }
+
+    /// Keeps an event for the masters. One that they would refuse is refused here, where somebody can read why.
+    async fn fire(&self, fire: wire::Fire) -> Result<(), String> {
+        if !self.upstreams.is_empty()
+            && let Ok(id) = self.settings.opts.id().parse()
+        {
+            wire::tag::may_send(&id, &fire.tag).map_err(|refused| refused.to_string())?;
+        }
+        let is_kept = self.keep(event(&fire.tag, fire.data)).await;
+        is_kept
+            .then_some(())
+            .ok_or_else(|| "the event is not kept".to_owned())
     }
 
     /// What the daemon knows or does by itself, whoever asks.

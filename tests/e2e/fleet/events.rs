@@ -218,3 +218,19 @@ fn events_about_keys_and_caches_are_left_out_where_the_configuration_says_so() {
     let unwanted = |tag: &str| tag == "salt/auth" || tag.starts_with("minion/refresh");
     assert!(!heard.iter().any(|(tag, _)| unwanted(tag)), "{heard:?}");
 }
+
+#[test]
+fn a_tag_that_is_not_the_minions_own_is_refused_where_it_is_fired() {
+    let mut fleet = Fleet::with("");
+    fleet.accepted(&["m1"]);
+    let tag = "salt/autoscale/terminate";
+    let sent = fleet.call("m1", &["event.send", tag, "{id: m2}"]);
+    let reason = format!("the event tag \"{tag}\" is not for the minion m1 to send");
+    assert!(
+        sent.out.contains(&reason) && sent.out.contains("False"),
+        "{}",
+        sent.out
+    );
+    let sent = fleet.call("m1", &["event.send", "autoscale/ready"]);
+    assert!(sent.out.contains("True"), "{}", sent.out);
+}
