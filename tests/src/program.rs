@@ -80,6 +80,8 @@ fn built_package(package: &str, name: &str) -> PathBuf {
         ])
         .arg("--target-dir")
         .arg(target_dir)
+        // Cargo sets it for tests, and would build what looks at it again and again.
+        .env_remove("CARGO_MANIFEST_DIR")
         .current_dir(workspace())
         .status()
         .unwrap();
