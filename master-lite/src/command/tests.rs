@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex};
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard};
+use std::time::Duration;
 
 use cli::config;
 use cli::options::{Salt, SaltKey, SaltRun, Settings};
@@ -17,10 +18,23 @@ use crate::ask::{AskError, Each, Master};
 use crate::screen::Screen;
 use crate::{salt, salt_key, salt_run};
 
+/// How long a question waits for those before it: they are asked by threads.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A master that says what was recorded, in the order in which it was asked.
 struct Recorded {
     asks: Mutex<VecDeque<Value>>,
+    asked: Condvar,
     wrong: Mutex<Vec<String>>,
+}
+
+type Asks<'a> = MutexGuard<'a, VecDeque<Value>>;
+
+/// Whether a question stands behind others.
+fn is_early(asks: &VecDeque<Value>, asked: &Map) -> bool {
+    let tgt = asked.get("tgt");
+    let is_it = |ask: &Value| ask.get("tgt") == tgt;
+    !asks.front().is_some_and(is_it) && asks.iter().any(is_it)
 }
 
 impl Recorded {
@@ -28,13 +42,19 @@ impl Recorded {
         let asks = case.get("asks").and_then(Value::as_list).unwrap();
         Self {
             asks: Mutex::new(asks.iter().cloned().collect()),
+            asked: Condvar::new(),
             wrong: Mutex::new(Vec::new()),
         }
     }
 
-    /// The next answer; what is asked must be what was.
-    fn next(&self, asked: &Map) -> Value {
-        let ask = self.asks.lock().unwrap().pop_front();
+    /// The next answer; what is asked must be what was. Nobody else is answered before the questions are given back.
+    fn next(&self, asked: &Map) -> (Value, Asks<'_>) {
+        let asks = self.asks.lock().unwrap();
+        let waited = self
+            .asked
+            .wait_timeout_while(asks, PATIENCE, |asks| is_early(asks, asked));
+        let mut asks = waited.unwrap().0;
+        let ask = asks.pop_front();
         let ask = ask.unwrap_or_else(|| panic!("not asked in Salt: {asked:?}"));
         for (key, value) in asked.iter() {
             let recorded = ask.as_map().unwrap().get_value(key);
@@ -44,7 +64,8 @@ impl Recorded {
                 self.wrong.lock().unwrap().push(line);
             }
         }
-        ask
+        self.asked.notify_all();
+        (ask, asks)
     }
 
     fn wheel(&self, fun: &str, kwargs: Map) -> Result<Value, AskError> {
@@ -52,7 +73,7 @@ impl Recorded {
             .with("kind", "wheel")
             .with("fun", fun)
             .with("kwargs", kwargs);
-        Ok(self.next(&asked).get("done").cloned().unwrap())
+        Ok(self.next(&asked).0.get("done").cloned().unwrap())
     }
 
     /// What differed in the questions; every one must have been asked.
@@ -84,7 +105,7 @@ impl Master for Recorded {
             Request::Listen(_) => Map::new().with("kind", "listen"),
             other => panic!("{other:?}"),
         };
-        let answer = self.next(&asked);
+        let (answer, _others_wait) = self.next(&asked);
         let parts = answer.get("parts").and_then(Value::as_list);
         for part in parts.unwrap_or_default() {
             if each(part.clone()) == ControlFlow::Break(()) {
