@@ -115,7 +115,7 @@ impl Metadata {
     }
 
     fn gcp(&self, until: Instant) -> Result<Value, String> {
-        let audience = quoted(&self.audience);
+        let audience = web::quoted(&self.audience);
         let path = format!(
             "/computeMetadata/v1/instance/service-accounts/default/identity?audience={audience}&format=full"
         );
@@ -182,20 +182,6 @@ fn small(document: Value) -> Result<Value, String> {
     }
 }
 
-/// A text as a part of an address.
-fn quoted(text: &str) -> String {
-    let mut quoted = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                quoted.push(char::from(byte));
-            }
-            other => quoted.push_str(&format!("%{other:02X}")),
-        }
-    }
-    quoted
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,10 +225,5 @@ mod tests {
             .with("document", half.as_str())
             .with("signature", half);
         assert!(small(both.into()).is_err());
-    }
-
-    #[test]
-    fn an_audience_is_quoted() {
-        assert_eq!(quoted("a b/c&d:é"), "a%20b%2Fc%26d%3A%C3%A9");
     }
 }

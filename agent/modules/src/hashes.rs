@@ -5,6 +5,7 @@ use std::path::Path;
 
 use sha2::Digest;
 use state::module::Error;
+use value::python::hex;
 
 /// The hash types that Salt knows for sources, each with its number of hexadecimal digits, in Salt's order.
 pub(crate) const TYPES: [(&str, usize); 6] = [
@@ -42,11 +43,7 @@ fn digest<D: Digest>(mut from: impl Read) -> std::io::Result<String> {
         }
         hasher.update(buffer.get(..count).unwrap_or_default());
     }
-    Ok(hasher
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect())
+    Ok(hex(&hasher.finalize()))
 }
 
 fn hash(from: impl Read, kind: &str) -> Option<std::io::Result<String>> {

@@ -197,6 +197,21 @@ fn proxy(url: &str, opts: &Opts) -> Option<String> {
     Some(format!("http://{user}{host}:{port}"))
 }
 
+/// Text as a part of an address, with `%` escapes.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    let mut quoted = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                quoted.push(char::from(byte));
+            }
+            other => quoted.push_str(&format!("%{other:02X}")),
+        }
+    }
+    quoted
+}
+
 /// Asks, and takes the body into memory. A status that is an error is a response all the same.
 ///
 /// # Errors
@@ -441,6 +456,11 @@ mod tests {
     fn request(path: &str) -> Request {
         let address = server::start(answer);
         Request::get(&format!("{address}{path}"), &Opts::default())
+    }
+
+    #[test]
+    fn what_joins_parts_of_an_address_is_escaped_in_one() {
+        assert_eq!(quoted("a b/c&d:é"), "a%20b%2Fc%26d%3A%C3%A9");
     }
 
     #[test]

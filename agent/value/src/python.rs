@@ -226,6 +226,12 @@ fn shortest(number: f64) -> String {
     }
 }
 
+/// Bytes as `bytes.hex()` writes them.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

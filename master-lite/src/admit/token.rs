@@ -2,6 +2,7 @@
 
 use link::key::secret;
 use modules::hashes;
+use value::python::hex;
 use value::{Map, Value};
 use wire::{Id, Secret};
 
@@ -40,10 +41,6 @@ impl Good {
 fn number(row: &Map, name: &str) -> u64 {
     let number = row.get(name).and_then(Value::as_int);
     number.and_then(|n| u64::try_from(n).ok()).unwrap_or(0)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn hashed(secret: &str) -> Result<String, String> {

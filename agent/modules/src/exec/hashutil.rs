@@ -6,6 +6,7 @@ use sha2::Digest;
 use state::exec::Exec;
 use state::module::Error;
 use value::Value;
+use value::python::hex;
 
 use crate::{base64s, fs, hashes, text};
 
@@ -204,7 +205,7 @@ fn hmac_signature(_cx: &Exec, args: HmacSignature) -> Result<Value, Error> {
 
 fn hmac_compute(_cx: &Exec, args: HmacCompute) -> Result<Value, Error> {
     let made = hmac::<sha2::Sha256>(&bytes(&args.shared_secret), &bytes(&args.string), 64);
-    Ok(hexadecimal(&made).into())
+    Ok(hex(&made).into())
 }
 
 fn github_signature(_cx: &Exec, args: GithubSignature) -> Result<Value, Error> {
@@ -226,7 +227,7 @@ fn github_signature(_cx: &Exec, args: GithubSignature) -> Result<Value, Error> {
             )));
         }
     };
-    Ok(same(&hexadecimal(&made), challenge).into())
+    Ok(same(&hex(&made), challenge).into())
 }
 
 /// RFC 2104; the hash reads its input in blocks of `block` bytes.
@@ -250,8 +251,4 @@ fn same(a: &str, b: &str) -> bool {
         .zip(b.bytes())
         .fold(0, |all, (a, b)| all | (a ^ b));
     a.len() == b.len() && differ == 0
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -161,17 +161,7 @@ fn form(fields: &Map) -> String {
 
 /// Text as it may stand in a form.
 fn quoted(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.' | b'-' | b'~' => {
-                out.push(char::from(byte));
-            }
-            b' ' => out.push('+'),
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
+    web::quoted(text).replace("%20", "+")
 }
 
 fn headers(kwargs: &Map) -> Vec<(String, String)> {

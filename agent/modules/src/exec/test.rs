@@ -323,11 +323,7 @@ fn hash(cx: &Exec, hash_type: Option<String>) -> Result<Value, Error> {
         "sha512" => 64,
         other => return Err(Error::refused(format!("Invalid hash type: {other}"))),
     };
-    let digits = random::bytes(bytes)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect::<String>();
-    Ok(digits.into())
+    Ok(python::hex(&random::bytes(bytes)).into())
 }
 
 fn get_opts(cx: &Exec, _args: GetOpts) -> Result<Value, Error> {

@@ -2,6 +2,7 @@
 
 use minijinja::value::{Tuple, ValueKind};
 use minijinja::{Error, ErrorKind, State, Value};
+use value::python::hex;
 
 use super::args::{self, Args, items};
 use super::containers::List;
@@ -57,12 +58,7 @@ pub(super) fn call(
 fn bytes(bytes: &[u8], method: &str) -> Option<Value> {
     match method {
         "decode" => Some(Value::from(String::from_utf8_lossy(bytes).into_owned())),
-        "hex" => Some(Value::from(
-            bytes
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect::<String>(),
-        )),
+        "hex" => Some(Value::from(hex(bytes))),
         _ => None,
     }
 }

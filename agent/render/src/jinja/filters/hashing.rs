@@ -6,6 +6,7 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STAN
 use hmac::{Hmac, Mac};
 use minijinja::{Error, State, Value};
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
+use value::python::hex;
 
 use super::super::args::{self, Args};
 use super::super::errors::{type_error, value_error};
@@ -61,11 +62,6 @@ fn base64_decode(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
         .map_err(|_| value_error("Incorrect padding"))?;
     Ok(String::from_utf8(decoded)
         .map_or_else(|error| Value::from_bytes(error.into_bytes()), Value::from))
-}
-
-/// The digits of a digest.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A digest by the name of its algorithm.
