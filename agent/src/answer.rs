@@ -95,7 +95,7 @@ fn context(asked: &Map, known: &mut Known) -> Result<Exec, String> {
     let mut opts = options(&file)?;
     opts.update(given.clone().unwrap_or_default());
     let _first = Logger::from_opts(&opts).install();
-    let (cx, _) = call::context(Opts::new(opts));
+    let (cx, _) = call::context(Opts::new(opts), false).map_err(|error| error.to_string())?;
     *known = Some((given, cx.clone()));
     Ok(cx)
 }

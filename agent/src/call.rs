@@ -66,7 +66,9 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     let opts = loaded.opts;
     let how = Output::from_opts(&opts, std::io::stdout().is_terminal());
     let passthrough = opts.get("retcode_passthrough").is_some_and(Value::is_true);
-    let (cx, uplink) = context(Opts::new(opts));
+    let is_state = matches!(&call.asked, Asked::Call { fun, .. } if fun.starts_with("state."));
+    let (cx, uplink) =
+        context(Opts::new(opts), is_state).map_err(|error| Failure::new(Exit::Generic, error))?;
     refuse_custom(&cx)?;
     let jid = value::jid::new();
     let answer = answer(&cx, &call, &jid)?;
@@ -135,12 +137,20 @@ fn refuse_custom(cx: &Exec) -> Result<(), Failure> {
     }
 }
 
-/// The context of a run on this machine: with trees of its own, or with those of the master that its daemon is connected to.
-pub(crate) fn context(opts: Opts) -> (Exec, Option<Uplink>) {
+/// The context of a run on this machine: with trees of its own, or with those of the master that its daemon is connected to. For functions
+/// that compile states the master says how.
+///
+/// # Errors
+/// When such a function has a master that does not answer.
+pub(crate) fn context(opts: Opts, is_state: bool) -> Result<(Exec, Option<Uplink>), link::Error> {
     let custom = Box::new(CustomModules::of(&opts));
     let has_master =
         opts.text("file_client") == Some("remote") && opts.text("master_type") != Some("disable");
     let uplink = has_master.then(|| Uplink::here(&opts));
+    let opts = match &uplink {
+        Some(uplink) if is_state => minion::job::with_masters(opts, uplink)?,
+        _ => opts,
+    };
     let (sources, targets): (Box<dyn Sources>, Box<dyn Targets>) = match &uplink {
         Some(uplink) => {
             let sources = OfMaster::new(uplink.clone(), &opts);
@@ -149,7 +159,7 @@ pub(crate) fn context(opts: Opts) -> (Exec, Option<Uplink>) {
         None => (Box::new(Roots::states(&opts)), Box::new(ThisMachine)),
     };
     let cx = Exec::with_custom(opts, minion::registry(), sources, targets, custom);
-    (cx, uplink)
+    Ok((cx, uplink))
 }
 
 /// What the call came to, as the return of a job is told.

@@ -183,6 +183,8 @@ fn a_token_lets_in_as_many_as_it_says_and_binds_their_keys() {
         "role",
     ]);
     assert_eq!(grain.out, format!("{first}: web\n"));
+    let called = fleet.call(&first, &["state.highstate"]);
+    assert!(called.out.contains("I am web"), "{}", called.out);
     let list = fleet.run(&["salt-run", "--out=json", "token.list"]).out;
     assert!(
         list.contains("\"used\": 2") && !list.contains("hash"),
