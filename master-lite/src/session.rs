@@ -5,7 +5,7 @@ use std::sync::Arc;
 use link::{Error, Handle, Incoming, Link, PublicKey, Question};
 use smol::channel::{Receiver, bounded};
 use value::{Map, Value, jid, log};
-use wire::{BOUND_GRAINS, Event, Fire, Id, Pillar, Request, Return, tag};
+use wire::{BOUND_GRAINS, Event, Fire, Id, Pillar, Request, Return, bound_grains, tag};
 
 use crate::daemon::{Master, now_ms};
 use crate::failures;
@@ -32,21 +32,10 @@ pub(crate) struct Minion {
 }
 
 impl Minion {
-    /// The grains that it cannot change.
-    fn bound_grains(&self) -> Map {
-        let mut grains = Map::new();
-        if let Some(role) = self.bound.get("role") {
-            grains.insert("role", role.clone());
-        }
-        let bound = self.bound.get("grains").and_then(Value::as_map);
-        grains.update(bound.cloned().unwrap_or_default());
-        grains
-    }
-
-    /// Grains with those on top.
+    /// Grains with those on top that it cannot change.
     fn with_bound(&self, grains: Map) -> Map {
         let mut grains = grains;
-        grains.update(self.bound_grains());
+        grains.update(bound_grains(&self.bound));
         grains
     }
 
@@ -214,7 +203,7 @@ impl Master {
             Request::Fire(asked) => self.fire_for(minion, question, asked).await,
             Request::Options(_) => {
                 let options = pillar::options(self.opts());
-                let bound = minion.bound_grains();
+                let bound = bound_grains(&minion.bound);
                 question.done(options.with(BOUND_GRAINS, bound)).await
             }
             Request::List(asked) => self.files().list(question, asked).await,

@@ -16,7 +16,7 @@ use smol::future::FutureExt;
 use smol::stream::StreamExt;
 use state::opts::Opts;
 use value::{Map, Value, jid, log};
-use wire::{Event, Grains, Job, Request, Return, Way};
+use wire::{BOUND_GRAINS, Event, Grains, Job, Request, Return, Way};
 
 use crate::error::Error;
 use crate::jobs::Jobs;
@@ -345,7 +345,10 @@ impl Shared {
         if !self.jobs.is_new(&jid) {
             return Ok(());
         }
-        let started = self.start(self.with_returners(job), For::Master(at));
+        let bound = self.upstreams.get(at).map(Upstream::bound_grains);
+        let mut job = self.with_returners(job);
+        job.options.insert(BOUND_GRAINS, bound.unwrap_or_default());
+        let started = self.start(job, For::Master(at));
         started.map_err(|error| {
             self.jobs.is_not_begun(&jid);
             ("failed", format!("the job was not started: {error}"))

@@ -85,11 +85,11 @@ fn hand_out(opts: &Opts, uplink: &Uplink, job: &Job, data: &Map) {
 fn context(opts: Opts, uplink: &Uplink, job: &Job) -> Result<Exec, link::Error> {
     let is_local =
         opts.text("file_client") == Some("local") || opts.text("master_type") == Some("disable");
-    let mut opts = opts;
+    let mut opts = with_grains(opts, job.options.get(BOUND_GRAINS));
     let sources: Box<dyn Sources> = if is_local {
         Box::new(Roots::states(&opts))
     } else {
-        if is_of_master(job) {
+        if is_state(job) {
             opts = with_masters(opts, uplink)?;
         }
         Box::new(OfMaster::new(uplink.clone(), &opts))
@@ -105,14 +105,22 @@ fn context(opts: Opts, uplink: &Uplink, job: &Job) -> Result<Exec, link::Error> 
     ))
 }
 
-/// True for functions that compile states, for which the master says how, and for those that tell grains, of which it binds some.
-fn is_of_master(job: &Job) -> bool {
-    let is_one = |fun: &Value| {
-        let fun = fun.as_str().unwrap_or_default();
-        fun.starts_with("state.") || fun.starts_with("grains.")
-    };
+/// True for functions that compile states: the master says how.
+fn is_state(job: &Job) -> bool {
+    let is_one = |fun: &Value| fun.as_str().is_some_and(|fun| fun.starts_with("state."));
     let several = job.fun.as_list().unwrap_or_default();
     is_one(&job.fun) || several.iter().any(is_one)
+}
+
+/// Options with the grains on top that this minion's key is bound to.
+fn with_grains(opts: Opts, bound: Option<&Value>) -> Opts {
+    let Some(bound) = bound.and_then(Value::as_map).filter(|map| !map.is_empty()) else {
+        return opts;
+    };
+    let own = opts.get("grains").and_then(Value::as_map);
+    let mut grains = own.cloned().unwrap_or_default();
+    grains.update(bound.clone());
+    Opts::new(opts.map.with("grains", grains))
 }
 
 /// The options of a state run that the master has a say in, and the grains that this minion's key is bound to.
@@ -120,21 +128,13 @@ fn is_of_master(job: &Job) -> bool {
 /// # Errors
 /// When the master does not answer.
 pub fn with_masters(opts: Opts, uplink: &Uplink) -> Result<Opts, link::Error> {
-    let said = uplink.call(Options {})?;
+    let Value::Map(mut said) = uplink.call(Options {})? else {
+        return Ok(opts);
+    };
+    let bound = said.remove(BOUND_GRAINS);
     let mut map = opts.map;
-    if let Value::Map(mut said) = said {
-        let bound = said.remove(BOUND_GRAINS);
-        map.update(said);
-        if let Some(Value::Map(bound)) = bound.filter(Value::is_true) {
-            let own = map.remove("grains");
-            let mut grains = own
-                .and_then(|own| own.as_map().cloned())
-                .unwrap_or_default();
-            grains.update(bound);
-            map.insert("grains", grains);
-        }
-    }
-    Ok(Opts::new(map))
+    map.update(said);
+    Ok(with_grains(Opts::new(map), bound.as_ref()))
 }
 
 /// What every return has.

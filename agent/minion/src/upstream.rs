@@ -11,8 +11,8 @@ use link::{Handle, Incoming, Link, Master, Session, Status};
 use smol::Timer;
 use smol::future::FutureExt;
 use state::opts::Opts;
-use value::log;
-use wire::{Event, Return};
+use value::{Map, log};
+use wire::{Event, Return, bound_grains};
 
 use crate::daemon::Shared;
 use crate::deliver::{Bell, Safe, deliver, forget};
@@ -33,6 +33,8 @@ pub(crate) struct Upstream {
     returns: Mutex<Vec<(String, u64)>>,
     /// The way, while there is one.
     handle: Mutex<Option<Handle>>,
+    /// The grains that the key is bound to, by the master's last word.
+    bound: Mutex<Map>,
 }
 
 /// Where an upstream's spool lies: of one among several the name says whose it is.
@@ -64,6 +66,7 @@ impl Upstream {
                 filled: Bell::new(),
                 returns: Mutex::default(),
                 handle: Mutex::default(),
+                bound: Mutex::default(),
             })
         };
         groups.into_iter().map(open).collect()
@@ -85,6 +88,12 @@ impl Upstream {
     pub(crate) fn handle(&self) -> Option<Handle> {
         let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
         handle.clone()
+    }
+
+    /// The grains that the key is bound to.
+    pub(crate) fn bound_grains(&self) -> Map {
+        let bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
+        bound.clone()
     }
 
     fn returns(&self) -> MutexGuard<'_, Vec<(String, u64)>> {
@@ -190,6 +199,10 @@ impl Shared {
                 0
             };
             forget(&upstream.spool, durable);
+            *upstream
+                .bound
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = bound_grains(&welcome.bound);
             // What it is greeted with may be there before the link is read.
             upstream.connected(Some(link.handle()));
             self.adopt().await;

@@ -104,6 +104,8 @@ pub use request::{
 pub use rule::{Rule, Way};
 pub use secret::Secret;
 
+use value::{Map, Value};
+
 /// The oldest protocol version that is spoken here.
 pub const VERSION_MIN: u64 = 1;
 /// The newest one.
@@ -111,11 +113,23 @@ pub const VERSION_MAX: u64 = 1;
 /// What QUIC's handshake calls the protocol.
 pub const ALPN: &[u8] = b"pinch/1";
 
-/// Under which name the answer to [`Options`] has the grains that the minion's key is bound to.
+/// Under which name the answer to [`Options`], and a job for its process, has the grains that the minion's key is bound to.
 pub const BOUND_GRAINS: &str = "bound_grains";
 
 /// The feature by which a hello says that its session is a command's, which fires events and returns and takes no jobs.
 pub const CALL: &str = "call";
+
+/// The grains in what a key is bound to (`Welcome::bound`): its role is one of them.
+#[must_use]
+pub fn bound_grains(bound: &Map) -> Map {
+    let mut grains = Map::new();
+    if let Some(role) = bound.get("role") {
+        grains.insert("role", role.clone());
+    }
+    let others = bound.get("grains").and_then(Value::as_map);
+    grains.update(others.cloned().unwrap_or_default());
+    grains
+}
 
 /// The newest version that both of two ranges hold.
 #[must_use]
