@@ -43,7 +43,8 @@ pub struct LocalListener {
     path: PathBuf,
     way: Way,
     budget: Arc<Budget>,
-    guests: bool,
+    /// The room for the large frames of guests, where those are let in: they leave the others theirs.
+    guests: Option<Arc<Budget>>,
 }
 
 /// True for root and for this process's own user.
@@ -84,7 +85,7 @@ impl LocalListener {
             path: path.to_owned(),
             way,
             budget: Budget::new(limits),
-            guests: false,
+            guests: None,
         })
     }
 
@@ -95,7 +96,7 @@ impl LocalListener {
     pub fn with_guests(mut self) -> Result<Self, Error> {
         let opened = rustix::fs::chmod(&self.path, rustix::fs::Mode::from(0o666));
         opened.map_err(|error| socket_error(&self.path)(error.into()))?;
-        self.guests = true;
+        self.guests = Some(Budget::new(self.budget.limits.clone()));
         Ok(self)
     }
 
@@ -112,8 +113,12 @@ impl LocalListener {
                 continue;
             };
             let user = who.process.map(|(user, _)| user);
-            if self.guests || user.is_some_and(is_own) {
-                return Ok(Local::new(stream, who, self.way, self.budget.clone()));
+            let budget = match user.is_some_and(is_own) {
+                true => Some(&self.budget),
+                false => self.guests.as_ref(),
+            };
+            if let Some(budget) = budget {
+                return Ok(Local::new(stream, who, self.way, budget.clone()));
             }
             let message = format_args!("{who} is turned away from {}", self.path.display());
             crate::stream::note(value::log::Level::Warning, message);
