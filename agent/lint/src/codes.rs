@@ -146,7 +146,7 @@ pub const CODES: &[Code] = &[
         "A template imports or includes one that is not in the file roots.\n\n    {% from 'nginx/mpa.jinja' import nginx with context %}",
     ),
     row(
-        "E207",
+        "W207",
         "jinja-error",
         &[
             "Jinja error",
@@ -154,7 +154,7 @@ pub const CODES: &[Code] = &[
             "The template ",
         ],
         "look at the values at the caret, with the samples of grains and pillar that were given",
-        "The template fails while it is rendered: a filter that gets a wrong value, a calculation that cannot be done, a function that says no.",
+        "The template fails while it is rendered with one of the samples: a filter that gets a wrong value, a calculation that cannot be done, a function that says no.",
     ),
     row(
         "E301",
