@@ -16,3 +16,4 @@ mod packaging;
 mod pkg;
 mod python;
 mod small;
+mod uci;
