@@ -10,6 +10,7 @@
 mod bus;
 mod fleet;
 mod inits;
+mod lint;
 mod managers;
 mod orch;
 mod packaging;

@@ -65,6 +65,16 @@ pub const PINCH: Binary = Binary {
     applets: &[SALT_CALL, SALT_MINION],
     own: &[
         command(
+            "lint",
+            "[TREE]",
+            "say what is wrong with a tree of SLS files, without running anything (lint --help)",
+        ),
+        command(
+            "explain",
+            "CODE",
+            "say what a finding of lint means, and what to do",
+        ),
+        command(
             "install-python",
             "DIR",
             "put a package salt in DIR, so that Python programs can import salt.client, salt.config and salt.output",
