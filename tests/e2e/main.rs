@@ -17,3 +17,4 @@ mod packaging;
 mod pkg;
 mod python;
 mod small;
+mod uci;
