@@ -8,6 +8,7 @@ use state::exec::Exec;
 use state::low::Low;
 use state::matcher;
 use value::Value;
+use value::glob::{fnmatch, is_glob};
 use value::hint::nearest;
 
 use crate::codes::code;
@@ -43,15 +44,32 @@ impl Known {
         self.unknown.push((sls.to_owned(), text));
     }
 
-    /// The SLS that has a state, or may have it.
-    fn sls_of(&self, group: &str, name: &str) -> Option<&str> {
+    /// Takes in the name of an SLS, which may have states with other samples.
+    pub(crate) fn take_in_name(&mut self, sls: &str) {
+        let key = ("sls".to_owned(), sls.to_owned());
+        self.states.entry(key).or_insert_with(|| sls.to_owned());
+    }
+
+    /// Where a state is, or may be, that an SLS does not have.
+    fn elsewhere(&self, group: &str, name: &str) -> Option<String> {
+        let is_meant = |(of, known): &(String, String)| {
+            of == group && (known == name || (is_glob(name) && fnmatch(name, known)))
+        };
         let key = (group.to_owned(), name.to_owned());
-        let known = self.states.get(&key).map(String::as_str);
-        known.or_else(|| {
-            let mut unknown = self.unknown.iter();
-            let found = unknown.find(|(_, text)| text.contains(name));
-            found.map(|(sls, _)| sls.as_str())
-        })
+        let known = self.states.get(&key).or_else(|| {
+            let mut all = self.states.iter().filter(|_| is_glob(name));
+            all.find(|(key, _)| is_meant(key)).map(|(_, sls)| sls)
+        });
+        if let Some(sls) = known {
+            return Some(format!(
+                "'{name}' is in the SLS {sls}, which is not included"
+            ));
+        }
+        let mut unknown = self.unknown.iter();
+        let (sls, _) = unknown.find(|(_, text)| text.contains(name))?;
+        Some(format!(
+            "'{name}' is not here, perhaps in the SLS {sls}, which could not be rendered"
+        ))
     }
 
     /// A requisite to what another SLS has is none to nothing.
@@ -65,12 +83,23 @@ impl Known {
                 .and_then(|(target, _)| target.split_once(": ")),
             None => finding.message.split('\'').nth(1).map(|id| ("id", id)),
         };
-        let known = target.and_then(|(group, name)| Some((name, self.sls_of(group, name)?)));
-        let Some((name, sls)) = known else {
+        let of_own = |name: &str| {
+            let key = ("id".to_owned(), name.to_owned());
+            let sls = self.states.get(&key);
+            sls.is_some_and(|sls| finding.message.contains(&format!("in 'base:{sls}'")))
+        };
+        if target.is_some_and(|(group, name)| group == "id" && of_own(name)) {
+            let hint = "the ID is here, but has no such state: mend the module, or the ID";
+            return Some(Finding {
+                hint: Some(hint.to_owned()),
+                ..finding
+            });
+        }
+        let Some(message) = target.and_then(|(group, name)| self.elsewhere(group, name)) else {
             return Some(finding);
         };
         Some(Finding {
-            message: format!("'{name}' is in the SLS {sls}, which is not included"),
+            message,
             hint: None,
             ..finding.code("W402")
         })
@@ -136,8 +165,9 @@ const SALTS_FUNCTIONS: [&str; 6] = [
 /// A finding about a chunk, with the code that fits it.
 pub(crate) fn judged(cx: &Exec, low: &Low, finding: Finding) -> Option<Finding> {
     if finding.code.code == "W304" {
-        // What a module of the tree takes is not known.
-        return cx.has_state_module(&low.state).then_some(finding);
+        // What a module of the tree takes is not known, nor what the function does that `module.run` calls.
+        let known = cx.has_state_module(&low.state) && low.state != "module";
+        return known.then_some(finding);
     }
     if finding.code.code != "W302" {
         return Some(finding);

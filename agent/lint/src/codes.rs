@@ -238,7 +238,7 @@ pub const CODES: &[Code] = &[
     row(
         "E403",
         "requisite-cycle",
-        &["ecursive requisite", "requisite cycle", "cycle"],
+        &["ecursive requisite"],
         "take out one of the requisites of the circle",
         "States need each other in a circle: none of them can be the first. Salt refuses the whole run.",
     ),
@@ -327,7 +327,7 @@ pub const CODES: &[Code] = &[
         "I701",
         "not-reached",
         &[],
-        "give more samples of grains with --grains, or the pillar with -c",
+        "look at it on a machine that it is for: salt-call state.show_sls",
         "This template was not looked at from here on: it asks for what linting does not do, since it runs nothing. Nothing is said about the rest.",
     ),
     row(

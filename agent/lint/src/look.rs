@@ -298,6 +298,7 @@ impl Look<'_> {
             self.known.take_in(one);
         }
         for name in &names {
+            self.known.take_in_name(name);
             if let Some(text) = self.unrendered(name, saltenv) {
                 self.known.take_in_text(name, text);
             }
@@ -357,6 +358,11 @@ impl Look<'_> {
         }
         let top = self.top_file();
         for fault in examined.faults {
+            // What stands there instead of a dictionary is said once, with its place.
+            let again = fault.text.starts_with("The type ") || fault.text.starts_with("Error when");
+            if again && fault.place.is_none() {
+                continue;
+            }
             let fault = self.named_in_top(fault, &top);
             let file = self
                 .file_in(&fault.text, saltenv)
@@ -367,7 +373,9 @@ impl Look<'_> {
 
     /// The file of the SLS that a sentence is about.
     fn file_in(&self, sentence: &str, saltenv: &str) -> Option<String> {
-        let (_, rest) = sentence.split_once("in SLS ")?;
+        let after = |words| sentence.split_once(words).map(|(_, rest)| rest);
+        let rest = after("in SLS ").or_else(|| after("SLS "));
+        let rest = rest.or_else(|| after("' in '"))?;
         let word = |c: char| c.is_whitespace() || "[]'\"".contains(c);
         let sls = rest.split(word).find(|word| !word.is_empty())?;
         let sls = sls.rsplit(':').next().unwrap_or(sls).trim_end_matches('.');
@@ -407,9 +415,8 @@ pub(crate) fn not_asked(finding: Finding) -> Finding {
     let Some((_, what)) = finding.message.split_once(NOT_ASKED) else {
         return finding;
     };
-    let what = what.split_whitespace().next_back().unwrap_or(what);
     Finding {
-        message: format!("not looked at from here on: it asks {what}"),
+        message: format!("not looked at from here on: it asks {}", what.trim()),
         ..finding
     }
     .code("I701")
@@ -417,9 +424,11 @@ pub(crate) fn not_asked(finding: Finding) -> Finding {
 
 /// Whether an SLS is no states: its name says that it is pillar or a top file.
 fn is_data(name: &str) -> bool {
-    let mut parts = name.split('.');
+    let mut words = name.split(['.', '_', '-']);
     let last = name.rsplit('.').next().unwrap_or_default();
-    parts.any(|part| matches!(part, "pillar" | "pillars" | "_pillar")) || last.ends_with("_top")
+    words.any(|word| word == "pillar" || word == "pillars")
+        || last == "top"
+        || last.ends_with("_top")
 }
 
 /// A template that another one includes gets its variables from that.
