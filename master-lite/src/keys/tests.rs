@@ -93,6 +93,7 @@ fn offered(name: &str, key: PublicKey) -> Command {
         key,
         at_ms: 1,
         pending_max: 10,
+        is_new: false,
     }
 }
 
