@@ -182,13 +182,25 @@ impl KeyFiles {
         commands: Vec<Command>,
         at_ms: u64,
     ) -> Result<Outcome, Error> {
+        let mut outcome = Outcome::default();
+        self.apply_to(store, commands, at_ms, &mut outcome)?;
+        Ok(outcome)
+    }
+
+    /// The same; what was done before an error stands in the outcome.
+    fn apply_to(
+        &self,
+        store: &Store,
+        commands: Vec<Command>,
+        at_ms: u64,
+        outcome: &mut Outcome,
+    ) -> Result<(), Error> {
         let mut turn = self.turn();
         turn.drop_unfinished();
         // Somebody else's changes must not be taken for those that we are about to make.
         let is_known = turn.times == self.times();
         let mut ids = BTreeSet::new();
         commands.iter().for_each(|command| about(command, &mut ids));
-        let mut outcome = Outcome::default();
         let mut before = Vec::new();
         for id in &ids {
             outcome.changed.extend(self.adopt(&turn, store, id, at_ms)?);
@@ -198,13 +210,15 @@ impl KeyFiles {
         for (id, before) in ids.iter().zip(before) {
             let after = store.key(id)?;
             outcome.changed.extend(difference(before, after));
+        }
+        for id in &ids {
             self.show(&mut turn, store, id)?;
         }
         self.settle(&mut turn, store)?;
         if !is_known {
             turn.times.clear();
         }
-        Ok(outcome)
+        Ok(())
     }
 
     fn turn(&self) -> MutexGuard<'_, Turn> {

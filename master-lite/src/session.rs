@@ -77,6 +77,7 @@ impl Master {
                     true => pending().await,
                 }
             };
+            // No deadline: the store answers each event.
             let kept = async { Ok(unacked.next().await) };
             let incoming = match kept.or(came).await {
                 Ok(Ok(applied)) => {

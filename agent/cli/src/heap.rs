@@ -300,7 +300,10 @@ mod tests {
         for asked in 1..=LARGEST {
             let size = size_for(layout(asked, 8)).unwrap();
             let has = bytes(size);
-            assert!(size < SIZES && has >= asked && has % STEP == 0, "{asked}");
+            assert!(
+                size < SIZES && has >= asked && has.is_multiple_of(STEP),
+                "{asked}"
+            );
             assert!(has <= asked + (asked / 4).max(STEP), "{asked}: {has}");
         }
         assert_eq!(size_for(layout(LARGEST, 8)).unwrap(), SIZES - 1);

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use smol::channel::{Receiver, Sender, bounded};
 
-use super::{Changed, KeyFiles};
+use super::{Changed, KeyFiles, Outcome};
 use crate::daemon::now_ms;
 use crate::store::{Applied, Command, Store};
 
@@ -49,34 +49,23 @@ impl Changes {
 
     /// Makes the changes until none waits, and tells of the keys that are not what they were before their senders hear of them.
     pub(crate) fn write(&self, files: &KeyFiles, store: &Store, changed: impl Fn(&[Changed])) {
-        let told = |outcome: Result<Vec<Changed>, super::Error>| match outcome {
-            Ok(keys) => {
-                changed(&keys);
-                Ok(())
-            }
-            Err(error) => Err(error.to_string()),
-        };
         loop {
             let calls = self.take();
             if calls.is_empty() {
                 return;
             }
-            let (looks, calls): (Vec<_>, Vec<_>) = calls
-                .into_iter()
-                .partition(|(command, _)| command.is_none());
+            let is_look = |call: &(Option<Command>, _)| call.0.is_none();
+            let (looks, calls): (Vec<_>, Vec<_>) = calls.into_iter().partition(is_look);
             if !looks.is_empty() {
-                let looked = told(files.refresh(store, now_ms()));
+                let looked = files.refresh(store, now_ms()).map(|keys| changed(&keys));
+                let looked = looked.map_err(|error| error.to_string());
                 for (_, sender) in looks {
                     let _ = sender.try_send(looked.clone().map(|()| Applied::Done));
                 }
             }
             let (commands, senders): (Vec<_>, Vec<_>) = calls.into_iter().unzip();
-            let answers = made(
-                files,
-                store,
-                commands.into_iter().flatten().collect(),
-                &told,
-            );
+            let commands = commands.into_iter().flatten().collect();
+            let answers = made(files, store, commands, &changed);
             for (sender, answer) in senders.into_iter().zip(answers) {
                 let _ = sender.try_send(answer);
             }
@@ -89,21 +78,21 @@ fn made(
     files: &KeyFiles,
     store: &Store,
     commands: Vec<Command>,
-    told: &impl Fn(Result<Vec<Changed>, super::Error>) -> Result<(), String>,
+    changed: &impl Fn(&[Changed]),
 ) -> Vec<Answer> {
     let alone = match commands.len() {
         0 => return Vec::new(),
         1 => None,
         _ => Some(commands.clone()),
     };
-    match (files.apply(store, commands, now_ms()), alone) {
-        (Ok(outcome), _) => {
-            let _ = told(Ok(outcome.changed));
-            outcome.applied.into_iter().map(Ok).collect()
-        }
+    let mut outcome = Outcome::default();
+    let made_all = files.apply_to(store, commands, now_ms(), &mut outcome);
+    changed(&outcome.changed);
+    match (made_all, alone) {
+        (Ok(()), _) => outcome.applied.into_iter().map(Ok).collect(),
         (Err(error), None) => vec![Err(error.to_string())],
         (Err(_), Some(commands)) => {
-            let one = |command| made(files, store, vec![command], told);
+            let one = |command| made(files, store, vec![command], changed);
             commands.into_iter().flat_map(one).collect()
         }
     }
