@@ -79,9 +79,11 @@ const GATHER: Duration = Duration::from_secs(10);
 /// How long a minion has to return (`timeout`), likewise.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Minions that are told or asked something at the same time: what thousands answer at once, the socket has no room for.
-const AT_ONCE: usize = 256;
+const AT_ONCE: usize = 64;
+/// Of a longer list a minion is told no other names than its own: ten thousand with ten thousand names each are a gigabyte.
+const LIST_MAX: usize = 64;
 /// A minion that takes longer to answer makes room for the next.
-const TURN_MAX: Duration = Duration::from_secs(1);
+const TURN_MAX: Duration = Duration::from_millis(50);
 
 impl Master {
     fn seconds(&self, option: &str, default: Duration) -> Duration {
@@ -270,6 +272,15 @@ pub(crate) fn load(asked: &Publish, jid: &str, user: &str) -> Map {
     load
 }
 
+/// Whether a target is a list that is too long to be told to all who are on it.
+fn is_long_list(asked: &Publish) -> bool {
+    let names = match &asked.tgt {
+        Value::Str(names) => names.matches(',').count(),
+        other => other.as_list().map_or(0, <[Value]>::len),
+    };
+    asked.tgt_type == "list" && names > LIST_MAX
+}
+
 /// One function, or several with commas between them.
 fn function(fun: &str) -> Value {
     if fun.contains(',') {
@@ -298,13 +309,17 @@ impl Published {
             user: user.to_owned(),
             options: asked.options.clone(),
         };
+        let is_long = is_long_list(asked);
         let (master, minions) = (self.master.clone(), self.minions.clone());
         let is_sent = self.is_sent.clone();
         let turns = Arc::new(Semaphore::new(AT_ONCE));
         let all = async move {
             for id in minions {
                 let turn = turns.acquire_arc().await;
-                let (job, refused) = (job.clone(), refused.clone());
+                let (mut job, refused) = (job.clone(), refused.clone());
+                if is_long {
+                    job.tgt = Value::list([id.as_str().into()]);
+                }
                 match master.minions().get(&id) {
                     Some(minion) => {
                         let handed = hand_out(minion, id, job, refused);
@@ -426,5 +441,35 @@ impl Published {
             }
         }
         self.given_up.retain(|(id, _)| !returned.contains(id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_long(tgt: Value, tgt_type: &str) -> bool {
+        is_long_list(&Publish {
+            tgt,
+            tgt_type: tgt_type.to_owned(),
+            fun: "test.ping".to_owned(),
+            arg: Vec::new(),
+            ret: String::new(),
+            jid: None,
+            timeout_s: None,
+            options: Map::new(),
+        })
+    }
+
+    #[test]
+    fn a_list_is_long_by_its_names_however_it_is_written() {
+        let names = |count: usize| (0..count).map(|number| format!("m{number}"));
+        let list = |count| Value::list(names(count).map(Value::from));
+        let text = |count| Value::from(names(count).collect::<Vec<_>>().join(","));
+        assert!(!is_long(list(LIST_MAX), "list"));
+        assert!(is_long(list(LIST_MAX + 1), "list"));
+        assert!(!is_long(text(LIST_MAX + 1), "list"));
+        assert!(is_long(text(LIST_MAX + 2), "list"));
+        assert!(!is_long(text(LIST_MAX + 2), "glob"));
     }
 }

@@ -1,8 +1,12 @@
 //! [`Link`]: a session that was let in, on either end.
 
+use std::fmt;
+use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use quinn::{Connection, ConnectionError, RecvStream, SendStream};
@@ -38,8 +42,38 @@ pub enum Incoming {
 pub struct Link {
     control: Reader,
     handle: Handle,
-    questions: (Sender<Box<Question>>, Receiver<Box<Question>>),
+    opened: Opened,
     way: Way,
+}
+
+/// A stream of the peer, while its first frame is read; nothing comes of it where that is no request.
+type First = Pin<Box<dyn Future<Output = Option<Question>> + Send>>;
+
+/// Streams that the peer has opened, no more than it may (`streams_max`): all are read, so that a slow one holds up nobody.
+#[derive(Default)]
+struct Opened(Vec<First>);
+
+impl Opened {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Box<Question>> {
+        let mut at = 0;
+        while let Some(first) = self.0.get_mut(at) {
+            let Poll::Ready(question) = first.as_mut().poll(cx) else {
+                at += 1;
+                continue;
+            };
+            drop(self.0.swap_remove(at));
+            if let Some(question) = question {
+                return Poll::Ready(Box::new(question));
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Opened").field(&self.0.len()).finish()
+    }
 }
 
 /// What can be done with a session besides reading it; a clone costs nothing. The connection ends with the last one, or by
@@ -104,7 +138,7 @@ impl Link {
         Self {
             control: reader,
             handle: Handle(Arc::new(inner)),
-            questions: bounded(1),
+            opened: Opened::default(),
             way,
         }
     }
@@ -135,18 +169,17 @@ impl Link {
         enum Came {
             Frame(Box<Result<Option<Frame>, Error>>),
             Stream(Box<Result<(SendStream, RecvStream), ConnectionError>>),
-            Question(Option<Box<Question>>),
+            Question(Box<Question>),
         }
         loop {
             let inner = &self.handle.0;
             // No deadline: QUIC ends a connection that is silent (`idle`), and a frame that has begun has its own.
             let frame = async { Came::Frame(Box::new(self.control.next(None).await)) };
             let stream = async { Came::Stream(Box::new(inner.connection.accept_bi().await)) };
-            let question = async { Came::Question(self.questions.1.recv().await.ok()) };
+            let question = async { Came::Question(poll_fn(|cx| self.opened.poll(cx)).await) };
             // Whoever floods one of them does not hold up the others.
             match frame.race(stream).race(question).await {
-                Came::Question(Some(question)) => return Ok(Incoming::Question(question)),
-                Came::Question(None) => {}
+                Came::Question(question) => return Ok(Incoming::Question(question)),
                 Came::Stream(streams) => match *streams {
                     Ok(streams) => self.open(streams),
                     Err(error) => return Err(inner.lost(&error)),
@@ -198,18 +231,13 @@ impl Link {
         }
     }
 
-    /// Reads the request of a new stream beside everything else, so that a slow one holds up nobody.
-    fn open(&self, (send, receive): (SendStream, RecvStream)) {
-        let handle = self.handle.clone();
-        let (sender, way) = (self.questions.0.clone(), self.way);
-        smol::spawn(async move {
+    /// Reads the request of a new stream beside everything else.
+    fn open(&mut self, (send, receive): (SendStream, RecvStream)) {
+        let (handle, way) = (self.handle.clone(), self.way);
+        self.opened.0.push(Box::pin(async move {
             let (reader, writer) = handle.0.exchange(send, receive, way);
-            if let Some(question) = handle.0.first(reader, writer).await {
-                drop(handle);
-                let _ = sender.send(Box::new(question)).await;
-            }
-        })
-        .detach();
+            handle.0.first(reader, writer).await
+        }));
     }
 }
 
