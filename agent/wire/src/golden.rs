@@ -196,6 +196,12 @@ fn of_others() -> Vec<Request> {
             data: Some(Value::list([Map::new().with("interval", 5).into()])),
         }
         .into(),
+        Schedule {
+            fun: "delete".into(),
+            name: Some("job1".into()),
+            data: map("persist", true),
+        }
+        .into(),
         Refresh {
             what: "pillar".into(),
         }
