@@ -58,7 +58,9 @@ fn trusted(settings: &Settings) -> Result<Opts, Failure> {
 
 /// The configuration as it is now.
 fn reread(settings: &Settings) -> Result<Map, String> {
-    let loaded = loaded(settings).map_err(|failure| failure.to_string())?;
+    let overrides = settings.overrides.clone();
+    let loaded = config::load_master(&settings.config_dir, settings.program, overrides, &SaltYaml);
+    let loaded = loaded.map_err(|error| error.to_string())?;
     let trusted = config::trusted(&loaded, rustix::process::geteuid().as_raw());
     trusted.map_err(|error| error.to_string())?;
     Ok(loaded.opts)

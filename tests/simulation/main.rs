@@ -8,12 +8,17 @@
 //!
 //! usage: simulation; `PINCH_SEEDS` says how many (1,000), `PINCH_SEED` which one is the first (0)
 
-#[expect(dead_code, unused_imports, reason = "the master's, of which this is a part")]
+#[expect(
+    dead_code,
+    unused_imports,
+    reason = "the master's, of which this is a part"
+)]
 #[path = "../../master-lite/src/store/mod.rs"]
 mod store;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use link::PublicKey;
 use minion::spool::{self, Entry, Spool};
@@ -25,7 +30,7 @@ use wire::{Event, Id, Return, tag};
 const TOGETHER: u64 = 25;
 const MINIONS: usize = 2;
 /// What happens before all is brought to its end.
-const STEPS: u64 = 60;
+const STEPS: u64 = 50;
 /// Everything has come to its end after so many steps, or never will.
 const STEPS_MAX: usize = 20_000;
 
@@ -433,7 +438,10 @@ impl World {
         for (minion, found) in self.minions.iter_mut().zip(events) {
             let wanted = std::mem::take(&mut minion.events);
             if wanted != found {
-                return Err(format!("{} has sent {wanted:?}, there is {found:?}", minion.id));
+                return Err(format!(
+                    "{} has sent {wanted:?}, there is {found:?}",
+                    minion.id
+                ));
             }
         }
         for (jid, at) in std::mem::take(&mut self.jobs) {
@@ -441,7 +449,9 @@ impl World {
             let told = answers.remove(&tag::job_ret(&jid, id)).unwrap_or_default();
             let kept = self.store().returned(&jid, id).unwrap().is_some();
             if told != 1 || !kept {
-                return Err(format!("the return of {jid} is told of {told} times, kept: {kept}"));
+                return Err(format!(
+                    "the return of {jid} is told of {told} times, kept: {kept}"
+                ));
             }
         }
         match answers.is_empty() {
@@ -470,13 +480,27 @@ fn found(rule: Rule, first: u64, count: u64) -> Result<(), String> {
 
 fn main() {
     let (first, count) = (number("PINCH_SEED", 0), number("PINCH_SEEDS", 1000));
-    let mut seed = first;
-    while seed < first + count {
-        let together = TOGETHER.min(first + count - seed);
-        found(Rule::Patient, seed, together).unwrap_or_else(|wrong| panic!("{wrong}"));
-        seed += together;
-    }
+    let (next, end) = (AtomicU64::new(first), first + count);
+    let worlds = || {
+        loop {
+            let seed = next.fetch_add(TOGETHER, Ordering::Relaxed);
+            if seed >= end {
+                return;
+            }
+            let together = TOGETHER.min(end - seed);
+            found(Rule::Patient, seed, together).unwrap_or_else(|wrong| panic!("{wrong}"));
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, Into::into);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(worlds);
+        }
+    });
     let hasty = found(Rule::Hasty, 0, TOGETHER);
-    assert!(hasty.is_err(), "a sender that breaks the rule is not found out");
+    assert!(
+        hasty.is_err(),
+        "a sender that breaks the rule is not found out"
+    );
     println!("{count} seeds, nothing lost and nothing doubled");
 }

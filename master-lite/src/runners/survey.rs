@@ -40,7 +40,7 @@ impl Pool {
 fn pools(cx: &Exec, rest: Vec<Value>, mut kwargs: Map) -> Result<Vec<Pool>, Error> {
     let mut rest = rest.into_iter();
     let (Some(tgt), Some(fun)) = (rest.next(), rest.next()) else {
-        let problem = "a survey needs a target and a function";
+        let problem = "a survey needs a target and a function".to_owned();
         return Err(Error::argument("tgt", problem));
     };
     let (sort, tgt_type) = (kwargs.remove("survey_sort"), kwargs.remove("tgt_type"));
