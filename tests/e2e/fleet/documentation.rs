@@ -262,8 +262,12 @@ fn steps(answer: &Answer) -> Vec<(String, Value)> {
     let data = read["data"].as_object().unwrap();
     let (_, steps) = data.iter().next().unwrap();
     let id = |step: &Value| step["__id__"].as_str().unwrap().to_owned();
-    let steps = steps.as_object().unwrap().values();
-    steps.map(|step| (id(step), step.clone())).collect()
+    let mut steps: Vec<&Value> = steps.as_object().unwrap().values().collect();
+    steps.sort_by_key(|step| step["__run_num__"].as_u64());
+    steps
+        .into_iter()
+        .map(|step| (id(step), step.clone()))
+        .collect()
 }
 
 /// The minions that a step's changes tell of.

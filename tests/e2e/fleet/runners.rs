@@ -169,13 +169,14 @@ fn an_interrupted_command_says_how_to_find_its_job() {
 /// What Salt's `survey`, `doc`, `sdb` and `error` runners return, as JSON; Salt prints a survey's words before it as well.
 #[test]
 fn runners_tell_minions_apart_and_what_there_is() {
-    let mut fleet = Fleet::with("auto_accept: True\nvals: {driver: yaml, files: [@HERE@]}\n");
+    let mut fleet = Fleet::with("auto_accept: True\n");
     let values = fleet.path("values");
     fs::write(&values, "a: {b: 5}\n").unwrap();
     // The master reads it when it starts.
     let file = fleet.path("master/etc/master");
     let text = fs::read_to_string(&file).unwrap();
-    fs::write(&file, text.replace("@HERE@", values.to_str().unwrap())).unwrap();
+    let profile = format!("vals: {{driver: yaml, files: [{}]}}\n", values.display());
+    fs::write(&file, text + &profile).unwrap();
     fleet.kill_master();
     fleet.start_master();
     for (id, role) in [("m1", "web"), ("m2", "db"), ("m3", "web")] {
@@ -243,5 +244,6 @@ fn a_master_that_is_hung_up_on_stays_and_says_what_it_does_not_obey_yet() {
     fs::write(&file, "timeout: [").unwrap();
     hang_up();
     fleet.soon_logged("The configuration cannot be used");
+    fs::write(&file, text).unwrap();
     fleet.soon("it still answers", answers);
 }
