@@ -7,8 +7,15 @@
 //! those are what `tests/e2e/fleet` runs. To see that nothing passes unnoticed, a sender that breaks the rule must be found out.
 //!
 //! usage: simulation; `PINCH_SEEDS` says how many (1,000), `PINCH_SEED` which one is the first (0)
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "it is a test that is its own program"
+)]
 
-#[expect(
+#[allow(
     dead_code,
     unused_imports,
     reason = "the master's, of which this is a part"

@@ -3,10 +3,6 @@
 //! They stand in a file, a line each, so that a daemon that was started again knows them. A line is written before its job begins; the
 //! disk has it when the system next writes to it, at the latest with the return. A machine that loses its power in between may
 //! forget the jobs of its last moments.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "lines are added to a file that belongs to one daemon"
-)]
 
 use std::collections::VecDeque;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -134,7 +130,7 @@ impl Taken {
     }
 
     fn tell(&self, error: &io::Error) {
-        let folder = self.folder.as_deref().unwrap_or(Path::new(""));
+        let folder = self.folder.as_deref().unwrap_or_else(|| Path::new(""));
         log::warning(format_args!(
             "{}: {error}; a job that is given again after a restart is done again",
             folder.join(NAME).display()
