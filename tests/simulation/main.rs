@@ -17,6 +17,7 @@
 
 #[allow(
     dead_code,
+    unfulfilled_lint_expectations,
     unused_imports,
     reason = "the master's, of which this is a part"
 )]

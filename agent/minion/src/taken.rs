@@ -139,6 +139,7 @@ impl Taken {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test's own files")]
 mod tests {
     use super::*;
 
