@@ -139,8 +139,9 @@ impl Taken {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test's own files")]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "a test's own files")]
+
     use super::*;
 
     fn jid(number: usize) -> String {
