@@ -11,7 +11,7 @@ use cli::log::Logger;
 use cli::options::{About, Daemon, DaemonAsked, Program, SALT_MASTER, Settings};
 use render::yaml::SaltYaml;
 use state::opts::Opts;
-use value::log;
+use value::{Map, log};
 
 use crate::{command, daemon};
 
@@ -56,6 +56,16 @@ fn trusted(settings: &Settings) -> Result<Opts, Failure> {
     Ok(begun(loaded))
 }
 
+/// The configuration as it is now.
+fn reread(settings: &Settings) -> Result<Map, String> {
+    let overrides = settings.overrides.clone();
+    let loaded = config::load_master(&settings.config_dir, settings.program, overrides, &SaltYaml);
+    let loaded = loaded.map_err(|error| error.to_string())?;
+    let trusted = config::trusted(&loaded, rustix::process::geteuid().as_raw());
+    trusted.map_err(|error| error.to_string())?;
+    Ok(loaded.opts)
+}
+
 fn loaded(settings: &Settings) -> Result<Loaded, Failure> {
     let overrides = settings.overrides.clone();
     let loaded = config::load_master(&settings.config_dir, settings.program, overrides, &SaltYaml);
@@ -86,7 +96,8 @@ fn master(words: Vec<String>) -> Result<ExitCode, Failure> {
             let socket = std::env::var_os("NOTIFY_SOCKET");
             let notify = link::Notify::to(socket.as_deref());
             let pid_file = || PidFile::asked_for(&asked.settings.overrides);
-            let ended = daemon::run(opts, &notify, pid_file);
+            let reread = || reread(&asked.settings);
+            let ended = daemon::run(opts, &notify, &reread, pid_file);
             ended.map_err(|error| Failure::new(Exit::Generic, error))?;
             Ok(Exit::Ok.into())
         }

@@ -318,6 +318,9 @@ pub(crate) fn wheel_alone(opts: Opts, fun: &str, arg: Vec<Value>) -> Result<Valu
     smol::block_on(master.wheel(fun, arg))
 }
 
+/// Reads the configuration again; a sentence where it cannot be used.
+pub(crate) type Reread<'a> = &'a dyn Fn() -> Result<Map, String>;
+
 /// Runs the master until SIGTERM or SIGINT, and keeps what is made when it listens until then.
 ///
 /// # Errors
@@ -325,8 +328,10 @@ pub(crate) fn wheel_alone(opts: Opts, fun: &str, arg: Vec<Value>) -> Result<Valu
 pub(crate) fn run<T>(
     mut opts: Opts,
     notify: &Notify,
+    reread: Reread<'_>,
     when_it_listens: impl FnOnce() -> T,
 ) -> Result<(), Error> {
+    let configured = opts.map.clone();
     let hook = Settings::take(&mut opts)?;
     let own = Pki::open(&opts.path("pki_dir"))?.own("master")?;
     let pair = own.pair.clone();
@@ -367,7 +372,8 @@ pub(crate) fn run<T>(
             master.chores().await;
             Ok(())
         };
-        let ended = peers.or(commands).or(chores).or(terminated(signals)).await;
+        let obeyed = obey_signals(signals, notify, &configured, reread);
+        let ended = peers.or(commands).or(chores).or(obeyed).await;
         notify.stopping();
         master.goodbye().await;
         listener.close("the master ends").await;
@@ -375,21 +381,55 @@ pub(crate) fn run<T>(
     })
 }
 
-/// The signals that end the daemon, taken from now on.
+/// The signals that the daemon obeys, from now on.
 fn signals() -> Result<Signals, Error> {
-    let signals = Signals::new([Signal::Term, Signal::Int]);
+    let signals = Signals::new([Signal::Term, Signal::Int, Signal::Hup]);
     signals.map_err(|source| Error::Io {
         path: "signals".into(),
         source,
     })
 }
 
-/// Waits for one of them.
-async fn terminated(mut signals: Signals) -> Result<(), Error> {
+/// Waits for a signal that ends the daemon; SIGHUP has it look at its configuration.
+async fn obey_signals(
+    mut signals: Signals,
+    notify: &Notify,
+    configured: &Map,
+    reread: Reread<'_>,
+) -> Result<(), Error> {
     // No deadline: signals come when they come.
-    let _ = signals.next().await;
+    while let Some(Ok(Signal::Hup)) = signals.next().await {
+        notify.reloading();
+        tell_changed(configured, reread());
+        notify.ready();
+    }
     log::info(format_args!("The master is asked to end"));
     Ok(())
+}
+
+/// What stands in the configuration now and is not obeyed: states, pillar and keys are always read as they are, options at the start.
+fn tell_changed(configured: &Map, read: Result<Map, String>) {
+    let read = match read {
+        Ok(read) => read,
+        Err(error) => {
+            return log::error(format_args!("The configuration cannot be used: {error}"));
+        }
+    };
+    let differs = |name: &&Value| configured.get_value(name) != read.get_value(name);
+    let mut changed: Vec<String> = read
+        .keys()
+        .chain(configured.keys().filter(|name| !read.contains_value(name)))
+        .filter(differs)
+        .map(Value::to_text)
+        .collect();
+    value::sorted::sort(&mut changed);
+    match changed.is_empty() {
+        true => log::info("The configuration is the one that the master was started with"),
+        false => log::warning(format_args!(
+            "These options have changed, and are obeyed when the master is started again: {}",
+            changed.join(", ")
+        )),
+    }
 }
 
 impl Master {

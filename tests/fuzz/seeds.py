@@ -65,13 +65,45 @@ def identity():
     yield '{"keys":[{"kty":"RSA","kid":"k","n":"AQAB","e":"AQAB"}]}'
 
 
+def kept():
+    """Rows as the master keeps them, without their order of keys, and a spool's records: frames behind their kind."""
+    rows = [
+        {"state": "accepted", "key": b"k" * 32, "at_ms": 1, "bound": {"role": "web"}},
+        {"tag": "salt/minion/m1/start", "stamp": "2026-01-02T03:04:05.000006", "at_ms": 1, "data": {"id": "m1"}},
+        {"at_ms": 1, "load": {"fun": "test.ping"}, "minions": ["m1"]},
+        {"at_ms": 1, "data": {"return": True}},
+        {"first": 1, "next": 9, "bytes": 300},
+        {"accepted": b"k" * 32},
+    ]
+    yield from map(packed, rows)
+    yield (7).to_bytes(8, "big")
+    for kind, name in [(b"e", "event"), (b"r", "return"), (b"g", "event")]:
+        for path in sorted((CORPUS / "wire").glob(f"v*/{name}.bin")):
+            yield kind + path.read_bytes()
+
+
+def packed(value):
+    """msgpack of what stands in `kept`."""
+    if isinstance(value, bool):
+        return b"\xc3" if value else b"\xc2"
+    if isinstance(value, int):
+        return b"\xcd" + value.to_bytes(2, "big")
+    if isinstance(value, bytes):
+        return b"\xc4" + bytes([len(value)]) + value
+    if isinstance(value, str):
+        return b"\xd9" + bytes([len(value)]) + value.encode()
+    if isinstance(value, list):
+        return bytes([0x90 + len(value)]) + b"".join(map(packed, value))
+    return bytes([0x80 + len(value)]) + b"".join(packed(key) + packed(item) for key, item in value.items())
+
+
 def part(tag, inside):
     length = len(inside)
     return bytes([tag, 0x82, length >> 8, length & 0xFF]) + inside
 
 
 def main():
-    kinds = {"yaml": yaml(), "jinja": jinja(), "compile": compiled(), "wire": wire(), "identity": identity()}
+    kinds = {"yaml": yaml(), "jinja": jinja(), "compile": compiled(), "wire": wire(), "identity": identity(), "kept": kept()}
     for target, seeds in kinds.items():
         folder = Path(sys.argv[1]) / target
         folder.mkdir(parents=True, exist_ok=True)

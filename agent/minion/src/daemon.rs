@@ -87,10 +87,11 @@ impl Daemon {
         let planned = Planned::new(&settings.opts);
         let watching = Watch::new(&settings.opts);
         let reactor = Reactor::new(&settings.opts);
+        let jobs = Jobs::open(&settings.opts.cachedir());
         Ok(Self(Arc::new(Shared {
             settings,
             upstreams,
-            jobs: Jobs::default(),
+            jobs,
             planned,
             watching,
             reactor,
@@ -509,6 +510,7 @@ impl Shared {
                 sent.unwrap_or_default().into()
             }
             Request::Beacons(asked) => self.watching.manage(asked).into(),
+            Request::Schedule(asked) => self.manage_schedule(asked).into(),
             Request::Refresh(asked) => {
                 self.refresh(&asked.what);
                 true.into()

@@ -1,22 +1,21 @@
 //! [`Jobs`]: the processes that this daemon has started and that have not ended.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use value::{Map, Value};
 use wire::Job;
 
+use crate::taken::Taken;
+
 /// The jobs that run, by their ids, and the ids of the last ones that the master gave.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     running: Mutex<HashMap<String, Running>>,
-    taken: Mutex<VecDeque<String>>,
+    taken: Mutex<Taken>,
 }
-
-/// How many ids of jobs are remembered (Salt's `minion_jid_queue_hwm` is 100): a master that was started again gives what it may not
-/// have given before, and nothing is done twice.
-const TAKEN_MAX: usize = 1024;
 
 #[derive(Debug)]
 struct Running {
@@ -25,27 +24,30 @@ struct Running {
 }
 
 impl Jobs {
+    /// None runs; those that were given before stand in a file of this folder.
+    pub(crate) fn open(folder: &Path) -> Self {
+        Self {
+            taken: Mutex::new(Taken::open(folder)),
+            ..Self::default()
+        }
+    }
+
     fn all(&self) -> MutexGuard<'_, HashMap<String, Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The master gives a job; false when it has given it before.
     pub(crate) fn is_new(&self, jid: &str) -> bool {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = !taken.iter().any(|known| known == jid);
-        if is_new {
-            taken.push_back(jid.to_owned());
-        }
-        if taken.len() > TAKEN_MAX {
-            taken.pop_front();
-        }
-        is_new
+        self.taken().is_new(jid)
     }
 
     /// A job was not begun: it may be given again.
     pub(crate) fn is_not_begun(&self, jid: &str) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.retain(|known| known != jid);
+        self.taken().is_not_begun(jid);
     }
 
     pub(crate) fn began(&self, job: Job, process: Pid) {
@@ -112,21 +114,5 @@ impl Running {
             .with("arg", self.job.arg.clone())
             .with("ret", self.job.ret.as_str())
             .with("user", self.job.user.as_str())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_job_is_taken_once() {
-        let jobs = Jobs::default();
-        assert!(jobs.is_new("1") && !jobs.is_new("1"));
-        jobs.is_not_begun("1");
-        assert!(jobs.is_new("1"));
-        let others: Vec<String> = (2..2 + TAKEN_MAX).map(|jid| jid.to_string()).collect();
-        assert!(others.iter().all(|jid| jobs.is_new(jid)));
-        assert!(jobs.is_new("1"), "the oldest is forgotten");
     }
 }

@@ -23,6 +23,7 @@ pub mod schedule;
 mod settings;
 mod sources;
 pub mod spool;
+mod taken;
 mod upstream;
 mod watch;
 

@@ -327,6 +327,12 @@ fn request(ask: Ask) -> Option<Request> {
             data,
         }
         .into(),
+        Ask::Schedule { fun, name, data } => wire::Schedule {
+            fun: fun.to_owned(),
+            name,
+            data,
+        }
+        .into(),
         Ask::Refresh { what } => wire::Refresh {
             what: what.to_owned(),
         }

@@ -133,7 +133,7 @@ async fn serve(master: Handle, mut local: Local) {
 /// Nothing runs without a daemon, and nothing is read again.
 async fn answer(master: &Handle, request: Request, local: &mut Local) -> Result<(), Error> {
     match request {
-        Request::FindJob(_) => local.done(Value::Null).await,
+        Request::FindJob(_) | Request::Schedule(_) => local.done(Value::Null).await,
         Request::Running(_) => local.done(Value::list([])).await,
         Request::SignalJob(_) => local.done("").await,
         Request::Refresh(_) => local.done(true).await,

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use jiff::civil::DateTime;
 use modules::call;
 use smol::Timer;
 use smol::future::FutureExt;
@@ -12,7 +13,8 @@ use wire::Job;
 
 use crate::daemon::{For, Shared};
 use crate::deliver::Bell;
-use crate::schedule::{Due, Now, ReturnJob, Schedule, Source};
+use crate::schedule::{Due, Now, ReturnJob, Schedule, Source, manage};
+use crate::watch;
 
 /// How often the schedule is looked at where nothing is ever due: somebody may have changed it unseen.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -36,6 +38,8 @@ pub(crate) struct Planned {
 
 struct Parts {
     schedule: Schedule,
+    /// The jobs as the files had them: they do not undo what was changed since, unless they say something else.
+    configured: Value,
     config: Map,
     pillar: Map,
     grains: Map,
@@ -60,6 +64,18 @@ fn has_mine(opts: &Map, pillar: &Map) -> bool {
         .or_else(|| opts.get("mine_functions"));
     let is_enabled = opts.get("mine_enabled").is_none_or(Value::is_true);
     is_enabled && of_either.is_some_and(Value::is_true)
+}
+
+/// What became of a request about the jobs.
+struct Managed {
+    answer: Map,
+    due: Option<Due>,
+    /// What is to be written.
+    saved: Option<Map>,
+}
+
+fn said(config: &Map) -> Value {
+    config.get("schedule").cloned().unwrap_or_default()
 }
 
 /// The schedule of the configuration, with the mine's own job where there is a mine (Salt's `__mine_interval`).
@@ -95,6 +111,7 @@ impl Planned {
             grains: &nothing,
         };
         let parts = Parts {
+            configured: said(&config),
             schedule: Schedule::new(source, &Now::read()),
             config,
             pillar: nothing.clone(),
@@ -122,7 +139,39 @@ impl Planned {
 
     /// The configuration was read again.
     pub(crate) fn has_config(&self, opts: &Map) {
-        self.change(|parts| parts.config = kept(opts, &OF_CONFIG));
+        self.change(|parts| {
+            let mut config = kept(opts, &OF_CONFIG);
+            let said = said(&config);
+            if said == parts.configured {
+                config.insert("schedule", parts.config.get("schedule").cloned());
+            } else {
+                parts.configured = said;
+            }
+            parts.config = config;
+        });
+    }
+
+    /// Answers a request about the jobs; beside it the job that is to run now.
+    fn manage(&self, asked: &wire::Schedule, running: impl Fn(&str) -> u64) -> Managed {
+        let (mut parts, now) = (self.parts(), Now::read());
+        let name = asked.name.as_deref().unwrap_or_default();
+        let (mut answer, mut due) = (Map::new().with("complete", true), None);
+        match asked.fun.as_str() {
+            "run_job" => {
+                due = parts.schedule.at_once(name, running);
+                answer.insert("complete", due.is_some());
+            }
+            "next_fire_time" => {
+                let next = parts.schedule.next_fire_time(name, &now);
+                answer.insert("next_fire_time", next.map(shown));
+            }
+            _ => answer = parts.managed(asked, &now),
+        }
+        let is_done = answer.get("complete").is_some_and(Value::is_true);
+        let saved = (is_done && manage::is_kept(asked)).then(|| manage::saved(&parts.own()));
+        drop(parts);
+        self.changed.ring();
+        Managed { answer, due, saved }
     }
 
     /// The pillar was compiled again.
@@ -136,7 +185,41 @@ impl Planned {
     }
 }
 
+/// A time as Salt shows it.
+fn shown(time: DateTime) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S").to_string()
+}
+
 impl Parts {
+    /// The jobs of the configuration, with what was changed since.
+    fn own(&self) -> Map {
+        let own = self.config.get("schedule").and_then(Value::as_map);
+        own.cloned().unwrap_or_default()
+    }
+
+    /// What is asked about the jobs as they are written.
+    fn managed(&mut self, asked: &wire::Schedule, now: &Now) -> Map {
+        let mut own = self.own();
+        let mut salts = jobs(&self.config, &self.pillar);
+        if let Some(salts) = salts.as_map_mut() {
+            salts.retain(|name, _| name.to_text().starts_with("__"));
+        }
+        let salts = salts.as_map().cloned().unwrap_or_default();
+        let pillar = self.pillar.get("schedule").and_then(Value::as_map);
+        let pillar = pillar.cloned().unwrap_or_default();
+        let mut answer = manage::managed(asked, &mut own, &pillar, &salts, now.wall.date());
+        if own != self.own() {
+            self.config.insert("schedule", own);
+            self.read();
+        }
+        if asked.fun == "status" {
+            let name = asked.name.as_deref().unwrap_or_default();
+            let next = self.schedule.next_fire_time(name, now);
+            answer.insert("next_fire_time", next.map(shown));
+        }
+        answer
+    }
+
     fn read(&mut self) {
         let config = jobs(&self.config, &self.pillar);
         let source = Source {
@@ -176,6 +259,28 @@ impl Shared {
                 Timer::after(wait).await;
             };
             late.or(self.planned().changed.rung()).await;
+        }
+    }
+
+    /// Answers a request about the schedule: changes it, writes it, or starts a job of it.
+    pub(crate) fn manage_schedule(self: &Arc<Self>, asked: &wire::Schedule) -> Map {
+        let running = |name: &str| self.jobs().scheduled(name);
+        let managed = self.planned().manage(asked, running);
+        if let Some(due) = managed.due {
+            self.start_due(due);
+        }
+        let written = managed.saved.map(|jobs| {
+            let cx = watch::context(self.opts());
+            modules::schedule_file::write(&cx, &jobs)
+        });
+        match written {
+            Some(Err(error)) => {
+                log::error(format_args!(
+                    "Failed to persist the updated schedule: {error}"
+                ));
+                manage::refused(&error.to_string())
+            }
+            _ => managed.answer,
         }
     }
 

@@ -9,6 +9,7 @@ mod cron;
 mod dates;
 mod entry;
 mod guards;
+pub(crate) mod manage;
 
 #[cfg(test)]
 mod tests;
@@ -250,6 +251,32 @@ impl Schedule {
         let jobs = self.jobs.iter_mut();
         jobs.filter_map(|job| job.looked_at(&look, &running))
             .collect()
+    }
+
+    /// A job that is to run now, whatever its times say; none where there is none, or as many of it run as may.
+    #[must_use]
+    pub fn at_once(&self, key: &str, running: impl Fn(&str) -> u64) -> Option<Due> {
+        let entry = &self.jobs.iter().find(|job| job.key == key)?.entry;
+        let full = |max| running(&entry.name) >= max;
+        let is_full = entry.maxrunning.is_some_and(full);
+        (!is_full).then(|| due_of(entry, entry.fun.clone()))
+    }
+
+    /// When a job runs next, in the machine's zone.
+    #[must_use]
+    pub fn next_fire_time(&self, key: &str, now: &Now) -> Option<DateTime> {
+        let job = self.jobs.iter().find(|job| job.key == key)?;
+        let planned = job.next.map(|next| match next {
+            At::Wall(at) => at,
+            At::Running(_) => now
+                .wall
+                .timestamp()
+                .saturating_add(next.wait(now))
+                .unwrap_or(Timestamp::MAX),
+        });
+        let named = job.names(now).filter(|at| *at > now.wall.timestamp());
+        let next = named.chain(planned).min()?;
+        Some(next.to_zoned(now.wall.time_zone().clone()).datetime())
     }
 
     /// For how long nothing is due; none where nothing ever is.

@@ -85,16 +85,37 @@ pub(crate) fn masters(opts: &Opts) -> Result<Vec<Master>, Error> {
     Ok(masters)
 }
 
+/// Where connections come from: `source_address`, or the first address of `source_interface_name`.
 fn source(opts: &Opts) -> Result<Option<IpAddr>, Error> {
-    let address = opts
-        .text("source_address")
-        .filter(|address| !address.is_empty());
-    let parsed = address.map(|address| {
-        address
-            .parse()
-            .map_err(|_| wrong("source_address", format!("{address} is no address")))
-    });
-    parsed.transpose()
+    let said = |option| opts.text(option).filter(|text| !text.is_empty());
+    if let Some(address) = said("source_address") {
+        let parsed = address.parse();
+        return parsed
+            .map(Some)
+            .map_err(|_| wrong("source_address", format!("{address} is no address")));
+    }
+    let Some(name) = said("source_interface_name") else {
+        return Ok(None);
+    };
+    let all = modules::interfaces::all().into_iter();
+    let mut found = all.filter(|interface| interface.name == name);
+    let address = found.find_map(|interface| Some(interface.addresses.first()?.ip));
+    address.map(Some).ok_or_else(|| {
+        let problem = format!("there is no interface {name} with an address");
+        wrong("source_interface_name", problem)
+    })
+}
+
+/// `random_startup_delay`: how long the first try waits, so that a whole room that gets its power back does not come at once.
+pub(crate) fn startup_delay(opts: &Opts) -> Duration {
+    let most = duration(
+        opts,
+        "random_startup_delay",
+        Duration::from_secs(1),
+        Duration::ZERO,
+    );
+    let most = u64::try_from(most.as_millis()).unwrap_or_default();
+    Duration::from_millis(modules::random::below(most + 1))
 }
 
 /// What an enrolment token is at most.
@@ -236,4 +257,33 @@ pub(crate) fn session(
         limits: Limits::default(),
         waits: waits(opts),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opts(option: &str, value: impl Into<Value>) -> Opts {
+        Opts::new(Map::new().with(option, value))
+    }
+
+    #[test]
+    fn connections_come_from_the_address_that_is_named() {
+        let named = source(&opts("source_address", "127.0.0.9")).unwrap();
+        assert_eq!(named, Some([127, 0, 0, 9].into()));
+        let of_interface = source(&opts("source_interface_name", "lo")).unwrap();
+        assert!(of_interface.is_some_and(|ip| ip.is_loopback()));
+        let missing = source(&opts("source_interface_name", "none0")).unwrap_err();
+        assert!(missing.to_string().contains("none0"), "{missing}");
+        assert_eq!(source(&opts("id", "m1")).unwrap(), None);
+    }
+
+    #[test]
+    fn the_first_try_waits_at_most_as_long_as_is_said() {
+        assert_eq!(startup_delay(&opts("id", "m1")), Duration::ZERO);
+        let said = opts("random_startup_delay", 2);
+        let all = (0..1000).map(|_| startup_delay(&said));
+        let longest = all.max().unwrap();
+        assert!(longest > Duration::from_secs(1) && longest <= Duration::from_secs(2));
+    }
 }

@@ -21,7 +21,8 @@ mod store;
 #[path = "spool/memory.rs"]
 mod store;
 
-#[cfg(all(test, feature = "store"))]
+#[cfg(feature = "store")]
+#[cfg(test)]
 mod tests;
 
 use std::iter::Peekable;

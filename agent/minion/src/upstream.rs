@@ -195,6 +195,13 @@ impl Shared {
         };
         let failover = Failover::of(self.opts());
         let mut is_first = true;
+        let delay = settings::startup_delay(self.opts());
+        if !delay.is_zero() {
+            log::info(format_args!(
+                "The first try is in {delay:.1?} (random_startup_delay)"
+            ));
+            Timer::after(delay).await;
+        }
         loop {
             let (link, welcome) = session.connect(&mut tell).await;
             log::info(format_args!("Connected to the master {}", link.who()));

@@ -36,6 +36,7 @@ mod repos;
 pub mod returners;
 pub mod roots;
 pub mod runners;
+pub mod schedule_file;
 mod serializers;
 mod service;
 pub mod shlex;

@@ -85,6 +85,15 @@ pub enum Ask {
         /// Its settings.
         data: Option<Value>,
     },
+    /// Something about the daemon's schedule: a map, of which `complete` says whether it was done.
+    Schedule {
+        /// What: `list`, `add`, …
+        fun: &'static str,
+        /// Which job.
+        name: Option<String>,
+        /// What belongs to it.
+        data: Map,
+    },
     /// Something that the daemon is to read again.
     Refresh {
         /// `grains`, `pillar`, `schedule`, `beacons`, `mine`.

@@ -190,10 +190,21 @@ fn of_others() -> Vec<Request> {
         FindJob { jid: jid.clone() }.into(),
         Running {}.into(),
         SignalJob { jid, signal: 15 }.into(),
+    ]
+}
+
+fn of_machines() -> Vec<Request> {
+    vec![
         Beacons {
             fun: "add".into(),
             name: Some("load".into()),
             data: Some(Value::list([Map::new().with("interval", 5).into()])),
+        }
+        .into(),
+        Schedule {
+            fun: "delete".into(),
+            name: Some("job1".into()),
+            data: map("persist", true),
         }
         .into(),
         Refresh {
@@ -243,6 +254,7 @@ fn all() -> Vec<(String, Frame)> {
     all.extend(
         of_others()
             .into_iter()
+            .chain(of_machines())
             .map(|frame| (frame.kind().to_owned(), frame.into())),
     );
     all.extend(

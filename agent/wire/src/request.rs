@@ -216,6 +216,17 @@ kinds! {
         data: Option<Value>,
     }
 
+    /// Something about the schedule of this machine: `done` with a map, of which `complete` says whether it was done.
+    "schedule" Schedule [ClientToMinion JobToMinion] {
+        /// `list`, `validate`, `add`, `modify`, `delete`, `enable`, `disable`, `enable_job`, `disable_job`, `run_job`, `postpone_job`,
+        /// `skip_job`, `save`, `next_fire_time` or `status`.
+        fun: String,
+        /// Which job.
+        name: Option<String>,
+        /// `schedule`, the job's settings; `where`; `persist`, whether the change is written; `time`, `new_time`, `time_fmt`.
+        data: Map,
+    }
+
     /// Something is to be read again.
     "refresh" Refresh [MasterToMinion ClientToMinion JobToMinion] {
         /// `pillar`, `grains`, `modules`, `beacons`, `schedule`, `mine`.

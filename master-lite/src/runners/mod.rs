@@ -11,20 +11,28 @@ use wire::Id;
 use crate::daemon::Master;
 
 mod cache;
+mod doc;
+mod error;
 mod jobs;
 mod manage;
 mod mine;
 mod pillar;
 mod reactor;
+mod sdb;
+mod survey;
 mod token;
 
 const MODULES: &[Module<Value>] = &[
     cache::MODULE,
+    doc::MODULE,
+    error::MODULE,
     jobs::MODULE,
     manage::MODULE,
     mine::MODULE,
     pillar::MODULE,
     reactor::MODULE,
+    sdb::MODULE,
+    survey::MODULE,
     token::MODULE,
 ];
 

@@ -1,12 +1,10 @@
 //! Faults that a fleet survives: time offline, a bad network, a master that comes back to all at once, a reader that does not read.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs;
-use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use link::pki::Pki;
 use link::unix::Pipe;
@@ -15,7 +13,16 @@ use value::{Map, Value};
 use wire::{Event, Fire, Listen, Request, Return, Way};
 
 use super::hostile::{asked_locally, hello, key, run};
+use super::relay::{Network, Relay};
 use super::{Fleet, PATIENCE};
+
+/// It loses one packet in ten each way, holds each up, and comes from another port every few seconds.
+const BAD: Network = Network {
+    loss_percent: 10,
+    delay: Duration::from_millis(100),
+    jitter: Duration::from_millis(50),
+    moves: Some(Duration::from_secs(3)),
+};
 
 /// Events of the master's log from its beginning, those with these tags.
 fn listening(fleet: &Fleet, tag: &str) -> Pipe {
@@ -147,132 +154,6 @@ fn size(folder: &std::path::Path) -> u64 {
     bytes
 }
 
-/// A bad network between minions and their master: it loses one packet in ten each way, holds each up, and comes from another port
-/// every few seconds.
-struct Relay {
-    port: u16,
-    stop: Arc<AtomicBool>,
-    lost: Arc<AtomicUsize>,
-    moved: Arc<AtomicUsize>,
-    thread: Option<JoinHandle<()>>,
-}
-
-const DELAY: Duration = Duration::from_millis(100);
-const JITTER_MS: u64 = 50;
-const LOSS: u64 = 10;
-const MOVES: Duration = Duration::from_secs(3);
-
-/// Numbers that look random and are the same each time.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) % limit
-    }
-}
-
-struct Late {
-    due: Instant,
-    bytes: Vec<u8>,
-    /// From the minion here to its master, or back.
-    minion: SocketAddr,
-    is_up: bool,
-}
-
-fn socket() -> UdpSocket {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_nonblocking(true).unwrap();
-    socket
-}
-
-impl Relay {
-    fn to(master: u16) -> Self {
-        let inner = socket();
-        let port = inner.local_addr().unwrap().port();
-        let (stop, lost, moved) = (
-            Arc::new(AtomicBool::new(false)),
-            Arc::new(AtomicUsize::new(0)),
-            Arc::new(AtomicUsize::new(0)),
-        );
-        let shared = (stop.clone(), lost.clone(), moved.clone());
-        let thread = std::thread::spawn(move || {
-            let (stop, lost, moved) = shared;
-            relay(&inner, master, &stop, &lost, &moved);
-        });
-        Self {
-            port,
-            stop,
-            lost,
-            moved,
-            thread: Some(thread),
-        }
-    }
-}
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let _ = self.thread.take().map(JoinHandle::join);
-    }
-}
-
-fn relay(
-    inner: &UdpSocket,
-    master: u16,
-    stop: &AtomicBool,
-    lost: &AtomicUsize,
-    moved: &AtomicUsize,
-) {
-    let mut outer: HashMap<SocketAddr, UdpSocket> = HashMap::new();
-    let mut late: Vec<Late> = Vec::new();
-    let mut dice = Dice(7);
-    let mut buffer = vec![0; 65536];
-    let mut moves = Instant::now() + MOVES;
-    while !stop.load(Ordering::Relaxed) {
-        let mut hold = |bytes: &[u8], minion, is_up| {
-            if dice.below(100) < LOSS {
-                lost.fetch_add(1, Ordering::Relaxed);
-                return;
-            }
-            let due = Instant::now() + DELAY + Duration::from_millis(dice.below(JITTER_MS));
-            let bytes = bytes.to_vec();
-            late.push(Late {
-                due,
-                bytes,
-                minion,
-                is_up,
-            });
-        };
-        while let Ok((length, minion)) = inner.recv_from(&mut buffer) {
-            outer.entry(minion).or_insert_with(socket);
-            hold(&buffer[..length], minion, true);
-        }
-        for (minion, socket) in &outer {
-            while let Ok(length) = socket.recv(&mut buffer) {
-                hold(&buffer[..length], *minion, false);
-            }
-        }
-        let now = Instant::now();
-        for packet in late.extract_if(.., |packet| packet.due <= now) {
-            let _ = match packet.is_up {
-                true => outer[&packet.minion].send_to(&packet.bytes, ("127.0.0.1", master)),
-                false => inner.send_to(&packet.bytes, packet.minion),
-            };
-        }
-        if now >= moves {
-            // As after a router that has forgotten where they were.
-            outer.values_mut().for_each(|outer| *outer = socket());
-            moved.fetch_add(1, Ordering::Relaxed);
-            moves = now + MOVES;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
 #[test]
 fn r6_a_bad_network_and_changing_addresses_lose_nothing() {
     const IDS: [&str; 3] = ["m1", "m2", "m3"];
@@ -294,7 +175,7 @@ fn r6_a_bad_network_and_changing_addresses_lose_nothing() {
         "salt/orch.sls",
         "all of them:\n  salt.state:\n    - tgt: '*'\n    - sls: step\n    - timeout: 120\n",
     );
-    let relay = Relay::to(fleet.port());
+    let relay = Relay::to(fleet.port(), BAD);
     let own = std::mem::replace(&mut fleet.port, relay.port);
     for id in IDS {
         fleet.start_minion(id, "");

@@ -5,6 +5,7 @@ mod alone;
 mod attacks;
 mod autoscale;
 mod beacons;
+mod documentation;
 mod events;
 mod faults;
 mod hook;
@@ -15,8 +16,10 @@ mod keys;
 mod masters;
 mod reactor;
 mod recorded;
+mod relay;
 mod returns;
 mod runners;
+mod schedule;
 mod self_healing;
 mod survival;
 
@@ -175,6 +178,11 @@ impl Fleet {
 
     /// Starts a minion, with these lines in its configuration.
     pub(crate) fn start_minion(&mut self, id: &str, config: &str) {
+        self.configure_minion(id, config);
+        self.start_minion_again(id);
+    }
+
+    fn configure_minion(&self, id: &str, config: &str) {
         let root = self.path(id);
         fs::create_dir_all(root.join("etc")).unwrap();
         let (here, port) = (root.display(), self.port);
@@ -187,7 +195,6 @@ impl Fleet {
             "id: {id}\n{masters}root_dir: {here}\npki_dir: {here}/pki\ncachedir: {here}/cache\nsock_dir: {here}/run\nlog_file: {here}/log\nlog_level: info\nenable_fqdns_grains: False\nrecon_default: 50\nrecon_max: 200\n{config}"
         );
         fs::write(root.join("etc/minion"), text).unwrap();
-        self.start_minion_again(id);
     }
 
     pub(crate) fn start_minion_again(&mut self, id: &str) {

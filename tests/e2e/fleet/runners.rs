@@ -1,5 +1,6 @@
 //! Runners, and what `salt-call` tells the master.
 
+use std::fs;
 use std::process::{Command, Stdio};
 
 use tests::program::{Answer, in_recorded_environment};
@@ -96,16 +97,16 @@ fn files_come_to_the_master_where_it_takes_them() {
         fleet.run(&["salt", "m1", "test.ping"]).rc == Some(0)
     });
     let file = fleet.path("m1/report");
-    std::fs::write(&file, "x".repeat(300_000)).unwrap();
+    fs::write(&file, "x".repeat(300_000)).unwrap();
     let name = file.display().to_string();
     let refused = fleet.run(&["salt", "m1", "cp.push", &name]);
     assert!(refused.out.contains("file_recv is off"), "{}", refused.out);
     let kept = fleet.path("master/cache/minions/m1/files");
     assert!(!kept.exists());
     let etc = fleet.path("master/etc/master");
-    let text = std::fs::read_to_string(&etc).unwrap();
+    let text = fs::read_to_string(&etc).unwrap();
     let on = "file_recv: True\nfile_recv_max_size: 1\n";
-    std::fs::write(&etc, text + on).unwrap();
+    fs::write(&etc, text + on).unwrap();
     fleet.kill_master();
     fleet.start_master();
     fleet.soon("it is back", || {
@@ -115,17 +116,17 @@ fn files_come_to_the_master_where_it_takes_them() {
     let pushed = push(&[]);
     assert_eq!(pushed.out, "m1:\n    True\n");
     let below = kept.join(name.trim_start_matches('/'));
-    assert_eq!(std::fs::metadata(&below).unwrap().len(), 300_000);
+    assert_eq!(fs::metadata(&below).unwrap().len(), 300_000);
     assert_eq!(push(&["upload_path=/reports/today"]).out, "m1:\n    True\n");
     assert!(kept.join("reports/today").is_file());
     // A11
     let crafted = push(&["upload_path=../../m2/files/x"]);
     assert!(crafted.out.contains("is no path"), "{}", crafted.out);
-    std::fs::write(&file, "x".repeat(1_100_000)).unwrap();
+    fs::write(&file, "x".repeat(1_100_000)).unwrap();
     let large = push(&["upload_path=/large"]);
     assert!(large.out.contains("file_recv_max_size"), "{}", large.out);
     assert!(!kept.join("large").exists());
-    std::fs::write(&file, "called").unwrap();
+    fs::write(&file, "called").unwrap();
     let called = fleet.call("m1", &["cp.push", &name, "upload_path=/called"]);
     assert_eq!(called.rc, Some(0), "{}", called.out);
     assert!(kept.join("called").is_file());
@@ -141,7 +142,7 @@ fn an_interrupted_command_says_how_to_find_its_job() {
     let etc = fleet.path("master/etc").display().to_string();
     let interrupted = |words: &[&str], begun: &dyn Fn() -> bool| {
         let log = fleet.path("interrupted");
-        let _ = std::fs::remove_file(&log);
+        let _ = fs::remove_file(&log);
         let words = [&[words[0], "-c", &etc], &words[1..]].concat();
         let mut process = Process::start(&PROGRAMS.0, &words, &log);
         fleet.soon("it has begun", begun);
@@ -149,10 +150,10 @@ fn an_interrupted_command_says_how_to_find_its_job() {
         let kill = Command::new("kill").args(["-INT", &pid]).status();
         assert!(kill.unwrap().success());
         let ended = process.0.wait().unwrap();
-        (ended.code(), std::fs::read_to_string(&log).unwrap())
+        (ended.code(), fs::read_to_string(&log).unwrap())
     };
     let sleeps = || {
-        let text = std::fs::read_to_string(fleet.path("interrupted"));
+        let text = fs::read_to_string(fleet.path("interrupted"));
         text.unwrap_or_default().contains("jid: ")
     };
     let words = ["salt", "--show-jid", "-t", "60", "m1", "test.sleep", "8"];
@@ -163,4 +164,81 @@ fn an_interrupted_command_says_how_to_find_its_job() {
     let (_, jid) = said.trim_end().rsplit_once(' ').unwrap();
     let found = fleet.run(&["salt-run", "jobs.list_job", jid]).out;
     assert!(found.contains("test.sleep"), "{found}");
+}
+
+/// What Salt's `survey`, `doc`, `sdb` and `error` runners return, as JSON; Salt prints a survey's words before it as well.
+#[test]
+fn runners_tell_minions_apart_and_what_there_is() {
+    let mut fleet = Fleet::with("auto_accept: True\n");
+    let values = fleet.path("values");
+    fs::write(&values, "a: {b: 5}\n").unwrap();
+    // The master reads it when it starts.
+    let file = fleet.path("master/etc/master");
+    let text = fs::read_to_string(&file).unwrap();
+    let profile = format!("vals: {{driver: yaml, files: [{}]}}\n", values.display());
+    fs::write(&file, text + &profile).unwrap();
+    fleet.kill_master();
+    fleet.start_master();
+    for (id, role) in [("m1", "web"), ("m2", "db"), ("m3", "web")] {
+        fleet.start_minion(id, &format!("grains: {{role: {role}}}\n"));
+    }
+    let ran = |words: &[&str]| -> serde_json::Value {
+        let words = [&["salt-run", "--out=json"], words].concat();
+        let out = fleet.run(&words).out;
+        serde_json::from_str(&out).unwrap_or_else(|_| panic!("{words:?}: {out}"))
+    };
+    let survey = ["survey.hash", "*", "grains.get", "role"];
+    let all = serde_json::json!([
+        {"pool": ["m1", "m3"], "result": "web"},
+        {"pool": ["m2"], "result": "db"},
+    ]);
+    fleet.soon("all answer", || ran(&survey) == all);
+    let up = ran(&[&survey[..], &["survey_sort=up"]].concat());
+    assert_eq!(up, serde_json::json!([all[1], all[0]]));
+    let found = ran(&["survey.diff", "m1 or m2", "grains.get", "role"]);
+    assert_eq!(found[1]["diff"], "--- m1\n+++ m2\n@@ -1 +1 @@\n-web\n+db\n");
+
+    assert_eq!(ran(&["sdb.get", "sdb://vals/a:b"]), 5);
+    assert_eq!(ran(&["sdb.get", "plain"]), "plain");
+    assert_eq!(ran(&["sdb.set", "plain", "x"]), false);
+    assert_eq!(ran(&["error.error"]), serde_json::json!({}));
+    let failed = fleet.run(&[
+        "salt-run",
+        "error.error",
+        "name=Exception",
+        "message=on purpose",
+    ]);
+    assert_eq!(failed.rc, Some(1));
+    assert!(failed.out.contains("on purpose"), "{}", failed.out);
+
+    assert!(ran(&["doc.runner"])["survey.hash"].is_string());
+    assert!(ran(&["doc.wheel"])["key.accept"].is_string());
+    assert!(ran(&["doc.execution"])["schedule.add"].is_string());
+}
+
+#[test]
+fn a_master_that_is_hung_up_on_stays_and_says_what_it_does_not_obey_yet() {
+    let mut fleet = Fleet::with("auto_accept: True\n");
+    fleet.start_minion("m1", "");
+    let answers = || fleet.run(&["salt", "-t", "60", "m1", "test.ping"]).rc == Some(0);
+    fleet.soon("it answers", answers);
+    let file = fleet.path("master/etc/master");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(
+        &file,
+        format!("{text}timeout: 77\nnodegroups: {{web: m1}}\n"),
+    )
+    .unwrap();
+    let pid = fleet.master.as_ref().unwrap().0.id().to_string();
+    let hang_up = || {
+        let sent = Command::new("kill").args(["-HUP", &pid]).status().unwrap();
+        assert!(sent.success());
+    };
+    hang_up();
+    fleet.soon_logged("obeyed when the master is started again: nodegroups, timeout");
+    fs::write(&file, "timeout: [").unwrap();
+    hang_up();
+    fleet.soon_logged("The configuration cannot be used");
+    fs::write(&file, text).unwrap();
+    fleet.soon("it still answers", answers);
 }

@@ -5,7 +5,7 @@ use state::module::{Error, Ret};
 use value::{Map, Value};
 
 state::state_module! {
-    /// Manage the jobs that a minion runs at times. `offline: True` writes them to its configuration; without it a running minion is needed.
+    /// Manage the jobs that a minion runs at times: of the running minion, or with `offline: True` in its configuration.
     mod schedule;
 
     /// Make sure that a job is there, as it is described.
@@ -106,26 +106,38 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
-    existing(cx, &args.name, &args.kwargs, "delete", "Removed")
+    let (name, kwargs) = (args.name.as_str(), &args.kwargs);
+    if current(cx, name, kwargs)?.is_none() {
+        return Ok(missing(name));
+    }
+    let answer = ask(cx, "delete", name, kwargs)?;
+    let done = format!("Removed job {name} from schedule");
+    Ok(told(cx, &answer, done))
+}
+
+fn missing(name: &str) -> Ret {
+    Ret::ok(format!("Job {name} not present in schedule"))
 }
 
 fn enabled(cx: &Exec, args: Enabled) -> Result<Ret, Error> {
-    existing(cx, &args.name, &args.kwargs, "enable_job", "Enabled")
+    switched(cx, &args.name, &args.kwargs, true)
 }
 
 fn disabled(cx: &Exec, args: Disabled) -> Result<Ret, Error> {
-    existing(cx, &args.name, &args.kwargs, "disable_job", "Disabled")
+    switched(cx, &args.name, &args.kwargs, false)
 }
 
-/// Works on a job that is there.
-fn existing(cx: &Exec, name: &str, kwargs: &Map, fun: &str, done: &str) -> Result<Ret, Error> {
-    if current(cx, name, kwargs)?.is_none() {
-        return Ok(Ret::ok(format!("Job {name} not present in schedule")));
-    }
+/// Switches a job that is there; what is so already is no change.
+fn switched(cx: &Exec, name: &str, kwargs: &Map, on: bool) -> Result<Ret, Error> {
+    let Some(current) = current(cx, name, kwargs)? else {
+        return Ok(missing(name));
+    };
+    let (fun, past) = match on {
+        true => ("enable_job", "Enabled"),
+        false => ("disable_job", "Disabled"),
+    };
     let answer = ask(cx, fun, name, kwargs)?;
-    Ok(told(
-        cx,
-        &answer,
-        format!("{done} job {name} from schedule"),
-    ))
+    let ret = told(cx, &answer, format!("{past} job {name} from schedule"));
+    let is_so = current.get("enabled") == Some(&on.into());
+    Ok(if is_so { ret.changes(Map::new()) } else { ret })
 }

@@ -1,0 +1,66 @@
+//! `_schedule.conf`: the jobs of a minion's schedule that were added or changed while it ran, or while it did not. It is a part of the
+//! minion's configuration.
+
+use std::path::PathBuf;
+
+use render::yaml::{self, Dump};
+use state::exec::Exec;
+use state::module::Error;
+use state::opts::Opts;
+use value::{Map, Value};
+
+use crate::fs;
+
+fn path(opts: &Opts) -> PathBuf {
+    beside(opts, "_schedule.conf")
+}
+
+/// A file of the folder of configuration.
+pub(crate) fn beside(opts: &Opts, name: &str) -> PathBuf {
+    let include = opts.text("default_include").unwrap_or("minion.d/*.conf");
+    let folder = include.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let conf = opts.path("conf_file");
+    conf.with_file_name(folder).join(name)
+}
+
+/// The jobs of the file; none where there is no file.
+///
+/// # Errors
+/// When it cannot be read, or is no YAML.
+pub fn read(opts: &Opts) -> Result<Map, Error> {
+    let path = path(opts);
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Map::new()),
+        Err(error) => return Err(Error::io(&path)(error)),
+    };
+    let data = yaml::load(&text)
+        .map_err(|error| Error::refused(format!("{}: {}", path.display(), error.salt_message())))?;
+    let jobs = data.get("schedule").and_then(Value::as_map);
+    Ok(jobs.cloned().unwrap_or_default())
+}
+
+/// Writes the jobs.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write(cx: &Exec, jobs: &Map) -> Result<(), Error> {
+    let path = path(cx.opts());
+    if let Some(folder) = path.parent().filter(|folder| !folder.is_dir()) {
+        fs::mkdir(cx, folder).map_err(Error::io(folder))?;
+    }
+    let text = dumped(jobs, None)?;
+    fs::write(cx, &path, text.as_bytes(), fs::Owner::default())?;
+    Ok(())
+}
+
+/// The jobs as a file of configuration has them.
+pub(crate) fn dumped(jobs: &Map, flow: Option<bool>) -> Result<String, Error> {
+    let data = Map::new().with("schedule", jobs.clone());
+    let layout = Dump {
+        default_flow_style: flow,
+        sort_keys: true,
+        ..Dump::default()
+    };
+    yaml::dump(&data.into(), &layout).map_err(|error| Error::refused(error.to_string()))
+}

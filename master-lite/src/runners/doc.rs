@@ -1,0 +1,52 @@
+//! The `doc` runner: what functions there are, and what they do.
+
+use modules::orchestrate;
+use state::exec::Exec;
+use state::module::{Error, Module};
+use value::{Map, Value};
+
+state::exec_module! {
+    /// The documentation of functions.
+    mod doc;
+
+    /// That of the runners.
+    fn runner(Runner {});
+
+    /// That of the wheel functions.
+    fn wheel(Wheel {});
+
+    /// That of the execution functions of all minions.
+    fn execution(Execution {});
+}
+
+fn told(modules: &[Module<Value>]) -> Value {
+    let mut docs = Map::new();
+    for module in modules {
+        for function in module.functions {
+            let name = format!("{}.{}", module.name, function.name);
+            docs.entry(name, || function.doc.into());
+        }
+    }
+    docs.sort_keys();
+    docs.into()
+}
+
+fn runner(_cx: &Exec, _args: Runner) -> Result<Value, Error> {
+    Ok(told(super::REGISTRY.runners))
+}
+
+fn wheel(_cx: &Exec, _args: Wheel) -> Result<Value, Error> {
+    Ok(told(super::REGISTRY.wheel))
+}
+
+fn execution(cx: &Exec, _args: Execution) -> Result<Value, Error> {
+    let ids = orchestrate::targeted(cx, &"*".into(), "glob", "function")?;
+    let targets = &cx.shared.targets;
+    let returns = targets.run(cx, &ids, "sys.doc", Vec::new(), Map::new())?;
+    let mut docs = Map::new();
+    for told in returns.iter().filter_map(|minion| minion.ret.as_map()) {
+        docs.update(told.clone());
+    }
+    docs.sort_keys();
+    Ok(docs.into())
+}

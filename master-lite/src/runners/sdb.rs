@@ -1,0 +1,57 @@
+//! The `sdb` runner: values by `sdb://PROFILE/KEY`, of the profiles of the master's configuration.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+state::exec_module! {
+    /// Values that stand outside of pillar and configuration.
+    mod sdb;
+
+    /// Return the value that a URI names; what is no such URI is returned as it is.
+    fn get(Get {
+        /// The URI: `sdb://PROFILE/KEY`.
+        uri: Value,
+    });
+
+    /// Set the value that a URI names.
+    fn set(Set {
+        /// The URI.
+        uri: Value,
+        /// The value.
+        value: Value,
+    });
+
+    /// Remove the value that a URI names.
+    fn delete(Delete {
+        /// The URI.
+        uri: Value,
+    });
+
+    /// Return the value that a URI names; where there is none, make a random one and keep it.
+    fn get_or_set_hash(GetOrSetHash {
+        /// The URI.
+        uri: Value,
+        /// How many characters a new one has.
+        length: i64 = 8,
+        /// The characters that it is made of.
+        chars: String = "abcdefghijklmnopqrstuvwxyz0123456789!@#$%^&*(-_=+)".into(),
+    });
+}
+
+fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
+    cx.call("sdb.get", vec![args.uri], Map::new())
+}
+
+fn set(cx: &Exec, args: Set) -> Result<Value, Error> {
+    cx.call("sdb.set", vec![args.uri, args.value], Map::new())
+}
+
+fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
+    cx.call("sdb.delete", vec![args.uri], Map::new())
+}
+
+fn get_or_set_hash(cx: &Exec, args: GetOrSetHash) -> Result<Value, Error> {
+    let args = vec![args.uri, args.length.into(), args.chars.into()];
+    cx.call("sdb.get_or_set_hash", args, Map::new())
+}

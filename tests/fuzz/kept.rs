@@ -1,0 +1,112 @@
+//! What lies on a disk: no bytes crash the decoders of the master's rows and of a spool's records, and what they read is written and
+//! read as the same again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+/// The master's, of which this is a part.
+#[allow(dead_code, unused_imports)]
+#[path = "."]
+mod store {
+    #[path = "../../master-lite/src/store/command.rs"]
+    pub(crate) mod command;
+    #[path = "../../master-lite/src/store/rows.rs"]
+    mod rows;
+
+    use rows::{Event, Job, Key, Log, Received, Returned};
+    use value::Map;
+    use wire::Id;
+
+    /// Reads bytes, writes what was read, and reads that.
+    fn row<T: PartialEq + std::fmt::Debug>(
+        bytes: &[u8],
+        of_row: impl Fn(&[u8]) -> Option<T>,
+        to_row: impl Fn(&T) -> Map,
+    ) {
+        let Some(read) = of_row(bytes) else { return };
+        let Ok(written) = rows::encode(to_row(&read)) else {
+            return;
+        };
+        let again = of_row(&written).unwrap();
+        assert_eq!(format!("{read:?}"), format!("{again:?}"));
+    }
+
+    pub(crate) fn rows(bytes: &[u8]) {
+        let id: Id = "m1".parse().unwrap();
+        let place = 7_u64.to_be_bytes();
+        row(bytes, |bytes| Key::of_row(id.clone(), bytes), Key::row);
+        row(bytes, |bytes| Event::of_row(&place, bytes), Event::row);
+        row(
+            bytes,
+            |bytes| Job::of_row("20260101000000000001", bytes),
+            Job::row,
+        );
+        row(
+            bytes,
+            |bytes| Returned::of_row(id.clone(), bytes),
+            Returned::row,
+        );
+        row(bytes, Log::of_row, |log| log.row());
+        row(bytes, rows::of_shown_row, |files| rows::shown_row(files));
+        let _ = Event::of_row(bytes, &rows::encode(Map::new()).unwrap());
+        if let Some(received) = Received::of_row(bytes) {
+            assert_eq!(received.row(), bytes);
+        }
+        if let Some(place) = rows::at::of_reaction(bytes) {
+            assert_eq!(
+                rows::at::of_reaction(&rows::at::reaction(place)),
+                Some(place)
+            );
+        }
+        if let Some((at_ms, jid)) = rows::at::of_time(bytes) {
+            assert_eq!(
+                rows::at::of_time(&rows::at::time(at_ms, &jid)),
+                Some((at_ms, jid))
+            );
+        }
+        for prefix in 0..3 {
+            let _ = rows::at::id(bytes, prefix);
+        }
+    }
+}
+
+/// The minion's, of which this is a part.
+#[allow(dead_code)]
+#[path = "."]
+mod spool {
+    /// What encoding may fail with; the spool has more to say.
+    #[derive(Debug)]
+    pub(crate) struct Error;
+
+    impl From<wire::Error> for Error {
+        fn from(_: wire::Error) -> Self {
+            Self
+        }
+    }
+
+    #[path = "../../agent/minion/src/spool/record.rs"]
+    mod record;
+
+    pub(crate) fn records(bytes: &[u8]) {
+        let _ = record::Kind::of(bytes);
+        if let Some(gap) = record::Gap::decoded(bytes) {
+            let written = gap.encoded().unwrap();
+            assert_eq!(record::Gap::decoded(&written), Some(gap));
+        }
+        let Some(entry) = record::decoded(bytes) else {
+            return;
+        };
+        let sequence = entry.sequence();
+        let Ok(written) = record::encoded(entry, sequence) else {
+            return;
+        };
+        let again = record::decoded(&written).unwrap();
+        let twice = record::encoded(again, sequence).unwrap();
+        assert_eq!(written, twice);
+    }
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    store::rows(bytes);
+    spool::records(bytes);
+});
