@@ -191,20 +191,21 @@ impl Master {
 
     /// Fires an event of the master's own; whether it is kept. One that is not is told in the log and holds nothing up.
     pub(crate) async fn fire(&self, tag: &str, data: Map) -> bool {
-        let kept = self.store.apply(Command::Event {
-            tag: tag.to_owned(),
-            data,
-            stamp: jid::stamp(),
-            at_ms: now_ms(),
-            origin: None,
-        });
-        let why = match kept.await {
-            Ok(Applied::Refused(refusal)) => refusal.to_string(),
-            Ok(_) => return true,
-            Err(error) => error.to_string(),
+        is_kept(tag, self.store.apply(own_event(tag, data)).await)
+    }
+
+    /// Puts an event of the master's own into the log behind those before it, without waiting for the disk.
+    pub(crate) async fn fire_behind(&self, tag: &str, data: Map) {
+        let begun = self.store.begin(own_event(tag, data)).await;
+        let tag = tag.to_owned();
+        let kept = async move {
+            let kept = match begun {
+                Ok(begun) => begun.done().await,
+                Err(error) => Err(error),
+            };
+            is_kept(&tag, kept);
         };
-        log::error(format_args!("The event {tag} is not kept: {why}"));
-        false
+        smol::spawn(kept).detach();
     }
 
     /// Makes changes together, and durable.
@@ -296,6 +297,27 @@ impl Master {
                 .close(id, key, "the key is not accepted any more");
         }
     }
+}
+
+fn own_event(tag: &str, data: Map) -> Command {
+    Command::Event {
+        tag: tag.to_owned(),
+        data,
+        stamp: jid::stamp(),
+        at_ms: now_ms(),
+        origin: None,
+    }
+}
+
+/// Whether an event is kept; why not is told.
+fn is_kept(tag: &str, kept: Result<Applied, store::Error>) -> bool {
+    let why = match kept {
+        Ok(Applied::Refused(refusal)) => refusal.to_string(),
+        Ok(_) => return true,
+        Err(error) => error.to_string(),
+    };
+    log::error(format_args!("The event {tag} is not kept: {why}"));
+    false
 }
 
 /// Calls a wheel function about keys where no master runs.
