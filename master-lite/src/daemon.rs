@@ -226,6 +226,12 @@ impl Master {
         ids.map_err(|error| error.to_string())
     }
 
+    /// Whether a minion is accepted.
+    pub(crate) fn is_accepted(&self, id: &Id) -> Result<bool, String> {
+        let known = self.store.key(id).map_err(|error| error.to_string())?;
+        Ok(known.is_some_and(|known| known.state == KeyState::Accepted))
+    }
+
     /// Changes the state of a key, shows it in the files, and tells whom that concerns.
     pub(crate) async fn change_key(
         self: &Arc<Self>,

@@ -65,7 +65,7 @@ impl Actor for Shared {
     }
 
     fn is_observing(&self) -> bool {
-        false
+        self.reactor().kept.is_observing()
     }
 
     fn context(self: &Arc<Self>) -> Exec {
