@@ -132,35 +132,40 @@ def commit_of(args):
     return found.stdout.strip() or "unknown"
 
 
-def zigbuild(target):
+def zigbuild(target, about):
     words = ["cargo-zigbuild", "zigbuild", "--locked", "--quiet", "--release", "--target", target]
     # Its features are those that it has without being asked, but for the traces of a program that is built without their tables.
     words += ["-Zbuild-std=std,panic_abort", "-Zbuild-std-features=panic-unwind"]
     # The standard library is in every call's way: as small as the rest it would be 20 kB less, and a run 5 % longer.
     for crate in ["core", "alloc", "std"]:
         words += ["--config", f'profile.release.package.{crate}.opt-level="s"']
-    for binary in BINARIES:
+    for binary in binaries(about):
         words += ["--package", binary]
-    return words
+    return words + about.get("words", [])
+
+
+def binaries(about):
+    """Those that a target has a budget for."""
+    return [binary for binary in BINARIES if binary in about]
 
 
 def built(target, about, args):
     """A row of the table for each binary of a target."""
     print(f"== {about['name']} ({target})", flush=True)
     env = environment(target, commit_of(args))
-    if subprocess.run(zigbuild(target), cwd=ROOT, env=env).returncode != 0:
-        return [row(about, binary) for binary in BINARIES]
+    if subprocess.run(zigbuild(target, about), cwd=ROOT, env=env).returncode != 0:
+        return [row(about, binary) for binary in binaries(about)]
     folder = ROOT / "target" / "cross" / target
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
-    for binary in BINARIES:
+    for binary in binaries(about):
         made = folder / binary
         shutil.copy2(Path(env["CARGO_TARGET_DIR"]) / target / "release" / binary, made)
         (folder / f"{binary}.sha256").write_text(f"{hashlib.sha256(made.read_bytes()).hexdigest()}  {binary}\n")
-        (folder / f"{binary}.cdx.json").write_text(sbom(binary, target, env))
+        (folder / f"{binary}.cdx.json").write_text(sbom(binary, target, about, env))
         rows.append(row(about, binary, made))
     if args.report:
-        report(target, env)
+        report(target, about, env)
     return rows
 
 
@@ -214,9 +219,9 @@ def show(rows):
 
 # What is in a binary.
 
-def packages(binary, target, env):
+def packages(binary, target, about, env):
     """The crates that are linked into a binary for a target, by cargo's word."""
-    words = ["/usr/bin/cargo", "metadata", "--format-version=1", "--locked", f"--filter-platform={target}"]
+    words = ["/usr/bin/cargo", "metadata", "--format-version=1", "--locked", f"--filter-platform={target}", *about.get("words", [])]
     data = json.loads(output(words, cwd=ROOT, env=env))
     nodes = {node["id"]: node for node in data["resolve"]["nodes"]}
     every = {package["id"]: package for package in data["packages"]}
@@ -233,12 +238,12 @@ def packages(binary, target, env):
     return [every[key] for key in seen]
 
 
-def sbom(binary, target, env):
+def sbom(binary, target, about, env):
     """CycloneDX 1.5, in an order and with a date that two builds share."""
     locked = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
     sums = {(one["name"], one["version"]): one.get("checksum") for one in locked}
     components, subject = [], None
-    for package in sorted(packages(binary, target, env), key=lambda one: (one["name"], one["version"])):
+    for package in sorted(packages(binary, target, about, env), key=lambda one: (one["name"], one["version"])):
         name, version = package["name"], package["version"]
         one = {"type": "library", "name": name, "version": version, "purl": f"pkg:cargo/{name}@{version}"}
         if package.get("license"):
@@ -260,12 +265,12 @@ def sbom(binary, target, env):
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
-def report(target, env):
+def report(target, about, env):
     """Bytes of code by crate, from the symbols of the same build left unstripped."""
     env = dict(env, CARGO_PROFILE_RELEASE_STRIP="none", CARGO_TARGET_DIR=env["CARGO_TARGET_DIR"] + "-symbols")
     env["CARGO_ENCODED_RUSTFLAGS"] += "\x1f-Csymbol-mangling-version=v0"
-    run(zigbuild(target), cwd=ROOT, env=env)
-    for binary in BINARIES:
+    run(zigbuild(target, about), cwd=ROOT, env=env)
+    for binary in binaries(about):
         print(f"{binary}:")
         weigh(Path(env["CARGO_TARGET_DIR"]) / target / "release" / binary)
 

@@ -16,6 +16,7 @@ use cli::heap::Heap;
 
 mod answer;
 mod call;
+mod lint;
 mod minion;
 
 #[global_allocator]
@@ -28,6 +29,8 @@ fn main() -> ExitCode {
         (None, Some((word, rest))) if let Some(applet) = applet(word) => applet(rest.to_vec()),
         (None, Some((word, rest))) if word == minion::JOB => minion::job(rest),
         (None, Some((word, rest))) if word == "install-python" => install_python(rest),
+        (None, Some((word, rest))) if word == "lint" => lint::run(rest),
+        (None, Some((word, rest))) if word == "explain" => lint::explain(rest),
         (None, Some((word, []))) if word == "answer" => answer::run(),
         _ => PINCH.itself(&words),
     };

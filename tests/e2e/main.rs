@@ -10,9 +10,11 @@
 mod bus;
 mod fleet;
 mod inits;
+mod lint;
 mod managers;
 mod orch;
 mod packaging;
 mod pkg;
 mod python;
 mod small;
+mod uci;

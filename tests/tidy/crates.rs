@@ -26,10 +26,11 @@ const ARROWS: &[(&str, &[&str])] = &[
             "reactor", "link", "wire", "modules", "state", "render", "value",
         ],
     ),
+    ("lint", &["modules", "state", "render", "value"]),
     (
         "pinch",
         &[
-            "minion", "link", "modules", "state", "render", "cli", "value",
+            "lint", "minion", "link", "modules", "state", "render", "cli", "value",
         ],
     ),
     ("identity", &["value"]),

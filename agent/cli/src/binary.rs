@@ -65,6 +65,16 @@ pub const PINCH: Binary = Binary {
     applets: &[SALT_CALL, SALT_MINION],
     own: &[
         command(
+            "lint",
+            "[TREE]",
+            "say what is wrong with a tree of SLS files, without running anything (lint --help)",
+        ),
+        command(
+            "explain",
+            "CODE",
+            "say what a finding of lint means, and what to do",
+        ),
+        command(
             "install-python",
             "DIR",
             "put a package salt in DIR, so that Python programs can import salt.client, salt.config and salt.output",
@@ -236,8 +246,13 @@ fn versions_report() -> String {
     let version = env!("CARGO_PKG_VERSION");
     let commit = option_env!("PINCH_COMMIT").unwrap_or("none named, a build for oneself");
     let (target, rustc) = (env!("PINCH_TARGET"), env!("PINCH_RUSTC"));
+    let features = if cfg!(feature = "store") {
+        "store"
+    } else {
+        "none"
+    };
     format!(
-        "Pinch: {version}\nBehaves as Salt: {SALT_VERSION}\nCommit: {commit}\nTarget: {target}\nCompiler and std: {rustc}\n"
+        "Pinch: {version}\nBehaves as Salt: {SALT_VERSION}\nCommit: {commit}\nTarget: {target}\nFeatures: {features}\nCompiler and std: {rustc}\n"
     )
 }
 

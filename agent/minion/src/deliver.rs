@@ -1,7 +1,6 @@
 //! What is in the spool goes to the master, in order and once: events many at a time, a return when everything before it is safe.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use link::{Error, Handle};
 use smol::channel::{Receiver, Sender, bounded};
@@ -36,26 +35,33 @@ impl Bell {
 /// Up to where the master has everything on its disk.
 #[derive(Debug)]
 pub(crate) struct Safe {
-    upto: AtomicU64,
+    /// Not every machine has an atomic number so large.
+    upto: Mutex<u64>,
     moved: Bell,
 }
 
 impl Safe {
     pub(crate) fn new(upto: u64) -> Self {
         Self {
-            upto: AtomicU64::new(upto),
+            upto: Mutex::new(upto),
             moved: Bell::new(),
         }
     }
 
     /// The master has said so.
     pub(crate) fn is(&self, sequence: u64) {
-        self.upto.fetch_max(sequence, Ordering::Relaxed);
+        let mut upto = self.upto();
+        *upto = sequence.max(*upto);
+        drop(upto);
         self.moved.ring();
     }
 
+    fn upto(&self) -> MutexGuard<'_, u64> {
+        self.upto.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn reaches(&self, sequence: u64) {
-        while self.upto.load(Ordering::Relaxed) < sequence {
+        while *self.upto() < sequence {
             // No deadline: who waits for a bell is ended with its connection.
             self.moved.rung().await;
         }
@@ -69,7 +75,7 @@ pub(crate) async fn deliver(
     handle: &Handle,
     safe: &Safe,
 ) -> Result<(), Error> {
-    let mut next = safe.upto.load(Ordering::Relaxed) + 1;
+    let mut next = *safe.upto() + 1;
     // The last event that was sent: a return comes after it.
     let mut sent = 0;
     loop {

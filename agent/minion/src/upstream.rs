@@ -58,6 +58,11 @@ impl Upstream {
     pub(crate) fn all(opts: &Opts) -> Result<Vec<Self>, Error> {
         let groups = settings::groups(opts)?;
         let is_only = groups.len() == 1;
+        if !spool::LASTS {
+            log::warning(format_args!(
+                "This build has no store: events and returns that wait for a master are kept in memory, and are lost when the daemon ends"
+            ));
+        }
         let open = |masters: Vec<Master>| {
             let folder = folder(opts, &masters, is_only);
             Ok(Self {

@@ -103,6 +103,12 @@ const NEEDS: &[Needs] = &[
         function: "The module requires the ssh binary.",
         state: "",
     },
+    Needs {
+        module: "uci",
+        needs: "uci",
+        function: "OpenWrt's program uci is not in the path",
+        state: "OpenWrt's program uci is not in the path",
+    },
 ];
 
 /// Functions of `pkg` that only these have.

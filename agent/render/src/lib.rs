@@ -127,6 +127,8 @@ pub struct Context {
     pub jinja: JinjaOptions,
     /// The renderers that may be used.
     pub renderers: Allowed,
+    /// Who is told which branches of templates are reached.
+    pub reached: Option<Arc<jinja::Reached>>,
 }
 
 /// The options `renderer_whitelist` and `renderer_blacklist`.

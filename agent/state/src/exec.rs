@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use render::jinja::SharedVariables;
@@ -93,7 +92,7 @@ pub struct Exec {
     /// The environment that the pillar comes from (`pillarenv`), when one is named.
     pub pillarenv: Option<String>,
     /// The exit code that a function has asked for.
-    retcode: Arc<AtomicI64>,
+    retcode: Arc<Mutex<i64>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -285,13 +284,13 @@ impl Exec {
 
     /// Asks for an exit code (Salt's `__context__["retcode"]`).
     pub fn set_retcode(&self, code: i64) {
-        self.retcode.store(code, Ordering::Relaxed);
+        *lock(&self.retcode) = code;
     }
 
     /// The exit code that was asked for.
     #[must_use]
     pub fn retcode(&self) -> i64 {
-        self.retcode.load(Ordering::Relaxed)
+        *lock(&self.retcode)
     }
 
     /// The same context for a call whose exit code is its own.

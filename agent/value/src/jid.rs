@@ -1,10 +1,10 @@
 //! Job ids: the moment a job was made, as 20 digits.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// The microsecond of the last job id of this process.
-static LAST: AtomicU64 = AtomicU64::new(0);
+/// The microsecond of the last job id of this process. Not every machine has an atomic number so large.
+static LAST: Mutex<u64> = Mutex::new(0);
 
 const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
@@ -19,9 +19,9 @@ pub fn new() -> String {
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
     let now = u64::try_from(now.as_micros()).unwrap_or_default();
-    let next = |last: u64| Some(now.max(last + 1));
-    let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-    of_micros(now.max(last.unwrap_or_default() + 1))
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    *last = now.max(*last + 1);
+    of_micros(*last)
 }
 
 /// Now in UTC as events carry it in `_stamp`: `2026-11-20T12:27:02.123456+00:00`.

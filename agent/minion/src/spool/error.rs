@@ -83,6 +83,7 @@ impl Error {
     }
 
     /// An error of the store.
+    #[cfg(feature = "store")]
     pub(super) fn store(folder: &Path) -> impl Fn(fjall::Error) -> Self {
         move |error| match error {
             fjall::Error::Io(source) => Self::disk(folder)(source),

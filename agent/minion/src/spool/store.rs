@@ -10,23 +10,16 @@ use std::path::{Path, PathBuf};
 use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, UserValue};
 
-use super::Error;
+use super::{Error, Mark};
 
+/// Whether what is written outlives the daemon.
+pub(super) const LASTS: bool = true;
 /// What is written is kept in memory up to this size before it goes into a table of its own.
 const MEMORY: u64 = 256 << 10;
 /// Blocks of tables that are kept in memory.
 const CACHE: u64 = 64 << 10;
 /// Tables that are kept open.
 const FILES: usize = 16;
-
-/// How far a spool is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Mark {
-    /// Everything up to here is delivered.
-    pub acked: u64,
-    /// The last number that was given.
-    pub last: u64,
-}
 
 impl Mark {
     fn bytes(self) -> [u8; 16] {

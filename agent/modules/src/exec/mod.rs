@@ -62,6 +62,7 @@ mod sysctl;
 mod sysfs;
 mod test;
 mod timezone;
+pub(crate) mod uci;
 pub(crate) mod user;
 mod virtualenv;
 
@@ -155,6 +156,7 @@ pub const MODULES: &[Module<Value>] = &[
     sysfs::MODULE,
     test::MODULE,
     timezone::MODULE,
+    uci::MODULE,
     user::MODULE,
     user::change::MODULE,
     virtualenv::MODULE,

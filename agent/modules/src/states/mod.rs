@@ -36,6 +36,7 @@ mod stateconf;
 mod sysctl;
 mod test;
 mod timezone;
+mod uci;
 mod user;
 mod virtualenv;
 
@@ -94,6 +95,7 @@ pub const MODULES: &[Module<Ret>] = &[
     sysctl::MODULE,
     test::MODULE,
     timezone::MODULE,
+    uci::MODULE,
     user::MODULE,
     virtualenv::MODULE,
 ];

@@ -22,6 +22,7 @@ mod macros;
 mod methods;
 mod nesting;
 mod print;
+mod reached;
 mod rewrite;
 mod salt;
 mod shared;
@@ -30,6 +31,7 @@ mod syntax;
 mod tests;
 pub mod trace;
 
+pub use reached::{Branch, Reached};
 pub use shared::SharedVariables;
 
 /// Begins the name of a template that is imported without context.
@@ -72,6 +74,8 @@ struct Shared {
     sources: Mutex<Vec<(String, Arc<str>)>>,
     /// Whether to mark the output: see `trace`.
     marks: bool,
+    /// Who is told which branches are reached.
+    reached: Option<Arc<Reached>>,
 }
 
 impl<'a> Run<'a> {
@@ -93,8 +97,12 @@ impl<'a> Run<'a> {
             syntax: syntax(options)?,
             sources: Mutex::new(vec![(context.name.clone(), source.into())]),
             marks,
+            reached: context.reached.clone().filter(|_| !marks),
         });
         let mut environment = environment(&shared, options);
+        if let Some(reached) = &shared.reached {
+            reached.add(&mut environment);
+        }
         extensions::add(&mut environment, &shared);
         Ok(Self {
             context,
@@ -171,7 +179,9 @@ impl Shared {
             },
         };
         let number = self.number(path).filter(|_| self.marks);
-        let text = rewrite::rewrite(&source, &self.syntax, number);
+        let branches = self.reached.as_ref();
+        let branches = branches.map(|reached| reached::Branches::of(reached, path));
+        let text = rewrite::rewrite(&source, &self.syntax, number, branches);
         Ok(Some(if plain { location(path) + &text } else { text }))
     }
 

@@ -10,13 +10,19 @@ use minijinja::machinery::{Span, Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
 use super::edits::Edits;
+use super::reached::Branches;
 
 /// Deeper expressions are left to the parser, which refuses them.
 const DEPTH_MAX: usize = 150;
 
 /// Rewrites a template. With a number, every piece of output is marked with it and its line: see `trace`.
 /// What cannot be read is handed on as it is, for the parser to complain about.
-pub(super) fn rewrite(source: &str, syntax: &SyntaxConfig, marks: Option<u32>) -> String {
+pub(super) fn rewrite(
+    source: &str,
+    syntax: &SyntaxConfig,
+    marks: Option<u32>,
+    branches: Option<Branches<'_>>,
+) -> String {
     let Ok(tokens) = tokenize(source, false, syntax.clone()).collect::<Result<Vec<_>, _>>() else {
         return source.to_owned();
     };
@@ -28,11 +34,15 @@ pub(super) fn rewrite(source: &str, syntax: &SyntaxConfig, marks: Option<u32>) -
         macros: Vec::new(),
         edits: Edits::default(),
         marks,
+        branches,
     };
-    match walker.template() {
-        Some(()) => walker.edits.apply(source),
-        None => source.to_owned(),
+    if walker.template().is_none() {
+        return source.to_owned();
     }
+    if let Some(branches) = walker.branches {
+        branches.keep();
+    }
+    walker.edits.apply(source)
 }
 
 /// A macro whose end has not come yet.
@@ -53,6 +63,8 @@ struct Walker<'a> {
     macros: Vec<Macro<'a>>,
     edits: Edits,
     marks: Option<u32>,
+    /// The branches, where somebody wants to know which are reached.
+    branches: Option<Branches<'a>>,
 }
 
 impl<'a> Walker<'a> {
@@ -126,13 +138,24 @@ impl<'a> Walker<'a> {
                 }
                 Token::BlockStart => {
                     self.step();
+                    let word = self.word();
                     self.statement()?;
                     self.skip_to_end();
+                    self.branch(word.unwrap_or_default(), line);
                 }
                 _ => self.step(),
             }
         }
         Some(())
+    }
+
+    fn branch(&mut self, word: &str, line: u16) {
+        let end = self.end();
+        let text = self.source.get(..end).unwrap_or_default();
+        let branches = self.branches.as_mut();
+        if let Some(note) = branches.and_then(|branches| branches.tag(word, line, text)) {
+            self.edits.after(end, &note);
+        }
     }
 
     fn skip_to_end(&mut self) {

@@ -215,6 +215,17 @@ fn fault(low: &Low, documents: &Documents, text: String, argument: &[String]) ->
     documents.fault_in(text, &low.data, &path)
 }
 
+/// Where a chunk stands, or one of its arguments.
+pub(super) fn place(
+    low: &Low,
+    documents: &Documents,
+    argument: Option<&str>,
+) -> Option<render::Place> {
+    let argument = argument.map(str::to_owned);
+    let path = argument_path(low, documents, argument.as_ref());
+    documents.fault_in("", &low.data, &path).place
+}
+
 fn argument_path(low: &Low, documents: &Documents, argument: Option<&String>) -> Vec<Value> {
     let mut path: Vec<Value> = vec![low.id.as_str().into(), low.state.as_str().into()];
     if let Some(argument) = argument {

@@ -5,6 +5,7 @@ mod check;
 mod chunk;
 mod declarations;
 mod documents;
+mod examine;
 mod exclude;
 mod extend;
 mod fault;
@@ -23,6 +24,7 @@ use value::{Map, Value, glob};
 
 pub use check::{Checked, Problem, check, verify};
 pub use chunk::Disabled;
+pub use examine::{Examined, Examiner};
 pub use fault::Fault;
 pub use high::HighData;
 pub use hint::did_you_mean;

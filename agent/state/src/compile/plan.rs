@@ -52,6 +52,12 @@ impl Plan {
         &self.documents
     }
 
+    /// Where a chunk stands, or one of its arguments.
+    #[must_use]
+    pub fn place(&self, low: &Low, argument: Option<&str>) -> Option<render::Place> {
+        super::check::place(low, &self.documents, argument)
+    }
+
     /// The chunks in the order in which they run.
     #[must_use]
     pub fn chunks(&self) -> &[Arc<Low>] {

@@ -87,7 +87,7 @@ fn document(cx: &Exec, found: &SlsFile, sls: &str, saltenv: &str) -> Result<Docu
     })
 }
 
-fn tracer(cx: &Exec, found: &SlsFile, sls: &str, saltenv: &str) -> Tracer {
+pub(super) fn tracer(cx: &Exec, found: &SlsFile, sls: &str, saltenv: &str) -> Tracer {
     let (cx, found) = (cx.clone(), found.clone());
     let (sls, saltenv) = (sls.to_owned(), saltenv.to_owned());
     Arc::new(move |line| {

@@ -417,6 +417,17 @@ fn relative(including: &Including<'_>, wanted: &str) -> Result<String, String> {
     Ok(parts.join("."))
 }
 
+/// The SLS that an item of `include` in `sls` means; none when it leads above the tree.
+pub(super) fn resolved(sls: &str, init: bool, wanted: &str) -> Option<String> {
+    let including = Including {
+        sls,
+        saltenv: "",
+        init,
+        depth: 0,
+    };
+    relative(&including, wanted).ok()
+}
+
 fn included_from(included: &mut Map, sls: &str) {
     let bodies = included.iter_mut().filter(|(id, _)| !is_dunder(id));
     for (_, body) in bodies {

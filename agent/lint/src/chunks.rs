@@ -1,0 +1,215 @@
+//! What is wrong with chunks besides what a run would refuse: files that are not there, targets that match nobody.
+
+use std::collections::HashMap;
+
+use state::compile::{Examined, Plan};
+use state::exec::Exec;
+use state::low::Low;
+use state::matcher;
+use value::Value;
+use value::hint::nearest;
+
+use crate::codes::code;
+use crate::finding::Finding;
+use crate::look::Found;
+
+/// The states of the whole tree, by module and by ID or name.
+#[derive(Default)]
+pub(crate) struct Known {
+    /// With the SLS that they stand in.
+    states: HashMap<(String, String), String>,
+}
+
+impl Known {
+    /// Takes in the chunks of SLS files.
+    pub(crate) fn take_in(&mut self, examined: &Examined) {
+        for low in examined.plan.chunks() {
+            for group in [low.state.as_str(), "id"] {
+                for name in [&low.id, &low.name] {
+                    let key = (group.to_owned(), name.clone());
+                    self.states.entry(key).or_insert_with(|| low.sls.clone());
+                }
+            }
+            let key = ("sls".to_owned(), low.sls.clone());
+            self.states.entry(key).or_insert_with(|| low.sls.clone());
+        }
+    }
+
+    /// A requisite to what another SLS has is none to nothing.
+    pub(crate) fn judged(&self, finding: Finding) -> Option<Finding> {
+        if !matches!(finding.code.code, "E401" | "E405") {
+            return Some(finding);
+        }
+        let target = match finding.message.split_once(": (") {
+            Some((_, rest)) => rest
+                .split_once(")]")
+                .and_then(|(target, _)| target.split_once(": ")),
+            None => finding.message.split('\'').nth(1).map(|id| ("id", id)),
+        };
+        let known = target.and_then(|(group, name)| {
+            let key = (group.to_owned(), name.to_owned());
+            Some((name, self.states.get(&key)?))
+        });
+        let Some((name, sls)) = known else {
+            return Some(finding);
+        };
+        Some(Finding {
+            message: format!("'{name}' is in the SLS {sls}, which is not included"),
+            hint: None,
+            ..finding.code("W402")
+        })
+    }
+}
+
+/// An execution function that is not there: misspelt, or of a module that is somewhere else.
+pub(crate) fn function(cx: &Exec, finding: Finding) -> Finding {
+    if finding.code.code != "W205" {
+        return finding;
+    }
+    let name = finding.message.rsplit('\'').nth(1).unwrap_or_default();
+    let modules = cx.shared.registry.functions;
+    let (module, function) = name.split_once('.').unwrap_or((name, ""));
+    let own = modules.iter().any(|known| known.name == module);
+    let all = cx.function_names();
+    let meant = nearest(name, all.iter().map(String::as_str));
+    let hint = meant.map(|meant| format!("did you mean '{meant}'?"));
+    match (own && !function.is_empty(), hint) {
+        (true, hint) => Finding {
+            message: format!("there is no function {name}"),
+            hint,
+            ..finding.code("E204")
+        },
+        (false, _) => Finding {
+            message: format!("there is no module {module}, for {name}"),
+            ..finding
+        },
+    }
+}
+
+/// The state modules that Salt has and this program has not.
+const SALTS: &str = "\
+    acl acme apache apache_conf apache_module apache_site aptpkg artifactory at augeas aws_sqs beacon bigip blockdev bower \
+    btrfs ceph chef chronos cisconso cloud composer consul container cryptdev cyg disk docker docker_container docker_image \
+    docker_network docker_volume drac elasticsearch eselect esxi etcd ethtool firewall firewalld gem glance glusterfs \
+    gnomedesktop gpg grafana heat hg htpasswd icinga2 idem incron influxdb infoblox ipmi ipset iptables jboss7 jenkins \
+    kapacitor kernelpkg keyboard keystone kubernetes layman ldap libcloud linux_acl logadm loop lvm lvs lxc lxd makeconf \
+    marathon mdadm mdadm_raid memcached modjk mongodb mongodb_database mongodb_user monit msteams mysql mysql_database \
+    mysql_grants mysql_query mysql_user net_napalm netacl netconfig nexus nfs_export nftables npm ntp nxos openvswitch \
+    openvswitch_bridge openvswitch_port opsgenie pagerduty pbm pcs pdbedit pecl pkgng portage_config ports postgres_cluster \
+    postgres_database postgres_extension postgres_group postgres_initdb postgres_language postgres_privileges \
+    postgres_schema postgres_tablespace postgres_user powerpath probes process proxy pushover pyenv pyrax quota \
+    rabbitmq_cluster rabbitmq_plugin rabbitmq_policy rabbitmq_upstream rabbitmq_user rabbitmq_vhost raid rbac_solaris rbenv \
+    rdp reg rsync rvm salt_master salt_proxy saltmod selinux serverdensity slack smartos smtp snapper solrcloud splunk \
+    sqlite3 ssh status supervisord svn sysfs sysrc telemetry testinframod tls tomcat trafficserver tuned uptime vagrant \
+    vault vbox_guest victorops virt webutil win_system x509 xml xmpp zabbix_action zabbix_host zabbix_hostgroup \
+    zabbix_mediatype zabbix_template zabbix_user zabbix_usergroup zabbix_usermacro zabbix_valuemap zcbuildout zenoss zfs \
+    zk_concurrency zone zookeeper zpool logrotate ansiblegate syslog_ng pkgbuild netntp netsnmp netusers winrepo ssh_pki \
+    bluecoat_sslv cimc csf ddns debconfmod dellchassis dracr dvs keystone_user loop nova panos pip_state pyrax_queues \
+    rest_cf saltclass splunk_search ssl vmc wordpress zookeeper ";
+
+/// A finding about a chunk, with the code that fits it.
+pub(crate) fn judged(cx: &Exec, low: &Low, finding: Finding) -> Option<Finding> {
+    if finding.code.code != "W302" {
+        return Some(finding);
+    }
+    let misspelt = cx.has_state_module(&low.state) || near_module(cx, low);
+    let hint = finding.hint.clone().filter(|_| misspelt);
+    let full = low.function();
+    let message = match misspelt {
+        true => format!("there is no state function {full}"),
+        false => format!("there is no state module {}, for {full}", low.state),
+    };
+    let number = if misspelt { "E301" } else { "W302" };
+    let place = finding.code(number);
+    Some(Finding {
+        message,
+        hint,
+        ..place
+    })
+}
+
+/// Whether the module is one that is there, but for a letter, and has the function.
+fn near_module(cx: &Exec, low: &Low) -> bool {
+    if SALTS.split(' ').any(|known| known == low.state) || low.state.starts_with("boto") {
+        return false;
+    }
+    let states = cx.shared.registry.states;
+    let meant = nearest(&low.state, states.iter().map(|module| module.name));
+    meant.is_some_and(|meant| cx.state_function(&format!("{meant}.{}", low.fun)).is_some())
+}
+
+/// Looks at the chunks of SLS files.
+pub(crate) fn look(cx: &Exec, plan: &Plan, found: &mut Found) {
+    for low in plan.chunks() {
+        source(cx, plan, low, found);
+        if low.state == "salt" && matches!(low.fun.as_str(), "function" | "state") {
+            target(cx, plan, low, found);
+        }
+    }
+}
+
+/// A file of the tree that a state takes and that is not there.
+fn source(cx: &Exec, plan: &Plan, low: &Low, found: &mut Found) {
+    if low.state != "file" || !matches!(low.fun.as_str(), "managed" | "recurse") {
+        return;
+    }
+    let Some(path) = low.data.get("source").and_then(Value::as_str) else {
+        return;
+    };
+    let Some(below) = path.strip_prefix("salt://") else {
+        return;
+    };
+    let (below, saltenv) = match below.split_once("?saltenv=") {
+        Some((below, saltenv)) => (below, saltenv),
+        None => (
+            below,
+            low.data
+                .get("__env__")
+                .and_then(Value::as_str)
+                .unwrap_or("base"),
+        ),
+    };
+    let below = below.trim_matches('/');
+    let sources = &cx.shared.sources;
+    let there = match low.fun.as_str() {
+        "managed" => sources.file(below, saltenv).ok().flatten().is_some(),
+        _ => {
+            let inside = format!("{below}/");
+            let all = sources.list(saltenv).unwrap_or_default();
+            all.iter().any(|path| path.starts_with(&inside))
+        }
+    };
+    if there || below.is_empty() {
+        return;
+    }
+    if let Some(place) = plan.place(low, Some("source")) {
+        let message = format!("{path} is not in the file roots");
+        found
+            .findings
+            .push(Finding::at(code("W504"), place, message));
+    }
+}
+
+/// A step of an orchestration whose target this sample does not match; another may.
+fn target(cx: &Exec, plan: &Plan, low: &Low, found: &mut Found) {
+    let Some(tgt) = low.data.get("tgt") else {
+        return;
+    };
+    let word = |key| low.data.get(key).and_then(Value::as_str);
+    let kind = word("tgt_type")
+        .or_else(|| word("expr_form"))
+        .unwrap_or("glob");
+    // What cannot be decided here is not held against it.
+    let matched = matcher::matches(cx, tgt, kind).unwrap_or(true);
+    let Some(place) = plan.place(low, Some("tgt")) else {
+        return;
+    };
+    let key = format!("{}:{}", place.file, place.line);
+    let message = format!(
+        "the target '{}' ({kind}) matches none of the samples, and without a master there is no other minion",
+        tgt.to_text()
+    );
+    let finding = Finding::at(code("W601"), place, message);
+    let entry = found.targets.entry(key).or_insert((false, finding));
+    entry.0 |= matched;
+}

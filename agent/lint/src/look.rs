@@ -1,0 +1,379 @@
+//! Looking at a tree with each sample of grains.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use modules::orchestrate::ThisMachine;
+use modules::roots::Roots;
+use render::Place;
+use render::jinja::Reached;
+use state::compile::{Examined, Examiner, Fault, Problem};
+use state::exec::{Exec, Registry};
+use state::host::Tree;
+use state::opts::Opts;
+use state::sources::Sources;
+use state::top::{self, Request};
+use value::{Map, Value};
+
+use crate::chunks::{self, Known};
+use crate::finding::Finding;
+use crate::tree::{Files, Modules, NOT_ASKED};
+use crate::{Report, lines, pillar, reactor};
+
+/// The grains of one machine, as the tree sees them.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// What the report calls it.
+    pub name: String,
+    /// Its grains; those of this machine where there are none.
+    pub grains: Option<Map>,
+}
+
+/// What to look at.
+pub struct Settings {
+    /// The configuration, with the roots.
+    pub opts: Opts,
+    /// The modules that there are.
+    pub registry: &'static Registry,
+    /// A folder below the file root that is no part of it.
+    pub without: Option<String>,
+    /// The machines to look with.
+    pub samples: Vec<Sample>,
+}
+
+/// Lines of a template that no sample has reached.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unreached {
+    /// The template.
+    pub file: String,
+    /// The line of the tag that begins the branch.
+    pub first: u32,
+    /// The line of the tag that ends it.
+    pub last: u32,
+}
+
+/// The samples in a file: grains as a dictionary, or as a program prints those of one machine or of several.
+///
+/// # Errors
+/// When it is no such thing.
+pub fn samples(name: &str, text: &str) -> Result<Vec<Sample>, String> {
+    let value = render::yaml::load(text).map_err(|error| format!("{name}: {error}"))?;
+    let Some(map) = value.as_map().filter(|map| !map.is_empty()) else {
+        return Err(format!("{name}: grains are a dictionary"));
+    };
+    let sample = |name: &str, grains: &Map| Sample {
+        name: name.to_owned(),
+        grains: Some(grains.clone()),
+    };
+    // What `grains.items` prints stands under the name of its minion.
+    let several: Option<Vec<Sample>> = map
+        .iter()
+        .map(|(id, grains)| {
+            let grains = grains.as_map().filter(|grains| grains.contains("os"))?;
+            Some(sample(&id.to_text(), grains))
+        })
+        .collect();
+    Ok(several.unwrap_or_else(|| vec![sample(name, map)]))
+}
+
+/// Looks at a tree.
+///
+/// # Errors
+/// When its files cannot be listed.
+pub fn lint(settings: &Settings) -> Result<Report, String> {
+    let registry = without_machine(settings.registry);
+    let reached = Arc::new(Reached::default());
+    let files = Files::of(&settings.opts, settings.without.clone());
+    let mut all = Found::default();
+    let mut known = Known::default();
+    for sample in &settings.samples {
+        let cx = context(settings, sample, registry);
+        let mut look = Look {
+            cx: &cx,
+            settings,
+            examiner: Examiner::new(&cx, Arc::clone(&reached)),
+            found: &mut all,
+            known: &mut known,
+        };
+        look.all()?;
+    }
+    all.targets(&known);
+    for (path, shown) in texts(&files, settings) {
+        lines::look(&path, &shown, &mut all.findings);
+    }
+    let unreached = unreached(&files, &reached);
+    Ok(all.report(unreached, settings.samples.len()))
+}
+
+/// The modules whatever this machine has: a tree is for others too.
+fn without_machine(registry: &'static Registry) -> &'static Registry {
+    Box::leak(Box::new(Registry {
+        missing: |_, _, _| None,
+        ..*registry
+    }))
+}
+
+fn context(settings: &Settings, sample: &Sample, registry: &'static Registry) -> Exec {
+    let mut opts = settings.opts.clone();
+    if let Some(id) = sample.grains.as_ref().and_then(|grains| grains.get("id")) {
+        opts.map.insert("id", id.clone());
+    }
+    let files = Files::of(&opts, settings.without.clone());
+    let modules = Modules::of(&files);
+    let cx = Exec::with_custom(
+        opts,
+        registry,
+        Box::new(files),
+        Box::new(ThisMachine),
+        Box::new(modules),
+    );
+    if let Some(grains) = &sample.grains {
+        cx.set_grains(grains.clone());
+    }
+    cx
+}
+
+/// All SLS files of states and pillar: where they lie, and what they are called.
+fn texts(files: &Files, settings: &Settings) -> BTreeSet<(std::path::PathBuf, String)> {
+    let pillar = Roots::pillar(&settings.opts);
+    let mut all = BTreeSet::new();
+    let both: [&dyn Sources; 2] = [files, &pillar];
+    for (sources, is_pillar) in both.into_iter().zip([false, true]) {
+        for saltenv in sources.environments() {
+            let paths = sources.list(&saltenv).unwrap_or_default();
+            for path in paths.iter().filter(|path| path.ends_with(".sls")) {
+                if let Ok(Some(file)) = sources.file(path, &saltenv)
+                    && !is_pillar
+                {
+                    all.insert((file.path, file.shown.to_string()));
+                }
+            }
+        }
+    }
+    all
+}
+
+fn unreached(files: &Files, reached: &Reached) -> Vec<Unreached> {
+    let name = |template: &str| {
+        let found = files.file(template, "base").ok().flatten();
+        found.map_or_else(|| template.to_owned(), |file| file.shown.to_string())
+    };
+    let branches = reached.branches().into_iter();
+    let mut all: Vec<Unreached> = branches
+        .filter(|branch| !branch.reached)
+        .map(|branch| Unreached {
+            file: name(&branch.template),
+            first: branch.line,
+            last: branch.last,
+        })
+        .collect();
+    all.sort();
+    all.dedup();
+    // A branch within one that was not reached is not reached either.
+    let mut outer: Vec<Unreached> = Vec::new();
+    for branch in all {
+        let inside = outer.last().is_some_and(|last| {
+            last.file == branch.file && last.first <= branch.first && branch.last <= last.last
+        });
+        if !inside {
+            outer.push(branch);
+        }
+    }
+    outer
+}
+
+/// What all samples came to.
+#[derive(Default)]
+pub(crate) struct Found {
+    pub(crate) findings: Vec<Finding>,
+    files: HashSet<String>,
+    /// Targets of orchestrations, each with whether a sample matches it.
+    pub(crate) targets: HashMap<String, (bool, Finding)>,
+}
+
+impl Found {
+    fn targets(&mut self, _: &Known) {
+        let unmatched = std::mem::take(&mut self.targets).into_values();
+        let unmatched = unmatched.filter(|(matched, _)| !matched);
+        self.findings.extend(unmatched.map(|(_, finding)| finding));
+    }
+
+    fn report(mut self, unreached: Vec<Unreached>, samples: usize) -> Report {
+        self.findings.retain(|finding| !finding.is_allowed());
+        self.findings.sort_by(|a, b| a.key().cmp(&b.key()));
+        self.findings.dedup_by(|a, b| a.key() == b.key());
+        Report {
+            findings: self.findings,
+            unreached,
+            files: self.files.len(),
+            samples,
+        }
+    }
+}
+
+/// One sample.
+struct Look<'a> {
+    cx: &'a Exec,
+    settings: &'a Settings,
+    examiner: Examiner<'a>,
+    found: &'a mut Found,
+    known: &'a mut Known,
+}
+
+impl Look<'_> {
+    fn all(&mut self) -> Result<(), String> {
+        self.pillar();
+        for saltenv in self.cx.shared.sources.environments() {
+            let names = self.examiner.all(&saltenv).map_err(|fault| fault.text)?;
+            let names: Vec<String> = names.into_iter().filter(|name| name != "top").collect();
+            self.environment(&saltenv, &names);
+        }
+        Ok(())
+    }
+
+    fn pillar(&mut self) {
+        let tree = Tree::Other(Arc::new(Roots::pillar(&self.settings.opts)));
+        pillar::look(self.cx, &self.examiner, &tree, &mut self.found.findings);
+    }
+
+    fn environment(&mut self, saltenv: &str, names: &[String]) {
+        for name in names {
+            self.found.files.insert(format!("{saltenv}:{name}"));
+        }
+        let (reactions, names): (Vec<String>, Vec<String>) = names
+            .iter()
+            .cloned()
+            .partition(|name| reactor::is_reaction(self.cx, name));
+        for name in &reactions {
+            reactor::look(self.cx, &self.examiner, name, saltenv, self.found);
+        }
+        let mut examined: Vec<Examined> = Vec::new();
+        let mut covered: HashSet<String> = HashSet::new();
+        for name in &names {
+            covered.extend(self.examiner.includes(name, saltenv));
+        }
+        if saltenv == "base" {
+            examined.extend(self.highstate(&mut covered));
+        }
+        for name in names.iter().filter(|name| !covered.contains(*name)) {
+            let alone = [(saltenv.to_owned(), vec![name.clone()])];
+            examined.push(self.examiner.examine(&alone));
+        }
+        // Those that only include each other in a circle.
+        let seen: HashSet<String> = examined.iter().flat_map(sls_of).collect();
+        for name in names.iter().filter(|name| covered.contains(*name)) {
+            if !seen.contains(name) {
+                let alone = [(saltenv.to_owned(), vec![name.clone()])];
+                examined.push(self.examiner.examine(&alone));
+            }
+        }
+        for one in &examined {
+            self.known.take_in(one);
+        }
+        for one in examined {
+            self.keep(one, saltenv);
+        }
+    }
+
+    /// What the top files give this sample, as it runs together.
+    fn highstate(&mut self, covered: &mut HashSet<String>) -> Option<Examined> {
+        let matched = match top::matched(self.cx, &Request::of(self.cx)) {
+            Ok(matched) if matched.is_empty() => return None,
+            Ok(matched) => matched,
+            Err(faults) => {
+                let file = self.top_file();
+                for fault in faults {
+                    let fault = self.named_in_top(fault, &file);
+                    self.fault(fault, &file);
+                }
+                return None;
+            }
+        };
+        let examined = self.examiner.examine(&matched);
+        if examined.whole {
+            covered.extend(matched.into_iter().flat_map(|(_, names)| names));
+        }
+        Some(examined)
+    }
+
+    fn top_file(&self) -> String {
+        let file = self.cx.shared.sources.file("top.sls", "base");
+        let file = file.ok().flatten();
+        file.map_or_else(|| "top.sls".to_owned(), |file| file.shown.to_string())
+    }
+
+    fn keep(&mut self, examined: Examined, saltenv: &str) {
+        chunks::look(self.cx, &examined.plan, self.found);
+        for checked in &examined.checked {
+            let low = examined.plan.chunks().get(checked.chunk);
+            let (Problem::Fails(fault) | Problem::Stops(fault) | Problem::Warning(fault)) =
+                checked.problem.clone();
+            let finding = Finding::of(fault, "");
+            if let Some(low) = low {
+                let finding = chunks::judged(self.cx, low, finding);
+                self.found.findings.extend(finding);
+            }
+        }
+        let top = self.top_file();
+        for fault in examined.faults {
+            let fault = self.named_in_top(fault, &top);
+            self.fault(fault, saltenv);
+        }
+    }
+
+    /// A fault without a place is about an SLS that the top file names.
+    fn named_in_top(&self, fault: Fault, top: &str) -> Fault {
+        if fault.place.is_some() {
+            return fault;
+        }
+        let file = self.cx.shared.sources.file("top.sls", "base");
+        let path = file.ok().flatten().map(|file| file.path);
+        let place = path.and_then(|path| lines::naming(&path, top, &fault.text));
+        Fault { place, ..fault }
+    }
+
+    fn fault(&mut self, fault: Fault, file: &str) {
+        let finding = Finding::of(fault, file);
+        let finding = self.real(finding);
+        let finding = self.known.judged(finding);
+        self.found.findings.extend(finding);
+    }
+
+    /// With the path as the user knows it, and without what is no fault: what was not asked.
+    fn real(&self, mut finding: Finding) -> Finding {
+        if let Ok(Some(file)) = self.cx.shared.sources.file(&finding.file, "base") {
+            finding.file = file.shown.to_string();
+        }
+        chunks::function(self.cx, not_asked(finding))
+    }
+}
+
+/// What was not asked is no fault of the tree.
+pub(crate) fn not_asked(finding: Finding) -> Finding {
+    let Some((_, what)) = finding.message.split_once(NOT_ASKED) else {
+        return finding;
+    };
+    let what = what.split_whitespace().next_back().unwrap_or(what);
+    Finding {
+        message: format!("not looked at from here on: it asks {what}"),
+        ..finding
+    }
+    .code("I701")
+}
+
+fn sls_of(examined: &Examined) -> Vec<String> {
+    let chunks = examined.plan.chunks().iter();
+    let named = chunks.filter_map(|low| low.data.get("__sls__").map(Value::to_text));
+    named.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// A place in a text of which the line is known.
+pub(crate) fn place(file: &str, line: usize, column: usize, source: &str) -> Place {
+    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    Place {
+        file: file.into(),
+        line: number(line),
+        column: number(column),
+        source: source.to_owned(),
+    }
+}

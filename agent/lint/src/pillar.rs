@@ -1,0 +1,44 @@
+//! The pillar of a tree: each of its SLS by itself, and what compiling it as a whole says.
+
+use state::compile::{Examiner, Fault};
+use state::exec::Exec;
+use state::host::Tree;
+use value::{Map, Value};
+
+use crate::finding::Finding;
+use crate::lines;
+use crate::look::not_asked;
+
+/// Looks at the pillar.
+pub(crate) fn look(cx: &Exec, examiner: &Examiner<'_>, tree: &Tree, findings: &mut Vec<Finding>) {
+    let sources = tree.sources(cx);
+    let bare = cx.with_pillar(Map::new());
+    let alone = Examiner::new(&bare, examiner.reached());
+    let mut broken = Vec::new();
+    for saltenv in sources.environments() {
+        for name in state::tree::names(cx, tree, &saltenv).unwrap_or_default() {
+            if let Err(fault) = alone.other(tree, &name, &saltenv) {
+                let finding = not_asked(Finding::of(fault, &name));
+                // What another SLS leaves behind, or gives it as defaults, is not there when it is looked at alone.
+                if !matches!(finding.code.code, "E202" | "W203") {
+                    findings.push(finding);
+                }
+                broken.push(name);
+            }
+        }
+    }
+    let Ok(pillar) = cx.pillar() else { return };
+    let errors = pillar.get("_errors").and_then(Value::as_list);
+    let top = sources.file("top.sls", "base").ok().flatten();
+    for error in errors.unwrap_or_default().iter().map(Value::to_text) {
+        let said = broken.iter().any(|name| error.contains(name.as_str()));
+        let Some(top) = top.as_ref().filter(|_| !said) else {
+            continue;
+        };
+        let fault = Fault {
+            place: lines::naming(&top.path, &top.shown, &error),
+            ..Fault::new(error)
+        };
+        findings.push(not_asked(Finding::of(fault, &top.shown)));
+    }
+}

@@ -1,0 +1,67 @@
+//! The SLS of a reactor: their chunks are reactions and no states.
+
+use state::compile::Examiner;
+use state::exec::Exec;
+use value::Value;
+
+use crate::finding::Finding;
+use crate::look::{Found, not_asked};
+
+/// What a reaction may be of.
+const KINDS: [&str; 8] = [
+    "caller", "cmd", "local", "runner", "salt", "thorium", "tgt", "wheel",
+];
+
+/// Whether an SLS is a reactor's: the configuration names it, or it lies in a folder for them.
+pub(crate) fn is_reaction(cx: &Exec, name: &str) -> bool {
+    let mut folders = name.split('.');
+    let named = || {
+        let rules = cx.opts().get("reactor").and_then(Value::as_list);
+        let rules = rules.unwrap_or_default().iter().filter_map(Value::as_map);
+        let mut files = rules.flat_map(|rule| rule.values().flat_map(Value::texts));
+        files.any(|file| {
+            let path = file.trim_start_matches("salt://").trim_end_matches(".sls");
+            let path = path.trim_start_matches('/').replace('/', ".");
+            path == name || path.ends_with(&format!(".{name}"))
+        })
+    };
+    folders.any(|folder| matches!(folder, "reactor" | "reactors" | "_reactor")) || named()
+}
+
+/// Looks at one.
+pub(crate) fn look(
+    cx: &Exec,
+    examiner: &Examiner<'_>,
+    name: &str,
+    saltenv: &str,
+    found: &mut Found,
+) {
+    let chunks = match examiner.other(&state::host::Tree::State, name, saltenv) {
+        Ok(Some(Value::Map(chunks))) => chunks,
+        Ok(_) => return,
+        Err(fault) => {
+            let finding = not_asked(Finding::of(fault, name));
+            // `data` and `tag` come with the event.
+            if !matches!(finding.code.code, "E202" | "W203" | "E207") {
+                found.findings.push(finding);
+            }
+            return;
+        }
+    };
+    for (id, body) in &chunks {
+        let kinds = body.as_map().into_iter().flatten().map(|(kind, _)| kind);
+        for kind in kinds.map(Value::to_text) {
+            let first = kind.split('.').next().unwrap_or_default();
+            if KINDS.contains(&first) || kind.starts_with("__") || cx.has_state_module(first) {
+                continue;
+            }
+            let path = [id.clone(), kind.as_str().into()];
+            let Some(place) = examiner.place(name, saltenv, &path) else {
+                continue;
+            };
+            let message = format!("'{kind}' is no kind of reaction");
+            let finding = Finding::at(crate::codes::code("E602"), place, message);
+            found.findings.push(finding);
+        }
+    }
+}

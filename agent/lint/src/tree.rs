@@ -1,0 +1,302 @@
+//! What a look at a tree reads instead of what a run reads: its files, and the names of its modules.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use modules::roots::Roots;
+use state::custom::{Custom, Kind, Rendering, Signature};
+use state::exec::{Exec, find};
+use state::host::{Tree, read};
+use state::module::{Error, Extra, Function, Ret};
+use state::opts::Opts;
+use state::sources::{SourceFile, Sources};
+use value::{Map, Value};
+
+/// What a sentence begins with about what is not asked, because nothing is run.
+pub(crate) const NOT_ASKED: &str = "not asked, since nothing is run: ";
+
+/// The files of the roots, each list of them read once.
+pub(crate) struct Files {
+    roots: Roots,
+    pillar: Arc<dyn Sources>,
+    lists: Mutex<HashMap<String, Vec<String>>>,
+    /// A folder of the tree that is no part of it: the pillar inside.
+    without: Option<String>,
+}
+
+impl Files {
+    pub(crate) fn of(opts: &Opts, without: Option<String>) -> Self {
+        Self {
+            roots: Roots::states(opts),
+            pillar: Arc::new(Roots::pillar(opts)),
+            lists: Mutex::default(),
+            without,
+        }
+    }
+}
+
+impl Sources for Files {
+    fn file(&self, path: &str, saltenv: &str) -> Result<Option<SourceFile>, Error> {
+        let found = self.roots.file(path, saltenv)?;
+        Ok(found.map(|file| SourceFile {
+            shown: file.shown.strip_prefix("./").unwrap_or(&file.shown).into(),
+            path: file.path,
+        }))
+    }
+
+    fn list(&self, saltenv: &str) -> Result<Vec<String>, Error> {
+        let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lists.get(saltenv) {
+            return Ok(known.clone());
+        }
+        let mut all = self.roots.list(saltenv)?;
+        all.retain(|path| !path.starts_with('.'));
+        if let Some(without) = &self.without {
+            all.retain(|path| !path.starts_with(without.as_str()));
+        }
+        lists.insert(saltenv.to_owned(), all.clone());
+        Ok(all)
+    }
+
+    fn environments(&self) -> Vec<String> {
+        self.roots.environments()
+    }
+
+    fn pillar(&self, cx: &Exec) -> Result<Map, Error> {
+        let tree = Tree::Other(Arc::clone(&self.pillar));
+        Ok(state::pillar::compile(cx, &tree))
+    }
+}
+
+/// The modules of the tree by what their files say, and the functions that may be asked.
+#[derive(Debug, Default)]
+pub(crate) struct Modules {
+    functions: BTreeSet<String>,
+    states: BTreeSet<String>,
+    renderers: BTreeSet<String>,
+    /// Whether a file adds filters, tests or globals to Jinja: one that is not known may be theirs.
+    pub(crate) adds_to_jinja: bool,
+}
+
+impl Modules {
+    /// Reads the names in `_modules`, `_states`, `_renderers` and `_utils`.
+    pub(crate) fn of(files: &Files) -> Self {
+        let mut all = Self::default();
+        for saltenv in files.environments() {
+            for path in files.list(&saltenv).unwrap_or_default() {
+                let Some(name) = path.strip_suffix(".py") else {
+                    continue;
+                };
+                let mut parts = name.split('/');
+                let (Some(folder), Some(last)) = (parts.next(), parts.next_back()) else {
+                    continue;
+                };
+                if folder.starts_with('_')
+                    && let Ok(Some(file)) = files.file(&path, &saltenv)
+                    && let Ok(text) = read(&file.path)
+                {
+                    all.file(folder, last, &text);
+                }
+            }
+        }
+        all
+    }
+
+    fn file(&mut self, folder: &str, name: &str, text: &str) {
+        self.adds_to_jinja |= text.contains("jinja_filter") || text.contains("jinja_test");
+        self.adds_to_jinja |= text.contains("jinja_global");
+        let names = match folder {
+            "_modules" => &mut self.functions,
+            "_states" => &mut self.states,
+            "_renderers" => {
+                self.renderers.insert(name.to_owned());
+                return;
+            }
+            _ => return,
+        };
+        let virtual_name = text.lines().find_map(|line| {
+            let value = line.strip_prefix("__virtualname__")?.trim_start();
+            Some(value.strip_prefix('=')?.trim().trim_matches(['"', '\'']))
+        });
+        for module in std::iter::once(name).chain(virtual_name) {
+            names.extend(functions(text).map(|function| format!("{module}.{function}")));
+        }
+    }
+
+    fn has_module(names: &BTreeSet<String>, full: &str) -> bool {
+        let module = full.split('.').next().unwrap_or_default();
+        let mut from = names.range(format!("{module}.")..);
+        from.next()
+            .is_some_and(|name| name.split('.').next() == Some(module))
+    }
+}
+
+/// The functions that a Python file declares or names at its outermost level.
+fn functions(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| {
+        let word = |c: char| c.is_alphanumeric() || c == '_';
+        let name = match line.strip_prefix("def ") {
+            Some(rest) => rest.split_once('(')?.0.trim(),
+            None => line.split_once(" = ")?.0,
+        };
+        let name = name.trim_end_matches('_');
+        (name.chars().all(word) && !name.starts_with('_')).then_some(name)
+    })
+}
+
+/// Execution modules that only work on what they are given.
+const PURE: &[&str] = &[
+    "defaults",
+    "dictupdate",
+    "grains",
+    "hashutil",
+    "jinja",
+    "match",
+    "pillar",
+    "slsutil",
+    "sys",
+    "test",
+];
+
+/// Functions of theirs that do more.
+const NOT_PURE: &[&str] = &[
+    "grains.append",
+    "grains.delkey",
+    "grains.delval",
+    "grains.remove",
+    "grains.set",
+    "grains.setval",
+    "grains.setvals",
+    "pillar.ext",
+    "slsutil.renderer",
+    "test.rand_sleep",
+    "test.sleep",
+];
+
+/// Functions of other modules that only work on what they are given, or on the tree and the configuration.
+const PURE_TOO: &[&str] = &[
+    "config.get",
+    "config.merge",
+    "config.option",
+    "config.valid_fileproto",
+    "cp.envs",
+    "cp.list_master",
+    "cp.list_master_dirs",
+    "cp.list_states",
+    "environ.get",
+    "environ.has_value",
+    "file.basename",
+    "file.dirname",
+    "file.join",
+    "file.normpath",
+    "random.get_str",
+    "random.rand_int",
+    "random.seed",
+    "random.hash",
+    "random.shadow_hash",
+    "pkg.version_cmp",
+];
+
+/// Whether a function may be asked without running anything.
+fn is_pure(full: &str) -> bool {
+    let module = full.split('.').next().unwrap_or_default();
+    PURE_TOO.contains(&full) || (PURE.contains(&module) && !NOT_PURE.contains(&full))
+}
+
+/// What stands for a state function of the tree: it takes anything.
+static ANY: Function<Ret> = Function {
+    name: "",
+    doc: "",
+    args: &[],
+    varargs: true,
+    extra: Extra::Accept,
+    call: |_, _| Ok(Ret::default()),
+};
+
+/// What a function takes that is not known.
+fn anything() -> Signature {
+    Signature {
+        varargs: true,
+        kwargs: true,
+        ..Signature::default()
+    }
+}
+
+impl Custom for Modules {
+    fn replaces(&self, _: &Exec, full: &str) -> bool {
+        !is_pure(full)
+    }
+
+    fn signature(&self, cx: &Exec, full: &str) -> Option<Signature> {
+        let known = self.functions.contains(full) || Self::has_module(&self.functions, full);
+        (known || find(cx.shared.registry.functions, full).is_some()).then(anything)
+    }
+
+    fn call(&self, cx: &Exec, full: &str, _: Vec<Value>, _: Map) -> Result<Value, Error> {
+        if self.signature(cx, full).is_none() {
+            return Err(Error::not_available(full.to_owned()));
+        }
+        Err(Error::refused(format!("{NOT_ASKED}{full}")))
+    }
+
+    fn functions(&self, _: &Exec, _: Kind) -> Vec<(String, Signature)> {
+        let names = self.functions.iter();
+        names.map(|name| (name.clone(), anything())).collect()
+    }
+
+    fn call_client(
+        &self,
+        _: &Exec,
+        _: Kind,
+        full: &str,
+        _: Vec<Value>,
+        _: Map,
+    ) -> Option<Result<Value, Error>> {
+        Some(Err(Error::refused(format!("{NOT_ASKED}{full}"))))
+    }
+
+    fn has_renderer(&self, _: &Exec, _: &str) -> bool {
+        // The renderers of Salt that are Python are there in Salt.
+        true
+    }
+
+    fn render(&self, _: &Exec, rendering: &Rendering<'_>) -> Result<Value, Error> {
+        let name = rendering.name;
+        let text = format!("{NOT_ASKED}the renderer {name}");
+        Err(Error::refused(text))
+    }
+
+    fn jinja(&self, _: &Exec, _: &str) -> Option<Vec<(render::Extension, String)>> {
+        None
+    }
+
+    fn call_jinja(
+        &self,
+        _: &Exec,
+        _: render::Extension,
+        name: &str,
+        _: Vec<Value>,
+        _: Map,
+    ) -> Result<Value, Error> {
+        Err(Error::refused(format!("{NOT_ASKED}{name}")))
+    }
+
+    fn state_function(&self, cx: &Exec, full: &str, named: bool) -> Option<&'static Function<Ret>> {
+        if named {
+            return self.states.contains(full).then_some(&ANY);
+        }
+        let module = full.split('.').next().unwrap_or_default();
+        let own = !cx.has_state_module(module) && Self::has_module(&self.states, full);
+        own.then_some(&ANY)
+    }
+
+    fn call_state(&self, _: &Exec, full: &str, _: Map) -> Result<Ret, Error> {
+        Err(Error::not_available(full.to_owned()))
+    }
+
+    fn grains(&self, _: &Exec, built_in: Map) -> Map {
+        built_in
+    }
+
+    fn refresh(&self) {}
+}

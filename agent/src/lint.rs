@@ -1,0 +1,146 @@
+//! `pinch lint` and `pinch explain`: the words, the roots, the report.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use cli::binary;
+use cli::config;
+use cli::failure::{Exit, Failure};
+use cli::heap;
+use cli::options::{LINT, Parsed};
+use lint::{Sample, Settings, Severity};
+use render::yaml::SaltYaml;
+use state::opts::Opts;
+use value::{Map, Value};
+
+/// Where the configuration is when no tree is named.
+const CONFIG_DIR: &str = "/etc/salt";
+
+/// A folder that has no configuration: its defaults count.
+const NO_CONFIG: &str = "/nonexistent";
+
+/// Folders that hold a file root.
+const ROOTS: [&str; 4] = ["salt", "states", "srv/salt", "salt/states"];
+
+/// Runs `pinch lint` with these words.
+///
+/// # Errors
+/// When the command line is wrong, or the tree, the configuration or a sample cannot be read.
+pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
+    heap::claim();
+    let parsed = LINT.parse(words.to_vec());
+    let parsed = parsed.map_err(|error| Failure::usage(&LINT, error))?;
+    if parsed.has("help") {
+        return Ok(binary::put(&LINT.help()));
+    }
+    let settings = settings(&parsed)?;
+    let report = lint::lint(&settings).map_err(|error| Failure::new(Exit::Generic, error))?;
+    binary::put(&lint::formatted(
+        &report,
+        parsed.text("format").unwrap_or_default(),
+    ));
+    let warned = parsed.has("strict") && report.count(Severity::Warning) > 0;
+    let failed = warned || report.count(Severity::Error) > 0;
+    Ok(if failed { Exit::Generic } else { Exit::Ok }.into())
+}
+
+fn settings(parsed: &Parsed) -> Result<Settings, Failure> {
+    let tree = match parsed.words.as_slice() {
+        [] => None,
+        [tree] => Some(Path::new(tree)),
+        _ => return Err(Failure::new(Exit::Usage, "lint takes one folder")),
+    };
+    let default = if tree.is_some() {
+        NO_CONFIG
+    } else {
+        CONFIG_DIR
+    };
+    let dir = parsed.text("config_dir").unwrap_or(default);
+    let loaded = config::load(Path::new(dir), Map::new(), &SaltYaml)?;
+    let mut opts = loaded.opts;
+    let without = tree.map(|tree| roots(tree, &mut opts)).transpose()?;
+    Ok(Settings {
+        opts: Opts::new(opts),
+        registry: minion::registry(),
+        without: without.flatten(),
+        samples: samples(parsed)?,
+    })
+}
+
+/// Takes a folder for the tree, and says which folder of the file root is the pillar's.
+fn roots(tree: &Path, opts: &mut Map) -> Result<Option<String>, Failure> {
+    if !tree.is_dir() {
+        let error = format!("{} is no folder", tree.display());
+        return Err(Failure::new(Exit::Usage, error));
+    }
+    let inside = || ROOTS.iter().map(|name| tree.join(name));
+    let root = match holds_sls(tree) {
+        true => tree.to_path_buf(),
+        false => inside()
+            .find(|root| root.is_dir())
+            .unwrap_or_else(|| tree.to_path_buf()),
+    };
+    let pillars = [
+        tree.join("pillar"),
+        root.join("../pillar"),
+        tree.join("../pillar"),
+    ];
+    let pillar = pillars
+        .into_iter()
+        .find(|folder| folder.join("top.sls").is_file());
+    let within = pillar.as_ref() == Some(&root.join("pillar"));
+    opts.insert("file_roots", base(Some(root)));
+    opts.insert("pillar_roots", base(pillar));
+    Ok(within.then(|| "pillar/".to_owned()))
+}
+
+/// The environment `base` with a folder, or with none.
+fn base(folder: Option<PathBuf>) -> Value {
+    let folders = folder.map(|folder| folder.display().to_string().into());
+    Map::new().with("base", Value::list(folders)).into()
+}
+
+fn holds_sls(folder: &Path) -> bool {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.path())
+        .any(|path| path.extension().is_some_and(|extension| extension == "sls"))
+}
+
+/// This machine, and the machines of the files.
+fn samples(parsed: &Parsed) -> Result<Vec<Sample>, Failure> {
+    let mut all = vec![Sample {
+        name: "this machine".into(),
+        grains: None,
+    }];
+    for file in parsed.all("grains") {
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| Failure::new(Exit::Generic, format!("{file}: {error}")))?;
+        let samples = lint::samples(file, &text);
+        all.extend(samples.map_err(|error| Failure::new(Exit::Generic, error))?);
+    }
+    Ok(all)
+}
+
+/// Runs `pinch explain` with these words.
+///
+/// # Errors
+/// When there is no such code.
+pub(crate) fn explain(words: &[String]) -> Result<ExitCode, Failure> {
+    let all = || lint::CODES.iter().map(|code| code.code);
+    match words {
+        [word] => match lint::code(word) {
+            Some(code) => Ok(binary::put(&code.page())),
+            None => Err(
+                Failure::new(Exit::Usage, format!("there is no code {word}")).hints([format!(
+                    "the codes are: {}",
+                    all().collect::<Vec<_>>().join(", ")
+                )]),
+            ),
+        },
+        _ => Err(Failure::new(
+            Exit::Usage,
+            "explain takes one code of lint: pinch explain E301",
+        )),
+    }
+}

@@ -1,0 +1,4 @@
+/etc/motd:
+  file.managed:
+    - contents: hello
+   - mode: '0644'

@@ -1,0 +1,10 @@
+/etc/motd:
+  file.managed:
+    - contents: hello
+
+/etc/issue:
+  file.managed:
+    - contents: hello
+
+/etc/motd:
+  file.absent: []

@@ -1,0 +1,2 @@
+motd:
+  test.succeed_without_changes: []

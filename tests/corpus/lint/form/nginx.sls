@@ -1,0 +1,7 @@
+nginx:
+  pkg.installed:
+    - require:
+      pkg: epel
+
+epel:
+  pkg.installed:

@@ -1,0 +1,3 @@
+/etc/web.conf:
+  file.managed:
+    - source: salt://web/files/web.conf

@@ -1,0 +1,3 @@
+{% from 'macros.jinja' import site with context %}
+
+{{ site('a') }}

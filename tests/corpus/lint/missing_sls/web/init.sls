@@ -1,0 +1,6 @@
+include:
+  - .config
+  - comon
+
+web:
+  test.nop: []

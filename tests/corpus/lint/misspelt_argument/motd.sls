@@ -1,0 +1,4 @@
+/etc/motd:
+  file.managed:
+    - mode: '0644'
+    - contnets: hello

@@ -1,0 +1,4 @@
+{% set name = '/etc/motd' %}
+{{ name }}:
+  file.manged:
+    - contents: hello

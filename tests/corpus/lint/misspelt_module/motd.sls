@@ -1,0 +1,3 @@
+/etc/motd:
+  fiel.managed:
+    - contents: hello

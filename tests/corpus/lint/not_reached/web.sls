@@ -1,0 +1,4 @@
+{% set version = salt['cmd.run']('nginx -v') %}
+web:
+  test.nop:
+    - name: {{ version }}

@@ -1,0 +1,4 @@
+deploy:
+  locl.state.apply:
+    - tgt: {{ data['id'] }}
+    - arg: [web]

@@ -1,0 +1,4 @@
+start:
+  lcoal.state.apply:
+    - tgt: '*'
+    - arg: [web]

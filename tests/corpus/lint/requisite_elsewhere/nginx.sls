@@ -1,0 +1,4 @@
+nginx:
+  service.running:
+    - require:
+      - pkg: nginx-full

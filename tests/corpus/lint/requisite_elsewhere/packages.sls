@@ -1,0 +1,2 @@
+nginx-full:
+  pkg.installed: []

@@ -1,0 +1,6 @@
+{% set port = 80 %}
+
+/etc/web.conf:
+  file.managed:
+    - contents: |
+        listen {{ prot }}

@@ -1,0 +1,5 @@
+/etc/motd:
+  file.replace:
+    - pattern: a
+    - repl: b
+    - colour: red

@@ -1,0 +1,110 @@
+//! `pinch lint`: every folder of the corpus is a tree with one thing that is wrong, and what is said about it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tests::program::minion_program;
+
+/// Where the cases lie: a tree each, `expected.txt`, and in `words` the command line where it is not `.`.
+const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/lint");
+
+fn cases() -> Vec<PathBuf> {
+    let entries = fs::read_dir(CASES).unwrap();
+    let mut cases: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    cases.sort();
+    cases
+}
+
+fn pinch(folder: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(minion_program());
+    command.args(words).current_dir(folder).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// What `lint` prints about a case, and how it ends.
+fn said(case: &Path) -> String {
+    let words = fs::read_to_string(case.join("words")).unwrap_or_else(|_| ".".into());
+    let mut all = vec!["lint"];
+    all.extend(words.split_whitespace());
+    let output = pinch(case, &all);
+    assert_eq!(text(&output.stderr), "", "{}", case.display());
+    format!(
+        "{}exit {}\n",
+        text(&output.stdout),
+        output.status.code().unwrap()
+    )
+}
+
+/// With `PINCH_RECORD=1` it writes what is said: read it before it is committed.
+#[test]
+fn each_fault_is_found_at_its_place() {
+    let mut different = Vec::new();
+    for case in cases() {
+        let (said, file) = (said(&case), case.join("expected.txt"));
+        if std::env::var_os("PINCH_RECORD").is_some() {
+            fs::write(&file, &said).unwrap();
+        }
+        let expected = fs::read_to_string(&file).unwrap_or_default();
+        if said != expected {
+            different.push(format!("{}: {said}", case.display()));
+        }
+    }
+    assert!(cases().len() > 30);
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+/// Each code that a case shows has a page, and the page says how to allow it.
+#[test]
+fn each_code_is_explained() {
+    let here = Path::new(CASES);
+    for case in cases() {
+        let expected = fs::read_to_string(case.join("expected.txt")).unwrap();
+        for part in expected.split('[').skip(1) {
+            let Some((code, _)) = part.split_once("]: ") else {
+                continue;
+            };
+            let page = pinch(here, &["explain", code]);
+            assert!(page.status.success(), "{code}");
+            let allow = format!("# pinch: allow {code}\n");
+            assert!(text(&page.stdout).ends_with(&allow), "{code}");
+        }
+    }
+    assert_eq!(pinch(here, &["explain", "E999"]).status.code(), Some(64));
+}
+
+#[test]
+fn the_formats_for_programs_hold_the_same() {
+    let case = Path::new(CASES).join("misspelt_function");
+    let json = text(&pinch(&case, &["lint", "--format", "json", "."]).stdout);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let finding = &json["findings"][0];
+    assert_eq!(
+        (&finding["line"], &finding["code"]),
+        (&3.into(), &"E301".into())
+    );
+    let sarif = text(&pinch(&case, &["lint", "--format", "sarif", "."]).stdout);
+    let sarif: serde_json::Value = serde_json::from_str(&sarif).unwrap();
+    let result = &sarif["runs"][0]["results"][0];
+    assert_eq!(result["ruleId"], "E301");
+    let region = &result["locations"][0]["physicalLocation"]["region"];
+    assert_eq!(
+        (&region["startLine"], &region["startColumn"]),
+        (&3.into(), &3.into())
+    );
+    let github = text(&pinch(&case, &["lint", "--format", "github", "."]).stdout);
+    let expected = "::error file=motd.sls,line=3,col=3,title=E301::there is no state function file.manged%0Adid you mean 'file.managed'?\n";
+    assert_eq!(github, expected);
+}
+
+/// Warnings fail only a strict look.
+#[test]
+fn warnings_fail_a_strict_look() {
+    let case = Path::new(CASES).join("misspelt_argument");
+    assert_eq!(pinch(&case, &["lint", "."]).status.code(), Some(0));
+    let strict = pinch(&case, &["lint", "--strict", "."]);
+    assert_eq!(strict.status.code(), Some(1));
+}
