@@ -21,7 +21,9 @@ mod store;
 #[path = "spool/memory.rs"]
 mod store;
 
-#[cfg(all(test, feature = "store"))]
+// Two lines: the lints know tests by the first alone.
+#[cfg(test)]
+#[cfg(feature = "store")]
 mod tests;
 
 use std::iter::Peekable;

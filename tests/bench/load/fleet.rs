@@ -61,6 +61,8 @@ pub(crate) struct Many<'a> {
     pub(crate) count: usize,
     /// One comes after the other in this time.
     pub(crate) within: Duration,
+    /// Whether none needs another one: each has a socket, and all may ask at the same time.
+    pub(crate) is_each_alone: bool,
 }
 
 /// All minions.
@@ -78,7 +80,7 @@ impl Fleet {
         let shared = Arc::new(Shared {
             connected: AtomicUsize::new(0),
             made: AtomicUsize::new(0),
-            handshakes: Semaphore::new(AT_ONCE),
+            handshakes: Semaphore::new(if many.is_each_alone { count } else { AT_ONCE }),
             acked: AtomicU64::new(0),
         });
         let mut fleet = Self {
@@ -93,7 +95,13 @@ impl Fleet {
                 Ok::<_, Problem>((number, Session::new(options)))
             });
             let between = many.within.div_f64(count as f64);
-            fleet.begin(sessions.collect::<Result<_, _>>()?, between);
+            let sessions = sessions.collect::<Result<Vec<_>, Problem>>()?;
+            match many.is_each_alone {
+                true => sessions
+                    .into_iter()
+                    .for_each(|one| fleet.begin(vec![one], between)),
+                false => fleet.begin(sessions, between),
+            }
         }
         Ok(fleet)
     }

@@ -1,7 +1,7 @@
 //! Many minions in one process, to see what a master bears: each has a key and a connection of its own, and does `test.ping`.
 //!
 //! `load MASTER[:PORT] FOLDER MINIONS [SECONDS [NAME]]`: they come together, or one after the other within so many seconds, and
-//! their ids begin with NAME (`load`). Then commands on stdin: `events COUNT [RATE]` has them send that many together, as fast as they
+//! their ids begin with NAME (`load`): those that are given a name have a socket each, and none waits until another one is let in. Then commands on stdin: `events COUNT [RATE]` has them send that many together, as fast as they
 //! can or so many a second, and waits until all are acked; `back` waits until all have connected again since the last command. Each command answers with one line on stdout.
 #![allow(
     clippy::print_stdout,
@@ -28,6 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         name: more.get(1).map_or("load", String::as_str),
         count: minions.parse()?,
         within: Duration::from_secs_f64(seconds),
+        is_each_alone: more.len() > 1,
     };
     let master = link::Master::parse(master, link::PORT);
     let fleet = Fleet::start(&master, Path::new(folder), &many)?;
