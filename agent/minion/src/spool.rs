@@ -21,9 +21,9 @@ mod store;
 #[path = "spool/memory.rs"]
 mod store;
 
-// Two lines: the lints know tests by the first alone.
-#[cfg(test)]
+// Two attributes: the lints know tests by `cfg(test)` alone.
 #[cfg(feature = "store")]
+#[cfg(test)]
 mod tests;
 
 use std::iter::Peekable;
