@@ -77,6 +77,17 @@ const ASK_AGAIN_S: u64 = 60;
 /// How many keys wait for a decision, at most.
 const PENDING_MAX: u64 = 1000;
 
+/// A key that was shown; `is_new` where the id must have none.
+fn offer(id: &Id, key: PublicKey, is_new: bool) -> Command {
+    Command::KeyOffered {
+        id: id.clone(),
+        key,
+        at_ms: now_ms(),
+        pending_max: PENDING_MAX,
+        is_new,
+    }
+}
+
 impl Master {
     /// Decides on a peer, and serves it when it is let in.
     pub(crate) async fn admit(self: Arc<Self>, mut peer: Peer) {
@@ -137,6 +148,12 @@ impl Master {
             Ok(Some(why)) => return no("reject", "rejected", why),
             Err(error) => return no("error", "failed", error.to_string()),
         }
+        // The key of an id that has none is judged first: what lets it in is one change with its offer then.
+        if matches!(self.store().key(id), Ok(None))
+            && let Some(decision) = self.enrol(evidence).await
+        {
+            return decision;
+        }
         let known = match self.offered(id, key).await {
             Ok(known) => known,
             Err(error) => return no("full", "full", error),
@@ -162,19 +179,39 @@ impl Master {
 
     /// Decides on a key that nobody has decided on, by what the configuration says of such keys.
     async fn judge(self: &Arc<Self>, evidence: &Evidence, again: bool) -> Decision {
-        let _turn = self.enrolling().lock().await;
-        let (master, peer) = (self.clone(), evidence.clone());
-        match smol::unblock(move || master.judged(&peer, again)).await {
+        let _turn = self.turn_of(evidence).await;
+        match self.judgement(evidence, again).await {
             Judged::Wait => Decision::Wait,
             Judged::Reject(why) => self.reject_now(evidence, &why).await,
             Judged::Accept(counted, bound, why) => {
-                log::info(format_args!(
-                    "The key of {} is accepted: {why}",
-                    evidence.id
-                ));
-                self.accept_now(evidence, counted, bound).await
+                self.accept_now(evidence, counted, bound, &why).await
             }
         }
+    }
+
+    /// Lets a key in that nobody knows; nothing where something else becomes of it, which is told when it was offered.
+    async fn enrol(self: &Arc<Self>, evidence: &Evidence) -> Option<Decision> {
+        let _turn = self.turn_of(evidence).await;
+        let Judged::Accept(mut counted, bound, why) = self.judgement(evidence, true).await else {
+            return None;
+        };
+        counted.insert(0, offer(&evidence.id, evidence.key, true));
+        let decision = self.accept_now(evidence, counted, bound, &why).await;
+        matches!(decision, Decision::In(_)).then_some(decision)
+    }
+
+    /// Held where something may be counted for a key's acceptance.
+    async fn turn_of(&self, evidence: &Evidence) -> Option<smol::lock::MutexGuard<'_, ()>> {
+        let may_count = evidence.token.is_some() || !self.policy().is_empty();
+        match may_count {
+            true => Some(self.enrolling().lock().await),
+            false => None,
+        }
+    }
+
+    async fn judgement(self: &Arc<Self>, evidence: &Evidence, again: bool) -> Judged {
+        let (master, peer) = (self.clone(), evidence.clone());
+        smol::unblock(move || master.judged(&peer, again)).await
     }
 
     /// Salt's order: what rejects comes first. It reads files.
@@ -280,13 +317,7 @@ impl Master {
         {
             return Ok(Some(known));
         }
-        let offered = self.change_key(Command::KeyOffered {
-            id: id.clone(),
-            key,
-            at_ms: now_ms(),
-            pending_max: PENDING_MAX,
-        });
-        match offered.await.map_err(|error| error.to_string())? {
+        match self.change_key(offer(id, key, false)).await? {
             Applied::Refused(refusal) => Err(refusal.to_string()),
             Applied::Key { state, .. } => Ok(state.map(|state| store::Key {
                 id: id.clone(),
@@ -305,6 +336,7 @@ impl Master {
         evidence: &Evidence,
         counted: Vec<Command>,
         bound: Map,
+        why: &str,
     ) -> Decision {
         let mut steps = counted;
         steps.push(Command::KeyAccepted {
@@ -315,12 +347,16 @@ impl Master {
             replace: false,
         });
         match self.change_key(Command::All(steps)).await {
-            Ok(applied) if !applied.is_void() => Decision::In(bound),
+            Ok(applied) if !applied.is_void() => {
+                let id = &evidence.id;
+                log::info(format_args!("The key of {id} is accepted: {why}"));
+                Decision::In(bound)
+            }
             Ok(_) => Decision::Wait,
-            Err(error) => Decision::No {
+            Err(text) => Decision::No {
                 act: "error",
                 reason: "failed",
-                text: error.to_string(),
+                text,
             },
         }
     }
@@ -333,7 +369,7 @@ impl Master {
         });
         let text = match rejected.await {
             Ok(_) => format!("the key of {} is rejected {why}", evidence.id),
-            Err(error) => error.to_string(),
+            Err(error) => error,
         };
         Decision::No {
             act: "reject",
@@ -389,7 +425,8 @@ impl Master {
                     epoch,
                     bound,
                 };
-                self.serve(link, minion, is_call).await;
+                // A task of its own: what it took to let the minion in is not kept for as long as that stays.
+                smol::spawn(self.serve(link, minion, is_call)).detach();
             }
             Err(error) => log::info(format_args!("{error}")),
         }

@@ -19,7 +19,7 @@ use wire::{Id, Way};
 use crate::admit::{Pending, Policy};
 use crate::files::Files;
 use crate::hook::{Hook, Settings};
-use crate::keys::{self, Changed, KeyFiles};
+use crate::keys::{self, Changed, Changes, KeyFiles};
 use crate::metrics::{Metrics, Page};
 use crate::minions::Minions;
 use crate::pillar::Pillars;
@@ -58,12 +58,13 @@ pub(crate) struct Master {
     store: Store,
     own: Own,
     key_files: KeyFiles,
+    key_changes: Changes,
     files: Files,
     pillars: Pillars,
     minions: Minions,
     pending: Pending,
     policy: Policy,
-    /// Held while it is decided on a key: what is counted is counted once.
+    /// Held while it is decided on a key by what is counted: once.
     enrolling: smol::lock::Mutex<()>,
     /// The places of users who are not root.
     guests: Arc<Semaphore>,
@@ -126,6 +127,7 @@ impl Master {
         Ok(Arc::new(Self {
             own,
             key_files,
+            key_changes: Changes::default(),
             files: Files::new(&opts),
             pillars: Pillars::new(&opts),
             store,
@@ -233,30 +235,35 @@ impl Master {
     }
 
     /// Changes the state of a key, shows it in the files, and tells whom that concerns.
-    pub(crate) async fn change_key(
-        self: &Arc<Self>,
-        command: Command,
-    ) -> Result<Applied, keys::Error> {
-        let master = self.clone();
-        let apply = move || {
-            master
-                .key_files
-                .apply(&master.store, vec![command], now_ms())
-        };
-        let outcome = smol::unblock(apply).await?;
-        self.keys_changed(&outcome.changed);
-        let first = outcome.applied.into_iter().next();
-        Ok(first.unwrap_or(Applied::Done))
+    pub(crate) async fn change_key(self: &Arc<Self>, command: Command) -> Result<Applied, String> {
+        self.key_change(Some(command)).await
     }
 
     /// Takes what administrators did to the key files.
     pub(crate) async fn look_at_key_files(self: &Arc<Self>) {
-        let master = self.clone();
-        let refresh = move || master.key_files.refresh(&master.store, now_ms());
-        match smol::unblock(refresh).await {
-            Ok(changed) => self.keys_changed(&changed),
-            Err(error) => log::error(format_args!("The key files are not read: {error}")),
+        if self.key_files.are_as_left() {
+            return;
         }
+        if let Err(error) = self.key_change(None).await {
+            log::error(format_args!("The key files are not read: {error}"));
+        }
+    }
+
+    async fn key_change(self: &Arc<Self>, command: Option<Command>) -> Result<Applied, String> {
+        let (answer, is_ours) = self.key_changes.put(command);
+        if is_ours {
+            let master = self.clone();
+            let write = move || {
+                let changed = |keys: &[Changed]| master.keys_changed(keys);
+                master
+                    .key_changes
+                    .write(&master.key_files, &master.store, changed);
+            };
+            smol::unblock(write).detach();
+        }
+        // No deadline: the store and the files answer each change.
+        let answer = answer.recv().await;
+        answer.unwrap_or_else(|_| Err("the master ends".to_owned()))
     }
 
     /// Calls a wheel function.

@@ -89,6 +89,20 @@ struct Turn {
     unsettled: Vec<(Id, Files)>,
     /// The folders that these files are in, or were.
     touched: BTreeSet<KeyState>,
+    /// Files that are written beside their places.
+    written: Vec<(KeyState, Id)>,
+    /// Files that go when those are in their places.
+    removed: Vec<(KeyState, Id)>,
+}
+
+impl Turn {
+    /// What was not brought to its end is done again from what lies there and what the store says.
+    fn drop_unfinished(&mut self) {
+        self.unsettled.clear();
+        self.touched.clear();
+        self.written.clear();
+        self.removed.clear();
+    }
 }
 
 /// The key files of an id, by folder.
@@ -130,6 +144,7 @@ impl KeyFiles {
     /// When a folder cannot be read or written, or the store.
     pub(crate) fn repair(&self, store: &Store, at_ms: u64) -> Result<Vec<Changed>, Error> {
         let mut turn = self.turn();
+        turn.drop_unfinished();
         let mut changed = Vec::new();
         for id in self.all_ids(store)? {
             changed.extend(self.adopt(&turn, store, &id, at_ms)?);
@@ -145,11 +160,16 @@ impl KeyFiles {
     /// # Errors
     /// As [`KeyFiles::repair`].
     pub(crate) fn refresh(&self, store: &Store, at_ms: u64) -> Result<Vec<Changed>, Error> {
-        let is_known = self.turn().times == self.times();
-        match is_known {
+        match self.are_as_left() {
             true => Ok(Vec::new()),
             false => self.repair(store, at_ms),
         }
+    }
+
+    /// Whether the folders are certainly as they were left. This does not wait for who changes them.
+    pub(crate) fn are_as_left(&self) -> bool {
+        let turn = self.turn.try_lock();
+        turn.is_ok_and(|turn| turn.times == self.times())
     }
 
     /// Applies commands about keys, after whatever administrators did to those ids, and shows them in the files.
@@ -162,12 +182,25 @@ impl KeyFiles {
         commands: Vec<Command>,
         at_ms: u64,
     ) -> Result<Outcome, Error> {
+        let mut outcome = Outcome::default();
+        self.apply_to(store, commands, at_ms, &mut outcome)?;
+        Ok(outcome)
+    }
+
+    /// The same; what was done before an error stands in the outcome.
+    fn apply_to(
+        &self,
+        store: &Store,
+        commands: Vec<Command>,
+        at_ms: u64,
+        outcome: &mut Outcome,
+    ) -> Result<(), Error> {
         let mut turn = self.turn();
+        turn.drop_unfinished();
         // Somebody else's changes must not be taken for those that we are about to make.
         let is_known = turn.times == self.times();
         let mut ids = BTreeSet::new();
         commands.iter().for_each(|command| about(command, &mut ids));
-        let mut outcome = Outcome::default();
         let mut before = Vec::new();
         for id in &ids {
             outcome.changed.extend(self.adopt(&turn, store, id, at_ms)?);
@@ -177,13 +210,15 @@ impl KeyFiles {
         for (id, before) in ids.iter().zip(before) {
             let after = store.key(id)?;
             outcome.changed.extend(difference(before, after));
+        }
+        for id in &ids {
             self.show(&mut turn, store, id)?;
         }
         self.settle(&mut turn, store)?;
         if !is_known {
             turn.times.clear();
         }
-        Ok(outcome)
+        Ok(())
     }
 
     fn turn(&self) -> MutexGuard<'_, Turn> {
@@ -253,13 +288,15 @@ impl KeyFiles {
                 continue;
             }
             if !is_there {
-                self.write(*state, id, key)?;
+                let beside = self.beside(*state, turn.written.len());
+                write(&beside, key.pem().as_bytes()).map_err(|source| failed(&beside, source))?;
+                turn.written.push((*state, id.clone()));
             }
             files.push((*state, *key));
         }
         for (state, _) in &found.ours {
             if !wanted.iter().any(|(folder, _)| folder == state) {
-                self.remove(*state, id)?;
+                turn.removed.push((*state, id.clone()));
             }
         }
         if files != shown {
@@ -270,19 +307,57 @@ impl KeyFiles {
         Ok(())
     }
 
-    /// Brings what was written to the disk, and only then says in the store that it is there.
+    /// Brings what was written to the disk and into its place, and only then says in the store that it is there. Where that fails nothing
+    /// is said, as after a crash.
     fn settle(&self, turn: &mut Turn, store: &Store) -> Result<(), Error> {
+        turn.times.clear();
+        self.put(turn)?;
+        for (id, files) in turn.unsettled.drain(..) {
+            smol::block_on(store.later(Command::KeyShown { id, files }))?;
+        }
+        turn.drop_unfinished();
+        turn.times = self.times();
+        Ok(())
+    }
+
+    /// What is new first: an id is never without a file that it has before and after.
+    fn put(&self, turn: &Turn) -> Result<(), Error> {
+        self.sync(turn)?;
+        for (number, (state, id)) in turn.written.iter().enumerate() {
+            let path = self.path(*state, id);
+            let put = rustix::fs::rename(self.beside(*state, number), &path);
+            put.map_err(|source| failed(&path, source.into()))?;
+        }
+        for (state, id) in &turn.removed {
+            self.remove(*state, id)?;
+        }
         for state in &turn.touched {
             let folder = self.folder.join(state.folder());
             let synced = File::open(&folder).and_then(|folder| folder.sync_all());
             synced.map_err(|source| failed(&folder, source))?;
         }
-        turn.touched.clear();
-        for (id, files) in turn.unsettled.drain(..) {
-            smol::block_on(store.later(Command::KeyShown { id, files }))?;
-        }
-        turn.times = self.times();
         Ok(())
+    }
+
+    /// The files beside their places on the disk: each by itself, or many with all that their file system has in memory.
+    fn sync(&self, turn: &Turn) -> Result<(), Error> {
+        if turn.written.len() > TOGETHER {
+            let all = File::open(&self.folder).and_then(|folder| Ok(rustix::fs::syncfs(folder)?));
+            return all.map_err(|source| failed(&self.folder, source));
+        }
+        for (number, (state, _)) in turn.written.iter().enumerate() {
+            let path = self.beside(*state, number);
+            let synced = File::open(&path).and_then(|file| file.sync_all());
+            synced.map_err(|source| failed(&path, source))?;
+        }
+        Ok(())
+    }
+
+    /// Where a file lies that is not in its place yet. No id begins with a dot.
+    fn beside(&self, state: KeyState, number: usize) -> PathBuf {
+        self.folder
+            .join(state.folder())
+            .join(format!(".{number}{BESIDE}"))
     }
 
     fn read(&self, id: &Id) -> Result<Found, Error> {
@@ -297,15 +372,6 @@ impl KeyFiles {
             }
         }
         Ok(found)
-    }
-
-    fn write(&self, state: KeyState, id: &Id, key: &PublicKey) -> Result<(), Error> {
-        let path = self.path(state, id);
-        // No id begins with a dot.
-        let beside = path.with_file_name(format!(".{id}{BESIDE}"));
-        let written = write(&beside, key.pem().as_bytes())
-            .and_then(|()| Ok(rustix::fs::rename(&beside, &path)?));
-        written.map_err(|source| failed(&path, source))
     }
 
     fn remove(&self, state: KeyState, id: &Id) -> Result<(), Error> {
@@ -331,6 +397,8 @@ impl KeyFiles {
     }
 }
 
+/// More files than these are brought to the disk by one call.
+const TOGETHER: usize = 4;
 /// How the name of a file ends that is not whole yet.
 const BESIDE: &str = ".new";
 
@@ -377,9 +445,7 @@ fn read(path: &Path) -> io::Result<Option<Result<PublicKey, NotAKey>>> {
 fn write(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let options = options.write(true).create(true).truncate(true).mode(0o600);
-    let mut file = options.open(path)?;
-    file.write_all(text)?;
-    file.sync_all()
+    options.open(path)?.write_all(text)
 }
 
 fn without(these: &Files, those: &Files) -> Files {
@@ -476,6 +542,7 @@ fn becomes(id: &Id, key: PublicKey, state: KeyState, known: Option<&Key>, at_ms:
         key,
         at_ms,
         pending_max: u64::MAX,
+        is_new: false,
     });
     if state == KeyState::Rejected {
         steps.push(Command::KeyRejected { id, key, at_ms });
@@ -535,6 +602,10 @@ fn difference(before: Option<Key>, after: Option<Key>) -> Vec<Changed> {
     }
     changed
 }
+
+mod changes;
+
+pub(crate) use changes::Changes;
 
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,10 @@
 //! A minion that was let in: its events, its returns, and what it asks.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use link::{Error, Handle, Incoming, Link, PublicKey, Question};
-use smol::channel::{Receiver, bounded};
+use link::{Error, Incoming, Link, PublicKey, Question};
+use smol::future::{FutureExt, pending};
 use value::{Map, Value, jid, log};
 use wire::{BOUND_GRAINS, Event, Fire, Id, Pillar, Request, Return, bound_grains, tag};
 
@@ -13,7 +14,7 @@ use crate::files::No;
 use crate::pillar;
 use crate::store::{self, Applied, Cache, Change, Command, Origin, Refusal};
 
-/// Events of one minion that are on their way to the disk. Each connection has room for them from its beginning on.
+/// Events of one minion that are on their way to the disk: no more is read of it until one is there.
 const UNACKED: usize = 128;
 /// After so many an ack is due even while more come.
 const ACK_AFTER: usize = 64;
@@ -62,20 +63,41 @@ impl Minion {
 
 impl Master {
     /// Serves a minion until it is gone.
-    pub(crate) async fn serve(self: &Arc<Self>, mut link: Link, minion: Minion, is_call: bool) {
+    pub(crate) async fn serve(self: Arc<Self>, mut link: Link, minion: Minion, is_call: bool) {
         let handle = link.handle();
         let (id, key) = (minion.id.clone(), minion.key);
         let number = self.minions().came(id, handle.clone(), key, is_call);
         log::info(format_args!("{} is connected", link.who()));
-        let (events, to_ack) = bounded(UNACKED);
-        let acks = smol::spawn(ack_all(handle, to_ack));
+        let mut unacked = Unacked::default();
         let error = loop {
-            // No deadline: the link has its own (`idle`).
-            match link.next().await {
-                Ok(Incoming::Event(event)) => {
-                    if let Some(kept) = self.take_event(&minion, event).await {
-                        let _ = events.send(kept).await;
+            let came = async {
+                match unacked.is_full() {
+                    // No deadline: the link has its own (`idle`).
+                    false => Err(link.next().await),
+                    true => pending().await,
+                }
+            };
+            // No deadline: the store answers each event.
+            let kept = async { Ok(unacked.next().await) };
+            let incoming = match kept.or(came).await {
+                Ok(Ok(applied)) => {
+                    if let Some(durable) = unacked.take(&applied) {
+                        let _ = handle.ack(durable).await;
                     }
+                    continue;
+                }
+                Ok(Err(error)) => {
+                    log::error(format_args!("An event is not kept: {error}"));
+                    handle.close("not kept");
+                    unacked = Unacked::default();
+                    continue;
+                }
+                Err(incoming) => incoming,
+            };
+            match incoming {
+                Ok(Incoming::Event(event)) => {
+                    let begun = self.take_event(&minion, event).await;
+                    unacked.begun.extend(begun);
                 }
                 Ok(Incoming::Question(question)) => {
                     let (master, minion) = (self.clone(), minion.clone());
@@ -88,8 +110,6 @@ impl Master {
                 Err(error) => break error,
             }
         };
-        drop(events);
-        acks.await;
         self.minions().went(&minion.id, number);
         log::info(format_args!("{error}"));
     }
@@ -385,25 +405,44 @@ fn minion_cache(minion: &Minion, what: Cache, change: Change) -> Command {
     }
 }
 
-/// Acks what is durable, many events with one word.
-async fn ack_all(handle: Handle, to_ack: Receiver<store::Begun>) {
-    let mut unsaid = 0;
-    // No deadline: it ends with the session.
-    while let Ok(kept) = to_ack.recv().await {
-        let durable = match kept.done().await {
-            Ok(Applied::Event { durable, .. } | Applied::Duplicate { durable }) => durable,
-            Ok(_) => 0,
-            Err(error) => {
-                log::error(format_args!("An event is not kept: {error}"));
-                return handle.close("not kept");
-            }
-        };
-        unsaid += 1;
-        if durable > 0 && (to_ack.is_empty() || unsaid >= ACK_AFTER) {
-            unsaid = 0;
-            if handle.ack(durable).await.is_err() {
-                return;
-            }
+/// Events on their way to the disk, in their order.
+#[derive(Default)]
+struct Unacked {
+    begun: VecDeque<store::Begun>,
+    unsaid: usize,
+}
+
+impl Unacked {
+    fn is_full(&self) -> bool {
+        self.begun.len() >= UNACKED
+    }
+
+    /// What became of the oldest one, as soon as that is known. Nothing is lost when this is dropped half-way.
+    async fn next(&self) -> Result<Applied, store::Error> {
+        match self.begun.front() {
+            Some(begun) => begun.done().await,
+            // No deadline: it stands in a race.
+            None => pending().await,
         }
+    }
+
+    /// Takes the oldest one out; up to which number all are durable, when it is time to say so: many events have one ack.
+    fn take(&mut self, applied: &Applied) -> Option<u64> {
+        self.begun.pop_front();
+        self.unsaid += 1;
+        let is_last = self.begun.is_empty();
+        if is_last {
+            // An idle minion needs no room.
+            self.begun = VecDeque::new();
+        }
+        let durable = match applied {
+            Applied::Event { durable, .. } | Applied::Duplicate { durable } => *durable,
+            _ => 0,
+        };
+        let is_due = durable > 0 && (is_last || self.unsaid >= ACK_AFTER);
+        is_due.then(|| {
+            self.unsaid = 0;
+            durable
+        })
     }
 }

@@ -24,14 +24,17 @@ use crate::failure::Exit;
 /// Sizes are rounded up to this; every block is aligned to it.
 const STEP: usize = 16;
 
-/// Up to this many bytes there is a size for each step, from there on one for each doubling.
+/// Up to this many bytes there is a size for each step, from there on four for each doubling.
 const FINE: usize = 2048;
+
+/// How many sizes a doubling has, as a power of two: a connection of the master is a few large blocks, and half of each would be air.
+const PARTS: u32 = 2;
 
 /// The largest block that comes from a list, in bytes: what grows passes through these sizes, and leaves them to what grows next.
 const LARGEST: usize = 128 << 10;
 
-/// How many sizes there are: 0, 16, 32, … FINE, and its doubles up to LARGEST. Nobody asks for none.
-const SIZES: usize = FINE / STEP + 1 + (LARGEST / FINE).ilog2() as usize;
+/// How many sizes there are: 0, 16, 32, … FINE, and those of its doublings up to LARGEST. Nobody asks for none.
+const SIZES: usize = FINE / STEP + 1 + ((LARGEST / FINE).ilog2() << PARTS) as usize;
 
 /// How much is asked of the system at once, in bytes.
 const CHUNK: usize = 256 << 10;
@@ -172,15 +175,22 @@ fn size_for(layout: Layout) -> Option<usize> {
     }
     Some(match layout.size() {
         ..=FINE => layout.size().div_ceil(STEP),
-        large => FINE / STEP + (large.next_power_of_two() / FINE).ilog2() as usize,
+        large => {
+            let doubling = (large - 1).ilog2();
+            let parts = ((large - 1) >> (doubling - PARTS)) - (1 << PARTS);
+            FINE / STEP + 1 + (((doubling - FINE.ilog2()) as usize) << PARTS) + parts
+        }
     })
 }
 
 /// How many bytes a block of a size has.
 #[inline(always)]
 fn bytes(size: usize) -> usize {
-    match size.checked_sub(FINE / STEP) {
-        Some(doublings) => FINE << doublings,
+    match size.checked_sub(FINE / STEP + 1) {
+        Some(large) => {
+            let parts = (large & ((1 << PARTS) - 1)) + (1 << PARTS) + 1;
+            (parts << (large >> PARTS)) * (FINE >> PARTS)
+        }
         None => size * STEP,
     }
 }
@@ -226,6 +236,21 @@ unsafe impl GlobalAlloc for Heap {
         had(block, layout.size())
     }
 
+    /// New pages of the system are zero: to write that would only take them, as 3 MB of a socket's buffers that are never filled.
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's word; a block of `alloc` has the size that is written.
+        unsafe {
+            if size_for(layout).is_none() {
+                return had(System.alloc_zeroed(layout), layout.size());
+            }
+            let block = self.alloc(layout);
+            if !block.is_null() {
+                block.write_bytes(0, layout.size());
+            }
+            block
+        }
+    }
+
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // SAFETY: the caller gives the layout that it asked with, so the block goes where it came from.
         unsafe {
@@ -268,6 +293,20 @@ mod tests {
 
     fn layout(size: usize, align: usize) -> Layout {
         Layout::from_size_align(size, align).unwrap()
+    }
+
+    #[test]
+    fn a_block_has_what_was_asked_for_and_a_quarter_more_at_most() {
+        for asked in 1..=LARGEST {
+            let size = size_for(layout(asked, 8)).unwrap();
+            let has = bytes(size);
+            assert!(
+                size < SIZES && has >= asked && has.is_multiple_of(STEP),
+                "{asked}"
+            );
+            assert!(has <= asked + (asked / 4).max(STEP), "{asked}: {has}");
+        }
+        assert_eq!(size_for(layout(LARGEST, 8)).unwrap(), SIZES - 1);
     }
 
     #[test]

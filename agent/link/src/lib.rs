@@ -25,6 +25,7 @@ mod listener;
 mod notify;
 pub mod pki;
 mod session;
+mod socket;
 mod stream;
 mod tls;
 pub mod unix;

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use quinn::{
     Connection, ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig, SendStream,
-    SmolRuntime,
 };
 use ring::digest::{SHA256, digest};
 use ring::hmac::{HMAC_SHA256, Key};
@@ -21,6 +20,7 @@ use crate::connection::{Let, Link, word};
 use crate::error::{Error, Wait, Who};
 use crate::key::{KeyPair, PublicKey};
 use crate::limits::{Budget, Limits};
+use crate::socket::OnSmol;
 use crate::stream::{Reader, Sink, Source, Writer, note, within};
 use crate::tls;
 
@@ -303,7 +303,7 @@ impl Listener {
         config.transport_config(Arc::new(limits.of_master()));
         config.max_incoming(limits.handshakes_max);
         let socket = socket(address).map_err(failed)?;
-        let runtime = Arc::new(SmolRuntime);
+        let runtime = Arc::new(OnSmol);
         let endpoint = Endpoint::new(endpoint_config(pair), Some(config), socket, runtime);
         let endpoint = endpoint.map_err(failed)?;
         let budget = Budget::new(limits);

@@ -363,7 +363,7 @@ impl Session {
         {
             return Ok(endpoint.clone());
         }
-        let runtime = Arc::new(quinn::SmolRuntime);
+        let runtime = Arc::new(crate::socket::OnSmol);
         Endpoint::new(
             quinn::EndpointConfig::default(),
             None,

@@ -1,12 +1,14 @@
 //! What is wrong with chunks besides what a run would refuse: files that are not there, targets that match nobody.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use state::compile::{Examined, Plan};
 use state::exec::Exec;
 use state::low::Low;
 use state::matcher;
 use value::Value;
+use value::glob::{fnmatch, is_glob};
 use value::hint::nearest;
 
 use crate::codes::code;
@@ -18,6 +20,8 @@ use crate::look::Found;
 pub(crate) struct Known {
     /// With the SLS that they stand in.
     states: HashMap<(String, String), String>,
+    /// The texts of the SLS that could not be rendered, which may have any state that they name.
+    unknown: Vec<(String, Arc<str>)>,
 }
 
 impl Known {
@@ -35,6 +39,39 @@ impl Known {
         }
     }
 
+    /// Takes in an SLS that could not be rendered.
+    pub(crate) fn take_in_text(&mut self, sls: &str, text: Arc<str>) {
+        self.unknown.push((sls.to_owned(), text));
+    }
+
+    /// Takes in the name of an SLS, which may have states with other samples.
+    pub(crate) fn take_in_name(&mut self, sls: &str) {
+        let key = ("sls".to_owned(), sls.to_owned());
+        self.states.entry(key).or_insert_with(|| sls.to_owned());
+    }
+
+    /// Where a state is, or may be, that an SLS does not have.
+    fn elsewhere(&self, group: &str, name: &str) -> Option<String> {
+        let is_meant = |(of, known): &(String, String)| {
+            of == group && (known == name || (is_glob(name) && fnmatch(name, known)))
+        };
+        let key = (group.to_owned(), name.to_owned());
+        let known = self.states.get(&key).or_else(|| {
+            let mut all = self.states.iter().filter(|_| is_glob(name));
+            all.find(|(key, _)| is_meant(key)).map(|(_, sls)| sls)
+        });
+        if let Some(sls) = known {
+            return Some(format!(
+                "'{name}' is in the SLS {sls}, which is not included"
+            ));
+        }
+        let mut unknown = self.unknown.iter();
+        let (sls, _) = unknown.find(|(_, text)| text.contains(name))?;
+        Some(format!(
+            "'{name}' is not here, perhaps in the SLS {sls}, which could not be rendered"
+        ))
+    }
+
     /// A requisite to what another SLS has is none to nothing.
     pub(crate) fn judged(&self, finding: Finding) -> Option<Finding> {
         if !matches!(finding.code.code, "E401" | "E405") {
@@ -46,15 +83,23 @@ impl Known {
                 .and_then(|(target, _)| target.split_once(": ")),
             None => finding.message.split('\'').nth(1).map(|id| ("id", id)),
         };
-        let known = target.and_then(|(group, name)| {
-            let key = (group.to_owned(), name.to_owned());
-            Some((name, self.states.get(&key)?))
-        });
-        let Some((name, sls)) = known else {
+        let of_own = |name: &str| {
+            let key = ("id".to_owned(), name.to_owned());
+            let sls = self.states.get(&key);
+            sls.is_some_and(|sls| finding.message.contains(&format!("in 'base:{sls}'")))
+        };
+        if target.is_some_and(|(group, name)| group == "id" && of_own(name)) {
+            let hint = "the ID is here, but has no such state: mend the module, or the ID";
+            return Some(Finding {
+                hint: Some(hint.to_owned()),
+                ..finding
+            });
+        }
+        let Some(message) = target.and_then(|(group, name)| self.elsewhere(group, name)) else {
             return Some(finding);
         };
         Some(Finding {
-            message: format!("'{name}' is in the SLS {sls}, which is not included"),
+            message,
             hint: None,
             ..finding.code("W402")
         })
@@ -107,15 +152,31 @@ const SALTS: &str = "\
     bluecoat_sslv cimc csf ddns debconfmod dellchassis dracr dvs keystone_user loop nova panos pip_state pyrax_queues \
     rest_cf saltclass splunk_search ssl vmc wordpress zookeeper ";
 
+/// Functions that Salt has in modules of which this program has the others.
+const SALTS_FUNCTIONS: [&str; 6] = [
+    "file.shortcut",
+    "network.managed",
+    "network.routes",
+    "pkg.group_installed",
+    "pkg.patch_downloaded",
+    "pkg.patch_installed",
+];
+
 /// A finding about a chunk, with the code that fits it.
 pub(crate) fn judged(cx: &Exec, low: &Low, finding: Finding) -> Option<Finding> {
+    if finding.code.code == "W304" {
+        // What a module of the tree takes is not known, nor what the function does that `module.run` calls.
+        let known = cx.has_state_module(&low.state) && low.state != "module";
+        return known.then_some(finding);
+    }
     if finding.code.code != "W302" {
         return Some(finding);
     }
-    let misspelt = cx.has_state_module(&low.state) || near_module(cx, low);
-    let hint = finding.hint.clone().filter(|_| misspelt);
     let full = low.function();
-    let message = match misspelt {
+    let salts = SALTS_FUNCTIONS.contains(&full.as_str());
+    let misspelt = !salts && (cx.has_state_module(&low.state) || near_module(cx, low));
+    let hint = finding.hint.clone().filter(|_| misspelt);
+    let message = match misspelt || salts {
         true => format!("there is no state function {full}"),
         false => format!("there is no state module {}, for {full}", low.state),
     };
@@ -142,8 +203,30 @@ fn near_module(cx: &Exec, low: &Low) -> bool {
 pub(crate) fn look(cx: &Exec, plan: &Plan, found: &mut Found) {
     for low in plan.chunks() {
         source(cx, plan, low, found);
+        replaced(plan, low, found);
         if low.state == "salt" && matches!(low.fun.as_str(), "function" | "state") {
             target(cx, plan, low, found);
+        }
+    }
+}
+
+/// Arguments that Salt has replaced: module, argument, what to write now.
+const REPLACED: [(&str, &str, &str); 4] = [
+    ("file", "show_diff", "show_changes"),
+    ("pkgrepo", "refresh_db", "refresh"),
+    ("salt", "expr_form", "tgt_type"),
+    ("user", "gid_from_name", "usergroup"),
+];
+
+fn replaced(plan: &Plan, low: &Low, found: &mut Found) {
+    for (module, argument, now) in REPLACED {
+        if low.state == module
+            && low.data.contains(argument)
+            && let Some(place) = plan.place(low, Some(argument))
+        {
+            let message = format!("'{argument}' is '{now}' now");
+            let finding = Finding::at(code("W804"), place, message);
+            found.findings.push(finding);
         }
     }
 }

@@ -146,7 +146,7 @@ pub const CODES: &[Code] = &[
         "A template imports or includes one that is not in the file roots.\n\n    {% from 'nginx/mpa.jinja' import nginx with context %}",
     ),
     row(
-        "E207",
+        "W207",
         "jinja-error",
         &[
             "Jinja error",
@@ -154,7 +154,7 @@ pub const CODES: &[Code] = &[
             "The template ",
         ],
         "look at the values at the caret, with the samples of grains and pillar that were given",
-        "The template fails while it is rendered: a filter that gets a wrong value, a calculation that cannot be done, a function that says no.",
+        "The template fails while it is rendered with one of the samples: a filter that gets a wrong value, a calculation that cannot be done, a function that says no.",
     ),
     row(
         "E301",
@@ -238,7 +238,7 @@ pub const CODES: &[Code] = &[
     row(
         "E403",
         "requisite-cycle",
-        &["ecursive requisite", "requisite cycle", "cycle"],
+        &["ecursive requisite"],
         "take out one of the requisites of the circle",
         "States need each other in a circle: none of them can be the first. Salt refuses the whole run.",
     ),
@@ -327,7 +327,7 @@ pub const CODES: &[Code] = &[
         "I701",
         "not-reached",
         &[],
-        "give more samples of grains with --grains, or the pillar with -c",
+        "look at it on a machine that it is for: salt-call state.show_sls",
         "This template was not looked at from here on: it asks for what linting does not do, since it runs nothing. Nothing is said about the rest.",
     ),
     row(

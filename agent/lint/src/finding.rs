@@ -42,7 +42,8 @@ impl Finding {
 
     /// A fault of the compiler. What has no place stands in `file`.
     pub(crate) fn of(fault: Fault, file: &str) -> Self {
-        let code = codes::of_sentence(&fault.text);
+        let sentence = sentence(&fault.text);
+        let code = codes::of_sentence(&sentence);
         let place = fault.place.unwrap_or_else(|| Place {
             file: file.into(),
             line: 1,
@@ -51,7 +52,7 @@ impl Finding {
         });
         Self {
             hint: fault.hint,
-            ..Self::at(code, place, sentence(&fault.text))
+            ..Self::at(code, place, sentence)
         }
     }
 

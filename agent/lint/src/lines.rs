@@ -1,6 +1,7 @@
 //! What single lines of an SLS say: values that YAML reads as something else, secrets, forms that Salt has replaced.
 
-use std::path::Path;
+use std::collections::{BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
 
 use render::Place;
 use state::host::read;
@@ -160,6 +161,27 @@ fn is_secret(key: &str, value: &str) -> bool {
         || NO_SECRETS.iter().any(|word| small.contains(word));
     let long = bare.len() >= 6 && !bare.contains(' ');
     SECRETS.contains(&key) && long && !is_path && !known
+}
+
+/// The names of the files that templates include: what stands last in their paths.
+pub(crate) fn included(texts: &BTreeSet<(PathBuf, String)>) -> HashSet<String> {
+    let mut all = HashSet::new();
+    for (path, _) in texts {
+        let Ok(text) = read(path) else { continue };
+        for tag in text.split("{%").skip(1) {
+            let tag = tag.split("%}").next().unwrap_or_default();
+            let words = tag.trim_start_matches(['-', '+', ' ']);
+            if ["include", "from", "import", "extends"]
+                .iter()
+                .any(|word| words.starts_with(word))
+            {
+                let quoted = words.split(['"', '\'']).skip(1).step_by(2);
+                let names = quoted.filter_map(|path| path.rsplit('/').next());
+                all.extend(names.map(str::to_owned));
+            }
+        }
+    }
+    all
 }
 
 /// The line of a file that has one of the words that stand in quotes, or behind `SLS`, in a sentence.

@@ -1,6 +1,7 @@
 //! Looking at a tree with each sample of grains.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use modules::orchestrate::ThisMachine;
@@ -9,7 +10,7 @@ use render::Place;
 use render::jinja::Reached;
 use state::compile::{Examined, Examiner, Fault, Problem};
 use state::exec::{Exec, Registry};
-use state::host::Tree;
+use state::host::{Tree, read};
 use state::opts::Opts;
 use state::sources::Sources;
 use state::top::{self, Request};
@@ -86,11 +87,14 @@ pub fn lint(settings: &Settings) -> Result<Report, String> {
     let files = Files::of(&settings.opts, settings.without.clone());
     let mut all = Found::default();
     let mut known = Known::default();
+    let texts = texts(&files);
+    let parts = lines::included(&texts);
     for sample in &settings.samples {
         let cx = context(settings, sample, registry);
         let mut look = Look {
             cx: &cx,
             settings,
+            parts: &parts,
             examiner: Examiner::new(&cx, Arc::clone(&reached)),
             found: &mut all,
             known: &mut known,
@@ -98,8 +102,8 @@ pub fn lint(settings: &Settings) -> Result<Report, String> {
         look.all()?;
     }
     all.targets(&known);
-    for (path, shown) in texts(&files, settings) {
-        lines::look(&path, &shown, &mut all.findings);
+    for (path, shown) in &texts {
+        lines::look(path, shown, &mut all.findings);
     }
     let unreached = unreached(&files, &reached);
     Ok(all.report(unreached, settings.samples.len()))
@@ -133,20 +137,18 @@ fn context(settings: &Settings, sample: &Sample, registry: &'static Registry) ->
     cx
 }
 
-/// All SLS files of states and pillar: where they lie, and what they are called.
-fn texts(files: &Files, settings: &Settings) -> BTreeSet<(std::path::PathBuf, String)> {
-    let pillar = Roots::pillar(&settings.opts);
+/// All SLS files of states: where they lie, and what they are called.
+fn texts(files: &Files) -> BTreeSet<(PathBuf, String)> {
     let mut all = BTreeSet::new();
-    let both: [&dyn Sources; 2] = [files, &pillar];
-    for (sources, is_pillar) in both.into_iter().zip([false, true]) {
-        for saltenv in sources.environments() {
-            let paths = sources.list(&saltenv).unwrap_or_default();
-            for path in paths.iter().filter(|path| path.ends_with(".sls")) {
-                if let Ok(Some(file)) = sources.file(path, &saltenv)
-                    && !is_pillar
-                {
-                    all.insert((file.path, file.shown.to_string()));
-                }
+    for saltenv in files.environments() {
+        let paths = files.list(&saltenv).unwrap_or_default();
+        let data = |path: &str| is_data(&path.trim_end_matches(".sls").replace('/', "."));
+        for path in paths
+            .iter()
+            .filter(|path| path.ends_with(".sls") && !data(path))
+        {
+            if let Ok(Some(file)) = files.file(path, &saltenv) {
+                all.insert((file.path, file.shown.to_string()));
             }
         }
     }
@@ -216,6 +218,8 @@ struct Look<'a> {
     cx: &'a Exec,
     settings: &'a Settings,
     examiner: Examiner<'a>,
+    /// The names of the files that templates include.
+    parts: &'a HashSet<String>,
     found: &'a mut Found,
     known: &'a mut Known,
 }
@@ -225,10 +229,33 @@ impl Look<'_> {
         self.pillar();
         for saltenv in self.cx.shared.sources.environments() {
             let names = self.examiner.all(&saltenv).map_err(|fault| fault.text)?;
-            let names: Vec<String> = names.into_iter().filter(|name| name != "top").collect();
-            self.environment(&saltenv, &names);
+            let names = names
+                .into_iter()
+                .filter(|name| self.is_named(name, &saltenv));
+            let (data, states): (Vec<_>, Vec<_>) = names.partition(|name| is_data(name));
+            self.data(&saltenv, &data);
+            self.environment(&saltenv, &states);
         }
         Ok(())
+    }
+
+    /// Whether an SLS can be named: one with a dot in its file's name cannot.
+    fn is_named(&self, name: &str, saltenv: &str) -> bool {
+        let found = state::tree::find(self.cx, &Tree::State, name, saltenv);
+        name != "top" && found.is_ok_and(|found| found.is_some())
+    }
+
+    /// Pillar and top files that lie among the states: only that they can be read.
+    fn data(&mut self, saltenv: &str, names: &[String]) {
+        for name in names {
+            self.found.files.insert(format!("{saltenv}:{name}"));
+            if let Err(fault) = self.examiner.other(&Tree::State, name, saltenv) {
+                let finding = not_asked(Finding::of(fault, name));
+                if finding.code.code.starts_with("E1") {
+                    self.found.findings.push(finding);
+                }
+            }
+        }
     }
 
     fn pillar(&mut self) {
@@ -270,6 +297,12 @@ impl Look<'_> {
         for one in &examined {
             self.known.take_in(one);
         }
+        for name in &names {
+            self.known.take_in_name(name);
+            if let Some(text) = self.unrendered(name, saltenv) {
+                self.known.take_in_text(name, text);
+            }
+        }
         for one in examined {
             self.keep(one, saltenv);
         }
@@ -296,6 +329,15 @@ impl Look<'_> {
         Some(examined)
     }
 
+    /// The text of an SLS that does not render.
+    fn unrendered(&self, name: &str, saltenv: &str) -> Option<Arc<str>> {
+        if self.examiner.renders(name, saltenv) {
+            return None;
+        }
+        let found = state::tree::find(self.cx, &Tree::State, name, saltenv);
+        read(&found.ok()??.file.path).ok()
+    }
+
     fn top_file(&self) -> String {
         let file = self.cx.shared.sources.file("top.sls", "base");
         let file = file.ok().flatten();
@@ -316,9 +358,29 @@ impl Look<'_> {
         }
         let top = self.top_file();
         for fault in examined.faults {
+            // What stands there instead of a dictionary is said once, with its place.
+            let again = fault.text.starts_with("The type ") || fault.text.starts_with("Error when");
+            if again && fault.place.is_none() {
+                continue;
+            }
             let fault = self.named_in_top(fault, &top);
-            self.fault(fault, saltenv);
+            let file = self
+                .file_in(&fault.text, saltenv)
+                .unwrap_or_else(|| top.clone());
+            self.fault(fault, &file);
         }
+    }
+
+    /// The file of the SLS that a sentence is about.
+    fn file_in(&self, sentence: &str, saltenv: &str) -> Option<String> {
+        let after = |words| sentence.split_once(words).map(|(_, rest)| rest);
+        let rest = after("in SLS ").or_else(|| after("SLS "));
+        let rest = rest.or_else(|| after("' in '"))?;
+        let word = |c: char| c.is_whitespace() || "[]'\"".contains(c);
+        let sls = rest.split(word).find(|word| !word.is_empty())?;
+        let sls = sls.rsplit(':').next().unwrap_or(sls).trim_end_matches('.');
+        let found = state::tree::find(self.cx, &Tree::State, sls, saltenv);
+        found.ok()?.map(|found| found.file.shown.to_string())
     }
 
     /// A fault without a place is about an SLS that the top file names.
@@ -334,7 +396,7 @@ impl Look<'_> {
 
     fn fault(&mut self, fault: Fault, file: &str) {
         let finding = Finding::of(fault, file);
-        let finding = self.real(finding);
+        let finding = part_of_another(self.real(finding), self.parts);
         let finding = self.known.judged(finding);
         self.found.findings.extend(finding);
     }
@@ -353,12 +415,42 @@ pub(crate) fn not_asked(finding: Finding) -> Finding {
     let Some((_, what)) = finding.message.split_once(NOT_ASKED) else {
         return finding;
     };
-    let what = what.split_whitespace().next_back().unwrap_or(what);
     Finding {
-        message: format!("not looked at from here on: it asks {what}"),
+        message: format!("not looked at from here on: it asks {}", what.trim()),
         ..finding
     }
     .code("I701")
+}
+
+/// Whether an SLS is no states: its name says that it is pillar or a top file.
+fn is_data(name: &str) -> bool {
+    let mut words = name.split(['.', '_', '-']);
+    let last = name.rsplit('.').next().unwrap_or_default();
+    words.any(|word| word == "pillar" || word == "pillars")
+        || last == "top"
+        || last.ends_with("_top")
+}
+
+/// A template that another one includes gets its variables from that.
+fn part_of_another(finding: Finding, parts: &HashSet<String>) -> Finding {
+    let name = finding.message.split('\'').nth(1).unwrap_or_default();
+    let quoted = || {
+        let here = |mark: char| finding.source.contains(&format!("{mark}{name}"));
+        here('\'') || here('"')
+    };
+    if finding.code.code != "E202" {
+        return finding;
+    }
+    let file = finding.file.rsplit('/').next().unwrap_or_default();
+    if parts.contains(file) {
+        let message = format!("not looked at: '{name}' comes from the template that includes it");
+        return Finding { message, ..finding }.code("I701");
+    }
+    // An argument that is undefined is not the variable that the caret stands at.
+    match quoted() {
+        true => finding.code("W207"),
+        false => finding,
+    }
 }
 
 fn sls_of(examined: &Examined) -> Vec<String> {

@@ -42,7 +42,7 @@ pub(crate) fn look(
         Err(fault) => {
             let finding = not_asked(Finding::of(fault, name));
             // `data` and `tag` come with the event.
-            if !matches!(finding.code.code, "E202" | "W203" | "E207") {
+            if !matches!(finding.code.code, "E202" | "W203" | "W207") {
                 found.findings.push(finding);
             }
             return;

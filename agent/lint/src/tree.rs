@@ -151,6 +151,7 @@ const PURE: &[&str] = &[
     "grains",
     "hashutil",
     "jinja",
+    "log",
     "match",
     "pillar",
     "slsutil",

@@ -93,6 +93,7 @@ fn offered(name: &str, key: PublicKey) -> Command {
         key,
         at_ms: 1,
         pending_max: 10,
+        is_new: false,
     }
 }
 
@@ -326,4 +327,36 @@ fn a_folder_that_others_may_write_to_is_refused() {
         error.contains("others may write to") && error.contains("minions"),
         "{error}"
     );
+}
+
+#[test]
+fn changes_that_wait_are_written_together_and_one_that_cannot_be_costs_the_others_nothing() {
+    let world = World::new();
+    let changes = Changes::default();
+    fs::create_dir(world.place("minions/m3")).unwrap();
+    let answers: Vec<_> = (0..8)
+        .map(|number| {
+            let name = format!("m{number}");
+            let (answer, is_first) = changes.put(Some(accepted(&name, key())));
+            assert_eq!(is_first, number == 0);
+            answer
+        })
+        .collect();
+    let told = Mutex::new(BTreeSet::new());
+    changes.write(&world.files, &world.store, |changed| {
+        let ids = changed.iter().map(|change| change.id.to_string());
+        told.lock().unwrap().extend(ids);
+    });
+    for (number, answer) in answers.into_iter().enumerate() {
+        let answer = answer.try_recv().unwrap();
+        assert_eq!(answer.is_ok(), number != 3, "{answer:?}");
+        let name = format!("m{number}");
+        let text = fs::read(world.place("minions").join(&name));
+        assert_eq!(text.is_ok(), number != 3);
+        assert!(number == 3 || told.lock().unwrap().contains(&name));
+    }
+    let (answer, is_first) = changes.put(None);
+    assert!(is_first, "somebody writes still");
+    changes.write(&world.files, &world.store, |_| {});
+    assert!(answer.try_recv().is_ok());
 }

@@ -24,7 +24,13 @@ pub(super) fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
             key,
             at_ms,
             pending_max,
-        } => offer(batch, id, key, at_ms, pending_max),
+            is_new,
+        } => {
+            if is_new && let Some(other) = known(batch, &id)? {
+                return Err(Refusal::Taken { id, key: other.key }.into());
+            }
+            offer(batch, id, key, at_ms, pending_max)
+        }
         Command::KeyAccepted {
             id,
             key,

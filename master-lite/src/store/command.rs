@@ -18,6 +18,8 @@ pub(crate) enum Command {
         at_ms: u64,
         /// How many keys may be pending; another one is refused.
         pending_max: u64,
+        /// Whether it is refused where the id has a key already: what is decided with the offer holds for a new key alone.
+        is_new: bool,
     },
     /// A key is let in.
     KeyAccepted {

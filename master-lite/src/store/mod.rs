@@ -90,7 +90,7 @@ pub(crate) struct Begun(Receiver<Answer>);
 
 impl Begun {
     /// What became of it: it is on the disk then.
-    pub(crate) async fn done(self) -> Result<Applied, Error> {
+    pub(crate) async fn done(&self) -> Result<Applied, Error> {
         // No deadline: the writer answers each call, and ends them all when it ends.
         self.0.recv().await.map_err(|_| Error::Closed)?
     }

@@ -85,6 +85,7 @@ fn offered(name: &str, number: u8) -> Command {
         key: key(number),
         at_ms: 1,
         pending_max: 3,
+        is_new: false,
     }
 }
 

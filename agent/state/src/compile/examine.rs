@@ -62,6 +62,12 @@ impl<'a> Examiner<'a> {
         self.names(saltenv)
     }
 
+    /// Whether an SLS renders by itself.
+    #[must_use]
+    pub fn renders(&self, sls: &str, saltenv: &str) -> bool {
+        self.render(sls, saltenv).is_ok()
+    }
+
     /// Looks at SLS files that run together, with all that they include.
     #[must_use]
     pub fn examine(&self, matches: &[(String, Vec<String>)]) -> Examined {
@@ -80,7 +86,7 @@ impl<'a> Examiner<'a> {
         let high = high.excluded();
         let chunks = high.chunks(&[]).chunks.into_iter();
         let plan = Plan {
-            chunks: chunks.map(|chunk| Arc::new(Low::of(chunk))).collect(),
+            chunks: chunks.map(unordered).collect(),
             documents: high.documents.clone(),
             ..Plan::default()
         };
@@ -190,6 +196,12 @@ impl<'a> Examiner<'a> {
             rendered: rendered.text.into(),
         }))
     }
+}
+
+/// A chunk that no order has been made of: that would have taken out the place among its names.
+fn unordered(mut chunk: Map) -> Arc<Low> {
+    chunk.remove("name_order");
+    Arc::new(Low::of(chunk))
 }
 
 /// Where a file begins: the place of what is wrong with all of it.

@@ -210,3 +210,34 @@ fn caches_are_changed_in_parts_and_read_one_after_the_other() {
     mine(Change::Clear);
     assert_eq!(world.store.cached(Cache::Mine, &id("m1")).unwrap(), None);
 }
+
+#[test]
+fn what_is_decided_for_a_new_key_is_not_done_where_the_id_has_one() {
+    let world = World::new();
+    let enrolled = |number| {
+        let Command::KeyOffered { id, key, at_ms, .. } = offered("m1", number) else {
+            unreachable!()
+        };
+        let offer = Command::KeyOffered {
+            id: id.clone(),
+            key,
+            at_ms,
+            pending_max: 3,
+            is_new: true,
+        };
+        let accept = Command::KeyAccepted {
+            id,
+            key,
+            at_ms,
+            bound: Map::new(),
+            replace: false,
+        };
+        Command::All(vec![offer, accept])
+    };
+    assert!(!world.apply(enrolled(1)).is_void());
+    assert_eq!(state(&world, "m1"), Some(KeyState::Accepted));
+    let refused = world.apply(enrolled(2));
+    assert!(matches!(refused.refusal(), Some(Refusal::Taken { .. })));
+    assert_eq!(world.store.key(&id("m1")).unwrap().unwrap().key, key(1));
+    assert!(world.store.denied(&id("m1")).unwrap().is_empty());
+}

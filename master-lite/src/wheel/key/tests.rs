@@ -52,6 +52,7 @@ impl World {
             key,
             at_ms: 1,
             pending_max: 100,
+            is_new: false,
         };
         self.files.apply(&self.store, vec![offered], 1).unwrap();
         key

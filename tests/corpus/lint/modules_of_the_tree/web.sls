@@ -1,0 +1,6 @@
+web:
+  own.present:
+    - mach: x
+
+other:
+  own.absent: []

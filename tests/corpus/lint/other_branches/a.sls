@@ -1,0 +1,5 @@
+a:
+  test.nop:
+    - require:
+      - sls: b
+      - file: /etc/b*

@@ -1,0 +1,2 @@
+/etc/b.conf:
+  file.absent: []

@@ -1,0 +1,2 @@
+/etc/{{ site }}:
+  file.absent: []

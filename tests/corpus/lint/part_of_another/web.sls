@@ -1,0 +1,2 @@
+{% set site = 'a' %}
+{% include 'site.sls' %}

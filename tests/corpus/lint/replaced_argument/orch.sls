@@ -1,0 +1,5 @@
+web:
+  salt.state:
+    - tgt: '*'
+    - expr_form: glob
+    - sls: web

@@ -1,0 +1,7 @@
+checked:
+  test.nop:
+    - require_in:
+      - archive: app
+
+app:
+  test.nop: []
