@@ -16,6 +16,7 @@ use crate::session::Minion;
 use crate::store::{self, Applied, Command, KeyState};
 
 mod autosign;
+mod deleted;
 pub(crate) mod expire;
 mod identity;
 mod policy;
@@ -142,6 +143,11 @@ impl Master {
     async fn decide(self: &Arc<Self>, evidence: &Evidence, again: bool) -> Decision {
         let (id, key) = (&evidence.id, evidence.key);
         let no = |act, reason, text: String| Decision::No { act, reason, text };
+        match self.is_deleted(id, key).await {
+            Ok(None) => {}
+            Ok(Some(why)) => return no("reject", "rejected", why),
+            Err(error) => return no("error", "failed", error.to_string()),
+        }
         // The key of an id that has none is judged first: what lets it in is one change with its offer then.
         if matches!(self.store().key(id), Ok(None))
             && let Some(decision) = self.enrol(evidence).await

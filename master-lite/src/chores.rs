@@ -24,6 +24,7 @@ impl Master {
             self.forget_the_old().await;
             self.expire_keys(&mut gone).await;
             self.forget_instances().await;
+            self.forget_deleted().await;
             if self.opts().flag("presence_events") {
                 self.tell_presence(&mut known).await;
             }

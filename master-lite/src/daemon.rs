@@ -193,20 +193,21 @@ impl Master {
 
     /// Fires an event of the master's own; whether it is kept. One that is not is told in the log and holds nothing up.
     pub(crate) async fn fire(&self, tag: &str, data: Map) -> bool {
-        let kept = self.store.apply(Command::Event {
-            tag: tag.to_owned(),
-            data,
-            stamp: jid::stamp(),
-            at_ms: now_ms(),
-            origin: None,
-        });
-        let why = match kept.await {
-            Ok(Applied::Refused(refusal)) => refusal.to_string(),
-            Ok(_) => return true,
-            Err(error) => error.to_string(),
+        is_kept(tag, self.store.apply(own_event(tag, data)).await)
+    }
+
+    /// Puts an event of the master's own into the log behind those before it, without waiting for the disk.
+    pub(crate) async fn fire_behind(&self, tag: &str, data: Map) {
+        let begun = self.store.begin(own_event(tag, data)).await;
+        let tag = tag.to_owned();
+        let kept = async move {
+            let kept = match begun {
+                Ok(begun) => begun.done().await,
+                Err(error) => Err(error),
+            };
+            is_kept(&tag, kept);
         };
-        log::error(format_args!("The event {tag} is not kept: {why}"));
-        false
+        smol::spawn(kept).detach();
     }
 
     /// Makes changes together, and durable.
@@ -225,6 +226,12 @@ impl Master {
             .map(|key| Ok(key?.id))
             .collect::<Result<_, store::Error>>();
         ids.map_err(|error| error.to_string())
+    }
+
+    /// Whether a minion is accepted.
+    pub(crate) fn is_accepted(&self, id: &Id) -> Result<bool, String> {
+        let known = self.store.key(id).map_err(|error| error.to_string())?;
+        Ok(known.is_some_and(|known| known.state == KeyState::Accepted))
     }
 
     /// Changes the state of a key, shows it in the files, and tells whom that concerns.
@@ -303,6 +310,27 @@ impl Master {
                 .close(id, key, "the key is not accepted any more");
         }
     }
+}
+
+fn own_event(tag: &str, data: Map) -> Command {
+    Command::Event {
+        tag: tag.to_owned(),
+        data,
+        stamp: jid::stamp(),
+        at_ms: now_ms(),
+        origin: None,
+    }
+}
+
+/// Whether an event is kept; why not is told.
+fn is_kept(tag: &str, kept: Result<Applied, store::Error>) -> bool {
+    let why = match kept {
+        Ok(Applied::Refused(refusal)) => refusal.to_string(),
+        Ok(_) => return true,
+        Err(error) => error.to_string(),
+    };
+    log::error(format_args!("The event {tag} is not kept: {why}"));
+    false
 }
 
 /// Calls a wheel function about keys where no master runs.

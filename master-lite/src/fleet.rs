@@ -25,11 +25,15 @@ use crate::store::{Event, Seen, Store, Watch};
 
 /// The minions of a master.
 #[derive(Clone, Debug)]
-pub(crate) struct Fleet(Arc<Master>);
+pub(crate) struct Fleet {
+    master: Arc<Master>,
+    /// Whether nobody waits for the answer of a runner but the reactor, which keeps itself how it went.
+    is_of_reactor: bool,
+}
 
 impl Targets for Fleet {
     fn resolve(&self, _cx: &Exec, tgt: &Value, tgt_type: &str) -> Result<Vec<String>, Error> {
-        let matched = smol::block_on(self.0.matched(tgt, tgt_type, &Map::new()));
+        let matched = smol::block_on(self.master.matched(tgt, tgt_type, &Map::new()));
         let (minions, _) = matched.map_err(Error::refused)?;
         Ok(minions.iter().map(ToString::to_string).collect())
     }
@@ -57,20 +61,29 @@ impl Targets for Fleet {
     }
 
     fn fire(&self, _cx: &Exec, tag: &str, data: Map) -> Result<(), Error> {
-        match smol::block_on(self.0.fire(tag, without_token(data))) {
+        match smol::block_on(self.master.fire(tag, without_token(data))) {
             true => Ok(()),
             false => Err(Error::refused("The event is not kept.".to_owned())),
         }
     }
 
+    fn announce(&self, cx: &Exec, tag: &str, data: Map) -> Result<(), Error> {
+        if !self.is_of_reactor {
+            return self.fire(cx, tag, data);
+        }
+        // It has its place in the log before whatever comes of it.
+        smol::block_on(self.master.fire_behind(tag, without_token(data)));
+        Ok(())
+    }
+
     fn as_any(&self) -> Option<&dyn Any> {
-        Some(&self.0)
+        Some(&self.master)
     }
 
     fn ask(&self, _cx: &Exec, ask: Ask) -> Result<Option<Value>, Error> {
         match ask {
             Ask::Wheel { fun, arg } if fun.starts_with("key.") => {
-                let called = smol::block_on(self.0.wheel(&fun, arg));
+                let called = smol::block_on(self.master.wheel(&fun, arg));
                 called.map(Some).map_err(Error::refused)
             }
             _ => Ok(None),
@@ -79,8 +92,8 @@ impl Targets for Fleet {
 
     fn hear(&self, _cx: &Exec) -> Result<Box<dyn Hear>, Error> {
         Ok(Box::new(OnLog {
-            store: self.0.store().clone(),
-            watch: self.0.store().watch(),
+            store: self.master.store().clone(),
+            watch: self.master.store().watch(),
             missed: VecDeque::new(),
         }))
     }
@@ -128,7 +141,7 @@ impl Hear for OnLog {
 
 impl Fleet {
     async fn returned(&self, asked: Publish, user: &str) -> Result<Vec<MinionReturn>, String> {
-        let mut published = self.0.publish(asked, user).await?;
+        let mut published = self.master.publish(asked, user).await?;
         let jid = published.jid.clone();
         let mut returns = Vec::new();
         // No deadline: each minion's silence has its end (`timeout`, `gather_job_timeout`).
@@ -214,6 +227,15 @@ impl Master {
 
     /// The context of runners: the master's own trees, with its minions as targets.
     pub(crate) fn runners(self: &Arc<Self>) -> Exec {
+        self.runners_of(false)
+    }
+
+    /// The same for those that the reactor calls.
+    pub(crate) fn runners_of_reactor(self: &Arc<Self>) -> Exec {
+        self.runners_of(true)
+    }
+
+    fn runners_of(self: &Arc<Self>, is_of_reactor: bool) -> Exec {
         let mut map = self.opts().map.clone();
         // A step that matches nobody runs nowhere, least of all here.
         map.insert("masterless_tgt", "match");
@@ -222,7 +244,10 @@ impl Master {
             opts.clone(),
             &runners::REGISTRY,
             Box::new(Roots::states(&opts)),
-            Box::new(Fleet(self.clone())),
+            Box::new(Fleet {
+                master: self.clone(),
+                is_of_reactor,
+            }),
             Box::new(CustomModules::of(&opts)),
         )
     }

@@ -488,7 +488,7 @@ fn commands(
                 .iter()
                 .any(|(state, key)| is_main(*state) && *key == known.key) =>
         {
-            commands.push(deleted(id, known.key));
+            commands.push(deleted(id, known.key, at_ms));
         }
         (None, _) => {}
     }
@@ -502,7 +502,7 @@ fn commands(
     }
     if gone.iter().any(|(state, _)| !is_main(*state)) {
         for denied in store.denied(id)? {
-            commands.push(deleted(id, denied.key));
+            commands.push(deleted(id, denied.key, at_ms));
         }
     }
     Ok(commands)
@@ -512,10 +512,11 @@ fn is_main(state: KeyState) -> bool {
     state != KeyState::Denied
 }
 
-fn deleted(id: &Id, key: PublicKey) -> Command {
+fn deleted(id: &Id, key: PublicKey, at_ms: u64) -> Command {
     Command::KeyDeleted {
         id: id.clone(),
         key,
+        at_ms,
     }
 }
 
@@ -534,7 +535,7 @@ fn becomes(id: &Id, key: PublicKey, state: KeyState, known: Option<&Key>, at_ms:
     }
     let mut steps = Vec::new();
     if let Some(known) = known.filter(|_| state == KeyState::Pending || same.is_none()) {
-        steps.push(deleted(&id, known.key));
+        steps.push(deleted(&id, known.key, at_ms));
     }
     steps.push(Command::KeyOffered {
         id: id.clone(),

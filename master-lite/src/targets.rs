@@ -73,10 +73,15 @@ impl Master {
         tgt_type: &str,
         delimiter: &str,
     ) -> Result<(Vec<Id>, Vec<String>), String> {
-        let ids = self.accepted()?;
+        // Who is called by name is looked up: a reaction to one minion must not cost more the more of them there are.
         if tgt_type == "list" {
-            return Ok(listed(&ids, tgt));
+            return listed(tgt, |id| self.is_accepted(id));
         }
+        if let Some(id) = tgt.as_str().filter(|_| tgt_type == "glob").and_then(plain) {
+            let matched = self.is_accepted(&id)?.then_some(id);
+            return Ok((matched.into_iter().collect(), Vec::new()));
+        }
+        let ids = self.accepted()?;
         let nodegroups = self.nodegroups();
         let mut matched = Vec::new();
         for id in ids {
@@ -88,8 +93,17 @@ impl Master {
     }
 }
 
+/// An id in the place of a pattern.
+fn plain(glob: &str) -> Option<Id> {
+    let is_pattern = glob.contains(['*', '?', '[']);
+    (!is_pattern).then(|| glob.parse().ok()).flatten()
+}
+
 /// Those of a list that are known, and those that are not.
-fn listed(ids: &[Id], tgt: &Value) -> (Vec<Id>, Vec<String>) {
+fn listed(
+    tgt: &Value,
+    is_known: impl Fn(&Id) -> Result<bool, String>,
+) -> Result<(Vec<Id>, Vec<String>), String> {
     let names = match tgt.as_list() {
         Some(names) => names.iter().map(Value::to_text).collect::<Vec<_>>(),
         None => tgt
@@ -100,14 +114,14 @@ fn listed(ids: &[Id], tgt: &Value) -> (Vec<Id>, Vec<String>) {
     };
     let (mut known, mut missing) = (Vec::new(), Vec::new());
     for name in names.into_iter().filter(|name| !name.is_empty()) {
-        match ids.iter().find(|id| id.as_str() == name) {
-            Some(id) => known.push(id.clone()),
-            None => missing.push(name),
+        match name.parse() {
+            Ok(id) if is_known(&id)? => known.push(id),
+            _ => missing.push(name),
         }
     }
     known.sort();
     known.dedup();
-    (known, missing)
+    Ok((known, missing))
 }
 
 #[cfg(test)]
@@ -117,8 +131,18 @@ mod tests {
     #[test]
     fn a_list_names_known_minions_once_and_tells_the_others() {
         let ids: Vec<Id> = ["a", "b"].iter().filter_map(|id| id.parse().ok()).collect();
-        let (known, missing) = listed(&ids, &"b,x, b,a".into());
+        let is_known = |id: &Id| Ok(ids.contains(id));
+        let (known, missing) = listed(&"b,x, b,a,c/d".into(), is_known).unwrap();
         assert_eq!(known, ids);
-        assert_eq!(missing, ["x"]);
+        assert_eq!(missing, ["x", "c/d"]);
+    }
+
+    #[test]
+    fn an_id_is_no_pattern() {
+        assert_eq!(plain("web-1"), "web-1".parse().ok());
+        assert_eq!(
+            ["web-*", "web-?", "web-[12]", ""].map(plain),
+            [const { None }; 4]
+        );
     }
 }

@@ -346,10 +346,7 @@ impl Shared {
         if !self.jobs.is_new(&jid) {
             return Ok(());
         }
-        let bound = self.upstreams.get(at).map(Upstream::bound_grains);
-        let mut job = self.with_returners(job);
-        job.options.insert(BOUND_GRAINS, bound.unwrap_or_default());
-        let started = self.start(job, For::Master(at));
+        let started = self.start(self.with_returners(job), For::Master(at));
         started.map_err(|error| {
             self.jobs.is_not_begun(&jid);
             ("failed", format!("the job was not started: {error}"))
@@ -371,8 +368,19 @@ impl Shared {
         job
     }
 
+    /// The grains that the key is bound to: by the master that a job is from, otherwise by the first one that binds it to any.
+    pub(crate) fn bound_grains(&self, purpose: For) -> Map {
+        if let For::Master(at) = purpose {
+            let upstream = self.upstreams.get(at);
+            return upstream.map(Upstream::bound_grains).unwrap_or_default();
+        }
+        let mut bound = self.upstreams.iter().map(Upstream::bound_grains);
+        bound.find(|bound| !bound.is_empty()).unwrap_or_default()
+    }
+
     /// Starts the process of a job, and the task that speaks with it.
-    pub(crate) fn start(self: &Arc<Self>, job: Job, purpose: For) -> std::io::Result<()> {
+    pub(crate) fn start(self: &Arc<Self>, mut job: Job, purpose: For) -> std::io::Result<()> {
+        job.options.insert(BOUND_GRAINS, self.bound_grains(purpose));
         let (ours, its) = UnixStream::pair()?;
         let mut words = self.settings.job.iter();
         let program = words.next().ok_or(std::io::ErrorKind::NotFound)?;

@@ -85,7 +85,8 @@ fn hand_out(opts: &Opts, uplink: &Uplink, job: &Job, data: &Map) {
 fn context(opts: Opts, uplink: &Uplink, job: &Job) -> Result<Exec, link::Error> {
     let is_local =
         opts.text("file_client") == Some("local") || opts.text("master_type") == Some("disable");
-    let mut opts = with_grains(opts, job.options.get(BOUND_GRAINS));
+    let bound = job.options.get(BOUND_GRAINS).and_then(Value::as_map);
+    let mut opts = with_grains(opts, bound);
     let sources: Box<dyn Sources> = if is_local {
         Box::new(Roots::states(&opts))
     } else {
@@ -113,8 +114,8 @@ fn is_state(job: &Job) -> bool {
 }
 
 /// Options with the grains on top that this minion's key is bound to.
-fn with_grains(opts: Opts, bound: Option<&Value>) -> Opts {
-    let Some(bound) = bound.and_then(Value::as_map).filter(|map| !map.is_empty()) else {
+pub(crate) fn with_grains(opts: Opts, bound: Option<&Map>) -> Opts {
+    let Some(bound) = bound.filter(|map| !map.is_empty()) else {
         return opts;
     };
     let own = opts.get("grains").and_then(Value::as_map);
@@ -134,7 +135,8 @@ pub fn with_masters(opts: Opts, uplink: &Uplink) -> Result<Opts, link::Error> {
     let bound = said.remove(BOUND_GRAINS);
     let mut map = opts.map;
     map.update(said);
-    Ok(with_grains(Opts::new(map), bound.as_ref()))
+    let bound = bound.as_ref().and_then(Value::as_map);
+    Ok(with_grains(Opts::new(map), bound))
 }
 
 /// What every return has.

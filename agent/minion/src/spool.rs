@@ -21,6 +21,7 @@ mod store;
 #[path = "spool/memory.rs"]
 mod store;
 
+// Two attributes: the lints know tests by `cfg(test)` alone.
 #[cfg(feature = "store")]
 #[cfg(test)]
 mod tests;

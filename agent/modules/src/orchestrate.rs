@@ -142,7 +142,7 @@ fn call(
     let fun = format!("{}.{name}", client.name());
     let data = job(&fun, user, &jid, &args, &kwargs);
     let tag = format!("salt/{}/{jid}", client.prefix());
-    fire(cx, &format!("{tag}/new"), data.clone());
+    announce(cx, &format!("{tag}/new"), data.clone());
     let own = cx.apart();
     let invoked = match of_master(cx, client, name, &args, &kwargs) {
         Some(answer) => answer,
@@ -161,7 +161,7 @@ fn call(
         }
     };
     let data = data.with("return", ret.clone()).with("success", success);
-    fire(cx, &format!("{tag}/ret"), data.clone());
+    announce(cx, &format!("{tag}/ret"), data.clone());
     Called {
         ret,
         success,
@@ -235,6 +235,12 @@ fn fun_args(args: &[Value], kwargs: &Map) -> Value {
 /// Fires an event; one that cannot be fired holds nothing up.
 fn fire(cx: &Exec, tag: &str, data: Map) {
     if let Err(error) = cx.shared.targets.fire(cx, tag, data) {
+        log::warning(format_args!("The event {tag} was not fired: {error}"));
+    }
+}
+
+fn announce(cx: &Exec, tag: &str, data: Map) {
+    if let Err(error) = cx.shared.targets.announce(cx, tag, data) {
         log::warning(format_args!("The event {tag} was not fired: {error}"));
     }
 }

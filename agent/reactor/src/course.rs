@@ -9,7 +9,7 @@ use smol::future::FutureExt;
 use smol::lock::{Mutex, MutexGuard};
 use state::exec::Exec;
 use state::low::RequisiteKind;
-use value::Map;
+use value::{Map, log};
 
 use crate::call::Call;
 use crate::causes::Causes;
@@ -20,6 +20,20 @@ use crate::{Event, Limits, Place, tell_failure};
 
 /// What a chunk came to, and what there is to say.
 pub type Outcome = (State, String);
+
+/// How much of a return stands in a comment.
+const COMMENT_MAX: usize = 400;
+
+/// A chunk that is not done, or has not succeeded.
+pub fn failed(text: impl Into<String>) -> Outcome {
+    (State::Failed, text.into())
+}
+
+/// The beginning of a return, for a comment.
+#[must_use]
+pub fn shortened(text: &str) -> String {
+    text.chars().take(COMMENT_MAX).collect()
+}
 
 /// Who reacts: a master, or a minion.
 pub trait Actor: Send + Sync + 'static {
@@ -35,8 +49,12 @@ pub trait Actor: Send + Sync + 'static {
     /// The context that templates are rendered in; it may take its time.
     fn context(self: &Arc<Self>) -> Exec;
 
-    /// Keeps a reaction as it stands; what must be on the disk at once is `is_synced`.
-    fn keep(&self, reaction: &Reaction, is_synced: bool) -> impl Future<Output = ()> + Send;
+    /// Keeps a reaction as it stands, or says why it is not kept; what must be on the disk at once is `is_synced`.
+    fn keep(
+        &self,
+        reaction: &Reaction,
+        is_synced: bool,
+    ) -> impl Future<Output = Result<(), String>> + Send;
 
     /// Fires an event about the reactor itself.
     fn tell(&self, tag: &str, data: Map) -> impl Future<Output = ()> + Send;
@@ -162,9 +180,9 @@ impl Board {
             if let Some(chunk) = reaction.chunks.get_mut(at) {
                 (chunk.state, chunk.comment) = outcome;
             }
-            // The last one is kept with the whole.
-            if reaction.chunks.len() > 1 || is_synced {
-                actor.keep(&reaction, is_synced).await;
+            // One that is alone is kept with the whole.
+            if reaction.chunks.len() > 1 {
+                keep(actor, &reaction, is_synced).await;
             }
         }
         self.began(at);
@@ -244,7 +262,7 @@ async fn rendered<A: Actor, T: Send + Sync + 'static>(
             "{generation} reactions led to one another (reactor_loop_max is {most}): this one is not done"
         ));
         reaction.state = State::Stopped;
-        finish(actor, reaction).await;
+        finish(actor, reaction, true).await;
         return None;
     }
     let compiled = compiled(actor, rule, event, turn).await;
@@ -256,7 +274,7 @@ async fn rendered<A: Actor, T: Send + Sync + 'static>(
     }
     if is_observing {
         reaction.state = State::Observed;
-        actor.keep(&reaction, false).await;
+        keep(&**actor, &reaction, false).await;
         return None;
     }
     Some(reaction)
@@ -302,40 +320,57 @@ async fn compiled<A: Actor, T: Send + Sync + 'static>(
 async fn perform<A: Actor>(actor: &Arc<A>, reaction: Reaction) {
     let board = Arc::new(Board::new(reaction));
     let count = board.ended.len();
-    let tasks: Vec<smol::Task<()>> = (0..count)
+    let tasks: Vec<smol::Task<bool>> = (0..count)
         .map(|at| smol::spawn(chunk(actor.clone(), board.clone(), at)))
         .collect();
+    let mut is_synced = false;
     for task in tasks {
-        task.await;
+        is_synced |= task.await;
     }
     let mut reaction = board.reaction.lock().await.clone();
     reaction.state = reaction.outcome();
-    finish(actor, reaction).await;
+    finish(actor, reaction, is_synced).await;
+}
+
+/// Keeps a reaction. Where that fails it goes on all the same, and what it came to is in the log.
+pub async fn keep<A: Actor>(actor: &A, reaction: &Reaction, is_synced: bool) {
+    if let Err(error) = actor.keep(reaction, is_synced).await {
+        not_kept(&reaction.rule, &error);
+    }
+}
+
+/// Tells that a reaction is not kept.
+pub fn not_kept(rule: &str, why: &str) {
+    log::error(format_args!(
+        "How the rule {rule} went on is not kept: {why}"
+    ));
 }
 
 /// Keeps how a reaction ended, and tells of one that went wrong.
-async fn finish<A: Actor>(actor: &Arc<A>, reaction: Reaction) {
+async fn finish<A: Actor>(actor: &Arc<A>, reaction: Reaction, is_synced: bool) {
     let is_good = reaction.state == State::Done;
-    actor.keep(&reaction, !is_good).await;
+    keep(&**actor, &reaction, is_synced || !is_good).await;
     if !is_good {
         tell_failure(&**actor, &reaction).await;
     }
 }
 
-async fn chunk<A: Actor>(actor: Arc<A>, board: Arc<Board>, at: usize) {
+/// Does a chunk when its turn has come; whether how it ended must be on the disk at once.
+async fn chunk<A: Actor>(actor: Arc<A>, board: Arc<Board>, at: usize) -> bool {
     let state = board.of(at, |chunk| chunk.state).await;
     if state.is_none_or(State::is_final) {
         board.began(at);
         if let Some(gate) = board.ended.get(at) {
             gate.open();
         }
-        return;
+        return false;
     }
     let (outcome, is_synced) = match board.ready(at).await {
         Some(outcome) => (outcome, false),
         None => called(&actor, &board, at).await,
     };
     board.end(&*actor, at, outcome, is_synced).await;
+    is_synced
 }
 
 /// Makes the call of a chunk.

@@ -23,7 +23,7 @@ use value::{Map, Value, log};
 pub use call::Call;
 pub use causes::Causes;
 pub use config::rules;
-pub use course::{Actor, Board, Outcome, react};
+pub use course::{Actor, Board, Outcome, failed, keep, not_kept, react, shortened};
 pub use high::{Compiled, compile};
 pub use reaction::{Chunk, Reaction, State};
 pub use rule::Rule;

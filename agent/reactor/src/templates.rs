@@ -1,6 +1,6 @@
 //! [`Templates`]: the context that reactors' templates are rendered in, made once in a while.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use state::exec::Exec;
@@ -17,20 +17,23 @@ impl std::fmt::Debug for Templates {
 }
 
 impl Templates {
-    /// The context, made anew when it is older than `refresh`.
+    fn known(&self) -> MutexGuard<'_, Option<(Instant, Exec)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The context, made anew when it is older than `refresh`: by the first who finds it so, while all others have the old one.
     pub fn context(&self, refresh: Duration, make: impl FnOnce() -> Exec) -> Exec {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((since, cx)) = &*known
-            && since.elapsed() < refresh
-        {
-            return cx.apart();
+        if let Some((since, cx)) = &mut *self.known() {
+            let now = Instant::now();
+            if now.duration_since(*since) < refresh {
+                return cx.apart();
+            }
+            *since = now;
         }
-        drop(known);
         let cx = make();
         cx.set_pillar(Map::new());
         let _ = cx.grains();
-        let made = Some((Instant::now(), cx.clone()));
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = made;
+        *self.known() = Some((Instant::now(), cx.clone()));
         cx
     }
 }

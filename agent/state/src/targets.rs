@@ -65,6 +65,14 @@ pub trait Targets: Send + Sync {
     /// When the bus does not take it.
     fn fire(&self, cx: &Exec, tag: &str, data: Map) -> Result<(), Error>;
 
+    /// Fires an event that tells of a runner or a wheel function. What waits for nobody's answer need not wait for the disk either.
+    ///
+    /// # Errors
+    /// Those of [`Targets::fire`].
+    fn announce(&self, cx: &Exec, tag: &str, data: Map) -> Result<(), Error> {
+        self.fire(cx, tag, data)
+    }
+
     /// Begins to listen.
     ///
     /// # Errors

@@ -50,7 +50,11 @@ impl Master {
     async fn expire(self: &Arc<Self>, key: Key) {
         log::info(format_args!("The key of {} has expired", key.id));
         let id = key.id.clone();
-        let deleted = Command::KeyDeleted { id, key: key.key };
+        let deleted = Command::KeyDeleted {
+            id,
+            key: key.key,
+            at_ms: now_ms(),
+        };
         if let Err(error) = self.change_key(deleted).await {
             return log::error(format_args!("The key of {} stays: {error}", key.id));
         }

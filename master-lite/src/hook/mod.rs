@@ -46,7 +46,7 @@ impl Hook {
         let seen = smol::unblock(move || Seen::restored(&store, tolerance, now_ms()));
         let hook = Self {
             seen: seen.await.map_err(|error| error.to_string())?,
-            signatures: Signatures::new(&settings.secret, settings.tolerance_s),
+            signatures: Signatures::new(&settings.secrets, settings.tolerance_s),
             master,
         };
         let server = Server::bind(settings.address, hook, settings.limits).await;

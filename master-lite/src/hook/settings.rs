@@ -19,7 +19,8 @@ const BODY_MAX: i64 = 4 << 20;
 /// What the hook needs to know.
 pub(crate) struct Settings {
     pub(super) address: SocketAddr,
-    pub(super) secret: Vec<u8>,
+    /// What requests are signed with, any of these: while one takes the place of another both are good.
+    pub(super) secrets: Vec<Vec<u8>>,
     pub(super) tolerance_s: u64,
     pub(super) limits: Limits,
 }
@@ -55,7 +56,7 @@ impl Settings {
             return Ok(None);
         };
         let given = given.filter(|given| !given.is_null());
-        let secret = secret(
+        let secrets = secrets(
             given.as_ref(),
             opts.text("hook_secret_file"),
             &opts.path("conf_file"),
@@ -75,7 +76,7 @@ impl Settings {
         };
         Ok(Some(Self {
             address,
-            secret,
+            secrets,
             tolerance_s: u64::try_from(tolerance).unwrap_or_default().min(86_400),
             limits,
         }))
@@ -93,33 +94,43 @@ fn tell_of_readers(conf_file: &Path) {
     }
 }
 
-fn secret(given: Option<&Value>, file: Option<&str>, conf_file: &Path) -> Result<Vec<u8>, Error> {
-    let (option, secret) = match (given, file) {
+fn secrets(
+    given: Option<&Value>,
+    file: Option<&str>,
+    conf_file: &Path,
+) -> Result<Vec<Vec<u8>>, Error> {
+    let (option, secrets) = match (given, file) {
         (Some(_), Some(_)) => {
-            let problem = "hook_secret_file is set as well: only one of them can be the secret";
+            let problem = "hook_secret_file is set as well: only one of them can hold the secret";
             return Err(wrong("hook_secret", problem));
         }
         (Some(given), None) => {
             tell_of_readers(conf_file);
-            ("hook_secret", given.to_text().into_bytes())
+            let texts = match given {
+                Value::List(_) => given.texts(),
+                one => vec![one.to_text()],
+            };
+            let secrets = texts.into_iter().map(String::into_bytes).collect();
+            ("hook_secret", secrets)
         }
         (None, Some(file)) => ("hook_secret_file", of_file(Path::new(file))?),
-        (None, None) => {
-            let problem = "it needs a secret that requests are signed with: set hook_secret, or hook_secret_file to the path of a file that holds it";
-            return Err(wrong("hook_listen", problem));
-        }
+        (None, None) => Default::default(),
     };
-    if secret.len() < SECRET_MIN {
+    if secrets.is_empty() {
+        let problem = "it needs a secret that requests are signed with: set hook_secret, or hook_secret_file to the path of a file that holds it";
+        return Err(wrong("hook_listen", problem));
+    }
+    if secrets.iter().any(|secret| secret.len() < SECRET_MIN) {
         let problem = format!(
             "the secret is shorter than {SECRET_MIN} bytes (`openssl rand -hex 32` makes a good one)"
         );
         return Err(wrong(option, problem));
     }
-    Ok(secret)
+    Ok(secrets)
 }
 
-/// The secret in a file that nobody else may read, without the line's end.
-fn of_file(path: &Path) -> Result<Vec<u8>, Error> {
+/// The secrets in a file that nobody else may read, one a line.
+fn of_file(path: &Path) -> Result<Vec<Vec<u8>>, Error> {
     let io = |source| Error::Io {
         path: path.to_owned(),
         source,
@@ -131,7 +142,13 @@ fn of_file(path: &Path) -> Result<Vec<u8>, Error> {
         return Err(wrong("hook_secret_file", problem));
     }
     let bytes = std::fs::read(path).map_err(io)?;
-    Ok(bytes.trim_ascii_end().to_vec())
+    let lines = bytes
+        .split(|byte| *byte == b'\n')
+        .map(<[u8]>::trim_ascii_end);
+    Ok(lines
+        .filter(|line| !line.is_empty())
+        .map(<[u8]>::to_vec)
+        .collect())
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test's own files")]
@@ -181,8 +198,19 @@ mod tests {
     fn the_secret_is_not_among_the_options_afterwards() {
         let mut opts = Opts::new(hook().with("hook_secret", SECRET));
         let settings = Settings::take(&mut opts).ok().flatten().unwrap();
-        assert_eq!(settings.secret, SECRET.as_bytes());
+        assert_eq!(settings.secrets, [SECRET.as_bytes()]);
         assert_eq!(opts.get("hook_secret"), None);
+    }
+
+    #[test]
+    fn one_secret_may_take_the_place_of_another() {
+        let texts = |texts: &[&str]| Value::list(texts.iter().map(|text| (*text).into()));
+        let given = |secrets: &[&str]| taken(hook().with("hook_secret", texts(secrets)));
+        let new = "another that is good";
+        let settings = given(&[new, SECRET]).unwrap().unwrap();
+        assert_eq!(settings.secrets, [new.as_bytes(), SECRET.as_bytes()]);
+        assert!(given(&[]).is_err_and(|error| error.contains("it needs a secret")));
+        assert!(given(&[new, "short"]).is_err_and(|error| error.contains("is shorter")));
     }
 
     #[test]
@@ -196,7 +224,13 @@ mod tests {
         assert!(refused(named()).contains("chmod 600"));
         mode(0o600);
         let settings = taken(named()).unwrap().unwrap();
-        assert_eq!(settings.secret, SECRET.as_bytes());
+        assert_eq!(settings.secrets, [SECRET.as_bytes()]);
+        std::fs::write(&path, format!("another that is good\n\n{SECRET}")).unwrap();
+        let settings = taken(named()).unwrap().unwrap();
+        assert_eq!(settings.secrets.len(), 2);
+        assert_eq!(settings.secrets[1], SECRET.as_bytes());
+        std::fs::write(&path, "\n").unwrap();
+        assert!(refused(named()).contains("it needs a secret"));
         let missing = hook().with("hook_secret_file", "/nowhere/secret");
         assert!(refused(missing).contains("/nowhere/secret: "));
     }

@@ -110,18 +110,24 @@ fn mac(hex: &str) -> Option<Mac> {
     Some(mac)
 }
 
-/// The secret, and for how long what it signs is good.
+/// The secrets, and for how long what they sign is good.
 pub(super) struct Signatures {
-    key: hmac::Key,
+    keys: Vec<hmac::Key>,
     tolerance_s: u64,
 }
 
 impl Signatures {
-    pub(super) fn new(secret: &[u8], tolerance_s: u64) -> Self {
+    pub(super) fn new(secrets: &[Vec<u8>], tolerance_s: u64) -> Self {
+        let key = |secret: &Vec<u8>| hmac::Key::new(hmac::HMAC_SHA256, secret);
         Self {
-            key: hmac::Key::new(hmac::HMAC_SHA256, secret),
+            keys: secrets.iter().map(key).collect(),
             tolerance_s,
         }
+    }
+
+    fn signs(&self, signed: &[u8], mac: &Mac) -> bool {
+        let mut keys = self.keys.iter();
+        keys.any(|key| hmac::verify(key, signed, mac).is_ok())
     }
 
     /// Holds a signature against the request; until when it is to be remembered.
@@ -139,14 +145,14 @@ impl Signatures {
             Shown::Timed { at, mac } => {
                 let mut signed = format!("{at}\n{}\n{}\n", head.method, head.target).into_bytes();
                 signed.extend(body);
-                hmac::verify(&self.key, &signed, mac).is_ok()
+                self.signs(&signed, mac)
             }
             Shown::Hub { .. } if body.first().is_some_and(u8::is_ascii_digit) => {
                 return Err(no(format!(
                     "{HUB} is not for bodies that begin with a digit"
                 )));
             }
-            Shown::Hub { mac } => hmac::verify(&self.key, body, mac).is_ok(),
+            Shown::Hub { mac } => self.signs(body, mac),
         };
         if !is_right {
             return Err(no("its signature is wrong"));

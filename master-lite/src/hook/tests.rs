@@ -59,7 +59,7 @@ fn checked(name: &str, value: &str, body: &str) -> Result<u64, (u16, String)> {
     let head = head(Map::new().with(name, value));
     let why = |refusal: crate::http::Refusal| (refusal.status, refusal.why);
     let shown = Shown::of(&head).map_err(why)?;
-    let signatures = Signatures::new(SECRET, 300);
+    let signatures = Signatures::new(&[b"the one that comes next".to_vec(), SECRET.to_vec()], 300);
     let checked = signatures.check(&shown, &head, body.as_bytes(), NOW);
     checked.map_err(why)
 }

@@ -155,7 +155,7 @@ fn files_follow_the_store() {
     ];
     assert_eq!(outcome.changed, replaced);
     assert_eq!(world.listed(), ["minions/m1"]);
-    world.apply(deleted(&id, two));
+    world.apply(deleted(&id, two, 1));
     assert!(world.listed().is_empty());
     let (world, changed) = world.again();
     assert_eq!((changed, world.state("m1")), (Vec::new(), None));

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use modules::orchestrate;
 use reactor::call::{Client, Local};
-use reactor::{Actor, Board, Call, Causes, Limits, Outcome, Place, Reaction, Rule, State, USER};
+use reactor::{
+    Actor, Board, Call, Causes, Limits, Outcome, Place, Reaction, Rule, State, USER, failed,
+    shortened,
+};
 use smol::lock::SemaphoreGuardArc;
 use state::exec::Exec;
 use value::{Map, Value, log};
@@ -17,12 +20,6 @@ use crate::store::{self, Command, Event};
 
 /// Room for a reaction: whoever works for it has it, also a thread whose work is waited for no longer.
 pub(super) type Turn = Arc<(SemaphoreGuardArc, SemaphoreGuardArc)>;
-/// How much of a return stands in a comment.
-const COMMENT_MAX: usize = 400;
-
-fn failed(text: impl Into<String>) -> Outcome {
-    (State::Failed, text.into())
-}
 
 impl Actor for Master {
     fn limits(&self) -> Limits {
@@ -43,21 +40,17 @@ impl Actor for Master {
         templates.context(refresh, || self.runners())
     }
 
-    async fn keep(&self, reaction: &Reaction, is_synced: bool) {
+    async fn keep(&self, reaction: &Reaction, is_synced: bool) -> Result<(), String> {
         if reaction.state.is_final() {
             self.metrics().reaction(reaction.state);
         }
         let command = kept(reaction);
+        // What is kept after this comes behind it: nobody needs to wait for the disk.
         let kept = match is_synced {
-            true => self.store().apply(command).await.map(|_| ()),
+            true => self.keep_behind(command, &reaction.rule).await,
             false => self.store().later(command).await,
         };
-        if let Err(error) = kept {
-            log::error(format_args!(
-                "How the rule {} went on is not kept: {error}",
-                reaction.rule
-            ));
-        }
+        kept.map_err(|error| error.to_string())
     }
 
     async fn tell(&self, tag: &str, data: Map) {
@@ -110,11 +103,29 @@ async fn begin(
 }
 
 impl Master {
-    /// Answers an event as a rule has it; false when the store cannot be read, and it is to be tried again.
+    /// Has a reaction written soon; why it is not is told.
+    async fn keep_behind(&self, command: Command, rule: &str) -> Result<(), store::Error> {
+        let (begun, rule) = (self.store().begin(command).await?, rule.to_owned());
+        let kept = async move {
+            let why = match begun.done().await {
+                Ok(applied) => applied.refusal().map(ToString::to_string),
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(why) = why {
+                reactor::not_kept(&rule, &why);
+            }
+        };
+        smol::spawn(kept).detach();
+        Ok(())
+    }
+
+    /// Answers an event as a rule has it; false when the store cannot be read, and it is to be tried again. Of an event that the log has
+    /// just taken nothing `is_known`.
     pub(super) async fn react(
         self: &Arc<Self>,
         rule: &Rule,
         event: &Arc<Event>,
+        is_known: bool,
         turn: &Turn,
     ) -> bool {
         let place = Place {
@@ -122,7 +133,11 @@ impl Master {
             sequence: event.sequence,
         };
         let store = self.store().clone();
-        let known = match smol::unblock(move || store.reaction(place)).await {
+        let known = match is_known {
+            true => smol::unblock(move || store.reaction(place)).await,
+            false => Ok(None),
+        };
+        let known = match known {
             Ok(known) => known,
             Err(error) => {
                 log::error(format_args!("The rule {} waits: {error}", rule.glob));
@@ -254,8 +269,9 @@ impl Master {
             }
         }
         board.began(at);
-        let (cx, jid) = (self.runners(), board.jid(at).await);
+        let (master, jid) = (self.clone(), board.jid(at).await);
         let called = smol::unblock(move || {
+            let cx = master.runners_of_reactor();
             let Client {
                 is_wheel,
                 fun,
@@ -343,8 +359,4 @@ fn is_good(data: &Map) -> bool {
         .unwrap_or_default()
         == 0;
     is_zero && data.get("success").is_none_or(Value::is_true)
-}
-
-fn shortened(text: &str) -> String {
-    text.chars().take(COMMENT_MAX).collect()
 }

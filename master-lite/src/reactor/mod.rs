@@ -239,7 +239,8 @@ impl Master {
         self.forget_reaction(place).await?;
         let own = Arc::new(Semaphore::new(1)).acquire_arc().await;
         let turn = Arc::new((own, self.reactor().turns.acquire_arc().await));
-        self.react(rule, &Arc::new(event.clone()), &turn).await;
+        self.react(rule, &Arc::new(event.clone()), false, &turn)
+            .await;
         // What was left to the system to write is there when this is.
         self.store().apply(Command::All(Vec::new())).await?;
         Ok(known(self.store().reaction(place)?))

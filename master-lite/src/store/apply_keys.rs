@@ -13,6 +13,8 @@ use super::rows::{Key, Table, at, shown_row};
 
 /// How many wrong keys of an id are kept: whoever has many gets no more room.
 const DENIED_MAX: usize = 16;
+/// Before the name of a row that tells when a key was deleted.
+pub(crate) const DELETED: &str = "deleted/";
 
 /// Does a command about a key.
 pub(super) fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
@@ -38,7 +40,7 @@ pub(super) fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
         } => accept(batch, id, key, at_ms, bound, replace),
         Command::KeyRejected { id, key, at_ms } => reject(batch, id, key, at_ms),
         Command::KeyDenied { id, key, at_ms } => deny(batch, id, key, at_ms),
-        Command::KeyDeleted { id, key } => delete(batch, &id, &key),
+        Command::KeyDeleted { id, key, at_ms } => delete(batch, &id, &key, at_ms),
         Command::KeyShown { id, files } => shown(batch, &id, &files),
         _ => Ok(Applied::Done),
     }
@@ -138,7 +140,7 @@ fn deny(batch: &mut Batch<'_>, id: Id, key: PublicKey, at_ms: u64) -> Outcome {
     Ok(applied)
 }
 
-fn delete(batch: &mut Batch<'_>, id: &Id, key: &PublicKey) -> Outcome {
+fn delete(batch: &mut Batch<'_>, id: &Id, key: &PublicKey, at_ms: u64) -> Outcome {
     let known = known(batch, id)?;
     let before = state(batch, id, key, known.as_ref())?;
     if before.is_none() {
@@ -148,6 +150,14 @@ fn delete(batch: &mut Batch<'_>, id: &Id, key: &PublicKey) -> Outcome {
         forget(batch, id, key)?;
     }
     forget_denied(batch, id, key)?;
+    if before == Some(KeyState::Accepted) {
+        let deleted = Map::new().with("at_ms", at_ms);
+        batch.put(
+            Table::Keys,
+            at::token(&deleted_key(key)),
+            row("a key", deleted)?,
+        );
+    }
     Ok(Applied::Key {
         state: None,
         before,
@@ -170,6 +180,11 @@ pub(super) fn accepted(batch: &mut Batch<'_>, id: &Id, key: &PublicKey) -> Resul
         true => Ok(()),
         false => Err(Refusal::NotAccepted { id: id.clone() }.into()),
     }
+}
+
+/// Under which name it stands when an accepted key was deleted: beside tokens and counts, which are forgotten in the same way.
+pub(crate) fn deleted_key(key: &PublicKey) -> String {
+    format!("{DELETED}{}", key.finger())
 }
 
 fn unknown(id: &Id, key: &PublicKey) -> Failure {

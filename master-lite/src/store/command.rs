@@ -58,6 +58,8 @@ pub(crate) enum Command {
         id: Id,
         /// Its key.
         key: PublicKey,
+        /// When: one that was accepted may be refused for a while.
+        at_ms: u64,
     },
     /// The files that show an id's keys are these now.
     KeyShown {

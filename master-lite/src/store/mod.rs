@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use smol::channel::{self, Receiver, Sender};
 
+pub(crate) use apply_keys::{DELETED, deleted_key};
 pub(crate) use command::{Applied, Cache, Change, Command, KeyState, Origin, Refusal};
 pub(crate) use error::Error;
 pub(crate) use retention::Retention;

@@ -436,6 +436,7 @@ fn delete(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
     let commands = wanted.iter().map(|key| Command::KeyDeleted {
         id: key.id.clone(),
         key: key.key,
+        at_ms: keys.at_ms,
     });
     let mut outcome = done(keys, wanted.clone(), commands.collect(), "delete")?;
     outcome.events = Vec::new();

@@ -4,14 +4,15 @@ use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use link::pki::Pki;
 use link::{KeyPair, Limits, Master, Options, Session, Waits};
 use smol::Timer;
-use smol::channel::{Receiver, Sender, bounded, unbounded};
+use smol::channel::{Sender, bounded};
 use smol::lock::Semaphore;
+use wire::Hello;
 
 use crate::minion::{Minion, hello};
 
@@ -32,7 +33,8 @@ pub(crate) struct Shared {
     made: AtomicUsize,
     /// Turns to make one.
     pub(crate) handshakes: Semaphore,
-    done: Sender<()>,
+    /// How many events are durable.
+    acked: AtomicU64,
 }
 
 impl Shared {
@@ -45,10 +47,22 @@ impl Shared {
         self.connected.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A minion has sent its events, and all are acked.
-    pub(crate) fn done(&self) {
-        let _ = self.done.try_send(());
+    /// So many more events are durable.
+    pub(crate) fn acked(&self, count: u64) {
+        self.acked.fetch_add(count, Ordering::Relaxed);
     }
+}
+
+/// Which minions.
+#[derive(Debug)]
+pub(crate) struct Many<'a> {
+    /// What their ids begin with.
+    pub(crate) name: &'a str,
+    pub(crate) count: usize,
+    /// One comes after the other in this time.
+    pub(crate) within: Duration,
+    /// Whether none needs another one: each has a socket, and all may ask at the same time.
+    pub(crate) is_each_alone: bool,
 }
 
 /// All minions.
@@ -56,39 +70,44 @@ impl Shared {
 pub(crate) struct Fleet {
     shared: Arc<Shared>,
     orders: Vec<Sender<usize>>,
-    done: Receiver<()>,
 }
 
 impl Fleet {
-    /// Starts them; the first of each address opens its socket.
-    pub(crate) fn start(master: Master, folder: &Path, count: usize) -> Result<Self, Problem> {
+    /// Starts them within some time; the first of each address opens its socket.
+    pub(crate) fn start(master: &Master, folder: &Path, many: &Many<'_>) -> Result<Self, Problem> {
+        let count = many.count;
         let pki = Pki::open(folder)?;
-        let (done_sender, done) = unbounded();
         let shared = Arc::new(Shared {
             connected: AtomicUsize::new(0),
             made: AtomicUsize::new(0),
-            handshakes: Semaphore::new(AT_ONCE),
-            done: done_sender,
+            handshakes: Semaphore::new(if many.is_each_alone { count } else { AT_ONCE }),
+            acked: AtomicU64::new(0),
         });
         let mut fleet = Self {
             shared,
             orders: Vec::new(),
-            done,
         };
         for (group, first) in (0..count).step_by(PER_ADDRESS).enumerate() {
             let address = Ipv4Addr::new(127, 0, 1, u8::try_from(group + 1)?);
             let numbers = first..(first + PER_ADDRESS).min(count);
             let sessions = numbers.map(|number| {
-                let options = options(&master, &pki, number, address.into())?;
+                let options = options(master, &pki, hello(many.name, number)?, address.into())?;
                 Ok::<_, Problem>((number, Session::new(options)))
             });
-            fleet.begin(sessions.collect::<Result<_, _>>()?);
+            let between = many.within.div_f64(count as f64);
+            let sessions = sessions.collect::<Result<Vec<_>, Problem>>()?;
+            match many.is_each_alone {
+                true => sessions
+                    .into_iter()
+                    .for_each(|one| fleet.begin(vec![one], between)),
+                false => fleet.begin(sessions, between),
+            }
         }
         Ok(fleet)
     }
 
-    fn begin(&mut self, sessions: Vec<(usize, Session)>) {
-        let mut minions = Vec::new();
+    fn begin(&mut self, sessions: Vec<(usize, Session)>, between: Duration) {
+        let (mut minions, now) = (Vec::new(), Instant::now());
         for (number, session) in sessions {
             let (order, orders) = bounded(1);
             self.orders.push(order);
@@ -99,10 +118,15 @@ impl Fleet {
             let Some(mut first) = minions.next() else {
                 return;
             };
+            first.comes(now, between).await;
             let (link, welcome) = first.connect().await;
             for mut minion in minions {
                 minion.share_socket(&first);
-                smol::spawn(minion.live()).detach();
+                let life = async move {
+                    minion.comes(now, between).await;
+                    minion.live().await;
+                };
+                smol::spawn(life).detach();
             }
             first.go_on(link, welcome).await;
         })
@@ -135,33 +159,49 @@ impl Fleet {
         self.shared.made.load(Ordering::Relaxed)
     }
 
-    /// Has all minions send as many events together, and says how many became durable a second.
-    pub(crate) async fn send(&self, count: usize) -> Result<String, Problem> {
-        let each = count.div_ceil(self.orders.len().max(1));
+    /// Has the minions send so many events in all, as fast as they can or so many a second, and says how many became durable a second.
+    pub(crate) async fn send(&self, count: u64, rate: Option<f64>) -> Result<String, Problem> {
+        let before = self.shared.acked.load(Ordering::Relaxed);
         let began = Instant::now();
-        for order in &self.orders {
-            order.send(each).await?;
-        }
-        let all = async {
-            for _ in &self.orders {
-                self.done.recv().await?;
+        let count = match rate {
+            None => self.at_once(count).await?,
+            Some(rate) => self.paced(count, rate).await?,
+        };
+        // No event is lost on the way: each is acked once, by its connection or the next one.
+        while self.shared.acked.load(Ordering::Relaxed) - before < count {
+            if began.elapsed() > PATIENCE {
+                return Err("not all events were acked".into());
             }
-            Ok::<_, Problem>(())
-        };
-        let late = async {
-            Timer::after(PATIENCE).await;
-            Err("not all events were acked".into())
-        };
-        smol::future::or(all, late).await?;
-        let (count, took) = (each * self.orders.len(), began.elapsed().as_secs_f64());
+            Timer::after(Duration::from_millis(1)).await;
+        }
+        let took = began.elapsed().as_secs_f64();
         Ok(format!(
             "{count} events durable after {took:.2} s: {:.0}/s",
             count as f64 / took
         ))
     }
+
+    async fn at_once(&self, count: u64) -> Result<u64, Problem> {
+        let minions = self.orders.len().max(1);
+        let each = usize::try_from(count)?.div_ceil(minions);
+        for order in &self.orders {
+            order.send(each).await?;
+        }
+        Ok((each * self.orders.len()) as u64)
+    }
+
+    /// One event of a minion after the other, each when its time has come: what a late one has cost is made good by the next ones.
+    async fn paced(&self, count: u64, rate: f64) -> Result<u64, Problem> {
+        let began = Instant::now();
+        for (number, order) in (0..count).zip(self.orders.iter().cycle()) {
+            Timer::at(began + Duration::from_secs_f64(number as f64 / rate)).await;
+            order.send(1).await?;
+        }
+        Ok(count)
+    }
 }
 
-fn options(master: &Master, pki: &Pki, number: usize, source: IpAddr) -> Result<Options, Problem> {
+fn options(master: &Master, pki: &Pki, hello: Hello, source: IpAddr) -> Result<Options, Problem> {
     Ok(Options {
         masters: vec![master.clone()],
         random: false,
@@ -169,7 +209,7 @@ fn options(master: &Master, pki: &Pki, number: usize, source: IpAddr) -> Result<
         pair: KeyPair::generate()?,
         pki: pki.clone(),
         finger: None,
-        hello: hello(number)?,
+        hello,
         limits: Limits {
             handshake: Duration::from_secs(30),
             hello: Duration::from_secs(30),

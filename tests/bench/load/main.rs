@@ -1,7 +1,8 @@
 //! Many minions in one process, to see what a master bears: each has a key and a connection of its own, and does `test.ping`.
 //!
-//! `load MASTER[:PORT] FOLDER MINIONS`, then commands on stdin: `events COUNT` has them send that many together and waits until all are
-//! acked; `back` waits until all have connected again since the last command. Each command answers with one line on stdout.
+//! `load MASTER[:PORT] FOLDER MINIONS [SECONDS [NAME]]`: they come together, or one after the other within so many seconds, and
+//! their ids begin with NAME (`load`): those that are given a name have a socket each, and none waits until another one is let in. Then commands on stdin: `events COUNT [RATE]` has them send that many together, as fast as they
+//! can or so many a second, and waits until all are acked; `back` waits until all have connected again since the last command. Each command answers with one line on stdout.
 #![allow(
     clippy::print_stdout,
     reason = "figures on stdout are what this program is for"
@@ -13,22 +14,33 @@ mod minion;
 use std::error::Error;
 use std::io::BufRead;
 use std::path::Path;
+use std::time::Duration;
 
-use fleet::Fleet;
+use fleet::{Fleet, Many};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [master, folder, minions] = words.as_slice() else {
-        return Err("usage: load MASTER[:PORT] FOLDER MINIONS".into());
+    let [master, folder, minions, more @ ..] = words.as_slice() else {
+        return Err("usage: load MASTER[:PORT] FOLDER MINIONS [SECONDS [NAME]]".into());
+    };
+    let seconds = more.first().map_or(Ok(0.0), |seconds| seconds.parse())?;
+    let many = Many {
+        name: more.get(1).map_or("load", String::as_str),
+        count: minions.parse()?,
+        within: Duration::from_secs_f64(seconds),
+        is_each_alone: more.len() > 1,
     };
     let master = link::Master::parse(master, link::PORT);
-    let fleet = Fleet::start(master, Path::new(folder), minions.parse()?)?;
+    let fleet = Fleet::start(&master, Path::new(folder), &many)?;
     println!("{}", smol::block_on(fleet.connected(0))?);
     let mut made = fleet.made();
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         let said = match line.split_whitespace().collect::<Vec<_>>().as_slice() {
-            ["events", count] => smol::block_on(fleet.send(count.parse()?))?,
+            ["events", count] => smol::block_on(fleet.send(count.parse()?, None))?,
+            ["events", count, rate] => {
+                smol::block_on(fleet.send(count.parse()?, Some(rate.parse()?)))?
+            }
             ["back"] => smol::block_on(fleet.connected(made))?,
             other => return Err(format!("no command: {other:?}").into()),
         };

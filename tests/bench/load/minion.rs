@@ -2,8 +2,10 @@
 
 use std::error::Error;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use link::{Handle, Incoming, Link, Question, Session};
+use smol::Timer;
 use smol::channel::Receiver;
 use smol::future::or;
 use value::{Map, Value, jid};
@@ -32,12 +34,12 @@ struct Sending {
 }
 
 /// What a minion says first.
-pub(crate) fn hello(number: usize) -> Result<Hello, Box<dyn Error>> {
+pub(crate) fn hello(name: &str, number: usize) -> Result<Hello, Box<dyn Error>> {
     Ok(Hello {
         version_min: wire::VERSION_MIN,
         version_max: wire::VERSION_MAX,
         features: Vec::new(),
-        id: format!("load{number}").parse()?,
+        id: format!("{name}{number}").parse()?,
         role: "minion".to_owned(),
         program: env!("CARGO_PKG_VERSION").to_owned(),
         started: jid::stamp(),
@@ -74,6 +76,11 @@ impl Minion {
     /// Uses the other's socket.
     pub(crate) fn share_socket(&mut self, other: &Self) {
         self.session.share_socket(&other.session);
+    }
+
+    /// Waits for its turn to come.
+    pub(crate) async fn comes(&self, began: Instant, between: Duration) {
+        Timer::at(began + between.mul_f64(self.number as f64)).await;
     }
 
     /// Connects, as one of a few at a time.
@@ -113,10 +120,8 @@ impl Minion {
             match next {
                 Ok(Ok(Some(count))) => sending.last += count as u64,
                 Ok(Err(Incoming::Ack(sequence))) => {
-                    sending.acked = sequence;
-                    if sequence == sending.last {
-                        self.shared.done();
-                    }
+                    self.shared.acked(sequence.saturating_sub(sending.acked));
+                    sending.acked = sequence.max(sending.acked);
                 }
                 Ok(Err(Incoming::Question(question))) => {
                     smol::spawn(answer(*question, handle.clone())).detach();

@@ -14,7 +14,8 @@ use super::reactor::{events, fire, runner, states};
 use super::{Fleet, PATIENCE, PROGRAMS, Process};
 
 const SECRET: &str = "a secret of the hook's tests";
-const HOOK: &str = "hook_listen: 127.0.0.1:0\nhook_secret: a secret of the hook's tests\n";
+/// One secret takes the place of the other, which is still in use.
+const HOOK: &str = "hook_listen: 127.0.0.1:0\nhook_secret: [the one that comes next, a secret of the hook's tests]\n";
 const METRICS: &str = "metrics_listen: 127.0.0.1:0\n";
 /// Signed for any time: nothing is tested with it but that.
 const DAY: &str = "hook_tolerance: 86400\n";

@@ -77,6 +77,31 @@ fn a_deleted_key_is_cut_off_and_waits_again() {
 }
 
 #[test]
+fn a_deleted_key_is_refused_for_as_long_as_is_asked_and_its_id_may_come_with_another() {
+    let mut fleet = Fleet::with("auto_accept: True\nrefuse_deleted_keys_seconds: 3600\n");
+    fleet.start_minion("m1", "");
+    fleet.soon_in("acc", "m1");
+    assert_eq!(fleet.run(&["salt-key", "-y", "-d", "m1"]).rc, Some(0));
+    let refused = "the key of m1 was deleted";
+    fleet.soon_logged(refused);
+    // A master that is started again knows it as well.
+    let times = |fleet: &Fleet| fleet.master_log().matches(refused).count();
+    let before = times(&fleet);
+    fleet.kill_master();
+    fleet.start_master();
+    fleet.kill_minion("m1");
+    fleet.start_minion_again("m1");
+    fleet.soon("it is refused again", || times(&fleet) > before);
+    for list in ["acc", "un", "rej", "den"] {
+        assert!(!fleet.is_in(list, "m1"), "{list}");
+    }
+    fleet.kill_minion("m1");
+    fs::remove_dir_all(fleet.path("m1/pki")).unwrap();
+    fleet.start_minion_again("m1");
+    fleet.soon_in("acc", "m1");
+}
+
+#[test]
 fn every_key_is_accepted_where_the_configuration_says_so() {
     let mut fleet = Fleet::with("auto_accept: True\n");
     fleet.start_minion("m1", "");
@@ -199,6 +224,36 @@ fn a_token_lets_in_as_many_as_it_says_and_binds_their_keys() {
     for text in [fleet.logs(), jobs, list, events] {
         assert!(!text.contains(secret), "{text}");
     }
+}
+
+#[test]
+fn a_minions_own_jobs_know_what_its_key_is_bound_to_also_while_the_master_is_away() {
+    let mut fleet = Fleet::with("");
+    let token = fleet.token(&["id=m1", "role=web"]);
+    let seen = fleet.path("seen");
+    let (file, react) = (seen.display(), fleet.path("react.sls"));
+    let config = format!(
+        "enroll_token: {token}\nrawfile_json.filename: {file}\nschedule:\n  look:\n    function: grains.get\n    args: [role]\n    seconds: 1\n    returner: rawfile_json\nreactor: [{{my/tag: [{}]}}]\n",
+        react.display()
+    );
+    let told = fleet.path("told").display().to_string();
+    let sls =
+        format!("tell:\n  caller.file.touch:\n    - args: ['{told}-{{{{ grains.role }}}}']\n");
+    fs::write(&react, sls).unwrap();
+    fleet.start_minion("m1", &config);
+    let known = || {
+        let text = fs::read_to_string(&seen).unwrap_or_default();
+        text.matches("\"return\": \"web\"").count()
+    };
+    fleet.soon("a scheduled job knows the role", || known() > 0);
+    fleet.kill_master();
+    let before = known();
+    fleet.soon("it does without the master", || known() > before + 1);
+    let fired = fleet.call("m1", &["--local", "event.fire", "{}", "my/tag"]);
+    assert_eq!(fired.rc, Some(0), "{}", fired.out);
+    fleet.soon("the minion's reactor does as well", || {
+        fs::exists(format!("{told}-web")).unwrap()
+    });
 }
 
 #[test]

@@ -227,7 +227,7 @@ fn chunks_run_in_their_order_and_what_goes_wrong_is_told() {
 }
 
 #[test]
-fn a_rule_is_tried_without_an_effect() {
+fn rules_are_tried_observed_and_explained() {
     let edge = Edge::with(
         "reactor: {here}/srv/rules.conf\n",
         &[
@@ -246,9 +246,28 @@ fn a_rule_is_tried_without_an_effect() {
     let call = serde_json::json!({"type": "caller", "fun": "file.touch", "arg": [made]});
     assert_eq!(tried["calls"], serde_json::json!([call]), "{tried}");
     assert_eq!(tried["matches"], true);
+    // Nor has it one while reactions are only looked at.
+    assert_eq!(edge.asked(&["reactor.enforce", "False"]), false);
+    edge.fire("my/event", "{name: made}");
+    edge.ended("my/*", &["observed"]);
+    assert_eq!(edge.asked(&["reactor.enforce", "True"]), true);
     edge.fire("my/event", "{name: last}");
-    edge.ended("my/*", &["done"]);
+    edge.ended("my/*", &["done", "observed"]);
     assert!(edge.path("last").exists() && !edge.path("made").exists());
+    let explained = edge.asked(&["reactor.explain", "my/event"]);
+    assert_eq!(explained["rules"]["my/*"]["state"], "done", "{explained}");
+    let unknown = edge.asked(&["reactor.explain", "my/other"]);
+    assert_eq!(unknown["rules"], listed, "{unknown}");
+    // What failed is kept until somebody has looked at it.
+    edge.fire("my/event", "{}");
+    edge.ended("my/*", &["failed", "done", "observed"]);
+    let failed = edge.asked(&["reactor.failed"]);
+    assert!(failed[0]["errors"].to_string().contains("name"), "{failed}");
+    assert_eq!(
+        edge.asked(&["reactor.failed", "clear=True"]),
+        serde_json::json!([])
+    );
+    edge.ended("my/*", &["done", "observed"]);
 }
 
 #[test]

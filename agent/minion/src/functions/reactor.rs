@@ -3,7 +3,7 @@
 use ::reactor::{Reaction, Rule, State, Tried, given};
 use state::exec::Exec;
 use state::module::Error;
-use value::Value;
+use value::{Map, Value};
 
 use crate::reactor::kept::{Kept, Row};
 use crate::watch;
@@ -32,6 +32,20 @@ state::exec_module! {
     fn failed(Failed {
         /// How many.
         count: i64 = 50,
+        /// Forget the one of this event, or all.
+        clear: Value = Value::Null,
+    });
+
+    /// Let reactions act, or only be looked at; without an argument return which of the two.
+    fn enforce(Enforce {
+        /// Whether they act.
+        value: Option<bool> = None,
+    });
+
+    /// Say what the rules made of an event, and why nothing where it was nothing.
+    fn explain(Explain {
+        /// The event's number, or a tag.
+        event: Value,
     });
 
     /// Show what a rule would do about an event; nothing is done.
@@ -73,9 +87,64 @@ fn history(cx: &Exec, args: History) -> Result<Value, Error> {
 }
 
 fn failed(cx: &Exec, args: Failed) -> Result<Value, Error> {
-    let is_meant =
+    let is_bad =
         |one: &Reaction| matches!(one.state, State::Failed | State::Unknown | State::Stopped);
-    Ok(kept(cx, args.count, is_meant))
+    let is_cleared = |one: &Reaction| match &args.clear {
+        Value::Int(sequence) => u64::try_from(*sequence) == Ok(one.place.sequence),
+        other => other.is_true(),
+    };
+    let files = Kept::of(cx.opts());
+    for (place, row) in files.all() {
+        if matches!(&row, Row::Reaction(one) if is_bad(one) && is_cleared(one)) {
+            files.remove(place);
+        }
+    }
+    Ok(kept(cx, args.count, is_bad))
+}
+
+fn enforce(cx: &Exec, args: Enforce) -> Result<Value, Error> {
+    let files = Kept::of(cx.opts());
+    if let Some(value) = args.value {
+        let kept = files.enforce(value);
+        kept.map_err(|error| Error::refused(format!("That is not kept: {error}")))?;
+    }
+    Ok((!files.is_observing()).into())
+}
+
+fn explain(cx: &Exec, args: Explain) -> Result<Value, Error> {
+    let mut all = Kept::of(cx.opts()).all();
+    let tag_of = |row: &Row| match row {
+        Row::Event(event) => event.tag.clone(),
+        Row::Reaction(reaction) => reaction.tag.clone(),
+    };
+    let newest = all.iter().rev().find(|(place, row)| match &args.event {
+        Value::Int(sequence) => u64::try_from(*sequence) == Ok(place.sequence),
+        tag => tag_of(row) == tag.to_text(),
+    });
+    let Some((sequence, tag)) = newest.map(|(place, row)| (place.sequence, tag_of(row))) else {
+        let tag = args.event.to_text();
+        let rules = rules(cx)?.into_iter().filter(|rule| rule.matches(&tag));
+        let rules = rules.map(|rule| rule.shown());
+        let text = "no such event is kept: only those are that a rule is for; these rules are for such a tag";
+        let explained = Map::new().with("comment", text);
+        return Ok(explained.with("rules", Value::list(rules)).into());
+    };
+    all.retain(|(place, _)| place.sequence == sequence);
+    let explained = rules(cx)?.into_iter().map(|rule| {
+        let row = all.iter().find(|(place, _)| place.rule == rule.number());
+        let said: Value = match row {
+            Some((_, Row::Reaction(reaction))) => reaction.shown().into(),
+            Some((_, Row::Event(_))) => "it waits for its turn".into(),
+            None if rule.matches(&tag) => {
+                "the rule was not there yet, or it is too long ago".into()
+            }
+            None => "its pattern does not match the tag".into(),
+        };
+        (Value::from(rule.glob), said)
+    });
+    let explained: Map = explained.collect();
+    let shown = Map::new().with("sequence", sequence).with("tag", tag);
+    Ok(shown.with("rules", explained).into())
 }
 
 fn test(cx: &Exec, args: Test) -> Result<Value, Error> {

@@ -5,30 +5,27 @@ use std::time::Duration;
 
 use modules::orchestrate::ThisMachine;
 use reactor::call::{Client, Local};
-use reactor::{Actor, Board, Call, Causes, Limits, Outcome, Reaction, State, USER};
+use reactor::{
+    Actor, Board, Call, Causes, Limits, Outcome, Reaction, State, USER, failed, keep, shortened,
+};
 use smol::Timer;
 use state::exec::Exec;
 use state::targets::Targets;
-use value::{Map, Value, log};
+use value::{Map, Value};
 use wire::Job;
 
 use super::kept::Row;
 use crate::daemon::{For, Shared};
+use crate::job::with_grains;
 use crate::{orphans, watch};
 
 /// The option of a job that belongs to a reaction: what kind of call it is.
 pub(crate) const REACTION: &str = "reaction";
 
-/// How much of a return stands in a comment.
-const COMMENT_MAX: usize = 400;
 /// How often a job is begun whose daemon ends before it does: it may be what ends the daemon.
 const BEGUN_MAX: u64 = 3;
 /// How often it is looked whether a job that outlived its daemon has ended.
 const LOOK: Duration = Duration::from_millis(500);
-
-fn failed(text: impl Into<String>) -> Outcome {
-    (State::Failed, text.into())
-}
 
 /// A job before it has its id.
 struct Asked {
@@ -68,16 +65,19 @@ impl Actor for Shared {
     }
 
     fn is_observing(&self) -> bool {
-        false
+        self.reactor().kept.is_observing()
     }
 
     fn context(self: &Arc<Self>) -> Exec {
         let templates = &self.reactor().templates;
-        templates.context(self.limits().refresh, || watch::context(self.opts()))
+        let bound = self.bound_grains(For::Reactor);
+        templates.context(self.limits().refresh, || {
+            watch::context(&with_grains(self.opts().clone(), Some(&bound)))
+        })
     }
 
     /// On the disk before anything goes on, whatever it is: what stands here decides what is done again.
-    async fn keep(&self, reaction: &Reaction, _is_synced: bool) {
+    async fn keep(&self, reaction: &Reaction, _is_synced: bool) -> Result<(), String> {
         let (kept, row) = (self.reactor().kept.clone(), reaction.clone());
         let opts = self.opts().clone();
         let kept = smol::unblock(move || {
@@ -87,14 +87,8 @@ impl Actor for Shared {
                 jids.for_each(|jid| orphans::forget(&opts, jid));
             }
             Ok::<(), std::io::Error>(())
-        })
-        .await;
-        if let Err(error) = kept {
-            log::error(format_args!(
-                "How the rule {} went on is not kept: {error}",
-                reaction.rule
-            ));
-        }
+        });
+        kept.await.map_err(|error| error.to_string())
     }
 
     async fn tell(&self, tag: &str, data: Map) {
@@ -208,7 +202,7 @@ impl Shared {
         };
         {
             let reaction = board.begun(at).await;
-            Actor::keep(&**self, &reaction, true).await;
+            keep(&**self, &reaction, true).await;
         }
         let returned = self.reactor().waits_for(&jid);
         let job = asked.job(jid.clone(), self.opts().id());
@@ -270,5 +264,5 @@ fn outcome(data: &Map) -> Outcome {
         return (State::Done, String::new());
     }
     let text = data.get("return").map(Value::to_text).unwrap_or_default();
-    failed(text.chars().take(COMMENT_MAX).collect::<String>())
+    failed(shortened(&text))
 }

@@ -18,6 +18,9 @@ use crate::durable;
 /// How many reactions are kept after their end, for whoever asks what happened.
 const ENDED_MAX: usize = 200;
 
+/// The file that says that reactions are only looked at.
+const OBSERVE: &str = "observe";
+
 /// The folder of the reactor.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept(PathBuf);
@@ -60,7 +63,7 @@ impl Kept {
         row.ok_or_else(|| io::Error::other("it is no reaction that this version knows"))
     }
 
-    pub(super) fn remove(&self, place: Place) {
+    pub(crate) fn remove(&self, place: Place) {
         let _ = fs::remove_file(self.0.join(name(place)));
     }
 
@@ -91,6 +94,22 @@ impl Kept {
             self.remove(*place);
         }
         open
+    }
+
+    /// Whether reactions are only looked at: a file of this name says so, also after the daemon was started again.
+    pub(crate) fn is_observing(&self) -> bool {
+        self.0.join(OBSERVE).exists()
+    }
+
+    /// Lets reactions act, or only be looked at.
+    pub(crate) fn enforce(&self, enforce: bool) -> io::Result<()> {
+        if !enforce {
+            return durable::write(&self.0, OBSERVE, b"");
+        }
+        match fs::remove_file(self.0.join(OBSERVE)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Where it is.

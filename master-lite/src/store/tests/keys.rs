@@ -51,6 +51,7 @@ fn a_key_goes_its_way_and_is_still_there_later() {
     let delete = Command::KeyDeleted {
         id: id("m1"),
         key: key(1),
+        at_ms: 9,
     };
     let gone = Applied::Key {
         state: None,
@@ -159,6 +160,7 @@ fn who_gets_an_id_next_sees_nothing_of_the_one_before() {
     world.apply(Command::KeyDeleted {
         id: id("m1"),
         key: key(1),
+        at_ms: 9,
     });
     let world = world.again();
     // The same key again is a new beginning as well.

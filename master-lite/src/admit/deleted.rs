@@ -1,0 +1,81 @@
+//! `refuse_deleted_keys_seconds`: for a while a key that was deleted is not let in again, nor does it wait to be. A node that still runs
+//! when an auto-scaling group has given it up would else be back at once. Its id may come with another key.
+
+use std::sync::Arc;
+
+use link::PublicKey;
+use value::{Map, Value, log};
+use wire::Id;
+
+use crate::daemon::{Master, now_ms};
+use crate::store::{Command, DELETED, Error, deleted_key};
+
+fn at_ms(row: &Map) -> u64 {
+    let at = row.get("at_ms").and_then(Value::as_int);
+    at.and_then(|at| u64::try_from(at).ok()).unwrap_or_default()
+}
+
+impl Master {
+    fn refuses_deleted_ms(&self) -> u64 {
+        let seconds = self.opts().int("refuse_deleted_keys_seconds");
+        let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        seconds.unwrap_or_default().saturating_mul(1000)
+    }
+
+    /// Why a key is refused that was deleted a while ago; nothing where somebody has put it back since.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(super) async fn is_deleted(
+        self: &Arc<Self>,
+        id: &Id,
+        key: PublicKey,
+    ) -> Result<Option<String>, Error> {
+        let window_ms = self.refuses_deleted_ms();
+        if window_ms == 0 {
+            return Ok(None);
+        }
+        self.look_at_key_files().await;
+        let is_back = self.store().key(id)?.is_some_and(|known| known.key == key);
+        let row = self.store().token(&deleted_key(&key))?;
+        let ago_ms = row.map(|row| now_ms().saturating_sub(at_ms(&row)));
+        let ago_ms = ago_ms.filter(|ago_ms| !is_back && *ago_ms < window_ms);
+        Ok(ago_ms.map(|ago_ms| {
+            format!(
+                "the key of {id} was deleted {} s ago, and refuse_deleted_keys_seconds is {}",
+                ago_ms / 1000,
+                window_ms / 1000
+            )
+        }))
+    }
+
+    /// Forgets the deleted keys that are refused no longer.
+    pub(crate) async fn forget_deleted(self: &Arc<Self>) {
+        let master = self.clone();
+        let old = smol::unblock(move || master.deleted_long_ago()).await;
+        let forgotten = match old {
+            Ok(old) if old.is_empty() => return,
+            Ok(old) => self.keep(old).await,
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(error) = forgotten {
+            log::error(format_args!("Deleted keys stay in the store: {error}"));
+        }
+    }
+
+    fn deleted_long_ago(&self) -> Result<Vec<Command>, Error> {
+        let since_ms = now_ms().saturating_sub(self.refuses_deleted_ms());
+        let mut old = Vec::new();
+        for row in self.store().tokens()? {
+            let (name, row) = row?;
+            if name.starts_with(DELETED) && at_ms(&row) < since_ms {
+                old.push(Command::Token {
+                    name,
+                    data: None,
+                    expected: Some(row),
+                });
+            }
+        }
+        Ok(old)
+    }
+}
