@@ -13,7 +13,7 @@ mod act;
 pub(crate) mod kept;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -34,7 +34,7 @@ pub(crate) use act::REACTION;
 /// How many events of a rule wait for their turn at most (`reactor_worker_hwm` where that is less). The oldest make room, and that is told.
 const WAITING_MAX: usize = 1000;
 /// After how many reactions the oldest go.
-const PRUNE_EVERY: u64 = 64;
+const PRUNE_EVERY: usize = 64;
 /// How many events are read from the socket together, and how many wait in memory until they are on the disk.
 const HEARD_MAX: usize = 64;
 const READ_MAX: usize = 4096;
@@ -55,9 +55,10 @@ pub(crate) struct Reactor {
     state_runs: Semaphore,
     /// Who waits for the returns of which jobs.
     returns: Mutex<HashMap<String, Sender<Map>>>,
-    sequence: AtomicU64,
+    /// The last event's number.
+    sequence: Mutex<u64>,
     /// How many reactions have ended.
-    ended: AtomicU64,
+    ended: AtomicUsize,
 }
 
 /// A rule, and the events that wait for it.
@@ -115,8 +116,8 @@ impl Reactor {
             turns: Arc::new(Semaphore::new(limits.threads)),
             state_runs: Semaphore::new(1),
             returns: Mutex::default(),
-            sequence: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
+            sequence: Mutex::default(),
+            ended: AtomicUsize::new(0),
         }
     }
 
@@ -134,13 +135,14 @@ impl Reactor {
     fn next(&self) -> u64 {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let now = u64::try_from(since.unwrap_or_default().as_micros()).unwrap_or_default();
-        let after = |last: u64| now.max(last.saturating_add(1));
-        let last = self
-            .sequence
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
-                Some(after(last))
-            });
-        last.map_or(now, after)
+        let mut last = lock(&self.sequence);
+        *last = now.max(last.saturating_add(1));
+        *last
+    }
+
+    fn is_used(&self, sequence: u64) {
+        let mut last = lock(&self.sequence);
+        *last = sequence.max(*last);
     }
 
     /// A job of a reaction has returned.
@@ -307,9 +309,7 @@ impl Shared {
     fn go_on(&self) {
         let reactor = self.reactor();
         for (place, _) in reactor.kept.prune() {
-            reactor
-                .sequence
-                .fetch_max(place.sequence, Ordering::Relaxed);
+            reactor.is_used(place.sequence);
             let all = lock(&reactor.following);
             let mut all = all.iter();
             match all.find(|(one, _)| one.rule.number() == place.rule) {
@@ -424,7 +424,7 @@ mod tests {
         let first = reactor.next();
         assert!(reactor.next() > first);
         // A clock that was set back, or events of another time.
-        reactor.sequence.store(u64::MAX - 5, Ordering::Relaxed);
+        reactor.is_used(u64::MAX - 5);
         assert_eq!(reactor.next(), u64::MAX - 4);
     }
 }
