@@ -194,6 +194,8 @@ fn arguments(low: &Low, function: StateFunction, documents: &Documents) -> Vec<P
         let fault = fault(low, documents, text, std::slice::from_ref(first));
         return vec![Problem::Stops(fault.hint(hint))];
     }
+    // `m_name` is how `module.run` is given a `name` for the function that it calls.
+    let is_free = |name: &&String| low.state == "module" && name.starts_with("m_");
     let warning = |name: &String| {
         let full = low.function();
         // Only what reads like a declared argument is worth a word: functions with free arguments have their own.
@@ -202,12 +204,17 @@ fn arguments(low: &Low, function: StateFunction, documents: &Documents) -> Vec<P
         let fault = fault(low, documents, text, std::slice::from_ref(name));
         Some(Problem::Warning(fault.hint(Some(hint))))
     };
-    unknown.iter().filter_map(warning).collect()
+    let unknown = unknown.iter().filter(|name| !is_free(name));
+    unknown.filter_map(warning).collect()
 }
+
+/// Shorter words of every state are near too much: `user` is not meant to be `use`.
+const NEAR_MIN: usize = 4;
 
 fn near_argument(name: &str, function: StateFunction) -> Option<String> {
     let declared = function.args.iter().map(|arg| arg.name);
-    did_you_mean(name, declared.chain(low::options()))
+    let options = low::options().filter(|option| option.len() >= NEAR_MIN);
+    did_you_mean(name, declared.chain(options))
 }
 
 fn fault(low: &Low, documents: &Documents, text: String, argument: &[String]) -> Fault {

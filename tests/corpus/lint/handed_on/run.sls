@@ -1,0 +1,5 @@
+carl:
+  module.run:
+    - name: user.add
+    - m_name: carl
+    - user: root
