@@ -215,6 +215,10 @@ fn options(master: &Master, pki: &Pki, hello: Hello, source: IpAddr) -> Result<O
             hello: Duration::from_secs(30),
             ..Limits::default()
         },
-        waits: Waits::default(),
+        // Only a few connect at a time: a wait by lot would keep the others' turn.
+        waits: Waits {
+            random_reauth_delay: Duration::ZERO,
+            ..Waits::default()
+        },
     })
 }
