@@ -229,11 +229,14 @@ fn fresh(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
+/// How long fjall's mark is: its name, and the version in a write of its own.
+const MARK: u64 = 4;
+
 /// Takes away what a process left that was killed while it made the tables: fjall writes its mark last, and stumbles over the rest.
 fn forget_unfinished(tables: &Path) -> io::Result<()> {
     let mark = tables.join("version");
     let keyspaces = std::fs::read_dir(tables.join("keyspaces"));
-    let is_marked = mark.metadata().is_ok_and(|mark| mark.len() > 0);
+    let is_marked = mark.metadata().is_ok_and(|mark| mark.len() >= MARK);
     let is_used = keyspaces.is_ok_and(|mut entries| entries.next().is_some());
     let journal = tables.join("0.jnl");
     if is_marked || is_used || !journal.exists() {

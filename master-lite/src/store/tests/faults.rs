@@ -108,14 +108,16 @@ fn a_store_that_was_killed_while_it_was_made_opens() {
 
 #[test]
 fn what_the_making_left_unfinished_is_forgotten() {
-    let folder = tempfile::tempdir().unwrap();
-    let tables = folder.path().join("tables");
-    fs::create_dir_all(tables.join("keyspaces")).unwrap();
-    for name in ["lock", "0.jnl", "version"] {
-        fs::write(tables.join(name), "").unwrap();
+    for mark in ["", "FJL"] {
+        let folder = tempfile::tempdir().unwrap();
+        let tables = folder.path().join("tables");
+        fs::create_dir_all(tables.join("keyspaces")).unwrap();
+        for (name, text) in [("lock", ""), ("0.jnl", ""), ("version", mark)] {
+            fs::write(tables.join(name), text).unwrap();
+        }
+        fs::write(folder.path().join("format"), "1\n").unwrap();
+        open(folder.path()).unwrap();
     }
-    fs::write(folder.path().join("format"), "1\n").unwrap();
-    open(folder.path()).unwrap();
 }
 
 #[test]
