@@ -8,16 +8,13 @@ use value::{Map, Value};
 use crate::codes::{Code, Severity};
 use crate::{Finding, Report};
 
-/// The formats there are.
-pub const FORMATS: &[&str] = &["text", "json", "sarif", "github"];
-
 const LAYOUT: Layout = Layout {
     indent: Some(2),
     sort_keys: false,
     ascii: false,
 };
 
-/// The report in one of [`FORMATS`].
+/// The report as `json`, `sarif` or `github` has it; as text in any other case.
 #[must_use]
 pub fn formatted(report: &Report, format: &str) -> String {
     match format {

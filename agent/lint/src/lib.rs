@@ -22,7 +22,7 @@ mod tree;
 
 pub use codes::{CODES, Code, Severity, find as code};
 pub use finding::Finding;
-pub use format::{FORMATS, formatted};
+pub use format::formatted;
 pub use look::{Sample, Settings, Unreached, lint, samples};
 
 /// What was found in a tree.

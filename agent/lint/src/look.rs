@@ -101,7 +101,7 @@ pub fn lint(settings: &Settings) -> Result<Report, String> {
         };
         look.all()?;
     }
-    all.targets(&known);
+    all.targets();
     for (path, shown) in &texts {
         lines::look(path, shown, &mut all.findings);
     }
@@ -194,7 +194,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    fn targets(&mut self, _: &Known) {
+    fn targets(&mut self) {
         let unmatched = std::mem::take(&mut self.targets).into_values();
         let unmatched = unmatched.filter(|(matched, _)| !matched);
         self.findings.extend(unmatched.map(|(_, finding)| finding));

@@ -120,12 +120,12 @@ impl Master {
     }
 
     /// Answers an event as a rule has it; false when the store cannot be read, and it is to be tried again. Of an event that the log has
-    /// just taken nothing `is_known`.
+    /// just taken nothing can be known (`may_be_known`).
     pub(super) async fn react(
         self: &Arc<Self>,
         rule: &Rule,
         event: &Arc<Event>,
-        is_known: bool,
+        may_be_known: bool,
         turn: &Turn,
     ) -> bool {
         let place = Place {
@@ -133,7 +133,7 @@ impl Master {
             sequence: event.sequence,
         };
         let store = self.store().clone();
-        let known = match is_known {
+        let known = match may_be_known {
             true => smol::unblock(move || store.reaction(place)).await,
             false => Ok(None),
         };

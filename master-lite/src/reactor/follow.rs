@@ -201,7 +201,7 @@ impl Follower {
         let (ended, before) = self.behind(&event);
         let (master, rule) = (self.master.clone(), self.rule.clone());
         let (progress, turns) = (self.progress.clone(), self.turns.clone());
-        let is_known = sequence < self.watch.first();
+        let may_be_known = sequence < self.watch.first();
         let work = async move {
             if let Some(before) = before {
                 // No deadline: it ends with its senders.
@@ -209,7 +209,7 @@ impl Follower {
             }
             let turn = turns.acquire_arc().await;
             let turn = Arc::new((turn, master.reactor().turns.acquire_arc().await));
-            while !master.react(&rule, &event, is_known, &turn).await {
+            while !master.react(&rule, &event, may_be_known, &turn).await {
                 Timer::after(BREATH).await;
             }
             let mut progress = lock(&progress);

@@ -25,17 +25,20 @@ pub(super) const fn flag(
     }
 }
 
+/// How every program is asked what it takes.
+pub(super) const HELP: Flag = flag(
+    "help",
+    Some('h'),
+    &["help"],
+    Nothing,
+    "show this help and exit",
+);
+
 /// What every program has.
 pub(super) const COMMON: Group = Group {
     title: "Options",
     flags: &[
-        flag(
-            "help",
-            Some('h'),
-            &["help"],
-            Nothing,
-            "show this help and exit",
-        ),
+        HELP,
         flag(
             "version",
             None,

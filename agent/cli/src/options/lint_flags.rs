@@ -1,7 +1,7 @@
 //! The option table of `pinch lint`.
 
 use super::Takes::{Choice, Many, Nothing, Text};
-use super::common::flag;
+use super::common::{HELP, flag};
 use super::{Group, Program};
 
 /// The formats of a report.
@@ -15,13 +15,7 @@ pub const LINT: Program = Program {
     groups: &[Group {
         title: "Options",
         flags: &[
-            flag(
-                "help",
-                Some('h'),
-                &["help"],
-                Nothing,
-                "show this help and exit",
-            ),
+            HELP,
             flag(
                 "config_dir",
                 Some('c'),
