@@ -89,8 +89,11 @@ fn built_package(package: &str, name: &str) -> PathBuf {
     target_dir.join(name).join(package)
 }
 
-/// Builds `pinch-master` with the profile of the running test.
+/// The file that `PINCH_MASTER_BIN` names, or `pinch-master` built with the profile of the running test.
 pub fn master_program() -> PathBuf {
+    if let Some(given) = std::env::var_os("PINCH_MASTER_BIN") {
+        return workspace().join(given);
+    }
     let test = std::env::current_exe().unwrap();
     let profile = test.ancestors().nth(2).unwrap().file_name().unwrap();
     built_package("pinch-master", profile.to_str().unwrap())

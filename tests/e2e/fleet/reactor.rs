@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::ops::Range;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -138,11 +139,18 @@ fn an_unknown_key_is_accepted_and_its_minion_configured_without_a_hand() {
     assert_eq!(wheel["fun_args"][0]["match"], "m1");
 }
 
-/// As many runs as `PINCH_REACTOR_SEEDS` says, each with a master that is killed at another moment.
+/// The seeds that `PINCH_REACTOR_SEEDS` names as `FROM..TO`.
+fn seeds() -> Range<u64> {
+    let Ok(named) = std::env::var("PINCH_REACTOR_SEEDS") else {
+        return 0..2;
+    };
+    let (from, to) = named.split_once("..").unwrap();
+    from.parse().unwrap()..to.parse().unwrap()
+}
+
+/// A run for each seed, each with a master that is killed at another moment.
 #[test]
 fn what_was_fired_is_done_once_although_the_master_is_killed() {
-    let seeds = std::env::var("PINCH_REACTOR_SEEDS");
-    let seeds: u64 = seeds.map_or(2, |seeds| seeds.parse().unwrap());
     let config =
         "reactor_worker_threads: 4\nreactor:\n  - my/deploy: ['salt://react/deploy.sls']\n";
     let mut fleet = Fleet::alone(config);
@@ -151,11 +159,11 @@ fn what_was_fired_is_done_once_although_the_master_is_killed() {
         "deploy:\n  local.cmd.run:\n    - tgt: m1\n    - args:\n      - cmd: echo {{{{ data.data.run }}}}-{{{{ data.data.n }}}} >> {done}\n      - python_shell: true\n"
     );
     fleet.write("salt/react/deploy.sls", &deploy);
-    let all = "{% for n in range(30) %}\nn{{ n }}:\n  event.send:\n    - name: my/deploy\n    - data: {n: {{ n }}, run: {{ pillar.run }}}\n{% endfor %}\n";
+    let all = "{% for n in range(60) %}\nn{{ n }}:\n  event.send:\n    - name: my/deploy\n    - data: {n: {{ n }}, run: {{ pillar.run }}}\n{% endfor %}\n";
     fleet.write("salt/all.sls", all);
     fleet.accepted(&["m1"]);
     let lines = |fleet: &Fleet| fs::read_to_string(fleet.path("done")).unwrap_or_default();
-    for seed in 0..seeds {
+    for seed in seeds() {
         // One that was not back yet from the last time would not get the job.
         fleet.soon("the minion is back", || {
             fleet.run(&["salt", "m1", "test.ping"]).rc == Some(0)
@@ -168,7 +176,7 @@ fn what_was_fired_is_done_once_although_the_master_is_killed() {
         sleep(Duration::from_millis(seed * 2_654_435_761 % 1999));
         fleet.kill_master();
         fleet.start_master();
-        let wanted: BTreeSet<String> = (0..30).map(|n| format!("{seed}-{n}")).collect();
+        let wanted: BTreeSet<String> = (0..60).map(|n| format!("{seed}-{n}")).collect();
         fleet.soon("all is done", || {
             let text = lines(&fleet);
             let found: BTreeSet<String> = text.lines().map(str::to_owned).collect();
