@@ -15,6 +15,7 @@ use cli::heap;
 use cli::log::Logger;
 use cli::options::{About, Asked, SALT_CALL, SaltCall, parse_input, read_saltfile, saltfile_path};
 use cli::output::{Output, Return, print_return};
+use cli::progress;
 use minion::{OfMaster, OfMinion, Uplink};
 use modules::call::{docstring, outputter, retcode, wrong_arguments};
 use modules::custom::CustomModules;
@@ -63,21 +64,33 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     // Each collection of the grains reads the file anew; here it is only held to be YAML.
     config::static_grains(&call.config_dir, &SaltYaml)
         .map_err(|error| Failure::new(Exit::Generic, error))?;
-    let opts = loaded.opts;
+    let mut opts = loaded.opts;
+    if env("NO_COLOR").is_some_and(|set| !set.is_empty()) {
+        opts.insert("no_color", true);
+    }
+    let streams = progress::is_asked(&opts);
     let how = Output::from_opts(&opts, std::io::stdout().is_terminal());
     let passthrough = opts.get("retcode_passthrough").is_some_and(Value::is_true);
     let is_state = matches!(&call.asked, Asked::Call { fun, .. } if fun.starts_with("state."));
+    if is_state || streams {
+        progress::start(&opts, call.output_file.as_ref(), env)
+            .map_err(|error| Failure::new(Exit::CantCreate, error))?;
+    }
     let (cx, uplink) =
         context(Opts::new(opts), is_state).map_err(|error| Failure::new(Exit::Generic, error))?;
     refuse_custom(&cx)?;
     let jid = value::jid::new();
-    let answer = answer(&cx, &call, &jid)?;
+    let answer = answer(&cx, &call, &jid);
+    progress::end(answer.as_ref().ok());
+    let answer = answer?;
     hand_out(&cx, &call, &jid, &answer);
     if let Some(uplink) = uplink.filter(|_| !cx.opts().flag("no_return_event")) {
         hand_over(&uplink, &call, &jid, &answer);
     }
-    print_return(&answer, &how, call.output_file.as_ref(), &SaltYaml)
-        .map_err(|error| Failure::new(Exit::CantCreate, error))?;
+    if !streams {
+        print_return(&answer, &how, call.output_file.as_ref(), &SaltYaml)
+            .map_err(|error| Failure::new(Exit::CantCreate, error))?;
+    }
     let code = exit_of(answer.retcode, passthrough);
     // The program ends: what was returned goes with it as a whole, and not piece by piece.
     std::mem::forget(answer);

@@ -16,8 +16,11 @@ use cli::heap::Heap;
 
 mod answer;
 mod call;
+mod doctor;
+mod graph;
 mod lint;
 mod minion;
+mod setup;
 
 #[global_allocator]
 static HEAP: Heap = Heap;
@@ -31,6 +34,8 @@ fn main() -> ExitCode {
         (None, Some((word, rest))) if word == "install-python" => install_python(rest),
         (None, Some((word, rest))) if word == "lint" => lint::run(rest),
         (None, Some((word, rest))) if word == "explain" => lint::explain(rest),
+        (None, Some((word, rest))) if word == "graph" => graph::run(rest),
+        (None, Some((word, rest))) if word == "doctor" => doctor::run(rest),
         (None, Some((word, []))) if word == "answer" => answer::run(),
         _ => PINCH.itself(&words),
     };

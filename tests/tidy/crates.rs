@@ -27,10 +27,12 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("lint", &["modules", "state", "render", "value"]),
+    // Pictures of what it is given: it knows nobody.
+    ("graph", &[]),
     (
         "pinch",
         &[
-            "lint", "minion", "link", "modules", "state", "render", "cli", "value",
+            "graph", "lint", "minion", "link", "modules", "state", "render", "cli", "value",
         ],
     ),
     ("identity", &["value"]),

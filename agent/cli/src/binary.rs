@@ -75,6 +75,16 @@ pub const PINCH: Binary = Binary {
             "say what a finding of lint means, and what to do",
         ),
         command(
+            "graph",
+            "SLS…",
+            "draw states and their requisites: svg, dot, mermaid (graph --help)",
+        ),
+        command(
+            "doctor",
+            "",
+            "say what is wrong with this machine for a run, and what to do (doctor --help)",
+        ),
+        command(
             "install-python",
             "DIR",
             "put a package salt in DIR, so that Python programs can import salt.client, salt.config and salt.output",

@@ -17,3 +17,4 @@ pub mod heap;
 pub mod log;
 pub mod options;
 pub mod output;
+pub mod progress;

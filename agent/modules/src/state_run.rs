@@ -7,6 +7,7 @@ use state::module::Error;
 use state::record::{Asked, Record};
 use state::run::{self, Unobserved};
 use value::merge::{Strategy, merge};
+use value::watch::{self, Event};
 use value::{Map, Value, jid, log};
 
 use crate::{ears, orchestrate};
@@ -229,9 +230,23 @@ pub fn run_plan(cx: &Exec, given: &Given, plan: &Plan) -> Result<Value, Error> {
         true => Some(ears::listen(cx, &given.jid)?),
         false => None,
     };
-    let ret = Value::Map(recorded_run(cx, given, plan)?);
+    let jid = &given.jid;
+    watch::tell(Event::Started {
+        jid,
+        fun: given.fun,
+        test: cx.test,
+        chunks: plan.chunks().len(),
+    });
+    let ran = recorded_run(cx, given, plan);
+    let good = ran.as_ref().is_ok_and(is_good);
+    watch::tell(Event::Finished { jid, good });
+    let ret = Value::Map(ran?);
     set_retcode(cx, &ret);
     Ok(if given.terse { terse(&ret) } else { ret })
+}
+
+fn is_good(running: &Map) -> bool {
+    orchestrate::check_result(&Value::Map(running.clone()))
 }
 
 /// Runs a plan with its record; a run inside another one stands in that one's.
@@ -250,8 +265,14 @@ fn recorded_run(cx: &Exec, given: &Given, plan: &Plan) -> Result<Map, Error> {
         started => started?,
     };
     let running = run::run_as(cx, plan, &record, &given.jid);
-    let good = orchestrate::check_result(&Value::Map(running.clone()));
-    record.end(cx, if good { 0 } else { retcode::FAILED });
+    record.end(
+        cx,
+        if is_good(&running) {
+            0
+        } else {
+            retcode::FAILED
+        },
+    );
     Ok(running)
 }
 

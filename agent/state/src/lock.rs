@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use value::json::{self, Layout};
-use value::{Map, Value, jid};
+use value::{Map, Value, jid, watch};
 
 use crate::exec::Exec;
 use crate::module::Error;
@@ -195,6 +195,17 @@ fn held(file: &mut File) -> Refusal {
     }
 }
 
+/// Another run, as those are told of it who wait for it.
+fn waited_for(file: &mut File) -> String {
+    match told(file) {
+        Some(holder) => format!(
+            "the run {} of {} (process {})",
+            holder.jid, holder.fun, holder.pid
+        ),
+        None => "another run".to_owned(),
+    }
+}
+
 /// Waits until all who came before are through, and the lock is free.
 fn queued(folder: &Path, file: &mut File, deadline: Option<Instant>) -> Result<(), Refusal> {
     let ticket = match Ticket::drawn(&folder.join("queue")) {
@@ -202,10 +213,12 @@ fn queued(folder: &Path, file: &mut File, deadline: Option<Instant>) -> Result<(
         drawn => Some(drawn?),
     };
     let is_first = || ticket.as_ref().map_or(Ok(true), Ticket::is_first);
+    let mut waiting = None;
     loop {
         if is_first()? && locked(folder, file)? {
             return Ok(());
         }
+        waiting.get_or_insert_with(|| watch::waits(|| waited_for(file)));
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Err(held(file));
         }

@@ -17,6 +17,7 @@ pub mod python;
 pub mod sorted;
 pub mod target;
 mod value;
+pub mod watch;
 pub mod yaml;
 
 pub use key::Key;

@@ -322,6 +322,7 @@ pub(super) const TABLE: &[Known] = &[
     master("ping_interval", INT, Int(0)),
     used("pki_dir", TEXT, Text("/etc/salt/pki/minion")),
     master("process_count_max", INT, Int(-1)),
+    used("progress", TEXT, No),
     used("providers", DICT, EmptyDict),
     master("proxy_host", TEXT, Text("")),
     master("proxy_password", TEXT, Text("")),

@@ -148,8 +148,7 @@ impl Logger {
         let now = time::now();
         if self.console.wants(record.level) {
             let line = self.console.format.line(record, &now);
-            // A closed stderr is no reason to stop.
-            let _ = writeln!(std::io::stderr().lock(), "{line}");
+            crate::progress::above(&line);
         }
         if self.file.wants(record.level)
             && let Ok(mut file) = file.lock()

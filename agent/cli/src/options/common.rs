@@ -79,7 +79,7 @@ pub(super) const OUTPUT: Group = Group {
             None,
             &["out", "output"],
             Text("OUTPUTTER"),
-            "print with this outputter: nested, highstate, json, yaml, txt, raw, ...",
+            "nested, highstate, json, yaml, txt, raw, ...; salt-call: ndjson, each event at once",
         ),
         flag(
             "output_indent",

@@ -9,6 +9,9 @@ use super::{Group, Program};
 
 const TARGET_TYPES: &[&str] = &["glob", "list", "compound", "grain", "grain_pcre", "pcre"];
 
+/// How a run is shown while it goes on.
+const PROGRESS: &[&str] = &["auto", "plain", "none"];
+
 /// The option table of `salt-call`.
 pub const SALT_CALL: Program = Program {
     name: "salt-call",
@@ -104,6 +107,13 @@ pub const SALT_CALL: Program = Program {
                     "exit with the code of the function",
                 ),
                 OUTPUT_DIFF,
+                flag(
+                    "progress",
+                    None,
+                    &["progress"],
+                    Choice("HOW", PROGRESS),
+                    "on stderr while states run: auto (live on a terminal, else none), plain lines, none",
+                ),
                 flag(
                     "no_return_event",
                     None,

@@ -223,6 +223,15 @@ impl Output {
     }
 }
 
+/// Data as JSON without a line's end in it.
+pub(crate) fn one_line(data: &Value) -> String {
+    let how = Output {
+        indent: Indent::OneLine,
+        ..Output::default()
+    };
+    plain::json(data, &how)
+}
+
 /// Lays data out with the outputter `wanted`, unless the user named another one.
 #[must_use]
 pub fn display(
@@ -238,6 +247,7 @@ pub fn display(
         "json" => Ok(plain::json(data, how)),
         "key" => plain::key(data, how),
         "nested" => Ok(nested()),
+        crate::progress::NDJSON => Ok(one_line(data)),
         "no_return" => Ok(plain::no_return(data, how)),
         "pprint" => Ok(plain::pretty(data, how)),
         "raw" => Ok(data.to_text()),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use state::exec::Exec;
 use state::module::Error;
-use value::{Map, Value, log};
+use value::{Map, Value, log, watch};
 
 use super::failed::Failed;
 use super::{OnHold, Order, Packages, Provider, Wanted, downloads, listing, spec, targets};
@@ -502,7 +502,9 @@ pub(crate) fn unlocked(
             return Ok(output);
         }
         log::warning("Waiting for the package manager's lock");
+        let waiting = watch::waits(|| "the lock of the package manager".to_owned());
         std::thread::sleep(PAUSE.min(patience(cx)));
+        drop(waiting);
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Instant;
 use state::exec::Exec;
 use state::module::Error;
 use value::log::{self, Level};
-use value::{Map, Value, python};
+use value::{Map, Value, python, watch};
 
 use crate::{accounts, shlex};
 
@@ -179,7 +179,9 @@ impl Process {
     pub fn run(&self, cx: &Exec) -> Result<Output, Error> {
         let plan = self.planned(cx)?;
         cx.barrier();
+        let waiting = watch::waits(|| format!("the command {}", self.told_word()));
         let output = child::run(self, &plan)?;
+        drop(waiting);
         if !output.timed_out {
             self.log_output(&output);
         }
@@ -270,6 +272,17 @@ impl Process {
         match &self.line {
             Line::Text(text) => text.split_whitespace().next().unwrap_or_default(),
             Line::Words(words) => words.first().map_or("", |word| word.trim()),
+        }
+    }
+
+    /// The same of what a scope of systemd is made for.
+    fn told_word(&self) -> &str {
+        match &self.line {
+            Line::Words(words) => match words.as_slice() {
+                [scope, _, _, _, word, ..] if scope == "systemd-run" => word,
+                _ => self.first_word(),
+            },
+            Line::Text(_) => self.first_word(),
         }
     }
 

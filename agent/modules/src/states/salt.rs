@@ -6,7 +6,7 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 use state::targets::MinionReturn;
 use value::glob::fnmatch;
-use value::{Map, Value, log};
+use value::{Map, Value, log, watch};
 
 use crate::ears::{self, Seen};
 use crate::orchestrate::{self, Called};
@@ -251,14 +251,30 @@ impl Group<'_> {
         }
         let targets = &cx.shared.targets;
         let Some(batch) = self.batch else {
+            let _waiting = watch::waits(|| minions(&ids));
             return targets.run(cx, &ids, fun, args.to_vec(), kwargs.clone());
         };
         let size = number("batch", batch, ids.len())?.max(1);
         let mut returns = Vec::new();
         for some in ids.chunks(size) {
+            let _waiting = watch::waits(|| minions(some));
             returns.extend(targets.run(cx, some, fun, args.to_vec(), kwargs.clone())?);
         }
         Ok(returns)
+    }
+}
+
+/// How many are named where a step says whom it waits for.
+const NAMED: usize = 5;
+
+/// Minions, as whoever looks on is told of them.
+fn minions(ids: &[String]) -> String {
+    let named = ids.iter().take(NAMED).map(String::as_str);
+    let named = named.collect::<Vec<_>>().join(", ");
+    match ids.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        Some(more) => format!("the minions {named} and {more} more"),
+        None if ids.len() == 1 => format!("the minion {named}"),
+        None => format!("the minions {named}"),
     }
 }
 
@@ -529,6 +545,7 @@ fn waited(cx: &Exec, args: WaitForEvent) -> Result<Ret, Error> {
         Error::argument("timeout", problem)
     })?;
     let (mut missing, mut seen) = (args.id_list, Vec::new());
+    let _waiting = watch::waits(|| format!("the event {name}"));
     let complete = ears::wait(cx, started + timeout, &mut |event| {
         let before = seen.len();
         if fnmatch(name, &event.tag) {

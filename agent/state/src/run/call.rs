@@ -88,6 +88,7 @@ impl Run<'_> {
 
     /// Calls a chunk in test mode for those that name it in `prereq`.
     pub(super) fn called_to_try(&self, low: &Arc<Low>) -> Map {
+        super::tell_started(&self.cx, low, true);
         match verified(&self.cx, low) {
             Ok(function) => called_here(&context(&self.cx, low, true), low, function),
             Err(errors) => refused(low, errors),

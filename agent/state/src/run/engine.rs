@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use value::watch::{self, Event};
 use value::{Map, Value};
 
 use super::clock::Stamp;
@@ -307,12 +308,14 @@ impl<'a> Run<'a> {
     }
 
     fn call(&mut self, index: usize, low: &Arc<Low>) {
+        self.tell_started(low);
         let ret = self.called(index, low);
         self.returned(index, ret);
     }
 
     /// Calls the function, and says that `mod_watch` was not called.
     fn call_unwatching(&mut self, index: usize, low: &Arc<Low>) {
+        self.tell_started(low);
         let mut ret = self.called(index, low);
         let comment = ret.get("comment").map(Value::to_text).unwrap_or_default();
         let why = "mod_watch was not run because requisites were skipped by another state";
@@ -322,6 +325,7 @@ impl<'a> Run<'a> {
 
     /// Calls the function, and `mod_watch` when it found nothing to do itself.
     fn call_watching(&mut self, index: usize, low: &Arc<Low>) {
+        self.tell_started(low);
         let ret = self.called(index, low);
         let truth = |key| ret.get(key).is_some_and(Value::is_true);
         if truth("changes") || truth("skip_watch") || self.parallel.holds(index) {
@@ -426,13 +430,13 @@ impl<'a> Run<'a> {
             .with("__run_num__", self.next_number);
         call::sign(&mut ret, low);
         let tag = Low::of(data.clone()).tag();
-        self.observer.returned(&self.cx, &tag, &ret);
+        self.tell_returned(&tag, &ret);
         lock(&self.state.running).insert(tag, ret);
     }
 
     /// Files a return that belongs to no chunk.
     pub(super) fn returned_as(&mut self, tag: String, ret: Map) {
-        self.observer.returned(&self.cx, &tag, &ret);
+        self.tell_returned(&tag, &ret);
         lock(&self.state.running).insert(tag, ret);
     }
 
@@ -461,10 +465,22 @@ impl<'a> Run<'a> {
         self.tell(&tag, &low, &whole);
     }
 
+    /// Tells whoever looks on that a chunk is called; a parallel one says so itself, once it has its turn.
+    fn tell_started(&self, low: &Low) {
+        if !low.options.parallel {
+            super::tell_started(&self.cx, low, false);
+        }
+    }
+
     /// Tells whoever looks on of a final return.
     fn tell(&self, tag: &Value, low: &Low, ret: &Map) {
         event::fire(&self.cx, &self.state.jid, low, ret, self.length);
-        let tag = tag.as_str().unwrap_or_default();
+        self.tell_returned(tag.as_str().unwrap_or_default(), ret);
+    }
+
+    fn tell_returned(&self, tag: &str, ret: &Map) {
+        let jid = &self.state.jid;
+        watch::tell(Event::StateFinished { jid, tag, ret });
         self.observer.returned(&self.cx, tag, ret);
     }
 

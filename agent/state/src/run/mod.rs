@@ -21,11 +21,13 @@ pub(crate) mod tests_support;
 use std::sync::Mutex;
 
 use value::Map;
+use value::watch::{self, Event};
 
 pub(crate) use call::{StateFunction, unavailable};
 
 use crate::compile::Plan;
 use crate::exec::Exec;
+use crate::low::Low;
 
 /// What the chunks of one state run know of it.
 #[derive(Debug, Default)]
@@ -66,4 +68,20 @@ pub fn run(cx: &Exec, plan: &Plan, observer: &dyn Observer) -> Map {
 /// The same under a given job id.
 pub fn run_as(cx: &Exec, plan: &Plan, observer: &dyn Observer, jid: &str) -> Map {
     engine::Run::new(cx, plan, observer, jid).finished()
+}
+
+/// Tells whoever looks on that a chunk is called, or tried out.
+fn tell_started(cx: &Exec, low: &Low, tried: bool) {
+    if let (Some(run), true) = (&cx.run, watch::is_on()) {
+        watch::tell(Event::StateStarted(watch::State {
+            jid: &run.jid,
+            tag: &low.tag(),
+            id: &low.id,
+            name: &low.name,
+            state: &low.state,
+            fun: &low.fun,
+            sls: &low.sls,
+            tried,
+        }));
+    }
 }

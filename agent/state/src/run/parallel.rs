@@ -142,6 +142,7 @@ fn lost(comment: &str) -> Map {
 /// The work of a parallel chunk, once its guards let it run.
 pub(super) fn job(cx: Exec, low: Arc<Low>, function: StateFunction) -> Job {
     Box::new(move || {
+        super::tell_started(&cx, &low, false);
         let once = || {
             let stamp = Stamp::now();
             let ret = call::acted(&cx, &low, function);

@@ -1,0 +1,94 @@
+//! The option tables of the commands that look and change nothing.
+
+use super::Takes::{Choice, Many, Nothing, Text};
+use super::common::{HELP, flag};
+use super::{Flag, Group, Program};
+
+const CONFIG_DIR: Flag = flag(
+    "config_dir",
+    Some('c'),
+    &["config-dir"],
+    Text("DIR"),
+    "read the configuration from DIR (default /etc/salt)",
+);
+
+const LOCAL: Flag = flag("local", None, &["local"], Nothing, "look without a master");
+
+const FILE_ROOT: Flag = flag(
+    "file_root",
+    None,
+    &["file-root"],
+    Many("DIR"),
+    "use DIR as the base file root",
+);
+
+const PILLAR_ROOT: Flag = flag(
+    "pillar_root",
+    None,
+    &["pillar-root"],
+    Many("DIR"),
+    "use DIR as the base pillar root",
+);
+
+/// The formats of a picture.
+const PICTURES: &[&str] = &["dot", "mmd", "svg"];
+
+/// The option table of `pinch graph`.
+pub const GRAPH: Program = Program {
+    name: "graph",
+    usage: "[options] (highstate | SLS... | orchestrate ORCH)",
+    about: "Draw the states of a run and their requisites, without running them. What comes first stands on the left; the states of an SLS stand in one frame.",
+    groups: &[Group {
+        title: "Options",
+        flags: &[
+            HELP,
+            CONFIG_DIR,
+            LOCAL,
+            FILE_ROOT,
+            PILLAR_ROOT,
+            flag(
+                "output_file",
+                Some('o'),
+                &["out-file"],
+                Text("FILE"),
+                "write to FILE; its end says how: .svg, .dot or .mmd",
+            ),
+            flag(
+                "format",
+                None,
+                &["format"],
+                Choice("FORMAT", PICTURES),
+                "dot, mmd (Mermaid) or svg (default dot, on stdout)",
+            ),
+            flag(
+                "run",
+                None,
+                &["run"],
+                Text("JID"),
+                "colour each state by what came of it in a run that was recorded here",
+            ),
+        ],
+    }],
+};
+
+/// The option table of `pinch doctor`.
+pub const DOCTOR: Program = Program {
+    name: "doctor",
+    usage: "[options]",
+    about: "Look at what a run needs of this machine, change nothing, and say what to do where something is missing. Exits 1 when there is a problem.",
+    groups: &[Group {
+        title: "Options",
+        flags: &[
+            HELP,
+            CONFIG_DIR,
+            LOCAL,
+            flag(
+                "format",
+                None,
+                &["out", "output", "format"],
+                Choice("FORMAT", &["text", "json"]),
+                "print text or json (default text)",
+            ),
+        ],
+    }],
+};

@@ -1,0 +1,374 @@
+//! [`Board`]: what runs, since when, what it waits for, and what has finished. It reads no clock and writes nowhere.
+
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+
+use value::Map;
+use value::watch::{Event, State};
+
+use super::shown::{Line, Outcome, columns, duration, harmless, named, time, told};
+
+/// Of a run with more chunks those that had nothing to do are counted and not listed.
+const LISTED: usize = 50;
+
+/// A chunk that took longer is listed whatever came of it.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// What runs longer says what it waits for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How many chunks had which outcome.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts([usize; 5]);
+
+impl Counts {
+    fn add(&mut self, outcome: Outcome) {
+        if let Some(count) = self.0.get_mut(outcome as usize) {
+            *count += 1;
+        }
+    }
+
+    fn total(self) -> usize {
+        self.0.iter().sum()
+    }
+
+    /// `45 ok, 4 changed, 1 failed`.
+    fn told(self) -> String {
+        use Outcome::{Changed, Failed, Ok, Skipped, Would};
+        let all = [Ok, Changed, Would, Skipped, Failed].into_iter();
+        let some = all.filter_map(|outcome| {
+            let count = *self.0.get(outcome as usize)?;
+            let word = match outcome {
+                Would => "would change",
+                _ => outcome.word(),
+            };
+            (count > 0).then(|| format!("{count} {word}"))
+        });
+        some.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A run under way.
+#[derive(Debug)]
+struct Run {
+    jid: String,
+    since: Instant,
+    chunks: usize,
+    counts: Counts,
+}
+
+/// A chunk under way.
+#[derive(Debug)]
+struct Step {
+    thread: ThreadId,
+    jid: String,
+    tag: String,
+    function: String,
+    id: String,
+    since: Instant,
+    depth: usize,
+}
+
+/// Something that a thread waits for.
+#[derive(Debug)]
+struct Wait {
+    thread: ThreadId,
+    what: String,
+    since: Instant,
+}
+
+/// What is known of the runs of a call.
+#[derive(Debug, Default)]
+pub(super) struct Board {
+    runs: Vec<Run>,
+    steps: Vec<Step>,
+    waits: Vec<Wait>,
+    summary: Option<Line>,
+}
+
+fn plain(text: String) -> Line {
+    Line {
+        text,
+        outcome: None,
+    }
+}
+
+impl Board {
+    /// Takes in an event of a thread and gives the lines of what has finished by it.
+    pub(super) fn take(&mut self, event: Event<'_>, thread: ThreadId, now: Instant) -> Vec<Line> {
+        match event {
+            Event::Started { jid, chunks, .. } => self.runs.push(Run {
+                jid: jid.to_owned(),
+                since: now,
+                chunks,
+                counts: Counts::default(),
+            }),
+            Event::StateStarted(state) => self.started(state, thread, now),
+            Event::StateFinished { jid, tag, ret } => return self.finished(jid, tag, ret),
+            Event::Waits(Some(what)) => self.waits.push(Wait {
+                thread,
+                what: harmless(what),
+                since: now,
+            }),
+            Event::Waits(None) => {
+                let last = self.waits.iter().rposition(|wait| wait.thread == thread);
+                last.map(|at| self.waits.remove(at));
+            }
+            Event::Finished { jid, .. } => self.ended(jid, now),
+        }
+        Vec::new()
+    }
+
+    fn depth(&self, jid: &str) -> usize {
+        let at = self.runs.iter().position(|run| run.jid == jid);
+        at.unwrap_or_default()
+    }
+
+    fn started(&mut self, state: State<'_>, thread: ThreadId, now: Instant) {
+        let gone =
+            |step: &Step| step.jid == state.jid && (step.thread == thread || step.tag == state.tag);
+        self.steps.retain(|step| !gone(step));
+        let tried = if state.tried { " (looking ahead)" } else { "" };
+        self.steps.push(Step {
+            thread,
+            jid: state.jid.to_owned(),
+            tag: state.tag.to_owned(),
+            function: format!("{}.{}", state.state, state.fun),
+            id: format!("{}{tried}", state.id),
+            since: now,
+            depth: self.depth(state.jid),
+        });
+    }
+
+    fn finished(&mut self, jid: &str, tag: &str, ret: &Map) -> Vec<Line> {
+        self.steps.retain(|step| step.jid != jid || step.tag != tag);
+        let (outcome, depth, took) = (Outcome::of(ret), self.depth(jid), duration(ret));
+        let run = self.runs.iter_mut().find(|run| run.jid == jid);
+        let is_long = run.is_some_and(|run| {
+            run.counts.add(outcome);
+            run.chunks > LISTED
+        });
+        let dull = matches!(outcome, Outcome::Ok | Outcome::Skipped) && took < SLOW;
+        if is_long && dull {
+            return Vec::new();
+        }
+        let (function, id) = named(tag);
+        let text = columns(outcome.word(), &time(took), depth, &function, &id);
+        let mut lines = vec![Line {
+            text,
+            outcome: Some(outcome),
+        }];
+        if outcome == Outcome::Failed {
+            lines.extend(told(ret).into_iter().map(plain));
+        }
+        lines
+    }
+
+    /// A run is over: of the outermost one a summary is left.
+    fn ended(&mut self, jid: &str, now: Instant) {
+        self.steps.retain(|step| step.jid != jid);
+        let Some(at) = self.runs.iter().position(|run| run.jid == jid) else {
+            return;
+        };
+        let run = self.runs.remove(at);
+        if at == 0 {
+            let failed = run.counts.0.get(Outcome::Failed as usize) != Some(&0);
+            let took = time(now.duration_since(run.since));
+            let total = run.counts.total();
+            let states = if total == 1 { "state" } else { "states" };
+            self.summary = Some(Line {
+                text: format!("{total} {states} in {took}: {}", run.counts.told()),
+                outcome: Some(if failed { Outcome::Failed } else { Outcome::Ok }),
+            });
+        }
+    }
+
+    /// The summary of the outermost run, once.
+    pub(super) fn summary(&mut self) -> Option<Line> {
+        self.summary.take()
+    }
+
+    /// What is under way, in at most so many lines.
+    pub(super) fn live(&self, now: Instant, most: usize) -> Vec<String> {
+        let mut lines: Vec<String> = self.steps.iter().map(|step| self.step(step, now)).collect();
+        let more = lines.len().saturating_sub(most.saturating_sub(1));
+        if more > 0 {
+            lines.truncate(lines.len() - more);
+            lines.push(format!("and {more} more"));
+        }
+        match self.runs.first() {
+            Some(run) => lines.push(counted(run, now)),
+            None => lines.extend(self.loose(now)),
+        }
+        lines
+    }
+
+    fn step(&self, step: &Step, now: Instant) -> String {
+        let since = now.duration_since(step.since);
+        let mut line = columns(
+            "running",
+            &time(since),
+            step.depth,
+            &step.function,
+            &step.id,
+        );
+        if since >= PATIENCE
+            && let Some(wait) = self
+                .waits
+                .iter()
+                .rev()
+                .find(|wait| wait.thread == step.thread)
+        {
+            line.push_str(&format!(": waits for {}", wait.what));
+        }
+        line
+    }
+
+    /// What is waited for before there is a run: the lock of another one.
+    fn loose(&self, now: Instant) -> Option<String> {
+        let wait = self.waits.first()?;
+        let since = now.duration_since(wait.since);
+        Some(format!("waits for {} since {}", wait.what, time(since)))
+    }
+}
+
+/// `12 of 50 states, 1 failed, 32 s`.
+fn counted(run: &Run, now: Instant) -> String {
+    let (done, of) = (run.counts.total(), run.chunks);
+    let failed = match run.counts.0.get(Outcome::Failed as usize) {
+        Some(failed) if *failed > 0 => format!(", {failed} failed"),
+        _ => String::new(),
+    };
+    let since = time(now.duration_since(run.since));
+    format!("{done} of {of} states{failed}, {since}")
+}
+
+/// `--progress=plain`: a line when a state has finished, and one when all have.
+#[derive(Debug, Default)]
+pub(super) struct Plain(Board);
+
+impl Plain {
+    /// The lines that an event comes to.
+    pub(super) fn take(&mut self, event: Event<'_>) -> String {
+        let lines = self
+            .0
+            .take(event, std::thread::current().id(), Instant::now());
+        let all = lines.into_iter().chain(self.0.summary());
+        all.map(|line| format!("{}\n", line.text)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state<'a>(tag: &'a str, id: &'a str) -> Event<'a> {
+        Event::StateStarted(State {
+            jid: "1",
+            tag,
+            id,
+            name: id,
+            state: "cmd",
+            fun: "run",
+            sls: "a",
+            tried: false,
+        })
+    }
+
+    fn run(chunks: usize) -> Event<'static> {
+        Event::Started {
+            jid: "1",
+            fun: "state.apply",
+            test: false,
+            chunks,
+        }
+    }
+
+    #[test]
+    fn a_step_says_what_it_waits_for_once_it_takes_long() {
+        let (mut board, thread, start) = (
+            Board::default(),
+            std::thread::current().id(),
+            Instant::now(),
+        );
+        let at = |seconds| start + Duration::from_secs(seconds);
+        board.take(run(2), thread, start);
+        board.take(state("cmd_|-a_|-a_|-run", "a"), thread, start);
+        board.take(Event::Waits(Some("the command make")), thread, start);
+        assert_eq!(
+            board.live(at(9), 5),
+            ["running   9.0 s  cmd.run  a", "0 of 2 states, 9.0 s"]
+        );
+        assert_eq!(
+            board.live(at(61), 5),
+            [
+                "running    1:01  cmd.run  a: waits for the command make",
+                "0 of 2 states, 1:01"
+            ]
+        );
+        board.take(Event::Waits(None), thread, at(61));
+        assert_eq!(board.live(at(61), 5)[0], "running    1:01  cmd.run  a");
+    }
+
+    #[test]
+    fn a_long_run_lists_what_matters_and_counts_the_rest() {
+        let (mut board, thread, now) = (
+            Board::default(),
+            std::thread::current().id(),
+            Instant::now(),
+        );
+        board.take(run(LISTED + 1), thread, now);
+        let mut finished = |result: Option<bool>| {
+            let ret = Map::new().with("result", result).with("comment", "why");
+            let tag = "cmd_|-a_|-a_|-run";
+            let lines = board.take(
+                Event::StateFinished {
+                    jid: "1",
+                    tag,
+                    ret: &ret,
+                },
+                thread,
+                now,
+            );
+            lines.into_iter().map(|line| line.text).collect::<Vec<_>>()
+        };
+        assert!(finished(Some(true)).is_empty());
+        assert_eq!(
+            finished(Some(false)),
+            ["failed    0.0 s  cmd.run  a", "    why"]
+        );
+        assert_eq!(finished(None), ["would     0.0 s  cmd.run  a"]);
+        board.take(
+            Event::Finished {
+                jid: "1",
+                good: false,
+            },
+            thread,
+            now,
+        );
+        let summary = board.summary().unwrap();
+        assert_eq!(
+            summary.text,
+            "3 states in 0.0 s: 1 ok, 1 would change, 1 failed"
+        );
+        assert!(board.summary().is_none());
+    }
+
+    #[test]
+    fn many_steps_at_a_time_leave_room_on_the_screen() {
+        let (mut board, now) = (Board::default(), Instant::now());
+        let thread = || {
+            std::thread::spawn(|| std::thread::current().id())
+                .join()
+                .unwrap()
+        };
+        board.take(run(9), thread(), now);
+        let tags: Vec<String> = (0..9).map(|n| format!("cmd_|-{n}_|-{n}_|-run")).collect();
+        for tag in &tags {
+            board.take(state(tag, "x"), thread(), now);
+        }
+        let lines = board.live(now, 4);
+        assert_eq!(lines.len(), 5);
+        assert_eq!(lines[3], "and 6 more");
+    }
+}

@@ -1,0 +1,183 @@
+//! What a person sees of a run while it goes on, and what a program is told: lines on stderr, `--out=ndjson` on stdout.
+//!
+//! On a terminal a timer draws at most ten times a second what runs and for how long; chunks only note what happened. Where there is
+//! no terminal nobody looks on, no timer runs, and nothing is printed before the end, as with Salt.
+
+mod board;
+mod shown;
+mod stream;
+mod terminal;
+
+use std::fs::OpenOptions;
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use value::Map;
+use value::watch::{self, Event};
+
+use crate::output::{OutputFile, Return};
+use board::Plain;
+use stream::Stream;
+use terminal::Terminal;
+
+/// The outputter that tells each event of a run as it happens.
+pub const NDJSON: &str = "ndjson";
+
+/// How a run is shown on stderr.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Lines that change, on a terminal.
+    Live {
+        /// In colours.
+        color: bool,
+    },
+    /// A line for each state that has finished.
+    Plain,
+}
+
+/// Who looks on.
+struct Progress {
+    stream: Option<Stream>,
+    terminal: Option<Mutex<Terminal>>,
+    plain: Option<Mutex<Plain>>,
+}
+
+static PROGRESS: OnceLock<Progress> = OnceLock::new();
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the options and the terminal come to; nothing where nobody looks on.
+fn mode(opts: &Map, terminal: bool, env: impl Fn(&str) -> Option<String>) -> Option<Mode> {
+    let given = |key: &str| opts.get(key).is_some_and(value::Value::is_true);
+    match opts.get("progress").and_then(|word| word.as_str()) {
+        Some("plain") => Some(Mode::Plain),
+        Some("none") => None,
+        _ => {
+            let able = env("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
+            let color = given("force_color") || !given("no_color");
+            (terminal && able).then_some(Mode::Live { color })
+        }
+    }
+}
+
+/// Looks on from now on, as the options say.
+///
+/// # Errors
+/// When the file for `--out=ndjson` cannot be written.
+pub fn start(
+    opts: &Map,
+    file: Option<&OutputFile>,
+    env: impl Fn(&str) -> Option<String>,
+) -> io::Result<()> {
+    let mode = mode(opts, io::stderr().is_terminal(), env);
+    let stream = match is_asked(opts) {
+        true => Some(Stream::new(opened(file)?)),
+        false => None,
+    };
+    if mode.is_none() && stream.is_none() {
+        return Ok(());
+    }
+    let progress = Progress {
+        stream,
+        terminal: match mode {
+            Some(Mode::Live { color }) => Some(Mutex::new(Terminal::new(color))),
+            _ => None,
+        },
+        plain: (mode == Some(Mode::Plain)).then(Mutex::default),
+    };
+    if PROGRESS.set(progress).is_ok() {
+        watch::set_sink(take);
+    }
+    Ok(())
+}
+
+/// Whether the options ask for `--out=ndjson`.
+#[must_use]
+pub fn is_asked(opts: &Map) -> bool {
+    opts.get("output").and_then(|name| name.as_str()) == Some(NDJSON)
+}
+
+fn opened(file: Option<&OutputFile>) -> io::Result<Box<dyn Write + Send>> {
+    let Some(file) = file else {
+        return Ok(Box::new(io::stdout()));
+    };
+    let mut options = OpenOptions::new();
+    options
+        .create(true)
+        .write(true)
+        .append(file.append)
+        .truncate(!file.append);
+    let opened = options.open(&file.path).map_err(|error| {
+        io::Error::new(error.kind(), format!("{}: {error}", file.path.display()))
+    })?;
+    Ok(Box::new(opened))
+}
+
+fn take(event: Event<'_>) {
+    let Some(progress) = PROGRESS.get() else {
+        return;
+    };
+    if let Some(stream) = &progress.stream {
+        stream.take(event);
+    }
+    if let Some(terminal) = &progress.terminal {
+        let is_first = lock(terminal).take(event);
+        if is_first {
+            // Without a thread nothing is drawn before the end, and that is no reason to stop.
+            let _ = std::thread::Builder::new().spawn(|| terminal::draw_until_over(terminal));
+        }
+    }
+    if let Some(plain) = &progress.plain {
+        let text = lock(plain).take(event);
+        // A closed stderr is no reason to stop.
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
+}
+
+/// The call is over: takes away what changes on the terminal and prints the summary there; the last line of `--out=ndjson` is what was
+/// returned by a call that ran no states.
+pub fn end(answer: Option<&Return>) {
+    let Some(progress) = PROGRESS.get() else {
+        return;
+    };
+    if let Some(terminal) = &progress.terminal {
+        lock(terminal).end();
+    }
+    if let (Some(stream), Some(answer)) = (&progress.stream, answer) {
+        stream.returned(answer);
+    }
+}
+
+/// Writes a line to stderr, above what changes there.
+pub(crate) fn above(line: &str) {
+    let terminal = PROGRESS
+        .get()
+        .and_then(|progress| progress.terminal.as_ref());
+    match terminal {
+        Some(terminal) => lock(terminal).above(line),
+        // A closed stderr is no reason to stop.
+        None => drop(writeln!(io::stderr().lock(), "{line}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_looks_on_without_a_terminal_that_can() {
+        let env = |term: Option<&'static str>| move |_: &str| term.map(str::to_owned);
+        let opts = |word: &str| Map::new().with("progress", word);
+        let live = |color| Some(Mode::Live { color });
+        assert_eq!(mode(&Map::new(), true, env(Some("xterm"))), live(true));
+        let plain = Map::new().with("no_color", true);
+        assert_eq!(mode(&plain, true, env(Some("xterm"))), live(false));
+        assert_eq!(mode(&opts("auto"), true, env(Some("dumb"))), None);
+        assert_eq!(mode(&opts("auto"), true, env(None)), None);
+        assert_eq!(mode(&opts("auto"), false, env(Some("xterm"))), None);
+        assert_eq!(mode(&opts("plain"), false, env(None)), Some(Mode::Plain));
+        assert_eq!(mode(&opts("none"), true, env(Some("xterm"))), None);
+    }
+}

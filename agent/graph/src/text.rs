@@ -1,0 +1,103 @@
+//! The graph as text for other programs: DOT and Mermaid.
+
+use std::fmt::Write as _;
+
+use crate::{Graph, Node, Outcome};
+
+/// The colour of a state's box by what came of it.
+pub(crate) const fn fill(outcome: Option<Outcome>) -> &'static str {
+    match outcome {
+        None => "#ffffff",
+        Some(Outcome::Ok) => "#e3f4e3",
+        Some(Outcome::Changed) => "#d6ebfa",
+        Some(Outcome::Would) => "#fff3c9",
+        Some(Outcome::Skipped) => "#ececec",
+        Some(Outcome::Failed) => "#fbd5d5",
+        Some(Outcome::Unknown) => "#f8f8f8",
+    }
+}
+
+fn label(node: &Node) -> String {
+    let outcome = node.outcome.map(|outcome| format!(", {}", outcome.word()));
+    let outcome = outcome.unwrap_or_default();
+    format!("{}.{}{outcome}", node.module, node.function)
+}
+
+fn quoted(text: &str) -> String {
+    let text = text.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("\"{}\"", text.replace('\n', " "))
+}
+
+/// The graph in the language of Graphviz.
+#[must_use]
+pub fn dot(graph: &Graph) -> String {
+    let mut out = String::from(
+        "digraph states {\n  rankdir=LR;\n  node [shape=box, style=filled, fillcolor=white, fontname=\"sans-serif\"];\n",
+    );
+    for (number, (name, members)) in graph.groups().into_iter().enumerate() {
+        let _ = writeln!(
+            out,
+            "  subgraph cluster_{number} {{\n    label={};",
+            quoted(name)
+        );
+        for index in members {
+            let Some(node) = graph.nodes.get(index) else {
+                continue;
+            };
+            let text = quoted(&format!("{}\u{1}{}", node.id, label(node)));
+            let text = text.replace('\u{1}', "\\n");
+            let _ = writeln!(
+                out,
+                "    n{index} [label={text}, fillcolor={}];",
+                quoted(fill(node.outcome))
+            );
+        }
+        out.push_str("  }\n");
+    }
+    for edge in &graph.edges {
+        let _ = writeln!(
+            out,
+            "  n{} -> n{} [label={}];",
+            edge.from,
+            edge.to,
+            quoted(edge.kind)
+        );
+    }
+    out.push_str("}\n");
+    out
+}
+
+/// Text in a label of Mermaid, which knows HTML's entities by their numbers.
+fn entity(text: &str) -> String {
+    let sign = |sign: char| match sign {
+        '"' | '<' | '>' | '&' | '#' | '`' => format!("#{};", u32::from(sign)),
+        '\n' => " ".to_owned(),
+        sign => sign.to_string(),
+    };
+    text.chars().map(sign).collect()
+}
+
+/// The graph as Mermaid, as Markdown on many sites shows it.
+#[must_use]
+pub fn mermaid(graph: &Graph) -> String {
+    let mut out = String::from("flowchart LR\n");
+    for (number, (name, members)) in graph.groups().into_iter().enumerate() {
+        let _ = writeln!(out, "  subgraph g{number}[\"{}\"]", entity(name));
+        for index in members {
+            if let Some(node) = graph.nodes.get(index) {
+                let (id, label) = (entity(&node.id), entity(&label(node)));
+                let _ = writeln!(out, "    n{index}[\"{id}<br/>{label}\"]");
+            }
+        }
+        out.push_str("  end\n");
+    }
+    for edge in &graph.edges {
+        let _ = writeln!(out, "  n{} -->|{}| n{}", edge.from, edge.kind, edge.to);
+    }
+    for (index, node) in graph.nodes.iter().enumerate() {
+        if node.outcome.is_some() {
+            let _ = writeln!(out, "  style n{index} fill:{}", fill(node.outcome));
+        }
+    }
+    out
+}

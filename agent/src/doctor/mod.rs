@@ -1,0 +1,203 @@
+//! `pinch doctor`: what a run needs of this machine. Nothing is changed, and every question has a deadline.
+
+mod machine;
+mod salt;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use cli::binary;
+use cli::config::Loaded;
+use cli::failure::{Exit, Failure};
+use cli::heap;
+use cli::options::{DOCTOR, Parsed};
+use state::opts::Opts;
+use value::json::{self, Layout};
+use value::{Map, Value};
+
+use crate::setup;
+
+/// The version of `--out=json`.
+const VERSION: i64 = 1;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Ok,
+    Warning,
+    Problem,
+}
+
+impl Level {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Problem => "problem",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Line {
+    level: Level,
+    topic: &'static str,
+    what: String,
+    /// What to do about it.
+    todo: Option<String>,
+}
+
+/// The lines about one topic.
+struct Lines {
+    topic: &'static str,
+    all: Vec<Line>,
+}
+
+impl Lines {
+    fn put(&mut self, level: Level, what: impl Into<String>, todo: Option<String>) {
+        self.all.push(Line {
+            level,
+            topic: self.topic,
+            what: what.into(),
+            todo,
+        });
+    }
+
+    fn ok(&mut self, what: impl Into<String>) {
+        self.put(Level::Ok, what, None);
+    }
+
+    fn warning(&mut self, what: impl Into<String>, todo: impl Into<String>) {
+        self.put(Level::Warning, what, Some(todo.into()));
+    }
+
+    fn problem(&mut self, what: impl Into<String>, todo: impl Into<String>) {
+        self.put(Level::Problem, what, Some(todo.into()));
+    }
+}
+
+/// What is looked at.
+struct Look {
+    opts: Opts,
+    config_dir: PathBuf,
+    loaded: Loaded,
+}
+
+/// A look at one topic.
+type Check = fn(&Look, &mut Lines);
+
+const CHECKS: [(&str, Check); 9] = [
+    ("configuration", salt::configuration),
+    ("clock", machine::clock),
+    ("disk", machine::disk),
+    ("permissions", machine::permissions),
+    ("states", salt::roots),
+    ("master", salt::master),
+    ("python", salt::python),
+    ("locks", machine::locks),
+    ("services", salt::services),
+];
+
+/// Runs `pinch doctor` with these words.
+///
+/// # Errors
+/// When the command line is wrong.
+pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
+    heap::claim();
+    let parsed = DOCTOR.parse(words.to_vec());
+    let parsed = parsed.map_err(|error| Failure::usage(&DOCTOR, error))?;
+    if parsed.has("help") {
+        return Ok(binary::put(&DOCTOR.help()));
+    }
+    if !parsed.words.is_empty() {
+        return Err(Failure::new(Exit::Usage, "doctor takes options alone"));
+    }
+    let lines = looked(&parsed);
+    binary::put(&match parsed.text("format") {
+        Some("json") => as_json(&lines),
+        _ => as_text(&lines),
+    });
+    let failed = lines.iter().any(|line| line.level == Level::Problem);
+    Ok(if failed { Exit::Generic } else { Exit::Ok }.into())
+}
+
+/// All lines. A configuration that cannot be read is the only one, since all else follows from it.
+fn looked(parsed: &Parsed) -> Vec<Line> {
+    let loaded = match setup::loaded(parsed, false) {
+        Ok(loaded) => loaded,
+        Err(failure) => {
+            let topic = "configuration";
+            let mut lines = Lines {
+                topic,
+                all: Vec::new(),
+            };
+            let hints = failure.hints.join("; ");
+            let todo = match hints.is_empty() {
+                true => "mend it: nothing runs until then".to_owned(),
+                false => hints,
+            };
+            lines.problem(failure.error.to_string(), todo);
+            return lines.all;
+        }
+    };
+    let look = Look {
+        opts: Opts::new(loaded.opts.clone()),
+        config_dir: setup::config_dir(parsed),
+        loaded,
+    };
+    let lines = CHECKS.iter().flat_map(|(topic, check)| {
+        let mut lines = Lines {
+            topic,
+            all: Vec::new(),
+        };
+        check(&look, &mut lines);
+        lines.all
+    });
+    lines.collect()
+}
+
+fn count(lines: &[Line], level: Level) -> usize {
+    lines.iter().filter(|line| line.level == level).count()
+}
+
+fn as_text(lines: &[Line]) -> String {
+    let mut out = String::new();
+    for line in lines {
+        let (level, topic) = (line.level.word(), line.topic);
+        let what = line
+            .what
+            .trim_end()
+            .replace('\n', "\n                         ");
+        out.push_str(&format!("{level:<9}{topic:<16}{what}\n"));
+        if let Some(todo) = &line.todo {
+            out.push_str(&format!("{:25}-> {todo}\n", ""));
+        }
+    }
+    let (problems, warnings) = (count(lines, Level::Problem), count(lines, Level::Warning));
+    out.push_str(&format!("{problems} problems, {warnings} warnings\n"));
+    out
+}
+
+fn as_json(lines: &[Line]) -> String {
+    let line = |line: &Line| {
+        Map::new()
+            .with("level", line.level.word())
+            .with("topic", line.topic)
+            .with("what", line.what.as_str())
+            .with("todo", line.todo.clone())
+            .into()
+    };
+    let problems = i64::try_from(count(lines, Level::Problem)).unwrap_or(i64::MAX);
+    let warnings = i64::try_from(count(lines, Level::Warning)).unwrap_or(i64::MAX);
+    let all = Map::new()
+        .with("version", VERSION)
+        .with("problems", problems)
+        .with("warnings", warnings)
+        .with("lines", Value::list(lines.iter().map(line)));
+    let layout = Layout {
+        indent: Some(4),
+        ..Layout::default()
+    };
+    format!("{}\n", json::write(&all.into(), layout))
+}

@@ -1,0 +1,223 @@
+//! What Pinch itself needs: configuration, trees, a master, Python for custom modules, services.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use modules::process::{self, Process};
+use state::exec::Exec;
+use state::opts::Opts;
+use value::{Map, Value};
+
+use super::{Lines, Look};
+use crate::call;
+
+/// How long the master is waited for.
+const MASTER: Duration = Duration::from_secs(20);
+
+/// How long a program is, in seconds.
+const PROGRAM: i64 = 20;
+
+/// Folders of a tree whose Python files run in a python3.
+const CUSTOM: [&str; 7] = [
+    "_modules",
+    "_states",
+    "_grains",
+    "_runners",
+    "_wheel",
+    "_renderers",
+    "_utils",
+];
+
+pub(super) fn configuration(look: &Look, lines: &mut Lines) {
+    for warning in &look.loaded.warnings {
+        lines.warning(
+            warning.as_str(),
+            "take it out, or see whether the states need it",
+        );
+    }
+    let count = look.loaded.files.len();
+    let shown = look.config_dir.display();
+    match count {
+        0 => lines.ok(format!("no file in {shown}: the defaults count")),
+        1 => lines.ok(format!("1 file in {shown} is in order")),
+        _ => lines.ok(format!("{count} files in {shown} are in order")),
+    }
+}
+
+fn is_local(opts: &Opts) -> bool {
+    opts.text("file_client") == Some("local") || opts.text("master_type") == Some("disable")
+}
+
+/// The folders of `file_roots` or `pillar_roots`.
+fn folders(opts: &Opts, key: &str) -> Vec<PathBuf> {
+    let roots = opts.get(key).and_then(Value::as_map);
+    let folders = roots.into_iter().flatten().flat_map(|(_, folders)| {
+        let listed = folders.as_list().unwrap_or_default();
+        listed.iter().map(|folder| PathBuf::from(folder.to_text()))
+    });
+    folders.collect()
+}
+
+pub(super) fn roots(look: &Look, lines: &mut Lines) {
+    if !is_local(&look.opts) {
+        return;
+    }
+    for (key, what) in [("file_roots", "states"), ("pillar_roots", "pillar")] {
+        let all = folders(&look.opts, key);
+        let there: Vec<&PathBuf> = all.iter().filter(|folder| folder.is_dir()).collect();
+        for folder in &there {
+            if let Err(error) = std::fs::read_dir(folder) {
+                let shown = folder.display();
+                lines.problem(
+                    format!("{shown} cannot be read: {error}"),
+                    "run as root, or let this user read it",
+                );
+            }
+        }
+        let shown: Vec<String> = all
+            .iter()
+            .map(|folder| folder.display().to_string())
+            .collect();
+        let shown = shown.join(", ");
+        match there.first() {
+            Some(folder) => lines.ok(format!("{what} lie in {}", folder.display())),
+            None if key == "pillar_roots" => lines.ok(format!("there is no pillar: no {shown}")),
+            None => lines.warning(
+                format!("there are no {what}: no {shown}"),
+                format!("make the folder, or name yours with {key} (or --file-root)"),
+            ),
+        }
+    }
+}
+
+pub(super) fn master(look: &Look, lines: &mut Lines) {
+    if is_local(&look.opts) {
+        lines.ok("none is asked: file_client is local");
+        return;
+    }
+    let (opts, name) = (look.opts.clone(), masters(&look.opts));
+    let (sender, receiver) = mpsc::channel();
+    // One that hangs is left behind: the program ends soon.
+    std::thread::spawn(move || {
+        let asked = call::context(opts, true)
+            .map(|_| ())
+            .map_err(|error| error.to_string());
+        let _ = sender.send(asked);
+    });
+    let todo = "see that salt-master runs there, that UDP port 4506 is open, and that the key is accepted (salt-key on the master); --local runs without one";
+    match receiver.recv_timeout(MASTER) {
+        Ok(Ok(())) => lines.ok(format!("{name} answers")),
+        Ok(Err(error)) => lines.problem(format!("{name}: {error}"), todo),
+        Err(_) => lines.problem(
+            format!("{name} does not answer within {} s", MASTER.as_secs()),
+            todo,
+        ),
+    }
+}
+
+fn masters(opts: &Opts) -> String {
+    let names = opts.texts("master");
+    match names.is_empty() {
+        true => opts.text("master").unwrap_or("salt").to_owned(),
+        false => names.join(", "),
+    }
+}
+
+pub(super) fn python(look: &Look, lines: &mut Lines) {
+    let Some(file) = custom_file(&look.opts) else {
+        lines.ok("not needed: there are no custom modules in Python");
+        return;
+    };
+    let file = file.display();
+    let Some(program) = process::which("python3") else {
+        let what = format!("there is no python3, and custom modules such as {file} need one");
+        lines.problem(what, "install python3 (3.6 or later)");
+        return;
+    };
+    let asks = "import sys; sys.exit(sys.version_info < (3, 6))";
+    let process = Process {
+        timeout: Some(PROGRAM.into()),
+        ..Process::words([program.as_str(), "-c", asks]).quiet()
+    };
+    match process.run(&context(&look.opts)) {
+        Ok(output) if output.success() => {
+            lines.ok(format!("{program} runs custom modules such as {file}"));
+        }
+        Ok(output) if output.retcode == Some(1) && output.stderr.is_empty() => {
+            lines.problem(
+                format!("{program} is older than 3.6"),
+                "install a later one: custom modules need it",
+            );
+        }
+        Ok(output) => lines.problem(
+            format!("{program} does not start: {}", output.stderr),
+            "install it anew",
+        ),
+        Err(error) => lines.problem(format!("{program}: {error}"), "install it anew"),
+    }
+}
+
+/// A context of this machine for questions that need no master.
+fn context(opts: &Opts) -> Exec {
+    let sources = Box::new(modules::roots::Roots::states(opts));
+    Exec::new(
+        opts.clone(),
+        minion::registry(),
+        sources,
+        Box::new(modules::orchestrate::ThisMachine),
+    )
+}
+
+/// A Python file of custom modules, synced or in the tree.
+fn custom_file(opts: &Opts) -> Option<PathBuf> {
+    let synced = opts.path("extension_modules");
+    let in_synced = CUSTOM
+        .iter()
+        .map(|name| synced.join(name.trim_start_matches('_')));
+    let roots = if is_local(opts) {
+        folders(opts, "file_roots")
+    } else {
+        Vec::new()
+    };
+    let in_roots = roots
+        .iter()
+        .flat_map(|root| CUSTOM.iter().map(|name| root.join(name)));
+    in_synced
+        .chain(in_roots)
+        .find_map(|folder| python_file(&folder))
+}
+
+fn python_file(folder: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    let mut files = entries.map(|entry| entry.path());
+    files.find(|path| path.extension().is_some_and(|end| end == "py"))
+}
+
+pub(super) fn services(look: &Look, lines: &mut Lines) {
+    let cx = context(&look.opts);
+    let enabled = |name: &str| {
+        let known = cx.call("service.available", vec![name.into()], Map::new());
+        let known = known.is_ok_and(|known| known.is_true());
+        let enabled = || cx.call("service.enabled", vec![name.into()], Map::new());
+        known.then(|| enabled().is_ok_and(|enabled| enabled.is_true()))
+    };
+    let (minion, salts) = (enabled("pinch-minion"), enabled("salt-minion"));
+    if minion == Some(true) && salts == Some(true) {
+        lines.warning(
+            "both pinch-minion and Salt's salt-minion start with the system",
+            "disable one of them: both would do what a master asks",
+        );
+    }
+    match minion {
+        Some(true) => lines.ok("pinch-minion starts with the system"),
+        Some(false) if !is_local(&look.opts) => lines.warning(
+            "pinch-minion does not start with the system, and a master is configured",
+            "salt-call --local service.enable pinch-minion",
+        ),
+        Some(false) => {
+            lines.ok("pinch-minion does not start with the system; without a master it need not");
+        }
+        None => lines.ok("no service pinch-minion is installed"),
+    }
+}

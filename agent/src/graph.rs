@@ -1,0 +1,174 @@
+//! `pinch graph`: the plan of a run as a picture.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a picture is no part of the machine's state"
+)]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::ExitCode;
+
+use cli::binary;
+use cli::failure::{Exit, Failure};
+use cli::heap;
+use cli::options::{GRAPH, Parsed};
+use graph::{Edge, Graph, Node, Outcome};
+use state::compile::Plan;
+use state::exec::Exec;
+use state::low::{Low, RequisiteKind};
+use state::record::{self, Recorded};
+use value::{Map, Value, jid};
+
+use crate::setup::{self, Asked};
+
+/// Writes a picture.
+type Write = fn(&Graph) -> String;
+
+/// The ways to write one, by the end of a file's name.
+const FORMATS: [(&str, Write); 3] = [
+    ("svg", graph::svg),
+    ("dot", graph::dot),
+    ("mmd", graph::mermaid),
+];
+
+/// Runs `pinch graph` with these words.
+///
+/// # Errors
+/// When the command line, the configuration or the tree is wrong, the run has no record, or the file cannot be written.
+pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
+    heap::claim();
+    let parsed = GRAPH.parse(words.to_vec());
+    let parsed = parsed.map_err(|error| Failure::usage(&GRAPH, error))?;
+    if parsed.has("help") {
+        return Ok(binary::put(&GRAPH.help()));
+    }
+    let write = format(&parsed)?;
+    let cx = setup::context(&parsed)?;
+    let run = parsed
+        .text("run")
+        .map(|jid| recorded(&cx, jid))
+        .transpose()?;
+    let asked = Asked::of(&parsed.words).or_else(|| asked_of(run.as_ref()?));
+    let Some(asked) = asked else {
+        let error = "say what to draw: pinch graph highstate, or the names of SLS";
+        return Err(Failure::new(Exit::Usage, error));
+    };
+    let plan = asked.plan(&cx)?;
+    if plan.chunks().is_empty() {
+        let error = format!("{} has no states to draw", asked.title());
+        return Err(Failure::new(Exit::Generic, error));
+    }
+    let title = match parsed.text("run") {
+        Some(jid) => format!("{} in the run {jid}", asked.title()),
+        None => asked.title(),
+    };
+    let picture = write(&graph_of(&plan, title, run.as_ref()));
+    put(&parsed, &picture)
+}
+
+/// How the picture is written: the end of the file's name, else `--format`.
+fn format(parsed: &Parsed) -> Result<Write, Failure> {
+    let end = parsed.text("output_file").map(|file| {
+        let end = Path::new(file).extension().unwrap_or_default();
+        end.to_string_lossy().into_owned()
+    });
+    let name = match (parsed.text("format"), &end) {
+        (Some(name), _) => name,
+        (None, Some(end)) => end,
+        (None, None) => "dot",
+    };
+    let found = FORMATS.iter().find(|(known, _)| *known == name);
+    found.map(|(_, write)| *write).ok_or_else(|| {
+        let error = format!(
+            "no picture is written as '{name}': name a file that ends in .svg, .dot or .mmd"
+        );
+        let hint = "every browser shows an .svg, and rsvg-convert or Inkscape make a .png of it";
+        Failure::new(Exit::Usage, error).hints([hint.to_owned()])
+    })
+}
+
+fn put(parsed: &Parsed, picture: &str) -> Result<ExitCode, Failure> {
+    let Some(file) = parsed.text("output_file") else {
+        return Ok(binary::put(picture));
+    };
+    let written = std::fs::write(file, picture);
+    written.map_err(|error| Failure::new(Exit::CantCreate, format!("{file}: {error}")))?;
+    Ok(Exit::Ok.into())
+}
+
+/// The record of a run on this machine.
+fn recorded(cx: &Exec, name: &str) -> Result<Recorded, Failure> {
+    let known = record::jids(cx.opts());
+    let hint = match known.last() {
+        Some(last) => format!("the last run recorded here is {last}"),
+        None => format!(
+            "no run is recorded in {}",
+            record::folder(cx.opts()).display()
+        ),
+    };
+    let refused = |error: String| Failure::new(Exit::Generic, error).hints([hint.clone()]);
+    if !jid::is_jid(name) || !known.iter().any(|known| known == name) {
+        return Err(refused(format!("there is no record of a run {name}")));
+    }
+    let path = record::folder(cx.opts()).join(name);
+    record::read(&path).map_err(|error| refused(error.to_string()))
+}
+
+/// What a recorded run was asked for.
+fn asked_of(run: &Recorded) -> Option<Asked> {
+    let mods = run.start.get("args")?.get("mods");
+    match mods {
+        Some(mods) => Asked::of(&modules::state_run::split_input(mods)),
+        None => Some(Asked::Highstate),
+    }
+}
+
+fn graph_of(plan: &Plan, title: String, run: Option<&Recorded>) -> Graph {
+    let chunks = plan.chunks();
+    let nodes = chunks.iter().map(|low| node(low, run));
+    let mut edges = BTreeSet::new();
+    for (index, low) in chunks.iter().enumerate() {
+        for requisite in &low.requisites {
+            for &other in requisite.chunks.iter().filter(|other| **other != index) {
+                // What has a prereq runs before the state that it names.
+                let (from, to) = match requisite.kind {
+                    RequisiteKind::Prereq => (index, other),
+                    _ => (other, index),
+                };
+                let kind = requisite.kind.word();
+                edges.insert(Edge { from, to, kind });
+            }
+        }
+    }
+    Graph {
+        title,
+        nodes: nodes.collect(),
+        edges: edges.into_iter().collect(),
+    }
+}
+
+fn node(low: &Low, run: Option<&Recorded>) -> Node {
+    Node {
+        id: low.id.clone(),
+        name: low.name.clone(),
+        module: low.state.clone(),
+        function: low.fun.clone(),
+        group: low.sls.clone(),
+        outcome: run.map(|run| outcome(run.returns.get(&low.tag()).and_then(Value::as_map))),
+    }
+}
+
+fn outcome(ret: Option<&Map>) -> Outcome {
+    let Some(ret) = ret else {
+        return Outcome::Unknown;
+    };
+    let changed = ret.get("changes").is_some_and(Value::is_true);
+    let ran = ret.get("__state_ran__").is_none_or(Value::is_true);
+    match ret.get("result") {
+        Some(Value::Bool(false)) => Outcome::Failed,
+        Some(Value::Null) => Outcome::Would,
+        _ if changed => Outcome::Changed,
+        _ if !ran => Outcome::Skipped,
+        _ => Outcome::Ok,
+    }
+}

@@ -1,0 +1,272 @@
+//! The commands that look and change nothing: `pinch graph` and `pinch doctor`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value as Json;
+use tempfile::TempDir;
+use tests::program::{minion_program, said};
+
+const SLS: &str = "
+nginx:
+  pkg.installed: []
+  service.running:
+    - watch:
+      - file: /etc/nginx/nginx.conf
+/etc/nginx/nginx.conf:
+  file.managed:
+    - require:
+      - pkg: nginx
+";
+
+const RUNS: &str = "
+one:
+  test.succeed_with_changes: []
+two:
+  test.fail_without_changes:
+    - require:
+      - test: one
+three:
+  test.nop:
+    - require:
+      - test: two
+";
+
+/// A machine's folders of its own.
+struct Machine(TempDir);
+
+impl Machine {
+    fn new() -> Self {
+        let machine = Self(tempfile::tempdir().unwrap());
+        for folder in ["etc", "srv", "pki", "cache"] {
+            fs::create_dir(machine.0.path().join(folder)).unwrap();
+        }
+        let at = |name: &str| machine.at(name);
+        let config = format!(
+            "file_client: local\nid: looked-at\ncachedir: {}\npki_dir: {}\nextension_modules: {}\nfile_roots:\n  base:\n    - {}\n",
+            at("cache"),
+            at("pki"),
+            at("ext"),
+            at("srv")
+        );
+        machine.write("etc/minion", &config);
+        machine.write("srv/web.sls", SLS);
+        machine.write("srv/runs.sls", RUNS);
+        machine
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.at(name), text).unwrap();
+    }
+
+    /// Runs `pinch WORD -c etc WORDS…` in its folder.
+    fn pinch(&self, word: &str, words: &[&str]) -> Output {
+        Command::new(minion_program())
+            .args([word, "-c", &self.at("etc")])
+            .args(words)
+            .current_dir(self.0.path())
+            .env_remove("SALT_CONFIG_DIR")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn the_graph_of_an_sls_is_drawn_in_each_format() {
+    let machine = Machine::new();
+    let dot = machine.pinch("graph", &["web"]);
+    assert!(dot.status.success(), "{}", text(&dot.stderr));
+    said(
+        &text(&dot.stdout),
+        &[
+            "subgraph cluster_0 {\n    label=\"web\";",
+            "n0 [label=\"nginx\\npkg.installed\"",
+            "n0 -> n1 [label=\"require\"];",
+            "n1 -> n2 [label=\"watch\"];",
+        ],
+    );
+    let mermaid = text(&machine.pinch("graph", &["web", "--format", "mmd"]).stdout);
+    said(
+        &mermaid,
+        &["flowchart LR\n", "subgraph g0[\"web\"]", "n1 -->|watch| n2"],
+    );
+    let svg = machine.pinch("graph", &["web", "-o", "web.svg"]);
+    assert_eq!(
+        (svg.status.code(), text(&svg.stdout)),
+        (Some(0), String::new())
+    );
+    let svg = fs::read_to_string(machine.at("web.svg")).unwrap();
+    said(
+        &svg,
+        &[
+            "<svg ",
+            ">/etc/nginx/nginx.conf</text>",
+            "marker-end=\"url(#watch)\"",
+            "</svg>\n",
+        ],
+    );
+    let png = machine.pinch("graph", &["web", "-o", "web.png"]);
+    assert_eq!(png.status.code(), Some(64));
+    assert!(text(&png.stderr).contains("name a file that ends in .svg, .dot or .mmd"));
+    let none = machine.pinch("graph", &["nosuch"]);
+    assert_eq!(none.status.code(), Some(1));
+    assert!(
+        text(&none.stderr).contains("No matching sls found for 'nosuch'"),
+        "{}",
+        text(&none.stderr)
+    );
+}
+
+#[test]
+fn a_recorded_run_is_drawn_with_its_results() {
+    let machine = Machine::new();
+    let ran = machine.pinch(
+        "salt-call",
+        &["--local", "state.apply", "runs", "--out=ndjson"],
+    );
+    let first = text(&ran.stdout).lines().next().unwrap().to_owned();
+    let jid = serde_json::from_str::<Json>(&first).unwrap()["jid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let drawn = machine.pinch("graph", &["--run", &jid, "--format", "svg"]);
+    assert!(drawn.status.success(), "{}", text(&drawn.stderr));
+    let svg = text(&drawn.stdout);
+    let parts = [
+        format!("runs in the run {jid}"),
+        ">changed</text>".into(),
+        ">failed</text>".into(),
+        ">failed</text>".into(),
+    ];
+    said(&svg, &parts.each_ref().map(String::as_str));
+    let other = machine.pinch("graph", &["--run", "20200101000000000000"]);
+    assert_eq!(other.status.code(), Some(1));
+    assert!(
+        text(&other.stderr).contains(&format!("the last run recorded here is {jid}")),
+        "{}",
+        text(&other.stderr)
+    );
+}
+
+/// The lines of `doctor` about a topic.
+fn topic<'a>(report: &'a Json, topic: &str) -> Vec<&'a Json> {
+    let lines = report["lines"].as_array().unwrap().iter();
+    lines.filter(|line| line["topic"] == topic).collect()
+}
+
+fn doctor(machine: &Machine) -> (Option<i32>, Json) {
+    let output = machine.pinch("doctor", &["--out=json"]);
+    let report = serde_json::from_slice(&output.stdout).unwrap();
+    (output.status.code(), report)
+}
+
+#[test]
+fn doctor_names_what_is_wrong_and_what_to_do() {
+    let machine = Machine::new();
+    machine.write("pki/minion.pem", "secret");
+    fs::set_permissions(
+        machine.at("pki/minion.pem"),
+        fs::Permissions::from_mode(0o644),
+    )
+    .unwrap();
+    let (code, report) = doctor(&machine);
+    assert_eq!((code, &report["version"]), (Some(1), &1.into()));
+    let key = topic(&report, "permissions")[0];
+    assert_eq!(key["level"], "problem");
+    assert!(key["todo"].as_str().unwrap().starts_with("chmod 600 "));
+    fs::set_permissions(
+        machine.at("pki/minion.pem"),
+        fs::Permissions::from_mode(0o600),
+    )
+    .unwrap();
+    let (_, report) = doctor(&machine);
+    assert_eq!(topic(&report, "permissions")[0]["level"], "ok", "{report}");
+    assert_eq!(topic(&report, "states")[0]["level"], "ok");
+    assert_eq!(
+        topic(&report, "locks")[0]["what"],
+        "no state run is under way"
+    );
+    assert!(
+        topic(&report, "python")[0]["what"]
+            .as_str()
+            .unwrap()
+            .starts_with("not needed")
+    );
+    fs::set_permissions(machine.at("cache"), fs::Permissions::from_mode(0o777)).unwrap();
+    let (code, report) = doctor(&machine);
+    assert_eq!(code, Some(1));
+    assert!(
+        topic(&report, "permissions")[0]["what"]
+            .as_str()
+            .unwrap()
+            .ends_with("can be written by anyone")
+    );
+}
+
+#[test]
+fn doctor_tells_of_a_configuration_that_is_wrong() {
+    let machine = Machine::new();
+    machine.write("etc/minion", "file_client: local\nfile_roots: [\n");
+    let output = machine.pinch("doctor", &[]);
+    assert_eq!(output.status.code(), Some(1));
+    said(
+        &text(&output.stdout),
+        &[
+            "problem  configuration   ",
+            "minion",
+            "-> ",
+            "1 problems, 0 warnings\n",
+        ],
+    );
+    let wrong = machine.pinch("doctor", &["everything"]);
+    assert_eq!(wrong.status.code(), Some(64));
+}
+
+#[test]
+fn doctor_names_the_run_that_holds_the_lock() {
+    let machine = Machine::new();
+    machine.write("srv/slow.sls", "sleep 60:\n  cmd.run: []\n");
+    let mut run = Command::new(minion_program());
+    let run = run.args([
+        "salt-call",
+        "--local",
+        "-c",
+        &machine.at("etc"),
+        "state.apply",
+        "slow",
+    ]);
+    let mut run = run
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let start = std::time::Instant::now();
+    let told = loop {
+        let (_, report) = doctor(&machine);
+        let line = topic(&report, "locks")[0].clone();
+        if line["level"] == "warning" || start.elapsed().as_secs() > 50 {
+            break line;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    };
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let expected = format!(
+        "The function \"state.apply\" is running as PID {}",
+        run.id()
+    );
+    assert!(
+        told["what"].as_str().unwrap().starts_with(&expected),
+        "{told}"
+    );
+}

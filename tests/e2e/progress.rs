@@ -1,0 +1,328 @@
+//! What is told of a run while it goes on: on a terminal, in plain lines, and as `--out=ndjson`.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use serde_json::Value as Json;
+use tempfile::TempDir;
+use tests::program::minion_program;
+
+const SLS: &str = r#"
+a rather long name that will not fit into the columns of such a narrow window:
+  cmd.run:
+    - name: sleep 2
+broken:
+  cmd.run:
+    - name: "printf 'out\\033[31m\\n'; echo 'what went wrong' >&2; exit 3"
+after:
+  cmd.run:
+    - name: "true"
+    - require:
+      - cmd: broken
+"#;
+
+/// A tree of its own, and the command for a state run in it.
+struct Tree(TempDir);
+
+impl Tree {
+    fn new(sls: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("etc")).unwrap();
+        std::fs::create_dir(dir.path().join("srv")).unwrap();
+        std::fs::write(dir.path().join("srv/web.sls"), sls).unwrap();
+        Self(dir)
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(minion_program());
+        let at = |name: &str| self.0.path().join(name).display().to_string();
+        command
+            .args(["salt-call", "--local", "-l", "quiet", "-c", &at("etc")])
+            .arg(format!("--file-root={}", at("srv")))
+            .arg(format!("--cachedir={}", at("cache")))
+            .args(words)
+            .env_remove("NO_COLOR")
+            .env("TERM", "xterm")
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn output(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Runs a command whose stderr is a terminal of so many columns: what was written there, and its stdout.
+fn on_terminal(mut command: Command, columns: u16) -> (String, String) {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let slave = File::options()
+        .read(true)
+        .write(true)
+        .open(name.to_str().unwrap())
+        .unwrap();
+    let size = Winsize {
+        ws_row: 24,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(&slave, size).unwrap();
+    let child = command
+        .stderr(slave)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The command holds the other end of the terminal as long as it is there.
+    drop(command);
+    let mut written = Vec::new();
+    // The end of a terminal is an error of its reader.
+    let _ = File::from(master).read_to_end(&mut written);
+    let output = child.wait_with_output().unwrap();
+    (text(&written), text(&output.stdout))
+}
+
+/// What stands on the screen in the end, of what was written to it.
+fn screen(written: &str) -> Vec<String> {
+    let mut lines: Vec<String> = vec![String::new()];
+    let mut rest = written;
+    while let Some(sign) = rest.chars().next() {
+        rest = &rest[sign.len_utf8()..];
+        match sign {
+            '\n' => lines.push(String::new()),
+            '\r' => {}
+            '\x1b' => {
+                let (arguments, after) = rest[1..]
+                    .split_once(|sign: char| sign.is_ascii_alphabetic())
+                    .unwrap();
+                match &rest[1 + arguments.len()..][..1] {
+                    "A" => {
+                        let up: usize = arguments.parse().unwrap_or(1);
+                        // The sequence goes on to clear the line that it comes to.
+                        lines.truncate(lines.len() - up);
+                        lines.last_mut().unwrap().clear();
+                    }
+                    "J" | "m" => {}
+                    other => panic!("unexpected sequence {other}"),
+                }
+                rest = after;
+            }
+            sign => lines.last_mut().unwrap().push(sign),
+        }
+    }
+    lines
+}
+
+#[test]
+fn a_terminal_shows_what_runs_and_keeps_what_has_finished() {
+    let tree = Tree::new(SLS);
+    let words = ["state.apply", "web", "--out=json"];
+    let (written, out) = on_terminal(tree.command(&words), 60);
+    let running: Vec<&str> = written
+        .lines()
+        .filter(|line| line.contains("running ") && line.contains("a rather"))
+        .collect();
+    assert!(!running.is_empty(), "{written}");
+    for line in running {
+        let bare = line.rsplit("\x1b[J").next().unwrap();
+        assert!(bare.trim_end().chars().count() < 60, "{line}");
+        assert!(
+            bare.contains("  cmd.run  a rather long name") && bare.contains('~'),
+            "{line}"
+        );
+    }
+    assert!(written.contains("0 of 3 states, "), "{written}");
+    let kept = screen(&written).join("\n");
+    assert!(!kept.contains("running"), "{kept}");
+    let parts = [
+        "changed",
+        "a rather long name that will not fit into the columns of such a narrow window",
+    ];
+    tests::program::said(&kept, &parts);
+    let failure = [
+        "failed",
+        "broken",
+        "Command \"printf",
+        "stdout: out?[31m",
+        "what went wrong",
+    ];
+    tests::program::said(&kept, &failure);
+    tests::program::said(
+        &kept,
+        &[
+            "failed",
+            "after",
+            "One or more requisite failed: web.broken",
+        ],
+    );
+    tests::program::said(&kept, &["3 states in ", ": 1 changed, 2 failed"]);
+    assert!(written.contains("\x1b[0;1;31mfailed"), "{written}");
+    let data: Json = serde_json::from_str(&out).unwrap();
+    assert_eq!(data["local"].as_object().unwrap().len(), 3);
+}
+
+#[test]
+fn a_terminal_without_colours_or_abilities_gets_none() {
+    let tree = Tree::new("slow:\n  cmd.run:\n    - name: sleep 1\n");
+    let mut command = tree.command(&["state.apply", "web"]);
+    command.env("NO_COLOR", "1");
+    let (written, _) = on_terminal(command, 80);
+    assert!(
+        written.contains("running ") && !written.contains("\x1b[0;"),
+        "{written}"
+    );
+    let mut dumb = tree.command(&["state.apply", "web"]);
+    dumb.env("TERM", "dumb");
+    assert_eq!(on_terminal(dumb, 80).0, "");
+    let none = tree.command(&["state.apply", "web", "--progress=none"]);
+    assert_eq!(on_terminal(none, 80).0, "");
+}
+
+#[test]
+fn elsewhere_nothing_is_told_unless_plain_lines_are_asked_for() {
+    let tree = Tree::new(SLS);
+    let quiet = tree.output(&["state.apply", "web"]);
+    assert_eq!(text(&quiet.stderr), "");
+    let plain = tree.output(&["state.apply", "web", "--progress=plain"]);
+    let told = text(&plain.stderr);
+    let parts = [
+        "changed ",
+        "  cmd.run  a rather long name",
+        "\nfailed ",
+        "  cmd.run  broken\n    Command",
+        "    stderr: what went wrong\n",
+        "failed ",
+        "after\n",
+        "3 states in ",
+        ": 1 changed, 2 failed\n",
+    ];
+    tests::program::said(&told, &parts);
+    assert!(!told.contains('\x1b'), "{told}");
+    assert_eq!(
+        text(&quiet.stdout).lines().count(),
+        text(&plain.stdout).lines().count()
+    );
+}
+
+/// Holds a value against a schema, as far as ours go.
+fn holds(schema: &Json, value: &Json) -> bool {
+    let is = |name: &Json| match name.as_str().unwrap() {
+        "object" => value.is_object(),
+        "string" => value.is_string(),
+        "integer" => value.is_i64(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        other => panic!("unknown type {other}"),
+    };
+    schema
+        .as_object()
+        .unwrap()
+        .iter()
+        .all(|(word, rule)| match word.as_str() {
+            "oneOf" => {
+                rule.as_array()
+                    .unwrap()
+                    .iter()
+                    .filter(|one| holds(one, value))
+                    .count()
+                    == 1
+            }
+            "const" => rule == value,
+            "enum" => rule.as_array().unwrap().contains(value),
+            "type" => rule
+                .as_array()
+                .map_or_else(|| is(rule), |all| all.iter().any(is)),
+            "required" => {
+                let mut names = rule.as_array().unwrap().iter();
+                names.all(|name| value.get(name.as_str().unwrap()).is_some())
+            }
+            "properties" => rule
+                .as_object()
+                .unwrap()
+                .iter()
+                .all(|(name, rule)| value.get(name).is_none_or(|value| holds(rule, value))),
+            "$schema" | "$id" | "title" | "description" => true,
+            other => panic!("unknown rule {other}"),
+        })
+}
+
+/// The lines of an output, each held against the published schema.
+fn events(output: &Output) -> Vec<Json> {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/schemas/ndjson.schema.json");
+    let schema: Json = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let out = text(&output.stdout);
+    let events: Vec<Json> = out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    for event in &events {
+        assert!(holds(&schema, event), "{event}");
+    }
+    assert!(!events.is_empty());
+    events
+}
+
+fn kinds(events: &[Json]) -> Vec<&str> {
+    events
+        .iter()
+        .map(|event| event["event"].as_str().unwrap())
+        .collect()
+}
+
+#[test]
+fn each_event_of_a_run_is_an_object_of_the_published_schema() {
+    let tree = Tree::new(SLS);
+    let output = tree.output(&["state.apply", "web", "--out=ndjson"]);
+    assert_eq!(output.status.code(), Some(1));
+    let all = events(&output);
+    let expected = [
+        "run_started",
+        "state_started",
+        "state_finished",
+        "state_started",
+        "state_finished",
+        "state_finished",
+        "run_finished",
+    ];
+    assert_eq!(kinds(&all), expected);
+    assert_eq!(all[6]["counts"]["failed"], 2);
+    assert_eq!(all[6]["success"], false);
+    assert_eq!(all[4]["return"]["changes"]["retcode"], 3);
+    let file = tree.0.path().join("events");
+    let named = format!("--out-file={}", file.display());
+    let output = tree.output(&["test.ping", "--out=ndjson", &named]);
+    assert_eq!(text(&output.stdout), "");
+    assert!(
+        std::fs::read_to_string(file)
+            .unwrap()
+            .contains("\"return\": true")
+    );
+}
+
+#[test]
+fn what_is_no_run_or_was_refused_is_one_object() {
+    let tree = Tree::new("a:\n  file.manged: []\n");
+    let ping = events(&tree.output(&["test.ping", "--out=ndjson"]));
+    assert_eq!(
+        (kinds(&ping), &ping[0]["return"]),
+        (vec!["returned"], &Json::Bool(true))
+    );
+    let refused = tree.output(&["state.apply", "nosuch", "--out=ndjson"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let refused = events(&refused);
+    assert_eq!(
+        (kinds(&refused), &refused[0]["retcode"]),
+        (vec!["returned"], &1.into())
+    );
+}
