@@ -59,7 +59,7 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
         return Err(Failure::new(Exit::Generic, error));
     }
     let title = match parsed.text("run") {
-        Some(jid) => format!("{} in the run {jid}", asked.title()),
+        Some(jid) => format!("run {jid}: {}", asked.title()),
         None => asked.title(),
     };
     let picture = write(&graph_of(&plan, title, run.as_ref()));
@@ -114,13 +114,22 @@ fn recorded(cx: &Exec, name: &str) -> Result<Recorded, Failure> {
     record::read(&path).map_err(|error| refused(error.to_string()))
 }
 
-/// What a recorded run was asked for.
+/// What a recorded run was asked for; where its record does not say, the SLS of its returns.
 fn asked_of(run: &Recorded) -> Option<Asked> {
-    let mods = run.start.get("args")?.get("mods");
-    match mods {
-        Some(mods) => Asked::of(&modules::state_run::split_input(mods)),
-        None => Some(Asked::Highstate),
+    let mods = run.start.get("args").and_then(|args| args.get("mods"));
+    if let Some(mods) = mods {
+        return Asked::of(&modules::state_run::split_input(mods));
     }
+    let mut names: Vec<String> = Vec::new();
+    for (_, ret) in &run.returns {
+        let sls = ret.get("__sls__").and_then(Value::as_str);
+        if let Some(sls) = sls.filter(|sls| !sls.is_empty())
+            && !names.iter().any(|known| known == sls)
+        {
+            names.push(sls.to_owned());
+        }
+    }
+    (!names.is_empty()).then_some(Asked::Sls(names))
 }
 
 fn graph_of(plan: &Plan, title: String, run: Option<&Recorded>) -> Graph {

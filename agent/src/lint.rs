@@ -33,7 +33,7 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     if parsed.has("help") {
         return Ok(binary::put(&LINT.help()));
     }
-    let settings = settings(&parsed)?;
+    let settings = settings(&parsed, &parsed.words)?;
     let report = lint::lint(&settings).map_err(|error| Failure::new(Exit::Generic, error))?;
     binary::put(&lint::formatted(
         &report,
@@ -44,11 +44,15 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     Ok(if failed { Exit::Generic } else { Exit::Ok }.into())
 }
 
-fn settings(parsed: &Parsed) -> Result<Settings, Failure> {
-    let tree = match parsed.words.as_slice() {
+/// What to look at: the tree that the words name, or that of the configuration.
+///
+/// # Errors
+/// When there is no such folder, or the configuration or a sample cannot be read.
+pub(crate) fn settings(parsed: &Parsed, words: &[String]) -> Result<Settings, Failure> {
+    let tree = match words {
         [] => None,
         [tree] => Some(Path::new(tree)),
-        _ => return Err(Failure::new(Exit::Usage, "lint takes one folder")),
+        _ => return Err(Failure::new(Exit::Usage, "name one folder")),
     };
     let default = if tree.is_some() {
         NO_CONFIG

@@ -61,6 +61,9 @@ pub(crate) fn context(parsed: &Parsed) -> Result<Exec, Failure> {
     Ok(cx)
 }
 
+/// How many SLS a title names.
+const NAMED: usize = 4;
+
 /// What a command is asked to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
@@ -91,6 +94,10 @@ impl Asked {
     pub(crate) fn title(&self) -> String {
         match self {
             Self::Highstate => "highstate".to_owned(),
+            Self::Sls(names) if names.len() > NAMED => {
+                let first = names.get(..NAMED).unwrap_or_default().join(", ");
+                format!("{first} and {} more", names.len() - NAMED)
+            }
             Self::Sls(names) => names.join(", "),
         }
     }

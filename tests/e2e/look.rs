@@ -143,7 +143,7 @@ fn a_recorded_run_is_drawn_with_its_results() {
     assert!(drawn.status.success(), "{}", text(&drawn.stderr));
     let svg = text(&drawn.stdout);
     let parts = [
-        format!("runs in the run {jid}"),
+        format!("run {jid}: runs"),
         ">changed</text>".into(),
         ">failed</text>".into(),
         ">failed</text>".into(),

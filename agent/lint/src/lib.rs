@@ -16,6 +16,7 @@ mod finding;
 mod format;
 mod lines;
 mod look;
+mod migrate;
 mod pillar;
 mod reactor;
 mod tree;
@@ -24,6 +25,7 @@ pub use codes::{CODES, Code, Severity, find as code};
 pub use finding::Finding;
 pub use format::formatted;
 pub use look::{Sample, Settings, Unreached, lint, samples};
+pub use migrate::{Seen, Verdict, migration};
 
 /// What was found in a tree.
 #[derive(Debug, Default)]
@@ -34,6 +36,8 @@ pub struct Report {
     pub unreached: Vec<Unreached>,
     /// How many SLS files were looked at.
     pub files: usize,
+    /// The SLS by name, for what becomes of them.
+    pub sls: std::collections::BTreeMap<String, Seen>,
     /// How many samples of grains.
     pub samples: usize,
 }

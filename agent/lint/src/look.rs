@@ -1,6 +1,6 @@
 //! Looking at a tree with each sample of grains.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use modules::roots::Roots;
 use render::Place;
 use render::jinja::Reached;
 use state::compile::{Examined, Examiner, Fault, Problem};
-use state::exec::{Exec, Registry};
+use state::custom::Kind;
+use state::exec::{Exec, Registry, find};
 use state::host::{Tree, read};
 use state::opts::Opts;
 use state::sources::Sources;
@@ -19,7 +20,7 @@ use value::{Map, Value};
 use crate::chunks::{self, Known};
 use crate::finding::Finding;
 use crate::tree::{Files, Modules, NOT_ASKED};
-use crate::{Report, lines, pillar, reactor};
+use crate::{Report, Seen, lines, pillar, reactor};
 
 /// The grains of one machine, as the tree sees them.
 #[derive(Clone, Debug)]
@@ -189,6 +190,7 @@ fn unreached(files: &Files, reached: &Reached) -> Vec<Unreached> {
 pub(crate) struct Found {
     pub(crate) findings: Vec<Finding>,
     files: HashSet<String>,
+    sls: BTreeMap<String, Seen>,
     /// Targets of orchestrations, each with whether a sample matches it.
     pub(crate) targets: HashMap<String, (bool, Finding)>,
 }
@@ -208,6 +210,7 @@ impl Found {
             findings: self.findings,
             unreached,
             files: self.files.len(),
+            sls: self.sls,
             samples,
         }
     }
@@ -296,9 +299,11 @@ impl Look<'_> {
         }
         for one in &examined {
             self.known.take_in(one);
+            self.see(one, saltenv);
         }
         for name in &names {
             self.known.take_in_name(name);
+            self.see_text(name, saltenv);
             if let Some(text) = self.unrendered(name, saltenv) {
                 self.known.take_in_text(name, text);
             }
@@ -327,6 +332,44 @@ impl Look<'_> {
             covered.extend(matched.into_iter().flat_map(|(_, names)| names));
         }
         Some(examined)
+    }
+
+    fn seen(&mut self, name: &str, saltenv: &str) -> &mut Seen {
+        let name = match saltenv {
+            "base" => name.to_owned(),
+            _ => format!("{saltenv}:{name}"),
+        };
+        self.found.sls.entry(name).or_default()
+    }
+
+    /// Notes the functions of the chunks of each SLS.
+    fn see(&mut self, examined: &Examined, saltenv: &str) {
+        let cx = self.cx;
+        for low in examined.plan.chunks() {
+            let full = low.function();
+            let built_in = find(cx.shared.registry.states, &full).is_some();
+            let custom = &cx.shared.custom;
+            let is_custom = !built_in && custom.state_function(cx, &full, false).is_some();
+            let seen = self.seen(&low.sls, saltenv);
+            if is_custom {
+                seen.custom.insert(full.clone());
+            }
+            seen.functions.insert(full);
+        }
+    }
+
+    /// Notes what the text of an SLS shows.
+    fn see_text(&mut self, name: &str, saltenv: &str) {
+        let found = state::tree::find(self.cx, &Tree::State, name, saltenv);
+        let Some(file) = found.ok().flatten().map(|found| found.file) else {
+            return;
+        };
+        let functions = self.cx.shared.custom.functions(self.cx, Kind::Module);
+        let functions: Vec<String> = functions.into_iter().map(|(full, _)| full).collect();
+        let text = read(&file.path).unwrap_or_else(|_| "".into());
+        let seen = self.seen(name, saltenv);
+        seen.file = file.shown.to_string();
+        seen.read(&text, &functions);
     }
 
     /// The text of an SLS that does not render.

@@ -1,0 +1,216 @@
+//! `pinch migrate`: what of a tree for Salt runs here, and where the two differ on this machine.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use cli::binary;
+use cli::failure::{Exit, Failure};
+use cli::heap;
+use cli::options::{MIGRATE, Parsed};
+use modules::orchestrate::ThisMachine;
+use modules::process::Process;
+use modules::roots::Roots;
+use state::exec::Exec;
+use state::opts::Opts;
+use value::json::{self, Layout};
+use value::{Map, Value};
+
+use crate::setup::{self, Asked};
+
+/// How long each of the two programs may take where `--timeout` does not say.
+const SECONDS: i64 = 600;
+
+/// What of a return is compared.
+const COMPARED: [&str; 3] = ["result", "comment", "changes"];
+
+/// Runs `pinch migrate` with these words.
+///
+/// # Errors
+/// When the command line, the configuration or the tree is wrong, or a program does not do what it was asked.
+pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
+    heap::claim();
+    let parsed = MIGRATE.parse(words.to_vec());
+    let parsed = parsed.map_err(|error| Failure::usage(&MIGRATE, error))?;
+    if parsed.has("help") {
+        return Ok(binary::put(&MIGRATE.help()));
+    }
+    match parsed.words.split_first() {
+        Some((word, rest)) if word == "report" => report(&parsed, rest),
+        Some((word, rest)) if word == "compare" => compare(&parsed, rest),
+        _ => {
+            let error = "say what to do: migrate report [TREE], or migrate compare SLS";
+            Err(Failure::new(Exit::Usage, error))
+        }
+    }
+}
+
+fn report(parsed: &Parsed, words: &[String]) -> Result<ExitCode, Failure> {
+    let settings = crate::lint::settings(parsed, words)?;
+    let report = ::lint::lint(&settings).map_err(|error| Failure::new(Exit::Generic, error))?;
+    let format = parsed.text("format").unwrap_or_default();
+    Ok(binary::put(&::lint::migration(&report, format)))
+}
+
+fn compare(parsed: &Parsed, words: &[String]) -> Result<ExitCode, Failure> {
+    let Some(asked) = Asked::of(words) else {
+        let error = "say what to compare: migrate compare highstate, or the names of SLS";
+        return Err(Failure::new(Exit::Usage, error));
+    };
+    let (ours, salts) = (binary::own_path()?, salt(parsed)?);
+    let opts = Opts::new(setup::loaded(parsed, true)?.opts);
+    let sources = Box::new(Roots::states(&opts));
+    let cx = Exec::new(opts, minion::registry(), sources, Box::new(ThisMachine));
+    let call = arguments(parsed, &asked);
+    let of_salt = returns(&cx, parsed, &[salts.display().to_string()], &call)?;
+    let ours = [ours.display().to_string(), "salt-call".to_owned()];
+    let of_pinch = returns(&cx, parsed, &ours, &call)?;
+    let differences = differences(&of_salt, &of_pinch);
+    let states = of_salt.len().max(of_pinch.len());
+    binary::put(&match parsed.text("format") {
+        Some("json") => as_json(states, &differences),
+        _ => as_markdown(states, &differences),
+    });
+    Ok(if differences.is_empty() { Exit::Ok } else { Exit::Generic }.into())
+}
+
+/// The salt-call of Salt: the one that is named, or the first in the path that is not this program.
+fn salt(parsed: &Parsed) -> Result<PathBuf, Failure> {
+    let own = binary::own_path()?.canonicalize().ok();
+    let is_other = |path: &Path| path.is_file() && path.canonicalize().ok() != own;
+    let hint = "name it with --salt=PROGRAM; a Salt in a virtual environment is enough: its bin/salt-call";
+    if let Some(given) = parsed.text("salt") {
+        let path = PathBuf::from(given);
+        let error = format!("{given} is no file, or this program itself");
+        return match is_other(&path) {
+            true => Ok(path),
+            false => Err(Failure::new(Exit::Usage, error).hints([hint.to_owned()])),
+        };
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&folders).map(|folder| folder.join("salt-call"));
+    found.into_iter().find(|path| is_other(path)).ok_or_else(|| {
+        let error = "there is no salt-call of Salt in PATH to compare with";
+        Failure::new(Exit::Unavailable, error).hints([hint.to_owned()])
+    })
+}
+
+/// What both programs are called with.
+fn arguments(parsed: &Parsed, asked: &Asked) -> Vec<String> {
+    let mut all = vec![
+        "--local".to_owned(),
+        "--out=json".to_owned(),
+        "--log-level=quiet".to_owned(),
+        format!("--config-dir={}", setup::config_dir(parsed).display()),
+    ];
+    for (word, option) in [("file_root", "--file-root"), ("pillar_root", "--pillar-root")] {
+        all.extend(parsed.all(word).map(|folder| format!("{option}={folder}")));
+    }
+    match asked {
+        Asked::Highstate => all.push("state.highstate".to_owned()),
+        Asked::Sls(names) => all.extend(["state.sls".to_owned(), names.join(",")]),
+    }
+    all.push("test=True".to_owned());
+    all
+}
+
+/// The returns by tag that a program prints.
+fn returns(cx: &Exec, parsed: &Parsed, program: &[String], call: &[String]) -> Result<Map, Failure> {
+    let seconds = parsed.get("timeout").and_then(Value::as_int);
+    let seconds = seconds.unwrap_or(SECONDS);
+    let words = program.iter().chain(call).cloned();
+    let process = Process {
+        timeout: Some(seconds.into()),
+        reset_system_locale: false,
+        ..Process::words(words).quiet()
+    };
+    let shown = program.join(" ");
+    let failed = |what: String| Failure::new(Exit::Generic, format!("{shown} {what}"));
+    let output = process.run(cx).map_err(|error| failed(format!("cannot be run: {error}")))?;
+    if output.timed_out {
+        return Err(failed(format!("has no result after {seconds} s"))
+            .hints(["give it longer with --timeout=SECONDS".to_owned()]));
+    }
+    let local = json::read(&output.stdout).ok();
+    let local = local.as_ref().and_then(|data| data.get("local"));
+    match local {
+        Some(Value::Map(returns)) => Ok(returns.clone()),
+        Some(refused) => Err(failed(format!("refuses it: {}", refused.to_text()))),
+        None => Err(failed(format!("prints no result: {} {}", output.stdout, output.stderr))),
+    }
+}
+
+/// Where the two differ about a state.
+#[derive(Clone, Debug, PartialEq)]
+struct Difference {
+    tag: String,
+    field: &'static str,
+    salt: Value,
+    pinch: Value,
+}
+
+fn differences(salt: &Map, pinch: &Map) -> Vec<Difference> {
+    let tags: BTreeSet<String> = salt.keys().chain(pinch.keys()).map(Value::to_text).collect();
+    let mut all = Vec::new();
+    for tag in tags {
+        let (one, other) = (salt.get(&*tag), pinch.get(&*tag));
+        if one.is_none() || other.is_none() {
+            let there = |ret: Option<&Value>| ret.is_some().into();
+            let (salt, pinch, field) = (there(one), there(other), "in the run");
+            all.push(Difference { tag, field, salt, pinch });
+            continue;
+        }
+        for field in COMPARED {
+            let of = |ret: Option<&Value>| ret.and_then(|ret| ret.get(field)).cloned().unwrap_or_default();
+            let (salt, pinch) = (of(one), of(other));
+            if salt != pinch {
+                let tag = tag.clone();
+                all.push(Difference { tag, field, salt, pinch });
+            }
+        }
+    }
+    all
+}
+
+fn as_markdown(states: usize, differences: &[Difference]) -> String {
+    let tags: BTreeSet<&str> = differences.iter().map(|one| one.tag.as_str()).collect();
+    let mut out = format!("{states} states compared with test=True, {} differ\n", tags.len());
+    let mut last = "";
+    for one in differences {
+        if one.tag != last {
+            let parts: Vec<&str> = one.tag.split("_|-").collect();
+            let shown = match parts.as_slice() {
+                [state, id, _, fun] => format!("{state}.{fun} `{id}`"),
+                _ => one.tag.clone(),
+            };
+            out.push_str(&format!("\n## {shown}\n"));
+            last = &one.tag;
+        }
+        out.push_str(&format!("\n{}:\n", one.field));
+        for (who, value) in [("Salt ", &one.salt), ("Pinch", &one.pinch)] {
+            let text = value.to_text().replace('\n', "\n           ");
+            out.push_str(&format!("    {who}  {text}\n"));
+        }
+    }
+    out
+}
+
+fn as_json(states: usize, differences: &[Difference]) -> String {
+    let one = |one: &Difference| -> Value {
+        Map::new()
+            .with("tag", one.tag.as_str())
+            .with("field", one.field)
+            .with("salt", one.salt.clone())
+            .with("pinch", one.pinch.clone())
+            .into()
+    };
+    let all = Map::new()
+        .with("version", 1)
+        .with("states", states)
+        .with("differences", Value::list(differences.iter().map(one)));
+    let layout = Layout {
+        indent: Some(4),
+        ..Layout::default()
+    };
+    format!("{}\n", json::write(&all.into(), layout))
+}
