@@ -19,6 +19,7 @@ mod call;
 mod doctor;
 mod graph;
 mod lint;
+mod migrate;
 mod minion;
 mod setup;
 
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         (None, Some((word, rest))) if word == "explain" => lint::explain(rest),
         (None, Some((word, rest))) if word == "graph" => graph::run(rest),
         (None, Some((word, rest))) if word == "doctor" => doctor::run(rest),
+        (None, Some((word, rest))) if word == "migrate" => migrate::run(rest),
         (None, Some((word, []))) if word == "answer" => answer::run(),
         _ => PINCH.itself(&words),
     };

@@ -71,14 +71,20 @@ fn compare(parsed: &Parsed, words: &[String]) -> Result<ExitCode, Failure> {
         Some("json") => as_json(states, &differences),
         _ => as_markdown(states, &differences),
     });
-    Ok(if differences.is_empty() { Exit::Ok } else { Exit::Generic }.into())
+    Ok(if differences.is_empty() {
+        Exit::Ok
+    } else {
+        Exit::Generic
+    }
+    .into())
 }
 
 /// The salt-call of Salt: the one that is named, or the first in the path that is not this program.
 fn salt(parsed: &Parsed) -> Result<PathBuf, Failure> {
     let own = binary::own_path()?.canonicalize().ok();
     let is_other = |path: &Path| path.is_file() && path.canonicalize().ok() != own;
-    let hint = "name it with --salt=PROGRAM; a Salt in a virtual environment is enough: its bin/salt-call";
+    let hint =
+        "name it with --salt=PROGRAM; a Salt in a virtual environment is enough: its bin/salt-call";
     if let Some(given) = parsed.text("salt") {
         let path = PathBuf::from(given);
         let error = format!("{given} is no file, or this program itself");
@@ -89,10 +95,13 @@ fn salt(parsed: &Parsed) -> Result<PathBuf, Failure> {
     }
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&folders).map(|folder| folder.join("salt-call"));
-    found.into_iter().find(|path| is_other(path)).ok_or_else(|| {
-        let error = "there is no salt-call of Salt in PATH to compare with";
-        Failure::new(Exit::Unavailable, error).hints([hint.to_owned()])
-    })
+    found
+        .into_iter()
+        .find(|path| is_other(path))
+        .ok_or_else(|| {
+            let error = "there is no salt-call of Salt in PATH to compare with";
+            Failure::new(Exit::Unavailable, error).hints([hint.to_owned()])
+        })
 }
 
 /// What both programs are called with.
@@ -103,8 +112,15 @@ fn arguments(parsed: &Parsed, asked: &Asked) -> Vec<String> {
         "--log-level=quiet".to_owned(),
         format!("--config-dir={}", setup::config_dir(parsed).display()),
     ];
-    for (word, option) in [("file_root", "--file-root"), ("pillar_root", "--pillar-root")] {
-        all.extend(parsed.all(word).map(|folder| format!("{option}={folder}")));
+    for (word, option) in [
+        ("file_root", "--file-root"),
+        ("pillar_root", "--pillar-root"),
+    ] {
+        all.extend(
+            parsed
+                .all(word)
+                .map(|folder| format!("{option}={}", setup::absolute(folder))),
+        );
     }
     match asked {
         Asked::Highstate => all.push("state.highstate".to_owned()),
@@ -115,7 +131,12 @@ fn arguments(parsed: &Parsed, asked: &Asked) -> Vec<String> {
 }
 
 /// The returns by tag that a program prints.
-fn returns(cx: &Exec, parsed: &Parsed, program: &[String], call: &[String]) -> Result<Map, Failure> {
+fn returns(
+    cx: &Exec,
+    parsed: &Parsed,
+    program: &[String],
+    call: &[String],
+) -> Result<Map, Failure> {
     let seconds = parsed.get("timeout").and_then(Value::as_int);
     let seconds = seconds.unwrap_or(SECONDS);
     let words = program.iter().chain(call).cloned();
@@ -126,7 +147,9 @@ fn returns(cx: &Exec, parsed: &Parsed, program: &[String], call: &[String]) -> R
     };
     let shown = program.join(" ");
     let failed = |what: String| Failure::new(Exit::Generic, format!("{shown} {what}"));
-    let output = process.run(cx).map_err(|error| failed(format!("cannot be run: {error}")))?;
+    let output = process
+        .run(cx)
+        .map_err(|error| failed(format!("cannot be run: {error}")))?;
     if output.timed_out {
         return Err(failed(format!("has no result after {seconds} s"))
             .hints(["give it longer with --timeout=SECONDS".to_owned()]));
@@ -136,7 +159,10 @@ fn returns(cx: &Exec, parsed: &Parsed, program: &[String], call: &[String]) -> R
     match local {
         Some(Value::Map(returns)) => Ok(returns.clone()),
         Some(refused) => Err(failed(format!("refuses it: {}", refused.to_text()))),
-        None => Err(failed(format!("prints no result: {} {}", output.stdout, output.stderr))),
+        None => Err(failed(format!(
+            "prints no result: {} {}",
+            output.stdout, output.stderr
+        ))),
     }
 }
 
@@ -150,22 +176,40 @@ struct Difference {
 }
 
 fn differences(salt: &Map, pinch: &Map) -> Vec<Difference> {
-    let tags: BTreeSet<String> = salt.keys().chain(pinch.keys()).map(Value::to_text).collect();
+    let tags: BTreeSet<String> = salt
+        .keys()
+        .chain(pinch.keys())
+        .map(Value::to_text)
+        .collect();
     let mut all = Vec::new();
     for tag in tags {
-        let (one, other) = (salt.get(&*tag), pinch.get(&*tag));
+        let (one, other) = (salt.get(&tag), pinch.get(&tag));
         if one.is_none() || other.is_none() {
             let there = |ret: Option<&Value>| ret.is_some().into();
             let (salt, pinch, field) = (there(one), there(other), "in the run");
-            all.push(Difference { tag, field, salt, pinch });
+            all.push(Difference {
+                tag,
+                field,
+                salt,
+                pinch,
+            });
             continue;
         }
         for field in COMPARED {
-            let of = |ret: Option<&Value>| ret.and_then(|ret| ret.get(field)).cloned().unwrap_or_default();
+            let of = |ret: Option<&Value>| {
+                ret.and_then(|ret| ret.get(field))
+                    .cloned()
+                    .unwrap_or_default()
+            };
             let (salt, pinch) = (of(one), of(other));
             if salt != pinch {
                 let tag = tag.clone();
-                all.push(Difference { tag, field, salt, pinch });
+                all.push(Difference {
+                    tag,
+                    field,
+                    salt,
+                    pinch,
+                });
             }
         }
     }
@@ -174,7 +218,10 @@ fn differences(salt: &Map, pinch: &Map) -> Vec<Difference> {
 
 fn as_markdown(states: usize, differences: &[Difference]) -> String {
     let tags: BTreeSet<&str> = differences.iter().map(|one| one.tag.as_str()).collect();
-    let mut out = format!("{states} states compared with test=True, {} differ\n", tags.len());
+    let mut out = format!(
+        "{states} states compared with test=True, {} differ\n",
+        tags.len()
+    );
     let mut last = "";
     for one in differences {
         if one.tag != last {

@@ -44,7 +44,8 @@ pub(crate) fn config_dir(parsed: &Parsed) -> PathBuf {
     given.map_or_else(|| config::DEFAULT_DIR.into(), |dir| absolute(&dir).into())
 }
 
-fn absolute(folder: &str) -> String {
+/// The path of a folder from the root on.
+pub(crate) fn absolute(folder: &str) -> String {
     let path = std::path::absolute(folder);
     path.map_or_else(|_| folder.to_owned(), |path| path.display().to_string())
 }

@@ -1,4 +1,4 @@
-//! The commands that look and change nothing: `pinch graph` and `pinch doctor`.
+//! The commands that look and change nothing: `pinch graph`, `pinch doctor` and `pinch migrate`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -268,5 +268,134 @@ fn doctor_names_the_run_that_holds_the_lock() {
     assert!(
         told["what"].as_str().unwrap().starts_with(&expected),
         "{told}"
+    );
+}
+
+#[test]
+fn a_report_says_of_each_sls_whether_it_runs() {
+    let machine = Machine::new();
+    fs::create_dir(machine.at("srv/_states")).unwrap();
+    machine.write("srv/_states/mine.py", "def made(name):\n    return {}\n");
+    machine.write("srv/own.sls", "a:\n  mine.made: []\n");
+    machine.write("srv/wrong.sls", "a:\n  file.manged: []\n");
+    machine.write(
+        "srv/code.sls",
+        "https://example.org/a.git:\n  git.latest:\n    - target: /srv/a\n",
+    );
+    machine.write("srv/python.sls", "#!py\ndef run():\n    return {}\n");
+    let report = machine.pinch("migrate", &["report", "srv", "--format", "json"]);
+    assert!(report.status.success(), "{}", text(&report.stderr));
+    let report: Json = serde_json::from_slice(&report.stdout).unwrap();
+    let verdict = |name: &str| {
+        let mut all = report["sls"].as_array().unwrap().iter();
+        let one = all
+            .find(|one| one["sls"] == name)
+            .unwrap_or_else(|| panic!("{name}: {report}"));
+        (
+            one["verdict"].as_str().unwrap(),
+            one["why"].as_array().unwrap(),
+        )
+    };
+    assert_eq!(verdict("web"), ("runs", &Vec::new()));
+    assert_eq!(verdict("own"), ("python", &vec!["mine.made".into()]));
+    assert_eq!(verdict("wrong").0, "fails");
+    assert!(
+        verdict("wrong").1[0]
+            .as_str()
+            .unwrap()
+            .starts_with("srv/wrong.sls:2:3: there is no state function file.manged"),
+        "{report}"
+    );
+    assert_eq!(verdict("code").0, "differs");
+    assert!(
+        verdict("code").1[0]
+            .as_str()
+            .unwrap()
+            .starts_with("git never asks for a password")
+    );
+    assert_eq!(verdict("python").0, "fails");
+    assert_eq!(report["totals"]["runs"], 2);
+    let page = text(&machine.pinch("migrate", &["report", "srv"]).stdout);
+    said(
+        &page,
+        &[
+            "| runs as is | 2 |",
+            "| will not run | 2 |",
+            "| all | 6 |",
+            "## Will not run\n",
+            "- `wrong` (srv/wrong.sls)\n",
+        ],
+    );
+}
+
+/// A program that stands for Salt's: it gives what this one gives, edited.
+fn stand_in(machine: &Machine, name: &str, edit: &str) -> String {
+    let program = machine.at(name);
+    let text = format!(
+        "#!/bin/sh\n{} salt-call \"$@\" | {edit}\n",
+        minion_program().display()
+    );
+    fs::write(&program, text).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    format!("--salt={program}")
+}
+
+#[test]
+fn two_programs_are_compared_state_by_state() {
+    let machine = Machine::new();
+    let compare = |salt: &str| machine.pinch("migrate", &["compare", "runs", salt]);
+    let same = compare(&stand_in(&machine, "same", "cat"));
+    assert_eq!(
+        (same.status.code(), text(&same.stdout)),
+        (
+            Some(0),
+            "3 states compared with test=True, 0 differ\n".into()
+        ),
+        "{}",
+        text(&same.stderr)
+    );
+    let other = compare(&stand_in(
+        &machine,
+        "other",
+        "sed 's/One or more requisite/Two of the requisites/'",
+    ));
+    assert_eq!(other.status.code(), Some(1));
+    said(
+        &text(&other.stdout),
+        &[
+            "3 states compared with test=True, ",
+            " differ\n",
+            "## test.nop `three`",
+            "comment:\n    Salt   Two of the requisites failed: runs.two\n    Pinch  One or more requisite failed: runs.two\n",
+        ],
+    );
+    let broken = compare(&stand_in(&machine, "broken", "head -c 9"));
+    assert_eq!(broken.status.code(), Some(1));
+    assert!(
+        text(&broken.stderr).contains("prints no result"),
+        "{}",
+        text(&broken.stderr)
+    );
+    let slow = stand_in(&machine, "slow", "sleep 50");
+    let slow = machine.pinch("migrate", &["compare", "runs", "--timeout", "1", &slow]);
+    assert!(
+        text(&slow.stderr).contains("has no result after 1 s"),
+        "{}",
+        text(&slow.stderr)
+    );
+}
+
+#[test]
+fn without_a_salt_there_is_nothing_to_compare_with() {
+    let machine = Machine::new();
+    let none = Command::new(minion_program())
+        .args(["migrate", "compare", "runs", "-c", &machine.at("etc")])
+        .env("PATH", machine.at("srv"))
+        .output()
+        .unwrap();
+    assert_eq!(none.status.code(), Some(69));
+    said(
+        &text(&none.stderr),
+        &["there is no salt-call of Salt in PATH", "--salt=PROGRAM"],
     );
 }

@@ -85,6 +85,11 @@ pub const PINCH: Binary = Binary {
             "say what is wrong with this machine for a run, and what to do (doctor --help)",
         ),
         command(
+            "migrate",
+            "report|compare",
+            "for who comes from Salt: what of a tree runs here, and where results differ (migrate --help)",
+        ),
+        command(
             "install-python",
             "DIR",
             "put a package salt in DIR, so that Python programs can import salt.client, salt.config and salt.output",

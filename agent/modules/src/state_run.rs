@@ -238,8 +238,10 @@ pub fn run_plan(cx: &Exec, given: &Given, plan: &Plan) -> Result<Value, Error> {
         chunks: plan.chunks().len(),
     });
     let ran = recorded_run(cx, given, plan);
-    let good = ran.as_ref().is_ok_and(is_good);
-    watch::tell(Event::Finished { jid, good });
+    if watch::is_on() {
+        let good = ran.as_ref().is_ok_and(is_good);
+        watch::tell(Event::Finished { jid, good });
+    }
     let ret = Value::Map(ran?);
     set_retcode(cx, &ret);
     Ok(if given.terse { terse(&ret) } else { ret })

@@ -1,6 +1,6 @@
 //! The option tables of the commands that look and change nothing.
 
-use super::Takes::{Choice, Many, Nothing, Text};
+use super::Takes::{Choice, Many, Nothing, Number, Text};
 use super::common::{HELP, flag};
 use super::{Flag, Group, Program};
 
@@ -88,6 +88,50 @@ pub const DOCTOR: Program = Program {
                 &["out", "output", "format"],
                 Choice("FORMAT", &["text", "json"]),
                 "print text or json (default text)",
+            ),
+        ],
+    }],
+};
+
+/// The option table of `pinch migrate`.
+pub const MIGRATE: Program = Program {
+    name: "migrate",
+    usage: "[options] (report [TREE] | compare (highstate | SLS...))",
+    about: "For who comes from Salt. `report` says of each SLS of a tree whether it runs here as it is; `compare` runs states with test=True by an installed Salt and by Pinch, and says where they differ.",
+    groups: &[Group {
+        title: "Options",
+        flags: &[
+            HELP,
+            CONFIG_DIR,
+            FILE_ROOT,
+            PILLAR_ROOT,
+            flag(
+                "format",
+                None,
+                &["out", "output", "format"],
+                Choice("FORMAT", &["markdown", "json"]),
+                "print markdown or json (default markdown)",
+            ),
+            flag(
+                "grains",
+                None,
+                &["grains"],
+                Many("FILE"),
+                "report: look with the grains in FILE too, as pinch lint does",
+            ),
+            flag(
+                "salt",
+                None,
+                &["salt"],
+                Text("PROGRAM"),
+                "compare: the salt-call of Salt (default the one in PATH)",
+            ),
+            flag(
+                "timeout",
+                Some('t'),
+                &["timeout"],
+                Number("SECONDS"),
+                "compare: how long each of the two may take (default 600)",
             ),
         ],
     }],

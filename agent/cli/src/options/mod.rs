@@ -23,7 +23,7 @@ pub use daemon_flags::{SALT_MASTER, SALT_MINION};
 pub use flags::SALT_CALL;
 pub use key_flags::SALT_KEY;
 pub use lint_flags::LINT;
-pub use look_flags::{DOCTOR, GRAPH};
+pub use look_flags::{DOCTOR, GRAPH, MIGRATE};
 pub use parse::{Parsed, UsageError};
 pub use salt::{Job, Salt, SaltAsked, Target};
 pub use salt_call::{Asked, SaltCall};
