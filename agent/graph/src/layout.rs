@@ -18,13 +18,16 @@ pub(crate) const CHANNEL: i32 = 88;
 /// Between frames that stand one above the other.
 pub(crate) const FRAME_GAP: i32 = 30;
 const TOP: i32 = 64;
-const LEFT: i32 = 24;
+pub(crate) const MARGIN: i32 = 48;
 
 /// A column of more boxes is broken into several.
 const MOST_ROWS: usize = 18;
 
 /// How often boxes are put into the order of their neighbours.
 const SWEEPS: usize = 6;
+
+/// How many times as wide as high a picture may be before columns of frames are put below each other.
+const WIDEST: i32 = 2;
 
 /// A column of frames is at least so high before another is begun.
 const LEAST_HEIGHT: i32 = 900;
@@ -378,6 +381,39 @@ fn without_empty(place: &[f64]) -> Vec<usize> {
     whole.iter().map(row).collect()
 }
 
+/// Puts columns one below the other while the picture is much wider than high, those that are lowest together first.
+fn folded(layout: &Layout, mut columns: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
+    let width = |column: &Vec<usize>| {
+        let widths = column.iter().map(|frame| layout.rect(*frame).width);
+        widths.max().unwrap_or_default() + CHANNEL
+    };
+    let height = |column: &Vec<usize>| -> i32 {
+        let heights = column
+            .iter()
+            .map(|frame| layout.rect(*frame).height + FRAME_GAP);
+        heights.sum()
+    };
+    while columns.len() > 1 {
+        let (wide, high) = (
+            columns.iter().map(width).sum::<i32>(),
+            columns.iter().map(height).max(),
+        );
+        if wide <= high.unwrap_or_default() * WIDEST {
+            break;
+        }
+        let pairs = columns
+            .windows(2)
+            .enumerate()
+            .map(|(at, pair)| (pair.iter().map(height).sum::<i32>(), at));
+        let Some((_, at)) = pairs.min() else { break };
+        let below = columns.remove(at + 1);
+        if let Some(column) = columns.get_mut(at) {
+            column.extend(below);
+        }
+    }
+    columns
+}
+
 /// Puts the frames that lines join into columns, and the others below them.
 fn place_frames(layout: &mut Layout, lines: &[Line]) {
     let count = layout.frames.len();
@@ -417,7 +453,8 @@ fn place_frames(layout: &mut Layout, lines: &[Line]) {
         .iter()
         .flat_map(|column| broken(layout, column, most))
         .collect::<Vec<_>>();
-    let (mut x, mut bottom) = (LEFT, TOP);
+    let columns = folded(layout, columns);
+    let (mut x, mut bottom) = (MARGIN, TOP);
     for (at, column) in columns.iter().enumerate() {
         let widest = column
             .iter()
@@ -436,7 +473,7 @@ fn place_frames(layout: &mut Layout, lines: &[Line]) {
         x += widest + CHANNEL;
     }
     let right = if columns.is_empty() {
-        LEFT
+        MARGIN
     } else {
         x - CHANNEL
     };
@@ -480,14 +517,14 @@ fn shelves(layout: &mut Layout, top: i32, right: i32, most: i32) {
         .map(|frame| layout.rect(*frame).width + FRAME_GAP)
         .max()
         .unwrap_or(1);
-    let beside = ((right - LEFT) / widest).max(1);
+    let beside = ((right - MARGIN) / widest).max(1);
     let wide = f64::from(total) * f64::from(widest);
-    let least = if right > LEFT {
+    let least = if right > MARGIN {
         total / beside
     } else {
         (wide * 0.7).sqrt() as i32
     };
-    let (mut x, mut y, mut column, mut bottom, mut edge) = (LEFT, top, LEFT, top, right);
+    let (mut x, mut y, mut column, mut bottom, mut edge) = (MARGIN, top, MARGIN, top, right);
     for index in loose {
         if let Some(frame) = layout.frames.get_mut(index) {
             if y > top
@@ -506,6 +543,6 @@ fn shelves(layout: &mut Layout, top: i32, right: i32, most: i32) {
             edge = edge.max(frame.rect.right());
         }
     }
-    layout.width = edge + LEFT;
+    layout.width = edge + MARGIN;
     layout.height = bottom;
 }

@@ -1,7 +1,7 @@
 //! The way of a line from box to box: along the gaps between rows and columns, never through a box.
 
 use crate::bundle::{End, Line};
-use crate::layout::{CHANNEL, COLUMN_GAP, FRAME_GAP, HEAD, Layout, ROW_GAP, Rect};
+use crate::layout::{CHANNEL, COLUMN_GAP, FRAME_GAP, HEAD, Layout, MARGIN, ROW_GAP, Rect};
 
 /// How many lines of a gap run side by side before they share a place.
 const LANES: i32 = 9;
@@ -159,30 +159,25 @@ fn between(
         return;
     };
     let shift = lane * (CHANNEL - 24) / (2 * LANES);
-    let channel = |column: usize| {
-        let edge = layout.columns.get(column).map_or(0, |(_, right)| *right);
-        edge + CHANNEL / 2 + shift
+    // The channel right of each column, and at last the margin left of the first.
+    let channel = |step: usize| match step.checked_sub(1) {
+        Some(column) => {
+            let edge = layout.columns.get(column).map_or(0, |(_, right)| *right);
+            edge + CHANNEL / 2 + shift
+        }
+        None => MARGIN / 2 + lane * 4,
     };
     let mut y = points.last().map_or(target, |(_, y)| *y);
-    // Behind its own column, or beside it, a line comes back from the right.
+    // To what stands below it, or before it, a line comes around on the left.
     let steps: Vec<usize> = match first < last {
-        true => (first..last).collect(),
-        false => (last.saturating_sub(1)..=first).rev().collect(),
+        true => (first + 1..=last).collect(),
+        false => (last..=first + 1).rev().collect(),
     };
     for (at, step) in steps.iter().enumerate() {
-        let x = if *step == 0 && first >= last && last == 0 && at + 1 == steps.len() {
-            layout.columns.first().map_or(0, |(left, _)| *left) - 12 - shift.abs() / 4
-        } else {
-            channel(*step)
-        };
+        let x = channel(*step);
         points.push((x, y));
         let next = match steps.get(at + 1) {
-            Some(next) => across(
-                layout,
-                if first < last { *next } else { *step },
-                (y + target) / 2,
-                lane,
-            ),
+            Some(next) => across(layout, (*step).min(*next), (y + target) / 2, lane),
             None => target,
         };
         points.push((x, next));

@@ -163,7 +163,7 @@ fn head(graph: &Graph, width: i32, height: i32) -> String {
     let states = if count == 1 { "state" } else { "states" };
     let _ = writeln!(
         out,
-        "</defs>\n<text x=\"24\" y=\"32\" font-size=\"18\" font-weight=\"bold\" fill=\"#1d2430\">{}</text><text x=\"24\" y=\"50\" font-size=\"11\" fill=\"#5b6470\">{count} {states}; what comes first stands on the left</text>",
+        "</defs>\n<text x=\"24\" y=\"32\" font-size=\"18\" font-weight=\"bold\" fill=\"#1d2430\">{}</text><text x=\"24\" y=\"50\" font-size=\"11\" fill=\"#5b6470\">{count} {states}; what comes first stands left, or in a frame above</text>",
         xml(&graph.title)
     );
     out
