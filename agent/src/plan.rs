@@ -11,7 +11,10 @@ use cli::config;
 use cli::failure::{Exit, Failure};
 use cli::heap;
 use cli::log::Logger;
-use cli::options::{APPLY, About, Asked as Words, PLAN, Program, SaltCall, parse_input};
+use cli::options::{
+    APPLY, About, Asked as Words, PLAN, Program, SaltCall, parse_input, read_saltfile,
+    saltfile_path,
+};
 use cli::output::{Output, Return, print_return};
 use modules::custom::CustomModules;
 use modules::fs::{self, Owner};
@@ -50,10 +53,14 @@ const NOT_PLANNED: [&str; 8] = [
 /// What is wrong with the command line, the configuration or the tree.
 pub(crate) fn plan(words: &[String]) -> Result<ExitCode, Failure> {
     heap::claim();
-    let call = match parsed(&PLAN, words)? {
+    let mut call = match parsed(&PLAN, words)? {
         Ok(call) => call,
         Err(told) => return Ok(told),
     };
+    if let Some(path) = saltfile_path(&call.overrides, |name| std::env::var(name).ok()) {
+        let saltfile = read_saltfile(&path, &SaltYaml);
+        call.merge_saltfile(&saltfile.map_err(|error| Failure::usage(&PLAN, error))?);
+    }
     let asked = asked(&call)?;
     let (cx, foreseen) = context(&asked, &call, None)?;
     let returned = run(&cx, &asked)?;

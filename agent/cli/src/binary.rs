@@ -76,8 +76,8 @@ pub const PINCH: Binary = Binary {
         ),
         command(
             "plan",
-            "(highstate | SLS... | orchestrate ORCH) [-o FILE]",
-            "say what a run would change, and change nothing (plan --help)",
+            "WHAT [-o FILE]",
+            "say what highstate, SLS... or orchestrate ORCH would change, and change nothing (plan --help)",
         ),
         command(
             "apply",

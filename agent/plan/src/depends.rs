@@ -172,7 +172,7 @@ fn disturbed(chunk: &Chunk, earlier: &Chunk) -> Option<&'static str> {
     if is(&["user", "group"]) {
         let named =
             |key: &&str| data.get(key).and_then(Value::as_str) == Some(earlier.low.name.as_str());
-        return ACCOUNTS.iter().any(|key| named(&key)).then_some("account");
+        return ACCOUNTS.iter().any(named).then_some("account");
     }
     if is(&["pkg"]) {
         let open = match &chunk.footprint {

@@ -1,6 +1,6 @@
 //! [`Foreseen`]: looks on while a plan is tried, and holds the run for good to it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -45,6 +45,18 @@ struct Inner {
     broken: Option<String>,
     /// The states of the plan that is applied.
     expected: HashMap<Key, Value>,
+    /// Steps whose own states no plan can know.
+    free: HashSet<String>,
+}
+
+impl Inner {
+    /// Whether a step is one whose own states no plan can know: it depends on an earlier change, or it is a function that runs states.
+    fn is_free(&self, step: &str) -> bool {
+        let function =
+            |state: &Value| state.get("function").and_then(Value::as_str) == Some("salt.state");
+        let found = self.expected.values().find(|state| is_tag(state, step));
+        self.free.contains(step) || found.is_some_and(|state| depends_on(state) || !function(state))
+    }
 }
 
 impl Foreseen {
@@ -164,14 +176,9 @@ impl Foreseen {
 
     /// Holds what a step has compiled to what it compiled before.
     fn compare_chunks(&self, plan: &Plan, step: Option<String>) -> Result<(), Error> {
-        let inner = self.inner();
-        let is_free = |tag: &String| {
-            inner
-                .expected
-                .values()
-                .any(|state| is_tag(state, tag) && depends_on(state))
-        };
-        if step.as_ref().is_some_and(is_free) {
+        let mut inner = self.inner();
+        if step.as_ref().is_some_and(|step| inner.is_free(step)) {
+            inner.free.extend(plan.chunks().iter().map(|low| low.tag()));
             return Ok(());
         }
         let other = plan.chunks().iter().find(|low| {
@@ -200,12 +207,12 @@ impl Foreseen {
             let low = Low { fun, ..low.clone() };
             inner.expected.get(&(within.clone(), low.tag()))
         };
-        let by_step = || {
-            let step = within.as_ref()?;
-            let mut all = inner.expected.values();
-            all.find(|state| is_tag(state, step) && depends_on(state))
-        };
-        found.or_else(watching).or_else(by_step).cloned()
+        found.or_else(watching).cloned()
+    }
+
+    /// Whether a chunk belongs to a step whose own states no plan can know.
+    fn is_of_free_step(&self, cx: &Exec) -> bool {
+        within(cx).is_some_and(|step| self.inner().is_free(&step))
     }
 
     /// Notes that the plan does not hold any more.
@@ -218,6 +225,9 @@ impl Foreseen {
     fn held(&self, cx: &Exec, low: &Low, call: Call<'_>) -> Result<Map, Error> {
         if let Some(why) = self.broken() {
             return Err(format!("not run, because the plan does not hold any more: {why}").into());
+        }
+        if self.is_of_free_step(cx) {
+            return call(cx);
         }
         let called = format!("{} ({})", low.id, low.function());
         let Some(state) = self.expected(cx, low) else {
@@ -266,15 +276,31 @@ fn within(cx: &Exec) -> Option<String> {
     cx.run.as_ref()?.within.clone()
 }
 
-/// Grains that are of the calling process, or of this moment, and not of the machine.
+/// Grains that are of the calling process, and those of interfaces and disks, which come and go. What a state makes of them
+/// is compared with the state itself.
 const UNSTEADY: &[&str] = &[
     "cwd",
+    "disks",
+    "dns",
+    "fqdn_ip4",
+    "fqdn_ip6",
+    "fqdns",
+    "hwaddr_interfaces",
+    "ip4_gw",
+    "ip4_interfaces",
+    "ip6_gw",
+    "ip6_interfaces",
+    "ip_gw",
+    "ip_interfaces",
+    "ipv4",
+    "ipv6",
     "path",
     "pid",
     "ppid",
     "ps",
     "pythonpath",
     "shell",
+    "ssds",
     "systempath",
     "uptime",
 ];

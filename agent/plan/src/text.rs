@@ -59,9 +59,15 @@ fn one(out: &mut String, state: &Value) {
         let (reason, tag) = (text("reason"), text("state"));
         let _ = writeln!(out, "    {}: {}", why(&reason), shown_tag(&tag));
     }
+    // Of a diff the comment says only that there is one.
+    let comment = if outcome == "change" && has_diff(state) {
+        String::new()
+    } else {
+        text("comment")
+    };
     indented(
         out,
-        &text("comment"),
+        &comment,
         if outcome == "depends" {
             "as things are now: "
         } else {
@@ -85,6 +91,11 @@ fn one(out: &mut String, state: &Value) {
 /// The head of a diff without names.
 fn is_head(line: &str) -> bool {
     matches!(line.trim_end(), "---" | "+++")
+}
+
+fn has_diff(state: &Value) -> bool {
+    let mut files = list(state, "files").iter();
+    files.any(|file| file.get("diff").is_some())
 }
 
 fn list<'a>(state: &'a Value, key: &str) -> &'a [Value] {
@@ -125,14 +136,14 @@ fn indented(out: &mut String, text: &str, before: &str) {
 
 /// Changes that no diff has told.
 fn changes(out: &mut String, state: &Value) {
-    let has_diff = list(state, "files")
-        .iter()
-        .any(|file| file.get("diff").is_some());
+    let has_diff = has_diff(state);
     let told = |key: &str| has_diff && matches!(key, "diff" | "newfile");
     let Some(changes) = state.get("changes").and_then(Value::as_map) else {
         return;
     };
-    if state.get("function").and_then(Value::as_str) == Some("salt.state") {
+    // What a step changes stands after it, and what is run before.
+    let function = state.get("function").and_then(Value::as_str);
+    if function.is_some_and(|function| function == "salt.state" || function.starts_with("cmd.")) {
         return;
     }
     for (key, value) in changes

@@ -1,7 +1,7 @@
 //! The option tables of `pinch plan` and `pinch apply`.
 
 use super::Takes::Text;
-use super::common::{COMMON, LOGGING, OUTPUT, flag};
+use super::common::{COMMON, HELP, LOGGING, OUTPUT, flag};
 use super::flags::CALL;
 use super::{Group, Program};
 
@@ -33,5 +33,13 @@ pub const APPLY: Program = Program {
     name: "apply",
     usage: "[options] FILE",
     about: "Do what the plan in FILE says, or refuse and change nothing when the tree, the pillar, the grains or a target has moved since it was made. Exits 0 when it is done, 1 when it refused or a state failed.",
-    groups: &[COMMON, OUTPUT, LOGGING],
+    // The plan names the configuration itself.
+    groups: &[
+        Group {
+            title: "Options",
+            flags: &[HELP],
+        },
+        OUTPUT,
+        LOGGING,
+    ],
 };
