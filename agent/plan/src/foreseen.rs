@@ -163,7 +163,7 @@ impl Foreseen {
         let mut inner = self.inner();
         inner.refusal = moved;
         if good {
-            self.seen.expect(planned.parts("tree"));
+            self.seen.hold_to(planned.parts("tree"));
             inner.for_good = true;
             inner.expected = planned
                 .states()

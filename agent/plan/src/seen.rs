@@ -48,7 +48,7 @@ impl Seen {
     }
 
     /// Refuses from now on what has another hash than here.
-    pub(crate) fn expect(&self, tree: Map) {
+    pub(crate) fn hold_to(&self, tree: Map) {
         *self.expected.lock().unwrap_or_else(PoisonError::into_inner) = Some(tree);
     }
 

@@ -73,10 +73,10 @@ fn fields(
         match (word, known, &schema["additionalProperties"]) {
             ("properties", Some(rule), _) => check(rule, root, inner, &at, faults),
             ("additionalProperties", None, Value::Bool(false)) => {
-                faults.push(format!("{at} is unknown"))
+                faults.push(format!("{at} is unknown"));
             }
             ("additionalProperties", None, rule @ Value::Object(_)) => {
-                check(rule, root, inner, &at, faults)
+                check(rule, root, inner, &at, faults);
             }
             _ => {}
         }

@@ -309,7 +309,8 @@ fn tried(seed: u64) {
 fn a_plan_applied_does_what_it_said_and_any_change_before_makes_it_refuse() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().unwrap());
     let first = number("PINCH_PLAN_SEED");
-    let count = number("PINCH_PLAN_SEEDS").unwrap_or(if first.is_some() { 1 } else { SEEDS });
+    let count =
+        number("PINCH_PLAN_SEEDS").unwrap_or_else(|| if first.is_some() { 1 } else { SEEDS });
     let first = first.unwrap_or(1);
     (first..first + count).for_each(tried);
 }
