@@ -18,6 +18,7 @@ mod answer;
 mod call;
 mod lint;
 mod minion;
+mod plan;
 
 #[global_allocator]
 static HEAP: Heap = Heap;
@@ -31,6 +32,8 @@ fn main() -> ExitCode {
         (None, Some((word, rest))) if word == "install-python" => install_python(rest),
         (None, Some((word, rest))) if word == "lint" => lint::run(rest),
         (None, Some((word, rest))) if word == "explain" => lint::explain(rest),
+        (None, Some((word, rest))) if word == "plan" => plan::plan(rest),
+        (None, Some((word, rest))) if word == "apply" => plan::apply(rest),
         (None, Some((word, []))) if word == "answer" => answer::run(),
         _ => PINCH.itself(&words),
     };
