@@ -21,6 +21,7 @@ mod graph;
 mod lint;
 mod migrate;
 mod minion;
+mod plan;
 mod setup;
 
 #[global_allocator]
@@ -38,6 +39,8 @@ fn main() -> ExitCode {
         (None, Some((word, rest))) if word == "graph" => graph::run(rest),
         (None, Some((word, rest))) if word == "doctor" => doctor::run(rest),
         (None, Some((word, rest))) if word == "migrate" => migrate::run(rest),
+        (None, Some((word, rest))) if word == "plan" => plan::plan(rest),
+        (None, Some((word, rest))) if word == "apply" => plan::apply(rest),
         (None, Some((word, []))) if word == "answer" => answer::run(),
         _ => PINCH.itself(&words),
     };

@@ -16,6 +16,7 @@ mod managers;
 mod orch;
 mod packaging;
 mod pkg;
+mod plan;
 mod progress;
 mod python;
 mod small;

@@ -29,10 +29,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("lint", &["modules", "state", "render", "value"]),
     // Pictures of what it is given: it knows nobody.
     ("graph", &[]),
+    ("plan", &["modules", "state", "value"]),
     (
         "pinch",
         &[
-            "graph", "lint", "minion", "link", "modules", "state", "render", "cli", "value",
+            "graph", "lint", "plan", "minion", "link", "modules", "state", "render", "cli", "value",
         ],
     ),
     ("identity", &["value"]),

@@ -93,6 +93,7 @@ impl<'a> Run<'a> {
         let lows = plan.chunks();
         let state = Arc::new(RunState {
             jid: jid.to_owned(),
+            within: cx.run.as_ref().and(cx.low.as_ref()).map(|step| step.tag()),
             lowstate: lows.iter().map(|low| low.data.clone()).collect(),
             running: Mutex::default(),
         });
@@ -475,6 +476,9 @@ impl<'a> Run<'a> {
     /// Tells whoever looks on of a final return.
     fn tell(&self, tag: &Value, low: &Low, ret: &Map) {
         event::fire(&self.cx, &self.state.jid, low, ret, self.length);
+        if let Some(foresight) = &self.cx.foresight {
+            foresight.returned(&self.cx, low, ret);
+        }
         self.tell_returned(tag.as_str().unwrap_or_default(), ret);
     }
 

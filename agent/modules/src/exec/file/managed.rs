@@ -333,6 +333,14 @@ pub(crate) fn changes(cx: &Exec, request: &Request) -> Result<(Map, bool), Error
     request.keep_mode(cx)?;
     let now = stat::of(&request.name, request.follow).ok();
     let mut changes = Map::new();
+    if let Some(body) = found
+        .body
+        .as_ref()
+        .filter(|body| !body.is_in(&request.name))
+    {
+        let name = Path::new(&request.name);
+        fs::would_hold(cx, name, || body.bytes().map_err(Error::io(name)));
+    }
     let Some(now) = now else {
         match found.body.filter(|_| request.new_file_diff) {
             Some(body) => changes.insert("diff", new_diff(&body)?),
