@@ -543,6 +543,8 @@ fn shelves(layout: &mut Layout, top: i32, right: i32, most: i32) {
             edge = edge.max(frame.rect.right());
         }
     }
-    layout.width = edge + MARGIN;
+    // Right of the last column runs a channel too.
+    let channel = if right > MARGIN { right + CHANNEL } else { 0 };
+    layout.width = channel.max(edge + MARGIN);
     layout.height = bottom;
 }

@@ -82,6 +82,9 @@ fn no_line_goes_through_a_box() {
         let (layout, lines) = laid_out(&graph);
         for (number, line) in lines.iter().enumerate() {
             let points = way(&layout, line, number);
+            let inside =
+                |(x, y): &(i32, i32)| *x > 0 && *x < layout.width && *y > 0 && *y < layout.height;
+            assert!(points.iter().all(inside), "{points:?}");
             for node in 0..graph.nodes.len() {
                 let rect = layout.node(node);
                 for pair in points.windows(2) {
