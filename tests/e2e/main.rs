@@ -16,5 +16,6 @@ mod orch;
 mod packaging;
 mod pkg;
 mod python;
+mod resume;
 mod small;
 mod uci;

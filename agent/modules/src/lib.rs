@@ -33,6 +33,7 @@ mod pkg;
 pub mod process;
 pub mod random;
 mod repos;
+pub mod resume;
 pub mod returners;
 pub mod roots;
 pub mod runners;

@@ -3,7 +3,7 @@
 use super::Takes::{Choice, Many, Nothing, Number, Text};
 use super::common::{
     ARGS_STDIN, COMMON, DOC, EXECUTOR_OPTS, HARD_CRASH, LOGGING, MODULE_EXECUTORS, NO_PARSE,
-    OUTPUT, OUTPUT_DIFF, PROFILING, RETURN, SKIP_GRAINS, flag,
+    OUTPUT, OUTPUT_DIFF, PROFILING, RESUME, RETURN, SKIP_GRAINS, flag,
 };
 use super::{Group, Program};
 
@@ -103,6 +103,7 @@ pub const SALT_CALL: Program = Program {
                     Nothing,
                     "exit with the code of the function",
                 ),
+                RESUME,
                 OUTPUT_DIFF,
                 flag(
                     "no_return_event",
