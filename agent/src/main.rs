@@ -16,8 +16,10 @@ use cli::heap::Heap;
 
 mod answer;
 mod call;
+mod explain;
 mod lint;
 mod minion;
+mod runs;
 
 #[global_allocator]
 static HEAP: Heap = Heap;
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         (None, Some((word, rest))) if word == "install-python" => install_python(rest),
         (None, Some((word, rest))) if word == "lint" => lint::run(rest),
         (None, Some((word, rest))) if word == "explain" => lint::explain(rest),
+        (None, Some((word, rest))) if word == "runs" => runs::run(rest),
         (None, Some((word, []))) if word == "answer" => answer::run(),
         _ => PINCH.itself(&words),
     };

@@ -17,5 +17,6 @@ mod packaging;
 mod pkg;
 mod python;
 mod resume;
+mod runs;
 mod small;
 mod uci;

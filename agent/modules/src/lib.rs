@@ -48,7 +48,7 @@ mod template;
 #[cfg(test)]
 mod testing;
 pub mod text;
-mod users;
+pub mod users;
 pub mod version;
 pub mod web;
 pub mod wheel;

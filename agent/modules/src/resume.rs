@@ -139,7 +139,7 @@ fn last(cx: &Exec, given: &Given) -> Result<Option<(String, Recorded)>, Error> {
         let env = arg("saltenv").map_or_else(|| saltenv.clone(), Value::to_text);
         let tested = start
             .get("test")
-            .or(arg("test"))
+            .or_else(|| arg("test"))
             .is_some_and(Value::is_true);
         if !tested && kind(&fun, arg("mods")) == wanted && env == saltenv {
             return Ok(Some((jid, record::read(&path)?)));
@@ -171,7 +171,9 @@ fn gone_on(given: &Given, earlier: Earlier) -> Result<Given, Vec<String>> {
         }
         *now = before;
     }
-    own.pillarenv = own.pillarenv.or(said("pillarenv").map(|env| env.to_text()));
+    own.pillarenv = own
+        .pillarenv
+        .or_else(|| said("pillarenv").map(|env| env.to_text()));
     own.earlier = Some(Arc::new(earlier));
     Ok(own)
 }

@@ -517,6 +517,14 @@ pub fn jids(opts: &Opts) -> Vec<String> {
     jids
 }
 
+/// Removes a record.
+///
+/// # Errors
+/// When it cannot be removed.
+pub fn remove(path: &Path) -> Result<(), Error> {
+    std::fs::remove_file(path).map_err(Error::io(path))
+}
+
 /// Removes the oldest finished records until one more has room. Those of runs that did not finish stay.
 fn prune(opts: &Opts) {
     let limit = |name, default| {

@@ -362,7 +362,9 @@ pub fn next_number(returns: &Map) -> i64 {
         .map_or(0, |last| last + 1)
 }
 
-fn function_of(tag: &str) -> String {
+/// The function of a tag; of a step of an orchestration with what it runs.
+#[must_use]
+pub fn function_of(tag: &str) -> String {
     let parts: Vec<&str> = tag.split(SEPARATOR).collect();
     match parts.as_slice() {
         [state, _, name, fun] if *state == "salt" => format!("{state}.{fun} {name}"),
