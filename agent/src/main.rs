@@ -19,6 +19,7 @@ mod call;
 mod explain;
 mod lint;
 mod minion;
+mod plan;
 mod runs;
 
 #[global_allocator]
@@ -33,6 +34,8 @@ fn main() -> ExitCode {
         (None, Some((word, rest))) if word == "install-python" => install_python(rest),
         (None, Some((word, rest))) if word == "lint" => lint::run(rest),
         (None, Some((word, rest))) if word == "explain" => lint::explain(rest),
+        (None, Some((word, rest))) if word == "plan" => plan::plan(rest),
+        (None, Some((word, rest))) if word == "apply" => plan::apply(rest),
         (None, Some((word, rest))) if word == "runs" => runs::run(rest),
         (None, Some((word, []))) if word == "answer" => answer::run(),
         _ => PINCH.itself(&words),

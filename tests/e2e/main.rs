@@ -15,6 +15,7 @@ mod managers;
 mod orch;
 mod packaging;
 mod pkg;
+mod plan;
 mod python;
 mod resume;
 mod runs;

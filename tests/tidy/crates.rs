@@ -27,10 +27,11 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("lint", &["modules", "state", "render", "value"]),
+    ("plan", &["modules", "state", "value"]),
     (
         "pinch",
         &[
-            "lint", "minion", "link", "modules", "state", "render", "cli", "value",
+            "lint", "plan", "minion", "link", "modules", "state", "render", "cli", "value",
         ],
     ),
     ("identity", &["value"]),

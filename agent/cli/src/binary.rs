@@ -80,6 +80,16 @@ pub const PINCH: Binary = Binary {
             "say which states and orchestrations ran here, and what came of them (runs --help)",
         ),
         command(
+            "plan",
+            "WHAT [-o FILE]",
+            "say what highstate, SLS... or orchestrate ORCH would change, and change nothing (plan --help)",
+        ),
+        command(
+            "apply",
+            "FILE",
+            "do what a plan says, or refuse when something has moved (apply --help)",
+        ),
+        command(
             "install-python",
             "DIR",
             "put a package salt in DIR, so that Python programs can import salt.client, salt.config and salt.output",

@@ -11,6 +11,8 @@
 
 pub mod background;
 pub mod binary;
+#[cfg(any(test, target_env = "musl"))]
+pub mod compare;
 pub mod config;
 pub mod failure;
 pub mod heap;

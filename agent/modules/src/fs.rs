@@ -73,8 +73,9 @@ pub fn replace_from(
     };
     let temporary = beside(&target);
     let sync = old.is_some() || cx.opts().text("file_sync") == Some("always");
-    let written =
-        fill(&temporary, contents, owner, sync).and_then(|()| std::fs::rename(&temporary, &target));
+    let written = fill(&temporary, contents, owner, sync)
+        .and_then(|()| as_foreseen(cx, &target, &temporary))
+        .and_then(|()| std::fs::rename(&temporary, &target));
     if let Err(error) = written {
         let _ = std::fs::remove_file(&temporary);
         return Err(Error::io(path)(error));
@@ -84,6 +85,25 @@ pub fn replace_from(
         cx.changed(folder);
     }
     Ok(())
+}
+
+/// Asks who has foreseen the run whether a file is to hold what was written beside it.
+fn as_foreseen(cx: &Exec, path: &Path, new: &Path) -> std::io::Result<()> {
+    let foresight = cx.foresight.as_ref();
+    foresight.map_or(Ok(()), |foresight| foresight.may_place(cx, path, new))
+}
+
+/// In test mode: tells who looks ahead what a file would hold. Contents that cannot be read are told by the run itself.
+pub(crate) fn would_hold<C: AsRef<[u8]>>(
+    cx: &Exec,
+    path: &Path,
+    contents: impl FnOnce() -> Result<C, Error>,
+) {
+    if let (true, Some(foresight)) = (cx.test, &cx.foresight)
+        && let Ok(contents) = contents()
+    {
+        foresight.would_hold(cx, &resolved(path), contents.as_ref());
+    }
 }
 
 /// A link is written through, as Salt does; the rename must happen where the link points.

@@ -255,9 +255,30 @@ pub fn run_plan(cx: &Exec, given: &Given, plan: &Plan) -> Result<Value, Error> {
         true => Some(ears::listen(cx, &given.jid)?),
         false => None,
     };
+    if let Some(tried) = foreseen(cx, given, plan)? {
+        return Ok(tried.into());
+    }
     let ret = Value::Map(recorded_run(cx, given, plan, taken)?);
     set_retcode(cx, &ret);
     Ok(if given.terse { terse(&ret) } else { ret })
+}
+
+/// Lets who looks ahead see a plan, the outermost one also in test mode. What that returned, where nothing is to run for good.
+fn foreseen(cx: &Exec, given: &Given, plan: &Plan) -> Result<Option<Map>, Error> {
+    let Some(foresight) = &cx.foresight else {
+        return Ok(None);
+    };
+    foresight.starts(cx, plan)?;
+    if cx.run.is_some() {
+        return Ok(None);
+    }
+    let mut trial = cx.clone();
+    trial.test = true;
+    // What the test run leaves for its later states is not for those of the run itself.
+    let before = cx.context(|context| context.clone());
+    let running = run::run_as(&trial, plan, &Unobserved, &given.jid);
+    cx.context(|context| *context = before);
+    Ok((!foresight.tried(cx)).then_some(running))
 }
 
 /// Runs a plan with its record; a run inside another one stands in that one's.

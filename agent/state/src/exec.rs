@@ -11,6 +11,7 @@ use value::{Map, Value};
 
 use crate::ask::Ask;
 use crate::custom::{Custom, Kind, NoCustom};
+use crate::foresight::Foresight;
 use crate::low::Low;
 use crate::module::{Error, Function, Given, Module, Problem, Ret};
 use crate::opts::Opts;
@@ -91,6 +92,8 @@ pub struct Exec {
     pub pillar_override: Option<Arc<Map>>,
     /// The environment that the pillar comes from (`pillarenv`), when one is named.
     pub pillarenv: Option<String>,
+    /// Who looks at the run before it happens; nobody does in an ordinary one.
+    pub foresight: Option<Arc<dyn Foresight>>,
     /// The exit code that a function has asked for.
     retcode: Arc<Mutex<i64>>,
 }
@@ -143,6 +146,7 @@ impl Exec {
             templates: SharedVariables::default(),
             pillar_override: None,
             pillarenv,
+            foresight: None,
             retcode: Arc::default(),
         }
     }

@@ -11,6 +11,7 @@ pub mod ask;
 pub mod compile;
 pub mod custom;
 pub mod exec;
+pub mod foresight;
 pub mod host;
 mod keys;
 pub mod lock;

@@ -96,6 +96,7 @@ impl Given {
                 self.next += 1;
                 Some(std::mem::take(value))
             }
+            None if self.kwargs.is_empty() => None,
             None => self.kwargs.remove(arg.name),
         };
         let given = given.or_else(|| arg.default.map(|default| default()));

@@ -152,7 +152,8 @@ static REGISTRY: Registry = Registry {
     functions: &[],
     runners: &[],
     wheel: &[],
-    missing: |_, _, _| None,
+    // The programs of `user` are not there yet.
+    missing: |_, _, full| full.starts_with("user.").then(|| "no useradd".to_owned()),
     aggregates: &[],
     grains: |_| Map::new(),
 };
@@ -359,6 +360,22 @@ fn a_missing_argument_and_an_unknown_function_fail_their_chunk_alone() {
         "State 'file.symlnk' was not found in SLS 'main'\nReason: 'file.symlnk' is not available."
     );
     assert_eq!(two.hint.as_deref(), Some("did you mean 'file.symlink'?"));
+}
+
+#[test]
+fn what_the_machine_lacks_for_a_function_is_told_when_its_turn_comes() {
+    let main = "a:\n  user.absent: []\n";
+    assert!(checked("lacks", main).is_empty());
+    let cx = scratch("lacks_later", main);
+    let plan = plan(&cx).unwrap();
+    let told = compile::verify(&plan.chunks()[0], &cx);
+    assert_eq!(
+        told,
+        [
+            "State 'user.absent' was not found in SLS 'main'",
+            "Reason: no useradd"
+        ]
+    );
 }
 
 #[test]

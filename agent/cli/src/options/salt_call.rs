@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use value::Map;
 
 use super::settings::{self, About, absolute};
-use super::{Parsed, SALT_CALL, UsageError};
+use super::{Parsed, Program, SALT_CALL, UsageError};
 use crate::output::OutputFile;
 
 /// What the user wants done.
@@ -57,7 +57,20 @@ impl SaltCall {
         stdin: impl FnOnce() -> String,
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, UsageError> {
-        let parsed = SALT_CALL.parse_with_stdin(args, stdin)?;
+        Self::parse_as(&SALT_CALL, args, stdin, env)
+    }
+
+    /// The same for a program that takes what `salt-call` takes, and more.
+    ///
+    /// # Errors
+    /// When an option is wrong, or nothing is asked for.
+    pub fn parse_as(
+        program: &Program,
+        args: Vec<String>,
+        stdin: impl FnOnce() -> String,
+        env: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, UsageError> {
+        let parsed = program.parse_with_stdin(args, stdin)?;
         Ok(Self {
             asked: asked(&parsed)?,
             config_dir: settings::config_dir(&parsed, &env),

@@ -209,8 +209,15 @@ fn unwanted(cx: &Exec, low: &Low) -> Result<Option<Map>, Error> {
     }))
 }
 
-/// Calls the function itself.
+/// Calls the function itself, as who looks ahead allows it.
 pub(super) fn acted(cx: &Exec, low: &Low, function: StateFunction) -> Result<Map, Error> {
+    match &cx.foresight {
+        None => invoked(cx, low, function),
+        Some(foresight) => foresight.called(cx, low, &|cx| invoked(cx, low, function)),
+    }
+}
+
+fn invoked(cx: &Exec, low: &Low, function: StateFunction) -> Result<Map, Error> {
     let full = low.function();
     log::info(format_args!(
         "Executing state {full} for [{}]",

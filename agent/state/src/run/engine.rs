@@ -103,6 +103,7 @@ impl<'a> Run<'a> {
         let (resumed, next_number) = (!earlier.is_empty(), next_number(&earlier));
         let state = Arc::new(RunState {
             jid: jid.to_owned(),
+            within: cx.run.as_ref().and(cx.low.as_ref()).map(|step| step.tag()),
             lowstate: lows.iter().map(|low| low.data.clone()).collect(),
             // A chunk that has a return is not called.
             running: Mutex::new(earlier),
@@ -480,6 +481,9 @@ impl<'a> Run<'a> {
     /// Tells whoever looks on of a final return.
     fn tell(&self, tag: &Value, low: &Low, ret: &Map) {
         event::fire(&self.cx, &self.state.jid, low, ret, self.length);
+        if let Some(foresight) = &self.cx.foresight {
+            foresight.returned(&self.cx, low, ret);
+        }
         let tag = tag.as_str().unwrap_or_default();
         self.observer.returned(&self.cx, tag, ret);
     }

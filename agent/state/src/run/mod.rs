@@ -34,6 +34,8 @@ use crate::record::Record;
 pub struct RunState {
     /// The run's job id.
     pub jid: String,
+    /// The tag of the step that runs it, where it is inside another run.
+    pub within: Option<String>,
     /// The low data of all chunks, in order (Salt's `__lowstate__`).
     pub lowstate: Vec<Map>,
     /// The returns so far, by tag (Salt's `__running__`).

@@ -4,10 +4,12 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use rustix::fs::OFlags;
 use state::exec::Exec;
 use state::module::Error;
 
 use super::perms::mode_bits;
+use super::stat;
 use crate::{diff, fs, hashes};
 
 /// The contents of a managed file.
@@ -45,7 +47,14 @@ impl Body {
 
     /// True when a file has just these contents. A file that cannot be read has others.
     pub(crate) fn is_in(&self, path: &str) -> bool {
-        same(self, path).unwrap_or(false)
+        let file = stat::open(path, OFlags::empty());
+        file.and_then(|file| same(self, &file, file.metadata()?.len()))
+            .unwrap_or(false)
+    }
+
+    /// The same for an open file of this size, from its beginning.
+    pub(crate) fn fills(&self, file: &File, size: u64) -> bool {
+        same(self, file, size).unwrap_or(false)
     }
 
     /// The diff from a file to it, or Salt's sentence where one is binary.
@@ -84,14 +93,12 @@ impl Body {
     }
 }
 
-fn same(body: &Body, path: &str) -> io::Result<bool> {
-    let mut file = File::open(path)?;
-    let length = file.metadata()?.len();
+fn same(body: &Body, mut file: &File, size: u64) -> io::Result<bool> {
     match body {
-        Body::Bytes(bytes) => Ok(length == bytes.len() as u64 && holds(&mut file, bytes)?),
+        Body::Bytes(bytes) => Ok(size == bytes.len() as u64 && holds(&mut file, bytes)?),
         Body::File(source) => {
-            let mut source = File::open(source)?;
-            Ok(length == source.metadata()?.len() && equal(&mut file, &mut source)?)
+            let source = stat::open(source, OFlags::empty())?;
+            Ok(size == source.metadata()?.len() && equal(&mut file, &mut &source)?)
         }
     }
 }
@@ -100,7 +107,7 @@ fn same(body: &Body, path: &str) -> io::Result<bool> {
 const PIECE: usize = 65536;
 
 /// True when a file holds just these bytes.
-fn holds(file: &mut File, bytes: &[u8]) -> io::Result<bool> {
+fn holds(file: &mut &File, bytes: &[u8]) -> io::Result<bool> {
     let mut read = vec![0; bytes.len().min(PIECE)];
     for wanted in bytes.chunks(PIECE) {
         let read = read.get_mut(..wanted.len()).unwrap_or_default();
@@ -112,7 +119,7 @@ fn holds(file: &mut File, bytes: &[u8]) -> io::Result<bool> {
     Ok(true)
 }
 
-fn equal(left: &mut File, right: &mut File) -> io::Result<bool> {
+fn equal(left: &mut &File, right: &mut &File) -> io::Result<bool> {
     let mut piece = vec![0; PIECE];
     loop {
         let count = left.read(&mut piece)?;

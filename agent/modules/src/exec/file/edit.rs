@@ -98,14 +98,19 @@ fn append(cx: &Exec, args: Append) -> Result<Value, Error> {
     Ok(format!("Wrote {count} lines to \"{path}\"").into())
 }
 
-/// Adds lines at the end; a last line without a newline gets one first.
-pub(crate) fn append_lines(cx: &Exec, path: &Path, lines: &[String]) -> Result<(), Error> {
+/// What a file holds with lines at its end; a last line without a newline gets one first.
+pub(crate) fn appended(path: &Path, lines: &[String]) -> Result<Vec<u8>, Error> {
     let mut data = read(path)?;
     if data.last().is_some_and(|last| *last != b'\n') {
         data.push(b'\n');
     }
     data.extend(terminated(lines).into_bytes());
-    fs::write(cx, path, &data, fs::Owner::default())
+    Ok(data)
+}
+
+/// Adds lines at the end.
+pub(crate) fn append_lines(cx: &Exec, path: &Path, lines: &[String]) -> Result<(), Error> {
+    fs::write(cx, path, &appended(path, lines)?, fs::Owner::default())
 }
 
 fn prepend(cx: &Exec, args: Prepend) -> Result<Value, Error> {

@@ -103,6 +103,9 @@ pub(crate) fn run(cx: &Exec, path: &str, wanted: &Wanted) -> Result<String, Erro
     let new_lines = wanted.placed(&old_lines)?;
     let diff = diff::get_diff(&old_lines, &new_lines, "", "");
     if diff.is_empty() || wanted.dry_run {
+        if !diff.is_empty() {
+            fs::would_hold(cx, &path, || Ok(new_lines.concat()));
+        }
         return Ok(diff);
     }
     if wanted.backup != Value::Bool(false) {

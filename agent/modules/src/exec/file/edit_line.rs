@@ -94,7 +94,9 @@ pub(crate) fn run(cx: &Exec, path: &str, wanted: &Wanted) -> Result<Value, Error
         return Ok(false.into());
     }
     let diff = diff::get_diff(&text::owned(text::split_lines(&old)), &new, "", "");
-    if !cx.test {
+    if cx.test {
+        fs::would_hold(cx, &path, || Ok(new.concat()));
+    } else {
         if wanted.backup {
             keep_dated(cx, &path)?;
         }

@@ -183,6 +183,9 @@ pub(crate) fn run(cx: &Exec, given: &str, wanted: &Wanted) -> Result<String, Err
         }
     };
     if old == new || wanted.dry_run {
+        if old != new {
+            fs::would_hold(cx, &path, || Ok(&new));
+        }
         return Ok(diff);
     }
     if let Some(suffix) = edit::backup_suffix(&wanted.backup) {

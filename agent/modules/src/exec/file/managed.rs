@@ -9,7 +9,7 @@ use value::{Map, Value};
 use super::body::Body;
 use super::perms::{self, Wanted, note};
 use super::source::{self as sums, Sum};
-use super::stat::{self, Stats, normalized};
+use super::stat::{self, Looked, Stats, normalized};
 use super::{backup, makedirs};
 use crate::exec::cp;
 use crate::source::{self, Url, redacted};
@@ -125,7 +125,7 @@ pub(crate) struct Found {
     /// The hash.
     pub(crate) sum: Option<Sum>,
     /// What the file itself was like a moment ago, where it was looked at.
-    pub(crate) there: Option<Stats>,
+    pub(crate) there: Option<Looked>,
 }
 
 impl Request {
@@ -333,6 +333,14 @@ pub(crate) fn changes(cx: &Exec, request: &Request) -> Result<(Map, bool), Error
     request.keep_mode(cx)?;
     let now = stat::of(&request.name, request.follow).ok();
     let mut changes = Map::new();
+    if let Some(body) = found
+        .body
+        .as_ref()
+        .filter(|body| !body.is_in(&request.name))
+    {
+        let name = Path::new(&request.name);
+        fs::would_hold(cx, name, || body.bytes().map_err(Error::io(name)));
+    }
     let Some(now) = now else {
         match found.body.filter(|_| request.new_file_diff) {
             Some(body) => changes.insert("diff", new_diff(&body)?),
@@ -396,15 +404,18 @@ fn is_right(request: &Request, found: &Found) -> bool {
     let (Some(body), None, None) = (&found.body, &found.sum, &request.attrs) else {
         return false;
     };
-    let known = found.there.clone();
-    let Some(now) = known.or_else(|| stat::of(&request.name, false).ok()) else {
+    let known = found.there.clone().or_else(|| stat::look(&request.name));
+    let Some(Looked {
+        stats,
+        file: Some(file),
+    }) = known
+    else {
         return false;
     };
-    now.kind == "file"
-        && !now.user_differs(&request.user)
-        && !now.group_differs(&request.group)
-        && request.mode.as_ref().is_none_or(|mode| *mode == now.mode)
-        && body.is_in(&request.name)
+    !stats.user_differs(&request.user)
+        && !stats.group_differs(&request.group)
+        && request.mode.as_ref().is_none_or(|mode| *mode == stats.mode)
+        && body.fills(&file, stats.size)
 }
 
 /// Refuses contents that are not what their hash says.

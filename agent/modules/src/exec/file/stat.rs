@@ -1,8 +1,12 @@
 //! `file.stats` and what is read off it.
 
+use std::fs::{File, Metadata};
+use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::sync::Arc;
 
+use rustix::fs::{Mode, OFlags};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
@@ -134,6 +138,23 @@ pub(crate) struct Stats {
 }
 
 impl Stats {
+    fn of(found: &Metadata) -> Self {
+        let time = |seconds: i64, nanoseconds: i64| seconds as f64 + nanoseconds as f64 * 1e-9;
+        Self {
+            inode: found.ino(),
+            uid: found.uid(),
+            gid: found.gid(),
+            mode: octal(found.mode() & 0o7777),
+            kind: kind(found.file_type()),
+            size: found.len(),
+            times: [
+                time(found.atime(), found.atime_nsec()),
+                time(found.mtime(), found.mtime_nsec()),
+                time(found.ctime(), found.ctime_nsec()),
+            ],
+        }
+    }
+
     /// The name of its owner, or the number.
     pub(crate) fn user(&self) -> Value {
         users::of_uid(self.uid)
@@ -163,20 +184,38 @@ pub(crate) fn of(path: &str, follow: bool) -> Result<Stats, Error> {
     let found = found
         .or_else(|| file.symlink_metadata().ok())
         .ok_or_else(|| Error::refused(format!("Path not found: {path}")))?;
-    let time = |seconds: i64, nanoseconds: i64| seconds as f64 + nanoseconds as f64 * 1e-9;
-    Ok(Stats {
-        inode: found.ino(),
-        uid: found.uid(),
-        gid: found.gid(),
-        mode: octal(found.mode() & 0o7777),
-        kind: kind(found.file_type()),
-        size: found.len(),
-        times: [
-            time(found.atime(), found.atime_nsec()),
-            time(found.mtime(), found.mtime_nsec()),
-            time(found.ctime(), found.ctime_nsec()),
-        ],
-    })
+    Ok(Stats::of(&found))
+}
+
+/// A file that was looked at, and not what it leads to where it is a link.
+#[derive(Clone, Debug)]
+pub(crate) struct Looked {
+    /// What it is.
+    pub(crate) stats: Stats,
+    /// It is open where it is a regular file that this user may read.
+    pub(crate) file: Option<Arc<File>>,
+}
+
+/// Looks at a file by opening it: one that is as it should be is read next, and a path is walked once for both.
+pub(crate) fn look(path: &str) -> Option<Looked> {
+    let beside = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = match open(path, beside) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        Err(_) => {
+            let stats = of(path, false).ok()?;
+            return Some(Looked { stats, file: None });
+        }
+    };
+    let stats = Stats::of(&file.metadata().ok()?);
+    let file = (stats.kind == "file").then(|| Arc::new(file));
+    Some(Looked { stats, file })
+}
+
+/// Opens a file to read it, in one system call; where the library's is musl's, it is two.
+pub(super) fn open(path: &str, beside: OFlags) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | beside;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
 fn kind(kind: std::fs::FileType) -> &'static str {

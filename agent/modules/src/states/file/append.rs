@@ -108,6 +108,9 @@ fn append(cx: &Exec, args: Append) -> Result<Ret, Error> {
     let diff = shown_diff(&name, args.show_changes, || texts::bare_diff(&old, &new));
     let would =
         Ret::would(format!("File {name} is set to be updated")).change("diff", diff.clone());
+    fs::would_hold(cx, Path::new(&name), || {
+        edit::appended(Path::new(&name), &added)
+    });
     cx.apply(would, || {
         edit::append_lines(cx, Path::new(&name), &added)?;
         let ret = Ret::ok(format!("Appended {} lines", added.len()));
@@ -164,6 +167,7 @@ fn prepended(
     let diff = shown_diff(name, show_changes, || texts::line_diff(old, &new));
     let would =
         Ret::would(format!("File {name} is set to be updated")).change("diff", diff.clone());
+    fs::would_hold(cx, Path::new(name), || Ok(&new));
     cx.apply(would, || {
         edit::prepend_lines(cx, Path::new(name), preface)?;
         let ret = Ret::ok(format!("Prepended {} lines", preface.len()));

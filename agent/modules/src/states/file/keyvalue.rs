@@ -273,6 +273,7 @@ impl<'a> Editing<'a> {
                 ret
             }
         };
+        fs::would_hold(cx, Path::new(name), || Ok(self.content.concat()));
         cx.apply(with_diff(Ret::would(would)), || {
             let data = self.content.concat();
             let written = fs::write(cx, Path::new(name), data.as_bytes(), fs::Owner::default());

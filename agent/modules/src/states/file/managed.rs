@@ -163,10 +163,10 @@ fn run(cx: &Exec, mut args: Managed, name: &str) -> Result<Ret, Error> {
     }
     check_user(cx, &args.user, &args.group)?;
     absolute(name)?;
-    let there = stat::of(name, false).ok();
+    let there = stat::look(name);
     if there
         .as_ref()
-        .is_some_and(|there| leads_to_folder(name, there))
+        .is_some_and(|there| leads_to_folder(name, &there.stats))
     {
         return Err(format!("Specified target {name} is a directory").into());
     }

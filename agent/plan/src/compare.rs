@@ -1,0 +1,155 @@
+//! What moved between two plans.
+
+use value::{Map, Value};
+
+use crate::document::Document;
+
+/// How many sentences are told.
+const TOLD_MAX: usize = 30;
+
+/// What a document of now has otherwise than the one of the plan, a sentence each; nothing where they are the same.
+#[must_use]
+pub fn moved(planned: &Document, now: &Document) -> Vec<String> {
+    let mut all = Vec::new();
+    for (of, what) in [
+        ("tree", "the tree"),
+        ("pillar", "the pillar"),
+        ("grains", "the grains"),
+    ] {
+        parts(what, &planned.parts(of), &now.parts(of), &mut all);
+    }
+    states(planned.states(), now.states(), &mut all);
+    if all.is_empty() && planned.map("summary") != now.map("summary") {
+        all.push("the plan's summary is not that of its states".into());
+    }
+    all.truncate(TOLD_MAX);
+    all
+}
+
+/// What differs of files that both have read.
+#[must_use]
+pub(crate) fn moved_tree(planned: &Map, now: &Map) -> Vec<String> {
+    let both = |map: &Map, other: &Map| -> Map {
+        let pairs = map.iter().filter(|(key, _)| other.contains_value(key));
+        pairs
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
+    };
+    let mut all = Vec::new();
+    parts(
+        "the tree",
+        &both(planned, now),
+        &both(now, planned),
+        &mut all,
+    );
+    all
+}
+
+fn parts(what: &str, planned: &Map, now: &Map, all: &mut Vec<String>) {
+    for (key, hash) in planned {
+        let sentence = match now.get_value(key) {
+            Some(same) if same == hash => continue,
+            Some(_) => "has changed",
+            None => "is no longer there or asked for",
+        };
+        all.push(format!("{what}: {} {sentence}", key.to_text()));
+    }
+    for key in now.keys().filter(|key| !planned.contains_value(key)) {
+        all.push(format!("{what}: {} is new", key.to_text()));
+    }
+}
+
+fn states(planned: &[Value], now: &[Value], all: &mut Vec<String>) {
+    let tag = |state: &Value| state.get("tag").map(Value::to_text).unwrap_or_default();
+    for (old, new) in planned.iter().zip(now) {
+        if tag(old) != tag(new) {
+            all.push(format!(
+                "the states: {} is where {} was",
+                tag(new),
+                tag(old)
+            ));
+            return;
+        }
+        if old != new {
+            state(old, new, all);
+        }
+    }
+    if planned.len() != now.len() {
+        all.push(format!(
+            "the states: there are {} and not {}",
+            now.len(),
+            planned.len()
+        ));
+    }
+}
+
+/// What differs of one state.
+fn state(old: &Value, new: &Value, all: &mut Vec<String>) {
+    let text = |key: &str| old.get(key).map(Value::to_text).unwrap_or_default();
+    let called = format!("{} ({})", text("id"), text("function"));
+    let before = all.len();
+    for key in ["files", "sources"] {
+        images(&called, old.get(key), new.get(key), all);
+    }
+    if all.len() > before {
+        return;
+    }
+    for key in ["low", "outcome", "changes", "comment"] {
+        if old.get(key) != new.get(key) {
+            let shown = |state: &Value| state.get(key).map(Value::to_text).unwrap_or_default();
+            all.push(match key {
+                "low" => format!("{called}: its arguments have changed"),
+                _ => format!(
+                    "{called}: its {key} was planned as {} and is now {}",
+                    shown(old),
+                    shown(new)
+                ),
+            });
+            return;
+        }
+    }
+    all.push(format!("{called}: it would do something else"));
+}
+
+fn images(called: &str, old: Option<&Value>, new: Option<&Value>, all: &mut Vec<String>) {
+    let list = |value: Option<&Value>| value.and_then(Value::as_list).unwrap_or_default().to_vec();
+    let (old, new) = (list(old), list(new));
+    for file in &old {
+        let path = file.get("path");
+        let now = new.iter().find(|new| new.get("path") == path);
+        let path = path.map(Value::to_text).unwrap_or_default();
+        let then = |file: &Value| file.get("then").cloned();
+        match now {
+            None => all.push(format!("{called}: it no longer works on {path}")),
+            Some(now) if now.get("now") != file.get("now") => {
+                let what = differing(file.get("now"), now.get("now"));
+                all.push(format!("{called}: {path} has changed: {what}"));
+            }
+            Some(now) if then(now) != then(file) => {
+                all.push(format!("{called}: {path} would hold something else"));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// What differs of what lies at a path: `mode was 0644 and is 0600`.
+pub(crate) fn differing(old: Option<&Value>, new: Option<&Value>) -> String {
+    let empty = Map::new();
+    let map = |value: Option<&Value>| value.and_then(Value::as_map).unwrap_or(&empty).clone();
+    let (old, new) = (map(old), map(new));
+    let mut keys: Vec<&Value> = old.keys().collect();
+    keys.extend(new.keys().filter(|key| !old.contains_value(key)));
+    let mut told = Vec::new();
+    for key in keys {
+        let (was, is) = (old.get_value(key), new.get_value(key));
+        let shown = |value: Option<&Value>| value.map_or_else(|| "none".to_owned(), Value::to_text);
+        if was != is {
+            told.push(match key.as_str() {
+                Some("sha256") => "its contents".to_owned(),
+                _ => format!("{} was {} and is {}", key.to_text(), shown(was), shown(is)),
+            });
+        }
+    }
+    told.join(", ")
+}

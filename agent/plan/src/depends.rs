@@ -1,0 +1,215 @@
+//! Which chunks nobody can tell the outcome of, because something before them would change.
+
+use std::collections::HashMap;
+
+use state::low::RequisiteKind;
+use value::Value;
+
+use crate::document::{Because, Chunk, Key, Outcome};
+use crate::footprint::Footprint;
+
+/// Arguments that name a user or group, who may be made before.
+const ACCOUNTS: [&str; 4] = ["user", "group", "owner", "runas"];
+
+/// Gives each chunk its outcome; they stand in the order in which they run, a step before its own.
+pub(crate) fn judge(chunks: &mut [Chunk]) {
+    let places: HashMap<Key, usize> = chunks
+        .iter()
+        .enumerate()
+        .map(|(at, chunk)| (chunk.key.clone(), at))
+        .collect();
+    for at in 0..chunks.len() {
+        let (before, rest) = chunks.split_at_mut(at);
+        let Some((chunk, after)) = rest.split_first_mut() else {
+            return;
+        };
+        chunk.outcome = Outcome::of(chunk.ret.as_ref());
+        let found = |key: &Key| {
+            let at = *places.get(key)?;
+            // What a prereq names runs later; in test mode it has a return all the same.
+            before
+                .get(at)
+                .or_else(|| after.get(at.checked_sub(before.len() + 1)?))
+        };
+        chunk.because = reasons(chunk, before, &found);
+        if !chunk.because.is_empty() {
+            chunk.outcome = Outcome::Depends;
+        }
+    }
+    steps(chunks, &places);
+}
+
+/// A step does what its states do.
+fn steps(chunks: &mut [Chunk], places: &HashMap<Key, usize>) {
+    let within: Vec<(String, Outcome)> = chunks
+        .iter()
+        .filter_map(|chunk| Some((chunk.key.0.clone()?, chunk.outcome)))
+        .collect();
+    for at in places.values() {
+        let Some(step) = chunks.get_mut(*at) else {
+            continue;
+        };
+        let own = || {
+            within
+                .iter()
+                .filter(|(tag, _)| *tag == step.key.1)
+                .map(|(_, outcome)| *outcome)
+        };
+        step.is_step = own().next().is_some();
+        if step.is_step && step.outcome != Outcome::Depends {
+            let any = |outcome| own().any(|own| own == outcome);
+            step.outcome = if any(Outcome::Fail) {
+                Outcome::Fail
+            } else if own().all(|own| own == Outcome::Unchanged) {
+                Outcome::Unchanged
+            } else {
+                Outcome::Change
+            };
+        }
+    }
+}
+
+fn moves(chunk: &Chunk) -> bool {
+    let outcome = match chunk.outcome {
+        // One that has not been judged yet, being later.
+        Outcome::Unchanged => Outcome::of(chunk.ret.as_ref()),
+        judged => judged,
+    };
+    matches!(outcome, Outcome::Change | Outcome::Depends)
+}
+
+fn reasons<'a>(
+    chunk: &Chunk,
+    before: &'a [Chunk],
+    found: &dyn Fn(&Key) -> Option<&'a Chunk>,
+) -> Vec<Because> {
+    let mut all = Vec::new();
+    for (kind, key) in &chunk.needs {
+        if let Some(target) = found(key).filter(|target| moves(target))
+            && let Some(reason) = required(*kind, chunk, target)
+        {
+            add(&mut all, reason, target);
+        }
+    }
+    if chunk.low.id.starts_with("listener_") && chunk.low.data.contains("sfun") {
+        all.push(Because {
+            reason: "listen",
+            tag: chunk.key.1.clone(),
+        });
+    }
+    if let Some(step) = before
+        .iter()
+        .find(|step| step.outcome == Outcome::Depends && within(chunk, step))
+    {
+        add(&mut all, "step", step);
+    }
+    // A step's own states stand for it, and what changes nothing of the machine is in nobody's way.
+    let moving = before.iter().filter(|earlier| {
+        moves(earlier) && earlier.footprint != Footprint::Nothing && earlier.low.state != "salt"
+    });
+    for earlier in moving {
+        if let Some(reason) = disturbed(chunk, earlier) {
+            add(&mut all, reason, earlier);
+        }
+    }
+    all
+}
+
+fn within(chunk: &Chunk, step: &Chunk) -> bool {
+    chunk.key.0.as_ref() == Some(&step.key.1)
+}
+
+fn add(all: &mut Vec<Because>, reason: &'static str, of: &Chunk) {
+    let because = Because {
+        reason,
+        tag: of.key.1.clone(),
+    };
+    if !all.contains(&because) {
+        all.push(because);
+    }
+}
+
+/// Whether a requisite on something that would change leaves the outcome open.
+fn required(kind: RequisiteKind, chunk: &Chunk, target: &Chunk) -> Option<&'static str> {
+    use RequisiteKind::{Listen, Require, RequireAny};
+    if kind == Listen {
+        return None;
+    }
+    if !matches!(kind, Require | RequireAny) {
+        return Some(kind.word());
+    }
+    let open = match (&chunk.footprint, &target.footprint) {
+        // What is run stands in the SLS.
+        (Footprint::Nothing | Footprint::Command, _) | (_, Footprint::Nothing) => false,
+        (own @ Footprint::Files(_), other @ Footprint::Files(_)) => own.meets(other),
+        _ => true,
+    };
+    open.then(|| kind.word())
+}
+
+/// Whether a change before a chunk, required or not, leaves its outcome open.
+fn disturbed(chunk: &Chunk, earlier: &Chunk) -> Option<&'static str> {
+    let data = &chunk.low.data;
+    if data.contains("unless") || data.contains("onlyif") {
+        return Some("guard");
+    }
+    if data
+        .get("creates")
+        .is_some_and(|creates| made_by(creates, earlier))
+    {
+        return Some("creates");
+    }
+    if chunk.asks {
+        return Some("template");
+    }
+    if data.values().any(has_slot) {
+        return Some("slot");
+    }
+    if chunk.footprint.meets(&earlier.footprint) {
+        return Some("path");
+    }
+    let is = |names: &[&str]| names.contains(&earlier.low.state.as_str());
+    if is(&["user", "group"]) {
+        let named =
+            |key: &&str| data.get(key).and_then(Value::as_str) == Some(earlier.low.name.as_str());
+        return ACCOUNTS.iter().any(named).then_some("account");
+    }
+    if is(&["pkg"]) {
+        let open = match &chunk.footprint {
+            Footprint::Files(_) => chunk.files.iter().any(|(_, now)| is_absent(now)),
+            Footprint::Machine => !["pkg", "pkgrepo"].contains(&chunk.low.state.as_str()),
+            _ => false,
+        };
+        return open.then_some("package");
+    }
+    None
+}
+
+fn is_absent(now: &Value) -> bool {
+    now.get("kind").and_then(Value::as_str) == Some("absent")
+}
+
+/// Whether a change may make one of these paths.
+fn made_by(creates: &Value, earlier: &Chunk) -> bool {
+    let places = earlier.footprint.places();
+    let one = |path: &Value| {
+        let path = std::path::Path::new(path.as_str().unwrap_or_default());
+        places
+            .iter()
+            .any(|place| path.starts_with(&place.path) || place.path.starts_with(path))
+    };
+    match (&earlier.footprint, creates.as_list()) {
+        (Footprint::Files(_), Some(paths)) => paths.iter().any(one),
+        (Footprint::Files(_), None) => one(creates),
+        _ => true,
+    }
+}
+
+fn has_slot(value: &Value) -> bool {
+    match value {
+        Value::Str(text) => text.starts_with("__slot__:"),
+        Value::List(items) => items.iter().any(has_slot),
+        Value::Map(map) => map.values().any(has_slot),
+        _ => false,
+    }
+}

@@ -1,0 +1,378 @@
+//! [`Document`]: a plan as it is kept in a file.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use state::low::{Low, RequisiteKind};
+use value::json::{self, Layout};
+use value::{Map, Value};
+
+use crate::footprint::Footprint;
+
+/// The version of the document; one with another is refused.
+pub const VERSION: i64 = 1;
+
+/// What names the kind of document.
+const KIND: &str = "pinch plan";
+
+/// A chunk: the tag of the step that it runs in, and its own.
+pub(crate) type Key = (Option<String>, String);
+
+/// What becomes of a chunk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It finds nothing to do, or is not run.
+    #[default]
+    Unchanged,
+    /// It would change what the plan says.
+    Change,
+    /// What it does depends on a change before it.
+    Depends,
+    /// It would fail.
+    Fail,
+}
+
+impl Outcome {
+    pub(crate) const ALL: [Self; 4] = [Self::Unchanged, Self::Change, Self::Depends, Self::Fail];
+
+    /// Its word in the document.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Unchanged => "unchanged",
+            Self::Change => "change",
+            Self::Depends => "depends",
+            Self::Fail => "fail",
+        }
+    }
+
+    /// What a return of the test run says.
+    pub(crate) fn of(ret: Option<&Map>) -> Self {
+        let Some(ret) = ret else { return Self::Fail };
+        let truth = |key: &str| ret.get(key).is_some_and(Value::is_true);
+        let comment = ret
+            .get("comment")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        match ret.get("result").and_then(Value::as_bool) {
+            Some(false) => Self::Fail,
+            _ if ret.get("__state_ran__") == Some(&Value::Bool(false)) => Self::Unchanged,
+            // The engine's own sentence: it is the same in a run for good.
+            None if comment.starts_with("Failed to meet global state conditions") => {
+                Self::Unchanged
+            }
+            None => Self::Change,
+            Some(true) if truth("changes") => Self::Change,
+            Some(true) => Self::Unchanged,
+        }
+    }
+}
+
+/// Why a chunk's outcome depends on an earlier change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Because {
+    pub(crate) reason: &'static str,
+    pub(crate) tag: String,
+}
+
+/// What a file would hold.
+#[derive(Clone, Debug)]
+pub(crate) struct Then {
+    pub(crate) path: PathBuf,
+    pub(crate) sha256: String,
+    pub(crate) size: usize,
+    pub(crate) diff: Option<String>,
+}
+
+/// A chunk with all that is known of it.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    pub(crate) key: Key,
+    pub(crate) low: Arc<Low>,
+    pub(crate) needs: Vec<(RequisiteKind, Key)>,
+    pub(crate) footprint: Footprint,
+    /// What lies where it works.
+    pub(crate) files: Vec<(PathBuf, Value)>,
+    /// What it reads of this machine.
+    pub(crate) sources: Vec<(PathBuf, Value)>,
+    pub(crate) then: Vec<Then>,
+    /// The hash of what its function returns in test mode; none where it is not called.
+    pub(crate) returns: Option<String>,
+    pub(crate) ret: Option<Map>,
+    /// Its template may ask the machine.
+    pub(crate) asks: bool,
+    /// Packages, services.
+    pub(crate) more: Map,
+    pub(crate) outcome: Outcome,
+    pub(crate) because: Vec<Because>,
+    /// It runs states of its own, which stand after it.
+    pub(crate) is_step: bool,
+}
+
+impl Chunk {
+    /// As it stands in the document.
+    fn written(&self) -> Map {
+        let low = &self.low;
+        let ret = |key: &str| {
+            let value = self.ret.as_ref().and_then(|ret| ret.get(key));
+            crate::settled(value.unwrap_or(&Value::Null))
+        };
+        let mut map = Map::new()
+            .with("tag", self.key.1.as_str())
+            .with("step", self.key.0.clone())
+            .with("id", low.id.as_str())
+            .with("function", low.function())
+            .with("name", low.name.as_str())
+            .with("sls", low.sls.as_str())
+            .with("saltenv", low.saltenv.as_str())
+            .with("outcome", self.outcome.word())
+            .with("result", ret("result"))
+            .with("comment", ret("comment"))
+            .with("changes", ret("changes"))
+            .with("low", crate::hash_of(&low.data.clone().into()))
+            .with("returns", self.returns.clone());
+        if !self.because.is_empty() {
+            let because = self.because.iter().map(|because| {
+                let map = Map::new().with("reason", because.reason);
+                map.with("state", because.tag.as_str()).into()
+            });
+            map.insert("because", Value::list(because));
+        }
+        if !self.files.is_empty() {
+            map.insert(
+                "files",
+                Value::list(self.files.iter().map(|file| self.file(file))),
+            );
+        }
+        if !self.sources.is_empty() {
+            let sources = self.sources.iter().map(|(path, now)| {
+                let map = Map::new().with("path", shown(path));
+                map.with("now", now.clone()).into()
+            });
+            map.insert("sources", Value::list(sources));
+        }
+        if low.state == "cmd" && self.outcome != Outcome::Unchanged && !low.options.no_log {
+            map.insert("commands", Value::list([low.name.as_str().into()]));
+        }
+        map.update(self.more.clone());
+        map
+    }
+
+    fn file(&self, (path, now): &(PathBuf, Value)) -> Value {
+        let mut map = Map::new()
+            .with("path", shown(path))
+            .with("now", now.clone());
+        if let Some(then) = self.then.iter().find(|then| then.path == *path) {
+            let held = Map::new()
+                .with("kind", "file")
+                .with("sha256", then.sha256.as_str());
+            map.insert("then", held.with("size", then.size));
+            if let Some(diff) = &then.diff {
+                map.insert("diff", diff.as_str());
+            }
+        }
+        map.into()
+    }
+}
+
+pub(crate) fn shown(path: &std::path::Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// What was asked for, so that it can be asked for again.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Asked {
+    /// `state.sls`, `state.highstate` or `state.orchestrate`.
+    pub fun: String,
+    /// Its arguments.
+    pub args: Vec<Value>,
+    /// Its named arguments.
+    pub kwargs: Map,
+    /// The folder of the configuration.
+    pub config_dir: String,
+    /// The options that stand over it.
+    pub overrides: Map,
+}
+
+/// Why a text is no plan.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Problem(pub String);
+
+/// A plan as JSON.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document(Map);
+
+/// What a plan stands on.
+pub(crate) struct Basis {
+    pub(crate) tree: Map,
+    pub(crate) pillar: Map,
+    pub(crate) grains: Map,
+}
+
+impl Document {
+    /// The document of chunks whose outcomes are known.
+    pub(crate) fn of(id: &str, basis: Basis, chunks: &[Chunk]) -> Self {
+        let states = Value::list(chunks.iter().map(|chunk| chunk.written().into()));
+        let mut summary = Map::new();
+        for outcome in Outcome::ALL {
+            let counted = chunks
+                .iter()
+                .filter(|chunk| !chunk.is_step && chunk.outcome == outcome);
+            summary.insert(outcome.word(), counted.count());
+        }
+        let hashed = |map: Map| {
+            let whole = crate::hash_of(&map.clone().into());
+            Map::new().with("sha256", whole).with("parts", map)
+        };
+        let basis = Map::new()
+            .with("tree", hashed(basis.tree))
+            .with("pillar", hashed(basis.pillar))
+            .with("grains", hashed(basis.grains));
+        let map = Map::new()
+            .with("kind", KIND)
+            .with("version", VERSION)
+            .with("pinch", env!("CARGO_PKG_VERSION"))
+            .with("id", id)
+            .with("asked", Map::new())
+            .with("basis", basis)
+            .with("summary", summary)
+            .with("states", states);
+        Self(map).again()
+    }
+
+    /// As it comes back from a file: JSON has fewer kinds of values.
+    fn again(self) -> Self {
+        let text = json::write(&Value::Map(self.0.clone()), Layout::default());
+        match json::read(&text) {
+            Ok(Value::Map(map)) => Self(map),
+            _ => self,
+        }
+    }
+
+    /// With what was asked for.
+    #[must_use]
+    pub fn asked_as(mut self, asked: &Asked) -> Self {
+        let map = Map::new()
+            .with("fun", asked.fun.as_str())
+            .with("args", Value::list(asked.args.iter().cloned()))
+            .with("kwargs", asked.kwargs.clone())
+            .with("config_dir", asked.config_dir.as_str())
+            .with("overrides", asked.overrides.clone());
+        self.0.insert("asked", map);
+        self.again()
+    }
+
+    /// Reads a plan.
+    ///
+    /// # Errors
+    /// When the text is none, or one of another version.
+    pub fn read(text: &str) -> Result<Self, Problem> {
+        let problem = |text: String| Problem(text);
+        let value = json::read(text).map_err(|error| problem(format!("is no JSON: {error}")))?;
+        let Value::Map(map) = value else {
+            return Err(problem("is no plan".into()));
+        };
+        if map.get("kind").and_then(Value::as_str) != Some(KIND) {
+            return Err(problem("is no plan".into()));
+        }
+        match map.get("version").and_then(Value::as_int) {
+            Some(VERSION) => {}
+            other => {
+                let found = other.map_or_else(|| "no".to_owned(), |version| version.to_string());
+                let text =
+                    format!("is a plan of {found} version; this program reads version {VERSION}");
+                return Err(problem(text));
+            }
+        }
+        let document = Self(map);
+        let complete = document.map("basis").is_some()
+            && document
+                .0
+                .get("states")
+                .is_some_and(|states| states.as_list().is_some());
+        if complete {
+            Ok(document)
+        } else {
+            Err(problem("is an incomplete plan".into()))
+        }
+    }
+
+    /// The text of the file.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let layout = Layout {
+            indent: Some(1),
+            ..Layout::default()
+        };
+        json::write(&Value::Map(self.0.clone()), layout) + "\n"
+    }
+
+    /// What was asked for.
+    #[must_use]
+    pub fn asked(&self) -> Asked {
+        let Some(asked) = self.map("asked") else {
+            return Asked::default();
+        };
+        let text = |key: &str| asked.get(key).map(Value::to_text).unwrap_or_default();
+        let map = |key: &str| {
+            asked
+                .get(key)
+                .and_then(Value::as_map)
+                .cloned()
+                .unwrap_or_default()
+        };
+        Asked {
+            fun: text("fun"),
+            args: asked
+                .get("args")
+                .and_then(Value::as_list)
+                .unwrap_or_default()
+                .to_vec(),
+            kwargs: map("kwargs"),
+            config_dir: text("config_dir"),
+            overrides: map("overrides"),
+        }
+    }
+
+    /// One of its dictionaries.
+    pub(crate) fn map(&self, key: &str) -> Option<&Map> {
+        self.0.get(key)?.as_map()
+    }
+
+    /// The parts of what it stands on, by their hashes: of the tree, the pillar or the grains.
+    pub(crate) fn parts(&self, of: &str) -> Map {
+        let parts = self
+            .map("basis")
+            .and_then(|basis| basis.get(of)?.get("parts")?.as_map());
+        parts.cloned().unwrap_or_default()
+    }
+
+    /// Its states.
+    pub(crate) fn states(&self) -> &[Value] {
+        self.0
+            .get("states")
+            .and_then(Value::as_list)
+            .unwrap_or_default()
+    }
+
+    /// How many states have an outcome.
+    #[must_use]
+    pub(crate) fn count(&self, outcome: Outcome) -> i64 {
+        let summary = self.map("summary");
+        summary
+            .and_then(|summary| summary.get(outcome.word())?.as_int())
+            .unwrap_or_default()
+    }
+
+    /// How many states would fail.
+    #[must_use]
+    pub fn failures(&self) -> i64 {
+        self.count(Outcome::Fail)
+    }
+
+    /// Whether there is anything to do.
+    #[must_use]
+    pub fn changes(&self) -> bool {
+        self.count(Outcome::Change) + self.count(Outcome::Depends) > 0
+    }
+}

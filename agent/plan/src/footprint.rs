@@ -1,0 +1,203 @@
+//! [`Footprint`]: what a chunk works on, as far as its function tells.
+
+use std::path::{Path, PathBuf};
+
+use modules::text::expand_user;
+use state::low::Low;
+use value::Value;
+
+/// What a chunk works on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Footprint {
+    /// Nothing of the machine.
+    Nothing,
+    /// These files and folders.
+    Files(Vec<Place>),
+    /// It runs what the SLS names, whatever that does.
+    Command,
+    /// Something of the machine that no path tells.
+    Machine,
+}
+
+/// A path, and whether what lies below it belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) path: PathBuf,
+    pub(crate) deep: bool,
+}
+
+/// Functions of `file` that leave what lies below a folder alone.
+const SHALLOW: &[&str] = &[
+    "access",
+    "append",
+    "blockreplace",
+    "comment",
+    "decode",
+    "exists",
+    "hardlink",
+    "keyvalue",
+    "line",
+    "managed",
+    "missing",
+    "mknod",
+    "mod_watch",
+    "patch",
+    "prepend",
+    "replace",
+    "serialize",
+    "shortcut",
+    "touch",
+    "uncomment",
+];
+
+/// Modules whose functions run what they are told.
+const COMMANDS: &[&str] = &["cmd", "event", "http", "module", "salt"];
+
+impl Footprint {
+    /// What a chunk works on.
+    pub(crate) fn of(low: &Low) -> Self {
+        match (low.state.as_str(), low.fun.as_str()) {
+            ("test", _) => Self::Nothing,
+            ("file" | "ini", _) => Self::Files(places(low)),
+            (state, _) if COMMANDS.contains(&state) => Self::Command,
+            _ => Self::Machine,
+        }
+    }
+
+    /// Its places.
+    pub(crate) fn places(&self) -> &[Place] {
+        match self {
+            Self::Files(places) => places,
+            _ => &[],
+        }
+    }
+
+    /// Whether one works on what the other works on, by their paths.
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        let meet = |place: &Place| other.places().iter().any(|other| place.meets(other));
+        self.places().iter().any(meet)
+    }
+}
+
+impl Place {
+    fn meets(&self, other: &Self) -> bool {
+        let holds = |outer: &Self, inner: &Self| outer.deep && inner.path.starts_with(&outer.path);
+        self.path == other.path || holds(self, other) || holds(other, self)
+    }
+
+    /// The place with the uppermost folder that is not there: what is made on the way to it.
+    pub(crate) fn made(&self) -> Self {
+        let missing = self
+            .path
+            .ancestors()
+            .take_while(|path| path.symlink_metadata().is_err());
+        match missing.last() {
+            Some(path) => Self {
+                path: path.to_path_buf(),
+                deep: true,
+            },
+            None => self.clone(),
+        }
+    }
+}
+
+fn is_deep(low: &Low) -> bool {
+    let set = |key: &str| low.data.get(key).is_some_and(Value::is_true);
+    match low.fun.as_str() {
+        "directory" => set("clean") || set("recurse"),
+        fun => !(low.state == "ini" || SHALLOW.contains(&fun)),
+    }
+}
+
+fn places(low: &Low) -> Vec<Place> {
+    let text = |key: &str| low.data.get(key).and_then(Value::as_str);
+    let names: Vec<&str> = match low.fun.as_str() {
+        "accumulated" => text("filename").into_iter().collect(),
+        // What is moved away is gone from there.
+        "rename" => [Some(low.name.as_str()), text("source")]
+            .into_iter()
+            .flatten()
+            .collect(),
+        _ => vec![low.name.as_str()],
+    };
+    let deep = is_deep(low);
+    let mut all = Vec::new();
+    for path in names
+        .into_iter()
+        .map(expand_user)
+        .filter(|path| path.is_absolute())
+    {
+        let beside = by_its_folder(&path);
+        // A link, and what it leads to.
+        let led = beside.canonicalize().ok().filter(|led| *led != beside);
+        all.extend(
+            [Some(beside), led]
+                .into_iter()
+                .flatten()
+                .map(|path| Place { path, deep }),
+        );
+    }
+    all
+}
+
+/// The path by its folder's own path, without links and as far as it is there.
+pub(crate) fn by_its_folder(path: &Path) -> PathBuf {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return path.to_path_buf();
+    };
+    let folder = folder
+        .canonicalize()
+        .unwrap_or_else(|_| by_its_folder(folder));
+    folder.join(name)
+}
+
+/// Paths of this machine that a chunk reads: its sources.
+pub(crate) fn local_sources(low: &Low) -> Vec<PathBuf> {
+    let given = ["source", "sources"]
+        .into_iter()
+        .filter_map(|key| low.data.get(key));
+    let texts = given.flat_map(|value| match value {
+        Value::List(items) => items.iter().filter_map(Value::as_str).collect(),
+        one => one.as_str().into_iter().collect::<Vec<_>>(),
+    });
+    let local = texts.map(|text| text.strip_prefix("file://").unwrap_or(text));
+    local
+        .filter(|text| text.starts_with('/'))
+        .map(PathBuf::from)
+        .collect()
+}
+
+/// Files of the tree that a chunk names, by environment and path.
+pub(crate) fn salt_sources(low: &Low) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    low.data
+        .values()
+        .for_each(|value| named(value, low, &mut all));
+    all
+}
+
+fn named(value: &Value, low: &Low, all: &mut Vec<(String, String)>) {
+    match value {
+        Value::Str(text) => {
+            for word in text.split_whitespace() {
+                if let Some(rest) = word.strip_prefix("salt://") {
+                    let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+                    let own = low.data.get("saltenv").and_then(Value::as_str);
+                    let env = query.strip_prefix("saltenv=").or(own);
+                    let env = env.unwrap_or(&low.saltenv);
+                    let env = if env.is_empty() { "base" } else { env };
+                    all.push((
+                        env.to_owned(),
+                        path.trim_start_matches(['/', '|']).to_owned(),
+                    ));
+                }
+            }
+        }
+        Value::List(items) => items.iter().for_each(|item| named(item, low, all)),
+        Value::Map(map) => map.iter().for_each(|(key, value)| {
+            named(key, low, all);
+            named(value, low, all);
+        }),
+        _ => {}
+    }
+}

@@ -1,0 +1,542 @@
+//! [`Foreseen`]: looks on while a plan is tried, and holds the run for good to it.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use modules::diff;
+use state::compile::Plan;
+use state::exec::Exec;
+use state::foresight::{Call, Foresight};
+use state::low::Low;
+use state::module::Error;
+use value::{Map, Value};
+
+use crate::compare;
+use crate::document::{Basis, Chunk, Document, Key, Outcome, Then, shown};
+use crate::footprint::{Footprint, Place, by_its_folder, local_sources, salt_sources};
+use crate::seen::Seen;
+use crate::{depends, image, look};
+
+/// How large contents a diff is made of.
+const DIFF_BYTES_MAX: usize = 1 << 20;
+
+/// How much of a template is searched for calls of functions.
+const TEMPLATE_BYTES_MAX: u64 = 1 << 20;
+
+/// What looks on. Made for one run.
+pub struct Foreseen {
+    seen: Arc<Seen>,
+    /// The plan to apply; none where one is made.
+    planned: Option<Document>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// True once the run is for good.
+    for_good: bool,
+    /// Chunks in the order in which their plans have them.
+    order: Vec<Key>,
+    chunks: HashMap<Key, Chunk>,
+    made: Option<Document>,
+    refusal: Vec<String>,
+    /// Why nothing more is changed.
+    broken: Option<String>,
+    /// The states of the plan that is applied.
+    expected: HashMap<Key, Value>,
+    /// Steps whose own states no plan can know.
+    free: HashSet<String>,
+}
+
+impl Inner {
+    /// Whether a step is one whose own states no plan can know: it depends on an earlier change, or it is a function that runs states.
+    fn is_free(&self, step: &str) -> bool {
+        let function =
+            |state: &Value| state.get("function").and_then(Value::as_str) == Some("salt.state");
+        let found = self.expected.values().find(|state| is_tag(state, step));
+        self.free.contains(step) || found.is_some_and(|state| depends_on(state) || !function(state))
+    }
+}
+
+impl Foreseen {
+    /// For a plan that is made, or with one for a plan that is applied.
+    #[must_use]
+    pub fn new(seen: Arc<Seen>, planned: Option<Document>) -> Self {
+        Self {
+            seen,
+            planned,
+            inner: Mutex::default(),
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The plan that was made; none where nothing compiled.
+    #[must_use]
+    pub fn document(&self) -> Option<Document> {
+        self.inner().made.clone()
+    }
+
+    /// What moved since the plan was made: nothing of it was done.
+    #[must_use]
+    pub fn refusal(&self) -> Vec<String> {
+        let inner = self.inner();
+        match (&inner.made, &self.planned) {
+            // It does not even compile any more.
+            (None, Some(planned)) => compare::moved_tree(&planned.parts("tree"), &self.seen.tree()),
+            _ => inner.refusal.clone(),
+        }
+    }
+
+    /// Why the run stopped in its middle.
+    #[must_use]
+    pub fn broken(&self) -> Option<String> {
+        self.inner().broken.clone()
+    }
+
+    /// Notes the chunks of a plan, and what lies where they work.
+    fn prepare(&self, cx: &Exec, plan: &Plan, step: Option<&str>) -> Result<(), Error> {
+        let key = |low: &Low| (step.map(str::to_owned), low.tag());
+        for low in plan.chunks() {
+            self.read_sources(cx, low)?;
+            let mut chunk = chunk(low, key(low))?;
+            for requisite in &low.requisites {
+                let targets = requisite
+                    .chunks
+                    .iter()
+                    .filter_map(|at| plan.chunks().get(*at));
+                chunk
+                    .needs
+                    .extend(targets.map(|target| (requisite.kind, key(target))));
+            }
+            chunk.asks = asks(cx, low);
+            let mut inner = self.inner();
+            if inner.chunks.insert(chunk.key.clone(), chunk).is_none() {
+                inner.order.push(key(low));
+            }
+        }
+        Ok(())
+    }
+
+    /// Files of the tree that a run for good reads and a test run may not.
+    fn read_sources(&self, cx: &Exec, low: &Low) -> Result<(), Error> {
+        for (saltenv, path) in salt_sources(low) {
+            cx.shared.sources.file(&path, &saltenv)?;
+        }
+        Ok(())
+    }
+
+    /// The chunks in the order in which they run, those of a step after it.
+    fn in_order(inner: &mut Inner) -> Vec<Chunk> {
+        let order = std::mem::take(&mut inner.order);
+        let mut sequence = Vec::new();
+        placed(&order, None, &mut sequence);
+        let chunks = &mut inner.chunks;
+        sequence
+            .iter()
+            .filter_map(|key| chunks.remove(key))
+            .collect()
+    }
+
+    fn compile(&self, cx: &Exec) -> Result<Document, Error> {
+        let pillar = cx.pillar()?;
+        let basis = Basis {
+            tree: self.seen.tree(),
+            pillar: hashes(&pillar),
+            grains: hashes(&steady(cx.grains())),
+        };
+        let mut chunks = Self::in_order(&mut self.inner());
+        depends::judge(&mut chunks);
+        Ok(Document::of(cx.opts().id(), basis, &chunks))
+    }
+
+    /// Lays the test run beside the plan that is applied.
+    fn agrees(&self, now: &Document) -> bool {
+        let Some(planned) = &self.planned else {
+            return false;
+        };
+        let moved = compare::moved(planned, now);
+        let good = moved.is_empty() && planned.failures() == 0;
+        let mut inner = self.inner();
+        inner.refusal = moved;
+        if good {
+            self.seen.hold_to(planned.parts("tree"));
+            inner.for_good = true;
+            inner.expected = planned
+                .states()
+                .iter()
+                .map(|state| (key_of(state), state.clone()))
+                .collect();
+        }
+        good
+    }
+
+    /// Holds what a step has compiled to what it compiled before.
+    fn compare_chunks(&self, plan: &Plan, step: Option<String>) -> Result<(), Error> {
+        let mut inner = self.inner();
+        if step.as_ref().is_some_and(|step| inner.is_free(step)) {
+            inner.free.extend(plan.chunks().iter().map(|low| low.tag()));
+            return Ok(());
+        }
+        let other = plan.chunks().iter().find(|low| {
+            let state = inner.expected.get(&(step.clone(), low.tag()));
+            let hash = crate::hash_of(&low.data.clone().into());
+            state.and_then(|state| state.get("low")?.as_str()) != Some(&hash)
+        });
+        let Some(low) = other else {
+            return Ok(());
+        };
+        drop(inner);
+        Err(self.stop(format!(
+            "{} ({}) is not what was planned",
+            low.id,
+            low.function()
+        )))
+    }
+
+    /// The state of the plan that a chunk is; of `mod_watch` the one that watches.
+    fn expected(&self, cx: &Exec, low: &Low) -> Option<Value> {
+        let within = within(cx);
+        let inner = self.inner();
+        let found = inner.expected.get(&(within.clone(), low.tag()));
+        let watching = || {
+            let fun = low.data.get("sfun")?.to_text();
+            let low = Low { fun, ..low.clone() };
+            inner.expected.get(&(within.clone(), low.tag()))
+        };
+        found.or_else(watching).cloned()
+    }
+
+    /// Whether a chunk belongs to a step whose own states no plan can know.
+    fn is_of_free_step(&self, cx: &Exec) -> bool {
+        within(cx).is_some_and(|step| self.inner().is_free(&step))
+    }
+
+    /// Notes that the plan does not hold any more.
+    fn stop(&self, why: String) -> Error {
+        self.inner().broken.get_or_insert_with(|| why.clone());
+        why.into()
+    }
+
+    /// Calls a chunk for good when the plan still holds for it.
+    fn held(&self, cx: &Exec, low: &Low, call: Call<'_>) -> Result<Map, Error> {
+        if let Some(why) = self.broken() {
+            return Err(format!("not run, because the plan does not hold any more: {why}").into());
+        }
+        if self.is_of_free_step(cx) {
+            return call(cx);
+        }
+        let called = format!("{} ({})", low.id, low.function());
+        let Some(state) = self.expected(cx, low) else {
+            return Err(self.stop(format!("{called} is not in the plan")));
+        };
+        // A step's own states are held to the plan one by one.
+        if depends_on(&state) || low.state == "salt" && low.fun == "state" {
+            return call(cx);
+        }
+        let mut trial = cx.clone();
+        trial.test = true;
+        let ret = call(&trial)?;
+        if Outcome::of(Some(&ret)) == Outcome::Unchanged {
+            return call(cx);
+        }
+        if let Some(moved) = moved_file(&state)? {
+            return Err(self.stop(format!("{called}: {moved}")));
+        }
+        let returns = crate::hash_of(&crate::settled(&ret.clone().into()));
+        if state.get("returns").and_then(Value::as_str) != Some(&returns) {
+            let comment = |ret: Option<&Value>| ret.map(Value::to_text).unwrap_or_default();
+            let (old, new) = (comment(state.get("comment")), comment(ret.get("comment")));
+            return Err(self.stop(format!(
+                "{called} would do something else; planned: {old}; now: {new}"
+            )));
+        }
+        call(cx)
+    }
+}
+
+fn is_tag(state: &Value, tag: &str) -> bool {
+    state.get("tag").and_then(Value::as_str) == Some(tag)
+}
+
+fn depends_on(state: &Value) -> bool {
+    state.get("outcome").and_then(Value::as_str) == Some(Outcome::Depends.word())
+}
+
+fn key_of(state: &Value) -> Key {
+    let text = |key: &str| state.get(key).and_then(Value::as_str).map(str::to_owned);
+    (text("step"), text("tag").unwrap_or_default())
+}
+
+/// The step that runs the run of a context; none for the outermost.
+fn within(cx: &Exec) -> Option<String> {
+    cx.run.as_ref()?.within.clone()
+}
+
+/// Grains that are of the calling process, and those of interfaces and disks, which come and go. What a state makes of them
+/// is compared with the state itself.
+const UNSTEADY: &[&str] = &[
+    "cwd",
+    "disks",
+    "dns",
+    "fqdn_ip4",
+    "fqdn_ip6",
+    "fqdns",
+    "hwaddr_interfaces",
+    "ip4_gw",
+    "ip4_interfaces",
+    "ip6_gw",
+    "ip6_interfaces",
+    "ip_gw",
+    "ip_interfaces",
+    "ipv4",
+    "ipv6",
+    "path",
+    "pid",
+    "ppid",
+    "ps",
+    "pythonpath",
+    "shell",
+    "ssds",
+    "systempath",
+    "uptime",
+];
+
+fn steady(mut grains: Map) -> Map {
+    grains.retain(|key, _| !key.as_str().is_some_and(|key| UNSTEADY.contains(&key)));
+    grains
+}
+
+fn hashes(map: &Map) -> Map {
+    let entries = map.iter();
+    entries
+        .map(|(key, value)| (key.to_text(), crate::hash_of(value)))
+        .collect()
+}
+
+fn placed(order: &[Key], step: Option<&str>, sequence: &mut Vec<Key>) {
+    for key in order.iter().filter(|key| key.0.as_deref() == step) {
+        if !sequence.contains(key) {
+            sequence.push(key.clone());
+            placed(order, Some(&key.1), sequence);
+        }
+    }
+}
+
+/// A chunk with what lies now where it works.
+fn chunk(low: &Arc<Low>, key: Key) -> Result<Chunk, Error> {
+    let found = Footprint::of(low);
+    let mut files = Vec::new();
+    for place in found.places() {
+        files.push((place.path.clone(), image::of(&place.path, place.deep)?));
+    }
+    let footprint = match found {
+        Footprint::Files(places) => Footprint::Files(places.iter().map(Place::made).collect()),
+        other => other,
+    };
+    let mut sources = Vec::new();
+    for path in local_sources(low) {
+        let now = image::of(&path, true)?;
+        sources.push((path, now));
+    }
+    Ok(Chunk {
+        key,
+        low: Arc::clone(low),
+        needs: Vec::new(),
+        footprint,
+        files,
+        sources,
+        then: Vec::new(),
+        returns: None,
+        ret: None,
+        asks: false,
+        more: Map::new(),
+        outcome: Outcome::default(),
+        because: Vec::new(),
+        is_step: false,
+    })
+}
+
+/// Whether what a chunk renders may call execution functions: then it can tell what a change before it has done.
+fn asks(cx: &Exec, low: &Low) -> bool {
+    if !low.data.get("template").is_some_and(Value::is_true) {
+        return false;
+    }
+    let mut texts: Vec<String> = ["contents", "text", "content"]
+        .into_iter()
+        .filter_map(|key| low.data.get(key).map(Value::to_text))
+        .collect();
+    for (saltenv, path) in salt_sources(low) {
+        if let Ok(Some(file)) = cx.shared.sources.file(&path, &saltenv) {
+            texts.push(beginning(&file.path));
+        }
+    }
+    texts.extend(local_sources(low).iter().map(|path| beginning(path)));
+    let calls = |text: &String| {
+        ["salt", "import", "include", "extends"]
+            .iter()
+            .any(|word| text.contains(word))
+    };
+    texts.iter().any(calls)
+}
+
+/// What a template is searched for; one that is too long counts as one that calls.
+fn beginning(path: &Path) -> String {
+    match path.metadata() {
+        Ok(found) if found.len() <= TEMPLATE_BYTES_MAX => {
+            let bytes = std::fs::read(path).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        }
+        Ok(found) if found.is_file() => "salt".into(),
+        // A folder of templates, or what cannot be looked at.
+        _ => "salt".into(),
+    }
+}
+
+/// What has changed of the files of a planned state.
+fn moved_file(state: &Value) -> Result<Option<String>, Error> {
+    let files = state
+        .get("files")
+        .and_then(Value::as_list)
+        .unwrap_or_default();
+    for file in files {
+        let path = PathBuf::from(file.get("path").map(Value::to_text).unwrap_or_default());
+        let planned = file.get("now");
+        let deep = planned.is_some_and(|planned| planned.get("entries").is_some());
+        let now = image::of(&path, deep)?;
+        if Some(&now) != planned {
+            let what = compare::differing(planned, Some(&now));
+            return Ok(Some(format!("{} has changed: {what}", path.display())));
+        }
+    }
+    Ok(None)
+}
+
+impl Foresight for Foreseen {
+    fn starts(&self, cx: &Exec, plan: &Plan) -> Result<(), Error> {
+        let step = cx.run.as_ref().and(cx.low.as_ref()).map(|step| step.tag());
+        if self.inner().for_good {
+            self.compare_chunks(plan, step)
+        } else {
+            self.prepare(cx, plan, step.as_deref())
+        }
+    }
+
+    fn tried(&self, cx: &Exec) -> bool {
+        match self.compile(cx) {
+            Ok(now) => {
+                let goes = self.agrees(&now);
+                self.inner().made = Some(now);
+                goes
+            }
+            Err(error) => {
+                self.inner().refusal = vec![error.to_string()];
+                false
+            }
+        }
+    }
+
+    fn called(&self, cx: &Exec, low: &Low, call: Call<'_>) -> Result<Map, Error> {
+        if cx.test {
+            let ret = call(cx);
+            let mut inner = self.inner();
+            if let (false, Ok(ret), Some(chunk)) = (
+                inner.for_good,
+                &ret,
+                inner.chunks.get_mut(&(within(cx), low.tag())),
+            ) {
+                chunk.returns = Some(crate::hash_of(&crate::settled(&ret.clone().into())));
+            }
+            return ret;
+        }
+        self.held(cx, low, call)
+    }
+
+    fn returned(&self, cx: &Exec, low: &Low, ret: &Map) {
+        if self.inner().for_good {
+            return;
+        }
+        let key = (within(cx), low.tag());
+        let more = look::at(cx, low, ret);
+        let mut inner = self.inner();
+        if !inner.chunks.contains_key(&key) {
+            // A listener: it is made when something that it listens to would change.
+            if let Ok(chunk) = chunk(&Arc::new(low.clone()), key.clone()) {
+                inner.chunks.insert(key.clone(), chunk);
+                inner.order.push(key.clone());
+            }
+        }
+        if let Some(chunk) = inner.chunks.get_mut(&key) {
+            chunk.ret = Some(ret.clone());
+            chunk.more = more;
+        }
+    }
+
+    fn would_hold(&self, cx: &Exec, path: &Path, contents: &[u8]) {
+        let Some(low) = cx.low.as_ref().filter(|_| !self.inner().for_good) else {
+            return;
+        };
+        let path = &by_its_folder(path);
+        let hidden =
+            low.options.no_log || low.data.get("show_changes") == Some(&Value::Bool(false));
+        let then = Then {
+            path: path.to_path_buf(),
+            sha256: crate::hash(contents),
+            size: contents.len(),
+            diff: (!hidden).then(|| difference(path, contents)).flatten(),
+        };
+        let mut inner = self.inner();
+        if let Some(chunk) = inner.chunks.get_mut(&(within(cx), low.tag())) {
+            if !chunk.files.iter().any(|(known, _)| known == path)
+                && let Ok(now) = image::of(path, false)
+            {
+                chunk.files.push((path.clone(), now));
+            }
+            chunk.then.retain(|other| other.path != then.path);
+            chunk.then.push(then);
+        }
+    }
+
+    fn may_place(&self, cx: &Exec, path: &Path, new: &Path) -> std::io::Result<()> {
+        let Some(low) = cx
+            .low
+            .as_ref()
+            .filter(|_| self.inner().for_good && !cx.test)
+        else {
+            return Ok(());
+        };
+        let state = self.expected(cx, low).filter(|state| !depends_on(state));
+        let named = shown(&by_its_folder(path));
+        let then = state.as_ref().and_then(|state| {
+            let mut files = state.get("files")?.as_list()?.iter();
+            files
+                .find(|file| file.get("path").and_then(Value::as_str) == Some(&named))?
+                .get("then")?
+                .get("sha256")
+        });
+        let Some(planned) = then.and_then(Value::as_str) else {
+            return Ok(());
+        };
+        match modules::hashes::of_file(&new.to_string_lossy(), "sha256") {
+            Ok(hash) if hash == planned => Ok(()),
+            Ok(_) => Err(std::io::Error::other(
+                self.stop(format!(
+                    "{named} would hold something else than was planned"
+                ))
+                .to_string(),
+            )),
+            Err(error) => Err(std::io::Error::other(error.to_string())),
+        }
+    }
+}
+
+/// The diff of what lies at a path and of what would; none where they are too large.
+fn difference(path: &Path, new: &[u8]) -> Option<String> {
+    let size = path.metadata().map_or(0, |found| found.len());
+    let fits = usize::try_from(size).is_ok_and(|size| size.max(new.len()) <= DIFF_BYTES_MAX);
+    let old = fits.then(|| std::fs::read(path).unwrap_or_default())?;
+    Some(diff::of_files(&old, new))
+}

@@ -1,0 +1,67 @@
+//! What a plan tells of packages and services beside what their states say themselves.
+
+use state::exec::Exec;
+use state::low::Low;
+use value::{Map, Value};
+
+use crate::document::Outcome;
+
+/// How many packages of one state are asked about.
+const PACKAGES_MAX: usize = 500;
+
+/// Versions of the packages that a state would change, or what a service does now.
+pub(crate) fn at(cx: &Exec, low: &Low, ret: &Map) -> Map {
+    if Outcome::of(Some(ret)) == Outcome::Unchanged || low.options.no_log {
+        return Map::new();
+    }
+    match low.state.as_str() {
+        "pkg" => {
+            let changes = ret.get("changes").and_then(Value::as_map);
+            let names = changes
+                .into_iter()
+                .flatten()
+                .filter_map(|(name, _)| name.as_str());
+            let all = names.take(PACKAGES_MAX).map(|name| package(cx, name, ret));
+            Map::new().with("packages", Value::list(all))
+        }
+        "service" => {
+            let name = low.name.as_str();
+            let service = Map::new()
+                .with("name", name)
+                .with("running", told(cx, "service.status", name))
+                .with("enabled", told(cx, "service.enabled", name));
+            Map::new().with("services", Value::list([service.into()]))
+        }
+        _ => Map::new(),
+    }
+}
+
+/// What a function says of a name; nothing where this machine does not have it.
+fn told(cx: &Exec, fun: &str, name: &str) -> Value {
+    let own = cx.apart();
+    own.call(fun, vec![name.into()], Map::new())
+        .unwrap_or_default()
+}
+
+fn package(cx: &Exec, name: &str, ret: &Map) -> Value {
+    let own = cx.apart();
+    let options = Map::new().with("refresh", false);
+    let latest = own.call("pkg.latest_version", vec![name.into()], options);
+    let is_version = |value: &Value| {
+        value
+            .as_str()
+            .is_some_and(|text| text.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    let asked = ret
+        .get("changes")
+        .and_then(|changes| changes.get(name)?.get("new"));
+    let then = match asked {
+        Some(version) if is_version(version) => version.clone(),
+        _ => latest.unwrap_or_default(),
+    };
+    Map::new()
+        .with("name", name)
+        .with("now", told(cx, "pkg.version", name))
+        .with("then", then)
+        .into()
+}

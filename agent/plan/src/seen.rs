@@ -1,0 +1,120 @@
+//! [`Seen`]: each file of the tree that a run asked for, by its hash.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use state::exec::Exec;
+use state::module::Error;
+use state::sources::{SourceFile, Sources};
+use value::Map;
+
+/// What stands for the hash of a file that is not there.
+const ABSENT: &str = "absent";
+
+/// What was read of a tree.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Hashes by environment and path, as they were when they were first asked for.
+    hashes: Mutex<BTreeMap<String, String>>,
+    /// What they must be from now on.
+    expected: Mutex<Option<Map>>,
+}
+
+impl Seen {
+    /// Notes a file or list by its hash.
+    ///
+    /// # Errors
+    /// When it has another hash than it must have.
+    fn note(&self, key: String, hash: &str) -> Result<(), Error> {
+        let expected = self.expected.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(planned) = expected.as_ref().and_then(|all| all.get(&key))
+            && planned.as_str() != Some(hash)
+        {
+            return Err(format!("{key} is not what it was when the run was planned").into());
+        }
+        drop(expected);
+        let mut hashes = self.hashes.lock().unwrap_or_else(PoisonError::into_inner);
+        match hashes.get(&key) {
+            Some(first) if first != hash => {
+                Err(format!("{key} was changed while it was planned: plan again").into())
+            }
+            Some(_) => Ok(()),
+            None => {
+                hashes.insert(key, hash.to_owned());
+                Ok(())
+            }
+        }
+    }
+
+    /// Refuses from now on what has another hash than here.
+    pub(crate) fn hold_to(&self, tree: Map) {
+        *self.expected.lock().unwrap_or_else(PoisonError::into_inner) = Some(tree);
+    }
+
+    /// All hashes.
+    #[must_use]
+    pub fn tree(&self) -> Map {
+        let hashes = self.hashes.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = hashes.iter();
+        entries
+            .map(|(key, hash)| (key.as_str(), hash.as_str()))
+            .collect()
+    }
+}
+
+/// Sources that say what was asked of them.
+pub struct Watched {
+    inner: Box<dyn Sources>,
+    seen: Arc<Seen>,
+}
+
+impl Watched {
+    /// These sources, noted in `seen`.
+    #[must_use]
+    pub fn new(inner: Box<dyn Sources>, seen: Arc<Seen>) -> Self {
+        Self { inner, seen }
+    }
+
+    fn noted(&self, folder: &str, saltenv: &str, files: &[String]) -> Result<(), Error> {
+        let hash = crate::hash(files.join("\n").as_bytes());
+        self.seen
+            .note(format!("{saltenv}: the files below '{folder}'"), &hash)
+    }
+}
+
+fn hash_of_file(path: &Path) -> Result<String, Error> {
+    modules::hashes::of_file(&path.to_string_lossy(), "sha256")
+}
+
+impl Sources for Watched {
+    fn file(&self, path: &str, saltenv: &str) -> Result<Option<SourceFile>, Error> {
+        let found = self.inner.file(path, saltenv)?;
+        let hash = match &found {
+            Some(file) => hash_of_file(&file.path)?,
+            None => ABSENT.to_owned(),
+        };
+        self.seen.note(format!("{saltenv}: {path}"), &hash)?;
+        Ok(found)
+    }
+
+    fn list(&self, saltenv: &str) -> Result<Vec<String>, Error> {
+        let files = self.inner.list(saltenv)?;
+        self.noted("", saltenv, &files)?;
+        Ok(files)
+    }
+
+    fn list_below(&self, folder: &str, saltenv: &str) -> Result<Vec<String>, Error> {
+        let files = self.inner.list_below(folder, saltenv)?;
+        self.noted(folder, saltenv, &files)?;
+        Ok(files)
+    }
+
+    fn environments(&self) -> Vec<String> {
+        self.inner.environments()
+    }
+
+    fn pillar(&self, cx: &Exec) -> Result<Map, Error> {
+        self.inner.pillar(cx)
+    }
+}

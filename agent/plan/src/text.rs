@@ -1,0 +1,181 @@
+//! A plan for people: what would change, with diffs, and a line that sums it up.
+
+use std::fmt::Write as _;
+
+use value::Value;
+
+use crate::document::{Document, Outcome};
+
+/// How many characters a value of a change is shown with.
+const SHOWN_MAX: usize = 200;
+
+/// The text of a plan.
+#[must_use]
+pub fn shown(document: &Document) -> String {
+    let mut out = String::new();
+    for state in document.states() {
+        one(&mut out, state);
+    }
+    out.push_str(&summary(document));
+    out
+}
+
+/// The last line: `2 to change, 5 unchanged, 1 depends on earlier changes`.
+fn summary(document: &Document) -> String {
+    let count = |outcome| document.count(outcome);
+    let depends = count(Outcome::Depends);
+    let verb = if depends == 1 { "depends" } else { "depend" };
+    let mut line = format!(
+        "{} to change, {} unchanged, {depends} {verb} on earlier changes",
+        count(Outcome::Change),
+        count(Outcome::Unchanged),
+    );
+    match count(Outcome::Fail) {
+        0 => {}
+        failures => {
+            let _ = write!(line, ", {failures} would fail");
+        }
+    }
+    line + "\n"
+}
+
+fn one(out: &mut String, state: &Value) {
+    let text = |key: &str| state.get(key).map(Value::to_text).unwrap_or_default();
+    let outcome = text("outcome");
+    let (mark, words) = match outcome.as_str() {
+        "change" => ('~', "would change"),
+        "depends" => ('?', "depends on an earlier change"),
+        "fail" => ('!', "would fail"),
+        _ => return,
+    };
+    let _ = write!(out, "{mark} {} {}", text("function"), text("name"));
+    let id = text("id");
+    if id != text("name") {
+        let _ = write!(out, " (id {id})");
+    }
+    let _ = writeln!(out, " in {}: {words}", text("sls"));
+    for because in list(state, "because") {
+        let text = |key: &str| because.get(key).map(Value::to_text).unwrap_or_default();
+        let (reason, tag) = (text("reason"), text("state"));
+        let _ = writeln!(out, "    {}: {}", why(&reason), shown_tag(&tag));
+    }
+    // Of a diff the comment says only that there is one.
+    let comment = if outcome == "change" && has_diff(state) {
+        String::new()
+    } else {
+        text("comment")
+    };
+    indented(
+        out,
+        &comment,
+        if outcome == "depends" {
+            "as things are now: "
+        } else {
+            ""
+        },
+    );
+    for file in list(state, "files") {
+        if let Some(diff) = file.get("diff").and_then(Value::as_str) {
+            let path = file.get("path").map(Value::to_text).unwrap_or_default();
+            let _ = writeln!(out, "    --- {path}");
+            diff.lines().filter(|line| !is_head(line)).for_each(|line| {
+                let _ = writeln!(out, "    {line}");
+            });
+        }
+    }
+    changes(out, state);
+    versions(out, state);
+    out.push('\n');
+}
+
+/// The head of a diff without names.
+fn is_head(line: &str) -> bool {
+    matches!(line.trim_end(), "---" | "+++")
+}
+
+fn has_diff(state: &Value) -> bool {
+    let mut files = list(state, "files").iter();
+    files.any(|file| file.get("diff").is_some())
+}
+
+fn list<'a>(state: &'a Value, key: &str) -> &'a [Value] {
+    state.get(key).and_then(Value::as_list).unwrap_or_default()
+}
+
+/// The words of a reason.
+fn why(reason: &str) -> &str {
+    match reason {
+        "account" => "its user or group comes from",
+        "creates" => "its creates may come true with",
+        "guard" => "its unless or onlyif runs after",
+        "listen" => "it is called at the end because of",
+        "package" => "it may be there after",
+        "path" => "it works on what is changed by",
+        "slot" => "its slot is looked up after",
+        "step" => "it belongs to",
+        "template" => "its template may call functions after",
+        kind => kind,
+    }
+}
+
+/// A tag as people know it: `file.managed ID`.
+fn shown_tag(tag: &str) -> String {
+    let parts: Vec<&str> = tag.split("_|-").collect();
+    match parts.as_slice() {
+        [module, id, .., fun] => format!("{module}.{fun} {id}"),
+        _ => tag.to_owned(),
+    }
+}
+
+fn indented(out: &mut String, text: &str, before: &str) {
+    for (at, line) in text.lines().enumerate() {
+        let before = if at == 0 { before } else { "" };
+        let _ = writeln!(out, "    {before}{line}");
+    }
+}
+
+/// Changes that no diff has told.
+fn changes(out: &mut String, state: &Value) {
+    let has_diff = has_diff(state);
+    let told = |key: &str| has_diff && matches!(key, "diff" | "newfile");
+    let Some(changes) = state.get("changes").and_then(Value::as_map) else {
+        return;
+    };
+    // What a step changes stands after it, and what is run before.
+    let function = state.get("function").and_then(Value::as_str);
+    if function.is_some_and(|function| function == "salt.state" || function.starts_with("cmd.")) {
+        return;
+    }
+    for (key, value) in changes
+        .iter()
+        .filter(|(key, _)| !key.as_str().is_some_and(told))
+    {
+        let text = value.to_text();
+        if key.as_str() == Some("diff") {
+            indented(out, &text, "");
+            continue;
+        }
+        let short: String = text.chars().take(SHOWN_MAX).collect();
+        let more = if short.len() < text.len() { "…" } else { "" };
+        let _ = writeln!(out, "    {}: {short}{more}", key.to_text());
+    }
+}
+
+fn versions(out: &mut String, state: &Value) {
+    for package in list(state, "packages") {
+        let text = |key: &str| {
+            package
+                .get(key)
+                .map(Value::to_text)
+                .filter(|text| !text.is_empty())
+        };
+        let none = || "none".to_owned();
+        let _ = writeln!(
+            out,
+            "    package {}: {} -> {}",
+            text("name").unwrap_or_default(),
+            text("now").unwrap_or_else(none),
+            text("then").unwrap_or_else(none),
+        );
+    }
+}

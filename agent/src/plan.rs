@@ -1,0 +1,353 @@
+//! `pinch plan` and `pinch apply`: the words, the context, what is printed, the exit code.
+
+use std::io::{IsTerminal, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use cli::binary::{self, PINCH};
+use cli::config;
+use cli::failure::{Exit, Failure};
+use cli::heap;
+use cli::log::Logger;
+use cli::options::{
+    APPLY, About, Asked as Words, PLAN, Program, SaltCall, parse_input, read_saltfile,
+    saltfile_path,
+};
+use cli::output::{Output, Return, print_return};
+use modules::custom::CustomModules;
+use modules::fs::{self, Owner};
+use modules::orchestrate::{self, ThisMachine};
+use modules::roots::Roots;
+use plan::{Asked, Document, Foreseen, Seen, Watched};
+use render::yaml::SaltYaml;
+use state::exec::Exec;
+use state::module::Given;
+use state::opts::Opts;
+use value::{Value, log};
+
+use crate::call;
+
+/// How large a plan may be.
+const PLAN_BYTES_MAX: u64 = 64 << 20;
+
+/// The exit code of a plan that has something to change.
+const CHANGES: u8 = 2;
+
+/// Options of the command line that do not belong to what is planned.
+const NOT_PLANNED: [&str; 8] = [
+    "plan_file",
+    "output",
+    "output_file",
+    "no_parse",
+    "log_level",
+    "log_file",
+    "log_level_logfile",
+    "force_color",
+];
+
+/// Runs `pinch plan` with these words.
+///
+/// # Errors
+/// What is wrong with the command line, the configuration or the tree.
+pub(crate) fn plan(words: &[String]) -> Result<ExitCode, Failure> {
+    heap::claim();
+    let mut call = match parsed(&PLAN, words)? {
+        Ok(call) => call,
+        Err(told) => return Ok(told),
+    };
+    if let Some(path) = saltfile_path(&call.overrides, |name| std::env::var(name).ok()) {
+        let saltfile = read_saltfile(&path, &SaltYaml);
+        call.merge_saltfile(&saltfile.map_err(|error| Failure::usage(&PLAN, error))?);
+    }
+    let asked = asked(&call)?;
+    let (cx, foreseen) = context(&asked, &call, None)?;
+    let returned = run(&cx, &asked)?;
+    let Some(document) = foreseen.document() else {
+        return Err(nothing(&foreseen, &returned));
+    };
+    let document = document.asked_as(&asked);
+    let out = call.overrides.get("output").map(Value::to_text);
+    if let Some(file) = call.overrides.get("plan_file") {
+        keep(&cx, &file.to_text(), &document)?;
+    }
+    let as_json = match out.as_deref() {
+        Some(out) => out == "json",
+        None => !std::io::stdout().is_terminal(),
+    };
+    binary::put(&if as_json {
+        document.text()
+    } else {
+        plan::shown(&document)
+    });
+    Ok(match (document.failures(), document.changes()) {
+        (0, false) => Exit::Ok.into(),
+        (0, true) => CHANGES.into(),
+        _ => Exit::Generic.into(),
+    })
+}
+
+/// Runs `pinch apply` with these words.
+///
+/// # Errors
+/// When the file is no plan, or something has moved since it was made.
+pub(crate) fn apply(words: &[String]) -> Result<ExitCode, Failure> {
+    heap::claim();
+    let call = match parsed(&APPLY, words)? {
+        Ok(call) => call,
+        Err(told) => return Ok(told),
+    };
+    let Words::Call { fun: file, words } = &call.asked else {
+        return Err(Failure::new(
+            Exit::Usage,
+            "apply takes one plan: pinch apply FILE",
+        ));
+    };
+    if !words.is_empty() {
+        return Err(Failure::new(
+            Exit::Usage,
+            "apply takes one plan: pinch apply FILE",
+        ));
+    }
+    let document = read(Path::new(file))?;
+    if document.failures() > 0 {
+        let error = format!("{file}: the plan has states that would fail; nothing was changed");
+        return Err(
+            Failure::new(Exit::Generic, error).hints(["mend them and plan again".to_owned()])
+        );
+    }
+    let asked = document.asked();
+    let (cx, foreseen) = context(&asked, &call, Some(document))?;
+    let returned = run(&cx, &asked);
+    cx.barrier();
+    let returned = returned?;
+    let moved = foreseen.refusal();
+    if foreseen.document().is_none() || !moved.is_empty() {
+        return Err(refused(file, &foreseen, &moved, &returned));
+    }
+    finished(&cx, &call, &foreseen, returned)
+}
+
+/// The command line, or the exit code of one that asks only for the help.
+fn parsed(program: &Program, words: &[String]) -> Result<Result<SaltCall, ExitCode>, Failure> {
+    let stdin = || {
+        let mut text = String::new();
+        // What cannot be read adds no words.
+        let _ = std::io::stdin().read_to_string(&mut text);
+        text
+    };
+    let call = SaltCall::parse_as(program, words.to_vec(), stdin, |name| {
+        std::env::var(name).ok()
+    });
+    let call = call.map_err(|error| Failure::usage(program, error))?;
+    let about = match call.asked {
+        Words::Help => About::Help,
+        Words::Version => About::Version,
+        Words::VersionsReport => About::VersionsReport,
+        _ => return Ok(Ok(call)),
+    };
+    Ok(Err(PINCH.tell(program, about)))
+}
+
+/// What is to be planned, with all that it takes to ask for it again.
+fn asked(call: &SaltCall) -> Result<Asked, Failure> {
+    let Words::Call { fun: first, words } = &call.asked else {
+        return Err(Failure::new(
+            Exit::Usage,
+            "say what to plan: highstate, SLS, or orchestrate ORCH",
+        ));
+    };
+    let input = parse_input(words, &call.no_parse, &SaltYaml);
+    let names = input.args.iter().map(Value::to_text);
+    let (fun, mods): (&str, Vec<String>) = match first.as_str() {
+        "highstate" => ("state.highstate", names.collect()),
+        "orchestrate" => ("state.orchestrate", names.collect()),
+        sls => (
+            "state.sls",
+            std::iter::once(sls.to_owned()).chain(names).collect(),
+        ),
+    };
+    let args = match (fun, mods.as_slice()) {
+        ("state.highstate", []) => Vec::new(),
+        ("state.highstate", [word, ..]) => {
+            return Err(Failure::new(
+                Exit::Usage,
+                format!("highstate takes no SLS, and {word} is one"),
+            ));
+        }
+        ("state.orchestrate", []) => {
+            return Err(Failure::new(
+                Exit::Usage,
+                "say which orchestration to plan: pinch plan orchestrate ORCH",
+            ));
+        }
+        _ => vec![mods.join(",").into()],
+    };
+    if input.kwargs.contains("test") {
+        return Err(Failure::new(
+            Exit::Usage,
+            "a plan changes nothing: it takes no test=",
+        ));
+    }
+    let mut overrides = call.overrides.clone();
+    overrides.retain(|key, _| !key.as_str().is_some_and(|key| NOT_PLANNED.contains(&key)));
+    Ok(Asked {
+        fun: fun.to_owned(),
+        args,
+        kwargs: input.kwargs,
+        config_dir: call.config_dir.display().to_string(),
+        overrides,
+    })
+}
+
+/// The context of a run without a master, and who looks on.
+fn context(
+    asked: &Asked,
+    call: &SaltCall,
+    planned: Option<Document>,
+) -> Result<(Exec, Arc<Foreseen>), Failure> {
+    let mut overrides = asked.overrides.clone();
+    let shown = call.overrides.iter();
+    let shown = shown.filter(|(key, _)| key.as_str().is_some_and(|key| NOT_PLANNED.contains(&key)));
+    overrides.extend(shown.map(|(key, value)| (key.clone(), value.clone())));
+    overrides.insert("file_client", "local");
+    let folder = Path::new(&asked.config_dir);
+    let loaded = config::load(folder, overrides, &SaltYaml)
+        .map_err(|error| Failure::new(Exit::Generic, error))?;
+    if folder == Path::new(config::DEFAULT_DIR) {
+        config::trusted(&loaded, rustix::process::geteuid().as_raw())?;
+    }
+    let _first = Logger::from_opts(&loaded.opts).install();
+    loaded.warnings.iter().for_each(log::warning);
+    call::keep_id(&loaded);
+    config::static_grains(folder, &SaltYaml).map_err(|error| Failure::new(Exit::Generic, error))?;
+    let opts = Opts::new(loaded.opts);
+    let seen = Arc::new(Seen::default());
+    let sources = Watched::new(Box::new(Roots::states(&opts)), Arc::clone(&seen));
+    let custom = Box::new(CustomModules::of(&opts));
+    let foreseen = Arc::new(Foreseen::new(seen, planned));
+    let mut cx = Exec::with_custom(
+        opts,
+        minion::registry(),
+        Box::new(sources),
+        Box::new(ThisMachine),
+        custom,
+    );
+    cx.foresight = Some(foreseen.clone());
+    Ok((cx, foreseen))
+}
+
+/// Runs what was asked for; what looks on decides how far.
+fn run(cx: &Exec, asked: &Asked) -> Result<Value, Failure> {
+    let failed = |error: String| Failure::plain(Exit::Generic, error);
+    let fun = asked.fun.as_str();
+    if !["state.sls", "state.highstate", "state.orchestrate"].contains(&fun) {
+        return Err(failed(format!("{fun} cannot be planned")));
+    }
+    let function = cx
+        .function(fun)
+        .ok_or_else(|| failed(format!("'{fun}' is not available.")))?;
+    let kwargs = asked.kwargs.clone().with("test", false);
+    function
+        .invoke(fun, cx, Given::new(asked.args.clone(), kwargs))
+        .map_err(|error| failed(format!("Error running '{fun}': {error}")))
+}
+
+/// Why there is no plan: what the run returned instead.
+fn nothing(foreseen: &Foreseen, returned: &Value) -> Failure {
+    let mut said = foreseen.refusal();
+    said.extend(sentences(returned));
+    Failure::plain(
+        Exit::Generic,
+        format!("there is no plan:\n{}", said.join("\n")),
+    )
+}
+
+/// The sentences of a return that stands for a refusal.
+fn sentences(returned: &Value) -> Vec<String> {
+    match returned {
+        Value::List(items) => items.iter().map(Value::to_text).collect(),
+        Value::Map(map) => {
+            let own = map.get("comment").map(Value::to_text);
+            own.into_iter()
+                .chain(map.values().flat_map(|value| match value {
+                    Value::Map(_) | Value::List(_) => sentences(value),
+                    _ => Vec::new(),
+                }))
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Keeps a plan where only its owner may read it: it can hold secrets.
+fn keep(cx: &Exec, file: &str, document: &Document) -> Result<(), Failure> {
+    let owner = Owner {
+        mode: Some(0o600),
+        ..Owner::default()
+    };
+    fs::write(cx, Path::new(file), document.text().as_bytes(), owner)
+        .map_err(|error| Failure::new(Exit::CantCreate, error))?;
+    cx.barrier();
+    Ok(())
+}
+
+/// Reads a plan that nobody else can have written: it says what is run, and with which configuration.
+fn read(file: &Path) -> Result<Document, Failure> {
+    let wrong = |text: String| Failure::new(Exit::Generic, format!("{}: {text}", file.display()));
+    let io = |error: std::io::Error| wrong(error.to_string());
+    let mut open = std::fs::File::open(file).map_err(io)?;
+    let found = open.metadata().map_err(io)?;
+    let own = rustix::process::geteuid().as_raw();
+    if found.uid() != own && found.uid() != 0 || found.mode() & 0o022 != 0 {
+        let error = wrong("others could have written this plan; nothing was changed".into());
+        return Err(error.hints(["make a plan of your own, that others cannot write".to_owned()]));
+    }
+    if !found.is_file() || found.len() > PLAN_BYTES_MAX {
+        return Err(wrong(format!(
+            "it is no file of at most {PLAN_BYTES_MAX} bytes"
+        )));
+    }
+    let mut text = String::new();
+    open.read_to_string(&mut text).map_err(io)?;
+    Document::read(&text).map_err(|problem| wrong(problem.to_string()))
+}
+
+/// Says what has moved; nothing was changed.
+fn refused(file: &str, foreseen: &Foreseen, moved: &[String], returned: &Value) -> Failure {
+    let mut lines = moved.to_vec();
+    if foreseen.document().is_none() {
+        lines.extend(sentences(returned));
+    }
+    let error = format!(
+        "{file} is not applied, and nothing was changed:\n  {}",
+        lines.join("\n  ")
+    );
+    Failure::new(Exit::Generic, error).hints(["plan again, and look at what it says".to_owned()])
+}
+
+/// Prints what was done.
+fn finished(
+    cx: &Exec,
+    call: &SaltCall,
+    foreseen: &Foreseen,
+    returned: Value,
+) -> Result<ExitCode, Failure> {
+    let how = Output::from_opts(&cx.opts().map, std::io::stdout().is_terminal());
+    let orchestration = returned.get("data").cloned();
+    let good = orchestrate::check_result(orchestration.as_ref().unwrap_or(&returned));
+    let answer = Return {
+        value: returned,
+        out: Some("highstate".into()),
+        retcode: i64::from(!good),
+        metadata: None,
+    };
+    print_return(&answer, &how, call.output_file.as_ref(), &SaltYaml)
+        .map_err(|error| Failure::new(Exit::CantCreate, error))?;
+    if let Some(why) = foreseen.broken() {
+        let error = format!("the plan did not hold, and nothing after that was changed: {why}");
+        return Err(Failure::new(Exit::Generic, error));
+    }
+    Ok(if good { Exit::Ok } else { Exit::Generic }.into())
+}

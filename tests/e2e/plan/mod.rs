@@ -1,0 +1,7 @@
+//! `pinch plan` and `pinch apply`: what a plan says, what becomes of it, and when it is refused.
+
+mod machine;
+mod outcomes;
+mod refusals;
+mod schema;
+mod seeds;
