@@ -17,11 +17,13 @@ use cli::heap::Heap;
 mod answer;
 mod call;
 mod doctor;
+mod explain;
 mod graph;
 mod lint;
 mod migrate;
 mod minion;
 mod plan;
+mod runs;
 mod setup;
 
 #[global_allocator]
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         (None, Some((word, rest))) if word == "migrate" => migrate::run(rest),
         (None, Some((word, rest))) if word == "plan" => plan::plan(rest),
         (None, Some((word, rest))) if word == "apply" => plan::apply(rest),
+        (None, Some((word, rest))) if word == "runs" => runs::run(rest),
         (None, Some((word, []))) if word == "answer" => answer::run(),
         _ => PINCH.itself(&words),
     };

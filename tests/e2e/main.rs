@@ -19,5 +19,7 @@ mod pkg;
 mod plan;
 mod progress;
 mod python;
+mod resume;
+mod runs;
 mod small;
 mod uci;
