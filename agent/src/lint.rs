@@ -129,6 +129,7 @@ fn samples(parsed: &Parsed) -> Result<Vec<Sample>, Failure> {
 pub(crate) fn explain(words: &[String]) -> Result<ExitCode, Failure> {
     let all = || lint::CODES.iter().map(|code| code.code);
     match words {
+        [word, rest @ ..] if word == "run" => crate::explain::run(rest),
         [word] => match lint::code(word) {
             Some(code) => Ok(binary::put(&code.page())),
             None => Err(
@@ -140,7 +141,7 @@ pub(crate) fn explain(words: &[String]) -> Result<ExitCode, Failure> {
         },
         _ => Err(Failure::new(
             Exit::Usage,
-            "explain takes one code of lint: pinch explain E301",
+            "explain takes one code of lint, or a run and a state: pinch explain E301, pinch explain run JID STATE",
         )),
     }
 }

@@ -16,9 +16,11 @@ use cli::heap::Heap;
 
 mod answer;
 mod call;
+mod explain;
 mod lint;
 mod minion;
 mod plan;
+mod runs;
 
 #[global_allocator]
 static HEAP: Heap = Heap;
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         (None, Some((word, rest))) if word == "explain" => lint::explain(rest),
         (None, Some((word, rest))) if word == "plan" => plan::plan(rest),
         (None, Some((word, rest))) if word == "apply" => plan::apply(rest),
+        (None, Some((word, rest))) if word == "runs" => runs::run(rest),
         (None, Some((word, []))) if word == "answer" => answer::run(),
         _ => PINCH.itself(&words),
     };

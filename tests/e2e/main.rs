@@ -17,5 +17,7 @@ mod packaging;
 mod pkg;
 mod plan;
 mod python;
+mod resume;
+mod runs;
 mod small;
 mod uci;

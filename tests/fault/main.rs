@@ -12,4 +12,5 @@ mod limits;
 mod lock;
 mod machines;
 mod mistakes;
+mod resume;
 mod system;

@@ -71,8 +71,13 @@ pub const PINCH: Binary = Binary {
         ),
         command(
             "explain",
-            "CODE",
-            "say what a finding of lint means, and what to do",
+            "CODE | run JID STATE",
+            "say what a finding of lint means, or why a state of a run ran or did not",
+        ),
+        command(
+            "runs",
+            "list | show JID | diff JID JID | prune",
+            "say which states and orchestrations ran here, and what came of them (runs --help)",
         ),
         command(
             "plan",

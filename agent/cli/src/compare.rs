@@ -7,7 +7,6 @@
     reason = "the compiler calls these by their names with addresses; this file is all of it"
 )]
 
-use std::cmp::Ordering;
 use std::ffi::c_int;
 
 /// The order of the first bytes that differ, as C's function of this name.
@@ -17,18 +16,18 @@ use std::ffi::c_int;
 // SAFETY: it does what the C standard says of its name.
 #[cfg_attr(target_env = "musl", unsafe(no_mangle))]
 pub unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, count: usize) -> c_int {
+    // Nothing is called here: most texts are shorter than what a call costs.
     let mut at = 0;
-    while at + 8 <= count {
+    while at + 8 < count {
         // SAFETY: eight bytes from `at` on are among the `count` ones.
         let (one, other) = unsafe { (eight(left, at), eight(right, at)) };
         if one != other {
-            return sign(one.cmp(&other));
+            return sign(one, other);
         }
         at += 8;
     }
     // SAFETY: `last` reads no more than `count` bytes.
-    let (one, other) = unsafe { (last(left, count), last(right, count)) };
-    sign(one.cmp(&other))
+    unsafe { sign(last(left, count), last(right, count)) }
 }
 
 /// Zero where the bytes are the same.
@@ -42,32 +41,42 @@ pub unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, count: usize) -
     unsafe { memcmp(left, right, count) }
 }
 
-fn sign(order: Ordering) -> c_int {
-    c_int::from(order as i8)
+#[inline(always)]
+fn sign(one: u64, other: u64) -> c_int {
+    c_int::from(one > other) - c_int::from(one < other)
 }
 
 /// The last eight bytes as a number that has their order. Of fewer bytes the first and the last ones, some twice: that changes no order.
+#[inline(always)]
 unsafe fn last(bytes: *const u8, count: usize) -> u64 {
-    match count {
-        0 => 0,
-        // SAFETY: the first, the middle and the last of one to three bytes.
-        1..4 => [0, count / 2, count - 1]
-            .into_iter()
-            .fold(0, |all, at| all << 8 | u64::from(unsafe { *bytes.add(at) })),
-        // SAFETY: four bytes at either end of four to seven.
-        4..8 => unsafe { four(bytes, 0) << 32 | four(bytes, count - 4) },
-        // SAFETY: there are eight or more.
-        _ => unsafe { eight(bytes, count - 8) },
+    if count >= 8 {
+        // SAFETY: there are eight.
+        unsafe { eight(bytes, count - 8) }
+    } else if count >= 4 {
+        // SAFETY: there are four at either end.
+        unsafe { four(bytes, 0) << 32 | four(bytes, count - 4) }
+    } else if count > 0 {
+        // SAFETY: the first, the middle and the last of one to three.
+        unsafe { one(bytes, 0) << 16 | one(bytes, count / 2) << 8 | one(bytes, count - 1) }
+    } else {
+        0
     }
 }
 
-unsafe fn four(bytes: *const u8, at: usize) -> u64 {
-    // SAFETY: the caller has four bytes there.
-    u64::from(u32::from_be(unsafe {
-        bytes.add(at).cast::<u32>().read_unaligned()
-    }))
+#[inline(always)]
+unsafe fn one(bytes: *const u8, at: usize) -> u64 {
+    // SAFETY: the caller has a byte there.
+    u64::from(unsafe { *bytes.add(at) })
 }
 
+#[inline(always)]
+unsafe fn four(bytes: *const u8, at: usize) -> u64 {
+    // SAFETY: the caller has four bytes there.
+    let bytes = unsafe { bytes.add(at).cast::<u32>().read_unaligned() };
+    u64::from(u32::from_be(bytes))
+}
+
+#[inline(always)]
 unsafe fn eight(bytes: *const u8, at: usize) -> u64 {
     // SAFETY: the caller has eight bytes there.
     u64::from_be(unsafe { bytes.add(at).cast::<u64>().read_unaligned() })
@@ -99,7 +108,7 @@ mod tests {
             for right in texts.iter().filter(|right| right.len() == left.len()) {
                 // SAFETY: both have as many bytes.
                 let found = unsafe { memcmp(left.as_ptr(), right.as_ptr(), left.len()) };
-                assert_eq!(found, sign(left.cmp(right)), "{left:?} {right:?}");
+                assert_eq!(found, left.cmp(right) as c_int, "{left:?} {right:?}");
                 // SAFETY: as above.
                 let same = unsafe { bcmp(left.as_ptr(), right.as_ptr(), left.len()) } == 0;
                 assert_eq!(same, left == right);

@@ -33,6 +33,7 @@ mod pkg;
 pub mod process;
 pub mod random;
 mod repos;
+pub mod resume;
 pub mod returners;
 pub mod roots;
 pub mod runners;
@@ -47,7 +48,7 @@ mod template;
 #[cfg(test)]
 mod testing;
 pub mod text;
-mod users;
+pub mod users;
 pub mod version;
 pub mod web;
 pub mod wheel;

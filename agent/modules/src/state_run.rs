@@ -1,14 +1,18 @@
 //! State runs as a whole: what `state.apply`, `state.highstate`, `state.single` and an orchestration have in common.
 
+use std::sync::Arc;
+
 use state::compile::{self, Fault, HighData, Plan, Problem};
 use state::exec::Exec;
 use state::lock::{Lock, Other, Refusal};
 use state::module::Error;
 use state::record::{Asked, Record};
-use state::run::{self, Unobserved};
+use state::resume::TakenUp;
+use state::run::{self, Kept, Unobserved};
 use value::merge::{Strategy, merge};
 use value::{Map, Value, jid, log};
 
+use crate::resume::{self, Earlier};
 use crate::{ears, orchestrate};
 
 /// Exit codes that a state function asks for (`salt.defaults.exitcodes`).
@@ -48,6 +52,12 @@ pub struct Given {
     pub force: bool,
     /// `terse=True`: return only what failed or changed.
     pub terse: bool,
+    /// Who asked, where a job says it.
+    pub user: Option<Value>,
+    /// What is said of taking up the last run of this: `resume=True`, `redo=`, `skip=`, `from=`.
+    pub said: Map,
+    /// The run that is taken up.
+    pub earlier: Option<Arc<Earlier>>,
 }
 
 impl Given {
@@ -70,7 +80,17 @@ impl Given {
             exclude: given("exclude"),
             force: truth("force"),
             terse: truth("terse"),
+            user: given("__pub_user"),
+            said: resume::said(fun, kwargs),
+            earlier: None,
         }
+    }
+
+    /// The same with what is to run, for the record.
+    #[must_use]
+    pub fn of_mods(self, mods: &Value) -> Self {
+        let mods = self.mods.or_else(|| Some(mods.clone()));
+        Self { mods, ..self }
     }
 
     /// The environment of SLS that are named without one.
@@ -126,6 +146,8 @@ impl Given {
             ("test", self.test.clone()),
             ("pillar", self.pillar.clone()),
             ("saltenv", self.saltenv.clone().map(Value::from)),
+            ("pillarenv", self.pillarenv.clone().map(Value::from)),
+            ("exclude", self.exclude.clone()),
             ("mods", self.mods.clone()),
         ];
         given
@@ -225,6 +247,10 @@ pub fn run_plan(cx: &Exec, given: &Given, plan: &Plan) -> Result<Value, Error> {
     if !stops.is_empty() {
         return Ok(refused(cx, &stops));
     }
+    let taken = match resume::taken_up(given, plan) {
+        Ok(taken) => taken,
+        Err(sentences) => return Ok(resume::refused(cx, sentences)),
+    };
     let _listening = match waits_for_events(plan) {
         true => Some(ears::listen(cx, &given.jid)?),
         false => None,
@@ -232,7 +258,7 @@ pub fn run_plan(cx: &Exec, given: &Given, plan: &Plan) -> Result<Value, Error> {
     if let Some(tried) = foreseen(cx, given, plan)? {
         return Ok(tried.into());
     }
-    let ret = Value::Map(recorded_run(cx, given, plan)?);
+    let ret = Value::Map(recorded_run(cx, given, plan, taken)?);
     set_retcode(cx, &ret);
     Ok(if given.terse { terse(&ret) } else { ret })
 }
@@ -256,24 +282,47 @@ fn foreseen(cx: &Exec, given: &Given, plan: &Plan) -> Result<Option<Map>, Error>
 }
 
 /// Runs a plan with its record; a run inside another one stands in that one's.
-fn recorded_run(cx: &Exec, given: &Given, plan: &Plan) -> Result<Map, Error> {
+fn recorded_run(
+    cx: &Exec,
+    given: &Given,
+    plan: &Plan,
+    taken: Option<TakenUp>,
+) -> Result<Map, Error> {
     if cx.run.is_some() {
-        return Ok(run::run_as(cx, plan, &Unobserved, &given.jid));
+        let kept = resume::nested(cx, given);
+        return Ok(run::run_kept(cx, plan, kept, &given.jid));
     }
     warn_of_clock();
+    let kept = match taken {
+        Some(taken) => resume::gone_on_with(cx, given, plan, taken)?,
+        None => match started(cx, given, plan) {
+            Err(error) if error.is_of_disk() => return Ok(unrecorded_run(cx, given, plan, &error)),
+            started => started?,
+        },
+    };
+    let record = kept.record.clone();
+    let jid = given.earlier.as_ref().map_or(&given.jid, |run| &run.jid);
+    let running = run::run_kept(cx, plan, kept, jid);
+    let good = orchestrate::check_result(&Value::Map(running.clone()));
+    if let Some(record) = record {
+        record.end(cx, if good { 0 } else { retcode::FAILED });
+    }
+    Ok(running)
+}
+
+/// Starts the record of a run.
+pub(crate) fn started(cx: &Exec, given: &Given, plan: &Plan) -> Result<Kept, Error> {
     let asked = Asked {
         jid: &given.jid,
         fun: given.fun,
         args: given.shown(),
+        user: given.user.clone(),
     };
-    let record = match Record::start(cx, &asked, plan) {
-        Err(error) if error.is_of_disk() => return Ok(unrecorded_run(cx, given, plan, &error)),
-        started => started?,
-    };
-    let running = run::run_as(cx, plan, &record, &given.jid);
-    let good = orchestrate::check_result(&Value::Map(running.clone()));
-    record.end(cx, if good { 0 } else { retcode::FAILED });
-    Ok(running)
+    let record = Record::start(cx, &asked, plan)?;
+    Ok(Kept {
+        record: Some(Arc::new(record)),
+        ..Kept::default()
+    })
 }
 
 /// A clock that nobody has set starts at 1970, or where the firmware was made.
@@ -335,10 +384,14 @@ pub fn set_retcode(cx: &Exec, ret: &Value) {
 pub fn exclusive(
     cx: &Exec,
     given: &Given,
-    work: impl FnOnce() -> Result<Value, Error>,
+    work: impl FnOnce(&Given) -> Result<Value, Error>,
 ) -> Result<Value, Error> {
     match Lock::take(cx, &given.jid, given.fun, given.other(cx)) {
-        Ok(_held) => work(),
+        Ok(_held) => match resume::found(cx, given)? {
+            Ok(None) => work(given),
+            Ok(Some(earlier)) => work(&earlier),
+            Err(sentences) => Ok(resume::refused(cx, sentences)),
+        },
         Err(Refusal::Held(holder)) => {
             cx.set_retcode(retcode::COMPILE);
             Ok(Value::list([holder.sentence().into()]))

@@ -10,7 +10,8 @@ pub(crate) fn current() -> Value {
 }
 
 /// The name of a user's number; the number itself where it has none.
-pub(crate) fn of_uid(uid: u32) -> Value {
+#[must_use]
+pub fn of_uid(uid: u32) -> Value {
     accounts::user_of(uid).map_or_else(|| uid.into(), |user| user.name.into())
 }
 

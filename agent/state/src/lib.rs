@@ -22,6 +22,7 @@ pub mod options;
 pub mod opts;
 pub mod pillar;
 pub mod record;
+pub mod resume;
 pub mod run;
 pub mod sources;
 pub mod targets;

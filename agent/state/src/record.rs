@@ -7,13 +7,15 @@
     reason = "records are made durable by this file itself"
 )]
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::collections::BTreeMap;
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::hash::{Hash as _, Hasher as _};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::mem::discriminant;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use value::hash::Folded;
 use value::json::{self, Layout};
@@ -24,6 +26,7 @@ use crate::exec::Exec;
 use crate::keys;
 use crate::module::Error;
 use crate::opts::Opts;
+use crate::resume::Policy;
 use crate::run::Observer;
 
 /// The version of the format; a reader knows all before its own.
@@ -38,14 +41,22 @@ const BYTES: i64 = 32 << 20;
 /// How far from its end the last line of a record is looked for.
 const LAST_LINE: u64 = 512;
 
+/// How much of a record is read for what was asked.
+const FIRST_LINE: u64 = 64 << 10;
+
 /// How long what stands before a line's JSON is.
 const HEAD: usize = 26;
 
-/// The record of a run under way.
+/// How often, and how long apart, it is tried to have a record that another looks at.
+const TRIES: (u32, Duration) = (40, Duration::from_millis(5));
+
+/// The record of a run under way. Its file is locked as long as the run is alive.
 #[derive(Debug)]
 pub struct Record {
     path: PathBuf,
     file: Mutex<File>,
+    /// The steps under way whose end is a barrier, each with its part before it.
+    begun: Mutex<Vec<String>>,
 }
 
 /// What was asked of a run.
@@ -57,6 +68,8 @@ pub struct Asked<'a> {
     pub fun: &'a str,
     /// Its arguments, as the job cache shows them.
     pub args: Value,
+    /// Who asked, where that is another than the user of this process.
+    pub user: Option<Value>,
 }
 
 /// A record as it is read.
@@ -66,10 +79,27 @@ pub struct Recorded {
     pub start: Map,
     /// The returns by tag, in the order in which they came in.
     pub returns: Map,
-    /// The labels of the barriers that were passed, in their order.
-    pub barriers: Vec<String>,
+    /// Those of nested orchestrations, by the part of the run that each is.
+    pub parts: BTreeMap<String, Map>,
+    /// The steps that must not be repeated unasked, which began and have no return.
+    pub begun: Vec<Begun>,
+    /// What is known of guards that kept a state from running, by tag.
+    pub guards: Map,
+    /// How often it was taken up again: `resumed` (the job id of that call), `pid`, `time`.
+    pub resumed: Vec<Map>,
     /// How it ended, `retcode` and `time`; none while it runs, or when it was cut short.
     pub end: Option<Map>,
+}
+
+/// A step that began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Begun {
+    /// The part of the run that it stands in; empty for the run itself.
+    pub part: String,
+    /// Its tag.
+    pub tag: String,
+    /// What is to be done about it when the run is taken up.
+    pub policy: Policy,
 }
 
 /// The folder of the records.
@@ -107,23 +137,74 @@ impl Record {
             .mode(0o600)
             .open(&path)
             .map_err(Error::io(&path))?;
-        let start = Map::new()
+        // A record that cannot be locked is one that nobody can tell to be alive: a run goes on all the same.
+        let _ = file.try_lock();
+        let mut start = Map::new()
             .with("start", VERSION)
             .with("jid", asked.jid)
             .with("fun", asked.fun)
-            .with("args", asked.args.clone())
-            .with("plan", plan_hash(plan))
-            .with("pid", std::process::id())
-            .with("time", jid::new());
+            .with("args", asked.args.clone());
+        note_plan(&mut start, plan);
+        start.insert("pid", std::process::id());
+        start.insert("time", jid::new());
+        start.insert("uid", rustix::process::geteuid().as_raw());
+        if let Some(user) = &asked.user {
+            start.insert("user", user.clone());
+        }
+        if cx.test {
+            start.insert("test", true);
+        }
         if let Err(error) = file.write_all(line(&start).as_bytes()) {
             // Without its first line it is no record.
             let _ = std::fs::remove_file(&path);
             return Err(Error::io(&path)(error));
         }
-        Ok(Self {
+        Ok(Self::of(path, file))
+    }
+
+    /// Goes on with the record of a run that was cut short: what is torn is cut off, and it is noted who takes it up, and which
+    /// returns count no more.
+    ///
+    /// # Errors
+    /// When it cannot be written, or its run is alive.
+    pub fn resume(
+        opts: &Opts,
+        jid: &str,
+        caller: &str,
+        plan: &Plan,
+        forgotten: &[String],
+    ) -> Result<Self, Error> {
+        let path = folder(opts).join(jid);
+        let opened = OpenOptions::new().append(true).read(true).open(&path);
+        let mut file = opened.map_err(Error::io(&path))?;
+        if !locked(&file) {
+            return Err(Error::refused(format!(
+                "the run {jid} is still under way, or another one takes it up; its record is {}",
+                path.display()
+            )));
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(Error::io(&path))?;
+        file.set_len(whole(&bytes)).map_err(Error::io(&path))?;
+        let mut entry = Map::new().with("resumed", caller);
+        note_plan(&mut entry, plan);
+        entry.insert("pid", std::process::id());
+        entry.insert("time", jid::new());
+        if !forgotten.is_empty() {
+            entry.insert("forgotten", forgotten.to_vec());
+        }
+        let record = Self::of(path, file);
+        record.write(&entry);
+        Ok(record)
+    }
+
+    fn of(path: PathBuf, file: File) -> Self {
+        let file = Mutex::new(file);
+        Self {
             path,
-            file: Mutex::new(file),
-        })
+            file,
+            begun: Mutex::default(),
+        }
     }
 
     /// Where it lies.
@@ -132,11 +213,68 @@ impl Record {
         &self.path
     }
 
-    /// Notes that a step which must not be repeated starts or has ended, and puts all so far on the disk.
-    pub fn barrier(&self, cx: &Exec, label: &str) {
-        self.write(&Map::new().with("barrier", label));
+    /// Notes that a step begins which must not be repeated unasked, and puts all so far on the disk. Its return will be put there at once.
+    pub fn begins(&self, cx: &Exec, part: &str, tag: &str, policy: Policy) {
+        let entry = Map::new()
+            .with("begin", tag)
+            .with("in", part)
+            .with("resume", policy.word());
+        self.write(&entry);
+        self.lock_begun().push([part, tag].concat());
         self.dirty(cx);
         cx.barrier();
+    }
+
+    /// Notes that a nested orchestration begins from its first step.
+    pub fn part_begins(&self, part: &str) {
+        self.write(&Map::new().with("part", part));
+    }
+
+    /// Notes the return of a step of a nested orchestration.
+    pub fn part_returned(&self, cx: &Exec, part: &str, tag: &str, ret: &Map) {
+        let entry = Map::new()
+            .with("in", part)
+            .with("of", tag)
+            .with("ret", ret.clone());
+        self.filed(cx, &entry, &[part, tag].concat(), ret);
+    }
+
+    /// Notes the return of a step that is not done.
+    pub fn settled(&self, cx: &Exec, part: &str, tag: &str, ret: &Map) {
+        match part {
+            "" => self.returned(cx, tag, ret),
+            part => self.part_returned(cx, part, tag, ret),
+        }
+    }
+
+    /// Notes what a guard that keeps a state from running said.
+    pub fn guarded(&self, tag: &str, told: Map) {
+        self.write(&Map::new().with("guard", tag).with("told", told));
+    }
+
+    /// Writes a return, and puts it on the disk where its step must not be repeated.
+    fn filed(&self, cx: &Exec, entry: &Map, step: &str, ret: &Map) {
+        self.write(entry);
+        let changed = ret.get("changes").is_some_and(Value::is_true);
+        let ends = self.ends(step);
+        if ends || changed && !cx.test {
+            self.dirty(cx);
+        }
+        if ends {
+            cx.barrier();
+        }
+    }
+
+    /// Whether this is the end of a step that must not be repeated.
+    fn ends(&self, step: &str) -> bool {
+        let mut begun = self.lock_begun();
+        let before = begun.len();
+        begun.retain(|one| one != step);
+        begun.len() < before
+    }
+
+    fn lock_begun(&self) -> MutexGuard<'_, Vec<String>> {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes that the run is over.
@@ -174,12 +312,35 @@ impl Observer for Record {
         let mut entry = Map::with_room(2);
         entry.insert(&keys::RETURN, tag);
         entry.insert(&keys::RET, ret.clone());
-        self.write(&entry);
-        let changed = ret.get("changes").is_some_and(Value::is_true);
-        if changed && !cx.test {
-            self.dirty(cx);
-        }
+        self.filed(cx, &entry, tag, ret);
     }
+}
+
+/// Adds what is known of a plan: its hash, and a short one of each chunk, so that it can be said what has changed.
+fn note_plan(entry: &mut Map, plan: &Plan) {
+    let (whole, chunks) = plan_hashes(plan);
+    entry.insert("plan", whole);
+    entry.insert("chunks", chunks);
+}
+
+/// Takes a record for this run, also when another process looks at it for a moment.
+fn locked(file: &File) -> bool {
+    let (times, pause) = TRIES;
+    (0..times).any(|_| match file.try_lock() {
+        Err(TryLockError::WouldBlock) => {
+            std::thread::sleep(pause);
+            false
+        }
+        // Where files cannot be locked the lock of all runs has to do.
+        _ => true,
+    })
+}
+
+/// Whether the run of a record is under way.
+#[must_use]
+pub fn is_alive(path: &Path) -> bool {
+    let file = File::open(path);
+    file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// An entry as it stands in the file.
@@ -194,13 +355,17 @@ fn line(entry: &Map) -> String {
 }
 
 /// So many hexadecimal digits and a space.
-fn put_hex(line: &mut String, number: u64, digits: u32) {
-    for place in (0..digits).rev() {
+fn put_hex(line: &mut String, number: u64, count: u32) {
+    digits(line, number, count);
+    line.push(' ');
+}
+
+fn digits(line: &mut String, number: u64, count: u32) {
+    for place in (0..count).rev() {
         let digit = (number >> (4 * place)) as u8 & 15;
         let letter = if digit < 10 { b'0' } else { b'a' - 10 };
         line.push(char::from(letter + digit));
     }
-    line.push(' ');
 }
 
 /// The first entry of `bytes` and what follows it; none where it is torn.
@@ -244,17 +409,99 @@ pub fn read(path: &Path) -> Result<Recorded, Error> {
     }
 }
 
+/// How many bytes of a record are whole lines.
+fn whole(bytes: &[u8]) -> u64 {
+    let mut rest = bytes;
+    while let Some((_, after)) = entry(rest) {
+        rest = after;
+    }
+    (bytes.len() - rest.len()) as u64
+}
+
 impl Recorded {
     fn add(&mut self, mut entry: Map) {
-        if let (Some(tag), Some(ret)) = (entry.remove("return"), entry.remove("ret")) {
+        if let Some(tag) = entry.remove("return")
+            && let Some(ret) = entry.remove("ret")
+        {
+            self.returned("", &tag.to_text());
             self.returns.insert(tag, ret);
-        } else if let Some(label) = entry.get("barrier") {
-            self.barriers.push(label.to_text());
+        } else if let Some(part) = entry.remove("part") {
+            self.forget_part(&part.to_text());
+        } else if let Some(tag) = entry.remove("guard") {
+            self.guards.insert(tag, entry.remove("told"));
+        } else if entry.contains("in") {
+            self.add_of_part(entry);
+        } else if entry.contains("resumed") {
+            self.resume(entry);
         } else if let Some(retcode) = entry.remove("end") {
             self.end = Some(entry.with("retcode", retcode));
         } else if entry.contains("start") {
             self.start = entry;
         }
+    }
+
+    /// A step that begins, or the return of a nested one.
+    fn add_of_part(&mut self, mut entry: Map) {
+        let mut text = |key| entry.remove(key).map(|value| value.to_text());
+        let part = text("in").unwrap_or_default();
+        if let Some(tag) = text("begin") {
+            let policy = text("resume").and_then(|word| Policy::of_word(&word));
+            self.returned(&part, &tag);
+            let policy = policy.unwrap_or(Policy::Ask);
+            self.begun.push(Begun { part, tag, policy });
+        } else if let (Some(tag), Some(ret)) = (text("of"), entry.remove("ret")) {
+            self.returned(&part, &tag);
+            self.parts.entry(part).or_default().insert(tag, ret);
+        }
+    }
+
+    fn returned(&mut self, part: &str, tag: &str) {
+        self.begun.retain(|one| one.part != part || one.tag != tag);
+    }
+
+    /// Drops all that is known of a nested orchestration, and of those in it.
+    fn forget_part(&mut self, part: &str) {
+        self.parts.retain(|name, _| !name.starts_with(part));
+        self.begun.retain(|one| !one.part.starts_with(part));
+    }
+
+    /// Drops the return of a step, with what is known of its parts.
+    pub fn forget(&mut self, tag: &str) {
+        self.returns.remove(tag);
+        self.returned("", tag);
+        self.forget_part(tag);
+    }
+
+    /// It was taken up again.
+    fn resume(&mut self, mut entry: Map) {
+        for key in ["plan", "chunks", "pid"] {
+            if let Some(now) = entry.remove(key) {
+                self.start.insert(key, now);
+            }
+        }
+        let forgotten = entry.remove("forgotten");
+        for tag in forgotten
+            .as_ref()
+            .and_then(Value::as_list)
+            .unwrap_or_default()
+        {
+            self.forget(&tag.to_text());
+        }
+        self.resumed.push(entry);
+        self.end = None;
+    }
+}
+
+/// What was asked of the run of a record, without reading the rest.
+#[must_use]
+pub fn start_of(path: &Path) -> Option<Map> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).ok()?;
+    file.take(FIRST_LINE).read_to_end(&mut bytes).ok()?;
+    match entry(&bytes) {
+        Some((text, _)) => json::read(text).ok()?.as_map().cloned(),
+        // A long pillar was given with it.
+        None => read(path).ok().map(|recorded| recorded.start),
     }
 }
 
@@ -268,6 +515,14 @@ pub fn jids(opts: &Opts) -> Vec<String> {
     let mut jids: Vec<String> = names.filter(|name| jid::is_jid(name)).collect();
     jids.sort_unstable();
     jids
+}
+
+/// Removes a record.
+///
+/// # Errors
+/// When it cannot be removed.
+pub fn remove(path: &Path) -> Result<(), Error> {
+    std::fs::remove_file(path).map_err(Error::io(path))
 }
 
 /// Removes the oldest finished records until one more has room. Those of runs that did not finish stay.
@@ -298,7 +553,8 @@ fn prune(opts: &Opts) {
 }
 
 /// Whether the last line of a record says that the run is over.
-fn is_finished(path: &Path) -> bool {
+#[must_use]
+pub fn is_finished(path: &Path) -> bool {
     let tail = || -> std::io::Result<Vec<u8>> {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
@@ -319,11 +575,33 @@ fn is_finished(path: &Path) -> bool {
 /// A number that changes when what will run changes.
 #[must_use]
 pub fn plan_hash(plan: &Plan) -> String {
+    plan_hashes(plan).0
+}
+
+/// The hash of a plan, and eight digits for each of its chunks.
+fn plan_hashes(plan: &Plan) -> (String, String) {
     let mut sum = Folded::of_all_programs();
+    let mut chunks = String::with_capacity(8 * plan.chunks().len());
     for low in plan.chunks() {
-        fold_map(&mut sum, &low.data);
+        let one = chunk_hash(&low.data);
+        sum.write_u32(one);
+        digits(&mut chunks, u64::from(one), 8);
     }
-    format!("{:016x}", sum.finish())
+    (format!("{:016x}", sum.finish()), chunks)
+}
+
+/// A number for a chunk, wherever it stands in its plan.
+#[must_use]
+pub fn chunk_hash(data: &Map) -> u32 {
+    let mut sum = Folded::of_all_programs();
+    for (key, value) in data {
+        if key.as_str() != Some("order") {
+            fold(&mut sum, key);
+            fold(&mut sum, value);
+        }
+    }
+    let sum = sum.finish();
+    (sum ^ (sum >> 32)) as u32
 }
 
 /// Adds all that is in a value, and of what kind it is, to a hash.

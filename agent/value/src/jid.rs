@@ -83,6 +83,24 @@ fn date(days: u64) -> (u64, u64, u64) {
     (era * 400 + year + u64::from(month <= 2), month, day)
 }
 
+/// The microseconds since 1970 that a job id stands for.
+#[must_use]
+pub fn to_micros(jid: &str) -> Option<u64> {
+    let part = |from: usize, to: usize| jid.get(from..to)?.parse::<u64>().ok();
+    let (year, month, day) = (part(0, 4)?, part(4, 6)?, part(6, 8)?);
+    // Years that begin in March have their leap day at their end.
+    let (year, month) = match month {
+        1 | 2 => (year.checked_sub(1)?, month + 9),
+        3..=12 => (year, month - 3),
+        _ => return None,
+    };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day;
+    // From the first of March of the year 0 to 1970.
+    let days = days.checked_sub(719_469)?;
+    let seconds = part(8, 10)? * 3600 + part(10, 12)? * 60 + part(12, 14)?;
+    Some((days * 86_400 + seconds) * 1_000_000 + part(14, 20)?)
+}
+
 /// True for 20 digits, with or without `_` and a process id after them.
 #[must_use]
 pub fn is_jid(text: &str) -> bool {

@@ -227,6 +227,15 @@ pub(super) const SKIP_GRAINS: Flag = flag(
     "do not load grains",
 );
 
+/// Goes on with a run that was cut short.
+pub(super) const RESUME: Flag = flag(
+    "resume",
+    None,
+    &["resume"],
+    Nothing,
+    "go on with the last run of these states or this orchestration that was cut short (resume=True)",
+);
+
 /// Returners.
 pub(super) const RETURN: Flag = flag(
     "return",

@@ -3,7 +3,7 @@
 use super::Takes::{Choice, Many, Nothing, Number, Text};
 use super::common::{
     ARGS_STDIN, COMMON, DOC, EXECUTOR_OPTS, HARD_CRASH, LOGGING, MODULE_EXECUTORS, NO_PARSE,
-    OUTPUT, OUTPUT_DIFF, PROFILING, RETURN, SKIP_GRAINS, flag,
+    OUTPUT, OUTPUT_DIFF, PROFILING, RESUME, RETURN, SKIP_GRAINS, flag,
 };
 use super::{Group, Program};
 
@@ -152,5 +152,15 @@ pub const SALT_CALL: Program = Program {
     name: "salt-call",
     usage: "[options] <function> [arguments]",
     about: "Run a function, states or an orchestration on this machine.",
-    groups: &[COMMON, CALL, OUTPUT, PROFILING, LOGGING],
+    groups: &[
+        COMMON,
+        CALL,
+        Group {
+            title: "Runs that were cut short",
+            flags: &[RESUME],
+        },
+        OUTPUT,
+        PROFILING,
+        LOGGING,
+    ],
 };

@@ -110,14 +110,15 @@ fn asked(parsed: &Parsed) -> Result<Asked, UsageError> {
         }),
         (false, [fun, words @ ..]) => Ok(Asked::Call {
             fun: fun.clone(),
-            words: words.to_vec(),
+            words: settings::call_words(parsed, words),
         }),
     }
 }
 
 /// Options whose values do not go into the configuration as they stand.
-const NOT_OVERRIDES: [&str; 12] = [
+const NOT_OVERRIDES: [&str; 13] = [
     "help",
+    "resume",
     "version",
     "versions_report",
     "config_dir",

@@ -71,7 +71,7 @@ fn asked(parsed: &Parsed) -> Result<RunAsked, UsageError> {
         (_, []) => Ok(RunAsked::Doc(String::new())),
         (false, [fun, words @ ..]) => Ok(RunAsked::Call {
             fun: fun.clone(),
-            words: words.to_vec(),
+            words: settings::call_words(parsed, words),
         }),
     }
 }

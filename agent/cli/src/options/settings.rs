@@ -52,9 +52,16 @@ impl Settings {
     }
 }
 
+/// The words of a call, with `--resume` as the argument that it stands for.
+pub(super) fn call_words(parsed: &Parsed, words: &[String]) -> Vec<String> {
+    let resume = parsed.has("resume").then(|| "resume=True".to_owned());
+    words.iter().cloned().chain(resume).collect()
+}
+
 /// Options that say what to do, and not how.
-const NOT_OVERRIDES: [&str; 10] = [
+const NOT_OVERRIDES: [&str; 11] = [
     "help",
+    "resume",
     "version",
     "versions_report",
     "config_dir",

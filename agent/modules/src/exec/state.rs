@@ -207,6 +207,7 @@ fn top(cx: &Exec, args: Top) -> Result<Value, Error> {
         &args.kwargs,
         &[("test", &args.test), ("queue", &args.queue)],
     );
+    let given = given.of_mods(&args.topfn.as_str().into());
     let request = top::Request {
         top: Some(args.topfn),
         top_saltenv: given.saltenv.clone(),
@@ -248,13 +249,14 @@ fn disabled(cx: &Exec, mods: &[String]) -> Vec<String> {
 }
 
 fn run_sls(cx: &Exec, given: &Given, mods: &Value) -> Result<Value, Error> {
+    let given = &given.clone().of_mods(mods);
     let mods = split_input(mods);
     let disabled = disabled(cx, &mods);
     if !disabled.is_empty() {
         cx.set_retcode(retcode::COMPILE);
         return Ok(disabled.into());
     }
-    state_run::exclusive(cx, given, || {
+    state_run::exclusive(cx, given, |given| {
         let own = given.context(cx)?;
         if let Some(refusal) = state_run::pillar_refusal(&own, given)? {
             return Ok(refusal);
@@ -303,7 +305,7 @@ fn run_highstate(cx: &Exec, given: &Given, request: top::Request) -> Result<Valu
         saltenv: given.saltenv.clone().or(request.saltenv),
         ..request
     };
-    state_run::exclusive(cx, given, || {
+    state_run::exclusive(cx, given, |given| {
         let own = given.context(cx)?;
         if let Some(refusal) = state_run::pillar_refusal(&own, given)? {
             return Ok(refusal);
@@ -352,9 +354,10 @@ fn sls_id(cx: &Exec, args: SlsId) -> Result<Value, Error> {
         &args.kwargs,
         &[("test", &args.test), ("queue", &args.queue)],
     );
-    state_run::exclusive(cx, &given, || {
+    let what = Value::list([args.id_.as_str().into(), args.mods.clone()]);
+    state_run::exclusive(cx, &given.of_mods(&what), |given| {
         let own = given.context(cx)?;
-        if let Some(refusal) = state_run::pillar_refusal(&own, &given)? {
+        if let Some(refusal) = state_run::pillar_refusal(&own, given)? {
             return Ok(refusal);
         }
         let saltenv = given.saltenv_or_base(cx);
@@ -371,7 +374,7 @@ fn sls_id(cx: &Exec, args: SlsId) -> Result<Value, Error> {
                 args.mods.to_text()
             )));
         }
-        state_run::run_plan(&own, &given, &plan)
+        state_run::run_plan(&own, given, &plan)
     })
 }
 
@@ -412,7 +415,7 @@ fn low(cx: &Exec, args: Low) -> Result<Value, Error> {
 }
 
 fn run_one(cx: &Exec, given: &Given, data: Map) -> Result<Value, Error> {
-    state_run::exclusive(cx, given, || {
+    state_run::exclusive(cx, given, |given| {
         let own = given.context(cx)?;
         if let Some(refusal) = state_run::pillar_refusal(&own, given)? {
             return Ok(refusal);
@@ -437,13 +440,14 @@ fn high(cx: &Exec, args: High) -> Result<Value, Error> {
         &args.kwargs,
         &[("test", &args.test), ("queue", &args.queue)],
     );
-    state_run::exclusive(cx, &given, || {
-        state_run::run_high(&given.context(cx)?, &given, HighData::of(args.data.clone()))
+    state_run::exclusive(cx, &given, |given| {
+        state_run::run_high(&given.context(cx)?, given, HighData::of(args.data.clone()))
     })
 }
 
 fn template(cx: &Exec, args: Template) -> Result<Value, Error> {
     let given = given("state.template", &args.kwargs, &[("queue", &args.queue)]);
+    let given = given.of_mods(&args.tem.as_str().into());
     let saltenv = given.saltenv.clone().unwrap_or_default();
     run_compiled(cx, &given, |own| {
         compile::template(own, &args.tem, &saltenv)
@@ -464,7 +468,7 @@ fn run_compiled(
     given: &Given,
     compiled: impl Fn(&Exec) -> Result<HighData, Vec<compile::Fault>>,
 ) -> Result<Value, Error> {
-    state_run::exclusive(cx, given, || {
+    state_run::exclusive(cx, given, |given| {
         let own = given.context(cx)?;
         if let Some(refusal) = state_run::pillar_refusal(&own, given)? {
             return Ok(refusal);

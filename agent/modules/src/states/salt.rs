@@ -1,8 +1,10 @@
 //! The `salt` state module: the steps of an orchestration.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use state::exec::Exec;
+use state::low::Low;
 use state::module::{Error, Ret};
 use state::targets::MinionReturn;
 use value::glob::fnmatch;
@@ -670,8 +672,9 @@ fn parallel_runners(cx: &Exec, args: ParallelRunners) -> Result<Ret, Error> {
     let done: Vec<Called> = std::thread::scope(|scope| {
         let started: Vec<_> = calls
             .iter()
-            .map(|(_, name, arg, kwarg)| {
-                scope.spawn(move || orchestrate::runner(cx, name, arg.clone(), kwarg.clone()))
+            .map(|(id, name, arg, kwarg)| {
+                let own = as_part(cx, id);
+                scope.spawn(move || orchestrate::runner(&own, name, arg.clone(), kwarg.clone()))
             })
             .collect();
         started
@@ -690,6 +693,16 @@ fn parallel_runners(cx: &Exec, args: ParallelRunners) -> Result<Ret, Error> {
         .zip(done)
         .collect::<Vec<_>>();
     Ok(parallel_ret(&outputs))
+}
+
+/// The context of one of several runners: what it runs in turn is told from what the others run by the id.
+fn as_part(cx: &Exec, id: &str) -> Exec {
+    let mut own = cx.clone();
+    own.low = cx.low.as_deref().map(|low| {
+        let fun = format!("{}/{id}", low.fun);
+        Arc::new(Low { fun, ..low.clone() })
+    });
+    own
 }
 
 /// Salt writes a runner as a list of single-key dictionaries.

@@ -12,6 +12,7 @@ use super::plan::Plan;
 use crate::exec::Exec;
 use crate::low::{self, Low, is_internal};
 use crate::module::{Extra, invalid_keywords};
+use crate::resume::Policy;
 use crate::run::{StateFunction, unavailable};
 
 /// What is wrong with one chunk of a plan.
@@ -166,7 +167,14 @@ fn problems(low: &Low, cx: &Exec, documents: &Documents) -> Vec<Problem> {
         };
         return vec![Problem::Fails(fault.hint(hint))];
     }
-    function.map_or_else(Vec::new, |function| arguments(low, function, documents))
+    let mut problems =
+        function.map_or_else(Vec::new, |function| arguments(low, function, documents));
+    let own = function.is_some_and(|function| function.declares("resume"));
+    if let Some(text) = Policy::fault(&low.data).filter(|_| !own) {
+        let fault = fault(low, documents, text, &["resume".to_owned()]);
+        problems.push(Problem::Stops(fault));
+    }
+    problems
 }
 
 fn near_function(low: &Low, cx: &Exec) -> Option<String> {

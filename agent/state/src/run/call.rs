@@ -13,6 +13,7 @@ use crate::keys;
 use crate::low::Low;
 use crate::matcher;
 use crate::module::{Error, Function, Given, Ret};
+use crate::resume::Policy;
 
 /// A state function as the registry has it.
 pub(crate) type StateFunction = &'static Function<Ret>;
@@ -224,8 +225,31 @@ fn invoked(cx: &Exec, low: &Low, function: StateFunction) -> Result<Map, Error> 
     ));
     let mut kwargs = low.arguments(|key| function.declares(key));
     slots::fill(cx, &mut kwargs)?;
+    note_begin(cx, low);
     let ret = function.invoke(&full, cx, Given::new(Vec::new(), kwargs))?;
     Ok(laid_out(ret, low))
+}
+
+/// Has it on the disk that a chunk begins which must not be repeated unasked.
+fn note_begin(cx: &Exec, low: &Low) {
+    let kept = cx.run.as_ref().map(|run| &run.kept);
+    if let Some(kept) = kept.filter(|_| !cx.test)
+        && let Some(record) = &kept.record
+        && let policy = Policy::of(low)
+        && policy != Policy::Redo
+    {
+        record.begins(cx, &kept.part, &own_tag(low), policy);
+    }
+}
+
+/// The tag of a chunk also when its `mod_watch` is called.
+fn own_tag(low: &Low) -> String {
+    match low.data.get("sfun").and_then(Value::as_str) {
+        Some(fun) if low.data.contains("__reqs__") => {
+            [&*low.state, &*low.id, &*low.name, fun].join("_|-")
+        }
+        _ => low.tag(),
+    }
 }
 
 /// A return as Salt's functions write it.

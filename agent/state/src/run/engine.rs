@@ -8,10 +8,11 @@ use value::{Map, Value};
 use super::clock::Stamp;
 use super::parallel::Parallel;
 use super::requisite::Status;
-use super::{Observer, RunState, call, event, pause};
+use super::{Kept, Observer, RunState, call, event, pause};
 use crate::compile::Plan;
 use crate::exec::Exec;
 use crate::low::{Low, RequisiteKind};
+use crate::resume::next_number;
 
 /// What requisites ask of a return.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +81,8 @@ pub(super) struct Run<'a> {
     pause: pause::Pause,
     next_number: i64,
     length: usize,
+    /// It goes on with a run that was cut short.
+    resumed: bool,
     stopped: bool,
 }
 
@@ -88,13 +91,23 @@ fn lock(running: &Mutex<Map>) -> MutexGuard<'_, Map> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(cx: &Exec, plan: &'a Plan, observer: &'a dyn Observer, jid: &str) -> Self {
+    pub(super) fn new(
+        cx: &Exec,
+        plan: &'a Plan,
+        observer: &'a dyn Observer,
+        jid: &str,
+        mut kept: Kept,
+    ) -> Self {
         let lows = plan.chunks();
+        let earlier = std::mem::take(&mut kept.returns);
+        let (resumed, next_number) = (!earlier.is_empty(), next_number(&earlier));
         let state = Arc::new(RunState {
             jid: jid.to_owned(),
             within: cx.run.as_ref().and(cx.low.as_ref()).map(|step| step.tag()),
             lowstate: lows.iter().map(|low| low.data.clone()).collect(),
-            running: Mutex::default(),
+            // A chunk that has a return is not called.
+            running: Mutex::new(earlier),
+            kept,
         });
         let disabled = cx.opts().texts("disabled_requisites");
         let mut cx = cx.clone();
@@ -115,8 +128,9 @@ impl<'a> Run<'a> {
             state,
             observer,
             pause: pause::Pause::default(),
-            next_number: 0,
+            next_number,
             length: lows.len(),
+            resumed,
             stopped: false,
         };
         run.note_prerequired();
@@ -225,7 +239,9 @@ impl<'a> Run<'a> {
     /// Gives one chunk its turn. False when the run must stop.
     fn step(&mut self, index: usize, pending: &mut Vec<usize>) -> bool {
         if self.has_return(index) {
-            return true;
+            // The run that had this failure was cut short before it could stop.
+            self.stopped |= self.resumed && self.fails_hard(index);
+            return !self.stopped;
         }
         if self.call_chunk(index, 0) == Turn::Pending {
             pending.push(index);

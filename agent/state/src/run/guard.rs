@@ -26,6 +26,8 @@ const COMMAND_ARGUMENTS: [&str; 8] = [
 struct Verdict {
     skip: bool,
     comment: String,
+    /// The entry that decided, and the exit status of its command.
+    decided: Option<(Value, Option<i64>)>,
 }
 
 impl Verdict {
@@ -33,6 +35,7 @@ impl Verdict {
         Self {
             skip: true,
             comment: comment.into(),
+            decided: None,
         }
     }
 
@@ -40,7 +43,14 @@ impl Verdict {
         Self {
             skip: false,
             comment: comment.into(),
+            decided: None,
         }
+    }
+
+    /// The same with what decided.
+    fn by(self, entry: &Value, status: Option<i64>) -> Self {
+        let decided = Some((entry.clone(), status));
+        Self { decided, ..self }
     }
 }
 
@@ -49,18 +59,19 @@ pub(super) fn skipped(cx: &Exec, low: &Low) -> Result<Option<Map>, Error> {
     let options = &low.options;
     let mut verdicts = Vec::new();
     if let Some(entries) = &options.onlyif {
-        verdicts.push(onlyif(cx, low, entries)?);
+        verdicts.push(("onlyif", onlyif(cx, low, entries)?));
     }
     if let Some(entries) = &options.unless {
-        verdicts.push(unless(cx, low, entries)?);
+        verdicts.push(("unless", unless(cx, low, entries)?));
     }
     if let Some(paths) = &options.creates {
-        verdicts.push(creates(paths));
+        verdicts.push(("creates", creates(paths)));
     }
-    if !verdicts.iter().any(|verdict| verdict.skip) {
+    if !verdicts.iter().any(|(_, verdict)| verdict.skip) {
         return Ok(None);
     }
-    let comments: Vec<String> = verdicts.into_iter().map(|v| v.comment).collect();
+    note(cx, low, &verdicts);
+    let comments: Vec<String> = verdicts.into_iter().map(|(_, v)| v.comment).collect();
     Ok(Some(
         Map::new()
             .with("result", true)
@@ -71,6 +82,25 @@ pub(super) fn skipped(cx: &Exec, low: &Low) -> Result<Option<Map>, Error> {
             .with("__id__", low.id.as_str())
             .with("skip_watch", true),
     ))
+}
+
+/// Has the record say which guard it was, and what its command ended with: the return does not.
+fn note(cx: &Exec, low: &Low, verdicts: &[(&str, Verdict)]) {
+    let kept = cx.run.as_ref().map(|run| &run.kept);
+    let Some(record) = kept
+        .filter(|kept| kept.part.is_empty())
+        .and_then(|kept| kept.record.as_ref())
+    else {
+        return;
+    };
+    for (guard, verdict) in verdicts {
+        if let (true, Some((entry, status))) = (verdict.skip, &verdict.decided) {
+            let told = Map::new()
+                .with("guard", *guard)
+                .with("entry", entry.clone());
+            record.guarded(&low.tag(), told.with("status", *status));
+        }
+    }
 }
 
 fn entries(value: &Value) -> &[Value] {
@@ -84,8 +114,10 @@ fn entries(value: &Value) -> &[Value] {
 fn onlyif(cx: &Exec, low: &Low, given: &Value) -> Result<Verdict, Error> {
     for entry in entries(given) {
         match held(cx, low, entry, 100)? {
-            Held::Yes => {}
-            Held::No => return Ok(Verdict::skip("onlyif condition is false")),
+            Held::Yes(_) => {}
+            Held::No(status) => {
+                return Ok(Verdict::skip("onlyif condition is false").by(entry, status));
+            }
             Held::NoFunction => return Ok(no_function("onlyif", entry)),
             Held::BadType => {
                 return Ok(Verdict::run("onlyif execution failed, bad type passed"));
@@ -100,8 +132,8 @@ fn unless(cx: &Exec, low: &Low, given: &Value) -> Result<Verdict, Error> {
     let mut verdict = Verdict::run("unless condition is false");
     for entry in entries(given) {
         verdict = match held(cx, low, entry, 0)? {
-            Held::Yes => Verdict::skip("unless condition is true"),
-            Held::No => return Ok(Verdict::run("unless condition is false")),
+            Held::Yes(status) => Verdict::skip("unless condition is true").by(entry, status),
+            Held::No(_) => return Ok(Verdict::run("unless condition is false")),
             Held::NoFunction => {
                 let Verdict { comment, .. } = no_function("unless", entry);
                 return Ok(Verdict { comment, ..verdict });
@@ -122,17 +154,20 @@ fn no_function(guard: &str, entry: &Value) -> Verdict {
     Verdict::run(comment)
 }
 
-/// Whether an entry holds.
+/// Whether an entry holds, with the exit status of its command where it is one.
 enum Held {
-    Yes,
-    No,
+    Yes(Option<i64>),
+    No(Option<i64>),
     NoFunction,
     BadType,
 }
 
-impl From<bool> for Held {
-    fn from(holds: bool) -> Self {
-        if holds { Self::Yes } else { Self::No }
+impl Held {
+    fn of(holds: bool, status: Option<i64>) -> Self {
+        match holds {
+            true => Self::Yes(status),
+            false => Self::No(status),
+        }
     }
 }
 
@@ -144,7 +179,7 @@ fn held(cx: &Exec, low: &Low, entry: &Value, cannot_run: i64) -> Result<Held, Er
                 Err(error) if error.is_of_command() => cannot_run,
                 other => other?,
             };
-            Ok((code == 0).into())
+            Ok(Held::of(code == 0, Some(code)))
         }
         Value::Map(call) => function_holds(cx, call.clone()),
         _ => Ok(Held::BadType),
@@ -205,13 +240,13 @@ fn function_holds(cx: &Exec, mut call: Map) -> Result<Held, Error> {
     cx.set_retcode(before);
     let returned = returned?;
     if code != 0 {
-        return Ok(Held::No);
+        return Ok(Held::No(None));
     }
     let found = match get_return {
         Some(path) => returned.traverse(&path.to_text(), ":"),
         None => Some(&returned),
     };
-    Ok(found.is_some_and(Value::is_true).into())
+    Ok(Held::of(found.is_some_and(Value::is_true), None))
 }
 
 fn creates(paths: &Value) -> Verdict {

@@ -18,7 +18,8 @@ mod tests;
 #[cfg(test)]
 pub(crate) mod tests_support;
 
-use std::sync::Mutex;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use value::Map;
 
@@ -26,6 +27,7 @@ pub(crate) use call::{StateFunction, unavailable};
 
 use crate::compile::Plan;
 use crate::exec::Exec;
+use crate::record::Record;
 
 /// What the chunks of one state run know of it.
 #[derive(Debug, Default)]
@@ -38,6 +40,31 @@ pub struct RunState {
     pub lowstate: Vec<Map>,
     /// The returns so far, by tag (Salt's `__running__`).
     pub running: Mutex<Map>,
+    /// Its record.
+    pub kept: Kept,
+}
+
+/// What a run has of the record that it stands in.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    /// The record; none where nobody keeps one.
+    pub record: Option<Arc<Record>>,
+    /// The part of the record that is this run's: empty for the outermost one.
+    pub part: String,
+    /// The returns that it had when it was cut short.
+    pub returns: Map,
+    /// Those of nested orchestrations, which take them when they begin.
+    pub parts: Arc<Mutex<BTreeMap<String, Map>>>,
+}
+
+impl Observer for Kept {
+    fn returned(&self, cx: &Exec, tag: &str, ret: &Map) {
+        match &self.record {
+            Some(record) if self.part.is_empty() => record.returned(cx, tag, ret),
+            Some(record) => record.part_returned(cx, &self.part, tag, ret),
+            None => {}
+        }
+    }
 }
 
 /// Who is told how a run goes on: its record, a progress display.
@@ -67,5 +94,10 @@ pub fn run(cx: &Exec, plan: &Plan, observer: &dyn Observer) -> Map {
 
 /// The same under a given job id.
 pub fn run_as(cx: &Exec, plan: &Plan, observer: &dyn Observer, jid: &str) -> Map {
-    engine::Run::new(cx, plan, observer, jid).finished()
+    engine::Run::new(cx, plan, observer, jid, Kept::default()).finished()
+}
+
+/// The same for a run with a record, which is told of each return; it does not do again what has a return there.
+pub fn run_kept(cx: &Exec, plan: &Plan, kept: Kept, jid: &str) -> Map {
+    engine::Run::new(cx, plan, &kept.clone(), jid, kept).finished()
 }

@@ -1,0 +1,265 @@
+//! `resume=True`: finding the run that is taken up, and what it goes on with.
+
+use std::sync::{Arc, Mutex};
+
+use state::compile::Plan;
+use state::exec::Exec;
+use state::module::Error;
+use state::record::{self, Record, Recorded};
+use state::resume::{Orders, TakenUp};
+use state::run::Kept;
+use value::{Map, Value, jid, log};
+
+use crate::state_run::{Given, retcode, split_input, started};
+
+/// A run that is taken up.
+#[derive(Clone, Debug)]
+pub struct Earlier {
+    /// Its job id.
+    pub jid: String,
+    /// Its record.
+    pub recorded: Recorded,
+    /// What is said about its steps.
+    pub orders: Orders,
+}
+
+/// The arguments that say that a run is taken up, and how.
+const SAID: [&str; 4] = ["resume", "redo", "skip", "from"];
+
+/// What the arguments of a call say of taking up a run; those of a single state are its own.
+pub(crate) fn said(fun: &str, kwargs: &Map) -> Map {
+    let given = |key: &'static str| Some((key, kwargs.get(key)?.clone()));
+    match fun {
+        "state.single" | "state.low" => Map::new(),
+        _ => SAID.into_iter().filter_map(given).collect(),
+    }
+}
+
+/// What they mean; none where no run is to be taken up.
+///
+/// # Errors
+/// When something is said of its steps, and not that it is to be taken up.
+fn orders(said: &Map) -> Result<Option<Orders>, Error> {
+    let given = |key: &str| said.get(key).filter(|value| !value.is_null());
+    let words = |key: &str| given(key).map(split_input).unwrap_or_default();
+    let orders = Orders {
+        redo: words("redo"),
+        skip: words("skip"),
+        from: given("from").map(Value::to_text),
+    };
+    match given("resume").is_some_and(Value::is_true) {
+        true => Ok(Some(orders)),
+        false if orders == Orders::default() => Ok(None),
+        false => Err(Error::refused(
+            "redo=, skip= and from= say how a run is taken up again: they go with resume=True"
+                .into(),
+        )),
+    }
+}
+
+/// What a function returns that does not go on.
+pub(crate) fn refused(cx: &Exec, sentences: Vec<String>) -> Value {
+    cx.set_retcode(retcode::COMPILE);
+    sentences.into()
+}
+
+/// A kind of run: `state.apply` of SLS is `state.sls`, and without them `state.highstate`.
+fn kind(fun: &str, mods: Option<&Value>) -> (String, Vec<String>) {
+    let mods = mods.map(split_input).unwrap_or_default();
+    let fun = match (fun, mods.is_empty()) {
+        ("state.apply", true) => "state.highstate",
+        ("state.apply", false) => "state.sls",
+        (fun, _) => fun,
+    };
+    (fun.to_owned(), mods)
+}
+
+/// The run that is to be taken up, as what is given to go on with it; none where that is not asked, and sentences where it cannot be.
+///
+/// # Errors
+/// When its record cannot be read.
+pub(crate) fn found(cx: &Exec, given: &Given) -> Result<Result<Option<Given>, Vec<String>>, Error> {
+    let Some(orders) = orders(&given.said)? else {
+        return Ok(Ok(None));
+    };
+    if cx.run.is_some() {
+        let sentence =
+            "resume=True is for the outermost run: what stands in it is taken up with it";
+        return Ok(Err(vec![sentence.to_owned()]));
+    }
+    let Some((jid, recorded)) = last(cx, given)? else {
+        return Ok(Err(vec![format!(
+            "There is no run of {} on record: nothing to take up",
+            told(given)
+        )]));
+    };
+    let path = record::folder(cx.opts()).join(&jid);
+    if record::is_alive(&path) {
+        return Ok(Err(vec![format!(
+            "The run {jid} of {} is still under way: it is not taken up",
+            told(given)
+        )]));
+    }
+    if let Some(end) = recorded.end.as_ref().filter(|_| orders.from.is_none()) {
+        let code = end.get("retcode").map(Value::to_text).unwrap_or_default();
+        return Ok(Err(vec![format!(
+            "Nothing is unfinished: the last run of {}, {jid}, came to its end with exit status {code}. from=STEP does it again from a step on",
+            told(given)
+        )]));
+    }
+    let earlier = Earlier {
+        jid,
+        recorded,
+        orders,
+    };
+    Ok(gone_on(given, earlier).map(Some))
+}
+
+fn told(given: &Given) -> String {
+    let mods = given.mods.as_ref().map(split_input).unwrap_or_default();
+    [&[given.fun.to_owned()], mods.as_slice()]
+        .concat()
+        .join(" ")
+}
+
+/// The last run of this that changed something, or could.
+fn last(cx: &Exec, given: &Given) -> Result<Option<(String, Recorded)>, Error> {
+    let opts = cx.opts();
+    let folder = record::folder(opts);
+    let wanted = kind(given.fun, given.mods.as_ref());
+    let saltenv = given.saltenv_or_base(cx);
+    for jid in record::jids(opts).into_iter().rev() {
+        let path = folder.join(&jid);
+        let Some(start) = record::start_of(&path) else {
+            continue;
+        };
+        let args = start.get("args");
+        let arg = |key| args.and_then(|args| args.get(key));
+        let fun = start.get("fun").map(Value::to_text).unwrap_or_default();
+        let env = arg("saltenv").map_or_else(|| saltenv.clone(), Value::to_text);
+        let tested = start
+            .get("test")
+            .or_else(|| arg("test"))
+            .is_some_and(Value::is_true);
+        if !tested && kind(&fun, arg("mods")) == wanted && env == saltenv {
+            return Ok(Some((jid, record::read(&path)?)));
+        }
+    }
+    Ok(None)
+}
+
+/// What is given to go on with a run: what was given to it.
+fn gone_on(given: &Given, earlier: Earlier) -> Result<Given, Vec<String>> {
+    let mut own = given.clone();
+    let args = earlier
+        .recorded
+        .start
+        .get("args")
+        .cloned()
+        .unwrap_or_default();
+    let said = |key: &str| args.get(key).cloned();
+    let pairs = [
+        ("pillar", &mut own.pillar, said("pillar")),
+        ("exclude", &mut own.exclude, said("exclude")),
+    ];
+    for (name, now, before) in pairs {
+        if now.is_some() && *now != before {
+            return Err(vec![format!(
+                "The run {} had another {name}=: leave {name}= out to go on with what it had",
+                earlier.jid
+            )]);
+        }
+        *now = before;
+    }
+    own.pillarenv = own
+        .pillarenv
+        .or_else(|| said("pillarenv").map(|env| env.to_text()));
+    own.earlier = Some(Arc::new(earlier));
+    Ok(own)
+}
+
+/// What a plan goes on with; none where it takes up no run, and sentences where something has to be said first.
+pub(crate) fn taken_up(given: &Given, plan: &Plan) -> Result<Option<TakenUp>, Vec<String>> {
+    let Some(earlier) = &given.earlier else {
+        return Ok(None);
+    };
+    let recorded = &earlier.recorded;
+    let named = given.mods.is_some() || matches!(given.fun, "state.apply" | "state.highstate");
+    if !named && !state::resume::changes(plan, recorded).is_empty() {
+        return Err(vec![format!(
+            "The last run of {} on record, {}, was of something else: nothing to take up",
+            given.fun, earlier.jid
+        )]);
+    }
+    let mut taken = TakenUp::of(plan, recorded, &earlier.orders)?;
+    let open = plan.chunks().len().saturating_sub(taken.returns.len());
+    let when = jid::to_time(&earlier.jid);
+    log::warning(format_args!(
+        "Going on with the run {} of {when}: {} states have their return, {open} are left",
+        earlier.jid,
+        taken.returns.len()
+    ));
+    taken.told.drain(..).for_each(log::warning);
+    Ok(Some(taken))
+}
+
+/// Goes on with a record. In test mode it stays as it is.
+pub(crate) fn gone_on_with(
+    cx: &Exec,
+    given: &Given,
+    plan: &Plan,
+    taken: TakenUp,
+) -> Result<Kept, Error> {
+    let parts = Arc::new(Mutex::new(taken.parts));
+    let returns = taken.returns;
+    if cx.test {
+        let kept = started(cx, given, plan)?;
+        return Ok(Kept {
+            returns,
+            parts,
+            ..kept
+        });
+    }
+    let earlier = given.earlier.as_ref().map_or("", |run| &run.jid);
+    let record = Record::resume(cx.opts(), earlier, &given.jid, plan, &taken.forgotten)?;
+    for one in &taken.settled {
+        record.settled(cx, &one.part, &one.tag, &one.ret);
+    }
+    Ok(Kept {
+        record: Some(Arc::new(record)),
+        returns,
+        parts,
+        ..Kept::default()
+    })
+}
+
+/// What a run inside another one has of that one's record: an orchestration has a part of its own.
+pub(crate) fn nested(cx: &Exec, given: &Given) -> Kept {
+    let (Some(outer), Some(low)) = (cx.run.as_ref().map(|run| &run.kept), &cx.low) else {
+        return Kept::default();
+    };
+    let record = outer.record.clone().filter(|_| !cx.test);
+    let Some(record) = record.filter(|_| given.fun == "state.orchestrate") else {
+        return Kept::default();
+    };
+    let part = [&outer.part, low.tag().as_str(), "\n"].concat();
+    let mut parts = outer
+        .parts
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    // The next one in this place, of a step that is tried again, begins from its first step.
+    let returns = match parts.remove(&part) {
+        Some(returns) => returns,
+        None => {
+            record.part_begins(&part);
+            Map::new()
+        }
+    };
+    drop(parts);
+    Kept {
+        record: Some(record),
+        part,
+        returns,
+        parts: Arc::clone(&outer.parts),
+    }
+}

@@ -1,0 +1,276 @@
+//! `pinch explain run`: why a state of a run ran or did not, and where its arguments stand.
+//!
+//! The record has returns and guards; requisites and places are found in the tree as it is now, which says so where it has changed.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use cli::binary;
+use cli::failure::{Exit, Failure};
+use modules::state_run::{Given, split_input};
+use state::compile::{self, HighData, Plan};
+use state::exec::Exec;
+use state::low::Low;
+use state::opts::Opts;
+use state::record::Recorded;
+use state::resume::{self, function_of, id_of, means};
+use value::Value;
+use value::json::{self, Layout};
+
+use crate::runs::{configured, outcome, recorded};
+
+/// How many requisites of requisites are followed.
+const DEPTH_MAX: usize = 20;
+
+/// How many characters of an argument's value are shown.
+const VALUE_MAX: usize = 60;
+
+/// Runs `pinch explain run` with these words.
+///
+/// # Errors
+/// When there is no such run, or no such state in it.
+pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
+    let (dir, words) = match words {
+        [option, dir, rest @ ..] if option == "-c" => (Some(dir.as_str()), rest),
+        words => (None, words),
+    };
+    let [jid, state] = words else {
+        let error = "explain run takes a run and a state: pinch explain run [-c DIR] JID STATE";
+        return Err(Failure::new(Exit::Usage, error));
+    };
+    let mut opts = configured(dir)?;
+    opts.insert("file_client", "local");
+    let opts = Opts::new(opts);
+    let recorded = recorded(&opts, jid)?;
+    let (cx, _) =
+        crate::call::context(opts, true).map_err(|error| Failure::new(Exit::Generic, error))?;
+    let plan = plan(&cx, &recorded);
+    let tags = tags(&recorded, plan.as_ref().ok(), state);
+    if tags.is_empty() {
+        let error = format!("no state of the run {jid} is called {state}");
+        let hint = format!("pinch runs show {jid} tells which there are");
+        return Err(Failure::new(Exit::Generic, error).hints([hint]));
+    }
+    let explained = Explained {
+        recorded: &recorded,
+        plan: plan.as_ref().ok(),
+    };
+    let mut out = String::new();
+    for tag in tags {
+        explained.state(&mut out, &tag);
+    }
+    out += &match &plan {
+        Ok(plan) => resume::changes(plan, &recorded)
+            .iter()
+            .map(|told| format!("Note: {told}\n"))
+            .collect(),
+        Err(why) => format!("Note: requisites and places are not known: {why}\n"),
+    };
+    Ok(binary::put(&out))
+}
+
+/// What would run now of what was asked then.
+fn plan(cx: &Exec, recorded: &Recorded) -> Result<Plan, String> {
+    let start = |key: &str| recorded.start.get(key).cloned().unwrap_or_default();
+    let args = start("args").as_map().cloned().unwrap_or_default();
+    let fun = start("fun").to_text();
+    let given = Given::of("state.sls", &args);
+    let cx = given.context(cx).map_err(|error| error.to_string())?;
+    let mods = args.get("mods").map(split_input);
+    let high = match (fun.as_str(), mods) {
+        ("state.apply" | "state.highstate", None) => compile::highstate(&cx),
+        ("state.apply" | "state.sls" | "state.orchestrate", Some(mods)) => {
+            compile::sls(&cx, &mods, &given.saltenv_or_base(&cx))
+        }
+        _ => return Err(format!("what {fun} runs is not in a tree")),
+    };
+    let excluded = |high: HighData| match args.get("exclude") {
+        Some(exclude) => high.excluding(split_input(exclude).into_iter().map(Value::from)),
+        None => high,
+    };
+    let planned = high.and_then(|high| excluded(high).plan(&cx));
+    planned.map_err(|faults| {
+        let faults: Vec<&str> = faults.iter().map(|fault| fault.text.as_str()).collect();
+        faults.join("; ")
+    })
+}
+
+/// The tags of the states that a word means: those that have a return, and those that have none yet.
+fn tags(recorded: &Recorded, plan: Option<&Plan>, word: &str) -> Vec<String> {
+    let returns = recorded.returns.keys().map(Value::to_text);
+    let mut tags: Vec<String> = returns.filter(|tag| means(word, tag)).collect();
+    let chunks = plan.map(Plan::chunks).unwrap_or_default().iter();
+    let planned = chunks.map(|low| low.tag()).filter(|tag| means(word, tag));
+    tags.extend(planned.filter(|tag| !recorded.returns.contains(tag)));
+    tags
+}
+
+struct Explained<'a> {
+    recorded: &'a Recorded,
+    plan: Option<&'a Plan>,
+}
+
+impl Explained<'_> {
+    fn ret(&self, tag: &str) -> Option<&Value> {
+        self.recorded.returns.get(tag)
+    }
+
+    fn low(&self, tag: &str) -> Option<&Low> {
+        let mut chunks = self.plan?.chunks().iter();
+        chunks.find(|low| low.tag() == tag).map(|low| &**low)
+    }
+
+    /// What came of a state, in a word or two.
+    fn outcome(&self, tag: &str) -> &'static str {
+        let begun = || self.recorded.begun.iter().any(|one| one.tag == tag);
+        match self.ret(tag) {
+            Some(ret) => outcome(ret),
+            None if begun() => "was under way when the run was cut short",
+            None => "has no return",
+        }
+    }
+
+    fn state(&self, out: &mut String, tag: &str) {
+        let (id, fun) = (id_of(tag), function_of(tag));
+        let _ = writeln!(out, "{id} ({fun}): {}", self.outcome(tag));
+        let comment = self.ret(tag).and_then(|ret| ret.get("comment"));
+        for line in comment.map(Value::to_text).unwrap_or_default().lines() {
+            let _ = writeln!(out, "  {line}");
+        }
+        self.guard(out, tag);
+        let (Some(plan), Some(low)) = (self.plan, self.low(tag)) else {
+            return;
+        };
+        if !low.requisites.is_empty() {
+            out.push_str("Requisites:\n");
+            self.requisites(out, plan, low, 1);
+        }
+        out.push_str("Arguments:\n");
+        for (key, value) in &low.arguments(|key| key == "name") {
+            self.argument(out, plan, low, &key.to_text(), value);
+        }
+    }
+
+    /// The guard that kept it from running.
+    fn guard(&self, out: &mut String, tag: &str) {
+        let Some(told) = self.recorded.guards.get(tag) else {
+            return;
+        };
+        let text = |key| told.get(key).map(Value::to_text).unwrap_or_default();
+        let entry = told.get("entry").map(shown).unwrap_or_default();
+        let _ = match told.get("status").and_then(Value::as_int) {
+            Some(status) => writeln!(out, "Guard:\n  {}: {entry} exited {status}", text("guard")),
+            None => writeln!(out, "Guard:\n  {}: {entry}", text("guard")),
+        };
+    }
+
+    /// What a state waited for, and what that waited for where it did not succeed.
+    fn requisites(&self, out: &mut String, plan: &Plan, low: &Low, depth: usize) {
+        if depth > DEPTH_MAX {
+            return;
+        }
+        let indent = "  ".repeat(depth);
+        for requisite in &low.requisites {
+            let targets = requisite
+                .chunks
+                .iter()
+                .filter_map(|at| plan.chunks().get(*at));
+            for target in targets {
+                let tag = target.tag();
+                let outcome = self.outcome(&tag);
+                let (word, id, fun) = (requisite.kind.word(), id_of(&tag), function_of(&tag));
+                let _ = writeln!(out, "{indent}{word} {id} ({fun}): {outcome}");
+                if !matches!(outcome, "changed" | "unchanged") {
+                    self.requisites(out, plan, target, depth + 1);
+                }
+            }
+        }
+    }
+
+    /// An argument with the place where it stands, and what its line reads.
+    fn argument(&self, out: &mut String, plan: &Plan, low: &Low, key: &str, value: &Value) {
+        let _ = write!(out, "  {key}: {}", shown(value));
+        // Where there is no line of its own it is the id, or came from elsewhere.
+        let place = plan.place(low, Some(key));
+        if let Some(place) = place.filter(|place| place.source.contains(key)) {
+            let _ = write!(out, "  {}:{}", place.file, place.line);
+            for read in reads(&place.source) {
+                let _ = write!(out, ", reads {read}");
+            }
+        }
+        out.push('\n');
+    }
+}
+
+/// A value in short.
+fn shown(value: &Value) -> String {
+    let text = match value {
+        Value::Str(text) => text.to_string(),
+        other => json::write(other, Layout::default()),
+    };
+    let mut text: String = text.replace('\n', "\\n");
+    if let Some((at, _)) = text.char_indices().nth(VALUE_MAX) {
+        text.truncate(at);
+        text.push('…');
+    }
+    text
+}
+
+/// Which pillar keys and grains a line of a template names: `pillar.a.b`, `pillar['a']`, `pillar.get('a:b')`, `salt['grains.get']('os')`.
+fn reads(line: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for word in ["pillar", "grains"] {
+        for (at, _) in line.match_indices(word) {
+            let before = line.get(..at).and_then(|text| text.chars().next_back());
+            let inside =
+                before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '/' | '.'));
+            let rest = line.get(at + word.len()..).unwrap_or_default();
+            let read = (!inside).then(|| key(rest)).flatten();
+            let kind = if word == "grains" { "grain" } else { word };
+            found.extend(read.map(|key| format!("{kind} {key}")));
+        }
+    }
+    found
+}
+
+/// The key that follows `pillar` or `grains` in an expression; none where it is not written out.
+fn key(rest: &str) -> Option<String> {
+    let rest = rest
+        .strip_prefix(".get")
+        .map_or(rest, |rest| rest.trim_start_matches(['\'', '"', ']']));
+    let quoted = rest.strip_prefix(['(', '[']).and_then(|inner| {
+        let mark = inner.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
+        inner
+            .get(1..)?
+            .split_once(mark)
+            .map(|(key, _)| key.to_owned())
+    });
+    quoted.or_else(|| {
+        let name = rest.strip_prefix('.')?;
+        let end = name.find(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '.'));
+        let name = name.get(..end.unwrap_or(name.len()))?;
+        // A method's name is no key.
+        let called = end.is_some_and(|end| {
+            rest.get(1 + end..)
+                .is_some_and(|after| after.starts_with('('))
+        });
+        (!called && !name.is_empty()).then(|| name.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_line_reads_is_named_where_it_is_written_out() {
+        let line = "- name: {{ pillar['a'] }} {{ pillar.get('b:c', 1) }} {{ salt['grains.get'](\"os\") }} {{ grains.id }}";
+        assert_eq!(
+            reads(line),
+            ["pillar a", "pillar b:c", "grain os", "grain id"]
+        );
+        assert!(
+            reads("- source: salt://pillar/x {{ pillar[name] }} {{ pillar.items() }}").is_empty()
+        );
+    }
+}

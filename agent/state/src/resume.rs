@@ -1,0 +1,417 @@
+//! Taking up a run that was cut short: which returns stand, what is done about the steps that were under way, what has changed since.
+
+use std::collections::BTreeMap;
+
+use value::{Map, Value};
+
+use crate::compile::{Plan, did_you_mean};
+use crate::low::Low;
+use crate::record::{self, Begun, Recorded};
+
+/// What parts a tag.
+const SEPARATOR: &str = "_|-";
+
+/// The runners that are orchestrations: their own steps are in the record.
+const ORCHESTRATIONS: [&str; 3] = ["state.orchestrate", "state.orch", "state.sls"];
+
+/// What is done about a step that was under way when its run was cut short (`resume:`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// It is done again.
+    Redo,
+    /// Nothing is done before it is said what.
+    Ask,
+    /// It is not done again, and counts as failed.
+    Never,
+}
+
+impl Policy {
+    /// The word in the SLS.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Redo => "redo",
+            Self::Ask => "ask",
+            Self::Never => "never",
+        }
+    }
+
+    /// The policy that a word names.
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        let mut all = [Self::Redo, Self::Ask, Self::Never].into_iter();
+        all.find(|policy| policy.word() == word)
+    }
+
+    /// What a chunk asks for. States converge, and so do those of an orchestration; what a function does is not known.
+    #[must_use]
+    pub fn of(low: &Low) -> Self {
+        let said = low.data.get("resume").and_then(Value::as_str);
+        said.and_then(Self::of_word).unwrap_or_else(|| {
+            let asks = match (low.state.as_str(), low.fun.as_str()) {
+                ("salt", "function" | "wheel") => true,
+                ("salt", "runner") => !is_orchestration(&low.name),
+                ("salt", "parallel_runners") => !runs_orchestrations(low.data.get("runners")),
+                _ => false,
+            };
+            if asks { Self::Ask } else { Self::Redo }
+        })
+    }
+
+    /// What is wrong with the word that a chunk has, if anything is.
+    pub(crate) fn fault(data: &Map) -> Option<String> {
+        let said = data.get("resume")?;
+        let known = said.as_str().and_then(Self::of_word).is_some();
+        (!known).then(|| format!("resume: {} is none of redo, ask, never", said.to_text()))
+    }
+}
+
+fn is_orchestration(runner: &str) -> bool {
+    ORCHESTRATIONS.contains(&runner)
+}
+
+/// Whether all runners of a `salt.parallel_runners` step are orchestrations.
+fn runs_orchestrations(runners: Option<&Value>) -> bool {
+    let named = |(id, config): (&Value, &Value)| {
+        let inner = config.as_list().unwrap_or_default().iter();
+        let listed = inner.filter_map(|item| item.get("name")).next();
+        let name = config.get("name").or(listed).unwrap_or(id);
+        is_orchestration(&name.to_text())
+    };
+    match runners {
+        Some(Value::Map(runners)) => runners.iter().all(named),
+        Some(Value::Str(name)) => is_orchestration(name),
+        _ => false,
+    }
+}
+
+/// What the user says about the steps of a run that is taken up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Orders {
+    /// These are done again.
+    pub redo: Vec<String>,
+    /// These are taken for done.
+    pub skip: Vec<String>,
+    /// This one and all that follow are done again, whatever came of them.
+    pub from: Option<String>,
+}
+
+/// What a run starts with that takes up another.
+#[derive(Clone, Debug, Default)]
+pub struct TakenUp {
+    /// The returns that stand.
+    pub returns: Map,
+    /// Those of the nested orchestrations.
+    pub parts: BTreeMap<String, Map>,
+    /// Returns of steps that are not done: skipped, or never to be repeated.
+    pub settled: Vec<Settled>,
+    /// The tags whose returns count no more.
+    pub forgotten: Vec<String>,
+    /// What the user is to know.
+    pub told: Vec<String>,
+}
+
+/// A return of a step that is not done.
+#[derive(Clone, Debug)]
+pub struct Settled {
+    /// The part of the run that it stands in.
+    pub part: String,
+    /// Its tag.
+    pub tag: String,
+    /// Its return.
+    pub ret: Map,
+}
+
+impl TakenUp {
+    /// Says how a plan goes on from a record.
+    ///
+    /// # Errors
+    /// Sentences about what has to be said first, or makes no sense.
+    pub fn of(plan: &Plan, recorded: &Recorded, orders: &Orders) -> Result<Self, Vec<String>> {
+        let mut work = Work {
+            plan,
+            orders,
+            recorded: recorded.clone(),
+            taken: Self::default(),
+            errors: Vec::new(),
+        };
+        work.taken.told = changes(plan, recorded);
+        work.start_from();
+        work.settle_skipped();
+        work.settle_begun();
+        work.refuse_unmeant();
+        if !work.errors.is_empty() {
+            return Err(work.errors);
+        }
+        Ok(Self {
+            returns: work.recorded.returns,
+            parts: work.recorded.parts,
+            ..work.taken
+        })
+    }
+}
+
+/// The id of a tag.
+#[must_use]
+pub fn id_of(tag: &str) -> &str {
+    tag.split(SEPARATOR).nth(1).unwrap_or(tag)
+}
+
+/// Whether it is a call at the end of a run, of `listen` or `beacon`.
+fn is_late(tag: &str) -> bool {
+    let id = id_of(tag);
+    id.starts_with("listener_") || id.starts_with("beacon_")
+}
+
+/// Whether a word means a step: by its tag, its id or its name.
+#[must_use]
+pub fn means(word: &str, tag: &str) -> bool {
+    tag == word
+        || tag
+            .split(SEPARATOR)
+            .skip(1)
+            .take(2)
+            .any(|part| part == word)
+}
+
+struct Work<'a> {
+    plan: &'a Plan,
+    orders: &'a Orders,
+    recorded: Recorded,
+    taken: TakenUp,
+    errors: Vec<String>,
+}
+
+impl Work<'_> {
+    fn low(&self, tag: &str) -> Option<&Low> {
+        let mut chunks = self.plan.chunks().iter();
+        chunks.find(|low| low.tag() == tag).map(|low| &**low)
+    }
+
+    /// Forgets the returns of a step and of all that come after it; those never to be repeated stand.
+    fn start_from(&mut self) {
+        let Some(word) = &self.orders.from else {
+            return;
+        };
+        let chunks = self.plan.chunks();
+        let Some(at) = chunks.iter().position(|low| means(word, &low.tag())) else {
+            return self.unknown("from", word);
+        };
+        let mut forgotten: Vec<String> = Vec::new();
+        for low in chunks.iter().skip(at) {
+            let tag = low.tag();
+            let Some(ret) = self.recorded.returns.get(&tag) else {
+                continue;
+            };
+            let ran = ret.get("__state_ran__").is_none_or(Value::is_true);
+            if Policy::of(low) == Policy::Never && ran {
+                let told = format!(
+                    "{} has run and is marked resume: never; its return stands",
+                    low.id
+                );
+                self.taken.told.push(told);
+            } else {
+                forgotten.push(tag);
+            }
+        }
+        // They are called again for what changes now.
+        let returns = self.recorded.returns.keys().filter_map(Value::as_str);
+        forgotten.extend(returns.filter(|tag| is_late(tag)).map(str::to_owned));
+        forgotten.iter().for_each(|tag| self.recorded.forget(tag));
+        self.taken.forgotten = forgotten;
+    }
+
+    fn unknown(&mut self, order: &str, word: &str) {
+        let ids: Vec<&str> = self
+            .plan
+            .chunks()
+            .iter()
+            .map(|low| low.id.as_str())
+            .collect();
+        let hint = did_you_mean(word, ids).unwrap_or_default();
+        let error = format!("{order}={word}: there is no such step; {hint}");
+        self.errors.push(error.trim_end_matches("; ").to_owned());
+    }
+
+    /// Steps without a return that are to be taken for done.
+    fn settle_skipped(&mut self) {
+        for word in &self.orders.skip {
+            let chunks = self.plan.chunks().iter().map(|low| low.tag());
+            let open =
+                chunks.filter(|tag| means(word, tag) && !self.recorded.returns.contains(tag));
+            let mut steps: Vec<(String, String)> = open.map(|tag| (String::new(), tag)).collect();
+            let nested = self
+                .recorded
+                .begun
+                .iter()
+                .filter(|one| !one.part.is_empty());
+            let nested = nested.filter(|one| means(word, &one.tag));
+            steps.extend(nested.map(|one| (one.part.clone(), one.tag.clone())));
+            if steps.is_empty() {
+                self.no_such("skip", word);
+            }
+            for (part, tag) in steps {
+                let comment = "Skipped when the run was taken up again: taken for done";
+                self.settle(part, tag, true, comment);
+            }
+        }
+    }
+
+    /// What is said about a step that is finished, or not there.
+    fn no_such(&mut self, order: &str, word: &str) {
+        let returns = self.recorded.returns.iter();
+        let done = returns.filter(|(tag, _)| tag.as_str().is_some_and(|tag| means(word, tag)));
+        match done.count() > 0 {
+            true => self.errors.push(format!(
+                "{order}={word}: that step has its return; from={word} does it again, with all that follow"
+            )),
+            false => self.unknown(order, word),
+        }
+    }
+
+    fn settle(&mut self, part: String, tag: String, result: bool, comment: &str) {
+        let low = self.low(&tag).filter(|_| part.is_empty());
+        let mut parts = tag.split(SEPARATOR).skip(1);
+        let (id, name) = (parts.next(), parts.next());
+        let ret = Map::new()
+            .with("name", name)
+            .with("result", result)
+            .with("changes", Map::new())
+            .with("comment", comment)
+            .with("__sls__", low.map(|low| low.sls.clone()))
+            .with("__id__", id)
+            .with("__run_num__", self.number(&part));
+        let inner = [part.as_str(), &tag].concat();
+        self.recorded.begun.retain(|one| {
+            let itself = one.part == part && one.tag == tag;
+            !itself && !one.part.starts_with(&inner)
+        });
+        let returns = match part.as_str() {
+            "" => &mut self.recorded.returns,
+            part => self.recorded.parts.entry(part.to_owned()).or_default(),
+        };
+        returns.insert(tag.as_str(), ret.clone());
+        self.taken.settled.push(Settled { part, tag, ret });
+    }
+
+    /// The next `__run_num__` of a part.
+    fn number(&self, part: &str) -> i64 {
+        let returns = match part {
+            "" => Some(&self.recorded.returns),
+            part => self.recorded.parts.get(part),
+        };
+        returns.map_or(0, next_number)
+    }
+
+    /// Decides about the steps that were under way, the outer ones first.
+    fn settle_begun(&mut self) {
+        let mut begun = self.recorded.begun.clone();
+        begun.sort_by_key(|one| one.part.len());
+        for one in begun {
+            if self.recorded.begun.contains(&one) {
+                self.settle_one(one);
+            }
+        }
+    }
+
+    fn settle_one(&mut self, one: Begun) {
+        let now = self.low(&one.tag).filter(|_| one.part.is_empty());
+        let policy = now.map_or(one.policy, Policy::of);
+        let (id, word) = (id_of(&one.tag).to_owned(), function_of(&one.tag));
+        let mut redo = self.orders.redo.iter().chain(&self.orders.from);
+        let redone = redo.any(|word| means(word, &one.tag));
+        if now.is_none() && one.part.is_empty() {
+            let told = format!(
+                "{id} ({word}) was under way when the run was cut short, and is in the tree no more"
+            );
+            self.taken.told.push(told);
+        } else if policy == Policy::Never && redone {
+            self.errors.push(format!(
+                "{id} ({word}) is marked resume: never: it is not done again; say skip={id} to take it for done, or change the mark"
+            ));
+        } else if policy == Policy::Never {
+            let comment = "The run was cut short while this was under way. It is marked resume: never: it is not done again, and counts as failed";
+            self.settle(one.part, one.tag, false, comment);
+        } else if policy == Policy::Ask && !redone {
+            self.errors.push(format!(
+                "{id} ({word}) was under way when the run was cut short: whether it has happened is not known. Say resume=True redo={id} to do it again, or resume=True skip={id} to take it for done"
+            ));
+        }
+    }
+
+    /// Steps that are to be done again and have nothing to be done again.
+    fn refuse_unmeant(&mut self) {
+        for word in &self.orders.redo {
+            let nested = self.recorded.begun.iter().any(|one| means(word, &one.tag));
+            let mut chunks = self.plan.chunks().iter().map(|low| low.tag());
+            let open = chunks.any(|tag| means(word, &tag) && !self.recorded.returns.contains(&tag));
+            if !nested && !open {
+                self.no_such("redo", word);
+            }
+        }
+    }
+}
+
+/// The `__run_num__` that comes after those of returns.
+#[must_use]
+pub fn next_number(returns: &Map) -> i64 {
+    let numbers = returns.values().filter_map(|ret| ret.get("__run_num__"));
+    numbers
+        .filter_map(Value::as_int)
+        .max()
+        .map_or(0, |last| last + 1)
+}
+
+/// The function of a tag; of a step of an orchestration with what it runs.
+#[must_use]
+pub fn function_of(tag: &str) -> String {
+    let parts: Vec<&str> = tag.split(SEPARATOR).collect();
+    match parts.as_slice() {
+        [state, _, name, fun] if *state == "salt" => format!("{state}.{fun} {name}"),
+        [state, .., fun] => format!("{state}.{fun}"),
+        _ => tag.to_owned(),
+    }
+}
+
+/// What has changed between a recorded plan and this one, in sentences; none where nothing has.
+#[must_use]
+pub fn changes(plan: &Plan, recorded: &Recorded) -> Vec<String> {
+    let known = |key| recorded.start.get(key).and_then(Value::as_str);
+    let Some(hashes) = known("chunks") else {
+        return vec![
+            "the record is an older version's: whether the tree has changed since is not known"
+                .to_owned(),
+        ];
+    };
+    if known("plan") == Some(record::plan_hash(plan).as_str()) {
+        return Vec::new();
+    }
+    let before: Vec<u32> = hashes
+        .as_bytes()
+        .chunks(8)
+        .filter_map(|digits| u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok())
+        .collect();
+    let mut told = vec!["the tree has changed since the run was cut short".to_owned()];
+    for low in plan.chunks() {
+        if !before.contains(&record::chunk_hash(&low.data)) {
+            let (function, id, sls) = (low.function(), &low.id, &low.sls);
+            told.push(match recorded.returns.contains(&low.tag()) {
+                true => format!("changed: {id} ({function}) in {sls}; it is finished, and its return stands: from={id} does it again"),
+                false => format!("new or changed: {id} ({function}) in {sls}"),
+            });
+        }
+    }
+    let now: Vec<String> = plan.chunks().iter().map(|low| low.tag()).collect();
+    for (tag, ret) in &recorded.returns {
+        let tag = tag.as_str().unwrap_or_default();
+        // The parts of a state that is made of several have its id.
+        let own = ret.get("__id__").and_then(Value::as_str) == Some(id_of(tag));
+        if own && !is_late(tag) && !now.iter().any(|one| one == tag) {
+            told.push(format!(
+                "gone: {}, which had finished; its return stands",
+                id_of(tag)
+            ));
+        }
+    }
+    told
+}

@@ -1,0 +1,284 @@
+//! Orchestrations that are killed at any moment and taken up again: every step has happened, none that is never to be repeated
+//! happened twice, no file is torn.
+//!
+//! `PINCH_RESUME_SEEDS=FROM..TO` runs other seeds than those of every day.
+
+use std::collections::HashMap;
+use std::fs;
+use std::ops::Range;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tests::program::program;
+use tests::scratch::Scratch;
+
+fn seeds() -> Range<u64> {
+    let Ok(named) = std::env::var("PINCH_RESUME_SEEDS") else {
+        return 0..4;
+    };
+    let (from, to) = named.split_once("..").unwrap();
+    from.parse().unwrap()..to.parse().unwrap()
+}
+
+/// Numbers that follow from a seed (splitmix64).
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % limit
+    }
+}
+
+/// What a step leaves in the log, and how often at most where it must not be repeated.
+struct Step {
+    word: String,
+    never: bool,
+}
+
+/// An orchestration of steps of every kind.
+struct Orchestration {
+    sls: String,
+    others: Vec<(String, String)>,
+    steps: Vec<Step>,
+    files: usize,
+}
+
+impl Orchestration {
+    fn of(chance: &mut Chance) -> Self {
+        let mut orch = Self {
+            sls: String::new(),
+            others: Vec::new(),
+            steps: Vec::new(),
+            files: 0,
+        };
+        for n in 0..4 + chance.below(6) {
+            let kind = chance.below(9);
+            orch.add(&format!("s{n}"), kind);
+        }
+        orch
+    }
+
+    fn add(&mut self, id: &str, kind: u64) {
+        let counted = format!("echo {id} >> @TMP@/log");
+        let body = match kind {
+            0 => format!("cmd.run:\n    - name: {counted}\n"),
+            1 => format!("cmd.run:\n    - name: {counted}\n    - resume: never\n"),
+            2 => format!("cmd.run:\n    - name: {counted}\n    - parallel: True\n"),
+            3 => self.file(),
+            4 => format!(
+                "salt.function:\n    - name: cmd.run\n    - tgt: '*'\n    - arg: ['{counted}']\n"
+            ),
+            5 => format!(
+                "salt.function:\n    - name: cmd.run\n    - tgt: '*'\n    - arg: ['{counted}']\n    - resume: never\n"
+            ),
+            6 => format!(
+                "salt.runner:\n    - name: salt.cmd\n    - arg: [cmd.run, '{counted}']\n    - kwarg: {{python_shell: True}}\n"
+            ),
+            7 => {
+                let file = self.file();
+                self.other(
+                    id,
+                    &format!("f:\n  {file}c:\n  cmd.run:\n    - name: {counted}\n"),
+                );
+                format!("salt.state:\n    - tgt: '*'\n    - sls: {id}\n")
+            }
+            _ => {
+                let inner = format!(
+                    "i:\n  cmd.run:\n    - name: {counted}\n    - resume: never\nj:\n  salt.function:\n    - name: cmd.run\n    - tgt: '*'\n    - arg: ['echo {id}j >> @TMP@/log']\n"
+                );
+                self.other(id, &inner);
+                self.steps.push(Step {
+                    word: format!("{id}j"),
+                    never: false,
+                });
+                format!(
+                    "salt.runner:\n    - name: state.orchestrate\n    - kwarg: {{mods: {id}}}\n"
+                )
+            }
+        };
+        if kind != 3 {
+            let never = matches!(kind, 1 | 5 | 8);
+            self.steps.push(Step {
+                word: id.to_owned(),
+                never,
+            });
+        }
+        self.sls += &format!("{id}:\n  {body}");
+    }
+
+    fn other(&mut self, id: &str, text: &str) {
+        self.others
+            .push((format!("srv/salt/{id}.sls"), text.to_owned()));
+    }
+
+    fn file(&mut self) -> String {
+        let n = self.files;
+        self.files += 1;
+        format!(
+            "file.managed:\n    - name: @TMP@/f{n}\n    - contents: {}\n",
+            contents(n)
+        )
+    }
+}
+
+fn contents(n: usize) -> String {
+    format!("new {n} ").repeat(3000).trim_end().to_owned()
+}
+
+/// One run: its exit code and what it printed; no code where it was killed.
+fn ran(scratch: &Scratch, words: &[&str], killed_after: Option<Duration>) -> (Option<i32>, String) {
+    let out = scratch.path().join("stdout");
+    let mut child = Command::new(&program()[0])
+        .args(&program()[1..])
+        .arg("-c")
+        .arg(scratch.path().join("etc"))
+        .args(["--local", "--out=json", "state.orchestrate", "orch"])
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(fs::File::create(&out).unwrap())
+        .stderr(fs::File::create(scratch.path().join("stderr")).unwrap())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    if let Some(after) = killed_after {
+        sleep(after);
+        // It may have come to its end.
+        let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+    }
+    let status = child.wait().unwrap();
+    (status.code(), fs::read_to_string(out).unwrap())
+}
+
+/// The words that follow `order=` in what was printed.
+fn asked(said: &str) -> Vec<String> {
+    let parts = said.split("redo=").skip(1);
+    let words = parts.map(|part| part.split_whitespace().next().unwrap().to_owned());
+    words.collect()
+}
+
+/// Kills a run and what takes it up a few times, and lets it come to its end; gives the steps that were skipped and how often it was killed.
+fn survived(
+    scratch: &Scratch,
+    chance: &mut Chance,
+    steps: usize,
+) -> Result<(Vec<String>, u64), String> {
+    let mut moment = |kills: u64| {
+        let most = 30 * steps as u64 + 60;
+        (kills < 3).then(|| Duration::from_millis(chance.below(most)))
+    };
+    let mut kills = 1;
+    let (mut code, mut said) = ran(scratch, &[], moment(0));
+    let mut skipped = Vec::new();
+    for _ in 0..60 {
+        if code.is_some() && said.contains("\"retcode\"") && said.contains("_|-") {
+            return Ok((skipped, kills));
+        }
+        let fresh = said.contains("There is no run of");
+        let steps = asked(&said);
+        let mut words = vec![if fresh {
+            "queue=False".to_owned()
+        } else {
+            "resume=True".to_owned()
+        }];
+        if said.contains("Nothing is unfinished") {
+            return Ok((skipped, kills));
+        }
+        if !steps.is_empty() {
+            let (redo, skip): (Vec<String>, Vec<String>) = steps.into_iter().enumerate().fold(
+                (Vec::new(), Vec::new()),
+                |(mut redo, mut skip), (n, step)| {
+                    match n % 2 == usize::from(kills.is_multiple_of(2)) {
+                        true => redo.push(step),
+                        false => skip.push(step),
+                    }
+                    (redo, skip)
+                },
+            );
+            for (order, steps) in [("redo", &redo), ("skip", &skip)] {
+                if !steps.is_empty() {
+                    words.push(format!("{order}={}", steps.join(",")));
+                }
+            }
+            skipped.extend(skip);
+        }
+        let after = moment(kills);
+        kills += u64::from(after.is_some());
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        (code, said) = ran(scratch, &words, after);
+    }
+    Err(format!("it does not come to its end: {said}"))
+}
+
+fn holds(seed: u64) -> Result<(), String> {
+    let mut chance = Chance(seed);
+    let orch = Orchestration::of(&mut chance);
+    let scratch = Scratch::new();
+    scratch.write("srv/salt/orch.sls", &orch.sls);
+    for (name, text) in &orch.others {
+        scratch.write(name, text);
+    }
+    let (skipped, kills) = survived(&scratch, &mut chance, orch.steps.len() + orch.files)?;
+    let log = fs::read_to_string(scratch.tmp().join("log")).unwrap_or_default();
+    let mut counts = HashMap::<&str, u64>::new();
+    log.lines()
+        .for_each(|word| *counts.entry(word).or_default() += 1);
+    for step in &orch.steps {
+        let count = counts.get(step.word.as_str()).copied().unwrap_or(0);
+        // `j` is the id of the nested step that writes `s0j`.
+        let skip = skipped
+            .iter()
+            .any(|id| *id == step.word || step.word.ends_with('j') && id == "j");
+        if step.never && count > 1 {
+            return Err(format!("{} happened {count} times", step.word));
+        }
+        if !step.never && !skip && count == 0 {
+            return Err(format!("{} did not happen", step.word));
+        }
+        if count > kills + 1 {
+            return Err(format!(
+                "{} happened {count} times in {kills} kills",
+                step.word
+            ));
+        }
+    }
+    for n in 0..orch.files {
+        let text = fs::read_to_string(scratch.tmp().join(format!("f{n}")))
+            .map_err(|error| format!("f{n}: {error}"))?;
+        if text.trim_end() != contents(n) {
+            return Err(format!("f{n} is torn: {} bytes", text.len()));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_step_happens_although_the_orchestration_is_killed() {
+    let seeds = seeds();
+    let (next, failures) = (AtomicU64::new(seeds.start), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        break;
+                    }
+                    if let Err(why) = holds(seed) {
+                        failures.lock().unwrap().push(format!("seed {seed}: {why}"));
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
