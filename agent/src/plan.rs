@@ -16,6 +16,7 @@ use cli::options::{
     saltfile_path,
 };
 use cli::output::{Output, Return, print_return};
+use modules::call::outputter;
 use modules::custom::CustomModules;
 use modules::fs::{self, Owner};
 use modules::orchestrate::{self, ThisMachine};
@@ -126,7 +127,7 @@ pub(crate) fn apply(words: &[String]) -> Result<ExitCode, Failure> {
     if foreseen.document().is_none() || !moved.is_empty() {
         return Err(refused(file, &foreseen, &moved, &returned));
     }
-    finished(&cx, &call, &foreseen, returned)
+    finished(&cx, &call, &asked, &foreseen, returned)
 }
 
 /// The command line, or the exit code of one that asks only for the help.
@@ -331,6 +332,7 @@ fn refused(file: &str, foreseen: &Foreseen, moved: &[String], returned: &Value) 
 fn finished(
     cx: &Exec,
     call: &SaltCall,
+    asked: &Asked,
     foreseen: &Foreseen,
     returned: Value,
 ) -> Result<ExitCode, Failure> {
@@ -339,7 +341,7 @@ fn finished(
     let good = orchestrate::check_result(orchestration.as_ref().unwrap_or(&returned));
     let answer = Return {
         value: returned,
-        out: Some("highstate".into()),
+        out: outputter(&asked.fun).map(str::to_owned),
         retcode: i64::from(!good),
         metadata: None,
     };

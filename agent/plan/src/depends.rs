@@ -213,3 +213,119 @@ fn has_slot(value: &Value) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use state::low::Low;
+    use value::Map;
+
+    use super::*;
+
+    /// A chunk that works on nothing that is there, or on what is; it would change or finds nothing to do.
+    fn chunk(function: &str, id: &str, data: Map, would: bool) -> Chunk {
+        let (state, fun) = function.split_once('.').unwrap();
+        let data = data
+            .with("state", state)
+            .with("fun", fun)
+            .with("__id__", id)
+            .with("name", id);
+        let low = Low::of(data);
+        let now = Map::new().with("kind", if would { "absent" } else { "file" });
+        let result = if would { Value::Null } else { true.into() };
+        Chunk {
+            key: (None, low.tag()),
+            footprint: Footprint::of(&low),
+            needs: Vec::new(),
+            files: vec![(id.into(), now.into())],
+            sources: Vec::new(),
+            then: Vec::new(),
+            returns: None,
+            ret: Some(Map::new().with("result", result)),
+            asks: false,
+            more: Map::new(),
+            outcome: Outcome::default(),
+            because: Vec::new(),
+            is_step: false,
+            low: Arc::new(low),
+        }
+    }
+
+    /// The reason for which the second depends on the first, with a requisite of this kind.
+    fn reason(
+        first: Chunk,
+        mut second: Chunk,
+        kind: Option<RequisiteKind>,
+    ) -> Option<&'static str> {
+        second.needs = kind
+            .map(|kind| (kind, first.key.clone()))
+            .into_iter()
+            .collect();
+        let mut chunks = [first, second];
+        judge(&mut chunks);
+        let [_, second] = &chunks;
+        assert_eq!(
+            second.outcome == Outcome::Depends,
+            !second.because.is_empty()
+        );
+        second.because.first().map(|because| because.reason)
+    }
+
+    #[test]
+    fn packages_and_accounts_leave_open_what_they_may_make() {
+        let pkg = |would| chunk("pkg.installed", "web", Map::new(), would);
+        let user = || chunk("user.present", "joe", Map::new(), true);
+        let file = |would| chunk("file.managed", "/x/conf", Map::new(), would);
+        let joes = || {
+            chunk(
+                "file.managed",
+                "/x/conf",
+                Map::new().with("user", "joe"),
+                true,
+            )
+        };
+        let service = || chunk("service.running", "web", Map::new(), true);
+        assert_eq!(reason(pkg(true), file(true), None), Some("package"));
+        assert_eq!(reason(pkg(true), service(), None), Some("package"));
+        assert_eq!(reason(pkg(true), file(false), None), None);
+        assert_eq!(reason(pkg(false), file(true), None), None);
+        let other = chunk("pkg.installed", "other", Map::new(), true);
+        assert_eq!(reason(pkg(true), other, None), None);
+        assert_eq!(reason(user(), joes(), None), Some("account"));
+        assert_eq!(reason(user(), file(true), None), None);
+    }
+
+    #[test]
+    fn a_requisite_counts_by_its_kind_and_by_what_both_work_on() {
+        use RequisiteKind::{Listen, Onfail, Require, Watch};
+        let file = |id: &str| chunk("file.managed", id, Map::new(), true);
+        let command = |id: &str| chunk("cmd.run", id, Map::new(), true);
+        let service = || chunk("service.running", "web", Map::new(), true);
+        assert_eq!(reason(file("/x/a"), file("/x/b"), Some(Require)), None);
+        assert_eq!(
+            reason(command("a"), file("/x/b"), Some(Require)),
+            Some("require")
+        );
+        assert_eq!(reason(file("/x/a"), command("b"), Some(Require)), None);
+        assert_eq!(
+            reason(file("/x/a"), service(), Some(Require)),
+            Some("require")
+        );
+        assert_eq!(
+            reason(file("/x/a"), command("b"), Some(Watch)),
+            Some("watch")
+        );
+        assert_eq!(
+            reason(file("/x/a"), command("b"), Some(Onfail)),
+            Some("onfail")
+        );
+        assert_eq!(reason(file("/x/a"), command("b"), Some(Listen)), None);
+        let nothing = chunk("test.succeed_with_changes", "a", Map::new(), true);
+        assert_eq!(reason(nothing, file("/x/b"), Some(Require)), None);
+        let guarded = || chunk("cmd.run", "b", Map::new().with("unless", "true"), true);
+        assert_eq!(reason(file("/x/a"), guarded(), None), Some("guard"));
+        let nothing = chunk("test.succeed_with_changes", "a", Map::new(), true);
+        assert_eq!(reason(nothing, guarded(), None), None);
+    }
+}

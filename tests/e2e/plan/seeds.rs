@@ -253,7 +253,8 @@ fn as_said(here: &Machine, plan: &Value, before: &BTreeMap<PathBuf, Lies>) {
     }
 }
 
-fn tried(seed: u64) {
+/// Looks at one tree; false where its plan has states that fail, so that it is only refused.
+fn applied(seed: u64) -> bool {
     let lot = &mut Lot(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);
     let here = grown(lot);
     let before = here.snapshot();
@@ -265,7 +266,7 @@ fn tried(seed: u64) {
     if plan["summary"]["fail"] != 0 {
         assert_eq!((code, here.apply().0), (1, 1), "{told}");
         assert_eq!(here.snapshot(), before, "{told}");
-        return;
+        return false;
     }
     let kept = here.text("salt/a.sls");
     let files: Vec<(String, String)> = ["pillar/p.sls", "salt/t0.j2", "salt/t1.j2", "salt/t2.j2"]
@@ -296,6 +297,7 @@ fn tried(seed: u64) {
     );
     assert_eq!(here.snapshot(), wanted, "{out}{err}\n{told}");
     as_said(&here, &plan, &before);
+    true
 }
 
 #[test]
@@ -305,5 +307,9 @@ fn a_plan_applied_does_what_it_said_and_any_change_before_makes_it_refuse() {
     let count =
         number("PINCH_PLAN_SEEDS").unwrap_or_else(|| if first.is_some() { 1 } else { SEEDS });
     let first = first.unwrap_or(1);
-    (first..first + count).for_each(tried);
+    let good = (first..first + count).filter(|seed| applied(*seed)).count() as u64;
+    assert!(
+        good * 3 >= count,
+        "{good} of {count} plans could be applied"
+    );
 }

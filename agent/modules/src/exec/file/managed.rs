@@ -333,10 +333,8 @@ pub(crate) fn changes(cx: &Exec, request: &Request) -> Result<(Map, bool), Error
     request.keep_mode(cx)?;
     let now = stat::of(&request.name, request.follow).ok();
     let mut changes = Map::new();
-    if let Some(body) = found
-        .body
-        .as_ref()
-        .filter(|body| !body.is_in(&request.name))
+    if let (Some(body), Some(_)) = (&found.body, &cx.foresight)
+        && !body.is_in(&request.name)
     {
         let name = Path::new(&request.name);
         fs::would_hold(cx, name, || body.bytes().map_err(Error::io(name)));
