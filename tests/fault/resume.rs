@@ -19,7 +19,7 @@ use tests::scratch::Scratch;
 
 fn seeds() -> Range<u64> {
     let Ok(named) = std::env::var("PINCH_RESUME_SEEDS") else {
-        return 0..4;
+        return 0..8;
     };
     let (from, to) = named.split_once("..").unwrap();
     from.parse().unwrap()..to.parse().unwrap()
