@@ -233,7 +233,7 @@ pub(super) const RESUME: Flag = flag(
     None,
     &["resume"],
     Nothing,
-    "go on with the last run of these states or this orchestration that was cut short (resume=True)",
+    "go on with the last run of these that was cut short (resume=True)",
 );
 
 /// Returners.
