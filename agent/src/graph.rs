@@ -43,16 +43,20 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
         return Ok(binary::put(&GRAPH.help()));
     }
     let write = format(&parsed)?;
+    let nothing = || {
+        let error = "say what to draw: pinch graph highstate, or the names of SLS";
+        Failure::new(Exit::Usage, error)
+    };
+    if parsed.words.is_empty() && !parsed.has("run") {
+        return Err(nothing());
+    }
     let cx = setup::context(&parsed)?;
     let run = parsed
         .text("run")
         .map(|jid| recorded(&cx, jid))
         .transpose()?;
     let asked = Asked::of(&parsed.words).or_else(|| asked_of(run.as_ref()?));
-    let Some(asked) = asked else {
-        let error = "say what to draw: pinch graph highstate, or the names of SLS";
-        return Err(Failure::new(Exit::Usage, error));
-    };
+    let asked = asked.ok_or_else(nothing)?;
     let plan = asked.plan(&cx)?;
     if plan.chunks().is_empty() {
         let error = format!("{} has no states to draw", asked.title());

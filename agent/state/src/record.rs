@@ -54,9 +54,34 @@ const TRIES: (u32, Duration) = (40, Duration::from_millis(5));
 #[derive(Debug)]
 pub struct Record {
     path: PathBuf,
-    file: Mutex<File>,
+    written: Mutex<Written>,
     /// The steps under way whose end is a barrier, each with its part before it.
     begun: Mutex<Vec<String>>,
+}
+
+/// The file of a record.
+#[derive(Debug)]
+struct Written {
+    file: File,
+    /// How many bytes of it are whole lines.
+    length: u64,
+    /// Lines for which there was no room yet: none stands in the file before those that came earlier.
+    owed: Vec<u8>,
+}
+
+impl Written {
+    /// Writes a line after those that are owed.
+    fn append(&mut self, line: &str) -> std::io::Result<()> {
+        self.owed.extend_from_slice(line.as_bytes());
+        if let Err(error) = self.file.write_all(&self.owed) {
+            // What cannot even be cut off is seen by its sum.
+            let _ = self.file.set_len(self.length);
+            return Err(error);
+        }
+        self.length += self.owed.len() as u64;
+        self.owed.clear();
+        Ok(())
+    }
 }
 
 /// What was asked of a run.
@@ -131,7 +156,7 @@ impl Record {
         let folder = made_folder(cx.opts())?;
         prune(cx.opts());
         let path = folder.join(asked.jid);
-        let mut file = OpenOptions::new()
+        let file = OpenOptions::new()
             .append(true)
             .create_new(true)
             .mode(0o600)
@@ -154,12 +179,13 @@ impl Record {
         if cx.test {
             start.insert("test", true);
         }
-        if let Err(error) = file.write_all(line(&start).as_bytes()) {
+        let record = Self::of(path, file, 0);
+        if let Err(error) = record.lock().append(&line(&start)) {
             // Without its first line it is no record.
-            let _ = std::fs::remove_file(&path);
-            return Err(Error::io(&path)(error));
+            let _ = std::fs::remove_file(&record.path);
+            return Err(Error::io(&record.path)(error));
         }
-        Ok(Self::of(path, file))
+        Ok(record)
     }
 
     /// Goes on with the record of a run that was cut short: what is torn is cut off, and it is noted who takes it up, and which
@@ -185,7 +211,8 @@ impl Record {
         }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(Error::io(&path))?;
-        file.set_len(whole(&bytes)).map_err(Error::io(&path))?;
+        let length = whole(&bytes);
+        file.set_len(length).map_err(Error::io(&path))?;
         let mut entry = Map::new().with("resumed", caller);
         note_plan(&mut entry, plan);
         entry.insert("pid", std::process::id());
@@ -193,16 +220,21 @@ impl Record {
         if !forgotten.is_empty() {
             entry.insert("forgotten", forgotten.to_vec());
         }
-        let record = Self::of(path, file);
-        record.write(&entry);
+        let record = Self::of(path, file, length);
+        let noted = record.lock().append(&line(&entry));
+        noted.map_err(Error::io(&record.path))?;
         Ok(record)
     }
 
-    fn of(path: PathBuf, file: File) -> Self {
-        let file = Mutex::new(file);
+    fn of(path: PathBuf, file: File, length: u64) -> Self {
+        let written = Written {
+            file,
+            length,
+            owed: Vec::new(),
+        };
         Self {
             path,
-            file,
+            written: Mutex::new(written),
             begun: Mutex::default(),
         }
     }
@@ -214,15 +246,18 @@ impl Record {
     }
 
     /// Notes that a step begins which must not be repeated unasked, and puts all so far on the disk. Its return will be put there at once.
-    pub fn begins(&self, cx: &Exec, part: &str, tag: &str, policy: Policy) {
+    /// False where there is no room for that.
+    #[must_use]
+    pub fn begins(&self, cx: &Exec, part: &str, tag: &str, policy: Policy) -> bool {
         let entry = Map::new()
             .with("begin", tag)
             .with("in", part)
             .with("resume", policy.word());
-        self.write(&entry);
+        let is_written = self.write(&entry);
         self.lock_begun().push([part, tag].concat());
         self.dirty(cx);
         cx.barrier();
+        is_written
     }
 
     /// Notes that a nested orchestration begins from its first step.
@@ -273,6 +308,10 @@ impl Record {
         begun.len() < before
     }
 
+    fn lock(&self) -> MutexGuard<'_, Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock_begun(&self) -> MutexGuard<'_, Vec<String>> {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -280,22 +319,31 @@ impl Record {
     /// Notes that the run is over.
     pub fn end(&self, cx: &Exec, retcode: i64) {
         let end = Map::new().with("end", retcode).with("time", jid::new());
-        self.write(&end);
+        if !self.write(&end) {
+            log::error(format_args!(
+                "the record {} lacks lines and goes: no run may go on from it",
+                self.path.display()
+            ));
+            let _ = std::fs::remove_file(&self.path);
+        }
         // Where nothing happened nothing need be flushed: a run that is lost in a power cut was not worth a write.
         if cx.is_changed(&self.path) {
             cx.barrier();
         }
     }
 
-    fn write(&self, entry: &Map) {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = file.write_all(line(entry).as_bytes()) {
-            // A full disk must not stop the run that may make room.
+    /// Writes a line. A full disk must not stop the run that may make room: what there is no room for is written with the next line.
+    fn write(&self, entry: &Map) -> bool {
+        let mut written = self.lock();
+        let is_first = written.owed.is_empty();
+        let done = written.append(&line(entry));
+        if let (Err(error), true) = (&done, is_first) {
             log::error(format_args!(
                 "the record {} lacks a line: {error}",
                 self.path.display()
             ));
         }
+        done.is_ok()
     }
 
     /// Has the next barrier flush it.

@@ -72,7 +72,7 @@ impl SaltCall {
     ) -> Result<Self, UsageError> {
         let parsed = program.parse_with_stdin(args, stdin)?;
         Ok(Self {
-            asked: asked(&parsed)?,
+            asked: asked(program, &parsed)?,
             config_dir: settings::config_dir(&parsed, &env),
             overrides: overrides(&parsed, &env),
             output_file: settings::output_file(&parsed),
@@ -87,7 +87,7 @@ impl SaltCall {
     }
 }
 
-fn asked(parsed: &Parsed) -> Result<Asked, UsageError> {
+fn asked(program: &Program, parsed: &Parsed) -> Result<Asked, UsageError> {
     if let Some(about) = settings::about(parsed) {
         return Ok(match about {
             About::Help => Asked::Help,
@@ -105,7 +105,10 @@ fn asked(parsed: &Parsed) -> Result<Asked, UsageError> {
             "You can only get documentation for one method at one time",
         )),
         (false, []) => Err(UsageError {
-            message: "Requires function, --grains or --doc".into(),
+            message: match program.name {
+                "salt-call" => "Requires function, --grains or --doc".into(),
+                _ => format!("Requires arguments: {}", program.usage),
+            },
             hint: Some("--help lists the options".into()),
         }),
         (false, [fun, words @ ..]) => Ok(Asked::Call {

@@ -150,7 +150,7 @@ fn what_is_taken_up_is_read_with_what_came_before() {
     let part = format!("{b}\n");
     record.part_begins(&part);
     record.part_returned(&cx, &part, &a, &ret);
-    record.begins(&cx, &part, &b, Policy::Ask);
+    assert!(record.begins(&cx, &part, &b, Policy::Ask));
     let path = record.path().to_path_buf();
     assert!(is_alive(&path) && Record::resume(cx.opts(), JID, "1", &plan, &[]).is_err());
     drop(record);
@@ -169,4 +169,24 @@ fn what_is_taken_up_is_read_with_what_came_before() {
     let read = read(&path).unwrap();
     assert_eq!((read.returns.len(), read.resumed.len()), (1, 1));
     assert!(read.begun.is_empty() && read.parts.is_empty() && read.end.is_some());
+}
+
+#[test]
+fn lines_without_room_are_written_when_there_is_some_or_the_record_goes() {
+    let (_folder, cx) = scratch();
+    let plan = Plan::of_chunks(vec![chunk("a", "nop"), chunk("b", "nop")]);
+    let record = Record::start(&cx, &asked(JID), &plan).unwrap();
+    let full = || OpenOptions::new().append(true).open("/dev/full").unwrap();
+    let swap = |file| std::mem::replace(&mut record.written.lock().unwrap().file, file);
+    let ret = Map::new().with("result", true);
+    let good = swap(full());
+    record.returned(&cx, "a", &ret);
+    assert!(!record.begins(&cx, "", "b", Policy::Never));
+    drop(swap(good));
+    record.returned(&cx, "b", &ret);
+    let path = record.path().to_path_buf();
+    assert_eq!(read(&path).unwrap().returns.len(), 2);
+    swap(full());
+    record.end(&cx, 0);
+    assert!(!path.exists());
 }

@@ -226,21 +226,31 @@ fn invoked(cx: &Exec, low: &Low, function: StateFunction) -> Result<Map, Error> 
     ));
     let mut kwargs = low.arguments(|key| function.declares(key));
     slots::fill(cx, &mut kwargs)?;
-    note_begin(cx, low);
+    note_begin(cx, low)?;
     let ret = function.invoke(&full, cx, Given::new(Vec::new(), kwargs))?;
     Ok(laid_out(ret, low))
 }
 
-/// Has it on the disk that a chunk begins which must not be repeated unasked.
-fn note_begin(cx: &Exec, low: &Low) {
+/// Has it on the disk that a chunk begins which must not be repeated unasked. On a full disk it begins all the same, unless its SLS says
+/// `resume:`.
+///
+/// # Errors
+/// When it must not begin.
+fn note_begin(cx: &Exec, low: &Low) -> Result<(), Error> {
     let kept = cx.run.as_ref().map(|run| &run.kept);
     if let Some(kept) = kept.filter(|_| !cx.test)
         && let Some(record) = &kept.record
         && let policy = Policy::of(low)
         && policy != Policy::Redo
+        && !record.begins(cx, &kept.part, &own_tag(low), policy)
+        && low.data.contains("resume")
     {
-        record.begins(cx, &kept.part, &own_tag(low), policy);
+        return Err(
+            "not started: it must not happen twice, and there is no room to record that it begins"
+                .into(),
+        );
     }
+    Ok(())
 }
 
 /// The tag of a chunk also when its `mod_watch` is called.
