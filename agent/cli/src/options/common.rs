@@ -1,6 +1,6 @@
 //! Options that several programs have.
 
-use super::Takes::{self, Choice, Nothing, Number, Text};
+use super::Takes::{self, Choice, Many, Nothing, Number, Text};
 use super::{Flag, Group};
 
 /// The log levels by name.
@@ -53,13 +53,7 @@ pub(super) const COMMON: Group = Group {
             Nothing,
             "show the versions of all parts and exit",
         ),
-        flag(
-            "config_dir",
-            Some('c'),
-            &["config-dir"],
-            Text("DIR"),
-            "read the configuration from DIR (default /etc/salt)",
-        ),
+        CONFIG_DIR,
         flag(
             "saltfile",
             None,
@@ -225,6 +219,33 @@ pub(super) const SKIP_GRAINS: Flag = flag(
     &["skip-grains"],
     Nothing,
     "do not load grains",
+);
+
+/// Which folder the configuration lies in.
+pub(super) const CONFIG_DIR: Flag = flag(
+    "config_dir",
+    Some('c'),
+    &["config-dir"],
+    Text("DIR"),
+    "read the configuration from DIR (default /etc/salt)",
+);
+
+/// Where states lie.
+pub(super) const FILE_ROOT: Flag = flag(
+    "file_root",
+    None,
+    &["file-root"],
+    Many("DIR"),
+    "use DIR as the base file root",
+);
+
+/// Where pillar lies.
+pub(super) const PILLAR_ROOT: Flag = flag(
+    "pillar_root",
+    None,
+    &["pillar-root"],
+    Many("DIR"),
+    "use DIR as the base pillar root",
 );
 
 /// Goes on with a run that was cut short.

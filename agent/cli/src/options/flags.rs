@@ -2,8 +2,8 @@
 
 use super::Takes::{Choice, Many, Nothing, Number, Text};
 use super::common::{
-    ARGS_STDIN, COMMON, DOC, EXECUTOR_OPTS, HARD_CRASH, LOGGING, MODULE_EXECUTORS, NO_PARSE,
-    OUTPUT, OUTPUT_DIFF, PROFILING, RESUME, RETURN, SKIP_GRAINS, flag,
+    ARGS_STDIN, COMMON, DOC, EXECUTOR_OPTS, FILE_ROOT, HARD_CRASH, LOGGING, MODULE_EXECUTORS,
+    NO_PARSE, OUTPUT, OUTPUT_DIFF, PILLAR_ROOT, PROFILING, RESUME, RETURN, SKIP_GRAINS, flag,
 };
 use super::{Group, Program};
 
@@ -17,20 +17,8 @@ pub(super) const CALL: Group = Group {
     title: "Options",
     flags: &[
         flag("local", None, &["local"], Nothing, "run without a master"),
-        flag(
-            "file_root",
-            None,
-            &["file-root"],
-            Many("DIR"),
-            "use DIR as the base file root",
-        ),
-        flag(
-            "pillar_root",
-            None,
-            &["pillar-root"],
-            Many("DIR"),
-            "use DIR as the base pillar root",
-        ),
+        FILE_ROOT,
+        PILLAR_ROOT,
         flag(
             "states_dir",
             None,

@@ -1,34 +1,10 @@
 //! The option tables of the commands that look and change nothing.
 
 use super::Takes::{Choice, Many, Nothing, Number, Text};
-use super::common::{HELP, flag};
+use super::common::{CONFIG_DIR, FILE_ROOT, HELP, PILLAR_ROOT, flag};
 use super::{Flag, Group, Program};
 
-const CONFIG_DIR: Flag = flag(
-    "config_dir",
-    Some('c'),
-    &["config-dir"],
-    Text("DIR"),
-    "read the configuration from DIR (default /etc/salt)",
-);
-
 const LOCAL: Flag = flag("local", None, &["local"], Nothing, "look without a master");
-
-const FILE_ROOT: Flag = flag(
-    "file_root",
-    None,
-    &["file-root"],
-    Many("DIR"),
-    "use DIR as the base file root",
-);
-
-const PILLAR_ROOT: Flag = flag(
-    "pillar_root",
-    None,
-    &["pillar-root"],
-    Many("DIR"),
-    "use DIR as the base pillar root",
-);
 
 /// The formats of a picture.
 const PICTURES: &[&str] = &["dot", "mmd", "svg"];

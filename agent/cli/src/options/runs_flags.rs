@@ -1,7 +1,7 @@
 //! The option table of `pinch runs`.
 
-use super::Takes::{Nothing, Number, Text};
-use super::common::{HELP, OUTPUT, flag};
+use super::Takes::{Nothing, Number};
+use super::common::{CONFIG_DIR, HELP, OUTPUT, flag};
 use super::{Group, Program};
 
 /// The option table of `pinch runs`.
@@ -14,13 +14,7 @@ pub const RUNS: Program = Program {
             title: "Options",
             flags: &[
                 HELP,
-                flag(
-                    "config_dir",
-                    Some('c'),
-                    &["config-dir"],
-                    Text("DIR"),
-                    "read the configuration from DIR (default /etc/salt)",
-                ),
+                CONFIG_DIR,
                 flag(
                     "keep",
                     None,

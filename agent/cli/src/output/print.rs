@@ -1,6 +1,6 @@
 //! Printing what a call returned.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -29,6 +29,23 @@ pub struct OutputFile {
     pub path: PathBuf,
     /// Write after what is there.
     pub append: bool,
+}
+
+impl OutputFile {
+    /// Opens it, and makes it where it is not there.
+    ///
+    /// # Errors
+    /// The system's reason, with the file's name.
+    pub(crate) fn opened(&self) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options
+            .create(true)
+            .write(true)
+            .append(self.append)
+            .truncate(!self.append);
+        let opened = options.open(&self.path);
+        opened.map_err(|error| named(&self.path.display().to_string(), &error))
+    }
 }
 
 /// Lays out what a call returned as `salt-call` prints it.
@@ -77,9 +94,7 @@ pub fn print_return(
 ) -> io::Result<()> {
     let text = return_text(ret, how, yaml);
     match file {
-        Some(file) => {
-            write_file(file, &text).map_err(|error| named(&file.path.display().to_string(), &error))
-        }
+        Some(file) => write_file(file, &text),
         None if text.is_empty() => Ok(()),
         None => match writeln!(io::stdout().lock(), "{text}") {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -94,18 +109,12 @@ fn named(what: &str, error: &io::Error) -> io::Error {
 }
 
 fn write_file(file: &OutputFile, text: &str) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options
-        .create(true)
-        .write(true)
-        .append(file.append)
-        .truncate(!file.append);
-    let mut opened = options.open(&file.path)?;
+    let mut opened = file.opened()?;
     if text.is_empty() {
-        Ok(())
-    } else {
-        writeln!(opened, "{text}")
+        return Ok(());
     }
+    let written = writeln!(opened, "{text}");
+    written.map_err(|error| named(&file.path.display().to_string(), &error))
 }
 
 #[cfg(test)]

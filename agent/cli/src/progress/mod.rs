@@ -8,7 +8,6 @@ mod shown;
 mod stream;
 mod terminal;
 
-use std::fs::OpenOptions;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -100,19 +99,10 @@ pub fn is_asked(opts: &Map) -> bool {
 }
 
 fn opened(file: Option<&OutputFile>) -> io::Result<Box<dyn Write + Send>> {
-    let Some(file) = file else {
-        return Ok(Box::new(io::stdout()));
-    };
-    let mut options = OpenOptions::new();
-    options
-        .create(true)
-        .write(true)
-        .append(file.append)
-        .truncate(!file.append);
-    let opened = options.open(&file.path).map_err(|error| {
-        io::Error::new(error.kind(), format!("{}: {error}", file.path.display()))
-    })?;
-    Ok(Box::new(opened))
+    Ok(match file {
+        Some(file) => Box::new(file.opened()?),
+        None => Box::new(io::stdout()),
+    })
 }
 
 fn take(event: Event<'_>) {
