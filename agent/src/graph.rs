@@ -10,7 +10,6 @@ use std::process::ExitCode;
 
 use cli::binary;
 use cli::failure::{Exit, Failure};
-use cli::heap;
 use cli::options::{GRAPH, Parsed};
 use graph::{Edge, Graph, Node, Outcome};
 use state::compile::Plan;
@@ -36,13 +35,11 @@ const FORMATS: [(&str, Write); 3] = [
 /// # Errors
 /// When the command line, the configuration or the tree is wrong, the run has no record, or the file cannot be written.
 pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
-    heap::claim();
-    let parsed = GRAPH.parse(words.to_vec());
-    let parsed = parsed.map_err(|error| Failure::usage(&GRAPH, error))?;
-    if parsed.has("help") {
-        return Ok(binary::put(&GRAPH.help()));
-    }
-    let write = format(&parsed)?;
+    setup::run(&GRAPH, words, drawn)
+}
+
+fn drawn(parsed: &Parsed) -> Result<ExitCode, Failure> {
+    let write = format(parsed)?;
     let nothing = || {
         let error = "say what to draw: pinch graph highstate, or the names of SLS";
         Failure::new(Exit::Usage, error)
@@ -50,7 +47,7 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     if parsed.words.is_empty() && !parsed.has("run") {
         return Err(nothing());
     }
-    let cx = setup::context(&parsed)?;
+    let cx = setup::context(parsed)?;
     let run = parsed
         .text("run")
         .map(|jid| recorded(&cx, jid))
@@ -67,7 +64,7 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
         None => asked.title(),
     };
     let picture = write(&graph_of(&plan, title, run.as_ref()));
-    put(&parsed, &picture)
+    put(parsed, &picture)
 }
 
 /// How the picture is written: the end of the file's name, else `--format`.

@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use cli::binary;
 use cli::config;
 use cli::failure::{Exit, Failure};
-use cli::heap;
 use cli::options::{LINT, Parsed};
 use lint::{Sample, Settings, Severity};
 use render::yaml::SaltYaml;
 use state::opts::Opts;
 use value::{Map, Value};
+
+use crate::setup;
 
 /// Where the configuration is when no tree is named.
 const CONFIG_DIR: &str = "/etc/salt";
@@ -27,13 +28,11 @@ const ROOTS: [&str; 4] = ["salt", "states", "srv/salt", "salt/states"];
 /// # Errors
 /// When the command line is wrong, or the tree, the configuration or a sample cannot be read.
 pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
-    heap::claim();
-    let parsed = LINT.parse(words.to_vec());
-    let parsed = parsed.map_err(|error| Failure::usage(&LINT, error))?;
-    if parsed.has("help") {
-        return Ok(binary::put(&LINT.help()));
-    }
-    let settings = settings(&parsed, &parsed.words)?;
+    setup::run(&LINT, words, examined)
+}
+
+fn examined(parsed: &Parsed) -> Result<ExitCode, Failure> {
+    let settings = settings(parsed, &parsed.words)?;
     let report = lint::lint(&settings).map_err(|error| Failure::new(Exit::Generic, error))?;
     binary::put(&lint::formatted(
         &report,

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use cli::binary;
 use cli::failure::{Exit, Failure};
-use cli::heap;
 use cli::options::{MIGRATE, Parsed};
 use modules::orchestrate::ThisMachine;
 use modules::process::Process;
@@ -29,15 +28,13 @@ const COMPARED: [&str; 3] = ["result", "comment", "changes"];
 /// # Errors
 /// When the command line, the configuration or the tree is wrong, or a program does not do what it was asked.
 pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
-    heap::claim();
-    let parsed = MIGRATE.parse(words.to_vec());
-    let parsed = parsed.map_err(|error| Failure::usage(&MIGRATE, error))?;
-    if parsed.has("help") {
-        return Ok(binary::put(&MIGRATE.help()));
-    }
+    setup::run(&MIGRATE, words, answered)
+}
+
+fn answered(parsed: &Parsed) -> Result<ExitCode, Failure> {
     match parsed.words.split_first() {
-        Some((word, rest)) if word == "report" => report(&parsed, rest),
-        Some((word, rest)) if word == "compare" => compare(&parsed, rest),
+        Some((word, rest)) if word == "report" => report(parsed, rest),
+        Some((word, rest)) if word == "compare" => compare(parsed, rest),
         _ => {
             let error = "say what to do: migrate report [TREE], or migrate compare SLS";
             Err(Failure::new(Exit::Usage, error))

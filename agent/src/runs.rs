@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use cli::binary;
 use cli::config;
 use cli::failure::{Exit, Failure};
-use cli::heap;
 use cli::options::{Parsed, RUNS};
 use cli::output::{Output, Return, display, print_return};
 use modules::call::outputter;
@@ -19,6 +18,8 @@ use state::resume::{function_of, id_of};
 use value::json::{self, Layout};
 use value::{Map, Value, jid};
 
+use crate::setup;
+
 /// Microseconds of a day.
 const DAY: u64 = 86_400_000_000;
 
@@ -27,19 +28,17 @@ const DAY: u64 = 86_400_000_000;
 /// # Errors
 /// When the command line is wrong, or a record cannot be read.
 pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
-    heap::claim();
-    let parsed = RUNS.parse(words.to_vec());
-    let parsed = parsed.map_err(|error| Failure::usage(&RUNS, error))?;
-    if parsed.has("help") {
-        return Ok(binary::put(&RUNS.help()));
-    }
-    let runs = Runs::of(&parsed)?;
+    setup::run(&RUNS, words, answered)
+}
+
+fn answered(parsed: &Parsed) -> Result<ExitCode, Failure> {
+    let runs = Runs::of(parsed)?;
     let words: Vec<&str> = parsed.words.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["list"] => runs.list(),
         ["show", jid] => runs.show(jid),
         ["diff", before, after] => runs.diff(before, after),
-        ["prune"] => runs.prune(&parsed),
+        ["prune"] => runs.prune(parsed),
         _ => Err(Failure::new(
             Exit::Usage,
             "runs takes list, show JID, diff JID JID or prune: pinch runs list",

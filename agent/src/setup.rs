@@ -1,11 +1,14 @@
-//! What the commands that look at this machine's states have in common: the configuration, the context, the plan.
+//! What the commands that look at this machine's states have in common: their words, the configuration, the context, the plan.
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
+use cli::binary;
 use cli::config::{self, Loaded};
 use cli::failure::{Exit, Failure};
+use cli::heap;
 use cli::log::Logger;
-use cli::options::Parsed;
+use cli::options::{Parsed, Program};
 use render::yaml::SaltYaml;
 use state::compile::{self, Fault, Plan};
 use state::exec::Exec;
@@ -13,6 +16,24 @@ use state::opts::Opts;
 use value::Map;
 
 use crate::call;
+
+/// Runs a command with its words, or prints its help.
+///
+/// # Errors
+/// When the words are wrong, and those of the command.
+pub(crate) fn run(
+    program: &Program,
+    words: &[String],
+    command: fn(&Parsed) -> Result<ExitCode, Failure>,
+) -> Result<ExitCode, Failure> {
+    heap::claim();
+    let parsed = program.parse(words.to_vec());
+    let parsed = parsed.map_err(|error| Failure::usage(program, error))?;
+    if parsed.has("help") {
+        return Ok(binary::put(&program.help()));
+    }
+    command(&parsed)
+}
 
 /// The configuration with what the words put over it.
 ///

@@ -9,7 +9,6 @@ use std::process::ExitCode;
 use cli::binary;
 use cli::config::Loaded;
 use cli::failure::{Exit, Failure};
-use cli::heap;
 use cli::options::{DOCTOR, Parsed};
 use state::opts::Opts;
 use value::json::{self, Layout};
@@ -104,16 +103,14 @@ const CHECKS: [(&str, Check); 9] = [
 /// # Errors
 /// When the command line is wrong.
 pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
-    heap::claim();
-    let parsed = DOCTOR.parse(words.to_vec());
-    let parsed = parsed.map_err(|error| Failure::usage(&DOCTOR, error))?;
-    if parsed.has("help") {
-        return Ok(binary::put(&DOCTOR.help()));
-    }
+    setup::run(&DOCTOR, words, told)
+}
+
+fn told(parsed: &Parsed) -> Result<ExitCode, Failure> {
     if !parsed.words.is_empty() {
         return Err(Failure::new(Exit::Usage, "doctor takes options alone"));
     }
-    let lines = looked(&parsed);
+    let lines = looked(parsed);
     binary::put(&match parsed.text("format") {
         Some("json") => as_json(&lines),
         _ => as_text(&lines),
