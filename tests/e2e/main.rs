@@ -8,6 +8,7 @@
 )]
 
 mod bus;
+mod compensate;
 mod fleet;
 mod inits;
 mod lint;

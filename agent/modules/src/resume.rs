@@ -211,12 +211,14 @@ pub(crate) fn gone_on_with(
     taken: TakenUp,
 ) -> Result<Kept, Error> {
     let parts = Arc::new(Mutex::new(taken.parts));
+    let compensating = Arc::new(taken.compensating);
     let returns = taken.returns;
     if cx.test {
         let kept = started(cx, given, plan)?;
         return Ok(Kept {
             returns,
             parts,
+            compensating,
             ..kept
         });
     }
@@ -229,6 +231,7 @@ pub(crate) fn gone_on_with(
         record: Some(Arc::new(record)),
         returns,
         parts,
+        compensating,
         ..Kept::default()
     })
 }
@@ -261,5 +264,6 @@ pub(crate) fn nested(cx: &Exec, given: &Given) -> Kept {
         part,
         returns,
         parts: Arc::clone(&outer.parts),
+        compensating: Arc::clone(&outer.compensating),
     }
 }

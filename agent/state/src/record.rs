@@ -110,6 +110,8 @@ pub struct Recorded {
     pub begun: Vec<Begun>,
     /// What is known of guards that kept a state from running, by tag.
     pub guards: Map,
+    /// The parts, and the run itself as an empty one, that undo what had succeeded in them, because something failed.
+    pub compensating: Vec<String>,
     /// How often it was taken up again: `resumed` (the job id of that call), `pid`, `time`.
     pub resumed: Vec<Map>,
     /// How it ended, `retcode` and `time`; none while it runs, or when it was cut short.
@@ -263,6 +265,13 @@ impl Record {
     /// Notes that a nested orchestration begins from its first step.
     pub fn part_begins(&self, part: &str) {
         self.write(&Map::new().with("part", part));
+    }
+
+    /// Notes that what had succeeded is undone from here on, because something failed.
+    pub fn compensates(&self, cx: &Exec, part: &str) {
+        self.write(&Map::new().with("compensating", part));
+        self.dirty(cx);
+        cx.barrier();
     }
 
     /// Notes the return of a step of a nested orchestration.
@@ -475,6 +484,8 @@ impl Recorded {
             self.returns.insert(tag, ret);
         } else if let Some(part) = entry.remove("part") {
             self.forget_part(&part.to_text());
+        } else if let Some(part) = entry.remove("compensating") {
+            self.compensating.push(part.to_text());
         } else if let Some(tag) = entry.remove("guard") {
             self.guards.insert(tag, entry.remove("told"));
         } else if entry.contains("in") {
@@ -511,6 +522,7 @@ impl Recorded {
     fn forget_part(&mut self, part: &str) {
         self.parts.retain(|name, _| !name.starts_with(part));
         self.begun.retain(|one| !one.part.starts_with(part));
+        self.compensating.retain(|name| !name.starts_with(part));
     }
 
     /// Drops the return of a step, with what is known of its parts.
@@ -534,6 +546,9 @@ impl Recorded {
             .unwrap_or_default()
         {
             self.forget(&tag.to_text());
+        }
+        if forgotten.is_some() {
+            self.compensating.retain(|part| !part.is_empty());
         }
         self.resumed.push(entry);
         self.end = None;
