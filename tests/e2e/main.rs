@@ -20,6 +20,7 @@ mod pkg;
 mod plan;
 mod progress;
 mod python;
+mod reboot;
 mod resume;
 mod runs;
 mod small;

@@ -128,7 +128,12 @@ fn last(cx: &Exec, given: &Given) -> Result<Option<(String, Recorded)>, Error> {
     let folder = record::folder(opts);
     let wanted = kind(given.fun, given.mods.as_ref());
     let saltenv = given.saltenv_or_base(cx);
+    let named = given.said.get("resume").map(Value::to_text);
+    let named = named.filter(|named| jid::is_jid(named));
     for jid in record::jids(opts).into_iter().rev() {
+        if named.as_ref().is_some_and(|named| *named != jid) {
+            continue;
+        }
         let path = folder.join(&jid);
         let Some(start) = record::start_of(&path) else {
             continue;

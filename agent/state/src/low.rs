@@ -15,7 +15,8 @@ const INTERNAL: &[&[&str]] = &[
         "names", "order", "retry", "runas", "state", "umask", "watch",
     ],
     &[
-        "__id__", "listen", "no_log", "onfail", "onlyif", "prereq", "resume", "unless", "use_in",
+        "__id__", "listen", "no_log", "onfail", "onlyif", "prereq", "reboot", "resume", "unless",
+        "use_in",
     ],
     &[
         "__agg__", "__env__", "__sls__", "creates", "finally", "require", "saltenv", "timeout",

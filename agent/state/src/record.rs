@@ -21,6 +21,7 @@ use value::hash::Folded;
 use value::json::{self, Layout};
 use value::{Map, Value, jid, log};
 
+use crate::boot;
 use crate::compile::Plan;
 use crate::exec::Exec;
 use crate::keys;
@@ -127,6 +128,10 @@ pub struct Begun {
     pub tag: String,
     /// What is to be done about it when the run is taken up.
     pub policy: Policy,
+    /// The number of the boot in which it began, where it takes the machine down.
+    pub boot: Option<String>,
+    /// Whether there was a way to other machines then.
+    pub routed: bool,
 }
 
 /// The folder of the records.
@@ -177,6 +182,9 @@ impl Record {
         start.insert("uid", rustix::process::geteuid().as_raw());
         if let Some(user) = &asked.user {
             start.insert("user", user.clone());
+        }
+        if cx.opts().text("file_client") == Some("remote") {
+            start.insert("remote", true);
         }
         if cx.test {
             start.insert("test", true);
@@ -251,10 +259,28 @@ impl Record {
     /// False where there is no room for that.
     #[must_use]
     pub fn begins(&self, cx: &Exec, part: &str, tag: &str, policy: Policy) -> bool {
-        let entry = Map::new()
+        self.begins_with(cx, (part, tag), policy, Map::new())
+    }
+
+    /// The same of a step after which the machine goes down: with the number of this boot, the run goes on when there is another.
+    #[must_use]
+    pub fn awaits_boot(&self, cx: &Exec, step: (&str, &str), policy: Policy, boot: &str) -> bool {
+        self.begins_with(
+            cx,
+            step,
+            policy,
+            Map::new()
+                .with("boot", boot)
+                .with("routed", boot::is_routed()),
+        )
+    }
+
+    fn begins_with(&self, cx: &Exec, (part, tag): (&str, &str), policy: Policy, more: Map) -> bool {
+        let mut entry = Map::new()
             .with("begin", tag)
             .with("in", part)
             .with("resume", policy.word());
+        entry.update(more);
         let is_written = self.write(&entry);
         self.lock_begun().push([part, tag].concat());
         self.dirty(cx);
@@ -507,7 +533,15 @@ impl Recorded {
             let policy = text("resume").and_then(|word| Policy::of_word(&word));
             self.returned(&part, &tag);
             let policy = policy.unwrap_or(Policy::Ask);
-            self.begun.push(Begun { part, tag, policy });
+            let boot = text("boot");
+            let routed = entry.get("routed").is_some_and(Value::is_true);
+            self.begun.push(Begun {
+                part,
+                tag,
+                policy,
+                boot,
+                routed,
+            });
         } else if let (Some(tag), Some(ret)) = (text("of"), entry.remove("ret")) {
             self.returned(&part, &tag);
             self.parts.entry(part).or_default().insert(tag, ret);

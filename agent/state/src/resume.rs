@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use value::{Map, Value};
+use value::{Map, Value, jid};
 
+use crate::boot;
 use crate::compile::{Plan, did_you_mean};
 use crate::low::{Low, RequisiteKind, When};
 use crate::record::{self, Begun, Recorded};
@@ -307,13 +308,24 @@ impl Work<'_> {
     }
 
     fn settle(&mut self, part: String, tag: String, result: bool, comment: &str) {
+        self.settle_with(part, tag, result, comment, Map::new());
+    }
+
+    fn settle_with(
+        &mut self,
+        part: String,
+        tag: String,
+        result: bool,
+        comment: &str,
+        changes: Map,
+    ) {
         let low = self.low(&tag).filter(|_| part.is_empty());
         let mut parts = tag.split(SEPARATOR).skip(1);
         let (id, name) = (parts.next(), parts.next());
         let ret = Map::new()
             .with("name", name)
             .with("result", result)
-            .with("changes", Map::new())
+            .with("changes", changes)
             .with("comment", comment)
             .with("__sls__", low.map(|low| low.sls.clone()))
             .with("__id__", id)
@@ -357,7 +369,16 @@ impl Work<'_> {
         let (id, word) = (id_of(&one.tag).to_owned(), function_of(&one.tag));
         let mut redo = self.orders.redo.iter().chain(&self.orders.from);
         let redone = redo.any(|word| means(word, &one.tag));
-        if now.is_none() && one.part.is_empty() {
+        let boot = one.boot.clone().filter(|_| !redone);
+        if let Some((before, now)) = boot.zip(boot::id()).filter(|(before, now)| before != now) {
+            let comment = format!(
+                "The machine has rebooted; the run went on at {}",
+                jid::to_time(&jid::new())
+            );
+            let boots = Map::new().with("old", before).with("new", now);
+            let changes = Map::new().with("rebooted", boots);
+            self.settle_with(one.part, one.tag, true, &comment, changes);
+        } else if now.is_none() && one.part.is_empty() {
             let told = format!(
                 "{id} ({word}) was under way when the run was cut short, and is in the tree no more"
             );
