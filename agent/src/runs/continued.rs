@@ -118,10 +118,6 @@ fn wait_for_network(had_one: bool) {
 }
 
 /// Runs the program with these words, and gives its exit code.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "it is this program itself, and what is run is told by its own words"
-)]
 fn started(parsed: &Parsed, words: &[String]) -> Result<u8, Failure> {
     let own = std::env::current_exe();
     let own = own.map_err(|error| Failure::new(Exit::Generic, error))?;
