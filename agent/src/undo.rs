@@ -37,7 +37,10 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
 
 fn undone(parsed: &Parsed) -> Result<ExitCode, Failure> {
     let [word] = parsed.words.as_slice() else {
-        return Err(Failure::new(Exit::Usage, "undo takes one run: pinch undo JID"));
+        return Err(Failure::new(
+            Exit::Usage,
+            "undo takes one run: pinch undo JID",
+        ));
     };
     let mut loaded = setup::loaded(parsed, true)?;
     for (flag, value) in &parsed.given {
@@ -142,7 +145,8 @@ impl Undo {
     fn act(mut self, shown: &Plan) -> Result<ExitCode, Failure> {
         let failed = |error: &dyn std::fmt::Display| Failure::new(Exit::Generic, error.to_string());
         let own = jid::new();
-        let _lock = Lock::take(&self.cx, &own, "undo", Other::Refuse).map_err(|error| failed(&error))?;
+        let _lock =
+            Lock::take(&self.cx, &own, "undo", Other::Refuse).map_err(|error| failed(&error))?;
         // What it keeps must not make room for what this run keeps.
         let path = record::folder(self.cx.opts()).join(&self.jid);
         let plan = self.plan()?;

@@ -23,3 +23,4 @@ mod resume;
 mod runs;
 mod small;
 mod uci;
+mod undo;

@@ -34,7 +34,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "pinch",
         &[
-            "graph", "lint", "plan", "undo", "minion", "link", "modules", "state", "render", "cli", "value",
+            "graph", "lint", "plan", "undo", "minion", "link", "modules", "state", "render", "cli",
+            "value",
         ],
     ),
     ("identity", &["value"]),

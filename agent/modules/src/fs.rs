@@ -134,15 +134,21 @@ fn beside(target: &Path) -> PathBuf {
     target.with_file_name(format!(".{name:.200}.{}.{count}.pinch", std::process::id()))
 }
 
+/// Whether a name is that of what a run that was killed has left beside what it wrote.
+#[must_use]
+pub fn is_left(name: &OsStr) -> bool {
+    writer(name).is_some_and(is_gone)
+}
+
 /// Removes from a folder what runs that were killed have left there; this program looks into each folder once.
-fn sweep(folder: &Path) {
+pub fn sweep(folder: &Path) {
     static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let mut swept = SWEPT.lock().unwrap_or_else(PoisonError::into_inner);
     if !swept.insert(folder.to_path_buf()) {
         return;
     }
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        if writer(&entry.file_name()).is_some_and(is_gone) {
+        if is_left(&entry.file_name()) {
             // What cannot be removed is in nobody's way.
             let _ = std::fs::remove_file(entry.path());
         }
@@ -232,6 +238,32 @@ pub fn mkdir(cx: &Exec, path: &Path) -> std::io::Result<()> {
     noted(cx, path, directory, || std::fs::create_dir(path))?;
     note(cx, path);
     Ok(())
+}
+
+/// Makes a folder with those above it.
+///
+/// # Errors
+/// When the system refuses.
+pub fn mkdirs(cx: &Exec, path: &Path) -> std::io::Result<()> {
+    note_missing(cx, path);
+    std::fs::create_dir_all(path)?;
+    note(cx, path);
+    Ok(())
+}
+
+/// Lets a program, or who writes in place for a purpose, change a file: what it was is noted before, what it is after.
+pub fn changed_by<T>(cx: &Exec, path: &Path, act: impl FnOnce() -> T) -> T {
+    let keeper = keeper(cx);
+    let place = keeper.map(|keeper| {
+        let place = resolved(path);
+        keeper.becomes(&place, Map::new().with("kind", "file"));
+        place
+    });
+    let done = act();
+    if let (Some(keeper), Some(place)) = (keeper, place) {
+        keeper.is_now(&place);
+    }
+    done
 }
 
 /// Makes a folder that only its owner may enter, with those above it.
@@ -368,8 +400,7 @@ pub fn copy_tree(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
     if !found.is_dir() {
         return copy_file(cx, from, to);
     }
-    note_missing(cx, to);
-    std::fs::create_dir_all(to)?;
+    mkdirs(cx, to)?;
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
         copy_tree(cx, &entry.path(), &to.join(entry.file_name()))?;
@@ -429,7 +460,11 @@ pub fn chown(
     gid: Option<u32>,
     follow: bool,
 ) -> std::io::Result<()> {
-    let place = if follow { resolved(path) } else { path.to_path_buf() };
+    let place = if follow {
+        resolved(path)
+    } else {
+        path.to_path_buf()
+    };
     let owner = || {
         let given = [("uid", uid), ("gid", gid)].into_iter();
         let given = given.filter_map(|(key, id)| Some((key, id?)));
@@ -467,7 +502,12 @@ pub fn touch(cx: &Exec, path: &Path, times: std::fs::FileTimes) -> std::io::Resu
                 .open(path);
             new.inspect(|_| note(cx, path))
         };
-        noted(cx, &place, || Map::new().with("kind", "file").with("size", 0), made)?
+        noted(
+            cx,
+            &place,
+            || Map::new().with("kind", "file").with("size", 0),
+            made,
+        )?
     };
     file.set_times(times)?;
     if let Some(keeper) = keeper {
@@ -492,7 +532,13 @@ pub fn mknod(
     let device = rustix::fs::makedev(device.0, device.1);
     let node = || Map::new().with("kind", "node");
     noted(cx, path, node, || {
-        Ok(rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, device)?)
+        Ok(rustix::fs::mknodat(
+            rustix::fs::CWD,
+            path,
+            kind,
+            mode,
+            device,
+        )?)
     })?;
     note(cx, path);
     Ok(())

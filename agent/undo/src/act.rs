@@ -80,7 +80,7 @@ fn put(cx: &Exec, path: &Path, now: &Image, goal: &Image, kept: &Path) -> Result
     let io = || Error::io(path);
     let (is, was) = (image::kind(now), image::kind(goal));
     if is == "directory" && was != is {
-        fs::rmdir(cx, path).map_err(io())?;
+        goes(cx, path).map_err(io())?;
     } else if was == "absent" || !["file", "symlink", is].contains(&was) && is != "absent" {
         fs::remove(cx, path).map_err(io())?;
     }
@@ -103,7 +103,10 @@ fn put(cx: &Exec, path: &Path, now: &Image, goal: &Image, kept: &Path) -> Result
         "directory" if is != was => fs::mkdir(cx, path).map_err(io()),
         "node" if is != was => {
             let kind = FileType::from_raw_mode(number(goal, "type").unwrap_or_default());
-            let device = goal.get("device").and_then(Value::as_int).unwrap_or_default();
+            let device = goal
+                .get("device")
+                .and_then(Value::as_int)
+                .unwrap_or_default();
             let device = u64::try_from(device).unwrap_or_default();
             let device = (rustix::fs::major(device), rustix::fs::minor(device));
             let mode = number(goal, "mode").unwrap_or(0o600);
@@ -130,14 +133,29 @@ fn looks(cx: &Exec, path: &Path, goal: &Image) -> Result<(), Error> {
         fs::chmod(cx, path, mode).map_err(io())?;
     }
     if let Some(times) = goal.get("times").and_then(Value::as_list) {
-        let at = |at| times.get(at).and_then(Value::as_int).and_then(|n| u64::try_from(n).ok());
-        let time = |first| Some(UNIX_EPOCH + Duration::new(at(first)?, u32::try_from(at(first + 1)?).ok()?));
+        let at = |at| {
+            times
+                .get(at)
+                .and_then(Value::as_int)
+                .and_then(|n| u64::try_from(n).ok())
+        };
+        let time = |first| {
+            Some(UNIX_EPOCH + Duration::new(at(first)?, u32::try_from(at(first + 1)?).ok()?))
+        };
         if let (Some(accessed), Some(modified)) = (time(0), time(2)) {
-            let times = FileTimes::new().set_accessed(accessed).set_modified(modified);
+            let times = FileTimes::new()
+                .set_accessed(accessed)
+                .set_modified(modified);
             fs::touch(cx, path, times).map_err(io())?;
         }
     }
     Ok(())
+}
+
+/// Removes a folder that holds nothing any more.
+fn goes(cx: &Exec, path: &Path) -> std::io::Result<()> {
+    fs::sweep(path);
+    fs::rmdir(cx, path)
 }
 
 fn number(image: &Image, key: &str) -> Option<u32> {

@@ -33,7 +33,11 @@ const INVERSES: [Inverse; 1] = [Inverse {
     owns_files: true,
     now: |cx, name| cx.call("service.enabled", vec![name.into()], Map::new()),
     make: |cx, name, wanted| {
-        let verb = if wanted.is_true() { "enable" } else { "disable" };
+        let verb = if wanted.is_true() {
+            "enable"
+        } else {
+            "disable"
+        };
         said(cx.call(&format!("service.{verb}"), vec![name.into()], Map::new()))
     },
 }];
@@ -60,15 +64,15 @@ impl Thing {
         if self.is.is_empty() {
             self.was = entry.get("was").cloned().unwrap_or_default();
         }
-        self.is.insert(0, entry.get("is").cloned().unwrap_or_default());
+        self.is
+            .insert(0, entry.get("is").cloned().unwrap_or_default());
         self.is.truncate(2);
     }
 
     fn inverse(&self) -> Result<&'static Inverse, Error> {
         let mut all = INVERSES.iter();
-        all.find(|one| one.word == self.word).ok_or_else(|| {
-            Error::refused(format!("this version cannot take back: {}", self.word))
-        })
+        all.find(|one| one.word == self.word)
+            .ok_or_else(|| Error::refused(format!("this version cannot take back: {}", self.word)))
     }
 
     /// Whether files that its states write are part of it.

@@ -169,7 +169,11 @@ pub(crate) fn difference(path: &Path, now: &Image, noted: &Image) -> Option<Stri
         };
         if found != Some(wanted) {
             let text = |value: Option<&Value>| shown(key, value);
-            return Some(format!("its {key} is {}, not {}", text(found), text(Some(wanted))));
+            return Some(format!(
+                "its {key} is {}, not {}",
+                text(found),
+                text(Some(wanted))
+            ));
         }
     }
     if image::kind(now) != "file" {
@@ -186,9 +190,16 @@ pub(crate) fn difference(path: &Path, now: &Image, noted: &Image) -> Option<Stri
             Err(error) => return Some(error.to_string()),
         }
     }
-    let changed = |times: &Value| times.as_list().and_then(|times| times.get(2..).map(<[_]>::to_vec));
+    let changed = |times: &Value| {
+        times
+            .as_list()
+            .and_then(|times| times.get(2..).map(<[_]>::to_vec))
+    };
     let wanted = noted.get("times").and_then(changed);
-    let found = path.metadata().ok().and_then(|found| changed(&image::times(&found)));
+    let found = path
+        .metadata()
+        .ok()
+        .and_then(|found| changed(&image::times(&found)));
     (wanted.is_some() && wanted != found).then(|| "its times differ".to_owned())
 }
 

@@ -66,7 +66,9 @@ impl Order<'_> {
 
     /// What lies in a folder that goes.
     fn below(&mut self, path: &Path) {
-        let after = self.places.range::<Path, _>((Bound::Excluded(path), Bound::Unbounded));
+        let after = self
+            .places
+            .range::<Path, _>((Bound::Excluded(path), Bound::Unbounded));
         let inside = after.take_while(|(one, _)| one.starts_with(path));
         let inside: Vec<usize> = inside.map(|(_, at)| *at).collect();
         for at in inside {

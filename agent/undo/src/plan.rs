@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use modules::fs;
 use modules::fs::image::{self, Image};
 use state::exec::Exec;
 use state::opts::Opts;
@@ -164,7 +165,8 @@ impl Plan {
             let told = look.told(&self.jid, &shown.to_string(), &why);
             return self.moved.push(told);
         }
-        let hash = (place.is_whole() && image::kind(&now) == "file").then(|| image::hash(&place.path));
+        let hash =
+            (place.is_whole() && image::kind(&now) == "file").then(|| image::hash(&place.path));
         let now = match hash {
             Some(Ok(hash)) => now.with("sha256", hash),
             _ => now,
@@ -180,7 +182,11 @@ impl Plan {
                 self.items.push(Item::Thing(thing.clone(), now));
             }
             Ok(now) => {
-                let why = format!("it is {} now, and the run left {}", now.to_text(), thing.left());
+                let why = format!(
+                    "it is {} now, and the run left {}",
+                    now.to_text(),
+                    thing.left()
+                );
                 self.moved.push(look.told(&self.jid, &thing.title(), &why));
             }
         }
@@ -227,7 +233,8 @@ fn counted(noted: Noted, wanted: &Wanted) -> Noted {
 fn of_states(returns: &Map, all: &mut Vec<String>) {
     for (tag, ret) in returns {
         let changed = ret.get("changes").filter(|changes| changes.is_true());
-        let Some(changes) = changed.filter(|_| ret.get("result").is_some_and(|result| !result.is_null()))
+        let Some(changes) =
+            changed.filter(|_| ret.get("result").is_some_and(|result| !result.is_null()))
         else {
             continue;
         };
@@ -249,7 +256,9 @@ fn of_states(returns: &Map, all: &mut Vec<String>) {
 fn undos(opts: &Opts, jid: &str) -> Vec<Noted> {
     let folder = record::folder(opts);
     let jids = record::jids(opts).into_iter();
-    let paths = jids.filter(|other| other.as_str() > jid).map(|jid| folder.join(jid));
+    let paths = jids
+        .filter(|other| other.as_str() > jid)
+        .map(|jid| folder.join(jid));
     let mut all = Vec::new();
     for path in paths {
         let is_undo = record::start_of(&path).is_some_and(|start| {
@@ -310,8 +319,14 @@ impl Look<'_> {
     /// What else there is that keeps a place from being what it was.
     fn in_the_way(&self, place: &Place, now: &Image, goal: &Image) -> Option<String> {
         if image::kind(now) == "directory" && image::kind(goal) != "directory" {
-            let entries = std::fs::read_dir(&place.path).into_iter().flatten().flatten();
+            let entries = std::fs::read_dir(&place.path)
+                .into_iter()
+                .flatten()
+                .flatten();
             let mut foreign = entries.filter(|entry| {
+                if fs::is_left(&entry.file_name()) {
+                    return false;
+                }
                 let inside = self.places.get(entry.path().as_path());
                 inside.is_none_or(|place| image::kind(&place.was) != "absent")
             });
@@ -321,7 +336,10 @@ impl Look<'_> {
             });
         }
         let above = place.path.parent()?;
-        let comes = self.places.get(above).is_some_and(|above| image::kind(&above.was) == "directory");
+        let comes = self
+            .places
+            .get(above)
+            .is_some_and(|above| image::kind(&above.was) == "directory");
         let is_missing = image::kind(goal) != "absent" && !above.is_dir() && !comes;
         is_missing.then(|| "its folder is not there".to_owned())
     }

@@ -24,7 +24,9 @@ pub fn data(opts: &Opts, plan: &Plan) -> Map {
     let kept = record::kept(&record::folder(opts).join(&plan.jid));
     let steps = plan.items.iter().map(|one| item(one, Some(&kept)));
     let cannot = plan.cannot.iter().map(|(name, why)| {
-        Map::new().with("name", name.as_str()).with("why", why.as_str())
+        Map::new()
+            .with("name", name.as_str())
+            .with("why", why.as_str())
     });
     Map::new()
         .with("version", VERSION)
@@ -51,8 +53,12 @@ pub(crate) fn item(item: &Item, kept: Option<&Path>) -> Map {
                 .with("do", verb(now, &goal))
                 .with("path", path)
                 .with("now", now.clone());
-            let mut entry = entry.with("then", goal.clone()).with("by", place.by.clone());
-            let told = kept.filter(|_| place.is_whole()).and_then(|kept| difference(&place.path, now, &goal, kept));
+            let mut entry = entry
+                .with("then", goal.clone())
+                .with("by", place.by.clone());
+            let told = kept
+                .filter(|_| place.is_whole())
+                .and_then(|kept| difference(&place.path, now, &goal, kept));
             if let Some(told) = told {
                 entry.insert("diff", told);
             }
@@ -81,7 +87,10 @@ fn difference(path: &Path, now: &Image, goal: &Image, kept: &Path) -> Option<Str
         return None;
     }
     let hash = goal.get("sha256").map(Value::to_text)?;
-    let (is, was) = (std::fs::read(path).ok()?, std::fs::read(kept.join(hash)).ok()?);
+    let (is, was) = (
+        std::fs::read(path).ok()?,
+        std::fs::read(kept.join(hash)).ok()?,
+    );
     let told = diff::of_files(&is, &was);
     (!told.is_empty()).then_some(told)
 }
@@ -89,7 +98,12 @@ fn difference(path: &Path, now: &Image, goal: &Image, kept: &Path) -> Option<Str
 /// What is done to one thing, in a line.
 pub(crate) fn line(one: &Item) -> String {
     match one {
-        Item::Thing(thing, now) => format!("{}: {} -> {}", thing.title(), now.to_text(), thing.was.to_text()),
+        Item::Thing(thing, now) => format!(
+            "{}: {} -> {}",
+            thing.title(),
+            now.to_text(),
+            thing.was.to_text()
+        ),
         Item::Place(place, now) => {
             let goal = place.goal();
             let path = place.path.display();
@@ -97,7 +111,12 @@ pub(crate) fn line(one: &Item) -> String {
                 "remove" => format!("{} is removed", image::kind(now)),
                 "create" => format!("{} comes back{}", image::kind(&goal), of(&goal)),
                 _ if image::kind(now) != image::kind(&goal) => {
-                    format!("{} becomes {} again{}", image::kind(now), image::kind(&goal), of(&goal))
+                    format!(
+                        "{} becomes {} again{}",
+                        image::kind(now),
+                        image::kind(&goal),
+                        of(&goal)
+                    )
                 }
                 _ => changed(now, &goal),
             };
@@ -150,7 +169,9 @@ pub fn shown(opts: &Opts, plan: &Plan) -> String {
         };
         let _ = writeln!(out, "{mark} {}", line(one));
         let told = entry.get("diff").map(Value::to_text).unwrap_or_default();
-        let lines = told.lines().filter(|line| !matches!(line.trim_end(), "---" | "+++"));
+        let lines = told
+            .lines()
+            .filter(|line| !matches!(line.trim_end(), "---" | "+++"));
         for line in lines {
             let _ = writeln!(out, "    {line}");
         }

@@ -79,5 +79,8 @@ pub fn times(found: &Metadata) -> Value {
 /// The kind of an image.
 #[must_use]
 pub fn kind(image: &Image) -> &str {
-    image.get("kind").and_then(Value::as_str).unwrap_or_default()
+    image
+        .get("kind")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }

@@ -43,19 +43,13 @@ pub(super) struct Keeper<'a> {
 
 /// Who notes the changes of this call; nobody in test mode, where no record is kept, and where `undo_quota` is 0.
 pub(super) fn keeper(cx: &Exec) -> Option<Keeper<'_>> {
-    let record = cx.run.as_ref()?.kept.record.as_deref()?;
+    let record = cx.run.as_ref()?.kept.noted()?;
     let off = || cx.opts().int("undo_quota") == Some(0);
     (!cx.test && !off()).then_some(Keeper { cx, record })
 }
 
 /// Notes how what no file tells of is taken back: the word of an inverse, what it is about, how that was and becomes.
-pub fn inverse(
-    cx: &Exec,
-    word: &str,
-    name: &str,
-    was: impl Into<Value>,
-    is: impl Into<Value>,
-) {
+pub fn inverse(cx: &Exec, word: &str, name: &str, was: impl Into<Value>, is: impl Into<Value>) {
     if let Some(keeper) = keeper(cx) {
         let entry = Map::new().with("changed", name).with("inverse", word);
         keeper.tell(entry.with("was", was.into()).with("is", is.into()));
@@ -95,7 +89,9 @@ impl<'a> Hashed<'a> {
 
     /// The hash of what was read.
     pub(super) fn hash(self) -> String {
-        self.hash.map(|hash| hex(&hash.finalize())).unwrap_or_default()
+        self.hash
+            .map(|hash| hex(&hash.finalize()))
+            .unwrap_or_default()
     }
 }
 
@@ -124,7 +120,9 @@ impl Keeper<'_> {
     /// A path is about to be opened and written to: nobody knows what it will hold.
     pub(super) fn is_written_in_place(self, path: &Path) {
         let lost = "it was changed in place";
-        self.note_as(path, |_| Map::new().with("is", Map::new()).with("lost", lost));
+        self.note_as(path, |_| {
+            Map::new().with("is", Map::new()).with("lost", lost)
+        });
     }
 
     /// The copy that was made beside a path is about to be put there.
@@ -155,7 +153,7 @@ impl Keeper<'_> {
     }
 
     /// A path has been changed: how it is now.
-    fn is_now(self, path: &Path) {
+    pub(super) fn is_now(self, path: &Path) {
         let is = self.whole(path);
         self.becomes(path, is);
     }
@@ -180,7 +178,7 @@ impl Keeper<'_> {
     /// A path is about to be moved with all that is in it. What lies where it goes is lost.
     pub(super) fn is_moved(self, from: &Path, to: &Path) {
         self.each_below(from, &mut |inside| {
-            let rest = inside.strip_prefix(from).unwrap_or(Path::new(""));
+            let rest = inside.strip_prefix(from).unwrap_or_else(|_| Path::new(""));
             let place = match rest.as_os_str().is_empty() {
                 true => to.to_path_buf(),
                 false => to.join(rest),
@@ -198,9 +196,7 @@ impl Keeper<'_> {
             all.iter().for_each(|inside| work(inside));
         } else {
             let lost = format!("it has more than {ENTRIES_MAX} entries");
-            self.note_as(path, |_| {
-                Map::new().with("is", absent()).with("lost", lost)
-            });
+            self.note_as(path, |_| Map::new().with("is", absent()).with("lost", lost));
         }
     }
 
@@ -330,7 +326,9 @@ impl Keeper<'_> {
         let disk = rustix::fs::statvfs(folder).map_err(|error| error.to_string())?;
         let quota = match self.cx.opts().int("undo_quota") {
             Some(quota) => u64::try_from(quota).unwrap_or(0),
-            None => QUOTA.0.min(disk.f_blocks.saturating_mul(disk.f_frsize) / QUOTA.1),
+            None => QUOTA
+                .0
+                .min(disk.f_blocks.saturating_mul(disk.f_frsize) / QUOTA.1),
         };
         let large = quota / LARGE_PART;
         if size > large {

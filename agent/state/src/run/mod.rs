@@ -51,12 +51,22 @@ pub struct RunState {
 pub struct Kept {
     /// The record; none where nobody keeps one.
     pub record: Option<Arc<Record>>,
+    /// The record that is told of changes alone, where its returns stand in no record.
+    pub notes: Option<Arc<Record>>,
     /// The part of the record that is this run's: empty for the outermost one.
     pub part: String,
     /// The returns that it had when it was cut short.
     pub returns: Map,
     /// Those of nested orchestrations, which take them when they begin.
     pub parts: Arc<Mutex<BTreeMap<String, Map>>>,
+}
+
+impl Kept {
+    /// The record that is told of each change before it is made.
+    #[must_use]
+    pub fn noted(&self) -> Option<&Arc<Record>> {
+        self.record.as_ref().or(self.notes.as_ref())
+    }
 }
 
 impl Observer for Kept {
