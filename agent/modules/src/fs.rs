@@ -24,8 +24,8 @@ use value::Map;
 pub mod image;
 mod keep;
 
-pub use keep::inverse;
 use keep::{Hashed, keeper, noted};
+pub use keep::{inverse, is_noted};
 
 /// Owner and mode of a file that is written; what is none stays as the replaced file has it, or as a new file gets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! [`Thing`]: what is no file and can be taken back all the same, by the word under which a run notes it.
 
+use modules::inverses::{self, Inverse};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
@@ -17,37 +18,6 @@ pub struct Thing {
     pub is: Vec<Value>,
     /// The tags of the states that changed it.
     pub by: Vec<String>,
-}
-
-/// How a kind of thing is looked at, and made what it was.
-struct Inverse {
-    word: &'static str,
-    /// Whether files that its states write are part of it.
-    owns_files: bool,
-    now: fn(&Exec, &str) -> Result<Value, Error>,
-    make: fn(&Exec, &str, &Value) -> Result<(), Error>,
-}
-
-const INVERSES: [Inverse; 1] = [Inverse {
-    word: "service enabled",
-    owns_files: true,
-    now: |cx, name| cx.call("service.enabled", vec![name.into()], Map::new()),
-    make: |cx, name, wanted| {
-        let verb = if wanted.is_true() {
-            "enable"
-        } else {
-            "disable"
-        };
-        said(cx.call(&format!("service.{verb}"), vec![name.into()], Map::new()))
-    },
-}];
-
-/// A function that says with `False` that it could not.
-fn said(answer: Result<Value, Error>) -> Result<(), Error> {
-    match answer? {
-        Value::Bool(false) => Err(Error::refused("it could not be done".to_owned())),
-        _ => Ok(()),
-    }
 }
 
 impl Thing {
@@ -70,8 +40,7 @@ impl Thing {
     }
 
     fn inverse(&self) -> Result<&'static Inverse, Error> {
-        let mut all = INVERSES.iter();
-        all.find(|one| one.word == self.word)
+        inverses::of(&self.word)
             .ok_or_else(|| Error::refused(format!("this version cannot take back: {}", self.word)))
     }
 
@@ -85,9 +54,31 @@ impl Thing {
         (self.inverse()?.now)(cx, &self.name)
     }
 
+    /// Whether it can be made what it was, as far as can be told before.
+    pub(crate) fn can(&self, cx: &Exec) -> Result<(), Error> {
+        (self.inverse()?.can)(cx, &self.name, &self.was)
+    }
+
+    /// Whether it may be so after the run: of an account that was being made nothing more is known.
+    pub(crate) fn is_left(&self, now: &Value) -> bool {
+        let unknown = self.is.first() == Some(&Value::Bool(true));
+        self.is.contains(now) || unknown && now.is_true()
+    }
+
     /// Makes it what it was. The note of that lets it be undone.
     pub(crate) fn restore(&self, cx: &Exec, now: &Value) -> Result<(), Error> {
         let inverse = self.inverse()?;
+        let found = self.now(cx)?;
+        if found == self.was {
+            // What was taken back before it has taken it along.
+            return Ok(());
+        }
+        if found != *now {
+            return Err(Error::refused(format!(
+                "{} has just been changed",
+                self.title()
+            )));
+        }
         modules::fs::inverse(cx, &self.word, &self.name, now.clone(), self.was.clone());
         (inverse.make)(cx, &self.name, &self.was)
     }

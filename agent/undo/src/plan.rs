@@ -1,5 +1,6 @@
 //! [`Plan`]: what an undo would do, what it cannot do, and what has moved since.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -30,7 +31,9 @@ const OF_FILES: [&str; 10] = [
 ];
 
 /// Those whose files count, although there is more to their changes.
-const WITH_FILES: [&str; 6] = ["cron", "kmod", "locale", "mount", "network", "sysctl"];
+const WITH_FILES: [&str; 7] = [
+    "cron", "kmod", "locale", "mount", "network", "sysctl", "timezone",
+];
 
 /// States that change something by the states of a run inside theirs.
 const OF_RUNS: [&str; 2] = ["salt.runner", "salt.state"];
@@ -99,6 +102,7 @@ impl Plan {
             places: places.map(|place| (place.path.as_path(), place)).collect(),
             kept: record::kept(&record::folder(cx.opts()).join(jid)),
             undos: undos(cx.opts(), jid),
+            later: OnceCell::new(),
         };
         for which in order::of(&noted) {
             match which {
@@ -121,7 +125,8 @@ impl Plan {
     fn states(&mut self, recorded: &Recorded, noted: &Noted, wanted: &Wanted) {
         let all = noted.places.iter().flat_map(|place| &place.by);
         let things = noted.things.iter().flat_map(|thing| &thing.by);
-        let known: HashSet<&String> = all.chain(things).collect();
+        let things: HashSet<&String> = things.collect();
+        let known: HashSet<&String> = all.chain(things.iter().copied()).collect();
         let mut changed = Vec::new();
         of_states(&recorded.returns, &mut changed);
         recorded
@@ -134,6 +139,8 @@ impl Plan {
                 // An earlier undo: all that it did is noted.
                 "undo" => continue,
                 "cmd" => "a command cannot be undone",
+                _ if things.contains(&tag) => continue,
+                "mount" | "kmod" | "network" if known.contains(&tag) => "only its files are undone",
                 _ if known.contains(&tag) => continue,
                 _ if OF_FILES.contains(&module) => "nothing was noted of what it changed",
                 _ => "what it changes cannot be undone",
@@ -178,16 +185,13 @@ impl Plan {
         match thing.now(look.cx) {
             Err(error) => self.cannot.push((thing.title(), error.to_string())),
             Ok(now) if now == thing.was => {}
-            Ok(now) if look.may_be(thing, &now) => {
-                self.items.push(Item::Thing(thing.clone(), now));
-            }
-            Ok(now) => {
-                let why = format!(
-                    "it is {} now, and the run left {}",
-                    now.to_text(),
-                    thing.left()
-                );
-                self.moved.push(look.told(&self.jid, &thing.title(), &why));
+            Ok(now) if look.may_be(thing, &now) => match thing.can(look.cx) {
+                Ok(()) => self.items.push(Item::Thing(thing.clone(), now)),
+                Err(why) => self.cannot.push((thing.title(), why.to_string())),
+            },
+            Ok(_) => {
+                let why = "it is not what the run left";
+                self.moved.push(look.told(&self.jid, &thing.title(), why));
             }
         }
     }
@@ -273,12 +277,31 @@ fn undos(opts: &Opts, jid: &str) -> Vec<Noted> {
     all
 }
 
+/// What runs after one have changed, each thing with the last of them.
+fn later(opts: &Opts, jid: &str) -> HashMap<String, String> {
+    let mut all = HashMap::new();
+    for other in record::jids(opts)
+        .into_iter()
+        .filter(|other| other.as_str() > jid)
+    {
+        let recorded = record::read(&record::folder(opts).join(&other)).unwrap_or_default();
+        for entry in &recorded.changes {
+            let word = |key| entry.get(key).and_then(Value::as_str).unwrap_or_default();
+            let name = [word("inverse"), word("changed")].join(" ");
+            all.insert(name.trim_start().to_owned(), other.clone());
+        }
+    }
+    all
+}
+
 /// What it takes to look at a place.
 struct Look<'a> {
     cx: &'a Exec,
     places: HashMap<&'a Path, &'a Place>,
     kept: PathBuf,
     undos: Vec<Noted>,
+    /// Which later run has changed what, looked up when it is first asked.
+    later: OnceCell<HashMap<String, String>>,
 }
 
 impl Look<'_> {
@@ -312,8 +335,8 @@ impl Look<'_> {
     fn may_be(&self, thing: &Thing, now: &Value) -> bool {
         let same = |other: &&Thing| other.word == thing.word && other.name == thing.name;
         let undone = self.undos.iter().flat_map(|undo| &undo.things);
-        let undone = undone.filter(same).flat_map(|thing| &thing.is);
-        thing.is.iter().chain(undone).any(|is| is == now)
+        let mut all = std::iter::once(thing).chain(undone.filter(same));
+        all.any(|thing| thing.is_left(now))
     }
 
     /// What else there is that keeps a place from being what it was.
@@ -346,27 +369,10 @@ impl Look<'_> {
 
     /// What has moved, with the run that has done it, where one is on record.
     fn told(&self, jid: &str, name: &str, why: &str) -> String {
-        let folder = record::folder(self.cx.opts());
-        let jids = record::jids(self.cx.opts()).into_iter().rev();
-        let mut later = jids.filter(|other| other.as_str() > jid);
-        let by = later.find(|other| {
-            let recorded = record::read(&folder.join(other)).unwrap_or_default();
-            let mut changes = recorded.changes.iter();
-            changes.any(|entry| {
-                let word = |key| entry.get(key).and_then(Value::as_str).unwrap_or_default();
-                let changed = [word("inverse"), word("changed")].join(" ");
-                changed.trim_start() == name
-            })
-        });
-        match by {
+        let by = self.later.get_or_init(|| later(self.cx.opts(), jid));
+        match by.get(name) {
             Some(by) => format!("{name}: {why}; run {by} has changed it since"),
             None => format!("{name}: {why}"),
         }
-    }
-}
-
-impl Thing {
-    fn left(&self) -> String {
-        self.is.first().map(Value::to_text).unwrap_or_default()
     }
 }

@@ -40,12 +40,20 @@ pub fn data(opts: &Opts, plan: &Plan) -> Map {
 /// What is done to one thing, as data; with the folder of kept contents also how a text differs.
 pub(crate) fn item(item: &Item, kept: Option<&Path>) -> Map {
     match item {
-        Item::Thing(thing, now) => Map::new()
-            .with("do", thing.word.as_str())
-            .with("name", thing.name.as_str())
-            .with("now", now.clone())
-            .with("then", thing.was.clone())
-            .with("by", thing.by.clone()),
+        Item::Thing(thing, now) => {
+            let entry = Map::new()
+                .with("do", thing.word.as_str())
+                .with("name", thing.name.as_str())
+                .with("now", now.clone())
+                .with("then", thing.was.clone())
+                .with("by", thing.by.clone());
+            match (kept, now, &thing.was) {
+                (Some(_), Value::Str(is), Value::Str(was)) if is_text(is) || is_text(was) => {
+                    entry.with("diff", diff::of_files(is.as_bytes(), was.as_bytes()))
+                }
+                _ => entry,
+            }
+        }
         Item::Place(place, now) => {
             let goal = place.goal();
             let path = place.path.display().to_string();
@@ -65,6 +73,11 @@ pub(crate) fn item(item: &Item, kept: Option<&Path>) -> Map {
             entry
         }
     }
+}
+
+/// Whether it is shown line by line.
+fn is_text(value: &str) -> bool {
+    value.contains('\n')
 }
 
 /// What becomes of a path.
@@ -98,12 +111,13 @@ fn difference(path: &Path, now: &Image, goal: &Image, kept: &Path) -> Option<Str
 /// What is done to one thing, in a line.
 pub(crate) fn line(one: &Item) -> String {
     match one {
-        Item::Thing(thing, now) => format!(
-            "{}: {} -> {}",
-            thing.title(),
-            now.to_text(),
-            thing.was.to_text()
-        ),
+        Item::Thing(thing, now) => {
+            let (now, was) = (now.to_text(), thing.was.to_text());
+            match is_text(&now) || is_text(&was) {
+                true => format!("{}: has its text again", thing.title()),
+                false => format!("{}: {now} -> {was}", thing.title()),
+            }
+        }
         Item::Place(place, now) => {
             let goal = place.goal();
             let path = place.path.display();

@@ -56,6 +56,11 @@ const MODES: [&str; 4] = ["'0600'", "'0644'", "'0750'", "'0711'"];
 /// What stands in a state but its id.
 fn body(chance: &mut Chance) -> String {
     let (path, other) = (*chance.one(&PATHS), *chance.one(&PATHS));
+    // What is copied into itself fills the disk.
+    let other = match path.starts_with(other) {
+        true => "b",
+        false => other,
+    };
     let (text, mode) = (*chance.one(&TEXTS), *chance.one(&MODES));
     match chance.below(19) {
         0 | 1 => format!(

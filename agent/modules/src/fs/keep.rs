@@ -48,6 +48,12 @@ pub(super) fn keeper(cx: &Exec) -> Option<Keeper<'_>> {
     (!cx.test && !off()).then_some(Keeper { cx, record })
 }
 
+/// Whether changes are noted.
+#[must_use]
+pub fn is_noted(cx: &Exec) -> bool {
+    keeper(cx).is_some()
+}
+
 /// Notes how what no file tells of is taken back: the word of an inverse, what it is about, how that was and becomes.
 pub fn inverse(cx: &Exec, word: &str, name: &str, was: impl Into<Value>, is: impl Into<Value>) {
     if let Some(keeper) = keeper(cx) {
