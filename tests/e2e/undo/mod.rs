@@ -3,6 +3,7 @@
 mod files;
 mod refusals;
 mod seeds;
+mod things;
 
 use std::collections::BTreeMap;
 use std::fs;
