@@ -47,7 +47,7 @@ fn what_moved_since_is_named_and_nothing_is_changed() {
     let machine = machine();
     let out = machine.0.tmp();
     let mode = |path: &str, mode| {
-        fs::set_permissions(out.join(path), fs::Permissions::from_mode(mode)).unwrap()
+        fs::set_permissions(out.join(path), fs::Permissions::from_mode(mode)).unwrap();
     };
     fs::write(out.join("f"), "y\n").unwrap();
     refuses(&machine, "f", "its contents differ");

@@ -281,7 +281,7 @@ impl Keeper<'_> {
             Ok(was) => was,
             Err(error) => return Map::new().with("lost", error.to_string()),
         };
-        if let (true, Ok(found)) = (touch, place.symlink_metadata()) {
+        if touch && let Ok(found) = place.symlink_metadata() {
             was.insert("times", image::times(&found));
         }
         let is_file = image::kind(&was) == "file";
