@@ -12,7 +12,7 @@ use state::module::Error;
 use state::record;
 use value::{Map, Value};
 
-use crate::noted::{Place, difference};
+use crate::noted::{self, Place, difference};
 use crate::plan::{Item, Plan};
 use crate::text;
 
@@ -57,7 +57,7 @@ pub fn done(cx: &Exec, plan: &Plan, tell: &mut dyn FnMut(&str, Map)) -> Result<(
 /// Whether a place is still what the plan found there.
 fn still(place: &Place, now: &Image) -> Result<(), Error> {
     let path = &place.path;
-    let found = image::of(path).map_err(Error::io(path))?;
+    let found = noted::now(path).map_err(Error::io(path))?;
     match difference(path, &found, now) {
         None => Ok(()),
         Some(why) => Err(Error::refused(format!(

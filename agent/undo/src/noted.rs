@@ -1,6 +1,7 @@
 //! [`Noted`]: what a run has noted of its changes, put together by what was changed.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use modules::fs::image::{self, Image};
@@ -157,6 +158,18 @@ impl Place {
             goal.retain(|key, _| key.as_str() == Some("kind") || changed(key));
         }
         goal
+    }
+}
+
+/// What lies at a path as it was noted. Where a link leads there now, it is another place.
+pub(crate) fn now(path: &Path) -> std::io::Result<Image> {
+    let Some(above) = path.parent() else {
+        return image::of(path);
+    };
+    match above.canonicalize() {
+        Ok(real) if real == above => image::of(path),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(error),
+        _ => Ok(image::absent()),
     }
 }
 

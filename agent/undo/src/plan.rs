@@ -13,7 +13,7 @@ use state::resume::{function_of, id_of};
 use value::{Map, Value};
 
 use crate::inverse::Thing;
-use crate::noted::{Noted, Place, Which, difference};
+use crate::noted::{Noted, Place, Which, difference, now};
 use crate::order;
 
 /// The state modules whose changes are files that `modules::fs` writes, and nothing else.
@@ -154,7 +154,7 @@ impl Plan {
 
     fn place(&mut self, look: &Look<'_>, place: &Place) {
         let shown = place.path.display();
-        let now = match image::of(&place.path) {
+        let now = match now(&place.path) {
             Ok(now) => now,
             Err(error) => return self.moved.push(format!("{shown}: {error}")),
         };

@@ -261,7 +261,7 @@ impl Keeper<'_> {
                     keeping.folders.insert(folder.to_path_buf(), real.clone());
                     real
                 }
-                Err(_) => folder.to_path_buf(),
+                Err(_) => really(folder),
             },
         };
         let place = real(folder).join(name);
@@ -372,6 +372,15 @@ impl Keeper<'_> {
             }
         }
         bytes
+    }
+}
+
+/// Where a folder would be that is not there yet.
+fn really(folder: &Path) -> PathBuf {
+    match (folder.canonicalize(), folder.parent(), folder.file_name()) {
+        (Ok(real), ..) => real,
+        (Err(_), Some(above), Some(name)) => really(above).join(name),
+        _ => folder.to_path_buf(),
     }
 }
 
