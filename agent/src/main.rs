@@ -25,6 +25,7 @@ mod minion;
 mod plan;
 mod runs;
 mod setup;
+mod undo;
 
 #[global_allocator]
 static HEAP: Heap = Heap;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         (None, Some((word, rest))) if word == "plan" => plan::plan(rest),
         (None, Some((word, rest))) if word == "apply" => plan::apply(rest),
         (None, Some((word, rest))) if word == "runs" => runs::run(rest),
+        (None, Some((word, rest))) if word == "undo" => undo::run(rest),
         (None, Some((word, []))) if word == "answer" => answer::run(),
         _ => PINCH.itself(&words),
     };

@@ -153,6 +153,14 @@ impl Runs {
         let text = |key| summary.get(key).map(Value::to_text).unwrap_or_default();
         if self.how.outputter.is_none() {
             binary::put(&line(&summary));
+            if !recorded.changes.is_empty() {
+                let path = record::folder(&self.opts).join(jid);
+                let bytes = record::kept_bytes(&path).unwrap_or(0);
+                let told = format!(
+                    "pinch undo {jid} can take back what it changed: {bytes} bytes are kept for that\n"
+                );
+                binary::put(&told);
+            }
         }
         if matches!(text("result").as_str(), "cut short" | "waits for a reboot") {
             for one in &recorded.begun {

@@ -25,3 +25,4 @@ mod resume;
 mod runs;
 mod small;
 mod uci;
+mod undo;

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tests::program::{program, salt_call};
+use tests::program::{minion_program, program, salt_call};
 use tests::scratch::Scratch;
 
 const FILES: usize = 20;
@@ -112,6 +112,9 @@ fn survives(call: &str, fault: &str, at: usize) -> Result<(), String> {
     for n in 0..FILES {
         whole(&scratch, n)?;
     }
+    if at.is_multiple_of(2) {
+        undone(&scratch)?;
+    }
     let words = |words: [&str; 3]| words.map(str::to_owned);
     let listed = words(["saltutil.runner", "jobs.list_jobs", "--out=json"]);
     let jobs = salt_call(scratch.path(), &listed)?;
@@ -133,6 +136,27 @@ fn survives(call: &str, fault: &str, at: usize) -> Result<(), String> {
     let left = fs::read_dir(scratch.tmp()).unwrap().count();
     if left != FILES {
         return Err(format!("{} files are left over", left - FILES));
+    }
+    Ok(())
+}
+
+/// Undoes what the run did: a file is as it was before, or it is said why it cannot be.
+fn undone(scratch: &Scratch) -> Result<(), String> {
+    let output = Command::new(minion_program())
+        .args(["undo", "last", "--yes", "-c"])
+        .arg(scratch.path().join("etc"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    for n in 0..FILES {
+        let path = file(scratch, n);
+        let before = n.is_multiple_of(2).then(|| contents("old", n));
+        if fs::read_to_string(&path).ok() != before
+            && !said.contains(&format!("! {}: ", path.display()))
+        {
+            return Err(format!("file {n} is not as it was: {said}{errors}"));
+        }
     }
     Ok(())
 }

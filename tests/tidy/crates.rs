@@ -30,10 +30,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Pictures of what it is given: it knows nobody.
     ("graph", &[]),
     ("plan", &["modules", "state", "value"]),
+    ("undo", &["modules", "state", "value"]),
     (
         "pinch",
         &[
-            "graph", "lint", "plan", "minion", "link", "modules", "state", "render", "cli", "value",
+            "graph", "lint", "plan", "undo", "minion", "link", "modules", "state", "render", "cli",
+            "value",
         ],
     ),
     ("identity", &["value"]),

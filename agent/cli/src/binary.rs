@@ -80,6 +80,11 @@ pub const PINCH: Binary = Binary {
             "say which states and orchestrations ran here, and what came of them (runs --help)",
         ),
         command(
+            "undo",
+            "JID | last",
+            "take back what a run changed, or refuse when something has moved (undo --help)",
+        ),
+        command(
             "graph",
             "SLS…",
             "draw states and their requisites: svg, dot, mermaid (graph --help)",

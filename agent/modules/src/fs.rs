@@ -19,6 +19,13 @@ use std::sync::{Mutex, PoisonError};
 use rustix::process::Pid;
 use state::exec::Exec;
 use state::module::Error;
+use value::Map;
+
+pub mod image;
+mod keep;
+
+use keep::{Hashed, keeper, noted};
+pub use keep::{inverse, is_noted};
 
 /// Owner and mode of a file that is written; what is none stays as the replaced file has it, or as a new file gets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,10 +80,17 @@ pub fn replace_from(
     };
     let temporary = beside(&target);
     let sync = old.is_some() || cx.opts().text("file_sync") == Some("always");
-    let written = fill(&temporary, contents, owner, sync)
+    let keeper = keeper(cx);
+    let mut contents = Hashed::of(contents, keeper.is_some());
+    let placed = fill(&temporary, &mut contents, owner, sync)
         .and_then(|()| as_foreseen(cx, &target, &temporary))
-        .and_then(|()| std::fs::rename(&temporary, &target));
-    if let Err(error) = written {
+        .and_then(|()| {
+            if let Some(keeper) = keeper {
+                keeper.becomes_file(&target, &temporary, contents.hash());
+            }
+            std::fs::rename(&temporary, &target)
+        });
+    if let Err(error) = placed {
         let _ = std::fs::remove_file(&temporary);
         return Err(Error::io(path)(error));
     }
@@ -120,15 +134,21 @@ fn beside(target: &Path) -> PathBuf {
     target.with_file_name(format!(".{name:.200}.{}.{count}.pinch", std::process::id()))
 }
 
+/// Whether a name is that of what a run that was killed has left beside what it wrote.
+#[must_use]
+pub fn is_left(name: &OsStr) -> bool {
+    writer(name).is_some_and(is_gone)
+}
+
 /// Removes from a folder what runs that were killed have left there; this program looks into each folder once.
-fn sweep(folder: &Path) {
+pub fn sweep(folder: &Path) {
     static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let mut swept = SWEPT.lock().unwrap_or_else(PoisonError::into_inner);
     if !swept.insert(folder.to_path_buf()) {
         return;
     }
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        if writer(&entry.file_name()).is_some_and(is_gone) {
+        if is_left(&entry.file_name()) {
             // What cannot be removed is in nobody's way.
             let _ = std::fs::remove_file(entry.path());
         }
@@ -187,7 +207,11 @@ fn note(cx: &Exec, path: &Path) {
 /// # Errors
 /// When it is not there or the system refuses.
 pub fn remove(cx: &Exec, path: &Path) -> std::io::Result<()> {
-    if path.symlink_metadata()?.is_dir() {
+    let is_dir = path.symlink_metadata()?.is_dir();
+    if let Some(keeper) = keeper(cx) {
+        keeper.is_removed(path);
+    }
+    if is_dir {
         std::fs::remove_dir_all(path)?;
     } else {
         std::fs::remove_file(path)?;
@@ -201,7 +225,7 @@ pub fn remove(cx: &Exec, path: &Path) -> std::io::Result<()> {
 /// # Errors
 /// When it is not empty or the system refuses.
 pub fn rmdir(cx: &Exec, path: &Path) -> std::io::Result<()> {
-    std::fs::remove_dir(path)?;
+    noted(cx, path, image::absent, || std::fs::remove_dir(path))?;
     note(cx, path);
     Ok(())
 }
@@ -211,9 +235,35 @@ pub fn rmdir(cx: &Exec, path: &Path) -> std::io::Result<()> {
 /// # Errors
 /// When its parent is missing or the system refuses.
 pub fn mkdir(cx: &Exec, path: &Path) -> std::io::Result<()> {
-    std::fs::create_dir(path)?;
+    noted(cx, path, directory, || std::fs::create_dir(path))?;
     note(cx, path);
     Ok(())
+}
+
+/// Makes a folder with those above it.
+///
+/// # Errors
+/// When the system refuses.
+pub fn mkdirs(cx: &Exec, path: &Path) -> std::io::Result<()> {
+    note_missing(cx, path);
+    std::fs::create_dir_all(path)?;
+    note(cx, path);
+    Ok(())
+}
+
+/// Lets a program, or who writes in place for a purpose, change a file: what it was is noted before, what it is after.
+pub fn changed_by<T>(cx: &Exec, path: &Path, act: impl FnOnce() -> T) -> T {
+    let keeper = keeper(cx);
+    let place = keeper.map(|keeper| {
+        let place = resolved(path);
+        keeper.becomes(&place, Map::new().with("kind", "file"));
+        place
+    });
+    let done = act();
+    if let (Some(keeper), Some(place)) = (keeper, place) {
+        keeper.is_now(&place);
+    }
+    done
 }
 
 /// Makes a folder that only its owner may enter, with those above it.
@@ -223,6 +273,7 @@ pub fn mkdir(cx: &Exec, path: &Path) -> std::io::Result<()> {
 pub fn mkdirs_private(cx: &Exec, path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     if !path.is_dir() {
+        note_missing(cx, path);
         std::fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -232,12 +283,40 @@ pub fn mkdirs_private(cx: &Exec, path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
+/// A folder that is made now; which mode it gets is the system's choice.
+fn directory() -> image::Image {
+    Map::new().with("kind", "directory")
+}
+
+/// A link that is made now.
+fn link(target: &Path) -> image::Image {
+    let target = target.to_string_lossy().into_owned();
+    Map::new().with("kind", "symlink").with("target", target)
+}
+
+/// Notes the folders that are about to be made, the uppermost first.
+fn note_missing(cx: &Exec, path: &Path) {
+    let Some(keeper) = keeper(cx) else {
+        return;
+    };
+    let missing = path.ancestors().take_while(|folder| !folder.is_dir());
+    let missing: Vec<&Path> = missing.collect();
+    for folder in missing.into_iter().rev() {
+        keeper.becomes(folder, directory());
+    }
+}
+
 /// Makes a symbolic link.
 ///
 /// # Errors
 /// When something is there or the system refuses.
 pub fn symlink(cx: &Exec, target: &Path, path: &Path) -> std::io::Result<()> {
-    std::os::unix::fs::symlink(target, path)?;
+    noted(
+        cx,
+        path,
+        || link(target),
+        || std::os::unix::fs::symlink(target, path),
+    )?;
     note(cx, path);
     Ok(())
 }
@@ -249,7 +328,8 @@ pub fn symlink(cx: &Exec, target: &Path, path: &Path) -> std::io::Result<()> {
 pub fn replace_with_symlink(cx: &Exec, target: &Path, path: &Path) -> std::io::Result<()> {
     let temporary = beside(path);
     std::os::unix::fs::symlink(target, &temporary)?;
-    if let Err(error) = std::fs::rename(&temporary, path) {
+    let place = || std::fs::rename(&temporary, path);
+    if let Err(error) = noted(cx, path, || link(target), place) {
         let _ = std::fs::remove_file(&temporary);
         return Err(error);
     }
@@ -263,6 +343,9 @@ pub fn replace_with_symlink(cx: &Exec, target: &Path, path: &Path) -> std::io::R
 /// When something is there, it is on another file system, or the system refuses.
 pub fn hard_link(cx: &Exec, source: &Path, path: &Path) -> std::io::Result<()> {
     std::fs::hard_link(source, path)?;
+    if let Some(keeper) = keeper(cx) {
+        keeper.was_made(path);
+    }
     note(cx, path);
     Ok(())
 }
@@ -272,10 +355,17 @@ pub fn hard_link(cx: &Exec, source: &Path, path: &Path) -> std::io::Result<()> {
 /// # Errors
 /// When the system refuses.
 pub fn rename(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
-    std::fs::rename(from, to)?;
+    moved(cx, from, to)?;
     note(cx, from);
     note(cx, to);
     Ok(())
+}
+
+fn moved(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
+    if let Some(keeper) = keeper(cx) {
+        keeper.is_moved(from, to);
+    }
+    std::fs::rename(from, to)
 }
 
 /// Moves a path; where it goes to another file system it is copied and then removed.
@@ -283,7 +373,7 @@ pub fn rename(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
 /// # Errors
 /// When the system refuses; the source is then still there.
 pub fn move_path(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
-    match std::fs::rename(from, to) {
+    match moved(cx, from, to) {
         Err(error) if error.kind() == std::io::ErrorKind::CrossesDevices => {
             copy_tree(cx, from, to)?;
             cx.barrier();
@@ -310,12 +400,12 @@ pub fn copy_tree(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
     if !found.is_dir() {
         return copy_file(cx, from, to);
     }
-    std::fs::create_dir_all(to)?;
+    mkdirs(cx, to)?;
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
         copy_tree(cx, &entry.path(), &to.join(entry.file_name()))?;
     }
-    std::fs::set_permissions(to, found.permissions())?;
+    chmod(cx, to, found.mode() & 0o7777)?;
     note(cx, to);
     Ok(())
 }
@@ -329,6 +419,9 @@ pub fn copy_file(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
     let copied = std::fs::copy(from, &temporary).and_then(|_| {
         if to.exists() {
             File::open(&temporary)?.sync_all()?;
+        }
+        if let Some(keeper) = keeper(cx) {
+            keeper.becomes_copy(to, &temporary);
         }
         std::fs::rename(&temporary, to)
     });
@@ -345,7 +438,13 @@ pub fn copy_file(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
 /// # Errors
 /// When the system refuses.
 pub fn chmod(cx: &Exec, path: &Path, mode: u32) -> std::io::Result<()> {
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    let mode = std::fs::Permissions::from_mode(mode);
+    noted(
+        cx,
+        &resolved(path),
+        || Map::new().with("mode", mode.mode() & 0o7777),
+        || std::fs::set_permissions(path, mode.clone()),
+    )?;
     cx.changed(path);
     Ok(())
 }
@@ -361,10 +460,22 @@ pub fn chown(
     gid: Option<u32>,
     follow: bool,
 ) -> std::io::Result<()> {
-    if follow {
-        std::os::unix::fs::chown(path, uid, gid)?;
+    let place = if follow {
+        resolved(path)
     } else {
-        std::os::unix::fs::lchown(path, uid, gid)?;
+        path.to_path_buf()
+    };
+    let owner = || {
+        let given = [("uid", uid), ("gid", gid)].into_iter();
+        let given = given.filter_map(|(key, id)| Some((key, id?)));
+        given.fold(Map::new(), |map, (key, id)| map.with(key, id))
+    };
+    noted(cx, &place, owner, || match follow {
+        true => std::os::unix::fs::chown(path, uid, gid),
+        false => std::os::unix::fs::lchown(path, uid, gid),
+    })?;
+    if let Some(keeper) = keeper(cx) {
+        keeper.has_mode(&place);
     }
     cx.changed(path);
     Ok(())
@@ -375,18 +486,33 @@ pub fn chown(
 /// # Errors
 /// When the system refuses.
 pub fn touch(cx: &Exec, path: &Path, times: std::fs::FileTimes) -> std::io::Result<()> {
+    let place = resolved(path);
+    let keeper = keeper(cx);
     let file = if path.exists() {
+        if let Some(keeper) = keeper {
+            keeper.is_touched(&place);
+        }
         File::open(path)?
     } else {
-        let file = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(0o666)
-            .open(path)?;
-        note(cx, path);
-        file
+        let made = || {
+            let new = OpenOptions::new()
+                .append(true)
+                .create(true)
+                .mode(0o666)
+                .open(path);
+            new.inspect(|_| note(cx, path))
+        };
+        noted(
+            cx,
+            &place,
+            || Map::new().with("kind", "file").with("size", 0),
+            made,
+        )?
     };
     file.set_times(times)?;
+    if let Some(keeper) = keeper {
+        keeper.was_touched(&place);
+    }
     cx.changed(path);
     Ok(())
 }
@@ -404,7 +530,16 @@ pub fn mknod(
 ) -> std::io::Result<()> {
     let mode = rustix::fs::Mode::from_raw_mode(mode);
     let device = rustix::fs::makedev(device.0, device.1);
-    rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, device)?;
+    let node = || Map::new().with("kind", "node");
+    noted(cx, path, node, || {
+        Ok(rustix::fs::mknodat(
+            rustix::fs::CWD,
+            path,
+            kind,
+            mode,
+            device,
+        )?)
+    })?;
     note(cx, path);
     Ok(())
 }
@@ -414,6 +549,9 @@ pub fn mknod(
 /// # Errors
 /// When it is not there or the system refuses.
 pub fn open_in_place(cx: &Exec, path: &Path) -> std::io::Result<File> {
+    if let Some(keeper) = keeper(cx) {
+        keeper.is_written_in_place(&resolved(path));
+    }
     cx.changed(path);
     OpenOptions::new().write(true).open(path)
 }

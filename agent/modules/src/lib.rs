@@ -23,6 +23,7 @@ pub mod grains;
 pub mod hashes;
 mod inifile;
 pub mod interfaces;
+pub mod inverses;
 pub mod lookup;
 mod mersenne;
 mod missing;

@@ -248,7 +248,10 @@ pub(crate) fn nested(cx: &Exec, given: &Given) -> Kept {
     };
     let record = outer.record.clone().filter(|_| !cx.test);
     let Some(record) = record.filter(|_| given.fun == "state.orchestrate") else {
-        return Kept::default();
+        return Kept {
+            notes: outer.noted().cloned(),
+            ..Kept::default()
+        };
     };
     let part = [&outer.part, low.tag().as_str(), "\n"].concat();
     let mut parts = outer
@@ -266,6 +269,7 @@ pub(crate) fn nested(cx: &Exec, given: &Given) -> Kept {
     drop(parts);
     Kept {
         record: Some(record),
+        notes: None,
         part,
         returns,
         parts: Arc::clone(&outer.parts),

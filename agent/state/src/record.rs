@@ -58,6 +58,8 @@ pub struct Record {
     written: Mutex<Written>,
     /// The steps under way whose end is a barrier, each with its part before it.
     begun: Mutex<Vec<String>>,
+    /// What is known of the places that the run has changed.
+    keeping: Mutex<Keeping>,
 }
 
 /// The file of a record.
@@ -113,6 +115,8 @@ pub struct Recorded {
     pub guards: Map,
     /// The parts, and the run itself as an empty one, that undo what had succeeded in them, because something failed.
     pub compensating: Vec<String>,
+    /// What was changed, each noted before it was: what `pinch undo` goes by.
+    pub changes: Vec<Map>,
     /// How often it was taken up again: `resumed` (the job id of that call), `pid`, `time`.
     pub resumed: Vec<Map>,
     /// How it ended, `retcode` and `time`; none while it runs, or when it was cut short.
@@ -246,6 +250,7 @@ impl Record {
             path,
             written: Mutex::new(written),
             begun: Mutex::default(),
+            keeping: Mutex::default(),
         }
     }
 
@@ -359,7 +364,7 @@ impl Record {
                 "the record {} lacks lines and goes: no run may go on from it",
                 self.path.display()
             ));
-            let _ = std::fs::remove_file(&self.path);
+            let _ = remove(&self.path);
         }
         // Where nothing happened nothing need be flushed: a run that is lost in a power cut was not worth a write.
         if cx.is_changed(&self.path) {
@@ -419,7 +424,14 @@ fn locked(file: &File) -> bool {
     })
 }
 
-/// Whether the run of a record is under way.
+/// Holds a record for who works with it, so that it does not go meanwhile; none where another has it.
+#[must_use]
+pub fn held(path: &Path) -> Option<File> {
+    let file = File::open(path).ok()?;
+    locked(&file).then_some(file)
+}
+
+/// Whether the run of a record is under way, or somebody works with it.
 #[must_use]
 pub fn is_alive(path: &Path) -> bool {
     let file = File::open(path);
@@ -514,6 +526,8 @@ impl Recorded {
             self.compensating.push(part.to_text());
         } else if let Some(tag) = entry.remove("guard") {
             self.guards.insert(tag, entry.remove("told"));
+        } else if entry.contains("changed") {
+            self.changes.push(entry);
         } else if entry.contains("in") {
             self.add_of_part(entry);
         } else if entry.contains("resumed") {
@@ -614,11 +628,13 @@ pub fn jids(opts: &Opts) -> Vec<String> {
     jids
 }
 
-/// Removes a record.
+/// Removes a record, with the contents that it keeps.
 ///
 /// # Errors
 /// When it cannot be removed.
 pub fn remove(path: &Path) -> Result<(), Error> {
+    // First, so that no contents are left that nothing tells of.
+    drop_kept(path)?;
     std::fs::remove_file(path).map_err(Error::io(path))
 }
 
@@ -642,7 +658,7 @@ fn prune(opts: &Opts) {
         if count < keep && total <= bytes {
             break;
         }
-        if is_finished(&path) && std::fs::remove_file(&path).is_ok() {
+        if is_finished(&path) && !is_alive(&path) && remove(&path).is_ok() {
             count -= 1;
             total -= size;
         }
@@ -736,5 +752,8 @@ fn hash(bytes: &[u8]) -> u64 {
     words.chain(rest).fold(0xcbf2_9ce4_8422_2325, step)
 }
 
+mod kept;
 #[cfg(test)]
 mod tests;
+
+pub use kept::{Keeping, Place, drop_kept, kept, kept_bytes, kept_of};

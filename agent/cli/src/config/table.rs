@@ -431,6 +431,7 @@ pub(super) const TABLE: &[Known] = &[
     used("top_file_merging_strategy", TEXT, Text("merge")),
     unsupported("tracing", DICT, No),
     master("transport", TEXT, Text("zeromq")),
+    used("undo_quota", INT_OR_NULL, Null),
     master("unique_jid", BOOL, False),
     master("update_restart_services", LIST, EmptyList),
     master("update_url", BOOL_OR_TEXT, False),

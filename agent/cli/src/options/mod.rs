@@ -28,7 +28,7 @@ pub use lint_flags::LINT;
 pub use look_flags::{DOCTOR, GRAPH, MIGRATE};
 pub use parse::{Parsed, UsageError};
 pub use plan_flags::{APPLY, PLAN};
-pub use runs_flags::RUNS;
+pub use runs_flags::{RUNS, UNDO};
 pub use salt::{Job, Salt, SaltAsked, Target};
 pub use salt_call::{Asked, SaltCall};
 pub use salt_flags::{SALT, SALT_RUN};

@@ -8,7 +8,7 @@ use value::{Map, Value, log};
 
 use crate::process::{Process, which};
 use crate::service::{booted, systemd};
-use crate::{fs, text};
+use crate::{fs, inverses, text};
 
 /// The first systemd that reads no `/etc/sysctl.conf`.
 const READS_FOLDER: i64 = 207;
@@ -129,6 +129,9 @@ fn set(cx: &Exec, name: &str, value: &str) -> Result<Map, Error> {
     let path: String = name.chars().map(swapped).collect();
     if !Path::new("/proc/sys").join(path).exists() {
         return Err(Error::refused(format!("sysctl {name} does not exist")));
+    }
+    if let (true, Ok(was)) = (fs::is_noted(cx), current(cx, name)) {
+        inverses::note(cx, inverses::SYSCTL, name, was, words(value));
     }
     let words = [program()?, "-w".into(), format!("{name}={value}")];
     let out = Process::words(words).run(cx)?;

@@ -8,6 +8,7 @@ use value::{Map, Value, log, watch};
 
 use super::failed::Failed;
 use super::{OnHold, Order, Packages, Provider, Wanted, downloads, listing, spec, targets};
+use crate::inverses;
 use crate::process::{self, Line, Output, Process};
 use crate::service::booted;
 
@@ -447,10 +448,12 @@ pub(crate) fn autoremove(
 fn since(cx: &Exec, provider: &dyn Provider, old: &Packages) -> Result<Map, Error> {
     listing::forget(cx);
     let new = listing::listed(cx, provider)?.here();
-    Ok(listing::changes(
-        &listing::stringified(old),
-        &listing::stringified(&new),
-    ))
+    let changes = listing::changes(&listing::stringified(old), &listing::stringified(&new));
+    for (name, change) in &changes {
+        let of = |key| change.get(key).cloned().unwrap_or_default();
+        inverses::note(cx, inverses::PACKAGE, &name.to_text(), of("old"), of("new"));
+    }
+    Ok(changes)
 }
 
 /// Runs all commands and gives what they complain about: one that fails does not keep the next from its turn.

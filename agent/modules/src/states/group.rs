@@ -6,6 +6,7 @@ use value::{Map, Value, python};
 
 use crate::accounts;
 use crate::exec::group::{self, Add};
+use crate::inverses;
 
 state::state_module! {
     /// Management of user groups.
@@ -203,6 +204,7 @@ fn add(cx: &Exec, args: &Present) -> Result<Ret, Error> {
                 "Group {name} is not present but gid {gid} is already taken by group {taken}"
             )));
         }
+        inverses::note(cx, inverses::GROUP, name, false, true);
         if !group::create(cx, &creation(args))? {
             return Ok(Ret::failed(format!("Failed to create new group {name}")));
         }
@@ -210,6 +212,7 @@ fn add(cx: &Exec, args: &Present) -> Result<Ret, Error> {
         if let Some(users) = users.filter(|users| !users.is_empty()) {
             group::set_members(cx, name, users, None)?;
         }
+        inverses::note_made(cx, inverses::GROUP, name);
         Ok(match left(args) {
             Some(left) => Ret::failed(format!(
                 "Group {name} has been created but, some changes could not be applied"

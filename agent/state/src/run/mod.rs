@@ -52,6 +52,8 @@ pub struct RunState {
 pub struct Kept {
     /// The record; none where nobody keeps one.
     pub record: Option<Arc<Record>>,
+    /// The record that is told of changes alone, where its returns stand in no record.
+    pub notes: Option<Arc<Record>>,
     /// The part of the record that is this run's: empty for the outermost one.
     pub part: String,
     /// The returns that it had when it was cut short.
@@ -60,6 +62,14 @@ pub struct Kept {
     pub parts: Arc<Mutex<BTreeMap<String, Map>>>,
     /// The parts that were undoing what they had done when the run was cut short.
     pub compensating: Arc<Vec<String>>,
+}
+
+impl Kept {
+    /// The record that is told of each change before it is made.
+    #[must_use]
+    pub fn noted(&self) -> Option<&Arc<Record>> {
+        self.record.as_ref().or(self.notes.as_ref())
+    }
 }
 
 impl Observer for Kept {

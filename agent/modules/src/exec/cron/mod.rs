@@ -9,7 +9,7 @@ use value::Value;
 use self::tab::{Job, Outcome, Tab, When};
 use crate::exec::cmd::Temporary;
 use crate::process::{self, Output, Process};
-use crate::{accounts, text};
+use crate::{accounts, fs, inverses, text};
 
 state::exec_module! {
     /// Work with cron.
@@ -210,6 +210,9 @@ pub(crate) fn tab(cx: &Exec, user: &str) -> Result<Tab, Error> {
 
 /// Puts a text in the place of a user's crontab. It is given by a file of ours alone, as every `crontab` takes it.
 pub(crate) fn install(cx: &Exec, user: &str, text: &str) -> Result<Output, Error> {
+    if let (true, Ok(was)) = (fs::is_noted(cx), raw(cx, user)) {
+        inverses::note(cx, inverses::CRONTAB, user, was, text);
+    }
     let file = Temporary::written(&std::env::temp_dir(), "", text.as_bytes(), None)?;
     crontab(user, &file.path().to_string_lossy())?.run(cx)
 }

@@ -281,6 +281,10 @@ pub(crate) fn run_patch(
         }
     } else {
         command.push(original.to_owned());
+        if !dry_run {
+            let path = std::path::Path::new(original);
+            return fs::changed_by(cx, path, || run_all(cx, command));
+        }
     }
     run_all(cx, command)
 }

@@ -210,8 +210,7 @@ fn made(cx: &Exec, name: &str, makedirs: bool) -> Result<Option<Ret>, Error> {
         && path.is_absolute()
         && let Some(folder) = path.parent().filter(|folder| !folder.is_dir())
     {
-        std::fs::create_dir_all(folder).map_err(Error::io(folder))?;
-        cx.changed(folder);
+        fs::mkdirs(cx, folder).map_err(Error::io(folder))?;
     }
     let Some(problem) = texts::unusable(name) else {
         return Ok(None);

@@ -4,6 +4,7 @@ use state::module::{Error, Ret};
 use value::Map;
 
 use super::Service;
+use crate::inverses;
 
 /// Enables or disables a service and says so instead of what `ret` says. `runs` tells how it is besides, none that it is as
 /// it should be; `result` is the return's unless this fails.
@@ -47,6 +48,7 @@ pub(super) fn toggled(
     }
     let would = said(None, format!("Service {name} set to be {state}"));
     service.cx.apply(would, || {
+        inverses::note(service.cx, inverses::SERVICE_ENABLED, name, !on, on);
         if let Some(why) = refused(service, verb, on)? {
             let comment = format!("{}{why}", failure(name, on, runs));
             return Ok(said(Some(false), comment));

@@ -10,7 +10,7 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
-use crate::{missing, service};
+use crate::{inverses, missing, service};
 
 state::state_module! {
     /// Services that run or do not, now and from the next start of the system on.
@@ -329,6 +329,7 @@ fn started(
     let name = service.name;
     let failed = || Ret::failed(format!("Service {name} failed to start"));
     let (passed, warnings) = service.systemd_only("start");
+    inverses::note(service.cx, inverses::SERVICE_RUNNING, name, false, true);
     if !service.call("start", passed)?.is_true() {
         let ret = service.toggled(failed(), enable, Some(false), false)?;
         return Ok(with_warnings(ret, warnings));
@@ -365,6 +366,7 @@ fn dead(cx: &Exec, args: Dead) -> Result<Ret, Error> {
     cx.apply(would, || {
         let failed = || Ret::failed(format!("Service {name} failed to die"));
         let (passed, warnings) = service.systemd_only("stop");
+        inverses::note(cx, inverses::SERVICE_RUNNING, name, true, false);
         if !service.call("stop", passed)?.is_true() {
             let ret = service.toggled(failed(), enable, Some(true), false)?;
             return Ok(with_warnings(ret, warnings));

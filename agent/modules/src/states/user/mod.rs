@@ -12,6 +12,7 @@ use crate::exec::file::makedirs;
 use crate::exec::shadow::{self, Number};
 use crate::exec::user::change::{self, Add, GECOS};
 use crate::exec::{group, user};
+use crate::inverses;
 
 state::state_module! {
     /// Management of user accounts.
@@ -356,6 +357,7 @@ fn add(cx: &Exec, args: &Present, missing: &[String]) -> Result<Ret, Error> {
         would.push_str(&format!(" (pending groups: {})", missing.join(",")));
     }
     cx.apply(Ret::would(would), || {
+        inverses::note(cx, inverses::USER, name, false, true);
         if !change::create(cx, &creation(args))? {
             return Ok(Ret::failed(format!("Failed to create new user {name}")));
         }
@@ -365,6 +367,7 @@ fn add(cx: &Exec, args: &Present, missing: &[String]) -> Result<Ret, Error> {
             info.insert("home", "");
         }
         ret.changes = info.into();
+        inverses::note_made(cx, inverses::USER, name);
         first_password(cx, args, ret)
     })
 }

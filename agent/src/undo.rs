@@ -1,0 +1,216 @@
+//! `pinch undo`: the words, the question, the lock, the record, the exit code.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use ::undo::{Item, Plan, Wanted, data, done, shown};
+use cli::binary;
+use cli::failure::{Exit, Failure};
+use cli::log::Logger;
+use cli::options::{Parsed, UNDO};
+use cli::output::{Output, display};
+use render::yaml::SaltYaml;
+use state::compile;
+use state::exec::Exec;
+use state::lock::{Lock, Other};
+use state::opts::Opts;
+use state::record::{self, Asked, Record};
+use state::run::{Kept, RunState};
+use value::{Map, jid, log};
+
+use crate::{call, runs, setup};
+
+/// The exit code of `--dry-run` when there is something to undo.
+const SOMETHING: u8 = 2;
+
+/// How long an answer may be.
+const ANSWER_BYTES_MAX: u64 = 16;
+
+/// Runs `pinch undo` with these words.
+///
+/// # Errors
+/// When the command line is wrong, something has moved since the run, or it cannot be undone.
+pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
+    setup::run(&UNDO, words, undone)
+}
+
+fn undone(parsed: &Parsed) -> Result<ExitCode, Failure> {
+    let [word] = parsed.words.as_slice() else {
+        return Err(Failure::new(
+            Exit::Usage,
+            "undo takes one run: pinch undo JID",
+        ));
+    };
+    let mut loaded = setup::loaded(parsed, true)?;
+    for (flag, value) in &parsed.given {
+        loaded.opts.insert(flag.dest, value.clone());
+    }
+    let _first = Logger::from_opts(&loaded.opts).install();
+    let how = Output::from_opts(&loaded.opts, std::io::stdout().is_terminal());
+    let context = call::context(Opts::new(loaded.opts), false);
+    let (cx, _) = context.map_err(|error| Failure::new(Exit::Generic, error))?;
+    let undo = Undo {
+        jid: named(cx.opts(), word)?,
+        wanted: Wanted {
+            only: parsed.all("only").map(str::to_owned).collect(),
+            except: parsed.all("except").map(str::to_owned).collect(),
+        },
+        cx,
+    };
+    let plan = undo.plan()?;
+    match how.outputter {
+        None => binary::put(&shown(undo.cx.opts(), &plan)),
+        Some(_) => {
+            let data = data(undo.cx.opts(), &plan).into();
+            binary::put(&(display(&data, None, &how, 0, &SaltYaml) + "\n"))
+        }
+    };
+    if !plan.moved.is_empty() {
+        return Err(refused(&plan));
+    }
+    if plan.items.is_empty() {
+        return Ok(Exit::Ok.into());
+    }
+    if parsed.has("dry_run") || undo.cx.test {
+        return Ok(SOMETHING.into());
+    }
+    if !parsed.has("yes") && !is_wanted()? {
+        return Err(Failure::new(Exit::Generic, "nothing was changed"));
+    }
+    undo.act(&plan)
+}
+
+/// The job id of a run: that of the last one that was no test for `last`.
+fn named(opts: &Opts, word: &str) -> Result<String, Failure> {
+    if word != "last" {
+        return Ok(word.to_owned());
+    }
+    let folder = record::folder(opts);
+    let mut jids = record::jids(opts).into_iter().rev();
+    let last = jids.find(|jid| {
+        let start = record::start_of(&folder.join(jid));
+        start.is_some_and(|start| !start.contains("test"))
+    });
+    last.ok_or_else(|| Failure::new(Exit::Generic, "there is no run on record"))
+}
+
+/// Asks on a terminal; where there is none, that has to be said before.
+fn is_wanted() -> Result<bool, Failure> {
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        let error = "nothing was changed: there is no terminal to ask on";
+        let hint = "look at what it would do (--dry-run), and say --yes".to_owned();
+        return Err(Failure::new(Exit::Generic, error).hints([hint]));
+    }
+    let mut stderr = std::io::stderr();
+    // Who cannot read the question can say no to nothing.
+    let _ = write!(stderr, "Undo this? [y/N] ").and_then(|()| stderr.flush());
+    let mut answer = String::new();
+    let mut line = std::io::Read::take(stdin.lock(), ANSWER_BYTES_MAX);
+    line.read_line(&mut answer)
+        .map_err(|error| Failure::new(Exit::Generic, error))?;
+    let answer = answer.trim().to_lowercase();
+    Ok(matches!(answer.as_str(), "y" | "yes"))
+}
+
+fn refused(plan: &Plan) -> Failure {
+    let error = format!(
+        "the run {} is not undone, and nothing was changed:\n  {}",
+        plan.jid,
+        plan.moved.join("\n  ")
+    );
+    let hint = "undo what came later first, or leave these out with --except";
+    Failure::new(Exit::Generic, error).hints([hint.to_owned()])
+}
+
+struct Undo {
+    cx: Exec,
+    jid: String,
+    wanted: Wanted,
+}
+
+impl Undo {
+    fn plan(&self) -> Result<Plan, Failure> {
+        let recorded = runs::recorded(self.cx.opts(), &self.jid)?;
+        let path = record::folder(self.cx.opts()).join(&self.jid);
+        if record::is_alive(&path) {
+            let error = format!("the run {} is still under way", self.jid);
+            return Err(Failure::new(Exit::Generic, error));
+        }
+        Ok(Plan::of(&self.cx, &self.jid, &recorded, &self.wanted))
+    }
+
+    /// Does what was shown, as a run of its own.
+    fn act(mut self, shown: &Plan) -> Result<ExitCode, Failure> {
+        let failed = |error: &dyn std::fmt::Display| Failure::new(Exit::Generic, error.to_string());
+        let own = jid::new();
+        let _lock =
+            Lock::take(&self.cx, &own, "undo", Other::Refuse).map_err(|error| failed(&error))?;
+        // What it keeps must not make room for what this run keeps.
+        let path = record::folder(self.cx.opts()).join(&self.jid);
+        let plan = self.plan()?;
+        let _held = record::held(&path);
+        if !plan.moved.is_empty() {
+            return Err(refused(&plan));
+        }
+        if names(&plan) != names(shown) {
+            let error = "nothing was changed: what there is to undo has changed meanwhile";
+            return Err(Failure::new(Exit::Generic, error));
+        }
+        let record = self.record(&own)?;
+        let state = RunState {
+            jid: own,
+            kept: Kept {
+                record: record.clone(),
+                ..Kept::default()
+            },
+            ..RunState::default()
+        };
+        self.cx.run = Some(Arc::new(state));
+        let cx = &self.cx;
+        let done = done(cx, &plan, &mut |tag, ret| {
+            if let Some(record) = &record {
+                record.settled(cx, "", tag, &ret);
+            }
+        });
+        cx.barrier();
+        if let Some(record) = &record {
+            record.end(cx, i64::from(done.is_err()));
+        }
+        done.map_err(|error| {
+            let hint = "call it again when that is mended: it goes on where it stopped".to_owned();
+            failed(&error).hints([hint])
+        })?;
+        Ok(Exit::Ok.into())
+    }
+
+    /// The record of the undo itself; none where the disk takes none: it may be what makes room.
+    fn record(&self, own: &str) -> Result<Option<Arc<Record>>, Failure> {
+        let asked = Asked {
+            jid: own,
+            fun: "undo",
+            args: Map::new().with("jid", self.jid.as_str()).into(),
+            user: None,
+        };
+        match Record::start(&self.cx, &asked, &compile::Plan::default()) {
+            Ok(record) => Ok(Some(Arc::new(record))),
+            Err(error) if error.is_of_disk() => {
+                log::warning(format_args!("{error}: this undo cannot be undone"));
+                Ok(None)
+            }
+            Err(error) => Err(Failure::new(Exit::Generic, error)),
+        }
+    }
+}
+
+/// What a plan works on.
+fn names(plan: &Plan) -> Vec<String> {
+    let items = plan.items.iter();
+    items
+        .map(|item| match item {
+            Item::Place(place, _) => place.path.display().to_string(),
+            Item::Thing(thing, _) => format!("{} {}", thing.word, thing.name),
+        })
+        .collect()
+}

@@ -1,0 +1,86 @@
+//! In which order places are made what they were: what was changed last first, but a folder before what goes into it, and after what
+//! goes from it.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::Path;
+
+use modules::fs::image;
+
+use crate::noted::{Noted, Place, Which};
+
+/// All that was changed, in the order in which it is taken back.
+pub(crate) fn of(noted: &Noted) -> Vec<Which> {
+    let mut order = Order {
+        noted,
+        places: (0..)
+            .zip(&noted.places)
+            .map(|(at, place)| (place.path.as_path(), at))
+            .collect(),
+        done: vec![false; noted.places.len()],
+        all: Vec::with_capacity(noted.order.len()),
+    };
+    for which in noted.order.iter().rev() {
+        match which {
+            Which::Thing(_) => order.all.push(*which),
+            Which::Place(at) => order.place(*at),
+        }
+    }
+    order.all
+}
+
+struct Order<'a> {
+    noted: &'a Noted,
+    /// By their paths: what is below a folder follows it.
+    places: BTreeMap<&'a Path, usize>,
+    done: Vec<bool>,
+    all: Vec<Which>,
+}
+
+impl Order<'_> {
+    fn place(&mut self, at: usize) {
+        let (Some(done), Some(place)) = (self.done.get_mut(at), self.noted.places.get(at)) else {
+            return;
+        };
+        if std::mem::replace(done, true) {
+            return;
+        }
+        self.above(&place.path);
+        if is_folder(place) && !was_folder(place) {
+            self.below(&place.path);
+        }
+        self.all.push(Which::Place(at));
+    }
+
+    /// The folder that a path lies in, where the run changed that.
+    fn above(&mut self, path: &Path) {
+        let above = path.parent().and_then(|above| self.places.get(above));
+        let Some(at) = above.copied() else {
+            return;
+        };
+        let place = self.noted.places.get(at);
+        if place.is_some_and(|place| was_folder(place) && place.is_whole()) {
+            self.place(at);
+        }
+    }
+
+    /// What lies in a folder that goes.
+    fn below(&mut self, path: &Path) {
+        let after = self
+            .places
+            .range::<Path, _>((Bound::Excluded(path), Bound::Unbounded));
+        let inside = after.take_while(|(one, _)| one.starts_with(path));
+        let inside: Vec<usize> = inside.map(|(_, at)| *at).collect();
+        for at in inside {
+            self.place(at);
+        }
+    }
+}
+
+fn was_folder(place: &Place) -> bool {
+    image::kind(&place.was) == "directory"
+}
+
+fn is_folder(place: &Place) -> bool {
+    place.is.iter().any(|is| image::kind(is) == "directory")
+}

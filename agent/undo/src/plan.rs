@@ -1,0 +1,378 @@
+//! [`Plan`]: what an undo would do, what it cannot do, and what has moved since.
+
+use std::cell::OnceCell;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use modules::fs;
+use modules::fs::image::{self, Image};
+use state::exec::Exec;
+use state::opts::Opts;
+use state::record::{self, Recorded};
+use state::resume::{function_of, id_of};
+use value::{Map, Value};
+
+use crate::inverse::Thing;
+use crate::noted::{Noted, Place, Which, difference, now};
+use crate::order;
+
+/// The state modules whose changes are files that `modules::fs` writes, and nothing else.
+const OF_FILES: [&str; 10] = [
+    "alias",
+    "beacon",
+    "file",
+    "grains",
+    "host",
+    "ini",
+    "pkgrepo",
+    "schedule",
+    "ssh_auth",
+    "ssh_known_hosts",
+];
+
+/// Those whose files count, although there is more to their changes.
+const WITH_FILES: [&str; 7] = [
+    "cron", "kmod", "locale", "mount", "network", "sysctl", "timezone",
+];
+
+/// States that change something by the states of a run inside theirs.
+const OF_RUNS: [&str; 2] = ["salt.runner", "salt.state"];
+
+/// One whose returns stand in the record of the run that it is in.
+const OF_PART: &str = "salt.runner state.orchestrate";
+
+/// What is to be left out, or is all that is to be undone: paths with what is below them, and ids of states.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Nothing else, where there are any.
+    pub only: Vec<String>,
+    /// Not these.
+    pub except: Vec<String>,
+}
+
+impl Wanted {
+    fn takes(&self, name: &str, by: &[String]) -> bool {
+        let means = |word: &String| {
+            let ids = by.iter().any(|tag| tag == word || id_of(tag) == word);
+            ids || Path::new(name).starts_with(word)
+        };
+        let only = self.only.is_empty() || self.only.iter().any(means);
+        only && !self.except.iter().any(means)
+    }
+}
+
+/// One thing that is made what it was.
+#[derive(Clone, Debug)]
+pub enum Item {
+    /// A path, and what lies there now.
+    Place(Place, Image),
+    /// What is no file, and how it is now.
+    Thing(Thing, Value),
+}
+
+/// What an undo would do.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The run.
+    pub jid: String,
+    /// What is done, in this order.
+    pub items: Vec<Item>,
+    /// What cannot be undone: a state or a path, and why.
+    pub cannot: Vec<(String, String)>,
+    /// What has moved since, so that nothing is undone.
+    pub moved: Vec<String>,
+    /// The run was cut short.
+    pub cut_short: bool,
+}
+
+impl Plan {
+    /// Looks at what a run has changed, and at what became of it.
+    #[must_use]
+    pub fn of(cx: &Exec, jid: &str, recorded: &Recorded, wanted: &Wanted) -> Self {
+        let noted = counted(Noted::of(&recorded.changes), wanted);
+        let mut plan = Self {
+            jid: jid.to_owned(),
+            cut_short: recorded.end.is_none(),
+            ..Self::default()
+        };
+        plan.states(recorded, &noted, wanted);
+        let places = noted.places.iter();
+        let look = Look {
+            cx,
+            places: places.map(|place| (place.path.as_path(), place)).collect(),
+            kept: record::kept(&record::folder(cx.opts()).join(jid)),
+            undos: undos(cx.opts(), jid),
+            later: OnceCell::new(),
+        };
+        for which in order::of(&noted) {
+            match which {
+                Which::Place(at) => {
+                    if let Some(place) = noted.places.get(at) {
+                        plan.place(&look, place);
+                    }
+                }
+                Which::Thing(at) => {
+                    if let Some(thing) = noted.things.get(at) {
+                        plan.thing(&look, thing);
+                    }
+                }
+            }
+        }
+        plan
+    }
+
+    /// Names the states whose changes nobody has noted.
+    fn states(&mut self, recorded: &Recorded, noted: &Noted, wanted: &Wanted) {
+        let all = noted.places.iter().flat_map(|place| &place.by);
+        let things = noted.things.iter().flat_map(|thing| &thing.by);
+        let things: HashSet<&String> = things.collect();
+        let known: HashSet<&String> = all.chain(things.iter().copied()).collect();
+        let mut changed = Vec::new();
+        of_states(&recorded.returns, &mut changed);
+        recorded
+            .parts
+            .values()
+            .for_each(|returns| of_states(returns, &mut changed));
+        for tag in changed {
+            let module = tag.split("_|-").next().unwrap_or_default();
+            let why = match module {
+                // An earlier undo: all that it did is noted.
+                "undo" => continue,
+                "cmd" => "a command cannot be undone",
+                _ if things.contains(&tag) => continue,
+                "mount" | "kmod" | "network" if known.contains(&tag) => "only its files are undone",
+                _ if known.contains(&tag) => continue,
+                _ if OF_FILES.contains(&module) => "nothing was noted of what it changed",
+                _ => "what it changes cannot be undone",
+            };
+            if wanted.takes("", std::slice::from_ref(&tag)) {
+                let name = format!("{} ({})", id_of(&tag), function_of(&tag));
+                self.cannot.push((name, why.to_owned()));
+            }
+        }
+    }
+
+    fn place(&mut self, look: &Look<'_>, place: &Place) {
+        let shown = place.path.display();
+        let now = match now(&place.path) {
+            Ok(now) => now,
+            Err(error) => return self.moved.push(format!("{shown}: {error}")),
+        };
+        let lost = place.lost.clone().or_else(|| look.not_kept(place));
+        if let Some(lost) = lost {
+            return self.cannot.push((shown.to_string(), lost));
+        }
+        let goal = place.goal();
+        if difference(&place.path, &now, &goal).is_none() {
+            return;
+        }
+        let moved = look.moved(place, &now);
+        let moved = moved.or_else(|| look.in_the_way(place, &now, &goal));
+        if let Some(why) = moved {
+            let told = look.told(&self.jid, &shown.to_string(), &why);
+            return self.moved.push(told);
+        }
+        let hash =
+            (place.is_whole() && image::kind(&now) == "file").then(|| image::hash(&place.path));
+        let now = match hash {
+            Some(Ok(hash)) => now.with("sha256", hash),
+            _ => now,
+        };
+        self.items.push(Item::Place(place.clone(), now));
+    }
+
+    fn thing(&mut self, look: &Look<'_>, thing: &Thing) {
+        match thing.now(look.cx) {
+            Err(error) => self.cannot.push((thing.title(), error.to_string())),
+            Ok(now) if now == thing.was => {}
+            Ok(now) if look.may_be(thing, &now) => match thing.can(look.cx) {
+                Ok(()) => self.items.push(Item::Thing(thing.clone(), now)),
+                Err(why) => self.cannot.push((thing.title(), why.to_string())),
+            },
+            Ok(_) => {
+                let why = "it is not what the run left";
+                self.moved.push(look.told(&self.jid, &thing.title(), why));
+            }
+        }
+    }
+}
+
+/// What counts of the notes: not the files of states that change more than files, and not what is left out.
+fn counted(noted: Noted, wanted: &Wanted) -> Noted {
+    let owned = noted.things.iter().filter(|thing| thing.owns_files());
+    let owned: HashSet<&String> = owned.flat_map(|thing| &thing.by).collect();
+    let counts = |tag: &String| {
+        let module = tag.split("_|-").next().unwrap_or_default();
+        let of_files = OF_FILES.contains(&module) || WITH_FILES.contains(&module);
+        of_files && !owned.contains(tag)
+    };
+    let takes = |which: &Which| match *which {
+        Which::Place(at) => noted.places.get(at).is_some_and(|place| {
+            let by = &place.by;
+            let name = place.path.to_string_lossy();
+            (by.is_empty() || by.iter().any(counts)) && wanted.takes(&name, by)
+        }),
+        Which::Thing(at) => {
+            let thing = noted.things.get(at);
+            thing.is_some_and(|thing| wanted.takes(&thing.name, &thing.by))
+        }
+    };
+    let mut kept = Noted::default();
+    for which in noted.order.iter().filter(|which| takes(which)) {
+        match *which {
+            Which::Place(at) => {
+                kept.order.push(Which::Place(kept.places.len()));
+                kept.places.extend(noted.places.get(at).cloned());
+            }
+            Which::Thing(at) => {
+                kept.order.push(Which::Thing(kept.things.len()));
+                kept.things.extend(noted.things.get(at).cloned());
+            }
+        }
+    }
+    kept
+}
+
+/// The tags of the states that have changed something, those of runs inside a state too.
+fn of_states(returns: &Map, all: &mut Vec<String>) {
+    for (tag, ret) in returns {
+        let changed = ret.get("changes").filter(|changes| changes.is_true());
+        let Some(changes) =
+            changed.filter(|_| ret.get("result").is_some_and(|result| !result.is_null()))
+        else {
+            continue;
+        };
+        let tag = tag.to_text();
+        let inside = changes.get("ret").and_then(Value::as_map);
+        let fun = function_of(&tag);
+        match inside {
+            Some(machines) if OF_RUNS.iter().any(|run| fun.starts_with(run)) => {
+                let inner = machines.values().filter_map(Value::as_map);
+                inner.for_each(|returns| of_states(returns, all));
+            }
+            _ if fun == OF_PART => {}
+            _ => all.push(tag),
+        }
+    }
+}
+
+/// What earlier undos of a run have made of things, which may have been killed on the way.
+fn undos(opts: &Opts, jid: &str) -> Vec<Noted> {
+    let folder = record::folder(opts);
+    let jids = record::jids(opts).into_iter();
+    let paths = jids
+        .filter(|other| other.as_str() > jid)
+        .map(|jid| folder.join(jid));
+    let mut all = Vec::new();
+    for path in paths {
+        let is_undo = record::start_of(&path).is_some_and(|start| {
+            let of = start.get("args").and_then(|args| args.get("jid"));
+            let fun = start.get("fun").and_then(Value::as_str);
+            fun == Some("undo") && of.and_then(Value::as_str) == Some(jid)
+        });
+        if is_undo && let Ok(recorded) = record::read(&path) {
+            all.push(Noted::of(&recorded.changes));
+        }
+    }
+    all
+}
+
+/// What runs after one have changed, each thing with the last of them.
+fn later(opts: &Opts, jid: &str) -> HashMap<String, String> {
+    let mut all = HashMap::new();
+    for other in record::jids(opts)
+        .into_iter()
+        .filter(|other| other.as_str() > jid)
+    {
+        let recorded = record::read(&record::folder(opts).join(&other)).unwrap_or_default();
+        for entry in &recorded.changes {
+            let word = |key| entry.get(key).and_then(Value::as_str).unwrap_or_default();
+            let name = [word("inverse"), word("changed")].join(" ");
+            all.insert(name.trim_start().to_owned(), other.clone());
+        }
+    }
+    all
+}
+
+/// What it takes to look at a place.
+struct Look<'a> {
+    cx: &'a Exec,
+    places: HashMap<&'a Path, &'a Place>,
+    kept: PathBuf,
+    undos: Vec<Noted>,
+    /// Which later run has changed what, looked up when it is first asked.
+    later: OnceCell<HashMap<String, String>>,
+}
+
+impl Look<'_> {
+    /// Why the contents that a place had are not there.
+    fn not_kept(&self, place: &Place) -> Option<String> {
+        let hash = place.was.get("sha256").map(Value::to_text)?;
+        match image::hash(&self.kept.join(&hash)) {
+            _ if !place.is_whole() => None,
+            Ok(found) if found == hash => None,
+            Ok(_) => Some("the contents that were kept are damaged".to_owned()),
+            Err(_) => Some("its contents are no longer kept (undo_quota)".to_owned()),
+        }
+    }
+
+    /// In what a place is not as the run left it, if it is not.
+    fn moved(&self, place: &Place, now: &Image) -> Option<String> {
+        let (is, was) = (image::kind(now), image::kind(&place.was));
+        if !place.is_whole() && is != was {
+            return Some(format!("it was {was}, and is {is} now"));
+        }
+        let mut first = None;
+        let undone = self.undos.iter().filter_map(|undo| undo.place(&place.path));
+        let undone = undone.flat_map(|place| &place.is);
+        for is in place.is.iter().chain(undone) {
+            let why = difference(&place.path, now, is)?;
+            first.get_or_insert(why);
+        }
+        first.or_else(|| Some("nobody knows what the run left".to_owned()))
+    }
+
+    fn may_be(&self, thing: &Thing, now: &Value) -> bool {
+        let same = |other: &&Thing| other.word == thing.word && other.name == thing.name;
+        let undone = self.undos.iter().flat_map(|undo| &undo.things);
+        let mut all = std::iter::once(thing).chain(undone.filter(same));
+        all.any(|thing| thing.is_left(now))
+    }
+
+    /// What else there is that keeps a place from being what it was.
+    fn in_the_way(&self, place: &Place, now: &Image, goal: &Image) -> Option<String> {
+        if image::kind(now) == "directory" && image::kind(goal) != "directory" {
+            let entries = std::fs::read_dir(&place.path)
+                .into_iter()
+                .flatten()
+                .flatten();
+            let mut foreign = entries.filter(|entry| {
+                if fs::is_left(&entry.file_name()) {
+                    return false;
+                }
+                let inside = self.places.get(entry.path().as_path());
+                inside.is_none_or(|place| image::kind(&place.was) != "absent")
+            });
+            return foreign.next().map(|entry| {
+                let name = entry.file_name();
+                format!("it holds {}, which stays", name.to_string_lossy())
+            });
+        }
+        let above = place.path.parent()?;
+        let comes = self
+            .places
+            .get(above)
+            .is_some_and(|above| image::kind(&above.was) == "directory");
+        let is_missing = image::kind(goal) != "absent" && !above.is_dir() && !comes;
+        is_missing.then(|| "its folder is not there".to_owned())
+    }
+
+    /// What has moved, with the run that has done it, where one is on record.
+    fn told(&self, jid: &str, name: &str, why: &str) -> String {
+        let by = self.later.get_or_init(|| later(self.cx.opts(), jid));
+        match by.get(name) {
+            Some(by) => format!("{name}: {why}; run {by} has changed it since"),
+            None => format!("{name}: {why}"),
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! A plan of an undo for people, and as data.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use modules::diff;
+use modules::fs::image::{self, Image};
+use state::opts::Opts;
+use state::record;
+use value::{Map, Value};
+
+use crate::noted::shown as shown_value;
+use crate::plan::{Item, Plan};
+
+/// The version of the data.
+const VERSION: i64 = 1;
+
+/// How large a file may be whose difference is shown.
+const DIFF_BYTES_MAX: i64 = 1 << 20;
+
+/// A plan as data: `version`, `jid`, `steps`, `cannot`, `moved`, `cut_short`.
+#[must_use]
+pub fn data(opts: &Opts, plan: &Plan) -> Map {
+    let kept = record::kept(&record::folder(opts).join(&plan.jid));
+    let steps = plan.items.iter().map(|one| item(one, Some(&kept)));
+    let cannot = plan.cannot.iter().map(|(name, why)| {
+        Map::new()
+            .with("name", name.as_str())
+            .with("why", why.as_str())
+    });
+    Map::new()
+        .with("version", VERSION)
+        .with("jid", plan.jid.as_str())
+        .with("cut_short", plan.cut_short)
+        .with("steps", Value::list(steps.map(Value::Map)))
+        .with("cannot", Value::list(cannot.map(Value::Map)))
+        .with("moved", plan.moved.clone())
+}
+
+/// What is done to one thing, as data; with the folder of kept contents also how a text differs.
+pub(crate) fn item(item: &Item, kept: Option<&Path>) -> Map {
+    match item {
+        Item::Thing(thing, now) => {
+            let entry = Map::new()
+                .with("do", thing.word.as_str())
+                .with("name", thing.name.as_str())
+                .with("now", now.clone())
+                .with("then", thing.was.clone())
+                .with("by", thing.by.clone());
+            match (kept, now, &thing.was) {
+                (Some(_), Value::Str(is), Value::Str(was)) if is_text(is) || is_text(was) => {
+                    entry.with("diff", diff::of_files(is.as_bytes(), was.as_bytes()))
+                }
+                _ => entry,
+            }
+        }
+        Item::Place(place, now) => {
+            let goal = place.goal();
+            let path = place.path.display().to_string();
+            let entry = Map::new()
+                .with("do", verb(now, &goal))
+                .with("path", path)
+                .with("now", now.clone());
+            let mut entry = entry
+                .with("then", goal.clone())
+                .with("by", place.by.clone());
+            let told = kept
+                .filter(|_| place.is_whole())
+                .and_then(|kept| difference(&place.path, now, &goal, kept));
+            if let Some(told) = told {
+                entry.insert("diff", told);
+            }
+            entry
+        }
+    }
+}
+
+/// Whether it is shown line by line.
+fn is_text(value: &str) -> bool {
+    value.contains('\n')
+}
+
+/// What becomes of a path.
+fn verb(now: &Image, goal: &Image) -> &'static str {
+    match (image::kind(now), image::kind(goal)) {
+        (_, "absent") => "remove",
+        ("absent", _) => "create",
+        (is, was) if is == was && !goal.contains("sha256") && !goal.contains("target") => "set",
+        _ => "restore",
+    }
+}
+
+/// How the text of a file differs from what is kept.
+fn difference(path: &Path, now: &Image, goal: &Image, kept: &Path) -> Option<String> {
+    let small = |image: &Image| {
+        let size = image.get("size").and_then(Value::as_int);
+        image::kind(image) == "file" && size.is_some_and(|size| size <= DIFF_BYTES_MAX)
+    };
+    if !small(now) || !small(goal) {
+        return None;
+    }
+    let hash = goal.get("sha256").map(Value::to_text)?;
+    let (is, was) = (
+        std::fs::read(path).ok()?,
+        std::fs::read(kept.join(hash)).ok()?,
+    );
+    let told = diff::of_files(&is, &was);
+    (!told.is_empty()).then_some(told)
+}
+
+/// What is done to one thing, in a line.
+pub(crate) fn line(one: &Item) -> String {
+    match one {
+        Item::Thing(thing, now) => {
+            let (now, was) = (now.to_text(), thing.was.to_text());
+            match is_text(&now) || is_text(&was) {
+                true => format!("{}: has its text again", thing.title()),
+                false => format!("{}: {now} -> {was}", thing.title()),
+            }
+        }
+        Item::Place(place, now) => {
+            let goal = place.goal();
+            let path = place.path.display();
+            let what = match verb(now, &goal) {
+                "remove" => format!("{} is removed", image::kind(now)),
+                "create" => format!("{} comes back{}", image::kind(&goal), of(&goal)),
+                _ if image::kind(now) != image::kind(&goal) => {
+                    format!(
+                        "{} becomes {} again{}",
+                        image::kind(now),
+                        image::kind(&goal),
+                        of(&goal)
+                    )
+                }
+                _ => changed(now, &goal),
+            };
+            format!("{path}: {what}")
+        }
+    }
+}
+
+/// What more there is to say of what comes back.
+fn of(goal: &Image) -> String {
+    match (goal.get("target"), goal.get("size")) {
+        (Some(target), _) => format!(" (to {})", target.to_text()),
+        (_, Some(size)) => format!(" ({} bytes)", size.to_text()),
+        _ => String::new(),
+    }
+}
+
+/// In what a path changes that stays of its kind.
+fn changed(now: &Image, goal: &Image) -> String {
+    let mut all = Vec::new();
+    if goal.contains("sha256") {
+        all.push("has its contents again".to_owned());
+    }
+    for key in ["target", "mode", "uid", "gid"] {
+        if let Some(was) = goal.get(key).filter(|was| now.get(key) != Some(was)) {
+            all.push(format!(
+                "{key} {} -> {}",
+                shown_value(key, now.get(key)),
+                shown_value(key, Some(was))
+            ));
+        }
+    }
+    if goal.contains("times") {
+        all.push("has its times again".to_owned());
+    }
+    all.join(", ")
+}
+
+/// A plan for people.
+#[must_use]
+pub fn shown(opts: &Opts, plan: &Plan) -> String {
+    let kept = record::kept(&record::folder(opts).join(&plan.jid));
+    let mut out = String::new();
+    for one in &plan.items {
+        let entry = item(one, Some(&kept));
+        let mark = match entry.get("do").and_then(Value::as_str) {
+            Some("remove") => '-',
+            Some("create") => '+',
+            _ => '~',
+        };
+        let _ = writeln!(out, "{mark} {}", line(one));
+        let told = entry.get("diff").map(Value::to_text).unwrap_or_default();
+        let lines = told
+            .lines()
+            .filter(|line| !matches!(line.trim_end(), "---" | "+++"));
+        for line in lines {
+            let _ = writeln!(out, "    {line}");
+        }
+    }
+    for (name, why) in &plan.cannot {
+        let _ = writeln!(out, "! {name}: {why}");
+    }
+    if plan.cut_short {
+        out.push_str("! the run was cut short: what was under way then may have done more than is on record\n");
+    }
+    let _ = writeln!(
+        out,
+        "{} to undo, {} cannot be undone",
+        plan.items.len(),
+        plan.cannot.len()
+    );
+    out
+}

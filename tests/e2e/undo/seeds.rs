@@ -1,0 +1,266 @@
+//! Random states over random files: a run is undone to the last bit, whether it came to its end or was killed, and an undo that is killed
+//! is finished by the next one. With a change in between nothing is changed.
+//!
+//! `PINCH_UNDO_SEEDS=FROM..TO` looks at other seeds than those of every day.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, Permissions};
+use std::ops::Range;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
+use tests::program::{in_recorded_environment, minion_program};
+
+use super::{Lies, below, pinch, planned, said};
+use crate::resume::Machine;
+
+fn seeds() -> Range<u64> {
+    let Ok(named) = std::env::var("PINCH_UNDO_SEEDS") else {
+        return 0..12;
+    };
+    let (from, to) = named.split_once("..").unwrap();
+    from.parse().unwrap()..to.parse().unwrap()
+}
+
+/// Numbers that follow from a seed (splitmix64).
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % limit
+    }
+
+    fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[usize::try_from(self.below(of.len() as u64)).unwrap()]
+    }
+
+    fn comes(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+const PATHS: [&str; 9] = ["a", "b", "d", "d/a", "d/e", "d/e/a", "d/e/b", "l", "s/a"];
+const TEXTS: [&str; 4] = ["alpha", "beta\\ngamma", "k=1", "[s]\\nk = 1"];
+const MODES: [&str; 4] = ["'0600'", "'0644'", "'0750'", "'0711'"];
+
+/// What stands in a state but its id.
+fn body(chance: &mut Chance) -> String {
+    let (path, other) = (*chance.one(&PATHS), *chance.one(&PATHS));
+    // What is copied into itself fills the disk.
+    let other = match path.starts_with(other) {
+        true => "b",
+        false => other,
+    };
+    let (text, mode) = (*chance.one(&TEXTS), *chance.one(&MODES));
+    match chance.below(19) {
+        0 | 1 => format!(
+            "file.managed: [{{name: @TMP@/{path}}}, {{contents: \"{text}\"}}, {{makedirs: True}}, {{mode: {mode}}}]"
+        ),
+        2 => format!(
+            "file.managed: [{{name: @TMP@/{path}}}, {{source: 'salt://tree/f'}}, {{force: True}}, {{follow_symlinks: False}}]"
+        ),
+        3 => format!(
+            "file.directory: [{{name: @TMP@/{path}}}, {{makedirs: True}}, {{mode: {mode}}}, {{force: True}}]"
+        ),
+        4 => format!("file.directory: [{{name: @TMP@/{path}}}, {{clean: True}}]"),
+        5 => {
+            format!("file.symlink: [{{name: @TMP@/{path}}}, {{target: {other}}}, {{force: True}}]")
+        }
+        6 | 7 => format!("file.absent: [{{name: @TMP@/{path}}}]"),
+        8 => format!(
+            "file.append: [{{name: @TMP@/{path}}}, {{text: \"{text}\"}}, {{makedirs: True}}]"
+        ),
+        9 => format!(
+            "file.replace: [{{name: @TMP@/{path}}}, {{pattern: a}}, {{repl: bb}}, {{backup: .bak}}]"
+        ),
+        10 => format!(
+            "file.recurse: [{{name: @TMP@/{path}}}, {{source: 'salt://tree'}}, {{clean: True}}]"
+        ),
+        11 => format!(
+            "file.rename: [{{name: @TMP@/{path}}}, {{source: @TMP@/{other}}}, {{force: True}}]"
+        ),
+        12 => format!(
+            "file.copy: [{{name: @TMP@/{path}}}, {{source: @TMP@/{other}}}, {{force: True}}]"
+        ),
+        13 => format!("file.touch: [{{name: @TMP@/{path}}}, {{makedirs: True}}]"),
+        14 => format!(
+            "file.hardlink: [{{name: @TMP@/{path}}}, {{target: @TMP@/{other}}}, {{force: True}}]"
+        ),
+        15 => format!(
+            "file.serialize: [{{name: @TMP@/{path}}}, {{dataset: {{a: {text:?}}}}}, {{serializer: json}}]"
+        ),
+        16 => format!(
+            "file.blockreplace: [{{name: @TMP@/{path}}}, {{append_if_not_found: True}}, {{content: \"{text}\"}}]"
+        ),
+        17 => format!("file.mknod: [{{name: @TMP@/{path}}}, {{ntype: p}}, {{mode: {mode}}}]"),
+        _ => {
+            format!("ini.options_present: [{{name: @TMP@/{path}}}, {{sections: {{s: {{k: 2}}}}}}]")
+        }
+    }
+}
+
+fn grown(chance: &mut Chance) -> Machine {
+    let mut sls = String::new();
+    for number in 0..3 + chance.below(9) {
+        let _ = write!(sls, "s{number}:\n  {}\n", body(chance));
+    }
+    let machine = Machine::with(&[
+        ("s.sls", &sls),
+        ("tree/f", "of the tree\n"),
+        ("tree/e/b", "deep\n"),
+    ]);
+    let out = machine.0.tmp();
+    for path in PATHS {
+        let place = out.join(path);
+        let above = place.parent().unwrap();
+        let taken = place.symlink_metadata().is_ok();
+        if !chance.comes(60) || taken || fs::create_dir_all(above).is_err() {
+            continue;
+        }
+        match chance.below(8) {
+            0 => symlink(chance.one(&PATHS), &place).unwrap(),
+            1 | 2 => fs::create_dir(&place).unwrap(),
+            _ => fs::write(
+                &place,
+                chance.one(&["alpha\n", "k=1\n[s]\nk = 1\n", "no end"]),
+            )
+            .unwrap(),
+        }
+        if !place.is_symlink() {
+            let mode = *chance.one(&[0o644, 0o755, 0o700, 0o2755]);
+            fs::set_permissions(&place, Permissions::from_mode(mode)).unwrap();
+        }
+    }
+    machine
+}
+
+/// Calls the program and kills it after a while; whether it came to its end.
+fn killed(machine: &Machine, words: &[&str], after: Duration) -> bool {
+    let mut command = Command::new(minion_program());
+    let mut child = in_recorded_environment(&mut command)
+        .env("SALT_CONFIG_DIR", machine.0.path().join("etc"))
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    std::thread::sleep(after);
+    let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+    child.wait().unwrap().code().is_some()
+}
+
+/// Changes something that an undo would change; what is then to be done to have it as before. Nothing where there is nothing to change.
+fn moved(chance: &mut Chance, plan: &Value) -> Option<Box<dyn FnOnce()>> {
+    let steps = plan["steps"].as_array().unwrap();
+    if steps.is_empty() {
+        return None;
+    }
+    let step = chance.one(steps);
+    let path = PathBuf::from(step["path"].as_str().unwrap());
+    match (
+        step["now"]["kind"].as_str().unwrap(),
+        step["do"].as_str().unwrap(),
+    ) {
+        ("file", "remove" | "restore") => {
+            let held = fs::read(&path).unwrap();
+            fs::write(&path, [&held[..], b"moved"].concat()).unwrap();
+            Some(Box::new(move || fs::write(&path, held).unwrap()))
+        }
+        ("directory", "remove" | "restore") => {
+            let inside = path.join("foreign");
+            fs::write(&inside, "").unwrap();
+            Some(Box::new(move || fs::remove_file(&inside).unwrap()))
+        }
+        ("absent", _) if path.parent().unwrap().is_dir() => {
+            fs::write(&path, "there").unwrap();
+            Some(Box::new(move || fs::remove_file(&path).unwrap()))
+        }
+        ("symlink", _) => {
+            let target = fs::read_link(&path).unwrap();
+            fs::remove_file(&path).unwrap();
+            symlink("moved", &path).unwrap();
+            Some(Box::new(move || {
+                fs::remove_file(&path).unwrap();
+                symlink(target, &path).unwrap();
+            }))
+        }
+        _ => None,
+    }
+}
+
+/// It is refused with a change in between, and changes nothing.
+fn refuses(chance: &mut Chance, machine: &Machine, out: &Path, told: &str) {
+    if let Some(mend) = moved(chance, &planned(machine, &["last"])) {
+        let lies = below(out);
+        let (code, refusal) = said(&pinch(machine, &["undo", "--yes", "last"]));
+        assert_eq!(code, Some(1), "{refusal}\n{told}");
+        assert_eq!(below(out), lies, "{refusal}\n{told}");
+        mend();
+    }
+}
+
+fn differences(is: &BTreeMap<PathBuf, Lies>, was: &BTreeMap<PathBuf, Lies>) -> String {
+    let paths = is.keys().chain(was.keys());
+    let differ = paths.filter(|path| is.get(*path) != was.get(*path));
+    let shown = differ.map(|path| {
+        format!(
+            "{}: {:?}, was {:?}\n",
+            path.display(),
+            is.get(path),
+            was.get(path)
+        )
+    });
+    shown.collect()
+}
+
+fn holds(seed: u64) {
+    let mut chance = Chance(seed);
+    let machine = grown(&mut chance);
+    let out = machine.0.tmp();
+    let before = below(&out);
+    let sls = fs::read_to_string(machine.0.path().join("srv/salt/s.sls")).unwrap();
+    let told = format!("seed {seed}\n{sls}");
+    let words = ["salt-call", "--local", "state.apply", "s"];
+    if seed % 3 == 2 {
+        killed(&machine, &words, Duration::from_millis(chance.below(400)));
+    } else {
+        pinch(&machine, &words);
+    }
+    if super::jids(&machine).is_empty() {
+        assert_eq!(below(&out), before, "killed before it began: {told}");
+        return;
+    }
+    let jid = super::jids(&machine).pop().unwrap();
+    if seed % 3 == 1 {
+        refuses(&mut chance, &machine, &out, &told);
+    }
+    for _ in 0..chance.below(3) {
+        let after = Duration::from_millis(chance.below(300));
+        killed(&machine, &["undo", "--yes", &jid], after);
+    }
+    let (code, said) = said(&pinch(&machine, &["undo", "--yes", &jid]));
+    assert_eq!(code, Some(0), "{said}\n{told}");
+    let after = below(&out);
+    assert!(
+        after == before,
+        "{}{said}\n{told}",
+        differences(&after, &before)
+    );
+}
+
+#[test]
+fn random_states_are_undone_to_the_last_bit() {
+    seeds().for_each(holds);
+}
