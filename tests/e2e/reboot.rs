@@ -2,6 +2,7 @@
 //! and what the unit calls at boot goes on.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -62,7 +63,10 @@ impl Booted {
             .arg(minion_program())
             .args(words);
         let etc = self.machine.0.path().join("etc");
+        let path = std::env::var("PATH").unwrap();
+        let bin = self.machine.0.tmp().join("bin");
         command
+            .env("PATH", format!("{}:{path}", bin.display()))
             .env("SALT_CONFIG_DIR", etc)
             .stdin(Stdio::null())
             .process_group(0);
@@ -276,4 +280,34 @@ quiet:
         machine.machine.call("state.orchestrate orch test=True").rc,
         Some(0)
     );
+}
+
+#[test]
+fn a_step_that_calls_system_reboot_is_waited_for_by_itself() {
+    let orch = "\
+a:
+  salt.function:
+    - name: system.reboot
+    - tgt: '*'
+b:
+  cmd.run:
+    - name: echo b >> @TMP@/log
+    - require: [{salt: a}]
+";
+    let mut machine = Booted::with(&[("orch.sls", orch)]);
+    let scratch = &machine.machine.0;
+    // What takes the machine down elsewhere says here what it was asked for.
+    let program = "#!/bin/sh\necho \"$*\" >> @TMP@/log\n";
+    scratch.write("out/bin/shutdown", program);
+    let shutdown = scratch.tmp().join("bin/shutdown");
+    fs::set_permissions(&shutdown, fs::Permissions::from_mode(0o755)).unwrap();
+    machine.taken_down(
+        "salt-call --local state.orchestrate orch",
+        "-r now",
+        Signal::TERM,
+    );
+    machine.boot();
+    let (code, said) = machine.goes_on();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(machine.log(), "-r now1 b1");
 }
