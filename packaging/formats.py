@@ -69,7 +69,8 @@ class Job:
         """What `systemctl enable` would be given."""
         kinds = [("systemd.timer", "*.timer", 0), ("systemd.service", "*.service", 0)]
         names = [path for _, _, path, _ in self.service_files(*kinds)]
-        return [name for name in names if name.replace(".service", ".timer") not in names or name.endswith(".timer")]
+        wanted = [path for _, _, path, _ in self.service_files(("systemd.wants", "*.service", 0))]
+        return [name for name in names if name not in wanted and (name.replace(".service", ".timer") not in names or name.endswith(".timer"))]
 
     def settings(self):
         """The only files of a package that a user changes."""
@@ -127,6 +128,7 @@ def third_party(job, prefix="usr/"):
 
 # Where units, which are not enabled, and their settings go.
 SYSTEMD = [("systemd.service", "usr/lib/systemd/system/*.service", 0o644), ("systemd.timer", "usr/lib/systemd/system/*.timer", 0o644),
+           ("systemd.wants", "usr/lib/systemd/system/multi-user.target.d/*.conf", 0o644),
            ("default", "etc/default/*", 0o644)]
 OPENRC = [("openrc", "etc/init.d/*", 0o755), ("default", "etc/conf.d/*", 0o644)]
 PROCD = [("procd", "etc/init.d/*", 0o755)]
@@ -139,7 +141,7 @@ def installing(job, places, source, root):
 
 
 def all_services(job, folder, without=()):
-    kinds = [*SCRIPTS, "systemd.service", "systemd.timer", "default", "cron"]
+    kinds = [*SCRIPTS, "systemd.service", "systemd.timer", "systemd.wants", "default", "cron"]
     return job.services(*((kind, f"{folder}/*/{kind}", 0o755 if kind in SCRIPTS else 0o644) for kind in kinds if kind not in without))
 
 
@@ -153,7 +155,7 @@ def deb(job, scratch):
         Entry(f"{doc}/changelog.gz", gz(changelog.encode())),
         Entry(f"{doc}/NEWS.gz", gz((job.here.parent / "CHANGELOG.md").read_bytes())),
     ]
-    entries += all_services(job, f"{doc}/examples", without=("systemd.service", "systemd.timer", "default"))
+    entries += all_services(job, f"{doc}/examples", without=("systemd.service", "systemd.timer", "systemd.wants", "default"))
     overrides = job.text("debian/lintian-overrides")
     if job.static:
         overrides += f"# It is meant to run on any machine, and brings its C library along.\n{name}: statically-linked-binary [usr/bin/{name}]\n"

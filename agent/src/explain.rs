@@ -4,13 +4,14 @@
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use cli::binary;
 use cli::failure::{Exit, Failure};
 use modules::state_run::{Given, split_input};
 use state::compile::{self, HighData, Plan};
 use state::exec::Exec;
-use state::low::Low;
+use state::low::{Low, RequisiteKind};
 use state::opts::Opts;
 use state::record::Recorded;
 use state::resume::{self, function_of, id_of, means};
@@ -144,6 +145,19 @@ impl Explained<'_> {
         if !low.requisites.is_empty() {
             out.push_str("Requisites:\n");
             self.requisites(out, plan, low, 1);
+        }
+        let undoes = |other: &&Arc<Low>| {
+            let all = other.requisites.iter();
+            let mut all = all.filter(|one| one.kind == RequisiteKind::Compensate);
+            all.any(|one| {
+                let mut chunks = one.chunks.iter().filter_map(|at| plan.chunks().get(*at));
+                chunks.any(|target| target.tag() == tag)
+            })
+        };
+        for (at, other) in plan.chunks().iter().filter(undoes).enumerate() {
+            let (head, tag) = (if at == 0 { "Compensates:\n" } else { "" }, other.tag());
+            let (id, fun, outcome) = (id_of(&tag), function_of(&tag), self.outcome(&tag));
+            let _ = writeln!(out, "{head}  {id} ({fun}): {outcome}");
         }
         out.push_str("Arguments:\n");
         for (key, value) in &low.arguments(|key| key == "name") {

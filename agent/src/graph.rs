@@ -195,9 +195,9 @@ fn graph_of(plan: &Plan, title: String, run: Option<&Recorded>) -> Graph {
     for (index, low) in chunks.iter().enumerate() {
         for requisite in &low.requisites {
             for &other in requisite.chunks.iter().filter(|other| **other != index) {
-                // What has a prereq runs before the state that it names.
+                // What has a prereq, or is compensated, runs before the state that it names.
                 let (from, to) = match requisite.kind {
-                    RequisiteKind::Prereq => (index, other),
+                    RequisiteKind::Prereq | RequisiteKind::Compensate => (index, other),
                     _ => (other, index),
                 };
                 let kind = requisite.kind.word();

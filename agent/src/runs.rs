@@ -20,6 +20,8 @@ use value::{Map, Value, jid};
 
 use crate::setup;
 
+mod continued;
+
 /// Microseconds of a day.
 const DAY: u64 = 86_400_000_000;
 
@@ -39,9 +41,10 @@ fn answered(parsed: &Parsed) -> Result<ExitCode, Failure> {
         ["show", jid] => runs.show(jid),
         ["diff", before, after] => runs.diff(before, after),
         ["prune"] => runs.prune(parsed),
+        ["continue"] => continued::all(&runs.opts, parsed),
         _ => Err(Failure::new(
             Exit::Usage,
-            "runs takes list, show JID, diff JID JID or prune: pinch runs list",
+            "runs takes list, show JID, diff JID JID, prune or continue: pinch runs list",
         )),
     }
 }
@@ -111,6 +114,7 @@ impl Runs {
             Some(0) => "succeeded",
             Some(_) => "failed",
             None if alive() => "under way",
+            None if recorded.begun.iter().any(|one| one.boot.is_some()) => "waits for a reboot",
             None => "cut short",
         };
         let count = |wanted: &str| {
@@ -158,7 +162,7 @@ impl Runs {
                 binary::put(&told);
             }
         }
-        if text("result") == "cut short" {
+        if matches!(text("result").as_str(), "cut short" | "waits for a reboot") {
             for one in &recorded.begun {
                 let said = format!("under way when it was cut short: {}\n", id_of(&one.tag));
                 binary::put(&said);

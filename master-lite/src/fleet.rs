@@ -32,6 +32,10 @@ pub(crate) struct Fleet {
 }
 
 impl Targets for Fleet {
+    fn is_here(&self) -> bool {
+        false
+    }
+
     fn resolve(&self, _cx: &Exec, tgt: &Value, tgt_type: &str) -> Result<Vec<String>, Error> {
         let matched = smol::block_on(self.master.matched(tgt, tgt_type, &Map::new()));
         let (minions, _) = matched.map_err(Error::refused)?;

@@ -8,6 +8,7 @@
 )]
 
 mod bus;
+mod compensate;
 mod fleet;
 mod inits;
 mod lint;
@@ -19,6 +20,7 @@ mod pkg;
 mod plan;
 mod progress;
 mod python;
+mod reboot;
 mod resume;
 mod runs;
 mod small;

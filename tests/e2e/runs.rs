@@ -7,7 +7,7 @@ use tests::program::minion_program;
 
 use crate::resume::Machine;
 
-fn pinch(machine: &Machine, words: &str) -> Output {
+pub(crate) fn pinch(machine: &Machine, words: &str) -> Output {
     let mut command = Command::new(minion_program());
     let command = command.args(words.split_whitespace());
     command
@@ -16,7 +16,7 @@ fn pinch(machine: &Machine, words: &str) -> Output {
         .unwrap()
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 

@@ -82,6 +82,7 @@ fn style(requisite: &str) -> (&'static str, &'static str) {
         "listen" => ("#2e8b57", "2 4"),
         "onchanges" => ("#2f6fb5", "7 4"),
         "onfail" => ("#c62f3e", "7 4"),
+        "compensate" => ("#c62f3e", "2 4"),
         "prereq" => ("#9a52c4", "2 4"),
         _ => ("#5b6470", "1 3"),
     }

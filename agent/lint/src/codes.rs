@@ -264,6 +264,21 @@ pub const CODES: &[Code] = &[
         "`listen_in` names a state that is not there: nobody is told.",
     ),
     row(
+        "E407",
+        "requisite-turn",
+        &[
+            "Requisite [compensate: (",
+            "names a state that runs only when a later one fails",
+            "names a state that runs at the end",
+            "names a state that has had its turn before",
+            "is not heard: listeners are called",
+            "names no state: say the ID",
+            "neither True nor False",
+        ],
+        "states in the ordinary course know nothing of those that compensate and of those with finally: True",
+        "What `compensate` names runs only when a later state fails, and what says `finally: True` at the end: no other state can wait for it, and what undoes is not undone itself.\n\n    unpack:\n      cmd.run:\n        - name: tar xf /root/site.tar -C /srv\n        - compensate: remove\n    remove:\n      cmd.run:\n        - name: rm -r /srv/site\n    tell:\n      cmd.run:\n        - name: logger ready\n        - require:\n          - cmd: remove       <- it would wait for what does not happen",
+    ),
+    row(
         "E501",
         "missing-sls",
         &[

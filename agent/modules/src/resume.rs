@@ -128,7 +128,12 @@ fn last(cx: &Exec, given: &Given) -> Result<Option<(String, Recorded)>, Error> {
     let folder = record::folder(opts);
     let wanted = kind(given.fun, given.mods.as_ref());
     let saltenv = given.saltenv_or_base(cx);
+    let named = given.said.get("resume").map(Value::to_text);
+    let named = named.filter(|named| jid::is_jid(named));
     for jid in record::jids(opts).into_iter().rev() {
+        if named.as_ref().is_some_and(|named| *named != jid) {
+            continue;
+        }
         let path = folder.join(&jid);
         let Some(start) = record::start_of(&path) else {
             continue;
@@ -211,12 +216,14 @@ pub(crate) fn gone_on_with(
     taken: TakenUp,
 ) -> Result<Kept, Error> {
     let parts = Arc::new(Mutex::new(taken.parts));
+    let compensating = Arc::new(taken.compensating);
     let returns = taken.returns;
     if cx.test {
         let kept = started(cx, given, plan)?;
         return Ok(Kept {
             returns,
             parts,
+            compensating,
             ..kept
         });
     }
@@ -229,6 +236,7 @@ pub(crate) fn gone_on_with(
         record: Some(Arc::new(record)),
         returns,
         parts,
+        compensating,
         ..Kept::default()
     })
 }
@@ -265,5 +273,6 @@ pub(crate) fn nested(cx: &Exec, given: &Given) -> Kept {
         part,
         returns,
         parts: Arc::clone(&outer.parts),
+        compensating: Arc::clone(&outer.compensating),
     }
 }

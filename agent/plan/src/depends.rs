@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use state::low::RequisiteKind;
+use state::low::{RequisiteKind, When};
 use value::Value;
 
-use crate::document::{Because, Chunk, Key, Outcome};
+use crate::document::{Because, COMPENSATE, Chunk, Key, Outcome};
 use crate::footprint::Footprint;
 
 /// Arguments that name a user or group, who may be made before.
@@ -31,6 +31,11 @@ pub(crate) fn judge(chunks: &mut [Chunk]) {
                 .get(at)
                 .or_else(|| after.get(at.checked_sub(before.len() + 1)?))
         };
+        if chunk.low.when == When::Compensating {
+            // Nobody can tell whether a later one fails: until then it does nothing.
+            chunk.because = compensated(chunk, before);
+            continue;
+        }
         chunk.because = reasons(chunk, before, &found);
         if !chunk.because.is_empty() {
             chunk.outcome = Outcome::Depends;
@@ -115,6 +120,18 @@ fn reasons<'a>(
     all
 }
 
+/// What a chunk compensates.
+fn compensated(chunk: &Chunk, before: &[Chunk]) -> Vec<Because> {
+    let mut all = Vec::new();
+    let named = |(kind, key): &(RequisiteKind, Key)| {
+        *kind == RequisiteKind::Compensate && *key == chunk.key
+    };
+    for owner in before.iter().filter(|other| other.needs.iter().any(named)) {
+        add(&mut all, COMPENSATE, owner);
+    }
+    all
+}
+
 fn within(chunk: &Chunk, step: &Chunk) -> bool {
     chunk.key.0.as_ref() == Some(&step.key.1)
 }
@@ -131,8 +148,8 @@ fn add(all: &mut Vec<Because>, reason: &'static str, of: &Chunk) {
 
 /// Whether a requisite on something that would change leaves the outcome open.
 fn required(kind: RequisiteKind, chunk: &Chunk, target: &Chunk) -> Option<&'static str> {
-    use RequisiteKind::{Listen, Require, RequireAny};
-    if kind == Listen {
+    use RequisiteKind::{Compensate, Listen, Require, RequireAny};
+    if matches!(kind, Compensate | Listen) {
         return None;
     }
     if !matches!(kind, Require | RequireAny) {

@@ -67,6 +67,9 @@ impl Outcome {
     }
 }
 
+/// The reason of a chunk that runs only if a later one fails.
+pub(crate) const COMPENSATE: &str = "compensate";
+
 /// Why a chunk's outcome depends on an earlier change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Because {

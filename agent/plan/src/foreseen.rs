@@ -13,7 +13,7 @@ use state::module::Error;
 use value::{Map, Value};
 
 use crate::compare;
-use crate::document::{Basis, Chunk, Document, Key, Outcome, Then, shown};
+use crate::document::{Basis, COMPENSATE, Chunk, Document, Key, Outcome, Then, shown};
 use crate::footprint::{Footprint, Place, by_its_folder, local_sources, salt_sources};
 use crate::seen::Seen;
 use crate::{depends, image, look};
@@ -264,6 +264,14 @@ fn is_tag(state: &Value, tag: &str) -> bool {
 
 fn depends_on(state: &Value) -> bool {
     state.get("outcome").and_then(Value::as_str) == Some(Outcome::Depends.word())
+        || is_compensating(state)
+}
+
+/// Whether a state runs only if a later one fails.
+pub(crate) fn is_compensating(state: &Value) -> bool {
+    let because = state.get("because").and_then(Value::as_list);
+    let reason = |one: &Value| one.get("reason").and_then(Value::as_str) == Some(COMPENSATE);
+    because.unwrap_or_default().iter().any(reason)
 }
 
 fn key_of(state: &Value) -> Key {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use value::Value;
 
 use crate::document::{Document, Outcome};
+use crate::foreseen::is_compensating;
 
 /// How many characters a value of a change is shown with.
 const SHOWN_MAX: usize = 200;
@@ -46,6 +47,7 @@ fn one(out: &mut String, state: &Value) {
         "change" => ('~', "would change"),
         "depends" => ('?', "depends on an earlier change"),
         "fail" => ('!', "would fail"),
+        _ if is_compensating(state) => ('-', "only if a later step fails"),
         _ => return,
     };
     let _ = write!(out, "{mark} {} {}", text("function"), text("name"));
@@ -106,6 +108,7 @@ fn list<'a>(state: &'a Value, key: &str) -> &'a [Value] {
 fn why(reason: &str) -> &str {
     match reason {
         "account" => "its user or group comes from",
+        "compensate" => "it compensates",
         "creates" => "its creates may come true with",
         "guard" => "its unless or onlyif runs after",
         "listen" => "it is called at the end because of",

@@ -8,6 +8,7 @@
 )]
 
 pub mod ask;
+pub mod boot;
 pub mod compile;
 pub mod custom;
 pub mod exec;

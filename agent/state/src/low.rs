@@ -15,10 +15,11 @@ const INTERNAL: &[&[&str]] = &[
         "names", "order", "retry", "runas", "state", "umask", "watch",
     ],
     &[
-        "__id__", "listen", "no_log", "onfail", "onlyif", "prereq", "resume", "unless", "use_in",
+        "__id__", "listen", "no_log", "onfail", "onlyif", "prereq", "reboot", "resume", "unless",
+        "use_in",
     ],
     &[
-        "__agg__", "__env__", "__sls__", "creates", "require", "saltenv", "timeout",
+        "__agg__", "__env__", "__sls__", "creates", "finally", "require", "saltenv", "timeout",
     ],
     &["failhard", "parallel", "provider", "watch_in"],
     &[
@@ -40,6 +41,7 @@ const INTERNAL: &[&[&str]] = &[
     &[
         "__prereq__",
         "__pub_user",
+        "compensate",
         "fire_event",
         "onfail_all",
         "onfail_any",
@@ -88,10 +90,24 @@ pub enum RequisiteKind {
     Prereq,
     /// `mod_watch` is called at the end when one changed.
     Listen,
+    /// What undoes it when a later one fails: not asked for before it runs, and none of Salt's.
+    Compensate,
+}
+
+/// When a chunk has its turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum When {
+    /// In its place among the others.
+    #[default]
+    Ordinary,
+    /// Once something has failed, where it undoes what had succeeded: one names it in `compensate`.
+    Compensating,
+    /// At the end, whatever happened before: `finally: True`.
+    Finally,
 }
 
 impl RequisiteKind {
-    /// Every kind, in the order in which Salt looks at them.
+    /// Every kind of Salt's, in the order in which it looks at them.
     pub const ALL: [Self; 11] = [
         Self::Require,
         Self::RequireAny,
@@ -121,10 +137,11 @@ impl RequisiteKind {
             Self::OnfailAll => "onfail_all",
             Self::Prereq => "prereq",
             Self::Listen => "listen",
+            Self::Compensate => "compensate",
         }
     }
 
-    /// The kind that a word names.
+    /// The kind of Salt's that a word names.
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.word() == word)
@@ -161,6 +178,8 @@ pub struct Low {
     pub saltenv: String,
     /// What must hold before it runs.
     pub requisites: Vec<Requisite>,
+    /// When it has its turn.
+    pub when: When,
     /// How it is to be run.
     pub options: RunOptions,
     /// The chunk as Salt shows it: everything above and the arguments.
@@ -193,6 +212,10 @@ impl Low {
             sls: text("__sls__"),
             saltenv: text("__env__"),
             requisites: Vec::new(),
+            when: match data.get("finally").is_some_and(Value::is_true) {
+                true => When::Finally,
+                false => When::Ordinary,
+            },
             options: RunOptions::of(&data),
             data,
         }

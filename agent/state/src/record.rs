@@ -21,6 +21,7 @@ use value::hash::Folded;
 use value::json::{self, Layout};
 use value::{Map, Value, jid, log};
 
+use crate::boot;
 use crate::compile::Plan;
 use crate::exec::Exec;
 use crate::keys;
@@ -114,6 +115,8 @@ pub struct Recorded {
     pub guards: Map,
     /// What was changed, each noted before it was: what `pinch undo` goes by.
     pub changes: Vec<Map>,
+    /// The parts, and the run itself as an empty one, that undo what had succeeded in them, because something failed.
+    pub compensating: Vec<String>,
     /// How often it was taken up again: `resumed` (the job id of that call), `pid`, `time`.
     pub resumed: Vec<Map>,
     /// How it ended, `retcode` and `time`; none while it runs, or when it was cut short.
@@ -129,6 +132,10 @@ pub struct Begun {
     pub tag: String,
     /// What is to be done about it when the run is taken up.
     pub policy: Policy,
+    /// The number of the boot in which it began, where it takes the machine down.
+    pub boot: Option<String>,
+    /// Whether there was a way to other machines then.
+    pub routed: bool,
 }
 
 /// The folder of the records.
@@ -179,6 +186,9 @@ impl Record {
         start.insert("uid", rustix::process::geteuid().as_raw());
         if let Some(user) = &asked.user {
             start.insert("user", user.clone());
+        }
+        if cx.opts().text("file_client") == Some("remote") {
+            start.insert("remote", true);
         }
         if cx.test {
             start.insert("test", true);
@@ -254,10 +264,28 @@ impl Record {
     /// False where there is no room for that.
     #[must_use]
     pub fn begins(&self, cx: &Exec, part: &str, tag: &str, policy: Policy) -> bool {
-        let entry = Map::new()
+        self.begins_with(cx, (part, tag), policy, Map::new())
+    }
+
+    /// The same of a step after which the machine goes down: with the number of this boot, the run goes on when there is another.
+    #[must_use]
+    pub fn awaits_boot(&self, cx: &Exec, step: (&str, &str), policy: Policy, boot: &str) -> bool {
+        self.begins_with(
+            cx,
+            step,
+            policy,
+            Map::new()
+                .with("boot", boot)
+                .with("routed", boot::is_routed()),
+        )
+    }
+
+    fn begins_with(&self, cx: &Exec, (part, tag): (&str, &str), policy: Policy, more: Map) -> bool {
+        let mut entry = Map::new()
             .with("begin", tag)
             .with("in", part)
             .with("resume", policy.word());
+        entry.update(more);
         let is_written = self.write(&entry);
         self.lock_begun().push([part, tag].concat());
         self.dirty(cx);
@@ -268,6 +296,13 @@ impl Record {
     /// Notes that a nested orchestration begins from its first step.
     pub fn part_begins(&self, part: &str) {
         self.write(&Map::new().with("part", part));
+    }
+
+    /// Notes that what had succeeded is undone from here on, because something failed.
+    pub fn compensates(&self, cx: &Exec, part: &str) {
+        self.write(&Map::new().with("compensating", part));
+        self.dirty(cx);
+        cx.barrier();
     }
 
     /// Notes the return of a step of a nested orchestration.
@@ -487,6 +522,8 @@ impl Recorded {
             self.returns.insert(tag, ret);
         } else if let Some(part) = entry.remove("part") {
             self.forget_part(&part.to_text());
+        } else if let Some(part) = entry.remove("compensating") {
+            self.compensating.push(part.to_text());
         } else if let Some(tag) = entry.remove("guard") {
             self.guards.insert(tag, entry.remove("told"));
         } else if entry.contains("changed") {
@@ -510,7 +547,15 @@ impl Recorded {
             let policy = text("resume").and_then(|word| Policy::of_word(&word));
             self.returned(&part, &tag);
             let policy = policy.unwrap_or(Policy::Ask);
-            self.begun.push(Begun { part, tag, policy });
+            let boot = text("boot");
+            let routed = entry.get("routed").is_some_and(Value::is_true);
+            self.begun.push(Begun {
+                part,
+                tag,
+                policy,
+                boot,
+                routed,
+            });
         } else if let (Some(tag), Some(ret)) = (text("of"), entry.remove("ret")) {
             self.returned(&part, &tag);
             self.parts.entry(part).or_default().insert(tag, ret);
@@ -525,6 +570,7 @@ impl Recorded {
     fn forget_part(&mut self, part: &str) {
         self.parts.retain(|name, _| !name.starts_with(part));
         self.begun.retain(|one| !one.part.starts_with(part));
+        self.compensating.retain(|name| !name.starts_with(part));
     }
 
     /// Drops the return of a step, with what is known of its parts.
@@ -548,6 +594,9 @@ impl Recorded {
             .unwrap_or_default()
         {
             self.forget(&tag.to_text());
+        }
+        if forgotten.is_some() {
+            self.compensating.retain(|part| !part.is_empty());
         }
         self.resumed.push(entry);
         self.end = None;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use value::{Map, Value};
+use value::{Map, Value, jid};
 
+use crate::boot;
 use crate::compile::{Plan, did_you_mean};
-use crate::low::Low;
+use crate::low::{Low, RequisiteKind, When};
 use crate::record::{self, Begun, Recorded};
 
 /// What parts a tag.
@@ -103,6 +104,8 @@ pub struct TakenUp {
     pub returns: Map,
     /// Those of the nested orchestrations.
     pub parts: BTreeMap<String, Map>,
+    /// The parts that were undoing what they had done; the run itself is an empty one.
+    pub compensating: Vec<String>,
     /// Returns of steps that are not done: skipped, or never to be repeated.
     pub settled: Vec<Settled>,
     /// The tags whose returns count no more.
@@ -146,6 +149,7 @@ impl TakenUp {
         Ok(Self {
             returns: work.recorded.returns,
             parts: work.recorded.parts,
+            compensating: work.recorded.compensating,
             ..work.taken
         })
     }
@@ -197,6 +201,8 @@ impl Work<'_> {
         let Some(at) = chunks.iter().position(|low| means(word, &low.tag())) else {
             return self.unknown("from", word);
         };
+        let at = self.first_undone().map_or(at, |undone| undone.min(at));
+        self.recorded.compensating.retain(|part| !part.is_empty());
         let mut forgotten: Vec<String> = Vec::new();
         for low in chunks.iter().skip(at) {
             let tag = low.tag();
@@ -214,11 +220,43 @@ impl Work<'_> {
                 forgotten.push(tag);
             }
         }
+        // What compensates, or runs at the end, has its turn again.
+        let later = chunks.iter().filter(|low| low.when != When::Ordinary);
+        forgotten.extend(later.map(|low| low.tag()));
         // They are called again for what changes now.
         let returns = self.recorded.returns.keys().filter_map(Value::as_str);
         forgotten.extend(returns.filter(|tag| is_late(tag)).map(str::to_owned));
         forgotten.iter().for_each(|tag| self.recorded.forget(tag));
         self.taken.forgotten = forgotten;
+    }
+
+    /// The first step that was compensated: what was undone has to be done again.
+    fn first_undone(&mut self) -> Option<usize> {
+        let ran = |tag: &str| {
+            let ret = self.recorded.returns.get(tag);
+            let begun = self.recorded.begun.iter().any(|one| one.tag == tag);
+            begun || ret.is_some_and(|ret| ret.get("__state_ran__").is_none_or(Value::is_true))
+        };
+        let chunks = self.plan.chunks();
+        let compensated = |low: &Low| {
+            let all = low.requisites.iter();
+            let mut all = all.filter(|one| one.kind == RequisiteKind::Compensate);
+            let undoes = |at: &usize| chunks.get(*at).is_some_and(|low| ran(&low.tag()));
+            all.any(|one| one.chunks.iter().any(undoes))
+        };
+        let undone = chunks.iter().position(|low| compensated(low))?;
+        for low in chunks.iter().filter(|low| compensated(low)) {
+            let id = &low.id;
+            if Policy::of(low) == Policy::Never {
+                self.errors.push(format!(
+                    "{id} is marked resume: never, and was compensated: whether it may be done again nobody has said; start the run anew"
+                ));
+            } else {
+                let told = format!("{id} was compensated: the run goes on from there");
+                self.taken.told.push(told);
+            }
+        }
+        Some(undone)
     }
 
     fn unknown(&mut self, order: &str, word: &str) {
@@ -270,13 +308,24 @@ impl Work<'_> {
     }
 
     fn settle(&mut self, part: String, tag: String, result: bool, comment: &str) {
+        self.settle_with(part, tag, result, comment, Map::new());
+    }
+
+    fn settle_with(
+        &mut self,
+        part: String,
+        tag: String,
+        result: bool,
+        comment: &str,
+        changes: Map,
+    ) {
         let low = self.low(&tag).filter(|_| part.is_empty());
         let mut parts = tag.split(SEPARATOR).skip(1);
         let (id, name) = (parts.next(), parts.next());
         let ret = Map::new()
             .with("name", name)
             .with("result", result)
-            .with("changes", Map::new())
+            .with("changes", changes)
             .with("comment", comment)
             .with("__sls__", low.map(|low| low.sls.clone()))
             .with("__id__", id)
@@ -320,7 +369,16 @@ impl Work<'_> {
         let (id, word) = (id_of(&one.tag).to_owned(), function_of(&one.tag));
         let mut redo = self.orders.redo.iter().chain(&self.orders.from);
         let redone = redo.any(|word| means(word, &one.tag));
-        if now.is_none() && one.part.is_empty() {
+        let boot = one.boot.clone().filter(|_| !redone);
+        if let Some((before, now)) = boot.zip(boot::id()).filter(|(before, now)| before != now) {
+            let comment = format!(
+                "The machine has rebooted; the run went on at {}",
+                jid::to_time(&jid::new())
+            );
+            let boots = Map::new().with("old", before).with("new", now);
+            let changes = Map::new().with("rebooted", boots);
+            self.settle_with(one.part, one.tag, true, &comment, changes);
+        } else if now.is_none() && one.part.is_empty() {
             let told = format!(
                 "{id} ({word}) was under way when the run was cut short, and is in the tree no more"
             );

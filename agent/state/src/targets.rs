@@ -40,6 +40,11 @@ pub trait Hear: Send {
 
 /// This machine alone, or a master's minions; and the event bus that goes with them.
 pub trait Targets: Send + Sync {
+    /// Whether the only target is the machine that this program runs on.
+    fn is_here(&self) -> bool {
+        true
+    }
+
     /// The ids that a target names.
     ///
     /// # Errors

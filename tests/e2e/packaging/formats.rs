@@ -58,6 +58,7 @@ fn an_apk_is_what_alpine_describes() {
             &format!("{version}-r0\n"),
             std::env::consts::ARCH,
             "755 etc/init.d/pinch-apply",
+            "755 etc/init.d/pinch-continue",
             "755 etc/init.d/pinch-minion",
             "644 usr/share/man/man1/pinch-salt-call.1.gz",
         ],
@@ -79,11 +80,12 @@ fn an_ipk_is_what_openwrt_writes() {
     );
     let text = checked("ipk", &file(dir.path(), ".ipk"), "");
     let version = env!("CARGO_PKG_VERSION");
-    let first = format!("pinch\n{version}-1\narm_cortex-a9\n755 etc/init.d/pinch-minion ");
+    let first = format!("pinch\n{version}-1\narm_cortex-a9\n755 etc/init.d/pinch-continue ");
+    let second = "755 etc/init.d/pinch-minion ";
     let program = line("755", "usr/bin/pinch", &binary);
     let last = "644 usr/share/licenses/pinch/THIRD-PARTY.gz ";
-    said(&text, &[&first, &program, last]);
-    assert_eq!(text.lines().count(), 6, "{text}");
+    said(&text, &[&first, second, &program, last]);
+    assert_eq!(text.lines().count(), 7, "{text}");
 }
 
 #[test]
@@ -225,9 +227,9 @@ IPKG_INSTROOT=$PWD/root sh prerm; ls root/usr/bin
     );
     let expected = [
         ".tar.gz: OK",
-        "./etc/conf.d/pinch-apply\n./etc/init.d/pinch-apply\n./etc/init.d/pinch-minion\n./usr/bin/pinch\n",
+        "./etc/conf.d/pinch-apply\n./etc/init.d/pinch-apply\n./etc/init.d/pinch-continue\n./etc/init.d/pinch-minion\n./usr/bin/pinch\n",
         ".tar.gz: OK",
-        "etc/init.d/pinch-minion\nusr/share/licenses/pinch/THIRD-PARTY.gz\n",
+        "etc/init.d/pinch-continue\netc/init.d/pinch-minion\nusr/share/licenses/pinch/THIRD-PARTY.gz\n",
         "/usr/bin/pinch\npinch\n",
     ];
     said(&sh(&script), &expected);

@@ -107,6 +107,39 @@ rc-service pinch-apply start >/dev/null 2>&1 || echo "failed"
 }
 
 #[test]
+fn systemd_goes_on_after_a_reboot() {
+    let script = r#"
+services=${services%-apply}-continue
+wants=/usr/lib/systemd/system/multi-user.target.d
+mkdir -p $wants; cp $services/systemd.wants $wants/pinch-continue.conf
+cp $services/systemd.service /usr/lib/systemd/system/pinch-continue.service
+systemd-analyze verify --man=no /usr/lib/systemd/system/pinch-continue.service 2>&1 | grep pinch || echo "nothing is wrong"
+systemctl daemon-reload
+systemctl show -p Wants multi-user.target | grep -o pinch-continue.service
+printf 'a:\n  cmd.run:\n    - name: echo down >>/srv/down\n    - reboot: True\nb:\n  cmd.run:\n    - name: cat /srv/down >/srv/new; mv /srv/new /srv/up\n    - require: [a]\n' >/srv/salt/again.sls
+setsid pinch salt-call --local state.orchestrate again >/srv/said 2>&1 & run=$!
+for _ in $(seq 600); do [ ! -e /srv/down ] || break; sleep 0.1; done
+kill -TERM $run; wait $run || echo "taken down"
+grep 'Nothing on this machine' /srv/said || true
+echo 11111111-1111-4111-8111-111111111111 >/srv/boot_id
+mount --bind /srv/boot_id /proc/sys/kernel/random/boot_id
+systemctl start pinch-continue.service
+for _ in $(seq 600); do [ ! -e /srv/up ] || break; sleep 0.1; done
+cat /srv/up
+"#;
+    let Some(text) = under(Some("systemd"), script) else {
+        return;
+    };
+    said(
+        &text,
+        &[
+            "nothing is wrong\npinch-continue.service\n",
+            "taken down\ndown\n",
+        ],
+    );
+}
+
+#[test]
 fn sysvinit_applies_states_by_a_script() {
     let script = r#"
 install -m755 $services/sysvinit /etc/init.d/pinch-apply

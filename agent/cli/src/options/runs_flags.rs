@@ -7,8 +7,8 @@ use super::{Group, Program};
 /// The option table of `pinch runs`.
 pub const RUNS: Program = Program {
     name: "runs",
-    usage: "[options] list | show JID | diff JID JID | prune",
-    about: "Say which states and orchestrations ran on this machine: list them, show what one returned, say in which states two of them differ (exits 2 when they do), or forget old ones.",
+    usage: "[options] list | show JID | diff JID JID | prune | continue",
+    about: "Say which states and orchestrations ran on this machine: list them, show what one returned, say in which states two of them differ (exits 2 when they do), forget old ones, or go on with those that waited for the machine to reboot, as the service pinch-continue does at boot.",
     groups: &[
         Group {
             title: "Options",

@@ -60,6 +60,7 @@ mod status_tables;
 mod sys;
 mod sysctl;
 mod sysfs;
+mod system;
 mod test;
 mod timezone;
 pub(crate) mod uci;
@@ -154,6 +155,7 @@ pub const MODULES: &[Module<Value>] = &[
     sys::MODULE,
     sysctl::MODULE,
     sysfs::MODULE,
+    system::MODULE,
     test::MODULE,
     timezone::MODULE,
     uci::MODULE,

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use ::state::compile::{self, Fault, HighData, Plan};
 use ::state::exec::Exec;
 use ::state::lock;
+use ::state::low::RequisiteKind;
 use ::state::module::Error;
 use ::state::top;
 use value::glob::fnmatch;
@@ -338,12 +339,13 @@ fn dot(plan: &Plan) -> String {
                 .iter()
                 .filter_map(|&at| plan.chunks().get(at))
             {
-                out += &format!(
-                    "    {:?} -> {:?} [label={:?}];\n",
-                    needed.tag(),
-                    low.tag(),
-                    requisite.kind.word()
-                );
+                // What compensates a chunk comes after it.
+                let (from, to) = match requisite.kind {
+                    RequisiteKind::Compensate => (low.tag(), needed.tag()),
+                    _ => (needed.tag(), low.tag()),
+                };
+                let kind = requisite.kind.word();
+                out += &format!("    {from:?} -> {to:?} [label={kind:?}];\n");
             }
         }
     }

@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use value::Value;
+use value::{Map, Value};
 
 use super::Fault;
 use super::documents::Documents;
 use super::hint::did_you_mean;
 use super::plan::Plan;
+use crate::boot;
 use crate::exec::Exec;
 use crate::low::{self, Low, is_internal};
 use crate::module::{Extra, invalid_keywords};
@@ -169,12 +170,36 @@ fn problems(low: &Low, cx: &Exec, documents: &Documents) -> Vec<Problem> {
     }
     let mut problems =
         function.map_or_else(Vec::new, |function| arguments(low, function, documents));
-    let own = function.is_some_and(|function| function.declares("resume"));
-    if let Some(text) = Policy::fault(&low.data).filter(|_| !own) {
-        let fault = fault(low, documents, text, &["resume".to_owned()]);
+    let reboots = low.data.get("reboot").is_some_and(Value::is_true);
+    if reboots && !cx.shared.targets.is_here() {
+        let text = "reboot: True is of a run on the machine that goes down; on a master the step returns once its function is sent: wait for salt/minion/ID/start with salt.wait_for_event";
+        let fault = fault(low, documents, text.to_owned(), &["reboot".to_owned()]);
         problems.push(Problem::Stops(fault));
     }
+    let own = |key| function.is_some_and(|function| function.declares(key));
+    for (key, wrong) in OURS {
+        if let Some(text) = wrong(&low.data).filter(|_| !own(key)) {
+            let fault = fault(low, documents, text, &[key.to_owned()]);
+            problems.push(Problem::Stops(fault));
+        }
+    }
     problems
+}
+
+/// What says of an argument of ours what is wrong with its value, if anything is.
+type Wrong = fn(&Map) -> Option<String>;
+
+/// The arguments of every state that Salt does not know.
+const OURS: [(&str, Wrong); 3] = [
+    ("resume", Policy::fault),
+    ("finally", no_truth),
+    ("reboot", boot::fault),
+];
+
+fn no_truth(data: &Map) -> Option<String> {
+    let said = data.get("finally")?;
+    let known = matches!(said, Value::Bool(_) | Value::Null);
+    (!known).then(|| format!("finally: {} is neither True nor False", said.to_text()))
 }
 
 fn near_function(low: &Low, cx: &Exec) -> Option<String> {

@@ -6,7 +6,11 @@ use value::Value;
 use value::glob::fnmatch;
 
 use super::HighData;
-use super::high::is_dunder;
+use super::high::{is_dunder, states};
+use super::order::compensating;
+
+/// Where it stands what excluded states would have been compensated with: that has no turn in the ordinary course either.
+pub(crate) const SPARED: &str = "__spared__";
 
 impl HighData {
     /// Without the IDs, and the SLS files, that `exclude` names.
@@ -36,8 +40,25 @@ impl HighData {
                     || sls.iter().any(|glob| fnmatch(&glob.to_text(), here))
             })
         };
-        self.map
-            .retain(|id, body| is_dunder(id) || !(ids.contains(id) || in_excluded_sls(body)));
+        let mut spared = Vec::new();
+        self.map.retain(|id, body| {
+            let stays = is_dunder(id) || !(ids.contains(id) || in_excluded_sls(body));
+            if !stays {
+                spared.extend(compensations(body));
+            }
+            stays
+        });
+        if !spared.is_empty() {
+            self.map.insert(SPARED, spared);
+        }
         self
     }
+}
+
+/// What the states of an ID name in `compensate`.
+fn compensations(body: &Value) -> Vec<Value> {
+    let arguments = states(body).flat_map(|(_, run)| run.as_list().unwrap_or_default());
+    let maps = arguments.filter_map(Value::as_map);
+    maps.flat_map(|map| compensating(map).unwrap_or_default())
+        .collect()
 }

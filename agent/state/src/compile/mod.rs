@@ -189,7 +189,12 @@ impl HighData {
             .unwrap_or_default();
         let disabled: Vec<String> = disabled.iter().map(Value::to_text).collect();
         let chunks = self.chunks(&disabled);
+        let mut spared = self.map.get(exclude::SPARED).cloned().unwrap_or_default();
+        let spared = spared.as_list_mut().map(std::mem::take).unwrap_or_default();
+        let disabled_data = chunks.disabled.iter().map(|disabled| &disabled.data);
+        let left_out = disabled_data.flat_map(|data| order::compensating(data).unwrap_or_default());
         let rules = order::Rules {
+            left_out: &spared.into_iter().chain(left_out).collect::<Vec<_>>(),
             has: &|function| {
                 cx.state_function(function).is_some()
                     || watches_elsewhere(cx, function)

@@ -13,7 +13,11 @@ use super::hint::did_you_mean;
 use super::plan::{Plan, Step};
 use super::rank::key;
 use super::{Fault, HighData};
-use crate::low::{Low, Requisite, RequisiteKind};
+use crate::low::{Low, Requisite, RequisiteKind, When};
+
+mod compensate;
+
+pub(crate) use compensate::compensating;
 
 /// The kinds that make edges, in the order in which Salt reads them.
 const KINDS: [RequisiteKind; 10] = [
@@ -35,6 +39,8 @@ pub(crate) struct Rules<'a> {
     pub(crate) has: &'a dyn Fn(&str) -> bool,
     /// Requisites that the configuration disables.
     pub(crate) disabled: &'a [String],
+    /// What states that are left out name in `compensate`.
+    pub(crate) left_out: &'a [Value],
     /// The option `state_aggregate`.
     pub(crate) aggregate: &'a Value,
 }
@@ -46,6 +52,7 @@ pub(crate) fn ordered(
     rules: &Rules<'_>,
 ) -> Result<Plan, Vec<Fault>> {
     let mut order = Order::of(chunks, high);
+    order.turns(rules.left_out);
     let mut cap = 1;
     for chunk in 0..order.chunks.len() {
         order.reconcile_watch(chunk, rules.has);
@@ -72,6 +79,8 @@ struct Order<'a> {
     of_sls: Named,
     /// The requisites that each node declares, with nodes for chunks.
     declared: Vec<Vec<Requisite>>,
+    /// When each node has its turn.
+    when: Vec<When>,
     faults: Vec<Fault>,
 }
 
@@ -85,6 +94,7 @@ impl<'a> Order<'a> {
             named: HashMap::default(),
             of_sls: Named::default(),
             declared: Vec::new(),
+            when: Vec::new(),
             faults: Vec::new(),
         };
         let mut tags: HashMap<String, usize, Keyed> = HashMap::default();
@@ -169,6 +179,7 @@ impl<'a> Order<'a> {
                 }
             }
         }
+        self.heard_in_time(chunk)?;
         self.listen(chunk);
         Ok(())
     }
@@ -180,11 +191,28 @@ impl<'a> Order<'a> {
         place: usize,
         item: &Value,
     ) -> Result<(), Fault> {
-        let Some((group, target)) = item_of(item) else {
+        let Some((group, name, found)) = self.named_by(chunk, kind, place, item)? else {
             return Ok(());
         };
+        let found = self.in_turn(chunk, kind, place, (&group, &name), found)?;
+        self.connect(chunk, kind, &found);
+        self.declare(chunk, kind, group, &name, found);
+        Ok(())
+    }
+
+    /// What an item of a requisite names: a module, a name, and the nodes of that.
+    fn named_by(
+        &self,
+        chunk: usize,
+        kind: RequisiteKind,
+        place: usize,
+        item: &Value,
+    ) -> Result<Option<(String, String, Vec<usize>)>, Fault> {
+        let Some((group, target)) = item_of(item) else {
+            return Ok(None);
+        };
         if target.is_null() {
-            return Ok(());
+            return Ok(None);
         }
         let Some(name) = target.as_str() else {
             let head = format!("Requisite [{}: {group}]", kind.word());
@@ -199,9 +227,8 @@ impl<'a> Order<'a> {
             let fault = self.fault(chunk, kind, place, |low| format!("{head} {low}"));
             return Err(fault.hint(self.meant(&group, name)));
         };
-        self.connect(chunk, kind, &found);
-        self.declare(chunk, kind, group, name, found);
-        Ok(())
+        let name = name.to_owned();
+        Ok(Some((group, name, found)))
     }
 
     fn declare(
@@ -378,8 +405,12 @@ impl<'a> Order<'a> {
     fn finished(mut self, cap: i64, rules: &Rules<'_>) -> Result<Plan, Vec<Fault>> {
         let mut chunks = std::mem::take(&mut self.chunks);
         let graph = &self.graph;
-        let sorted = graph.sorted(|node| key(graph, &mut chunks, cap, node));
+        let mut sorted = graph.sorted(|node| key(graph, &mut chunks, cap, node));
         self.chunks = chunks;
+        if let Some(sorted) = &mut sorted {
+            // Nothing of the ordinary course needs what has its turn later.
+            sorted.sort_by_key(|node| self.turn_of(*node));
+        }
         if sorted.is_none() {
             let fault = self.cycle();
             self.faults.push(fault);
@@ -461,6 +492,7 @@ impl<'a> Order<'a> {
                 .and_then(|node| self.chunks.get(node.chunk));
             let mut low = Low::of(chunk.cloned().unwrap_or_default());
             low.requisites = self.declared.get(*node).cloned().unwrap_or_default();
+            low.when = self.turn_of(*node);
             for requisite in &mut low.requisites {
                 if requisite.kind == RequisiteKind::Listen && requisite.state == "id" {
                     self.only_first(&mut requisite.chunks, &place);
@@ -470,10 +502,13 @@ impl<'a> Order<'a> {
             }
             Arc::new(low)
         };
+        let ordinary = sorted.iter().copied();
+        let ordinary = ordinary.filter(|node| self.turn_of(*node) == When::Ordinary);
+        let ordinary: Vec<usize> = ordinary.collect();
         Plan {
             chunks: order.iter().map(low).collect(),
             steps: sorted.iter().map(step).collect(),
-            groups: super::aggregate::groups(&self.graph, &self.chunks, sorted, rules)
+            groups: super::aggregate::groups(&self.graph, &self.chunks, &ordinary, rules)
                 .into_iter()
                 .map(|group| group.into_iter().map(place).collect())
                 .collect(),

@@ -6,7 +6,7 @@ use value::{Map, Value};
 
 use super::chunk::Disabled;
 use super::documents::Documents;
-use crate::low::{Low, RequisiteKind};
+use crate::low::{Low, RequisiteKind, When};
 
 /// The chunks in the order in which they run, each with its requisites resolved to chunks.
 #[derive(Clone, Debug, Default)]
@@ -114,6 +114,9 @@ impl Plan {
             .iter()
             .filter_map(|&at| self.chunks.get(at).map(|low| (**low).clone()))
             .collect();
+        // Asked for by its id a compensating chunk runs.
+        let asked = chunks.iter_mut().filter(|low| low.id == id);
+        asked.for_each(|low| low.when = When::Ordinary);
         for requisite in chunks.iter_mut().flat_map(|low| low.requisites.iter_mut()) {
             requisite.chunks = requisite
                 .chunks

@@ -20,7 +20,7 @@ const WORDS: [&str; 7] = [
 ];
 
 /// Arguments that `use` does not carry over.
-const NOT_USED: [&str; 15] = [
+const NOT_USED: [&str; 17] = [
     "require_in",
     "watch_in",
     "onfail_in",
@@ -34,6 +34,8 @@ const NOT_USED: [&str; 15] = [
     "onfail",
     "onfail_stop",
     "onchanges",
+    "compensate",
+    "finally",
     "name",
     "names",
 ];

@@ -161,6 +161,8 @@ fn what_is_taken_up_is_read_with_what_came_before() {
         part: part.clone(),
         tag: b.clone(),
         policy: Policy::Ask,
+        boot: None,
+        routed: false,
     };
     assert_eq!((cut.begun, cut.parts[&part].len()), (vec![begun], 1));
     assert!(!is_alive(&path) && !is_finished(&path));

@@ -7,6 +7,7 @@ use value::{Map, Value, log};
 use super::clock::Stamp;
 use super::engine::Run;
 use super::{guard, parallel, retry, slots};
+use crate::boot;
 use crate::custom::Kind;
 use crate::exec::Exec;
 use crate::keys;
@@ -226,8 +227,19 @@ fn invoked(cx: &Exec, low: &Low, function: StateFunction) -> Result<Map, Error> 
     ));
     let mut kwargs = low.arguments(|key| function.declares(key));
     slots::fill(cx, &mut kwargs)?;
-    note_begin(cx, low)?;
-    let ret = function.invoke(&full, cx, Given::new(Vec::new(), kwargs))?;
+    let reboot = match function.declares("reboot") {
+        true => None,
+        false => boot::awaited(cx, low),
+    };
+    match reboot {
+        Some(_) => boot::begins(cx, low, &own_tag(low))?,
+        None => note_begin(cx, low)?,
+    }
+    let ret = function.invoke(&full, cx, Given::new(Vec::new(), kwargs));
+    let ret = match reboot {
+        Some(patience) => boot::comes(ret, patience)?,
+        None => ret?,
+    };
     Ok(laid_out(ret, low))
 }
 

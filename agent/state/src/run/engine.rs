@@ -12,7 +12,7 @@ use super::requisite::Status;
 use super::{Kept, Observer, RunState, call, event, pause};
 use crate::compile::Plan;
 use crate::exec::Exec;
-use crate::low::{Low, RequisiteKind};
+use crate::low::{Low, RequisiteKind, When};
 use crate::resume::next_number;
 
 /// What requisites ask of a return.
@@ -84,6 +84,10 @@ pub(super) struct Run<'a> {
     length: usize,
     /// It goes on with a run that was cut short.
     resumed: bool,
+    /// The chunks in the order in which they came to their final return.
+    pub(super) finished: Vec<usize>,
+    /// The ordinary course is over: what is left runs whatever comes of it.
+    pub(super) is_ending: bool,
     stopped: bool,
 }
 
@@ -102,6 +106,7 @@ impl<'a> Run<'a> {
         let lows = plan.chunks();
         let earlier = std::mem::take(&mut kept.returns);
         let (resumed, next_number) = (!earlier.is_empty(), next_number(&earlier));
+        let before: Vec<Value> = earlier.keys().cloned().collect();
         let state = Arc::new(RunState {
             jid: jid.to_owned(),
             within: cx.run.as_ref().and(cx.low.as_ref()).map(|step| step.tag()),
@@ -132,8 +137,11 @@ impl<'a> Run<'a> {
             next_number,
             length: lows.len(),
             resumed,
+            finished: Vec::new(),
+            is_ending: false,
             stopped: false,
         };
+        run.note_finished(&before);
         run.note_prerequired();
         run
     }
@@ -145,13 +153,25 @@ impl<'a> Run<'a> {
     /// Runs everything and gives the returns.
     pub(super) fn finished(mut self) -> Map {
         self.refuse_disabled();
-        let steps = self.plan.steps().iter();
-        self.run_steps(steps.map(|step| (step.chunk, step.test)));
-        self.listen();
-        self.beacons();
+        if !self.was_compensating() {
+            self.run_turn(When::Ordinary);
+            self.listen();
+            self.beacons();
+        }
+        self.is_ending = true;
+        self.compensate();
+        self.run_turn(When::Finally);
+        self.spare();
         pause::forget(self.cx.opts(), &self.state.jid);
         self.cx.barrier();
         std::mem::take(&mut *lock(&self.state.running))
+    }
+
+    /// Runs those that have their turn now.
+    fn run_turn(&mut self, when: When) {
+        let (steps, chunks) = (self.plan.steps().iter(), self.plan.chunks());
+        let steps = steps.filter(|step| chunks.get(step.chunk).is_some_and(|low| low.when == when));
+        self.run_steps(steps.map(|step| (step.chunk, step.test)));
     }
 
     /// Files the returns of chunks whose function `state.disable` has forbidden.
@@ -172,6 +192,18 @@ impl<'a> Run<'a> {
     pub(super) fn add(&mut self, low: Low) -> usize {
         self.chunks.push(Chunk::of(Arc::new(low)));
         self.chunks.len() - 1
+    }
+
+    /// What the run has of its record.
+    pub(super) fn kept(&self) -> &Kept {
+        &self.state.kept
+    }
+
+    /// Whether one of the returns so far is a failure, of those whose tags count.
+    pub(super) fn has_failed(&self, counts: impl Fn(&Value) -> bool) -> bool {
+        let running = lock(&self.state.running);
+        let failed = |ret: &Value| ret.get("result") == Some(&Value::Bool(false));
+        running.iter().any(|(tag, ret)| failed(ret) && counts(tag))
     }
 
     /// The next `__run_num__`.
@@ -216,6 +248,9 @@ impl<'a> Run<'a> {
 
     /// Waits where the run is paused before a chunk; true when it is to end there. That is looked up once for all states of a moment.
     fn is_ended_before(&mut self, index: usize) -> bool {
+        if self.is_ending {
+            return false;
+        }
         let Some(low) = self.low(index).filter(|_| !self.has_return(index)) else {
             return false;
         };
@@ -299,9 +334,13 @@ impl<'a> Run<'a> {
 
     /// Runs the requisites that have not run, then the chunk.
     fn call_unmet(&mut self, index: usize, low: &Arc<Low>, depth: usize) -> Turn {
-        for (_, target) in self.dependencies(index, low, false) {
+        for (kind, target) in self.dependencies(index, low, false) {
             if self.has_return(target) {
                 continue;
+            }
+            if self.is_past(target) {
+                self.miss(index, kind, target);
+                return Turn::Done;
             }
             if self.call_chunk(target, depth + 1) == Turn::Pending {
                 return Turn::Pending;
@@ -389,13 +428,13 @@ impl<'a> Run<'a> {
     }
 
     /// Notes the return of a chunk that its requisites kept from running.
-    pub(super) fn not_run(&mut self, index: usize, result: bool, comment: &str) {
+    pub(super) fn not_run(&mut self, index: usize, result: impl Into<Option<bool>>, comment: &str) {
         let stamp = Stamp::now();
         let number = self.number();
         let Some(low) = self.low(index) else { return };
         let mut ret = Map::new()
             .with("changes", Map::new())
-            .with("result", result)
+            .with("result", result.into())
             .with("duration", stamp.duration())
             .with("start_time", stamp.start_time())
             .with("comment", comment)
@@ -415,6 +454,7 @@ impl<'a> Run<'a> {
         let (tag, low) = (chunk.tag.clone(), Arc::clone(&chunk.low));
         lock(&self.state.running).insert(tag.clone(), ret.clone());
         if !self.parallel.holds(index) {
+            self.finished.push(index);
             self.tell(&tag, &low, &ret);
         }
         for part in parts.as_ref().and_then(Value::as_list).unwrap_or_default() {
@@ -478,6 +518,7 @@ impl<'a> Run<'a> {
         };
         chunk.outcome = Some(Outcome::of(&whole));
         let (tag, low) = (chunk.tag.clone(), Arc::clone(&chunk.low));
+        self.finished.push(index);
         call::refresh(&self.cx, &low);
         self.tell(&tag, &low, &whole);
     }
@@ -525,6 +566,7 @@ impl<'a> Run<'a> {
         };
         let failhard = low.options.failhard;
         !self.cx.test
+            && !self.is_ending
             && outcome.result == Some(false)
             && failhard.unwrap_or_else(|| self.cx.opts().flag("failhard"))
     }

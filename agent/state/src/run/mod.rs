@@ -3,6 +3,7 @@
 mod aggregate;
 mod call;
 mod clock;
+mod compensate;
 mod engine;
 mod event;
 mod guard;
@@ -59,6 +60,8 @@ pub struct Kept {
     pub returns: Map,
     /// Those of nested orchestrations, which take them when they begin.
     pub parts: Arc<Mutex<BTreeMap<String, Map>>>,
+    /// The parts that were undoing what they had done when the run was cut short.
+    pub compensating: Arc<Vec<String>>,
 }
 
 impl Kept {

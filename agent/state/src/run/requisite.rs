@@ -167,7 +167,8 @@ impl Run<'_> {
         };
         for requisite in &low.requisites {
             let kind = requisite.kind;
-            if kind == RequisiteKind::Listen || self.disabled_requisites.contains(&kind) {
+            let later = matches!(kind, RequisiteKind::Listen | RequisiteKind::Compensate);
+            if later || self.disabled_requisites.contains(&kind) {
                 continue;
             }
             let kind = self.reconciled(low, kind);

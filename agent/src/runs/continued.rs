@@ -1,0 +1,134 @@
+//! `pinch runs continue`: going on with the runs that waited for a reboot, once the machine is up again.
+
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use cli::binary;
+use cli::failure::{Exit, Failure};
+use cli::options::Parsed;
+use modules::state_run::split_input;
+use state::boot;
+use state::opts::Opts;
+use state::record::{self, Recorded};
+use value::Value;
+
+/// What is gone on with: what has a name under which it can be asked for again.
+const KINDS: [&str; 4] = [
+    "state.orchestrate",
+    "state.sls",
+    "state.apply",
+    "state.highstate",
+];
+
+/// How long it is waited for a way to other machines before a run goes on without one.
+const NETWORK: Duration = Duration::from_secs(60);
+
+/// How often it is looked for one.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Goes on with each run that waited for a reboot which has come. The exit code is that of the first that fails.
+///
+/// # Errors
+/// When a run cannot be started.
+pub(super) fn all(opts: &Opts, parsed: &Parsed) -> Result<ExitCode, Failure> {
+    let mut code = 0;
+    let now = boot::id();
+    for jid in record::jids(opts) {
+        let path = record::folder(opts).join(&jid);
+        if record::is_finished(&path) || record::is_alive(&path) {
+            continue;
+        }
+        let Ok(recorded) = record::read(&path) else {
+            continue;
+        };
+        let mut begun = recorded.begun.iter();
+        let Some((before, routed)) = begun.find_map(|one| Some((one.boot.clone()?, one.routed)))
+        else {
+            continue;
+        };
+        let what = named(&recorded);
+        if now.as_ref().is_none_or(|now| *now == before) {
+            binary::put(&format!(
+                "{jid}  {what}: waits for a reboot that has not come, and is left\n"
+            ));
+            continue;
+        }
+        let Some(words) = words(&jid, &recorded) else {
+            binary::put(&format!(
+                "{jid}  {what}: nothing goes on with this by itself; it is left\n"
+            ));
+            continue;
+        };
+        binary::put(&format!("{jid}  {what}: goes on after the reboot\n"));
+        wait_for_network(routed);
+        let failed = started(parsed, &words)?;
+        code = if code == 0 { failed } else { code };
+    }
+    Ok(ExitCode::from(code))
+}
+
+fn text(recorded: &Recorded, key: &str) -> String {
+    recorded
+        .start
+        .get(key)
+        .map(Value::to_text)
+        .unwrap_or_default()
+}
+
+fn mods(recorded: &Recorded) -> String {
+    let mods = recorded.start.get("args").and_then(|args| args.get("mods"));
+    mods.map(split_input).unwrap_or_default().join(",")
+}
+
+fn named(recorded: &Recorded) -> String {
+    let named = [text(recorded, "fun"), mods(recorded)].join(" ");
+    named.trim_end().to_owned()
+}
+
+/// The words of `salt-call` that go on with a run; none where there are none.
+fn words(jid: &str, recorded: &Recorded) -> Option<Vec<String>> {
+    let fun = text(recorded, "fun");
+    if !KINDS.contains(&fun.as_str()) {
+        return None;
+    }
+    let mut words = vec!["salt-call".to_owned()];
+    if !recorded.start.contains("remote") {
+        words.push("--local".to_owned());
+    }
+    words.extend(["--retcode-passthrough", "--no-color", &fun].map(str::to_owned));
+    let mods = mods(recorded);
+    words.extend((!mods.is_empty()).then_some(mods));
+    let args = recorded.start.get("args");
+    if let Some(saltenv) = args.and_then(|args| args.get("saltenv")) {
+        words.push(format!("saltenv={}", saltenv.to_text()));
+    }
+    // Another run may have begun at boot.
+    words.extend([format!("resume={jid}"), "queue=True".to_owned()]);
+    Some(words)
+}
+
+/// Waits for a way to other machines, where there was one when the run began.
+fn wait_for_network(had_one: bool) {
+    let started = Instant::now();
+    while had_one && !boot::is_routed() && started.elapsed() < NETWORK {
+        sleep(LOOK);
+    }
+}
+
+/// Runs the program with these words, and gives its exit code.
+fn started(parsed: &Parsed, words: &[String]) -> Result<u8, Failure> {
+    let own = std::env::current_exe();
+    let own = own.map_err(|error| Failure::new(Exit::Generic, error))?;
+    let mut command = Command::new(own);
+    command.args(words).stdin(Stdio::null());
+    if let Some(dir) = parsed.text("config_dir") {
+        command.env("SALT_CONFIG_DIR", Path::new(dir));
+    }
+    // No deadline: it runs as long as the states do that are left.
+    let status = command.status();
+    let status = status.map_err(|error| Failure::new(Exit::Generic, error))?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.unwrap_or(1))
+}

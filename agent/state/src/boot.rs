@@ -1,0 +1,171 @@
+//! A reboot in the middle of a run: a step that takes the machine down, after which the run goes on.
+
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+use value::{Map, Value, watch};
+
+use crate::exec::Exec;
+use crate::low::Low;
+use crate::module::{Error, Ret};
+use crate::resume::Policy;
+
+/// Where the kernel has the number of this boot, which no other has.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// How long a machine may take to go down, where the step does not say.
+const GOES_DOWN: Duration = Duration::from_secs(600);
+
+/// How long it is waited before a step has failed that may have been ended by the shutdown which it asked for itself.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What takes the machine down by itself.
+const REBOOT: &str = "system.reboot";
+
+/// The number of this boot; none where the kernel does not say.
+#[must_use]
+pub fn id() -> Option<String> {
+    let text = std::fs::read_to_string(BOOT_ID).ok()?;
+    Some(text.trim().to_owned()).filter(|id| !id.is_empty())
+}
+
+/// Whether there is a way from here to other machines.
+#[must_use]
+pub fn is_routed() -> bool {
+    let has = |path: &str, is_default: &dyn Fn(&str) -> bool| {
+        let table = std::fs::read_to_string(path).unwrap_or_default();
+        table
+            .lines()
+            .any(|line| is_default(line) && !line.ends_with(" lo"))
+    };
+    has("/proc/net/route", &|line| {
+        line.split_whitespace().nth(1) == Some("00000000")
+    }) || has("/proc/net/ipv6_route", &|line| {
+        line.starts_with("00000000000000000000000000000000 00")
+    })
+}
+
+/// Where a run goes on by itself: one of these is there when the service is to start at boot.
+const ENABLED: [(&str, &str); 5] = [
+    (
+        "/usr/lib/systemd/system/multi-user.target.d",
+        "pinch-continue.conf",
+    ),
+    (
+        "/etc/systemd/system/multi-user.target.wants",
+        "pinch-continue.service",
+    ),
+    ("/etc/runlevels/default", "pinch-continue"),
+    ("/etc/rc.d", "S96pinch-continue"),
+    ("/etc/service", "pinch-continue"),
+];
+
+/// Whether something goes on with a run after boot.
+fn goes_on() -> bool {
+    let there =
+        |(folder, name): &(&str, &str)| Path::new(folder).join(name).symlink_metadata().is_ok();
+    let rc = std::fs::read_dir("/etc/rc2.d")
+        .into_iter()
+        .flatten()
+        .flatten();
+    ENABLED.iter().any(there)
+        || rc.map(|entry| entry.file_name()).any(|name| {
+            name.to_string_lossy().starts_with('S')
+                && name.to_string_lossy().ends_with("pinch-continue")
+        })
+}
+
+/// What is wrong with what a chunk says of a reboot, if anything is.
+pub(crate) fn fault(data: &Map) -> Option<String> {
+    let said = data.get("reboot")?;
+    let known = matches!(said, Value::Null | Value::Bool(_)) || seconds(said).is_some();
+    (!known).then(|| {
+        let said = said.to_text();
+        format!("reboot: {said} is neither True nor False nor for how many seconds the reboot is waited for")
+    })
+}
+
+fn seconds(said: &Value) -> Option<u64> {
+    match said {
+        Value::Int(seconds) => u64::try_from(*seconds).ok().filter(|seconds| *seconds > 0),
+        _ => None,
+    }
+}
+
+/// How long a step waits for the reboot that it asks for; none where it asks for none.
+pub(crate) fn awaited(cx: &Exec, low: &Low) -> Option<Duration> {
+    if cx.test {
+        return None;
+    }
+    match low.data.get("reboot") {
+        Some(Value::Bool(true)) => Some(GOES_DOWN),
+        Some(Value::Bool(false)) => None,
+        Some(said) => seconds(said).map(Duration::from_secs),
+        None => {
+            let kept = cx.run.as_ref().is_some_and(|run| run.kept.record.is_some());
+            let orchestrated = || cx.context(|context| context.contains("__orchestration_jid__"));
+            (kept && cx.shared.targets.is_here() && takes_down(low) && orchestrated())
+                .then_some(GOES_DOWN)
+        }
+    }
+}
+
+/// Whether a chunk calls the function that takes the machine down.
+fn takes_down(low: &Low) -> bool {
+    match (low.state.as_str(), low.fun.as_str()) {
+        ("salt", "function") => low.name == REBOOT,
+        ("module", "run") => low.name == REBOOT || low.data.contains(REBOOT),
+        _ => false,
+    }
+}
+
+/// Has it on the disk that a chunk begins after which the machine goes down.
+///
+/// # Errors
+/// When nothing could go on with the run after that.
+pub(crate) fn begins(cx: &Exec, low: &Low, tag: &str) -> Result<(), Error> {
+    let kept = cx.run.as_ref().map(|run| &run.kept);
+    let Some((kept, record)) = kept.and_then(|kept| Some((kept, kept.record.as_ref()?))) else {
+        return Err("not started: a step that reboots the machine must stand in the SLS of the orchestration, or of the run, itself: what runs in a step of it has no record to go on from".into());
+    };
+    let Some(boot) = id() else {
+        let text = format!(
+            "not started: {BOOT_ID} cannot be read: nobody could tell after it that the machine has rebooted"
+        );
+        return Err(text.into());
+    };
+    if !record.awaits_boot(cx, (&kept.part, tag), Policy::of(low), &boot) {
+        return Err(
+            "not started: there is no room to record that the run goes on after the reboot".into(),
+        );
+    }
+    if !goes_on() {
+        value::log::warning(
+            "Nothing on this machine goes on with the run after boot: enable the service pinch-continue, or run pinch runs continue then",
+        );
+    }
+    Ok(())
+}
+
+/// Waits until the machine goes down, and this program with it.
+///
+/// # Errors
+/// When it does not, or the step has failed.
+pub(crate) fn comes(ret: Result<Ret, Error>, patience: Duration) -> Result<Ret, Error> {
+    let failed = ret.as_ref().map_or(true, |ret| ret.result == Some(false));
+    if failed {
+        sleep(GRACE);
+        return ret;
+    }
+    if ret.as_ref().is_ok_and(|ret| !ret.changes.is_true()) {
+        return ret;
+    }
+    let _waiting = watch::waits(|| "the machine to go down".to_owned());
+    sleep(patience);
+    let text = format!(
+        "the machine has not gone down within {} s; reboot: SECONDS waits longer",
+        patience.as_secs()
+    );
+    Err(text.into())
+}

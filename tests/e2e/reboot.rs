@@ -1,0 +1,279 @@
+//! A reboot in the middle of a run: the process group is killed as a shutdown does it, the kernel's number of the boot is another,
+//! and what the unit calls at boot goes on.
+
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
+use tests::program::minion_program;
+
+use crate::resume::Machine;
+
+/// How long it is waited for what must come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The words of the unit, without its program.
+fn unit() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/services/pinch-continue");
+    let text = fs::read_to_string(folder.join("systemd.service")).unwrap();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("ExecStart=/usr/bin/@NAME@ "));
+    line.unwrap().split(' ').map(str::to_owned).collect()
+}
+
+/// A machine with a number of the boot that a test may change.
+struct Booted {
+    machine: Machine,
+    boots: u32,
+}
+
+impl Booted {
+    fn with(files: &[(&str, &str)]) -> Self {
+        let machine = Machine::with(files);
+        let mut booted = Self { machine, boots: 0 };
+        booted.boot();
+        booted
+    }
+
+    fn boot_id(&self) -> PathBuf {
+        self.machine.0.path().join("boot_id")
+    }
+
+    /// It has another number from now on.
+    fn boot(&mut self) {
+        self.boots += 1;
+        let id = format!("00000000-0000-4000-8000-{:012}\n", self.boots);
+        fs::write(self.boot_id(), id).unwrap();
+    }
+
+    /// The program in a mount namespace in which the kernel says the machine's number, a process group of its own.
+    fn command(&self, words: &[String]) -> Command {
+        let script = "mount --bind \"$1\" /proc/sys/kernel/random/boot_id && shift && exec \"$@\"";
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-euc", script, "sh"]);
+        command
+            .arg(self.boot_id())
+            .arg(minion_program())
+            .args(words);
+        let etc = self.machine.0.path().join("etc");
+        command
+            .env("SALT_CONFIG_DIR", etc)
+            .stdin(Stdio::null())
+            .process_group(0);
+        command
+    }
+
+    fn run(&self, words: &str) -> Output {
+        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        self.command(&words).output().unwrap()
+    }
+
+    /// What the unit calls.
+    fn goes_on(&self) -> (Option<i32>, String) {
+        let output = self.command(&unit()).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).unwrap())
+    }
+
+    /// Starts a run and takes it down once its log ends with a word, as a shutdown does it.
+    fn taken_down(&self, words: &str, at: &str, how: Signal) {
+        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        let out = fs::File::create(self.machine.0.path().join("first")).unwrap();
+        let mut child = self
+            .command(&words)
+            .stdout(out.try_clone().unwrap())
+            .stderr(out)
+            .spawn()
+            .unwrap();
+        self.waits_until(&mut child, at);
+        kill_process_group(Pid::from_child(&child), how).unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), None, "{status:?}");
+    }
+
+    fn waits_until(&self, child: &mut Child, at: &str) {
+        let log = self.machine.0.tmp().join("log");
+        let start = Instant::now();
+        while !fs::read_to_string(&log)
+            .unwrap_or_default()
+            .ends_with(&format!("{at}\n"))
+        {
+            let first = || fs::read_to_string(self.machine.0.path().join("first")).unwrap();
+            assert!(child.try_wait().unwrap().is_none(), "{}", first());
+            assert!(start.elapsed() < PATIENCE, "{}", first());
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn log(&self) -> String {
+        self.machine.log()
+    }
+
+    /// The record of the only run.
+    fn listed(&self) -> Value {
+        let output = self.run("runs list --out=json");
+        let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(all.as_array().unwrap().len(), 1, "{all}");
+        all[0].clone()
+    }
+}
+
+const ORCH: &str = "\
+a:
+  cmd.run:
+    - name: echo a >> @TMP@/log
+b:
+  cmd.run:
+    - name: echo down >> @TMP@/log
+    - reboot: True
+    - require: [{cmd: a}]
+c:
+  cmd.run:
+    - name: echo {{ pillar.get('word', 'c') }} >> @TMP@/log
+    - onchanges: [{cmd: b}]
+d:
+  salt.function:
+    - name: cmd.run
+    - tgt: '*'
+    - arg: ['echo again >> @TMP@/log']
+    - reboot: True
+    - require: [{cmd: c}]
+e:
+  cmd.run:
+    - name: echo e >> @TMP@/log
+    - require: [{salt: d}]
+";
+
+#[test]
+fn an_orchestration_goes_on_after_each_of_its_reboots() {
+    let mut machine = Booted::with(&[("orch.sls", ORCH)]);
+    machine.taken_down(
+        "salt-call --local state.orchestrate orch pillar={'word':'red'}",
+        "down",
+        Signal::TERM,
+    );
+    assert_eq!(machine.listed()["result"], "waits for a reboot");
+    // The unit is started by hand: nothing happens.
+    let (code, said) = machine.goes_on();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        said.contains("waits for a reboot that has not come"),
+        "{said}"
+    );
+    assert_eq!(machine.log(), "a1 down1");
+    // The machine comes up, goes on, and goes down again in what the unit has started.
+    machine.boot();
+    let words = unit().join(" ");
+    machine.taken_down(&words, "again", Signal::KILL);
+    assert_eq!(machine.log(), "a1 again1 down1 red1");
+    machine.boot();
+    let (code, said) = machine.goes_on();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        said.contains("state.orchestrate orch: goes on after the reboot"),
+        "{said}"
+    );
+    assert_eq!(machine.log(), "a1 again1 down1 e1 red1");
+    let run = machine.listed();
+    assert_eq!(
+        (&run["result"], &run["states"]),
+        (&"succeeded".into(), &5.into())
+    );
+    // At the next boot there is nothing left to do.
+    machine.boot();
+    assert_eq!(machine.goes_on(), (Some(0), String::new()));
+    assert_eq!(machine.log(), "a1 again1 down1 e1 red1");
+    let shown = machine.run(&format!(
+        "runs show {} --out=json",
+        run["jid"].as_str().unwrap()
+    ));
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(
+        shown.contains("The machine has rebooted; the run went on at"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn states_and_nested_orchestrations_go_on_too_and_a_failure_is_the_units() {
+    let states = "\
+a:
+  cmd.run:
+    - name: echo down >> @TMP@/log
+    - reboot: True
+b:
+  cmd.run:
+    - name: echo b >> @TMP@/log; false
+";
+    let outer = "\
+in:
+  salt.runner:
+    - name: state.orchestrate
+    - kwarg: {mods: s}
+last:
+  cmd.run:
+    - name: echo last >> @TMP@/log
+    - onfail: [{salt: in}]
+";
+    for (call, log) in [
+        ("state.apply s", "b1 down1"),
+        ("state.orchestrate outer", "b1 down1 last1"),
+    ] {
+        let mut machine = Booted::with(&[("s.sls", states), ("outer.sls", outer)]);
+        machine.taken_down(&format!("salt-call --local {call}"), "down", Signal::TERM);
+        machine.boot();
+        let (code, said) = machine.goes_on();
+        assert!(code.is_some_and(|code| code != 0), "{said}");
+        assert_eq!(machine.log(), log, "{said}");
+        assert_eq!(machine.listed()["result"], "failed");
+    }
+}
+
+#[test]
+fn a_reboot_that_does_not_come_fails_the_step() {
+    let orch = "\
+a:
+  cmd.run:
+    - name: echo a >> @TMP@/log
+    - reboot: 1
+b:
+  cmd.run:
+    - name: echo b >> @TMP@/log
+    - require: [{cmd: a}]
+quiet:
+  cmd.run:
+    - name: echo quiet >> @TMP@/log
+    - unless: 'true'
+    - reboot: True
+";
+    let machine = Booted::with(&[
+        ("orch.sls", orch),
+        ("s.sls", "a:\n  test.nop:\n    - reboot: perhaps\n"),
+    ]);
+    let output = machine.run("salt-call --local --out=json state.orchestrate orch");
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("the machine has not gone down within 1 s"),
+        "{said}"
+    );
+    assert_eq!(machine.log(), "a1");
+    assert_eq!(machine.goes_on(), (Some(0), String::new()));
+    let refused = machine.machine.call("state.apply s");
+    assert!(
+        refused.rc == Some(1) && refused.out.contains("reboot: perhaps is neither"),
+        "{}",
+        refused.out
+    );
+    // In test mode nothing goes down, and nothing waits.
+    assert_eq!(
+        machine.machine.call("state.orchestrate orch test=True").rc,
+        Some(0)
+    );
+}
