@@ -11,7 +11,7 @@ use smol::Timer;
 use smol::channel::{Receiver, Sender, unbounded};
 use smol::future::{FutureExt, pending};
 use smol::lock::{Semaphore, SemaphoreGuardArc};
-use value::{Map, Value, jid, log};
+use value::{Map, Value, jid, log, secret};
 use wire::{FindJob, Id, Job, Publish};
 
 use crate::daemon::{Master, now_ms};
@@ -257,7 +257,7 @@ async fn hand_out_later(
     }
 }
 
-/// What is kept of a job, and what its event says.
+/// What is kept of a job, and what its event says: without secrets that this master knows.
 pub(crate) fn load(asked: &Publish, jid: &str, user: &str) -> Map {
     let mut load = Map::new()
         .with("jid", jid)
@@ -269,7 +269,7 @@ pub(crate) fn load(asked: &Publish, jid: &str, user: &str) -> Map {
     if let Some(metadata) = asked.options.get("metadata") {
         load.insert("metadata", metadata.clone());
     }
-    load
+    secret::map(load)
 }
 
 /// Whether a target is a list that is too long to be told to all who are on it.

@@ -21,5 +21,6 @@ mod progress;
 mod python;
 mod resume;
 mod runs;
+mod secret;
 mod small;
 mod uci;

@@ -13,7 +13,7 @@ use state::exec::Exec;
 use state::module::{Error, Extra, Problem};
 use state::opts::Opts;
 use state::sources::Sources;
-use value::{Map, Value, jid, log};
+use value::{Map, Value, jid, log, secret};
 use wire::{BOUND_GRAINS, Job, Options, Refresh, Return};
 
 use crate::functions::registry;
@@ -34,7 +34,7 @@ pub fn run(opts: Opts, socket: OwnedFd) -> Result<(), link::Error> {
         Ok(cx) => {
             let data = done(&cx, &job);
             cx.barrier();
-            data
+            secret::map(data)
         }
         Err(error) => failed(returned(&job), format!("ERROR: {error}")),
     };

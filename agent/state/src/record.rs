@@ -7,7 +7,7 @@
     reason = "records are made durable by this file itself"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::hash::{Hash as _, Hasher as _};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use value::hash::Folded;
 use value::json::{self, Layout};
-use value::{Map, Value, jid, log};
+use value::{Map, Value, jid, log, secret};
 
 use crate::compile::Plan;
 use crate::exec::Exec;
@@ -57,6 +57,8 @@ pub struct Record {
     written: Mutex<Written>,
     /// The steps under way whose end is a barrier, each with its part before it.
     begun: Mutex<Vec<String>>,
+    /// Tags that stand in the file otherwise.
+    aliases: Mutex<HashMap<String, String>>,
 }
 
 /// The file of a record.
@@ -180,6 +182,7 @@ impl Record {
             start.insert("test", true);
         }
         let record = Self::of(path, file, 0);
+        record.knows(plan);
         if let Err(error) = record.lock().append(&line(&start)) {
             // Without its first line it is no record.
             let _ = std::fs::remove_file(&record.path);
@@ -217,10 +220,12 @@ impl Record {
         note_plan(&mut entry, plan);
         entry.insert("pid", std::process::id());
         entry.insert("time", jid::new());
-        if !forgotten.is_empty() {
-            entry.insert("forgotten", forgotten.to_vec());
-        }
         let record = Self::of(path, file, length);
+        record.knows(plan);
+        if !forgotten.is_empty() {
+            let forgotten = forgotten.iter().map(|tag| record.shown(tag).into());
+            entry.insert("forgotten", Value::list(forgotten));
+        }
         let noted = record.lock().append(&line(&entry));
         noted.map_err(Error::io(&record.path))?;
         Ok(record)
@@ -236,7 +241,20 @@ impl Record {
             path,
             written: Mutex::new(written),
             begun: Mutex::default(),
+            aliases: Mutex::default(),
         }
+    }
+
+    /// Has the tags of a plan stand in the file without the secrets in them.
+    pub fn knows(&self, plan: &Plan) {
+        let mut known = self.aliases.lock().unwrap_or_else(PoisonError::into_inner);
+        known.extend(aliases(plan));
+    }
+
+    /// A tag as it stands in the file.
+    fn shown(&self, tag: &str) -> String {
+        let known = self.aliases.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(tag).map_or_else(|| tag.to_owned(), String::clone)
     }
 
     /// Where it lies.
@@ -250,7 +268,7 @@ impl Record {
     #[must_use]
     pub fn begins(&self, cx: &Exec, part: &str, tag: &str, policy: Policy) -> bool {
         let entry = Map::new()
-            .with("begin", tag)
+            .with("begin", self.shown(tag))
             .with("in", part)
             .with("resume", policy.word());
         let is_written = self.write(&entry);
@@ -269,7 +287,7 @@ impl Record {
     pub fn part_returned(&self, cx: &Exec, part: &str, tag: &str, ret: &Map) {
         let entry = Map::new()
             .with("in", part)
-            .with("of", tag)
+            .with("of", self.shown(tag))
             .with("ret", ret.clone());
         self.filed(cx, &entry, &[part, tag].concat(), ret);
     }
@@ -284,7 +302,7 @@ impl Record {
 
     /// Notes what a guard that keeps a state from running said.
     pub fn guarded(&self, tag: &str, told: Map) {
-        self.write(&Map::new().with("guard", tag).with("told", told));
+        self.write(&Map::new().with("guard", self.shown(tag)).with("told", told));
     }
 
     /// Writes a return, and puts it on the disk where its step must not be repeated.
@@ -358,10 +376,54 @@ impl Record {
 impl Observer for Record {
     fn returned(&self, cx: &Exec, tag: &str, ret: &Map) {
         let mut entry = Map::with_room(2);
-        entry.insert(&keys::RETURN, tag);
+        entry.insert(&keys::RETURN, self.shown(tag));
         entry.insert(&keys::RET, ret.clone());
         self.filed(cx, &entry, tag, ret);
     }
+}
+
+/// The tags of a plan that have a secret in them, each with how it stands in a record: by itself, whatever others look like.
+fn aliases(plan: &Plan) -> Vec<(String, String)> {
+    let mut aliases: Vec<(String, String)> = Vec::new();
+    if !secret::is_any() {
+        return aliases;
+    }
+    for low in plan.chunks() {
+        let tag = low.tag();
+        let shown = secret::text(&tag).into_owned();
+        if shown != tag {
+            let is_used = |text: &str| aliases.iter().any(|(_, shown)| shown == text);
+            let shown = secret::unused(shown, is_used);
+            aliases.push((tag, shown));
+        }
+    }
+    aliases
+}
+
+/// Returns of a record by the tags of the plan that they are of.
+#[must_use]
+pub fn by_tags_of(plan: &Plan, returns: Map) -> Map {
+    renamed(&aliases(plan), returns)
+}
+
+fn renamed(aliases: &[(String, String)], map: Map) -> Map {
+    if aliases.is_empty() {
+        return map;
+    }
+    let entries = map.into_iter().map(|(key, value)| {
+        let key = key
+            .as_str()
+            .map(|key| real(aliases, key).into())
+            .unwrap_or(key.clone());
+        (key, value)
+    });
+    entries.collect()
+}
+
+fn real<'a>(aliases: &'a [(String, String)], shown: &'a str) -> &'a str {
+    let mut all = aliases.iter();
+    let found = all.find(|(_, known)| known == shown);
+    found.map_or(shown, |(tag, _)| tag)
 }
 
 /// Adds what is known of a plan: its hash, and a short one of each chunk, so that it can be said what has changed.
@@ -391,9 +453,9 @@ pub fn is_alive(path: &Path) -> bool {
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// An entry as it stands in the file.
+/// An entry as it stands in the file: without secrets.
 fn line(entry: &Map) -> String {
-    let text = json::write(&Value::Map(entry.clone()), Layout::default());
+    let text = json::write(&secret::map(entry.clone()).into(), Layout::default());
     let mut line = String::with_capacity(text.len() + HEAD + 1);
     put_hex(&mut line, text.len() as u64, 8);
     put_hex(&mut line, hash(text.as_bytes()), 16);
@@ -511,6 +573,27 @@ impl Recorded {
     fn forget_part(&mut self, part: &str) {
         self.parts.retain(|name, _| !name.starts_with(part));
         self.begun.retain(|one| !one.part.starts_with(part));
+    }
+
+    /// The same by the tags of a plan, in which secrets stand as they are.
+    #[must_use]
+    pub fn of_plan(mut self, plan: &Plan) -> Self {
+        let aliases = aliases(plan);
+        self.returns = renamed(&aliases, self.returns);
+        self.guards = renamed(&aliases, self.guards);
+        for (tag, shown) in &aliases {
+            let (tag, shown) = (format!("{tag}\n"), format!("{shown}\n"));
+            let parts = std::mem::take(&mut self.parts).into_iter();
+            let parts = parts.map(|(part, returns)| (part.replace(&shown, &tag), returns));
+            self.parts = parts.collect();
+            for one in &mut self.begun {
+                one.part = one.part.replace(&shown, &tag);
+            }
+        }
+        for one in self.begun.iter_mut().filter(|one| one.part.is_empty()) {
+            one.tag = real(&aliases, &one.tag).to_owned();
+        }
+        self
     }
 
     /// Drops the return of a step, with what is known of its parts.
@@ -638,11 +721,11 @@ fn plan_hashes(plan: &Plan) -> (String, String) {
     (format!("{:016x}", sum.finish()), chunks)
 }
 
-/// A number for a chunk, wherever it stands in its plan.
+/// A number for a chunk, wherever it stands in its plan. Secrets are left out: a short one could be guessed from it.
 #[must_use]
 pub fn chunk_hash(data: &Map) -> u32 {
     let mut sum = Folded::of_all_programs();
-    for (key, value) in data {
+    for (key, value) in &secret::map(data.clone()) {
         if key.as_str() != Some("order") {
             fold(&mut sum, key);
             fold(&mut sum, value);
