@@ -12,6 +12,7 @@ use cli::binary;
 use cli::failure::{Exit, Failure};
 use cli::options::{GRAPH, Parsed};
 use graph::{Edge, Graph, Node, Outcome};
+use modules::process::{Process, which};
 use state::compile::Plan;
 use state::exec::Exec;
 use state::low::{Low, RequisiteKind};
@@ -23,12 +24,38 @@ use crate::setup::{self, Asked};
 /// Writes a picture.
 type Write = fn(&Graph) -> String;
 
-/// The ways to write one, by the end of a file's name.
-const FORMATS: [(&str, Write); 3] = [
-    ("svg", graph::svg),
-    ("dot", graph::dot),
-    ("mmd", graph::mermaid),
+/// A way to write one.
+struct Format {
+    /// The end of a file's name.
+    name: &'static str,
+    write: Write,
+    /// Whether another program has to make dots of what is written.
+    painted: bool,
+}
+
+const fn text(name: &'static str, write: Write) -> Format {
+    Format {
+        name,
+        write,
+        painted: false,
+    }
+}
+
+const FORMATS: [Format; 4] = [
+    text("svg", graph::svg),
+    text("dot", graph::dot),
+    text("mmd", graph::mermaid),
+    Format {
+        name: "png",
+        write: graph::svg,
+        painted: true,
+    },
 ];
+
+/// What makes dots of an SVG: librsvg's program, in every distribution. Letters need fonts, which no small binary carries.
+const PAINTER: &str = "rsvg-convert";
+/// How long that may take, in seconds: a graph of ten thousand states takes some.
+const PAINTER_SECONDS: i64 = 120;
 
 /// Runs `pinch graph` with these words.
 ///
@@ -39,7 +66,7 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
 }
 
 fn drawn(parsed: &Parsed) -> Result<ExitCode, Failure> {
-    let write = format(parsed)?;
+    let format = format(parsed)?;
     let nothing = || {
         let error = "say what to draw: pinch graph highstate, or the names of SLS";
         Failure::new(Exit::Usage, error)
@@ -64,12 +91,15 @@ fn drawn(parsed: &Parsed) -> Result<ExitCode, Failure> {
         Some(jid) => format!("run {jid}: {}", asked.title()),
         None => asked.title(),
     };
-    let picture = write(&graph_of(&plan, title, run.as_ref()));
-    put(parsed, &picture)
+    let picture = (format.write)(&graph_of(&plan, title, run.as_ref()));
+    match parsed.text("output_file") {
+        Some(file) if format.painted => painted(&cx, picture, file),
+        file => put(file, &picture),
+    }
 }
 
 /// How the picture is written: the end of the file's name, else `--format`.
-fn format(parsed: &Parsed) -> Result<Write, Failure> {
+fn format(parsed: &Parsed) -> Result<&'static Format, Failure> {
     let end = parsed.text("output_file").map(|file| {
         let end = Path::new(file).extension().unwrap_or_default();
         end.to_string_lossy().into_owned()
@@ -79,22 +109,47 @@ fn format(parsed: &Parsed) -> Result<Write, Failure> {
         (None, Some(end)) => end,
         (None, None) => "dot",
     };
-    let found = FORMATS.iter().find(|(known, _)| *known == name);
-    found.map(|(_, write)| *write).ok_or_else(|| {
+    let found = FORMATS.iter().find(|known| known.name == name);
+    found.ok_or_else(|| {
         let error = format!(
-            "no picture is written as '{name}': name a file that ends in .svg, .dot or .mmd"
+            "no picture is written as '{name}': name a file that ends in .svg, .png, .dot or .mmd"
         );
-        let hint = "every browser shows an .svg, and rsvg-convert or Inkscape make a .png of it";
-        Failure::new(Exit::Usage, error).hints([hint.to_owned()])
+        Failure::new(Exit::Usage, error)
     })
 }
 
-fn put(parsed: &Parsed, picture: &str) -> Result<ExitCode, Failure> {
-    let Some(file) = parsed.text("output_file") else {
+fn put(file: Option<&str>, picture: &str) -> Result<ExitCode, Failure> {
+    let Some(file) = file else {
         return Ok(binary::put(picture));
     };
     let written = std::fs::write(file, picture);
     written.map_err(|error| Failure::new(Exit::CantCreate, format!("{file}: {error}")))?;
+    Ok(Exit::Ok.into())
+}
+
+/// Has another program make a file of dots of a picture.
+fn painted(cx: &Exec, svg: String, file: &str) -> Result<ExitCode, Failure> {
+    if which(PAINTER).is_none() {
+        let error = format!("{file}: {PAINTER}, which makes a .png of a picture, is not installed");
+        let hint = "install librsvg (Debian: librsvg2-bin; Alpine: rsvg-convert), or name a file that ends in .svg";
+        return Err(Failure::new(Exit::Unavailable, error).hints([hint.to_owned()]));
+    }
+    let failed = |why: String| Failure::new(Exit::CantCreate, format!("{file}: {PAINTER}: {why}"));
+    // A program runs in the home of its user.
+    let whole = std::path::absolute(file).map_err(|error| failed(error.to_string()))?;
+    let output = format!("--output={}", whole.display());
+    let painter = Process {
+        stdin: Some(svg),
+        timeout: Some(PAINTER_SECONDS.into()),
+        ..Process::words([PAINTER, "--format=png", &output]).quiet()
+    };
+    let output = painter.run(cx).map_err(|error| failed(error.to_string()))?;
+    if output.timed_out {
+        return Err(failed(format!("not done after {PAINTER_SECONDS} s")));
+    }
+    if !output.success() {
+        return Err(failed(output.stderr));
+    }
     Ok(Exit::Ok.into())
 }
 

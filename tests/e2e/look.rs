@@ -116,8 +116,12 @@ fn the_graph_of_an_sls_is_drawn_in_each_format() {
         ],
     );
     let png = machine.pinch("graph", &["web", "-o", "web.png"]);
-    assert_eq!(png.status.code(), Some(64));
-    assert!(text(&png.stderr).contains("name a file that ends in .svg, .dot or .mmd"));
+    assert_eq!(png.status.code(), Some(0), "{}", text(&png.stderr));
+    let png = fs::read(machine.at("web.png")).unwrap();
+    assert!(png.starts_with(b"\x89PNG\r\n") && png.len() > 1000);
+    let gif = machine.pinch("graph", &["web", "-o", "web.gif"]);
+    assert_eq!(gif.status.code(), Some(64));
+    assert!(text(&gif.stderr).contains("name a file that ends in .svg, .png, .dot or .mmd"));
     let none = machine.pinch("graph", &["nosuch"]);
     assert_eq!(none.status.code(), Some(1));
     assert!(

@@ -145,6 +145,13 @@ fn special(bytes: &[u8], ascii: bool) -> Option<usize> {
         .iter()
         .take_while(|word| !may_be_special(u64::from_le_bytes(**word), ascii));
     let skipped = plain.count() * 8;
+    // The last eight bytes at once: what was looked at before is looked at again, and nothing is one by one.
+    if skipped + 8 > bytes.len()
+        && let Some(last) = bytes.last_chunk::<8>()
+        && !may_be_special(u64::from_le_bytes(*last), ascii)
+    {
+        return None;
+    }
     let special = |b: &u8| *b < b' ' || *b == b'"' || *b == b'\\' || (ascii && *b > b'~');
     let at = bytes.get(skipped..)?.iter().position(special)?;
     Some(skipped + at)

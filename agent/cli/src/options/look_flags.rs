@@ -27,7 +27,7 @@ pub const GRAPH: Program = Program {
                 Some('o'),
                 &["out-file"],
                 Text("FILE"),
-                "write to FILE; its end says how: .svg, .dot or .mmd",
+                "write to FILE; its end says how: .svg, .png (by rsvg-convert), .dot or .mmd",
             ),
             flag(
                 "format",
