@@ -414,7 +414,10 @@ fn without_secrets(data: &Map) -> Map {
 async fn tell_pillar(mut question: Question, pillar: Map) -> Result<(), Error> {
     let pillar = Value::Map(pillar);
     let is_asked = matches!(&question.request, Request::Pillar(asked) if asked.secrets);
-    let marks = is_asked.then(|| secret::marks(&pillar)).unwrap_or_default();
+    let marks = match is_asked {
+        true => secret::marks(&pillar),
+        false => Value::Null,
+    };
     if !marks.is_null() {
         question.data(marks).await?;
     }

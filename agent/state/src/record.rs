@@ -410,12 +410,9 @@ fn renamed(aliases: &[(String, String)], map: Map) -> Map {
     if aliases.is_empty() {
         return map;
     }
-    let entries = map.into_iter().map(|(key, value)| {
-        let key = key
-            .as_str()
-            .map(|key| real(aliases, key).into())
-            .unwrap_or(key.clone());
-        (key, value)
+    let entries = map.into_iter().map(|(key, value)| match key.as_str() {
+        Some(tag) => (Value::from(real(aliases, tag)), value),
+        None => (key, value),
     });
     entries.collect()
 }

@@ -87,9 +87,9 @@ fn yaml(c: char, out: &mut String) {
         out.push_str("\\\"");
     } else if !shared(c, out) {
         let _ = match code {
-            0x20..0x7f => write!(out, "{c}"),
-            0..=0xff => write!(out, "\\x{code:02X}"),
-            0..=0xffff => write!(out, "\\u{code:04X}"),
+            0x20..=0x7e => write!(out, "{c}"),
+            0..=0x1f | 0x7f..=0xff => write!(out, "\\x{code:02X}"),
+            0x100..=0xffff => write!(out, "\\u{code:04X}"),
             _ => write!(out, "\\U{code:08X}"),
         };
     }

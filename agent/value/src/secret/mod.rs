@@ -163,7 +163,7 @@ fn note_in<'a>(path: &mut Vec<&'a str>, value: &'a Value) {
     match value {
         Value::Map(map) => note_below(path, map),
         Value::List(items) | Value::Tuple(items) => {
-            items.iter().for_each(|item| note_in(path, item))
+            items.iter().for_each(|item| note_in(path, item));
         }
         _ => {}
     }
