@@ -315,7 +315,7 @@ impl Master {
 fn own_event(tag: &str, data: Map) -> Command {
     Command::Event {
         tag: secret::text(tag).into_owned(),
-        data: secret::map(data),
+        data: secret::event(data),
         stamp: jid::stamp(),
         at_ms: now_ms(),
         origin: None,

@@ -12,7 +12,7 @@ use smol::channel::{Receiver, Sender, unbounded};
 use smol::future::{FutureExt, pending};
 use smol::lock::{Semaphore, SemaphoreGuardArc};
 use value::{Map, Value, jid, log, secret};
-use wire::{FindJob, Id, Job, Publish};
+use wire::{FindJob, Id, Job, Publish, SECRETS};
 
 use crate::daemon::{Master, now_ms};
 use crate::minions::Connected;
@@ -299,6 +299,11 @@ impl Published {
         patience: Duration,
         refused: Sender<(Id, GivenUp)>,
     ) {
+        let mut options = asked.options.clone();
+        let marks = secret::marks(&asked.arg.clone().into());
+        if !marks.is_null() {
+            options.insert(SECRETS, marks);
+        }
         let job = Job {
             jid: self.jid.clone(),
             fun: function(&asked.fun),
@@ -307,7 +312,7 @@ impl Published {
             tgt_type: asked.tgt_type.clone(),
             ret: asked.ret.clone(),
             user: user.to_owned(),
-            options: asked.options.clone(),
+            options,
         };
         let is_long = is_long_list(asked);
         let (master, minions) = (self.master.clone(), self.minions.clone());

@@ -107,7 +107,7 @@ fn send(socket: &UnixDatagram, listener: &Path, tag: &str, bytes: &[u8]) {
 }
 
 fn encode(event: &Event) -> Vec<u8> {
-    let data = secret::map(event.data.clone());
+    let data = secret::event(event.data.clone());
     let data = json::write(&Value::Map(data), Layout::default());
     format!("{}\n\n{data}", secret::text(&event.tag)).into_bytes()
 }

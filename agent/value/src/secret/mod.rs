@@ -381,6 +381,25 @@ impl Drop for Hush {
     }
 }
 
+/// What an event says besides who fires it and why.
+const TOLD: [&str; 8] = [
+    "arg", "args", "data", "fun_args", "kwarg", "kwargs", "ret", "return",
+];
+
+/// An event's data without the secrets in it; of a state with `no_log` only whose it is.
+#[must_use]
+pub fn event(data: Map) -> Map {
+    let mut data = map(data);
+    for key in TOLD.iter().filter(|_| is_hushed()) {
+        if let Some(value) = data.get_mut(key)
+            && let Some(new) = covered(value)
+        {
+            *value = new;
+        }
+    }
+    data
+}
+
 /// Whether this thread's messages are covered as a whole.
 #[must_use]
 pub fn is_hushed() -> bool {
