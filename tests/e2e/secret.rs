@@ -392,7 +392,7 @@ fn a_pillar_and_what_sdb_has_is_shown_to_who_asks_for_it_and_nowhere_else() {
 }
 
 #[test]
-fn plans_and_what_looks_at_runs_have_no_secret_in_them() {
+fn plans_have_no_secret_in_them_and_hold_all_the_same() {
     let (scratch, _gpg) = planted();
     let mut told = Told(Vec::new());
     let sls = STATES.replace("; false", "");
@@ -432,6 +432,16 @@ fn plans_and_what_looks_at_runs_have_no_secret_in_them() {
     let refusal = &told.0.last().unwrap().1;
     assert!(refusal.contains("a plan holds none"), "{refusal}");
     told.0.retain(|(what, _)| !what.contains("given_pass"));
+    told.files(&scratch.path().join("root"));
+    told.has_file("root/log/minion");
+    told.has_no_secret();
+}
+
+#[test]
+fn what_looks_at_runs_has_no_secret_in_it() {
+    let (scratch, _gpg) = planted();
+    let mut told = Told(Vec::new());
+    told.call(&scratch, "state.apply s test=True");
     told.call(&scratch, "state.apply s");
     let listed = told.pinch(&scratch, "runs list");
     let jids: Vec<String> = listed.lines().map(jid).collect();

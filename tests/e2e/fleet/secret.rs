@@ -54,33 +54,37 @@ fn search(folder: &Path, skipped: &[&Path]) {
     }
 }
 
-#[test]
-fn neither_a_master_nor_its_minion_keeps_or_prints_a_secret() {
-    let keys = tempfile::tempdir().unwrap();
-    let home = keys.path().join("keys");
-    let gpg = Gpg::new(&home);
+/// A master with secrets in its pillar, and a minion whose states write below `out`.
+fn planted(gpg: Option<&Gpg>, home: &Path) -> Fleet {
     let config = format!(
         "gpg_keydir: {}\nsecret_keys: ['*_pass', pin]\n",
         home.display()
     );
     let mut fleet = Fleet::with(&config);
     fleet.write("pillar/top.sls", "base: {'*': [s]}\n");
-    let word = gpg
-        .as_ref()
-        .map(|gpg| format!("crypted: |\n{}", gpg.crypted("crypted-planted-word", 2)));
+    let word = gpg.map(|gpg| {
+        let word = gpg.crypted("crypted-planted-word", 2);
+        format!("crypted: |\n{word}")
+    });
     let plain = "db_pass: keyed-planted-word\npin: 40711\nurl: 'postgres://u:keyed-planted-word@dbhost/x'\n";
-    fleet.write(
-        "pillar/s.sls",
-        &format!("#!yaml|gpg\n{plain}{}", word.unwrap_or_default()),
-    );
+    let pillar = format!("#!yaml|gpg\n{plain}{}", word.unwrap_or_default());
+    fleet.write("pillar/s.sls", &pillar);
     let here = fleet.path("out");
     fs::create_dir(&here).unwrap();
-    fleet.write(
-        "salt/s.sls",
-        &STATES.replace("@HERE@", &here.display().to_string()),
-    );
+    let states = STATES.replace("@HERE@", &here.display().to_string());
+    fleet.write("salt/s.sls", &states);
     fleet.write("salt/orch.sls", ORCH);
     fleet.accepted(&["m1"]);
+    fleet
+}
+
+#[test]
+fn neither_a_master_nor_its_minion_keeps_or_prints_a_secret() {
+    let keys = tempfile::tempdir().unwrap();
+    let home = keys.path().join("keys");
+    let gpg = Gpg::new(&home);
+    let mut fleet = planted(gpg.as_ref(), &home);
+    let here = fleet.path("out");
     let mut told = String::new();
     let mut ask = |words: &[&str]| {
         let answer = fleet.run(words);
