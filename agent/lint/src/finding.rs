@@ -24,6 +24,8 @@ pub struct Finding {
     pub message: String,
     /// What is meant perhaps; else the help of the code counts.
     pub hint: Option<String>,
+    /// The SLS by which it was found, where that is another than the one that it stands in.
+    pub when: Option<String>,
 }
 
 impl Finding {
@@ -37,6 +39,7 @@ impl Finding {
             source: place.source,
             message: message.into(),
             hint: None,
+            when: None,
         }
     }
 
@@ -106,6 +109,12 @@ impl Finding {
             let indent: String = indent.map(|c| if c == '\t' { c } else { ' ' }).collect();
             let source = self.source.trim_end();
             let _ = writeln!(out, "{gutter} |\n{number} | {source}\n{gutter} | {indent}^");
+        }
+        if let Some(sls) = &self.when {
+            let _ = writeln!(
+                out,
+                "{gutter} = note: found where {sls} is applied, which includes this file"
+            );
         }
         let _ = writeln!(out, "{gutter} = help: {}\n", self.help());
     }

@@ -68,6 +68,7 @@ fn json(report: &Report) -> Value {
             .with("message", found.message.as_str())
             .with("source", found.source.as_str())
             .with("help", found.help())
+            .with("when", found.when.as_deref())
             .into()
     };
     let branches = report.unreached.iter().map(|branch| {

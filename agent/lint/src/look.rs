@@ -277,27 +277,30 @@ impl Look<'_> {
         for name in &reactions {
             reactor::look(self.cx, &self.examiner, name, saltenv, self.found);
         }
-        let mut examined: Vec<Examined> = Vec::new();
+        // Each with the SLS that was applied alone; none is what the top files give.
+        let mut examined: Vec<(Option<&str>, Examined)> = Vec::new();
         let mut covered: HashSet<String> = HashSet::new();
         for name in &names {
             covered.extend(self.examiner.includes(name, saltenv));
         }
         if saltenv == "base" {
-            examined.extend(self.highstate(&mut covered));
+            examined.extend(
+                self.highstate(&mut covered)
+                    .map(|together| (None, together)),
+            );
         }
         for name in names.iter().filter(|name| !covered.contains(*name)) {
-            let alone = [(saltenv.to_owned(), vec![name.clone()])];
-            examined.push(self.examiner.examine(&alone));
+            examined.push((Some(name), self.alone(name, saltenv)));
         }
         // Those that only include each other in a circle.
-        let seen: HashSet<String> = examined.iter().flat_map(sls_of).collect();
+        let seen = examined.iter().flat_map(|(_, one)| sls_of(one));
+        let seen: HashSet<String> = seen.collect();
         for name in names.iter().filter(|name| covered.contains(*name)) {
             if !seen.contains(name) {
-                let alone = [(saltenv.to_owned(), vec![name.clone()])];
-                examined.push(self.examiner.examine(&alone));
+                examined.push((Some(name), self.alone(name, saltenv)));
             }
         }
-        for one in &examined {
+        for (_, one) in &examined {
             self.known.take_in(one);
             self.see(one, saltenv);
         }
@@ -308,9 +311,15 @@ impl Look<'_> {
                 self.known.take_in_text(name, text);
             }
         }
-        for one in examined {
-            self.keep(one, saltenv);
+        for (alone, one) in examined {
+            self.keep(alone, one, saltenv);
         }
+    }
+
+    /// An SLS and what it includes.
+    fn alone(&self, name: &str, saltenv: &str) -> Examined {
+        let alone = [(saltenv.to_owned(), vec![name.to_owned()])];
+        self.examiner.examine(&alone)
     }
 
     /// What the top files give this sample, as it runs together.
@@ -387,7 +396,7 @@ impl Look<'_> {
         file.map_or_else(|| "top.sls".to_owned(), |file| file.shown.to_string())
     }
 
-    fn keep(&mut self, examined: Examined, saltenv: &str) {
+    fn keep(&mut self, alone: Option<&str>, examined: Examined, saltenv: &str) {
         chunks::look(self.cx, &examined.plan, self.found);
         for checked in &examined.checked {
             let low = examined.plan.chunks().get(checked.chunk);
@@ -410,7 +419,15 @@ impl Look<'_> {
             let file = self
                 .file_in(&fault.text, saltenv)
                 .unwrap_or_else(|| top.clone());
+            let before = self.found.findings.len();
             self.fault(fault, &file);
+            let of_alone = alone.and_then(|name| self.file_of(name, saltenv));
+            for finding in self.found.findings.iter_mut().skip(before) {
+                // What stands in another file may be wrong only together with this one.
+                if of_alone.as_ref().is_some_and(|own| *own != finding.file) {
+                    finding.when = alone.map(str::to_owned);
+                }
+            }
         }
     }
 
@@ -422,6 +439,11 @@ impl Look<'_> {
         let word = |c: char| c.is_whitespace() || "[]'\"".contains(c);
         let sls = rest.split(word).find(|word| !word.is_empty())?;
         let sls = sls.rsplit(':').next().unwrap_or(sls).trim_end_matches('.');
+        self.file_of(sls, saltenv)
+    }
+
+    /// The file of an SLS as the user knows it.
+    fn file_of(&self, sls: &str, saltenv: &str) -> Option<String> {
         let found = state::tree::find(self.cx, &Tree::State, sls, saltenv);
         found.ok()?.map(|found| found.file.shown.to_string())
     }
