@@ -28,7 +28,7 @@ use state::module::{Error, Extra, Given};
 use state::opts::Opts;
 use state::sources::Sources;
 use state::targets::Targets;
-use value::{Map, Value, log};
+use value::{Map, Value, log, secret};
 
 use render::yaml::SaltYaml;
 
@@ -69,7 +69,8 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
         opts.insert("no_color", true);
     }
     let streams = progress::is_asked(&opts);
-    let how = Output::from_opts(&opts, std::io::stdout().is_terminal());
+    let mut how = Output::from_opts(&opts, std::io::stdout().is_terminal());
+    how.show_secrets |= asks_for_secret(&call.asked);
     let passthrough = opts.get("retcode_passthrough").is_some_and(Value::is_true);
     let is_state = matches!(&call.asked, Asked::Call { fun, .. } if fun.starts_with("state."));
     if is_state || streams {
@@ -95,6 +96,12 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     // The program ends: what was returned goes with it as a whole, and not piece by piece.
     std::mem::forget(answer);
     Ok(code)
+}
+
+/// Who calls `sdb.get` wants the value, and nothing else: it is what scripts read.
+fn asks_for_secret(asked: &Asked) -> bool {
+    let asking = ["sdb.get", "sdb.get_or_set_hash"];
+    matches!(asked, Asked::Call { fun, .. } if asking.contains(&fun.as_str()))
 }
 
 fn stdin() -> String {
@@ -190,7 +197,7 @@ fn told(call: &SaltCall, jid: &str, answer: &Return) -> Option<Map> {
     if let Some(out) = &answer.out {
         data.insert("out", out.as_str());
     }
-    Some(data)
+    Some(secret::map(data))
 }
 
 /// Tells the master what the call came to. One that cannot be told is no failure of the call.
@@ -277,7 +284,7 @@ fn called(
     } else {
         kwargs
     };
-    if name.starts_with("pillar.") {
+    if name.starts_with("pillar.") && !cx.opts().flag("show_secrets") {
         // Asked for by name the pillar's values are covered; its templates see them.
         cx.context(|context| context.insert("mask_pillar", true));
     }

@@ -15,8 +15,8 @@ use state::low::{Low, RequisiteKind};
 use state::opts::Opts;
 use state::record::Recorded;
 use state::resume::{self, function_of, id_of, means};
-use value::Value;
 use value::json::{self, Layout};
+use value::{Value, secret};
 
 use crate::runs::{configured, outcome, recorded};
 
@@ -46,6 +46,10 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     let (cx, _) =
         crate::call::context(opts, true).map_err(|error| Failure::new(Exit::Generic, error))?;
     let plan = plan(&cx, &recorded);
+    let recorded = match &plan {
+        Ok(plan) => recorded.of_plan(plan),
+        Err(_) => recorded,
+    };
     let tags = tags(&recorded, plan.as_ref().ok(), state);
     if tags.is_empty() {
         let error = format!("no state of the run {jid} is called {state}");
@@ -203,7 +207,7 @@ impl Explained<'_> {
 
     /// An argument with the place where it stands, and what its line reads.
     fn argument(&self, out: &mut String, plan: &Plan, low: &Low, key: &str, value: &Value) {
-        let _ = write!(out, "  {key}: {}", shown(value));
+        let _ = write!(out, "  {key}: {}", shown(&secret::at(&[key], value)));
         // Where there is no line of its own it is the id, or came from elsewhere.
         let place = plan.place(low, Some(key));
         if let Some(place) = place.filter(|place| place.source.contains(key)) {

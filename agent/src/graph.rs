@@ -17,7 +17,7 @@ use state::compile::Plan;
 use state::exec::Exec;
 use state::low::{Low, RequisiteKind};
 use state::record::{self, Recorded};
-use value::{Map, Value, jid};
+use value::{Map, Value, jid, secret};
 
 use crate::setup::{self, Asked};
 
@@ -86,6 +86,7 @@ fn drawn(parsed: &Parsed) -> Result<ExitCode, Failure> {
         let error = format!("{} has no states to draw", asked.title());
         return Err(Failure::new(Exit::Generic, error));
     }
+    let run = run.map(|run| run.of_plan(&plan));
     let title = match parsed.text("run") {
         Some(jid) => format!("run {jid}: {}", asked.title()),
         None => asked.title(),
@@ -214,8 +215,8 @@ fn graph_of(plan: &Plan, title: String, run: Option<&Recorded>) -> Graph {
 
 fn node(low: &Low, run: Option<&Recorded>) -> Node {
     Node {
-        id: low.id.clone(),
-        name: low.name.clone(),
+        id: secret::text(&low.id).into_owned(),
+        name: secret::text(&low.name).into_owned(),
         module: low.state.clone(),
         function: low.fun.clone(),
         group: low.sls.clone(),

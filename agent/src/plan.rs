@@ -68,6 +68,11 @@ pub(crate) fn plan(words: &[String]) -> Result<ExitCode, Failure> {
     let Some(document) = foreseen.document() else {
         return Err(nothing(&foreseen, &returned));
     };
+    if asked.has_secrets() && call.overrides.contains("plan_file") {
+        let error = "no plan is kept of this: secrets were given on the command line, and a plan holds none";
+        let hint = "put them into the pillar, and plan again; without -o the plan is shown";
+        return Err(Failure::new(Exit::Usage, error).hints([hint.to_owned()]));
+    }
     let document = document.asked_as(&asked);
     let out = call.overrides.get("output").map(Value::to_text);
     if let Some(file) = call.overrides.get("plan_file") {
@@ -282,7 +287,7 @@ fn sentences(returned: &Value) -> Vec<String> {
     }
 }
 
-/// Keeps a plan where only its owner may read it: it can hold secrets.
+/// Keeps a plan where only its owner may read it: it says what a machine holds.
 fn keep(cx: &Exec, file: &str, document: &Document) -> Result<(), Failure> {
     let owner = Owner {
         mode: Some(0o600),

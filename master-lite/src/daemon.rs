@@ -13,7 +13,7 @@ use smol::future::FutureExt;
 use smol::lock::Semaphore;
 use smol::stream::StreamExt;
 use state::opts::Opts;
-use value::{Map, Value, jid, log};
+use value::{Map, Value, jid, log, secret};
 use wire::{Id, Way};
 
 use crate::admit::{Pending, Policy};
@@ -314,8 +314,8 @@ impl Master {
 
 fn own_event(tag: &str, data: Map) -> Command {
     Command::Event {
-        tag: tag.to_owned(),
-        data,
+        tag: secret::text(tag).into_owned(),
+        data: secret::event(data),
         stamp: jid::stamp(),
         at_ms: now_ms(),
         origin: None,

@@ -15,7 +15,7 @@ use state::exec::Exec;
 use state::module::Error;
 use state::opts::Opts;
 use state::targets::{Hear, MinionReturn, Targets};
-use value::{Map, Value, jid};
+use value::{Map, Value, jid, secret};
 use wire::{Publish, Runner};
 
 use crate::daemon::Master;
@@ -199,13 +199,18 @@ impl Master {
 
     async fn run_as(self: &Arc<Self>, jid: String, asked: Runner) -> Map {
         let cx = self.runners();
-        let called = smol::unblock(move || {
+        // Who calls `sdb.get` wants the value.
+        let shows = asked.fun == "sdb.get";
+        let mut called = smol::unblock(move || {
             let (args, kwargs) = modules::call::split(&asked.arg);
             let called = orchestrate::runner_as(&cx, jid, &asked.fun, args, kwargs);
             cx.barrier();
             called
         })
         .await;
+        if !shows {
+            called.ret = secret::value(&called.ret);
+        }
         let code = called.ret.get("retcode").and_then(Value::as_int);
         Map::new()
             .with("return", called.ret.clone())

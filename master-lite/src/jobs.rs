@@ -11,8 +11,8 @@ use smol::Timer;
 use smol::channel::{Receiver, Sender, unbounded};
 use smol::future::{FutureExt, pending};
 use smol::lock::{Semaphore, SemaphoreGuardArc};
-use value::{Map, Value, jid, log};
-use wire::{FindJob, Id, Job, Publish};
+use value::{Map, Value, jid, log, secret};
+use wire::{FindJob, Id, Job, Publish, SECRETS};
 
 use crate::daemon::{Master, now_ms};
 use crate::minions::Connected;
@@ -257,7 +257,7 @@ async fn hand_out_later(
     }
 }
 
-/// What is kept of a job, and what its event says.
+/// What is kept of a job, and what its event says: without secrets that this master knows.
 pub(crate) fn load(asked: &Publish, jid: &str, user: &str) -> Map {
     let mut load = Map::new()
         .with("jid", jid)
@@ -269,7 +269,7 @@ pub(crate) fn load(asked: &Publish, jid: &str, user: &str) -> Map {
     if let Some(metadata) = asked.options.get("metadata") {
         load.insert("metadata", metadata.clone());
     }
-    load
+    secret::map(load)
 }
 
 /// Whether a target is a list that is too long to be told to all who are on it.
@@ -299,6 +299,11 @@ impl Published {
         patience: Duration,
         refused: Sender<(Id, GivenUp)>,
     ) {
+        let mut options = asked.options.clone();
+        let marks = secret::marks(&asked.arg.clone().into());
+        if !marks.is_null() {
+            options.insert(SECRETS, marks);
+        }
         let job = Job {
             jid: self.jid.clone(),
             fun: function(&asked.fun),
@@ -307,7 +312,7 @@ impl Published {
             tgt_type: asked.tgt_type.clone(),
             ret: asked.ret.clone(),
             user: user.to_owned(),
-            options: asked.options.clone(),
+            options,
         };
         let is_long = is_long_list(asked);
         let (master, minions) = (self.master.clone(), self.minions.clone());

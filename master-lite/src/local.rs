@@ -6,7 +6,7 @@ use link::Error;
 use link::unix::{Local, Said};
 use smol::future::FutureExt;
 use smol::lock::SemaphoreGuardArc;
-use value::{Map, Value, log};
+use value::{Map, Value, log, secret};
 use wire::{Listen, Publish, Request};
 
 use crate::acl::Guest;
@@ -109,7 +109,7 @@ impl Master {
         // No deadline: each minion's silence has its end (`timeout`, `gather_job_timeout`).
         while !only_sent && let Some(came) = published.next().await {
             let said = match came {
-                Came::Return(data) => data,
+                Came::Return(data) => secret::map(data),
                 Came::GivenUp(id, why) => Map::new()
                     .with("id", id.as_str())
                     .with("failed", why.word()),

@@ -6,7 +6,7 @@ use modules::roots::Roots;
 use smol::lock::Semaphore;
 use state::exec::Exec;
 use state::opts::Opts;
-use value::{Map, Value};
+use value::{Map, Value, secret};
 use wire::{Id, Pillar};
 
 use crate::files::environment;
@@ -37,9 +37,11 @@ impl Pillars {
         // No deadline: each pillar that has its turn has limits.
         let _turn = self.turns.acquire().await;
         let cx = self.context(id, &asked);
-        smol::unblock(move || cx.shared.sources.pillar(&cx))
+        let pillar = smol::unblock(move || cx.shared.sources.pillar(&cx))
             .await
-            .map_err(|error| error.to_string())
+            .map_err(|error| error.to_string())?;
+        secret::note(&pillar);
+        Ok(pillar)
     }
 
     /// What a minion's pillar sees: its grains, its id, and the master's trees.
@@ -114,6 +116,7 @@ mod tests {
                 pillarenv: Some(named.to_owned()),
                 grains: Map::new(),
                 pillar_override: Map::new(),
+                secrets: false,
             };
             let answer = smol::block_on(pillars.compile(&id, asked));
             assert_eq!(answer, Err(format!("{named:?} is no environment")));

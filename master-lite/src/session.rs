@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use link::{Error, Incoming, Link, PublicKey, Question};
 use smol::future::{FutureExt, pending};
-use value::{Map, Value, jid, log};
+use value::{Map, Value, jid, log, secret};
 use wire::{BOUND_GRAINS, Event, Fire, Id, Pillar, Request, Return, bound_grains, tag};
 
 use crate::daemon::{Master, now_ms};
@@ -116,7 +116,8 @@ impl Master {
 
     /// An event on its way to the disk. One whose tag is not for this minion is logged and acked: it would never be better.
     async fn take_event(&self, minion: &Minion, event: Event) -> Option<store::Begun> {
-        let (mut name, mut data) = (event.tag, event.data);
+        // A minion covers what it knows; what this master knows may have come by another way.
+        let (mut name, mut data) = (event.tag, secret::map(event.data));
         if let Err(refused) = tag::may_send(&minion.id, &name) {
             log::warning(format_args!(
                 "{} (key {}): {refused}",
@@ -184,13 +185,14 @@ impl Master {
             }
             Request::Pillar(asked) => match self.pillar_of(minion, asked).await {
                 Ok(pillar) => {
-                    let seen = Change::Set(pillar.clone());
+                    // What looks for minions by their pillar need not know their secrets.
+                    let seen = Change::Set(secret::map(pillar.clone()));
                     let _ = self
                         .store()
                         .later(minion_cache(minion, Cache::Pillar, seen))
                         .await;
                     self.refreshed(&minion.id).await;
-                    question.done(pillar).await
+                    tell_pillar(question, pillar).await
                 }
                 Err(error) => question.fail("failed", error).await,
             },
@@ -299,17 +301,18 @@ impl Master {
                 return question.fail(word, text).await;
             }
         };
+        let kept = without_secrets(&data);
         commands.extend([
             Command::Return {
                 jid: jid.clone(),
                 id: minion.id.clone(),
-                data: data.clone(),
+                data: kept.clone(),
                 at_ms,
                 origin: minion.origin(sequence),
             },
-            event(tag::job_ret(&jid, &minion.id), data.clone()),
+            event(tag::job_ret(&jid, &minion.id), kept.clone()),
         ]);
-        let failed = failures::events(&data).into_iter();
+        let failed = failures::events(&kept).into_iter();
         commands.extend(failed.map(|(tag, data)| event(tag, data)));
         match self.store().apply(Command::All(commands)).await {
             Ok(applied) => {
@@ -394,6 +397,31 @@ impl Master {
             Err(error) => question.fail("failed", error.to_string()).await,
         }
     }
+}
+
+/// A return without the secrets that this master knows. Whose it is stands there whatever is a secret.
+fn without_secrets(data: &Map) -> Map {
+    let mut kept = secret::map(data.clone());
+    for key in ["id", "jid", "fun", "cmd"] {
+        if let Some(value) = data.get(key) {
+            kept.insert(key, value.clone());
+        }
+    }
+    kept
+}
+
+/// Answers with a pillar; before it stands what in it is secret, for a minion that understands that.
+async fn tell_pillar(mut question: Question, pillar: Map) -> Result<(), Error> {
+    let pillar = Value::Map(pillar);
+    let is_asked = matches!(&question.request, Request::Pillar(asked) if asked.secrets);
+    let marks = match is_asked {
+        true => secret::marks(&pillar),
+        false => Value::Null,
+    };
+    if !marks.is_null() {
+        question.data(marks).await?;
+    }
+    question.done(pillar).await
 }
 
 fn minion_cache(minion: &Minion, what: Cache, change: Change) -> Command {

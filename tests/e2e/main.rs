@@ -23,6 +23,7 @@ mod python;
 mod reboot;
 mod resume;
 mod runs;
+mod secret;
 mod small;
 mod uci;
 mod undo;

@@ -173,8 +173,9 @@ pub fn own_path() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|error| Failure::new(Exit::Generic, error))
 }
 
-/// Writes to stdout; one who has stopped reading is no error.
+/// Writes to stdout, without secrets; one who has stopped reading is no error.
 pub fn put(text: &str) -> ExitCode {
+    let text = value::secret::text(text);
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
     Exit::Ok.into()
 }

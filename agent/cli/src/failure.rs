@@ -133,7 +133,9 @@ impl Failure {
     /// Prints it on stderr and returns the exit code; a stderr that is closed changes nothing.
     #[must_use]
     pub fn report(&self) -> ExitCode {
-        let _ = std::io::stderr().lock().write_all(self.text().as_bytes());
+        let text = self.text();
+        let text = value::secret::text(&text);
+        let _ = std::io::stderr().lock().write_all(text.as_bytes());
         self.kind.into()
     }
 }

@@ -13,8 +13,8 @@ use state::exec::Exec;
 use state::module::{Error, Extra, Problem};
 use state::opts::Opts;
 use state::sources::Sources;
-use value::{Map, Value, jid, log};
-use wire::{BOUND_GRAINS, Job, Options, Refresh, Return};
+use value::{Map, Value, jid, log, secret};
+use wire::{BOUND_GRAINS, Job, Options, Refresh, Return, SECRETS};
 
 use crate::functions::registry;
 use crate::local::{self, OfMinion, Uplink};
@@ -29,12 +29,15 @@ use crate::sources::OfMaster;
 pub fn run(opts: Opts, socket: OwnedFd) -> Result<(), link::Error> {
     let mut pipe = Pipe::of_job(UnixStream::from(socket), local::limits())?;
     let job = pipe.given()?;
+    if let Some(marks) = job.options.get(SECRETS) {
+        secret::learn(marks);
+    }
     let uplink = Uplink::of(pipe);
     let data = match context(opts.clone(), &uplink, &job) {
         Ok(cx) => {
             let data = done(&cx, &job);
             cx.barrier();
-            data
+            secret::map(data)
         }
         Err(error) => failed(returned(&job), format!("ERROR: {error}")),
     };

@@ -15,7 +15,7 @@ use state::exec::Exec;
 use state::module;
 use state::opts::Opts;
 use state::targets::{Hear, MinionReturn, Targets};
-use value::{Map, Value, jid, log};
+use value::{Map, Value, jid, log, secret};
 use wire::{Request, Return, Way};
 
 use crate::own;
@@ -210,7 +210,7 @@ impl Targets for OfMinion {
             ));
         }
         // Answered when it is on the disk: an event that was only written to a socket may be lost with its reader.
-        let tag = tag.to_owned();
+        let (tag, data) = (secret::text(tag).into_owned(), secret::event(data));
         let kept = self.0.call(wire::Fire { tag, data });
         let refused =
             |error| module::Error::refused(format!("the daemon has not kept it: {error}"));

@@ -16,8 +16,8 @@ use state::exec::Exec;
 use state::module::Error;
 use state::opts::Opts;
 use state::sources::{SourceFile, Sources};
-use value::{Map, Value};
-use wire::{List, Pillar, Request, Stat};
+use value::{Map, Value, secret};
+use wire::{List, Pillar, Stat};
 
 use crate::local::Uplink;
 
@@ -55,10 +55,6 @@ impl OfMaster {
             cache: opts.cachedir().join("files"),
             lists: Mutex::default(),
         }
-    }
-
-    fn call(&self, request: impl Into<Request>) -> Result<Value, Error> {
-        self.uplink.call(request).map_err(|error| refused(&error))
     }
 
     /// All parts of a list.
@@ -213,8 +209,14 @@ impl Sources for OfMaster {
             pillarenv: cx.pillarenv.clone(),
             grains: cx.grains(),
             pillar_override: given,
+            secrets: true,
         };
-        match self.call(pillar)? {
+        let mut learn = |marks: Value| {
+            secret::learn(&marks);
+            Ok(())
+        };
+        let answered = self.uplink.parts(pillar, &mut learn);
+        match answered.map_err(|error| refused(&error))?.0 {
             Value::Map(pillar) => Ok(pillar),
             other => Err(Error::refused(format!(
                 "The master's answer is no pillar but {}",

@@ -21,7 +21,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg,
 use state::module::Error;
 use state::opts::Opts;
 use value::json::{self, Layout};
-use value::{Map, Value, log};
+use value::{Map, Value, log, secret};
 
 /// The longest event, tag and data as JSON.
 pub const EVENT_BYTES_MAX: usize = 128 * 1024;
@@ -107,8 +107,9 @@ fn send(socket: &UnixDatagram, listener: &Path, tag: &str, bytes: &[u8]) {
 }
 
 fn encode(event: &Event) -> Vec<u8> {
-    let data = json::write(&Value::Map(event.data.clone()), Layout::default());
-    format!("{}\n\n{data}", event.tag).into_bytes()
+    let data = secret::event(event.data.clone());
+    let data = json::write(&Value::Map(data), Layout::default());
+    format!("{}\n\n{data}", secret::text(&event.tag)).into_bytes()
 }
 
 fn decode(bytes: &[u8]) -> Option<Event> {

@@ -8,7 +8,7 @@ use state::module::Error;
 use state::record::{self, Record, Recorded};
 use state::resume::{Orders, TakenUp};
 use state::run::Kept;
-use value::{Map, Value, jid, log};
+use value::{Map, Value, jid, log, secret};
 
 use crate::state_run::{Given, retcode, split_input, started};
 
@@ -168,6 +168,18 @@ fn gone_on(given: &Given, earlier: Earlier) -> Result<Given, Vec<String>> {
         ("exclude", &mut own.exclude, said("exclude")),
     ];
     for (name, now, before) in pairs {
+        let hidden = before.as_ref().filter(|before| secret::is_masked(before));
+        let same = hidden.map(|before| now.as_ref().map(|now| without_secrets(now) == *before));
+        match same {
+            Some(Some(true)) => continue,
+            Some(None) => {
+                return Err(vec![format!(
+                    "The run {} had secrets in {name}=, and its record does not hold them: say {name}= again",
+                    earlier.jid
+                )]);
+            }
+            _ => {}
+        }
         if now.is_some() && *now != before {
             return Err(vec![format!(
                 "The run {} had another {name}=: leave {name}= out to go on with what it had",
@@ -183,12 +195,18 @@ fn gone_on(given: &Given, earlier: Earlier) -> Result<Given, Vec<String>> {
     Ok(own)
 }
 
+/// What is given, as a record has it.
+fn without_secrets(given: &Value) -> Value {
+    given.as_map().iter().for_each(|given| secret::note(given));
+    secret::value(given)
+}
+
 /// What a plan goes on with; none where it takes up no run, and sentences where something has to be said first.
 pub(crate) fn taken_up(given: &Given, plan: &Plan) -> Result<Option<TakenUp>, Vec<String>> {
     let Some(earlier) = &given.earlier else {
         return Ok(None);
     };
-    let recorded = &earlier.recorded;
+    let recorded = &earlier.recorded.clone().of_plan(plan);
     let named = given.mods.is_some() || matches!(given.fun, "state.apply" | "state.highstate");
     if !named && !state::resume::changes(plan, recorded).is_empty() {
         return Err(vec![format!(

@@ -6,7 +6,7 @@ use state::compile::{self, Fault, HighData, Plan, Problem};
 use state::exec::Exec;
 use state::lock::{Lock, Other, Refusal};
 use state::module::Error;
-use state::record::{Asked, Record};
+use state::record::{self, Asked, Record};
 use state::resume::TakenUp;
 use state::run::{self, Kept, Unobserved};
 use value::merge::{Strategy, merge};
@@ -311,7 +311,11 @@ fn recorded_run(
     taken: Option<TakenUp>,
 ) -> Result<Map, Error> {
     if cx.run.is_some() {
-        let kept = resume::nested(cx, given);
+        let mut kept = resume::nested(cx, given);
+        if let Some(record) = &kept.record {
+            record.knows(plan);
+            kept.returns = record::by_tags_of(plan, kept.returns);
+        }
         return Ok(run::run_kept(cx, plan, kept, &given.jid));
     }
     warn_of_clock();

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use state::low::{Low, RequisiteKind};
 use value::json::{self, Layout};
-use value::{Map, Value};
+use value::{Map, Value, secret};
 
+use crate::blind;
 use crate::footprint::Footprint;
 
 /// The version of the document; one with another is refused.
@@ -112,16 +113,16 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    /// As it stands in the document.
-    fn written(&self) -> Map {
+    /// As it stands in the document: without secrets.
+    fn written(&self, names: &Names) -> Map {
         let low = &self.low;
         let ret = |key: &str| {
             let value = self.ret.as_ref().and_then(|ret| ret.get(key));
             crate::settled(value.unwrap_or(&Value::Null))
         };
         let mut map = Map::new()
-            .with("tag", self.key.1.as_str())
-            .with("step", self.key.0.clone())
+            .with("tag", names.of(&self.key.1))
+            .with("step", self.key.0.as_deref().map(|step| names.of(step)))
             .with("id", low.id.as_str())
             .with("function", low.function())
             .with("name", low.name.as_str())
@@ -131,12 +132,15 @@ impl Chunk {
             .with("result", ret("result"))
             .with("comment", ret("comment"))
             .with("changes", ret("changes"))
-            .with("low", crate::hash_of(&low.data.clone().into()))
-            .with("returns", self.returns.clone());
+            .with(
+                "low",
+                blind::hash(&crate::hash_of(&low.data.clone().into())),
+            )
+            .with("returns", self.returns.as_deref().map(blind::hash));
         if !self.because.is_empty() {
             let because = self.because.iter().map(|because| {
                 let map = Map::new().with("reason", because.reason);
-                map.with("state", because.tag.as_str()).into()
+                map.with("state", names.of(&because.tag)).into()
             });
             map.insert("because", Value::list(because));
         }
@@ -149,7 +153,7 @@ impl Chunk {
         if !self.sources.is_empty() {
             let sources = self.sources.iter().map(|(path, now)| {
                 let map = Map::new().with("path", shown(path));
-                map.with("now", now.clone()).into()
+                map.with("now", blind::image(now)).into()
             });
             map.insert("sources", Value::list(sources));
         }
@@ -157,17 +161,17 @@ impl Chunk {
             map.insert("commands", Value::list([low.name.as_str().into()]));
         }
         map.update(self.more.clone());
-        map
+        secret::map(map)
     }
 
     fn file(&self, (path, now): &(PathBuf, Value)) -> Value {
         let mut map = Map::new()
             .with("path", shown(path))
-            .with("now", now.clone());
+            .with("now", blind::image(now));
         if let Some(then) = self.then.iter().find(|then| then.path == *path) {
             let held = Map::new()
                 .with("kind", "file")
-                .with("sha256", then.sha256.as_str());
+                .with("sha256", blind::hash(&then.sha256));
             map.insert("then", held.with("size", then.size));
             if let Some(diff) = &then.diff {
                 map.insert("diff", diff.as_str());
@@ -196,6 +200,24 @@ pub struct Asked {
     pub overrides: Map,
 }
 
+impl Asked {
+    fn written(&self) -> Map {
+        Map::new()
+            .with("fun", self.fun.as_str())
+            .with("args", Value::list(self.args.iter().cloned()))
+            .with("kwargs", self.kwargs.clone())
+            .with("config_dir", self.config_dir.as_str())
+            .with("overrides", self.overrides.clone())
+    }
+
+    /// Whether it has secrets in it, which no plan keeps.
+    #[must_use]
+    pub fn has_secrets(&self) -> bool {
+        let written = self.written();
+        secret::is_any() && secret::map(written.clone()) != written
+    }
+}
+
 /// Why a text is no plan.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -204,6 +226,35 @@ pub struct Problem(pub String);
 /// A plan as JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document(Map);
+
+/// The tags of a plan that have secrets in them, each with how it stands in the document: by itself, whatever others look like.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names(Vec<(String, String)>);
+
+impl Names {
+    pub(crate) fn of_all(chunks: &[Chunk]) -> Self {
+        let mut names: Vec<(String, String)> = Vec::new();
+        for tag in chunks.iter().map(|chunk| &chunk.key.1) {
+            let shown = secret::text(tag).into_owned();
+            if shown != *tag && !names.iter().any(|(known, _)| known == tag) {
+                let is_used = |text: &str| names.iter().any(|(_, shown)| shown == text);
+                let shown = secret::unused(shown, is_used);
+                names.push((tag.clone(), shown));
+            }
+        }
+        Self(names)
+    }
+
+    pub(crate) fn of(&self, tag: &str) -> String {
+        let mut all = self.0.iter();
+        let found = all.find(|(known, _)| known == tag);
+        found.map_or(tag, |(_, shown)| shown).to_owned()
+    }
+
+    pub(crate) fn of_key(&self, (step, tag): &Key) -> Key {
+        (step.as_deref().map(|step| self.of(step)), self.of(tag))
+    }
+}
 
 /// What a plan stands on.
 pub(crate) struct Basis {
@@ -214,8 +265,8 @@ pub(crate) struct Basis {
 
 impl Document {
     /// The document of chunks whose outcomes are known.
-    pub(crate) fn of(id: &str, basis: Basis, chunks: &[Chunk]) -> Self {
-        let states = Value::list(chunks.iter().map(|chunk| chunk.written().into()));
+    pub(crate) fn of(id: &str, basis: Basis, chunks: &[Chunk], names: &Names) -> Self {
+        let states = Value::list(chunks.iter().map(|chunk| chunk.written(names).into()));
         let mut summary = Map::new();
         for outcome in Outcome::ALL {
             let counted = chunks
@@ -252,15 +303,10 @@ impl Document {
         }
     }
 
-    /// With what was asked for.
+    /// With what was asked for, without secrets: a plan that had any cannot be asked for again.
     #[must_use]
     pub fn asked_as(mut self, asked: &Asked) -> Self {
-        let map = Map::new()
-            .with("fun", asked.fun.as_str())
-            .with("args", Value::list(asked.args.iter().cloned()))
-            .with("kwargs", asked.kwargs.clone())
-            .with("config_dir", asked.config_dir.as_str())
-            .with("overrides", asked.overrides.clone());
+        let map = secret::map(asked.written());
         self.0.insert("asked", map);
         self.again()
     }

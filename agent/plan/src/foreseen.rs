@@ -13,10 +13,10 @@ use state::module::Error;
 use value::{Map, Value};
 
 use crate::compare;
-use crate::document::{Basis, COMPENSATE, Chunk, Document, Key, Outcome, Then, shown};
+use crate::document::{Basis, COMPENSATE, Chunk, Document, Key, Names, Outcome, Then, shown};
 use crate::footprint::{Footprint, Place, by_its_folder, local_sources, salt_sources};
 use crate::seen::Seen;
-use crate::{depends, image, look};
+use crate::{blind, depends, image, look};
 
 /// How large contents a diff is made of.
 const DIFF_BYTES_MAX: usize = 1 << 20;
@@ -47,6 +47,8 @@ struct Inner {
     expected: HashMap<Key, Value>,
     /// Steps whose own states no plan can know.
     free: HashSet<String>,
+    /// How tags with secrets in them stand in documents.
+    names: Names,
 }
 
 impl Inner {
@@ -54,8 +56,16 @@ impl Inner {
     fn is_free(&self, step: &str) -> bool {
         let function =
             |state: &Value| state.get("function").and_then(Value::as_str) == Some("salt.state");
-        let found = self.expected.values().find(|state| is_tag(state, step));
+        let shown = self.names.of(step);
+        let found = self.expected.values().find(|state| is_tag(state, &shown));
         self.free.contains(step) || found.is_some_and(|state| depends_on(state) || !function(state))
+    }
+}
+
+impl Inner {
+    /// The state of the plan that is applied.
+    fn planned(&self, key: &Key) -> Option<&Value> {
+        self.expected.get(&self.names.of_key(key))
     }
 }
 
@@ -143,14 +153,18 @@ impl Foreseen {
 
     fn compile(&self, cx: &Exec) -> Result<Document, Error> {
         let pillar = cx.pillar()?;
+        blind::decide(cx)?;
         let basis = Basis {
             tree: self.seen.tree(),
-            pillar: hashes(&pillar),
+            pillar: blind::hashes(&hashes(&pillar)),
             grains: hashes(&steady(cx.grains())),
         };
         let mut chunks = Self::in_order(&mut self.inner());
         depends::judge(&mut chunks);
-        Ok(Document::of(cx.opts().id(), basis, &chunks))
+        let names = Names::of_all(&chunks);
+        let document = Document::of(cx.opts().id(), basis, &chunks, &names);
+        self.inner().names = names;
+        Ok(document)
     }
 
     /// Lays the test run beside the plan that is applied.
@@ -182,8 +196,8 @@ impl Foreseen {
             return Ok(());
         }
         let other = plan.chunks().iter().find(|low| {
-            let state = inner.expected.get(&(step.clone(), low.tag()));
-            let hash = crate::hash_of(&low.data.clone().into());
+            let state = inner.planned(&(step.clone(), low.tag()));
+            let hash = blind::hash(&crate::hash_of(&low.data.clone().into()));
             state.and_then(|state| state.get("low")?.as_str()) != Some(&hash)
         });
         let Some(low) = other else {
@@ -201,11 +215,11 @@ impl Foreseen {
     fn expected(&self, cx: &Exec, low: &Low) -> Option<Value> {
         let within = within(cx);
         let inner = self.inner();
-        let found = inner.expected.get(&(within.clone(), low.tag()));
+        let found = inner.planned(&(within.clone(), low.tag()));
         let watching = || {
             let fun = low.data.get("sfun")?.to_text();
             let low = Low { fun, ..low.clone() };
-            inner.expected.get(&(within.clone(), low.tag()))
+            inner.planned(&(within.clone(), low.tag()))
         };
         found.or_else(watching).cloned()
     }
@@ -246,7 +260,7 @@ impl Foreseen {
         if let Some(moved) = moved_file(&state)? {
             return Err(self.stop(format!("{called}: {moved}")));
         }
-        let returns = crate::hash_of(&crate::settled(&ret.clone().into()));
+        let returns = blind::hash(&crate::hash_of(&crate::settled(&ret.clone().into())));
         if state.get("returns").and_then(Value::as_str) != Some(&returns) {
             let comment = |ret: Option<&Value>| ret.map(Value::to_text).unwrap_or_default();
             let (old, new) = (comment(state.get("comment")), comment(ret.get("comment")));
@@ -414,7 +428,7 @@ fn moved_file(state: &Value) -> Result<Option<String>, Error> {
         let path = PathBuf::from(file.get("path").map(Value::to_text).unwrap_or_default());
         let planned = file.get("now");
         let deep = planned.is_some_and(|planned| planned.get("entries").is_some());
-        let now = image::of(&path, deep)?;
+        let now = blind::image(&image::of(&path, deep)?);
         if Some(&now) != planned {
             let what = compare::differing(planned, Some(&now));
             return Ok(Some(format!("{} has changed: {what}", path.display())));
@@ -529,7 +543,7 @@ impl Foresight for Foreseen {
             return Ok(());
         };
         match modules::hashes::of_file(&new.to_string_lossy(), "sha256") {
-            Ok(hash) if hash == planned => Ok(()),
+            Ok(hash) if blind::hash(&hash) == planned => Ok(()),
             Ok(_) => Err(std::io::Error::other(
                 self.stop(format!(
                     "{named} would hold something else than was planned"

@@ -18,6 +18,7 @@
     )
 )]
 
+mod blind;
 mod compare;
 mod depends;
 mod document;

@@ -2,41 +2,57 @@
 
 use std::sync::Arc;
 
-use value::{Map, Value, log};
+use value::{Map, Value, log, secret};
 
 use crate::{Error, Host, Kind};
 
 const BEGIN: &str = "-----BEGIN PGP MESSAGE-----";
 const END: &str = "-----END PGP MESSAGE-----";
 
-/// The same data with every encrypted message in it decrypted.
+/// The same data with every encrypted message in it decrypted; what was, stands at `path` and below, is a secret from now on.
 ///
 /// # Errors
 /// When one cannot be decrypted, unless `gpg_decrypt_must_succeed` is false.
-pub fn decrypted(value: Value, host: &Arc<dyn Host>) -> Result<Value, Error> {
+pub fn decrypted(path: &[&str], value: Value, host: &Arc<dyn Host>) -> Result<Value, Error> {
     Ok(match value {
-        Value::Str(text) if text.contains(BEGIN) => in_text(&text, host)?.into(),
+        Value::Str(text) if text.contains(BEGIN) => in_text(&text, host, |said| {
+            secret::keep(path, &said.into());
+        })?
+        .into(),
         Value::List(items) => {
-            let items = items.iter().map(|item| decrypted(item.clone(), host));
+            let items = items.iter();
+            let items = items.map(|item| decrypted(path, item.clone(), host));
             items.collect::<Result<Vec<Value>, Error>>()?.into()
         }
         Value::Map(map) => {
-            let pairs = map.into_iter();
-            let pairs = pairs.map(|(key, value)| Ok((key, decrypted(value, host)?)));
+            let pairs = map.into_iter().map(|(key, value)| {
+                let value = decrypted(&[path, &[&*key.as_text()]].concat(), value, host)?;
+                Ok((key, value))
+            });
             pairs.collect::<Result<Map, Error>>()?.into()
         }
         other => other,
     })
 }
 
-fn in_text(text: &str, host: &Arc<dyn Host>) -> Result<String, Error> {
+/// The text with every message decrypted; each is shown to `keep`.
+///
+/// # Errors
+/// Those of [`decrypted`].
+pub(crate) fn in_text(
+    text: &str,
+    host: &Arc<dyn Host>,
+    mut keep: impl FnMut(&str),
+) -> Result<String, Error> {
     let (mut out, mut rest) = (String::new(), text);
     while let Some((before, from)) = rest.split_once(BEGIN) {
         let Some((body, after)) = from.split_once(END) else {
             break;
         };
         out.push_str(before);
-        out.push_str(&message(&format!("{BEGIN}{body}{END}"), host)?);
+        let said = message(&format!("{BEGIN}{body}{END}"), host)?;
+        keep(&said);
+        out.push_str(&said);
         rest = after;
     }
     out.push_str(rest);

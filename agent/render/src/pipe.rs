@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use value::{Map, Value, json, log};
+use value::{Map, Value, json, log, secret};
 
 use crate::yaml::{self, Class};
 use crate::{Context, Error, Host, Kind, Place, gpg, jinja, stateconf, toml};
@@ -91,6 +91,7 @@ impl Pipe {
     ) -> Result<Rendered, Error> {
         let mut state = State::Text(text.to_owned());
         let mut read = String::new();
+        let mut said = Said::default();
         for step in &self.0 {
             if !context.renderers.allows(&step.name) {
                 log::warning(format_args!(
@@ -102,7 +103,7 @@ impl Pipe {
             let input = match state {
                 State::Text(input) => input,
                 data if step.renderer == Renderer::Gpg => {
-                    state = State::Data(gpg::decrypted(data.into_value(), host)?);
+                    state = State::Data(gpg::decrypted(&[], data.into_value(), host)?);
                     continue;
                 }
                 data if matches!(step.renderer, Renderer::Other(_)) => {
@@ -111,17 +112,27 @@ impl Pipe {
                 }
                 data => return Err(data.unreadable()),
             };
-            let ran = step.run(&input, context, host);
+            let ran = match &step.renderer {
+                Renderer::Gpg => {
+                    gpg::in_text(&input, host, |message| said.take(message)).map(State::Text)
+                }
+                _ => step.run(&input, context, host),
+            };
+            if ran.is_err() {
+                said.keep_all();
+            }
             state = ran.map_err(|error| traced(error, text, &input, context))?;
             read = input;
         }
-        Ok(match state {
+        let rendered = match state {
             State::Text(text) => Rendered {
                 value: Value::from(text.as_str()),
                 text,
             },
             State::Json(value) | State::Data(value) => Rendered { value, text: read },
-        })
+        };
+        said.keep_in(&rendered.value);
+        Ok(rendered)
     }
 }
 
@@ -206,10 +217,6 @@ impl Step {
 
     fn run(&self, text: &str, context: &Context, host: &Arc<dyn Host>) -> Result<State, Error> {
         match &self.renderer {
-            Renderer::Gpg => {
-                let text = gpg::decrypted(text.into(), host)?;
-                Ok(State::Text(text.to_text()))
-            }
             Renderer::Jinja if matches!(self.argline.as_str(), "" | "-s") => {
                 jinja::render(text, context, host).map(State::Text)
             }
@@ -226,7 +233,55 @@ impl Step {
                 .map(|value| State::Data(or_empty(value)))
                 .map_err(|message| failed(Kind::Document, message)),
             Renderer::Yaml => yaml_data(text).map(State::Data),
-            Renderer::Other(_) => self.passed_on(text.into(), context, host),
+            Renderer::Gpg | Renderer::Other(_) => self.passed_on(text.into(), context, host),
+        }
+    }
+}
+
+/// The encrypted messages of a text that is data once it is read.
+#[derive(Default)]
+struct Said(Vec<String>);
+
+impl Said {
+    /// One of a line may be a value by itself.
+    fn take(&mut self, message: &str) {
+        if !message.trim().contains('\n') {
+            secret::keep(&[], &message.into());
+        }
+        self.0.push(message.to_owned());
+    }
+
+    /// Where it cannot be read: the error shows a line of it.
+    fn keep_all(&self) {
+        self.0
+            .iter()
+            .for_each(|message| secret::keep(&[], &message.as_str().into()));
+    }
+
+    /// Keeps those values that stand in the messages.
+    fn keep_in(&self, value: &Value) {
+        if !self.0.is_empty() {
+            self.look(&mut Vec::new(), value);
+        }
+    }
+
+    fn look<'a>(&self, path: &mut Vec<&'a str>, value: &'a Value) {
+        match value {
+            Value::Map(map) => {
+                for (key, value) in map {
+                    path.push(key.as_str().unwrap_or_default());
+                    self.look(path, value);
+                    path.pop();
+                }
+            }
+            Value::List(items) => items.iter().for_each(|item| self.look(path, item)),
+            leaf => {
+                let text = leaf.to_text();
+                let mut lines = text.lines().map(str::trim);
+                if lines.all(|line| self.0.iter().any(|message| message.contains(line))) {
+                    secret::keep(path, leaf);
+                }
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use render::jinja::SharedVariables;
-use value::{Map, Value};
+use value::{Map, Value, secret};
 
 use crate::ask::Ask;
 use crate::custom::{Custom, Kind, NoCustom};
@@ -126,6 +126,9 @@ impl Exec {
     ) -> Self {
         let (test, saltenv) = (opts.flag("test"), opts.saltenv().to_owned());
         let pillarenv = opts.text("pillarenv").map(str::to_owned);
+        if let Some(keys) = opts.get("secret_keys") {
+            secret::name_keys(keys);
+        }
         let shared = Shared {
             opts,
             registry,
@@ -217,12 +220,14 @@ impl Exec {
         }
         // Compiled without the lock: a pillar's own template may ask for the pillar, and sees it empty as in Salt.
         let pillar = self.shared.sources.pillar(self)?;
+        secret::note(&pillar);
         *lock(&self.pillar) = Some(pillar.clone());
         Ok(pillar)
     }
 
     /// Puts a changed pillar in place of this call's.
     pub fn set_pillar(&self, pillar: Map) {
+        secret::note(&pillar);
         *lock(&self.pillar) = Some(pillar);
     }
 
@@ -235,6 +240,7 @@ impl Exec {
     /// The same context with this pillar and no other.
     #[must_use]
     pub fn with_pillar(&self, pillar: Map) -> Self {
+        secret::note(&pillar);
         Self {
             pillar: Arc::new(Mutex::new(Some(pillar))),
             templates: SharedVariables::default(),
@@ -245,6 +251,7 @@ impl Exec {
     /// The same context for a run of its own with this `pillar=`, whose pillar is compiled anew.
     #[must_use]
     pub fn with_override(&self, pillar: Option<Map>) -> Self {
+        pillar.iter().for_each(secret::note);
         Self {
             pillar: Arc::default(),
             templates: SharedVariables::default(),

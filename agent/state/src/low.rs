@@ -1,6 +1,6 @@
 //! [`Low`]: one chunk, what Salt calls low data, with its requisites and run options taken out once.
 
-use value::{Map, Value};
+use value::{Map, Value, secret};
 
 use crate::options::RunOptions;
 
@@ -186,6 +186,85 @@ pub struct Low {
     pub data: Map,
 }
 
+/// Arguments that say where and how, and are no secrets of a chunk with `no_log`: they stand in every other chunk too.
+const NO_SECRETS: &[&str] = &[
+    "__id__",
+    "cwd",
+    "dir_mode",
+    "encoding",
+    "file_mode",
+    "fun",
+    "group",
+    "mode",
+    "mods",
+    "order",
+    "pillarenv",
+    "ret",
+    "saltenv",
+    "shell",
+    "sls",
+    "source",
+    "source_hash",
+    "state",
+    "template",
+    "tgt",
+    "tgt_type",
+    "user",
+];
+
+/// Options of a chunk that hold commands, as arguments do.
+const COMMANDS: &[&str] = &["check_cmd", "name", "names", "onlyif", "unless"];
+
+/// Keeps the arguments of a chunk with `no_log` as secrets.
+fn keep_arguments(data: &Map) {
+    let is_step = data.get("state").and_then(Value::as_str) == Some("salt");
+    for (key, value) in data {
+        let key = key.as_str().unwrap_or_default();
+        let is_argument =
+            COMMANDS.contains(&key) || !is_internal(key) && !NO_SECRETS.contains(&key);
+        // The name of a step is its function; one that is the id is in every message.
+        let is_said = key == "name" && (is_step || data.get("__id__") == Some(value));
+        if is_argument && !is_said {
+            keep_texts(value);
+        }
+    }
+}
+
+/// Keeps the arguments of those states of high data that have `no_log`: faults and `state.show_*` show them before there are chunks.
+pub(crate) fn keep_of_high(high: &Map) {
+    let declared = high
+        .iter()
+        .filter_map(|(id, body)| Some((id, body.as_map()?)));
+    for (id, (state, args)) in declared.flat_map(|(id, body)| body.iter().map(move |one| (id, one)))
+    {
+        let args = args.as_list().unwrap_or_default();
+        let is_hidden = |arg: &Value| arg.get("no_log").is_some_and(Value::is_true);
+        if args.iter().any(is_hidden) {
+            let given = args.iter().filter_map(Value::as_map).flatten();
+            let mut data: Map = given
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect();
+            data.insert("__id__", id.clone());
+            data.insert("state", state.clone());
+            keep_arguments(&data);
+        }
+    }
+}
+
+/// Keeps the texts in a value that are more than a path: paths stand in what other chunks say.
+fn keep_texts(value: &Value) {
+    match value {
+        Value::Map(map) => map.values().for_each(keep_texts),
+        Value::List(items) => items.iter().for_each(keep_texts),
+        Value::Str(text) if is_place(text) => {}
+        other => secret::keep(&[], other),
+    }
+}
+
+fn is_place(text: &str) -> bool {
+    (text.starts_with('/') || text.starts_with("salt://")) && !text.contains(char::is_whitespace)
+}
+
 /// Whether a key of a chunk is no argument of its function unless the function declares it.
 #[must_use]
 pub fn is_internal(key: &str) -> bool {
@@ -204,6 +283,11 @@ impl Low {
     #[must_use]
     pub fn of(data: Map) -> Self {
         let text = |key| data.get(key).map(Value::to_text).unwrap_or_default();
+        let options = RunOptions::of(&data);
+        secret::note(&data);
+        if options.no_log {
+            keep_arguments(&data);
+        }
         Self {
             state: text("state"),
             fun: text("fun"),
@@ -216,7 +300,7 @@ impl Low {
                 true => When::Finally,
                 false => When::Ordinary,
             },
-            options: RunOptions::of(&data),
+            options,
             data,
         }
     }

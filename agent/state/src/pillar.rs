@@ -71,7 +71,8 @@ fn decrypt(cx: &Exec, pillar: &mut Map) -> Vec<String> {
             continue;
         };
         let done = if renderer == "gpg" {
-            render::gpg::decrypted(place.clone(), &ExecHost::of(cx)).map_err(|error| error.message)
+            render::gpg::decrypted(&path, place.clone(), &ExecHost::of(cx))
+                .map_err(|error| error.message)
         } else {
             Err(format!("'{renderer}' is not a valid decryption renderer"))
         };

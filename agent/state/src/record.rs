@@ -7,7 +7,7 @@
     reason = "records are made durable by this file itself"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::hash::{Hash as _, Hasher as _};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use value::hash::Folded;
 use value::json::{self, Layout};
-use value::{Map, Value, jid, log};
+use value::{Map, Value, jid, log, secret};
 
 use crate::boot;
 use crate::compile::Plan;
@@ -60,6 +60,8 @@ pub struct Record {
     begun: Mutex<Vec<String>>,
     /// What is known of the places that the run has changed.
     keeping: Mutex<Keeping>,
+    /// Tags that stand in the file otherwise.
+    aliases: Mutex<HashMap<String, String>>,
 }
 
 /// The file of a record.
@@ -194,6 +196,7 @@ impl Record {
             start.insert("test", true);
         }
         let record = Self::of(path, file, 0);
+        record.knows(plan);
         if let Err(error) = record.lock().append(&line(&start)) {
             // Without its first line it is no record.
             let _ = std::fs::remove_file(&record.path);
@@ -231,10 +234,12 @@ impl Record {
         note_plan(&mut entry, plan);
         entry.insert("pid", std::process::id());
         entry.insert("time", jid::new());
-        if !forgotten.is_empty() {
-            entry.insert("forgotten", forgotten.to_vec());
-        }
         let record = Self::of(path, file, length);
+        record.knows(plan);
+        if !forgotten.is_empty() {
+            let forgotten = forgotten.iter().map(|tag| record.shown(tag).into());
+            entry.insert("forgotten", Value::list(forgotten));
+        }
         let noted = record.lock().append(&line(&entry));
         noted.map_err(Error::io(&record.path))?;
         Ok(record)
@@ -251,7 +256,20 @@ impl Record {
             written: Mutex::new(written),
             begun: Mutex::default(),
             keeping: Mutex::default(),
+            aliases: Mutex::default(),
         }
+    }
+
+    /// Has the tags of a plan stand in the file without the secrets in them.
+    pub fn knows(&self, plan: &Plan) {
+        let mut known = self.aliases.lock().unwrap_or_else(PoisonError::into_inner);
+        known.extend(aliases::aliases(plan));
+    }
+
+    /// A tag as it stands in the file.
+    fn shown(&self, tag: &str) -> String {
+        let known = self.aliases.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(tag).map_or_else(|| tag.to_owned(), String::clone)
     }
 
     /// Where it lies.
@@ -282,7 +300,7 @@ impl Record {
 
     fn begins_with(&self, cx: &Exec, (part, tag): (&str, &str), policy: Policy, more: Map) -> bool {
         let mut entry = Map::new()
-            .with("begin", tag)
+            .with("begin", self.shown(tag))
             .with("in", part)
             .with("resume", policy.word());
         entry.update(more);
@@ -309,7 +327,7 @@ impl Record {
     pub fn part_returned(&self, cx: &Exec, part: &str, tag: &str, ret: &Map) {
         let entry = Map::new()
             .with("in", part)
-            .with("of", tag)
+            .with("of", self.shown(tag))
             .with("ret", ret.clone());
         self.filed(cx, &entry, &[part, tag].concat(), ret);
     }
@@ -324,7 +342,7 @@ impl Record {
 
     /// Notes what a guard that keeps a state from running said.
     pub fn guarded(&self, tag: &str, told: Map) {
-        self.write(&Map::new().with("guard", tag).with("told", told));
+        self.write(&Map::new().with("guard", self.shown(tag)).with("told", told));
     }
 
     /// Writes a return, and puts it on the disk where its step must not be repeated.
@@ -398,7 +416,7 @@ impl Record {
 impl Observer for Record {
     fn returned(&self, cx: &Exec, tag: &str, ret: &Map) {
         let mut entry = Map::with_room(2);
-        entry.insert(&keys::RETURN, tag);
+        entry.insert(&keys::RETURN, self.shown(tag));
         entry.insert(&keys::RET, ret.clone());
         self.filed(cx, &entry, tag, ret);
     }
@@ -438,9 +456,9 @@ pub fn is_alive(path: &Path) -> bool {
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// An entry as it stands in the file.
+/// An entry as it stands in the file: without secrets.
 fn line(entry: &Map) -> String {
-    let text = json::write(&Value::Map(entry.clone()), Layout::default());
+    let text = json::write(&secret::map(entry.clone()).into(), Layout::default());
     let mut line = String::with_capacity(text.len() + HEAD + 1);
     put_hex(&mut line, text.len() as u64, 8);
     put_hex(&mut line, hash(text.as_bytes()), 16);
@@ -703,11 +721,11 @@ fn plan_hashes(plan: &Plan) -> (String, String) {
     (format!("{:016x}", sum.finish()), chunks)
 }
 
-/// A number for a chunk, wherever it stands in its plan.
+/// A number for a chunk, wherever it stands in its plan. Secrets are left out: a short one could be guessed from it.
 #[must_use]
 pub fn chunk_hash(data: &Map) -> u32 {
     let mut sum = Folded::of_all_programs();
-    for (key, value) in data {
+    for (key, value) in &secret::map(data.clone()) {
         if key.as_str() != Some("order") {
             fold(&mut sum, key);
             fold(&mut sum, value);
@@ -752,8 +770,10 @@ fn hash(bytes: &[u8]) -> u64 {
     words.chain(rest).fold(0xcbf2_9ce4_8422_2325, step)
 }
 
+mod aliases;
 mod kept;
 #[cfg(test)]
 mod tests;
 
+pub use aliases::by_tags_of;
 pub use kept::{Keeping, Place, drop_kept, kept, kept_bytes, kept_of};

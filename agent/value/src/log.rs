@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+use crate::secret;
+
 /// How much a message matters; the numbers are Salt's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -47,6 +49,10 @@ pub fn set_sink(sink: impl Fn(&Record<'_>) + Send + Sync + 'static) -> bool {
 /// Sends a message from a module; without a sink it goes nowhere.
 pub fn log(level: Level, target: &str, message: fmt::Arguments<'_>) {
     if let Some(sink) = SINK.get() {
+        let message = match secret::is_hushed() {
+            true => format_args!("{}", secret::MASK),
+            false => message,
+        };
         sink(&Record {
             level,
             target,

@@ -4,7 +4,7 @@
 
 use std::sync::OnceLock;
 
-use crate::Map;
+use crate::{Map, secret};
 
 /// Something that happened in a state run. What is told on a thread belongs to the chunk that this thread has started last.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +81,32 @@ pub fn is_on() -> bool {
 /// Tells what happened.
 pub fn tell(event: Event<'_>) {
     if let Some(sink) = SINK.get() {
-        sink(event);
+        match secret::is_any() {
+            true => masked(event, sink),
+            false => sink(event),
+        }
+    }
+}
+
+/// Tells it without secrets.
+fn masked(event: Event<'_>, sink: &Sink) {
+    match event {
+        Event::StateStarted(state) => {
+            let [tag, id, name] = [state.tag, state.id, state.name].map(secret::text);
+            let (tag, id, name) = (&*tag, &*id, &*name);
+            sink(Event::StateStarted(State {
+                tag,
+                id,
+                name,
+                ..state
+            }));
+        }
+        Event::StateFinished { jid, tag, ret } => {
+            let (tag, ret) = (&*secret::text(tag), &secret::map(ret.clone()));
+            sink(Event::StateFinished { jid, tag, ret });
+        }
+        Event::Waits(Some(what)) => sink(Event::Waits(Some(&secret::text(what)))),
+        other => sink(other),
     }
 }
 

@@ -83,6 +83,7 @@ fn of_minions() -> Vec<Request> {
             pillarenv: None,
             grains: map("id", "m1"),
             pillar_override: Map::new(),
+            secrets: false,
         }
         .into(),
         Grains {

@@ -20,6 +20,8 @@ kinds! {
         grains: Map,
         /// Pillar given on the command line, which its own templates see.
         pillar_override: Map,
+        /// Whether a `data` frame before the answer may say what in it is secret (`value::secret::marks`).
+        secrets: bool,
     }
 
     /// New grains for the master's cache, by which it finds targets.

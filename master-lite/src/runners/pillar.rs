@@ -41,6 +41,7 @@ fn show_pillar(cx: &Exec, args: ShowPillar) -> Result<Value, Error> {
         // Salt gives templates this much of a minion that never came.
         grains: grains.unwrap_or_else(|| Map::new().with("fqdn", name)),
         pillar_override: Map::new(),
+        secrets: false,
     };
     let pillar = smol::block_on(master.pillars().compile(&id, asked));
     pillar.map(Value::Map).map_err(Error::refused)

@@ -20,6 +20,7 @@ mod relay;
 mod returns;
 mod runners;
 mod schedule;
+mod secret;
 mod self_healing;
 mod survival;
 

@@ -208,6 +208,7 @@ pub(super) const TABLE: &[Known] = &[
     moot("salt_cp_chunk_size", INT, Int(98_304)),
     moot("search", TEXT, Text("")),
     moot("serial", TEXT, Text("msgpack")),
+    used("secret_keys", TEXT_OR_LIST, EmptyList),
     used("show_jid", BOOL, False),
     used("show_timeout", BOOL, True),
     moot("sign_pub_messages", BOOL, True),

@@ -377,6 +377,7 @@ pub(super) const TABLE: &[Known] = &[
     master("saltpip_no_index", BOOL, False),
     master("saltpip_use_pythonpath", BOOL, False),
     used("schedule", DICT, EmptyDict),
+    used("secret_keys", TEXT_OR_LIST, EmptyList),
     master("scheduler_before_connect", BOOL, False),
     master("sign_pub_messages", BOOL, False),
     master("signing_algorithm", TEXT, Text("PKCS1v15-SHA1")),

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use value::log::{Level, Record, set_sink};
-use value::{Map, Value};
+use value::{Map, Value, secret};
 
 use format::Format;
 
@@ -145,6 +145,17 @@ impl Logger {
         if !self.console.wants(record.level) && !self.file.wants(record.level) {
             return;
         }
+        let message = secret::is_any().then(|| record.message.to_string());
+        match message.as_deref().map(secret::text) {
+            None => self.put(record, file),
+            Some(text) => {
+                let message = format_args!("{text}");
+                self.put(&Record { message, ..*record }, file);
+            }
+        }
+    }
+
+    fn put(&self, record: &Record<'_>, file: &Mutex<Option<File>>) {
         let now = time::now();
         if self.console.wants(record.level) {
             let line = self.console.format.line(record, &now);

@@ -157,7 +157,7 @@ pub(super) const LOGGING: Group = Group {
             Some('l'),
             &["log-level"],
             Choice("LEVEL", LEVELS),
-            "what to log on stderr (default warning); below info it may show secrets",
+            "what to log on stderr (default warning); what is known as a secret is covered",
         ),
         flag(
             "log_file",
@@ -264,6 +264,15 @@ pub(super) const RETURN: Flag = flag(
     &["return"],
     Text("RETURNER"),
     "hand the result to these returners as well",
+);
+
+/// Secrets as they are.
+pub(super) const SHOW_SECRETS: Flag = flag(
+    "show_secrets",
+    None,
+    &["show-secrets"],
+    Nothing,
+    "print secrets as they are on stdout; files, logs and records have them covered all the same",
 );
 
 /// Only what changed.

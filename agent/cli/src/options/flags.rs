@@ -3,7 +3,8 @@
 use super::Takes::{Choice, Many, Nothing, Number, Text};
 use super::common::{
     ARGS_STDIN, COMMON, DOC, EXECUTOR_OPTS, FILE_ROOT, HARD_CRASH, LOGGING, MODULE_EXECUTORS,
-    NO_PARSE, OUTPUT, OUTPUT_DIFF, PILLAR_ROOT, PROFILING, RESUME, RETURN, SKIP_GRAINS, flag,
+    NO_PARSE, OUTPUT, OUTPUT_DIFF, PILLAR_ROOT, PROFILING, RESUME, RETURN, SHOW_SECRETS,
+    SKIP_GRAINS, flag,
 };
 use super::{Group, Program};
 
@@ -158,6 +159,10 @@ pub const SALT_CALL: Program = Program {
             flags: &[RESUME],
         },
         OUTPUT,
+        Group {
+            title: "Secrets",
+            flags: &[SHOW_SECRETS],
+        },
         PROFILING,
         LOGGING,
     ],

@@ -12,7 +12,7 @@ mod print;
 mod table;
 mod text;
 
-use value::{Map, Value};
+use value::{Map, Value, secret};
 
 use color::Color;
 pub use print::{OutputFile, Return, print_return, return_text};
@@ -162,6 +162,8 @@ pub struct Output {
     pub nested_indent: usize,
     /// What the `highstate` outputter goes by.
     pub state: StateOutput,
+    /// Print secrets as they are (`--show-secrets`): on stdout, and nowhere else.
+    pub show_secrets: bool,
     /// Options of the `table` outputter: `out.table.*`.
     table: Map,
 }
@@ -195,6 +197,7 @@ impl Output {
                 .and_then(|n| n.try_into().ok())
                 .unwrap_or(0),
             state: StateOutput::from_opts(opts),
+            show_secrets: truth("show_secrets"),
             table: table
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect(),
@@ -241,6 +244,8 @@ pub fn display(
     retcode: i64,
     yaml: &dyn Yaml,
 ) -> String {
+    let masked = (secret::is_any() && !how.show_secrets).then(|| secret::value(data));
+    let data = masked.as_ref().unwrap_or(data);
     let nested = || nested::output(data, how, how.nested_indent, retcode);
     let text = match how.choose(wanted) {
         "highstate" => highstate::output(data, how, 1),

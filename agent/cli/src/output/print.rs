@@ -92,7 +92,11 @@ pub fn print_return(
     file: Option<&OutputFile>,
     yaml: &dyn Yaml,
 ) -> io::Result<()> {
-    let text = return_text(ret, how, yaml);
+    let in_file = Output {
+        show_secrets: false,
+        ..how.clone()
+    };
+    let text = return_text(ret, file.map_or(how, |_| &in_file), yaml);
     match file {
         Some(file) => write_file(file, &text),
         None if text.is_empty() => Ok(()),

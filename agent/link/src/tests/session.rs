@@ -104,6 +104,7 @@ fn a_minion_asks_and_is_answered() {
             pillarenv: None,
             grains: Map::new(),
             pillar_override: Map::new(),
+            secrets: false,
         };
         let mut asked = handle.ask(pillar).await.unwrap();
         assert_eq!(asked.next().await.unwrap(), Part::Data("one".into()));

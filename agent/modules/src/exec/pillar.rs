@@ -4,7 +4,7 @@ use std::path::Path;
 
 use state::exec::Exec;
 use state::module::Error;
-use value::{Map, Value, log, merge};
+use value::{Map, Value, log, merge, secret};
 
 use crate::lookup::{self, Around};
 
@@ -131,13 +131,37 @@ const UNSET: &str = "__unset__";
 /// The key of `__context__` by which the command line asks the next function of this module to cover values.
 const MASK: &str = "mask_pillar";
 
-/// Whether values are covered. The wish is taken away, so that templates of this pillar see what is in it.
-fn masked(cx: &Exec, unmask: Option<bool>) -> bool {
+/// How much a function shows.
+#[derive(Clone, Copy)]
+struct Shown {
+    /// Values are covered.
+    mask: bool,
+    /// It was called by name: secrets are covered also where `unmask=True` shows the rest.
+    outside: bool,
+}
+
+impl Shown {
+    /// A value that stands at a key.
+    fn value(self, key: &str, delimiter: &str, value: Value) -> Value {
+        let path: Vec<&str> = key.split(delimiter).collect();
+        match self {
+            Self { mask: true, .. } => cover(value),
+            Self { outside: true, .. } if !delimiter.is_empty() => secret::at(&path, &value),
+            _ => value,
+        }
+    }
+}
+
+/// What is shown of values. The wish is taken away, so that templates of this pillar see what is in it.
+fn masked(cx: &Exec, unmask: Option<bool>) -> Shown {
     let wished = cx.context(|context| context.remove(MASK));
-    unmask.map_or_else(
-        || wished.is_some_and(|wished| wished.is_true()),
-        |unmask| !unmask,
-    )
+    Shown {
+        outside: wished.is_some(),
+        mask: unmask.map_or_else(
+            || wished.is_some_and(|wished| wished.is_true()),
+            |unmask| !unmask,
+        ),
+    }
 }
 
 fn covered(value: Value, mask: bool) -> Value {
@@ -157,7 +181,7 @@ fn cover(value: Value) -> Value {
 }
 
 fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
-    let mask = masked(cx, args.unmask);
+    let shown = masked(cx, args.unmask);
     let pillar = pillar_of(cx, args.saltenv, args.pillarenv)?;
     let found = Value::from(pillar)
         .traverse(&args.key, &args.delimiter)
@@ -168,17 +192,17 @@ fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
             .merge_nested_lists
             .unwrap_or_else(|| cx.opts().flag("pillar_merge_lists"));
         if let Some(merged) = merged(&args.default, found.as_ref(), lists) {
-            return Ok(covered(merged, mask));
+            return Ok(shown.value(&args.key, &args.delimiter, merged));
         }
     }
     match found {
-        Some(value) => Ok(covered(value, mask)),
+        Some(value) => Ok(shown.value(&args.key, &args.delimiter, value)),
         None if unset && cx.opts().flag("pillar_raise_on_missing") => Err(Error::refused(format!(
             "Pillar key not found: {}",
             args.key
         ))),
         None if unset => Ok("".into()),
-        None => Ok(covered(args.default, mask)),
+        None => Ok(covered(args.default, shown.mask)),
     }
 }
 
@@ -264,7 +288,7 @@ fn all(cx: &Exec, keys: &[Value], kwargs: &Map) -> Result<(Map, bool), Error> {
             .map(Value::to_text)
     };
     let unmask = kwargs.get("unmask").filter(|value| !value.is_null());
-    let mask = masked(cx, unmask.map(Value::is_true));
+    let shown = masked(cx, unmask.map(Value::is_true));
     let given = match kwargs.get("pillar") {
         Some(Value::Map(given)) => Some(given.clone()),
         Some(Value::Null) | None => None,
@@ -272,16 +296,21 @@ fn all(cx: &Exec, keys: &[Value], kwargs: &Map) -> Result<(Map, bool), Error> {
     };
     let pillar = compiled(cx, text("saltenv"), text("pillarenv"), given)?;
     if keys.is_empty() {
-        return Ok((pillar, mask));
+        return Ok((pillar, shown.mask));
     }
-    Ok((some(pillar, keys, &"".into(), ":"), mask))
+    let secrets = Shown {
+        mask: false,
+        ..shown
+    };
+    Ok((some(pillar, keys, &"".into(), ":", secrets), shown.mask))
 }
 
-fn some(pillar: Map, keys: &[Value], default: &Value, delimiter: &str) -> Map {
+fn some(pillar: Map, keys: &[Value], default: &Value, delimiter: &str, shown: Shown) -> Map {
     let pillar = Value::from(pillar);
     let found = |key: &Value| {
         let found = pillar.traverse(&key.to_text(), delimiter);
-        found.unwrap_or(default).clone()
+        let found = found.unwrap_or(default).clone();
+        shown.value(&key.to_text(), delimiter, found)
     };
     keys.iter().map(|key| (key.clone(), found(key))).collect()
 }
@@ -321,12 +350,11 @@ fn ls(cx: &Exec, args: Ls) -> Result<Value, Error> {
 fn item(cx: &Exec, args: Item) -> Result<Value, Error> {
     let given = |name| args.kwargs.get(name).filter(|value| !value.is_null());
     let text = |name| given(name).map(Value::to_text);
-    let mask = masked(cx, given("unmask").map(Value::is_true));
+    let shown = masked(cx, given("unmask").map(Value::is_true));
     let pillar = pillar_of(cx, text("saltenv"), text("pillarenv"))?;
     let default = given("default").cloned().unwrap_or_else(|| "".into());
     let delimiter = text("delimiter").unwrap_or_else(|| ":".into());
-    let found = some(pillar, &args.rest, &default, &delimiter);
-    Ok(covered(found.into(), mask))
+    Ok(some(pillar, &args.rest, &default, &delimiter, shown).into())
 }
 
 fn raw(cx: &Exec, args: Raw) -> Result<Value, Error> {

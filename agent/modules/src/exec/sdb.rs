@@ -5,7 +5,7 @@ use state::exec::Exec;
 use state::host::ExecHost;
 use state::module::Error;
 use value::merge::{Strategy, merge};
-use value::{Map, Value};
+use value::{Map, Value, secret};
 
 use super::environ;
 use crate::random;
@@ -83,7 +83,14 @@ impl Place {
         })
     }
 
+    /// What stands there: a secret from now on.
     fn get(&self, cx: &Exec) -> Result<Value, Error> {
+        let found = self.look_up(cx)?;
+        secret::keep(&[], &found);
+        Ok(found)
+    }
+
+    fn look_up(&self, cx: &Exec) -> Result<Value, Error> {
         match self.driver.as_str() {
             "env" => Ok(environ::all(cx).get(&self.key).cloned().into()),
             "yaml" => self.in_files(cx),
@@ -136,7 +143,7 @@ impl Place {
         }
         let mut data = Value::Map(data);
         if self.profile.get("gpg").is_some_and(Value::is_true) {
-            data = gpg::decrypted(data, &ExecHost::of(cx))
+            data = gpg::decrypted(&[], data, &ExecHost::of(cx))
                 .map_err(|error| Error::refused(error.message))?;
         }
         Ok(data.traverse(&self.key, ":").cloned().into())
@@ -186,6 +193,7 @@ fn get_or_set_hash(cx: &Exec, args: GetOrSetHash) -> Result<Value, Error> {
         chars.get(at).copied()
     };
     let new: String = (0..args.length).filter_map(one).collect();
+    secret::keep(&[], &new.as_str().into());
     place.set(cx, &new.as_str().into())?;
     Ok(new.into())
 }

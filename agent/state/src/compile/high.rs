@@ -4,7 +4,7 @@ use value::{Map, Value};
 
 use super::Fault;
 use super::documents::Documents;
-use crate::low::RequisiteKind;
+use crate::low::{self, RequisiteKind};
 
 /// Every ID of a run with its states, as Salt's high data has it: `__extend__` and `__exclude__` stand beside the IDs.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +26,7 @@ impl HighData {
     /// The data as `state.show_sls` and `state.show_highstate` print it.
     #[must_use]
     pub fn map(&self) -> &Map {
+        low::keep_of_high(&self.map);
         &self.map
     }
 
@@ -45,6 +46,7 @@ impl HighData {
     /// What Salt's `verify_high` finds.
     #[must_use]
     pub fn faults(&self) -> Vec<Fault> {
+        low::keep_of_high(&self.map);
         let mut check = Check {
             documents: &self.documents,
             faults: Vec::new(),

@@ -28,7 +28,7 @@ pub(super) fn of(cx: &Exec, key: &str, val: &Value, pillar: &Map) -> Result<Map,
         "file_tree" => FileTree::of(val)?.pillar(cx),
         "gpg" => {
             let host = ExecHost::of(cx);
-            let data = render::gpg::decrypted(pillar.clone().into(), &host);
+            let data = render::gpg::decrypted(&[], pillar.clone().into(), &host);
             let data = data.map_err(|error| error.message)?;
             Ok(data.as_map().cloned().unwrap_or_default())
         }

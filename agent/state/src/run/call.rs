@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use value::{Map, Value, log};
+use value::{Map, Value, log, secret};
 
 use super::clock::Stamp;
 use super::engine::Run;
@@ -37,6 +37,7 @@ impl Run<'_> {
     /// Calls a chunk once; the error is the return of a chunk that cannot be called.
     fn called_once(&mut self, index: usize, low: &Arc<Low>) -> Result<Map, Map> {
         let stamp = Stamp::now();
+        let _hush = secret::hush(low.options.no_log);
         let mut ret = match verified(&self.cx, low) {
             Ok(function) => {
                 let cx = context(&self.cx, low, self.cx.test);
@@ -91,6 +92,7 @@ impl Run<'_> {
     /// Calls a chunk in test mode for those that name it in `prereq`.
     pub(super) fn called_to_try(&self, low: &Arc<Low>) -> Map {
         super::tell_started(&self.cx, low, true);
+        let _hush = secret::hush(low.options.no_log);
         match verified(&self.cx, low) {
             Ok(function) => called_here(&context(&self.cx, low, true), low, function),
             Err(errors) => refused(low, errors),

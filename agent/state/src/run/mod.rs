@@ -22,8 +22,8 @@ pub(crate) mod tests_support;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use value::Map;
 use value::watch::{self, Event};
+use value::{Map, secret};
 
 pub(crate) use call::{StateFunction, unavailable};
 
@@ -124,7 +124,10 @@ fn tell_started(cx: &Exec, low: &Low, tried: bool) {
             jid: &run.jid,
             tag: &low.tag(),
             id: &low.id,
-            name: &low.name,
+            name: match low.options.no_log {
+                true => secret::MASK,
+                false => &low.name,
+            },
             state: &low.state,
             fun: &low.fun,
             sls: &low.sls,

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use value::Map;
+use value::{Map, secret};
 
 use super::call::{self, StateFunction};
 use super::clock::Stamp;
@@ -143,6 +143,7 @@ fn lost(comment: &str) -> Map {
 pub(super) fn job(cx: Exec, low: Arc<Low>, function: StateFunction) -> Job {
     Box::new(move || {
         super::tell_started(&cx, &low, false);
+        let _hush = secret::hush(low.options.no_log);
         let once = || {
             let stamp = Stamp::now();
             let ret = call::acted(&cx, &low, function);

@@ -19,6 +19,7 @@ fn pillar(grains: Map) -> Pillar {
         pillarenv: None,
         grains,
         pillar_override: Map::new(),
+        secrets: false,
     }
 }
 

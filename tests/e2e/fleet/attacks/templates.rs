@@ -89,6 +89,7 @@ fn a14_what_a_minion_says_is_never_a_template() {
             pillarenv: None,
             grains: Map::new().with("said", evil.as_str()),
             pillar_override: Map::new().with("given", evil.as_str()),
+            secrets: false,
         };
         let got = peer.done(asked).await;
         for name in ["said", "again", "given"] {
@@ -126,6 +127,7 @@ fn a14_a_pillar_beyond_a_limit_is_an_error_and_never_empty() {
                 pillarenv: None,
                 grains: Map::new(),
                 pillar_override: Map::new(),
+                secrets: false,
             };
             let got = peer.done(asked).await;
             assert!(

@@ -1,0 +1,124 @@
+//! How a text reads where something has escaped it.
+
+use std::fmt::Write as _;
+
+/// Writes a character in a form.
+type Form = fn(char, &mut String);
+
+const FORMS: [Form; 10] = [
+    |c, out| json(c, out, false),
+    |c, out| json(c, out, true),
+    |c, out| python(c, out, true),
+    |c, out| python(c, out, false),
+    yaml,
+    |c, out| quotes(c, out, "''"),
+    |c, out| quotes(c, out, "'\"'\"'"),
+    |c, out| quotes(c, out, "'\\''"),
+    percent,
+    markup,
+];
+
+/// The text, and each form of it that reads otherwise; also those of JSON in JSON.
+pub(super) fn of(text: &str) -> Vec<String> {
+    let mut all = vec![text.to_owned()];
+    let mut add = |form: &Form, text: &str| {
+        let written = written(text, *form);
+        if !all.contains(&written) {
+            all.push(written);
+        }
+    };
+    FORMS.iter().for_each(|form| add(form, text));
+    // What is JSON or Python's in a text that is written as JSON again.
+    for inner in FORMS.iter().take(4) {
+        let inner = written(text, *inner);
+        FORMS.iter().take(3).for_each(|form| add(form, &inner));
+    }
+    all
+}
+
+fn written(text: &str, form: Form) -> String {
+    let mut out = String::with_capacity(text.len());
+    text.chars().for_each(|c| form(c, &mut out));
+    out
+}
+
+/// Escapes that JSON, Python and YAML share; false where `c` is none of them.
+fn shared(c: char, out: &mut String) -> bool {
+    let escape = match c {
+        '\\' => "\\\\",
+        '\n' => "\\n",
+        '\r' => "\\r",
+        '\t' => "\\t",
+        _ => return false,
+    };
+    out.push_str(escape);
+    true
+}
+
+fn json(c: char, out: &mut String, ascii: bool) {
+    if c == '"' {
+        out.push_str("\\\"");
+    } else if !shared(c, out) {
+        match c < ' ' || ascii && !c.is_ascii() {
+            true => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(out, "\\u{unit:04x}");
+                }
+            }
+            false => out.push(c),
+        }
+    }
+}
+
+fn python(c: char, out: &mut String, escapes_quote: bool) {
+    if c == '\'' && escapes_quote {
+        out.push_str("\\'");
+    } else if !shared(c, out) {
+        match c.is_ascii_control() {
+            true => drop(write!(out, "\\x{:02x}", u32::from(c))),
+            false => out.push(c),
+        }
+    }
+}
+
+fn yaml(c: char, out: &mut String) {
+    let code = u32::from(c);
+    if c == '"' {
+        out.push_str("\\\"");
+    } else if !shared(c, out) {
+        let _ = match code {
+            0x20..=0x7e => write!(out, "{c}"),
+            0..=0x1f | 0x7f..=0xff => write!(out, "\\x{code:02X}"),
+            0x100..=0xffff => write!(out, "\\u{code:04X}"),
+            _ => write!(out, "\\U{code:08X}"),
+        };
+    }
+}
+
+fn quotes(c: char, out: &mut String, quote: &str) {
+    match c {
+        '\'' => out.push_str(quote),
+        c => out.push(c),
+    }
+}
+
+/// As in an address.
+fn percent(c: char, out: &mut String) {
+    if c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '~') {
+        return out.push(c);
+    }
+    for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+        let _ = write!(out, "%{byte:02X}");
+    }
+}
+
+/// As in XML and HTML.
+fn markup(c: char, out: &mut String) {
+    match c {
+        '&' => out.push_str("&amp;"),
+        '<' => out.push_str("&lt;"),
+        '>' => out.push_str("&gt;"),
+        '"' => out.push_str("&quot;"),
+        c => out.push(c),
+    }
+}

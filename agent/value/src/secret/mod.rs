@@ -1,0 +1,407 @@
+//! Values that nobody may read who reads an output, a log, a record or a plan: where they come up they are kept here, and what leaves the
+//! program goes through [`text`] or [`value`].
+//!
+//! A text of [`LENGTH_MIN`] characters or more is found wherever it stands, also inside a longer one, line by line where it has several, and
+//! escaped as JSON, YAML, Python, a shell or an address would write it. A shorter one, and what is no text, would be found in everything:
+//! it is covered where it stands, by the keys above it. A program that knows no secret pays one look at an empty place.
+
+mod forms;
+mod marks;
+mod needles;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::sync::{OnceLock, PoisonError, RwLock};
+
+use crate::{Map, Value, log};
+use marks::Marks;
+use needles::Needles;
+
+/// What stands in a secret's place.
+pub const MASK: &str = "‹secret›";
+
+/// How many characters a text has at least that is looked for inside others.
+pub const LENGTH_MIN: usize = 6;
+
+/// How many digits a number has at least that is looked for as a text is.
+const DIGITS_MIN: usize = 8;
+
+/// How many secrets are kept. A program that has more says so, and covers the first ones.
+const KEPT_MAX: usize = 200_000;
+
+/// Words of every return and log line. One that is somebody's secret is covered by its keys alone: else nothing could be read any more.
+const EVERYWHERE: [&str; 16] = [
+    "changes",
+    "comment",
+    "duration",
+    "fun_args",
+    "highstate",
+    "local",
+    "minion",
+    "name",
+    "outputter",
+    "result",
+    "retcode",
+    "return",
+    "salt-call",
+    "secret",
+    "start_time",
+    "success",
+];
+
+/// What is known.
+#[derive(Default)]
+struct Known {
+    needles: Needles,
+    marks: Marks,
+    is_full: bool,
+}
+
+static KNOWN: OnceLock<RwLock<Known>> = OnceLock::new();
+
+thread_local! {
+    static HUSHED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether there is anything to cover.
+#[must_use]
+pub fn is_any() -> bool {
+    KNOWN.get().is_some()
+}
+
+fn with_known<T>(look: impl FnOnce(&Known) -> T) -> Option<T> {
+    let known = KNOWN.get()?;
+    Some(look(&known.read().unwrap_or_else(PoisonError::into_inner)))
+}
+
+fn change(change: impl FnOnce(&mut Known)) {
+    let known = KNOWN.get_or_init(RwLock::default);
+    change(&mut known.write().unwrap_or_else(PoisonError::into_inner));
+}
+
+/// The option `secret_keys`: names of keys, or paths of keys with colons, with globs.
+pub fn name_keys(patterns: &Value) {
+    for pattern in patterns.texts() {
+        let parts: Vec<String> = pattern.split(':').map(str::to_owned).collect();
+        let is_new = with_known(|known| !known.marks.has_pattern(&parts)).unwrap_or(true);
+        if is_new && !pattern.is_empty() {
+            change(|known| known.marks.add_pattern(parts));
+        }
+    }
+}
+
+/// Keeps every text in a value as a secret. `path` is where it stands: there alone too short ones are covered.
+pub fn keep(path: &[&str], value: &Value) {
+    match value {
+        Value::Map(map) | Value::Set(map) => {
+            for (key, value) in map {
+                keep(&[path, &[&*key.as_text()]].concat(), value);
+            }
+        }
+        Value::List(items) | Value::Tuple(items) => items.iter().for_each(|item| keep(path, item)),
+        leaf if !is_coverable(leaf) => {}
+        leaf => keep_leaf(path, leaf),
+    }
+}
+
+fn keep_leaf(path: &[&str], leaf: &Value) {
+    let text = text_of(leaf);
+    let text = text.trim();
+    let least = if matches!(leaf, Value::Str(_) | Value::Bytes(_)) {
+        LENGTH_MIN
+    } else {
+        DIGITS_MIN
+    };
+    let is_long = text.chars().nth(least - 1).is_some() && !EVERYWHERE.contains(&text);
+    let is_known = with_known(|known| match is_long {
+        true => known.needles.has(text),
+        false => path.is_empty() || known.marks.has_place(path),
+    });
+    if is_known == Some(true) || !is_long && path.is_empty() {
+        return;
+    }
+    change(|known| match is_long {
+        true if known.needles.len() >= KEPT_MAX => known.is_full = true,
+        true => known.needles.add(text),
+        false => known.marks.add_place(path),
+    });
+    tell_full();
+}
+
+/// Says once that there are too many secrets.
+fn tell_full() {
+    static TOLD: OnceLock<()> = OnceLock::new();
+    if with_known(|known| known.is_full) == Some(true) && TOLD.set(()).is_ok() {
+        log::error(format_args!(
+            "There are more than {KEPT_MAX} secrets: those beyond are not covered in outputs and logs. Start this program again to forget old ones"
+        ));
+    }
+}
+
+/// Keeps what stands below keys that `secret_keys` names.
+pub fn note(map: &Map) {
+    if with_known(|known| known.marks.has_patterns()) == Some(true) {
+        note_below(&mut Vec::new(), map);
+    }
+}
+
+fn note_below<'a>(path: &mut Vec<&'a str>, map: &'a Map) {
+    for (key, value) in map {
+        path.push(key.as_str().unwrap_or_default());
+        if with_known(|known| known.marks.names(path)) == Some(true) {
+            keep(&[], value);
+        } else {
+            note_in(path, value);
+        }
+        path.pop();
+    }
+}
+
+fn note_in<'a>(path: &mut Vec<&'a str>, value: &'a Value) {
+    match value {
+        Value::Map(map) => note_below(path, map),
+        Value::List(items) | Value::Tuple(items) => {
+            items.iter().for_each(|item| note_in(path, item));
+        }
+        _ => {}
+    }
+}
+
+/// `None`, truth values and empty texts say nothing.
+fn is_coverable(leaf: &Value) -> bool {
+    match leaf {
+        Value::Null | Value::Bool(_) => false,
+        Value::Str(text) => !text.is_empty(),
+        Value::Bytes(bytes) => !bytes.is_empty(),
+        _ => true,
+    }
+}
+
+fn text_of(leaf: &Value) -> Cow<'_, str> {
+    match leaf {
+        Value::Bytes(bytes) => String::from_utf8_lossy(bytes),
+        leaf => leaf.as_text(),
+    }
+}
+
+/// A text without the secrets in it.
+#[must_use]
+pub fn text(text: &str) -> Cow<'_, str> {
+    with_known(|known| known.needles.masked(text))
+        .flatten()
+        .map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
+/// A value without the secrets in it.
+#[must_use]
+pub fn value(value: &Value) -> Value {
+    at(&[], value)
+}
+
+/// The same of what stands below these keys.
+#[must_use]
+pub fn at(path: &[&str], value: &Value) -> Value {
+    let masked = with_known(|known| {
+        let mut path = path.to_vec();
+        match known.marks.covers(&path) {
+            true => covered(value),
+            false => known.masked(&mut path, value),
+        }
+    });
+    masked.flatten().unwrap_or_else(|| value.clone())
+}
+
+/// Whether a secret has stood in a value.
+#[must_use]
+pub fn is_masked(value: &Value) -> bool {
+    match value {
+        Value::Map(map) => map
+            .iter()
+            .any(|(key, value)| is_masked(key) || is_masked(value)),
+        Value::List(items) => items.iter().any(is_masked),
+        leaf => leaf.as_str().is_some_and(|text| text.contains(MASK)),
+    }
+}
+
+/// A dictionary without the secrets in it.
+#[must_use]
+pub fn map(map: Map) -> Map {
+    if !is_any() {
+        return map;
+    }
+    match value(&Value::Map(map)) {
+        Value::Map(map) => map,
+        _ => Map::new(),
+    }
+}
+
+impl Known {
+    /// The value without secrets; nothing where there are none in it.
+    fn masked<'a>(&self, path: &mut Vec<&'a str>, value: &'a Value) -> Option<Value> {
+        match value {
+            Value::Str(text) => self.needles.masked(text).map(Value::from),
+            Value::Map(map) => self.masked_map(path, map).map(Value::Map),
+            Value::Set(map) => self.masked_map(path, map).map(Value::Set),
+            Value::List(items) => self.masked_items(path, items).map(Value::list),
+            Value::Tuple(items) => {
+                let items = self.masked_items(path, items)?;
+                Some(Value::Tuple(items.into()))
+            }
+            Value::Bytes(bytes) => {
+                let text = String::from_utf8_lossy(bytes);
+                self.needles.masked(&text).map(Value::from)
+            }
+            Value::Int(_) | Value::Big(_) => {
+                let digits = value.to_text();
+                self.needles.has(&digits).then(|| MASK.into())
+            }
+            Value::Null | Value::Bool(_) | Value::Float(_) => None,
+        }
+    }
+
+    fn masked_items<'a>(&self, path: &mut Vec<&'a str>, items: &'a [Value]) -> Option<Vec<Value>> {
+        let mut masked: Option<Vec<Value>> = None;
+        for (at, item) in items.iter().enumerate() {
+            if let Some(new) = self.masked(path, item)
+                && let Some(place) = masked.get_or_insert_with(|| items.to_vec()).get_mut(at)
+            {
+                *place = new;
+            }
+        }
+        masked
+    }
+
+    /// Keys that read alike without their secrets are counted, so that none is lost.
+    fn masked_map<'a>(&self, path: &mut Vec<&'a str>, map: &'a Map) -> Option<Map> {
+        let mut is_changed = false;
+        let mut masked = Map::with_room(map.len());
+        for (key, value) in map {
+            path.push(key.as_str().unwrap_or_default());
+            let new = match self.marks.covers(path) {
+                true => covered(value),
+                false => self.masked(path, value),
+            };
+            path.pop();
+            let new_key = key.as_str().and_then(|key| self.needles.masked(key));
+            is_changed |= new.is_some() || new_key.is_some();
+            let new = new.unwrap_or_else(|| value.clone());
+            match new_key {
+                Some(text) => masked.insert(unused(text, |name| masked.contains(name)), new),
+                None => masked.insert(key.clone(), new),
+            };
+        }
+        is_changed.then_some(masked)
+    }
+}
+
+/// The text, or one that says that there were others like it before.
+#[must_use]
+pub fn unused(text: String, is_used: impl Fn(&str) -> bool) -> String {
+    let counted = |count: usize| text.replacen(MASK, &format!("‹secret {count}›"), 1);
+    match is_used(&text) {
+        false => text,
+        true => (2..)
+            .map(counted)
+            .find(|text| !is_used(text))
+            .unwrap_or_default(),
+    }
+}
+
+/// Everything below a secret's key; nothing where that says nothing.
+fn covered(value: &Value) -> Option<Value> {
+    match value {
+        Value::Map(map) => {
+            let entries = map.iter();
+            let entries = entries.map(|(key, value)| {
+                let new = covered(value).unwrap_or_else(|| value.clone());
+                (key.clone(), new)
+            });
+            Some(Value::Map(entries.collect()))
+        }
+        Value::List(items) | Value::Tuple(items) => {
+            let items = items.iter();
+            Some(Value::list(
+                items.map(|item| covered(item).unwrap_or_else(|| item.clone())),
+            ))
+        }
+        leaf => is_coverable(leaf).then(|| MASK.into()),
+    }
+}
+
+/// What another program has to know to cover the secrets in a value: those that stand in it, and where short ones stand.
+#[must_use]
+pub fn marks(value: &Value) -> Value {
+    let found = with_known(|known| {
+        let mut texts = Vec::new();
+        known.needles.found_in(value, &mut texts);
+        let texts = texts.into_iter().map(|text| Value::from(&*text));
+        texts
+            .chain(known.marks.found_in(value))
+            .collect::<Vec<Value>>()
+    });
+    match found.unwrap_or_default() {
+        found if found.is_empty() => Value::Null,
+        found => found.into(),
+    }
+}
+
+/// Keeps what [`marks`] of another program says. What is of no kind that this version knows is not looked at.
+pub fn learn(marks: &Value) {
+    for mark in marks.as_list().unwrap_or_default() {
+        match mark {
+            Value::Str(_) => keep(&[], mark),
+            Value::List(keys) => {
+                let keys: Vec<&str> = keys.iter().filter_map(Value::as_str).collect();
+                change(|known| known.marks.add_place(&keys));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// While it is there, what this thread logs is covered as a whole: a state has `no_log`.
+#[derive(Debug)]
+pub struct Hush {
+    before: bool,
+}
+
+/// Covers what this thread logs from now on, if `on`, until what is given back is dropped.
+#[must_use]
+pub fn hush(on: bool) -> Hush {
+    Hush {
+        before: HUSHED.replace(on || HUSHED.get()),
+    }
+}
+
+impl Drop for Hush {
+    fn drop(&mut self) {
+        HUSHED.set(self.before);
+    }
+}
+
+/// What an event says besides who fires it and why.
+const TOLD: [&str; 8] = [
+    "arg", "args", "data", "fun_args", "kwarg", "kwargs", "ret", "return",
+];
+
+/// An event's data without the secrets in it; of a state with `no_log` only whose it is.
+#[must_use]
+pub fn event(data: Map) -> Map {
+    let mut data = map(data);
+    for key in TOLD.iter().filter(|_| is_hushed()) {
+        if let Some(value) = data.get_mut(key)
+            && let Some(new) = covered(value)
+        {
+            *value = new;
+        }
+    }
+    data
+}
+
+/// Whether this thread's messages are covered as a whole.
+#[must_use]
+pub fn is_hushed() -> bool {
+    HUSHED.get()
+}

@@ -1,0 +1,150 @@
+//! [`Needles`]: the texts that are looked for, by their first bytes, so that a text is gone through once whatever their number.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{LENGTH_MIN, MASK, forms};
+use crate::Value;
+
+/// By how many first bytes a needle is found.
+const FIRST: usize = 4;
+
+#[derive(Default)]
+pub(super) struct Needles {
+    /// The secrets as they are, in the order in which they came.
+    whole: Vec<Arc<str>>,
+    known: HashSet<Arc<str>>,
+    /// What is looked for, by its first bytes.
+    by_first: HashMap<[u8; FIRST], Vec<Box<str>>>,
+    /// Lines of secrets that are too short to be looked for; they are covered after another one of the same secret.
+    short_lines: HashSet<Box<str>>,
+}
+
+impl Needles {
+    pub(super) fn len(&self) -> usize {
+        self.whole.len()
+    }
+
+    pub(super) fn has(&self, text: &str) -> bool {
+        self.known.contains(text)
+    }
+
+    pub(super) fn add(&mut self, text: &str) {
+        let whole: Arc<str> = text.into();
+        if !self.known.insert(Arc::clone(&whole)) {
+            return;
+        }
+        self.whole.push(whole);
+        self.look_for(text);
+        if !text.contains('\n') {
+            return;
+        }
+        // A diff has them apart, each with a sign before it.
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            match line.chars().nth(LENGTH_MIN - 1) {
+                Some(_) => self.look_for(line),
+                None => drop(self.short_lines.insert(line.into())),
+            }
+        }
+    }
+
+    fn look_for(&mut self, text: &str) {
+        for form in forms::of(text) {
+            let Some(first) = form.as_bytes().first_chunk() else {
+                continue;
+            };
+            let alike = self.by_first.entry(*first).or_default();
+            if !alike.iter().any(|other| **other == *form) {
+                alike.push(form.into());
+            }
+        }
+    }
+
+    /// The text without secrets; nothing where there are none in it.
+    pub(super) fn masked(&self, text: &str) -> Option<String> {
+        let found = self.found(text);
+        if found.is_empty() {
+            return None;
+        }
+        let (mut out, mut after) = (String::with_capacity(text.len()), 0);
+        for range in found {
+            out.push_str(text.get(after..range.start).unwrap_or_default());
+            out.push_str(MASK);
+            after = range.end;
+        }
+        out.push_str(text.get(after..).unwrap_or_default());
+        Some(match self.short_lines.is_empty() {
+            true => out,
+            false => self.without_short_lines(&out),
+        })
+    }
+
+    /// Where secrets stand. Those that overlap are one place: what is left of one would tell of it.
+    fn found(&self, text: &str) -> Vec<Range<usize>> {
+        let mut found: Vec<Range<usize>> = Vec::new();
+        for (start, first) in text.as_bytes().windows(FIRST).enumerate() {
+            let Some(alike) = <&[u8; FIRST]>::try_from(first)
+                .ok()
+                .and_then(|first| self.by_first.get(first))
+            else {
+                continue;
+            };
+            let rest = text.get(start..).unwrap_or_default();
+            let fitting = alike.iter().filter(|form| rest.starts_with(&***form));
+            let Some(length) = fitting.map(|form| form.len()).max() else {
+                continue;
+            };
+            let end = start + length;
+            match found.last_mut().filter(|last| last.end >= start) {
+                Some(last) => last.end = last.end.max(end),
+                None => found.push(start..end),
+            }
+        }
+        found
+    }
+
+    /// A key's last line is short: it is covered where the line before it was.
+    fn without_short_lines(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut is_after = false;
+        for line in text.split_inclusive('\n') {
+            let body = line.trim().trim_start_matches(['+', '-']).trim();
+            let is_short = is_after && self.short_lines.contains(body);
+            match is_short {
+                true => out.push_str(&line.replacen(body, MASK, 1)),
+                false => out.push_str(line),
+            }
+            is_after = is_short || line.contains(MASK);
+        }
+        out
+    }
+
+    /// Adds the secrets that stand in a value.
+    pub(super) fn found_in(&self, value: &Value, texts: &mut Vec<Arc<str>>) {
+        match value {
+            Value::Map(map) | Value::Set(map) => {
+                for (key, value) in map {
+                    self.found_in(key, texts);
+                    self.found_in(value, texts);
+                }
+            }
+            Value::List(items) | Value::Tuple(items) => {
+                items.iter().for_each(|item| self.found_in(item, texts));
+            }
+            Value::Null | Value::Bool(_) | Value::Float(_) => {}
+            leaf => {
+                let text = super::text_of(leaf);
+                if !self.found(&text).is_empty() {
+                    let inside = |known: &&Arc<str>| text.contains(&***known);
+                    let new = self.whole.iter().filter(inside);
+                    let new: Vec<_> = new
+                        .filter(|known| !texts.contains(known))
+                        .cloned()
+                        .collect();
+                    texts.extend(new);
+                }
+            }
+        }
+    }
+}
