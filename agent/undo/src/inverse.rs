@@ -16,6 +16,8 @@ pub struct Thing {
     pub was: Value,
     /// What the run made of it, the last first.
     pub is: Vec<Value>,
+    /// Why it cannot be made what it was, if it cannot.
+    pub lost: Option<String>,
     /// The tags of the states that changed it.
     pub by: Vec<String>,
 }
@@ -34,6 +36,8 @@ impl Thing {
         if self.is.is_empty() {
             self.was = entry.get("was").cloned().unwrap_or_default();
         }
+        let lost = || entry.get("lost").map(Value::to_text);
+        self.lost = self.lost.take().or_else(lost);
         self.is
             .insert(0, entry.get("is").cloned().unwrap_or_default());
         self.is.truncate(2);

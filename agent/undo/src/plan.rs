@@ -182,6 +182,9 @@ impl Plan {
     }
 
     fn thing(&mut self, look: &Look<'_>, thing: &Thing) {
+        if let Some(lost) = &thing.lost {
+            return self.cannot.push((thing.title(), lost.clone()));
+        }
         match thing.now(look.cx) {
             Err(error) => self.cannot.push((thing.title(), error.to_string())),
             Ok(now) if now == thing.was => {}

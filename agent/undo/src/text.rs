@@ -4,19 +4,17 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use modules::diff;
+use modules::fs::SHOWN_BYTES_MAX;
 use modules::fs::image::{self, Image};
 use state::opts::Opts;
 use state::record;
-use value::{Map, Value};
+use value::{Map, Value, secret};
 
 use crate::noted::shown as shown_value;
 use crate::plan::{Item, Plan};
 
 /// The version of the data.
 const VERSION: i64 = 1;
-
-/// How large a file may be whose difference is shown.
-const DIFF_BYTES_MAX: i64 = 1 << 20;
 
 /// A plan as data: `version`, `jid`, `steps`, `cannot`, `moved`, `cut_short`.
 #[must_use]
@@ -67,6 +65,11 @@ pub(crate) fn item(item: &Item, kept: Option<&Path>) -> Map {
             let told = kept
                 .filter(|_| place.is_whole())
                 .and_then(|kept| difference(&place.path, now, &goal, kept));
+            // What was a secret then need not be known as one now.
+            let told = told.map(|told| match place.is_secret {
+                true => secret::MASK.to_owned(),
+                false => told,
+            });
             if let Some(told) = told {
                 entry.insert("diff", told);
             }
@@ -94,7 +97,9 @@ fn verb(now: &Image, goal: &Image) -> &'static str {
 fn difference(path: &Path, now: &Image, goal: &Image, kept: &Path) -> Option<String> {
     let small = |image: &Image| {
         let size = image.get("size").and_then(Value::as_int);
-        image::kind(image) == "file" && size.is_some_and(|size| size <= DIFF_BYTES_MAX)
+        image::kind(image) == "file"
+            && size
+                .is_some_and(|size| u64::try_from(size).is_ok_and(|size| size <= SHOWN_BYTES_MAX))
     };
     if !small(now) || !small(goal) {
         return None;

@@ -196,3 +196,24 @@ called:
     let left: Vec<_> = below(&machine.0.tmp()).into_keys().collect();
     assert_eq!(left, [machine.0.tmp().join("by_command")]);
 }
+
+/// The secret of the earlier run is no secret of the machine any more when it is undone.
+#[test]
+fn a_secret_is_put_back_and_never_shown() {
+    let sls =
+        "f:\n  file.managed: [{name: @TMP@/f}, {contents: 'word {{ pillar.a_pass }} here'}]\n";
+    let machine = Machine::with(&[("s.sls", sls)]);
+    machine
+        .0
+        .write("etc/minion.d/own.conf", "secret_keys: ['*_pass']\n");
+    for word in ["earlier-planted", "later-planted"] {
+        let ran = machine.call(&format!("state.apply s pillar={{'a_pass':'{word}'}}"));
+        assert_eq!(ran.rc, Some(0), "{}{}", ran.out, machine.stderr());
+    }
+    let shown = said(&pinch(&machine, &["undo", "--yes", "last"]));
+    assert_eq!(shown.0, Some(0), "{}", shown.1);
+    let secret = !shown.1.contains("planted") && shown.1.contains("‹secret›");
+    assert!(secret, "{}", shown.1);
+    let file = fs::read_to_string(machine.0.tmp().join("f")).unwrap();
+    assert_eq!(file, "word earlier-planted here\n");
+}

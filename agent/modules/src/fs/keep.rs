@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use state::exec::Exec;
 use state::record::{self, Place, Record};
 use value::python::hex;
-use value::{Map, Value};
+use value::{Map, Value, secret};
 
 use super::image::{self, Image, absent};
 
@@ -28,11 +28,17 @@ const QUOTA: (u64, u64) = (32 << 20, 16);
 /// Which part of the quota one file may take.
 const LARGE_PART: u64 = 4;
 
+/// How large a file may be that is searched for secrets: a larger one is not shown line by line.
+pub const SHOWN_BYTES_MAX: u64 = 1 << 20;
+
 /// Which part of the room that is left on its file system one file may take.
 const ROOM_PART: u64 = 4;
 
 /// How many entries of a folder that is removed or moved are noted.
 const ENTRIES_MAX: usize = 20_000;
+
+/// The key of a line by which a file's contents are not shown.
+pub const SECRET: &str = "secret";
 
 /// Notes the changes of one run.
 #[derive(Clone, Copy)]
@@ -120,7 +126,7 @@ impl Keeper<'_> {
     /// The file that was written beside a path is about to be put there.
     pub(super) fn becomes_file(self, path: &Path, new: &Path, hash: String) {
         let is = image::of(new).unwrap_or_default();
-        self.becomes(path, is.with("sha256", hash));
+        self.note_with(path, is.with("sha256", hash), false, holds_secret(new));
     }
 
     /// A path is about to be opened and written to: nobody knows what it will hold.
@@ -216,10 +222,17 @@ impl Keeper<'_> {
     }
 
     fn note(self, path: &Path, is: Image, touch: bool) {
+        self.note_with(path, is, touch, false);
+    }
+
+    fn note_with(self, path: &Path, is: Image, touch: bool, is_secret: bool) {
         let moves = !matches!(image::kind(&is), "" | "file");
         self.note_as(path, |place| {
-            let entry = self.was(place, is.contains("kind"), touch);
-            entry.with("is", is)
+            let mut entry = self.was(place, is.contains("kind"), touch).with("is", is);
+            if is_secret {
+                entry.insert(SECRET, true);
+            }
+            entry
         });
         if moves {
             // What was below a folder or a link may be elsewhere now.
@@ -243,6 +256,14 @@ impl Keeper<'_> {
     fn tell(self, mut entry: Map) {
         if let Some(low) = &self.cx.low {
             entry.insert("by", low.tag());
+        }
+        // What stands covered in the record cannot be put back from it.
+        let covered = |key: &str| {
+            let value = entry.get(key).filter(|_| secret::is_any());
+            value.is_some_and(|value| secret::at(&[key], value) != *value)
+        };
+        if ["changed", "was", "is"].into_iter().any(covered) {
+            entry.insert("lost", "a secret would have to stand in the record for it");
         }
         self.record.change(self.cx, &entry);
     }
@@ -292,6 +313,9 @@ impl Keeper<'_> {
             return Map::new().with("was", was);
         }
         match self.kept(place) {
+            Ok(hash) if holds_secret(place) => Map::new()
+                .with("was", was.with("sha256", hash))
+                .with(SECRET, true),
             Ok(hash) => Map::new().with("was", was.with("sha256", hash)),
             Err(lost) => Map::new().with("was", was).with("lost", lost),
         }
@@ -373,6 +397,17 @@ impl Keeper<'_> {
         }
         bytes
     }
+}
+
+/// Whether a file holds something of what is known now as a secret: nobody may be shown how it differs.
+fn holds_secret(file: &Path) -> bool {
+    let small = |found: std::fs::Metadata| found.len() <= SHOWN_BYTES_MAX;
+    if !secret::is_any() || !file.metadata().is_ok_and(small) {
+        return false;
+    }
+    let bytes = std::fs::read(file).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    secret::text(&text) != text
 }
 
 /// Where a folder would be that is not there yet.
