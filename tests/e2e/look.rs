@@ -287,6 +287,9 @@ fn a_report_says_of_each_sls_whether_it_runs() {
         "https://example.org/a.git:\n  git.latest:\n    - target: /srv/a\n",
     );
     machine.write("srv/python.sls", "#!py\ndef run():\n    return {}\n");
+    machine.write("srv/one.sls", "same:\n  test.nop: []\n");
+    machine.write("srv/two.sls", "same:\n  test.nop: []\n");
+    machine.write("srv/both.sls", "include: [one, two]\n");
     let report = machine.pinch("migrate", &["report", "srv", "--format", "json"]);
     assert!(report.status.success(), "{}", text(&report.stderr));
     let report: Json = serde_json::from_slice(&report.stdout).unwrap();
@@ -318,14 +321,18 @@ fn a_report_says_of_each_sls_whether_it_runs() {
             .starts_with("git never asks for a password")
     );
     assert_eq!(verdict("python").0, "fails");
-    assert_eq!(report["totals"]["runs"], 2);
+    // Each runs alone: what brings them together does not.
+    assert_eq!(verdict("one").0, "runs");
+    assert_eq!(verdict("two").0, "runs");
+    assert_eq!(verdict("both").0, "fails");
+    assert_eq!(report["totals"]["runs"], 4);
     let page = text(&machine.pinch("migrate", &["report", "srv"]).stdout);
     said(
         &page,
         &[
-            "| runs as is | 2 |",
-            "| will not run | 2 |",
-            "| all | 6 |",
+            "| runs as is | 4 |",
+            "| will not run | 3 |",
+            "| all | 9 |",
             "## Will not run\n",
             "- `wrong` (srv/wrong.sls)\n",
         ],

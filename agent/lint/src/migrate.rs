@@ -278,13 +278,22 @@ struct Judged<'a> {
 
 fn judged(report: &Report) -> Vec<Judged<'_>> {
     let mut by_file: BTreeMap<&str, Vec<&Finding>> = BTreeMap::new();
+    let mut by_name: BTreeMap<&str, Vec<&Finding>> = BTreeMap::new();
     for finding in &report.findings {
-        by_file.entry(&finding.file).or_default().push(finding);
+        match &finding.when {
+            // What does not fit together: the one that brings it together is what does not run.
+            Some(sls) if finding.code.code.starts_with("E4") => by_name.entry(sls),
+            _ => by_file.entry(&finding.file),
+        }
+        .or_default()
+        .push(finding);
     }
     let all = report.sls.iter();
     all.map(|(name, seen)| {
-        let findings = by_file.get(seen.file.as_str()).map(Vec::as_slice);
-        judge(name, seen, findings.unwrap_or_default())
+        let own = by_file.get(seen.file.as_str()).into_iter();
+        let together = by_name.get(name.as_str());
+        let findings: Vec<&Finding> = own.chain(together).flatten().copied().collect();
+        judge(name, seen, &findings)
     })
     .collect()
 }
