@@ -287,6 +287,7 @@ fn a_report_says_of_each_sls_whether_it_runs() {
         "https://example.org/a.git:\n  git.latest:\n    - target: /srv/a\n",
     );
     machine.write("srv/python.sls", "#!py\ndef run():\n    return {}\n");
+    machine.write("srv/mako.sls", "#!mako|yaml\na:\n  test.nop: []\n");
     machine.write("srv/one.sls", "same:\n  test.nop: []\n");
     machine.write("srv/two.sls", "same:\n  test.nop: []\n");
     machine.write("srv/both.sls", "include: [one, two]\n");
@@ -320,7 +321,8 @@ fn a_report_says_of_each_sls_whether_it_runs() {
             .unwrap()
             .starts_with("git never asks for a password")
     );
-    assert_eq!(verdict("python").0, "fails");
+    assert_eq!(verdict("python"), ("python", &vec!["#!py".into()]));
+    assert_eq!(verdict("mako").0, "fails");
     // Each runs alone: what brings them together does not.
     assert_eq!(verdict("one").0, "runs");
     assert_eq!(verdict("two").0, "runs");
@@ -332,7 +334,7 @@ fn a_report_says_of_each_sls_whether_it_runs() {
         &[
             "| runs as is | 4 |",
             "| will not run | 3 |",
-            "| all | 9 |",
+            "| all | 10 |",
             "## Will not run\n",
             "- `wrong` (srv/wrong.sls)\n",
         ],

@@ -227,7 +227,7 @@ const DIFFERENCES: &[Difference] = &[
 ];
 
 /// Renderers of Salt that are not here.
-const RENDERERS: [&str; 12] = [
+const RENDERERS: [&str; 11] = [
     "aws_kms",
     "cheetah",
     "dson",
@@ -236,7 +236,6 @@ const RENDERERS: [&str; 12] = [
     "json5",
     "mako",
     "nacl",
-    "py",
     "pydsl",
     "pyobjects",
     "wempy",
@@ -246,10 +245,16 @@ impl Seen {
     /// Takes in the text of its file; `functions` are the custom execution functions of the tree.
     pub(crate) fn read(&mut self, text: &str, functions: &[String]) {
         let first = text.lines().next().and_then(|line| line.strip_prefix("#!"));
-        let mut pipe = first.unwrap_or_default().split('|').map(str::trim);
-        self.renderer = pipe
-            .find(|name| RENDERERS.contains(name))
-            .map(str::to_owned);
+        let pipe: Vec<&str> = first
+            .unwrap_or_default()
+            .split('|')
+            .map(str::trim)
+            .collect();
+        let missing = pipe.iter().find(|name| RENDERERS.contains(name));
+        self.renderer = missing.map(|name| (*name).to_owned());
+        if pipe.contains(&"py") {
+            self.custom.insert("#!py".to_owned());
+        }
         for name in functions.iter().filter(|name| text.contains(name.as_str())) {
             self.custom.insert(name.clone());
         }
