@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::ops::Range;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -14,29 +13,9 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use tests::chance::{Chance, seeds};
 use tests::program::program;
 use tests::scratch::Scratch;
-
-fn seeds() -> Range<u64> {
-    let Ok(named) = std::env::var("PINCH_RESUME_SEEDS") else {
-        return 0..8;
-    };
-    let (from, to) = named.split_once("..").unwrap();
-    from.parse().unwrap()..to.parse().unwrap()
-}
-
-/// Numbers that follow from a seed (splitmix64).
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % limit
-    }
-}
 
 /// What a step leaves in the log, and how often at most where it must not be repeated.
 struct Step {
@@ -262,7 +241,7 @@ fn holds(seed: u64) -> Result<(), String> {
 
 #[test]
 fn every_step_happens_although_the_orchestration_is_killed() {
-    let seeds = seeds();
+    let seeds = seeds("PINCH_RESUME_SEEDS", 8);
     let (next, failures) = (AtomicU64::new(seeds.start), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..2 {

@@ -9,6 +9,7 @@
 )]
 
 pub mod answer;
+pub mod chance;
 pub mod corpus;
 pub mod differences;
 pub mod folder;

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::ops::Range;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -139,16 +138,7 @@ fn an_unknown_key_is_accepted_and_its_minion_configured_without_a_hand() {
     assert_eq!(wheel["fun_args"][0]["match"], "m1");
 }
 
-/// The seeds that `PINCH_REACTOR_SEEDS` names as `FROM..TO`.
-fn seeds() -> Range<u64> {
-    let Ok(named) = std::env::var("PINCH_REACTOR_SEEDS") else {
-        return 0..2;
-    };
-    let (from, to) = named.split_once("..").unwrap();
-    from.parse().unwrap()..to.parse().unwrap()
-}
-
-/// A run for each seed, each with a master that is killed at another moment.
+/// A run for each seed that `PINCH_REACTOR_SEEDS` names as `FROM..TO`, each with a master that is killed at another moment.
 #[test]
 fn what_was_fired_is_done_once_although_the_master_is_killed() {
     let config =
@@ -163,7 +153,7 @@ fn what_was_fired_is_done_once_although_the_master_is_killed() {
     fleet.write("salt/all.sls", all);
     fleet.accepted(&["m1"]);
     let lines = |fleet: &Fleet| fs::read_to_string(fleet.path("done")).unwrap_or_default();
-    for seed in seeds() {
+    for seed in tests::chance::seeds("PINCH_REACTOR_SEEDS", 2) {
         // One that was not back yet from the last time would not get the job.
         fleet.soon("the minion is back", || {
             fleet.run(&["salt", "m1", "test.ping"]).rc == Some(0)

@@ -9,33 +9,13 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use tests::chance::Chance;
 
 use super::machine::{Lies, Machine, text};
 use super::schema;
 
 /// How many trees CI looks at.
 const SEEDS: u64 = 6;
-
-/// Numbers by a seed: a linear congruence, of which the upper bits are used.
-struct Lot(u64);
-
-impl Lot {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % most
-    }
-
-    fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        &of[usize::try_from(self.below(of.len() as u64)).unwrap()]
-    }
-
-    fn comes(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-}
 
 const FILES: [&str; 6] = ["f0", "f1", "f2", "d0/f3", "d0/f4", "d1/sub/f5"];
 const FOLDERS: [&str; 3] = ["d0", "d1", "d2"];
@@ -44,7 +24,7 @@ const TEXTS: [&str; 4] = ["alpha", "beta\\ngamma", "who: {{ pillar.who }}", "123
 const MODES: [&str; 3] = ["'0600'", "'0644'", "'0750'"];
 
 /// One state without its requisites.
-fn body(lot: &mut Lot, number: u64) -> (&'static str, String) {
+fn body(lot: &mut Chance, number: u64) -> (&'static str, String) {
     let file = *lot.one(&FILES);
     let text = *lot.one(&TEXTS);
     match lot.below(11) {
@@ -103,7 +83,7 @@ fn body(lot: &mut Lot, number: u64) -> (&'static str, String) {
     }
 }
 
-fn sls(lot: &mut Lot) -> String {
+fn sls(lot: &mut Chance) -> String {
     let mut sls = String::new();
     let mut before: Vec<(&str, String)> = Vec::new();
     for number in 0..5 + lot.below(8) {
@@ -124,7 +104,7 @@ fn sls(lot: &mut Lot) -> String {
     sls
 }
 
-fn grown(lot: &mut Lot) -> Machine {
+fn grown(lot: &mut Chance) -> Machine {
     let here = Machine::new();
     here.put("salt/a.sls", &sls(lot));
     here.put("salt/t0.j2", "who {{ pillar.who }}\nalpha\n");
@@ -148,7 +128,7 @@ fn grown(lot: &mut Lot) -> Machine {
 }
 
 /// Changes one thing that the plan stands on, and says what.
-fn moved(lot: &mut Lot, here: &Machine, plan: &Value) -> String {
+fn moved(lot: &mut Chance, here: &Machine, plan: &Value) -> String {
     let states = plan["states"].as_array().unwrap().iter();
     let files: Vec<&Value> = states
         .flat_map(|state| state["files"].as_array().into_iter().flatten())
@@ -187,7 +167,7 @@ fn moved(lot: &mut Lot, here: &Machine, plan: &Value) -> String {
 }
 
 /// Changes what lies at a path.
-fn touch(lot: &mut Lot, path: &Path) {
+fn touch(lot: &mut Chance, path: &Path) {
     match path.symlink_metadata() {
         Ok(found) if found.is_symlink() => {
             fs::remove_file(path).unwrap();
@@ -255,7 +235,7 @@ fn as_said(here: &Machine, plan: &Value, before: &BTreeMap<PathBuf, Lies>) {
 
 /// Looks at one tree; false where its plan has states that fail, so that it is only refused.
 fn applied(seed: u64) -> bool {
-    let lot = &mut Lot(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);
+    let lot = &mut Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);
     let here = grown(lot);
     let before = here.snapshot();
     let (code, plan) = here.plan(&["a"]);

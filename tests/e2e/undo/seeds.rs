@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};
-use std::ops::Range;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -15,39 +14,11 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
+use tests::chance::{Chance, seeds};
 use tests::program::{in_recorded_environment, minion_program};
 
 use super::{Lies, below, pinch, planned, said};
 use crate::resume::Machine;
-
-fn seeds() -> Range<u64> {
-    let Ok(named) = std::env::var("PINCH_UNDO_SEEDS") else {
-        return 0..12;
-    };
-    let (from, to) = named.split_once("..").unwrap();
-    from.parse().unwrap()..to.parse().unwrap()
-}
-
-/// Numbers that follow from a seed (splitmix64).
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % limit
-    }
-
-    fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        &of[usize::try_from(self.below(of.len() as u64)).unwrap()]
-    }
-
-    fn comes(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-}
 
 const PATHS: [&str; 9] = ["a", "b", "d", "d/a", "d/e", "d/e/a", "d/e/b", "l", "s/a"];
 const TEXTS: [&str; 4] = ["alpha", "beta\\ngamma", "k=1", "[s]\\nk = 1"];
@@ -262,5 +233,5 @@ fn holds(seed: u64) {
 
 #[test]
 fn random_states_are_undone_to_the_last_bit() {
-    seeds().for_each(holds);
+    seeds("PINCH_UNDO_SEEDS", 12).for_each(holds);
 }

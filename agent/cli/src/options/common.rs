@@ -272,7 +272,7 @@ pub(super) const SHOW_SECRETS: Flag = flag(
     None,
     &["show-secrets"],
     Nothing,
-    "print secrets as they are on stdout; files, logs and records have them covered all the same",
+    "print secrets as they are; logs and records have them covered all the same",
 );
 
 /// Only what changed.

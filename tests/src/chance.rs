@@ -1,0 +1,43 @@
+//! What is random in a test and comes again by its seed.
+
+use std::ops::Range;
+
+/// The seeds that a variable names as `FROM..TO`; so many from 0 where it is not set.
+///
+/// # Panics
+/// When it names none.
+#[must_use]
+pub fn seeds(variable: &str, every_day: u64) -> Range<u64> {
+    let Ok(named) = std::env::var(variable) else {
+        return 0..every_day;
+    };
+    let (from, to) = named.split_once("..").unwrap();
+    from.parse().unwrap()..to.parse().unwrap()
+}
+
+/// Numbers that follow from a seed (splitmix64).
+pub struct Chance(pub u64);
+
+impl Chance {
+    /// A number below another.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % limit
+    }
+
+    /// One of these.
+    ///
+    /// # Panics
+    /// When there are none.
+    pub fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[usize::try_from(self.below(of.len() as u64)).unwrap()]
+    }
+
+    /// True so often in a hundred.
+    pub fn comes(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
