@@ -163,6 +163,7 @@ fn refuse_custom(cx: &Exec) -> Result<(), Failure> {
 /// # Errors
 /// When such a function has a master that does not answer.
 pub(crate) fn context(opts: Opts, is_state: bool) -> Result<(Exec, Option<Uplink>), link::Error> {
+    minion::know_token(&opts);
     let custom = Box::new(CustomModules::of(&opts));
     let has_master =
         opts.text("file_client") == Some("remote") && opts.text("master_type") != Some("disable");

@@ -229,6 +229,7 @@ fn context(
     call::keep_id(&loaded);
     config::static_grains(folder, &SaltYaml).map_err(|error| Failure::new(Exit::Generic, error))?;
     let opts = Opts::new(loaded.opts);
+    minion::know_token(&opts);
     let seen = Arc::new(Seen::default());
     let sources = Watched::new(Box::new(Roots::states(&opts)), Arc::clone(&seen));
     let custom = Box::new(CustomModules::of(&opts));

@@ -88,6 +88,7 @@ fn hand_out(opts: &Opts, uplink: &Uplink, job: &Job, data: &Map) {
 fn context(opts: Opts, uplink: &Uplink, job: &Job) -> Result<Exec, link::Error> {
     let is_local =
         opts.text("file_client") == Some("local") || opts.text("master_type") == Some("disable");
+    crate::know_token(&opts);
     let bound = job.options.get(BOUND_GRAINS).and_then(Value::as_map);
     let mut opts = with_grains(opts, bound);
     let sources: Box<dyn Sources> = if is_local {

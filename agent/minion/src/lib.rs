@@ -31,4 +31,5 @@ pub use daemon::{Daemon, Settings};
 pub use error::Error;
 pub use functions::registry;
 pub use local::{OfMinion, Uplink};
+pub use settings::know_token;
 pub use sources::OfMaster;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use link::pki::Pki;
 use link::{Limits, Master, Options, PORT, Waits};
 use state::opts::Opts;
-use value::{Map, Value, jid, log};
+use value::{Map, Value, jid, log, secret};
 use wire::{Hello, Secret};
 
 use crate::error::Error;
@@ -120,6 +120,13 @@ pub(crate) fn startup_delay(opts: &Opts) -> Duration {
 
 /// What an enrolment token is at most.
 const TOKEN_MAX: u64 = 4096;
+
+/// Keeps the enrolment token as a secret of this program: nothing shows it, and of a file that holds it no copy is kept.
+pub fn know_token(opts: &Opts) {
+    if let Ok(Some(token)) = token(opts) {
+        secret::keep(&[], &token.reveal().into());
+    }
+}
 
 /// `enroll_token`, or what is in `enroll_token_file`. A file that is gone has done its work.
 fn token(opts: &Opts) -> Result<Option<Secret>, Error> {

@@ -5,6 +5,8 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use value::secret;
+
 use crate::text;
 
 /// Salt's `stringutils.get_diff` of two files' bytes, split as Python splits bytes.
@@ -95,10 +97,20 @@ fn put<T: AsRef<str>>(lines: &mut Vec<String>, code: &Opcode, old: &[T], new: &[
     let (was, is) = (slice(old, code.old), slice(new, code.new));
     if code.equal {
         mark(' ', was);
+    } else if is.iter().any(|line| secret::is_in(line.as_ref())) {
+        // What a secret takes the place of was one: that of yesterday, which nobody knows any more.
+        let covered: Vec<String> = was.iter().map(|line| covered(line.as_ref())).collect();
+        lines.extend(covered);
+        lines.extend(is.iter().map(|line| format!("+{}", line.as_ref())));
     } else {
         mark('-', was);
         mark('+', is);
     }
+}
+
+fn covered(line: &str) -> String {
+    let end = if line.ends_with('\n') { "\n" } else { "" };
+    format!("-{}{end}", secret::MASK)
 }
 
 fn slice<T>(items: &[T], (start, end): (usize, usize)) -> &[T] {

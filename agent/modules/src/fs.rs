@@ -25,7 +25,7 @@ pub mod image;
 mod keep;
 
 use keep::{Hashed, keeper, noted};
-pub use keep::{SECRET, SHOWN_BYTES_MAX, inverse, is_noted};
+pub use keep::{SHOWN_BYTES_MAX, inverse, is_noted};
 
 /// Owner and mode of a file that is written; what is none stays as the replaced file has it, or as a new file gets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use modules::fs::SECRET;
 use modules::fs::image::{self, Image};
 use value::{Map, Value};
 
@@ -25,8 +24,6 @@ pub struct Place {
     pub is: Vec<Image>,
     /// Why it cannot be made what it was, if it cannot.
     pub lost: Option<String>,
-    /// Whether its contents, before or after, hold a secret.
-    pub is_secret: bool,
     /// The tags of the states that changed it.
     pub by: Vec<String>,
 }
@@ -112,7 +109,6 @@ impl Place {
     fn add(&mut self, entry: &Map) {
         let map = |key| entry.get(key).and_then(Value::as_map);
         let lost = || entry.get("lost").map(Value::to_text);
-        self.is_secret |= entry.contains(SECRET);
         match map("was") {
             // Written to in place, or not to be looked at.
             None => self.lost = self.lost.take().or_else(lost),

@@ -8,7 +8,7 @@ use modules::fs::SHOWN_BYTES_MAX;
 use modules::fs::image::{self, Image};
 use state::opts::Opts;
 use state::record;
-use value::{Map, Value, secret};
+use value::{Map, Value};
 
 use crate::noted::shown as shown_value;
 use crate::plan::{Item, Plan};
@@ -65,11 +65,6 @@ pub(crate) fn item(item: &Item, kept: Option<&Path>) -> Map {
             let told = kept
                 .filter(|_| place.is_whole())
                 .and_then(|kept| difference(&place.path, now, &goal, kept));
-            // What was a secret then need not be known as one now.
-            let told = told.map(|told| match place.is_secret {
-                true => secret::MASK.to_owned(),
-                false => told,
-            });
             if let Some(told) = told {
                 entry.insert("diff", told);
             }

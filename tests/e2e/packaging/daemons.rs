@@ -109,7 +109,8 @@ systemctl is-enabled pinch-minion pinch-master || true
 begin() { systemctl start pinch-master; systemctl start pinch-minion; systemctl is-active pinch-master pinch-minion; }
 stop_minion() { systemctl stop pinch-minion; systemctl show -p ActiveState -p Result pinch-minion; }
 start_minion() { systemctl start pinch-minion; }
-reload_minion() { systemctl reload pinch-minion; systemctl is-active pinch-minion; }
+is_reloaded() { [ "$(systemctl is-active pinch-minion)" = active ]; }
+reload_minion() { systemctl reload pinch-minion; soon is_reloaded; systemctl is-active pinch-minion; }
 stop_master() { systemctl stop pinch-master; systemctl show -p ActiveState -p Result pinch-master; }
 "#;
     let Some(text) = under(Some("systemd"), &[script, LIFE].concat()) else {

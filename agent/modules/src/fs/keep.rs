@@ -28,7 +28,7 @@ const QUOTA: (u64, u64) = (32 << 20, 16);
 /// Which part of the quota one file may take.
 const LARGE_PART: u64 = 4;
 
-/// How large a file may be that is searched for secrets: a larger one is not shown line by line.
+/// How large a file may be whose difference is shown, and that is searched for secrets.
 pub const SHOWN_BYTES_MAX: u64 = 1 << 20;
 
 /// Which part of the room that is left on its file system one file may take.
@@ -37,8 +37,16 @@ const ROOM_PART: u64 = 4;
 /// How many entries of a folder that is removed or moved are noted.
 const ENTRIES_MAX: usize = 20_000;
 
-/// The key of a line by which a file's contents are not shown.
-pub const SECRET: &str = "secret";
+/// What is asked about a place that is about to be changed.
+#[derive(Clone, Copy, Default)]
+struct Was {
+    /// Its contents too.
+    whole: bool,
+    /// Its times too.
+    touch: bool,
+    /// What it becomes holds a secret: so may what it was, which is known to nobody any more.
+    secret: bool,
+}
 
 /// Notes the changes of one run.
 #[derive(Clone, Copy)]
@@ -126,7 +134,13 @@ impl Keeper<'_> {
     /// The file that was written beside a path is about to be put there.
     pub(super) fn becomes_file(self, path: &Path, new: &Path, hash: String) {
         let is = image::of(new).unwrap_or_default();
-        self.note_with(path, is.with("sha256", hash), false, holds_secret(new));
+        let was = Was {
+            whole: true,
+            secret: holds_secret(new),
+            ..Was::default()
+        };
+        let entry = |place: &Path| self.was(place, was).with("is", is.with("sha256", hash));
+        self.note_as(path, entry);
     }
 
     /// A path is about to be opened and written to: nobody knows what it will hold.
@@ -222,18 +236,13 @@ impl Keeper<'_> {
     }
 
     fn note(self, path: &Path, is: Image, touch: bool) {
-        self.note_with(path, is, touch, false);
-    }
-
-    fn note_with(self, path: &Path, is: Image, touch: bool, is_secret: bool) {
         let moves = !matches!(image::kind(&is), "" | "file");
-        self.note_as(path, |place| {
-            let mut entry = self.was(place, is.contains("kind"), touch).with("is", is);
-            if is_secret {
-                entry.insert(SECRET, true);
-            }
-            entry
-        });
+        let was = Was {
+            whole: is.contains("kind"),
+            touch,
+            secret: false,
+        };
+        self.note_as(path, |place| self.was(place, was).with("is", is));
         if moves {
             // What was below a folder or a link may be elsewhere now.
             self.record.keeping().folders.clear();
@@ -292,8 +301,12 @@ impl Keeper<'_> {
     }
 
     /// What a place was, where that is not noted yet: `was`, and `lost` where it could not be kept.
-    fn was(self, place: &Path, whole: bool, touch: bool) -> Map {
-        let wanted = if whole { Place::Whole } else { Place::Looks };
+    fn was(self, place: &Path, asked: Was) -> Map {
+        let wanted = if asked.whole {
+            Place::Whole
+        } else {
+            Place::Looks
+        };
         let known = self.record.keeping().places.get(place).copied();
         if known == Some(Place::Whole) || known == Some(wanted) {
             return Map::new();
@@ -302,20 +315,23 @@ impl Keeper<'_> {
             Ok(was) => was,
             Err(error) => return Map::new().with("lost", error.to_string()),
         };
-        if touch && let Ok(found) = place.symlink_metadata() {
+        if asked.touch
+            && let Ok(found) = place.symlink_metadata()
+        {
             was.insert("times", image::times(&found));
         }
         let is_file = image::kind(&was) == "file";
         let settled = if is_file { wanted } else { Place::Whole };
         let noted = place.to_path_buf();
         self.record.keeping().places.insert(noted, settled);
-        if !(is_file && whole) {
+        if !(is_file && asked.whole) {
             return Map::new().with("was", was);
         }
-        match self.kept(place) {
-            Ok(hash) if holds_secret(place) => Map::new()
-                .with("was", was.with("sha256", hash))
-                .with(SECRET, true),
+        let kept = match asked.secret || holds_secret(place) {
+            true => Err("it holds or held a secret, of which no copy is kept".to_owned()),
+            false => self.kept(place),
+        };
+        match kept {
             Ok(hash) => Map::new().with("was", was.with("sha256", hash)),
             Err(lost) => Map::new().with("was", was).with("lost", lost),
         }
@@ -399,15 +415,14 @@ impl Keeper<'_> {
     }
 }
 
-/// Whether a file holds something of what is known now as a secret: nobody may be shown how it differs.
+/// Whether a file holds something of what is known now as a secret.
 fn holds_secret(file: &Path) -> bool {
     let small = |found: std::fs::Metadata| found.len() <= SHOWN_BYTES_MAX;
     if !secret::is_any() || !file.metadata().is_ok_and(small) {
         return false;
     }
     let bytes = std::fs::read(file).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    secret::text(&text) != text
+    secret::is_in(&String::from_utf8_lossy(&bytes))
 }
 
 /// Where a folder would be that is not there yet.

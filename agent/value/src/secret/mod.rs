@@ -186,6 +186,12 @@ fn text_of(leaf: &Value) -> Cow<'_, str> {
     }
 }
 
+/// Whether a text holds something that is known as a secret.
+#[must_use]
+pub fn is_in(text: &str) -> bool {
+    is_any() && self::text(text) != text
+}
+
 /// A text without the secrets in it.
 #[must_use]
 pub fn text(text: &str) -> Cow<'_, str> {
