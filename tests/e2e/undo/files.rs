@@ -197,7 +197,7 @@ called:
     assert_eq!(left, [machine.0.tmp().join("by_command")]);
 }
 
-/// What a run knew as a secret is known to nobody when it is undone.
+/// The secret of yesterday is known to nobody any more, and is covered where the one of today takes its place.
 #[test]
 fn a_secret_is_neither_shown_nor_kept() {
     let sls =
@@ -206,8 +206,14 @@ fn a_secret_is_neither_shown_nor_kept() {
     machine
         .0
         .write("etc/minion.d/own.conf", "secret_keys: ['*_pass']\n");
+    machine
+        .0
+        .write("srv/pillar/top.sls", "base:\n  '*':\n    - p\n");
     let ran = |word: &str| {
-        let ran = machine.call(&format!("state.apply s pillar={{'a_pass':'{word}'}}"));
+        machine
+            .0
+            .write("srv/pillar/p.sls", &format!("a_pass: {word}\n"));
+        let ran = machine.call("state.apply s");
         assert_eq!(ran.rc, Some(0), "{}{}", ran.out, machine.stderr());
     };
     let undone = || {
