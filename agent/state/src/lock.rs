@@ -134,6 +134,8 @@ impl Drop for Lock {
     fn drop(&mut self) {
         if let Some(file) = &self.0 {
             let _ = file.set_len(0);
+            // A child that is just being started may hold the same file open: closing it here would not be enough.
+            let _ = file.unlock();
         }
     }
 }
