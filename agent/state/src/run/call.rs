@@ -229,10 +229,7 @@ fn invoked(cx: &Exec, low: &Low, function: StateFunction) -> Result<Map, Error> 
     ));
     let mut kwargs = low.arguments(|key| function.declares(key));
     slots::fill(cx, &mut kwargs)?;
-    let reboot = match function.declares("reboot") {
-        true => None,
-        false => boot::awaited(cx, low),
-    };
+    let reboot = boot::awaited(cx, low).filter(|_| !function.declares("reboot"));
     match reboot {
         Some(_) => boot::begins(cx, low, &own_tag(low))?,
         None => note_begin(cx, low)?,
