@@ -98,6 +98,12 @@ const NEEDS: &[Needs] = &[
         state: "",
     },
     Needs {
+        module: "iptables",
+        needs: "iptables",
+        function: "The iptables execution module cannot be loaded: iptables not installed.",
+        state: "iptables module could not be loaded",
+    },
+    Needs {
         module: "ssh",
         needs: "ssh",
         function: "The module requires the ssh binary.",

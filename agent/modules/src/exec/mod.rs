@@ -28,6 +28,7 @@ mod hosts;
 mod http;
 pub(crate) mod ini;
 pub(crate) mod ip;
+pub(crate) mod iptables;
 mod jinja;
 mod kmod;
 mod locale;
@@ -113,6 +114,7 @@ pub const MODULES: &[Module<Value>] = &[
     http::MODULE,
     ini::MODULE,
     ip::MODULE,
+    iptables::MODULE,
     jinja::MODULE,
     kmod::MODULE,
     locale::MODULE,

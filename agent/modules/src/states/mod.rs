@@ -18,6 +18,7 @@ mod group;
 mod host;
 mod http;
 mod ini;
+mod iptables;
 mod kmod;
 mod locale;
 mod module;
@@ -76,6 +77,7 @@ pub const MODULES: &[Module<Ret>] = &[
     host::MODULE,
     http::MODULE,
     ini::MODULE,
+    iptables::MODULE,
     kmod::MODULE,
     locale::MODULE,
     module::MODULE,
@@ -101,4 +103,7 @@ pub const MODULES: &[Module<Ret>] = &[
 ];
 
 /// Those whose chunks can be put together (`aggregate`).
-pub const AGGREGATES: &[(&str, Aggregate)] = &[("pkg", pkg::aggregate::joined)];
+pub const AGGREGATES: &[(&str, Aggregate)] = &[
+    ("iptables", iptables::joined),
+    ("pkg", pkg::aggregate::joined),
+];
