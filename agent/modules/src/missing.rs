@@ -104,6 +104,24 @@ const NEEDS: &[Needs] = &[
         state: "iptables module could not be loaded",
     },
     Needs {
+        module: "lvm",
+        needs: "lvm",
+        function: "The linux_lvm execution module cannot be loaded: the lvm binary is not in the path.",
+        state: "lvm command not found",
+    },
+    Needs {
+        module: "quota",
+        needs: "setquota",
+        function: "The quota execution module cannot be loaded: the module is only available on POSIX-like systems with the setquota binary available.",
+        state: "quota module could not be loaded",
+    },
+    Needs {
+        module: "raid",
+        needs: "mdadm",
+        function: "The mdadm execution module cannot be loaded: the mdadm binary is not in the path.",
+        state: "Unable to locate command: mdadm",
+    },
+    Needs {
         module: "ssh",
         needs: "ssh",
         function: "The module requires the ssh binary.",

@@ -15,6 +15,7 @@ pub(crate) mod debconf;
 mod defaults;
 mod dig;
 pub(crate) mod disk;
+mod disk_programs;
 mod dnsutil;
 pub(crate) mod environ;
 mod event;
@@ -30,9 +31,11 @@ pub(crate) mod ini;
 pub(crate) mod ip;
 pub(crate) mod iptables;
 mod jinja;
+mod keyboard;
 mod kmod;
 mod locale;
 mod log;
+pub(crate) mod lvm;
 mod r#match;
 mod mine;
 pub(crate) mod mount;
@@ -44,6 +47,8 @@ pub(crate) mod pkg;
 mod pkg_resource;
 mod ps;
 mod publish;
+mod quota;
+pub(crate) mod raid;
 mod random;
 mod saltutil;
 mod saltutil_sync;
@@ -82,6 +87,7 @@ pub const MODULES: &[Module<Value>] = &[
     defaults::MODULE,
     dig::MODULE,
     disk::MODULE,
+    disk_programs::MODULE,
     dnsutil::MODULE,
     environ::MODULE,
     event::MODULE,
@@ -116,9 +122,11 @@ pub const MODULES: &[Module<Value>] = &[
     ip::MODULE,
     iptables::MODULE,
     jinja::MODULE,
+    keyboard::MODULE,
     kmod::MODULE,
     locale::MODULE,
     log::MODULE,
+    lvm::MODULE,
     r#match::MODULE,
     mine::MODULE,
     mount::MODULE,
@@ -138,6 +146,8 @@ pub const MODULES: &[Module<Value>] = &[
     pkg_resource::MODULE,
     ps::MODULE,
     publish::MODULE,
+    quota::MODULE,
+    raid::MODULE,
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,

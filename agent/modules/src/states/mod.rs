@@ -6,9 +6,11 @@ use ::state::module::{Module, Ret};
 mod alias;
 mod alternatives;
 mod archive;
+mod blockdev;
 mod cmd;
 mod cron;
 mod debconf;
+mod disk;
 mod environ;
 mod event;
 pub(crate) mod file;
@@ -19,14 +21,18 @@ mod host;
 mod http;
 mod ini;
 mod iptables;
+mod keyboard;
 mod kmod;
 mod locale;
+mod lvm;
 mod module;
 mod mount;
 mod network;
 mod pip;
 mod pkg;
 mod pkgrepo;
+mod quota;
+mod raid;
 mod salt;
 mod saltutil;
 mod schedule;
@@ -34,7 +40,9 @@ mod service;
 mod ssh_auth;
 mod ssh_known_hosts;
 mod stateconf;
+mod status;
 mod sysctl;
+mod sysfs;
 mod test;
 mod timezone;
 mod uci;
@@ -46,9 +54,11 @@ pub const MODULES: &[Module<Ret>] = &[
     alias::MODULE,
     alternatives::MODULE,
     archive::MODULE,
+    blockdev::MODULE,
     cmd::MODULE,
     cron::MODULE,
     debconf::MODULE,
+    disk::MODULE,
     environ::MODULE,
     event::MODULE,
     file::absent::MODULE,
@@ -78,8 +88,10 @@ pub const MODULES: &[Module<Ret>] = &[
     http::MODULE,
     ini::MODULE,
     iptables::MODULE,
+    keyboard::MODULE,
     kmod::MODULE,
     locale::MODULE,
+    lvm::MODULE,
     module::MODULE,
     mount::MODULE,
     mount::fstab::MODULE,
@@ -87,6 +99,8 @@ pub const MODULES: &[Module<Ret>] = &[
     pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
+    quota::MODULE,
+    raid::MODULE,
     salt::MODULE,
     saltutil::MODULE,
     schedule::MODULE,
@@ -94,7 +108,9 @@ pub const MODULES: &[Module<Ret>] = &[
     ssh_auth::MODULE,
     ssh_known_hosts::MODULE,
     stateconf::MODULE,
+    status::MODULE,
     sysctl::MODULE,
+    sysfs::MODULE,
     test::MODULE,
     timezone::MODULE,
     uci::MODULE,
