@@ -54,6 +54,7 @@ mod saltutil;
 mod saltutil_sync;
 mod schedule;
 mod sdb;
+pub(crate) mod selinux;
 mod service;
 pub(crate) mod shadow;
 mod slsutil;
@@ -153,6 +154,8 @@ pub const MODULES: &[Module<Value>] = &[
     saltutil_sync::MODULE,
     schedule::MODULE,
     sdb::MODULE,
+    selinux::MODULE,
+    selinux::policy::MODULE,
     service::MODULE,
     shadow::MODULE,
     slsutil::MODULE,

@@ -36,6 +36,7 @@ mod raid;
 mod salt;
 mod saltutil;
 mod schedule;
+mod selinux;
 mod service;
 mod ssh_auth;
 mod ssh_known_hosts;
@@ -104,6 +105,7 @@ pub const MODULES: &[Module<Ret>] = &[
     salt::MODULE,
     saltutil::MODULE,
     schedule::MODULE,
+    selinux::MODULE,
     service::MODULE,
     ssh_auth::MODULE,
     ssh_known_hosts::MODULE,
@@ -122,4 +124,5 @@ pub const MODULES: &[Module<Ret>] = &[
 pub const AGGREGATES: &[(&str, Aggregate)] = &[
     ("iptables", iptables::joined),
     ("pkg", pkg::aggregate::joined),
+    ("selinux", selinux::joined),
 ];
