@@ -201,13 +201,17 @@ impl Report<'_> {
         let Some((base, key, is_text)) = last_key(expression) else {
             return (Kind::JinjaVariable, format!("'{expression}' is undefined"));
         };
-        let found =
-            (self.lookup)(base).or_else(|| (base == "(...)").then(|| constant(error)).flatten());
+        let found = (self.lookup)(base)
+            .or_else(|| (base == "(...)").then(|| constant(error)).flatten())
+            .or_else(|| local(error, base));
         let holder = match found {
             Some(holder) => holder,
             None => MISSES
                 .with_borrow(|misses| misses.get(&key).copied())
-                .unwrap_or("str object")
+                .unwrap_or(match key.starts_with("'__") {
+                    true => "str object",
+                    false => "None",
+                })
                 .to_owned(),
         };
         if key.starts_with("'__") {
@@ -300,10 +304,28 @@ fn constant(error: &Error) -> Option<String> {
         "None"
     } else if text.starts_with(|c: char| c.is_ascii_digit()) {
         "int object"
+    } else if text.starts_with(['\'', '"']) {
+        "str object"
     } else {
         return None;
     };
     Some(name.into())
+}
+
+/// The type of a variable that the template set itself, from what the engine tells of those that stand at the fault.
+fn local(error: &Error, name: &str) -> Option<String> {
+    let told = error.display_debug_info().to_string();
+    let (_, variables) = told.rsplit_once("\nReferenced variables: {\n")?;
+    let start = format!("    {name}: ");
+    let value = variables.lines().find_map(|line| line.strip_prefix(&start));
+    Some(match value?.trim_end_matches(',') {
+        "none" => "None".into(),
+        "true" | "false" => "bool object".into(),
+        text if text.starts_with(['"', '\'']) => "str object".into(),
+        number if number.parse::<i64>().is_ok() => "int object".into(),
+        number if number.parse::<f64>().is_ok() => "float object".into(),
+        _ => return None,
+    })
 }
 
 /// The variable at fault, from the text that the engine points at.
