@@ -18,12 +18,17 @@ const MARKER: &str = "    <======================";
 /// Lines shown before and after the one at fault.
 const LINES_AROUND: usize = 5;
 
+/// How the engine names a key that is no constant.
+const COMPUTED: &str = "...";
+
 /// How many failed look-ups are remembered.
 const MISSES_MAX: usize = 4096;
 
 thread_local! {
     /// What kind of container last lacked a key: an undefined value knows its name and not where it was looked for.
     static MISSES: RefCell<HashMap<String, &'static str>> = RefCell::default();
+    /// The last one, for a key that the engine does not name.
+    static LAST_MISS: RefCell<Option<(String, &'static str)>> = const { RefCell::new(None) };
 }
 
 /// An error whose words are Salt's already.
@@ -77,17 +82,20 @@ pub(super) fn no_attribute(value: &Value, name: &str) -> Error {
 
 /// Remembers that a container lacked a key.
 pub(super) fn note_miss(container: &'static str, key: &Value) {
+    let key = print::repr(key);
+    LAST_MISS.set(Some((key.clone(), container)));
     MISSES.with_borrow_mut(|misses| {
         if misses.len() >= MISSES_MAX {
             misses.clear();
         }
-        misses.insert(print::repr(key), container);
+        misses.insert(key, container);
     });
 }
 
 /// Forgets what earlier templates looked for.
 pub(super) fn forget_misses() {
     MISSES.with_borrow_mut(HashMap::clear);
+    LAST_MISS.set(None);
 }
 
 /// What is known when a template failed.
@@ -201,6 +209,11 @@ impl Report<'_> {
         let Some((base, key, is_text)) = last_key(expression) else {
             return (Kind::JinjaVariable, format!("'{expression}' is undefined"));
         };
+        let last = LAST_MISS.with_borrow(Clone::clone);
+        if let Some((key, holder)) = last.filter(|_| key == COMPUTED) {
+            let is_text = key.starts_with(['\'', '"']);
+            return (Kind::JinjaVariable, lacks(holder, &key, is_text));
+        }
         let found = (self.lookup)(base)
             .or_else(|| (base == "(...)").then(|| constant(error)).flatten())
             .or_else(|| local(error, base));
@@ -219,12 +232,7 @@ impl Report<'_> {
             let sentence = format!("access to attribute {key} of '{class}' object is unsafe.");
             return (Kind::JinjaSyntax, sentence);
         }
-        let sentence = if is_text {
-            format!("'{holder}' has no attribute {key}")
-        } else {
-            format!("{holder} has no element {key}")
-        };
-        (Kind::JinjaVariable, sentence)
+        (Kind::JinjaVariable, lacks(&holder, &key, is_text))
     }
 
     fn place(&self, error: &Error) -> Option<Place> {
@@ -295,6 +303,14 @@ fn empty(error: &Error) -> Option<String> {
     let here = which.into_iter().find(|name| at.starts_with(name));
     let which = here.or_else(|| which.into_iter().find(is_behind))?;
     Some(format!("No {which} item, sequence was empty."))
+}
+
+/// Jinja2's sentence about a key that is not there.
+fn lacks(holder: &str, key: &str, is_text: bool) -> String {
+    match is_text {
+        true => format!("'{holder}' has no attribute {key}"),
+        false => format!("{holder} has no element {key}"),
+    }
 }
 
 /// The type of the constant that a lookup began with.
