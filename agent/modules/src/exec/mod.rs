@@ -41,6 +41,7 @@ mod pillar;
 pub(crate) mod pip;
 pub(crate) mod pkg;
 mod pkg_resource;
+pub(crate) mod postgres;
 mod ps;
 mod publish;
 mod random;
@@ -134,6 +135,13 @@ pub const MODULES: &[Module<Value>] = &[
     pkg::repos::MODULE,
     pkg::versions::MODULE,
     pkg_resource::MODULE,
+    postgres::MODULE,
+    postgres::cluster::MODULE,
+    postgres::database::MODULE,
+    postgres::extension::MODULE,
+    postgres::privileges::MODULE,
+    postgres::role::MODULE,
+    postgres::schema::MODULE,
     ps::MODULE,
     publish::MODULE,
     random::MODULE,

@@ -26,6 +26,7 @@ mod network;
 mod pip;
 mod pkg;
 mod pkgrepo;
+mod postgres;
 mod salt;
 mod saltutil;
 mod schedule;
@@ -85,6 +86,16 @@ pub const MODULES: &[Module<Ret>] = &[
     pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
+    postgres::cluster::MODULE,
+    postgres::database::MODULE,
+    postgres::extension::MODULE,
+    postgres::group::MODULE,
+    postgres::initdb::MODULE,
+    postgres::language::MODULE,
+    postgres::privileges::MODULE,
+    postgres::schema::MODULE,
+    postgres::tablespace::MODULE,
+    postgres::user::MODULE,
     salt::MODULE,
     saltutil::MODULE,
     schedule::MODULE,
