@@ -7,7 +7,7 @@ use state::custom::Kind;
 use state::exec::Exec;
 use value::Value;
 
-use crate::exec::postgres;
+use crate::exec::{mysql, postgres};
 use crate::{pkg, process, repos, service};
 
 /// Modules by the system that they are for. Those whose names begin with `win_` or `mac_` are not listed.
@@ -136,6 +136,13 @@ pub(crate) fn missing(cx: &Exec, kind: Kind, full: &str) -> Option<String> {
         (Kind::Module | Kind::State, "pkg") if !pkg::is_known(cx) => no_packages(cx),
         (Kind::Module | Kind::State, _) if module.starts_with("postgres") => {
             no_postgres(cx, kind, module)?
+        }
+        (Kind::Module | Kind::State, _) if module == "mysql" || module.starts_with("mysql_") => {
+            let reason = match kind {
+                Kind::State => "mysql module could not be loaded",
+                _ => "the program mariadb or mysql is not in the path",
+            };
+            mysql::client().is_none().then(|| reason.to_owned())?
         }
         (Kind::Module | Kind::State, _) => absent(kind, module).or_else(|| foreign(module))?,
         _ => return None,

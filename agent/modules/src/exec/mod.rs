@@ -35,6 +35,7 @@ mod log;
 mod r#match;
 mod mine;
 pub(crate) mod mount;
+pub(crate) mod mysql;
 mod network;
 mod network_programs;
 mod pillar;
@@ -122,6 +123,10 @@ pub const MODULES: &[Module<Value>] = &[
     mine::MODULE,
     mount::MODULE,
     mount::fstab::MODULE,
+    mysql::MODULE,
+    mysql::database::MODULE,
+    mysql::grants::MODULE,
+    mysql::user::MODULE,
     network::MODULE,
     network_programs::MODULE,
     pillar::MODULE,

@@ -22,6 +22,7 @@ mod kmod;
 mod locale;
 mod module;
 mod mount;
+mod mysql;
 mod network;
 mod pip;
 mod pkg;
@@ -82,6 +83,10 @@ pub const MODULES: &[Module<Ret>] = &[
     module::MODULE,
     mount::MODULE,
     mount::fstab::MODULE,
+    mysql::database::MODULE,
+    mysql::grants::MODULE,
+    mysql::query::MODULE,
+    mysql::user::MODULE,
     network::MODULE,
     pip::MODULE,
     pkg::MODULE,

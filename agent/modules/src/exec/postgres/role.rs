@@ -515,7 +515,7 @@ fn removed(cx: &Exec, conn: &Conn, name: &str) -> Result<Value, Error> {
 
 /// What the arguments of a function ask of a role.
 macro_rules! asked {
-    ($args:ident $(, $more:ident)*) => {
+    ($args:ident) => {
         Asked {
             createdb: $args.createdb,
             createroles: $args.createroles,
@@ -526,7 +526,6 @@ macro_rules! asked {
             login: $args.login,
             rolepassword: $args.rolepassword,
             groups: $args.groups,
-            $($more: $args.$more,)*
             ..Asked::default()
         }
     };
@@ -546,12 +545,14 @@ fn user_exists(cx: &Exec, args: UserExists) -> Result<Value, Error> {
 }
 
 fn user_create(cx: &Exec, args: UserCreate) -> Result<Value, Error> {
-    let asked = asked!(args, connlimit, valid_until);
+    let mut asked = asked!(args);
+    (asked.connlimit, asked.valid_until) = (args.connlimit, args.valid_until);
     created(cx, &conn!(args), (&args.username, &asked), true)
 }
 
 fn user_update(cx: &Exec, args: UserUpdate) -> Result<Value, Error> {
-    let asked = asked!(args, connlimit, valid_until);
+    let mut asked = asked!(args);
+    (asked.connlimit, asked.valid_until) = (args.connlimit, args.valid_until);
     updated(cx, &conn!(args), &args.username, &asked)
 }
 
