@@ -35,12 +35,14 @@ mod log;
 mod r#match;
 mod mine;
 pub(crate) mod mount;
+pub(crate) mod mysql;
 mod network;
 mod network_programs;
 mod pillar;
 pub(crate) mod pip;
 pub(crate) mod pkg;
 mod pkg_resource;
+pub(crate) mod postgres;
 mod ps;
 mod publish;
 mod random;
@@ -121,6 +123,10 @@ pub const MODULES: &[Module<Value>] = &[
     mine::MODULE,
     mount::MODULE,
     mount::fstab::MODULE,
+    mysql::MODULE,
+    mysql::database::MODULE,
+    mysql::grants::MODULE,
+    mysql::user::MODULE,
     network::MODULE,
     network_programs::MODULE,
     pillar::MODULE,
@@ -134,6 +140,13 @@ pub const MODULES: &[Module<Value>] = &[
     pkg::repos::MODULE,
     pkg::versions::MODULE,
     pkg_resource::MODULE,
+    postgres::MODULE,
+    postgres::cluster::MODULE,
+    postgres::database::MODULE,
+    postgres::extension::MODULE,
+    postgres::privileges::MODULE,
+    postgres::role::MODULE,
+    postgres::schema::MODULE,
     ps::MODULE,
     publish::MODULE,
     random::MODULE,

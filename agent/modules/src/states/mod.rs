@@ -22,10 +22,12 @@ mod kmod;
 mod locale;
 mod module;
 mod mount;
+mod mysql;
 mod network;
 mod pip;
 mod pkg;
 mod pkgrepo;
+mod postgres;
 mod salt;
 mod saltutil;
 mod schedule;
@@ -81,10 +83,24 @@ pub const MODULES: &[Module<Ret>] = &[
     module::MODULE,
     mount::MODULE,
     mount::fstab::MODULE,
+    mysql::database::MODULE,
+    mysql::grants::MODULE,
+    mysql::query::MODULE,
+    mysql::user::MODULE,
     network::MODULE,
     pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
+    postgres::cluster::MODULE,
+    postgres::database::MODULE,
+    postgres::extension::MODULE,
+    postgres::group::MODULE,
+    postgres::initdb::MODULE,
+    postgres::language::MODULE,
+    postgres::privileges::MODULE,
+    postgres::schema::MODULE,
+    postgres::tablespace::MODULE,
+    postgres::user::MODULE,
     salt::MODULE,
     saltutil::MODULE,
     schedule::MODULE,
