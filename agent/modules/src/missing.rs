@@ -7,6 +7,7 @@ use state::custom::Kind;
 use state::exec::Exec;
 use value::Value;
 
+use crate::exec::{mysql, postgres};
 use crate::{pkg, process, repos, service};
 
 /// Modules by the system that they are for. Those whose names begin with `win_` or `mac_` are not listed.
@@ -181,6 +182,16 @@ pub(crate) fn missing(cx: &Exec, kind: Kind, full: &str) -> Option<String> {
             return Some(format!("'{full}' is not available."));
         }
         (Kind::Module | Kind::State, "pkg") if !pkg::is_known(cx) => no_packages(cx),
+        (Kind::Module | Kind::State, _) if module.starts_with("postgres") => {
+            no_postgres(cx, kind, module)?
+        }
+        (Kind::Module | Kind::State, _) if module == "mysql" || module.starts_with("mysql_") => {
+            let reason = match kind {
+                Kind::State => "mysql module could not be loaded",
+                _ => "the program mariadb or mysql is not in the path",
+            };
+            mysql::client().is_none().then(|| reason.to_owned())?
+        }
         (Kind::Module | Kind::State, _) => absent(kind, module).or_else(|| foreign(module))?,
         _ => return None,
     };
@@ -196,8 +207,25 @@ fn is_lacking(cx: &Exec, module: &str, function: &str) -> bool {
             only.is_some_and(|(_, kinds)| repos::kind(cx).is_none_or(|kind| !kinds.contains(&kind)))
         }
         "service" => service::of(cx, function).is_err(),
+        "postgres" if function.starts_with("cluster_") => {
+            process::which("pg_createcluster").is_none()
+        }
         _ => false,
     }
+}
+
+/// Why there is no `postgres`, or no state of it.
+fn no_postgres(cx: &Exec, kind: Kind, module: &str) -> Option<String> {
+    let program = match module {
+        "postgres_cluster" => "pg_createcluster",
+        _ => "psql",
+    };
+    let is_there = process::which(program).is_some() || postgres::program(cx, program).is_some();
+    let reason = match kind {
+        Kind::State => "Unable to load postgres module.  Make sure `postgres.bins_dir` is set.",
+        _ => "psql was not found",
+    };
+    (!is_there).then(|| reason.to_owned())
 }
 
 fn no_packages(cx: &Exec) -> String {

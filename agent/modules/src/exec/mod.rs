@@ -39,12 +39,14 @@ pub(crate) mod lvm;
 mod r#match;
 mod mine;
 pub(crate) mod mount;
+pub(crate) mod mysql;
 mod network;
 mod network_programs;
 mod pillar;
 pub(crate) mod pip;
 pub(crate) mod pkg;
 mod pkg_resource;
+pub(crate) mod postgres;
 mod ps;
 mod publish;
 mod quota;
@@ -132,6 +134,10 @@ pub const MODULES: &[Module<Value>] = &[
     mine::MODULE,
     mount::MODULE,
     mount::fstab::MODULE,
+    mysql::MODULE,
+    mysql::database::MODULE,
+    mysql::grants::MODULE,
+    mysql::user::MODULE,
     network::MODULE,
     network_programs::MODULE,
     pillar::MODULE,
@@ -145,6 +151,13 @@ pub const MODULES: &[Module<Value>] = &[
     pkg::repos::MODULE,
     pkg::versions::MODULE,
     pkg_resource::MODULE,
+    postgres::MODULE,
+    postgres::cluster::MODULE,
+    postgres::database::MODULE,
+    postgres::extension::MODULE,
+    postgres::privileges::MODULE,
+    postgres::role::MODULE,
+    postgres::schema::MODULE,
     ps::MODULE,
     publish::MODULE,
     quota::MODULE,

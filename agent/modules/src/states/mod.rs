@@ -27,10 +27,12 @@ mod locale;
 mod lvm;
 mod module;
 mod mount;
+mod mysql;
 mod network;
 mod pip;
 mod pkg;
 mod pkgrepo;
+mod postgres;
 mod quota;
 mod raid;
 mod salt;
@@ -96,10 +98,24 @@ pub const MODULES: &[Module<Ret>] = &[
     module::MODULE,
     mount::MODULE,
     mount::fstab::MODULE,
+    mysql::database::MODULE,
+    mysql::grants::MODULE,
+    mysql::query::MODULE,
+    mysql::user::MODULE,
     network::MODULE,
     pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
+    postgres::cluster::MODULE,
+    postgres::database::MODULE,
+    postgres::extension::MODULE,
+    postgres::group::MODULE,
+    postgres::initdb::MODULE,
+    postgres::language::MODULE,
+    postgres::privileges::MODULE,
+    postgres::schema::MODULE,
+    postgres::tablespace::MODULE,
+    postgres::user::MODULE,
     quota::MODULE,
     raid::MODULE,
     salt::MODULE,
