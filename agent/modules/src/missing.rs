@@ -63,6 +63,18 @@ struct Needs {
 
 const NEEDS: &[Needs] = &[
     Needs {
+        module: "acl",
+        needs: "getfacl",
+        function: "The linux_acl execution module cannot be loaded: the getfacl binary is not in the path.",
+        state: "The linux_acl state cannot be loaded: the getfacl or setfacl binary is not in the path.",
+    },
+    Needs {
+        module: "acl",
+        needs: "setfacl",
+        function: "",
+        state: "The linux_acl state cannot be loaded: the getfacl or setfacl binary is not in the path.",
+    },
+    Needs {
         module: "alternatives",
         needs: "/etc/alternatives",
         function: "Cannot load alternatives module: /etc/alternatives dir not found",
@@ -87,6 +99,12 @@ const NEEDS: &[Needs] = &[
         state: "",
     },
     Needs {
+        module: "firewalld",
+        needs: "firewall-cmd",
+        function: "The firewalld execution module cannot be loaded: the firewall-cmd binary is not in the path.",
+        state: "firewall-cmd is not available, firewalld is probably not installed.",
+    },
+    Needs {
         module: "git",
         needs: "git",
         function: "The git execution module cannot be loaded: git unavailable.",
@@ -109,12 +127,6 @@ const NEEDS: &[Needs] = &[
         needs: "lvm",
         function: "The linux_lvm execution module cannot be loaded: the lvm binary is not in the path.",
         state: "lvm command not found",
-    },
-    Needs {
-        module: "nftables",
-        needs: "nft",
-        function: "The nftables execution module failed to load: nftables is not installed.",
-        state: "nftables module could not be loaded",
     },
     Needs {
         module: "quota",

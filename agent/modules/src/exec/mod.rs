@@ -3,6 +3,7 @@
 use ::state::module::Module;
 use value::Value;
 
+pub(crate) mod acl;
 pub(crate) mod aliases;
 pub(crate) mod alternatives;
 pub(crate) mod archive;
@@ -20,6 +21,7 @@ mod dnsutil;
 pub(crate) mod environ;
 mod event;
 pub(crate) mod file;
+pub(crate) mod firewalld;
 pub(crate) mod git;
 mod gpg;
 pub(crate) mod grains;
@@ -78,6 +80,7 @@ mod virtualenv;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Value>] = &[
+    acl::MODULE,
     aliases::MODULE,
     alternatives::MODULE,
     archive::MODULE,
@@ -111,6 +114,8 @@ pub const MODULES: &[Module<Value>] = &[
     file::source::MODULE,
     file::stat::MODULE,
     file::touch::MODULE,
+    firewalld::MODULE,
+    firewalld::services::MODULE,
     git::config::MODULE,
     git::history::MODULE,
     git::remote::MODULE,

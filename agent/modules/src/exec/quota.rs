@@ -219,8 +219,6 @@ fn modes(device: &str, text: &str) -> Map {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn the_modes_of_a_file_system_are_read() {
         let text = "group quota on /srv (/dev/vdb) is off\nuser quota on /srv (/dev/vdb) is on\n";

@@ -3,6 +3,7 @@
 use ::state::exec::Aggregate;
 use ::state::module::{Module, Ret};
 
+mod acl;
 mod alias;
 mod alternatives;
 mod archive;
@@ -14,6 +15,7 @@ mod disk;
 mod environ;
 mod event;
 pub(crate) mod file;
+mod firewalld;
 mod git;
 mod grains;
 mod group;
@@ -54,6 +56,7 @@ mod virtualenv;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Ret>] = &[
+    acl::MODULE,
     alias::MODULE,
     alternatives::MODULE,
     archive::MODULE,
@@ -83,6 +86,7 @@ pub const MODULES: &[Module<Ret>] = &[
     file::replace::MODULE,
     file::serialize::MODULE,
     file::tidied::MODULE,
+    firewalld::MODULE,
     git::MODULE,
     git::config::MODULE,
     grains::MODULE,
