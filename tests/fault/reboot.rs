@@ -223,7 +223,7 @@ fn holds(seed: u64) -> Result<(), String> {
     let ret = |id: &str| {
         returns
             .get(id)
-            .ok_or(format!("{id} has no return: {shown}"))
+            .ok_or_else(|| format!("{id} has no return: {shown}"))
     };
     let mut failed = returns.get("bad").is_some_and(|ret| ret["result"] == false);
     for step in &orch.steps {

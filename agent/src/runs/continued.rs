@@ -112,7 +112,7 @@ fn named(recorded: &Recorded) -> String {
 /// Why nothing can go on with a run by itself: it was given secrets, which no record holds.
 fn hidden(jid: &str, recorded: &Recorded) -> Option<String> {
     let args = recorded.start.get("args")?;
-    let is_hidden = |key: &&str| args.get(*key).is_some_and(secret::is_masked);
+    let is_hidden = |key: &&str| args.get(key).is_some_and(secret::is_masked);
     let key = ["pillar", "exclude"].into_iter().find(is_hidden)?;
     let what = named(recorded);
     Some(format!(
