@@ -9,6 +9,7 @@
 
 mod bus;
 mod compensate;
+mod databases;
 mod fleet;
 mod inits;
 mod lint;

@@ -91,6 +91,8 @@ fn depends_on_machine(full: &str) -> bool {
     let modules = "alternatives cron debconf dig git gpg pkg service ssh uci";
     let module = full.split('.').next().unwrap();
     modules.split(' ').any(|one| one == module)
+        || module.starts_with("postgres")
+        || module.starts_with("mysql")
 }
 
 #[test]

@@ -7,6 +7,7 @@ use state::custom::Kind;
 use state::exec::Exec;
 use value::Value;
 
+use crate::exec::{mysql, postgres};
 use crate::{pkg, process, repos, service};
 
 /// Modules by the system that they are for. Those whose names begin with `win_` or `mac_` are not listed.
@@ -98,6 +99,54 @@ const NEEDS: &[Needs] = &[
         state: "",
     },
     Needs {
+        module: "iptables",
+        needs: "iptables",
+        function: "The iptables execution module cannot be loaded: iptables not installed.",
+        state: "iptables module could not be loaded",
+    },
+    Needs {
+        module: "lvm",
+        needs: "lvm",
+        function: "The linux_lvm execution module cannot be loaded: the lvm binary is not in the path.",
+        state: "lvm command not found",
+    },
+    Needs {
+        module: "nftables",
+        needs: "nft",
+        function: "The nftables execution module failed to load: nftables is not installed.",
+        state: "nftables module could not be loaded",
+    },
+    Needs {
+        module: "quota",
+        needs: "setquota",
+        function: "The quota execution module cannot be loaded: the module is only available on POSIX-like systems with the setquota binary available.",
+        state: "quota module could not be loaded",
+    },
+    Needs {
+        module: "raid",
+        needs: "mdadm",
+        function: "The mdadm execution module cannot be loaded: the mdadm binary is not in the path.",
+        state: "Unable to locate command: mdadm",
+    },
+    Needs {
+        module: "selinux",
+        needs: "semanage",
+        function: "semanage is not in the path",
+        state: "selinux module could not be loaded",
+    },
+    Needs {
+        module: "selinux",
+        needs: "setsebool",
+        function: "setsebool is not in the path",
+        state: "selinux module could not be loaded",
+    },
+    Needs {
+        module: "selinux",
+        needs: "semodule",
+        function: "semodule is not in the path",
+        state: "selinux module could not be loaded",
+    },
+    Needs {
         module: "ssh",
         needs: "ssh",
         function: "The module requires the ssh binary.",
@@ -133,6 +182,16 @@ pub(crate) fn missing(cx: &Exec, kind: Kind, full: &str) -> Option<String> {
             return Some(format!("'{full}' is not available."));
         }
         (Kind::Module | Kind::State, "pkg") if !pkg::is_known(cx) => no_packages(cx),
+        (Kind::Module | Kind::State, _) if module.starts_with("postgres") => {
+            no_postgres(cx, kind, module)?
+        }
+        (Kind::Module | Kind::State, _) if module == "mysql" || module.starts_with("mysql_") => {
+            let reason = match kind {
+                Kind::State => "mysql module could not be loaded",
+                _ => "the program mariadb or mysql is not in the path",
+            };
+            mysql::client().is_none().then(|| reason.to_owned())?
+        }
         (Kind::Module | Kind::State, _) => absent(kind, module).or_else(|| foreign(module))?,
         _ => return None,
     };
@@ -148,8 +207,25 @@ fn is_lacking(cx: &Exec, module: &str, function: &str) -> bool {
             only.is_some_and(|(_, kinds)| repos::kind(cx).is_none_or(|kind| !kinds.contains(&kind)))
         }
         "service" => service::of(cx, function).is_err(),
+        "postgres" if function.starts_with("cluster_") => {
+            process::which("pg_createcluster").is_none()
+        }
         _ => false,
     }
+}
+
+/// Why there is no `postgres`, or no state of it.
+fn no_postgres(cx: &Exec, kind: Kind, module: &str) -> Option<String> {
+    let program = match module {
+        "postgres_cluster" => "pg_createcluster",
+        _ => "psql",
+    };
+    let is_there = process::which(program).is_some() || postgres::program(cx, program).is_some();
+    let reason = match kind {
+        Kind::State => "Unable to load postgres module.  Make sure `postgres.bins_dir` is set.",
+        _ => "psql was not found",
+    };
+    (!is_there).then(|| reason.to_owned())
 }
 
 fn no_packages(cx: &Exec) -> String {
@@ -177,19 +253,20 @@ pub(crate) fn no_service(cx: &Exec) -> String {
 
 /// Why a module is not there, where its program or folder is absent.
 fn absent(kind: Kind, module: &str) -> Option<String> {
-    let one = NEEDS.iter().find(|one| one.module == module)?;
-    let reason = match kind {
+    let reason = |one: &Needs| match kind {
         Kind::State => one.state,
         _ => one.function,
     };
-    let is_there = || {
+    let is_there = |one: &Needs| {
         if one.needs.starts_with('/') {
             Path::new(one.needs).is_dir()
         } else {
             process::which(one.needs).is_some()
         }
     };
-    (!reason.is_empty() && !is_there()).then(|| reason.to_owned())
+    let of_it = NEEDS.iter().filter(|one| one.module == module);
+    let mut lacking = of_it.filter(|one| !reason(one).is_empty() && !is_there(one));
+    lacking.next().map(|one| reason(one).to_owned())
 }
 
 /// Why a module is not there, where it is for another system.

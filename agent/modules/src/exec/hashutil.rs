@@ -231,7 +231,7 @@ fn github_signature(_cx: &Exec, args: GithubSignature) -> Result<Value, Error> {
 }
 
 /// RFC 2104; the hash reads its input in blocks of `block` bytes.
-fn hmac<D: Digest>(key: &[u8], text: &[u8], block: usize) -> Vec<u8> {
+pub(crate) fn hmac<D: Digest>(key: &[u8], text: &[u8], block: usize) -> Vec<u8> {
     let mut key = if key.len() > block {
         D::digest(key).to_vec()
     } else {

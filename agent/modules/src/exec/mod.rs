@@ -15,6 +15,7 @@ pub(crate) mod debconf;
 mod defaults;
 mod dig;
 pub(crate) mod disk;
+mod disk_programs;
 mod dnsutil;
 pub(crate) mod environ;
 mod event;
@@ -28,26 +29,34 @@ mod hosts;
 mod http;
 pub(crate) mod ini;
 pub(crate) mod ip;
+pub(crate) mod iptables;
 mod jinja;
+mod keyboard;
 mod kmod;
 mod locale;
 mod log;
+pub(crate) mod lvm;
 mod r#match;
 mod mine;
 pub(crate) mod mount;
+pub(crate) mod mysql;
 mod network;
 mod network_programs;
 mod pillar;
 pub(crate) mod pip;
 pub(crate) mod pkg;
 mod pkg_resource;
+pub(crate) mod postgres;
 mod ps;
 mod publish;
+mod quota;
+pub(crate) mod raid;
 mod random;
 mod saltutil;
 mod saltutil_sync;
 mod schedule;
 mod sdb;
+pub(crate) mod selinux;
 mod service;
 pub(crate) mod shadow;
 mod slsutil;
@@ -81,6 +90,7 @@ pub const MODULES: &[Module<Value>] = &[
     defaults::MODULE,
     dig::MODULE,
     disk::MODULE,
+    disk_programs::MODULE,
     dnsutil::MODULE,
     environ::MODULE,
     event::MODULE,
@@ -113,14 +123,21 @@ pub const MODULES: &[Module<Value>] = &[
     http::MODULE,
     ini::MODULE,
     ip::MODULE,
+    iptables::MODULE,
     jinja::MODULE,
+    keyboard::MODULE,
     kmod::MODULE,
     locale::MODULE,
     log::MODULE,
+    lvm::MODULE,
     r#match::MODULE,
     mine::MODULE,
     mount::MODULE,
     mount::fstab::MODULE,
+    mysql::MODULE,
+    mysql::database::MODULE,
+    mysql::grants::MODULE,
+    mysql::user::MODULE,
     network::MODULE,
     network_programs::MODULE,
     pillar::MODULE,
@@ -134,13 +151,24 @@ pub const MODULES: &[Module<Value>] = &[
     pkg::repos::MODULE,
     pkg::versions::MODULE,
     pkg_resource::MODULE,
+    postgres::MODULE,
+    postgres::cluster::MODULE,
+    postgres::database::MODULE,
+    postgres::extension::MODULE,
+    postgres::privileges::MODULE,
+    postgres::role::MODULE,
+    postgres::schema::MODULE,
     ps::MODULE,
     publish::MODULE,
+    quota::MODULE,
+    raid::MODULE,
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
     schedule::MODULE,
     sdb::MODULE,
+    selinux::MODULE,
+    selinux::policy::MODULE,
     service::MODULE,
     shadow::MODULE,
     slsutil::MODULE,

@@ -1,0 +1,290 @@
+//! How a server is reached, and what it answers.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use crate::exec::cmd::Temporary;
+use crate::process::{Process, which};
+use crate::xml;
+
+/// The arguments of a connection, each with the option of the minion that stands in for it, and its name in the client's own file.
+const ARGUMENTS: [(&str, &str, &str); 7] = [
+    ("connection_host", "mysql.host", "host"),
+    ("connection_user", "mysql.user", "user"),
+    ("connection_pass", "mysql.pass", "password"),
+    ("connection_port", "mysql.port", "port"),
+    ("connection_db", "mysql.db", "database"),
+    ("connection_unix_socket", "mysql.unix_socket", "socket"),
+    (
+        "connection_charset",
+        "mysql.charset",
+        "default-character-set",
+    ),
+];
+
+/// How a server is reached.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Conn {
+    /// What stands in the file that the client reads.
+    settings: Map,
+    /// A file of the client's that is read before that.
+    default_file: String,
+    default_group: String,
+}
+
+/// The rows that a statement gives.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    pub rows: Vec<Map>,
+}
+
+impl Table {
+    /// A cell of the first row.
+    pub(crate) fn first(&self, column: &str) -> Option<Value> {
+        self.rows.first()?.get(column).cloned()
+    }
+}
+
+impl From<Table> for Value {
+    fn from(table: Table) -> Self {
+        Self::list(table.rows.into_iter().map(Self::from))
+    }
+}
+
+/// The client's program.
+pub(crate) fn client() -> Option<String> {
+    which("mariadb").or_else(|| which("mysql"))
+}
+
+/// A name as SQL takes it.
+pub(crate) fn ident(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
+/// A text as SQL takes it.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+fn option(cx: &Exec, name: &str) -> Result<Value, Error> {
+    cx.call("config.option", vec![name.into()], Map::new())
+}
+
+impl Conn {
+    /// What the arguments of a function, or else the options of the minion, say.
+    pub(crate) fn of(cx: &Exec, kwargs: &Map) -> Result<Self, Error> {
+        let has_file = kwargs.contains("connection_default_file");
+        let argument = |argument: &str, name: &str, always: bool| match kwargs.get(argument) {
+            Some(given) => Ok(given.clone()),
+            None if has_file && !always => Ok(Value::Null),
+            None => option(cx, name),
+        };
+        let mut settings = Map::new();
+        for (given, name, key) in ARGUMENTS {
+            let value = argument(given, name, key == "default-character-set")?;
+            if value.is_true() {
+                settings.insert(key, value.to_text());
+            }
+        }
+        let text = |value: Value| {
+            if value.is_true() {
+                value.to_text()
+            } else {
+                String::new()
+            }
+        };
+        Ok(Self {
+            settings,
+            default_file: text(argument(
+                "connection_default_file",
+                "mysql.default_file",
+                false,
+            )?),
+            default_group: text(argument(
+                "connection_default_group",
+                "mysql.default_group",
+                false,
+            )?),
+        })
+    }
+
+    /// The same in a database.
+    pub(crate) fn within(&self, database: &str) -> Self {
+        self.with("database", database)
+    }
+
+    /// The same with another value.
+    pub(crate) fn with(&self, key: &str, value: &str) -> Self {
+        let mut conn = self.clone();
+        conn.settings.insert(key, value);
+        conn
+    }
+
+    /// The file that the client reads: no password stands among its arguments.
+    fn file(&self) -> Result<String, Error> {
+        let mut text = String::new();
+        match self.default_group.as_str() {
+            _ if self.default_file.is_empty() => {}
+            "" | "client" => text.push_str(&format!("!include {}\n", self.default_file)),
+            group => {
+                let file = &self.default_file;
+                let all = std::fs::read_to_string(file).map_err(Error::io(file))?;
+                text.push_str(&format!("[client]\n{}", of_group(&all, group)));
+            }
+        }
+        text.push_str("[client]\n");
+        if !self.settings.contains("default-character-set") {
+            text.push_str("default-character-set=utf8mb4\n");
+        }
+        for (key, value) in &self.settings {
+            let (key, value) = (key.to_text(), value.to_text());
+            // The database is an option of the program alone.
+            if key != "database" {
+                text.push_str(&format!("{key}={}\n", set_apart(&value)));
+            }
+        }
+        if let Some(database) = self.settings.get("database") {
+            let database = set_apart(&database.to_text());
+            text.push_str(&format!("[mysql]\ndatabase={database}\n"));
+        }
+        Ok(text)
+    }
+
+    /// Runs statements; the tables that they give, those without rows included.
+    pub(crate) fn ask(&self, cx: &Exec, sql: &str) -> Result<Vec<Table>, Error> {
+        let client = client().ok_or("the program mariadb or mysql is not in the path")?;
+        let folder = std::env::temp_dir();
+        let file = Temporary::written(&folder, ".cnf", self.file()?.as_bytes(), None)?;
+        let defaults = format!("--defaults-file={}", file.path().display());
+        let words = [client.as_str(), &defaults, "--xml", "--binary-mode"];
+        let process = Process {
+            stdin: Some(format!("{sql}\n;\n")),
+            rstrip: false,
+            ..Process::words(words).quiet()
+        };
+        let output = process.run(cx)?;
+        if !output.success() {
+            return Err(Error::refused(reason(output.stderr.trim())));
+        }
+        Ok(tables(&output.stdout))
+    }
+
+    /// The table of one statement.
+    pub(crate) fn table(&self, cx: &Exec, sql: &str) -> Result<Table, Error> {
+        Ok(self.ask(cx, sql)?.into_iter().next().unwrap_or_default())
+    }
+
+    /// Whether a statement gives rows.
+    pub(crate) fn has(&self, cx: &Exec, sql: &str) -> Result<bool, Error> {
+        Ok(!self.table(cx, sql)?.rows.is_empty())
+    }
+
+    /// The version of the server.
+    pub(crate) fn version(&self, cx: &Exec) -> Result<String, Error> {
+        let found = self.table(cx, "SELECT VERSION() AS v")?.first("v");
+        found
+            .map(|version| version.to_text())
+            .ok_or_else(|| "the server does not say its version".into())
+    }
+
+    /// The status of a plugin; empty where there is none.
+    pub(crate) fn plugin(&self, cx: &Exec, name: &str) -> Result<String, Error> {
+        let sql = format!(
+            "SELECT PLUGIN_STATUS AS s FROM INFORMATION_SCHEMA.PLUGINS WHERE PLUGIN_NAME = {}",
+            quoted(name)
+        );
+        let found = self.table(cx, &sql)?.first("s");
+        Ok(found.map(|status| status.to_text()).unwrap_or_default())
+    }
+}
+
+/// The lines of one group of a file.
+fn of_group(text: &str, group: &str) -> String {
+    let (mut found, mut is_inside) = (String::new(), false);
+    for line in text.lines() {
+        let line = line.trim();
+        if let Some(name) = line.strip_prefix('[') {
+            is_inside = name.trim_end_matches(']') == group;
+        } else if is_inside {
+            found.push_str(line);
+            found.push('\n');
+        }
+    }
+    found
+}
+
+/// A value as the client's files have it.
+fn set_apart(value: &str) -> String {
+    let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+    let value = value.replace('\n', "\\n").replace('\r', "\\r");
+    format!("\"{value}\"")
+}
+
+/// What the client says of an error, in the words of Salt: `MySQL Error NUMBER: SENTENCE`.
+fn reason(stderr: &str) -> String {
+    let line = stderr.lines().find(|line| line.starts_with("ERROR "));
+    let parts = line.and_then(|line| {
+        let rest = line.strip_prefix("ERROR ")?;
+        let (number, _) = rest.split_once(' ')?;
+        Some((number, rest.split_once(": ")?.1))
+    });
+    match parts {
+        Some((number, sentence)) => format!("MySQL Error {number}: {sentence}"),
+        None => format!("MySQL Error: {stderr}"),
+    }
+}
+
+/// The tables of the client's XML.
+fn tables(text: &str) -> Vec<Table> {
+    let mut all: Vec<Table> = Vec::new();
+    for element in xml::elements(text) {
+        let last = all.last_mut().map(|table| &mut table.rows);
+        match (element.name.as_str(), last) {
+            ("resultset", _) => all.push(Table::default()),
+            ("row", Some(rows)) => rows.push(Map::new()),
+            ("field", Some(rows)) => {
+                let value = match element.get("xsi:nil") {
+                    "true" => Value::Null,
+                    _ => element.text.as_str().into(),
+                };
+                if let Some(row) = rows.last_mut() {
+                    row.insert(element.get("name"), value);
+                }
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_and_errors_of_the_client_are_read() {
+        let xml = "<?xml version=\"1.0\"?>\n<resultset statement=\"SELECT &lt;1\"\n xmlns:xsi=\"x\">\n  <row>\n\t<field name=\"a\">x &amp; y\n</field>\n\
+            \t<field name=\"b\" xsi:nil=\"true\" />\n  </row>\n</resultset>\n<resultset statement=\"SELECT 2\"></resultset>";
+        let found = tables(xml);
+        assert_eq!(found[0].first("a"), Some("x & y\n".into()));
+        assert_eq!(found[0].first("b"), Some(Value::Null));
+        assert!(found.len() == 2 && found[1].rows.is_empty());
+        let said = reason("ERROR 1064 (42000) at line 1: You have: an error");
+        assert_eq!(said, "MySQL Error 1064: You have: an error");
+    }
+
+    #[test]
+    fn what_the_client_reads_is_set_apart() {
+        let conn = Conn::default().with("password", "a\"b\\c # d").within("x");
+        assert_eq!(
+            conn.file().unwrap(),
+            "[client]\ndefault-character-set=utf8mb4\npassword=\"a\\\"b\\\\c # d\"\n[mysql]\ndatabase=\"x\"\n"
+        );
+        assert_eq!(of_group("[a]\nx=1\n[b]\ny=2\n", "b"), "y=2\n");
+        assert_eq!(
+            (ident("a`b"), quoted("it's \\")),
+            ("`a``b`".into(), "'it''s \\\\'".into())
+        );
+    }
+}

@@ -1,0 +1,261 @@
+//! Databases of a server.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log};
+
+use super::{Conn, ident, or, quoted};
+
+state::exec_module! {
+    /// Databases.
+    mod mysql;
+
+    /// Return the databases.
+    fn db_list(DbList {
+        ..kwargs
+    });
+
+    /// Return whether a database exists.
+    fn db_exists(DbExists {
+        /// Its name.
+        name: String,
+        ..kwargs
+    });
+
+    /// Return character set and collation of a database.
+    fn db_get(DbGet {
+        /// Its name.
+        name: String,
+        ..kwargs
+    });
+
+    /// Return the tables of a database.
+    fn db_tables(DbTables {
+        /// Its name.
+        name: String,
+        ..kwargs
+    });
+
+    /// Make a database.
+    fn db_create(DbCreate {
+        /// Its name.
+        name: String,
+        /// The character set.
+        character_set: Option<String> = None,
+        /// The collation.
+        collate: Option<String> = None,
+        ..kwargs
+    });
+
+    /// Change a database.
+    fn alter_db(AlterDb {
+        /// Its name.
+        name: String,
+        /// The character set.
+        character_set: Option<String> = None,
+        /// The collation.
+        collate: Option<String> = None,
+        ..kwargs
+    });
+
+    /// Remove a database.
+    fn db_remove(DbRemove {
+        /// Its name.
+        name: String,
+        ..kwargs
+    });
+
+    /// Check the tables of a database.
+    fn db_check(DbCheck {
+        /// Its name.
+        name: String,
+        /// The table; all of them where none is named.
+        table: Option<String> = None,
+        ..kwargs
+    });
+
+    /// Repair the tables of a database.
+    fn db_repair(DbRepair {
+        /// Its name.
+        name: String,
+        /// The table; all of them where none is named.
+        table: Option<String> = None,
+        ..kwargs
+    });
+
+    /// Optimize the tables of a database.
+    fn db_optimize(DbOptimize {
+        /// Its name.
+        name: String,
+        /// The table; all of them where none is named.
+        table: Option<String> = None,
+        ..kwargs
+    });
+}
+
+/// The names of all databases.
+fn names(cx: &Exec, conn: &Conn, sql: &str) -> Result<Vec<String>, Error> {
+    let rows = conn.table(cx, sql)?.rows;
+    let first = |row: &Map| row.values().next().map(Value::to_text);
+    Ok(rows.iter().filter_map(first).collect())
+}
+
+/// Whether a database exists.
+pub(crate) fn exists(cx: &Exec, conn: &Conn, name: &str) -> Result<bool, Error> {
+    conn.has(cx, &format!("SHOW DATABASES LIKE {}", quoted(name)))
+}
+
+/// Character set and collation of a database; none where it does not exist.
+pub(crate) fn get(cx: &Exec, conn: &Conn, name: &str) -> Result<Option<Map>, Error> {
+    let sql = format!(
+        "SELECT DEFAULT_CHARACTER_SET_NAME AS character_set, DEFAULT_COLLATION_NAME AS collate_name \
+         FROM INFORMATION_SCHEMA.SCHEMATA WHERE SCHEMA_NAME={}",
+        quoted(name)
+    );
+    let table = conn.table(cx, &sql)?;
+    let cell = |column: &str| table.first(column);
+    Ok(cell("character_set").map(|set| {
+        let collate = cell("collate_name").unwrap_or_default();
+        Map::new()
+            .with("character_set", set)
+            .with("collate", collate)
+    }))
+}
+
+fn like(asked: Option<&str>, word: &str) -> String {
+    let asked = asked.filter(|value| !value.is_empty());
+    asked.map_or_else(String::new, |value| format!(" {word} {}", quoted(value)))
+}
+
+/// Makes a database.
+pub(crate) fn create(
+    cx: &Exec,
+    conn: &Conn,
+    name: &str,
+    (character_set, collate): (Option<&str>, Option<&str>),
+) -> Result<(), Error> {
+    let (set, collate) = (
+        like(character_set, "CHARACTER SET"),
+        like(collate, "COLLATE"),
+    );
+    let sql = format!(
+        "CREATE DATABASE IF NOT EXISTS {}{set}{collate}",
+        ident(name)
+    );
+    conn.ask(cx, &sql).map(|_| ())
+}
+
+/// Changes a database.
+pub(crate) fn alter(
+    cx: &Exec,
+    conn: &Conn,
+    name: &str,
+    (character_set, collate): (Option<&str>, Option<&str>),
+) -> Result<(), Error> {
+    let (set, collate) = (
+        like(character_set, "CHARACTER SET"),
+        like(collate, "COLLATE"),
+    );
+    conn.ask(cx, &format!("ALTER DATABASE {}{set}{collate}", ident(name)))
+        .map(|_| ())
+}
+
+/// Removes a database that is there; True when it is gone.
+pub(crate) fn remove(cx: &Exec, conn: &Conn, name: &str) -> Result<bool, Error> {
+    if matches!(name, "mysql" | "information_scheme") {
+        log::info(format_args!("DB '{name}' may not be removed"));
+        return Ok(false);
+    }
+    conn.ask(cx, &format!("DROP DATABASE {}", ident(name)))?;
+    Ok(!exists(cx, conn, name)?)
+}
+
+fn db_list(cx: &Exec, args: DbList) -> Result<Value, Error> {
+    let conn = Conn::of(cx, &args.kwargs)?;
+    or(names(cx, &conn, "SHOW DATABASES"), Value::list([]))
+}
+
+fn db_exists(cx: &Exec, args: DbExists) -> Result<Value, Error> {
+    or(exists(cx, &Conn::of(cx, &args.kwargs)?, &args.name), false)
+}
+
+fn db_get(cx: &Exec, args: DbGet) -> Result<Value, Error> {
+    let found = get(cx, &Conn::of(cx, &args.kwargs)?, &args.name);
+    or(found.map(Option::unwrap_or_default), Value::list([]))
+}
+
+fn tables(cx: &Exec, conn: &Conn, name: &str) -> Result<Vec<String>, Error> {
+    names(cx, conn, &format!("SHOW TABLES IN {}", ident(name)))
+}
+
+fn db_tables(cx: &Exec, args: DbTables) -> Result<Value, Error> {
+    let conn = Conn::of(cx, &args.kwargs)?;
+    match exists(cx, &conn, &args.name) {
+        Ok(true) => or(tables(cx, &conn, &args.name), Value::list([])),
+        found => or(found, false),
+    }
+}
+
+fn db_create(cx: &Exec, args: DbCreate) -> Result<Value, Error> {
+    let conn = Conn::of(cx, &args.kwargs)?;
+    let with = (args.character_set.as_deref(), args.collate.as_deref());
+    let created = || {
+        let is_new = !exists(cx, &conn, &args.name)?;
+        if is_new {
+            create(cx, &conn, &args.name, with)?;
+        }
+        Ok(is_new)
+    };
+    or(created(), false)
+}
+
+fn alter_db(cx: &Exec, args: AlterDb) -> Result<Value, Error> {
+    let conn = Conn::of(cx, &args.kwargs)?;
+    let with = (args.character_set.as_deref(), args.collate.as_deref());
+    or(alter(cx, &conn, &args.name, with).map(|()| true), false)
+}
+
+fn db_remove(cx: &Exec, args: DbRemove) -> Result<Value, Error> {
+    let conn = Conn::of(cx, &args.kwargs)?;
+    let removed = || Ok(exists(cx, &conn, &args.name)? && remove(cx, &conn, &args.name)?);
+    or(removed(), false)
+}
+
+/// What a statement says of one table, or of each.
+fn each(
+    cx: &Exec,
+    kwargs: &Map,
+    word: &str,
+    name: &str,
+    table: Option<String>,
+) -> Result<Value, Error> {
+    let conn = Conn::of(cx, kwargs)?;
+    let one = |table: &str| {
+        conn.table(
+            cx,
+            &format!("{word} TABLE {}.{}", ident(name), ident(table)),
+        )
+        .map(Value::from)
+    };
+    if let Some(table) = table {
+        return or(one(&table), Map::new());
+    }
+    let all = || -> Result<Value, Error> {
+        let tables = tables(cx, &conn, name)?;
+        let said: Result<Vec<Value>, Error> = tables.iter().map(|table| one(table)).collect();
+        Ok(Value::list(said?))
+    };
+    or(all(), Value::list([]))
+}
+
+fn db_check(cx: &Exec, args: DbCheck) -> Result<Value, Error> {
+    each(cx, &args.kwargs, "CHECK", &args.name, args.table)
+}
+
+fn db_repair(cx: &Exec, args: DbRepair) -> Result<Value, Error> {
+    each(cx, &args.kwargs, "REPAIR", &args.name, args.table)
+}
+
+fn db_optimize(cx: &Exec, args: DbOptimize) -> Result<Value, Error> {
+    each(cx, &args.kwargs, "OPTIMIZE", &args.name, args.table)
+}

@@ -1,0 +1,368 @@
+//! The `mysql` execution module: MySQL and MariaDB through their own client. Salt 3008 has it no more; answers are those of its last one.
+
+mod connection;
+pub(crate) mod database;
+pub(crate) mod grants;
+pub(crate) mod user;
+
+use std::time::Instant;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log};
+
+pub(crate) use connection::{Conn, client, ident, quoted};
+
+state::exec_module! {
+    /// MySQL and MariaDB, through their own client. Each function takes `connection_user`, `connection_pass` and so on.
+    mod mysql;
+
+    /// Run a statement.
+    fn query(Query {
+        /// The database.
+        database: String,
+        /// The statement.
+        query: String,
+        ..kwargs
+    });
+
+    /// Run the statements of a file.
+    fn file_query(FileQuery {
+        /// The database.
+        database: String,
+        /// The file with the statements.
+        file_name: String,
+        ..kwargs
+    });
+
+    /// Return the figures of the server.
+    fn status(Status {
+        ..kwargs
+    });
+
+    /// Return the version of the server.
+    fn version(Version {
+        ..kwargs
+    });
+
+    /// Return how many seconds a replica is behind; less than 0 says why not.
+    fn slave_lag(SlaveLag {
+        ..kwargs
+    });
+
+    /// Return what the server is doing.
+    fn processlist(Processlist {
+        ..kwargs
+    });
+
+    /// Return what a server tells its replicas.
+    fn get_master_status(GetMasterStatus {
+        ..kwargs
+    });
+
+    /// Return how a replica is doing.
+    fn get_slave_status(GetSlaveStatus {
+        ..kwargs
+    });
+
+    /// Return the variables of the session.
+    fn showvariables(Showvariables {
+        ..kwargs
+    });
+
+    /// Return the variables of the server.
+    fn showglobal(Showglobal {
+        ..kwargs
+    });
+
+    /// Return the plugins.
+    fn plugins_list(PluginsList {
+        ..kwargs
+    });
+
+    /// Return whether a plugin is active; empty where there is none.
+    fn plugin_status(PluginStatus {
+        /// Its name.
+        name: String,
+        ..kwargs
+    });
+
+    /// Install a plugin.
+    fn plugin_add(PluginAdd {
+        /// Its name.
+        name: String,
+        /// The file of the plugin.
+        soname: Option<String> = None,
+        ..kwargs
+    });
+
+    /// Remove a plugin.
+    fn plugin_remove(PluginRemove {
+        /// Its name.
+        name: String,
+        ..kwargs
+    });
+
+    /// Return a name as SQL takes it.
+    fn quote_identifier(QuoteIdentifier {
+        /// The name.
+        identifier: String,
+        /// Whether it stands in a grant.
+        for_grants: bool = false,
+    });
+}
+
+/// What Salt answers where the server cannot be asked: the reason is in the log.
+fn or<T: Into<Value>>(
+    found: Result<T, Error>,
+    otherwise: impl Into<Value>,
+) -> Result<Value, Error> {
+    Ok(match found {
+        Ok(found) => found.into(),
+        Err(problem) => {
+            log::error(&problem);
+            otherwise.into()
+        }
+    })
+}
+
+/// Runs a statement: what `mysql.query` returns.
+pub(crate) fn ask(cx: &Exec, conn: &Conn, query: &str) -> Result<Map, Error> {
+    let start = Instant::now();
+    let statement = query.trim().trim_end_matches(';');
+    let mut tables = conn.ask(cx, &format!("{statement}\n;\nSELECT ROW_COUNT() AS n"))?;
+    let affected = tables.pop().and_then(|table| table.first("n"));
+    let seconds = start.elapsed().as_secs_f64();
+    let human = match seconds {
+        0.0..0.2 => format!("{:.1}ms", seconds * 1000.0),
+        _ => format!("{seconds:.2}s"),
+    };
+    let time = Map::new()
+        .with("human", human)
+        .with("raw", format!("{seconds:.5}"));
+    let ret = Map::new().with("query time", time);
+    let upper = statement.to_uppercase();
+    if !["SELECT", "SHOW", "DESC"]
+        .iter()
+        .any(|word| upper.starts_with(word))
+    {
+        let affected = affected.and_then(|text| text.to_text().parse::<i64>().ok());
+        return Ok(ret.with("rows affected", affected.unwrap_or(0).max(0)));
+    }
+    let table = tables.into_iter().next().unwrap_or_default();
+    let count = i64::try_from(table.rows.len()).unwrap_or(i64::MAX);
+    let columns = table
+        .rows
+        .first()
+        .map(|row| Value::list(row.keys().cloned()));
+    let rows = table
+        .rows
+        .iter()
+        .map(|row| Value::list(row.values().cloned()));
+    Ok(ret
+        .with("rows returned", count)
+        .with("columns", columns.unwrap_or_else(|| Value::list([])))
+        .with("results", Value::list(rows)))
+}
+
+/// Runs the statements of a file: what `mysql.file_query` returns.
+pub(crate) fn ask_file(cx: &Exec, conn: &Conn, file: &str) -> Result<Map, Error> {
+    let text = std::fs::read_to_string(file).map_err(Error::io(file))?;
+    let (mut returned, mut affected, mut seconds) = (0, 0, 0.0);
+    let (mut columns, mut results) = (Vec::new(), Vec::new());
+    for statement in statements(&text) {
+        let ret = ask(cx, conn, &statement)?;
+        let number = |key: &str| ret.get(key).and_then(Value::as_int).unwrap_or(0);
+        returned += number("rows returned");
+        affected += number("rows affected");
+        let raw = ret.get("query time").and_then(|time| time.get("raw"));
+        seconds += raw
+            .and_then(|raw| raw.to_text().parse::<f64>().ok())
+            .unwrap_or(0.0);
+        columns.extend(ret.get("columns").cloned());
+        results.extend(ret.get("results").cloned());
+    }
+    let time = Map::new()
+        .with("raw", seconds)
+        .with("human", format!("{seconds:.2}s"));
+    let all = Map::new()
+        .with("rows returned", returned)
+        .with("columns", Value::list(columns))
+        .with("results", Value::list(results))
+        .with("rows affected", affected)
+        .with("query time", time);
+    Ok(all
+        .into_iter()
+        .filter(|(_, value)| value.is_true())
+        .collect())
+}
+
+/// The statements of a file: each ends where a line does that has a semicolon. Comments are left out.
+fn statements(text: &str) -> Vec<String> {
+    let (mut all, mut open) = (Vec::new(), String::new());
+    let is_comment = |line: &&str| {
+        let line = line.trim_start();
+        line.starts_with("-- ") || line.starts_with('#') || line == "--"
+    };
+    for line in text.lines().filter(|line| !is_comment(line)) {
+        open.push_str(line);
+        open.push('\n');
+        if line.contains(';') {
+            all.push(std::mem::take(&mut open));
+        }
+    }
+    all.retain(|statement| {
+        statement
+            .chars()
+            .any(|sign| !sign.is_whitespace() && sign != ';')
+    });
+    all
+}
+
+fn query(cx: &Exec, args: Query) -> Result<Value, Error> {
+    let conn = Conn::of(cx, &args.kwargs)?.within(&args.database);
+    or(ask(cx, &conn, &args.query), false)
+}
+
+fn file_query(cx: &Exec, args: FileQuery) -> Result<Value, Error> {
+    let file = match args.file_name.contains("://") {
+        true => cx
+            .call("cp.cache_file", vec![args.file_name.into()], Map::new())?
+            .to_text(),
+        false => args.file_name,
+    };
+    let conn = Conn::of(cx, &args.kwargs)?.within(&args.database);
+    or(ask_file(cx, &conn, &file), false)
+}
+
+fn status(cx: &Exec, args: Status) -> Result<Value, Error> {
+    let found = Conn::of(cx, &args.kwargs)?.table(cx, "SHOW STATUS");
+    let pair = |row: Map| {
+        let mut cells = row.values().cloned();
+        Some((cells.next()?, cells.next()?))
+    };
+    let all = found.map(|table| table.rows.into_iter().filter_map(pair).collect::<Map>());
+    or(all, Map::new())
+}
+
+fn version(cx: &Exec, args: Version) -> Result<Value, Error> {
+    or(Conn::of(cx, &args.kwargs)?.version(cx), "")
+}
+
+fn slave_lag(cx: &Exec, args: SlaveLag) -> Result<Value, Error> {
+    let found = Conn::of(cx, &args.kwargs)?.table(cx, "SHOW SLAVE STATUS");
+    let lag = found.map(|table| match table.rows.first() {
+        None => Value::from(-1),
+        Some(row) if row.get("Slave_IO_Running") == Some(&"Yes".into()) => {
+            let seconds = row
+                .get("Seconds_Behind_Master")
+                .cloned()
+                .unwrap_or_default();
+            seconds
+                .to_text()
+                .parse::<i64>()
+                .map_or(seconds, Value::from)
+        }
+        Some(_) => Value::from(-2),
+    });
+    or(lag, -3)
+}
+
+/// The rows of a statement that asks.
+fn rows(cx: &Exec, kwargs: &Map, sql: &str) -> Result<Value, Error> {
+    or(Conn::of(cx, kwargs)?.table(cx, sql), Value::list([]))
+}
+
+/// Its first row.
+fn row(cx: &Exec, kwargs: &Map, sql: &str) -> Result<Value, Error> {
+    let found = Conn::of(cx, kwargs)?.table(cx, sql);
+    let first = found.map(|table| table.rows.into_iter().next());
+    let first = first.map(|row| row.map_or_else(|| Value::list([]), Value::from));
+    or(first, Value::list([]))
+}
+
+fn processlist(cx: &Exec, args: Processlist) -> Result<Value, Error> {
+    rows(cx, &args.kwargs, "SHOW FULL PROCESSLIST")
+}
+
+fn get_master_status(cx: &Exec, args: GetMasterStatus) -> Result<Value, Error> {
+    row(cx, &args.kwargs, "SHOW MASTER STATUS")
+}
+
+fn get_slave_status(cx: &Exec, args: GetSlaveStatus) -> Result<Value, Error> {
+    row(cx, &args.kwargs, "SHOW SLAVE STATUS")
+}
+
+fn showvariables(cx: &Exec, args: Showvariables) -> Result<Value, Error> {
+    rows(cx, &args.kwargs, "SHOW VARIABLES")
+}
+
+fn showglobal(cx: &Exec, args: Showglobal) -> Result<Value, Error> {
+    rows(cx, &args.kwargs, "SHOW GLOBAL VARIABLES")
+}
+
+fn plugins_list(cx: &Exec, args: PluginsList) -> Result<Value, Error> {
+    let found = Conn::of(cx, &args.kwargs)?.table(cx, "SHOW PLUGINS");
+    let plugin = |row: Map| {
+        let cell = |name: &str| row.get(name).cloned().unwrap_or_default();
+        let plugin = Map::new().with("name", cell("Name"));
+        Value::from(plugin.with("status", cell("Status")))
+    };
+    let all = found.map(|table| Value::list(table.rows.into_iter().map(plugin)));
+    or(all, Value::list([]))
+}
+
+fn plugin_status(cx: &Exec, args: PluginStatus) -> Result<Value, Error> {
+    or(Conn::of(cx, &args.kwargs)?.plugin(cx, &args.name), "")
+}
+
+fn plugin_add(cx: &Exec, args: PluginAdd) -> Result<Value, Error> {
+    let conn = Conn::of(cx, &args.kwargs)?;
+    let added = || {
+        if conn.plugin(cx, &args.name)?.is_empty() {
+            let file = args.soname.unwrap_or_else(|| format!("{}.so", args.name));
+            let (name, file) = (ident(&args.name), quoted(&file));
+            conn.ask(cx, &format!("INSTALL PLUGIN {name} SONAME {file}"))?;
+        }
+        Ok(true)
+    };
+    or(added(), false)
+}
+
+fn plugin_remove(cx: &Exec, args: PluginRemove) -> Result<Value, Error> {
+    let conn = Conn::of(cx, &args.kwargs)?;
+    let removed = || {
+        if !conn.plugin(cx, &args.name)?.is_empty() {
+            conn.ask(cx, &format!("UNINSTALL PLUGIN {}", ident(&args.name)))?;
+        }
+        Ok(true)
+    };
+    or(removed(), false)
+}
+
+fn quote_identifier(_cx: &Exec, args: QuoteIdentifier) -> Result<Value, Error> {
+    let name = args.identifier.replace('`', "``").replace('%', "%%");
+    let name = match args.for_grants {
+        true => name.replace('_', "\\_"),
+        false => name,
+    };
+    Ok(format!("`{name}`").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_taken_apart_at_the_ends_of_statements() {
+        let text =
+            "-- a comment\nCREATE TABLE a\n (b int);\n\nINSERT INTO a VALUES (1);;\n;\nSELECT 1";
+        assert_eq!(
+            statements(text),
+            [
+                "CREATE TABLE a\n (b int);\n",
+                "\nINSERT INTO a VALUES (1);;\n"
+            ]
+        );
+    }
+}

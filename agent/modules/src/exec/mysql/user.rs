@@ -1,0 +1,498 @@
+//! Users of a server.
+
+use sha1::{Digest, Sha1};
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log, python};
+
+use super::{Conn, or, quoted};
+use crate::version;
+
+state::exec_module! {
+    /// Users.
+    mod mysql;
+
+    /// Return the users.
+    fn user_list(UserList {
+        ..kwargs
+    });
+
+    /// Return whether a user exists, with this password.
+    fn user_exists(UserExists {
+        /// The user.
+        user: String,
+        /// The host that it comes from.
+        host: String = "localhost".into(),
+        /// Its password.
+        password: Option<String> = None,
+        /// The hash of its password.
+        password_hash: Option<String> = None,
+        /// Whether it has no password.
+        passwordless: bool = false,
+        /// Whether the account of the machine proves who it is.
+        unix_socket: bool = false,
+        /// The column of `mysql.user` that passwords stand in.
+        password_column: Option<String> = None,
+        ..kwargs
+    });
+
+    /// Return what is known of a user.
+    fn user_info(UserInfo {
+        /// The user.
+        user: String,
+        /// The host that it comes from.
+        host: String = "localhost".into(),
+        ..kwargs
+    });
+
+    /// Make a user.
+    fn user_create(UserCreate {
+        /// The user.
+        user: String,
+        /// The host that it comes from.
+        host: String = "localhost".into(),
+        /// Its password.
+        password: Option<String> = None,
+        /// The hash of its password.
+        password_hash: Option<String> = None,
+        /// Whether it may have no password.
+        allow_passwordless: bool = false,
+        /// Whether the account of the machine proves who it is.
+        unix_socket: bool = false,
+        /// The column of `mysql.user` that passwords stand in.
+        password_column: Option<String> = None,
+        /// What its password is checked by.
+        auth_plugin: String = "mysql_native_password".into(),
+        ..kwargs
+    });
+
+    /// Change a user's password.
+    fn user_chpass(UserChpass {
+        /// The user.
+        user: String,
+        /// The host that it comes from.
+        host: String = "localhost".into(),
+        /// Its password.
+        password: Option<String> = None,
+        /// The hash of its password.
+        password_hash: Option<String> = None,
+        /// Whether it may have no password.
+        allow_passwordless: bool = false,
+        /// Whether the account of the machine proves who it is.
+        unix_socket: bool = false,
+        /// The column of `mysql.user` that passwords stand in.
+        password_column: Option<String> = None,
+        ..kwargs
+    });
+
+    /// Remove a user.
+    fn user_remove(UserRemove {
+        /// The user.
+        user: String,
+        /// The host that it comes from.
+        host: String = "localhost".into(),
+        ..kwargs
+    });
+
+    /// Return whether a user can log in.
+    fn verify_login(VerifyLogin {
+        /// The user.
+        user: String,
+        /// Its password.
+        password: Option<String> = None,
+        ..kwargs
+    });
+}
+
+/// A user, and what its password is to be.
+#[derive(Clone, Default)]
+pub(crate) struct Asked {
+    pub user: String,
+    pub host: String,
+    pub password: Option<String>,
+    pub password_hash: Option<String>,
+    pub passwordless: bool,
+    pub unix_socket: bool,
+    pub password_column: Option<String>,
+    pub auth_plugin: String,
+}
+
+/// What the statements depend on.
+struct Server {
+    is_mariadb: bool,
+    version: String,
+}
+
+impl Server {
+    fn is_since(&self, mariadb: &str, mysql: &str) -> bool {
+        let since = if self.is_mariadb { mariadb } else { mysql };
+        version::loose(&self.version, since).is_ge()
+    }
+
+    /// The plugin that asks the machine who somebody is.
+    fn socket_plugin(&self) -> &'static str {
+        match self.is_mariadb {
+            true => "unix_socket",
+            false => "auth_socket",
+        }
+    }
+}
+
+/// The server, and how it is reached: with the user's own password where the one that is given does not do.
+fn reached(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<(Conn, Server), Error> {
+    let found = conn.version(cx).map(|version| (conn.clone(), version));
+    let (conn, version) = match (found, &asked.password) {
+        (Err(_), Some(password)) => {
+            let own = conn.with("password", password);
+            let version = own.version(cx)?;
+            (own, version)
+        }
+        (found, _) => found?,
+    };
+    let is_mariadb = version.contains("MariaDB");
+    Ok((
+        conn,
+        Server {
+            is_mariadb,
+            version,
+        },
+    ))
+}
+
+impl Asked {
+    /// The user alone.
+    pub(crate) fn user(user: &str, host: &str) -> Self {
+        Self {
+            user: user.to_owned(),
+            host: host.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// `'user'@'host'`.
+    pub(super) fn account(&self) -> String {
+        format!("{}@{}", quoted(&self.user), quoted(&self.host))
+    }
+
+    fn is_this(&self) -> String {
+        format!(
+            "User = {} AND Host = {}",
+            quoted(&self.user),
+            quoted(&self.host)
+        )
+    }
+
+    fn password(&self) -> Option<&str> {
+        self.password
+            .as_deref()
+            .filter(|password| !password.is_empty())
+    }
+
+    fn hash(&self) -> Option<&str> {
+        self.password_hash
+            .as_deref()
+            .filter(|hash| !hash.is_empty())
+    }
+
+    /// The column that hashes stand in.
+    fn column(&self, cx: &Exec, conn: &Conn) -> Result<String, Error> {
+        if let Some(column) = &self.password_column {
+            return Ok(super::ident(column));
+        }
+        let sql = "SELECT column_name FROM information_schema.COLUMNS WHERE table_schema='mysql' AND table_name='user' AND column_name='Password'";
+        Ok(match conn.has(cx, sql)? {
+            true => "Password".to_owned(),
+            false => "authentication_string".to_owned(),
+        })
+    }
+
+    /// What its password is checked by now.
+    fn plugin(&self, cx: &Exec, conn: &Conn) -> Result<String, Error> {
+        let sql = format!("SELECT plugin FROM mysql.user WHERE {}", self.is_this());
+        let plugin = conn
+            .table(cx, &sql)?
+            .first("plugin")
+            .map(|plugin| plugin.to_text());
+        let plugin = plugin.filter(|plugin| !plugin.is_empty());
+        Ok(plugin.unwrap_or_else(|| "mysql_native_password".to_owned()))
+    }
+
+    /// What must hold of the password, beside the name.
+    fn condition(&self, cx: &Exec, conn: &Conn, server: &Server) -> Result<String, Error> {
+        if self.passwordless {
+            return Ok(match self.unix_socket {
+                true => format!(" AND plugin = '{}'", server.socket_plugin()),
+                false => format!(" AND {} = ''", self.column(cx, conn)?),
+            });
+        }
+        let hash = match (self.password(), self.hash()) {
+            (Some(password), _) if server.is_mariadb || !server.is_since("", "8.0.11") => {
+                format!("PASSWORD({})", quoted(password))
+            }
+            (Some(password), _) => {
+                if self.plugin(cx, conn)? != "mysql_native_password" {
+                    return Err("Unable to verify password.".into());
+                }
+                quoted(&hash_of(password))
+            }
+            (None, Some(hash)) => quoted(hash),
+            (None, None) => return Ok(String::new()),
+        };
+        Ok(format!(" AND {} = {hash}", self.column(cx, conn)?))
+    }
+
+    /// How the statement that makes the user goes on.
+    fn identified(&self, cx: &Exec, conn: &Conn, server: &Server) -> Result<String, Error> {
+        if self.unix_socket {
+            let plugin = self.socket(cx, conn, server)?;
+            let by = if server.is_mariadb { "VIA" } else { "WITH" };
+            return Ok(format!(" IDENTIFIED {by} {plugin}"));
+        }
+        if self.passwordless {
+            return Ok(String::new());
+        }
+        let with = format!(" IDENTIFIED WITH {}", quoted(&self.auth_plugin));
+        let is_new = !server.is_mariadb && server.is_since("", "8.0.11");
+        Ok(match (&self.password, &self.password_hash) {
+            (Some(password), _) if is_new => format!("{with} BY {}", quoted(password)),
+            (Some(password), _) => format!(" IDENTIFIED BY {}", quoted(password)),
+            (None, Some(hash)) if is_new => format!("{with} AS {}", quoted(hash)),
+            (None, Some(hash)) => format!(" IDENTIFIED BY PASSWORD {}", quoted(hash)),
+            (None, None) => {
+                return Err(
+                    "password or password_hash must be specified, unless allow_passwordless=True"
+                        .into(),
+                );
+            }
+        })
+    }
+
+    /// The plugin that asks the machine, where it can.
+    fn socket(&self, cx: &Exec, conn: &Conn, server: &Server) -> Result<&'static str, Error> {
+        let plugin = server.socket_plugin();
+        if self.host != "localhost" {
+            return Err("Auth via unix_socket can be set only for host=localhost".into());
+        }
+        match conn.plugin(cx, plugin)?.is_empty() {
+            true => Err(Error::refused(format!(
+                "The {plugin} plugin is not enabled."
+            ))),
+            false => Ok(plugin),
+        }
+    }
+
+    /// The statement that changes the password of a user that is there.
+    fn change(&self, cx: &Exec, conn: &Conn, server: &Server) -> Result<String, Error> {
+        let (account, is_this) = (self.account(), self.is_this());
+        let is_new = server.is_since("10.4", "8.0.11");
+        if self.passwordless && self.unix_socket {
+            let plugin = self.socket(cx, conn, server)?;
+            return Ok(match (is_new, server.is_mariadb) {
+                (true, true) => format!("ALTER USER {account} IDENTIFIED VIA {plugin}"),
+                (true, false) => format!(
+                    "ALTER USER {account} IDENTIFIED WITH {plugin} AS {}",
+                    quoted(&self.user)
+                ),
+                _ => format!(
+                    "UPDATE mysql.user SET {}='', plugin='{plugin}' WHERE {is_this}",
+                    self.column(cx, conn)?
+                ),
+            });
+        }
+        let is_mysql_8 = is_new && !server.is_mariadb;
+        let hash = match (&self.password, &self.password_hash) {
+            (Some(password), _) if is_mysql_8 => format!(" BY {}", quoted(password)),
+            (Some(password), _) => format!("PASSWORD({})", quoted(password)),
+            (None, Some(hash)) if is_mysql_8 => format!(" AS {}", quoted(hash)),
+            (None, Some(hash)) => quoted(hash),
+            (None, None) if self.passwordless => "''".to_owned(),
+            (None, None) => {
+                return Err(
+                    "password or password_hash must be specified, unless allow_passwordless=True"
+                        .into(),
+                );
+            }
+        };
+        if !is_new {
+            let column = self.column(cx, conn)?;
+            return Ok(format!(
+                "UPDATE mysql.user SET {column}={hash} WHERE {is_this}"
+            ));
+        }
+        let plugin = quoted(&self.plugin(cx, conn)?);
+        Ok(match (is_mysql_8, hash.as_str()) {
+            (true, "''") => format!("ALTER USER {account} IDENTIFIED WITH {plugin} BY ''"),
+            (true, hash) => format!("ALTER USER {account} IDENTIFIED WITH {plugin}{hash}"),
+            (false, hash) => format!(
+                "ALTER USER {account} IDENTIFIED VIA {} USING {hash}",
+                plugin.trim_matches('\'')
+            ),
+        })
+    }
+}
+
+/// What `mysql_native_password` keeps.
+fn hash_of(password: &str) -> String {
+    let once = Sha1::digest(password.as_bytes());
+    format!("*{}", python::hex(&Sha1::digest(once)).to_uppercase())
+}
+
+/// Whether a user exists, with its password where one is asked for.
+pub(crate) fn exists(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> {
+    let (conn, server) = reached(cx, conn, asked)?;
+    let condition = asked.condition(cx, &conn, &server)?;
+    conn.has(
+        cx,
+        &format!(
+            "SELECT User,Host FROM mysql.user WHERE {}{condition}",
+            asked.is_this()
+        ),
+    )
+}
+
+/// Makes a user; True when it is there afterwards.
+pub(crate) fn create(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> {
+    let (conn, server) = reached(cx, conn, asked)?;
+    let how = asked.identified(cx, &conn, &server)?;
+    conn.ask(cx, &format!("CREATE USER {}{how}", asked.account()))?;
+    let plain = Asked {
+        passwordless: false,
+        ..asked.clone()
+    };
+    match server.is_mariadb || asked.auth_plugin == "mysql_native_password" {
+        true => exists(cx, &conn, &plain),
+        false => exists(cx, &conn, &Asked::user(&asked.user, &asked.host)),
+    }
+}
+
+/// Changes the password of a user that is there.
+pub(crate) fn change(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<(), Error> {
+    let (conn, server) = reached(cx, conn, asked)?;
+    let sql = asked.change(cx, &conn, &server)?;
+    conn.ask(cx, &format!("{sql};\nFLUSH PRIVILEGES"))?;
+    Ok(())
+}
+
+/// Removes a user that is there; True when it is gone.
+pub(crate) fn remove(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> {
+    conn.ask(cx, &format!("DROP USER {}", asked.account()))?;
+    Ok(!exists(cx, conn, asked)?)
+}
+
+fn user_list(cx: &Exec, args: UserList) -> Result<Value, Error> {
+    let conn = Conn::of(cx, &args.kwargs)?;
+    or(
+        conn.table(cx, "SELECT User,Host FROM mysql.user"),
+        Value::list([]),
+    )
+}
+
+fn user_exists(cx: &Exec, args: UserExists) -> Result<Value, Error> {
+    let conn = Conn::of(cx, &args.kwargs)?;
+    let asked = Asked {
+        user: args.user,
+        host: args.host,
+        password: args.password,
+        password_hash: args.password_hash,
+        passwordless: args.passwordless,
+        unix_socket: args.unix_socket,
+        password_column: args.password_column,
+        ..Asked::default()
+    };
+    or(exists(cx, &conn, &asked), false)
+}
+
+fn user_info(cx: &Exec, args: UserInfo) -> Result<Value, Error> {
+    let is_this = Asked::user(&args.user, &args.host).is_this();
+    let sql = format!("SELECT * FROM mysql.user WHERE {is_this}");
+    let found = Conn::of(cx, &args.kwargs)?.table(cx, &sql);
+    or(
+        found.map(|table| Value::from(table.rows.into_iter().next())),
+        false,
+    )
+}
+
+fn user_create(cx: &Exec, args: UserCreate) -> Result<Value, Error> {
+    let conn = Conn::of(cx, &args.kwargs)?;
+    let asked = Asked {
+        user: args.user,
+        host: args.host,
+        password: args.password,
+        password_hash: args.password_hash,
+        passwordless: args.allow_passwordless,
+        unix_socket: args.unix_socket,
+        password_column: args.password_column,
+        auth_plugin: args.auth_plugin,
+    };
+    let created = || {
+        if exists(cx, &conn, &Asked::user(&asked.user, &asked.host))? {
+            log::info(format_args!("User {} already exists", asked.account()));
+            return Ok(false);
+        }
+        create(cx, &conn, &asked)
+    };
+    or(created(), false)
+}
+
+fn user_chpass(cx: &Exec, args: UserChpass) -> Result<Value, Error> {
+    let conn = Conn::of(cx, &args.kwargs)?;
+    let asked = Asked {
+        user: args.user,
+        host: args.host,
+        password: args.password,
+        password_hash: args.password_hash,
+        passwordless: args.allow_passwordless,
+        unix_socket: args.unix_socket,
+        password_column: args.password_column,
+        ..Asked::default()
+    };
+    let changed = || {
+        let is_there = exists(cx, &conn, &Asked::user(&asked.user, &asked.host))?;
+        if is_there {
+            change(cx, &conn, &asked)?;
+        }
+        Ok(is_there)
+    };
+    or(changed(), false)
+}
+
+fn user_remove(cx: &Exec, args: UserRemove) -> Result<Value, Error> {
+    let conn = Conn::of(cx, &args.kwargs)?;
+    let asked = Asked::user(&args.user, &args.host);
+    let removed = || Ok(exists(cx, &conn, &asked)? && remove(cx, &conn, &asked)?);
+    or(removed(), false)
+}
+
+fn verify_login(cx: &Exec, args: VerifyLogin) -> Result<Value, Error> {
+    let kwargs: Map = args
+        .kwargs
+        .with("connection_user", args.user)
+        .with("connection_pass", args.password);
+    Ok(Conn::of(cx, &kwargs)?.version(cx).is_ok().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_hashed_as_the_server_does() {
+        assert_eq!(
+            hash_of("secret"),
+            "*14E65567ABDB5135D0CFD9A70B3032C179A49EE7"
+        );
+    }
+
+    #[test]
+    fn statements_fit_the_server() {
+        let is = |version: &str| Server {
+            is_mariadb: version.contains("MariaDB"),
+            version: version.to_owned(),
+        };
+        assert!(is("10.11.19-MariaDB-0+deb12u1").is_since("10.4", "8.0.11"));
+        assert!(!is("10.3.2-MariaDB").is_since("10.4", "8.0.11"));
+        assert!(
+            is("8.0.36").is_since("10.4", "8.0.11") && !is("5.7.44").is_since("10.4", "8.0.11")
+        );
+    }
+}

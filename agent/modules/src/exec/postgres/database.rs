@@ -1,0 +1,488 @@
+//! Databases and tablespaces.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use super::{Conn, cell, conn, ident, quoted};
+
+state::exec_module! {
+    /// PostgreSQL, through `psql`.
+    mod postgres;
+
+    /// Return the databases.
+    fn db_list(DbList {
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Return whether a database exists.
+    fn db_exists(DbExists {
+        /// Its name.
+        name: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Make a database.
+    fn db_create(DbCreate {
+        /// Its name.
+        name: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The tablespace.
+        tablespace: Option<String> = None,
+        /// The encoding.
+        encoding: Option<String> = None,
+        /// The locale of its order.
+        lc_collate: Option<String> = None,
+        /// The locale of its characters.
+        lc_ctype: Option<String> = None,
+        /// The role that owns it.
+        owner: Option<String> = None,
+        /// The database that it is a copy of.
+        template: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Change tablespace or owner of a database.
+    fn db_alter(DbAlter {
+        /// Its name.
+        name: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The tablespace.
+        tablespace: Option<String> = None,
+        /// The role that owns it.
+        owner: Option<String> = None,
+        /// Whether all that is in it changes its owner too.
+        owner_recurse: bool = false,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Remove a database; who is connected to it is cut off.
+    fn db_remove(DbRemove {
+        /// Its name.
+        name: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Give a database and all that is in it to a role.
+    fn owner_to(OwnerTo {
+        /// The database.
+        dbname: String,
+        /// The new owner.
+        ownername: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Return the tablespaces.
+    fn tablespace_list(TablespaceList {
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Return whether a tablespace exists.
+    fn tablespace_exists(TablespaceExists {
+        /// Its name.
+        name: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Make a tablespace.
+    fn tablespace_create(TablespaceCreate {
+        /// Its name.
+        name: String,
+        /// The folder.
+        location: String,
+        /// Its options.
+        options: Map = Map::new(),
+        /// The role that owns it.
+        owner: Option<String> = None,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Change a tablespace.
+    fn tablespace_alter(TablespaceAlter {
+        /// Its name.
+        name: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The new name.
+        new_name: Option<String> = None,
+        /// The new owner.
+        new_owner: Option<String> = None,
+        /// An option with its value.
+        set_option: Map = Map::new(),
+        /// The name of an option.
+        reset_option: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Remove a tablespace.
+    fn tablespace_remove(TablespaceRemove {
+        /// Its name.
+        name: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+}
+
+const DATABASES: &str = "SELECT datname as \"Name\", pga.rolname as \"Owner\", pg_encoding_to_char(encoding) as \"Encoding\", \
+    datcollate as \"Collate\", datctype as \"Ctype\", datacl as \"Access privileges\", spcname as \"Tablespace\" \
+    FROM pg_database pgd, pg_roles pga, pg_tablespace pgts WHERE pga.oid = pgd.datdba AND pgts.oid = pgd.dattablespace";
+
+const TABLESPACES: &str = "SELECT spcname as \"Name\", pga.rolname as \"Owner\", spcacl as \"ACL\", spcoptions as \"Opts\", \
+    pg_tablespace_location(pgts.oid) as \"Location\" FROM pg_tablespace pgts, pg_roles pga WHERE pga.oid = pgts.spcowner";
+
+/// What a new database is to be like.
+#[derive(Default)]
+pub(crate) struct Asked {
+    pub tablespace: Option<String>,
+    pub encoding: Option<String>,
+    pub lc_collate: Option<String>,
+    pub lc_ctype: Option<String>,
+    pub owner: Option<String>,
+    pub template: Option<String>,
+}
+
+/// The databases by name.
+pub(crate) fn databases(cx: &Exec, conn: &Conn) -> Result<Map, Error> {
+    conn.by(cx, DATABASES, "Name")
+}
+
+pub(crate) fn create(cx: &Exec, conn: &Conn, name: &str, asked: &Asked) -> Result<bool, Error> {
+    let with = [
+        ("TABLESPACE", asked.tablespace.as_deref().map(ident)),
+        ("OWNER", asked.owner.as_deref().map(ident)),
+        ("TEMPLATE", asked.template.clone()),
+        ("ENCODING", asked.encoding.as_deref().map(quoted)),
+        ("LC_COLLATE", asked.lc_collate.as_deref().map(quoted)),
+        ("LC_CTYPE", asked.lc_ctype.as_deref().map(quoted)),
+    ];
+    let with = with
+        .into_iter()
+        .filter_map(|(key, value)| Some((key, value?)));
+    let with: Vec<String> = with
+        .map(|(key, value)| format!(" {key} = {value}"))
+        .collect();
+    let word = if with.is_empty() { "" } else { " WITH" };
+    let sql = format!("CREATE DATABASE {}{word}{}", ident(name), with.concat());
+    conn.change(cx, &sql)
+}
+
+pub(crate) fn alter(
+    cx: &Exec,
+    conn: &Conn,
+    name: &str,
+    (tablespace, owner): (Option<&str>, Option<&str>),
+    recurse: bool,
+) -> Result<bool, Error> {
+    let mut is_done = true;
+    if let Some(owner) = owner {
+        is_done = if recurse {
+            give(cx, conn, name, owner)?
+        } else {
+            let sql = format!("ALTER DATABASE {} OWNER TO {}", ident(name), ident(owner));
+            conn.change(cx, &sql)?
+        };
+    }
+    if let Some(to) = tablespace {
+        let sql = format!(
+            "ALTER DATABASE {} SET TABLESPACE {}",
+            ident(name),
+            ident(to)
+        );
+        is_done &= conn.change(cx, &sql)?;
+    }
+    Ok(is_done)
+}
+
+/// What is given away with a database, and the query that lists it.
+const OWNED: [(&str, &str); 5] = [
+    (
+        "SCHEMA",
+        "select quote_ident(nspname) as n from pg_catalog.pg_namespace where nspname !~ '^pg_' and nspname <> 'information_schema'",
+    ),
+    (
+        "TABLE",
+        "select quote_ident(table_schema)||'.'||quote_ident(table_name) as n from information_schema.tables \
+         where table_schema not in ('pg_catalog', 'information_schema')",
+    ),
+    (
+        "ROUTINE",
+        "select p.oid::regprocedure::text as n from pg_catalog.pg_proc p join pg_catalog.pg_namespace ns on p.pronamespace=ns.oid \
+         where ns.nspname not in ('pg_catalog', 'information_schema') and p.oid not in (select aggfnoid from pg_catalog.pg_aggregate)",
+    ),
+    (
+        "AGGREGATE",
+        "select p.oid::regprocedure::text as n from pg_catalog.pg_proc p join pg_catalog.pg_namespace ns on p.pronamespace=ns.oid \
+         where ns.nspname not in ('pg_catalog', 'information_schema') and p.oid in (select aggfnoid from pg_catalog.pg_aggregate)",
+    ),
+    (
+        "SEQUENCE",
+        "select quote_ident(sequence_schema)||'.'||quote_ident(sequence_name) as n from information_schema.sequences",
+    ),
+];
+
+/// Gives a database and what is in it to a role, all or nothing.
+fn give(cx: &Exec, conn: &Conn, name: &str, owner: &str) -> Result<bool, Error> {
+    let inside = Conn {
+        maintenance_db: Some(name.to_owned()),
+        ..conn.clone()
+    };
+    let owner = ident(owner);
+    let mut sql = format!("ALTER DATABASE {} OWNER TO {owner};\n", ident(name));
+    for (what, query) in OWNED {
+        for row in inside.query(cx, query)? {
+            let one = cell(&row, "n");
+            sql.push_str(&format!("ALTER {what} {one} OWNER TO {owner};\n"));
+        }
+    }
+    inside.change_unseen(cx, sql)
+}
+
+pub(crate) fn remove(cx: &Exec, conn: &Conn, name: &str) -> Result<bool, Error> {
+    let (database, text) = (ident(name), quoted(name));
+    for sql in [
+        format!("REVOKE CONNECT ON DATABASE {database} FROM public;"),
+        format!(
+            "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {text} AND pid <> pg_backend_pid();"
+        ),
+        format!("DROP DATABASE {database};"),
+    ] {
+        let output = conn.run(cx, &["-c", &sql], None)?;
+        if !output.success() {
+            let ret = value::python::repr(&output.to_map().into());
+            return Err(Error::refused(format!("Failed: ret={ret}")));
+        }
+    }
+    Ok(true)
+}
+
+/// The tablespaces by name.
+pub(crate) fn tablespaces(cx: &Exec, conn: &Conn) -> Result<Map, Error> {
+    conn.by(cx, TABLESPACES, "Name")
+}
+
+pub(crate) fn make_tablespace(
+    cx: &Exec,
+    conn: &Conn,
+    (name, location): (&str, &str),
+    options: &Map,
+    owner: Option<&str>,
+) -> Result<bool, Error> {
+    let mut sql = format!("CREATE TABLESPACE {}", ident(name));
+    if let Some(owner) = owner {
+        sql.push_str(&format!(" OWNER {}", ident(owner)));
+    }
+    sql.push_str(&format!(" LOCATION {}", quoted(location)));
+    if !options.is_empty() {
+        let options = options.iter().map(|(key, value)| option(key, value));
+        let options: Vec<String> = options.collect();
+        sql.push_str(&format!(" WITH ( {} )", options.join(", ")));
+    }
+    conn.change(cx, &sql)
+}
+
+fn option(key: &Value, value: &Value) -> String {
+    format!("{} = {}", key.to_text(), value.to_text())
+}
+
+/// Changes a tablespace by what follows its name in the statement.
+pub(crate) fn alter_tablespace(
+    cx: &Exec,
+    conn: &Conn,
+    name: &str,
+    how: &str,
+) -> Result<bool, Error> {
+    conn.change(cx, &format!("ALTER TABLESPACE {} {how}", ident(name)))
+}
+
+/// How an option of a tablespace is set.
+pub(crate) fn setting(key: &Value, value: &Value) -> String {
+    format!("SET ({})", option(key, value))
+}
+
+pub(crate) fn drop_tablespace(cx: &Exec, conn: &Conn, name: &str) -> Result<bool, Error> {
+    conn.change(cx, &format!("DROP TABLESPACE {}", ident(name)))
+}
+
+fn db_list(cx: &Exec, args: DbList) -> Result<Value, Error> {
+    Ok(databases(cx, &conn!(args))?.into())
+}
+
+fn db_exists(cx: &Exec, args: DbExists) -> Result<Value, Error> {
+    Ok(databases(cx, &conn!(args))?.contains(&args.name).into())
+}
+
+fn db_create(cx: &Exec, args: DbCreate) -> Result<Value, Error> {
+    let asked = Asked {
+        tablespace: args.tablespace,
+        encoding: args.encoding,
+        lc_collate: args.lc_collate,
+        lc_ctype: args.lc_ctype,
+        owner: args.owner,
+        template: args.template,
+    };
+    Ok(create(cx, &conn!(args), &args.name, &asked)?.into())
+}
+
+fn db_alter(cx: &Exec, args: DbAlter) -> Result<Value, Error> {
+    let to = (args.tablespace.as_deref(), args.owner.as_deref());
+    let conn = conn!(args);
+    Ok(alter(cx, &conn, &args.name, to, args.owner_recurse)?.into())
+}
+
+fn db_remove(cx: &Exec, args: DbRemove) -> Result<Value, Error> {
+    Ok(remove(cx, &conn!(args), &args.name)?.into())
+}
+
+fn owner_to(cx: &Exec, args: OwnerTo) -> Result<Value, Error> {
+    let conn = conn!(args, None);
+    Ok(give(cx, &conn, &args.dbname, &args.ownername)?.into())
+}
+
+fn tablespace_list(cx: &Exec, args: TablespaceList) -> Result<Value, Error> {
+    Ok(tablespaces(cx, &conn!(args))?.into())
+}
+
+fn tablespace_exists(cx: &Exec, args: TablespaceExists) -> Result<Value, Error> {
+    Ok(tablespaces(cx, &conn!(args))?.contains(&args.name).into())
+}
+
+fn tablespace_create(cx: &Exec, args: TablespaceCreate) -> Result<Value, Error> {
+    let what = (args.name.as_str(), args.location.as_str());
+    let conn = conn!(args);
+    Ok(make_tablespace(cx, &conn, what, &args.options, args.owner.as_deref())?.into())
+}
+
+fn tablespace_alter(cx: &Exec, args: TablespaceAlter) -> Result<Value, Error> {
+    let set = args.set_option.first();
+    let ways = [
+        args.new_name.map(|to| format!("RENAME TO {}", ident(&to))),
+        args.new_owner.map(|to| format!("OWNER TO {}", ident(&to))),
+        set.map(|(key, value)| setting(key, value)),
+        args.reset_option.map(|key| format!("RESET ({key})")),
+    ];
+    let conn = conn!(args);
+    for how in ways.iter().flatten() {
+        if !alter_tablespace(cx, &conn, &args.name, how)? {
+            return Ok(false.into());
+        }
+    }
+    Ok(true.into())
+}
+
+fn tablespace_remove(cx: &Exec, args: TablespaceRemove) -> Result<Value, Error> {
+    Ok(drop_tablespace(cx, &conn!(args), &args.name)?.into())
+}

@@ -1,0 +1,387 @@
+//! Extensions of a database.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log};
+
+use super::{Conn, cell, conn, ident};
+use crate::version;
+
+state::exec_module! {
+    /// PostgreSQL, through `psql`.
+    mod postgres;
+
+    /// Return the extensions that could be installed.
+    fn available_extensions(AvailableExtensions {
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Return the extensions that are installed.
+    fn installed_extensions(InstalledExtensions {
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Return an extension that could be installed; None where there is none.
+    fn get_available_extension(GetAvailableExtension {
+        /// Its name.
+        name: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Return an extension that is installed; None where there is none.
+    fn get_installed_extension(GetInstalledExtension {
+        /// Its name.
+        name: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Return whether an extension could be installed.
+    fn is_available_extension(IsAvailableExtension {
+        /// Its name.
+        name: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Return whether an extension is installed.
+    fn is_installed_extension(IsInstalledExtension {
+        /// Its name.
+        name: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Return what there is to do for an extension.
+    fn create_metadata(CreateMetadata {
+        /// Its name.
+        name: String,
+        /// The version.
+        ext_version: Option<String> = None,
+        /// The schema that it is in.
+        schema: Option<String> = None,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Install an extension, move or upgrade it.
+    fn create_extension(CreateExtension {
+        /// Its name.
+        name: String,
+        /// Whether one that is there is no error.
+        if_not_exists: Option<bool> = None,
+        /// The schema that it is in.
+        schema: Option<String> = None,
+        /// The version.
+        ext_version: Option<String> = None,
+        /// The version that it is made from.
+        from_version: Option<String> = None,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Remove an extension.
+    fn drop_extension(DropExtension {
+        /// Its name.
+        name: String,
+        /// Whether one that is not there is no error.
+        if_exists: Option<bool> = None,
+        /// Whether it stays where something needs it.
+        restrict: Option<bool> = None,
+        /// Whether what needs it goes too.
+        cascade: Option<bool> = None,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+}
+
+/// What is to be done for an extension.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Metadata {
+    pub is_installed: bool,
+    pub to_upgrade: bool,
+    pub to_move: bool,
+}
+
+/// How an extension is to be installed.
+#[derive(Default)]
+pub(crate) struct Asked {
+    pub if_not_exists: Option<bool>,
+    pub schema: Option<String>,
+    pub ext_version: Option<String>,
+    pub from_version: Option<String>,
+}
+
+fn available(cx: &Exec, conn: &Conn) -> Result<Map, Error> {
+    extensions(cx, conn, "select * from pg_available_extensions();", "name")
+}
+
+fn installed(cx: &Exec, conn: &Conn) -> Result<Map, Error> {
+    let query = "select a.*, b.nspname as schema_name from pg_extension a,  pg_namespace b where a.extnamespace = b.oid;";
+    extensions(cx, conn, query, "extname")
+}
+
+/// Extensions by name, which stays in their rows.
+fn extensions(cx: &Exec, conn: &Conn, query: &str, key: &str) -> Result<Map, Error> {
+    let rows = conn.query(cx, query)?.into_iter();
+    Ok(rows.map(|row| (cell(&row, key), row)).collect())
+}
+
+pub(crate) fn is_installed(cx: &Exec, conn: &Conn, name: &str) -> Result<bool, Error> {
+    Ok(installed(cx, conn)?.contains(name))
+}
+
+pub(crate) fn metadata(
+    cx: &Exec,
+    conn: &Conn,
+    name: &str,
+    asked: &Asked,
+) -> Result<Metadata, Error> {
+    let all = installed(cx, conn)?;
+    let Some(found) = all.get(name).and_then(Value::as_map) else {
+        return Ok(Metadata::default());
+    };
+    let is_older = |wanted: &String| version::loose(&cell(found, "extversion"), wanted).is_lt();
+    let is_elsewhere = |wanted: &String| cell(found, "schema_name") != *wanted;
+    let can_move = cell(found, "extrelocatable") == "t";
+    Ok(Metadata {
+        is_installed: true,
+        to_upgrade: asked.ext_version.as_ref().is_some_and(is_older),
+        to_move: can_move && asked.schema.as_ref().is_some_and(is_elsewhere),
+    })
+}
+
+/// A version as SQL takes it; one that is written in quotes has them already.
+fn version_word(version: &str) -> String {
+    match version.starts_with(['\'', '"']) {
+        true => version.to_owned(),
+        false => super::quoted(version),
+    }
+}
+
+fn statement(name: &str, asked: &Asked, metadata: Metadata) -> String {
+    let name = ident(name);
+    let schema = asked.schema.as_deref().map(ident);
+    let version = asked.ext_version.as_deref().map(version_word);
+    let mut sql = String::new();
+    if metadata.is_installed {
+        if let Some(schema) = schema.filter(|_| metadata.to_move) {
+            sql.push_str(&format!("ALTER EXTENSION {name} SET SCHEMA {schema};"));
+        }
+        if let Some(version) = version.filter(|_| metadata.to_upgrade) {
+            sql.push_str(&format!("ALTER EXTENSION {name} UPDATE TO {version};"));
+        }
+        return sql;
+    }
+    let unless = match asked.if_not_exists {
+        Some(false) => "",
+        _ => "IF NOT EXISTS ",
+    };
+    sql.push_str(&format!("CREATE EXTENSION {unless}{name}"));
+    let from = asked.from_version.as_deref().map(version_word);
+    for (word, value) in [("SCHEMA", schema), ("VERSION", version), ("FROM", from)] {
+        if let Some(value) = value {
+            sql.push_str(&format!(" {word} {value}"));
+        }
+    }
+    sql.push(';');
+    sql
+}
+
+/// Installs, moves or upgrades an extension.
+pub(crate) fn create(cx: &Exec, conn: &Conn, name: &str, asked: &Asked) -> Result<bool, Error> {
+    let lower = name.to_lowercase();
+    let known = available(cx, conn)?;
+    if known
+        .keys()
+        .any(|one| one.to_text().to_lowercase() == lower)
+    {
+        let sql = statement(name, asked, metadata(cx, conn, name, asked)?);
+        if !sql.is_empty() {
+            conn.change(cx, &sql)?;
+        }
+    }
+    let done = metadata(cx, conn, name, asked)?;
+    let is_done = done.is_installed && !done.to_move && !done.to_upgrade;
+    if !is_done {
+        log::info(format_args!("Failed to create ext: {name}"));
+    }
+    Ok(is_done)
+}
+
+/// Removes an extension; `(if_exists, restrict, cascade)`.
+pub(crate) fn remove(
+    cx: &Exec,
+    conn: &Conn,
+    name: &str,
+    (if_exists, restrict, cascade): (Option<bool>, Option<bool>, Option<bool>),
+) -> Result<bool, Error> {
+    let word = |is_on: bool, word: &'static str| if is_on { word } else { "" };
+    if is_installed(cx, conn, name)? {
+        let sql = format!(
+            "DROP EXTENSION {}{}{}{};",
+            word(if_exists.unwrap_or(false), "IF EXISTS "),
+            ident(name),
+            word(cascade.unwrap_or(true), " CASCADE"),
+            word(restrict.unwrap_or(false), " RESTRICT"),
+        );
+        conn.change(cx, &sql)?;
+    }
+    let is_gone = !is_installed(cx, conn, name)?;
+    if !is_gone {
+        log::info(format_args!("Failed to drop ext: {name}"));
+    }
+    Ok(is_gone)
+}
+
+fn available_extensions(cx: &Exec, args: AvailableExtensions) -> Result<Value, Error> {
+    Ok(available(cx, &conn!(args))?.into())
+}
+
+fn installed_extensions(cx: &Exec, args: InstalledExtensions) -> Result<Value, Error> {
+    Ok(installed(cx, &conn!(args))?.into())
+}
+
+fn get_available_extension(cx: &Exec, args: GetAvailableExtension) -> Result<Value, Error> {
+    Ok(available(cx, &conn!(args))?.remove(&args.name).into())
+}
+
+fn get_installed_extension(cx: &Exec, args: GetInstalledExtension) -> Result<Value, Error> {
+    Ok(installed(cx, &conn!(args))?.remove(&args.name).into())
+}
+
+fn is_available_extension(cx: &Exec, args: IsAvailableExtension) -> Result<Value, Error> {
+    let name = args.name.to_lowercase();
+    let known = available(cx, &conn!(args))?;
+    let is_known = known.keys().any(|one| one.to_text().to_lowercase() == name);
+    Ok(is_known.into())
+}
+
+fn is_installed_extension(cx: &Exec, args: IsInstalledExtension) -> Result<Value, Error> {
+    Ok(is_installed(cx, &conn!(args), &args.name)?.into())
+}
+
+fn create_metadata(cx: &Exec, args: CreateMetadata) -> Result<Value, Error> {
+    let asked = Asked {
+        schema: args.schema,
+        ext_version: args.ext_version,
+        ..Asked::default()
+    };
+    let found = metadata(cx, &conn!(args), &args.name, &asked)?;
+    let flags = [
+        (!found.is_installed, "EXTENSION NOT INSTALLED"),
+        (found.is_installed, "EXTENSION INSTALLED"),
+        (found.to_upgrade, "EXTENSION TO UPGRADE"),
+        (found.to_move, "EXTENSION TO MOVE"),
+    ];
+    let flags = flags.into_iter().filter(|flag| flag.0);
+    Ok(Value::list(flags.map(|flag| flag.1.into())))
+}
+
+fn create_extension(cx: &Exec, args: CreateExtension) -> Result<Value, Error> {
+    let asked = Asked {
+        if_not_exists: args.if_not_exists,
+        schema: args.schema,
+        ext_version: args.ext_version,
+        from_version: args.from_version,
+    };
+    Ok(create(cx, &conn!(args), &args.name, &asked)?.into())
+}
+
+fn drop_extension(cx: &Exec, args: DropExtension) -> Result<Value, Error> {
+    let how = (args.if_exists, args.restrict, args.cascade);
+    Ok(remove(cx, &conn!(args), &args.name, how)?.into())
+}

@@ -1,0 +1,360 @@
+//! The `postgres` execution module: PostgreSQL through its own client, `psql`.
+
+pub(crate) mod cluster;
+pub(crate) mod database;
+pub(crate) mod extension;
+pub(crate) mod password;
+pub(crate) mod privileges;
+pub(crate) mod role;
+pub(crate) mod schema;
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log};
+
+use crate::process::{self, Output, Process};
+
+state::exec_module! {
+    /// PostgreSQL, through `psql`.
+    mod postgres;
+
+    /// Return the rows of a query, a dictionary each.
+    fn psql_query(PsqlQuery {
+        /// The query.
+        query: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+        /// Whether it changes something.
+        write: bool = false,
+    });
+
+    /// Return the version of the server.
+    fn version(Version {
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+}
+
+/// How a server is reached. What is none comes from the options `postgres.user`, `postgres.host` and so on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Conn {
+    pub user: Option<String>,
+    pub host: Option<String>,
+    pub port: Option<String>,
+    pub maintenance_db: Option<String>,
+    pub password: Option<String>,
+    /// The account of the machine that runs the client.
+    pub runas: Option<String>,
+}
+
+/// The connection that an execution function's arguments describe.
+macro_rules! conn {
+    ($args:ident) => {
+        conn!($args, $args.maintenance_db)
+    };
+    ($args:ident, $database:expr) => {
+        $crate::exec::postgres::Conn {
+            user: $args.user,
+            host: $args.host,
+            port: $args.port,
+            maintenance_db: $database.into(),
+            password: $args.password,
+            runas: $args.runas,
+        }
+    };
+}
+
+/// The same with the names of states.
+macro_rules! db_conn {
+    ($args:ident) => {
+        db_conn!($args, $args.maintenance_db)
+    };
+    ($args:ident, $database:expr) => {
+        $crate::exec::postgres::Conn {
+            user: $args.db_user,
+            host: $args.db_host,
+            port: $args.db_port,
+            maintenance_db: $database.into(),
+            password: $args.db_password,
+            runas: $args.user,
+        }
+    };
+}
+
+pub(crate) use {conn, db_conn};
+
+/// A program of PostgreSQL: in the folder that the option `postgres.bins_dir` names, or on the path.
+pub(crate) fn program(cx: &Exec, name: &str) -> Option<String> {
+    let folder = option(cx, "postgres.bins_dir").unwrap_or_default();
+    let inside = Path::new(&folder).join(name);
+    (!folder.is_empty())
+        .then(|| process::which(&inside.to_string_lossy()))
+        .flatten()
+        .or_else(|| process::which(name))
+}
+
+/// An option of the configuration, grains or pillar; empty where it is nowhere.
+pub(crate) fn option(cx: &Exec, name: &str) -> Result<String, Error> {
+    let found = cx.call("config.option", vec![name.into()], Map::new())?;
+    Ok(found.to_text())
+}
+
+/// The account that owns servers on this system.
+fn owner(cx: &Exec) -> &'static str {
+    match cx.grain("os_family").as_str() {
+        "OpenBSD" => "_postgresql",
+        _ => "postgres",
+    }
+}
+
+fn timeout(cx: &Exec) -> Result<Option<Value>, Error> {
+    let found = option(cx, "postgres.timeout")?;
+    Ok((!found.is_empty()).then(|| found.into()))
+}
+
+/// An identifier as SQL takes it.
+pub(crate) fn ident(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A text as SQL takes it.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+impl Conn {
+    fn or_option(cx: &Exec, given: &Option<String>, name: &str) -> Result<String, Error> {
+        match given {
+            Some(given) if !given.is_empty() => Ok(given.clone()),
+            _ => option(cx, name),
+        }
+    }
+
+    fn words(&self, cx: &Exec) -> Result<Vec<String>, Error> {
+        let Some(psql) = program(cx, "psql") else {
+            return Err("psql was not found".into());
+        };
+        let fixed = [
+            "--no-align",
+            "--no-readline",
+            "--no-psqlrc",
+            "--no-password",
+        ];
+        let mut words = vec![psql];
+        words.extend(fixed.map(str::to_owned));
+        for (flag, given, name) in [
+            ("--username", &self.user, "postgres.user"),
+            ("--host", &self.host, "postgres.host"),
+            ("--port", &self.port, "postgres.port"),
+        ] {
+            let value = Self::or_option(cx, given, name)?;
+            if !value.is_empty() {
+                words.extend([flag.to_owned(), value]);
+            }
+        }
+        let database = Self::or_option(cx, &self.maintenance_db, "postgres.maintenance_db")?;
+        let database = match database.as_str() {
+            "" => "postgres".to_owned(),
+            _ => database,
+        };
+        words.extend(["--dbname".to_owned(), database]);
+        Ok(words)
+    }
+
+    /// Who runs the client: whoever owns a server of this machine, where nobody is named.
+    fn account(&self, cx: &Exec) -> Result<Option<String>, Error> {
+        if self.runas.is_some() {
+            return Ok(self.runas.clone());
+        }
+        let host = Self::or_option(cx, &self.host, "postgres.host")?;
+        let is_here = host.is_empty() || host.starts_with('/');
+        Ok(is_here.then(|| owner(cx).to_owned()))
+    }
+
+    /// Runs the client. The password goes through its environment, which only the same account can read.
+    fn run(&self, cx: &Exec, words: &[&str], stdin: Option<String>) -> Result<Output, Error> {
+        let mut env = Map::new();
+        let password = match &self.password {
+            Some(given) => given.clone(),
+            None => option(cx, "postgres.pass")?,
+        };
+        if !password.is_empty() {
+            env.insert("PGPASSWORD", password);
+        }
+        let mut all = self.words(cx)?;
+        all.extend(words.iter().map(|word| (*word).to_owned()));
+        let is_told = stdin.is_none();
+        let process = Process {
+            stdin: stdin.or_else(|| Some(String::new())),
+            runas: self.account(cx)?,
+            env,
+            clean_env: true,
+            reset_system_locale: false,
+            timeout: timeout(cx)?,
+            ..Process::words(all).quiet()
+        };
+        let output = process.run(cx)?;
+        if !output.success() {
+            let why = if is_told { output.stderr.as_str() } else { "" };
+            log::error(format_args!("Error connecting to Postgresql server: {why}"));
+        }
+        Ok(output)
+    }
+
+    /// Changes something; what it was that failed stands in the log.
+    pub(crate) fn change(&self, cx: &Exec, sql: &str) -> Result<bool, Error> {
+        Ok(self.run(cx, &["-c", sql], None)?.success())
+    }
+
+    /// The same through the client's standard input, in one transaction: for what holds a password, and what is long.
+    pub(crate) fn change_unseen(&self, cx: &Exec, sql: String) -> Result<bool, Error> {
+        let words = ["-q", "-v", "ON_ERROR_STOP=1", "-1", "-f", "-"];
+        Ok(self.run(cx, &words, Some(sql))?.success())
+    }
+
+    /// The rows of a query; none where the server cannot be asked, as in Salt.
+    pub(crate) fn query(&self, cx: &Exec, query: &str) -> Result<Vec<Map>, Error> {
+        let query = query.trim().trim_end_matches(';');
+        self.rows(cx, &format!("COPY ({query}) TO STDOUT WITH CSV HEADER"))
+    }
+
+    fn rows(&self, cx: &Exec, sql: &str) -> Result<Vec<Map>, Error> {
+        let words = ["-v", "datestyle=ISO,MDY", "-c", sql];
+        let output = self.run(cx, &words, None)?;
+        if !output.success() {
+            return Ok(Vec::new());
+        }
+        let mut rows = csv(&output.stdout).into_iter();
+        let header = rows.next().unwrap_or_default();
+        let row = |cells: Vec<String>| header.iter().cloned().zip(cells).collect();
+        Ok(rows.map(row).collect())
+    }
+
+    /// The rows of a query by the text of one of their columns, without that.
+    pub(crate) fn by(&self, cx: &Exec, query: &str, key: &str) -> Result<Map, Error> {
+        let mut all = Map::new();
+        for mut row in self.query(cx, query)? {
+            if let Some(name) = row.remove(key) {
+                all.insert(name, row);
+            }
+        }
+        Ok(all)
+    }
+
+    /// The first line of what a query without a header gives.
+    fn version(&self, cx: &Exec) -> Result<Option<String>, Error> {
+        let query = "SELECT setting FROM pg_catalog.pg_settings WHERE name = 'server_version'";
+        let output = self.run(cx, &["-c", query, "-t"], None)?;
+        Ok(output.stdout.lines().next().map(str::to_owned))
+    }
+}
+
+/// The text of a cell; empty where there is none.
+pub(crate) fn cell(row: &Map, key: &str) -> String {
+    row.get(key).map(Value::to_text).unwrap_or_default()
+}
+
+/// Reads comma-separated values. Lines with nothing in them are no rows.
+pub(crate) fn csv(text: &str) -> Vec<Vec<String>> {
+    let (mut rows, mut row, mut field) = (Vec::new(), Vec::new(), String::new());
+    let (mut is_quoted, mut is_blank) = (false, true);
+    let mut signs = text.chars().peekable();
+    while let Some(sign) = signs.next() {
+        match sign {
+            '"' if is_quoted && signs.next_if_eq(&'"').is_some() => field.push('"'),
+            '"' => (is_quoted, is_blank) = (!is_quoted, false),
+            ',' if !is_quoted => {
+                row.push(std::mem::take(&mut field));
+                is_blank = false;
+            }
+            '\n' if !is_quoted => {
+                if !is_blank {
+                    row.push(std::mem::take(&mut field));
+                    rows.push(std::mem::take(&mut row));
+                }
+                is_blank = true;
+            }
+            other => {
+                field.push(other);
+                is_blank = false;
+            }
+        }
+    }
+    if !is_blank {
+        row.push(field);
+        rows.push(row);
+    }
+    rows
+}
+
+fn psql_query(cx: &Exec, args: PsqlQuery) -> Result<Value, Error> {
+    let conn = conn!(args);
+    if !args.write {
+        return Ok(listed(conn.query(cx, &args.query)?));
+    }
+    let query = args.query.trim().trim_end_matches(';');
+    let mut rows = conn.rows(
+        cx,
+        &format!(
+            "START TRANSACTION READ WRITE; COPY ({query}) TO STDOUT WITH CSV HEADER; COMMIT TRANSACTION;"
+        ),
+    )?;
+    // The last line is the word COMMIT.
+    rows.pop();
+    Ok(listed(rows))
+}
+
+fn listed(rows: Vec<Map>) -> Value {
+    Value::list(rows.into_iter().map(Value::from))
+}
+
+fn version(cx: &Exec, args: Version) -> Result<Value, Error> {
+    Ok(conn!(args).version(cx)?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_read_as_a_table_of_commas_has_them() {
+        assert_eq!(
+            csv("a,b\n\n1,\"x \"\"y\"\",\nz\"\n\"\"\n,"),
+            [
+                vec!["a", "b"],
+                vec!["1", "x \"y\",\nz"],
+                vec![""],
+                vec!["", ""]
+            ]
+        );
+        assert!(csv("").is_empty());
+    }
+
+    #[test]
+    fn names_and_texts_cannot_leave_their_quotes() {
+        assert_eq!(ident("a\"; DROP"), "\"a\"\"; DROP\"");
+        assert_eq!(quoted("it's"), "'it''s'");
+    }
+}

@@ -1,0 +1,498 @@
+//! Privileges on objects.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log};
+
+use super::{Conn, cell, conn, ident, quoted};
+
+state::exec_module! {
+    /// PostgreSQL, through `psql`.
+    mod postgres;
+
+    /// Return who has which privileges on an object.
+    fn privileges_list(PrivilegesList {
+        /// The object.
+        name: String,
+        /// What it is: `table`, `sequence`, `schema`, `tablespace`, `language`, `database`, `group` or `function`.
+        object_type: String,
+        /// The schema of the object.
+        prepend: String = "public".into(),
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Return whether a role has privileges on an object.
+    fn has_privileges(HasPrivileges {
+        /// The role.
+        name: String,
+        /// What is asked about; `ALL` for all of a schema.
+        object_name: String,
+        /// What it is: `table`, `sequence`, `schema`, `tablespace`, `language`, `database`, `group` or `function`.
+        object_type: String,
+        /// The privileges, with commas between them.
+        privileges: Option<String> = None,
+        /// Whether they may be granted further.
+        grant_option: Option<bool> = None,
+        /// The schema of the object.
+        prepend: String = "public".into(),
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Grant privileges.
+    fn privileges_grant(PrivilegesGrant {
+        /// The role.
+        name: String,
+        /// What is asked about; `ALL` for all of a schema.
+        object_name: String,
+        /// What it is: `table`, `sequence`, `schema`, `tablespace`, `language`, `database`, `group` or `function`.
+        object_type: String,
+        /// The privileges, with commas between them.
+        privileges: Option<String> = None,
+        /// Whether they may be granted further.
+        grant_option: Option<bool> = None,
+        /// The schema of the object.
+        prepend: String = "public".into(),
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Revoke privileges.
+    fn privileges_revoke(PrivilegesRevoke {
+        /// The role.
+        name: String,
+        /// What is asked about; `ALL` for all of a schema.
+        object_name: String,
+        /// What it is: `table`, `sequence`, `schema`, `tablespace`, `language`, `database`, `group` or `function`.
+        object_type: String,
+        /// The privileges, with commas between them.
+        privileges: Option<String> = None,
+        /// The schema of the object.
+        prepend: String = "public".into(),
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+}
+
+/// The letters of access lists.
+const WORDS: [(char, &str); 14] = [
+    ('a', "INSERT"),
+    ('C', "CREATE"),
+    ('D', "TRUNCATE"),
+    ('c', "CONNECT"),
+    ('t', "TRIGGER"),
+    ('r', "SELECT"),
+    ('U', "USAGE"),
+    ('T', "TEMPORARY"),
+    ('w', "UPDATE"),
+    ('X', "EXECUTE"),
+    ('x', "REFERENCES"),
+    ('d', "DELETE"),
+    ('m', "MAINTAIN"),
+    ('*', "GRANT"),
+];
+
+/// A kind of object: its name, the letters that it has, where its access list and its owner stand. `{n}` is its name, `{s}` its schema.
+struct Kind {
+    name: &'static str,
+    letters: &'static str,
+    list: &'static str,
+    owner: &'static str,
+}
+
+const KINDS: [Kind; 8] = [
+    Kind {
+        name: "table",
+        letters: "arwdDxtm",
+        list: "SELECT relacl AS name FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+            WHERE nspname = {s} AND relname = {n} AND relkind in ('r', 'v') ORDER BY relname",
+        owner: "SELECT tableowner AS name FROM pg_tables WHERE schemaname = {s} AND tablename = {n}",
+    },
+    Kind {
+        name: "tablespace",
+        letters: "C",
+        list: "SELECT spcacl AS name FROM pg_catalog.pg_tablespace WHERE spcname = {n} ORDER BY spcname",
+        owner: "SELECT rolname AS name FROM pg_tablespace t JOIN pg_roles r ON t.spcowner = r.oid WHERE spcname = {n}",
+    },
+    Kind {
+        name: "language",
+        letters: "U",
+        list: "SELECT lanacl AS name FROM pg_catalog.pg_language WHERE lanname = {n} ORDER BY lanname",
+        owner: "SELECT rolname AS name FROM pg_language l JOIN pg_roles r ON l.lanowner = r.oid WHERE lanname = {n}",
+    },
+    Kind {
+        name: "sequence",
+        letters: "rwU",
+        list: "SELECT relacl AS name FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+            WHERE nspname = {s} AND relname = {n} AND relkind = 'S' ORDER BY relname",
+        owner: "SELECT rolname AS name FROM pg_catalog.pg_class c JOIN pg_roles r ON c.relowner = r.oid \
+            JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE relkind='S' AND nspname={s} AND relname = {n}",
+    },
+    Kind {
+        name: "schema",
+        letters: "UC",
+        list: "SELECT nspacl AS name FROM pg_catalog.pg_namespace WHERE nspname = {n} ORDER BY nspname",
+        owner: "SELECT rolname AS name FROM pg_namespace n JOIN pg_roles r ON n.nspowner = r.oid WHERE nspname = {n}",
+    },
+    Kind {
+        name: "database",
+        letters: "CTc",
+        list: "SELECT datacl AS name FROM pg_catalog.pg_database WHERE datname = {n} ORDER BY datname",
+        owner: "SELECT rolname AS name FROM pg_database d JOIN pg_roles r ON d.datdba = r.oid WHERE datname = {n}",
+    },
+    Kind {
+        name: "function",
+        letters: "X",
+        list: "SELECT proacl AS name FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace \
+            WHERE nspname = {s} AND p.oid::regprocedure::text = {n} ORDER BY proname, proargtypes",
+        owner: "SELECT rolname AS name FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace \
+            JOIN pg_catalog.pg_roles r ON p.proowner = r.oid WHERE nspname = {s} AND p.oid::regprocedure::text = {n} \
+            ORDER BY proname, proargtypes",
+    },
+    Kind {
+        name: "group",
+        letters: "",
+        list: "SELECT rolname, admin_option FROM pg_catalog.pg_auth_members m JOIN pg_catalog.pg_roles r ON m.member=r.oid \
+            WHERE m.roleid IN (SELECT oid FROM pg_catalog.pg_roles WHERE rolname={n}) ORDER BY rolname",
+        owner: "",
+    },
+];
+
+/// What is asked about privileges: on which object, of which kind, in which schema, and which of them.
+pub(crate) struct Asked {
+    pub name: String,
+    pub object_name: String,
+    pub object_type: String,
+    pub privileges: Option<String>,
+    pub grant_option: Option<bool>,
+    pub prepend: String,
+}
+
+fn kind_of(object_type: &str) -> Result<&'static Kind, Error> {
+    let name = object_type.to_lowercase();
+    let found = KINDS.iter().find(|kind| kind.name == name);
+    found.ok_or_else(|| Error::refused(format!("Invalid object_type: {name} provided")))
+}
+
+fn word(letter: char) -> Option<&'static str> {
+    let mut words = WORDS.iter();
+    words
+        .find(|(known, _)| *known == letter)
+        .map(|(_, word)| *word)
+}
+
+impl Kind {
+    fn words(&self) -> impl Iterator<Item = &'static str> {
+        self.letters.chars().filter_map(word)
+    }
+
+    fn is_group(&self) -> bool {
+        self.letters.is_empty()
+    }
+
+    /// Whether it lies in a schema.
+    fn is_inside(&self) -> bool {
+        matches!(self.name, "table" | "sequence" | "function")
+    }
+
+    /// Who has what: a dictionary of privileges, each with whether it may be granted further; of a group, whether it may be.
+    fn list(&self, cx: &Exec, conn: &Conn, (name, schema): (&str, &str)) -> Result<Map, Error> {
+        let mut all = Map::new();
+        for row in conn.query(cx, &filled(self.list, name, schema))? {
+            if self.is_group() {
+                all.insert(cell(&row, "rolname"), cell(&row, "admin_option") == "t");
+            } else {
+                all.update(entries(&cell(&row, "name")));
+            }
+        }
+        Ok(all)
+    }
+
+    fn owner(&self, cx: &Exec, conn: &Conn, asked: &Asked) -> Result<Option<String>, Error> {
+        let query = filled(self.owner, &asked.object_name, &asked.prepend);
+        let rows = conn.query(cx, &query)?;
+        Ok(rows.first().map(|row| cell(row, "name")))
+    }
+}
+
+fn filled(query: &str, name: &str, schema: &str) -> String {
+    let parts: Vec<String> = query
+        .split("{n}")
+        .map(|part| part.replace("{s}", &quoted(schema)))
+        .collect();
+    parts.join(&quoted(name))
+}
+
+/// The entries of an access list.
+fn entries(list: &str) -> Map {
+    let mut all = Map::new();
+    for part in list
+        .trim_matches(['{', '}'])
+        .split(',')
+        .filter(|part| !part.is_empty())
+    {
+        let given = part.split_once('/').map_or(part, |(given, _)| given);
+        let Some((role, letters)) = given.split_once('=') else {
+            log::debug(format_args!("Skipping malformed ACL entry: {part}"));
+            continue;
+        };
+        let role = if role.is_empty() { "public" } else { role };
+        all.insert(role, privileges_of(letters));
+    }
+    all
+}
+
+fn privileges_of(letters: &str) -> Map {
+    let mut all = Map::new();
+    let mut last = None;
+    for letter in letters.chars() {
+        if let ('*', Some(last)) = (letter, last) {
+            all.insert(last, true);
+        } else if let Some(word) = word(letter) {
+            all.insert(word, false);
+            last = Some(word);
+        }
+    }
+    all
+}
+
+impl Asked {
+    /// The privileges one by one, and the kind of the object, both known to fit.
+    fn checked(&self) -> Result<(&'static Kind, Vec<String>), Error> {
+        let kind = kind_of(&self.object_type)?;
+        let given = self.privileges.as_deref().unwrap_or_default();
+        let words: Vec<String> = given
+            .to_uppercase()
+            .split(',')
+            .map(|word| word.trim().to_owned())
+            .collect();
+        if kind.is_group() {
+            return match given.is_empty() {
+                true => Ok((kind, words)),
+                false => {
+                    Err("The privileges option should not be set for object_type group".into())
+                }
+            };
+        }
+        let is_known = |word: &String| word == "ALL" || kind.words().any(|known| known == word);
+        if !words.iter().all(is_known) {
+            return Err(Error::refused(format!(
+                "Invalid privilege(s): {given} provided for object {}",
+                kind.name
+            )));
+        }
+        Ok((kind, words))
+    }
+
+    /// What stands in the statement between the privileges and the role.
+    fn object(&self, kind: &Kind) -> String {
+        let (schema, name) = (&self.prepend, &self.object_name);
+        let what = kind.name.to_uppercase();
+        if !kind.is_inside() {
+            return format!("{what} {}", ident(name));
+        }
+        if name.eq_ignore_ascii_case("all") {
+            return format!("ALL {what}S IN SCHEMA {schema}");
+        }
+        // A function's arguments are no part of its name.
+        let (name, arguments) = match name.find('(').filter(|_| kind.name == "function") {
+            Some(at) => name.split_at(at),
+            None => (name.as_str(), ""),
+        };
+        format!("{what} {schema}.{}{arguments}", ident(name))
+    }
+}
+
+/// Whether a role has the privileges.
+pub(crate) fn has(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> {
+    let (kind, words) = asked.checked()?;
+    if !kind.is_group() && kind.owner(cx, conn, asked)?.as_ref() == Some(&asked.name) {
+        return Ok(true);
+    }
+    let all = kind.list(cx, conn, (&asked.object_name, &asked.prepend))?;
+    let Some(found) = all.get(&asked.name) else {
+        return Ok(false);
+    };
+    let may_grant = asked.grant_option.unwrap_or(false);
+    let Some(found) = found.as_map() else {
+        return Ok(!may_grant || found.is_true());
+    };
+    let has = |word: &str| {
+        found
+            .get(word)
+            .is_some_and(|may| !may_grant || may.is_true())
+    };
+    Ok(if words.iter().any(|word| word == "ALL") {
+        // Only servers since 17 know MAINTAIN.
+        kind.words().all(|word| word == "MAINTAIN" || has(word))
+    } else {
+        words.iter().all(|word| has(word))
+    })
+}
+
+/// Grants the privileges.
+pub(crate) fn grant(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> {
+    let (kind, words) = asked.checked()?;
+    let name = ident(&asked.name);
+    let (mut sql, option) = if kind.is_group() {
+        let sql = format!("GRANT {} TO {name}", asked.object_name);
+        (sql, " WITH ADMIN OPTION")
+    } else {
+        let object = asked.object(kind);
+        let sql = format!("GRANT {} ON {object} TO {name}", words.join(","));
+        (sql, " WITH GRANT OPTION")
+    };
+    if asked.grant_option == Some(true) {
+        sql.push_str(option);
+    }
+    conn.change(cx, &sql)
+}
+
+/// Takes them away.
+pub(crate) fn revoke(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> {
+    let (kind, words) = asked.checked()?;
+    let name = ident(&asked.name);
+    let sql = match kind.is_group() {
+        true => format!("REVOKE {} FROM {name}", asked.object_name),
+        false => format!(
+            "REVOKE {} ON {} FROM {name}",
+            words.join(","),
+            asked.object(kind)
+        ),
+    };
+    conn.change(cx, &sql)
+}
+
+/// What the arguments of a function or state ask.
+macro_rules! asked {
+    ($args:ident, $privileges:expr, $grant:expr) => {
+        $crate::exec::postgres::privileges::Asked {
+            name: $args.name,
+            object_name: $args.object_name,
+            object_type: $args.object_type,
+            privileges: $privileges,
+            grant_option: $grant,
+            prepend: $args.prepend,
+        }
+    };
+}
+
+pub(crate) use asked;
+
+fn privileges_list(cx: &Exec, args: PrivilegesList) -> Result<Value, Error> {
+    let kind = kind_of(&args.object_type)?;
+    let conn = conn!(args);
+    Ok(kind.list(cx, &conn, (&args.name, &args.prepend))?.into())
+}
+
+fn has_privileges(cx: &Exec, args: HasPrivileges) -> Result<Value, Error> {
+    let asked = asked!(args, args.privileges, args.grant_option);
+    Ok(has(cx, &conn!(args), &asked)?.into())
+}
+
+fn privileges_grant(cx: &Exec, args: PrivilegesGrant) -> Result<Value, Error> {
+    let mut asked = asked!(args, args.privileges, None);
+    let conn = conn!(args);
+    if has(cx, &conn, &asked)? {
+        log::info("The privileges are set already");
+        return Ok(false.into());
+    }
+    asked.grant_option = args.grant_option;
+    Ok(grant(cx, &conn, &asked)?.into())
+}
+
+fn privileges_revoke(cx: &Exec, args: PrivilegesRevoke) -> Result<Value, Error> {
+    let asked = asked!(args, args.privileges, None);
+    let conn = conn!(args);
+    Ok((has(cx, &conn, &asked)? && revoke(cx, &conn, &asked)?).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(object_type: &str, object_name: &str, privileges: &str) -> Asked {
+        Asked {
+            name: "me".to_owned(),
+            object_name: object_name.to_owned(),
+            object_type: object_type.to_owned(),
+            privileges: (!privileges.is_empty()).then(|| privileges.to_owned()),
+            grant_option: None,
+            prepend: "public".to_owned(),
+        }
+    }
+
+    #[test]
+    fn access_lists_say_who_has_what() {
+        let all = value::python::repr(&entries("{postgres=arw*/postgres,=r/postgres}").into());
+        assert_eq!(
+            all,
+            "{'postgres': {'INSERT': False, 'SELECT': False, 'UPDATE': True}, 'public': {'SELECT': False}}"
+        );
+        assert!(entries("").is_empty());
+    }
+
+    #[test]
+    fn an_object_is_named_as_its_kind_wants() {
+        let object = |kind: &str, name: &str| {
+            let asked = asked(kind, name, "ALL");
+            asked.object(asked.checked().unwrap().0)
+        };
+        assert_eq!(object("Table", "t\""), "TABLE public.\"t\"\"\"");
+        assert_eq!(object("sequence", "all"), "ALL SEQUENCES IN SCHEMA public");
+        assert_eq!(
+            object("function", "f(integer)"),
+            "FUNCTION public.\"f\"(integer)"
+        );
+        assert_eq!(object("database", "db"), "DATABASE \"db\"");
+    }
+
+    #[test]
+    fn privileges_that_an_object_has_not_are_refused() {
+        let refused = |kind: &str, words: &str| asked(kind, "x", words).checked().is_err();
+        assert!(refused("table", "CONNECT") && refused("table", "") && refused("group", "ALL"));
+        assert!(refused("view", "SELECT") && !refused("group", ""));
+        assert!(!refused("table", "select, insert"));
+    }
+}

@@ -1,0 +1,599 @@
+//! Roles: users are those that may log in, groups those that may not.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log};
+
+use super::password::Method;
+use super::{Conn, cell, conn, csv, ident, quoted};
+use crate::version;
+
+state::exec_module! {
+    /// PostgreSQL, through `psql`.
+    mod postgres;
+
+    /// Return the roles.
+    fn user_list(UserList {
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+        /// With the hashes of the passwords.
+        return_password: bool = false,
+    });
+
+    /// Return a role; None where there is none.
+    fn role_get(RoleGet {
+        /// Its name.
+        name: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+        /// With the hashes of the passwords.
+        return_password: bool = false,
+    });
+
+    /// Return whether a role exists.
+    fn user_exists(UserExists {
+        /// Its name.
+        name: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Make a role that may log in.
+    fn user_create(UserCreate {
+        /// Its name.
+        username: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// Whether it may make databases.
+        createdb: Option<bool> = None,
+        /// Whether it may make roles.
+        createroles: Option<bool> = None,
+        /// Whether it has what its groups may.
+        inherit: Option<bool> = None,
+        /// Whether it may log in.
+        login: Option<bool> = None,
+        /// How many connections it may have.
+        connlimit: Option<i64> = None,
+        /// How the password is kept: True or `md5`, `scram-sha-256`, False for in clear.
+        encrypted: Value = Value::Null,
+        /// Whether it is a superuser.
+        superuser: Option<bool> = None,
+        /// Whether it may replicate.
+        replication: Option<bool> = None,
+        /// Its password, or the hash of one.
+        rolepassword: Option<String> = None,
+        /// Until when the password holds.
+        valid_until: Option<String> = None,
+        /// The groups that it is to be in: a list, or names with commas between them.
+        groups: Value = Value::Null,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Change a role.
+    fn user_update(UserUpdate {
+        /// Its name.
+        username: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// Whether it may make databases.
+        createdb: Option<bool> = None,
+        /// Whether it may make roles.
+        createroles: Option<bool> = None,
+        /// How the password is kept: True or `md5`, `scram-sha-256`, False for in clear.
+        encrypted: Value = Value::Null,
+        /// Whether it is a superuser.
+        superuser: Option<bool> = None,
+        /// Whether it has what its groups may.
+        inherit: Option<bool> = None,
+        /// Whether it may log in.
+        login: Option<bool> = None,
+        /// How many connections it may have.
+        connlimit: Option<i64> = None,
+        /// Whether it may replicate.
+        replication: Option<bool> = None,
+        /// Its password, or the hash of one.
+        rolepassword: Option<String> = None,
+        /// Until when the password holds.
+        valid_until: Option<String> = None,
+        /// The groups that it is to be in: a list, or names with commas between them.
+        groups: Value = Value::Null,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Remove a role.
+    fn user_remove(UserRemove {
+        /// Its name.
+        username: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Make a role that may not log in.
+    fn group_create(GroupCreate {
+        /// Its name.
+        groupname: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// Whether it may make databases.
+        createdb: Option<bool> = None,
+        /// Whether it may make roles.
+        createroles: Option<bool> = None,
+        /// How the password is kept: True or `md5`, `scram-sha-256`, False for in clear.
+        encrypted: Value = Value::Null,
+        /// Whether it may log in.
+        login: Option<bool> = None,
+        /// Whether it has what its groups may.
+        inherit: Option<bool> = None,
+        /// Whether it is a superuser.
+        superuser: Option<bool> = None,
+        /// Whether it may replicate.
+        replication: Option<bool> = None,
+        /// Its password, or the hash of one.
+        rolepassword: Option<String> = None,
+        /// The groups that it is to be in: a list, or names with commas between them.
+        groups: Value = Value::Null,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Change a role.
+    fn group_update(GroupUpdate {
+        /// Its name.
+        groupname: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// Whether it may make databases.
+        createdb: Option<bool> = None,
+        /// Whether it may make roles.
+        createroles: Option<bool> = None,
+        /// How the password is kept: True or `md5`, `scram-sha-256`, False for in clear.
+        encrypted: Value = Value::Null,
+        /// Whether it has what its groups may.
+        inherit: Option<bool> = None,
+        /// Whether it may log in.
+        login: Option<bool> = None,
+        /// Whether it is a superuser.
+        superuser: Option<bool> = None,
+        /// Whether it may replicate.
+        replication: Option<bool> = None,
+        /// Its password, or the hash of one.
+        rolepassword: Option<String> = None,
+        /// The groups that it is to be in: a list, or names with commas between them.
+        groups: Value = Value::Null,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Remove a role.
+    fn group_remove(GroupRemove {
+        /// Its name.
+        groupname: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+}
+
+/// What a role is to be like. What is none stays as it is, or as the server makes new ones.
+#[derive(Clone, Default)]
+pub(crate) struct Asked {
+    pub createdb: Option<bool>,
+    pub createroles: Option<bool>,
+    pub encrypted: Value,
+    pub superuser: Option<bool>,
+    pub replication: Option<bool>,
+    pub inherit: Option<bool>,
+    pub login: Option<bool>,
+    pub connlimit: Option<i64>,
+    pub rolepassword: Option<String>,
+    pub valid_until: Option<String>,
+    pub groups: Value,
+}
+
+impl Asked {
+    /// The groups, however they are written.
+    pub(crate) fn groups(&self) -> Vec<String> {
+        match &self.groups {
+            Value::Null => Vec::new(),
+            Value::Str(names) => names.split(',').map(str::to_owned).collect(),
+            list => list.texts(),
+        }
+        .into_iter()
+        .filter(|name| !name.is_empty())
+        .collect()
+    }
+
+    fn flags(&self, is_superuser: Option<bool>) -> String {
+        let superuser = self
+            .superuser
+            .filter(|_| is_superuser.is_none_or(|is| is != self.superuser.unwrap_or(false)));
+        let mut words = String::new();
+        for (word, value) in [
+            ("INHERIT", self.inherit),
+            ("CREATEDB", self.createdb),
+            ("CREATEROLE", self.createroles),
+            ("SUPERUSER", superuser),
+            ("REPLICATION", self.replication),
+            ("LOGIN", self.login),
+        ] {
+            match value {
+                Some(true) => words.push_str(&format!(" {word}")),
+                Some(false) => words.push_str(&format!(" NO{word}")),
+                None => {}
+            }
+        }
+        if let Some(limit) = self.connlimit {
+            words.push_str(&format!(" CONNECTION LIMIT {limit}"));
+        }
+        words
+    }
+
+    /// What follows the name in the statement that makes or changes a role.
+    fn clauses(&self, name: &str, is_superuser: Option<bool>) -> Result<String, Error> {
+        let mut words = self.flags(is_superuser);
+        let password = self.rolepassword.as_deref();
+        if let Some(password) = password.filter(|password| !password.is_empty()) {
+            let method = Method::of(&self.encrypted)?;
+            let word = match method {
+                Method::Clear => "UNENCRYPTED",
+                _ => "ENCRYPTED",
+            };
+            let password = quoted(&method.encrypt(name, password));
+            words.push_str(&format!(" {word} PASSWORD {password}"));
+        }
+        if let Some(until) = self.valid_until.as_deref().filter(|text| !text.is_empty()) {
+            words.push_str(&format!(" VALID UNTIL {}", quoted(until)));
+        }
+        for group in self.groups() {
+            words.push_str(&format!("; GRANT {} TO {}", ident(&group), ident(name)));
+        }
+        Ok(words)
+    }
+}
+
+/// What of the roles is asked, but for the columns that releases have or lack, and the passwords.
+const ROLES: &str = "SELECT pg_roles.rolname as \"name\", pg_roles.rolsuper as \"superuser\", pg_roles.rolinherit as \"inherits privileges\", \
+    pg_roles.rolcreaterole as \"can create roles\", pg_roles.rolcreatedb as \"can create databases\", \
+    pg_roles.rolcanlogin as \"can login\", pg_roles.rolconnlimit as \"connections\", \
+    (SELECT array_agg(pg_roles2.rolname) FROM pg_catalog.pg_auth_members JOIN pg_catalog.pg_roles pg_roles2 \
+    ON (pg_auth_members.roleid = pg_roles2.oid) WHERE pg_auth_members.member = pg_roles.oid) as \"groups\", \
+    pg_roles.rolvaliduntil::timestamp(0) as \"expiry time\", pg_roles.rolconfig as \"defaults variables\"";
+
+fn query_of(version: &str, with_password: bool) -> String {
+    let since = |release: &str| version::loose(version, release).is_ge();
+    let replication = match since("9.1") {
+        true => "pg_roles.rolreplication",
+        false => "NULL",
+    };
+    let catalogs = match since("9.5") {
+        true => "NULL",
+        false => "pg_roles.rolcatupdate",
+    };
+    let (column, tables) = match with_password {
+        true => (
+            ", COALESCE(pg_shadow.passwd, pg_authid.rolpassword) as \"password\"",
+            " LEFT JOIN pg_authid ON pg_roles.oid = pg_authid.oid LEFT JOIN pg_shadow ON pg_roles.oid = pg_shadow.usesysid",
+        ),
+        false => ("", ""),
+    };
+    format!(
+        "{ROLES}, {catalogs} as \"can update system catalogs\", {replication} as \"replication\"{column} FROM pg_roles{tables}"
+    )
+}
+
+/// The roles by name; none where the server does not say its version.
+pub(crate) fn roles(cx: &Exec, conn: &Conn, passwords: bool) -> Result<Option<Map>, Error> {
+    let Some(version) = conn.version(cx)?.filter(|version| !version.is_empty()) else {
+        log::error("Could not retrieve Postgres version. Is Postgresql server running?");
+        return Ok(None);
+    };
+    let rows = conn.query(cx, &query_of(&version, passwords))?;
+    let named = rows.iter().map(|row| (cell(row, "name"), role(row)));
+    Ok(Some(named.collect()))
+}
+
+fn role(row: &Map) -> Map {
+    let mut role = Map::new();
+    for key in [
+        "superuser",
+        "inherits privileges",
+        "can create roles",
+        "can create databases",
+        "can update system catalogs",
+        "can login",
+        "replication",
+        "connections",
+    ] {
+        let truth = match cell(row, key).as_str() {
+            "t" => Value::Bool(true),
+            "f" => Value::Bool(false),
+            _ => Value::Null,
+        };
+        role.insert(key, truth);
+    }
+    role.insert("expiry time", stamp(&cell(row, "expiry time")));
+    role.insert("defaults variables", cell(row, "defaults variables"));
+    if row.contains("password") {
+        role.insert("password", cell(row, "password"));
+    }
+    let groups = cell(row, "groups");
+    let groups = csv(groups.trim_matches(['{', '}'])).into_iter().next();
+    role.insert("groups", groups.unwrap_or_default());
+    role
+}
+
+/// A time of the server: `2030-01-31 00:00:00`; none for what has no such form, as `infinity`.
+pub(crate) fn stamp(text: &str) -> Value {
+    let is_digit = |byte: u8| byte.is_ascii_digit();
+    let fits = |(byte, form): (u8, u8)| match form {
+        b'0' => is_digit(byte),
+        other => byte == other,
+    };
+    let form = "0000-00-00 00:00:00";
+    let is_stamp = text.len() == form.len() && text.bytes().zip(form.bytes()).all(fits);
+    if is_stamp { text.into() } else { Value::Null }
+}
+
+/// A role by its name.
+pub(crate) fn find(
+    cx: &Exec,
+    conn: &Conn,
+    name: &str,
+    password: bool,
+) -> Result<Option<Map>, Error> {
+    let Some(mut roles) = roles(cx, conn, password)? else {
+        log::error("Could not retrieve Postgres role. Is Postgres running?");
+        return Ok(None);
+    };
+    Ok(roles.remove(name).and_then(|role| role.as_map().cloned()))
+}
+
+/// Makes a role.
+pub(crate) fn create(
+    cx: &Exec,
+    conn: &Conn,
+    name: &str,
+    asked: &Asked,
+    may_login: bool,
+) -> Result<bool, Error> {
+    let asked = Asked {
+        inherit: asked.inherit.or(Some(true)),
+        login: asked.login.or(Some(may_login)),
+        ..asked.clone()
+    };
+    let clauses = asked.clauses(name, None)?;
+    write(
+        cx,
+        conn,
+        &asked,
+        format!("CREATE ROLE {} WITH{clauses};", ident(name)),
+    )
+}
+
+/// Changes a role that is there.
+pub(crate) fn update(
+    cx: &Exec,
+    conn: &Conn,
+    name: &str,
+    asked: &Asked,
+    role: &Map,
+) -> Result<bool, Error> {
+    let is_superuser = role.get("superuser").is_some_and(Value::is_true);
+    let clauses = asked.clauses(name, Some(is_superuser))?;
+    write(
+        cx,
+        conn,
+        asked,
+        format!("ALTER ROLE {} WITH{clauses};", ident(name)),
+    )
+}
+
+fn write(cx: &Exec, conn: &Conn, asked: &Asked, sql: String) -> Result<bool, Error> {
+    match asked.rolepassword {
+        Some(_) => conn.change_unseen(cx, sql),
+        None => conn.change(cx, &sql),
+    }
+}
+
+/// Removes a role that is there.
+pub(crate) fn remove(cx: &Exec, conn: &Conn, name: &str) -> Result<bool, Error> {
+    conn.change(cx, &format!("DROP ROLE {}", ident(name)))?;
+    Ok(find(cx, conn, name, false)?.is_none())
+}
+
+fn created(
+    cx: &Exec,
+    conn: &Conn,
+    (name, asked): (&str, &Asked),
+    login: bool,
+) -> Result<Value, Error> {
+    if find(cx, conn, name, false)?.is_some() {
+        log::info(format_args!("Role '{name}' already exists"));
+        return Ok(false.into());
+    }
+    Ok(create(cx, conn, name, asked, login)?.into())
+}
+
+fn updated(cx: &Exec, conn: &Conn, name: &str, asked: &Asked) -> Result<Value, Error> {
+    let Some(role) = find(cx, conn, name, false)? else {
+        log::info(format_args!("Role '{name}' could not be found"));
+        return Ok(false.into());
+    };
+    Ok(update(cx, conn, name, asked, &role)?.into())
+}
+
+fn removed(cx: &Exec, conn: &Conn, name: &str) -> Result<Value, Error> {
+    if find(cx, conn, name, false)?.is_none() {
+        log::info(format_args!("User '{name}' does not exist"));
+        return Ok(false.into());
+    }
+    Ok(remove(cx, conn, name)?.into())
+}
+
+/// What the arguments of a function ask of a role.
+macro_rules! asked {
+    ($args:ident) => {
+        Asked {
+            createdb: $args.createdb,
+            createroles: $args.createroles,
+            encrypted: $args.encrypted,
+            superuser: $args.superuser,
+            replication: $args.replication,
+            inherit: $args.inherit,
+            login: $args.login,
+            rolepassword: $args.rolepassword,
+            groups: $args.groups,
+            ..Asked::default()
+        }
+    };
+}
+
+fn user_list(cx: &Exec, args: UserList) -> Result<Value, Error> {
+    let all = roles(cx, &conn!(args), args.return_password)?;
+    Ok(all.map_or(Value::Bool(false), Value::from))
+}
+
+fn role_get(cx: &Exec, args: RoleGet) -> Result<Value, Error> {
+    Ok(find(cx, &conn!(args), &args.name, args.return_password)?.into())
+}
+
+fn user_exists(cx: &Exec, args: UserExists) -> Result<Value, Error> {
+    Ok(find(cx, &conn!(args), &args.name, false)?.is_some().into())
+}
+
+fn user_create(cx: &Exec, args: UserCreate) -> Result<Value, Error> {
+    let mut asked = asked!(args);
+    (asked.connlimit, asked.valid_until) = (args.connlimit, args.valid_until);
+    created(cx, &conn!(args), (&args.username, &asked), true)
+}
+
+fn user_update(cx: &Exec, args: UserUpdate) -> Result<Value, Error> {
+    let mut asked = asked!(args);
+    (asked.connlimit, asked.valid_until) = (args.connlimit, args.valid_until);
+    updated(cx, &conn!(args), &args.username, &asked)
+}
+
+fn user_remove(cx: &Exec, args: UserRemove) -> Result<Value, Error> {
+    removed(cx, &conn!(args), &args.username)
+}
+
+fn group_create(cx: &Exec, args: GroupCreate) -> Result<Value, Error> {
+    let asked = asked!(args);
+    created(cx, &conn!(args), (&args.groupname, &asked), false)
+}
+
+fn group_update(cx: &Exec, args: GroupUpdate) -> Result<Value, Error> {
+    let asked = asked!(args);
+    updated(cx, &conn!(args), &args.groupname, &asked)
+}
+
+fn group_remove(cx: &Exec, args: GroupRemove) -> Result<Value, Error> {
+    removed(cx, &conn!(args), &args.groupname)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_says_what_is_asked_and_nothing_else() {
+        let asked = Asked {
+            createdb: Some(true),
+            superuser: Some(false),
+            encrypted: false.into(),
+            rolepassword: Some("it's".to_owned()),
+            valid_until: Some("infinity".to_owned()),
+            groups: "a,b\"".into(),
+            ..Asked::default()
+        };
+        assert_eq!(
+            asked.clauses("x", Some(false)).unwrap(),
+            " CREATEDB UNENCRYPTED PASSWORD 'it''s' VALID UNTIL 'infinity'; GRANT \"a\" TO \"x\"; GRANT \"b\"\"\" TO \"x\""
+        );
+        assert!(asked.clauses("x", None).unwrap().contains("NOSUPERUSER"));
+        assert_eq!(Asked::default().clauses("x", None).unwrap(), "");
+    }
+}

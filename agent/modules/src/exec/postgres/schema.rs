@@ -1,0 +1,270 @@
+//! Schemas and languages of a database.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log};
+
+use super::{Conn, conn, db_conn, ident};
+
+state::exec_module! {
+    /// PostgreSQL, through `psql`.
+    mod postgres;
+
+    /// Make a schema.
+    fn schema_create(SchemaCreate {
+        /// The database.
+        dbname: String,
+        /// Its name.
+        name: String,
+        /// The role that owns it.
+        owner: Option<String> = None,
+        /// The account of the machine that runs the client.
+        user: Option<String> = None,
+        /// The role that connects.
+        db_user: Option<String> = None,
+        /// The password of the role that connects.
+        db_password: Option<String> = None,
+        /// The host, or the folder of the socket.
+        db_host: Option<String> = None,
+        /// The port.
+        db_port: Option<String> = None,
+    });
+
+    /// Remove a schema.
+    fn schema_remove(SchemaRemove {
+        /// The database.
+        dbname: String,
+        /// Its name.
+        name: String,
+        /// The account of the machine that runs the client.
+        user: Option<String> = None,
+        /// The role that connects.
+        db_user: Option<String> = None,
+        /// The password of the role that connects.
+        db_password: Option<String> = None,
+        /// The host, or the folder of the socket.
+        db_host: Option<String> = None,
+        /// The port.
+        db_port: Option<String> = None,
+    });
+
+    /// Return whether a schema exists.
+    fn schema_exists(SchemaExists {
+        /// The database.
+        dbname: String,
+        /// Its name.
+        name: String,
+        /// The account of the machine that runs the client.
+        user: Option<String> = None,
+        /// The role that connects.
+        db_user: Option<String> = None,
+        /// The password of the role that connects.
+        db_password: Option<String> = None,
+        /// The host, or the folder of the socket.
+        db_host: Option<String> = None,
+        /// The port.
+        db_port: Option<String> = None,
+    });
+
+    /// Return a schema; None where there is none.
+    fn schema_get(SchemaGet {
+        /// The database.
+        dbname: String,
+        /// Its name.
+        name: String,
+        /// The account of the machine that runs the client.
+        user: Option<String> = None,
+        /// The role that connects.
+        db_user: Option<String> = None,
+        /// The password of the role that connects.
+        db_password: Option<String> = None,
+        /// The host, or the folder of the socket.
+        db_host: Option<String> = None,
+        /// The port.
+        db_port: Option<String> = None,
+    });
+
+    /// Return the schemas of a database.
+    fn schema_list(SchemaList {
+        /// The database.
+        dbname: String,
+        /// The account of the machine that runs the client.
+        user: Option<String> = None,
+        /// The role that connects.
+        db_user: Option<String> = None,
+        /// The password of the role that connects.
+        db_password: Option<String> = None,
+        /// The host, or the folder of the socket.
+        db_host: Option<String> = None,
+        /// The port.
+        db_port: Option<String> = None,
+    });
+
+    /// Return the languages of a database.
+    fn language_list(LanguageList {
+        /// The database that is connected to.
+        maintenance_db: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Return whether a database has a language.
+    fn language_exists(LanguageExists {
+        /// Its name.
+        name: String,
+        /// The database that is connected to.
+        maintenance_db: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Install a language.
+    fn language_create(LanguageCreate {
+        /// Its name.
+        name: String,
+        /// The database that is connected to.
+        maintenance_db: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+
+    /// Remove a language.
+    fn language_remove(LanguageRemove {
+        /// Its name.
+        name: String,
+        /// The database that is connected to.
+        maintenance_db: String,
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The account of the machine that runs the client.
+        runas: Option<String> = None,
+    });
+}
+
+/// The schemas of the database that is connected to.
+pub(crate) fn schemas(cx: &Exec, conn: &Conn) -> Result<Map, Error> {
+    let query = "SELECT pg_namespace.nspname as \"name\", pg_roles.rolname as \"owner\", pg_namespace.nspacl as \"acl\" \
+        FROM pg_namespace LEFT JOIN pg_roles ON pg_roles.oid = pg_namespace.nspowner ";
+    conn.by(cx, query, "name")
+}
+
+pub(crate) fn create(
+    cx: &Exec,
+    conn: &Conn,
+    name: &str,
+    owner: Option<&str>,
+) -> Result<bool, Error> {
+    let owner = owner.map(|owner| format!(" AUTHORIZATION {}", ident(owner)));
+    let owner = owner.unwrap_or_default();
+    conn.change(cx, &format!("CREATE SCHEMA {}{owner}", ident(name)))
+}
+
+pub(crate) fn remove(cx: &Exec, conn: &Conn, name: &str) -> Result<bool, Error> {
+    conn.change(cx, &format!("DROP SCHEMA {}", ident(name)))
+}
+
+/// Whether the database that is connected to has a language.
+pub(crate) fn has_language(cx: &Exec, conn: &Conn, name: &str) -> Result<bool, Error> {
+    Ok(languages(cx, conn)?.contains(name))
+}
+
+fn languages(cx: &Exec, conn: &Conn) -> Result<Map, Error> {
+    let mut all = Map::new();
+    for row in conn.query(cx, "SELECT lanname AS \"Name\" FROM pg_language")? {
+        if let Some(name) = row.get("Name") {
+            all.insert(name.clone(), name.clone());
+        }
+    }
+    Ok(all)
+}
+
+pub(crate) fn create_language(cx: &Exec, conn: &Conn, name: &str) -> Result<bool, Error> {
+    conn.change(cx, &format!("CREATE LANGUAGE {}", ident(name)))
+}
+
+pub(crate) fn remove_language(cx: &Exec, conn: &Conn, name: &str) -> Result<bool, Error> {
+    conn.change(cx, &format!("DROP LANGUAGE {}", ident(name)))
+}
+
+fn schema_create(cx: &Exec, args: SchemaCreate) -> Result<Value, Error> {
+    let conn = db_conn!(args, Some(args.dbname));
+    if schemas(cx, &conn)?.contains(&args.name) {
+        log::info(format_args!("Schema '{}' already exists", args.name));
+        return Ok(false.into());
+    }
+    Ok(create(cx, &conn, &args.name, args.owner.as_deref())?.into())
+}
+
+fn schema_remove(cx: &Exec, args: SchemaRemove) -> Result<Value, Error> {
+    let conn = db_conn!(args, Some(args.dbname));
+    if !schemas(cx, &conn)?.contains(&args.name) {
+        log::info(format_args!("Schema '{}' does not exist", args.name));
+        return Ok(false.into());
+    }
+    Ok(remove(cx, &conn, &args.name)?.into())
+}
+
+fn schema_exists(cx: &Exec, args: SchemaExists) -> Result<Value, Error> {
+    let all = schemas(cx, &db_conn!(args, Some(args.dbname)))?;
+    Ok(all.contains(&args.name).into())
+}
+
+fn schema_get(cx: &Exec, args: SchemaGet) -> Result<Value, Error> {
+    let mut all = schemas(cx, &db_conn!(args, Some(args.dbname)))?;
+    Ok(all.remove(&args.name).into())
+}
+
+fn schema_list(cx: &Exec, args: SchemaList) -> Result<Value, Error> {
+    Ok(schemas(cx, &db_conn!(args, Some(args.dbname)))?.into())
+}
+
+fn language_list(cx: &Exec, args: LanguageList) -> Result<Value, Error> {
+    Ok(languages(cx, &conn!(args, Some(args.maintenance_db)))?.into())
+}
+
+fn language_exists(cx: &Exec, args: LanguageExists) -> Result<Value, Error> {
+    let conn = conn!(args, Some(args.maintenance_db));
+    Ok(has_language(cx, &conn, &args.name)?.into())
+}
+
+fn language_create(cx: &Exec, args: LanguageCreate) -> Result<Value, Error> {
+    let conn = conn!(args, Some(args.maintenance_db));
+    let is_there = has_language(cx, &conn, &args.name)?;
+    Ok((!is_there && create_language(cx, &conn, &args.name)?).into())
+}
+
+fn language_remove(cx: &Exec, args: LanguageRemove) -> Result<Value, Error> {
+    let conn = conn!(args, Some(args.maintenance_db));
+    let is_there = has_language(cx, &conn, &args.name)?;
+    Ok((is_there && remove_language(cx, &conn, &args.name)?).into())
+}

@@ -1,0 +1,252 @@
+//! The `mysql_query` state module. Salt 3008 has it no more; answers are those of its last one.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use std::path::Path;
+
+use value::{Map, Value, python};
+
+use crate::exec::mysql::{Conn, ask, ask_file, database};
+use crate::fs::{self, Owner};
+
+state::state_module! {
+    /// Statements for MySQL and MariaDB. Each function takes `connection_user`, `connection_pass` and so on.
+    mod mysql_query;
+
+    /// Run a statement.
+    fn run(Run {
+        /// Its name.
+        name: String,
+        /// The database.
+        database: String,
+        /// The statement.
+        query: String,
+        /// Where the answer goes: `grain`, or a file.
+        output: Option<String> = None,
+        /// The grain.
+        grain: Option<String> = None,
+        /// The key in the grain.
+        key: Option<String> = None,
+        /// Whether an answer that is there is replaced.
+        overwrite: bool = true,
+        /// Whether the database must be there.
+        check_db_exists: bool = true,
+        /// Flags of the connection: a list.
+        client_flags: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Run the statements of a file.
+    fn run_file(RunFile {
+        /// Its name.
+        name: String,
+        /// The database.
+        database: String,
+        /// The file with the statements.
+        query_file: String,
+        /// Where the answer goes: `grain`, or a file.
+        output: Option<String> = None,
+        /// The grain.
+        grain: Option<String> = None,
+        /// The key in the grain.
+        key: Option<String> = None,
+        /// Whether an answer that is there is replaced.
+        overwrite: bool = true,
+        /// The environment that the file comes from.
+        saltenv: Option<String> = None,
+        /// Whether the database must be there.
+        check_db_exists: bool = true,
+        /// Flags of the connection: a list.
+        client_flags: Value = Value::Null,
+        ..kwargs
+    });
+}
+
+/// Where the answer of a statement goes.
+enum Output {
+    Nowhere,
+    /// A grain, and a key in it.
+    Grain(String, Option<String>),
+    File(String),
+}
+
+impl Output {
+    fn of(
+        output: Option<String>,
+        grain: Option<String>,
+        key: Option<String>,
+    ) -> Result<Self, Error> {
+        Ok(match (output, grain) {
+            (None, _) => Self::Nowhere,
+            (Some(word), Some(grain)) if word == "grain" => Self::Grain(grain, key),
+            (Some(word), None) if word == "grain" => {
+                return Err("Error: output type 'grain' needs the grain parameter\n".into());
+            }
+            (Some(file), _) => Self::File(file),
+        })
+    }
+
+    /// What it is called.
+    fn shown(&self) -> String {
+        match self {
+            Self::Nowhere => String::new(),
+            Self::Grain(grain, None) => format!("grain: {grain}"),
+            Self::Grain(grain, Some(key)) => format!("grain: {grain}:{key}"),
+            Self::File(file) => format!("file: {file}"),
+        }
+    }
+
+    /// Whether there is an answer already; said as comments say it.
+    fn is_set(&self, cx: &Exec) -> Option<String> {
+        let (is_set, what) = match self {
+            Self::Nowhere => return None,
+            Self::Grain(grain, key) => {
+                let grains = cx.grains();
+                let found = grains.get(grain);
+                let is_set = match key {
+                    None => found.is_some(),
+                    Some(key) => found.is_some_and(|value| value.get(key).is_some()),
+                };
+                (is_set, self.shown().replacen("grain: ", "Grain ", 1))
+            }
+            Self::File(file) => (Path::new(file).is_file(), format!("File {file}")),
+        };
+        is_set.then(|| format!("No execution needed. {what} already set"))
+    }
+
+    fn keep(&self, cx: &Exec, answer: &Map) -> Result<String, Error> {
+        match self {
+            Self::Nowhere => return Ok("Executed".to_owned()),
+            Self::Grain(grain, key) => {
+                let value = match key {
+                    None => answer.clone(),
+                    Some(key) => {
+                        let grains = cx.grains();
+                        let now = grains.get(grain).and_then(Value::as_map).cloned();
+                        now.unwrap_or_default().with(key, answer.clone())
+                    }
+                };
+                let args = vec![grain.as_str().into(), value.into()];
+                cx.call("grains.setval", args, Map::new())?;
+            }
+            Self::File(file) => {
+                let text = written(answer);
+                fs::write(cx, Path::new(file), text.as_bytes(), Owner::default())?;
+                return Ok(format!("Executed. Output into {file}"));
+            }
+        }
+        Ok(format!("Executed. Output into {}", self.shown()))
+    }
+}
+
+/// The answer as a file has it: a line `column:value` for each cell.
+fn written(answer: &Map) -> String {
+    let cell = |(key, value): (&Value, &Value)| format!("{}:{}\n", key.to_text(), value.to_text());
+    match answer.get("results").and_then(Value::as_list) {
+        Some(rows) => rows
+            .iter()
+            .filter_map(Value::as_map)
+            .flat_map(|row| row.iter().map(cell))
+            .collect(),
+        None => answer.iter().map(cell).collect(),
+    }
+}
+
+/// The answer with rows that are dictionaries.
+fn by_column(mut answer: Map) -> Map {
+    let columns = answer.get("columns").and_then(Value::as_list);
+    let columns: Vec<Value> = columns.map(<[Value]>::to_vec).unwrap_or_default();
+    let row = |cells: &Value| -> Value {
+        let cells = cells.as_list().unwrap_or_default().iter().cloned();
+        columns.iter().cloned().zip(cells).collect::<Map>().into()
+    };
+    let rows = answer.get("results").and_then(Value::as_list);
+    if let Some(rows) = rows.map(|rows| Value::list(rows.iter().map(row))) {
+        answer.insert("results", rows);
+    }
+    answer
+}
+
+/// What both functions ask beside the statements.
+struct Asked {
+    database: String,
+    /// What comments call the database where it is not there.
+    called: String,
+    output: Output,
+    overwrite: bool,
+    must_exist: bool,
+}
+
+fn done(
+    cx: &Exec,
+    conn: &Conn,
+    asked: &Asked,
+    ask: impl FnOnce(&Conn) -> Result<Map, Error>,
+) -> Result<Ret, Error> {
+    if asked.must_exist && !database::exists(cx, conn, &asked.database)? {
+        return Ok(Ret::would(format!(
+            "Database {} is not present",
+            asked.called
+        )));
+    }
+    if let Some(comment) = asked.output.is_set(cx).filter(|_| !asked.overwrite) {
+        return Ok(Ret::ok(comment));
+    }
+    let would = match &asked.output {
+        Output::Nowhere => "Query would execute, not storing result".to_owned(),
+        output => format!("Query would execute, storing result in {}", output.shown()),
+    };
+    cx.apply(Ret::would(would), || {
+        let answer = by_column(ask(&conn.within(&asked.database))?);
+        let change = asked.output.keep(cx, &answer)?;
+        Ok(Ret::ok(python::repr(&answer.into())).change("query", change))
+    })
+}
+
+fn checked(client_flags: &Value) -> Result<(), Error> {
+    match client_flags.is_null() || client_flags.as_list().is_some() {
+        true => Ok(()),
+        false => Err("Error: client_flags must be a list.".into()),
+    }
+}
+
+fn run(cx: &Exec, args: Run) -> Result<Ret, Error> {
+    checked(&args.client_flags)?;
+    let asked = Asked {
+        database: args.database,
+        called: args.name,
+        output: Output::of(args.output, args.grain, args.key)?,
+        overwrite: args.overwrite,
+        must_exist: args.check_db_exists,
+    };
+    let conn = Conn::of(cx, &args.kwargs)?;
+    done(cx, &conn, &asked, |conn| ask(cx, conn, &args.query))
+}
+
+fn run_file(cx: &Exec, args: RunFile) -> Result<Ret, Error> {
+    checked(&args.client_flags)?;
+    let mut file = args.query_file;
+    if file.contains("://") {
+        let saltenv = args
+            .saltenv
+            .map(|saltenv| Map::new().with("saltenv", saltenv));
+        let found = cx.call(
+            "cp.cache_file",
+            vec![file.into()],
+            saltenv.unwrap_or_default(),
+        )?;
+        file = found.to_text();
+    }
+    if !Path::new(&file).exists() {
+        return Ok(Ret::failed(format!("File {file} does not exist")));
+    }
+    let asked = Asked {
+        called: args.database.clone(),
+        database: args.database,
+        output: Output::of(args.output, args.grain, args.key)?,
+        overwrite: args.overwrite,
+        must_exist: args.check_db_exists,
+    };
+    let conn = Conn::of(cx, &args.kwargs)?;
+    done(cx, &conn, &asked, |conn| ask_file(cx, conn, &file))
+}

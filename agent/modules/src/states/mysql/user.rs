@@ -1,0 +1,160 @@
+//! The `mysql_user` state module. Salt 3008 has it no more; answers are those of its last one.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+
+use crate::exec::mysql::Conn;
+use crate::exec::mysql::user::{Asked, change, create, exists, remove};
+
+state::state_module! {
+    /// Users of MySQL and MariaDB. Each function takes `connection_user`, `connection_pass` and so on.
+    mod mysql_user;
+
+    /// Make sure that a user is there, with this password.
+    fn present(Present {
+        /// Its name.
+        name: String,
+        /// The host that it comes from.
+        host: String = "localhost".into(),
+        /// Its password.
+        password: Option<String> = None,
+        /// The hash of its password.
+        password_hash: Option<String> = None,
+        /// Whether it may have no password.
+        allow_passwordless: bool = false,
+        /// Whether the account of the machine proves who it is.
+        unix_socket: bool = false,
+        /// The column of `mysql.user` that passwords stand in.
+        password_column: Option<String> = None,
+        /// What its password is checked by.
+        auth_plugin: String = "mysql_native_password".into(),
+        ..kwargs
+    });
+
+    /// Make sure that a user is not there.
+    fn absent(Absent {
+        /// Its name.
+        name: String,
+        /// The host that it comes from.
+        host: String = "localhost".into(),
+        ..kwargs
+    });
+}
+
+fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
+    let conn = Conn::of(cx, &args.kwargs)?;
+    let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
+    let asked = Asked {
+        user: args.name,
+        host: args.host,
+        password: filled(args.password),
+        password_hash: filled(args.password_hash),
+        passwordless: args.allow_passwordless,
+        unix_socket: args.unix_socket,
+        password_column: args.password_column,
+        auth_plugin: args.auth_plugin,
+    };
+    let is_open = asked.password.is_none() && asked.password_hash.is_none();
+    if is_open && !asked.passwordless && !asked.unix_socket {
+        return Ok(Ret::failed(
+            "Either password or password_hash must be specified, unless allow_passwordless is True",
+        ));
+    }
+    let exact = Asked {
+        passwordless: is_open,
+        ..asked.clone()
+    };
+    if exists(cx, &conn, &exact)? {
+        return Ok(Ret::ok(already(&asked, is_open)));
+    }
+    match exists(cx, &conn, &Asked::user(&asked.user, &asked.host))? {
+        true => changed(cx, &conn, &asked, is_open),
+        false => added(cx, &conn, &asked),
+    }
+}
+
+fn already(asked: &Asked, is_open: bool) -> String {
+    let comment = format!("User {}@{} is already present", asked.user, asked.host);
+    let more = if is_open {
+        if asked.passwordless {
+            " with passwordless login"
+        } else {
+            ""
+        }
+    } else if asked.auth_plugin != "mysql_native_password" {
+        ". Unable to verify password."
+    } else if asked.password.is_some() {
+        " with the desired password"
+    } else {
+        " with the desired password hash"
+    };
+    comment + more
+}
+
+fn changed(cx: &Exec, conn: &Conn, asked: &Asked, is_open: bool) -> Result<Ret, Error> {
+    let (user, who) = (&asked.user, format!("{}@{}", asked.user, asked.host));
+    let (verb, done) = match is_open {
+        true => ("clear", "cleared"),
+        false => ("change", "changed"),
+    };
+    let comment = format!("Password for user {who} is set to be {done}");
+    if cx.test && is_open && !asked.passwordless {
+        return Ok(Ret::failed(format!(
+            "{comment}, but allow_passwordless != True"
+        )));
+    }
+    cx.apply(Ret::would(comment), || {
+        let why = change(cx, conn, asked);
+        if why.is_ok() {
+            let comment = format!("Password for user {who} has been {done}");
+            return Ok(Ret::ok(comment).change(user, "Updated"));
+        }
+        let mut ret = super::failed(format!("Failed to {verb} password for user {who}"), why);
+        if is_open && !asked.passwordless {
+            ret.comment
+                .push_str(". Note: allow_passwordless must be True to permit passwordless login.");
+        }
+        Ok(ret)
+    })
+}
+
+fn added(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<Ret, Error> {
+    let who = format!("{}@{}", asked.user, asked.host);
+    let open = if asked.passwordless {
+        " with passwordless login"
+    } else {
+        ""
+    };
+    let socket = if asked.unix_socket {
+        " using unix_socket"
+    } else {
+        ""
+    };
+    let would = format!("User {who} is set to be added{open}{socket}");
+    cx.apply(Ret::would(would), || {
+        let failed = format!("Failed to create user {who}");
+        Ok(match create(cx, conn, asked) {
+            Ok(true) => Ret::ok(format!("The user {who} has been added{open}{socket}"))
+                .change(&asked.user, "Present"),
+            Ok(false) => Ret::failed(failed),
+            Err(why) => super::failed(failed, Err(why)),
+        })
+    })
+}
+
+fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
+    let conn = Conn::of(cx, &args.kwargs)?;
+    let asked = Asked::user(&args.name, &args.host);
+    let who = format!("User {}@{}", args.name, args.host);
+    if !exists(cx, &conn, &asked)? {
+        return Ok(Ret::ok(format!(
+            "{who} is not present, so it cannot be removed"
+        )));
+    }
+    cx.apply(Ret::would(format!("{who} is set to be removed")), || {
+        Ok(match remove(cx, &conn, &asked)? {
+            true => Ret::ok(format!("{who} has been removed")).change(&args.name, "Absent"),
+            false => Ret::failed(format!("{who} failed to be removed")),
+        })
+    })
+}

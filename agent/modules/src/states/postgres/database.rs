@@ -1,0 +1,128 @@
+//! The `postgres_database` state module.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value};
+
+use crate::exec::postgres::database::{self, Asked};
+use crate::exec::postgres::{cell, db_conn};
+
+state::state_module! {
+    /// Databases of PostgreSQL.
+    mod postgres_database;
+
+    /// Make sure that a database is there, and is as asked.
+    fn present(Present {
+        /// Its name.
+        name: String,
+        /// The tablespace.
+        tablespace: Option<String> = None,
+        /// The encoding.
+        encoding: Option<String> = None,
+        /// The locale of its order.
+        lc_collate: Option<String> = None,
+        /// The locale of its characters.
+        lc_ctype: Option<String> = None,
+        /// The role that owns it.
+        owner: Option<String> = None,
+        /// Whether all that is in it changes its owner too.
+        owner_recurse: bool = false,
+        /// The database that it is a copy of.
+        template: Option<String> = None,
+        /// The account of the machine that runs the client.
+        user: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        db_password: Option<String> = None,
+        /// The host, or the folder of the socket.
+        db_host: Option<String> = None,
+        /// The port.
+        db_port: Option<String> = None,
+        /// The role that connects.
+        db_user: Option<String> = None,
+    });
+
+    /// Make sure that a database is not there.
+    fn absent(Absent {
+        /// Its name.
+        name: String,
+        /// The account of the machine that runs the client.
+        user: Option<String> = None,
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        db_password: Option<String> = None,
+        /// The host, or the folder of the socket.
+        db_host: Option<String> = None,
+        /// The port.
+        db_port: Option<String> = None,
+        /// The role that connects.
+        db_user: Option<String> = None,
+    });
+}
+
+fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
+    let (name, recurse) = (args.name, args.owner_recurse);
+    let asked = Asked {
+        tablespace: args.tablespace,
+        encoding: args.encoding,
+        lc_collate: args.lc_collate,
+        lc_ctype: args.lc_ctype,
+        owner: args.owner,
+        template: args.template,
+    };
+    let conn = db_conn!(args);
+    let all = database::databases(cx, &conn)?;
+    let Some(is) = all.get(&name).and_then(Value::as_map) else {
+        let would = Ret::would(format!("Database {name} is set to be created"));
+        return cx.apply(would, || {
+            Ok(match database::create(cx, &conn, &name, &asked)? {
+                true => Ret::ok(format!("The database {name} has been created"))
+                    .change(&name, "Present"),
+                false => Ret::failed(format!("Failed to create database {name}")),
+            })
+        });
+    };
+    if is_fixed(is, &asked) {
+        return Ok(Ret::failed(format!(
+            "Database {name} has wrong parameters which couldn't be changed on fly."
+        )));
+    }
+    let space = other(is, "Tablespace", asked.tablespace.as_ref());
+    let owner = other(is, "Owner", asked.owner.as_ref());
+    if !space && !owner {
+        return Ok(Ret::ok(format!("Database {name} is already present")));
+    }
+    let would = format!("Database {name} exists, but parameters need to be changed");
+    cx.apply(Ret::would(would), || {
+        let to = (asked.tablespace.as_deref(), asked.owner.as_deref());
+        Ok(match database::alter(cx, &conn, &name, to, recurse)? {
+            true => Ret::ok(format!("Parameters for database {name} have been changed"))
+                .change(&name, "Parameters changed"),
+            false => Ret::failed(format!("Failed to change parameters for database {name}")),
+        })
+    })
+}
+
+/// Whether a column is not what is asked for.
+fn other(is: &Map, column: &str, wanted: Option<&String>) -> bool {
+    wanted.is_some_and(|wanted| !wanted.is_empty() && cell(is, column) != *wanted)
+}
+
+/// Whether something is not as asked that only a new database can have.
+fn is_fixed(is: &Map, asked: &Asked) -> bool {
+    let encoding = cell(is, "Encoding");
+    let is_other = |wanted: &String| !wanted.eq_ignore_ascii_case(&encoding);
+    asked.encoding.as_ref().is_some_and(is_other)
+        || other(is, "Collate", asked.lc_collate.as_ref())
+        || other(is, "Ctype", asked.lc_ctype.as_ref())
+}
+
+fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
+    let (name, conn) = (args.name, db_conn!(args));
+    let is_there = database::databases(cx, &conn)?.contains(&name);
+    super::absent(cx, "Database", &name, is_there, || {
+        database::remove(cx, &conn, &name)
+    })
+}

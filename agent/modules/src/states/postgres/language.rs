@@ -1,0 +1,80 @@
+//! The `postgres_language` state module.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+
+use crate::exec::postgres::db_conn;
+use crate::exec::postgres::schema::{create_language, has_language, remove_language};
+
+state::state_module! {
+    /// Languages of a database of PostgreSQL.
+    mod postgres_language;
+
+    /// Make sure that a language is installed.
+    fn present(Present {
+        /// Its name.
+        name: String,
+        /// The database that is connected to.
+        maintenance_db: String,
+        /// The account of the machine that runs the client.
+        user: Option<String> = None,
+        /// The password of the role that connects.
+        db_password: Option<String> = None,
+        /// The host, or the folder of the socket.
+        db_host: Option<String> = None,
+        /// The port.
+        db_port: Option<String> = None,
+        /// The role that connects.
+        db_user: Option<String> = None,
+    });
+
+    /// Make sure that a language is not installed.
+    fn absent(Absent {
+        /// Its name.
+        name: String,
+        /// The database that is connected to.
+        maintenance_db: String,
+        /// The account of the machine that runs the client.
+        user: Option<String> = None,
+        /// The password of the role that connects.
+        db_password: Option<String> = None,
+        /// The host, or the folder of the socket.
+        db_host: Option<String> = None,
+        /// The port.
+        db_port: Option<String> = None,
+        /// The role that connects.
+        db_user: Option<String> = None,
+    });
+}
+
+fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
+    let name = args.name;
+    let conn = db_conn!(args, Some(args.maintenance_db));
+    if has_language(cx, &conn, &name)? {
+        return Ok(Ret::ok(format!("Language {name} is already installed")));
+    }
+    let would = Ret::would(format!("Language {name} is set to be installed"));
+    cx.apply(would, || {
+        Ok(match create_language(cx, &conn, &name)? {
+            true => Ret::ok(format!("Language {name} has been installed")).change(&name, "Present"),
+            false => Ret::failed(format!("Failed to install language {name}")),
+        })
+    })
+}
+
+fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
+    let name = args.name;
+    let conn = db_conn!(args, Some(args.maintenance_db));
+    if !has_language(cx, &conn, &name)? {
+        return Ok(Ret::ok(format!(
+            "Language {name} is not present so it cannot be removed"
+        )));
+    }
+    let would = Ret::would(format!("Language {name} is set to be removed"));
+    cx.apply(would, || {
+        Ok(match remove_language(cx, &conn, &name)? {
+            true => Ret::ok(format!("Language {name} has been removed")).change(&name, "Absent"),
+            false => Ret::failed(format!("Failed to remove language {name}")),
+        })
+    })
+}

@@ -1,0 +1,38 @@
+//! The state modules of PostgreSQL: `postgres_user`, `postgres_database` and the others.
+
+pub(crate) mod cluster;
+pub(crate) mod database;
+pub(crate) mod extension;
+pub(crate) mod group;
+pub(crate) mod initdb;
+pub(crate) mod language;
+pub(crate) mod privileges;
+mod role;
+pub(crate) mod schema;
+pub(crate) mod tablespace;
+pub(crate) mod user;
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+
+/// Makes sure that something is not there; `what` is its kind, as a comment begins with it.
+fn absent(
+    cx: &Exec,
+    what: &str,
+    name: &str,
+    is_there: bool,
+    remove: impl FnOnce() -> Result<bool, Error>,
+) -> Result<Ret, Error> {
+    let what = format!("{what} {name}");
+    if !is_there {
+        return Ok(Ret::ok(format!(
+            "{what} is not present, so it cannot be removed"
+        )));
+    }
+    cx.apply(Ret::would(format!("{what} is set to be removed")), || {
+        Ok(match remove()? {
+            true => Ret::ok(format!("{what} has been removed")).change(name, "Absent"),
+            false => Ret::failed(format!("{what} failed to be removed")),
+        })
+    })
+}

@@ -1,0 +1,118 @@
+//! The `postgres_privileges` state module.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+
+use crate::exec::postgres::db_conn;
+use crate::exec::postgres::privileges::{Asked, asked, grant, has, revoke};
+
+state::state_module! {
+    /// Privileges on objects of PostgreSQL.
+    mod postgres_privileges;
+
+    /// Make sure that a role has privileges.
+    fn present(Present {
+        /// The role.
+        name: String,
+        /// What is asked about; `ALL` for all of a schema.
+        object_name: String,
+        /// What it is: `table`, `sequence`, `schema`, `tablespace`, `language`, `database`, `group` or `function`.
+        object_type: String,
+        /// The privileges.
+        privileges: Vec<String> = Vec::new(),
+        /// Whether they may be granted further.
+        grant_option: Option<bool> = None,
+        /// The schema of the object.
+        prepend: String = "public".into(),
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The account of the machine that runs the client.
+        user: Option<String> = None,
+        /// The password of the role that connects.
+        db_password: Option<String> = None,
+        /// The host, or the folder of the socket.
+        db_host: Option<String> = None,
+        /// The port.
+        db_port: Option<String> = None,
+        /// The role that connects.
+        db_user: Option<String> = None,
+    });
+
+    /// Make sure that a role does not have privileges.
+    fn absent(Absent {
+        /// The role.
+        name: String,
+        /// What is asked about; `ALL` for all of a schema.
+        object_name: String,
+        /// What it is: `table`, `sequence`, `schema`, `tablespace`, `language`, `database`, `group` or `function`.
+        object_type: String,
+        /// The privileges.
+        privileges: Vec<String> = Vec::new(),
+        /// The schema of the object.
+        prepend: String = "public".into(),
+        /// The database that is connected to.
+        maintenance_db: Option<String> = None,
+        /// The account of the machine that runs the client.
+        user: Option<String> = None,
+        /// The password of the role that connects.
+        db_password: Option<String> = None,
+        /// The host, or the folder of the socket.
+        db_host: Option<String> = None,
+        /// The port.
+        db_port: Option<String> = None,
+        /// The role that connects.
+        db_user: Option<String> = None,
+    });
+}
+
+fn joined(privileges: &[String]) -> Option<String> {
+    (!privileges.is_empty()).then(|| privileges.join(","))
+}
+
+/// What comments call the privileges: those of a group are the group.
+fn shown(asked: &Asked) -> &str {
+    match asked.object_type.as_str() {
+        "group" => &asked.object_name,
+        _ => asked.privileges.as_deref().unwrap_or("None"),
+    }
+}
+
+fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
+    let asked = asked!(args, joined(&args.privileges), args.grant_option);
+    let conn = db_conn!(args);
+    if has(cx, &conn, &asked)? {
+        return Ok(Ret::ok("The requested privilege(s) are already set"));
+    }
+    let (what, name) = (shown(&asked), &asked.name);
+    let would = format!("The privilege(s): {what} are set to be granted to {name}");
+    cx.apply(Ret::would(would), || {
+        Ok(match grant(cx, &conn, &asked)? {
+            true => Ret::ok(format!(
+                "The privilege(s): {what} have been granted to {name}"
+            ))
+            .change(name, "Present"),
+            false => Ret::failed(format!("Failed to grant privilege(s): {what} to {name}")),
+        })
+    })
+}
+
+fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
+    let asked = asked!(args, joined(&args.privileges), None);
+    let conn = db_conn!(args);
+    if !has(cx, &conn, &asked)? {
+        return Ok(Ret::ok(
+            "The requested privilege(s) are not set so cannot be revoked",
+        ));
+    }
+    let (what, name) = (shown(&asked), &asked.name);
+    let would = format!("The privilege(s): {what} are set to be revoked from {name}");
+    cx.apply(Ret::would(would), || {
+        Ok(match revoke(cx, &conn, &asked)? {
+            true => Ret::ok(format!(
+                "The privilege(s): {what} have been revoked from {name}"
+            ))
+            .change(name, "Absent"),
+            false => Ret::failed(format!("Failed to revoke privilege(s): {what} from {name}")),
+        })
+    })
+}

@@ -1,0 +1,143 @@
+//! What users and groups have in common: both are roles.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value};
+
+use crate::exec::postgres::password::Method;
+use crate::exec::postgres::role::{self, Asked};
+use crate::exec::postgres::{Conn, cell, quoted};
+
+/// How a role is called in comments, and what it is.
+pub(super) struct Kind {
+    pub name: &'static str,
+    pub may_login: bool,
+}
+
+/// Passwords that are looked at in different ways.
+#[derive(Default)]
+pub(super) struct Passwords {
+    /// The one that a new role gets where no other is asked for.
+    pub default: Option<String>,
+    /// Whether one is set without a look at the one that is there.
+    pub refresh: bool,
+}
+
+/// Makes sure that a role is there and as asked.
+pub(super) fn present(
+    cx: &Exec,
+    kind: &Kind,
+    name: &str,
+    mut asked: Asked,
+    passwords: Passwords,
+    conn: &Conn,
+) -> Result<Ret, Error> {
+    let method = Method::of(&asked.encrypted)?;
+    let is = role::find(cx, conn, name, !passwords.refresh)?;
+    if is.is_none() && asked.rolepassword.is_none() {
+        asked.rolepassword = passwords.default;
+    }
+    if let (Some(is), false) = (&is, passwords.refresh) {
+        let kept = cell(is, "password");
+        let differs = |password: &String| !method.verify(name, password, &kept);
+        asked.rolepassword = asked.rolepassword.filter(differs);
+    }
+    let update = match &is {
+        Some(is) => changes(cx, &asked, is, conn)?,
+        None => Map::new(),
+    };
+    let (what, lower) = (kind.name, kind.name.to_lowercase());
+    if is.is_some() && update.is_empty() {
+        return Ok(Ret::ok(format!("{what} {name} is already present")));
+    }
+    let mode = if is.is_some() { "update" } else { "create" };
+    let changed = |ret: Ret| match update.is_empty() {
+        true => ret,
+        false => ret.change(name, update.clone()),
+    };
+    let would = Ret::would(format!("{what} {name} is set to be {mode}d"));
+    cx.apply(changed(would), || {
+        let is_done = match &is {
+            Some(is) => role::update(cx, conn, name, &asked, is)?,
+            None => role::create(cx, conn, name, &asked, kind.may_login)?,
+        };
+        if !is_done {
+            return Ok(Ret::failed(format!("Failed to {mode} {lower} {name}")));
+        }
+        let ret = Ret::ok(format!("The {lower} {name} has been {mode}d"));
+        Ok(changed(ret.change(name, "Present")))
+    })
+}
+
+/// What of a role is not as asked.
+fn changes(cx: &Exec, asked: &Asked, is: &Map, conn: &Conn) -> Result<Map, Error> {
+    let mut update = Map::new();
+    for (key, wanted, column) in [
+        ("createdb", asked.createdb, "can create databases"),
+        ("inherit", asked.inherit, "inherits privileges"),
+        ("login", asked.login, "can login"),
+        ("createroles", asked.createroles, "can create roles"),
+        ("replication", asked.replication, "replication"),
+        ("superuser", asked.superuser, "superuser"),
+    ] {
+        if let Some(wanted) = wanted.filter(|wanted| is.get(column) != Some(&(*wanted).into())) {
+            update.insert(key, wanted);
+        }
+    }
+    if asked.rolepassword.is_some() {
+        update.insert("password", true);
+    }
+    if let Some(until) = &asked.valid_until
+        && is.get("expiry time") != Some(&stamp(cx, until, conn)?)
+    {
+        update.insert("valid_until", until.as_str());
+    }
+    let mut missing = asked.groups();
+    let groups = is.get("groups").map(Value::texts).unwrap_or_default();
+    missing.retain(|group| !groups.contains(group));
+    if !missing.is_empty() {
+        update.insert("groups", missing);
+    }
+    Ok(update)
+}
+
+/// A time as the server would keep it.
+fn stamp(cx: &Exec, until: &str, conn: &Conn) -> Result<Value, Error> {
+    let query = format!("SELECT {}::timestamp(0) as dt;", quoted(until));
+    let rows = conn.query(cx, &query)?;
+    let row = rows.first().ok_or_else(|| {
+        Error::refused(format!(
+            "valid_until: the server does not take {until} for a time"
+        ))
+    })?;
+    Ok(role::stamp(&cell(row, "dt")))
+}
+
+/// Makes sure that a role is not there.
+pub(super) fn absent(cx: &Exec, kind: &Kind, name: &str, conn: &Conn) -> Result<Ret, Error> {
+    let is_there = role::find(cx, conn, name, false)?.is_some();
+    super::absent(cx, kind.name, name, is_there, || {
+        role::remove(cx, conn, name)
+    })
+}
+
+/// What the arguments of `present` ask.
+macro_rules! asked {
+    ($args:ident $(, $more:ident)*) => {
+        $crate::exec::postgres::role::Asked {
+            createdb: $args.createdb,
+            createroles: $args.createroles,
+            encrypted: $args.encrypted,
+            superuser: $args.superuser,
+            replication: $args.replication,
+            inherit: $args.inherit,
+            login: $args.login,
+            rolepassword: $args.password,
+            groups: $args.groups,
+            $($more: $args.$more,)*
+            ..$crate::exec::postgres::role::Asked::default()
+        }
+    };
+}
+
+pub(super) use asked;

@@ -1,0 +1,95 @@
+//! The `postgres_schema` state module.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+
+use crate::exec::postgres::{db_conn, schema};
+
+state::state_module! {
+    /// Schemas of a database of PostgreSQL.
+    mod postgres_schema;
+
+    /// Make sure that a schema is there.
+    fn present(Present {
+        /// The database.
+        dbname: String,
+        /// Its name.
+        name: String,
+        /// The role that owns it.
+        owner: Option<String> = None,
+        /// The account of the machine that runs the client.
+        user: Option<String> = None,
+        /// The role that connects.
+        db_user: Option<String> = None,
+        /// The password of the role that connects.
+        db_password: Option<String> = None,
+        /// The host, or the folder of the socket.
+        db_host: Option<String> = None,
+        /// The port.
+        db_port: Option<String> = None,
+    });
+
+    /// Make sure that a schema is not there.
+    fn absent(Absent {
+        /// The database.
+        dbname: String,
+        /// Its name.
+        name: String,
+        /// The account of the machine that runs the client.
+        user: Option<String> = None,
+        /// The role that connects.
+        db_user: Option<String> = None,
+        /// The password of the role that connects.
+        db_password: Option<String> = None,
+        /// The host, or the folder of the socket.
+        db_host: Option<String> = None,
+        /// The port.
+        db_port: Option<String> = None,
+    });
+}
+
+fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
+    let (name, dbname) = (args.name, args.dbname);
+    let conn = db_conn!(args, Some(dbname.clone()));
+    let ret = if schema::schemas(cx, &conn)?.contains(&name) {
+        Ret::ok(format!("Schema {name} already exists in database {dbname}"))
+    } else {
+        let would = format!("Schema {name} is set to be created in database {dbname}.");
+        cx.apply(Ret::would(would), || {
+            Ok(
+                match schema::create(cx, &conn, &name, args.owner.as_deref())? {
+                    true => Ret::ok(format!(
+                        "Schema {name} has been created in database {dbname}"
+                    ))
+                    .change(&name, "Present"),
+                    false => Ret::failed(format!(
+                        "Failed to create schema {name} in database {dbname}"
+                    )),
+                },
+            )
+        })?
+    };
+    Ok(ret.with("dbname", dbname))
+}
+
+fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
+    let (name, dbname) = (args.name, args.dbname);
+    let conn = db_conn!(args, Some(dbname.clone()));
+    let ret = if schema::schemas(cx, &conn)?.contains(&name) {
+        let would = format!("Schema {name} is set to be removed from database {dbname}");
+        cx.apply(Ret::would(would), || {
+            Ok(match schema::remove(cx, &conn, &name)? {
+                true => Ret::ok(format!(
+                    "Schema {name} has been removed from database {dbname}"
+                ))
+                .change(&name, "Absent"),
+                false => Ret::failed(format!("Schema {name} failed to be removed")),
+            })
+        })?
+    } else {
+        Ret::ok(format!(
+            "Schema {name} is not present in database {dbname}, so it cannot be removed"
+        ))
+    };
+    Ok(ret.with("dbname", dbname))
+}
