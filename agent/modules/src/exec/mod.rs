@@ -70,6 +70,7 @@ mod sys;
 mod sysctl;
 mod sysfs;
 mod system;
+mod temp;
 mod test;
 mod timezone;
 pub(crate) mod uci;
@@ -184,6 +185,7 @@ pub const MODULES: &[Module<Value>] = &[
     sysctl::MODULE,
     sysfs::MODULE,
     system::MODULE,
+    temp::MODULE,
     test::MODULE,
     timezone::MODULE,
     uci::MODULE,
