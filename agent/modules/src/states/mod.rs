@@ -5,6 +5,10 @@ use ::state::module::{Module, Ret};
 
 mod alias;
 mod alternatives;
+mod apache;
+mod apache_conf;
+mod apache_module;
+mod apache_site;
 mod archive;
 mod cmd;
 mod cron;
@@ -12,6 +16,7 @@ mod debconf;
 mod environ;
 mod event;
 pub(crate) mod file;
+mod gem;
 mod git;
 mod grains;
 mod group;
@@ -23,6 +28,7 @@ mod locale;
 mod module;
 mod mount;
 mod network;
+mod npm;
 mod pip;
 mod pkg;
 mod pkgrepo;
@@ -33,6 +39,7 @@ mod service;
 mod ssh_auth;
 mod ssh_known_hosts;
 mod stateconf;
+mod supervisord;
 mod sysctl;
 mod test;
 mod timezone;
@@ -44,6 +51,10 @@ mod virtualenv;
 pub const MODULES: &[Module<Ret>] = &[
     alias::MODULE,
     alternatives::MODULE,
+    apache::MODULE,
+    apache_conf::MODULE,
+    apache_module::MODULE,
+    apache_site::MODULE,
     archive::MODULE,
     cmd::MODULE,
     cron::MODULE,
@@ -69,6 +80,7 @@ pub const MODULES: &[Module<Ret>] = &[
     file::replace::MODULE,
     file::serialize::MODULE,
     file::tidied::MODULE,
+    gem::MODULE,
     git::MODULE,
     git::config::MODULE,
     grains::MODULE,
@@ -82,6 +94,7 @@ pub const MODULES: &[Module<Ret>] = &[
     mount::MODULE,
     mount::fstab::MODULE,
     network::MODULE,
+    npm::MODULE,
     pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
@@ -92,6 +105,7 @@ pub const MODULES: &[Module<Ret>] = &[
     ssh_auth::MODULE,
     ssh_known_hosts::MODULE,
     stateconf::MODULE,
+    supervisord::MODULE,
     sysctl::MODULE,
     test::MODULE,
     timezone::MODULE,
