@@ -61,12 +61,39 @@ struct Needs {
     state: &'static str,
 }
 
+const NO_APACHE: &str = "The apache execution module cannot be loaded: apache is not installed.";
+const NO_APACHE_STATE: &str = "apache module could not be loaded";
+
 const NEEDS: &[Needs] = &[
     Needs {
         module: "alternatives",
         needs: "/etc/alternatives",
         function: "Cannot load alternatives module: /etc/alternatives dir not found",
         state: "",
+    },
+    Needs {
+        module: "apache",
+        needs: "apache2ctl",
+        function: NO_APACHE,
+        state: NO_APACHE_STATE,
+    },
+    Needs {
+        module: "apache_conf",
+        needs: "a2enconf",
+        function: "",
+        state: NO_APACHE_STATE,
+    },
+    Needs {
+        module: "apache_module",
+        needs: "a2enmod",
+        function: "",
+        state: NO_APACHE_STATE,
+    },
+    Needs {
+        module: "apache_site",
+        needs: "a2ensite",
+        function: "",
+        state: NO_APACHE_STATE,
     },
     Needs {
         module: "cron",
@@ -145,6 +172,12 @@ const NEEDS: &[Needs] = &[
         needs: "semodule",
         function: "semodule is not in the path",
         state: "selinux module could not be loaded",
+    },
+    Needs {
+        module: "npm",
+        needs: "npm",
+        function: "npm execution module could not be loaded because the npm binary could not be located",
+        state: "'npm' binary not found on system",
     },
     Needs {
         module: "ssh",
@@ -261,7 +294,9 @@ fn absent(kind: Kind, module: &str) -> Option<String> {
         if one.needs.starts_with('/') {
             Path::new(one.needs).is_dir()
         } else {
+            // Debian and SUSE call it `apache2ctl`, the others `apachectl`.
             process::which(one.needs).is_some()
+                || one.needs == "apache2ctl" && process::which("apachectl").is_some()
         }
     };
     let of_it = NEEDS.iter().filter(|one| one.module == module);

@@ -5,6 +5,7 @@ use value::Value;
 
 pub(crate) mod aliases;
 pub(crate) mod alternatives;
+pub(crate) mod apache;
 pub(crate) mod archive;
 mod beacons;
 pub(crate) mod cmd;
@@ -20,6 +21,7 @@ mod dnsutil;
 pub(crate) mod environ;
 mod event;
 pub(crate) mod file;
+pub(crate) mod gem;
 pub(crate) mod git;
 mod gpg;
 pub(crate) mod grains;
@@ -42,6 +44,7 @@ pub(crate) mod mount;
 pub(crate) mod mysql;
 mod network;
 mod network_programs;
+pub(crate) mod npm;
 mod pillar;
 pub(crate) mod pip;
 pub(crate) mod pkg;
@@ -66,6 +69,7 @@ mod state_pause;
 mod state_show;
 pub(crate) mod status;
 mod status_tables;
+pub(crate) mod supervisord;
 mod sys;
 mod sysctl;
 mod sysfs;
@@ -81,6 +85,7 @@ mod virtualenv;
 pub const MODULES: &[Module<Value>] = &[
     aliases::MODULE,
     alternatives::MODULE,
+    apache::MODULE,
     archive::MODULE,
     beacons::MODULE,
     cmd::MODULE,
@@ -112,6 +117,7 @@ pub const MODULES: &[Module<Value>] = &[
     file::source::MODULE,
     file::stat::MODULE,
     file::touch::MODULE,
+    gem::MODULE,
     git::config::MODULE,
     git::history::MODULE,
     git::remote::MODULE,
@@ -141,6 +147,7 @@ pub const MODULES: &[Module<Value>] = &[
     mysql::user::MODULE,
     network::MODULE,
     network_programs::MODULE,
+    npm::MODULE,
     pillar::MODULE,
     pip::MODULE,
     pip::install::MODULE,
@@ -181,6 +188,7 @@ pub const MODULES: &[Module<Value>] = &[
     state_show::MODULE,
     status::MODULE,
     status_tables::MODULE,
+    supervisord::MODULE,
     sys::MODULE,
     sysctl::MODULE,
     sysfs::MODULE,

@@ -5,6 +5,10 @@ use ::state::module::{Module, Ret};
 
 mod alias;
 mod alternatives;
+mod apache;
+mod apache_conf;
+mod apache_module;
+mod apache_site;
 mod archive;
 mod blockdev;
 mod cmd;
@@ -14,6 +18,7 @@ mod disk;
 mod environ;
 mod event;
 pub(crate) mod file;
+mod gem;
 mod git;
 mod grains;
 mod group;
@@ -29,6 +34,7 @@ mod module;
 mod mount;
 mod mysql;
 mod network;
+mod npm;
 mod pip;
 mod pkg;
 mod pkgrepo;
@@ -44,6 +50,7 @@ mod ssh_auth;
 mod ssh_known_hosts;
 mod stateconf;
 mod status;
+mod supervisord;
 mod sysctl;
 mod sysfs;
 mod test;
@@ -56,6 +63,10 @@ mod virtualenv;
 pub const MODULES: &[Module<Ret>] = &[
     alias::MODULE,
     alternatives::MODULE,
+    apache::MODULE,
+    apache_conf::MODULE,
+    apache_module::MODULE,
+    apache_site::MODULE,
     archive::MODULE,
     blockdev::MODULE,
     cmd::MODULE,
@@ -83,6 +94,7 @@ pub const MODULES: &[Module<Ret>] = &[
     file::replace::MODULE,
     file::serialize::MODULE,
     file::tidied::MODULE,
+    gem::MODULE,
     git::MODULE,
     git::config::MODULE,
     grains::MODULE,
@@ -103,6 +115,7 @@ pub const MODULES: &[Module<Ret>] = &[
     mysql::query::MODULE,
     mysql::user::MODULE,
     network::MODULE,
+    npm::MODULE,
     pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
@@ -127,6 +140,7 @@ pub const MODULES: &[Module<Ret>] = &[
     ssh_known_hosts::MODULE,
     stateconf::MODULE,
     status::MODULE,
+    supervisord::MODULE,
     sysctl::MODULE,
     sysfs::MODULE,
     test::MODULE,
