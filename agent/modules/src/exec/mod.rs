@@ -45,6 +45,7 @@ mod pkg_resource;
 pub(crate) mod postgres;
 mod ps;
 mod publish;
+pub(crate) mod rabbitmq;
 mod random;
 mod saltutil;
 mod saltutil_sync;
@@ -147,6 +148,7 @@ pub const MODULES: &[Module<Value>] = &[
     postgres::privileges::MODULE,
     postgres::role::MODULE,
     postgres::schema::MODULE,
+    rabbitmq::MODULE,
     ps::MODULE,
     publish::MODULE,
     random::MODULE,

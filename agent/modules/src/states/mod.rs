@@ -28,6 +28,7 @@ mod pip;
 mod pkg;
 mod pkgrepo;
 mod postgres;
+mod rabbitmq;
 mod salt;
 mod saltutil;
 mod schedule;
@@ -101,6 +102,12 @@ pub const MODULES: &[Module<Ret>] = &[
     postgres::schema::MODULE,
     postgres::tablespace::MODULE,
     postgres::user::MODULE,
+    rabbitmq::cluster::MODULE,
+    rabbitmq::plugin::MODULE,
+    rabbitmq::policy::MODULE,
+    rabbitmq::upstream::MODULE,
+    rabbitmq::user::MODULE,
+    rabbitmq::vhost::MODULE,
     salt::MODULE,
     saltutil::MODULE,
     schedule::MODULE,
