@@ -94,7 +94,7 @@ def check(toolchain, any_toolchain):
 
 # The builds.
 
-def environment(target, commit):
+def environment(about, commit):
     """Nothing of the caller's settings reaches a build, and no path of this machine its result."""
     home = os.environ.get("CARGO_HOME", str(Path.home() / ".cargo"))
     venv, scratch = zig_home(), ROOT / "target" / "cross"
@@ -107,6 +107,7 @@ def environment(target, commit):
         "-Cforce-unwind-tables=no",
         f"--remap-path-prefix={ROOT}=/pinch",
         f"--remap-path-prefix={home}=/cargo",
+        *about.get("flags", []),
     ]
     return {
         "PATH": f"{PATH}:{venv}/bin",
@@ -152,7 +153,7 @@ def binaries(about):
 def built(target, about, args):
     """A row of the table for each binary of a target."""
     print(f"== {about['name']} ({target})", flush=True)
-    env = environment(target, commit_of(args))
+    env = environment(about, commit_of(args))
     if subprocess.run(zigbuild(target, about), cwd=ROOT, env=env).returncode != 0:
         return [row(about, binary) for binary in binaries(about)]
     folder = ROOT / "target" / "cross" / target

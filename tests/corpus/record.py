@@ -194,6 +194,7 @@ def without_times(text):
     text = re.sub(r"(\bduration'?:\s+)[\d.]+", r"\1T", text)
     text = re.sub(r"('lstchg': )2\d{4}", r"\1DAY", text)
     text = re.sub(r"Last metadata expiration check: [^\n]*\n\s*", "", text)  # dnf, where its lists are a second old
+    text = re.sub(r"\b\w{6}(-\w{4}){5}-\w{6}\b", "VOLUME", text)  # what LVM calls a disk
     text = re.sub(r'[^\s"]*/__salt\.tmp\.[^\s"]+', "TMPFILE", text)
     # of a Python traceback only its last line can matter
     return re.sub(r"(?s)(An exception occurred in this state: )Traceback.*\n(\S[^\n]*)\n?$", r"\1\2", text)

@@ -28,6 +28,8 @@ static MASKS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"(Duration:|Total run time:) +[\d.]+ m?s", "$1 T"),
         (r"\b20\d{18}\b", "JID"),
         (r#"(pid['"]?:\s+)\d+"#, "${1}N"),
+        // What LVM calls a disk.
+        (r"\b\w{6}(-\w{4}){5}-\w{6}\b", "VOLUME"),
         (r#"[^\s"]*/__salt\.tmp\.[^\s"]+"#, "TMPFILE"),
         (r"(\bduration'?:\s+)[\d.]+", "${1}T"),
         (r#"(['"]lstchg['"]: )2\d{4}"#, "${1}DAY"),

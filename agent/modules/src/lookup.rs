@@ -10,7 +10,7 @@ pub struct Around {
     /// Laid over what is chosen.
     pub merge: Value,
     /// The key that is chosen when no other matches.
-    pub default: String,
+    pub default: Value,
     /// The key of what lies below whatever is chosen.
     pub base: Value,
 }
@@ -38,7 +38,7 @@ pub fn filter_by(lookup: &Map, path: &str, data: Map, around: &Around) -> Result
     let chosen = wanted
         .iter()
         .find_map(matching)
-        .or_else(|| lookup.get(&around.default));
+        .or_else(|| lookup.get_value(&around.default));
     let mut chosen = chosen.cloned().unwrap_or_default();
     if let Some(base) = lookup
         .get_value(&around.base)

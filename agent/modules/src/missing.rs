@@ -99,6 +99,54 @@ const NEEDS: &[Needs] = &[
         state: "",
     },
     Needs {
+        module: "iptables",
+        needs: "iptables",
+        function: "The iptables execution module cannot be loaded: iptables not installed.",
+        state: "iptables module could not be loaded",
+    },
+    Needs {
+        module: "lvm",
+        needs: "lvm",
+        function: "The linux_lvm execution module cannot be loaded: the lvm binary is not in the path.",
+        state: "lvm command not found",
+    },
+    Needs {
+        module: "nftables",
+        needs: "nft",
+        function: "The nftables execution module failed to load: nftables is not installed.",
+        state: "nftables module could not be loaded",
+    },
+    Needs {
+        module: "quota",
+        needs: "setquota",
+        function: "The quota execution module cannot be loaded: the module is only available on POSIX-like systems with the setquota binary available.",
+        state: "quota module could not be loaded",
+    },
+    Needs {
+        module: "raid",
+        needs: "mdadm",
+        function: "The mdadm execution module cannot be loaded: the mdadm binary is not in the path.",
+        state: "Unable to locate command: mdadm",
+    },
+    Needs {
+        module: "selinux",
+        needs: "semanage",
+        function: "semanage is not in the path",
+        state: "selinux module could not be loaded",
+    },
+    Needs {
+        module: "selinux",
+        needs: "setsebool",
+        function: "setsebool is not in the path",
+        state: "selinux module could not be loaded",
+    },
+    Needs {
+        module: "selinux",
+        needs: "semodule",
+        function: "semodule is not in the path",
+        state: "selinux module could not be loaded",
+    },
+    Needs {
         module: "ssh",
         needs: "ssh",
         function: "The module requires the ssh binary.",
@@ -215,19 +263,20 @@ pub(crate) fn no_service(cx: &Exec) -> String {
 
 /// Why a module is not there, where its program or folder is absent.
 fn absent(kind: Kind, module: &str) -> Option<String> {
-    let one = NEEDS.iter().find(|one| one.module == module)?;
-    let reason = match kind {
+    let reason = |one: &Needs| match kind {
         Kind::State => one.state,
         _ => one.function,
     };
-    let is_there = || {
+    let is_there = |one: &Needs| {
         if one.needs.starts_with('/') {
             Path::new(one.needs).is_dir()
         } else {
             process::which(one.needs).is_some()
         }
     };
-    (!reason.is_empty() && !is_there()).then(|| reason.to_owned())
+    let of_it = NEEDS.iter().filter(|one| one.module == module);
+    let mut lacking = of_it.filter(|one| !reason(one).is_empty() && !is_there(one));
+    lacking.next().map(|one| reason(one).to_owned())
 }
 
 /// Why a module is not there, where it is for another system.

@@ -94,7 +94,7 @@ state::exec_module! {
         /// Whether lists are joined.
         merge_lists: bool = false,
         /// The key that is chosen when no other matches.
-        default: String = "default".into(),
+        default: Value = "default".into(),
     });
 
     /// Return the keys of a dictionary in whose lists of targets one matches.
@@ -189,7 +189,11 @@ fn filter_by(cx: &Exec, args: FilterBy) -> Result<Value, Error> {
     let mut entries = args.lookup.iter();
     let Some((_, chosen)) = entries.find(|(key, _)| matches(cx, key, &args.tgt_type, id, ":"))
     else {
-        return Ok(args.lookup.get(&args.default).cloned().unwrap_or_default());
+        return Ok(args
+            .lookup
+            .get_value(&args.default)
+            .cloned()
+            .unwrap_or_default());
     };
     match (&args.merge, chosen) {
         (merge, _) if !merge.is_true() => Ok(chosen.clone()),

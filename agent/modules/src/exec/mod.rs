@@ -15,6 +15,7 @@ pub(crate) mod debconf;
 mod defaults;
 mod dig;
 pub(crate) mod disk;
+mod disk_programs;
 mod dnsutil;
 pub(crate) mod environ;
 mod event;
@@ -28,10 +29,13 @@ mod hosts;
 mod http;
 pub(crate) mod ini;
 pub(crate) mod ip;
+pub(crate) mod iptables;
 mod jinja;
+mod keyboard;
 mod kmod;
 mod locale;
 mod log;
+pub(crate) mod lvm;
 mod r#match;
 mod mine;
 pub(crate) mod mount;
@@ -45,12 +49,15 @@ mod pkg_resource;
 pub(crate) mod postgres;
 mod ps;
 mod publish;
+mod quota;
 pub(crate) mod rabbitmq;
+pub(crate) mod raid;
 mod random;
 mod saltutil;
 mod saltutil_sync;
 mod schedule;
 mod sdb;
+pub(crate) mod selinux;
 mod service;
 pub(crate) mod shadow;
 mod slsutil;
@@ -84,6 +91,7 @@ pub const MODULES: &[Module<Value>] = &[
     defaults::MODULE,
     dig::MODULE,
     disk::MODULE,
+    disk_programs::MODULE,
     dnsutil::MODULE,
     environ::MODULE,
     event::MODULE,
@@ -116,10 +124,13 @@ pub const MODULES: &[Module<Value>] = &[
     http::MODULE,
     ini::MODULE,
     ip::MODULE,
+    iptables::MODULE,
     jinja::MODULE,
+    keyboard::MODULE,
     kmod::MODULE,
     locale::MODULE,
     log::MODULE,
+    lvm::MODULE,
     r#match::MODULE,
     mine::MODULE,
     mount::MODULE,
@@ -148,14 +159,18 @@ pub const MODULES: &[Module<Value>] = &[
     postgres::privileges::MODULE,
     postgres::role::MODULE,
     postgres::schema::MODULE,
-    rabbitmq::MODULE,
     ps::MODULE,
     publish::MODULE,
+    quota::MODULE,
+    rabbitmq::MODULE,
+    raid::MODULE,
     random::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
     schedule::MODULE,
     sdb::MODULE,
+    selinux::MODULE,
+    selinux::policy::MODULE,
     service::MODULE,
     shadow::MODULE,
     slsutil::MODULE,

@@ -119,7 +119,7 @@ state::exec_module! {
         /// Laid over what is chosen.
         merge: Value = Value::Null,
         /// The key that is chosen when no other matches.
-        default: String = "default".into(),
+        default: Value = "default".into(),
         /// The key of what lies below whatever is chosen.
         base: Value = Value::Null,
     });

@@ -6,9 +6,11 @@ use ::state::module::{Module, Ret};
 mod alias;
 mod alternatives;
 mod archive;
+mod blockdev;
 mod cmd;
 mod cron;
 mod debconf;
+mod disk;
 mod environ;
 mod event;
 pub(crate) mod file;
@@ -18,8 +20,11 @@ mod group;
 mod host;
 mod http;
 mod ini;
+mod iptables;
+mod keyboard;
 mod kmod;
 mod locale;
+mod lvm;
 mod module;
 mod mount;
 mod mysql;
@@ -28,15 +33,20 @@ mod pip;
 mod pkg;
 mod pkgrepo;
 mod postgres;
+mod quota;
 mod rabbitmq;
+mod raid;
 mod salt;
 mod saltutil;
 mod schedule;
+mod selinux;
 mod service;
 mod ssh_auth;
 mod ssh_known_hosts;
 mod stateconf;
+mod status;
 mod sysctl;
+mod sysfs;
 mod test;
 mod timezone;
 mod uci;
@@ -48,9 +58,11 @@ pub const MODULES: &[Module<Ret>] = &[
     alias::MODULE,
     alternatives::MODULE,
     archive::MODULE,
+    blockdev::MODULE,
     cmd::MODULE,
     cron::MODULE,
     debconf::MODULE,
+    disk::MODULE,
     environ::MODULE,
     event::MODULE,
     file::absent::MODULE,
@@ -79,8 +91,11 @@ pub const MODULES: &[Module<Ret>] = &[
     host::MODULE,
     http::MODULE,
     ini::MODULE,
+    iptables::MODULE,
+    keyboard::MODULE,
     kmod::MODULE,
     locale::MODULE,
+    lvm::MODULE,
     module::MODULE,
     mount::MODULE,
     mount::fstab::MODULE,
@@ -102,20 +117,25 @@ pub const MODULES: &[Module<Ret>] = &[
     postgres::schema::MODULE,
     postgres::tablespace::MODULE,
     postgres::user::MODULE,
+    quota::MODULE,
     rabbitmq::cluster::MODULE,
     rabbitmq::plugin::MODULE,
     rabbitmq::policy::MODULE,
     rabbitmq::upstream::MODULE,
     rabbitmq::user::MODULE,
     rabbitmq::vhost::MODULE,
+    raid::MODULE,
     salt::MODULE,
     saltutil::MODULE,
     schedule::MODULE,
+    selinux::MODULE,
     service::MODULE,
     ssh_auth::MODULE,
     ssh_known_hosts::MODULE,
     stateconf::MODULE,
+    status::MODULE,
     sysctl::MODULE,
+    sysfs::MODULE,
     test::MODULE,
     timezone::MODULE,
     uci::MODULE,
@@ -124,4 +144,8 @@ pub const MODULES: &[Module<Ret>] = &[
 ];
 
 /// Those whose chunks can be put together (`aggregate`).
-pub const AGGREGATES: &[(&str, Aggregate)] = &[("pkg", pkg::aggregate::joined)];
+pub const AGGREGATES: &[(&str, Aggregate)] = &[
+    ("iptables", iptables::joined),
+    ("pkg", pkg::aggregate::joined),
+    ("selinux", selinux::joined),
+];

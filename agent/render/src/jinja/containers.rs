@@ -223,6 +223,15 @@ impl Dict {
         }
     }
 
+    /// Puts new values in the places of those with their keys.
+    pub(super) fn set_all(&self, map: &Map) {
+        self.change(|entries| {
+            for (key, value) in map {
+                entries.insert(from_value(key), from_value(value));
+            }
+        });
+    }
+
     /// The keys in order.
     pub(super) fn keys(&self) -> Vec<Value> {
         match &*read(&self.0) {

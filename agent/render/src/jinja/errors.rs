@@ -18,12 +18,17 @@ const MARKER: &str = "    <======================";
 /// Lines shown before and after the one at fault.
 const LINES_AROUND: usize = 5;
 
+/// How the engine names a key that is no constant.
+const COMPUTED: &str = "...";
+
 /// How many failed look-ups are remembered.
 const MISSES_MAX: usize = 4096;
 
 thread_local! {
     /// What kind of container last lacked a key: an undefined value knows its name and not where it was looked for.
     static MISSES: RefCell<HashMap<String, &'static str>> = RefCell::default();
+    /// The last one, for a key that the engine does not name.
+    static LAST_MISS: RefCell<Option<(String, &'static str)>> = const { RefCell::new(None) };
 }
 
 /// An error whose words are Salt's already.
@@ -77,17 +82,20 @@ pub(super) fn no_attribute(value: &Value, name: &str) -> Error {
 
 /// Remembers that a container lacked a key.
 pub(super) fn note_miss(container: &'static str, key: &Value) {
+    let key = print::repr(key);
+    LAST_MISS.set(Some((key.clone(), container)));
     MISSES.with_borrow_mut(|misses| {
         if misses.len() >= MISSES_MAX {
             misses.clear();
         }
-        misses.insert(print::repr(key), container);
+        misses.insert(key, container);
     });
 }
 
 /// Forgets what earlier templates looked for.
 pub(super) fn forget_misses() {
     MISSES.with_borrow_mut(HashMap::clear);
+    LAST_MISS.set(None);
 }
 
 /// What is known when a template failed.
@@ -201,13 +209,22 @@ impl Report<'_> {
         let Some((base, key, is_text)) = last_key(expression) else {
             return (Kind::JinjaVariable, format!("'{expression}' is undefined"));
         };
-        let found =
-            (self.lookup)(base).or_else(|| (base == "(...)").then(|| constant(error)).flatten());
+        let last = LAST_MISS.with_borrow(Clone::clone);
+        if let Some((key, holder)) = last.filter(|_| key == COMPUTED) {
+            let is_text = key.starts_with(['\'', '"']);
+            return (Kind::JinjaVariable, lacks(holder, &key, is_text));
+        }
+        let found = (self.lookup)(base)
+            .or_else(|| (base == "(...)").then(|| constant(error)).flatten())
+            .or_else(|| local(error, base));
         let holder = match found {
             Some(holder) => holder,
             None => MISSES
                 .with_borrow(|misses| misses.get(&key).copied())
-                .unwrap_or("str object")
+                .unwrap_or(match key.starts_with("'__") {
+                    true => "str object",
+                    false => "None",
+                })
                 .to_owned(),
         };
         if key.starts_with("'__") {
@@ -215,12 +232,7 @@ impl Report<'_> {
             let sentence = format!("access to attribute {key} of '{class}' object is unsafe.");
             return (Kind::JinjaSyntax, sentence);
         }
-        let sentence = if is_text {
-            format!("'{holder}' has no attribute {key}")
-        } else {
-            format!("{holder} has no element {key}")
-        };
-        (Kind::JinjaVariable, sentence)
+        (Kind::JinjaVariable, lacks(&holder, &key, is_text))
     }
 
     fn place(&self, error: &Error) -> Option<Place> {
@@ -293,6 +305,14 @@ fn empty(error: &Error) -> Option<String> {
     Some(format!("No {which} item, sequence was empty."))
 }
 
+/// Jinja2's sentence about a key that is not there.
+fn lacks(holder: &str, key: &str, is_text: bool) -> String {
+    match is_text {
+        true => format!("'{holder}' has no attribute {key}"),
+        false => format!("{holder} has no element {key}"),
+    }
+}
+
 /// The type of the constant that a lookup began with.
 fn constant(error: &Error) -> Option<String> {
     let text = pointed_at(error)?.trim_start_matches('(');
@@ -300,10 +320,28 @@ fn constant(error: &Error) -> Option<String> {
         "None"
     } else if text.starts_with(|c: char| c.is_ascii_digit()) {
         "int object"
+    } else if text.starts_with(['\'', '"']) {
+        "str object"
     } else {
         return None;
     };
     Some(name.into())
+}
+
+/// The type of a variable that the template set itself, from what the engine tells of those that stand at the fault.
+fn local(error: &Error, name: &str) -> Option<String> {
+    let told = error.display_debug_info().to_string();
+    let (_, variables) = told.rsplit_once("\nReferenced variables: {\n")?;
+    let start = format!("    {name}: ");
+    let value = variables.lines().find_map(|line| line.strip_prefix(&start));
+    Some(match value?.trim_end_matches(',') {
+        "none" => "None".into(),
+        "true" | "false" => "bool object".into(),
+        text if text.starts_with(['"', '\'']) => "str object".into(),
+        number if number.parse::<i64>().is_ok() => "int object".into(),
+        number if number.parse::<f64>().is_ok() => "float object".into(),
+        _ => return None,
+    })
 }
 
 /// The variable at fault, from the text that the engine points at.

@@ -23,6 +23,7 @@ mod methods;
 mod nesting;
 mod print;
 mod reached;
+mod references;
 mod rewrite;
 mod salt;
 mod shared;

@@ -3,15 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use minijinja::value::{Enumerator, Object, ObjectRepr};
-use minijinja::{Error, State, Value};
-use value::Map;
-
-use super::args::{self, Args};
-use super::containers::{Dict, from_value, to_value};
+use super::args::Args;
+use super::containers::from_value;
 use super::errors::{fault, note_miss};
+use super::references::Passed;
 use super::shared::Functions;
 use crate::Kind;
+use minijinja::value::{Enumerator, Object, ObjectRepr};
+use minijinja::{Error, State, Value};
 
 /// What Salt's messages call the variable `salt`.
 const LOADER: &str = "salt.utils.templates.AliasedLoader object";
@@ -167,35 +166,10 @@ fn call(functions: &Functions, name: &str, args: &Args) -> Result<Value, Error> 
     {
         return Ok(lent);
     }
-    let argument = |value: &Value| to_value(args::defined(value)?);
-    let positional = args
-        .pos()
-        .iter()
-        .map(argument)
-        .collect::<Result<Vec<_>, _>>()?;
-    let mut named = Map::new();
-    for (key, value) in args.all_named() {
-        named.insert(key.as_str(), argument(value)?);
+    let passed = Passed::of(functions, name, args)?;
+    let answer = passed.answer()?;
+    match passed.reference(&answer)? {
+        Some(given) => Ok(given),
+        None => Ok(from_value(&answer)),
     }
-    let answer = host
-        .call(name, positional, named)
-        .map_err(|sentence| fault(Kind::Call, sentence))?;
-    if let (Some(changed), Some(map)) = (changed_in_place(name, args), answer.as_map()) {
-        if let Some(dict) = changed.downcast_object_ref::<Dict>() {
-            dict.updated_to(map);
-        }
-        return Ok(changed.clone());
-    }
-    Ok(from_value(&answer))
-}
-
-/// The argument that a function changes and returns: Python passes dictionaries by reference.
-fn changed_in_place<'a>(name: &str, args: &'a Args) -> Option<&'a Value> {
-    let in_place = match name {
-        "defaults.merge" | "defaults.update" => args.flag(3, "in_place", true),
-        "slsutil.update" => true,
-        _ => false,
-    };
-    let dest = args.at(0, "dest").filter(|_| in_place)?;
-    dest.downcast_object_ref::<Dict>().is_some().then_some(dest)
 }

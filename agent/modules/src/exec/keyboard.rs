@@ -1,0 +1,121 @@
+//! The `keyboard` execution module: the layout of the console's and of X's keyboard.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Value, log};
+
+use crate::fs::{self, Owner};
+use crate::process::{Output, Process, which};
+
+state::exec_module! {
+    /// The layout of the keyboard.
+    mod keyboard;
+
+    /// The layout of the console.
+    fn get_sys(GetSys {});
+
+    /// Give the console a layout.
+    fn set_sys(SetSys {
+        /// The layout.
+        layout: String,
+    });
+
+    /// The layout of X.
+    fn get_x(GetX {});
+
+    /// Give X a layout.
+    fn set_x(SetX {
+        /// The layout.
+        layout: String,
+    });
+}
+
+/// The file with the layout where there is no `localectl`, and the word before the layout.
+fn file(cx: &Exec) -> (&'static Path, &'static str) {
+    let (path, word) = match cx.grain("os_family").as_str() {
+        "RedHat" => ("/etc/sysconfig/keyboard", "LAYOUT="),
+        "Gentoo" => ("/etc/conf.d/keymaps", "keymap="),
+        _ => ("/etc/default/keyboard", "XKBLAYOUT="),
+    };
+    (Path::new(path), word)
+}
+
+fn plain(layout: &str) -> Result<&str, Error> {
+    match layout.starts_with('-') || layout.contains(['\n', '"']) {
+        true => Err(format!("'{layout}' is no layout of a keyboard").into()),
+        false => Ok(layout),
+    }
+}
+
+fn run(cx: &Exec, words: &[&str]) -> Result<Output, Error> {
+    Process::words(words.iter().copied()).run(cx)
+}
+
+fn get_sys(cx: &Exec, _: GetSys) -> Result<Value, Error> {
+    if which("localectl").is_some() {
+        let done = run(cx, &["localectl"])?;
+        let found = done
+            .stdout
+            .lines()
+            .find_map(|line| line.split_once("Keymap: "));
+        return match found {
+            Some((_, layout)) => Ok(layout.trim().into()),
+            None => {
+                Err(format!("localectl tells no keymap: {}{}", done.stdout, done.stderr).into())
+            }
+        };
+    }
+    let (path, word) = file(cx);
+    let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
+    let layout = text.lines().find_map(|line| line.strip_prefix(word));
+    let layout = layout.ok_or_else(|| format!("{} has no line {word}", path.display()))?;
+    Ok(layout.replace('"', "").into())
+}
+
+fn set_sys(cx: &Exec, args: SetSys) -> Result<Value, Error> {
+    let layout = plain(&args.layout)?;
+    if which("localectl").is_some() {
+        let done = run(cx, &["localectl", "set-keymap", layout])?;
+        if !done.success() {
+            log::error(format_args!(
+                "localectl set-keymap {layout}: {}",
+                done.stderr
+            ));
+        }
+        return Ok(layout.into());
+    }
+    let (path, word) = file(cx);
+    let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
+    let lines = text
+        .split_inclusive('\n')
+        .map(|line| match line.starts_with(word) {
+            true => format!("{word}{layout}\n"),
+            false => line.to_owned(),
+        });
+    fs::write(
+        cx,
+        path,
+        lines.collect::<String>().as_bytes(),
+        Owner::default(),
+    )?;
+    Ok(layout.into())
+}
+
+fn get_x(cx: &Exec, _: GetX) -> Result<Value, Error> {
+    let done = run(cx, &["setxkbmap", "-query"])?;
+    let found = done
+        .stdout
+        .lines()
+        .find_map(|line| line.strip_prefix("layout:"));
+    match found {
+        Some(layout) => Ok(layout.trim().into()),
+        None => Err(format!("setxkbmap tells no layout: {}", done.stderr).into()),
+    }
+}
+
+fn set_x(cx: &Exec, args: SetX) -> Result<Value, Error> {
+    run(cx, &["setxkbmap", plain(&args.layout)?])?;
+    Ok(args.layout.into())
+}

@@ -1,0 +1,627 @@
+//! The `lvm` execution module: logical volumes.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log, python};
+
+use crate::ospath::realpath;
+use crate::process::{Output, Process};
+
+state::exec_module! {
+    /// Logical volumes (LVM2).
+    mod lvm;
+
+    /// The version of LVM.
+    fn version(Version {});
+
+    /// The versions of LVM, its library and the kernel's driver.
+    fn fullversion(Fullversion {});
+
+    /// What is known of physical volumes.
+    fn pvdisplay(Pvdisplay {
+        /// Only this one.
+        pvname: String = String::new(),
+        /// Whether links are followed.
+        real: bool = false,
+        /// Whether a volume that is not there is no error.
+        quiet: bool = false,
+    });
+
+    /// What is known of volume groups.
+    fn vgdisplay(Vgdisplay {
+        /// Only this one.
+        vgname: String = String::new(),
+        /// Whether a group that is not there is no error.
+        quiet: bool = false,
+    });
+
+    /// What is known of logical volumes.
+    fn lvdisplay(Lvdisplay {
+        /// Only this one.
+        lvname: String = String::new(),
+        /// Whether a volume that is not there is no error.
+        quiet: bool = false,
+    });
+
+    /// Make devices physical volumes: True, or why not.
+    fn pvcreate(Pvcreate {
+        /// The devices.
+        devices: Value,
+        /// Whether those that are physical volumes already are passed over.
+        r#override: bool = true,
+        /// Whether the program's questions are answered with yes.
+        force: bool = true,
+        ..kwargs
+    });
+
+    /// Make physical volumes plain devices again: True, or why not.
+    fn pvremove(Pvremove {
+        /// The devices.
+        devices: Value,
+        /// Whether those that are no physical volumes are passed over.
+        r#override: bool = true,
+        /// Whether the program's questions are answered with yes.
+        force: bool = true,
+    });
+
+    /// Make physical volumes as large as their devices: True, or why not.
+    fn pvresize(Pvresize {
+        /// The devices.
+        devices: Value,
+        /// Whether those that are no physical volumes are passed over.
+        r#override: bool = true,
+        /// Whether the program's questions are answered with yes.
+        force: bool = true,
+    });
+
+    /// Make a volume group.
+    fn vgcreate(Vgcreate {
+        /// Its name.
+        vgname: String,
+        /// Its devices.
+        devices: Value,
+        /// Whether the program's questions are answered with yes.
+        force: bool = false,
+        ..kwargs
+    });
+
+    /// Add devices to a volume group.
+    fn vgextend(Vgextend {
+        /// Its name.
+        vgname: String,
+        /// The devices.
+        devices: Value,
+        /// Whether the program's questions are answered with yes.
+        force: bool = false,
+    });
+
+    /// Make a logical volume.
+    fn lvcreate(Lvcreate {
+        /// Its name.
+        lvname: String,
+        /// Its group; of a thin volume with the pool, as `group/pool`.
+        vgname: String,
+        /// Its size.
+        size: Value = Value::Null,
+        /// Its size in extents, or as `50%FREE`.
+        extents: Value = Value::Null,
+        /// The volume that it is a snapshot of.
+        snapshot: Option<String> = None,
+        /// The physical volume that it lies on.
+        pv: Option<String> = None,
+        /// Whether it is a thin volume.
+        thinvolume: bool = false,
+        /// Whether it is a pool for those.
+        thinpool: bool = false,
+        /// Whether the program's questions are answered with yes.
+        force: bool = false,
+        ..kwargs
+    });
+
+    /// Remove a volume group.
+    fn vgremove(Vgremove {
+        /// Its name.
+        vgname: String,
+        /// Whether the program's questions are answered with yes.
+        force: bool = true,
+    });
+
+    /// Remove a logical volume.
+    fn lvremove(Lvremove {
+        /// Its name.
+        lvname: String,
+        /// Its group.
+        vgname: String,
+        /// Whether the program's questions are answered with yes.
+        force: bool = true,
+    });
+
+    /// Give a logical volume a size.
+    fn lvresize(Lvresize {
+        /// The size.
+        size: Value = Value::Null,
+        /// The volume's path.
+        lvpath: Option<String> = None,
+        /// The size in extents.
+        extents: Value = Value::Null,
+        /// Whether it may become smaller.
+        force: bool = false,
+        /// Whether its file system is resized with it.
+        resizefs: bool = false,
+    });
+
+    /// Make a logical volume larger.
+    fn lvextend(Lvextend {
+        /// The size.
+        size: Value = Value::Null,
+        /// The volume's path.
+        lvpath: Option<String> = None,
+        /// The size in extents.
+        extents: Value = Value::Null,
+        /// Whether the program's questions are answered with yes.
+        force: bool = false,
+        /// Whether its file system is resized with it.
+        resizefs: bool = false,
+    });
+}
+
+/// The columns of `pvdisplay -c`.
+const PV: [&str; 11] = [
+    "Physical Volume Device",
+    "Volume Group Name",
+    "Physical Volume Size (kB)",
+    "Internal Physical Volume Number",
+    "Physical Volume Status",
+    "Physical Volume (not) Allocatable",
+    "Current Logical Volumes Here",
+    "Physical Extent Size (kB)",
+    "Total Physical Extents",
+    "Free Physical Extents",
+    "Allocated Physical Extents",
+];
+
+/// The columns of `vgdisplay -c`.
+const VG: [&str; 17] = [
+    "Volume Group Name",
+    "Volume Group Access",
+    "Volume Group Status",
+    "Internal Volume Group Number",
+    "Maximum Logical Volumes",
+    "Current Logical Volumes",
+    "Open Logical Volumes",
+    "Maximum Logical Volume Size",
+    "Maximum Physical Volumes",
+    "Current Physical Volumes",
+    "Actual Physical Volumes",
+    "Volume Group Size (kB)",
+    "Physical Extent Size (kB)",
+    "Total Physical Extents",
+    "Allocated Physical Extents",
+    "Free Physical Extents",
+    "UUID",
+];
+
+/// The columns of `lvdisplay -c`.
+const LV: [&str; 13] = [
+    "Logical Volume Name",
+    "Volume Group Name",
+    "Logical Volume Access",
+    "Logical Volume Status",
+    "Internal Logical Volume Number",
+    "Open Logical Volumes",
+    "Logical Volume Size",
+    "Current Logical Extents Associated",
+    "Allocated Logical Extents",
+    "Allocation Policy",
+    "Read Ahead Sectors",
+    "Major Device Number",
+    "Minor Device Number",
+];
+
+/// Options of `pvcreate` with a value.
+const PVCREATE: &str = "metadatasize dataalignment dataalignmentoffset pvmetadatacopies metadatacopies metadataignore restorefile labelsector setphysicalvolumesize";
+/// Options of `vgcreate` with a value.
+const VGCREATE: &str = "addtag alloc autobackup clustered maxlogicalvolumes maxphysicalvolumes metadatatype vgmetadatacopies metadatacopies physicalextentsize zero";
+/// Options of `lvcreate` with a value.
+const LVCREATE: &str = "activate chunksize contiguous discards stripes stripesize minor persistent mirrors monitor permission poolmetadatasize readahead regionsize type virtualsize zero";
+/// Options without one.
+const BARE: [&str; 5] = [
+    "norestorefile",
+    "nosync",
+    "noudevsync",
+    "ignoremonitoring",
+    "thin",
+];
+
+/// Runs one of LVM's programs. What stands in `names` is no option.
+fn run(cx: &Exec, words: &[&str], names: &[&str]) -> Result<Output, Error> {
+    process(words, names)?.run(cx)
+}
+
+fn process(words: &[&str], names: &[&str]) -> Result<Process, Error> {
+    match names.iter().find(|name| name.starts_with('-')) {
+        Some(name) => Err(format!("'{name}' is not the name of a device, group or volume").into()),
+        None => Ok(Process::words(words.iter().chain(names).copied())),
+    }
+}
+
+/// What a program shows of one thing, or of all: by the first column.
+fn shown(
+    cx: &Exec,
+    program: &str,
+    name: &str,
+    quiet: bool,
+    columns: &[&str],
+) -> Result<Map, Error> {
+    let names = Some(name).filter(|name| !name.is_empty());
+    let process = process(&[program, "-c"], names.as_slice())?;
+    let done = match quiet {
+        true => process.quiet().run(cx)?,
+        false => process.run(cx)?,
+    };
+    if !done.success() {
+        return Ok(Map::new());
+    }
+    let lines = done.stdout.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.contains("is a new physical volume"));
+    let rows = lines.filter_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let row: Map = columns
+            .iter()
+            .zip(&fields)
+            .map(|(name, field)| (*name, *field))
+            .collect();
+        (row.len() == columns.len())
+            .then(|| (Value::from(fields.first().copied()), Value::from(row)))
+    });
+    Ok(rows.collect())
+}
+
+/// What is known of physical volumes.
+///
+/// # Errors
+/// When the program is missing.
+pub(crate) fn physical(cx: &Exec, name: &str, quiet: bool) -> Result<Map, Error> {
+    shown(cx, "pvdisplay", name, quiet, &PV)
+}
+
+/// What is known of volume groups.
+///
+/// # Errors
+/// When the program is missing.
+pub(crate) fn groups(cx: &Exec, name: &str, quiet: bool) -> Result<Map, Error> {
+    shown(cx, "vgdisplay", name, quiet, &VG)
+}
+
+/// What is known of logical volumes.
+///
+/// # Errors
+/// When the program is missing.
+pub(crate) fn logical(cx: &Exec, name: &str, quiet: bool) -> Result<Map, Error> {
+    shown(cx, "lvdisplay", name, quiet, &LV)
+}
+
+/// A list of devices, or a text with commas.
+pub(crate) fn devices(given: &Value) -> Vec<String> {
+    match given.as_str() {
+        Some(text) => text.split(',').map(str::to_owned).collect(),
+        None => given.texts(),
+    }
+}
+
+/// The options among a call's further arguments.
+fn options(known: &str, kwargs: &Map) -> Vec<String> {
+    let mut words = Vec::new();
+    for (key, value) in kwargs.iter().filter(|(_, value)| value.is_true()) {
+        let key = key.to_text();
+        if BARE.contains(&key.as_str()) {
+            words.push(format!("--{key}"));
+        } else if known.split(' ').any(|known| known == key) {
+            words.extend([format!("--{key}"), python::str(value)]);
+        }
+    }
+    words
+}
+
+/// Whether questions are answered with yes, or nothing is said.
+fn quietly(force: bool) -> &'static str {
+    if force { "--yes" } else { "-qq" }
+}
+
+fn strs(words: &[String]) -> Vec<&str> {
+    words.iter().map(String::as_str).collect()
+}
+
+/// What went well, or why it did not.
+fn told(done: &Output, well: String) -> String {
+    match done.success() {
+        true => well,
+        false => done.stderr.trim().to_owned(),
+    }
+}
+
+fn versions(cx: &Exec) -> Result<Vec<(String, String)>, Error> {
+    let said = run(cx, &["lvm", "version"], &[])?.stdout;
+    let pairs = said.lines().filter_map(|line| line.split_once(':'));
+    Ok(pairs
+        .map(|(name, text)| (name.trim().to_owned(), text.trim().to_owned()))
+        .collect())
+}
+
+fn version(cx: &Exec, _: Version) -> Result<Value, Error> {
+    let first = versions(cx)?.into_iter().next();
+    Ok(first.map(|(_, version)| version).into())
+}
+
+fn fullversion(cx: &Exec, _: Fullversion) -> Result<Value, Error> {
+    Ok(versions(cx)?.into_iter().collect())
+}
+
+/// Physical volumes under the names that their links lead to.
+///
+/// # Errors
+/// When the program is missing.
+pub(crate) fn real(cx: &Exec, name: &str, quiet: bool) -> Result<Map, Error> {
+    let all = physical(cx, name, quiet)?;
+    let real = all.iter().map(|(device, about)| {
+        let device = realpath(&device.to_text());
+        let about = about.as_map().cloned().unwrap_or_default();
+        (
+            Value::from(device.as_str()),
+            Value::from(about.with("Real Physical Volume Device", device)),
+        )
+    });
+    Ok(real.collect())
+}
+
+fn pvdisplay(cx: &Exec, args: Pvdisplay) -> Result<Value, Error> {
+    let show = if args.real { real } else { physical };
+    Ok(show(cx, &args.pvname, args.quiet)?.into())
+}
+
+fn vgdisplay(cx: &Exec, args: Vgdisplay) -> Result<Value, Error> {
+    Ok(groups(cx, &args.vgname, args.quiet)?.into())
+}
+
+fn lvdisplay(cx: &Exec, args: Lvdisplay) -> Result<Value, Error> {
+    Ok(logical(cx, &args.lvname, args.quiet)?.into())
+}
+
+fn pvcreate(cx: &Exec, args: Pvcreate) -> Result<Value, Error> {
+    let all = devices(&args.devices);
+    if !args.devices.is_true() {
+        return Ok("Error: at least one device is required".into());
+    }
+    let mut new = Vec::new();
+    for device in &all {
+        if !Path::new(device).exists() {
+            return Ok(format!("{device} does not exist").into());
+        }
+        if physical(cx, device, true)?.is_empty() {
+            new.push(device.as_str());
+        } else if !args.r#override {
+            return Ok(format!("Device \"{device}\" is already an LVM physical volume.").into());
+        }
+    }
+    if new.is_empty() {
+        return Ok(true.into());
+    }
+    let options = options(PVCREATE, &args.kwargs);
+    let mut words = vec!["pvcreate", quietly(args.force)];
+    words.extend(strs(&options));
+    let done = run(cx, &words, &new)?;
+    checked(cx, &done, &all, true)
+}
+
+/// True where each device is now a physical volume, or none is; else why not.
+fn checked(cx: &Exec, done: &Output, devices: &[String], is_volume: bool) -> Result<Value, Error> {
+    if !done.success() {
+        return Ok(done.stderr.as_str().into());
+    }
+    for device in devices {
+        if physical(cx, device, true)?.is_empty() == is_volume {
+            return Ok(format!("Device \"{device}\" was not affected.").into());
+        }
+    }
+    Ok(true.into())
+}
+
+/// Runs a program on those devices that are physical volumes; nothing where there is none.
+fn on_volumes(
+    cx: &Exec,
+    program: &str,
+    all: &[String],
+    skip: bool,
+    force: bool,
+) -> Result<Result<Option<Output>, String>, Error> {
+    let mut there = Vec::new();
+    for device in all {
+        if !physical(cx, device, false)?.is_empty() {
+            there.push(device.as_str());
+        } else if !skip {
+            return Ok(Err(format!("{device} is not a physical volume")));
+        }
+    }
+    if there.is_empty() {
+        return Ok(Ok(None));
+    }
+    Ok(Ok(Some(run(cx, &[program, quietly(force)], &there)?)))
+}
+
+fn pvremove(cx: &Exec, args: Pvremove) -> Result<Value, Error> {
+    let all = devices(&args.devices);
+    match on_volumes(cx, "pvremove", &all, args.r#override, args.force)? {
+        Ok(Some(done)) => checked(cx, &done, &all, false),
+        Ok(None) => Ok(true.into()),
+        Err(why) => Ok(why.into()),
+    }
+}
+
+fn pvresize(cx: &Exec, args: Pvresize) -> Result<Value, Error> {
+    let all = devices(&args.devices);
+    Ok(
+        match on_volumes(cx, "pvresize", &all, args.r#override, args.force)? {
+            Ok(Some(done)) if !done.success() => done.stderr.into(),
+            Ok(_) => true.into(),
+            Err(why) => why.into(),
+        },
+    )
+}
+
+fn vgcreate(cx: &Exec, args: Vgcreate) -> Result<Value, Error> {
+    let name = args.vgname.as_str();
+    if name.is_empty() || !args.devices.is_true() {
+        return Ok("Error: vgname and device(s) are both required".into());
+    }
+    let (all, options) = (devices(&args.devices), options(VGCREATE, &args.kwargs));
+    let mut words = vec!["vgcreate", quietly(args.force)];
+    words.extend(strs(&options));
+    let mut names = vec![name];
+    names.extend(strs(&all));
+    let done = run(cx, &words, &names)?;
+    let out = told(
+        &done,
+        format!("Volume group \"{name}\" successfully created"),
+    );
+    Ok(groups(cx, name, false)?
+        .with("Output from vgcreate", out)
+        .into())
+}
+
+fn vgextend(cx: &Exec, args: Vgextend) -> Result<Value, Error> {
+    let name = args.vgname.as_str();
+    if name.is_empty() || !args.devices.is_true() {
+        return Ok("Error: vgname and device(s) are both required".into());
+    }
+    let all = devices(&args.devices);
+    let mut names = vec![name];
+    names.extend(strs(&all));
+    let done = run(cx, &["vgextend", quietly(args.force)], &names)?;
+    let out = told(
+        &done,
+        format!("Volume group \"{name}\" successfully extended"),
+    );
+    Ok(Map::new().with("Output from vgextend", out).into())
+}
+
+fn lvcreate(cx: &Exec, args: Lvcreate) -> Result<Value, Error> {
+    let (lv, vg) = (args.lvname.as_str(), args.vgname.as_str());
+    let (size, extents) = (python::str(&args.size), python::str(&args.extents));
+    let amount: [&str; 2] = match (args.size.is_true(), args.extents.is_true()) {
+        (true, true) => return Ok("Error: Please specify only one of size or extents".into()),
+        _ if args.thinvolume && args.thinpool => {
+            return Ok("Error: Please set only one of thinvolume or thinpool to True".into());
+        }
+        (true, _) if args.thinvolume => ["-V", &size],
+        (_, true) if args.thinvolume => {
+            return Ok("Error: Thin volume size cannot be specified as extents".into());
+        }
+        (true, _) => ["-L", &size],
+        (_, true) => ["-l", &extents],
+        _ => return Ok("Error: Either size or extents must be specified".into()),
+    };
+    let options = options(LVCREATE, &args.kwargs);
+    let mut words = vec!["lvcreate"];
+    words.extend(Some("--thin").filter(|_| args.thinvolume));
+    words.push(if args.thinpool { "--thinpool" } else { "-n" });
+    words.push(lv);
+    words.extend(Some("-s").filter(|_| args.snapshot.is_some()));
+    words.extend(amount);
+    words.extend(strs(&options));
+    words.push(quietly(args.force));
+    let origin = args.snapshot.map(|origin| format!("{vg}/{origin}"));
+    let mut names = vec![origin.as_deref().unwrap_or(vg)];
+    names.extend(args.pv.as_deref().filter(|pv| !pv.is_empty()));
+    let done = run(cx, &words, &names)?;
+    let out = told(&done, format!("Logical volume \"{lv}\" created."));
+    let volume = logical(cx, &format!("/dev/{vg}/{lv}"), false)?;
+    Ok(volume.with("Output from lvcreate", out).into())
+}
+
+fn vgremove(cx: &Exec, args: Vgremove) -> Result<Value, Error> {
+    let name = args.vgname.as_str();
+    let done = run(cx, &["vgremove", quietly(args.force)], &[name])?;
+    Ok(told(
+        &done,
+        format!("Volume group \"{name}\" successfully removed"),
+    )
+    .into())
+}
+
+fn lvremove(cx: &Exec, args: Lvremove) -> Result<Value, Error> {
+    let volume = format!("{}/{}", args.vgname, args.lvname);
+    let done = run(cx, &["lvremove", quietly(args.force)], &[&volume])?;
+    Ok(told(
+        &done,
+        format!("Logical volume \"{}\" successfully removed", args.lvname),
+    )
+    .into())
+}
+
+/// Another size for a volume: what the program said, by its name; nothing where the size is not told.
+fn resized(
+    cx: &Exec,
+    words: [&str; 2],
+    path: &str,
+    size: (&Value, &Value),
+    resizefs: bool,
+) -> Result<Value, Error> {
+    let (size, extents) = size;
+    let (option, amount) = match (size.is_true(), extents.is_true()) {
+        (true, false) => ("-L", python::str(size)),
+        (false, true) => ("-l", python::str(extents)),
+        (both, _) => {
+            let which = if both {
+                "Please specify only one of size or extents"
+            } else {
+                "Either size or extents must be specified"
+            };
+            log::error(format_args!("Error: {which}"));
+            return Ok(Map::new().into());
+        }
+    };
+    let [program, _] = words;
+    let mut words = words.to_vec();
+    words.extend(Some("--resizefs").filter(|_| resizefs));
+    words.extend([option, &amount]);
+    let done = run(cx, &words, &[path])?;
+    let verb = program.strip_prefix("lv").map_or("resized", |verb| {
+        if verb == "extend" {
+            "extended"
+        } else {
+            "resized"
+        }
+    });
+    let out = told(
+        &done,
+        format!("Logical volume \"{path}\" successfully {verb}."),
+    );
+    Ok(Map::new()
+        .with(&format!("Output from {program}"), out)
+        .into())
+}
+
+fn lvresize(cx: &Exec, args: Lvresize) -> Result<Value, Error> {
+    let force = if args.force { "--force" } else { "-qq" };
+    let path = args.lvpath.unwrap_or_default();
+    resized(
+        cx,
+        ["lvresize", force],
+        &path,
+        (&args.size, &args.extents),
+        args.resizefs,
+    )
+}
+
+fn lvextend(cx: &Exec, args: Lvextend) -> Result<Value, Error> {
+    let path = args.lvpath.unwrap_or_default();
+    resized(
+        cx,
+        ["lvextend", quietly(args.force)],
+        &path,
+        (&args.size, &args.extents),
+        args.resizefs,
+    )
+}

@@ -1,0 +1,341 @@
+//! The `raid` execution module: arrays of Linux' own RAID (`mdadm`).
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, python};
+
+use crate::fs::{self, Owner};
+use crate::process::{Output, Process};
+
+state::exec_module! {
+    /// Arrays of disks (`mdadm`).
+    mod raid;
+
+    /// The arrays that run.
+    fn list(List {});
+
+    /// What is known of an array.
+    fn detail(Detail {
+        /// The array.
+        device: String = "/dev/md0".into(),
+    });
+
+    /// Stop an array, forget it, and take the marks from its disks.
+    fn destroy(Destroy {
+        /// The array.
+        device: String,
+    });
+
+    /// Stop all arrays that are not in use.
+    fn stop(Stop {});
+
+    /// Make an array.
+    fn create(Create {
+        /// Its name.
+        name: String,
+        /// Its level.
+        level: String,
+        /// Its disks.
+        devices: Vec<String>,
+        /// The version of what is written on them.
+        metadata: String = "default".into(),
+        /// Whether only the command is returned.
+        test_mode: bool = false,
+        ..kwargs
+    });
+
+    /// Write the arrays that run into mdadm's configuration.
+    fn save_config(SaveConfig {});
+
+    /// Put an array together from disks that belong to it.
+    fn assemble(Assemble {
+        /// Its name.
+        name: String,
+        /// Its disks.
+        devices: Value,
+        /// Whether only the command is returned.
+        test_mode: bool = false,
+        ..kwargs
+    });
+
+    /// What is written on a disk of an array.
+    fn examine(Examine {
+        /// The disk.
+        device: String,
+        /// Whether a disk without an array is no error.
+        quiet: bool = false,
+    });
+
+    /// Add a disk to an array.
+    fn add(Add {
+        /// The array.
+        name: String,
+        /// The disk.
+        device: String,
+    });
+}
+
+fn mdadm(cx: &Exec, words: &[&str], quiet: bool) -> Result<Output, Error> {
+    let process = Process::words(["mdadm"].iter().chain(words).copied());
+    match quiet {
+        true => process.quiet().run(cx),
+        false => process.run(cx),
+    }
+}
+
+/// A disk or an array: no option of the program.
+fn plain(device: &str) -> Result<&str, Error> {
+    match device.starts_with('-') {
+        true => Err(format!("'{device}' is not a device").into()),
+        false => Ok(device),
+    }
+}
+
+/// The arrays that run, by their names.
+///
+/// # Errors
+/// When the program is missing.
+pub(crate) fn arrays(cx: &Exec) -> Result<Map, Error> {
+    let said = mdadm(cx, &["--detail", "--scan"], false)?.stdout;
+    let array = |line: &str| {
+        let mut words = line.split_whitespace().skip(1);
+        let device = words.next()?;
+        let pairs = words.filter_map(|word| word.split_once('='));
+        let about = pairs.map(|(key, value)| (key.to_lowercase(), value));
+        let first = [("device".to_owned(), device)].into_iter();
+        Some((Value::from(device), first.chain(about).collect::<Value>()))
+    };
+    Ok(said.lines().filter_map(array).collect())
+}
+
+fn list(cx: &Exec, _: List) -> Result<Value, Error> {
+    Ok(arrays(cx)?.into())
+}
+
+fn detail(cx: &Exec, args: Detail) -> Result<Value, Error> {
+    let device = args.device.as_str();
+    if !Path::new(device).exists() {
+        return Err(format!("Device {device} doesn't exist!").into());
+    }
+    let said = mdadm(cx, &["--detail", plain(device)?], false)?.stdout;
+    let mut about = Map::new().with("members", members(&said));
+    let lines = said.lines().filter(|line| !line.starts_with(device));
+    for (key, value) in lines.filter_map(|line| line.split_once(" : ")) {
+        about.insert(key.trim().to_lowercase().replace(' ', "_"), value.trim());
+    }
+    Ok(about.into())
+}
+
+/// The disks: number, major, minor, place, state of several words, device.
+fn members(text: &str) -> Map {
+    let lines = text
+        .lines()
+        .filter(|line| !line.contains(':') && line.contains("/dev/"));
+    let member = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [number, major, minor, place, state @ .., device] = words.as_slice() else {
+            return None;
+        };
+        let about = Map::new().with("device", *device).with("major", *major);
+        let about = about.with("minor", *minor).with("number", *number);
+        let about = about
+            .with("raiddevice", *place)
+            .with("state", state.join(" "));
+        Some((Value::from(*number), Value::from(about)))
+    };
+    lines.filter_map(member).collect()
+}
+
+/// mdadm's configuration.
+fn config(cx: &Exec) -> &'static Path {
+    Path::new(match cx.grain("os_family").as_str() {
+        "Debian" => "/etc/mdadm/mdadm.conf",
+        _ => "/etc/mdadm.conf",
+    })
+}
+
+/// Writes the configuration without a line for these arrays, and with those lines in their stead.
+fn configure(cx: &Exec, arrays: &[&str], lines: &[String]) -> Result<(), Error> {
+    let path = config(cx);
+    let old = match std::fs::read_to_string(path) {
+        Ok(old) => old,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && lines.is_empty() => {
+            return Ok(());
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(Error::io(path)(error)),
+    };
+    let of = |line: &str| {
+        let mut words = line.split_whitespace();
+        (words.next() == Some("ARRAY"))
+            .then(|| words.next())
+            .flatten()
+            .map(str::to_owned)
+    };
+    let mut new: Vec<String> = Vec::new();
+    let mut left: Vec<&String> = lines.iter().collect();
+    for line in old.lines() {
+        let name = of(line);
+        if !name.as_deref().is_some_and(|name| arrays.contains(&name)) {
+            new.push(line.to_owned());
+        } else {
+            let at = left.iter().position(|line| of(line) == name);
+            new.push(at.map(|at| left.remove(at).clone()).unwrap_or_default());
+        }
+    }
+    new.extend(left.into_iter().cloned());
+    let text: String = new.iter().map(|line| format!("{line}\n")).collect();
+    if text == old {
+        return Ok(());
+    }
+    if let Some(folder) = path.parent() {
+        fs::mkdirs(cx, folder).map_err(Error::io(folder))?;
+    }
+    fs::write(cx, path, text.as_bytes(), Owner::default())
+}
+
+fn destroy(cx: &Exec, args: Destroy) -> Result<Value, Error> {
+    let device = plain(&args.device)?;
+    if !Path::new(device).exists() {
+        return Ok(false.into());
+    }
+    let said = mdadm(cx, &["--detail", device], false)?.stdout;
+    if mdadm(cx, &["--stop", device], false)?.success() {
+        let members = members(&said);
+        let disks = members
+            .values()
+            .filter_map(|about| about.get("device")?.as_str());
+        let words: Vec<&str> = ["--zero-superblock"].into_iter().chain(disks).collect();
+        mdadm(cx, &words, false)?;
+    }
+    configure(cx, &[device], &[])?;
+    Ok((!arrays(cx)?.contains(device)).into())
+}
+
+fn stop(cx: &Exec, _: Stop) -> Result<Value, Error> {
+    Ok(mdadm(cx, &["--stop", "--scan"], false)?.success().into())
+}
+
+/// Options of mdadm from the arguments of a call: `chunk: 256`, `run: True`.
+fn options(kwargs: &Map) -> Vec<String> {
+    let mut words = Vec::new();
+    for (key, value) in kwargs {
+        let key = key.to_text();
+        if !key.starts_with("__") {
+            words.push(format!("--{key}"));
+            words.extend(Some(python::str(value)).filter(|_| *value != true.into()));
+        }
+    }
+    words
+}
+
+/// Runs a command, or returns it.
+fn run_or_show(cx: &Exec, words: Vec<String>, test: bool, as_text: bool) -> Result<Value, Error> {
+    match (test, as_text) {
+        (true, true) => Ok(words.join(" ").into()),
+        (true, false) => Ok(words.into()),
+        _ => {
+            let done = Process {
+                stderr: crate::process::Stderr::Merged,
+                ..Process::words(words)
+            }
+            .run(cx)?;
+            Ok(done.stdout.into())
+        }
+    }
+}
+
+fn create(cx: &Exec, args: Create) -> Result<Value, Error> {
+    let spare = args.kwargs.get("spare-devices").map(Value::to_text);
+    let spare: usize = match spare {
+        Some(text) => text
+            .parse()
+            .map_err(|_| format!("spare-devices: expected a number, got {text}"))?,
+        None => 0,
+    };
+    let count = args.devices.len().saturating_sub(spare).to_string();
+    let mut words: Vec<String> = [
+        "mdadm",
+        "-C",
+        plain(&args.name)?,
+        "-R",
+        "-v",
+        "-l",
+        &args.level,
+    ]
+    .map(str::to_owned)
+    .into();
+    words.extend(options(&args.kwargs));
+    words.extend(["-e", &args.metadata, "-n", &count].map(str::to_owned));
+    for device in &args.devices {
+        words.push(plain(device)?.to_owned());
+    }
+    run_or_show(cx, words, args.test_mode, true)
+}
+
+fn assemble(cx: &Exec, args: Assemble) -> Result<Value, Error> {
+    let mut words: Vec<String> = ["mdadm", "-A", plain(&args.name)?, "-v"]
+        .map(str::to_owned)
+        .into();
+    words.extend(options(&args.kwargs));
+    for device in super::lvm::devices(&args.devices) {
+        words.push(plain(&device)?.to_owned());
+    }
+    run_or_show(cx, words, args.test_mode, false)
+}
+
+fn save_config(cx: &Exec, _: SaveConfig) -> Result<Value, Error> {
+    let said = mdadm(cx, &["--detail", "--scan"], false)?.stdout;
+    let is_ubuntu = cx.grain("os") == "Ubuntu";
+    // Ubuntu gives arrays other names where its configuration has those words.
+    let kept = |word: &&str| {
+        let word = word.to_lowercase();
+        !is_ubuntu || !word.starts_with("name=") && !word.starts_with("metadata=")
+    };
+    let lines: Vec<String> = match is_ubuntu {
+        true => said
+            .lines()
+            .map(|line| line.split(' ').filter(kept).collect::<Vec<_>>().join(" "))
+            .collect(),
+        false => said.lines().map(str::to_owned).collect(),
+    };
+    let names: Vec<&str> = said
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(1))
+        .collect();
+    configure(cx, &names, &lines)?;
+    let after: &[&str] = match cx.grain("os_family").as_str() {
+        "Debian" => &["update-initramfs", "-u"],
+        "RedHat" => &["dracut", "--force"],
+        _ => return Ok(Value::Null),
+    };
+    Ok(Process::words(after.iter().copied()).run(cx)?.stdout.into())
+}
+
+/// What is written on a disk of an array; empty where nothing is.
+///
+/// # Errors
+/// When the program is missing.
+pub(crate) fn written(cx: &Exec, device: &str, quiet: bool) -> Result<Map, Error> {
+    let said = mdadm(cx, &["-Y", "-E", plain(device)?], quiet)?.stdout;
+    let pairs = said
+        .lines()
+        .map(|line| line.split_once('=').unwrap_or((line, "")));
+    Ok(pairs.map(|(key, value)| (key, value)).collect())
+}
+
+fn examine(cx: &Exec, args: Examine) -> Result<Value, Error> {
+    Ok(written(cx, &args.device, args.quiet)?.into())
+}
+
+fn add(cx: &Exec, args: Add) -> Result<Value, Error> {
+    let words = [
+        "--manage",
+        plain(&args.name)?,
+        "--add",
+        plain(&args.device)?,
+    ];
+    Ok(mdadm(cx, &words, false)?.success().into())
+}

@@ -1,0 +1,276 @@
+//! The `selinux` execution module.
+
+pub(crate) mod policy;
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, python};
+
+use crate::fs::{self, Owner};
+use crate::process::{Output, Process};
+
+state::exec_module! {
+    /// SELinux: its mode, booleans and modules.
+    mod selinux;
+
+    /// Where the kernel shows SELinux; None where it has none.
+    fn selinux_fs_path(SelinuxFsPath {});
+
+    /// The mode that SELinux runs in.
+    fn getenforce(Getenforce {});
+
+    /// The mode that SELinux starts in.
+    fn getconfig(Getconfig {});
+
+    /// Set the mode, now and from the next start on.
+    fn setenforce(Setenforce {
+        /// `enforcing`, `permissive` or `disabled`.
+        mode: String,
+    });
+
+    /// What a boolean is, now and at the start.
+    fn getsebool(Getsebool {
+        /// Its name.
+        boolean: String,
+    });
+
+    /// Set a boolean.
+    fn setsebool(Setsebool {
+        /// Its name.
+        boolean: String,
+        /// Its value.
+        value: Value,
+        /// Whether it has that value at the next start, too.
+        persist: bool = false,
+    });
+
+    /// Set several booleans.
+    fn setsebools(Setsebools {
+        /// Names and values.
+        pairs: Map,
+        /// Whether they have those values at the next start, too.
+        persist: bool = false,
+    });
+
+    /// All booleans.
+    fn list_sebool(ListSebool {});
+
+    /// What a module is.
+    fn getsemod(Getsemod {
+        /// Its name.
+        module: String,
+    });
+
+    /// Turn a module on or off.
+    fn setsemod(Setsemod {
+        /// Its name.
+        module: String,
+        /// `enabled` or `disabled`.
+        state: String,
+    });
+
+    /// Install a module.
+    fn install_semod(InstallSemod {
+        /// The file, also of the file server.
+        module_path: String,
+    });
+
+    /// Remove a module.
+    fn remove_semod(RemoveSemod {
+        /// Its name.
+        module: String,
+    });
+
+    /// All modules.
+    fn list_semod(ListSemod {});
+}
+
+/// The mode at the start of the system.
+const CONFIG: &str = "/etc/selinux/config";
+
+/// Runs one of SELinux' programs. What stands in `names` is no option.
+pub(crate) fn run(cx: &Exec, words: &[&str], names: &[&str]) -> Result<Output, Error> {
+    if let Some(name) = names.iter().find(|name| name.starts_with('-')) {
+        return Err(format!("'{name}' is no name that SELinux has").into());
+    }
+    Process::words(words.iter().chain(names).copied()).run(cx)
+}
+
+fn place() -> Option<&'static str> {
+    let mut places = ["/sys/fs/selinux", "/selinux"].into_iter();
+    places.find(|place| Path::new(place).join("enforce").is_file())
+}
+
+fn selinux_fs_path(_: &Exec, _: SelinuxFsPath) -> Result<Value, Error> {
+    Ok(place().into())
+}
+
+/// The mode that SELinux runs in.
+pub(crate) fn mode() -> &'static str {
+    let read = place().map(|place| std::fs::read_to_string(Path::new(place).join("enforce")));
+    match read {
+        Some(Ok(text)) if text.trim() == "0" => "Permissive",
+        Some(Ok(_)) => "Enforcing",
+        _ => "Disabled",
+    }
+}
+
+/// The mode that SELinux starts in.
+pub(crate) fn configured() -> Option<String> {
+    let text = std::fs::read_to_string(CONFIG).ok()?;
+    let mode = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("SELINUX="))?;
+    let mode = mode.trim_start().to_lowercase();
+    let first = mode.chars().next()?;
+    Some(mode.replacen(first, &first.to_uppercase().to_string(), 1))
+}
+
+fn getenforce(_: &Exec, _: Getenforce) -> Result<Value, Error> {
+    Ok(mode().into())
+}
+
+fn getconfig(_: &Exec, _: Getconfig) -> Result<Value, Error> {
+    Ok(configured().into())
+}
+
+fn setenforce(cx: &Exec, args: Setenforce) -> Result<Value, Error> {
+    let wanted = args.mode.to_lowercase();
+    let number = match wanted.as_str() {
+        "enforcing" => "1",
+        "permissive" | "disabled" => "0",
+        _ => return Err(format!("Invalid mode {}", args.mode).into()),
+    };
+    if let Some(place) = place() {
+        let file = Path::new(place).join("enforce");
+        let written = std::fs::OpenOptions::new().write(true).open(&file);
+        let written =
+            written.and_then(|mut file| std::io::Write::write_all(&mut file, number.as_bytes()));
+        written.map_err(|problem| format!("Could not write SELinux enforce file: {problem}"))?;
+    }
+    let old = std::fs::read_to_string(CONFIG);
+    let old = old.map_err(|problem| format!("Could not read SELinux config file: {problem}"))?;
+    let lines = old
+        .split_inclusive('\n')
+        .map(|line| match line.starts_with("SELINUX=") {
+            true => format!("SELINUX={wanted}\n"),
+            false => line.to_owned(),
+        });
+    fs::write(
+        cx,
+        Path::new(CONFIG),
+        lines.collect::<String>().as_bytes(),
+        Owner::default(),
+    )?;
+    Ok(mode().into())
+}
+
+/// All booleans: what they are, and are at the start.
+///
+/// # Errors
+/// When they cannot be listed.
+pub(crate) fn booleans(cx: &Exec) -> Result<Map, Error> {
+    let done = run(cx, &["semanage", "boolean", "--list"], &[])?;
+    if !done.success() {
+        return Err(done.stderr.into());
+    }
+    let boolean = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [name, state, _, default, about @ ..] = words.as_slice() else {
+            return None;
+        };
+        let shown = Map::new().with("State", state.trim_start_matches('('));
+        let shown = shown.with("Default", default.trim_end_matches(')'));
+        Some((
+            Value::from(*name),
+            Value::from(shown.with("Description", about.join(" "))),
+        ))
+    };
+    Ok(done.stdout.lines().skip(1).filter_map(boolean).collect())
+}
+
+fn list_sebool(cx: &Exec, _: ListSebool) -> Result<Value, Error> {
+    Ok(booleans(cx)?.into())
+}
+
+fn getsebool(cx: &Exec, args: Getsebool) -> Result<Value, Error> {
+    let found = booleans(cx)?.remove(&args.boolean);
+    Ok(found.unwrap_or_else(|| Map::new().into()))
+}
+
+fn setsebool(cx: &Exec, args: Setsebool) -> Result<Value, Error> {
+    let value = python::str(&args.value);
+    set_booleans(cx, &[args.boolean, value], args.persist)
+}
+
+fn setsebools(cx: &Exec, args: Setsebools) -> Result<Value, Error> {
+    let pair =
+        |(name, value): (&Value, &Value)| format!("{}={}", name.to_text(), python::str(value));
+    let pairs: Vec<String> = args.pairs.iter().map(pair).collect();
+    set_booleans(cx, &pairs, args.persist)
+}
+
+fn set_booleans(cx: &Exec, names: &[String], persist: bool) -> Result<Value, Error> {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let words: &[&str] = if persist {
+        &["setsebool", "-P"]
+    } else {
+        &["setsebool"]
+    };
+    Ok(run(cx, words, &names)?.success().into())
+}
+
+/// All modules, and whether they are on.
+///
+/// # Errors
+/// When they cannot be listed.
+pub(crate) fn modules(cx: &Exec) -> Result<Map, Error> {
+    let done = run(cx, &["semodule", "--list-modules=full"], &[])?;
+    if !done.success() {
+        return Err(done.stderr.into());
+    }
+    let module = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let about = Map::new().with("Enabled", words.len() != 4);
+        Some((
+            Value::from(*words.get(1)?),
+            Value::from(about.with("Version", Value::Null)),
+        ))
+    };
+    Ok(done.stdout.lines().filter_map(module).collect())
+}
+
+fn list_semod(cx: &Exec, _: ListSemod) -> Result<Value, Error> {
+    Ok(modules(cx)?.into())
+}
+
+fn getsemod(cx: &Exec, args: Getsemod) -> Result<Value, Error> {
+    let found = modules(cx)?.remove(&args.module);
+    Ok(found.unwrap_or_else(|| Map::new().into()))
+}
+
+fn semodule(cx: &Exec, option: &str, name: &str) -> Result<Value, Error> {
+    Ok(run(cx, &["semodule", option], &[name])?.success().into())
+}
+
+fn setsemod(cx: &Exec, args: Setsemod) -> Result<Value, Error> {
+    match args.state.to_lowercase().as_str() {
+        "enabled" => semodule(cx, "--enable", &args.module),
+        "disabled" => semodule(cx, "--disable", &args.module),
+        _ => Err(format!("Invalid state {}", args.state).into()),
+    }
+}
+
+fn install_semod(cx: &Exec, args: InstallSemod) -> Result<Value, Error> {
+    let path = match args.module_path.starts_with("salt://") {
+        true => cx.call("cp.cache_file", vec![args.module_path.into()], Map::new())?,
+        false => args.module_path.into(),
+    };
+    semodule(cx, "--install", &path.to_text())
+}
+
+fn remove_semod(cx: &Exec, args: RemoveSemod) -> Result<Value, Error> {
+    semodule(cx, "--remove", &args.module)
+}

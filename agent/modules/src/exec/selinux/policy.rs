@@ -1,0 +1,383 @@
+//! The `selinux` execution module: which files and ports have which type.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::pyre::{Flags, Regex};
+use value::{Map, Value};
+
+use super::run;
+use crate::process::{Output, Process};
+
+state::exec_module! {
+    /// SELinux: the types of files and ports.
+    mod selinux;
+
+    /// The words for a letter that stands for a kind of files.
+    fn filetype_id_to_string(FiletypeIdToString {
+        /// The letter.
+        filetype: String = "a".into(),
+    });
+
+    /// The rule for files; None where there is none.
+    fn fcontext_get_policy(FcontextGetPolicy {
+        /// The files: an expression.
+        name: String,
+        /// The kind of files, a letter.
+        filetype: Option<String> = None,
+        /// The type.
+        sel_type: Option<String> = None,
+        /// The user.
+        sel_user: Option<String> = None,
+        /// The level.
+        sel_level: Option<String> = None,
+    });
+
+    /// Add a rule for files, or change it.
+    fn fcontext_add_policy(FcontextAddPolicy {
+        /// The files: an expression.
+        name: String,
+        /// The kind of files, a letter.
+        filetype: Option<String> = None,
+        /// The type.
+        sel_type: Option<String> = None,
+        /// The user.
+        sel_user: Option<String> = None,
+        /// The level.
+        sel_level: Option<String> = None,
+    });
+
+    /// Remove a rule for files.
+    fn fcontext_delete_policy(FcontextDeletePolicy {
+        /// The files: an expression.
+        name: String,
+        /// The kind of files, a letter.
+        filetype: Option<String> = None,
+        /// The type.
+        sel_type: Option<String> = None,
+        /// The user.
+        sel_user: Option<String> = None,
+        /// The level.
+        sel_level: Option<String> = None,
+    });
+
+    /// What applying the rules to files would change; empty where nothing.
+    fn fcontext_policy_is_applied(FcontextPolicyIsApplied {
+        /// The files.
+        name: String,
+        /// With all that is below them.
+        recursive: bool = false,
+    });
+
+    /// Apply the rules to files.
+    fn fcontext_apply_policy(FcontextApplyPolicy {
+        /// The files.
+        name: String,
+        /// With all that is below them.
+        recursive: bool = false,
+    });
+
+    /// The rule for a port; None where there is none.
+    fn port_get_policy(PortGetPolicy {
+        /// Such as `tcp/80`.
+        name: String,
+        /// The type.
+        sel_type: Option<String> = None,
+        /// The protocol, where the name does not tell it.
+        protocol: Option<String> = None,
+        /// The port, where the name does not tell it.
+        port: Option<String> = None,
+    });
+
+    /// Add a rule for a port.
+    fn port_add_policy(PortAddPolicy {
+        /// Such as `tcp/80`.
+        name: String,
+        /// The type.
+        sel_type: Option<String> = None,
+        /// The protocol, where the name does not tell it.
+        protocol: Option<String> = None,
+        /// The port, where the name does not tell it.
+        port: Option<String> = None,
+        /// The range of levels.
+        sel_range: Option<String> = None,
+    });
+
+    /// Change the rule for a port.
+    fn port_modify_policy(PortModifyPolicy {
+        /// Such as `tcp/80`.
+        name: String,
+        /// The type.
+        sel_type: Option<String> = None,
+        /// The protocol, where the name does not tell it.
+        protocol: Option<String> = None,
+        /// The port, where the name does not tell it.
+        port: Option<String> = None,
+        /// The range of levels.
+        sel_range: Option<String> = None,
+    });
+
+    /// Remove the rule for a port.
+    fn port_delete_policy(PortDeletePolicy {
+        /// Such as `tcp/80`.
+        name: String,
+        /// The protocol, where the name does not tell it.
+        protocol: Option<String> = None,
+        /// The port, where the name does not tell it.
+        port: Option<String> = None,
+    });
+}
+
+const KINDS: [(&str, &str); 8] = [
+    ("a", "all files"),
+    ("f", "regular file"),
+    ("d", "directory"),
+    ("c", "character device"),
+    ("b", "block device"),
+    ("s", "socket"),
+    ("l", "symbolic link"),
+    ("p", "named pipe"),
+];
+
+/// The words for a kind of files.
+///
+/// # Errors
+/// When no kind has that letter.
+pub(crate) fn kind(letter: &str) -> Result<&'static str, Error> {
+    let found = KINDS.iter().find(|(known, _)| *known == letter);
+    found.map(|(_, words)| *words).ok_or_else(|| {
+        let all = KINDS.map(|(letter, _)| letter).join(", ");
+        format!("Invalid file type code '{letter}'; expected one of: {all}").into()
+    })
+}
+
+fn filetype_id_to_string(_: &Exec, args: FiletypeIdToString) -> Result<Value, Error> {
+    Ok(kind(&args.filetype)?.into())
+}
+
+const CONTEXT: [&str; 4] = ["sel_user", "sel_role", "sel_type", "sel_level"];
+
+/// `user:role:type:level` by their names.
+fn context(text: &str) -> Option<Map> {
+    let parts: Vec<&str> = text.splitn(4, ':').collect();
+    let is_whole = parts.len() == CONTEXT.len() && parts.iter().all(|part| !part.is_empty());
+    is_whole.then(|| {
+        CONTEXT
+            .into_iter()
+            .zip(parts)
+            .map(|(key, part)| (key, part))
+            .collect()
+    })
+}
+
+fn listed(cx: &Exec, what: &str) -> Result<String, Error> {
+    let done = run(cx, &["semanage", what, "--list"], &[])?;
+    match done.success() {
+        true => Ok(done.stdout),
+        false => Err(done.stderr.into()),
+    }
+}
+
+fn fcontext_get_policy(cx: &Exec, args: FcontextGetPolicy) -> Result<Value, Error> {
+    let wanted = match args.filetype.as_deref().filter(|letter| !letter.is_empty()) {
+        Some(letter) => Some(kind(letter)?),
+        None => None,
+    };
+    let parts = [
+        ("sel_user", args.sel_user),
+        ("sel_type", args.sel_type),
+        ("sel_level", args.sel_level),
+    ];
+    let rule = |line: &str| {
+        let rest = line.strip_prefix(args.name.as_str())?.strip_prefix(' ')?;
+        let (kind, labels) = rest.trim().rsplit_once(' ')?;
+        let (kind, labels) = (kind.trim(), context(labels)?);
+        let fits = |(key, wanted): &(&str, Option<String>)| {
+            let wanted = wanted.as_deref().filter(|wanted| !wanted.is_empty());
+            wanted.is_none_or(|wanted| labels.get(key).and_then(Value::as_str) == Some(wanted))
+        };
+        let is_it = wanted.is_none_or(|wanted| wanted == kind) && parts.iter().all(fits);
+        let mut about = Map::new()
+            .with("filespec", args.name.as_str())
+            .with("filetype", kind);
+        about.update(labels);
+        is_it.then(|| Value::from(about))
+    };
+    Ok(listed(cx, "fcontext")?.lines().find_map(rule).into())
+}
+
+fn fcontext_add_policy(cx: &Exec, args: FcontextAddPolicy) -> Result<Value, Error> {
+    let start = format!("{} ", args.name);
+    let is_known = listed(cx, "fcontext")?
+        .lines()
+        .any(|line| line.contains(&start));
+    let action = if is_known { "--modify" } else { "--add" };
+    let labels = [args.sel_type, args.sel_user, args.sel_level];
+    fcontext(cx, action, &args.name, args.filetype.as_deref(), &labels)
+}
+
+fn fcontext_delete_policy(cx: &Exec, args: FcontextDeletePolicy) -> Result<Value, Error> {
+    let labels = [args.sel_type, args.sel_user, args.sel_level];
+    fcontext(
+        cx,
+        "--delete",
+        &args.name,
+        args.filetype.as_deref(),
+        &labels,
+    )
+}
+
+fn fcontext(
+    cx: &Exec,
+    action: &str,
+    name: &str,
+    letter: Option<&str>,
+    labels: &[Option<String>; 3],
+) -> Result<Value, Error> {
+    let mut words = vec!["semanage", "fcontext", action];
+    // CentOS 6 does not know `--ftype a`.
+    if let Some(letter) = letter.filter(|letter| *letter != "a") {
+        kind(letter)?;
+        words.extend(["--ftype", letter]);
+    }
+    for (option, label) in ["--type", "--seuser", "--range"].into_iter().zip(labels) {
+        words.extend(label.iter().flat_map(|label| [option, label.as_str()]));
+    }
+    Ok(run(cx, &words, &[name])?.to_map().into())
+}
+
+fn restorecon(cx: &Exec, options: &[&str], name: &str, recursive: bool) -> Result<Output, Error> {
+    let words = ["restorecon"].iter().chain(options);
+    let words: Vec<&str> = words
+        .chain(Some(&"-R").filter(|_| recursive))
+        .copied()
+        .collect();
+    run(cx, &words, &[name])
+}
+
+fn fcontext_policy_is_applied(cx: &Exec, args: FcontextPolicyIsApplied) -> Result<Value, Error> {
+    Ok(restorecon(cx, &["-n", "-v"], &args.name, args.recursive)?
+        .stdout
+        .into())
+}
+
+fn fcontext_apply_policy(cx: &Exec, args: FcontextApplyPolicy) -> Result<Value, Error> {
+    let would = restorecon(cx, &["-n", "-v"], &args.name, args.recursive)?.stdout;
+    let done = restorecon(cx, &["-v", "-F"], &args.name, args.recursive)?;
+    let ret = done.to_map();
+    if !done.success() {
+        return Ok(ret.into());
+    }
+    Ok(match relabelled(&would)? {
+        Some(changes) if changes.is_empty() => ret.into(),
+        Some(changes) => ret.with("changes", changes).into(),
+        None => ret
+            .with("retcode", 1)
+            .with("error", "Unrecognized response from restorecon command.")
+            .into(),
+    })
+}
+
+/// Which labels of which files change; nothing where the program's words are not known.
+fn relabelled(text: &str) -> Result<Option<Map>, Error> {
+    let words = match text {
+        _ if text.starts_with("Would relabel") => "^Would relabel (.*) from (.*) to (.*)$",
+        _ if text.starts_with("restorecon reset") => "^restorecon reset (.*) context (.*)->(.*)$",
+        _ => return Ok(None),
+    };
+    let regex = Regex::new(words, Flags::NONE)?;
+    let mut changes = Map::new();
+    for line in text.lines() {
+        let Some(found) = regex.captures(line, 0)? else {
+            continue;
+        };
+        let part = |number| {
+            found
+                .get(number)
+                .map(|part| part.as_str())
+                .unwrap_or_default()
+        };
+        let (Some(mut old), Some(mut new)) = (context(part(2)), context(part(3))) else {
+            continue;
+        };
+        for label in CONTEXT {
+            if old.get(label) == new.get(label) {
+                old.remove(label);
+                new.remove(label);
+            }
+        }
+        changes.insert(part(1), Map::new().with("old", old).with("new", new));
+    }
+    Ok(Some(changes))
+}
+
+/// `tcp/80` or `udp/20-21`, from the name or from the two arguments.
+fn of_port(
+    name: &str,
+    protocol: Option<&str>,
+    port: Option<&str>,
+) -> Result<(String, String), Error> {
+    let (protocol, port) = (protocol.unwrap_or("None"), port.unwrap_or("None"));
+    let given = format!("{protocol}/{port}");
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let right = |text: &str| {
+        let (protocol, port) = text.split_once('/')?;
+        let is_port = port.split_once('-').map_or(is_number(port), |(from, to)| {
+            is_number(from) && is_number(to)
+        });
+        (["tcp", "udp"].contains(&protocol) && is_port)
+            .then(|| (protocol.to_owned(), port.to_owned()))
+    };
+    right(name).or_else(|| right(&given)).ok_or_else(|| {
+        let why = format!("Invalid name \"{name}\" format and protocol and port not provided or invalid: \"{protocol}\" \"{port}\".");
+        why.into()
+    })
+}
+
+fn port_get_policy(cx: &Exec, args: PortGetPolicy) -> Result<Value, Error> {
+    let (protocol, port) = of_port(&args.name, args.protocol.as_deref(), args.port.as_deref())?;
+    let wanted = args.sel_type.as_deref().filter(|wanted| !wanted.is_empty());
+    let rule = |line: &str| {
+        let (kind, rest) = line.split_once(' ')?;
+        let (of, ports) = rest.trim_start().split_once(' ')?;
+        let ports = ports.trim();
+        let is_it = of == protocol && wanted.is_none_or(|wanted| wanted == kind);
+        let has = ports.split(',').any(|one| one.trim() == port);
+        let about = Map::new().with("sel_type", kind).with("protocol", of);
+        (is_it && has).then(|| Value::from(about.with("port", ports)))
+    };
+    Ok(listed(cx, "port")?.lines().find_map(rule).into())
+}
+
+fn port_add_policy(cx: &Exec, args: PortAddPolicy) -> Result<Value, Error> {
+    if args.sel_type.as_deref().unwrap_or_default().is_empty() {
+        return Err("SELinux Type is required to add a policy".into());
+    }
+    let place = of_port(&args.name, args.protocol.as_deref(), args.port.as_deref())?;
+    set_port(cx, "--add", place, args.sel_type, args.sel_range)
+}
+
+fn port_modify_policy(cx: &Exec, args: PortModifyPolicy) -> Result<Value, Error> {
+    let place = of_port(&args.name, args.protocol.as_deref(), args.port.as_deref())?;
+    set_port(cx, "--modify", place, args.sel_type, args.sel_range)
+}
+
+fn port_delete_policy(cx: &Exec, args: PortDeletePolicy) -> Result<Value, Error> {
+    let place = of_port(&args.name, args.protocol.as_deref(), args.port.as_deref())?;
+    set_port(cx, "--delete", place, None, None)
+}
+
+fn set_port(
+    cx: &Exec,
+    action: &str,
+    (protocol, port): (String, String),
+    kind: Option<String>,
+    range: Option<String>,
+) -> Result<Value, Error> {
+    let mut words = vec!["semanage", "port", action, "--proto", protocol.as_str()];
+    for (option, label) in [("--type", &kind), ("--range", &range)] {
+        let label = label.as_deref().filter(|label| !label.is_empty());
+        words.extend(label.into_iter().flat_map(|label| [option, label]));
+    }
+    words.push(&port);
+    Ok(Process::words(words).run(cx)?.to_map().into())
+}

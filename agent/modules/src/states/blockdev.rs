@@ -1,0 +1,121 @@
+//! The `blockdev` state module.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value};
+
+use crate::process::{Process, which};
+
+state::state_module! {
+    /// Block devices: how they are read, and the file systems on them.
+    mod blockdev;
+
+    /// Make sure that a device has settings: `read-ahead`, `filesystem-read-ahead`, `read-only: True`, `read-write: True`.
+    fn tuned(Tuned {
+        /// The device.
+        name: String,
+        ..kwargs
+    });
+
+    /// Make sure that a file system of a type is on a device.
+    fn formatted(Formatted {
+        /// The device.
+        name: String,
+        /// The type.
+        fs_type: String = "ext4".into(),
+        /// Even if it is no block device, or holds another.
+        force: bool = false,
+        ..kwargs
+    });
+}
+
+/// The settings, each with what `blockdev` calls the question.
+const SETTINGS: [(&str, &str); 4] = [
+    ("read-ahead", "getra"),
+    ("filesystem-read-ahead", "getfra"),
+    ("read-only", "getro"),
+    ("read-write", "getro"),
+];
+
+fn tuned(cx: &Exec, args: Tuned) -> Result<Ret, Error> {
+    let name = args.name.as_str();
+    let is_device = cx.call("file.is_blkdev", vec![name.into()], Map::new())?;
+    if !is_device.is_true() {
+        return Ok(Ret::failed(format!(
+            "Changes to {name} cannot be applied. Not a block device."
+        )));
+    }
+    let would = Ret::would(format!("Changes to {name} will be applied "));
+    cx.apply(would, || {
+        let current = cx.call("disk.dump", vec![name.into()], Map::new())?;
+        let now = cx.call("disk.tune", vec![name.into()], args.kwargs.clone())?;
+        if !now.is_true() {
+            return Ok(Ret::failed(format!("Failed to modify block device {name}")));
+        }
+        let changes = SETTINGS.iter().filter_map(|(key, question)| {
+            let change = changed(
+                key,
+                args.kwargs.get(key)?,
+                current.get(question)?,
+                now.get(question)?,
+            );
+            Some((*key, change?))
+        });
+        let changes: Map = changes
+            .map(|(key, change)| (Value::from(key), Value::from(change)))
+            .collect();
+        Ok(match changes.is_empty() {
+            true => Ret::ok(format!("Block device {name} already in correct state")),
+            false => {
+                Ret::ok(format!("Block device {name} successfully modified ")).changes(changes)
+            }
+        })
+    })
+}
+
+/// What a setting has become, where it has.
+fn changed(key: &str, given: &Value, old: &Value, new: &Value) -> Option<String> {
+    if old == new {
+        return None;
+    }
+    let told = |value: &Value| match given {
+        Value::Bool(_) => {
+            let on = (value.to_text() == "1") != (key == "read-write");
+            Value::Bool(on).to_text()
+        }
+        _ => value.to_text(),
+    };
+    Some(format!("Changed from {} to {}", told(old), told(new)))
+}
+
+/// The type of the file system on a device; empty where there is none.
+fn found(cx: &Exec, name: &str) -> Result<String, Error> {
+    let words = ["blkid", "-o", "value", "-s", "TYPE", "--", name];
+    Ok(Process::words(words).quiet().run(cx)?.stdout)
+}
+
+fn formatted(cx: &Exec, args: Formatted) -> Result<Ret, Error> {
+    let (name, kind) = (args.name.as_str(), args.fs_type.as_str());
+    if !Path::new(name).exists() {
+        return Ok(Ret::failed(format!("{name} does not exist")));
+    }
+    if found(cx, name)? == kind {
+        return Ok(Ret::ok(format!("{name} already formatted with {kind}")));
+    }
+    if kind.contains('/') || which(&format!("mkfs.{kind}")).is_none() {
+        return Ok(Ret::failed(format!("Invalid fs_type: {kind}")));
+    }
+    let would = Ret::would(format!("Changes to {name} will be applied "));
+    cx.apply(would, || {
+        let kwargs = args.kwargs.clone().with("force", args.force);
+        cx.call("disk.format", vec![name.into(), kind.into()], kwargs)?;
+        Ok(match found(cx, name)? == kind {
+            true => Ret::ok(format!("{name} has been formatted with {kind}"))
+                .change("new", kind)
+                .change("old", kind),
+            false => Ret::failed(format!("Failed to format {name}")),
+        })
+    })
+}

@@ -1,0 +1,45 @@
+//! The `quota` state module.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value};
+
+state::state_module! {
+    /// Limits of users and groups on file systems.
+    mod quota;
+
+    /// Make sure that the limits of a file system are in force, or are not.
+    fn mode(Mode {
+        /// The file system.
+        name: String,
+        /// Whether they are.
+        mode: Value,
+        /// `user` or `group`.
+        quotatype: String,
+    });
+}
+
+fn mode(cx: &Exec, args: Mode) -> Result<Ret, Error> {
+    let name = args.name.as_str();
+    let fun = if args.mode == true.into() {
+        "on"
+    } else {
+        "off"
+    };
+    let modes = cx.call("quota.get_mode", vec![name.into()], Map::new())?;
+    let now = modes.get(name).and_then(|modes| modes.get(&args.quotatype));
+    let Some(now) = now.and_then(Value::as_str) else {
+        return Ok(Ret::failed(format!(
+            "{name} has no quota of the type {}",
+            args.quotatype
+        )));
+    };
+    if now == fun {
+        return Ok(Ret::ok(format!("Quota for {name} already set to {fun}")));
+    }
+    let would = Ret::would(format!("Quota for {name} needs to be set to {fun}"));
+    cx.apply(would, || {
+        cx.call(&format!("quota.{fun}"), vec![name.into()], Map::new())?;
+        Ok(Ret::ok(format!("Set quota for {name} to {fun}")).change("quota", name))
+    })
+}

@@ -1,0 +1,191 @@
+//! The `raid` state module.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value, python};
+
+use crate::exec::raid::{arrays, written};
+
+state::state_module! {
+    /// Arrays of disks (`mdadm`).
+    mod raid;
+
+    /// Make sure that an array is there and has its disks.
+    fn present(Present {
+        /// Its name, such as `/dev/md0`.
+        name: String,
+        /// Its level.
+        level: String,
+        /// Its disks.
+        devices: Vec<String>,
+        ..kwargs
+    });
+
+    /// Make sure that an array is not there: its disks are wiped of it.
+    fn absent(Absent {
+        /// Its name.
+        name: String,
+    });
+}
+
+/// The disks of an array as they are found.
+#[derive(Default)]
+struct Disks {
+    missing: Vec<String>,
+    /// Those that belong to no array yet.
+    new: Vec<String>,
+    /// Those that belong to one, by its number.
+    members: Vec<(String, Vec<String>)>,
+}
+
+impl Disks {
+    fn look(cx: &Exec, devices: &[String]) -> Result<Self, Error> {
+        let mut disks = Self::default();
+        for device in devices {
+            if device == "missing" || !Path::new(device).exists() {
+                disks.missing.push(device.clone());
+                continue;
+            }
+            let about = written(cx, device, true)?;
+            let Some(uuid) = about.get("MD_UUID").map(Value::to_text) else {
+                disks.new.push(device.clone());
+                continue;
+            };
+            match disks.members.iter_mut().find(|(known, _)| *known == uuid) {
+                Some((_, members)) => members.push(device.clone()),
+                None => disks.members.push((uuid, vec![device.clone()])),
+            }
+        }
+        disks.members.sort_by(|one, other| one.0.cmp(&other.0));
+        Ok(disks)
+    }
+
+    /// Why these disks cannot be the array.
+    fn conflict(&self, there: Option<&Value>) -> Option<String> {
+        let uuids = || Value::list(self.members.iter().map(|(uuid, _)| uuid.into()));
+        match (self.members.as_slice(), there) {
+            ([_, _, ..], _) => Some(format!(
+                "Devices are a mix of RAID constituents with multiple MD_UUIDs: {}.",
+                python::repr(&uuids())
+            )),
+            ([(uuid, _)], Some(array)) => {
+                let present = array.get("uuid").map(Value::to_text).unwrap_or_default();
+                (present != *uuid).then(|| {
+                    format!("Devices MD_UUIDs: {uuid} differs from present RAID uuid {present}.")
+                })
+            }
+            ([], None) if self.new.is_empty() => Some(format!(
+                "All devices are missing: {}.",
+                listed(&self.missing)
+            )),
+            _ => None,
+        }
+    }
+
+    /// What makes the array of them: the function, its word for the reader, and its arguments.
+    fn plan(&self, args: &Present) -> (&'static str, &'static str, Vec<Value>) {
+        let name = Value::from(args.name.as_str());
+        let list = |all: &[String]| Value::list(all.iter().map(Value::from));
+        if let Some((_, members)) = self.members.first() {
+            return ("raid.assemble", "assembled", vec![name, list(members)]);
+        }
+        let mut all = self.new.clone();
+        all.extend(self.missing.iter().map(|_| "missing".to_owned()));
+        let given = vec![name, args.level.as_str().into(), list(&all)];
+        ("raid.create", "created", given)
+    }
+}
+
+fn listed(all: &[String]) -> String {
+    python::repr(&Value::list(all.iter().map(Value::from)))
+}
+
+fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
+    let name = args.name.as_str();
+    let there = arrays(cx)?.get(name).cloned();
+    let disks = Disks::look(cx, &args.devices)?;
+    if let Some(conflict) = disks.conflict(there.as_ref()) {
+        return Ok(Ret::failed(conflict));
+    }
+    // An array that is made anew has its new disks already.
+    let joins = !disks.new.is_empty() && (there.is_some() || !disks.members.is_empty());
+    let ret = match there {
+        Some(_) => Ret::ok(format!("Raid {name} already present.")),
+        None => made(cx, &args, &disks)?,
+    };
+    let mut ret = match joins && ret.result != Some(false) {
+        true => added(cx, name, &disks.new, ret)?,
+        false => ret,
+    };
+    if !disks.missing.is_empty() {
+        ret.comment += &format!(" Missing devices: {}", listed(&disks.missing));
+    }
+    Ok(ret)
+}
+
+fn made(cx: &Exec, args: &Present, disks: &Disks) -> Result<Ret, Error> {
+    let name = args.name.as_str();
+    let (function, verb, given) = disks.plan(args);
+    if cx.test {
+        let kwargs = args.kwargs.clone().with("test_mode", true);
+        let command = cx.call(function, given, kwargs)?;
+        return Ok(Ret::would(format!(
+            "Raid will be {verb} with: {}",
+            python::str(&command)
+        )));
+    }
+    cx.apply(Ret::would(""), || {
+        cx.call(function, given, args.kwargs.clone())?;
+        let Some(array) = arrays(cx)?.get(name).cloned() else {
+            return Ok(Ret::failed(format!("Raid {name} failed to be {verb}.")));
+        };
+        cx.call("raid.save_config", Vec::new(), Map::new())?;
+        Ok(Ret::ok(format!("Raid {name} {verb}.")).changes(array))
+    })
+}
+
+fn added(cx: &Exec, name: &str, new: &[String], mut ret: Ret) -> Result<Ret, Error> {
+    if cx.test {
+        ret.comment += &format!(" New devices will be added: {}", listed(new));
+        return Ok(Ret {
+            result: None,
+            ..ret
+        });
+    }
+    cx.apply(Ret::would(""), || {
+        for device in new {
+            let given = vec![name.into(), device.into()];
+            if cx.call("raid.add", given, Map::new())?.is_true() {
+                ret.comment += &format!(" Added new device {device} to {name}.\n");
+            } else {
+                ret.comment += &format!(" Unable to add {device} to {name}.\n");
+                ret.result = Some(false);
+            }
+        }
+        Ok(match ret.result {
+            Some(true) => ret.change("added", Value::list(new.iter().map(Value::from))),
+            _ => ret,
+        })
+    })
+}
+
+fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
+    let name = args.name.as_str();
+    if !arrays(cx)?.contains(name) {
+        return Ok(Ret::ok(format!("Raid {name} already absent")));
+    }
+    let would = Ret::would(format!("Raid {name} is set to be destroyed"));
+    cx.apply(would, || {
+        Ok(
+            match cx
+                .call("raid.destroy", vec![name.into()], Map::new())?
+                .is_true()
+            {
+                true => Ret::ok(format!("Raid {name} has been destroyed")),
+                false => Ret::failed(format!("Raid {name} failed to be destroyed")),
+            },
+        )
+    })
+}

@@ -1,0 +1,26 @@
+#!/bin/sh
+# disks.sh: for the `prepare` of cases, in a throw-away root. `unpack PACKAGE...` puts there what tests/run has downloaded.
+set -eu
+unpack() {
+    for package in "$@"; do
+        dpkg-deb --fsys-tarfile "/var/cache/pinch-tests/$package.deb" | tar --extract --keep-directory-symlink --directory=/
+    done
+}
+# The kernel that tests run under has no device mapper: LVM works on its disks without it, so volumes are there and cannot be mounted.
+lvm_without_mapper() {
+    unpack lvm2 liblvm2cmd2.03 libdevmapper-event1.02.1
+    mkdir -p /etc/lvm
+    printf 'global { activation = 0 }\n' >/etc/lvm/lvm.conf
+}
+# disk NUMBER...: each number is a loop device of 64 MB below /srv.
+cat >/usr/local/bin/disk <<'END'
+#!/bin/sh
+set -eu
+for number; do
+    [ -e "/dev/loop$number" ] || mknod "/dev/loop$number" b 7 "$number"
+    truncate -s 64M "/srv/disk$number"
+    losetup --detach "/dev/loop$number" 2>/dev/null || true
+    losetup "/dev/loop$number" "/srv/disk$number"
+done
+END
+chmod 755 /usr/local/bin/disk
