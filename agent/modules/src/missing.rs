@@ -7,7 +7,7 @@ use state::custom::Kind;
 use state::exec::Exec;
 use value::Value;
 
-use crate::exec::{mysql, postgres};
+use crate::exec::{mysql, postgres, rabbitmq};
 use crate::{pkg, process, repos, service};
 
 /// Modules by the system that they are for. Those whose names begin with `win_` or `mac_` are not listed.
@@ -224,6 +224,16 @@ pub(crate) fn missing(cx: &Exec, kind: Kind, full: &str) -> Option<String> {
                 _ => "the program mariadb or mysql is not in the path",
             };
             mysql::client().is_none().then(|| reason.to_owned())?
+        }
+        (Kind::Module | Kind::State, _)
+            if module == "rabbitmq" || module.starts_with("rabbitmq_") =>
+        {
+            let reason = match (kind, module) {
+                (Kind::State, "rabbitmq_upstream") => "rabbitmq module could not be loaded",
+                (Kind::State, _) => "Command not found: rabbitmqctl",
+                _ => "Module rabbitmq: module only works when RabbitMQ is installed",
+            };
+            rabbitmq::client().is_none().then(|| reason.to_owned())?
         }
         (Kind::Module | Kind::State, _) => absent(kind, module).or_else(|| foreign(module))?,
         _ => return None,

@@ -53,6 +53,7 @@ pub(crate) mod postgres;
 mod ps;
 mod publish;
 mod quota;
+pub(crate) mod rabbitmq;
 pub(crate) mod raid;
 mod random;
 mod saltutil;
@@ -169,6 +170,7 @@ pub const MODULES: &[Module<Value>] = &[
     ps::MODULE,
     publish::MODULE,
     quota::MODULE,
+    rabbitmq::MODULE,
     raid::MODULE,
     random::MODULE,
     saltutil::MODULE,

@@ -40,6 +40,7 @@ mod pkg;
 mod pkgrepo;
 mod postgres;
 mod quota;
+mod rabbitmq;
 mod raid;
 mod salt;
 mod saltutil;
@@ -130,6 +131,12 @@ pub const MODULES: &[Module<Ret>] = &[
     postgres::tablespace::MODULE,
     postgres::user::MODULE,
     quota::MODULE,
+    rabbitmq::cluster::MODULE,
+    rabbitmq::plugin::MODULE,
+    rabbitmq::policy::MODULE,
+    rabbitmq::upstream::MODULE,
+    rabbitmq::user::MODULE,
+    rabbitmq::vhost::MODULE,
     raid::MODULE,
     salt::MODULE,
     saltutil::MODULE,
