@@ -37,7 +37,7 @@ class Job:
         values = {
             "NAME": self.name, "VERSION": self.version, "TARGET": self.target, "SUMMARY": self.about["summary"],
             "DESCRIPTION": "\n".join(self.about["description"]), "APPLETS": " ".join(self.about["applets"]), "ROLE": self.about["role"],
-            "UNITS": " ".join(self.units()), "DAEMONS": " ".join(unit for unit in self.units() if unit.endswith(".service")), "MAINTAINER": MAINTAINER, "LICENSE": LICENSE,
+            "SCHEMAS": " ".join(self.schemas()), "UNITS": " ".join(self.units()), "DAEMONS": " ".join(unit for unit in self.units() if unit.endswith(".service")), "MAINTAINER": MAINTAINER, "LICENSE": LICENSE,
         }
         for key, value in (values | more).items():
             text = text.replace(f"@{key}@", value)
@@ -48,6 +48,9 @@ class Job:
 
     def license(self):
         return (self.here.parent / "LICENSE").read_bytes()
+
+    def schemas(self):
+        return [f"{name}.schema.json" for name in self.about.get("schemas", [])]
 
     def man_pages(self):
         return [f"{self.name}.1", *(f"{self.name}-{applet}.1" for applet in self.about["applets"])]
@@ -114,6 +117,8 @@ def shared(job, zsh="usr/share/zsh/site-functions", prefix="usr/", pages=gz):
         Entry(f"{zsh}/_{name}", (docs / f"_{name}").read_bytes()),
         third_party(job, prefix),
     ]
+    for schema in job.schemas():
+        entries.append(Entry(f"{prefix}share/{name}/{schema}", (job.here / "schemas" / schema).read_bytes()))
     for page in job.man_pages():
         text = (docs / page).read_bytes()
         path = f"{prefix}share/man/man1/{page}"
@@ -204,6 +209,7 @@ def rpm(job, scratch):
     put(entries, scratch / "root")
     files = "".join(f"{attributes(entry, job)}/{entry.path}\n" for entry in entries)
     files += f"%dir /usr/share/licenses/{name}\n"
+    files += f"%dir /usr/share/{name}\n" if job.schemas() else ""
     date = datetime.datetime.fromtimestamp(job.epoch, datetime.UTC).strftime("%a %b %d %Y")
     spec = job.text("recipes/rpm.spec", FILES=files, ROOT=str(scratch / "root"), DATE=date,
                     UNLINK=job.text("recipes/unlink.sh").strip(), AUTOREQ="no" if job.static else "yes")

@@ -36,6 +36,7 @@ files() {
 	echo share/zsh/site-functions/_@NAME@ 644
 	echo share/fish/vendor_completions.d/@NAME@.fish 644
 	echo share/licenses/@NAME@/THIRD-PARTY.gz 644
+	for schema in @SCHEMAS@; do echo "share/@NAME@/$schema 644"; done
 }
 
 is_ours() {
@@ -44,7 +45,7 @@ is_ours() {
 
 if [ -n "$remove" ]; then
 	files | while read -r file _; do rm -f "$to/$file"; done
-	rmdir "$to/share/licenses/@NAME@" 2>/dev/null || true
+	rmdir "$to/share/licenses/@NAME@" "$to/share/@NAME@" 2>/dev/null || true
 	for applet in @APPLETS@; do
 		! is_ours "$to/bin/$applet" || rm "$to/bin/$applet"
 	done

@@ -16,6 +16,7 @@ use cli::options::{
     saltfile_path,
 };
 use cli::output::{Output, Return, print_return};
+use cli::progress;
 use modules::call::outputter;
 use modules::custom::CustomModules;
 use modules::fs::{self, Owner};
@@ -37,11 +38,12 @@ const PLAN_BYTES_MAX: u64 = 64 << 20;
 const CHANGES: u8 = 2;
 
 /// Options of the command line that do not belong to what is planned.
-const NOT_PLANNED: [&str; 8] = [
+const NOT_PLANNED: [&str; 9] = [
     "plan_file",
     "output",
     "output_file",
     "no_parse",
+    "progress",
     "log_level",
     "log_file",
     "log_level_logfile",
@@ -125,8 +127,12 @@ pub(crate) fn apply(words: &[String]) -> Result<ExitCode, Failure> {
     }
     let asked = document.asked();
     let (cx, foreseen) = context(&asked, &call, Some(document))?;
+    let env = |name: &str| std::env::var(name).ok();
+    progress::start(&cx.opts().map, call.output_file.as_ref(), env)
+        .map_err(|error| Failure::new(Exit::CantCreate, error))?;
     let returned = run(&cx, &asked);
     cx.barrier();
+    progress::end(None);
     let returned = returned?;
     let moved = foreseen.refusal();
     if foreseen.document().is_none() || !moved.is_empty() {
@@ -218,6 +224,9 @@ fn context(
     let shown = shown.filter(|(key, _)| key.as_str().is_some_and(|key| NOT_PLANNED.contains(&key)));
     overrides.extend(shown.map(|(key, value)| (key.clone(), value.clone())));
     overrides.insert("file_client", "local");
+    if std::env::var("NO_COLOR").is_ok_and(|set| !set.is_empty()) {
+        overrides.insert("no_color", true);
+    }
     let folder = Path::new(&asked.config_dir);
     let loaded = config::load(folder, overrides, &SaltYaml)
         .map_err(|error| Failure::new(Exit::Generic, error))?;
@@ -351,8 +360,10 @@ fn finished(
         retcode: i64::from(!good),
         metadata: None,
     };
-    print_return(&answer, &how, call.output_file.as_ref(), &SaltYaml)
-        .map_err(|error| Failure::new(Exit::CantCreate, error))?;
+    if !progress::is_asked(&cx.opts().map) {
+        print_return(&answer, &how, call.output_file.as_ref(), &SaltYaml)
+            .map_err(|error| Failure::new(Exit::CantCreate, error))?;
+    }
     if let Some(why) = foreseen.broken() {
         let error = format!("the plan did not hold, and nothing after that was changed: {why}");
         return Err(Failure::new(Exit::Generic, error));

@@ -114,7 +114,7 @@ impl Runs {
             Some(0) => "succeeded",
             Some(_) => "failed",
             None if alive() => "under way",
-            None if recorded.begun.iter().any(|one| one.boot.is_some()) => "waits for a reboot",
+            None if recorded.waits_for_boot() => "waits for a reboot",
             None => "cut short",
         };
         let count = |wanted: &str| {
@@ -166,6 +166,9 @@ impl Runs {
             for one in &recorded.begun {
                 let said = format!("under way when it was cut short: {}\n", id_of(&one.tag));
                 binary::put(&said);
+            }
+            if let Some(why) = &recorded.left {
+                binary::put(&format!("not gone on with after the reboot: {why}\n"));
             }
         }
         let code = summary.get("retcode").and_then(Value::as_int).unwrap_or(1);

@@ -16,7 +16,7 @@ use state::module::Error;
 use state::opts::Opts;
 use state::targets::{Hear, MinionReturn, Targets};
 use value::{Map, Value, jid, secret};
-use wire::{Publish, Runner};
+use wire::{NO_LOG, Publish, Runner};
 
 use crate::daemon::Master;
 use crate::jobs::{Came, GivenUp};
@@ -50,6 +50,11 @@ impl Targets for Fleet {
         args: Vec<Value>,
         kwargs: Map,
     ) -> Result<Vec<MinionReturn>, Error> {
+        let quiet = cx.low.as_ref().is_some_and(|low| low.options.no_log);
+        let mut options = Map::new();
+        if quiet {
+            options.insert(NO_LOG, true);
+        }
         let asked = Publish {
             tgt: Value::list(ids.iter().map(|id| id.as_str().into())),
             tgt_type: "list".to_owned(),
@@ -58,10 +63,17 @@ impl Targets for Fleet {
             ret: String::new(),
             jid: None,
             timeout_s: None,
-            options: Map::new(),
+            options,
         };
         let user = cx.opts().text("user").unwrap_or("root").to_owned();
         smol::block_on(self.returned(asked, &user)).map_err(Error::refused)
+    }
+
+    fn come_late(&self, missing: &MinionReturn) -> Result<Option<MinionReturn>, Error> {
+        let known = |id| self.master.store().returned(&missing.jid, &id).transpose();
+        let returned = missing.id.parse().ok().and_then(known).transpose();
+        let returned = returned.map_err(|error| Error::refused(error.to_string()))?;
+        Ok(returned.map(|one| returned_in(&missing.jid, missing.id.clone(), one.data)))
     }
 
     fn fire(&self, _cx: &Exec, tag: &str, data: Map) -> Result<(), Error> {
@@ -150,25 +162,34 @@ impl Fleet {
         let mut returns = Vec::new();
         // No deadline: each minion's silence has its end (`timeout`, `gather_job_timeout`).
         while let Some(came) = published.next().await {
-            let (id, ret, retcode) = match came {
-                Came::Return(mut data) => {
+            returns.push(match came {
+                Came::Return(data) => {
                     let id = data.get("id").map(Value::to_text).unwrap_or_default();
-                    let retcode = data.get("retcode").and_then(Value::as_int);
-                    let ret = data.remove("return").unwrap_or(Value::Null);
-                    (id, ret, retcode.unwrap_or_default())
+                    returned_in(&jid, id, data)
                 }
-                Came::GivenUp(id, why) => (id.to_string(), sentence(why).into(), 1),
-            };
-            let jid = jid.clone();
-            returns.push(MinionReturn {
-                id,
-                ret,
-                retcode,
-                jid,
+                Came::GivenUp(id, why) => MinionReturn {
+                    id: id.to_string(),
+                    ret: sentence(why).into(),
+                    retcode: 1,
+                    jid: jid.clone(),
+                    is_missing: true,
+                },
             });
         }
         returns.sort_by(|one, other| one.id.cmp(&other.id));
         Ok(returns)
+    }
+}
+
+/// What a minion returned in a job.
+fn returned_in(jid: &str, id: String, mut data: Map) -> MinionReturn {
+    let retcode = data.get("retcode").and_then(Value::as_int);
+    MinionReturn {
+        id,
+        ret: data.remove("return").unwrap_or(Value::Null),
+        retcode: retcode.unwrap_or_default(),
+        jid: jid.to_owned(),
+        is_missing: false,
     }
 }
 

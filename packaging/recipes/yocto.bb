@@ -23,7 +23,7 @@ do_install() {
 }
 
 CONFFILES:${PN} = "@CONFFILES@"
-FILES:${PN} += "${datadir}/bash-completion ${datadir}/zsh ${datadir}/fish ${datadir}/licenses"
+FILES:${PN} += "${datadir}/bash-completion ${datadir}/zsh ${datadir}/fish ${datadir}/licenses ${datadir}/@NAME@"
 # Static and stripped already.
 INHIBIT_PACKAGE_STRIP = "1"
 INHIBIT_SYSROOT_STRIP = "1"

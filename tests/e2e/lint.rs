@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use tests::program::minion_program;
+use tests::program::{master_program, minion_program};
 
 /// Where the cases lie: a tree each, `expected.txt`, and in `words` the command line where it is not `.`.
 const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/lint");
@@ -107,4 +107,28 @@ fn warnings_fail_a_strict_look() {
     assert_eq!(pinch(&case, &["lint", "."]).status.code(), Some(0));
     let strict = pinch(&case, &["lint", "--strict", "."]);
     assert_eq!(strict.status.code(), Some(1));
+}
+
+/// The runners that only a master has stand in a table of lint's: none is missing there.
+#[test]
+fn every_runner_of_a_master_is_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let (etc, tree) = (dir.path().join("etc"), dir.path().join("tree"));
+    fs::create_dir(&etc).unwrap();
+    fs::create_dir(&tree).unwrap();
+    let config = format!("root_dir: {}\n", dir.path().display());
+    fs::write(etc.join("master"), config).unwrap();
+    let mut docs = Command::new(master_program());
+    let docs = docs.args(["salt-run", "-d", "-c"]).arg(&etc).output();
+    let docs = text(&docs.unwrap().stdout);
+    let names = docs.lines().filter_map(|line| line.strip_suffix(':'));
+    let names: Vec<&str> = names.filter(|name| !name.contains(' ')).collect();
+    assert!(names.len() > 60 && names.contains(&"manage.up"), "{docs}");
+    let steps = names.iter().enumerate();
+    let steps: String = steps
+        .map(|(n, name)| format!("s{n}:\n  salt.runner:\n    - name: {name}\n"))
+        .collect();
+    fs::write(tree.join("orch.sls"), steps).unwrap();
+    let said = text(&pinch(&tree, &["lint", "."]).stdout);
+    assert!(said.contains("0 errors and 0 warnings"), "{said}");
 }

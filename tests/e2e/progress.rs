@@ -214,6 +214,47 @@ fn elsewhere_nothing_is_told_unless_plain_lines_are_asked_for() {
     );
 }
 
+#[test]
+fn what_is_applied_is_shown_once_it_happens_and_long_steps_say_what_they_wait_for() {
+    let sls = "slow:\n  cmd.run:\n    - name: sleep 12\nquick:\n  cmd.run:\n    - name: 'true'\n";
+    let tree = Tree::new(sls);
+    let at = |name: &str| tree.0.path().join(name).display().to_string();
+    let pinch = |words: &[&str]| {
+        let mut command = Command::new(minion_program());
+        command.args(words).env("TERM", "dumb").output().unwrap()
+    };
+    let plan = pinch(&[
+        "plan",
+        "-l",
+        "quiet",
+        "-c",
+        &at("etc"),
+        &format!("--file-root={}", at("srv")),
+        &format!("--cachedir={}", at("cache")),
+        "web",
+        "-o",
+        &at("plan"),
+    ]);
+    assert_eq!(plan.status.code(), Some(2), "{plan:?}");
+    let done = pinch(&["apply", "-l", "quiet", "--progress=plain", &at("plan")]);
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    let told = text(&done.stderr);
+    let parts = [
+        "running ",
+        "  cmd.run  slow: waits for ",
+        "\nchanged ",
+        "  cmd.run  slow\n",
+        "  cmd.run  quick\n",
+        "2 states in ",
+        ": 2 changed\n",
+    ];
+    tests::program::said(&told, &parts);
+    // The trial before it is not told of.
+    assert_eq!(told.matches("cmd.run  quick").count(), 1, "{told}");
+    assert_eq!(told.matches("waits for").count(), 1, "{told}");
+    assert!(text(&done.stdout).contains("Succeeded: 2"), "{done:?}");
+}
+
 /// Holds a value against a schema, as far as ours go.
 fn holds(schema: &Json, value: &Json) -> bool {
     let is = |name: &Json| match name.as_str().unwrap() {

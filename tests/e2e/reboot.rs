@@ -19,7 +19,7 @@ use crate::resume::Machine;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The words of the unit, without its program.
-fn unit() -> Vec<String> {
+pub(crate) fn unit() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/services/pinch-continue");
     let text = fs::read_to_string(folder.join("systemd.service")).unwrap();
     let line = text
@@ -76,6 +76,15 @@ impl Booted {
     fn run(&self, words: &str) -> Output {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
         self.command(&words).output().unwrap()
+    }
+
+    /// What takes the machine down elsewhere says here what it was asked for.
+    fn shutdown_says(&self) {
+        let scratch = &self.machine.0;
+        let program = "#!/bin/sh\necho \"$*\" >> @TMP@/log\n";
+        scratch.write("out/bin/shutdown", program);
+        let shutdown = scratch.tmp().join("bin/shutdown");
+        fs::set_permissions(&shutdown, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     /// What the unit calls.
@@ -240,6 +249,108 @@ last:
 }
 
 #[test]
+fn what_steps_run_goes_on_behind_a_reboot_inside_it() {
+    let orch = "\
+first:
+  salt.state:
+    - tgt: '*'
+    - sls: s
+again:
+  salt.function:
+    - name: state.apply
+    - tgt: '*'
+    - arg: [t]
+    - resume: never
+    - require: [{salt: first}]
+last:
+  cmd.run:
+    - name: echo last >> @TMP@/log
+    - require: [{salt: again}]
+";
+    let inner = |word: &str, reboots: &str| {
+        format!(
+            "\
+{word}a:
+  cmd.run:
+    - name: echo {word}a >> @TMP@/log
+{word}b:
+{reboots}    - require: [{{cmd: {word}a}}]
+{word}c:
+  cmd.run:
+    - name: echo {word}c >> @TMP@/log
+    - resume: never
+    - onchanges: [{word}b]
+"
+        )
+    };
+    let marked = "  cmd.run:\n    - name: echo down >> @TMP@/log\n    - reboot: True\n";
+    let called = "  module.run:\n    - name: system.reboot\n";
+    let mut machine = Booted::with(&[
+        ("orch.sls", orch),
+        ("s.sls", &inner("s", marked)),
+        ("t.sls", &inner("t", called)),
+    ]);
+    machine.shutdown_says();
+    let call = "salt-call --local state.orchestrate orch";
+    machine.taken_down(call, "down", Signal::TERM);
+    assert_eq!(machine.log(), "down1 sa1");
+    machine.boot();
+    machine.taken_down(&unit().join(" "), "-r now", Signal::KILL);
+    assert_eq!(machine.log(), "-r now1 down1 sa1 sc1 ta1");
+    machine.boot();
+    let (code, said) = machine.goes_on();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(machine.log(), "-r now1 down1 last1 sa1 sc1 ta1 tc1");
+    assert_eq!(machine.listed()["result"], "succeeded");
+    // What no step of an orchestration runs has no record of its own: nothing goes down.
+    let within = "m:\n  module.run:\n    - name: state.sls\n    - mods: s\n";
+    machine.machine.0.write("srv/salt/within.sls", within);
+    let refused = machine.machine.call("state.apply within");
+    assert!(
+        refused.rc != Some(0) && refused.out.contains("has no record to go on from"),
+        "{}",
+        refused.out
+    );
+    assert_eq!(machine.log(), "-r now1 down1 last1 sa2 sc1 ta1 tc1");
+}
+
+#[test]
+fn a_run_that_was_given_secrets_says_why_it_does_not_go_on() {
+    let mut machine = Booted::with(&[("orch.sls", ORCH)]);
+    let etc = "etc/minion.d/secret.conf";
+    machine.machine.0.write(etc, "secret_keys: ['*_token']\n");
+    let given = "pillar={'api_token':'given-planted-word'}";
+    let call = format!("salt-call --local state.orchestrate orch {given}");
+    machine.taken_down(&call, "down", Signal::TERM);
+    let first = fs::read_to_string(machine.machine.0.path().join("first")).unwrap();
+    assert!(
+        first.contains("pillar= holds secrets, which no record holds"),
+        "{first}"
+    );
+    machine.boot();
+    let why = "pillar= held secrets, and no record holds them: go on by hand, salt-call state.orchestrate orch resume=";
+    for _ in 0..2 {
+        let (code, said) = machine.goes_on();
+        assert!(code == Some(1) && said.contains(why), "{code:?} {said}");
+    }
+    assert_eq!(machine.log(), "a1 down1");
+    let run = machine.listed();
+    assert_eq!(run["result"], "cut short");
+    let jid = run["jid"].as_str().unwrap();
+    let shown = machine.run(&format!("runs show {jid}"));
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    let told = format!("not gone on with after the reboot: {why}{jid}");
+    assert!(
+        shown.contains(&told) && !shown.contains("planted"),
+        "{shown}"
+    );
+    // By hand it goes on.
+    let by_hand = format!("salt-call --local state.orchestrate orch resume=True {given}");
+    machine.taken_down(&by_hand, "again", Signal::KILL);
+    assert_eq!(machine.log(), "a1 again1 c1 down1");
+}
+
+#[test]
 fn a_reboot_that_does_not_come_fails_the_step() {
     let orch = "\
 a:
@@ -295,12 +406,7 @@ b:
     - require: [{salt: a}]
 ";
     let mut machine = Booted::with(&[("orch.sls", orch)]);
-    let scratch = &machine.machine.0;
-    // What takes the machine down elsewhere says here what it was asked for.
-    let program = "#!/bin/sh\necho \"$*\" >> @TMP@/log\n";
-    scratch.write("out/bin/shutdown", program);
-    let shutdown = scratch.tmp().join("bin/shutdown");
-    fs::set_permissions(&shutdown, fs::Permissions::from_mode(0o755)).unwrap();
+    machine.shutdown_says();
     machine.taken_down(
         "salt-call --local state.orchestrate orch",
         "-r now",

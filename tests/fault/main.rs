@@ -12,5 +12,6 @@ mod limits;
 mod lock;
 mod machines;
 mod mistakes;
+mod reboot;
 mod resume;
 mod system;

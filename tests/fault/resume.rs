@@ -7,13 +7,11 @@ use std::collections::HashMap;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use tests::chance::{Chance, seeds};
+use tests::chance::{Chance, each, seeds};
 use tests::program::program;
 use tests::scratch::Scratch;
 
@@ -241,23 +239,5 @@ fn holds(seed: u64) -> Result<(), String> {
 
 #[test]
 fn every_step_happens_although_the_orchestration_is_killed() {
-    let seeds = seeds("PINCH_RESUME_SEEDS", 8);
-    let (next, failures) = (AtomicU64::new(seeds.start), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
-                        break;
-                    }
-                    if let Err(why) = holds(seed) {
-                        failures.lock().unwrap().push(format!("seed {seed}: {why}"));
-                    }
-                }
-            });
-        }
-    });
-    let failures = failures.into_inner().unwrap();
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    each(seeds("PINCH_RESUME_SEEDS", 8), holds);
 }

@@ -1,6 +1,8 @@
 //! What is random in a test and comes again by its seed.
 
 use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The seeds that a variable names as `FROM..TO`; so many from 0 where it is not set.
 ///
@@ -13,6 +15,31 @@ pub fn seeds(variable: &str, every_day: u64) -> Range<u64> {
     };
     let (from, to) = named.split_once("..").unwrap();
     from.parse().unwrap()..to.parse().unwrap()
+}
+
+/// Holds what must hold for each of these seeds, two at a time.
+///
+/// # Panics
+/// When it does not, with the seeds for which it does not.
+pub fn each(seeds: Range<u64>, holds: impl Fn(u64) -> Result<(), String> + Sync) {
+    let (next, failures) = (AtomicU64::new(seeds.start), Mutex::new(Vec::new()));
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                break;
+            }
+            if let Err(why) = holds(seed) {
+                failures.lock().unwrap().push(format!("seed {seed}: {why}"));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(work);
+        scope.spawn(work);
+    });
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 /// Numbers that follow from a seed (splitmix64).

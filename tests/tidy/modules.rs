@@ -93,6 +93,7 @@ fn depends_on_machine(full: &str) -> bool {
     modules.split(' ').any(|one| one == module)
         || module.starts_with("postgres")
         || module.starts_with("mysql")
+        || module.starts_with("rabbitmq")
 }
 
 #[test]

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use crate::failure::{Exit, Failure};
 use crate::options::{
-    About, Program, SALT, SALT_CALL, SALT_KEY, SALT_MASTER, SALT_MINION, SALT_RUN,
+    APPLY, About, DOCTOR, GRAPH, LINT, MIGRATE, PLAN, Program, RUNS, SALT, SALT_CALL, SALT_KEY,
+    SALT_MASTER, SALT_MINION, SALT_RUN, UNDO,
 };
 
 /// The Salt whose behaviour this is.
@@ -53,6 +54,8 @@ pub struct Binary {
     pub applets: &'static [Program],
     /// What it does beside [`COMMANDS`].
     own: &'static [Command],
+    /// The option tables of those that have options.
+    pub tables: &'static [Program],
     /// The files that it reads, with a line about each.
     pub files: &'static [(&'static str, &'static str)],
 }
@@ -120,6 +123,7 @@ pub const PINCH: Binary = Binary {
             "answer the lines of JSON that this package writes",
         ),
     ],
+    tables: &[LINT, RUNS, UNDO, GRAPH, DOCTOR, MIGRATE, PLAN, APPLY],
     files: &[
         (
             "/etc/salt/minion, /etc/salt/minion.d/*.conf",
@@ -139,6 +143,7 @@ pub const PINCH_MASTER: Binary = Binary {
     description: "One program that serves a fleet of minions their keys, jobs, files, pillar and events, and that sends them to work.",
     applets: &[SALT_MASTER, SALT, SALT_RUN, SALT_KEY],
     own: &[],
+    tables: &[],
     files: &[
         (
             "/etc/salt/master, /etc/salt/master.d/*.conf",

@@ -11,6 +11,7 @@ use value::Value;
 use value::glob::{fnmatch, is_glob};
 use value::hint::nearest;
 
+use crate::calls;
 use crate::codes::code;
 use crate::finding::Finding;
 use crate::look::Found;
@@ -165,8 +166,10 @@ const SALTS_FUNCTIONS: [&str; 6] = [
 /// A finding about a chunk, with the code that fits it.
 pub(crate) fn judged(cx: &Exec, low: &Low, finding: Finding) -> Option<Finding> {
     if finding.code.code == "W304" {
-        // What a module of the tree takes is not known, nor what the function does that `module.run` calls.
-        let known = cx.has_state_module(&low.state) && low.state != "module";
+        // What a module of the tree takes is not known, nor what the function does that `module.run`, `salt.runner` or `salt.wheel` calls.
+        let hands_on = low.state == "module"
+            || low.state == "salt" && matches!(low.fun.as_str(), "runner" | "wheel");
+        let known = cx.has_state_module(&low.state) && !hands_on;
         return known.then_some(finding);
     }
     if finding.code.code != "W302" {
@@ -204,6 +207,7 @@ pub(crate) fn look(cx: &Exec, plan: &Plan, found: &mut Found) {
     for low in plan.chunks() {
         source(cx, plan, low, found);
         replaced(plan, low, found);
+        calls::look(cx, plan, low, found);
         if low.state == "salt" && matches!(low.fun.as_str(), "function" | "state") {
             target(cx, plan, low, found);
         }

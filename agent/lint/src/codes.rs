@@ -126,7 +126,7 @@ pub const CODES: &[Code] = &[
         "unknown-function",
         &[],
         "mend the name; sys.list_functions prints all",
-        "A template calls an execution function that is not there, though its module is.\n\n    {{ salt['grains.gett']('os') }}",
+        "A template calls an execution function that is not there, though its module is; or a step of an orchestration or a reaction calls a function, a runner or a function of the wheel whose name is nearly that of another one.\n\n    {{ salt['grains.gett']('os') }}\n\n    deploy:\n      runner.state.orchestrat:       <- state.orchestrate is meant\n        - args: [{mods: deploy}]",
     ),
     row(
         "W205",
@@ -136,7 +136,7 @@ pub const CODES: &[Code] = &[
             "LoadedMod object' has no attribute",
         ],
         "put the module into _modules of the tree, or call a function that is there",
-        "A template calls a function of an execution module that neither the program nor the folder _modules of this tree has. Salt needs an extension for it, or the module is somewhere else.",
+        "A template, a step of an orchestration or a reaction calls a function that neither the program nor the folder _modules (_runners, _wheel) of this tree has. Salt needs an extension for it, or the module is somewhere else.",
     ),
     row(
         "E206",

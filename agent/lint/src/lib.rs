@@ -10,6 +10,7 @@
     )
 )]
 
+mod calls;
 mod chunks;
 mod codes;
 mod finding;

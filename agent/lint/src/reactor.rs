@@ -2,10 +2,12 @@
 
 use state::compile::Examiner;
 use state::exec::Exec;
+use state::host::{Tree, read};
 use value::Value;
 
+use crate::calls::Client;
 use crate::finding::Finding;
-use crate::look::{Found, not_asked};
+use crate::look::{Found, not_asked, place};
 
 /// What a reaction may be of.
 const KINDS: [&str; 8] = [
@@ -36,7 +38,7 @@ pub(crate) fn look(
     saltenv: &str,
     found: &mut Found,
 ) {
-    let chunks = match examiner.other(&state::host::Tree::State, name, saltenv) {
+    let chunks = match examiner.other(&Tree::State, name, saltenv) {
         Ok(Some(Value::Map(chunks))) => chunks,
         Ok(_) => return,
         Err(fault) => {
@@ -45,13 +47,19 @@ pub(crate) fn look(
             if !matches!(finding.code.code, "E202" | "W203" | "W207") {
                 found.findings.push(finding);
             }
-            return;
+            return look_at_text(cx, name, saltenv, found);
         }
     };
     for (id, body) in &chunks {
         let kinds = body.as_map().into_iter().flatten().map(|(kind, _)| kind);
         for kind in kinds.map(Value::to_text) {
-            let first = kind.split('.').next().unwrap_or_default();
+            let (first, function) = kind.split_once('.').unwrap_or((&kind, ""));
+            if let Some(client) = Client::of_reaction(first) {
+                let path = [id.clone(), kind.as_str().into()];
+                let place = || examiner.place(name, saltenv, &path);
+                let fault = client.fault(cx, function, place);
+                found.findings.extend(fault);
+            }
             if KINDS.contains(&first) || kind.starts_with("__") || cx.has_state_module(first) {
                 continue;
             }
@@ -63,5 +71,29 @@ pub(crate) fn look(
             let finding = Finding::at(crate::codes::code("E602"), place, message);
             found.findings.push(finding);
         }
+    }
+}
+
+/// Looks at the lines of one that cannot be rendered without its event: what begins a reaction stands alone in a line.
+fn look_at_text(cx: &Exec, name: &str, saltenv: &str, found: &mut Found) {
+    let file = state::tree::find(cx, &Tree::State, name, saltenv).ok();
+    let Some(file) = file.flatten().map(|found| found.file) else {
+        return;
+    };
+    let text = read(&file.path).unwrap_or_else(|_| "".into());
+    for (at, line) in text.lines().enumerate() {
+        let word = line.trim();
+        let (first, rest) = word.split_once('.').unwrap_or((word, ""));
+        let function = rest.trim_end_matches(':');
+        let is_name = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '.' | '_');
+        if function.len() == rest.len() || !function.chars().all(is_name) {
+            continue;
+        }
+        let place = || {
+            let column = line.len() - line.trim_start().len() + 1;
+            Some(place(&file.shown, at + 1, column, line))
+        };
+        let fault = Client::of_reaction(first).and_then(|one| one.fault(cx, function, place));
+        found.findings.extend(fault);
     }
 }

@@ -15,6 +15,7 @@ use rustix::process::Pid;
 use smol::future::FutureExt;
 use smol::stream::StreamExt;
 use state::opts::Opts;
+use state::record;
 use value::{Map, Value, jid, log};
 use wire::{BOUND_GRAINS, Event, Grains, Job, Request, Return, Way};
 
@@ -420,6 +421,12 @@ impl Shared {
             (_, Err(error)) => error.to_string(),
         };
         log::error(format_args!("The job {} has no return: {why}", job.jid));
+        // Its run goes on after the boot, and returns then.
+        let path = record::folder(self.opts()).join(&job.jid);
+        let recorded = smol::unblock(move || record::read(&path)).await;
+        if recorded.is_ok_and(|run| run.waits_for_boot()) {
+            return;
+        }
         if matches!(purpose, For::Master(_) | For::Masters | For::Reactor) {
             self.returned(without_return(&job, &why), purpose).await;
         }

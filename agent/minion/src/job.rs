@@ -14,7 +14,7 @@ use state::module::{Error, Extra, Problem};
 use state::opts::Opts;
 use state::sources::Sources;
 use value::{Map, Value, jid, log, secret};
-use wire::{BOUND_GRAINS, Job, Options, Refresh, Return, SECRETS};
+use wire::{BOUND_GRAINS, Job, NO_LOG, Options, Return, SECRETS};
 
 use crate::functions::registry;
 use crate::local::{self, OfMinion, Uplink};
@@ -32,12 +32,15 @@ pub fn run(opts: Opts, socket: OwnedFd) -> Result<(), link::Error> {
     if let Some(marks) = job.options.get(SECRETS) {
         secret::learn(marks);
     }
+    let quiet = job.options.get(NO_LOG).is_some_and(Value::is_true);
+    let _hush = secret::hush(quiet);
     let uplink = Uplink::of(pipe);
     let data = match context(opts.clone(), &uplink, &job) {
         Ok(cx) => {
             let data = done(&cx, &job);
             cx.barrier();
-            secret::map(data)
+            // Of a quiet job's return only whose it is; its other parts as they are.
+            secret::event(data)
         }
         Err(error) => failed(returned(&job), format!("ERROR: {error}")),
     };
@@ -62,8 +65,7 @@ pub fn run(opts: Opts, socket: OwnedFd) -> Result<(), link::Error> {
         error
     })?;
     // It may be there already.
-    let what = "orphans".to_owned();
-    let _ = Uplink::here(&opts).call(Refresh { what });
+    local::tell_of_orphans(&opts);
     Ok(())
 }
 

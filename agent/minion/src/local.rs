@@ -16,9 +16,9 @@ use state::module;
 use state::opts::Opts;
 use state::targets::{Hear, MinionReturn, Targets};
 use value::{Map, Value, jid, log, secret};
-use wire::{Request, Return, Way};
+use wire::{Refresh, Request, Return, Way};
 
-use crate::own;
+use crate::{orphans, own};
 
 /// How long the master's answer is waited for: a pillar may take its time.
 pub(crate) const ANSWER: Duration = Duration::from_secs(300);
@@ -72,6 +72,26 @@ impl Uplink {
         self.call(answer).map(|_| ())
     }
 
+    /// Leaves the return of a job that outlived the daemon which began it: it lies on the disk until a daemon takes it. The reactor has
+    /// given its jobs up by then.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn leave(opts: &Opts, jid: &str, data: Map) -> std::io::Result<()> {
+        if reactor::is_own(&data) {
+            return Ok(());
+        }
+        let answer = Return {
+            sequence: 0,
+            jid: jid.to_owned(),
+            stamp: jid::stamp(),
+            data,
+        };
+        orphans::leave(opts, answer)?;
+        tell_of_orphans(opts);
+        Ok(())
+    }
+
     fn socket(&self) -> MutexGuard<'_, Socket> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -118,6 +138,15 @@ impl Socket {
                 source: Arc::new(std::io::ErrorKind::NotConnected.into()),
             }),
         }
+    }
+}
+
+/// Tells the daemon that there are returns without one.
+pub(crate) fn tell_of_orphans(opts: &Opts) {
+    let what = "orphans".to_owned();
+    // The next daemon looks by itself.
+    if let Ok(mut daemon) = Pipe::connect(&socket_path(opts), Way::ClientToMinion, limits()) {
+        let _ = daemon.call(Refresh { what });
     }
 }
 
@@ -333,7 +362,7 @@ fn request(ask: Ask) -> Option<Request> {
             data,
         }
         .into(),
-        Ask::Refresh { what } => wire::Refresh {
+        Ask::Refresh { what } => Refresh {
             what: what.to_owned(),
         }
         .into(),

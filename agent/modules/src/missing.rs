@@ -7,7 +7,7 @@ use state::custom::Kind;
 use state::exec::Exec;
 use value::Value;
 
-use crate::exec::{mysql, postgres};
+use crate::exec::{mysql, postgres, rabbitmq};
 use crate::{pkg, process, repos, service};
 
 /// Modules by the system that they are for. Those whose names begin with `win_` or `mac_` are not listed.
@@ -61,6 +61,9 @@ struct Needs {
     state: &'static str,
 }
 
+const NO_APACHE: &str = "The apache execution module cannot be loaded: apache is not installed.";
+const NO_APACHE_STATE: &str = "apache module could not be loaded";
+
 const NEEDS: &[Needs] = &[
     Needs {
         module: "acl",
@@ -79,6 +82,30 @@ const NEEDS: &[Needs] = &[
         needs: "/etc/alternatives",
         function: "Cannot load alternatives module: /etc/alternatives dir not found",
         state: "",
+    },
+    Needs {
+        module: "apache",
+        needs: "apache2ctl",
+        function: NO_APACHE,
+        state: NO_APACHE_STATE,
+    },
+    Needs {
+        module: "apache_conf",
+        needs: "a2enconf",
+        function: "",
+        state: NO_APACHE_STATE,
+    },
+    Needs {
+        module: "apache_module",
+        needs: "a2enmod",
+        function: "",
+        state: NO_APACHE_STATE,
+    },
+    Needs {
+        module: "apache_site",
+        needs: "a2ensite",
+        function: "",
+        state: NO_APACHE_STATE,
     },
     Needs {
         module: "cron",
@@ -159,6 +186,12 @@ const NEEDS: &[Needs] = &[
         state: "selinux module could not be loaded",
     },
     Needs {
+        module: "npm",
+        needs: "npm",
+        function: "npm execution module could not be loaded because the npm binary could not be located",
+        state: "'npm' binary not found on system",
+    },
+    Needs {
         module: "ssh",
         needs: "ssh",
         function: "The module requires the ssh binary.",
@@ -203,6 +236,16 @@ pub(crate) fn missing(cx: &Exec, kind: Kind, full: &str) -> Option<String> {
                 _ => "the program mariadb or mysql is not in the path",
             };
             mysql::client().is_none().then(|| reason.to_owned())?
+        }
+        (Kind::Module | Kind::State, _)
+            if module == "rabbitmq" || module.starts_with("rabbitmq_") =>
+        {
+            let reason = match (kind, module) {
+                (Kind::State, "rabbitmq_upstream") => "rabbitmq module could not be loaded",
+                (Kind::State, _) => "Command not found: rabbitmqctl",
+                _ => "Module rabbitmq: module only works when RabbitMQ is installed",
+            };
+            rabbitmq::client().is_none().then(|| reason.to_owned())?
         }
         (Kind::Module | Kind::State, _) => absent(kind, module).or_else(|| foreign(module))?,
         _ => return None,
@@ -273,7 +316,9 @@ fn absent(kind: Kind, module: &str) -> Option<String> {
         if one.needs.starts_with('/') {
             Path::new(one.needs).is_dir()
         } else {
+            // Debian and SUSE call it `apache2ctl`, the others `apachectl`.
             process::which(one.needs).is_some()
+                || one.needs == "apache2ctl" && process::which("apachectl").is_some()
         }
     };
     let of_it = NEEDS.iter().filter(|one| one.module == module);

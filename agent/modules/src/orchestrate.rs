@@ -456,6 +456,7 @@ impl Job<'_> {
             ret,
             retcode,
             jid: self.jid.clone(),
+            is_missing: false,
         }
     }
 

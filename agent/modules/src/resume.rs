@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
+use state::boot;
 use state::compile::Plan;
 use state::exec::Exec;
+use state::low::Low;
 use state::module::Error;
 use state::record::{self, Record, Recorded};
 use state::resume::{Orders, TakenUp};
@@ -201,6 +203,19 @@ fn without_secrets(given: &Value) -> Value {
     secret::value(given)
 }
 
+/// Says of a run that will take the machine down that nothing can go on with it by itself: no record holds the secrets that it was given.
+pub(crate) fn warn_of_secrets(given: &Given, plan: &Plan) {
+    let all = [("pillar", &given.pillar), ("exclude", &given.exclude)];
+    for (name, given) in all {
+        let given = given.as_ref().filter(|_| boot::is_in(plan));
+        if given.is_some_and(|given| secret::is_masked(&without_secrets(given))) {
+            log::warning(format_args!(
+                "{name}= holds secrets, which no record holds: this run does not go on by itself after its reboot, but with resume=True and {name}= again"
+            ));
+        }
+    }
+}
+
 /// What a plan goes on with; none where it takes up no run, and sentences where something has to be said first.
 pub(crate) fn taken_up(given: &Given, plan: &Plan) -> Result<Option<TakenUp>, Vec<String>> {
     let Some(earlier) = &given.earlier else {
@@ -259,13 +274,20 @@ pub(crate) fn gone_on_with(
     })
 }
 
-/// What a run inside another one has of that one's record: an orchestration has a part of its own.
-pub(crate) fn nested(cx: &Exec, given: &Given) -> Kept {
+/// Whether a run inside another one has a part of that one's record: an orchestration, and states that a step runs which takes the machine
+/// down. What converges begins from its first state when its step is done again.
+fn has_part(given: &Given, low: &Low, plan: &Plan) -> bool {
+    let is_step = low.state == "salt" && matches!(low.fun.as_str(), "state" | "function");
+    given.fun == "state.orchestrate" || is_step && boot::is_in(plan)
+}
+
+/// What a run inside another one has of that one's record.
+pub(crate) fn nested(cx: &Exec, given: &Given, plan: &Plan) -> Kept {
     let (Some(outer), Some(low)) = (cx.run.as_ref().map(|run| &run.kept), &cx.low) else {
         return Kept::default();
     };
     let record = outer.record.clone().filter(|_| !cx.test);
-    let Some(record) = record.filter(|_| given.fun == "state.orchestrate") else {
+    let Some(record) = record.filter(|_| has_part(given, low, plan)) else {
         return Kept {
             notes: outer.noted().cloned(),
             ..Kept::default()

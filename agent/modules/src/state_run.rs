@@ -298,7 +298,7 @@ fn foreseen(cx: &Exec, given: &Given, plan: &Plan) -> Result<Option<Map>, Error>
     trial.test = true;
     // What the test run leaves for its later states is not for those of the run itself.
     let before = cx.context(|context| context.clone());
-    let running = run::run_as(&trial, plan, &Unobserved, &given.jid);
+    let running = watch::hushed(|| run::run_as(&trial, plan, &Unobserved, &given.jid));
     cx.context(|context| *context = before);
     Ok((!foresight.tried(cx)).then_some(running))
 }
@@ -311,7 +311,7 @@ fn recorded_run(
     taken: Option<TakenUp>,
 ) -> Result<Map, Error> {
     if cx.run.is_some() {
-        let mut kept = resume::nested(cx, given);
+        let mut kept = resume::nested(cx, given, plan);
         if let Some(record) = &kept.record {
             record.knows(plan);
             kept.returns = record::by_tags_of(plan, kept.returns);
@@ -319,6 +319,7 @@ fn recorded_run(
         return Ok(run::run_kept(cx, plan, kept, &given.jid));
     }
     warn_of_clock();
+    resume::warn_of_secrets(given, plan);
     let kept = match taken {
         Some(taken) => resume::gone_on_with(cx, given, plan, taken)?,
         None => match started(cx, given, plan) {

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use cli::binary;
 use cli::failure::{Exit, Failure};
 use cli::options::Parsed;
+use minion::Uplink;
 use modules::state_run::split_input;
 use state::boot;
 use state::opts::Opts;
 use state::record::{self, Recorded};
-use value::Value;
+use value::{Map, Value, log, secret};
 
 /// What is gone on with: what has a name under which it can be asked for again.
 const KINDS: [&str; 4] = [
@@ -24,6 +25,12 @@ const KINDS: [&str; 4] = [
 
 /// How long it is waited for a way to other machines before a run goes on without one.
 const NETWORK: Duration = Duration::from_secs(60);
+
+/// How long it is waited for the master before a run goes on, or fails, without it.
+const MASTER: Duration = Duration::from_secs(120);
+
+/// How often it is tried to go on with a run of a master's.
+const TRIES: u32 = 3;
 
 /// How often it is looked for one.
 const LOOK: Duration = Duration::from_millis(500);
@@ -55,6 +62,17 @@ pub(super) fn all(opts: &Opts, parsed: &Parsed) -> Result<ExitCode, Failure> {
             ));
             continue;
         }
+        if let Some(why) = hidden(&jid, &recorded) {
+            binary::put(&format!("{jid}  {what}: {why}\n"));
+            if recorded.left.is_none()
+                && let Err(error) = record::leave(&path, &why)
+            {
+                log::error(error);
+            }
+            give_back(opts, &jid, &path);
+            code = Exit::Generic as u8;
+            continue;
+        }
         let Some(words) = words(&jid, &recorded) else {
             binary::put(&format!(
                 "{jid}  {what}: nothing goes on with this by itself; it is left\n"
@@ -63,7 +81,11 @@ pub(super) fn all(opts: &Opts, parsed: &Parsed) -> Result<ExitCode, Failure> {
         };
         binary::put(&format!("{jid}  {what}: goes on after the reboot\n"));
         wait_for_network(routed);
-        let failed = started(parsed, &words)?;
+        let failed = match recorded.start.contains("remote") {
+            true => started_with_master(opts, parsed, &words, (&path, &recorded))?,
+            false => started(parsed, &words)?,
+        };
+        give_back(opts, &jid, &path);
         code = if code == 0 { failed } else { code };
     }
     Ok(ExitCode::from(code))
@@ -85,6 +107,17 @@ fn mods(recorded: &Recorded) -> String {
 fn named(recorded: &Recorded) -> String {
     let named = [text(recorded, "fun"), mods(recorded)].join(" ");
     named.trim_end().to_owned()
+}
+
+/// Why nothing can go on with a run by itself: it was given secrets, which no record holds.
+fn hidden(jid: &str, recorded: &Recorded) -> Option<String> {
+    let args = recorded.start.get("args")?;
+    let is_hidden = |key: &&str| args.get(key).is_some_and(secret::is_masked);
+    let key = ["pillar", "exclude"].into_iter().find(is_hidden)?;
+    let what = named(recorded);
+    Some(format!(
+        "{key}= held secrets, and no record holds them: go on by hand, salt-call {what} resume={jid} {key}=…; what is in the pillar of the machine is there after a reboot too"
+    ))
 }
 
 /// The words of `salt-call` that go on with a run; none where there are none.
@@ -109,12 +142,77 @@ fn words(jid: &str, recorded: &Recorded) -> Option<Vec<String>> {
     Some(words)
 }
 
+/// Gives the master what came of a job of its that the reboot has taken the return from.
+fn give_back(opts: &Opts, jid: &str, path: &Path) {
+    let Ok(recorded) = record::read(path) else {
+        return;
+    };
+    let user = recorded.start.get("user");
+    if user.is_none() || recorded.waits_for_boot() {
+        return;
+    }
+    let (ret, retcode) = match &recorded.end {
+        Some(end) => (
+            Value::from(recorded.returns.clone()),
+            end.get("retcode").cloned().unwrap_or_default(),
+        ),
+        None => {
+            let seen = || format!("see its log, and pinch runs show {jid} there");
+            let why = recorded.left.clone().unwrap_or_else(seen);
+            let text = format!(
+                "ERROR: the run {jid} did not go on after the reboot of this machine: {why}"
+            );
+            (text.into(), Value::from(1))
+        }
+    };
+    let data = Map::new()
+        .with("jid", jid)
+        .with("fun", text(&recorded, "fun"))
+        .with("fun_args", Value::list([mods(&recorded).into()]))
+        .with("user", user.cloned())
+        .with("success", retcode == Value::from(0))
+        .with("retcode", retcode)
+        .with(
+            "out",
+            recorded.end.as_ref().map_or("nested", |_| "highstate"),
+        )
+        .with("return", ret);
+    if let Err(error) = Uplink::leave(opts, jid, secret::map(data)) {
+        log::error(format_args!("the return of job {jid} is lost: {error}"));
+    }
+}
+
 /// Waits for a way to other machines, where there was one when the run began.
 fn wait_for_network(had_one: bool) {
     let started = Instant::now();
     while had_one && !boot::is_routed() && started.elapsed() < NETWORK {
         sleep(LOOK);
     }
+}
+
+/// Runs the program once the master answers, whose files and pillar a run needs; again where the daemon came up in that moment, and the run
+/// was not taken up.
+fn started_with_master(
+    opts: &Opts,
+    parsed: &Parsed,
+    words: &[String],
+    (path, before): (&Path, &Recorded),
+) -> Result<u8, Failure> {
+    let taken_up = || record::read(path).is_ok_and(|now| now.resumed.len() > before.resumed.len());
+    let mut code = 0;
+    for _ in 0..TRIES {
+        let started_at = Instant::now();
+        let answers = || minion::job::with_masters(opts.clone(), &Uplink::here(opts)).is_ok();
+        while !answers() && started_at.elapsed() < MASTER {
+            sleep(LOOK);
+        }
+        code = started(parsed, words)?;
+        if code == 0 || taken_up() {
+            break;
+        }
+        sleep(LOOK);
+    }
+    Ok(code)
 }
 
 /// Runs the program with these words, and gives its exit code.

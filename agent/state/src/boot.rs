@@ -2,14 +2,16 @@
 
 use std::path::Path;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use value::{Map, Value, watch};
 
+use crate::compile::Plan;
 use crate::exec::Exec;
 use crate::low::Low;
 use crate::module::{Error, Ret};
 use crate::resume::Policy;
+use crate::targets::MinionReturn;
 
 /// Where the kernel has the number of this boot, which no other has.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -19,6 +21,9 @@ const GOES_DOWN: Duration = Duration::from_secs(600);
 
 /// How long it is waited before a step has failed that may have been ended by the shutdown which it asked for itself.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether a minion has returned.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// What takes the machine down by itself.
 const REBOOT: &str = "system.reboot";
@@ -95,13 +100,11 @@ fn seconds(said: &Value) -> Option<u64> {
 
 /// How long a step waits for the reboot that it asks for; none where it asks for none.
 pub(crate) fn awaited(cx: &Exec, low: &Low) -> Option<Duration> {
-    if cx.test {
+    if cx.test || is_elsewhere(cx, low) {
         return None;
     }
-    match low.data.get("reboot") {
-        Some(Value::Bool(true)) => Some(GOES_DOWN),
-        Some(Value::Bool(false)) => None,
-        Some(said) => seconds(said).map(Duration::from_secs),
+    match low.data.get("reboot").filter(|said| !said.is_null()) {
+        Some(_) => patience(low),
         None => {
             let kept = cx.run.as_ref().is_some_and(|run| run.kept.record.is_some());
             let orchestrated = || cx.context(|context| context.contains("__orchestration_jid__"));
@@ -109,6 +112,38 @@ pub(crate) fn awaited(cx: &Exec, low: &Low) -> Option<Duration> {
                 .then_some(GOES_DOWN)
         }
     }
+}
+
+/// How long a chunk says that a reboot is waited for; none where it says of none.
+fn patience(low: &Low) -> Option<Duration> {
+    match low.data.get("reboot")? {
+        Value::Bool(true) => Some(GOES_DOWN),
+        said => seconds(said).map(Duration::from_secs),
+    }
+}
+
+/// Whether a chunk is a step for other machines than this one, which stays up.
+fn is_elsewhere(cx: &Exec, low: &Low) -> bool {
+    low.state == "salt" && !cx.shared.targets.is_here()
+}
+
+/// Waits for what minions have to return that went down in a step which says so.
+///
+/// # Errors
+/// When that cannot be looked up.
+pub fn wait_for_minions(cx: &Exec, returns: &mut [MinionReturn]) -> Result<(), Error> {
+    let patience = cx.low.as_deref().and_then(patience).unwrap_or_default();
+    let until = Instant::now() + patience;
+    for one in returns.iter_mut().filter(|one| one.is_missing) {
+        let _waiting = watch::waits(|| format!("the minion {} after its reboot", one.id));
+        while one.is_missing && Instant::now() < until {
+            match cx.shared.targets.come_late(one)? {
+                Some(returned) => *one = returned,
+                None => sleep(LOOK),
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Whether a chunk calls the function that takes the machine down.
@@ -120,6 +155,13 @@ fn takes_down(low: &Low) -> bool {
     }
 }
 
+/// Whether a plan has a chunk that may take the machine down.
+#[must_use]
+pub fn is_in(plan: &Plan) -> bool {
+    let says = |low: &Low| low.data.get("reboot").is_some_and(Value::is_true);
+    plan.chunks().iter().any(|low| says(low) || takes_down(low))
+}
+
 /// Has it on the disk that a chunk begins after which the machine goes down.
 ///
 /// # Errors
@@ -127,7 +169,7 @@ fn takes_down(low: &Low) -> bool {
 pub(crate) fn begins(cx: &Exec, low: &Low, tag: &str) -> Result<(), Error> {
     let kept = cx.run.as_ref().map(|run| &run.kept);
     let Some((kept, record)) = kept.and_then(|kept| Some((kept, kept.record.as_ref()?))) else {
-        return Err("not started: a step that reboots the machine must stand in the SLS of the orchestration, or of the run, itself: what runs in a step of it has no record to go on from".into());
+        return Err("not started: a step that reboots the machine must stand in the SLS of the run, of an orchestration, or of a salt.state or salt.function step of it: what else runs inside a run has no record to go on from".into());
     };
     let Some(boot) = id() else {
         let text = format!(

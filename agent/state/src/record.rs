@@ -121,6 +121,8 @@ pub struct Recorded {
     pub changes: Vec<Map>,
     /// How often it was taken up again: `resumed` (the job id of that call), `pid`, `time`.
     pub resumed: Vec<Map>,
+    /// Why nothing has gone on with it by itself after a reboot.
+    pub left: Option<String>,
     /// How it ended, `retcode` and `time`; none while it runs, or when it was cut short.
     pub end: Option<Map>,
 }
@@ -544,6 +546,8 @@ impl Recorded {
             self.compensating.push(part.to_text());
         } else if let Some(tag) = entry.remove("guard") {
             self.guards.insert(tag, entry.remove("told"));
+        } else if let Some(why) = entry.remove("left") {
+            self.left = Some(why.to_text());
         } else if entry.contains("changed") {
             self.changes.push(entry);
         } else if entry.contains("in") {
@@ -617,7 +621,7 @@ impl Recorded {
             self.compensating.retain(|part| !part.is_empty());
         }
         self.resumed.push(entry);
-        self.end = None;
+        (self.end, self.left) = (None, None);
     }
 }
 
@@ -772,8 +776,10 @@ fn hash(bytes: &[u8]) -> u64 {
 
 mod aliases;
 mod kept;
+mod left;
 #[cfg(test)]
 mod tests;
 
 pub use aliases::by_tags_of;
 pub use kept::{Keeping, Place, drop_kept, kept, kept_bytes, kept_of};
+pub use left::leave;

@@ -383,6 +383,8 @@ impl Work<'_> {
                 "{id} ({word}) was under way when the run was cut short, and is in the tree no more"
             );
             self.taken.told.push(told);
+        } else if self.holds_reboot(&one) {
+            // It was not cut short: what runs in it has a part of the record, and goes on there.
         } else if policy == Policy::Never && redone {
             self.errors.push(format!(
                 "{id} ({word}) is marked resume: never: it is not done again; say skip={id} to take it for done, or change the mark"
@@ -395,6 +397,13 @@ impl Work<'_> {
                 "{id} ({word}) was under way when the run was cut short: whether it has happened is not known. Say resume=True redo={id} to do it again, or resume=True skip={id} to take it for done"
             ));
         }
+    }
+
+    /// Whether a step inside this one took the machine down.
+    fn holds_reboot(&self, one: &Begun) -> bool {
+        let part = [&one.part, one.tag.as_str(), "\n"].concat();
+        let mut begun = self.recorded.begun.iter();
+        begun.any(|inner| inner.boot.is_some() && inner.part.starts_with(&part))
     }
 
     /// Steps that are to be done again and have nothing to be done again.

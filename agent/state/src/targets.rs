@@ -20,6 +20,8 @@ pub struct MinionReturn {
     pub retcode: i64,
     /// The job in which it ran.
     pub jid: String,
+    /// Nothing came from it: the sentence why stands where its return would.
+    pub is_missing: bool,
 }
 
 /// The data of an event that a minion sends, as a master has it on its bus: with who sent it, and what it said under `data`.
@@ -63,6 +65,14 @@ pub trait Targets: Send + Sync {
         args: Vec<Value>,
         kwargs: Map,
     ) -> Result<Vec<MinionReturn>, Error>;
+
+    /// What came of a job in place of a return that was missing; none as long as it is.
+    ///
+    /// # Errors
+    /// When it cannot be looked up.
+    fn come_late(&self, _missing: &MinionReturn) -> Result<Option<MinionReturn>, Error> {
+        Ok(None)
+    }
 
     /// Fires an event.
     ///

@@ -3,6 +3,7 @@
 //! Where nobody looks on, telling is one look at an empty place.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::{Map, secret};
 
@@ -72,15 +73,25 @@ pub fn set_sink(sink: impl Fn(Event<'_>) + Send + Sync + 'static) -> bool {
     SINK.set(Box::new(sink)).is_ok()
 }
 
+static HUSHED: AtomicBool = AtomicBool::new(false);
+
 /// Whether anybody looks on.
 #[must_use]
 pub fn is_on() -> bool {
-    SINK.get().is_some()
+    SINK.get().is_some() && !HUSHED.load(Ordering::Relaxed)
+}
+
+/// Does something that nobody is told of: the trial of a run that is told of afterwards.
+pub fn hushed<T>(work: impl FnOnce() -> T) -> T {
+    HUSHED.store(true, Ordering::Relaxed);
+    let done = work();
+    HUSHED.store(false, Ordering::Relaxed);
+    done
 }
 
 /// Tells what happened.
 pub fn tell(event: Event<'_>) {
-    if let Some(sink) = SINK.get() {
+    if let Some(sink) = SINK.get().filter(|_| is_on()) {
         match secret::is_any() {
             true => masked(event, sink),
             false => sink(event),

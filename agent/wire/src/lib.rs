@@ -117,6 +117,9 @@ pub const ALPN: &[u8] = b"pinch/1";
 /// Under which name the answer to [`Options`], and a job for its process, has the grains that the minion's key is bound to.
 pub const BOUND_GRAINS: &str = "bound_grains";
 
+/// Under which name a job's options say that its return is covered as a whole: the step that it is of has `no_log`.
+pub const NO_LOG: &str = "no_log";
+
 /// Under which name a job's options say which of its arguments are secret (`value::secret::marks`). Who does not know it prints them.
 pub const SECRETS: &str = "secrets";
 

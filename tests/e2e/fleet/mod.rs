@@ -15,6 +15,7 @@ mod jobs;
 mod keys;
 mod masters;
 mod reactor;
+mod reboot;
 mod recorded;
 mod relay;
 mod returns;

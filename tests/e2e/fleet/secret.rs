@@ -7,7 +7,12 @@ use super::Fleet;
 use crate::secret::Gpg;
 
 /// Parts of the secrets.
-const PLANTED: [&str; 3] = ["keyed-planted", "crypted-planted", "given-planted"];
+const PLANTED: [&str; 4] = [
+    "keyed-planted",
+    "crypted-planted",
+    "given-planted",
+    "silent-planted",
+];
 
 const STATES: &str = "\
 f:
@@ -21,6 +26,11 @@ show:
 fails:
   cmd.run:
     - name: 'cat @HERE@/file >&2; false'
+quiet:
+  cmd.run:
+    - name: echo {{ 'silent' ~ '-planted-word' }}; false
+    - no_log: True
+    - fire_event: True
 ";
 
 const ORCH: &str = "\
@@ -29,6 +39,12 @@ own:
     - name: cmd.run
     - tgt: m1
     - arg: [echo {{ pillar.own_pass }}]
+silent:
+  salt.function:
+    - name: cmd.run
+    - tgt: m1
+    - arg: [\"echo {{ 'silent' ~ '-planted-word' }}\"]
+    - no_log: True
 states:
   salt.state:
     - tgt: m1
@@ -67,6 +83,8 @@ fn planted(gpg: Option<&Gpg>, home: &Path) -> Fleet {
         format!("crypted: |\n{word}")
     });
     let plain = "db_pass: keyed-planted-word\npin: 40711\nurl: 'postgres://u:keyed-planted-word@dbhost/x'\n";
+    let mine = "mine_functions:\n  host: {mine_function: test.echo, text: dbhost}\n  shared: {mine_function: pillar.get, key: db_pass}\n";
+    let plain = format!("{plain}{mine}");
     let pillar = format!("#!yaml|gpg\n{plain}{}", word.unwrap_or_default());
     fleet.write("pillar/s.sls", &pillar);
     let here = fleet.path("out");
@@ -97,6 +115,7 @@ fn neither_a_master_nor_its_minion_keeps_or_prints_a_secret() {
         "{applied}{}",
         fleet.logs()
     );
+    assert!(applied.contains("quiet_|-‹secret›_|-run"), "{applied}");
     let held = fs::read_to_string(here.join("file")).unwrap();
     assert!(
         held.contains("keyed-planted-word") && held.contains("40711"),
@@ -108,6 +127,20 @@ fn neither_a_master_nor_its_minion_keeps_or_prints_a_secret() {
     assert!(
         shown.contains("‹secret›") && !shown.contains("40711"),
         "{shown}"
+    );
+    // The mine is for all: it takes what is no secret, and says so of the rest.
+    let update = ["salt", "-t", "60", "--out=json", "m1", "mine.update"];
+    assert!(ask(&update).contains("true"));
+    let mined = ask(&["salt-run", "--out=json", "cache.mine", "m1"]);
+    assert!(
+        mined.contains("dbhost") && !mined.contains("shared"),
+        "{mined}"
+    );
+    let send = ["salt", "-t", "60", "m1", "mine.send", "shared", "key=url"];
+    let sent = ask(&[&send[..], &["mine_function=pillar.get"]].concat());
+    assert!(
+        sent.contains("holds a secret and is not put into"),
+        "{sent}"
     );
     let given = "pillar={'own_pass': 'given-planted-word'}";
     let orch = ask(&["salt-run", "--out=json", "state.orchestrate", "orch", given]);

@@ -61,6 +61,7 @@ fn an_apk_is_what_alpine_describes() {
             "755 etc/init.d/pinch-continue",
             "755 etc/init.d/pinch-minion",
             "644 usr/share/man/man1/pinch-salt-call.1.gz",
+            "644 usr/share/pinch/plan.schema.json",
         ],
     );
     said(&text, &[&line("755", "usr/bin/pinch", &binary)]);
@@ -134,7 +135,7 @@ find /usr/local ! -type d | diff - /srv/before | grep '^<' || echo nothing is le
         "exit 73\n/usr/local/bin/salt-call of before\n",
         "/usr/local/bin/pinch\nlocal: True\nexit 64\n/usr/bin/pinch\n",
         "usr/bin/pinch\nusr/bin/salt-call\nusr/bin/salt-minion\nusr/share/bash-completion/completions/pinch\nusr/share/fish/vendor_completions.d/pinch.fish\nusr/share/licenses/pinch/THIRD-PARTY.gz\n",
-        "usr/share/man/man1/pinch-salt-call.1\nusr/share/man/man1/pinch-salt-minion.1\nusr/share/man/man1/pinch.1\nusr/share/zsh/site-functions/_pinch\nnothing is left\n",
+        "usr/share/man/man1/pinch-salt-call.1\nusr/share/man/man1/pinch-salt-minion.1\nusr/share/man/man1/pinch.1\nusr/share/pinch/ndjson.schema.json\nusr/share/pinch/plan.schema.json\nusr/share/pinch/undo.schema.json\nusr/share/zsh/site-functions/_pinch\nnothing is left\n",
     ];
     said(&text, &expected);
 }

@@ -39,6 +39,8 @@ complete_words salt-call -c /usr/sbi
 complete_words salt-call state
 complete_words pinch install
 complete_words pinch salt-call --versions
+complete_words pinch lint --format sar
+complete_words pinch undo --dry
 "#
     );
     let output = Command::new("bash")
@@ -49,7 +51,7 @@ complete_words pinch salt-call --versions
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(
         text,
-        "--file-root\nprofile\nwarning\n/usr/sbin\n\ninstall-links install-python\n--versions-report\n",
+        "--file-root\nprofile\nwarning\n/usr/sbin\n\ninstall-links install-python\n--versions-report\nsarif\n--dry-run\n",
         "{stderr}"
     );
 }
@@ -60,7 +62,7 @@ fn fish_completes_options_and_what_they_take() {
     let share = unpacked(dir.path());
     let script = format!(
         "HOME={home} fish --no-config -c 'source {share}/fish/vendor_completions.d/pinch.fish; complete -C \"salt-call --versions\"; complete -C \"salt-call --log-level=pro\"; \
-         complete -C \"salt-call -c /usr/sbi\"; complete -C \"pinch install-l\"; complete -C \"pinch salt-call --file-r\"'",
+         complete -C \"salt-call -c /usr/sbi\"; complete -C \"pinch install-l\"; complete -C \"pinch salt-call --file-r\"; complete -C \"pinch apply --progress=pl\"'",
         home = dir.path().display()
     );
     let expected = [
@@ -69,6 +71,7 @@ fn fish_completes_options_and_what_they_take() {
         "/usr/sbin/",
         "install-links\tmake a link",
         "--file-root\tuse DIR",
+        "--progress=plain",
     ];
     said(&sh(&script), &expected);
 }
@@ -93,6 +96,7 @@ fn zsh_completes_options_and_what_they_take() {
         ),
         ("pinch install-l", "pinch install-links"),
         ("pinch salt-call --file-r", "pinch salt-call --file-root="),
+        ("pinch plan --plan-f", "pinch plan --plan-file="),
     ] {
         assert_eq!(ask(line).trim(), expected);
     }
@@ -111,6 +115,7 @@ fn man_takes_the_pages_without_a_word() {
         "EXIT STATUS\n",
         "NAME\n       pinch - Salt's states and commands",
         "       install-links DIR\n",
+        "UNDO\n       pinch undo [options] JID | last\n",
     ];
     said(&text, &expected);
     assert!(!text.contains("warning:"), "{text}");

@@ -3,5 +3,5 @@
 mod machine;
 mod outcomes;
 mod refusals;
-mod schema;
+pub(crate) mod schema;
 mod seeds;

@@ -6,10 +6,15 @@ const SCHEMA: &str = include_str!("../../../packaging/schemas/plan.schema.json")
 
 /// Holds a plan to the schema.
 pub(super) fn hold(plan: &Value) {
-    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    hold_to(SCHEMA, plan);
+}
+
+/// Holds a value to a schema.
+pub(crate) fn hold_to(schema: &str, value: &Value) {
+    let schema: Value = serde_json::from_str(schema).unwrap();
     let mut faults = Vec::new();
-    check(&schema, &schema, plan, "plan", &mut faults);
-    assert!(faults.is_empty(), "{faults:#?}\n{plan:#}");
+    check(&schema, &schema, value, "plan", &mut faults);
+    assert!(faults.is_empty(), "{faults:#?}\n{value:#}");
 }
 
 fn is_of(kind: &Value, value: &Value) -> bool {

@@ -14,6 +14,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tests::program::{in_recorded_environment, minion_program};
 
+use crate::plan::schema::hold_to;
 use crate::resume::Machine;
 
 /// What lies at a path: kind, mode, owner, and what it holds.
@@ -92,8 +93,13 @@ pub(crate) fn planned(machine: &Machine, words: &[&str]) -> Value {
         machine,
         &[&["undo", "--dry-run", "--out=json"], words].concat(),
     );
-    serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {:?}", said(&output)))
+    let plan = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {:?}", said(&output)));
+    hold_to(
+        include_str!("../../../packaging/schemas/undo.schema.json"),
+        &plan,
+    );
+    plan
 }
 
 /// The job ids on record, the oldest first.

@@ -3,7 +3,7 @@
 use cli::binary::Binary;
 use cli::options::{Flag, Program, Takes};
 
-use super::{function, function_of};
+use super::{function, function_of, tables};
 
 /// The script.
 pub(super) fn script(binary: &Binary) -> String {
@@ -12,7 +12,7 @@ pub(super) fn script(binary: &Binary) -> String {
         "# bash completion for {name} and its applets; made of the tables that it reads its options by\n"
     );
     let words: Vec<&str> = super::words(binary).map(|(word, _)| word).collect();
-    for applet in binary.applets {
+    for applet in tables(binary) {
         out.push_str(&options(&function_of(binary, applet), applet));
     }
     out.push_str(&format!(
@@ -28,9 +28,9 @@ pub(super) fn script(binary: &Binary) -> String {
     out
 }
 
-/// The words after the binary's and an applet's name are the applet's.
+/// The words after the binary's and an applet's or a command's name are its own.
 fn applets(binary: &Binary) -> String {
-    let lines = binary.applets.iter().map(|applet| {
+    let lines = tables(binary).map(|applet| {
         let (function, name) = (function_of(binary, applet), applet.name);
         format!(
             "    {name}) ((COMP_CWORD < 2)) || {{ compopt -o default; {function}; return; }} ;;\n"

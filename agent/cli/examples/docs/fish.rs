@@ -3,6 +3,8 @@
 use cli::binary::Binary;
 use cli::options::{Flag, Takes};
 
+use super::tables;
+
 /// The script.
 pub(super) fn script(binary: &Binary) -> String {
     let own = binary.name;
@@ -15,11 +17,14 @@ pub(super) fn script(binary: &Binary) -> String {
             "complete -c {own} -n __fish_use_subcommand -f -a {word} -d {help}\n"
         ));
     }
-    for applet in binary.applets {
+    for applet in tables(binary) {
         let name = applet.name;
+        let is_called = binary.applets.contains(applet);
         for flag in applet.flags() {
             let option = option(flag);
-            out.push_str(&format!("complete -c {name} {option}\n"));
+            if is_called {
+                out.push_str(&format!("complete -c {name} {option}\n"));
+            }
             out.push_str(&format!(
                 "complete -c {own} -n '__fish_seen_subcommand_from {name}' {option}\n"
             ));

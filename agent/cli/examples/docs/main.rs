@@ -40,6 +40,11 @@ fn write(binary: &Binary, folder: &Path) -> std::io::Result<()> {
     std::fs::write(folder.join(format!("_{name}")), zsh::script(binary))
 }
 
+/// What has options behind the binary's name: its applets and commands.
+fn tables(binary: &Binary) -> impl Iterator<Item = &'static Program> {
+    binary.applets.iter().chain(binary.tables)
+}
+
 /// The words that may follow the binary's name, each with a line about it.
 fn words(binary: &Binary) -> impl Iterator<Item = (&'static str, &'static str)> {
     let applets = binary

@@ -105,7 +105,24 @@ pub(super) fn binary(binary: &Binary) -> String {
         let (words, help) = (escaped(words.trim_end()), escaped(command.help));
         page.push_str(&format!(".TP\n.B {words}\n{help}\n"));
     }
+    for table in binary.tables {
+        page.push_str(&command(&own, table));
+    }
     page + &files(binary)
+}
+
+/// What a page says of a command that has options.
+fn command(own: &str, table: &Program) -> String {
+    let (name, usage) = (escaped(table.name), escaped(table.usage));
+    let mut part = format!(
+        ".SH {}\n.B {own} {name}\n{usage}\n.PP\n{}\n",
+        name.to_uppercase(),
+        escaped(table.about)
+    );
+    for flag in table.flags() {
+        part.push_str(&format!(".TP\n{}\n{}\n", names(flag), escaped(flag.help)));
+    }
+    part
 }
 
 fn files(binary: &Binary) -> String {

@@ -3,7 +3,7 @@
 use cli::binary::Binary;
 use cli::options::{Flag, Program, Takes};
 
-use super::{function, function_of};
+use super::{function, function_of, tables};
 
 /// The script.
 pub(super) fn script(binary: &Binary) -> String {
@@ -13,29 +13,24 @@ pub(super) fn script(binary: &Binary) -> String {
         "#compdef {name} {}\n# made of the tables that {name} reads its options by\n",
         names.join(" ")
     );
-    for applet in binary.applets {
+    for applet in tables(binary) {
         out.push_str(&options(&function_of(binary, applet), applet));
     }
     let words = super::words(binary);
     let words: String = words
         .map(|(word, help)| format!("        {}\n", quoted(&format!("{word}:{help}"))))
         .collect();
-    let cases = |indent: &str| -> String {
-        let applets = binary.applets.iter();
-        applets
-            .map(|applet| {
-                let (name, function) = (applet.name, function_of(binary, applet));
-                format!("{indent}{name}) {function} ;;\n")
-            })
-            .collect()
+    let case = |indent: &str, applet: &Program| {
+        let (name, function) = (applet.name, function_of(binary, applet));
+        format!("{indent}{name}) {function} ;;\n")
     };
+    let inner: String = tables(binary).map(|one| case("        ", one)).collect();
+    let called: String = binary.applets.iter().map(|one| case("", one)).collect();
     out.push_str(&format!(
         "\n{own}() {{\n    local state\n    local -a words_of_binary=(\n{words}    )\n    \
          _arguments -C '1: :->first' '*:: :->rest'\n    case $state in\n    \
-         first) _describe 'applet or command' words_of_binary ;;\n    rest)\n        case $words[1] in\n{}        \
-         install-*) _files -/ ;;\n        esac ;;\n    esac\n}}\n\ncase $service in\n{}*) {own} \"$@\" ;;\nesac\n",
-        cases("        "),
-        cases("")
+         first) _describe 'applet or command' words_of_binary ;;\n    rest)\n        case $words[1] in\n{inner}        \
+         install-*) _files -/ ;;\n        esac ;;\n    esac\n}}\n\ncase $service in\n{called}*) {own} \"$@\" ;;\nesac\n"
     ));
     out
 }

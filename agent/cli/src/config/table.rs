@@ -281,6 +281,7 @@ pub(super) const TABLE: &[Known] = &[
     used("mine_functions", DICT_OR_LIST, No),
     used("mine_interval", INT, Int(60)),
     master("mine_return_job", BOOL, False),
+    used("mine_secrets", BOOL, False),
     used("minion_id_caching", BOOL, True),
     used("minion_id_lowercase", BOOL, False),
     used("minion_id_remove_domain", BOOL_OR_TEXT, False),

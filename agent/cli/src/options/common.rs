@@ -275,6 +275,15 @@ pub(super) const SHOW_SECRETS: Flag = flag(
     "print secrets as they are; logs and records have them covered all the same",
 );
 
+/// How a run is shown on stderr.
+pub(super) const PROGRESS: Flag = flag(
+    "progress",
+    None,
+    &["progress"],
+    Choice("HOW", &["auto", "plain", "none"]),
+    "on stderr while states run: auto (live on a terminal, else none), plain lines, none",
+);
+
 /// Only what changed.
 pub(super) const OUTPUT_DIFF: Flag = flag(
     "state_output_diff",

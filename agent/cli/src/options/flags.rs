@@ -3,15 +3,12 @@
 use super::Takes::{Choice, Many, Nothing, Number, Text};
 use super::common::{
     ARGS_STDIN, COMMON, DOC, EXECUTOR_OPTS, FILE_ROOT, HARD_CRASH, LOGGING, MODULE_EXECUTORS,
-    NO_PARSE, OUTPUT, OUTPUT_DIFF, PILLAR_ROOT, PROFILING, RESUME, RETURN, SHOW_SECRETS,
+    NO_PARSE, OUTPUT, OUTPUT_DIFF, PILLAR_ROOT, PROFILING, PROGRESS, RESUME, RETURN, SHOW_SECRETS,
     SKIP_GRAINS, flag,
 };
 use super::{Group, Program};
 
 const TARGET_TYPES: &[&str] = &["glob", "list", "compound", "grain", "grain_pcre", "pcre"];
-
-/// How a run is shown while it goes on.
-const PROGRESS: &[&str] = &["auto", "plain", "none"];
 
 /// What a call on this machine can be given.
 pub(super) const CALL: Group = Group {
@@ -90,13 +87,7 @@ pub(super) const CALL: Group = Group {
             "exit with the code of the function",
         ),
         OUTPUT_DIFF,
-        flag(
-            "progress",
-            None,
-            &["progress"],
-            Choice("HOW", PROGRESS),
-            "on stderr while states run: auto (live on a terminal, else none), plain lines, none",
-        ),
+        PROGRESS,
         flag(
             "no_return_event",
             None,

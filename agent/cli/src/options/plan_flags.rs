@@ -1,7 +1,7 @@
 //! The option tables of `pinch plan` and `pinch apply`.
 
 use super::Takes::Text;
-use super::common::{COMMON, HELP, LOGGING, OUTPUT, flag};
+use super::common::{COMMON, HELP, LOGGING, OUTPUT, PROGRESS, flag};
 use super::flags::CALL;
 use super::{Group, Program};
 
@@ -37,7 +37,7 @@ pub const APPLY: Program = Program {
     groups: &[
         Group {
             title: "Options",
-            flags: &[HELP],
+            flags: &[HELP, PROGRESS],
         },
         OUTPUT,
         LOGGING,

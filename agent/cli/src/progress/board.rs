@@ -67,6 +67,8 @@ struct Step {
     id: String,
     since: Instant,
     depth: usize,
+    /// When a line said last what it waits for, and what that was.
+    told: Option<(Instant, String)>,
 }
 
 /// Something that a thread waits for.
@@ -75,6 +77,8 @@ struct Wait {
     thread: ThreadId,
     what: String,
     since: Instant,
+    /// Whether a line has said so.
+    told: bool,
 }
 
 /// What is known of the runs of a call.
@@ -109,6 +113,7 @@ impl Board {
                 thread,
                 what: harmless(what),
                 since: now,
+                told: false,
             }),
             Event::Waits(None) => {
                 let last = self.waits.iter().rposition(|wait| wait.thread == thread);
@@ -137,6 +142,7 @@ impl Board {
             id: format!("{}{tried}", state.id),
             since: now,
             depth: self.depth(state.jid),
+            told: None,
         });
     }
 
@@ -213,15 +219,48 @@ impl Board {
             &step.id,
         );
         if since >= PATIENCE
-            && let Some(wait) = self
-                .waits
-                .iter()
-                .rev()
-                .find(|wait| wait.thread == step.thread)
+            && let Some(wait) = self.wait_of(step.thread)
         {
             line.push_str(&format!(": waits for {}", wait.what));
         }
         line
+    }
+
+    /// What a thread waits for.
+    fn wait_of(&self, thread: ThreadId) -> Option<&Wait> {
+        self.waits.iter().rev().find(|wait| wait.thread == thread)
+    }
+
+    /// Lines for what takes long, each once, and again when it waits for something else.
+    fn overdue(&mut self, now: Instant) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut steps = std::mem::take(&mut self.steps);
+        let mut inner: Vec<ThreadId> = Vec::new();
+        for step in steps.iter_mut().rev() {
+            // What a step runs says it for that.
+            let is_outer = inner.contains(&step.thread);
+            inner.push(step.thread);
+            let what = self.wait_of(step.thread).map(|wait| wait.what.clone());
+            let what = what.unwrap_or_default();
+            let is_told = step
+                .told
+                .as_ref()
+                .is_some_and(|(at, told)| *told == what || now.duration_since(*at) < PATIENCE);
+            if !is_outer && !is_told && now.duration_since(step.since) >= PATIENCE {
+                lines.push(self.step(step, now));
+                step.told = Some((now, what));
+            }
+        }
+        self.steps = steps;
+        let is_due = |wait: &Wait| !wait.told && now.duration_since(wait.since) >= PATIENCE;
+        if self.runs.is_empty() && self.waits.first().is_some_and(is_due) {
+            lines.extend(self.loose(now));
+            self.waits
+                .iter_mut()
+                .take(1)
+                .for_each(|wait| wait.told = true);
+        }
+        lines
     }
 
     /// What is waited for before there is a run: the lock of another one.
@@ -243,18 +282,31 @@ fn counted(run: &Run, now: Instant) -> String {
     format!("{done} of {of} states{failed}, {since}")
 }
 
-/// `--progress=plain`: a line when a state has finished, and one when all have.
+/// `--progress=plain`: a line when a state has finished, one when it takes long, and one when all have finished.
 #[derive(Debug, Default)]
-pub(super) struct Plain(Board);
+pub(super) struct Plain {
+    board: Board,
+    is_begun: bool,
+    pub(super) is_over: bool,
+}
+
+fn lines_of(lines: impl IntoIterator<Item = String>) -> String {
+    lines.into_iter().map(|line| line + "\n").collect()
+}
 
 impl Plain {
-    /// The lines that an event comes to.
-    pub(super) fn take(&mut self, event: Event<'_>) -> String {
-        let lines = self
-            .0
-            .take(event, std::thread::current().id(), Instant::now());
-        let all = lines.into_iter().chain(self.0.summary());
-        all.map(|line| format!("{}\n", line.text)).collect()
+    /// The lines that an event comes to, and whether it is the first one.
+    pub(super) fn take(&mut self, event: Event<'_>) -> (String, bool) {
+        let (thread, now) = (std::thread::current().id(), Instant::now());
+        let lines = self.board.take(event, thread, now);
+        let all = lines.into_iter().chain(self.board.summary());
+        let is_first = !std::mem::replace(&mut self.is_begun, true);
+        (lines_of(all.map(|line| line.text)), is_first)
+    }
+
+    /// The lines for what takes long.
+    pub(super) fn overdue(&mut self) -> String {
+        lines_of(self.board.overdue(Instant::now()))
     }
 }
 
@@ -308,6 +360,38 @@ mod tests {
         );
         board.take(Event::Waits(None), thread, at(61));
         assert_eq!(board.live(at(61), 5)[0], "running    1:01  cmd.run  a");
+    }
+
+    #[test]
+    fn plain_lines_say_once_what_is_waited_for() {
+        let (mut board, thread, start) = (
+            Board::default(),
+            std::thread::current().id(),
+            Instant::now(),
+        );
+        let at = |seconds| start + Duration::from_secs(seconds);
+        board.take(Event::Waits(Some("the run 7")), thread, start);
+        assert!(board.overdue(at(9)).is_empty());
+        assert_eq!(board.overdue(at(10)), ["waits for the run 7 since 10 s"]);
+        assert!(board.overdue(at(30)).is_empty());
+        board.take(Event::Waits(None), thread, at(30));
+        board.take(run(2), thread, at(30));
+        board.take(state("cmd_|-a_|-a_|-run", "a"), thread, at(30));
+        board.take(Event::Waits(Some("the command make")), thread, at(30));
+        assert!(board.overdue(at(39)).is_empty());
+        assert_eq!(
+            board.overdue(at(40)),
+            ["running    10 s  cmd.run  a: waits for the command make"]
+        );
+        assert!(board.overdue(at(60)).is_empty());
+        board.take(Event::Waits(None), thread, at(60));
+        board.take(Event::Waits(Some("5 s until the next try")), thread, at(60));
+        assert_eq!(
+            board.overdue(at(61)),
+            ["running    31 s  cmd.run  a: waits for 5 s until the next try"]
+        );
+        board.take(Event::Waits(Some("the command test")), thread, at(62));
+        assert!(board.overdue(at(65)).is_empty());
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod terminal;
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use value::Map;
 use value::watch::{self, Event};
@@ -30,7 +31,7 @@ enum Mode {
         /// In colours.
         color: bool,
     },
-    /// A line for each state that has finished.
+    /// A line for each state that has finished, or takes long.
     Plain,
 }
 
@@ -120,10 +121,35 @@ fn take(event: Event<'_>) {
         }
     }
     if let Some(plain) = &progress.plain {
-        let text = lock(plain).take(event);
-        // A closed stderr is no reason to stop.
-        let _ = io::stderr().lock().write_all(text.as_bytes());
+        let mut shown = lock(plain);
+        let (text, is_first) = shown.take(event);
+        put(&text);
+        drop(shown);
+        if is_first {
+            // Without a thread nothing is said of what takes long, and that is no reason to stop.
+            let _ = std::thread::Builder::new().spawn(|| tell_until_over(plain));
+        }
     }
+}
+
+/// How often it is looked what takes long.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Says in plain lines what takes long until the call is over.
+fn tell_until_over(plain: &Mutex<Plain>) {
+    loop {
+        std::thread::sleep(LOOK);
+        let mut plain = lock(plain);
+        if plain.is_over {
+            return;
+        }
+        put(&plain.overdue());
+    }
+}
+
+fn put(text: &str) {
+    // A closed stderr is no reason to stop.
+    let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// The call is over: takes away what changes on the terminal and prints the summary there; the last line of `--out=ndjson` is what was
@@ -134,6 +160,9 @@ pub fn end(answer: Option<&Return>) {
     };
     if let Some(terminal) = &progress.terminal {
         lock(terminal).end();
+    }
+    if let Some(plain) = &progress.plain {
+        lock(plain).is_over = true;
     }
     if let (Some(stream), Some(answer)) = (&progress.stream, answer) {
         stream.returned(answer);

@@ -10,7 +10,7 @@ use state::exec::Exec;
 use state::matcher;
 use state::module::Error;
 use value::json::Layout;
-use value::{Map, Value};
+use value::{Map, Value, log, secret};
 
 use crate::fs::{self, Owner};
 
@@ -105,12 +105,20 @@ impl Definition {
         found
             .map_err(|error| {
                 let function = &self.function;
-                value::log::error(format_args!(
+                log::error(format_args!(
                     "Function {function} in {caller} failed to execute: {error}"
                 ));
             })
             .ok()
     }
+}
+
+/// Why data is not put into the mine, if it is not: others read it there, and it stays on a disk.
+fn hidden(cx: &Exec, name: &str, data: &Value) -> Option<String> {
+    let is_kept_out = !cx.opts().flag("mine_secrets") && secret::holds(data);
+    is_kept_out.then(|| {
+        format!("the data of {name} holds a secret and is not put into the mine, where other minions read it and a disk keeps it: give them the pillar that it comes from, or set mine_secrets: True")
+    })
 }
 
 /// What a master's mine holds of a function, in Salt's form: the value itself, or with who may read it.
@@ -191,6 +199,9 @@ fn send(cx: &Exec, args: Send) -> Result<Value, Error> {
     let Some(data) = definition.call(cx, "mine.send") else {
         return Ok(false.into());
     };
+    if let Some(why) = hidden(cx, &args.name, &data) {
+        return Err(Error::refused(why));
+    }
     let put = Ask::MinePut {
         data: Map::new().with(&args.name, limited(data.clone(), allowed)),
         clear: false,
@@ -217,7 +228,14 @@ fn update(cx: &Exec, args: Update) -> Result<Value, Error> {
     for (alias, given) in &functions {
         let definition = Definition::parse(&alias.to_text(), given);
         let allowed = definition.allowed.clone();
-        if let Some(found) = definition.call(cx, "mine.update") {
+        let found = definition.call(cx, "mine.update");
+        let why = found
+            .as_ref()
+            .and_then(|found| hidden(cx, &alias.to_text(), found));
+        if let Some(why) = why {
+            log::error(why);
+            cx.set_retcode(1);
+        } else if let Some(found) = found {
             limits.insert(alias.clone(), limited(found.clone(), allowed));
             data.insert(alias.clone(), found);
         }

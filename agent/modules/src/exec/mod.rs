@@ -6,6 +6,7 @@ use value::Value;
 pub(crate) mod acl;
 pub(crate) mod aliases;
 pub(crate) mod alternatives;
+pub(crate) mod apache;
 pub(crate) mod archive;
 mod beacons;
 pub(crate) mod cmd;
@@ -22,6 +23,7 @@ pub(crate) mod environ;
 mod event;
 pub(crate) mod file;
 pub(crate) mod firewalld;
+pub(crate) mod gem;
 pub(crate) mod git;
 mod gpg;
 pub(crate) mod grains;
@@ -44,6 +46,7 @@ pub(crate) mod mount;
 pub(crate) mod mysql;
 mod network;
 mod network_programs;
+pub(crate) mod npm;
 mod pillar;
 pub(crate) mod pip;
 pub(crate) mod pkg;
@@ -52,6 +55,7 @@ pub(crate) mod postgres;
 mod ps;
 mod publish;
 mod quota;
+pub(crate) mod rabbitmq;
 pub(crate) mod raid;
 mod random;
 mod saltutil;
@@ -68,10 +72,12 @@ mod state_pause;
 mod state_show;
 pub(crate) mod status;
 mod status_tables;
+pub(crate) mod supervisord;
 mod sys;
 mod sysctl;
 mod sysfs;
 mod system;
+mod temp;
 mod test;
 mod timezone;
 pub(crate) mod uci;
@@ -83,6 +89,7 @@ pub const MODULES: &[Module<Value>] = &[
     acl::MODULE,
     aliases::MODULE,
     alternatives::MODULE,
+    apache::MODULE,
     archive::MODULE,
     beacons::MODULE,
     cmd::MODULE,
@@ -116,6 +123,7 @@ pub const MODULES: &[Module<Value>] = &[
     file::touch::MODULE,
     firewalld::MODULE,
     firewalld::services::MODULE,
+    gem::MODULE,
     git::config::MODULE,
     git::history::MODULE,
     git::remote::MODULE,
@@ -145,6 +153,7 @@ pub const MODULES: &[Module<Value>] = &[
     mysql::user::MODULE,
     network::MODULE,
     network_programs::MODULE,
+    npm::MODULE,
     pillar::MODULE,
     pip::MODULE,
     pip::install::MODULE,
@@ -166,6 +175,7 @@ pub const MODULES: &[Module<Value>] = &[
     ps::MODULE,
     publish::MODULE,
     quota::MODULE,
+    rabbitmq::MODULE,
     raid::MODULE,
     random::MODULE,
     saltutil::MODULE,
@@ -185,10 +195,12 @@ pub const MODULES: &[Module<Value>] = &[
     state_show::MODULE,
     status::MODULE,
     status_tables::MODULE,
+    supervisord::MODULE,
     sys::MODULE,
     sysctl::MODULE,
     sysfs::MODULE,
     system::MODULE,
+    temp::MODULE,
     test::MODULE,
     timezone::MODULE,
     uci::MODULE,

@@ -6,6 +6,10 @@ use ::state::module::{Module, Ret};
 mod acl;
 mod alias;
 mod alternatives;
+mod apache;
+mod apache_conf;
+mod apache_module;
+mod apache_site;
 mod archive;
 mod blockdev;
 mod cmd;
@@ -16,6 +20,7 @@ mod environ;
 mod event;
 pub(crate) mod file;
 mod firewalld;
+mod gem;
 mod git;
 mod grains;
 mod group;
@@ -31,11 +36,13 @@ mod module;
 mod mount;
 mod mysql;
 mod network;
+mod npm;
 mod pip;
 mod pkg;
 mod pkgrepo;
 mod postgres;
 mod quota;
+mod rabbitmq;
 mod raid;
 mod salt;
 mod saltutil;
@@ -46,6 +53,7 @@ mod ssh_auth;
 mod ssh_known_hosts;
 mod stateconf;
 mod status;
+mod supervisord;
 mod sysctl;
 mod sysfs;
 mod test;
@@ -59,6 +67,10 @@ pub const MODULES: &[Module<Ret>] = &[
     acl::MODULE,
     alias::MODULE,
     alternatives::MODULE,
+    apache::MODULE,
+    apache_conf::MODULE,
+    apache_module::MODULE,
+    apache_site::MODULE,
     archive::MODULE,
     blockdev::MODULE,
     cmd::MODULE,
@@ -87,6 +99,7 @@ pub const MODULES: &[Module<Ret>] = &[
     file::serialize::MODULE,
     file::tidied::MODULE,
     firewalld::MODULE,
+    gem::MODULE,
     git::MODULE,
     git::config::MODULE,
     grains::MODULE,
@@ -107,6 +120,7 @@ pub const MODULES: &[Module<Ret>] = &[
     mysql::query::MODULE,
     mysql::user::MODULE,
     network::MODULE,
+    npm::MODULE,
     pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
@@ -121,6 +135,12 @@ pub const MODULES: &[Module<Ret>] = &[
     postgres::tablespace::MODULE,
     postgres::user::MODULE,
     quota::MODULE,
+    rabbitmq::cluster::MODULE,
+    rabbitmq::plugin::MODULE,
+    rabbitmq::policy::MODULE,
+    rabbitmq::upstream::MODULE,
+    rabbitmq::user::MODULE,
+    rabbitmq::vhost::MODULE,
     raid::MODULE,
     salt::MODULE,
     saltutil::MODULE,
@@ -131,6 +151,7 @@ pub const MODULES: &[Module<Ret>] = &[
     ssh_known_hosts::MODULE,
     stateconf::MODULE,
     status::MODULE,
+    supervisord::MODULE,
     sysctl::MODULE,
     sysfs::MODULE,
     test::MODULE,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use state::boot;
 use state::exec::Exec;
 use state::low::Low;
 use state::module::{Error, Ret};
@@ -209,7 +210,8 @@ fn ran_states(cx: &Exec, args: State) -> Result<Ret, Error> {
         batch: args.batch.as_ref(),
         subset: args.subset.as_ref(),
     };
-    let returns = group.run(cx, ids, fun, &[], &kwargs)?;
+    let mut returns = group.run(cx, ids, fun, &[], &kwargs)?;
+    boot::wait_for_minions(cx, &mut returns)?;
     if returns.is_empty() && args.expect_minions {
         return Ok(Ret::failed("No minions returned"));
     }

@@ -219,6 +219,12 @@ pub fn at(path: &[&str], value: &Value) -> Value {
     masked.flatten().unwrap_or_else(|| value.clone())
 }
 
+/// Whether a value holds something that is known as a secret.
+#[must_use]
+pub fn holds(value: &Value) -> bool {
+    is_any() && self::value(value) != *value
+}
+
 /// Whether a secret has stood in a value.
 #[must_use]
 pub fn is_masked(value: &Value) -> bool {

@@ -197,7 +197,7 @@ pub(crate) fn ask_file(cx: &Exec, conn: &Conn, file: &str) -> Result<Map, Error>
         .collect())
 }
 
-/// The statements of a file: each ends where a line does that has a semicolon. Comments are left out.
+/// The statements of a file: each ends with a line that ends in a semicolon. Comments are left out.
 fn statements(text: &str) -> Vec<String> {
     let (mut all, mut open) = (Vec::new(), String::new());
     let is_comment = |line: &&str| {
@@ -207,7 +207,7 @@ fn statements(text: &str) -> Vec<String> {
     for line in text.lines().filter(|line| !is_comment(line)) {
         open.push_str(line);
         open.push('\n');
-        if line.contains(';') {
+        if line.trim_end().ends_with(';') {
             all.push(std::mem::take(&mut open));
         }
     }

@@ -1,0 +1,150 @@
+//! Functions that steps of orchestrations and reactions call by their names: execution functions, runners, functions of the wheel.
+
+use render::Place;
+use state::compile::Plan;
+use state::exec::{Exec, find};
+use state::low::Low;
+use state::module::Module;
+use value::Value;
+use value::hint::nearest;
+
+use crate::codes::code;
+use crate::finding::Finding;
+use crate::look::Found;
+
+/// The runners that only a master has.
+const OF_MASTER: &str = "\
+    cache.clear_all cache.clear_grains cache.clear_mine cache.clear_mine_func cache.clear_pillar cache.fetch cache.grains cache.list \
+    cache.mine cache.pillar doc.execution doc.runner doc.wheel error.error jobs.active jobs.exit_success jobs.last_run jobs.list_job \
+    jobs.list_jobs jobs.list_jobs_filter jobs.lookup_jid jobs.print_job manage.alived manage.allowed manage.down manage.joined \
+    manage.list_not_state manage.list_state manage.not_alived manage.not_allowed manage.not_joined manage.not_present \
+    manage.not_reaped manage.present manage.reaped manage.status manage.up manage.versions mine.get pillar.show_pillar reactor.add \
+    reactor.delete reactor.enforce reactor.explain reactor.failed reactor.history reactor.is_leader reactor.list reactor.replay \
+    reactor.set_leader reactor.test sdb.delete sdb.get sdb.get_or_set_hash sdb.set survey.diff survey.hash token.create token.list \
+    token.revoke";
+
+/// What a name is called as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Client {
+    Module,
+    Runner,
+    Wheel,
+}
+
+impl Client {
+    /// What the first word of a reaction stands for; none of those whose functions are no names.
+    pub(crate) fn of_reaction(word: &str) -> Option<Self> {
+        match word {
+            "local" | "cmd" | "caller" => Some(Self::Module),
+            "runner" => Some(Self::Runner),
+            "wheel" => Some(Self::Wheel),
+            _ => None,
+        }
+    }
+
+    /// The same of the function of a step.
+    fn of_step(low: &Low) -> Option<Self> {
+        match (low.state.as_str(), low.fun.as_str()) {
+            ("salt", "function") => Some(Self::Module),
+            ("salt", "runner") => Some(Self::Runner),
+            ("salt", "wheel") => Some(Self::Wheel),
+            _ => None,
+        }
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Module => "function",
+            Self::Runner => "runner",
+            Self::Wheel => "function of the wheel",
+        }
+    }
+
+    fn is_known(self, cx: &Exec, name: &str) -> bool {
+        let registry = cx.shared.registry;
+        match self {
+            Self::Module => cx.shared.custom.signature(cx, name).is_some(),
+            Self::Runner => {
+                find(registry.runners, name).is_some()
+                    || OF_MASTER.split(' ').any(|known| known == name)
+                    || self.is_of_tree(cx, name)
+            }
+            Self::Wheel => find(registry.wheel, name).is_some() || self.is_of_tree(cx, name),
+        }
+    }
+
+    /// Whether the module is a file of the tree.
+    fn is_of_tree(self, cx: &Exec, name: &str) -> bool {
+        let folder = match self {
+            Self::Module => "_modules",
+            Self::Runner => "_runners",
+            Self::Wheel => "_wheel",
+        };
+        let module = name.split('.').next().unwrap_or_default();
+        let file = format!("{folder}/{module}.py");
+        let sources = &cx.shared.sources;
+        let mut all = sources.environments().into_iter();
+        all.any(|saltenv| sources.file(&file, &saltenv).ok().flatten().is_some())
+    }
+
+    fn names(self, cx: &Exec) -> Vec<String> {
+        let of = |modules: &'static [Module<Value>]| {
+            let each = modules.iter().flat_map(|module| {
+                let functions = module.functions.iter();
+                functions.map(|function| format!("{}.{}", module.name, function.name))
+            });
+            each.collect()
+        };
+        let registry = cx.shared.registry;
+        match self {
+            Self::Module => cx.function_names(),
+            Self::Wheel => of(registry.wheel),
+            Self::Runner => {
+                let own: Vec<String> = of(registry.runners);
+                let more = OF_MASTER.split(' ').map(str::to_owned);
+                own.into_iter().chain(more).collect()
+            }
+        }
+    }
+
+    /// What is wrong with a name: one that is nearly that of a function is misspelt, another may come with an extension.
+    pub(crate) fn fault(
+        self,
+        cx: &Exec,
+        name: &str,
+        place: impl FnOnce() -> Option<Place>,
+    ) -> Option<Finding> {
+        let (module, function) = name.split_once('.')?;
+        if module.is_empty() || function.is_empty() || self.is_known(cx, name) {
+            return None;
+        }
+        let names = self.names(cx);
+        let meant = nearest(name, names.iter().map(String::as_str));
+        let number = if meant.is_some() { "E204" } else { "W205" };
+        let message = format!("there is no {} {name}", self.word());
+        Some(Finding {
+            hint: meant.map(|meant| format!("did you mean '{meant}'?")),
+            ..Finding::at(code(number), place()?, message)
+        })
+    }
+}
+
+/// Looks at the steps of an orchestration.
+pub(crate) fn look(cx: &Exec, plan: &Plan, low: &Low, found: &mut Found) {
+    let place = |key| plan.place(low, Some(key)).or_else(|| plan.place(low, None));
+    let fault = |client: Client, name: &str, key| client.fault(cx, name, || place(key));
+    if let Some(client) = Client::of_step(low) {
+        found.findings.extend(fault(client, &low.name, "name"));
+    }
+    if low.state == "salt" && low.fun == "parallel_runners" {
+        let runners = low.data.get("runners").and_then(Value::as_map);
+        for (id, config) in runners.into_iter().flatten() {
+            let listed = config.as_list().unwrap_or_default().iter();
+            let listed = listed.filter_map(|item| item.get("name")).next();
+            let name = config.get("name").or(listed).unwrap_or(id).to_text();
+            found
+                .findings
+                .extend(fault(Client::Runner, &name, "runners"));
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! What is asked of `rabbitmqctl` and `rabbitmq-plugins`, and how their listings are read.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::json::{self, Layout};
+use value::{Map, Value};
+
+use crate::exec::cmd::Temporary;
+use crate::process::{Output, Process, which};
+use crate::random;
+
+/// The program.
+pub(crate) fn client() -> Option<String> {
+    which("rabbitmqctl")
+}
+
+/// The server, and who asks it.
+pub(crate) struct Rabbit<'a> {
+    cx: &'a Exec,
+    runas: Option<String>,
+}
+
+/// A policy as it is to be.
+pub(crate) struct Policy {
+    pub vhost: String,
+    pub name: String,
+    pub pattern: String,
+    /// JSON, or a dictionary.
+    pub definition: Value,
+    pub priority: i64,
+    pub apply_to: Option<String>,
+}
+
+/// An upstream as it is to be.
+pub(crate) struct Upstream {
+    pub name: String,
+    /// The server's names of its settings; what is not true is left out.
+    pub settings: Vec<(&'static str, Value)>,
+}
+
+impl Policy {
+    /// The definition as JSON.
+    pub(crate) fn json(&self) -> Result<String, Error> {
+        match &self.definition {
+            Value::Str(text) => Ok(text.to_string()),
+            map @ Value::Map(_) => Ok(json::write(map, Layout::default())),
+            _ => Err("The 'definition' argument must be a dictionary or JSON string".into()),
+        }
+    }
+}
+
+impl Upstream {
+    /// The settings that are set.
+    pub(crate) fn map(&self) -> Map {
+        let set = self.settings.iter().filter(|(_, value)| value.is_true());
+        set.map(|(key, value)| (*key, value.clone())).collect()
+    }
+}
+
+/// The rows of a listing, without its header and what older releases say around it.
+fn rows<'a>(text: &'a str, header: &'a str) -> impl Iterator<Item = &'a str> {
+    let is_row = |line: &&str| {
+        let is_title =
+            line.starts_with("Listing") && (line.ends_with("...") || !line.contains('\t'));
+        !is_title && !line.contains("...done") && !line.starts_with("WARNING:") && !line.is_empty()
+    };
+    let rows = text.lines().filter(is_row).enumerate();
+    rows.filter(move |(number, line)| *number > 0 || *line != header)
+        .map(|(_, line)| line)
+}
+
+fn tags_of(text: &str) -> Vec<String> {
+    let inside = text.trim_start_matches('[').trim_end_matches(']');
+    let at = if inside.contains(',') { ',' } else { ' ' };
+    inside.split(at).map(|tag| tag.trim().to_owned()).collect()
+}
+
+fn policy_of(line: &str) -> Option<(String, Map)> {
+    let parts: Vec<&str> = line.split('\t').map(str::trim).collect();
+    let [_, name, rest @ ..] = parts.as_slice() else {
+        return None;
+    };
+    // Releases before 3.7 have the kind of object first, or not at all.
+    let (apply_to, pattern, definition, priority) = match rest {
+        [
+            kind @ ("all" | "queues" | "exchanges"),
+            pattern,
+            definition,
+            priority,
+        ] => (Some(*kind), *pattern, *definition, *priority),
+        [pattern, kind, definition, priority] => (Some(*kind), *pattern, *definition, *priority),
+        [pattern, definition, priority] => (None, *pattern, *definition, *priority),
+        _ => return None,
+    };
+    let mut policy = Map::new().with("pattern", pattern);
+    if let Some(kind) = apply_to {
+        policy.insert("apply_to", kind);
+    }
+    let policy = policy
+        .with("definition", definition)
+        .with("priority", priority);
+    Some(((*name).to_owned(), policy))
+}
+
+impl<'a> Rabbit<'a> {
+    /// The server of this machine, asked by an account.
+    pub(crate) fn of(cx: &'a Exec, runas: Option<String>) -> Self {
+        Self { cx, runas }
+    }
+
+    fn run(&self, program: &str, words: &[&str], stdin: Option<String>) -> Result<Output, Error> {
+        let path = which(program)
+            .ok_or_else(|| Error::refused(format!("Command not found: {program}")))?;
+        let has_secret = stdin.is_some();
+        let process = Process {
+            stdin: stdin.or_else(|| Some(String::new())),
+            runas: self.runas.clone(),
+            reset_system_locale: false,
+            ..Process::words([path.as_str()].iter().chain(words).copied())
+        };
+        match has_secret {
+            true => process.quiet().run(self.cx),
+            false => process.run(self.cx),
+        }
+    }
+
+    fn said(output: Output) -> Result<String, Error> {
+        if !output.success() || !output.stderr.is_empty() {
+            return Err(Error::refused(format!(
+                "RabbitMQ command failed: {}",
+                output.stderr
+            )));
+        }
+        Ok(output.stdout)
+    }
+
+    /// What the server says.
+    pub(crate) fn ask(&self, words: &[&str]) -> Result<String, Error> {
+        Self::said(self.run("rabbitmqctl", words, None)?)
+    }
+
+    /// The same of what names something: no name is taken for an option.
+    pub(crate) fn change(&self, words: &[&str]) -> Result<String, Error> {
+        checked(words)?;
+        self.ask(words)
+    }
+
+    /// The same with a password, which the program reads from its input.
+    pub(crate) fn with_password(&self, words: &[&str], password: &str) -> Result<String, Error> {
+        Self::said(self.ask_password(words, password)?)
+    }
+
+    fn ask_password(&self, words: &[&str], password: &str) -> Result<Output, Error> {
+        checked(words)?;
+        if password.contains('\n') {
+            return Err("the password has a line break, which rabbitmqctl does not take".into());
+        }
+        self.run("rabbitmqctl", words, Some(format!("{password}\n")))
+    }
+
+    /// Users with their tags.
+    pub(crate) fn users(&self) -> Result<Map, Error> {
+        let text = self.ask(&["list_users", "-q"])?;
+        let user = |line: &str| {
+            let (name, tags) = line.split_once('\t').unwrap_or((line, ""));
+            (name.to_owned(), Value::from(tags_of(tags)))
+        };
+        Ok(rows(&text, "user\ttags").map(user).collect())
+    }
+
+    pub(crate) fn vhosts(&self) -> Result<Vec<String>, Error> {
+        let text = self.ask(&["list_vhosts", "-q"])?;
+        Ok(rows(&text, "name")
+            .map(|line| line.trim().to_owned())
+            .collect())
+    }
+
+    /// Upstreams with their definitions, which are JSON.
+    pub(crate) fn upstreams(&self) -> Result<Map, Error> {
+        let text = self.ask(&["list_parameters", "-q"])?;
+        let parameter = |line: &str| {
+            let mut parts = line.splitn(3, '\t');
+            let component = parts.next()?;
+            let found = (parts.next()?.to_owned(), parts.next()?.to_owned());
+            (component == "federation-upstream").then_some(found)
+        };
+        Ok(rows(&text, "component\tname\tvalue")
+            .filter_map(parameter)
+            .collect())
+    }
+
+    /// What a user may do, by virtual host.
+    pub(crate) fn permissions(&self, user: &str) -> Result<Map, Error> {
+        self.by(
+            &["list_user_permissions", user, "--formatter=json"],
+            "vhost",
+        )
+    }
+
+    /// A listing in JSON, by one of its columns.
+    pub(crate) fn by(&self, words: &[&str], key: &str) -> Result<Map, Error> {
+        let text = self.ask(words)?;
+        let found = json::read(&text)
+            .map_err(|problem| Error::refused(format!("rabbitmqctl gave no JSON: {problem}")))?;
+        let mut all = Map::new();
+        for row in found.as_list().unwrap_or_default() {
+            let mut row = row.as_map().cloned().unwrap_or_default();
+            if let Some(name) = row.remove(key) {
+                all.insert(name, row);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Makes a user; one without a password gets one that nobody knows, and loses it.
+    pub(crate) fn add_user(&self, name: &str, password: Option<&str>) -> Result<String, Error> {
+        let words = ["add_user", name];
+        if let Some(password) = password {
+            return self.with_password(&words, password);
+        }
+        let unknown: String = random::bytes(16)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let said = self.with_password(&words, &unknown)?;
+        if let Err(why) = self.change(&["clear_password", name]) {
+            self.change(&["delete_user", name])?;
+            return Err(why);
+        }
+        Ok(said)
+    }
+
+    /// Whether a password is a user's.
+    pub(crate) fn has_password(&self, name: &str, password: &str) -> Result<bool, Error> {
+        let output = self.ask_password(&["authenticate_user", name], password)?;
+        Ok(output.success() && output.stderr.is_empty())
+    }
+
+    /// Says what a user may configure, write and read in a virtual host.
+    pub(crate) fn permit(&self, vhost: &str, user: &str, what: [&str; 3]) -> Result<String, Error> {
+        let [conf, write, read] = what;
+        self.change(&["set_permissions", "-p", vhost, user, conf, write, read])
+    }
+
+    /// Says which tags a user has.
+    pub(crate) fn tag(&self, name: &str, tags: &[String]) -> Result<String, Error> {
+        let mut words = vec!["set_user_tags", name];
+        words.extend(tags.iter().map(String::as_str));
+        self.change(&words)
+    }
+
+    /// Joins the cluster of a node.
+    pub(crate) fn join(&self, node: &str, is_ram: bool) -> Result<String, Error> {
+        self.change(&["stop_app"])?;
+        let joined = match is_ram {
+            true => self.ask(&["join_cluster", "--ram", node]),
+            false => self.change(&["join_cluster", node]),
+        };
+        self.change(&["start_app"])?;
+        joined
+    }
+
+    /// The policies of a virtual host by name.
+    pub(crate) fn policies(&self, vhost: &str) -> Result<Map, Error> {
+        let text = self.change(&["list_policies", "-q", "-p", vhost])?;
+        let header = "vhost\tname\tpattern\tapply-to\tdefinition\tpriority";
+        Ok(rows(&text, header).filter_map(policy_of).collect())
+    }
+
+    pub(crate) fn set_policy(&self, policy: &Policy) -> Result<String, Error> {
+        let (priority, definition) = (policy.priority.to_string(), policy.json()?);
+        checked(&[&policy.vhost, &policy.name, &policy.pattern])?;
+        let mut words = vec!["set_policy", "-p", &policy.vhost];
+        if policy.priority != 0 {
+            words.extend(["--priority", &priority]);
+        }
+        if let Some(kind) = &policy.apply_to {
+            words.extend(["--apply-to", kind]);
+        }
+        words.extend([policy.name.as_str(), &policy.pattern, &definition]);
+        self.ask(&words)
+    }
+
+    /// The plugins, or with `-e` those that are enabled.
+    pub(crate) fn plugins(&self, more: &[&str]) -> Result<Vec<String>, Error> {
+        let words = [&["list", "-m"], more].concat();
+        let text = Self::said(self.run("rabbitmq-plugins", &words, None)?)?;
+        let words = rows(&text, "").flat_map(str::split_whitespace);
+        Ok(words.map(str::to_owned).collect())
+    }
+
+    /// Enables or disables a plugin.
+    pub(crate) fn plugin(&self, how: &str, name: &str) -> Result<String, Error> {
+        checked(&[name])?;
+        Self::said(self.run("rabbitmq-plugins", &[how, name], None)?)
+    }
+
+    /// Makes or changes an upstream. An address with a password is no argument: the server evaluates a file.
+    pub(crate) fn set_upstream(&self, upstream: &Upstream) -> Result<(), Error> {
+        let json = json::write(&upstream.map().into(), Layout::default());
+        let words = [
+            "set_parameter",
+            "federation-upstream",
+            &upstream.name,
+            &json,
+        ];
+        if !json.contains('@') {
+            return self.change(&words).map(|_| ());
+        }
+        let [name, json] = [&upstream.name, &json].map(|text| binary(text));
+        let call = format!(
+            "rabbit_runtime_parameters:parse_set(<<\"/\">>, <<\"federation-upstream\">>, {name}, {json}, none)."
+        );
+        let owner = Value::from("rabbitmq");
+        let folder = std::env::temp_dir();
+        let file = Temporary::written(&folder, ".erl", call.as_bytes(), Some(&owner))?;
+        let path = file.path().display().to_string();
+        let said = self.ask(&["eval_file", &path])?;
+        match said.trim_end().ends_with("ok") {
+            true => Ok(()),
+            false => Err("RabbitMQ command failed: the server does not take the upstream".into()),
+        }
+    }
+
+    pub(crate) fn delete_upstream(&self, name: &str) -> Result<(), Error> {
+        let words = ["clear_parameter", "federation-upstream", name];
+        self.change(&words).map(|_| ())
+    }
+}
+
+/// A text as Erlang has it, byte by byte.
+fn binary(text: &str) -> String {
+    let bytes: Vec<String> = text.bytes().map(|byte| byte.to_string()).collect();
+    format!("<<{}>>", bytes.join(","))
+}
+
+/// Refuses what the program would take for an option of its own; `-p` and `-q` are ours.
+fn checked(words: &[&str]) -> Result<(), Error> {
+    let is_option = |word: &&&str| word.starts_with('-') && !matches!(**word, "-p" | "-q");
+    match words.iter().find(is_option) {
+        Some(word) => Err(Error::refused(format!(
+            "{word} is no name that rabbitmqctl takes"
+        ))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listings_of_old_and_new_releases_are_read() {
+        let new: Vec<&str> = rows("user\ttags\none\t[]\nuser\t[a]", "user\ttags").collect();
+        assert_eq!(new, ["one\t[]", "user\t[a]"]);
+        let old: Vec<&str> = rows("Listing users ...\none\t[]\n...done.", "user\ttags").collect();
+        assert_eq!(old, ["one\t[]"]);
+        assert_eq!(
+            tags_of("[administrator, policymaker]"),
+            ["administrator", "policymaker"]
+        );
+        assert_eq!(tags_of("[]"), [""]);
+        let policy = |line: &str| value::python::repr(&policy_of(line).unwrap().1.into());
+        let wanted = "{'pattern': '^a', 'apply_to': 'queues', 'definition': '{}', 'priority': '1'}";
+        assert_eq!(policy("/\tp\t^a\tqueues\t{}\t1"), wanted);
+        assert_eq!(policy("/\tp\tqueues\t^a\t{}\t1"), wanted);
+    }
+
+    #[test]
+    fn a_name_is_no_option_and_an_address_no_code() {
+        assert!(checked(&["delete_user", "-x"]).is_err() && checked(&["a", "-p", "/"]).is_ok());
+        assert_eq!(binary("a\">"), "<<97,34,62>>");
+    }
+}

@@ -1,0 +1,66 @@
+//! The `rabbitmq_cluster` state module.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+
+use super::done;
+use crate::exec::rabbitmq::Rabbit;
+
+state::state_module! {
+    /// Clusters of RabbitMQ.
+    mod rabbitmq_cluster;
+
+    /// Make sure that this node is in a cluster.
+    fn joined(Joined {
+        /// Its name.
+        name: String,
+        /// A host of the cluster.
+        host: String,
+        /// The name of its node before the `@`.
+        user: String = "rabbit".into(),
+        /// Whether the node keeps nothing on its disk.
+        ram_node: Option<bool> = None,
+        /// The account that runs the program.
+        runas: Option<String> = Some("root".into()),
+    });
+
+    /// Another name of `joined`.
+    fn join(Join {
+        /// Its name.
+        name: String,
+        /// A host of the cluster.
+        host: String,
+        /// The name of its node before the `@`.
+        user: String = "rabbit".into(),
+        /// Whether the node keeps nothing on its disk.
+        ram_node: Option<bool> = None,
+        /// The account that runs the program.
+        runas: Option<String> = Some("root".into()),
+    });
+}
+
+fn join(cx: &Exec, args: Join) -> Result<Ret, Error> {
+    let args = Joined {
+        name: args.name,
+        host: args.host,
+        user: args.user,
+        ram_node: args.ram_node,
+        runas: args.runas,
+    };
+    joined(cx, args)
+}
+
+fn joined(cx: &Exec, args: Joined) -> Result<Ret, Error> {
+    let node = format!("{}@{}", args.user, args.host);
+    if Rabbit::of(cx, None)
+        .ask(&["cluster_status"])?
+        .contains(&node)
+    {
+        return Ok(Ret::ok("Already in cluster"));
+    }
+    let told = (format!("Node is set to join cluster {node}"), None);
+    let is_ram = args.ram_node.unwrap_or(false);
+    done(cx, told, ("", &node), || {
+        Rabbit::of(cx, args.runas).join(&node, is_ram)
+    })
+}

@@ -1,0 +1,120 @@
+//! The `rabbitmq_policy` state module.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value, json};
+
+use crate::exec::rabbitmq::{Policy, Rabbit};
+
+state::state_module! {
+    /// Policies of RabbitMQ.
+    mod rabbitmq_policy;
+
+    /// Make sure that a policy is there, and is as asked.
+    fn present(Present {
+        /// Its name.
+        name: String,
+        /// What queues and exchanges it is for.
+        pattern: String,
+        /// What it sets, as JSON.
+        definition: Value,
+        /// Its priority.
+        priority: i64 = 0,
+        /// The virtual host.
+        vhost: String = "/".into(),
+        /// The account that runs the program.
+        runas: Option<String> = None,
+        /// `queues`, `exchanges` or `all`.
+        apply_to: Option<String> = None,
+    });
+
+    /// Make sure that a policy is not there.
+    fn absent(Absent {
+        /// Its name.
+        name: String,
+        /// The virtual host.
+        vhost: String = "/".into(),
+        /// The account that runs the program.
+        runas: Option<String> = None,
+    });
+}
+
+fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
+    let rabbit = Rabbit::of(cx, args.runas);
+    let policy = Policy {
+        vhost: args.vhost,
+        name: args.name,
+        pattern: args.pattern,
+        definition: args.definition,
+        priority: args.priority,
+        apply_to: args.apply_to,
+    };
+    let what = format!("Policy {} {}", policy.vhost, policy.name);
+    let all = rabbit.policies(&policy.vhost)?;
+    let (would, changes) = match all.get(&policy.name).and_then(Value::as_map) {
+        None => (
+            format!("{what} is set to be created"),
+            Map::new()
+                .with("old", Map::new())
+                .with("new", policy.name.as_str()),
+        ),
+        Some(is) => {
+            let updates = updates(is, &policy)?;
+            if updates.is_empty() {
+                return Ok(Ret::ok(format!("{what} is already present")));
+            }
+            let changes = Map::new().with("old", is.clone()).with("new", updates);
+            (format!("{what} is set to be updated"), changes)
+        }
+    };
+    let changed = |ret: Ret| ret.changes(Value::from(changes.clone()));
+    cx.apply(changed(Ret::would(would)), || {
+        Ok(changed(Ret::ok(rabbit.set_policy(&policy)?)))
+    })
+}
+
+/// What of a policy is not as asked.
+fn updates(is: &Map, policy: &Policy) -> Result<Vec<String>, Error> {
+    let cell = |key: &str| is.get(key).map(Value::to_text).unwrap_or_default();
+    let read = |text: &str| match text.is_empty() {
+        true => Ok(Value::from("")),
+        false => json::read(text).map_err(|why| {
+            Error::refused(format!(
+                "the definition of {} is no JSON: {why}",
+                policy.name
+            ))
+        }),
+    };
+    let differs = [
+        ("Pattern", cell("pattern") != policy.pattern),
+        (
+            "Definition",
+            read(&cell("definition"))? != read(&policy.json()?)?,
+        ),
+        (
+            "Applyto",
+            policy
+                .apply_to
+                .as_ref()
+                .is_some_and(|kind| cell("apply_to") != *kind),
+        ),
+        ("Priority", cell("priority") != policy.priority.to_string()),
+    ];
+    let differs = differs.into_iter().filter(|(_, differs)| *differs);
+    Ok(differs.map(|(name, _)| name.to_owned()).collect())
+}
+
+fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
+    let rabbit = Rabbit::of(cx, args.runas);
+    let (name, vhost) = (args.name, args.vhost);
+    if !rabbit.policies(&vhost)?.contains(&name) {
+        return Ok(Ret::ok(format!("Policy '{vhost} {name}' is not present.")));
+    }
+    let told = (
+        format!("Policy '{vhost} {name}' will be removed."),
+        Some("Deleted".to_owned()),
+    );
+    super::done(cx, told, (&name, ""), || {
+        rabbit.change(&["clear_policy", "-p", &vhost, &name])
+    })
+}

@@ -1,0 +1,2 @@
+def anything():
+    return True

@@ -1,0 +1,3 @@
+highstate:
+  local.state.aply:
+    - tgt: {{ data['id'] }}
