@@ -37,13 +37,15 @@ fn configfile(cx: &Exec, args: Configfile) -> Result<Ret, Error> {
     let changed = |ret: Ret| ret.change("old", old.as_str()).change("new", new.as_str());
     fs::would_hold(cx, &path, || Ok(contents.as_bytes()));
     cx.apply(changed(Ret::would("Configuration will update.")), || {
-        Ok(match fs::write(cx, &path, contents.as_bytes(), Owner::default()) {
-            Ok(()) => changed(Ret::ok("Successfully created configuration.")),
-            Err(why) => {
-                log::error(format_args!("{why}"));
-                Ret::failed("Failed to create apache configuration.")
-            }
-        })
+        Ok(
+            match fs::write(cx, &path, contents.as_bytes(), Owner::default()) {
+                Ok(()) => changed(Ret::ok("Successfully created configuration.")),
+                Err(why) => {
+                    log::error(format_args!("{why}"));
+                    Ret::failed("Failed to create apache configuration.")
+                }
+            },
+        )
     })
 }
 
