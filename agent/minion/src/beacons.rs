@@ -21,7 +21,6 @@ mod sh;
 mod status;
 mod swapusage;
 mod watchdog;
-mod x509;
 
 #[cfg(test)]
 mod tests;

@@ -53,6 +53,7 @@ pub mod users;
 pub mod version;
 pub mod web;
 pub mod wheel;
+pub mod x509;
 mod xml;
 mod zypper;
 

@@ -61,6 +61,7 @@ struct Needs {
     state: &'static str,
 }
 
+const NO_OPENSSL: &str = "The program openssl is not in the path: install it";
 const NO_APACHE: &str = "The apache execution module cannot be loaded: apache is not installed.";
 const NO_APACHE_STATE: &str = "apache module could not be loaded";
 
@@ -196,6 +197,12 @@ const NEEDS: &[Needs] = &[
         needs: "ssh",
         function: "The module requires the ssh binary.",
         state: "",
+    },
+    Needs {
+        module: "x509",
+        needs: "openssl",
+        function: NO_OPENSSL,
+        state: NO_OPENSSL,
     },
     Needs {
         module: "uci",

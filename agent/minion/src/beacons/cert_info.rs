@@ -6,9 +6,9 @@ use std::io::Read;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
+use modules::x509::shown::{CERTIFICATE_MAX, Certificate};
 use value::{Map, Value, log};
 
-use super::x509::{CERTIFICATE_MAX, Certificate};
 use super::{Ask, Beacon, Settings};
 
 /// Told from so many days before they expire, where nothing else is said.

@@ -83,6 +83,7 @@ mod timezone;
 pub(crate) mod uci;
 pub(crate) mod user;
 mod virtualenv;
+pub(crate) mod x509;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Value>] = &[
@@ -207,4 +208,5 @@ pub const MODULES: &[Module<Value>] = &[
     user::MODULE,
     user::change::MODULE,
     virtualenv::MODULE,
+    x509::MODULE,
 ];

@@ -98,9 +98,7 @@ pub(crate) struct Npm<'a> {
 
 impl Npm<'_> {
     fn run(&self, words: &[&str], names: &[String], cwd: Option<String>) -> Result<Output, Error> {
-        if let Some(name) = names.iter().find(|name| name.starts_with('-')) {
-            return Err(Error::refused(format!("{name} is no name of a package")));
-        }
+        names.iter().try_for_each(|name| is_name(name))?;
         let words = ["npm"].iter().chain(words).copied();
         let runas = self.runas.clone().filter(|user| !user.is_empty());
         let mut env = self.env.clone();
@@ -174,9 +172,10 @@ impl Npm<'_> {
     /// # Errors
     /// When npm is missing.
     pub(crate) fn uninstall(&self, pkg: &str) -> Result<bool, Error> {
-        let mut words = vec!["uninstall"];
+        is_name(pkg)?;
+        let mut words = vec!["uninstall", pkg];
         words.extend(self.dir.is_none().then_some("--global"));
-        let output = self.run(&words, &[pkg.to_owned()], self.dir.clone())?;
+        let output = self.run(&words, &[], self.dir.clone())?;
         Ok(succeeded(&output))
     }
 
@@ -198,10 +197,19 @@ impl Npm<'_> {
     /// # Errors
     /// When npm is missing.
     pub(crate) fn clean(&self, path: Option<&str>, force: bool) -> Result<bool, Error> {
-        let path: Vec<String> = path.map(str::to_owned).into_iter().collect();
+        path.map_or(Ok(()), is_name)?;
         let mut words = vec!["cache", "clean"];
+        words.extend(path);
         words.extend(force.then_some("--force"));
-        Ok(succeeded(&self.run(&words, &path, None)?))
+        Ok(succeeded(&self.run(&words, &[], None)?))
+    }
+}
+
+/// Refuses what would be an option.
+fn is_name(name: &str) -> Result<(), Error> {
+    match name.starts_with('-') {
+        true => Err(Error::refused(format!("{name} is no name of a package"))),
+        false => Ok(()),
     }
 }
 

@@ -61,6 +61,7 @@ mod timezone;
 mod uci;
 mod user;
 mod virtualenv;
+mod x509;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Ret>] = &[
@@ -159,6 +160,7 @@ pub const MODULES: &[Module<Ret>] = &[
     uci::MODULE,
     user::MODULE,
     virtualenv::MODULE,
+    x509::MODULE,
 ];
 
 /// Those whose chunks can be put together (`aggregate`).

@@ -4,35 +4,39 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 
 /// No certificate is larger.
-pub(super) const CERTIFICATE_MAX: usize = 1 << 20;
+pub const CERTIFICATE_MAX: usize = 1 << 20;
 
-const SEQUENCE: u8 = 0x30;
-const SET: u8 = 0x31;
-const OID: u8 = 0x06;
+pub(crate) const SEQUENCE: u8 = 0x30;
+pub(crate) const SET: u8 = 0x31;
+pub(crate) const OID: u8 = 0x06;
 
 /// A certificate.
 #[derive(Debug)]
-pub(super) struct Certificate {
-    pub(super) issuer: Vec<(String, String)>,
-    pub(super) subject: Vec<(String, String)>,
+pub struct Certificate {
+    /// Who has signed it: names and texts.
+    pub issuer: Vec<(String, String)>,
+    /// Whom it is for.
+    pub subject: Vec<(String, String)>,
     /// `YYYYMMDDhhmmssZ`.
-    pub(super) not_before: String,
-    pub(super) not_after: String,
+    pub not_before: String,
+    /// The same of its end.
+    pub not_after: String,
     /// In decimal digits.
-    pub(super) serial: String,
-    pub(super) signature_algorithm: String,
+    pub serial: String,
+    /// How it is signed.
+    pub signature_algorithm: String,
     /// One less than what people call it.
-    pub(super) version: i64,
+    pub version: i64,
     /// Names and texts.
-    pub(super) extensions: Vec<(String, String)>,
+    pub extensions: Vec<(String, String)>,
 }
 
 /// Parts of DER, one after the other.
-struct Der<'a>(&'a [u8]);
+pub(crate) struct Der<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Der<'a> {
     /// The next part: its tag and what is in it.
-    fn next(&mut self) -> Option<(u8, &'a [u8])> {
+    pub(crate) fn next(&mut self) -> Option<(u8, &'a [u8])> {
         let (tag, rest) = self.0.split_first()?;
         let (first, rest) = rest.split_first()?;
         let (length, rest) = match *first {
@@ -50,13 +54,14 @@ impl<'a> Der<'a> {
     }
 
     /// The next part if it has this tag.
-    fn take(&mut self, tag: u8) -> Option<&'a [u8]> {
+    pub(crate) fn take(&mut self, tag: u8) -> Option<&'a [u8]> {
         (self.0.first() == Some(&tag))
             .then(|| self.next())?
             .map(|(_, inside)| inside)
     }
 
-    fn parts(self) -> impl Iterator<Item = (u8, &'a [u8])> {
+    /// All parts.
+    pub(crate) fn parts(self) -> impl Iterator<Item = (u8, &'a [u8])> {
         let mut der = self;
         std::iter::from_fn(move || der.next())
     }
@@ -64,7 +69,7 @@ impl<'a> Der<'a> {
 
 impl Certificate {
     /// Reads one; none where it is none.
-    pub(super) fn read(der: &[u8]) -> Option<Self> {
+    pub fn read(der: &[u8]) -> Option<Self> {
         let mut whole = Der(Der(der).take(SEQUENCE)?);
         let mut body = Der(whole.take(SEQUENCE)?);
         let version = body.take(0xa0).and_then(|inside| Der(inside).take(0x02));
@@ -118,7 +123,7 @@ fn name(der: &[u8]) -> Vec<(String, String)> {
         .collect()
 }
 
-fn text(tag: u8, value: &[u8]) -> String {
+pub(crate) fn text(tag: u8, value: &[u8]) -> String {
     match tag {
         // BMPString
         0x1e => {
@@ -132,7 +137,7 @@ fn text(tag: u8, value: &[u8]) -> String {
 }
 
 /// UTCTime and GeneralizedTime, both in full.
-fn time((tag, value): (u8, &[u8])) -> Option<String> {
+pub(crate) fn time((tag, value): (u8, &[u8])) -> Option<String> {
     let text = std::str::from_utf8(value).ok()?;
     let digits = text.strip_suffix('Z')?;
     let full = match tag {
@@ -149,7 +154,7 @@ fn time((tag, value): (u8, &[u8])) -> Option<String> {
         .then_some(full)
 }
 
-fn dotted(oid: &[u8]) -> String {
+pub(crate) fn dotted(oid: &[u8]) -> String {
     let (mut text, mut number) = (String::new(), 0_u64);
     for byte in oid {
         number = number << 7 | u64::from(byte & 0x7f);

@@ -1,0 +1,611 @@
+//! The `x509` state module.
+
+use std::path::{Path, PathBuf};
+
+use state::exec::Exec;
+use state::module::{Error, Given, Ret};
+use value::{Map, Value};
+
+use crate::exec::x509::{
+    Encoding, OF_CERTIFICATES, OF_KEYS, OF_REQUESTS, appended, as_written, encoded, made, new_key,
+    policy, request,
+};
+use crate::fs::{self, Owner};
+use crate::x509::issue::{Asking, Draft, expires, merge, renamed};
+use crate::x509::keys::{self, Kind, Private, Refusal};
+use crate::x509::parts::{Parts, Request, certificate};
+use crate::x509::pem;
+
+state::state_module! {
+    /// Keys, certificates and requests for them.
+    mod x509;
+
+    /// Make sure that a certificate is there, holds what it should, and is not about to expire.
+    /// Other keywords are the names of the subject (`CN`, `O` …), extensions (`subjectAltName`, `keyUsage` …) and arguments of `file.managed`.
+    fn certificate_managed(CertificateManaged {
+        /// The file.
+        name: String,
+        /// It is made again when fewer days are left.
+        days_remaining: Option<f64> = None,
+        /// The minion that signs; this one where none is named.
+        ca_server: Option<String> = None,
+        /// The signing policy, whose settings are above all others.
+        signing_policy: Option<String> = None,
+        /// `pem` or `der`.
+        encoding: String = "pem".into(),
+        /// Certificates that follow it in the file.
+        append_certs: Value = Value::Null,
+        /// The digest that is signed.
+        digest: String = "sha256".into(),
+        /// The key that signs.
+        signing_private_key: Value = Value::Null,
+        /// Its passphrase.
+        signing_private_key_passphrase: Value = Value::Null,
+        /// The authority's certificate; without one the certificate signs itself.
+        signing_cert: Value = Value::Null,
+        /// The public key that it is for.
+        public_key: Value = Value::Null,
+        /// The private key that it is for.
+        private_key: Value = Value::Null,
+        /// Its passphrase.
+        private_key_passphrase: Value = Value::Null,
+        /// A request that says what is not said here.
+        csr: Value = Value::Null,
+        /// The subject, in one.
+        subject: Value = Value::Null,
+        /// The serial number; a random one where none is given.
+        serial_number: Value = Value::Null,
+        /// From when on it is valid, in UTC: `2026-01-31 12:00:00`.
+        not_before: Value = Value::Null,
+        /// Until when it is valid.
+        not_after: Value = Value::Null,
+        /// For how many days it is valid.
+        days_valid: Value = Value::Null,
+        /// Of PKCS#12, which is not written here.
+        pkcs12_passphrase: Value = Value::Null,
+        /// Of PKCS#12.
+        pkcs12_encryption_compat: bool = false,
+        /// Of PKCS#12.
+        pkcs12_friendlyname: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Make sure that a request for a certificate is there.
+    /// Other keywords are the names of the subject, extensions and arguments of `file.managed`.
+    fn csr_managed(CsrManaged {
+        /// The file.
+        name: String,
+        /// The private key that asks.
+        private_key: Value,
+        /// Its passphrase.
+        private_key_passphrase: Value = Value::Null,
+        /// The digest that is signed.
+        digest: String = "sha256".into(),
+        /// `pem` or `der`.
+        encoding: String = "pem".into(),
+        /// The subject, in one.
+        subject: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Make sure that a file holds a PEM text, put right.
+    /// Other keywords are arguments of `file.managed`.
+    fn pem_managed(PemManaged {
+        /// The file.
+        name: String,
+        /// The text.
+        text: Value,
+        ..kwargs
+    });
+
+    /// Make sure that a private key is there.
+    /// Other keywords are arguments of `file.managed`; the mode is 0400 where none is given.
+    fn private_key_managed(PrivateKeyManaged {
+        /// The file.
+        name: String,
+        /// `rsa`, `ec`, `ed25519` or `ed448`.
+        algo: String = "rsa".into(),
+        /// Its size: 2048, 3072, 4096 for RSA; 256, 384, 521 for EC.
+        keysize: Option<i64> = None,
+        /// What it is encrypted with.
+        passphrase: Option<String> = None,
+        /// `pem`, or `der`.
+        encoding: String = "pem".into(),
+        /// Make a new one in any case.
+        new: bool = false,
+        /// Make a new one where the file cannot be read with the passphrase.
+        overwrite: bool = false,
+        /// Of PKCS#12, which is not written here.
+        pkcs12_encryption_compat: bool = false,
+        ..kwargs
+    });
+}
+
+/// Arguments that `file.managed` takes.
+const OF_FILES: [&str; 20] = [
+    "user",
+    "group",
+    "mode",
+    "attrs",
+    "makedirs",
+    "dir_mode",
+    "backup",
+    "create",
+    "follow_symlinks",
+    "check_cmd",
+    "tmp_dir",
+    "tmp_ext",
+    "selinux",
+    "file_encoding",
+    "encoding_errors",
+    "win_owner",
+    "win_perms",
+    "win_deny_perms",
+    "win_inheritance",
+    "win_perms_reset",
+];
+
+/// Arguments of the old module that mean nothing now.
+const IGNORED: [&str; 5] = ["cipher", "verbose", "text", "version", "serial_bits"];
+
+/// A file of this module, as `file.managed` places it.
+struct File<'a> {
+    cx: &'a Exec,
+    name: &'a str,
+    /// What it is, in Salt's sentences.
+    what: &'static str,
+    args: Map,
+}
+
+/// What is to be done about a file.
+struct Plan<'a> {
+    changes: Map,
+    /// Whether something of its kind is there already.
+    is_there: bool,
+    encoding: Encoding,
+    make: Box<dyn FnOnce() -> Result<Vec<u8>, Error> + 'a>,
+}
+
+impl<'a> File<'a> {
+    /// Takes the arguments of `file.managed` out of all; those of the engine mean nothing here.
+    fn of(cx: &'a Exec, name: &'a str, what: &'static str, kwargs: &mut Map) -> Self {
+        let mut args = Map::new().with("show_changes", false);
+        for name in OF_FILES {
+            if let Some(value) = kwargs.remove(name) {
+                let name = if name == "file_encoding" {
+                    "encoding"
+                } else {
+                    name
+                };
+                args.insert(name, value);
+            }
+        }
+        for name in IGNORED {
+            kwargs.remove(name);
+        }
+        kwargs.retain(|key, _| {
+            let key = key.to_text();
+            !key.starts_with("__")
+                && !matches!(key.as_str(), "order" | "fun" | "state" | "sfun" | "sls")
+        });
+        Self {
+            cx,
+            name,
+            what,
+            args,
+        }
+    }
+
+    fn managed(&self, cx: &Exec, replace: bool, contents: Option<&str>) -> Result<Ret, Error> {
+        let function = cx
+            .state_function("file.managed")
+            .ok_or("file.managed is not available")?;
+        let mut args = self.args.clone();
+        args.insert("name", self.name);
+        args.insert("replace", replace);
+        if let Some(contents) = contents {
+            args.insert("contents", contents);
+        }
+        function.invoke("file.managed", cx, Given::new(Vec::new(), args))
+    }
+
+    /// The return of `file.managed`, as a part of this state's.
+    fn with_part(&self, ret: Ret, part: Ret) -> Ret {
+        let id = self
+            .cx
+            .low
+            .as_ref()
+            .map_or_else(|| self.name.to_owned(), |low| low.id.clone());
+        let low = Map::new()
+            .with("name", self.name)
+            .with("state", "file")
+            .with("__id__", id)
+            .with("fun", "managed");
+        let part = Map::new()
+            .with("name", self.name)
+            .with("result", part.result.map_or(Value::Null, Value::Bool))
+            .with("changes", part.changes)
+            .with("comment", part.comment)
+            .with("low", low);
+        ret.with("sub_state_run", Value::list([part.into()]))
+    }
+
+    /// Looks at the file, decides, and does it.
+    fn run(&self, decide: impl FnOnce(&Path) -> Result<Plan<'a>, Error>) -> Result<Ret, Error> {
+        let what = self.what;
+        let mut testing = self.cx.clone();
+        testing.test = true;
+        let ok = format!("The {what} is in the correct state");
+        let test = self.managed(&testing, false, None)?;
+        if test.result == Some(false) {
+            let why = "Problem while testing file.managed changes, see its output";
+            return Ok(self.with_part(Ret::failed(why), test));
+        }
+        if test
+            .comment
+            .contains("is not present and is not set for creation")
+        {
+            return Ok(self.with_part(Ret::ok(ok), test));
+        }
+        let path = PathBuf::from(self.name);
+        let follows = self.args.get("follow_symlinks").is_none_or(Value::is_true);
+        let is_replaced = path.is_symlink() && !follows;
+        let real = match path.is_symlink() && follows {
+            true => path.canonicalize().unwrap_or_else(|_| path.clone()),
+            false => path.clone(),
+        };
+        let mut plan = decide(&real)?;
+        if is_replaced {
+            plan.changes.insert("replaced", self.name);
+        }
+        if plan.changes.is_empty() && test.result == Some(true) && !test.changes.is_true() {
+            return Ok(self.with_part(Ret::ok(ok), test));
+        }
+        let verb = if plan.is_there { "recreate" } else { "create" };
+        if self.cx.test {
+            let ret = match plan.changes.is_empty() {
+                true => Ret::ok(ok),
+                false => Ret::would(format!("The {what} would have been {verb}d")),
+            };
+            return Ok(self.with_part(ret.changes(plan.changes), test));
+        }
+        if is_replaced {
+            fs::remove(self.cx, &path).map_err(Error::io(&path))?;
+        }
+        self.placed(plan, &real, ok, format!("The {what} has been {verb}d"))
+    }
+
+    fn placed(&self, plan: Plan<'_>, real: &Path, ok: String, done: String) -> Result<Ret, Error> {
+        let bytes = match plan.changes.is_empty() {
+            true => None,
+            false => Some((plan.make)()?),
+        };
+        let text = bytes.as_ref().filter(|_| plan.encoding == Encoding::Pem);
+        let text = text.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        let part = self.managed(self.cx, text.is_some(), text.as_deref())?;
+        let verb = if plan.is_there { "update" } else { "create" };
+        if part.result == Some(false) {
+            let why = format!("Could not {verb} file, see file.managed output");
+            return Ok(self.with_part(Ret::failed(why), part));
+        }
+        if let (Some(bytes), None) = (&bytes, &text) {
+            fs::write(self.cx, real, bytes, Owner::default())?;
+        }
+        let comment = if bytes.is_some() { done } else { ok };
+        Ok(self.with_part(Ret::ok(comment).changes(plan.changes), part))
+    }
+}
+
+/// Salt tells a refusal without changes.
+fn told(ret: Result<Ret, Error>) -> Result<Ret, Error> {
+    ret.or_else(|error| Ok(Ret::failed(error.to_string())))
+}
+
+fn unknown(kwargs: &Map) -> Result<(), Error> {
+    let names: Vec<Value> = kwargs.keys().cloned().collect();
+    match names.is_empty() {
+        true => Ok(()),
+        false => Err(Error::refused(format!(
+            "Unrecognized keyword arguments: {}",
+            value::python::repr(&Value::list(names))
+        ))),
+    }
+}
+
+fn private_key_managed(cx: &Exec, mut args: PrivateKeyManaged) -> Result<Ret, Error> {
+    if let Some(bits) = args.kwargs.remove("bits") {
+        args.keysize = bits.as_int();
+    }
+    let mut kwargs = std::mem::take(&mut args.kwargs);
+    let name = args.name.clone();
+    let mut file = File::of(cx, &name, "private key", &mut kwargs);
+    unknown(&kwargs)?;
+    if !file.args.get("mode").is_some_and(Value::is_true) {
+        file.args.insert("mode", "0400");
+    }
+    if args.keysize.is_some_and(|size| size != 0) && args.algo.starts_with("ed") {
+        let algo = &args.algo;
+        return Ok(Ret::failed(format!(
+            "keysize is an invalid parameter for {algo}"
+        )));
+    }
+    told(file.run(|path| key_plan(cx, &args, path)))
+}
+
+fn key_plan<'a>(cx: &'a Exec, args: &PrivateKeyManaged, path: &Path) -> Result<Plan<'a>, Error> {
+    let encoding = Encoding::of(&args.encoding, OF_KEYS)?;
+    let is_file = path.is_file();
+    let mut changes = Map::new();
+    let current = match is_file && !args.new {
+        true => current_key(cx, args, path, &mut changes)?,
+        false => None,
+    };
+    match &current {
+        Some(current) => changes.update(key_changes(args, current, encoding)?),
+        None if is_file && args.new => drop(changes.insert("replaced", args.name.as_str())),
+        None => drop(changes.insert("created", args.name.as_str())),
+    }
+    let is_same = current.is_some()
+        && changes
+            .keys()
+            .all(|key| matches!(key.as_str(), Some("encoding" | "passphrase")));
+    let (algo, size, passphrase) = (args.algo.clone(), args.keysize, args.passphrase.clone());
+    Ok(Plan {
+        is_there: is_file,
+        encoding,
+        changes,
+        make: Box::new(move || match current.filter(|_| is_same) {
+            Some(current) => as_written(
+                current.text(cx, passphrase.as_deref())?,
+                passphrase.as_deref(),
+                encoding,
+            ),
+            None => new_key(cx, &algo, size, passphrase.as_deref(), encoding),
+        }),
+    })
+}
+
+/// The key that a file holds, read with the passphrase.
+fn current_key(
+    cx: &Exec,
+    args: &PrivateKeyManaged,
+    path: &Path,
+    changes: &mut Map,
+) -> Result<Option<Private>, Error> {
+    let place = Value::from(path.display().to_string());
+    let refusal = match Private::load(cx, &place, args.passphrase.as_deref()) {
+        Ok(private) => return Ok(Some(private)),
+        Err(Refusal::NotEncrypted) => {
+            changes.insert("passphrase", true);
+            return Private::of(cx, &place, None).map(Some);
+        }
+        Err(Refusal::Other(error)) => return Err(error),
+        Err(refusal) => refusal,
+    };
+    let why = match refusal {
+        Refusal::WrongPassphrase => {
+            "The provided passphrase cannot decrypt the private key. Pass overwrite: true to force regeneration"
+        }
+        Refusal::NoPassphrase => {
+            "The existing file is encrypted. Pass overwrite: true to force regeneration without passphrase"
+        }
+        _ => {
+            "The existing file does not seem to be a private key formatted as DER, PEM or embedded in PKCS12. Pass overwrite: true to force regeneration"
+        }
+    };
+    if !args.overwrite {
+        return Err(why.into());
+    }
+    if !matches!(refusal, Refusal::NoKey) {
+        changes.insert("passphrase", true);
+    }
+    Ok(None)
+}
+
+fn key_changes(
+    args: &PrivateKeyManaged,
+    current: &Private,
+    encoding: Encoding,
+) -> Result<Map, Error> {
+    let mut changes = Map::new();
+    let (kind, size) = keys::kind(&current.key)?;
+    let wanted = args.keysize.or(match kind {
+        Kind::Rsa => Some(2048),
+        Kind::Ec => Some(256),
+        _ => None,
+    });
+    if Kind::of(&args.algo) != Some(kind) {
+        changes.insert("algo", args.algo.as_str());
+    } else if kind.hashes() && size != wanted {
+        changes.insert("keysize", wanted);
+    }
+    if (encoding == Encoding::Pem) != current.is_pem {
+        changes.insert("encoding", args.encoding.as_str());
+    }
+    Ok(changes)
+}
+
+fn pem_managed(cx: &Exec, mut args: PemManaged) -> Result<Ret, Error> {
+    let name = args.name;
+    let file = File::of(cx, &name, "PEM text", &mut args.kwargs);
+    unknown(&args.kwargs)?;
+    match pem::entry(&args.text, None) {
+        Ok(text) => file.managed(cx, true, Some(&text)),
+        Err(error) => Ok(Ret::failed(error.to_string())),
+    }
+}
+
+fn csr_managed(cx: &Exec, args: CsrManaged) -> Result<Ret, Error> {
+    let mut all = args.kwargs;
+    let file = File::of(cx, &args.name, "certificate signing request", &mut all);
+    all.insert("private_key", args.private_key);
+    all.insert("private_key_passphrase", args.private_key_passphrase);
+    all.insert("digest", args.digest);
+    all.insert("subject", args.subject);
+    renamed(&mut all);
+    let (name, encoding) = (args.name.as_str(), args.encoding.as_str());
+    told(file.run(|path| request_plan(cx, name, encoding, all, path)))
+}
+
+fn request_plan<'a>(
+    cx: &'a Exec,
+    name: &str,
+    encoding_name: &str,
+    all: Map,
+    path: &Path,
+) -> Result<Plan<'a>, Error> {
+    let encoding = Encoding::of(encoding_name, OF_REQUESTS)?;
+    let mut changes = Map::new();
+    let is_file = path.is_file();
+    let current = match is_file {
+        true => Request::of_bytes(&pem::file(path)?),
+        false => None,
+    };
+    match &current {
+        None if is_file => drop(changes.insert("replaced", name)),
+        None => drop(changes.insert("created", name)),
+        Some((current, is_pem)) => {
+            changes = Asking::of(cx, &all)?.changes(current, &all);
+            if *is_pem != (encoding == Encoding::Pem) {
+                changes.insert("encoding", encoding_name);
+            }
+        }
+    }
+    Ok(Plan {
+        is_there: current.is_some(),
+        encoding,
+        changes,
+        make: Box::new(move || Ok(encoding.bytes("CERTIFICATE REQUEST", request(cx, all)?))),
+    })
+}
+
+fn certificate_managed(cx: &Exec, args: CertificateManaged) -> Result<Ret, Error> {
+    let mut all = args.kwargs;
+    let file = File::of(cx, &args.name, "certificate", &mut all);
+    let days = args.days_valid;
+    let defaults = match days.is_null() && args.not_after.is_null() {
+        true => 365.into(),
+        false => days,
+    };
+    let own = [
+        ("digest", args.digest.into()),
+        ("signing_private_key", args.signing_private_key),
+        (
+            "signing_private_key_passphrase",
+            args.signing_private_key_passphrase,
+        ),
+        ("signing_cert", args.signing_cert),
+        ("public_key", args.public_key),
+        ("private_key", args.private_key),
+        ("private_key_passphrase", args.private_key_passphrase),
+        ("csr", args.csr),
+        ("subject", args.subject),
+        ("serial_number", args.serial_number),
+        ("not_before", args.not_before),
+        ("not_after", args.not_after),
+        ("days_valid", defaults),
+    ];
+    for (name, value) in own {
+        if !all.contains(name) {
+            all.insert(name, value);
+        }
+    }
+    renamed(&mut all);
+    let wanted = Wanted {
+        name: &args.name,
+        days_remaining: args.days_remaining.unwrap_or(90.0),
+        ca_server: args.ca_server,
+        policy: args.signing_policy,
+        encoding_name: &args.encoding,
+        chain: args.append_certs,
+        all,
+    };
+    told(file.run(|path| wanted.plan(cx, path)))
+}
+
+/// What is wanted of a certificate.
+struct Wanted<'a> {
+    name: &'a str,
+    days_remaining: f64,
+    ca_server: Option<String>,
+    policy: Option<String>,
+    encoding_name: &'a str,
+    chain: Value,
+    /// The arguments of `create_certificate`.
+    all: Map,
+}
+
+impl Wanted<'_> {
+    fn plan<'c>(self, cx: &'c Exec, path: &Path) -> Result<Plan<'c>, Error> {
+        let encoding = Encoding::of(self.encoding_name, OF_CERTIFICATES)?;
+        let is_file = path.is_file();
+        let bytes = match is_file {
+            true => pem::file(path)?,
+            false => Vec::new(),
+        };
+        let current = certificate(&bytes).filter(|_| is_file);
+        let mut changes = Map::new();
+        match &current {
+            Some(current) => changes = self.changes(cx, current, &bytes, encoding)?,
+            None if is_file => drop(changes.insert("replaced", self.name)),
+            None => drop(changes.insert("created", self.name)),
+        }
+        let is_same = changes
+            .keys()
+            .all(|key| matches!(key.as_str(), Some("additional_certs" | "encoding")));
+        let is_there = current.is_some();
+        let kept = current.filter(|_| is_same);
+        Ok(Plan {
+            is_there,
+            encoding,
+            changes,
+            make: Box::new(move || {
+                let chain = appended(&self.chain)?;
+                if encoding == Encoding::Der && !chain.is_empty() {
+                    return Err("Cannot encode a certificate chain in DER".into());
+                }
+                let der = match kept {
+                    Some(current) => current.der,
+                    None => made(
+                        cx,
+                        self.all,
+                        self.ca_server.as_deref(),
+                        self.policy.as_deref(),
+                    )?,
+                };
+                Ok(encoded(der, encoding, &chain))
+            }),
+        })
+    }
+
+    fn changes(
+        &self,
+        cx: &Exec,
+        current: &Parts,
+        bytes: &[u8],
+        encoding: Encoding,
+    ) -> Result<Map, Error> {
+        let mut changes = Map::new();
+        let blocks = pem::blocks(bytes);
+        if blocks.is_empty() != (encoding == Encoding::Der) {
+            changes.insert("encoding", self.encoding_name);
+        }
+        if expires(current, self.days_remaining)? {
+            changes.insert("expiration", true);
+        }
+        let chain: Vec<Vec<u8>> = appended(&self.chain)?
+            .into_iter()
+            .map(|one| one.der)
+            .collect();
+        let there: Vec<Vec<u8>> = blocks.into_iter().skip(1).map(|(_, der)| der).collect();
+        if chain != there {
+            changes.insert("additional_certs", true);
+        }
+        let mut all = self.all.clone();
+        let server = self.ca_server.as_deref();
+        merge(&mut all, policy(cx, self.policy.as_deref(), server)?);
+        let draft = Draft::of(cx, &all, server.is_some())?;
+        changes.update(draft.changes(cx, current, &self.all)?);
+        Ok(changes)
+    }
+}

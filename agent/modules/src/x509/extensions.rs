@@ -1,0 +1,504 @@
+//! The extensions of certificates: from what a user wrote to DER.
+
+use state::module::Error;
+use value::{Map, Value};
+
+use super::der::{
+    BIT_STRING, BOOLEAN, Der, OCTET_STRING, OID, SEQUENCE, boolean, integer, known, oid, part,
+    parts,
+};
+use super::general::{conf, contains, names, of_text, pairs, sequence};
+use super::parts::{Extension, Parts};
+use super::{keys, pem};
+
+/// Names that Salt takes, in the order in which they are written, with an older name, the identifier, and the name in reports of changes.
+pub(crate) const EXTENSIONS: &[(&str, &str, &str, &str)] = &[
+    (
+        "basicConstraints",
+        "X509v3 Basic Constraints",
+        "2.5.29.19",
+        "basicConstraints",
+    ),
+    ("keyUsage", "X509v3 Key Usage", "2.5.29.15", "keyUsage"),
+    (
+        "extendedKeyUsage",
+        "X509v3 Extended Key Usage",
+        "2.5.29.37",
+        "extendedKeyUsage",
+    ),
+    (
+        "subjectKeyIdentifier",
+        "X509v3 Subject Key Identifier",
+        "2.5.29.14",
+        "subjectKeyIdentifier",
+    ),
+    (
+        "authorityKeyIdentifier",
+        "X509v3 Authority Key Identifier",
+        "2.5.29.35",
+        "authorityKeyIdentifier",
+    ),
+    (
+        "issuerAltName",
+        "X509v3 Issuer Alternative Name",
+        "2.5.29.18",
+        "issuerAltName",
+    ),
+    (
+        "authorityInfoAccess",
+        "Authority Information Access",
+        "1.3.6.1.5.5.7.1.1",
+        "authorityInfoAccess",
+    ),
+    (
+        "subjectAltName",
+        "X509v3 Subject Alternative Name",
+        "2.5.29.17",
+        "subjectAltName",
+    ),
+    (
+        "crlDistributionPoints",
+        "X509v3 CRL Distribution Points",
+        "2.5.29.31",
+        "cRLDistributionPoints",
+    ),
+    (
+        "certificatePolicies",
+        "X509v3 Certificate Policies",
+        "2.5.29.32",
+        "certificatePolicies",
+    ),
+    (
+        "policyConstraints",
+        "X509v3 Policy Constraints",
+        "2.5.29.36",
+        "policyConstraints",
+    ),
+    (
+        "inhibitAnyPolicy",
+        "X509v3 Inhibit Any Policy",
+        "2.5.29.54",
+        "inhibitAnyPolicy",
+    ),
+    (
+        "nameConstraints",
+        "X509v3 Name Constraints",
+        "2.5.29.30",
+        "nameConstraints",
+    ),
+    (
+        "noCheck",
+        "OCSP No Check",
+        "1.3.6.1.5.5.7.48.1.5",
+        "OCSPNoCheck",
+    ),
+    (
+        "tlsfeature",
+        "TLS Feature",
+        "1.3.6.1.5.5.7.1.24",
+        "TLSFeature",
+    ),
+    (
+        "nsComment",
+        "Netscape Comment",
+        "2.16.840.1.113730.1.13",
+        "nsComment",
+    ),
+    (
+        "nsCertType",
+        "Netscape Certificate Type",
+        "2.16.840.1.113730.1.1",
+        "nsCertType",
+    ),
+];
+
+/// What a request for a certificate may not ask for.
+pub(crate) const NOT_ASKED: [&str; 4] = [
+    "authorityInfoAccess",
+    "authorityKeyIdentifier",
+    "issuerAltName",
+    "crlDistributionPoints",
+];
+
+const USAGES: [&str; 9] = [
+    "digitalSignature",
+    "nonRepudiation",
+    "keyEncipherment",
+    "dataEncipherment",
+    "keyAgreement",
+    "keyCertSign",
+    "cRLSign",
+    "encipherOnly",
+    "decipherOnly",
+];
+
+const PURPOSES: &[(&str, &str)] = &[
+    ("OCSPSigning", "1.3.6.1.5.5.7.3.9"),
+    ("clientAuth", "1.3.6.1.5.5.7.3.2"),
+    ("codeSigning", "1.3.6.1.5.5.7.3.3"),
+    ("emailProtection", "1.3.6.1.5.5.7.3.4"),
+    ("ipsecIKE", "1.3.6.1.5.5.7.3.17"),
+    ("msCTLSign", "1.3.6.1.4.1.311.10.3.1"),
+    ("msCodeCom", "1.3.6.1.4.1.311.2.1.22"),
+    ("msCodeInd", "1.3.6.1.4.1.311.2.1.21"),
+    ("msEFS", "1.3.6.1.4.1.311.10.3.4"),
+    ("msSmartcardLogin", "1.3.6.1.4.1.311.20.2.2"),
+    ("pkInitKDC", "1.3.6.1.5.2.3.5"),
+    ("serverAuth", "1.3.6.1.5.5.7.3.1"),
+    ("timeStamping", "1.3.6.1.5.5.7.3.8"),
+];
+
+/// Whom an extension is for.
+pub(crate) struct About<'a> {
+    /// The subject's public key.
+    pub(crate) key: &'a [u8],
+    /// The authority's certificate; none where the subject signs itself, or only asks.
+    pub(crate) authority: Option<&'a Parts>,
+    /// Whether the subject signs itself.
+    pub(crate) is_own: bool,
+}
+
+/// What reports of changes call an extension.
+pub(crate) fn name_of(dotted: &str) -> &str {
+    let all = EXTENSIONS.iter();
+    all.clone()
+        .find(|(_, _, oid, _)| *oid == dotted)
+        .map_or(dotted, |(.., name)| name)
+}
+
+/// All that are given, in their order.
+///
+/// # Errors
+/// When one makes no sense.
+pub(crate) fn given(args: &Map, about: &About<'_>) -> Result<Vec<Extension>, Error> {
+    let wanted = EXTENSIONS.iter().filter_map(|(name, _, oid, _)| {
+        let value = args.get(name).filter(|value| !value.is_null())?;
+        Some((*name, *oid, value))
+    });
+    let made = wanted.map(|(name, oid, value)| {
+        let (is_critical, value) = made(name, value, about)?;
+        Ok(Extension {
+            oid: oid.to_owned(),
+            is_critical,
+            value,
+        })
+    });
+    made.collect()
+}
+
+fn made(name: &str, given: &Value, about: &About<'_>) -> Result<(bool, Vec<u8>), Error> {
+    let critical = |value: Vec<u8>| (is_critical(given), value);
+    let plain = |value: Vec<u8>| (false, value);
+    Ok(match name {
+        "basicConstraints" => critical(basic(given)?),
+        "keyUsage" => (contains(given, "critical"), usage(given)),
+        "extendedKeyUsage" => (contains(given, "critical"), purposes(given)?),
+        "subjectKeyIdentifier" => plain(subject_key(given, about)?),
+        "authorityKeyIdentifier" => plain(authority_key(given, about)?),
+        "issuerAltName" | "subjectAltName" => critical(sequence(given)?),
+        "authorityInfoAccess" => plain(access(given)?),
+        "crlDistributionPoints" => critical(points(given)?),
+        "certificatePolicies" => critical(policies(given)?),
+        "noCheck" => (contains(given, "critical"), vec![0x05, 0x00]),
+        "tlsfeature" => (contains(given, "critical"), features(given)?),
+        "nsComment" | "nsCertType" => {
+            return Err(Error::refused(format!(
+                "{name} is currently not implemented."
+            )));
+        }
+        _ => {
+            return Err(Error::refused(format!(
+                "The extension {name} cannot be made here: make the certificate with openssl and place it with file.managed"
+            )));
+        }
+    })
+}
+
+/// Whether a text begins with `critical`, a list has that entry, or a dictionary that key.
+fn is_critical(given: &Value) -> bool {
+    match given {
+        Value::Str(text) => text.starts_with("critical"),
+        Value::Map(map) => map.get("critical").is_some_and(Value::is_true),
+        other => contains(other, "critical"),
+    }
+}
+
+fn basic(given: &Value) -> Result<Vec<u8>, Error> {
+    let lower = given.as_str().map(str::to_lowercase);
+    let settings = match lower {
+        Some(text) => pairs(&text.into()),
+        None => pairs(given),
+    };
+    let setting = |name: &str| {
+        settings
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value)
+    };
+    let ca = setting("ca").ok_or("Undefined required key for basicConstraints: 'ca'")?;
+    let is_ca = ca
+        .as_str()
+        .map_or_else(|| ca.is_true(), |text| text == "true");
+    let length = setting("pathlen")
+        .filter(|length| !length.is_null())
+        .map(|length| {
+            let number: Result<u64, _> = length.to_text().parse();
+            number.map_err(|_| {
+                Error::refused(format!(
+                    "Invalid configuration for basicContraints: pathlen {}",
+                    length.to_text()
+                ))
+            })
+        });
+    let mut inside = Vec::new();
+    inside.extend(is_ca.then(|| boolean(true)));
+    if let Some(length) = length.transpose()? {
+        if !is_ca {
+            return Err("path_length must be None when ca is False".into());
+        }
+        inside.push(integer(&length.to_be_bytes()));
+    }
+    Ok(parts(SEQUENCE, &inside))
+}
+
+fn usage(given: &Value) -> Vec<u8> {
+    let mut bytes = [0_u8; 2];
+    let mut last = 0;
+    for (bit, _) in USAGES
+        .iter()
+        .enumerate()
+        .filter(|(_, name)| contains(given, name))
+    {
+        if let Some(byte) = bytes.get_mut(bit / 8) {
+            *byte |= 0x80 >> (bit % 8);
+            last = bit + 1;
+        }
+    }
+    let count = last.div_ceil(8);
+    let unused = [(count * 8 - last) as u8];
+    part(
+        BIT_STRING,
+        &[&unused, bytes.get(..count).unwrap_or_default()].concat(),
+    )
+}
+
+fn purposes(given: &Value) -> Result<Vec<u8>, Error> {
+    let words = match given {
+        Value::Str(text) => conf(text).1.into_iter().map(|(word, _)| word).collect(),
+        other => other.texts(),
+    };
+    let one = |word: String| {
+        let known = PURPOSES.iter().find(|(name, _)| *name == word);
+        let dotted = known.map_or(word.as_str(), |(_, oid)| oid);
+        oid(dotted).ok_or_else(|| Error::refused(format!("Invalid oid: {word}")))
+    };
+    let words = words.into_iter().filter(|word| word != "critical");
+    let all: Result<Vec<Vec<u8>>, Error> = words.map(one).collect();
+    Ok(parts(SEQUENCE, &all?))
+}
+
+fn subject_key(given: &Value, about: &About<'_>) -> Result<Vec<u8>, Error> {
+    if contains(given, "critical") {
+        return Err("subjectKeyIdentifier must be marked as non-critical".into());
+    }
+    let text = given.to_text();
+    let hash = match text.as_str() {
+        "hash" => keys::identifier(about.key)?,
+        text => pem::unhexed(text).ok_or("Value must be precomputed hash")?,
+    };
+    Ok(part(OCTET_STRING, &hash))
+}
+
+fn authority_key(given: &Value, about: &About<'_>) -> Result<Vec<u8>, Error> {
+    if contains(given, "critical") {
+        return Err("authorityKeyIdentifier must be marked as non-critical".into());
+    }
+    let settings = pairs(given);
+    let setting = |name: &str| {
+        let found = settings.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.to_text())
+    };
+    let mut inside = Vec::new();
+    if setting("keyid").is_some() {
+        let identifier = match about.authority {
+            Some(authority) => Some(authority.key_identifier()?),
+            None if about.is_own => Some(keys::identifier(about.key)?),
+            None => None,
+        };
+        inside.extend(identifier.map(|identifier| part(0x80, &identifier)));
+    }
+    let issuer = setting("issuer");
+    if issuer.as_deref() == Some("always") || issuer.is_some() && inside.is_empty() {
+        match about.authority {
+            Some(authority) => {
+                inside.push(part(0xa1, &part(0xa4, &authority.issuer)));
+                let serial = integer(&authority.serial);
+                inside.push(part(0x82, serial.get(2..).unwrap_or_default()));
+            }
+            None if issuer.as_deref() == Some("always") => {
+                return Err("Could not add authority_cert_issuer and authority_cert_serial_number, but was set to always.".into());
+            }
+            None => {}
+        }
+    }
+    Ok(parts(SEQUENCE, &inside))
+}
+
+fn access(given: &Value) -> Result<Vec<u8>, Error> {
+    let pairs: Vec<(String, String)> = match given {
+        Value::Str(text) => {
+            let words = text
+                .split(',')
+                .map(str::trim)
+                .filter(|word| *word != "critical");
+            words
+                .filter_map(|word| word.split_once(';'))
+                .map(|(how, place)| (how.to_owned(), place.to_owned()))
+                .collect()
+        }
+        other => pairs(other)
+            .into_iter()
+            .map(|(how, place)| (how, place.to_text()))
+            .collect(),
+    };
+    let one = |(how, place): (String, String)| {
+        let method = match how.as_str() {
+            "OCSP" => "1.3.6.1.5.5.7.48.1",
+            "caIssuers" => "1.3.6.1.5.5.7.48.2",
+            "caRepository" => "1.3.6.1.5.5.7.48.5",
+            other => other,
+        };
+        let method =
+            oid(method).ok_or_else(|| Error::refused(format!("Unknown access OID: {how}")))?;
+        Ok(parts(SEQUENCE, &[method, of_text(&place)?]))
+    };
+    let pairs = pairs.into_iter().filter(|(how, _)| how != "critical");
+    let all: Result<Vec<Vec<u8>>, Error> = pairs.map(one).collect();
+    Ok(parts(SEQUENCE, &all?))
+}
+
+fn points(given: &Value) -> Result<Vec<u8>, Error> {
+    let point = |(kind, value): (String, Value)| {
+        let name = match kind.as_str() {
+            "fullname" => {
+                let all: Result<Vec<Vec<u8>>, Error> = match &value {
+                    Value::Str(text) => vec![of_text(text)],
+                    other => other.texts().iter().map(|text| of_text(text)).collect(),
+                }
+                .into_iter()
+                .collect();
+                all?.concat()
+            }
+            "relativename" | "crlissuer" | "reasons" => {
+                return Err(Error::refused(format!(
+                    "crlDistributionPoints: {kind} cannot be written here, only fullname"
+                )));
+            }
+            _ => names(&[(kind, value)])?,
+        };
+        Ok(part(SEQUENCE, &part(0xa0, &part(0xa0, &name))))
+    };
+    let all: Result<Vec<Vec<u8>>, Error> = pairs(given).into_iter().map(point).collect();
+    Ok(parts(SEQUENCE, &all?))
+}
+
+fn policies(given: &Value) -> Result<Vec<u8>, Error> {
+    let words: Vec<String> = match given {
+        Value::Map(map) => {
+            if let Some((policy, _)) = map
+                .iter()
+                .find(|(policy, value)| policy.as_str() != Some("critical") && value.is_true())
+            {
+                return Err(Error::refused(format!(
+                    "certificatePolicies: the qualifiers of {} cannot be written here",
+                    policy.to_text()
+                )));
+            }
+            map.keys().map(Value::to_text).collect()
+        }
+        other => other
+            .to_text()
+            .split(',')
+            .map(|word| word.trim().to_owned())
+            .collect(),
+    };
+    let one = |word: String| {
+        let policy = oid(&word).ok_or(
+            "certificatePolicies defined as string must be a comma-separated list of OID.",
+        )?;
+        Ok(part(SEQUENCE, &policy))
+    };
+    let words = words.into_iter().filter(|word| word != "critical");
+    let all: Result<Vec<Vec<u8>>, Error> = words.map(one).collect();
+    Ok(parts(SEQUENCE, &all?))
+}
+
+fn features(given: &Value) -> Result<Vec<u8>, Error> {
+    let words = match given {
+        Value::Str(text) => text.split(',').map(|word| word.trim().to_owned()).collect(),
+        other => other.texts(),
+    };
+    let one = |word: String| match word.as_str() {
+        "status_request" => Ok(integer(&[5])),
+        "status_request_v2" => Ok(integer(&[17])),
+        _ => Err(Error::refused(format!("tlsfeature: {word} is no feature"))),
+    };
+    let words = words.into_iter().filter(|word| word != "critical");
+    let all: Result<Vec<Vec<u8>>, Error> = words.map(one).collect();
+    Ok(parts(SEQUENCE, &all?))
+}
+
+/// One in DER.
+pub(crate) fn der(extension: &Extension) -> Vec<u8> {
+    let mut inside = vec![oid(&extension.oid).unwrap_or_default()];
+    inside.extend(extension.is_critical.then(|| boolean(true)));
+    inside.push(part(OCTET_STRING, &extension.value));
+    parts(SEQUENCE, &inside)
+}
+
+/// Those of a list in DER.
+pub(crate) fn read(list: &[u8]) -> Vec<Extension> {
+    let one = |(_, der): (u8, &[u8])| {
+        let mut der = Der(der);
+        let oid = super::shown::dotted(der.take(OID)?);
+        let is_critical = der.take(BOOLEAN).is_some_and(|truth| truth != [0]);
+        let value = der.take(OCTET_STRING)?.to_vec();
+        Some(Extension {
+            oid,
+            is_critical,
+            value,
+        })
+    };
+    Der(list).parts().filter_map(one).collect()
+}
+
+/// The identifier of requested extensions.
+pub(crate) fn request() -> Vec<u8> {
+    known("1.2.840.113549.1.9.14")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usages_are_bits_and_constraints_may_be_critical() {
+        assert_eq!(
+            usage(&"critical cRLSign, keyCertSign".into()),
+            [3, 2, 1, 0x06]
+        );
+        assert_eq!(
+            usage(&Value::list(["decipherOnly".into()])),
+            [3, 3, 7, 0, 0x80]
+        );
+        assert_eq!(
+            basic(&"critical CA:true, pathlen:0".into()).unwrap(),
+            [0x30, 6, 1, 1, 0xff, 2, 1, 0]
+        );
+        assert!(basic(&"CA:false, pathlen:1".into()).is_err());
+        assert_eq!(
+            basic(&Map::new().with("ca", false).into()).unwrap(),
+            [0x30, 0]
+        );
+    }
+}

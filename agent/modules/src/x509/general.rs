@@ -1,0 +1,188 @@
+//! General names: what a certificate is for, or where something is.
+
+use std::net::IpAddr;
+
+use state::module::Error;
+use value::{Map, Value};
+
+use super::der::{SEQUENCE, oid, part};
+use super::names::Name;
+
+/// Settings in OpenSSL's form: whether they begin with `critical`, and the words, each with what stands behind its colon.
+pub(crate) fn conf(text: &str) -> (bool, Vec<(String, Option<String>)>) {
+    let rest = text.strip_prefix("critical");
+    let is_critical = rest.is_some();
+    let rest = rest.map_or(text, |rest| rest.trim_matches(',').trim());
+    let word = |word: &str| match word.split_once(':') {
+        Some((name, value)) => (name.trim().to_owned(), Some(value.trim().to_owned())),
+        None => (word.trim().to_owned(), None),
+    };
+    (is_critical, rest.split(',').map(word).collect())
+}
+
+/// A word, an entry of a list or a key of a dictionary.
+pub(crate) fn contains(given: &Value, word: &str) -> bool {
+    match given {
+        Value::Str(text) => text.contains(word),
+        Value::List(items) => items.iter().any(|item| item.as_str() == Some(word)),
+        Value::Map(map) => map.contains(word),
+        _ => false,
+    }
+}
+
+/// Names of all the forms that Salt takes: OpenSSL's text, a list of texts and dictionaries, a dictionary.
+pub(crate) fn pairs(given: &Value) -> Vec<(String, Value)> {
+    let of_map = |map: &Map| -> Vec<(String, Value)> {
+        map.iter()
+            .map(|(kind, value)| (kind.to_text(), value.clone()))
+            .collect()
+    };
+    match given {
+        Value::Str(text) => {
+            let named = |(kind, value): (String, Option<String>)| {
+                (kind, value.unwrap_or_else(|| "__present__".into()).into())
+            };
+            conf(text).1.into_iter().map(named).collect()
+        }
+        Value::List(items) => items
+            .iter()
+            .flat_map(|item| match item {
+                Value::Map(map) => of_map(map),
+                other => other
+                    .as_text()
+                    .split_once(':')
+                    .map_or_else(Vec::new, |(kind, value)| {
+                        vec![(kind.trim().to_owned(), value.trim().into())]
+                    }),
+            })
+            .collect(),
+        Value::Map(map) => of_map(map),
+        _ => Vec::new(),
+    }
+}
+
+/// The names in DER, one after the other.
+///
+/// # Errors
+/// When one is of no known kind, or not of its kind.
+pub(crate) fn names(given: &[(String, Value)]) -> Result<Vec<u8>, Error> {
+    let all: Result<Vec<Vec<u8>>, Error> = given
+        .iter()
+        .map(|(kind, value)| name(kind, value))
+        .collect();
+    Ok(all?.concat())
+}
+
+/// `KIND:VALUE` in DER.
+///
+/// # Errors
+/// When it is of no known kind, or not of its kind.
+pub(crate) fn of_text(text: &str) -> Result<Vec<u8>, Error> {
+    let (kind, value) = text.split_once(':').unwrap_or((text, ""));
+    name(kind, &value.into())
+}
+
+fn name(kind: &str, value: &Value) -> Result<Vec<u8>, Error> {
+    let kind = kind.to_lowercase();
+    let text = value.to_text();
+    Ok(match kind.as_str() {
+        "email" => part(0x81, ascii(&text)?.as_bytes()),
+        "dns" => part(0x82, domain(&text)?.as_bytes()),
+        "uri" => part(0x86, ascii(&text)?.as_bytes()),
+        "ip" => part(0x87, &address(&text)?),
+        "rid" => {
+            let oid = oid(&text).ok_or_else(|| Error::refused(format!("Invalid oid: {text}")))?;
+            part(0x88, oid.get(2..).unwrap_or_default())
+        }
+        "dirname" => part(0xa4, &Name::of(value)?.der()?),
+        "othername" => return Err("otherName is currently not implemented".into()),
+        _ => {
+            return Err(Error::refused(format!(
+                "GeneralName type {kind} is invalid"
+            )));
+        }
+    })
+}
+
+fn ascii(text: &str) -> Result<&str, Error> {
+    match text.is_ascii() && !text.is_empty() {
+        true => Ok(text),
+        false => Err(Error::refused(format!(
+            "Cannot encode '{text}': write internationalized domain names in their ASCII form (xn--…)"
+        ))),
+    }
+}
+
+fn domain(text: &str) -> Result<&str, Error> {
+    let bare = text
+        .strip_prefix("*.")
+        .or_else(|| text.strip_prefix('.'))
+        .unwrap_or(text);
+    let is_known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    match bare.split('.').any(str::is_empty) || !bare.chars().all(is_known) {
+        true if bare.is_ascii() => Err(Error::refused(format!("'{text}' is no domain name"))),
+        _ => ascii(text),
+    }
+}
+
+/// An address, or a network: that and its mask.
+fn address(text: &str) -> Result<Vec<u8>, Error> {
+    let wrong = || {
+        Error::refused(format!(
+            "Provided value {text} does not seem to be an IP address or network range."
+        ))
+    };
+    let (address, bits) = text
+        .split_once('/')
+        .map_or((text, None), |(address, bits)| (address, Some(bits)));
+    let address: IpAddr = address.parse().map_err(|_| wrong())?;
+    let mut bytes = match address {
+        IpAddr::V4(four) => four.octets().to_vec(),
+        IpAddr::V6(six) => six.octets().to_vec(),
+    };
+    if let Some(bits) = bits {
+        let bits: usize = bits.parse().map_err(|_| wrong())?;
+        let mask: Vec<u8> = (0..bytes.len())
+            .map(|at| match bits.saturating_sub(at * 8) {
+                0 => 0,
+                left @ 1..=7 => 0xff << (8 - left),
+                _ => 0xff,
+            })
+            .collect();
+        if bits > mask.len() * 8 {
+            return Err(wrong());
+        }
+        bytes.extend(mask);
+    }
+    Ok(bytes)
+}
+
+/// General names as a sequence.
+///
+/// # Errors
+/// When one is of no known kind.
+pub(crate) fn sequence(given: &Value) -> Result<Vec<u8>, Error> {
+    Ok(part(SEQUENCE, &names(&pairs(given))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_all_forms_are_the_same() {
+        let text = sequence(&"DNS:a.b, IP:10.0.0.1".into()).unwrap();
+        assert_eq!(text, b"\x30\x0b\x82\x03a.b\x87\x04\x0a\0\0\x01");
+        let list = Value::list(["DNS:a.b".into(), Map::new().with("IP", "10.0.0.1").into()]);
+        assert_eq!(sequence(&list).unwrap(), text);
+        assert_eq!(
+            address("10.0.0.0/12").unwrap(),
+            [10, 0, 0, 0, 255, 240, 0, 0]
+        );
+        assert!(sequence(&"what:ever".into()).is_err());
+        assert_eq!(
+            conf("critical, CA:true").1,
+            [("CA".to_owned(), Some("true".to_owned()))]
+        );
+    }
+}

@@ -1,0 +1,11 @@
+//! X.509: certificates and keys, read and written here, signed by the `openssl` program.
+
+pub(crate) mod der;
+pub(crate) mod extensions;
+pub(crate) mod general;
+pub(crate) mod issue;
+pub(crate) mod keys;
+pub(crate) mod names;
+pub(crate) mod parts;
+pub(crate) mod pem;
+pub mod shown;

@@ -1,0 +1,170 @@
+//! The parts of certificates and of requests for them, as they stand in DER.
+
+use state::module::Error;
+use value::Value;
+
+use super::der::{BIT_STRING, Der, INTEGER, OID, SEQUENCE, SET, part};
+use super::names::Name;
+use super::{extensions, keys, pem, shown};
+
+/// An extension.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Extension {
+    /// Its identifier.
+    pub(crate) oid: String,
+    pub(crate) is_critical: bool,
+    /// Its value in DER.
+    pub(crate) value: Vec<u8>,
+}
+
+/// A certificate; names, key and what is signed are DER with their outer part.
+#[derive(Clone, Debug)]
+pub(crate) struct Parts {
+    /// The whole certificate.
+    pub(crate) der: Vec<u8>,
+    /// What is signed.
+    pub(crate) signed: Vec<u8>,
+    /// How, as an identifier.
+    pub(crate) algorithm: String,
+    pub(crate) signature: Vec<u8>,
+    pub(crate) serial: Vec<u8>,
+    pub(crate) issuer: Vec<u8>,
+    pub(crate) subject: Vec<u8>,
+    /// `YYYYMMDDhhmmssZ`.
+    pub(crate) not_before: String,
+    pub(crate) not_after: String,
+    pub(crate) key: Vec<u8>,
+    pub(crate) extensions: Vec<Extension>,
+}
+
+/// A request for a certificate.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) algorithm: String,
+    pub(crate) subject: Vec<u8>,
+    pub(crate) key: Vec<u8>,
+    pub(crate) extensions: Vec<Extension>,
+}
+
+impl Parts {
+    /// Reads DER.
+    pub(crate) fn read(der: &[u8]) -> Option<Self> {
+        let whole_inside = Der(der).take(SEQUENCE)?;
+        let mut whole = Der(whole_inside);
+        let signed = whole.take(SEQUENCE)?;
+        let algorithm = shown::dotted(Der(whole.take(SEQUENCE)?).take(OID)?);
+        let (_, signature) = whole.take(BIT_STRING)?.split_first()?;
+        let mut body = Der(signed);
+        let _ = body.take(0xa0);
+        let serial = body.take(INTEGER)?;
+        body.take(SEQUENCE)?;
+        let issuer = part(SEQUENCE, body.take(SEQUENCE)?);
+        let mut validity = Der(body.take(SEQUENCE)?);
+        let not_before = shown::time(validity.next()?)?;
+        let not_after = shown::time(validity.next()?)?;
+        let subject = part(SEQUENCE, body.take(SEQUENCE)?);
+        let key = part(SEQUENCE, body.take(SEQUENCE)?);
+        let list = body.parts().find(|(tag, _)| *tag == 0xa3);
+        let list = list.and_then(|(_, inside)| Der(inside).take(SEQUENCE));
+        let zeros = serial.iter().take_while(|byte| **byte == 0).count();
+        Some(Self {
+            der: part(SEQUENCE, whole_inside),
+            signed: part(SEQUENCE, signed),
+            algorithm,
+            signature: signature.to_vec(),
+            serial: serial.get(zeros..).unwrap_or_default().to_vec(),
+            issuer,
+            subject,
+            not_before,
+            not_after,
+            key,
+            extensions: extensions::read(list.unwrap_or_default()),
+        })
+    }
+
+    /// From a file, PEM or DER that a user names.
+    ///
+    /// # Errors
+    /// When it is no certificate.
+    pub(crate) fn of(given: &Value) -> Result<Self, Error> {
+        let bytes = pem::source(given)?;
+        let is_pem = String::from_utf8_lossy(&bytes).contains("-----BEGIN");
+        let found = certificate(&bytes);
+        found.ok_or_else(|| match is_pem {
+            true => "Could not load PEM-encoded certificate.".into(),
+            false => {
+                "Could not deserialize binary data, neither as DER nor PKCS#7, PKCS#12.".into()
+            }
+        })
+    }
+
+    /// What identifies its key: what it says itself, or the key's hash.
+    ///
+    /// # Errors
+    /// When the key cannot be read.
+    pub(crate) fn key_identifier(&self) -> Result<Vec<u8>, Error> {
+        let own = self.extensions.iter().find(|one| one.oid == "2.5.29.14");
+        match own.and_then(|own| Der(&own.value).take(0x04)) {
+            Some(identifier) => Ok(identifier.to_vec()),
+            None => keys::identifier(&self.key),
+        }
+    }
+
+    pub(crate) fn subject_name(&self) -> Name {
+        Name::read(&self.subject).unwrap_or_default()
+    }
+
+    pub(crate) fn issuer_name(&self) -> Name {
+        Name::read(&self.issuer).unwrap_or_default()
+    }
+}
+
+/// The first certificate in PEM or DER.
+pub(crate) fn certificate(bytes: &[u8]) -> Option<Parts> {
+    let (der, _) = pem::der(
+        bytes,
+        &["CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE"],
+    )?;
+    Parts::read(&der)
+}
+
+impl Request {
+    fn read(der: &[u8]) -> Option<Self> {
+        let mut whole = Der(Der(der).take(SEQUENCE)?);
+        let signed = whole.take(SEQUENCE)?;
+        let algorithm = shown::dotted(Der(whole.take(SEQUENCE)?).take(OID)?);
+        let mut body = Der(signed);
+        body.take(INTEGER)?;
+        let subject = part(SEQUENCE, body.take(SEQUENCE)?);
+        let key = part(SEQUENCE, body.take(SEQUENCE)?);
+        let attributes = Der(body.take(0xa0).unwrap_or_default()).parts();
+        let mut asked = attributes.filter_map(|(_, attribute)| {
+            let mut attribute = Der(attribute);
+            let oid = part(OID, attribute.take(OID)?);
+            (oid == extensions::request()).then(|| Der(attribute.take(SET)?).take(SEQUENCE))?
+        });
+        Some(Self {
+            algorithm,
+            subject,
+            key,
+            extensions: extensions::read(asked.next().unwrap_or_default()),
+        })
+    }
+
+    /// From PEM or DER; whether it was PEM.
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Option<(Self, bool)> {
+        let (der, is_pem) = pem::der(bytes, &["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"])?;
+        Some((Self::read(&der)?, is_pem))
+    }
+
+    /// From a file, PEM or DER that a user names.
+    ///
+    /// # Errors
+    /// When it is no request.
+    pub(crate) fn of(given: &Value) -> Result<Self, Error> {
+        let found = Self::of_bytes(&pem::source(given)?);
+        found
+            .map(|(request, _)| request)
+            .ok_or_else(|| "Could not load PEM-encoded certificate signing request.".into())
+    }
+}
