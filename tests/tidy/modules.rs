@@ -88,7 +88,7 @@ fn listed(function: &str) -> BTreeSet<String> {
 
 /// Whether a function is of a module that a machine may lack, in whole or in part: as Salt's, it is then not listed.
 fn depends_on_machine(full: &str) -> bool {
-    let modules = "alternatives cron debconf dig git gpg pkg service ssh uci";
+    let modules = "acl alternatives cron debconf dig firewalld git gpg iptables lvm pkg quota raid selinux service ssh uci";
     let module = full.split('.').next().unwrap();
     modules.split(' ').any(|one| one == module)
         || module.starts_with("postgres")

@@ -61,12 +61,51 @@ struct Needs {
     state: &'static str,
 }
 
+const NO_APACHE: &str = "The apache execution module cannot be loaded: apache is not installed.";
+const NO_APACHE_STATE: &str = "apache module could not be loaded";
+
 const NEEDS: &[Needs] = &[
+    Needs {
+        module: "acl",
+        needs: "getfacl",
+        function: "The linux_acl execution module cannot be loaded: the getfacl binary is not in the path.",
+        state: "The linux_acl state cannot be loaded: the getfacl or setfacl binary is not in the path.",
+    },
+    Needs {
+        module: "acl",
+        needs: "setfacl",
+        function: "",
+        state: "The linux_acl state cannot be loaded: the getfacl or setfacl binary is not in the path.",
+    },
     Needs {
         module: "alternatives",
         needs: "/etc/alternatives",
         function: "Cannot load alternatives module: /etc/alternatives dir not found",
         state: "",
+    },
+    Needs {
+        module: "apache",
+        needs: "apache2ctl",
+        function: NO_APACHE,
+        state: NO_APACHE_STATE,
+    },
+    Needs {
+        module: "apache_conf",
+        needs: "a2enconf",
+        function: "",
+        state: NO_APACHE_STATE,
+    },
+    Needs {
+        module: "apache_module",
+        needs: "a2enmod",
+        function: "",
+        state: NO_APACHE_STATE,
+    },
+    Needs {
+        module: "apache_site",
+        needs: "a2ensite",
+        function: "",
+        state: NO_APACHE_STATE,
     },
     Needs {
         module: "cron",
@@ -85,6 +124,12 @@ const NEEDS: &[Needs] = &[
         needs: "dig",
         function: "The dig execution module cannot be loaded: the dig binary is not in the path.",
         state: "",
+    },
+    Needs {
+        module: "firewalld",
+        needs: "firewall-cmd",
+        function: "The firewalld execution module cannot be loaded: the firewall-cmd binary is not in the path.",
+        state: "firewall-cmd is not available, firewalld is probably not installed.",
     },
     Needs {
         module: "git",
@@ -109,12 +154,6 @@ const NEEDS: &[Needs] = &[
         needs: "lvm",
         function: "The linux_lvm execution module cannot be loaded: the lvm binary is not in the path.",
         state: "lvm command not found",
-    },
-    Needs {
-        module: "nftables",
-        needs: "nft",
-        function: "The nftables execution module failed to load: nftables is not installed.",
-        state: "nftables module could not be loaded",
     },
     Needs {
         module: "quota",
@@ -145,6 +184,12 @@ const NEEDS: &[Needs] = &[
         needs: "semodule",
         function: "semodule is not in the path",
         state: "selinux module could not be loaded",
+    },
+    Needs {
+        module: "npm",
+        needs: "npm",
+        function: "npm execution module could not be loaded because the npm binary could not be located",
+        state: "'npm' binary not found on system",
     },
     Needs {
         module: "ssh",
@@ -271,7 +316,9 @@ fn absent(kind: Kind, module: &str) -> Option<String> {
         if one.needs.starts_with('/') {
             Path::new(one.needs).is_dir()
         } else {
+            // Debian and SUSE call it `apache2ctl`, the others `apachectl`.
             process::which(one.needs).is_some()
+                || one.needs == "apache2ctl" && process::which("apachectl").is_some()
         }
     };
     let of_it = NEEDS.iter().filter(|one| one.module == module);

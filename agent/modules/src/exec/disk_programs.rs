@@ -141,18 +141,13 @@ fn number_or_text(text: &str) -> Value {
 
 /// `1024/16`, `256 (on)`, `a=1, b=2`; nothing where there is none.
 fn of_hdparm(values: &str) -> Option<Value> {
-    if let Some((number, word)) = values
-        .split_once(' ')
-        .filter(|(_, word)| word.starts_with('(') && word.ends_with(')'))
-    {
-        if let Ok(number) = number.parse::<i64>() {
-            let word = word
-                .split(' ')
-                .next()
-                .unwrap_or_default()
-                .trim_matches(['(', ')']);
-            return Some(Value::list([number.into(), word.into()]));
-        }
+    let pair = values.split_once(' ');
+    let pair = pair.filter(|(_, word)| word.starts_with('(') && word.ends_with(')'));
+    let pair = pair.and_then(|(number, word)| Some((number.parse::<i64>().ok()?, word)));
+    if let Some((number, word)) = pair {
+        let word = word.split(' ').next().unwrap_or_default();
+        let word = word.trim_matches(['(', ')']);
+        return Some(Value::list([number.into(), word.into()]));
     }
     let (mut all, mut named) = (Vec::new(), Map::new());
     for part in values.split(['/', ',']).map(str::trim) {

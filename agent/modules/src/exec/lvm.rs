@@ -243,7 +243,11 @@ fn run(cx: &Exec, words: &[&str], names: &[&str]) -> Result<Output, Error> {
 fn process(words: &[&str], names: &[&str]) -> Result<Process, Error> {
     match names.iter().find(|name| name.starts_with('-')) {
         Some(name) => Err(format!("'{name}' is not the name of a device, group or volume").into()),
-        None => Ok(Process::words(words.iter().chain(names).copied())),
+        None => Ok(Process {
+            // LVM complains of files that it inherits.
+            env: Map::new().with("LVM_SUPPRESS_FD_WARNINGS", "1"),
+            ..Process::words(words.iter().chain(names).copied())
+        }),
     }
 }
 

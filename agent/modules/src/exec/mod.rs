@@ -3,8 +3,10 @@
 use ::state::module::Module;
 use value::Value;
 
+pub(crate) mod acl;
 pub(crate) mod aliases;
 pub(crate) mod alternatives;
+pub(crate) mod apache;
 pub(crate) mod archive;
 mod beacons;
 pub(crate) mod cmd;
@@ -20,6 +22,8 @@ mod dnsutil;
 pub(crate) mod environ;
 mod event;
 pub(crate) mod file;
+pub(crate) mod firewalld;
+pub(crate) mod gem;
 pub(crate) mod git;
 mod gpg;
 pub(crate) mod grains;
@@ -42,6 +46,7 @@ pub(crate) mod mount;
 pub(crate) mod mysql;
 mod network;
 mod network_programs;
+pub(crate) mod npm;
 mod pillar;
 pub(crate) mod pip;
 pub(crate) mod pkg;
@@ -67,10 +72,12 @@ mod state_pause;
 mod state_show;
 pub(crate) mod status;
 mod status_tables;
+pub(crate) mod supervisord;
 mod sys;
 mod sysctl;
 mod sysfs;
 mod system;
+mod temp;
 mod test;
 mod timezone;
 pub(crate) mod uci;
@@ -79,8 +86,10 @@ mod virtualenv;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Value>] = &[
+    acl::MODULE,
     aliases::MODULE,
     alternatives::MODULE,
+    apache::MODULE,
     archive::MODULE,
     beacons::MODULE,
     cmd::MODULE,
@@ -112,6 +121,9 @@ pub const MODULES: &[Module<Value>] = &[
     file::source::MODULE,
     file::stat::MODULE,
     file::touch::MODULE,
+    firewalld::MODULE,
+    firewalld::services::MODULE,
+    gem::MODULE,
     git::config::MODULE,
     git::history::MODULE,
     git::remote::MODULE,
@@ -141,6 +153,7 @@ pub const MODULES: &[Module<Value>] = &[
     mysql::user::MODULE,
     network::MODULE,
     network_programs::MODULE,
+    npm::MODULE,
     pillar::MODULE,
     pip::MODULE,
     pip::install::MODULE,
@@ -182,10 +195,12 @@ pub const MODULES: &[Module<Value>] = &[
     state_show::MODULE,
     status::MODULE,
     status_tables::MODULE,
+    supervisord::MODULE,
     sys::MODULE,
     sysctl::MODULE,
     sysfs::MODULE,
     system::MODULE,
+    temp::MODULE,
     test::MODULE,
     timezone::MODULE,
     uci::MODULE,

@@ -130,14 +130,12 @@ fn set(cx: &Exec, args: Set) -> Result<Value, Error> {
         (None, None) => return Err("A valid user or group was not found".into()),
     };
     let all = used(cx, &args.device, option)?;
-    let known = all
-        .get(kind)
-        .and_then(|all| all.get(&name)?.as_map().cloned());
-    let mut limits = known.unwrap_or_else(|| LIMITS.iter().map(|limit| (*limit, 0)).collect());
+    let known = all.get(kind).and_then(|all| all.get(&name));
+    let mut limits = Map::new();
     for limit in LIMITS {
-        if let Some(given) = args.kwargs.get(limit) {
-            limits.insert(limit, given.clone());
-        }
+        let given = args.kwargs.get(limit);
+        let given = given.or_else(|| known.and_then(|known| known.get(limit)));
+        limits.insert(limit, given.cloned().unwrap_or_else(|| 0.into()));
     }
     let amounts = LIMITS.map(|limit| limits.get(limit).map(Value::to_text).unwrap_or_default());
     let mut words = vec!["setquota", option, name.as_str()];
@@ -221,8 +219,6 @@ fn modes(device: &str, text: &str) -> Map {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn the_modes_of_a_file_system_are_read() {
         let text = "group quota on /srv (/dev/vdb) is off\nuser quota on /srv (/dev/vdb) is on\n";

@@ -323,7 +323,7 @@ pub(crate) fn written(cx: &Exec, device: &str, quiet: bool) -> Result<Map, Error
     let pairs = said
         .lines()
         .map(|line| line.split_once('=').unwrap_or((line, "")));
-    Ok(pairs.map(|(key, value)| (key, value)).collect())
+    Ok(pairs.collect())
 }
 
 fn examine(cx: &Exec, args: Examine) -> Result<Value, Error> {

@@ -3,8 +3,13 @@
 use ::state::exec::Aggregate;
 use ::state::module::{Module, Ret};
 
+mod acl;
 mod alias;
 mod alternatives;
+mod apache;
+mod apache_conf;
+mod apache_module;
+mod apache_site;
 mod archive;
 mod blockdev;
 mod cmd;
@@ -14,6 +19,8 @@ mod disk;
 mod environ;
 mod event;
 pub(crate) mod file;
+mod firewalld;
+mod gem;
 mod git;
 mod grains;
 mod group;
@@ -29,6 +36,7 @@ mod module;
 mod mount;
 mod mysql;
 mod network;
+mod npm;
 mod pip;
 mod pkg;
 mod pkgrepo;
@@ -45,6 +53,7 @@ mod ssh_auth;
 mod ssh_known_hosts;
 mod stateconf;
 mod status;
+mod supervisord;
 mod sysctl;
 mod sysfs;
 mod test;
@@ -55,8 +64,13 @@ mod virtualenv;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Ret>] = &[
+    acl::MODULE,
     alias::MODULE,
     alternatives::MODULE,
+    apache::MODULE,
+    apache_conf::MODULE,
+    apache_module::MODULE,
+    apache_site::MODULE,
     archive::MODULE,
     blockdev::MODULE,
     cmd::MODULE,
@@ -84,6 +98,8 @@ pub const MODULES: &[Module<Ret>] = &[
     file::replace::MODULE,
     file::serialize::MODULE,
     file::tidied::MODULE,
+    firewalld::MODULE,
+    gem::MODULE,
     git::MODULE,
     git::config::MODULE,
     grains::MODULE,
@@ -104,6 +120,7 @@ pub const MODULES: &[Module<Ret>] = &[
     mysql::query::MODULE,
     mysql::user::MODULE,
     network::MODULE,
+    npm::MODULE,
     pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
@@ -134,6 +151,7 @@ pub const MODULES: &[Module<Ret>] = &[
     ssh_known_hosts::MODULE,
     stateconf::MODULE,
     status::MODULE,
+    supervisord::MODULE,
     sysctl::MODULE,
     sysfs::MODULE,
     test::MODULE,

@@ -298,7 +298,6 @@ fn refined_state(value: &Value) -> Option<&'static str> {
 }
 
 fn module(cx: &Exec, args: Module) -> Result<Ret, Error> {
-    let name = args.name.as_str();
     let option = |key: &str| args.kwargs.get(key).is_some_and(Value::is_true);
     if option("install") && option("remove") {
         return Ok(Ret::failed("Cannot install and remove at the same time"));
@@ -306,16 +305,27 @@ fn module(cx: &Exec, args: Module) -> Result<Ret, Error> {
     if option("remove") {
         return module_remove(cx, ModuleRemove { name: args.name });
     }
-    let source = args
-        .kwargs
-        .get("source")
-        .map_or_else(|| name.to_owned(), Value::to_text);
-    if option("install") {
-        let ret = module_install(cx, ModuleInstall { name: source })?;
-        if ret.result != Some(true) {
-            return Ok(ret);
-        }
+    if !option("install") {
+        return toggled(cx, &args);
     }
+    let source = args.kwargs.get("source").map(Value::to_text);
+    let source = source.unwrap_or_else(|| args.name.clone());
+    let installed = ModuleInstall {
+        name: source.clone(),
+    };
+    let mut ret = module_install(cx, installed)?;
+    if ret.result == Some(true) {
+        ret = toggled(cx, &args)?;
+    }
+    Ok(Ret {
+        name: Some(source),
+        ..ret
+    })
+}
+
+/// A module that is installed: on or off.
+fn toggled(cx: &Exec, args: &Module) -> Result<Ret, Error> {
+    let name = args.name.as_str();
     let known = modules(cx)?;
     let Some(about) = known.get(name) else {
         return Ok(Ret::failed(format!("Module {name} is not available")));

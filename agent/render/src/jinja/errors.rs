@@ -221,7 +221,7 @@ impl Report<'_> {
             Some(holder) => holder,
             None => MISSES
                 .with_borrow(|misses| misses.get(&key).copied())
-                .unwrap_or(match key.starts_with("'__") {
+                .unwrap_or_else(|| match key.starts_with("'__") {
                     true => "str object",
                     false => "None",
                 })

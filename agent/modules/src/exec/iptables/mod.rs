@@ -589,7 +589,7 @@ fn insert(cx: &Exec, args: Insert) -> Result<Value, Error> {
     };
     on_rule(&args.family, &args.table, chain, rule, |chain, rule| {
         let said = chain.insert(cx, position, rule)?;
-        Ok(said.map_or(false.into(), Value::from))
+        Ok(said.map_or(Value::Bool(false), Value::from))
     })
 }
 

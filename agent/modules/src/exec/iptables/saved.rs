@@ -82,7 +82,7 @@ fn add(table: &mut Map, line: &str) -> Result<(), Error> {
             value.push(next);
         }
         let short = NAMES.iter().find(|(short, _)| *short == option);
-        let name = short.map_or(option.trim_start_matches('-'), |(_, name)| name);
+        let name = short.map_or_else(|| option.trim_start_matches('-'), |(_, name)| name);
         let all = rule.entry(name, || Vec::<Value>::new().into());
         if let Some(all) = all.as_list_mut() {
             all.push(value.join(" ").into());

@@ -160,13 +160,7 @@ const CONTEXT: [&str; 4] = ["sel_user", "sel_role", "sel_type", "sel_level"];
 fn context(text: &str) -> Option<Map> {
     let parts: Vec<&str> = text.splitn(4, ':').collect();
     let is_whole = parts.len() == CONTEXT.len() && parts.iter().all(|part| !part.is_empty());
-    is_whole.then(|| {
-        CONTEXT
-            .into_iter()
-            .zip(parts)
-            .map(|(key, part)| (key, part))
-            .collect()
-    })
+    is_whole.then(|| CONTEXT.into_iter().zip(parts).collect())
 }
 
 fn listed(cx: &Exec, what: &str) -> Result<String, Error> {
@@ -321,9 +315,8 @@ fn of_port(
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let right = |text: &str| {
         let (protocol, port) = text.split_once('/')?;
-        let is_port = port.split_once('-').map_or(is_number(port), |(from, to)| {
-            is_number(from) && is_number(to)
-        });
+        let (from, to) = port.split_once('-').unwrap_or((port, port));
+        let is_port = is_number(from) && is_number(to);
         (["tcp", "udp"].contains(&protocol) && is_port)
             .then(|| (protocol.to_owned(), port.to_owned()))
     };

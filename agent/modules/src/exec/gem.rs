@@ -1,0 +1,370 @@
+//! The `gem` execution module.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log};
+
+use crate::process::Process;
+
+state::exec_module! {
+    /// Ruby's packages (`gem`).
+    mod gem;
+
+    /// Install gems.
+    fn install(Install {
+        /// Their names: a list, or words.
+        gems: Value,
+        /// The Ruby that rvm or rbenv would take; neither is asked.
+        ruby: Option<String> = None,
+        /// The program.
+        gem_bin: Option<String> = None,
+        /// The user who runs it.
+        runas: Option<String> = None,
+        /// The version.
+        version: Option<String> = None,
+        /// Whether RDoc is made.
+        rdoc: bool = false,
+        /// Whether ri's documentation is made.
+        ri: bool = false,
+        /// Whether a version that is not released yet will do.
+        pre_releases: bool = false,
+        /// A proxy.
+        proxy: Option<String> = None,
+        /// Where they come from.
+        source: Option<String> = None,
+    });
+
+    /// Remove gems, all versions of them and their programs.
+    fn uninstall(Uninstall {
+        /// Their names: a list, or words.
+        gems: Value,
+        /// The Ruby that rvm or rbenv would take; neither is asked.
+        ruby: Option<String> = None,
+        /// The user who runs it.
+        runas: Option<String> = None,
+        /// The program.
+        gem_bin: Option<String> = None,
+    });
+
+    /// Update gems.
+    fn update(Update {
+        /// Their names: a list, or words.
+        gems: Value,
+        /// The Ruby that rvm or rbenv would take; neither is asked.
+        ruby: Option<String> = None,
+        /// The user who runs it.
+        runas: Option<String> = None,
+        /// The program.
+        gem_bin: Option<String> = None,
+    });
+
+    /// Update RubyGems itself.
+    fn update_system(UpdateSystem {
+        /// To this version.
+        version: String = String::new(),
+        /// The Ruby that rvm or rbenv would take; neither is asked.
+        ruby: Option<String> = None,
+        /// The user who runs it.
+        runas: Option<String> = None,
+        /// The program.
+        gem_bin: Option<String> = None,
+    });
+
+    /// The version of RubyGems.
+    fn version(Version {
+        /// The Ruby that rvm or rbenv would take; neither is asked.
+        ruby: Option<String> = None,
+        /// The user who runs it.
+        runas: Option<String> = None,
+        /// The program.
+        gem_bin: Option<String> = None,
+    });
+
+    /// The gems that are installed, with their versions.
+    fn list(List {
+        /// What their names begin with.
+        prefix: String = String::new(),
+        /// The Ruby that rvm or rbenv would take; neither is asked.
+        ruby: Option<String> = None,
+        /// The user who runs it.
+        runas: Option<String> = None,
+        /// The program.
+        gem_bin: Option<String> = None,
+    });
+
+    /// The gems that have a newer version, with that.
+    fn list_upgrades(ListUpgrades {
+        /// The Ruby that rvm or rbenv would take; neither is asked.
+        ruby: Option<String> = None,
+        /// The user who runs it.
+        runas: Option<String> = None,
+        /// The program.
+        gem_bin: Option<String> = None,
+    });
+
+    /// Add a place that gems come from.
+    fn sources_add(SourcesAdd {
+        /// Its address.
+        source_uri: String,
+        /// The Ruby that rvm or rbenv would take; neither is asked.
+        ruby: Option<String> = None,
+        /// The user who runs it.
+        runas: Option<String> = None,
+        /// The program.
+        gem_bin: Option<String> = None,
+    });
+
+    /// Remove a place that gems come from.
+    fn sources_remove(SourcesRemove {
+        /// Its address.
+        source_uri: String,
+        /// The Ruby that rvm or rbenv would take; neither is asked.
+        ruby: Option<String> = None,
+        /// The user who runs it.
+        runas: Option<String> = None,
+        /// The program.
+        gem_bin: Option<String> = None,
+    });
+
+    /// The places that gems come from.
+    fn sources_list(SourcesList {
+        /// The Ruby that rvm or rbenv would take; neither is asked.
+        ruby: Option<String> = None,
+        /// The user who runs it.
+        runas: Option<String> = None,
+        /// The program.
+        gem_bin: Option<String> = None,
+    });
+}
+
+/// The program, and who runs it.
+pub(crate) struct Gem<'a> {
+    pub(crate) cx: &'a Exec,
+    pub(crate) runas: Option<String>,
+    pub(crate) gem_bin: Option<String>,
+}
+
+/// What `install` takes besides the names.
+#[derive(Default)]
+pub(crate) struct Wanted {
+    pub(crate) version: Option<String>,
+    pub(crate) rdoc: bool,
+    pub(crate) ri: bool,
+    pub(crate) pre_releases: bool,
+    pub(crate) proxy: Option<String>,
+    pub(crate) source: Option<String>,
+}
+
+impl Gem<'_> {
+    /// What the program says to a command with names and options.
+    fn run(&self, command: &[&str], names: &[String], options: &[&str]) -> Result<String, Error> {
+        if let Some(name) = names.iter().find(|name| name.starts_with('-')) {
+            return Err(Error::refused(format!("{name} is no name of a gem")));
+        }
+        let program = self.gem_bin.as_deref().filter(|bin| !bin.is_empty());
+        let words = [program.unwrap_or("gem")].into_iter();
+        let words = words.chain(command.iter().copied());
+        let words = words.chain(names.iter().map(String::as_str));
+        let process = Process {
+            runas: self.runas.clone().filter(|user| !user.is_empty()),
+            ..Process::words(words.chain(options.iter().copied()))
+        };
+        let output = process.run(self.cx)?;
+        match output.success() {
+            true => Ok(output.stdout),
+            false => Err(Error::refused(output.stderr)),
+        }
+    }
+
+    /// Installed gems with their versions.
+    ///
+    /// # Errors
+    /// When the program is missing or fails.
+    pub(crate) fn list(&self, prefix: &str) -> Result<Map, Error> {
+        let prefix: Vec<String> = Some(prefix.to_owned())
+            .filter(|prefix| !prefix.is_empty())
+            .into_iter()
+            .collect();
+        let said = self.run(&["list"], &prefix, &[])?;
+        Ok(said.lines().filter_map(listed).collect())
+    }
+
+    /// Installs gems, and gives what the program says.
+    ///
+    /// # Errors
+    /// When the program is missing or fails.
+    pub(crate) fn install(&self, names: &[String], wanted: &Wanted) -> Result<String, Error> {
+        let mut options = Vec::new();
+        let mut with = |option: &'static str, value: &Option<String>| {
+            if let Some(value) = value.clone().filter(|value| !value.is_empty()) {
+                options.extend([option.to_owned(), value]);
+            }
+        };
+        with("--version", &wanted.version);
+        with("-p", &wanted.proxy);
+        with("--source", &wanted.source);
+        let mut options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let is_third = self.version()?.starts_with("3.");
+        let [rdoc, ri, pre] = match is_third {
+            true => ["--no-document", "--no-document", "--prerelease"],
+            false => ["--no-rdoc", "--no-ri", "--pre"],
+        };
+        options.extend((!wanted.rdoc).then_some(rdoc));
+        options.extend((!wanted.ri).then_some(ri));
+        options.extend(wanted.pre_releases.then_some(pre));
+        options.dedup();
+        self.run(&["install"], names, &options)
+    }
+
+    /// Removes gems, and gives what the program says.
+    ///
+    /// # Errors
+    /// When the program is missing or fails.
+    pub(crate) fn uninstall(&self, names: &[String]) -> Result<String, Error> {
+        self.run(&["uninstall"], names, &["-a", "-x"])
+    }
+
+    fn version(&self) -> Result<String, Error> {
+        let said = self.run(&["--version"], &[], &[])?;
+        let is_version = |line: &&str| line.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+        let line = said.lines().find(is_version);
+        Ok(line.unwrap_or_default().to_owned())
+    }
+
+    /// The places that gems come from.
+    ///
+    /// # Errors
+    /// When the program is missing or fails.
+    pub(crate) fn sources(&self) -> Result<Vec<String>, Error> {
+        let said = self.run(&["sources"], &[], &[])?;
+        Ok(said.lines().skip(2).map(str::to_owned).collect())
+    }
+
+    /// Adds or removes (`verb`) a place that gems come from.
+    ///
+    /// # Errors
+    /// When the program is missing or fails.
+    pub(crate) fn source(&self, verb: &str, uri: &str) -> Result<String, Error> {
+        self.run(&["sources", verb], &[uri.to_owned()], &[])
+    }
+}
+
+/// `rake (13.0.6, 12.0)`.
+fn listed(line: &str) -> Option<(Value, Value)> {
+    let (name, rest) = line.split_once(" (")?;
+    let (versions, _) = rest.rsplit_once(')')?;
+    let is_one = !name.is_empty() && !name.contains(' ') && !versions.is_empty();
+    is_one.then(|| {
+        (
+            name.into(),
+            Value::list(versions.split(", ").map(Value::from)),
+        )
+    })
+}
+
+/// A list, or words.
+pub(crate) fn names(gems: &Value) -> Vec<String> {
+    match gems.as_list() {
+        Some(_) => gems.texts(),
+        None => gems
+            .to_text()
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect(),
+    }
+}
+
+macro_rules! gem {
+    ($cx:expr, $args:expr) => {
+        Gem {
+            cx: $cx,
+            runas: $args.runas,
+            gem_bin: $args.gem_bin,
+        }
+    };
+}
+
+fn install(cx: &Exec, args: Install) -> Result<Value, Error> {
+    let wanted = Wanted {
+        version: args.version,
+        rdoc: args.rdoc,
+        ri: args.ri,
+        pre_releases: args.pre_releases,
+        proxy: args.proxy,
+        source: args.source,
+    };
+    let said = gem!(cx, args).install(&names(&args.gems), &wanted)?;
+    Ok(said.into())
+}
+
+fn uninstall(cx: &Exec, args: Uninstall) -> Result<Value, Error> {
+    Ok(gem!(cx, args).uninstall(&names(&args.gems))?.into())
+}
+
+fn update(cx: &Exec, args: Update) -> Result<Value, Error> {
+    let said = gem!(cx, args).run(&["update"], &names(&args.gems), &[])?;
+    Ok(said.into())
+}
+
+fn update_system(cx: &Exec, args: UpdateSystem) -> Result<Value, Error> {
+    let version = [args.version];
+    let given: &[String] = if version.concat().is_empty() {
+        &[]
+    } else {
+        &version
+    };
+    Ok(gem!(cx, args)
+        .run(&["update", "--system"], given, &[])?
+        .into())
+}
+
+fn version(cx: &Exec, args: Version) -> Result<Value, Error> {
+    Ok(gem!(cx, args).version()?.into())
+}
+
+fn list(cx: &Exec, args: List) -> Result<Value, Error> {
+    Ok(gem!(cx, args).list(&args.prefix)?.into())
+}
+
+fn list_upgrades(cx: &Exec, args: ListUpgrades) -> Result<Value, Error> {
+    let said = gem!(cx, args).run(&["outdated"], &[], &[])?;
+    let mut all = Map::new();
+    for line in said.lines() {
+        let newer = line.split_once(" (").and_then(|(name, rest)| {
+            let (_, newer) = rest.strip_suffix(')')?.split_once(" < ")?;
+            Some((name, newer))
+        });
+        match newer {
+            Some((name, newer)) => drop(all.insert(name, newer)),
+            None => log::error(format_args!("Can't parse line '{line}'")),
+        }
+    }
+    Ok(all.into())
+}
+
+fn sources_add(cx: &Exec, args: SourcesAdd) -> Result<Value, Error> {
+    Ok(gem!(cx, args).source("--add", &args.source_uri)?.into())
+}
+
+fn sources_remove(cx: &Exec, args: SourcesRemove) -> Result<Value, Error> {
+    Ok(gem!(cx, args).source("--remove", &args.source_uri)?.into())
+}
+
+fn sources_list(cx: &Exec, args: SourcesList) -> Result<Value, Error> {
+    Ok(gem!(cx, args).sources()?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_list_is_a_name_and_versions() {
+        let expected = (
+            "rake".into(),
+            Value::list(["default: 13.0.6".into(), "12.0".into()]),
+        );
+        assert_eq!(listed("rake (default: 13.0.6, 12.0)"), Some(expected));
+        assert_eq!(listed("*** LOCAL GEMS ***"), None);
+    }
+}

@@ -1,0 +1,448 @@
+//! The `supervisord` execution module.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use crate::process::{Output, Process, which};
+
+/// What `supervisorctl status` exits with where it has answered, and something is not running.
+const NOT_RUNNING: i64 = 3;
+
+/// Where the configuration is looked for.
+const CONFIGS: [&str; 2] = ["/etc/supervisor/supervisord.conf", "/etc/supervisord.conf"];
+
+/// The largest configuration that is read.
+const CONFIG_BYTES_MAX: u64 = 1 << 20;
+
+state::exec_module! {
+    /// Programs that `supervisord` runs, through `supervisorctl`.
+    mod supervisord;
+
+    /// Start a program, or with `name:` a group.
+    fn start(Start {
+        /// Its name.
+        name: String = "all".into(),
+        /// The user who runs `supervisorctl`.
+        user: Option<String> = None,
+        /// The configuration that names the daemon.
+        conf_file: Option<String> = None,
+        /// `supervisorctl` itself, or the virtual environment that has it.
+        bin_env: Option<String> = None,
+    });
+
+    /// Restart a program, or with `name:` a group.
+    fn restart(Restart {
+        /// Its name.
+        name: String = "all".into(),
+        /// The user who runs `supervisorctl`.
+        user: Option<String> = None,
+        /// The configuration that names the daemon.
+        conf_file: Option<String> = None,
+        /// `supervisorctl` itself, or the virtual environment that has it.
+        bin_env: Option<String> = None,
+    });
+
+    /// Stop a program, or with `name:` a group.
+    fn stop(Stop {
+        /// Its name.
+        name: String = "all".into(),
+        /// The user who runs `supervisorctl`.
+        user: Option<String> = None,
+        /// The configuration that names the daemon.
+        conf_file: Option<String> = None,
+        /// `supervisorctl` itself, or the virtual environment that has it.
+        bin_env: Option<String> = None,
+    });
+
+    /// Take up what the configuration says of a program or a group.
+    fn add(Add {
+        /// Its name.
+        name: String,
+        /// The user who runs `supervisorctl`.
+        user: Option<String> = None,
+        /// The configuration that names the daemon.
+        conf_file: Option<String> = None,
+        /// `supervisorctl` itself, or the virtual environment that has it.
+        bin_env: Option<String> = None,
+    });
+
+    /// Forget a program or a group until the configuration is read again.
+    fn remove(Remove {
+        /// Its name.
+        name: String,
+        /// The user who runs `supervisorctl`.
+        user: Option<String> = None,
+        /// The configuration that names the daemon.
+        conf_file: Option<String> = None,
+        /// `supervisorctl` itself, or the virtual environment that has it.
+        bin_env: Option<String> = None,
+    });
+
+    /// Read the configuration again.
+    fn reread(Reread {
+        /// The user who runs `supervisorctl`.
+        user: Option<String> = None,
+        /// The configuration that names the daemon.
+        conf_file: Option<String> = None,
+        /// `supervisorctl` itself, or the virtual environment that has it.
+        bin_env: Option<String> = None,
+    });
+
+    /// Read the configuration again, and add, remove and restart what it changes.
+    fn update(Update {
+        /// The user who runs `supervisorctl`.
+        user: Option<String> = None,
+        /// The configuration that names the daemon.
+        conf_file: Option<String> = None,
+        /// `supervisorctl` itself, or the virtual environment that has it.
+        bin_env: Option<String> = None,
+        /// The group; all that have changes where none is named.
+        name: Option<String> = None,
+    });
+
+    /// What the programs are doing: a dictionary of `state` and `reason` each.
+    fn status(Status {
+        /// One of them.
+        name: Option<String> = None,
+        /// The user who runs `supervisorctl`.
+        user: Option<String> = None,
+        /// The configuration that names the daemon.
+        conf_file: Option<String> = None,
+        /// `supervisorctl` itself, or the virtual environment that has it.
+        bin_env: Option<String> = None,
+    });
+
+    /// The same in the words of `supervisorctl`.
+    fn status_raw(StatusRaw {
+        /// One of them.
+        name: Option<String> = None,
+        /// The user who runs `supervisorctl`.
+        user: Option<String> = None,
+        /// The configuration that names the daemon.
+        conf_file: Option<String> = None,
+        /// `supervisorctl` itself, or the virtual environment that has it.
+        bin_env: Option<String> = None,
+    });
+
+    /// Run any command of `supervisorctl`.
+    fn custom(Custom {
+        /// The command with its arguments, as one text.
+        command: String,
+        /// The user who runs `supervisorctl`.
+        user: Option<String> = None,
+        /// The configuration that names the daemon.
+        conf_file: Option<String> = None,
+        /// `supervisorctl` itself, or the virtual environment that has it.
+        bin_env: Option<String> = None,
+    });
+
+    /// What the configuration says of a program.
+    fn options(Options {
+        /// Its name.
+        name: String,
+        /// The configuration.
+        conf_file: Option<String> = None,
+    });
+
+    /// Whether a program is known, or is in a state.
+    fn status_bool(StatusBool {
+        /// Its name.
+        name: String,
+        /// The state, such as `RUNNING`; any where there is none.
+        expected_state: Option<String> = None,
+        /// The user who runs `supervisorctl`.
+        user: Option<String> = None,
+        /// The configuration that names the daemon.
+        conf_file: Option<String> = None,
+        /// `supervisorctl` itself, or the virtual environment that has it.
+        bin_env: Option<String> = None,
+    });
+}
+
+/// Which daemon, and how it is spoken to.
+pub(crate) struct Daemon<'a> {
+    pub(crate) cx: &'a Exec,
+    pub(crate) user: Option<String>,
+    pub(crate) conf_file: Option<String>,
+    pub(crate) bin_env: Option<String>,
+}
+
+/// One program, as `status` tells it.
+pub(crate) struct Program {
+    pub(crate) name: String,
+    pub(crate) state: String,
+    reason: String,
+}
+
+impl Daemon<'_> {
+    /// What `supervisorctl` says to a command; `ERROR` stands in it where it failed.
+    ///
+    /// # Errors
+    /// When there is no `supervisorctl`, or the name would be an option.
+    pub(crate) fn tell(&self, command: &str, name: Option<&str>) -> Result<String, Error> {
+        let output = self.run(command, name)?;
+        let told = output.success()
+            || output.stdout.contains("ERROR")
+            || command.starts_with("status") && output.retcode == Some(NOT_RUNNING);
+        Ok(match told {
+            true => output.stdout,
+            false => format!("ERROR: {}", output.stdout),
+        })
+    }
+
+    fn run(&self, command: &str, name: Option<&str>) -> Result<Output, Error> {
+        let name = name.filter(|name| !name.is_empty());
+        if let Some(word) = name
+            .into_iter()
+            .chain([command])
+            .find(|word| word.starts_with('-'))
+        {
+            return Err(Error::refused(format!("{word} is no name of a program")));
+        }
+        let mut words = vec![self.program()?];
+        if let Some(conf_file) = &self.conf_file {
+            words.extend(["-c".to_owned(), conf_file.clone()]);
+        }
+        words.push(command.to_owned());
+        words.extend(name.map(str::to_owned));
+        let process = Process {
+            runas: self.user.clone().filter(|user| !user.is_empty()),
+            ignore_retcode: command.starts_with("status"),
+            ..Process::words(words)
+        };
+        process.run(self.cx)
+    }
+
+    fn program(&self) -> Result<String, Error> {
+        let found = match self.bin_env.as_deref().filter(|env| !env.is_empty()) {
+            None => which("supervisorctl"),
+            Some(env) if Path::new(env).is_dir() => {
+                let program = Path::new(env).join("bin/supervisorctl");
+                let found = program.is_file();
+                found.then(|| program.display().to_string())
+            }
+            Some(program) => Some(program.to_owned()),
+        };
+        found.ok_or_else(|| "Could not find a `supervisorctl` binary".into())
+    }
+
+    /// The programs that the daemon knows, in its order.
+    ///
+    /// # Errors
+    /// When there is no `supervisorctl`, or its answer cannot be understood.
+    pub(crate) fn programs(&self, name: Option<&str>) -> Result<Vec<Program>, Error> {
+        let told = self.tell("status", name)?;
+        told.lines().map(Program::read).collect()
+    }
+}
+
+impl Program {
+    fn read(line: &str) -> Result<Self, Error> {
+        let mut rest = line;
+        let mut word = || {
+            let text = rest.trim_start();
+            let (word, after) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+            rest = after;
+            word.to_owned()
+        };
+        let (name, state) = (word(), word());
+        if state.is_empty() {
+            return Err(Error::refused(format!(
+                "supervisorctl status says '{line}': expected a name and a state; is supervisord running?"
+            )));
+        }
+        let reason = rest.trim_start().to_owned();
+        Ok(Self {
+            name,
+            state,
+            reason,
+        })
+    }
+}
+
+/// A group's name without what says that all of it is meant.
+fn group(name: &str) -> &str {
+    let bare = name.strip_suffix(":*");
+    bare.or_else(|| name.strip_suffix(':')).unwrap_or(name)
+}
+
+/// A name as `supervisorctl` takes it: `group:` for `group:*`.
+pub(crate) fn plain(name: &str) -> &str {
+    match name.ends_with(":*") {
+        true => name.strip_suffix('*').unwrap_or(name),
+        false => name,
+    }
+}
+
+macro_rules! daemon {
+    ($cx:expr, $args:expr) => {
+        Daemon {
+            cx: $cx,
+            user: $args.user,
+            conf_file: $args.conf_file,
+            bin_env: $args.bin_env,
+        }
+    };
+}
+
+fn start(cx: &Exec, args: Start) -> Result<Value, Error> {
+    let told = daemon!(cx, args).tell("start", Some(plain(&args.name)))?;
+    Ok(told.into())
+}
+
+fn restart(cx: &Exec, args: Restart) -> Result<Value, Error> {
+    let told = daemon!(cx, args).tell("restart", Some(plain(&args.name)))?;
+    Ok(told.into())
+}
+
+fn stop(cx: &Exec, args: Stop) -> Result<Value, Error> {
+    let told = daemon!(cx, args).tell("stop", Some(plain(&args.name)))?;
+    Ok(told.into())
+}
+
+fn add(cx: &Exec, args: Add) -> Result<Value, Error> {
+    let told = daemon!(cx, args).tell("add", Some(group(&args.name)))?;
+    Ok(told.into())
+}
+
+fn remove(cx: &Exec, args: Remove) -> Result<Value, Error> {
+    let told = daemon!(cx, args).tell("remove", Some(group(&args.name)))?;
+    Ok(told.into())
+}
+
+fn reread(cx: &Exec, args: Reread) -> Result<Value, Error> {
+    Ok(daemon!(cx, args).tell("reread", None)?.into())
+}
+
+fn update(cx: &Exec, args: Update) -> Result<Value, Error> {
+    let told = daemon!(cx, args).tell("update", args.name.as_deref().map(group))?;
+    Ok(told.into())
+}
+
+fn status(cx: &Exec, args: Status) -> Result<Value, Error> {
+    let programs = daemon!(cx, args).programs(args.name.as_deref())?;
+    let told = |one: Program| {
+        let told = Map::new().with("state", one.state);
+        (one.name, told.with("reason", one.reason))
+    };
+    Ok(programs.into_iter().map(told).collect())
+}
+
+fn status_raw(cx: &Exec, args: StatusRaw) -> Result<Value, Error> {
+    let told = daemon!(cx, args).tell("status", args.name.as_deref())?;
+    Ok(told.into())
+}
+
+fn custom(cx: &Exec, args: Custom) -> Result<Value, Error> {
+    Ok(daemon!(cx, args).tell(&args.command, None)?.into())
+}
+
+fn status_bool(cx: &Exec, args: StatusBool) -> Result<Value, Error> {
+    let mut programs = daemon!(cx, args).programs(Some(&args.name))?;
+    let is_so = programs.pop().is_some_and(|last| {
+        let mut expected = args.expected_state.iter();
+        last.name == args.name && expected.all(|state| *state == last.state)
+    });
+    Ok(is_so.into())
+}
+
+fn options(_: &Exec, args: Options) -> Result<Value, Error> {
+    let mut known = CONFIGS.into_iter().filter(|path| Path::new(path).exists());
+    let path = args.conf_file.or_else(|| known.next().map(str::to_owned));
+    let path = path.ok_or("No suitable config file found")?;
+    let text = config(&path)
+        .map_err(|why| Error::refused(format!("Unable to read from {path}: {why}")))?;
+    let options = section(&text, &format!("program:{}", args.name));
+    let options = options.ok_or_else(|| format!("Process '{}' not found", args.name))?;
+    Ok(options.into())
+}
+
+fn config(path: &str) -> Result<String, Error> {
+    let size = std::fs::metadata(path).map_err(Error::io(path))?.len();
+    if size > CONFIG_BYTES_MAX {
+        return Err("it is too large for a configuration".into());
+    }
+    std::fs::read_to_string(path).map_err(Error::io(path))
+}
+
+/// The options of a section, as Python's configparser reads them.
+fn section(text: &str, name: &str) -> Option<Map> {
+    let mut found: Option<Map> = None;
+    let (mut is_here, mut last) = (false, String::new());
+    for line in text.lines() {
+        let bare = line.trim();
+        if bare.starts_with(['#', ';']) || bare.is_empty() {
+            continue;
+        }
+        if let Some(title) = bare
+            .strip_prefix('[')
+            .and_then(|rest| rest.split(']').next())
+        {
+            is_here = title == name;
+            if is_here {
+                found.get_or_insert_default();
+            }
+            continue;
+        }
+        let Some(options) = found.as_mut().filter(|_| is_here) else {
+            continue;
+        };
+        if line.starts_with(char::is_whitespace) && !last.is_empty() {
+            let before = options.get(&last).map(Value::to_text).unwrap_or_default();
+            options.insert(last.as_str(), format!("{before}\n{bare}"));
+        } else if let Some((key, value)) = bare.split_once(['=', ':']) {
+            last = key.trim().to_lowercase();
+            options.insert(last.as_str(), value.trim());
+        }
+    }
+    let mut options = found?;
+    for (_, value) in options.iter_mut() {
+        *value = typed(&value.to_text());
+    }
+    Some(options)
+}
+
+/// A number, a truth or a text, without the comment behind it.
+fn typed(text: &str) -> Value {
+    let text = text.split(';').next().unwrap_or_default().trim();
+    let number = text.parse::<i64>().map(Value::Int);
+    let number = number.or_else(|_| text.parse::<f64>().map(Value::Float));
+    match (number, text.to_lowercase().as_str()) {
+        (Ok(number), _) => number,
+        (_, "true") => Value::Bool(true),
+        (_, "false") => Value::Bool(false),
+        _ => text.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: &str = "[program:one]\ncommand = /bin/sleep 1 ; for a while\nautostart=False\npriority: 7\n\
+        environment=A=\"1\",\n  B=\"2\"\n# no\n[program:two]\ncommand=x\n";
+
+    #[test]
+    fn the_configuration_of_a_program_is_read() {
+        let one = section(CONFIG, "program:one").unwrap();
+        assert_eq!(one.get("command"), Some(&"/bin/sleep 1".into()));
+        assert_eq!(one.get("autostart"), Some(&Value::Bool(false)));
+        assert_eq!(one.get("priority"), Some(&Value::Int(7)));
+        assert_eq!(one.get("environment"), Some(&"A=\"1\",\nB=\"2\"".into()));
+        assert_eq!(section(CONFIG, "program:three"), None);
+    }
+
+    #[test]
+    fn a_line_of_the_status_is_a_name_a_state_and_a_reason() {
+        let one = Program::read("web:1     RUNNING   pid 5, uptime 0:01").unwrap();
+        assert_eq!(
+            (one.name.as_str(), one.state.as_str()),
+            ("web:1", "RUNNING")
+        );
+        assert_eq!(one.reason, "pid 5, uptime 0:01");
+        assert!(Program::read("ERROR: ").is_err());
+    }
+}

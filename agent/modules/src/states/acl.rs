@@ -1,0 +1,382 @@
+//! The `acl` state module.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value, python};
+
+use crate::exec::acl::lists;
+
+state::state_module! {
+    /// Access lists of files (`getfacl`, `setfacl`).
+    mod acl;
+
+    /// Make sure that an access list has an entry.
+    fn present(Present {
+        /// The file or folder.
+        name: String,
+        /// `user`, `group` or `mask`, with `default:` in front for what new files get.
+        acl_type: String,
+        /// The user or group.
+        acl_name: String = String::new(),
+        /// The permissions, such as `rwx`.
+        perms: String = String::new(),
+        /// Whether all that is below the folder has it, too.
+        recurse: bool = false,
+        /// Whether all other entries are removed.
+        force: bool = false,
+    });
+
+    /// Make sure that an access list has no such entry.
+    fn absent(Absent {
+        /// The file or folder.
+        name: String,
+        /// `user`, `group` or `mask`, with `default:` in front for what new files get.
+        acl_type: String,
+        /// The user or group.
+        acl_name: String = String::new(),
+        /// Not looked at.
+        perms: String = String::new(),
+        /// Whether nothing that is below the folder has it, either.
+        recurse: bool = false,
+    });
+
+    /// Make sure that an access list has an entry for each of several users or groups.
+    fn list_present(ListPresent {
+        /// The file or folder.
+        name: String,
+        /// `user` or `group`, with `default:` in front for what new files get.
+        acl_type: String,
+        /// The users or groups.
+        acl_names: Vec<String> = Vec::new(),
+        /// The permissions, such as `rwx`.
+        perms: String = String::new(),
+        /// Whether all that is below the folder has them, too.
+        recurse: bool = false,
+        /// Whether all other entries are removed.
+        force: bool = false,
+    });
+
+    /// Make sure that an access list has no entry for any of several users or groups.
+    fn list_absent(ListAbsent {
+        /// The file or folder.
+        name: String,
+        /// `user` or `group`, with `default:` in front for what new files get.
+        acl_type: String,
+        /// The users or groups.
+        acl_names: Vec<String> = Vec::new(),
+        /// Whether nothing that is below the folder has them, either.
+        recurse: bool = false,
+    });
+}
+
+/// The access lists of a file, and what is looked for in them.
+struct Lists<'a> {
+    all: Map,
+    name: &'a str,
+    /// `user`, `group` or another, without `default:`.
+    kind: &'a str,
+    is_default: bool,
+}
+
+impl<'a> Lists<'a> {
+    fn read(cx: &Exec, name: &'a str, acl_type: &'a str, recurse: bool) -> Result<Self, Error> {
+        let all = lists(cx, &[name.into()], recurse)?;
+        let default = acl_type
+            .strip_prefix("d:")
+            .or_else(|| acl_type.strip_prefix("default:"));
+        Ok(Self {
+            all,
+            name,
+            kind: default.unwrap_or(acl_type),
+            is_default: default.is_some(),
+        })
+    }
+
+    fn entries(&self, path: &str) -> &[Value] {
+        let lists = self.all.get(path);
+        let lists = match self.is_default {
+            true => lists.and_then(|lists| lists.get("defaults")),
+            false => lists,
+        };
+        lists
+            .and_then(|lists| lists.get(self.kind)?.as_list())
+            .unwrap_or_default()
+    }
+
+    /// Whether there can be such entries.
+    fn is_known(&self) -> bool {
+        self.is_default || !self.entries(self.name).is_empty()
+    }
+
+    /// The name that an entry without one goes by.
+    fn searched(&self, acl_name: &str) -> String {
+        let comment = self
+            .all
+            .get(self.name)
+            .and_then(|lists| lists.get("comment"));
+        match acl_name {
+            "" => comment
+                .and_then(|all| all.get(self.kind))
+                .map(Value::to_text)
+                .unwrap_or_default(),
+            named => named.to_owned(),
+        }
+    }
+
+    /// The permissions that somebody has on a path, as a digit.
+    fn octal(&self, path: &str, who: &str) -> Option<i64> {
+        let mut entries = self.entries(path).iter().rev();
+        entries.find_map(|entry| entry.get(who)?.get("octal")?.as_int())
+    }
+
+    /// Whether every path has the permissions; of `X` only what is executable already.
+    fn all_have(&self, who: &str, perms: &str, wanted: i64) -> bool {
+        let fits =
+            |now: i64| now == wanted || perms.ends_with('X') && now % 2 == 0 && now == wanted - 1;
+        let paths = self.all.keys().map(Value::to_text);
+        let mut paths = paths.filter(|path| !self.is_default || Path::new(path).is_dir());
+        paths.all(|path| self.octal(&path, who).is_some_and(fits))
+    }
+}
+
+fn digit(perms: &str) -> Result<i64, Error> {
+    let of = |letter: char| match letter {
+        'r' => Some(4),
+        'w' => Some(2),
+        'x' | 'X' => Some(1),
+        '-' => Some(0),
+        _ => None,
+    };
+    let digits: Option<Vec<i64>> = perms.chars().map(of).collect();
+    let digits = digits.ok_or_else(|| {
+        Error::argument("perms", format!("expected letters of rwxX-, got {perms}"))
+    })?;
+    Ok(digits.iter().sum())
+}
+
+fn letters(octal: i64) -> String {
+    let letter = |bit: i64, letter: char| if octal & bit == 0 { '-' } else { letter };
+    [letter(4, 'r'), letter(2, 'w'), letter(1, 'x')]
+        .iter()
+        .collect()
+}
+
+/// What is said of a file that is not there, or of a kind of entries that is none.
+fn no_file(name: &str) -> Option<Ret> {
+    (!Path::new(name).exists()).then(|| Ret::failed(format!("{name} does not exist")))
+}
+
+fn no_kind() -> Ret {
+    Ret::failed("ACL Type does not exist")
+}
+
+const RIGHT: &str = "Permissions are in the desired state";
+
+/// An entry that is to be set for some names.
+struct Entry<'a> {
+    name: &'a str,
+    acl_type: &'a str,
+    names: &'a [String],
+    perms: &'a str,
+    recurse: bool,
+    force: bool,
+}
+
+impl Entry<'_> {
+    fn told(&self, perms: impl Into<Value>) -> Map {
+        let about = Map::new().with("acl_name", self.names.join(", "));
+        about.with("acl_type", self.acl_type).with("perms", perms)
+    }
+
+    fn set(&self, cx: &Exec) -> Result<(), Error> {
+        let kwargs = Map::new()
+            .with("recursive", self.recurse)
+            .with("raise_err", true);
+        if self.force {
+            cx.call("acl.wipefacls", vec![self.name.into()], kwargs.clone())?;
+        }
+        for one in self.names {
+            let given = [self.acl_type, one, self.perms, self.name].map(Value::from);
+            cx.call("acl.modfacl", given.to_vec(), kwargs.clone())?;
+        }
+        Ok(())
+    }
+
+    /// Sets it, or says that it would be; `who` is how the names are told.
+    fn apply(
+        &self,
+        cx: &Exec,
+        would: String,
+        done: String,
+        who: &str,
+        changes: Map,
+    ) -> Result<Ret, Error> {
+        let would = Ret::would(would).changes(changes.clone());
+        cx.apply(would, || match self.set(cx) {
+            Ok(()) => Ok(Ret::ok(done).changes(changes)),
+            Err(error) if error.is_of_command() => Ok(Ret::failed(format!(
+                "Error updating permissions for {who}: {error}"
+            ))),
+            Err(error) => Err(error),
+        })
+    }
+}
+
+fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
+    if let Some(ret) = no_file(&args.name) {
+        return Ok(ret);
+    }
+    let lists = Lists::read(cx, &args.name, &args.acl_type, args.recurse)?;
+    if !lists.is_known() {
+        return Ok(no_kind());
+    }
+    let (who, perms) = (args.acl_name.as_str(), args.perms.as_str());
+    let names = [args.acl_name.clone()];
+    let entry = Entry {
+        name: &args.name,
+        acl_type: &args.acl_type,
+        names: &names,
+        perms,
+        recurse: args.recurse,
+        force: args.force,
+    };
+    let searched = lists.searched(who);
+    let new = Map::new().with("new", entry.told(perms));
+    let Some(now) = lists.octal(&args.name, &searched) else {
+        let would = format!("New permissions will be applied for {who}: {perms}");
+        return entry.apply(
+            cx,
+            would,
+            format!("Applied new permissions for {who}"),
+            who,
+            new,
+        );
+    };
+    let wanted = digit(perms)?;
+    let is_right = match args.recurse {
+        true => lists.all_have(&searched, perms, wanted),
+        false => now == wanted,
+    };
+    if is_right {
+        return Ok(Ret::ok(RIGHT));
+    }
+    let old = letters(now);
+    let would = format!("Updated permissions will be applied for {who}: {old} -> {perms}");
+    let changes = new.with("old", entry.told(old));
+    entry.apply(
+        cx,
+        would,
+        format!("Updated permissions for {who}"),
+        who,
+        changes,
+    )
+}
+
+fn list_present(cx: &Exec, args: ListPresent) -> Result<Ret, Error> {
+    if let Some(ret) = no_file(&args.name) {
+        return Ok(ret);
+    }
+    let lists = Lists::read(cx, &args.name, &args.acl_type, false)?;
+    if !lists.is_known() {
+        return Ok(no_kind());
+    }
+    let perms = args.perms.as_str();
+    let wanted = digit(perms)?;
+    let entry = Entry {
+        name: &args.name,
+        acl_type: &args.acl_type,
+        names: &args.acl_names,
+        perms,
+        recurse: args.recurse,
+        force: args.force,
+    };
+    let shown = python::repr(&Value::list(args.acl_names.iter().map(Value::from)));
+    let found: Vec<Option<i64>> = args
+        .acl_names
+        .iter()
+        .map(|name| lists.octal(&args.name, name))
+        .collect();
+    let wrong = found.iter().flatten().find(|now| **now != wanted);
+    if found.iter().any(Option::is_none) {
+        let would = format!("New permissions will be applied for {shown}: {perms}");
+        let done = format!("Applied new permissions for {}", args.acl_names.join(", "));
+        let new = Map::new().with("new", entry.told(perms));
+        return entry.apply(cx, would, done, &shown, new);
+    }
+    let Some(wrong) = wrong else {
+        return Ok(Ret::ok(RIGHT));
+    };
+    let would = format!("Updated permissions will be applied for {shown}: {wrong} -> {perms}");
+    let changes = Map::new().with("new", entry.told(wanted));
+    let changes = changes.with("old", entry.told(wrong.to_string()));
+    entry.apply(
+        cx,
+        would,
+        format!("Updated permissions for {shown}"),
+        &shown,
+        changes,
+    )
+}
+
+/// Removes the entries of some names.
+fn removed(
+    cx: &Exec,
+    name: &str,
+    acl_type: &str,
+    names: &[String],
+    recurse: bool,
+) -> Result<Ret, Error> {
+    cx.apply(Ret::would("Removing permissions"), || {
+        for one in names {
+            let given = [acl_type, one, name].map(Value::from);
+            let kwargs = Map::new().with("recursive", recurse);
+            cx.call("acl.delfacl", given.to_vec(), kwargs)?;
+        }
+        Ok(Ret::ok("Removing permissions"))
+    })
+}
+
+fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
+    if let Some(ret) = no_file(&args.name) {
+        return Ok(ret);
+    }
+    let lists = Lists::read(cx, &args.name, &args.acl_type, args.recurse)?;
+    if !lists.is_known() {
+        return Ok(no_kind());
+    }
+    let searched = lists.searched(&args.acl_name);
+    let mut paths = lists.all.keys().map(Value::to_text);
+    match paths.any(|path| lists.octal(&path, &searched).is_some()) {
+        true => removed(
+            cx,
+            &args.name,
+            &args.acl_type,
+            &[args.acl_name],
+            args.recurse,
+        ),
+        false => Ok(Ret::ok(RIGHT)),
+    }
+}
+
+fn list_absent(cx: &Exec, args: ListAbsent) -> Result<Ret, Error> {
+    if let Some(ret) = no_file(&args.name) {
+        return Ok(ret);
+    }
+    let lists = Lists::read(cx, &args.name, &args.acl_type, false)?;
+    if !lists.is_known() {
+        return Ok(no_kind());
+    }
+    let mut names = args.acl_names.iter();
+    match names.any(|name| lists.octal(&args.name, name).is_some()) {
+        true => removed(
+            cx,
+            &args.name,
+            &args.acl_type,
+            &args.acl_names,
+            args.recurse,
+        ),
+        false => Ok(Ret::ok(RIGHT)),
+    }
+}

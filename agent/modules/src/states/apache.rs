@@ -1,0 +1,86 @@
+//! The `apache` state module.
+
+use std::path::PathBuf;
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value, log};
+
+use crate::exec::apache::{Kind, text_of};
+use crate::fs::{self, Owner};
+use crate::text::decoded;
+
+state::state_module! {
+    /// The web server Apache.
+    mod apache;
+
+    /// Make sure that a configuration says what the data says.
+    fn configfile(Configfile {
+        /// The file.
+        name: String,
+        /// Directives and sections, in their order.
+        config: Vec<Map>,
+    });
+}
+
+fn configfile(cx: &Exec, args: Configfile) -> Result<Ret, Error> {
+    let new = text_of(&args.config)?;
+    let path = PathBuf::from(&args.name);
+    let old = match path.exists() {
+        true => decoded(&std::fs::read(&path).map_err(Error::io(&path))?),
+        false => String::new(),
+    };
+    if old.trim() == new.trim() {
+        return Ok(Ret::ok("Configuration is up to date."));
+    }
+    let contents = format!("{new}\n");
+    let changed = |ret: Ret| ret.change("old", old.as_str()).change("new", new.as_str());
+    fs::would_hold(cx, &path, || Ok(contents.as_bytes()));
+    cx.apply(changed(Ret::would("Configuration will update.")), || {
+        Ok(
+            match fs::write(cx, &path, contents.as_bytes(), Owner::default()) {
+                Ok(()) => changed(Ret::ok("Successfully created configuration.")),
+                Err(why) => {
+                    log::error(format_args!("{why}"));
+                    Ret::failed("Failed to create apache configuration.")
+                }
+            },
+        )
+    })
+}
+
+/// Enables or disables what Debian's programs do: what all three modules come to.
+pub(super) fn switched(cx: &Exec, kind: Kind, verb: &str, name: &str) -> Result<Ret, Error> {
+    let what = match kind {
+        Kind::Conf => "conf",
+        Kind::Mod => "module",
+        Kind::Site => "site",
+    };
+    let enable = verb == "en";
+    if kind.is_enabled(name) == enable {
+        return Ok(Ret::ok(format!("{name} already {verb}abled.")));
+    }
+    let changed = |ret: Ret| {
+        let [old, new] = match enable {
+            true => [Value::Null, name.into()],
+            false => [name.into(), Value::Null],
+        };
+        ret.change("old", old).change("new", new)
+    };
+    let would = Ret::would(format!("Apache {what} {name} is set to be {verb}abled."));
+    cx.apply(changed(would), || {
+        let told = kind.switch(cx, verb, name)?;
+        let status = told
+            .get("Status")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        if status.contains(&format!("{verb}abled")) {
+            return Ok(changed(Ret::ok("")));
+        }
+        let failed = format!("Failed to {verb}able {name} Apache {what}");
+        Ok(Ret::failed(match status {
+            "" => failed,
+            status => format!("{failed} ({status})"),
+        }))
+    })
+}

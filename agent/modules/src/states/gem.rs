@@ -1,0 +1,208 @@
+//! The `gem` state module. Salt 3008 has it no more; answers are those of its last one.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::log;
+
+use crate::exec::gem::{Gem, Wanted, names};
+use crate::version::loose;
+
+state::state_module! {
+    /// Ruby's packages (`gem`).
+    mod gem;
+
+    /// Make sure that a gem is installed.
+    fn installed(Installed {
+        /// Its name.
+        name: String,
+        /// The Ruby that rvm or rbenv would take; neither is asked.
+        ruby: Option<String> = None,
+        /// The program.
+        gem_bin: Option<String> = None,
+        /// The user who runs it.
+        user: Option<String> = None,
+        /// The version: exactly that, or with `>=`, `>`, `<` or `<=` before it.
+        version: Option<String> = None,
+        /// Whether RDoc is made.
+        rdoc: bool = false,
+        /// Whether ri's documentation is made.
+        ri: bool = false,
+        /// Whether a version that is not released yet will do.
+        pre_releases: bool = false,
+        /// A proxy.
+        proxy: Option<String> = None,
+        /// Where it comes from.
+        source: Option<String> = None,
+    });
+
+    /// Make sure that a gem is not installed.
+    fn removed(Removed {
+        /// Its name.
+        name: String,
+        /// The Ruby that rvm or rbenv would take; neither is asked.
+        ruby: Option<String> = None,
+        /// The user who runs it.
+        user: Option<String> = None,
+        /// The program.
+        gem_bin: Option<String> = None,
+    });
+
+    /// Make sure that gems come from a place, too.
+    fn sources_add(SourcesAdd {
+        /// Its address.
+        name: String,
+        /// The Ruby that rvm or rbenv would take; neither is asked.
+        ruby: Option<String> = None,
+        /// The user who runs it.
+        user: Option<String> = None,
+    });
+
+    /// Make sure that no gems come from a place.
+    fn sources_remove(SourcesRemove {
+        /// Its address.
+        name: String,
+        /// The Ruby that rvm or rbenv would take; neither is asked.
+        ruby: Option<String> = None,
+        /// The user who runs it.
+        user: Option<String> = None,
+    });
+}
+
+/// What a change came to: the program has said something, or the sentence for that it has not.
+fn done(said: &str, name: &str, change: &str, comment: &str, failed: &str) -> Ret {
+    match said.is_empty() {
+        true => Ret::failed(failed),
+        false => Ret::ok(comment).change(name, change),
+    }
+}
+
+/// Whether what is installed will do; the sentence that says so.
+fn satisfied(version: Option<&str>, installed: &[String]) -> Option<&'static str> {
+    const ALREADY: &str = "Gem is already installed.";
+    let Some(version) = version else {
+        return Some(ALREADY);
+    };
+    let signs = [">=", "<=", ">", "<"];
+    let Some(sign) = signs.into_iter().find(|sign| version.starts_with(sign)) else {
+        return installed
+            .iter()
+            .any(|one| one == version)
+            .then_some(ALREADY);
+    };
+    let first = installed.first()?.replace("default: ", "");
+    let wanted = version.replace(sign, "");
+    let order = loose(first.trim(), wanted.trim());
+    let holds = match sign {
+        ">=" => order.is_ge(),
+        "<=" => order.is_le(),
+        ">" => order.is_gt(),
+        _ => order.is_lt(),
+    };
+    holds.then_some("Installed Gem meets version requirements.")
+}
+
+fn installed(cx: &Exec, args: Installed) -> Result<Ret, Error> {
+    if args.ruby.is_some() {
+        log::warning(format_args!(
+            "Use of argument ruby found, but neither rvm or rbenv is installed"
+        ));
+    }
+    let gem = Gem {
+        cx,
+        runas: args.user,
+        gem_bin: args.gem_bin,
+    };
+    let name = args.name.as_str();
+    if let Some(versions) = gem.list(name)?.get(name)
+        && let Some(comment) = satisfied(args.version.as_deref(), &versions.texts())
+    {
+        return Ok(Ret::ok(comment));
+    }
+    let would = Ret::would(format!("The gem {name} would have been installed"));
+    cx.apply(would, || {
+        let wanted = Wanted {
+            version: args.version,
+            rdoc: args.rdoc,
+            ri: args.ri,
+            pre_releases: args.pre_releases,
+            proxy: args.proxy,
+            source: args.source,
+        };
+        let said = gem.install(&names(&name.into()), &wanted)?;
+        let [good, bad] = ["Gem was successfully installed", "Could not install gem."];
+        Ok(done(&said, name, "Installed", good, bad))
+    })
+}
+
+fn removed(cx: &Exec, args: Removed) -> Result<Ret, Error> {
+    let gem = Gem {
+        cx,
+        runas: args.user,
+        gem_bin: args.gem_bin,
+    };
+    let name = args.name.as_str();
+    if !gem.list(name)?.contains(name) {
+        return Ok(Ret::ok("Gem is not installed."));
+    }
+    let would = Ret::would(format!("The gem {name} would have been removed"));
+    cx.apply(would, || {
+        let said = gem.uninstall(&names(&name.into()))?;
+        let [good, bad] = ["Gem was successfully removed.", "Could not remove gem."];
+        Ok(done(&said, name, "Removed", good, bad))
+    })
+}
+
+fn sources_add(cx: &Exec, args: SourcesAdd) -> Result<Ret, Error> {
+    let (gem, name) = (of_user(cx, args.user), args.name);
+    if gem.sources()?.contains(&name) {
+        return Ok(Ret::ok("Gem source is already added."));
+    }
+    let would = Ret::would(format!("The gem source {name} would have been added."));
+    cx.apply(would, || {
+        let said = gem.source("--add", &name)?;
+        let [good, bad] = [
+            "Gem source was successfully added.",
+            "Could not add gem source.",
+        ];
+        Ok(done(&said, &name, "Installed", good, bad))
+    })
+}
+
+fn sources_remove(cx: &Exec, args: SourcesRemove) -> Result<Ret, Error> {
+    let (gem, name) = (of_user(cx, args.user), args.name);
+    if !gem.sources()?.contains(&name) {
+        return Ok(Ret::ok("Gem source is already removed."));
+    }
+    let would = Ret::would("The gem source would have been removed.");
+    cx.apply(would, || {
+        let said = gem.source("--remove", &name)?;
+        let [good, bad] = [
+            "Gem source was successfully removed.",
+            "Could not remove gem source.",
+        ];
+        Ok(done(&said, &name, "Removed", good, bad))
+    })
+}
+
+fn of_user(cx: &Exec, runas: Option<String>) -> Gem<'_> {
+    Gem {
+        cx,
+        runas,
+        gem_bin: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_may_be_exact_or_a_bound() {
+        let installed = ["default: 2.1".to_owned(), "2.0".to_owned()];
+        assert!(satisfied(None, &installed).is_some());
+        assert!(satisfied(Some("2.0"), &installed).is_some());
+        assert!(satisfied(Some(">=2.1"), &installed).is_some());
+        assert!(satisfied(Some("< 2.1"), &installed).is_none());
+        assert!(satisfied(Some("1.9"), &installed).is_none());
+    }
+}
