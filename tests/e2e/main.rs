@@ -8,7 +8,6 @@
 )]
 
 mod bus;
-mod certificates;
 mod compensate;
 mod fleet;
 mod inits;
