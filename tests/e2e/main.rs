@@ -8,6 +8,7 @@
 )]
 
 mod bus;
+mod certificates;
 mod compensate;
 mod fleet;
 mod inits;

@@ -1,0 +1,106 @@
+//! Certificates that the states make, judged by OpenSSL itself.
+
+use std::path::Path;
+use std::process::Command;
+
+use tests::program::salt_call;
+use tests::scratch::Scratch;
+
+const SLS: &str = r#"
+@ENV@/ca.key:
+  x509.private_key_managed:
+    - algo: rsa
+@ENV@/ca.crt:
+  x509.certificate_managed:
+    - signing_private_key: @ENV@/ca.key
+    - CN: the authority
+    - O: Pinch
+    - basicConstraints: "critical CA:true, pathlen:0"
+    - keyUsage: "critical cRLSign, keyCertSign"
+    - subjectKeyIdentifier: hash
+    - authorityKeyIdentifier: keyid:always
+    - days_valid: 30
+    - days_remaining: 3
+@ENV@/www.key:
+  x509.private_key_managed:
+    - algo: ed25519
+    - passphrase: hidden
+@ENV@/www.csr:
+  x509.csr_managed:
+    - private_key: @ENV@/www.key
+    - private_key_passphrase: hidden
+    - CN: www.example.com
+    - subjectAltName: "DNS:www.example.com, IP:10.0.0.1"
+@ENV@/www.crt:
+  x509.certificate_managed:
+    - signing_policy: www
+    - csr: @ENV@/www.csr
+    - CN: www.example.com
+    - days_remaining: 3
+"#;
+
+const POLICY: &str = r"
+x509_signing_policies:
+  www:
+    signing_private_key: @ENV@/ca.key
+    signing_cert: @ENV@/ca.crt
+    basicConstraints: 'critical CA:false'
+    extendedKeyUsage: serverAuth
+    keyUsage: 'critical digitalSignature'
+    authorityKeyIdentifier: 'keyid,issuer:always'
+    days_valid: 20
+";
+
+fn openssl(folder: &Path, words: &str) -> String {
+    let mut command = Command::new("openssl");
+    let output = command.current_dir(folder).args(words.split(' ')).output();
+    let output = output.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "openssl {words}: {said} {output:?}"
+    );
+    said
+}
+
+#[test]
+fn openssl_verifies_what_is_issued() {
+    let scratch = Scratch::new();
+    scratch.write("srv/salt/case.sls", SLS);
+    scratch.write("etc/minion.d/case.conf", POLICY);
+    let apply = || {
+        let words = ["--out=json", "state.apply", "case"].map(str::to_owned);
+        let answer = salt_call(scratch.path(), &words).unwrap();
+        let told: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
+        let rets = told["local"]
+            .as_object()
+            .unwrap_or_else(|| panic!("{told}"));
+        assert!(rets.values().all(|ret| ret["result"] == true), "{told:#}");
+        let changed = |ret: &&serde_json::Value| {
+            ret["changes"]
+                .as_object()
+                .is_some_and(|all| !all.is_empty())
+        };
+        rets.values().filter(changed).count()
+    };
+    assert_eq!(apply(), 10, "five files, each with its part");
+    assert_eq!(apply(), 0);
+    let folder = scratch.path();
+    openssl(
+        folder,
+        "verify -x509_strict -purpose sslserver -verify_hostname www.example.com -CAfile ca.crt www.crt",
+    );
+    openssl(folder, "req -in www.csr -noout -verify");
+    let text = openssl(folder, "x509 -in www.crt -noout -text");
+    for part in [
+        "Issuer: O = Pinch, CN = the authority",
+        "IP Address:10.0.0.1",
+        "X509v3 Key Usage: critical",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    let mode = std::os::unix::fs::MetadataExt::mode(&folder.join("www.key").metadata().unwrap());
+    assert_eq!(mode & 0o777, 0o400);
+    let key = std::fs::read_to_string(folder.join("www.key")).unwrap();
+    assert!(key.contains("ENCRYPTED"));
+}
