@@ -206,7 +206,8 @@ impl<'a> File<'a> {
         if let Some(contents) = contents {
             args.insert("contents", contents);
         }
-        function.invoke("file.managed", cx, Given::new(Vec::new(), args))
+        let ret = function.invoke("file.managed", cx, Given::new(Vec::new(), args));
+        told(ret)
     }
 
     /// The return of `file.managed`, as a part of this state's.
