@@ -1,5 +1,7 @@
 //! The `temp` execution module.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use state::exec::Exec;
@@ -44,6 +46,7 @@ fn dir(_cx: &Exec, args: Dir) -> Result<Value, Error> {
     let parent = inside(args.parent);
     let mut how = Builder::new();
     how.prefix(&args.prefix).suffix(&args.suffix);
+    how.permissions(Permissions::from_mode(0o700));
     let made = how.tempdir_in(&parent).map_err(Error::io(&parent))?;
     Ok(named(&made.keep()))
 }
@@ -61,8 +64,7 @@ fn file(_cx: &Exec, args: File) -> Result<Value, Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
+    use super::*;
     use crate::testing::{exec, json};
 
     #[test]
