@@ -53,7 +53,7 @@ const OTHERS: &[(&str, &[&str])] = &[
 /// Modules by the program, or the folder, that they are nothing without.
 struct Needs {
     module: &'static str,
-    /// A program on the path, or a folder.
+    /// A program on the path, or one of several with | between them; or a folder.
     needs: &'static str,
     /// What the execution module says.
     function: &'static str,
@@ -86,7 +86,8 @@ const NEEDS: &[Needs] = &[
     },
     Needs {
         module: "apache",
-        needs: "apache2ctl",
+        // Debian and SUSE have the first, the others the second.
+        needs: "apache2ctl|apachectl",
         function: NO_APACHE,
         state: NO_APACHE_STATE,
     },
@@ -323,9 +324,8 @@ fn absent(kind: Kind, module: &str) -> Option<String> {
         if one.needs.starts_with('/') {
             Path::new(one.needs).is_dir()
         } else {
-            // Debian and SUSE call it `apache2ctl`, the others `apachectl`.
-            process::which(one.needs).is_some()
-                || one.needs == "apache2ctl" && process::which("apachectl").is_some()
+            let mut programs = one.needs.split('|');
+            programs.any(|program| process::which(program).is_some())
         }
     };
     let of_it = NEEDS.iter().filter(|one| one.module == module);

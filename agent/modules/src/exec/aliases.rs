@@ -6,6 +6,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
+use crate::exec::config;
 use crate::fs::{self, Owner};
 use crate::process::{self, Process};
 use crate::{ospath, text};
@@ -50,7 +51,7 @@ state::exec_module! {
 type Line = (String, String, String);
 
 fn file(cx: &Exec) -> Result<PathBuf, Error> {
-    let path = cx.call("config.option", vec!["aliases.file".into()], Map::new())?;
+    let path = config::found(cx, "aliases.file")?;
     Ok(ospath::realpath(&path.to_text()).into())
 }
 

@@ -168,6 +168,14 @@ fn merged(cx: &Exec, strategy: &str) -> Result<Value, Error> {
     Ok(all.into())
 }
 
+/// An option as `config.option` finds it: in the configuration, the grains, the pillar, or among the defaults; empty where it is nowhere.
+///
+/// # Errors
+/// When the pillar cannot be had.
+pub(crate) fn found(cx: &Exec, name: &str) -> Result<Value, Error> {
+    cx.call("config.option", vec![name.into()], Map::new())
+}
+
 fn option(cx: &Exec, args: Opt) -> Result<Value, Error> {
     let kept = |omit: bool| !omit && !args.omit_all;
     let needs_pillar = kept(args.omit_pillar) || kept(args.omit_master);

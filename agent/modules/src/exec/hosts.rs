@@ -6,6 +6,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
+use crate::exec::config;
 use crate::{fs, text};
 
 state::exec_module! {
@@ -72,7 +73,7 @@ state::exec_module! {
 
 /// The file, which the option `hosts.file` may name.
 fn path(cx: &Exec) -> Result<PathBuf, Error> {
-    let path = cx.call("config.option", vec!["hosts.file".into()], Map::new())?;
+    let path = config::found(cx, "hosts.file")?;
     Ok(path.to_text().into())
 }
 

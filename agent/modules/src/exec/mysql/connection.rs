@@ -5,6 +5,7 @@ use state::module::Error;
 use value::{Map, Value};
 
 use crate::exec::cmd::Temporary;
+use crate::exec::config;
 use crate::process::{Process, which};
 use crate::xml;
 
@@ -67,10 +68,6 @@ pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
-fn option(cx: &Exec, name: &str) -> Result<Value, Error> {
-    cx.call("config.option", vec![name.into()], Map::new())
-}
-
 impl Conn {
     /// What the arguments of a function, or else the options of the minion, say.
     pub(crate) fn of(cx: &Exec, kwargs: &Map) -> Result<Self, Error> {
@@ -78,7 +75,7 @@ impl Conn {
         let argument = |argument: &str, name: &str, always: bool| match kwargs.get(argument) {
             Some(given) => Ok(given.clone()),
             None if has_file && !always => Ok(Value::Null),
-            None => option(cx, name),
+            None => config::found(cx, name),
         };
         let mut settings = Map::new();
         for (given, name, key) in ARGUMENTS {

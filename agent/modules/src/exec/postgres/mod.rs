@@ -14,6 +14,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
+use crate::exec::config;
 use crate::process::{self, Output, Process};
 
 state::exec_module! {
@@ -117,8 +118,7 @@ pub(crate) fn program(cx: &Exec, name: &str) -> Option<String> {
 
 /// An option of the configuration, grains or pillar; empty where it is nowhere.
 pub(crate) fn option(cx: &Exec, name: &str) -> Result<String, Error> {
-    let found = cx.call("config.option", vec![name.into()], Map::new())?;
-    Ok(found.to_text())
+    Ok(config::found(cx, name)?.to_text())
 }
 
 /// The account that owns servers on this system.
