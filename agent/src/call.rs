@@ -278,7 +278,7 @@ fn called(
         return custom(cx, name, jid, args, kwargs);
     }
     let Some(function) = cx.function(name) else {
-        return Err(unknown(cx, name));
+        return begun(cx, name).ok_or_else(|| unknown(cx, name));
     };
     let kwargs = if function.extra == Extra::Accept {
         published(name, jid, kwargs)
@@ -334,6 +334,20 @@ fn not_taken(signature: &Signature, kwargs: &Map) -> Option<String> {
             unknown.join(", ")
         )
     })
+}
+
+/// What is known of functions whose names begin with a name that is none, such as that of a module; the call has failed.
+fn begun(cx: &Exec, name: &str) -> Option<Value> {
+    let pattern = vec![format!("{name}*").into()];
+    let Ok(Value::Map(docs)) = cx.call("sys.doc", pattern, Map::new()) else {
+        return None;
+    };
+    if docs.is_empty() {
+        return None;
+    }
+    cx.set_retcode(1);
+    let why = Error::not_available(name.to_owned()).to_string();
+    Some(docs.with(name, why).into())
 }
 
 /// A function that is not there: a custom module of its name that cannot be loaded says why.

@@ -82,6 +82,18 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
+fn the_name_of_a_module_shows_what_is_in_it_and_fails() {
+    let machine = Machine::new();
+    for name in ["sysfs", "sysfs.re"] {
+        let shown = machine.pinch("salt-call", &["--local", "--out=json", name]);
+        let docs: Json = serde_json::from_slice(&shown.stdout).unwrap();
+        assert_eq!(docs["local"][name], format!("'{name}' is not available."));
+        assert!(docs["local"]["sysfs.read"].is_string(), "{docs}");
+        assert_eq!(shown.status.code(), Some(1));
+    }
+}
+
+#[test]
 fn the_graph_of_an_sls_is_drawn_in_each_format() {
     let machine = Machine::new();
     let dot = machine.pinch("graph", &["web"]);

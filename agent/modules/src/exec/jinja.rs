@@ -36,6 +36,7 @@ fn load_map(cx: &Exec, args: LoadMap) -> Result<Value, Error> {
     let (path, value) = (args.path, args.value);
     rendered(
         cx,
+        &path,
         &format!(
             "{{% from \"{path}\" import {value} with context %}}\n{{{{ {value} | tojson }}}}\n"
         ),
@@ -46,6 +47,7 @@ fn import_yaml(cx: &Exec, args: ImportYaml) -> Result<Value, Error> {
     let path = args.path;
     rendered(
         cx,
+        &path,
         &format!("{{% import_yaml \"{path}\" as imported %}}\n{{{{ imported | tojson }}}}\n"),
     )
 }
@@ -54,13 +56,22 @@ fn import_json(cx: &Exec, args: ImportJson) -> Result<Value, Error> {
     let path = args.path;
     rendered(
         cx,
+        &path,
         &format!("{{% import_json \"{path}\" as imported %}}\n{{{{ imported | tojson }}}}\n"),
     )
 }
 
-fn rendered(cx: &Exec, text: &str) -> Result<Value, Error> {
+/// What a text comes to that imports a file. It stands in no folder itself, and `./x` is beside the file: as in Salt.
+fn rendered(cx: &Exec, path: &str, text: &str) -> Result<Value, Error> {
     let renderer = cx.opts().text("renderer").unwrap_or("jinja|yaml");
-    let context = template::context(cx, ":string:", &cx.saltenv, Map::new())?;
+    let place = Map::new()
+        .with("tplfile", ":string:")
+        .with("tpldir", ".")
+        .with("tpldot", "");
+    let mut context = template::context(cx, ":string:", &cx.saltenv, place)?;
+    path.rsplit_once('/')
+        .map_or("", |(dir, _)| dir)
+        .clone_into(&mut context.dir);
     let rendered = render::render(text, renderer, &context, &ExecHost::of(cx))
         .map_err(|error| Error::refused(error.to_string()))?;
     Ok(rendered.value)

@@ -119,12 +119,10 @@ mod tests {
         std::fs::create_dir(path("srv")).unwrap();
         let sls = format!("{}:\n  file.touch: []\n", text("made"));
         std::fs::write(path("srv/touch.sls"), sls).unwrap();
-        let roots = Map::new().with("base", Value::list([text("srv").into()]));
         let opts = Map::new()
             .with("id", "m1")
             .with("cachedir", text("cache"))
-            .with("file_client", "local")
-            .with("file_roots", roots);
+            .with("root_for_files", text("srv"));
         let cx = testing::exec_with(opts, Map::new());
         let call = |fun: &str, args: &[&str]| {
             let args = args.iter().map(|arg| Value::from(*arg)).collect();
