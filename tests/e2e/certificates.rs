@@ -9,7 +9,7 @@ use tests::scratch::Scratch;
 const SLS: &str = r#"
 @ENV@/ca.key:
   x509.private_key_managed:
-    - algo: rsa
+    - algo: ec
 @ENV@/ca.crt:
   x509.certificate_managed:
     - signing_private_key: @ENV@/ca.key
@@ -37,6 +37,28 @@ const SLS: &str = r#"
     - csr: @ENV@/www.csr
     - CN: www.example.com
     - days_remaining: 3
+@ENV@/old.p12:
+  x509.certificate_managed:
+    - signing_policy: www
+    - private_key: @ENV@/www.key
+    - private_key_passphrase: hidden
+    - CN: old.example.com
+    - serial_number: 7
+    - days_remaining: 3
+    - encoding: pkcs12
+    - pkcs12_passphrase: hidden
+    - pkcs12_friendlyname: the old one
+    - append_certs: ['@ENV@/ca.crt']
+@ENV@/ca.crl:
+  x509.crl_managed:
+    - signing_private_key: @ENV@/ca.key
+    - signing_cert: @ENV@/ca.crt
+    - days_remaining: 3
+    - revoked:
+      - serial_number: 7
+        revocation_date: '2026-01-01 00:00:00'
+        extensions: {CRLReason: superseded}
+    - extensions: {cRLNumber: auto, authorityKeyIdentifier: keyid}
 "#;
 
 const POLICY: &str = r"
@@ -83,7 +105,7 @@ fn openssl_verifies_what_is_issued() {
         };
         rets.values().filter(changed).count()
     };
-    assert_eq!(apply(), 10, "five files, each with its part");
+    assert_eq!(apply(), 14, "seven files, each with its part");
     assert_eq!(apply(), 0);
     let folder = scratch.path();
     openssl(
@@ -91,6 +113,22 @@ fn openssl_verifies_what_is_issued() {
         "verify -x509_strict -purpose sslserver -verify_hostname www.example.com -CAfile ca.crt www.crt",
     );
     openssl(folder, "req -in www.csr -noout -verify");
+    let list = openssl(folder, "crl -in ca.crl -CAfile ca.crt -noout -text");
+    for part in ["Serial Number: 07", "Superseded", "CRL Number"] {
+        assert!(list.contains(part), "{list}");
+    }
+    let words = "pkcs12 -in old.p12 -passin pass:hidden -nodes -clcerts -out old.pem";
+    openssl(folder, words);
+    let bag = std::fs::read_to_string(folder.join("old.pem")).unwrap();
+    assert!(bag.contains("friendlyName: the old one") && bag.contains("PRIVATE KEY"));
+    let checked = |file: &str| {
+        let words = format!("verify -CAfile ca.crt -CRLfile ca.crl -crl_check {file}");
+        let mut command = Command::new("openssl");
+        let output = command.current_dir(folder).args(words.split(' ')).output();
+        String::from_utf8_lossy(&output.unwrap().stderr).into_owned()
+    };
+    assert_eq!(checked("www.crt"), "");
+    assert!(checked("old.pem").contains("certificate revoked"));
     let text = openssl(folder, "x509 -in www.crt -noout -text");
     for part in [
         "Issuer: O = Pinch, CN = the authority",

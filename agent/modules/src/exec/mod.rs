@@ -11,6 +11,7 @@ pub(crate) mod archive;
 mod beacons;
 pub(crate) mod cmd;
 mod config;
+pub(crate) mod consul;
 pub(crate) mod cp;
 pub(crate) mod cron;
 pub(crate) mod debconf;
@@ -20,6 +21,7 @@ pub(crate) mod disk;
 mod disk_programs;
 mod dnsutil;
 pub(crate) mod environ;
+pub(crate) mod etcd;
 mod event;
 pub(crate) mod file;
 pub(crate) mod firewalld;
@@ -58,6 +60,7 @@ mod quota;
 pub(crate) mod rabbitmq;
 pub(crate) mod raid;
 mod random;
+pub(crate) mod redis;
 mod saltutil;
 mod saltutil_sync;
 mod schedule;
@@ -82,6 +85,7 @@ mod test;
 mod timezone;
 pub(crate) mod uci;
 pub(crate) mod user;
+pub(crate) mod vault;
 mod virtualenv;
 pub(crate) mod x509;
 
@@ -95,6 +99,7 @@ pub const MODULES: &[Module<Value>] = &[
     beacons::MODULE,
     cmd::MODULE,
     config::MODULE,
+    consul::MODULE,
     cp::MODULE,
     cron::MODULE,
     debconf::MODULE,
@@ -104,6 +109,7 @@ pub const MODULES: &[Module<Value>] = &[
     disk_programs::MODULE,
     dnsutil::MODULE,
     environ::MODULE,
+    etcd::MODULE,
     event::MODULE,
     file::backup::MODULE,
     file::compare::MODULE,
@@ -179,6 +185,7 @@ pub const MODULES: &[Module<Value>] = &[
     rabbitmq::MODULE,
     raid::MODULE,
     random::MODULE,
+    redis::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
     schedule::MODULE,
@@ -207,6 +214,7 @@ pub const MODULES: &[Module<Value>] = &[
     uci::MODULE,
     user::MODULE,
     user::change::MODULE,
+    vault::MODULE,
     virtualenv::MODULE,
     x509::MODULE,
 ];

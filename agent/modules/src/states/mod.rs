@@ -17,6 +17,7 @@ mod cron;
 mod debconf;
 mod disk;
 mod environ;
+mod etcd;
 mod event;
 pub(crate) mod file;
 mod firewalld;
@@ -44,6 +45,7 @@ mod postgres;
 mod quota;
 mod rabbitmq;
 mod raid;
+mod redis;
 mod salt;
 mod saltutil;
 mod schedule;
@@ -79,6 +81,7 @@ pub const MODULES: &[Module<Ret>] = &[
     debconf::MODULE,
     disk::MODULE,
     environ::MODULE,
+    etcd::MODULE,
     event::MODULE,
     file::absent::MODULE,
     file::accumulated::MODULE,
@@ -143,6 +146,7 @@ pub const MODULES: &[Module<Ret>] = &[
     rabbitmq::user::MODULE,
     rabbitmq::vhost::MODULE,
     raid::MODULE,
+    redis::MODULE,
     salt::MODULE,
     saltutil::MODULE,
     schedule::MODULE,
