@@ -49,6 +49,10 @@ const SLS: &str = r#"
     - pkcs12_passphrase: hidden
     - pkcs12_friendlyname: the old one
     - append_certs: ['@ENV@/ca.crt']
+valid:
+  tls.valid_certificate:
+    - name: @ENV@/www.crt
+    - days: 19
 @ENV@/ca.crl:
   x509.crl_managed:
     - signing_private_key: @ENV@/ca.key
@@ -141,4 +145,33 @@ fn openssl_verifies_what_is_issued() {
     assert_eq!(mode & 0o777, 0o400);
     let key = std::fs::read_to_string(folder.join("www.key")).unwrap();
     assert!(key.contains("ENCRYPTED"));
+    let call = |words: &[&str]| -> serde_json::Value {
+        let all = ["--out=json"].iter().chain(words);
+        let words: Vec<String> = all.map(|word| (*word).to_owned()).collect();
+        let told = salt_call(folder, &words).unwrap().out;
+        serde_json::from_str::<serde_json::Value>(&told).unwrap()["local"].clone()
+    };
+    let place = folder.join("www.crt").display().to_string();
+    let info = call(&["tls.cert_info", &place]);
+    assert_eq!(info["issuer"]["O"], "Pinch", "{info}");
+    let print = openssl(folder, "x509 -in www.crt -noout -fingerprint -sha256");
+    let print = print.trim().rsplit('=').next().unwrap();
+    assert_eq!(info["fingerprint"], print, "{info}");
+    let base = format!("ca.cert_base_path: {}\n{POLICY}", folder.display());
+    scratch.write("etc/minion.d/case.conf", &base);
+    let made = call(&[
+        "tls.create_self_signed_cert",
+        "CN=own.example.com",
+        "OU=tests",
+    ]);
+    assert!(made.to_string().contains("own.example.com.crt"), "{made}");
+    let own = "tls/certs/own.example.com.crt";
+    openssl(folder, &format!("verify -CAfile {own} {own}"));
+    let ret = call(&["state.single", "tls.valid_certificate", &place, "weeks=3"]);
+    let ret = ret.as_object().unwrap().values().next().unwrap();
+    let comment = ret["comment"].as_str().unwrap();
+    assert!(
+        ret["result"] == false && comment.ends_with("which is less than 21 days, 0:00:00"),
+        "{comment}"
+    );
 }

@@ -27,7 +27,7 @@ pub(crate) mod file;
 pub(crate) mod firewalld;
 pub(crate) mod gem;
 pub(crate) mod git;
-mod gpg;
+pub(crate) mod gpg;
 pub(crate) mod grains;
 pub(crate) mod group;
 pub(crate) mod hashutil;
@@ -83,6 +83,7 @@ mod system;
 mod temp;
 mod test;
 mod timezone;
+pub(crate) mod tls;
 pub(crate) mod uci;
 pub(crate) mod user;
 pub(crate) mod vault;
@@ -211,6 +212,7 @@ pub const MODULES: &[Module<Value>] = &[
     temp::MODULE,
     test::MODULE,
     timezone::MODULE,
+    tls::MODULE,
     uci::MODULE,
     user::MODULE,
     user::change::MODULE,

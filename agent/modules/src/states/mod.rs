@@ -23,6 +23,7 @@ pub(crate) mod file;
 mod firewalld;
 mod gem;
 mod git;
+mod gpg;
 mod grains;
 mod group;
 mod host;
@@ -60,6 +61,7 @@ mod sysctl;
 mod sysfs;
 mod test;
 mod timezone;
+mod tls;
 mod uci;
 mod user;
 mod virtualenv;
@@ -106,6 +108,7 @@ pub const MODULES: &[Module<Ret>] = &[
     gem::MODULE,
     git::MODULE,
     git::config::MODULE,
+    gpg::MODULE,
     grains::MODULE,
     group::MODULE,
     host::MODULE,
@@ -161,6 +164,7 @@ pub const MODULES: &[Module<Ret>] = &[
     sysfs::MODULE,
     test::MODULE,
     timezone::MODULE,
+    tls::MODULE,
     uci::MODULE,
     user::MODULE,
     virtualenv::MODULE,
