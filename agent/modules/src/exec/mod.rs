@@ -14,6 +14,7 @@ mod config;
 pub(crate) mod consul;
 pub(crate) mod cp;
 pub(crate) mod cron;
+mod data;
 pub(crate) mod debconf;
 mod defaults;
 mod dig;
@@ -72,6 +73,7 @@ mod slsutil;
 pub(crate) mod ssh;
 pub(crate) mod state;
 mod state_pause;
+mod state_request;
 mod state_show;
 pub(crate) mod status;
 mod status_tables;
@@ -103,6 +105,7 @@ pub const MODULES: &[Module<Value>] = &[
     consul::MODULE,
     cp::MODULE,
     cron::MODULE,
+    data::MODULE,
     debconf::MODULE,
     defaults::MODULE,
     dig::MODULE,
@@ -201,6 +204,7 @@ pub const MODULES: &[Module<Value>] = &[
     ssh::known::MODULE,
     state::MODULE,
     state_pause::MODULE,
+    state_request::MODULE,
     state_show::MODULE,
     status::MODULE,
     status_tables::MODULE,
