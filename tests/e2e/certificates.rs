@@ -145,6 +145,12 @@ fn openssl_verifies_what_is_issued() {
     assert_eq!(mode & 0o777, 0o400);
     let key = std::fs::read_to_string(folder.join("www.key")).unwrap();
     assert!(key.contains("ENCRYPTED"));
+    tls_agrees(&scratch);
+}
+
+/// What `tls` tells of these certificates is what OpenSSL tells.
+fn tls_agrees(scratch: &Scratch) {
+    let folder = scratch.path();
     let call = |words: &[&str]| -> serde_json::Value {
         let all = ["--out=json"].iter().chain(words);
         let words: Vec<String> = all.map(|word| (*word).to_owned()).collect();

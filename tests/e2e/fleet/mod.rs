@@ -5,7 +5,6 @@ mod alone;
 mod attacks;
 mod autoscale;
 mod beacons;
-mod certificates;
 mod documentation;
 mod events;
 mod faults;

@@ -365,6 +365,7 @@ pub(crate) fn made(
 fn remote(cx: &Exec, server: &str, policy: &str, mut args: Map) -> Result<Parts, Error> {
     let passphrase = args
         .remove("private_key_passphrase")
+        .filter(Value::is_true)
         .map(|text| text.to_text());
     let key = match args.remove("private_key").filter(Value::is_true) {
         Some(private) => Some(Private::of(cx, &private, passphrase.as_deref())?.key),
