@@ -9,7 +9,7 @@ use tests::scratch::Scratch;
 const SLS: &str = r#"
 @ENV@/ca.key:
   x509.private_key_managed:
-    - algo: rsa
+    - algo: ec
 @ENV@/ca.crt:
   x509.certificate_managed:
     - signing_private_key: @ENV@/ca.key
@@ -37,6 +37,32 @@ const SLS: &str = r#"
     - csr: @ENV@/www.csr
     - CN: www.example.com
     - days_remaining: 3
+@ENV@/old.p12:
+  x509.certificate_managed:
+    - signing_policy: www
+    - private_key: @ENV@/www.key
+    - private_key_passphrase: hidden
+    - CN: old.example.com
+    - serial_number: 7
+    - days_remaining: 3
+    - encoding: pkcs12
+    - pkcs12_passphrase: hidden
+    - pkcs12_friendlyname: the old one
+    - append_certs: ['@ENV@/ca.crt']
+valid:
+  tls.valid_certificate:
+    - name: @ENV@/www.crt
+    - days: 19
+@ENV@/ca.crl:
+  x509.crl_managed:
+    - signing_private_key: @ENV@/ca.key
+    - signing_cert: @ENV@/ca.crt
+    - days_remaining: 3
+    - revoked:
+      - serial_number: 7
+        revocation_date: '2026-01-01 00:00:00'
+        extensions: {CRLReason: superseded}
+    - extensions: {cRLNumber: auto, authorityKeyIdentifier: keyid}
 "#;
 
 const POLICY: &str = r"
@@ -83,7 +109,7 @@ fn openssl_verifies_what_is_issued() {
         };
         rets.values().filter(changed).count()
     };
-    assert_eq!(apply(), 10, "five files, each with its part");
+    assert_eq!(apply(), 14, "seven files, each with its part");
     assert_eq!(apply(), 0);
     let folder = scratch.path();
     openssl(
@@ -91,6 +117,22 @@ fn openssl_verifies_what_is_issued() {
         "verify -x509_strict -purpose sslserver -verify_hostname www.example.com -CAfile ca.crt www.crt",
     );
     openssl(folder, "req -in www.csr -noout -verify");
+    let list = openssl(folder, "crl -in ca.crl -CAfile ca.crt -noout -text");
+    for part in ["Serial Number: 07", "Superseded", "CRL Number"] {
+        assert!(list.contains(part), "{list}");
+    }
+    let words = "pkcs12 -in old.p12 -passin pass:hidden -nodes -clcerts -out old.pem";
+    openssl(folder, words);
+    let bag = std::fs::read_to_string(folder.join("old.pem")).unwrap();
+    assert!(bag.contains("friendlyName: the old one") && bag.contains("PRIVATE KEY"));
+    let checked = |file: &str| {
+        let words = format!("verify -CAfile ca.crt -CRLfile ca.crl -crl_check {file}");
+        let mut command = Command::new("openssl");
+        let output = command.current_dir(folder).args(words.split(' ')).output();
+        String::from_utf8_lossy(&output.unwrap().stderr).into_owned()
+    };
+    assert_eq!(checked("www.crt"), "");
+    assert!(checked("old.pem").contains("certificate revoked"));
     let text = openssl(folder, "x509 -in www.crt -noout -text");
     for part in [
         "Issuer: O = Pinch, CN = the authority",
@@ -103,4 +145,39 @@ fn openssl_verifies_what_is_issued() {
     assert_eq!(mode & 0o777, 0o400);
     let key = std::fs::read_to_string(folder.join("www.key")).unwrap();
     assert!(key.contains("ENCRYPTED"));
+    tls_agrees(&scratch);
+}
+
+/// What `tls` tells of these certificates is what OpenSSL tells.
+fn tls_agrees(scratch: &Scratch) {
+    let folder = scratch.path();
+    let call = |words: &[&str]| -> serde_json::Value {
+        let all = ["--out=json"].iter().chain(words);
+        let words: Vec<String> = all.map(|word| (*word).to_owned()).collect();
+        let told = salt_call(folder, &words).unwrap().out;
+        serde_json::from_str::<serde_json::Value>(&told).unwrap()["local"].clone()
+    };
+    let place = folder.join("www.crt").display().to_string();
+    let info = call(&["tls.cert_info", &place]);
+    assert_eq!(info["issuer"]["O"], "Pinch", "{info}");
+    let print = openssl(folder, "x509 -in www.crt -noout -fingerprint -sha256");
+    let print = print.trim().rsplit('=').next().unwrap();
+    assert_eq!(info["fingerprint"], print, "{info}");
+    let base = format!("ca.cert_base_path: {}\n{POLICY}", folder.display());
+    scratch.write("etc/minion.d/case.conf", &base);
+    let made = call(&[
+        "tls.create_self_signed_cert",
+        "CN=own.example.com",
+        "OU=tests",
+    ]);
+    assert!(made.to_string().contains("own.example.com.crt"), "{made}");
+    let own = "tls/certs/own.example.com.crt";
+    openssl(folder, &format!("verify -CAfile {own} {own}"));
+    let ret = call(&["state.single", "tls.valid_certificate", &place, "weeks=3"]);
+    let ret = ret.as_object().unwrap().values().next().unwrap();
+    let comment = ret["comment"].as_str().unwrap();
+    assert!(
+        ret["result"] == false && comment.ends_with("which is less than 21 days, 0:00:00"),
+        "{comment}"
+    );
 }

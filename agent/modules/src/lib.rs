@@ -46,6 +46,7 @@ pub mod shlex;
 mod source;
 pub mod state_run;
 pub mod states;
+mod stores;
 mod template;
 #[cfg(test)]
 mod testing;

@@ -200,6 +200,12 @@ const NEEDS: &[Needs] = &[
         state: "",
     },
     Needs {
+        module: "tls",
+        needs: "openssl",
+        function: NO_OPENSSL,
+        state: NO_OPENSSL,
+    },
+    Needs {
         module: "x509",
         needs: "openssl",
         function: NO_OPENSSL,

@@ -2,7 +2,7 @@
 
 pub(crate) mod configparser;
 mod json;
-mod msgpack;
+pub(crate) mod msgpack;
 
 use render::yaml::{self, Dump};
 use state::module::Error;

@@ -17,7 +17,7 @@ use crate::noted::{Noted, Place, Which, difference, now};
 use crate::order;
 
 /// The state modules whose changes are files that `modules::fs` writes, and nothing else.
-const OF_FILES: [&str; 10] = [
+const OF_FILES: [&str; 11] = [
     "alias",
     "beacon",
     "file",
@@ -28,6 +28,7 @@ const OF_FILES: [&str; 10] = [
     "schedule",
     "ssh_auth",
     "ssh_known_hosts",
+    "x509",
 ];
 
 /// Those whose files count, although there is more to their changes.

@@ -11,6 +11,7 @@ pub(crate) mod archive;
 mod beacons;
 pub(crate) mod cmd;
 mod config;
+pub(crate) mod consul;
 pub(crate) mod cp;
 pub(crate) mod cron;
 mod data;
@@ -21,12 +22,13 @@ pub(crate) mod disk;
 mod disk_programs;
 mod dnsutil;
 pub(crate) mod environ;
+pub(crate) mod etcd;
 mod event;
 pub(crate) mod file;
 pub(crate) mod firewalld;
 pub(crate) mod gem;
 pub(crate) mod git;
-mod gpg;
+pub(crate) mod gpg;
 pub(crate) mod grains;
 pub(crate) mod group;
 pub(crate) mod hashutil;
@@ -59,6 +61,7 @@ mod quota;
 pub(crate) mod rabbitmq;
 pub(crate) mod raid;
 mod random;
+pub(crate) mod redis;
 mod saltutil;
 mod saltutil_sync;
 mod schedule;
@@ -82,8 +85,10 @@ mod system;
 mod temp;
 mod test;
 mod timezone;
+pub(crate) mod tls;
 pub(crate) mod uci;
 pub(crate) mod user;
+pub(crate) mod vault;
 mod virtualenv;
 pub(crate) mod x509;
 
@@ -97,6 +102,7 @@ pub const MODULES: &[Module<Value>] = &[
     beacons::MODULE,
     cmd::MODULE,
     config::MODULE,
+    consul::MODULE,
     cp::MODULE,
     cron::MODULE,
     data::MODULE,
@@ -107,6 +113,7 @@ pub const MODULES: &[Module<Value>] = &[
     disk_programs::MODULE,
     dnsutil::MODULE,
     environ::MODULE,
+    etcd::MODULE,
     event::MODULE,
     file::backup::MODULE,
     file::compare::MODULE,
@@ -182,6 +189,7 @@ pub const MODULES: &[Module<Value>] = &[
     rabbitmq::MODULE,
     raid::MODULE,
     random::MODULE,
+    redis::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
     schedule::MODULE,
@@ -208,9 +216,11 @@ pub const MODULES: &[Module<Value>] = &[
     temp::MODULE,
     test::MODULE,
     timezone::MODULE,
+    tls::MODULE,
     uci::MODULE,
     user::MODULE,
     user::change::MODULE,
+    vault::MODULE,
     virtualenv::MODULE,
     x509::MODULE,
 ];

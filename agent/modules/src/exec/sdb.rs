@@ -1,4 +1,4 @@
-//! The `sdb` execution module: values by `sdb://PROFILE/KEY`, from the environment or from YAML files.
+//! The `sdb` execution module: values by `sdb://PROFILE/KEY`, from the environment, YAML files, Vault, etcd or Consul.
 
 use render::gpg;
 use state::exec::Exec;
@@ -8,6 +8,7 @@ use value::merge::{Strategy, merge};
 use value::{Map, Value, secret};
 
 use super::environ;
+use super::etcd::Etcd;
 use crate::random;
 
 state::exec_module! {
@@ -94,8 +95,15 @@ impl Place {
         match self.driver.as_str() {
             "env" => Ok(environ::all(cx).get(&self.key).cloned().into()),
             "yaml" => self.in_files(cx),
+            "vault" => super::vault::value_at(cx, &self.key),
+            "etcd" => self.etcd(cx)?.get(cx, &self.key),
+            "consul" => super::consul::value_at(cx, &self.profile, &self.key),
             _ => Err(self.unavailable()),
         }
+    }
+
+    fn etcd(&self, cx: &Exec) -> Result<Etcd, Error> {
+        Etcd::of_settings(cx, &self.profile)
     }
 
     fn set(&self, cx: &Exec, value: &Value) -> Result<Value, Error> {
@@ -108,6 +116,9 @@ impl Place {
                 environ::set_all(cx, &wanted, false, false);
                 Ok(value.clone())
             }
+            "vault" => super::vault::set_value_at(cx, &self.key, value).map(|()| true.into()),
+            "etcd" => self.etcd(cx)?.set(cx, &self.key, value, None),
+            "consul" => super::consul::set_value_at(cx, &self.profile, &self.key, value),
             "yaml" => Err("sdb values in YAML files cannot be set: edit the files".into()),
             _ => Err(self.unavailable()),
         }
@@ -115,7 +126,7 @@ impl Place {
 
     fn unavailable(&self) -> Error {
         Error::refused(format!(
-            "The sdb driver '{}' is not available: there are env and yaml",
+            "The sdb driver '{}' is not available: there are env, yaml, vault, etcd and consul",
             self.driver
         ))
     }
@@ -167,6 +178,7 @@ fn set(cx: &Exec, args: Set) -> Result<Value, Error> {
 
 fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
     match Place::of(cx, &args.uri)? {
+        Ok(place) if place.driver == "etcd" => place.etcd(cx)?.rm(cx, &place.key, false),
         Ok(place) => Err(Error::refused(format!(
             "The sdb driver '{}' cannot delete values",
             place.driver

@@ -7,11 +7,21 @@ use state::module::Error;
 use value::{Map, Value};
 
 use crate::fs::{self, Owner};
-use crate::hashes;
+use crate::x509::containers::{self, Encoding, OF_CERTIFICATES, OF_KEYS, OF_REQUESTS, Pkcs12};
+use crate::x509::crl;
 use crate::x509::issue::{Asking, Draft, check_digest, expires as is_over, given, merge, renamed};
 use crate::x509::keys::{self, Private};
 use crate::x509::parts::{Parts, Request};
 use crate::x509::pem;
+
+mod encode;
+mod read;
+
+use encode::{Delivery, encode_certificate, encode_crl, encode_csr, encode_private_key};
+use read::{
+    expired, expires, get_pem_entries, get_pem_entry, read_certificate, read_certificates,
+    read_crl, read_csr, verify_crl, verify_private_key, verify_signature, will_expire,
+};
 
 /// Seconds that another machine has for signing.
 const REMOTE_S: i64 = 60;
@@ -26,15 +36,108 @@ state::exec_module! {
         ca_server: Option<String> = None,
         /// The signing policy, whose settings are above all others.
         signing_policy: Option<String> = None,
-        /// `pem` or `der`.
+        /// `pem`, `der`, `pkcs7_pem`, `pkcs7_der` or `pkcs12`.
         encoding: String = "pem".into(),
         /// Certificates that follow it.
         append_certs: Value = Value::Null,
+        /// What a PKCS#12 container is encrypted with.
+        pkcs12_passphrase: Option<String> = None,
+        /// Encrypt it so that older systems can read it.
+        pkcs12_encryption_compat: bool = false,
+        /// What the certificate is called in it.
+        pkcs12_friendlyname: Option<String> = None,
         /// The file that it is written to; its text is returned where there is none.
         path: Option<String> = None,
         /// Whether a file may be there already.
         overwrite: bool = true,
+        /// Return bytes instead of text.
+        raw: bool = false,
         ..kwargs
+    });
+
+    /// Make a list of revoked certificates.
+    fn create_crl(CreateCrl {
+        /// The authority's private key.
+        signing_private_key: Value,
+        /// The certificates: dictionaries with `certificate` or `serial_number`, and `revocation_date`, `not_after`, `extensions`.
+        revoked: Value,
+        /// The authority's certificate.
+        signing_cert: Value = Value::Null,
+        /// The passphrase of its key.
+        signing_private_key_passphrase: Option<String> = None,
+        /// Whether certificates whose time is over stand in it.
+        include_expired: bool = false,
+        /// For how many days it is valid.
+        days_valid: f64 = 100.0,
+        /// The digest that is signed.
+        digest: String = "sha256".into(),
+        /// `pem` or `der`.
+        encoding: String = "pem".into(),
+        /// Its extensions, such as `cRLNumber` and `authorityKeyIdentifier`.
+        extensions: Value = Value::Null,
+        /// The file that it is written to; its text is returned where there is none.
+        path: Option<String> = None,
+        /// Return bytes instead of text.
+        raw: bool = false,
+        ..kwargs
+    });
+
+    /// Write a certificate in another way, or with others in one.
+    fn encode_certificate(EncodeCertificate {
+        /// The certificate.
+        certificate: Value,
+        /// `pem`, `der`, `pkcs7_pem`, `pkcs7_der` or `pkcs12`.
+        encoding: String = "pem".into(),
+        /// Certificates that follow it.
+        append_certs: Value = Value::Null,
+        /// Its private key, for a PKCS#12 container.
+        private_key: Value = Value::Null,
+        /// The passphrase of that.
+        private_key_passphrase: Option<String> = None,
+        /// What a PKCS#12 container is encrypted with.
+        pkcs12_passphrase: Option<String> = None,
+        /// Encrypt it so that older systems can read it.
+        pkcs12_encryption_compat: bool = false,
+        /// What the certificate is called in it.
+        pkcs12_friendlyname: Option<String> = None,
+        /// Return bytes instead of text.
+        raw: bool = false,
+    });
+
+    /// Write a list of revoked certificates in another way.
+    fn encode_crl(EncodeCrl {
+        /// The list.
+        crl: Value,
+        /// `pem` or `der`.
+        encoding: String = "pem".into(),
+        /// Return bytes instead of text.
+        raw: bool = false,
+    });
+
+    /// Write a request in another way.
+    fn encode_csr(EncodeCsr {
+        /// The request.
+        csr: Value,
+        /// `pem` or `der`.
+        encoding: String = "pem".into(),
+        /// Return bytes instead of text.
+        raw: bool = false,
+    });
+
+    /// Write a private key in another way.
+    fn encode_private_key(EncodePrivateKey {
+        /// The key.
+        private_key: Value,
+        /// `pem`, `der` or `pkcs12`.
+        encoding: String = "pem".into(),
+        /// What it is encrypted with.
+        passphrase: Option<String> = None,
+        /// What it has been encrypted with.
+        private_key_passphrase: Option<String> = None,
+        /// Encrypt a PKCS#12 container so that older systems can read it.
+        pkcs12_encryption_compat: bool = false,
+        /// Return bytes instead of text.
+        raw: bool = false,
     });
 
     /// Make a private key.
@@ -45,10 +148,14 @@ state::exec_module! {
         keysize: Option<i64> = None,
         /// What it is encrypted with.
         passphrase: Option<String> = None,
-        /// `pem`, or `der` without a passphrase.
+        /// `pem`, `der` or `pkcs12`.
         encoding: String = "pem".into(),
+        /// Encrypt a PKCS#12 container so that older systems can read it.
+        pkcs12_encryption_compat: bool = false,
         /// The file that it is written to; its text is returned where there is none.
         path: Option<String> = None,
+        /// Return bytes instead of text.
+        raw: bool = false,
         ..kwargs
     });
 
@@ -64,6 +171,8 @@ state::exec_module! {
         encoding: String = "pem".into(),
         /// The file that it is written to; its text is returned where there is none.
         path: Option<String> = None,
+        /// Return bytes instead of text.
+        raw: bool = false,
         ..kwargs
     });
 
@@ -87,6 +196,12 @@ state::exec_module! {
         certificate: String,
         /// In so many days.
         days: f64,
+    });
+
+    /// The first block of every file that a pattern matches.
+    fn get_pem_entries(GetPemEntries {
+        /// The pattern, such as `/etc/pki/*.crt`.
+        glob_path: String,
     });
 
     /// The first block of a PEM text, put right.
@@ -127,6 +242,18 @@ state::exec_module! {
         certificate: String,
     });
 
+    /// What every certificate says whose file a pattern matches.
+    fn read_certificates(ReadCertificates {
+        /// The pattern, such as `/etc/pki/*.crt`.
+        glob_path: String,
+    });
+
+    /// What a list of revoked certificates says.
+    fn read_crl(ReadCrl {
+        /// It.
+        crl: String,
+    });
+
     /// What a request for a certificate says.
     fn read_csr(ReadCsr {
         /// It.
@@ -142,6 +269,14 @@ state::exec_module! {
         /// Only tell the policy.
         get_signing_policy_only: bool = false,
         ..more_kwargs
+    });
+
+    /// Whether a list of revoked certificates is signed by the key of a certificate.
+    fn verify_crl(VerifyCrl {
+        /// The list.
+        crl: String,
+        /// The certificate, or what has its key.
+        cert: String,
     });
 
     /// Whether a private and a public key belong together.
@@ -177,47 +312,6 @@ state::exec_module! {
     });
 }
 
-/// How something is written.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Encoding {
-    Pem,
-    Der,
-}
-
-impl Encoding {
-    /// By its name.
-    ///
-    /// # Errors
-    /// When it is none of `allowed`, or cannot be written here.
-    pub(crate) fn of(name: &str, allowed: &str) -> Result<Self, Error> {
-        match name {
-            "pem" => Ok(Self::Pem),
-            "der" => Ok(Self::Der),
-            other if allowed.split(", ").any(|one| one == other) => Err(Error::refused(format!(
-                "The encoding {other} is not supported here: use pem or der"
-            ))),
-            other => Err(Error::refused(format!(
-                "Invalid value '{other}' for encoding. Valid: {allowed}"
-            ))),
-        }
-    }
-
-    /// DER as it is written.
-    pub(crate) fn bytes(self, kind: &str, der: Vec<u8>) -> Vec<u8> {
-        match self {
-            Self::Pem => pem::text(kind, &der).into_bytes(),
-            Self::Der => der,
-        }
-    }
-}
-
-/// What a certificate may be written as.
-pub(crate) const OF_CERTIFICATES: &str = "der, pem, pkcs7_der, pkcs7_pem, pkcs12";
-/// What a private key may be written as.
-pub(crate) const OF_KEYS: &str = "der, pem, pkcs12";
-/// What a request may be written as.
-pub(crate) const OF_REQUESTS: &str = "der, pem";
-
 /// Certificates that follow another one.
 ///
 /// # Errors
@@ -230,30 +324,6 @@ pub(crate) fn appended(given: &Value) -> Result<Vec<Parts>, Error> {
     }
 }
 
-/// A certificate with those that follow it.
-pub(crate) fn encoded(der: Vec<u8>, encoding: Encoding, chain: &[Parts]) -> Vec<u8> {
-    let mut all = encoding.bytes("CERTIFICATE", der);
-    for one in chain {
-        all.push(b'\n');
-        all.extend(encoding.bytes("CERTIFICATE", one.der.clone()));
-    }
-    all
-}
-
-/// Returns what was made, or writes it to a file.
-fn delivered(cx: &Exec, bytes: Vec<u8>, path: Option<&str>, written: &str) -> Result<Value, Error> {
-    match path.filter(|path| !path.is_empty()) {
-        Some(path) => {
-            place(cx, path, &bytes)?;
-            Ok(format!("{written} written to {path}").into())
-        }
-        None => Ok(match String::from_utf8(bytes) {
-            Ok(text) => text.into(),
-            Err(binary) => crate::base64s::encode(binary.as_bytes()).into(),
-        }),
-    }
-}
-
 /// Writes a file for its owner alone.
 fn place(cx: &Exec, path: &str, bytes: &[u8]) -> Result<(), Error> {
     let owner = Owner {
@@ -263,7 +333,7 @@ fn place(cx: &Exec, path: &str, bytes: &[u8]) -> Result<(), Error> {
     fs::write(cx, Path::new(path), bytes, owner)
 }
 
-/// Has a certificate made here or by `ca_server`: its DER. `args` are those of `create_certificate`.
+/// Has a certificate made here or by `ca_server`. `args` are those of `create_certificate`.
 ///
 /// # Errors
 /// When they make no sense, or openssl or the other minion says something against it.
@@ -272,14 +342,15 @@ pub(crate) fn made(
     mut args: Map,
     ca_server: Option<&str>,
     policy: Option<&str>,
-) -> Result<Vec<u8>, Error> {
+) -> Result<Parts, Error> {
     renamed(&mut args);
     let digest = given(&args, "digest").map_or_else(|| "sha256".into(), Value::to_text);
     check_digest(&digest)?;
     match ca_server {
         None => {
             merge(&mut args, own_policy(cx, policy)?);
-            Draft::of(cx, &args, false)?.signed(cx)
+            let der = Draft::of(cx, &args, false)?.signed(cx)?;
+            Parts::read(&der).ok_or_else(|| "openssl gave no certificate".into())
         }
         Some(server) => {
             let policy = policy.ok_or(
@@ -291,9 +362,10 @@ pub(crate) fn made(
 }
 
 /// Has another minion sign.
-fn remote(cx: &Exec, server: &str, policy: &str, mut args: Map) -> Result<Vec<u8>, Error> {
+fn remote(cx: &Exec, server: &str, policy: &str, mut args: Map) -> Result<Parts, Error> {
     let passphrase = args
         .remove("private_key_passphrase")
+        .filter(Value::is_true)
         .map(|text| text.to_text());
     let key = match args.remove("private_key").filter(Value::is_true) {
         Some(private) => Some(Private::of(cx, &private, passphrase.as_deref())?.key),
@@ -308,20 +380,17 @@ fn remote(cx: &Exec, server: &str, policy: &str, mut args: Map) -> Result<Vec<u8
         args.insert("public_key", pem::text("PUBLIC KEY", &key));
     }
     if let Some(request) = given(&args, "csr").filter(|csr| csr.is_true()) {
-        let bytes = pem::source(request)?;
-        let der = pem::der(&bytes, &["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"]);
-        let (der, _) = der.ok_or("Could not load PEM-encoded certificate signing request.")?;
+        let der = Request::der(request)?;
         args.insert("csr", pem::text("CERTIFICATE REQUEST", &der));
     }
     args.retain(|_, value| !value.is_null());
     let told = asked(cx, server, policy, args, false)?;
-    let read = Parts::of(&told).map_err(|_| {
+    Parts::of(&told).map_err(|_| {
         Error::refused(format!(
             "ca_server did not return a certificate: {}",
             told.to_text()
         ))
-    });
-    Ok(read?.der)
+    })
 }
 
 fn asked(
@@ -407,9 +476,6 @@ fn create_certificate(cx: &Exec, args: CreateCertificate) -> Result<Value, Error
     let encoding = Encoding::of(&args.encoding, OF_CERTIFICATES)?;
     let mut all = args.kwargs;
     let chain = appended(&args.append_certs)?;
-    if encoding == Encoding::Der && !chain.is_empty() {
-        return Err("Cannot encode a certificate chain in DER".into());
-    }
     let has_policy = args.signing_policy.is_some();
     if args.ca_server.is_none() && !has_policy && given(&all, "signing_private_key").is_none() {
         return Err(
@@ -423,18 +489,82 @@ fn create_certificate(cx: &Exec, args: CreateCertificate) -> Result<Value, Error
     if let Some(path) = path.filter(|path| !args.overwrite && Path::new(path).is_file()) {
         return Ok(format!("The file at {path} exists and overwrite was set to false").into());
     }
-    let der = made(
-        cx,
-        all,
-        args.ca_server.as_deref(),
-        args.signing_policy.as_deref(),
-    )?;
-    let written = if encoding == Encoding::Pem {
-        "PEM"
-    } else {
-        "Certificate"
+    let (server, policy) = (args.ca_server.as_deref(), args.signing_policy.as_deref());
+    let key = match encoding {
+        Encoding::Pkcs12 => embedded(cx, &all, policy, server.is_some())?,
+        _ => None,
     };
-    delivered(cx, encoded(der, encoding, &chain), path, written)
+    let certificate = made(cx, all, server, policy)?;
+    let container = Pkcs12 {
+        passphrase: args.pkcs12_passphrase,
+        is_older: args.pkcs12_encryption_compat,
+        friendlyname: args.pkcs12_friendlyname,
+    };
+    let bytes = containers::encoded(
+        cx,
+        encoding,
+        (&certificate, &chain),
+        key.as_ref(),
+        &container,
+    )?;
+    let delivery = Delivery {
+        encoding,
+        path,
+        is_raw: args.raw,
+    };
+    delivery.done(cx, bytes, "Certificate")
+}
+
+/// The private key that a container gets with its certificate: its own, or the one that signs where it signs itself.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn embedded(
+    cx: &Exec,
+    args: &Map,
+    policy: Option<&str>,
+    is_remote: bool,
+) -> Result<Option<Private>, Error> {
+    let mut all = args.clone();
+    if !is_remote {
+        merge(&mut all, own_policy(cx, policy)?);
+    }
+    let text = |name: &str| given(&all, name).map(Value::to_text);
+    let own = given(&all, "private_key").filter(|key| key.is_true());
+    let signs_itself = !is_remote && given(&all, "signing_cert").is_none();
+    let (key, passphrase) = match own {
+        Some(own) if !signs_itself => (own, text("private_key_passphrase")),
+        _ if signs_itself => (
+            given(&all, "signing_private_key").unwrap_or(&Value::Null),
+            text("signing_private_key_passphrase"),
+        ),
+        _ => return Ok(None),
+    };
+    Private::of(cx, key, passphrase.as_deref()).map(Some)
+}
+
+fn create_crl(cx: &Exec, args: CreateCrl) -> Result<Value, Error> {
+    let encoding = Encoding::of(&args.encoding, OF_REQUESTS)?;
+    check_digest(&args.digest)?;
+    let all = args
+        .kwargs
+        .with("signing_private_key", args.signing_private_key)
+        .with("revoked", args.revoked)
+        .with("signing_cert", args.signing_cert)
+        .with(
+            "signing_private_key_passphrase",
+            args.signing_private_key_passphrase,
+        )
+        .with("include_expired", args.include_expired)
+        .with("days_valid", args.days_valid)
+        .with("extensions", args.extensions);
+    let der = crl::Draft::of(cx, &all)?.signed(cx, &args.digest)?;
+    let delivery = Delivery {
+        encoding,
+        path: args.path.as_deref(),
+        is_raw: args.raw,
+    };
+    delivery.done(cx, encoding.bytes("X509 CRL", der), "CRL")
 }
 
 fn create_private_key(cx: &Exec, mut args: CreatePrivateKey) -> Result<Value, Error> {
@@ -443,11 +573,17 @@ fn create_private_key(cx: &Exec, mut args: CreatePrivateKey) -> Result<Value, Er
         Some(bits) => bits.as_int(),
         None => args.keysize,
     };
-    let bytes = new_key(cx, &args.algo, size, args.passphrase.as_deref(), encoding)?;
-    delivered(cx, bytes, args.path.as_deref(), "PEM")
+    let older = args.pkcs12_encryption_compat;
+    let bytes = new_key(cx, &args.algo, size, args.passphrase, (encoding, older))?;
+    let delivery = Delivery {
+        encoding,
+        path: args.path.as_deref(),
+        is_raw: args.raw,
+    };
+    delivery.done(cx, bytes, "Private key")
 }
 
-/// A new private key as it is written.
+/// A new private key as it is written, in an encoding, and in a container for older systems or for others.
 ///
 /// # Errors
 /// When there is no such kind or size, or it cannot be written so.
@@ -455,34 +591,54 @@ pub(crate) fn new_key(
     cx: &Exec,
     algo: &str,
     size: Option<i64>,
-    passphrase: Option<&str>,
-    encoding: Encoding,
+    passphrase: Option<String>,
+    (encoding, is_older): (Encoding, bool),
 ) -> Result<Vec<u8>, Error> {
-    as_written(
-        keys::generate(cx, algo, size, passphrase)?,
-        passphrase,
-        encoding,
-    )
+    let inside = passphrase
+        .as_deref()
+        .filter(|_| encoding != Encoding::Pkcs12);
+    let text = keys::generate(cx, algo, size, inside)?;
+    match encoding {
+        Encoding::Pkcs12 => {
+            let key = Private::of(cx, &text.into(), None)?;
+            as_written(cx, &key, passphrase, encoding, is_older)
+        }
+        _ => of_pem(text, encoding),
+    }
 }
 
-/// The PEM of a private key as it is written.
+/// A private key as it is written.
 ///
 /// # Errors
 /// When it cannot be written so.
 pub(crate) fn as_written(
-    text: String,
-    passphrase: Option<&str>,
+    cx: &Exec,
+    key: &Private,
+    passphrase: Option<String>,
     encoding: Encoding,
+    is_older: bool,
 ) -> Result<Vec<u8>, Error> {
-    match (encoding, passphrase) {
-        (Encoding::Pem, _) => Ok(text.into_bytes()),
-        (Encoding::Der, _) => {
-            let block = pem::blocks(text.as_bytes()).into_iter().next();
-            block
-                .map(|(_, der)| der)
-                .ok_or_else(|| "openssl gave no private key".into())
+    match encoding {
+        Encoding::Pkcs12 => {
+            let container = Pkcs12 {
+                passphrase,
+                is_older,
+                friendlyname: None,
+            };
+            containers::pkcs12(cx, key, None, &container)
         }
+        _ => of_pem(key.text(cx, passphrase.as_deref())?, encoding),
     }
+}
+
+fn of_pem(text: String, encoding: Encoding) -> Result<Vec<u8>, Error> {
+    if encoding == Encoding::Pem {
+        return Ok(text.into_bytes());
+    }
+    let block = pem::blocks(text.as_bytes()).into_iter().next();
+    block
+        .map(|(_, der)| der)
+        .ok_or_else(|| "openssl gave no private key".into())
 }
 
 fn create_csr(cx: &Exec, args: CreateCsr) -> Result<Value, Error> {
@@ -492,12 +648,12 @@ fn create_csr(cx: &Exec, args: CreateCsr) -> Result<Value, Error> {
     all.insert("private_key_passphrase", args.private_key_passphrase);
     all.insert("digest", args.digest);
     let der = request(cx, all)?;
-    delivered(
-        cx,
-        encoding.bytes("CERTIFICATE REQUEST", der),
-        args.path.as_deref(),
-        "PEM",
-    )
+    let delivery = Delivery {
+        encoding,
+        path: args.path.as_deref(),
+        is_raw: args.raw,
+    };
+    delivery.done(cx, encoding.bytes("CERTIFICATE REQUEST", der), "CSR")
 }
 
 /// A request's DER, from the arguments of `create_csr`.
@@ -508,40 +664,6 @@ pub(crate) fn request(cx: &Exec, mut args: Map) -> Result<Vec<u8>, Error> {
     renamed(&mut args);
     check_digest(&given(&args, "digest").map_or_else(|| "sha256".into(), Value::to_text))?;
     Asking::of(cx, &args)?.signed(cx)
-}
-
-fn expires(_: &Exec, args: Expires) -> Result<Value, Error> {
-    Ok(is_over(&Parts::of(&args.certificate.into())?, args.days)?.into())
-}
-
-/// Where a certificate is, and what it is for.
-fn about(certificate: &str, parts: &Parts) -> Map {
-    let mut all = Map::new();
-    if Path::new(certificate).is_file() {
-        all.insert("path", certificate);
-    }
-    if let Some(name) = parts.subject_name().map().remove("CN") {
-        all.insert("cn", name);
-    }
-    all
-}
-
-fn expired(_: &Exec, args: Expired) -> Result<Value, Error> {
-    let parts = Parts::of(&args.certificate.as_str().into())?;
-    Ok(about(&args.certificate, &parts)
-        .with("expired", is_over(&parts, 0.0)?)
-        .into())
-}
-
-fn will_expire(_: &Exec, args: WillExpire) -> Result<Value, Error> {
-    let parts = Parts::of(&args.certificate.as_str().into())?;
-    let mut all = Map::new().with("check_days", args.days as i64);
-    all.update(about(&args.certificate, &parts));
-    Ok(all.with("will_expire", is_over(&parts, args.days)?).into())
-}
-
-fn get_pem_entry(_: &Exec, args: GetPemEntry) -> Result<Value, Error> {
-    Ok(pem::entry(&args.text.into(), args.pem_type.as_deref())?.into())
 }
 
 fn get_private_key_size(cx: &Exec, args: GetPrivateKeySize) -> Result<Value, Error> {
@@ -561,88 +683,6 @@ fn get_signing_policy(cx: &Exec, args: GetSigningPolicy) -> Result<Value, Error>
         args.ca_server.as_deref(),
     )?
     .into())
-}
-
-/// `0A:FF`.
-fn colons(hex: &str) -> String {
-    let digits: Vec<char> = hex.to_uppercase().chars().collect();
-    digits
-        .chunks(2)
-        .map(|pair| pair.iter().collect::<String>())
-        .collect::<Vec<_>>()
-        .join(":")
-}
-
-/// A moment as Salt shows it: `2026-01-31 12:00:00`.
-fn shown(stamp: &str) -> String {
-    let part = |from: usize, to: usize| stamp.get(from..to).unwrap_or_default();
-    format!(
-        "{}-{}-{} {}:{}:{}",
-        part(0, 4),
-        part(4, 6),
-        part(6, 8),
-        part(8, 10),
-        part(10, 12),
-        part(12, 14)
-    )
-}
-
-fn read_certificate(_: &Exec, args: ReadCertificate) -> Result<Value, Error> {
-    let parts = Parts::of(&args.certificate.into())?;
-    let told = crate::x509::shown::Certificate::read(&parts.der)
-        .ok_or("Could not load PEM-encoded certificate.")?;
-    let (kind, size) = keys::kind(&parts.key)?;
-    let mut prints = Map::new();
-    for kind in ["sha1", "sha256", "md5"] {
-        prints.insert(kind, colons(&hashes::of_bytes(&parts.der, kind)?));
-    }
-    let serial: String = parts
-        .serial
-        .iter()
-        .map(|byte| format!("{byte:02X}"))
-        .collect();
-    let extensions: Map = told
-        .extensions
-        .into_iter()
-        .map(|(name, text)| (Value::from(name), Value::from(text)))
-        .collect();
-    let (subject, issuer) = (parts.subject_name(), parts.issuer_name());
-    Ok(Map::new()
-        .with("version", told.version + 1)
-        .with("key_size", size)
-        .with("key_type", kind.name())
-        .with("serial_number", colons(&serial))
-        .with("fingerprints", prints)
-        .with("subject", subject.map())
-        .with("subject_str", subject.shown())
-        .with("issuer", issuer.map())
-        .with("issuer_str", issuer.shown())
-        .with("not_before", shown(&parts.not_before))
-        .with("not_after", shown(&parts.not_after))
-        .with("public_key", pem::text("PUBLIC KEY", &parts.key))
-        .with("extensions", extensions)
-        .with("signature_algorithm", told.signature_algorithm)
-        .into())
-}
-
-fn read_csr(_: &Exec, args: ReadCsr) -> Result<Value, Error> {
-    let request = Request::of(&args.csr.into())?;
-    let (kind, size) = keys::kind(&request.key)?;
-    let subject = crate::x509::names::Name::read(&request.subject).unwrap_or_default();
-    let identifier: String = keys::identifier(&request.key)?
-        .iter()
-        .map(|byte| format!("{byte:02X}"))
-        .collect();
-    let names = request.extensions.iter();
-    let names = names.map(|one| Value::from(crate::x509::extensions::name_of(&one.oid)));
-    Ok(Map::new()
-        .with("key_size", size)
-        .with("key_type", kind.name())
-        .with("subject", subject.map())
-        .with("subject_str", subject.shown())
-        .with("public_key_hash", colons(&identifier))
-        .with("extensions", Value::list(names))
-        .into())
 }
 
 fn sign_remote_certificate(cx: &Exec, args: SignRemoteCertificate) -> Result<Value, Error> {
@@ -683,21 +723,6 @@ fn signed_for(cx: &Exec, args: SignRemoteCertificate) -> Result<Value, Error> {
     merge(&mut all, policy);
     let der = Draft::of(cx, &all, false)?.signed(cx)?;
     Ok(pem::text("CERTIFICATE", &der).into())
-}
-
-fn verify_private_key(cx: &Exec, args: VerifyPrivateKey) -> Result<Value, Error> {
-    let private = Private::of(cx, &args.private_key.into(), args.passphrase.as_deref())?;
-    Ok((keys::public(cx, &args.public_key.into(), None)? == private.key).into())
-}
-
-fn verify_signature(cx: &Exec, args: VerifySignature) -> Result<Value, Error> {
-    let parts = Parts::of(&args.certificate.into())?;
-    let key = match args.signing_pub_key {
-        Some(key) => keys::public(cx, &key.into(), args.signing_pub_key_passphrase.as_deref())?,
-        None => parts.key.clone(),
-    };
-    let digest = crate::x509::issue::digest_of(&parts.algorithm).unwrap_or("sha256");
-    Ok(keys::verify(cx, &key, &parts.signed, &parts.signature, digest)?.into())
 }
 
 fn write_pem(cx: &Exec, args: WritePem) -> Result<Value, Error> {

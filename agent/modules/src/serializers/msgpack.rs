@@ -9,9 +9,105 @@ pub(super) fn serialize(data: &Value, options: &Map) -> Result<Value, Error> {
     if let Some((option, _)) = options.first() {
         return Err(unknown_option("msgpack", option));
     }
+    Ok(Value::Bytes(bytes(data)?.into()))
+}
+
+/// A value as MessagePack.
+///
+/// # Errors
+/// When it has no form for the value.
+pub(crate) fn bytes(data: &Value) -> Result<Vec<u8>, Error> {
     let mut out = Vec::new();
     put(&mut out, data)?;
-    Ok(Value::Bytes(out.into()))
+    Ok(out)
+}
+
+/// The value that MessagePack stands for, nested no deeper than `depth`; none where it is none.
+pub(crate) fn read(bytes: &[u8], depth: usize) -> Option<Value> {
+    let mut rest = bytes;
+    let value = next(&mut rest, depth)?;
+    rest.is_empty().then_some(value)
+}
+
+fn taken<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
+    let (taken, left) = rest.split_at_checked(count)?;
+    *rest = left;
+    Some(taken)
+}
+
+fn number(rest: &mut &[u8], bytes: usize) -> Option<u64> {
+    let taken = taken(rest, bytes)?;
+    Some(
+        taken
+            .iter()
+            .fold(0, |all, byte| all << 8 | u64::from(*byte)),
+    )
+}
+
+fn next(rest: &mut &[u8], depth: usize) -> Option<Value> {
+    let [first] = taken(rest, 1)? else {
+        return None;
+    };
+    let size = |rest: &mut &[u8], first: u8, from: u8| {
+        let count = number(rest, 1 << (first - from))?;
+        usize::try_from(count).ok()
+    };
+    Some(match *first {
+        positive @ 0..=0x7f => i64::from(positive).into(),
+        map @ 0x80..=0x8f => entries(rest, usize::from(map & 0xf), depth)?,
+        list @ 0x90..=0x9f => items(rest, usize::from(list & 0xf), depth)?,
+        text @ 0xa0..=0xbf => string(rest, usize::from(text & 0x1f))?,
+        0xc0 => Value::Null,
+        truth @ 0xc2..=0xc3 => (truth == 0xc3).into(),
+        binary @ 0xc4..=0xc6 => {
+            let length = size(rest, binary, 0xc4)?;
+            Value::Bytes(taken(rest, length)?.into())
+        }
+        0xca => f64::from(f32::from_bits(number(rest, 4)? as u32)).into(),
+        0xcb => f64::from_bits(number(rest, 8)?).into(),
+        whole @ 0xcc..=0xcf => {
+            let whole = number(rest, 1 << (whole - 0xcc))?;
+            i64::try_from(whole).map_or_else(|_| Value::Big(whole.to_string().into()), Value::Int)
+        }
+        whole @ 0xd0..=0xd3 => {
+            let bytes = 1 << (whole - 0xd0);
+            let shift = 64 - 8 * bytes as u32;
+            (((number(rest, bytes)? << shift) as i64) >> shift).into()
+        }
+        text @ 0xd9..=0xdb => {
+            let length = size(rest, text, 0xd9)?;
+            string(rest, length)?
+        }
+        list @ 0xdc..=0xdd => {
+            let count = number(rest, 2 << (list - 0xdc))?;
+            items(rest, usize::try_from(count).ok()?, depth)?
+        }
+        map @ 0xde..=0xdf => {
+            let count = number(rest, 2 << (map - 0xde))?;
+            entries(rest, usize::try_from(count).ok()?, depth)?
+        }
+        negative @ 0xe0..=0xff => i64::from(negative as i8).into(),
+        _ => return None,
+    })
+}
+
+fn string(rest: &mut &[u8], length: usize) -> Option<Value> {
+    let text = String::from_utf8_lossy(taken(rest, length)?).into_owned();
+    Some(text.into())
+}
+
+fn items(rest: &mut &[u8], count: usize, depth: usize) -> Option<Value> {
+    let depth = depth.checked_sub(1)?;
+    let all: Option<Vec<Value>> = (0..count).map(|_| next(rest, depth)).collect();
+    Some(Value::list(all?))
+}
+
+fn entries(rest: &mut &[u8], count: usize, depth: usize) -> Option<Value> {
+    let depth = depth.checked_sub(1)?;
+    let all: Option<Map> = (0..count)
+        .map(|_| Some((next(rest, depth)?, next(rest, depth)?)))
+        .collect();
+    Some(all?.into())
 }
 
 fn put(out: &mut Vec<u8>, value: &Value) -> Result<(), Error> {
@@ -94,5 +190,29 @@ fn put_int(out: &mut Vec<u8>, number: i64) {
         -0x8000..=-0x81 => wide(0xd1, 2),
         -0x8000_0000..=-0x8001 => wide(0xd2, 4),
         _ => wide(0xd3, 8),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let long = "x".repeat(300);
+        let all = Value::list([
+            Value::Null,
+            true.into(),
+            (-5).into(),
+            (-70_000).into(),
+            300.into(),
+            1.5.into(),
+            long.into(),
+            Map::new().with("k", Value::list([1.into()])).into(),
+        ]);
+        let written = bytes(&all).unwrap();
+        assert_eq!(read(&written, 3), Some(all));
+        assert_eq!(read(&written, 2), None);
+        assert_eq!(read(&[0xdd, 0xff, 0xff, 0xff, 0xff], 9), None);
     }
 }

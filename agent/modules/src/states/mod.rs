@@ -17,11 +17,13 @@ mod cron;
 mod debconf;
 mod disk;
 mod environ;
+mod etcd;
 mod event;
 pub(crate) mod file;
 mod firewalld;
 mod gem;
 mod git;
+mod gpg;
 mod grains;
 mod group;
 mod host;
@@ -44,6 +46,7 @@ mod postgres;
 mod quota;
 mod rabbitmq;
 mod raid;
+mod redis;
 mod salt;
 mod saltutil;
 mod schedule;
@@ -58,6 +61,7 @@ mod sysctl;
 mod sysfs;
 mod test;
 mod timezone;
+mod tls;
 mod uci;
 mod user;
 mod virtualenv;
@@ -79,6 +83,7 @@ pub const MODULES: &[Module<Ret>] = &[
     debconf::MODULE,
     disk::MODULE,
     environ::MODULE,
+    etcd::MODULE,
     event::MODULE,
     file::absent::MODULE,
     file::accumulated::MODULE,
@@ -103,6 +108,7 @@ pub const MODULES: &[Module<Ret>] = &[
     gem::MODULE,
     git::MODULE,
     git::config::MODULE,
+    gpg::MODULE,
     grains::MODULE,
     group::MODULE,
     host::MODULE,
@@ -143,6 +149,7 @@ pub const MODULES: &[Module<Ret>] = &[
     rabbitmq::user::MODULE,
     rabbitmq::vhost::MODULE,
     raid::MODULE,
+    redis::MODULE,
     salt::MODULE,
     saltutil::MODULE,
     schedule::MODULE,
@@ -157,6 +164,7 @@ pub const MODULES: &[Module<Ret>] = &[
     sysfs::MODULE,
     test::MODULE,
     timezone::MODULE,
+    tls::MODULE,
     uci::MODULE,
     user::MODULE,
     virtualenv::MODULE,

@@ -6,15 +6,19 @@ use state::exec::Exec;
 use state::module::{Error, Given, Ret};
 use value::{Map, Value};
 
-use crate::exec::x509::{
-    Encoding, OF_CERTIFICATES, OF_KEYS, OF_REQUESTS, appended, as_written, encoded, made, new_key,
-    policy, request,
-};
+use crate::exec::x509::{appended, as_written, embedded, made, new_key, policy, request};
 use crate::fs::{self, Owner};
+use crate::x509::containers::{
+    self, Encoding, Found, Missing, OF_CERTIFICATES, OF_KEYS, OF_REQUESTS, Pkcs12,
+};
 use crate::x509::issue::{Asking, Draft, expires, merge, renamed};
 use crate::x509::keys::{self, Kind, Private, Refusal};
-use crate::x509::parts::{Parts, Request, certificate};
+use crate::x509::parts::Request;
 use crate::x509::pem;
+
+mod crl;
+
+use crl::crl_managed;
 
 state::state_module! {
     /// Keys, certificates and requests for them.
@@ -31,7 +35,7 @@ state::state_module! {
         ca_server: Option<String> = None,
         /// The signing policy, whose settings are above all others.
         signing_policy: Option<String> = None,
-        /// `pem` or `der`.
+        /// `pem`, `der`, `pkcs7_pem`, `pkcs7_der` or `pkcs12`.
         encoding: String = "pem".into(),
         /// Certificates that follow it in the file.
         append_certs: Value = Value::Null,
@@ -61,12 +65,40 @@ state::state_module! {
         not_after: Value = Value::Null,
         /// For how many days it is valid.
         days_valid: Value = Value::Null,
-        /// Of PKCS#12, which is not written here.
-        pkcs12_passphrase: Value = Value::Null,
-        /// Of PKCS#12.
+        /// What a PKCS#12 container is encrypted with.
+        pkcs12_passphrase: Option<String> = None,
+        /// Encrypt it so that older systems can read it.
         pkcs12_encryption_compat: bool = false,
-        /// Of PKCS#12.
-        pkcs12_friendlyname: Value = Value::Null,
+        /// What the certificate is called in it.
+        pkcs12_friendlyname: Option<String> = None,
+        ..kwargs
+    });
+
+    /// Make sure that a list of revoked certificates is there, holds what it should, and is not about to expire.
+    /// Other keywords are arguments of `file.managed`.
+    fn crl_managed(CrlManaged {
+        /// The file.
+        name: String,
+        /// The authority's private key.
+        signing_private_key: Value,
+        /// The certificates: dictionaries with `certificate` or `serial_number`, and `revocation_date`, `not_after`, `extensions`.
+        revoked: Value,
+        /// It is made again when fewer days are left.
+        days_remaining: Option<f64> = None,
+        /// The authority's certificate.
+        signing_cert: Value = Value::Null,
+        /// The passphrase of its key.
+        signing_private_key_passphrase: Value = Value::Null,
+        /// Whether certificates whose time is over stand in it.
+        include_expired: bool = false,
+        /// For how many days it is valid.
+        days_valid: Option<f64> = None,
+        /// The digest that is signed.
+        digest: String = "sha256".into(),
+        /// `pem` or `der`.
+        encoding: String = "pem".into(),
+        /// Its extensions; a `cRLNumber` of `auto` is one more than the last.
+        extensions: Value = Value::Null,
         ..kwargs
     });
 
@@ -109,13 +141,13 @@ state::state_module! {
         keysize: Option<i64> = None,
         /// What it is encrypted with.
         passphrase: Option<String> = None,
-        /// `pem`, or `der`.
+        /// `pem`, `der` or `pkcs12`.
         encoding: String = "pem".into(),
         /// Make a new one in any case.
         new: bool = false,
         /// Make a new one where the file cannot be read with the passphrase.
         overwrite: bool = false,
-        /// Of PKCS#12, which is not written here.
+        /// Encrypt a PKCS#12 container so that older systems can read it.
         pkcs12_encryption_compat: bool = false,
         ..kwargs
     });
@@ -281,7 +313,7 @@ impl<'a> File<'a> {
             true => None,
             false => Some((plan.make)()?),
         };
-        let text = bytes.as_ref().filter(|_| plan.encoding == Encoding::Pem);
+        let text = bytes.as_ref().filter(|_| plan.encoding.is_text());
         let text = text.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
         let part = self.managed(self.cx, text.is_some(), text.as_deref())?;
         let verb = if plan.is_there { "update" } else { "create" };
@@ -351,17 +383,14 @@ fn key_plan<'a>(cx: &'a Exec, args: &PrivateKeyManaged, path: &Path) -> Result<P
             .keys()
             .all(|key| matches!(key.as_str(), Some("encoding" | "passphrase")));
     let (algo, size, passphrase) = (args.algo.clone(), args.keysize, args.passphrase.clone());
+    let older = args.pkcs12_encryption_compat;
     Ok(Plan {
         is_there: is_file,
         encoding,
         changes,
         make: Box::new(move || match current.filter(|_| is_same) {
-            Some(current) => as_written(
-                current.text(cx, passphrase.as_deref())?,
-                passphrase.as_deref(),
-                encoding,
-            ),
-            None => new_key(cx, &algo, size, passphrase.as_deref(), encoding),
+            Some(current) => as_written(cx, &current, passphrase, encoding, older),
+            None => new_key(cx, &algo, size, passphrase, (encoding, older)),
         }),
     })
 }
@@ -420,7 +449,7 @@ fn key_changes(
     } else if kind.hashes() && size != wanted {
         changes.insert("keysize", wanted);
     }
-    if (encoding == Encoding::Pem) != current.is_pem {
+    if encoding != current.encoding {
         changes.insert("encoding", args.encoding.as_str());
     }
     Ok(changes)
@@ -519,6 +548,11 @@ fn certificate_managed(cx: &Exec, args: CertificateManaged) -> Result<Ret, Error
         policy: args.signing_policy,
         encoding_name: &args.encoding,
         chain: args.append_certs,
+        container: Pkcs12 {
+            passphrase: args.pkcs12_passphrase,
+            is_older: args.pkcs12_encryption_compat,
+            friendlyname: args.pkcs12_friendlyname,
+        },
         all,
     };
     told(file.run(|path| wanted.plan(cx, path)))
@@ -532,81 +566,87 @@ struct Wanted<'a> {
     policy: Option<String>,
     encoding_name: &'a str,
     chain: Value,
+    container: Pkcs12,
     /// The arguments of `create_certificate`.
     all: Map,
 }
 
-impl Wanted<'_> {
-    fn plan<'c>(self, cx: &'c Exec, path: &Path) -> Result<Plan<'c>, Error> {
+impl<'a> Wanted<'a> {
+    fn plan(self, cx: &'a Exec, path: &Path) -> Result<Plan<'a>, Error> {
         let encoding = Encoding::of(self.encoding_name, OF_CERTIFICATES)?;
-        let is_file = path.is_file();
-        let bytes = match is_file {
-            true => pem::file(path)?,
-            false => Vec::new(),
-        };
-        let current = certificate(&bytes).filter(|_| is_file);
         let mut changes = Map::new();
-        match &current {
-            Some(current) => changes = self.changes(cx, current, &bytes, encoding)?,
-            None if is_file => drop(changes.insert("replaced", self.name)),
-            None => drop(changes.insert("created", self.name)),
-        }
-        let is_same = changes
-            .keys()
-            .all(|key| matches!(key.as_str(), Some("additional_certs" | "encoding")));
+        let current = match path.is_file() {
+            true => {
+                let passphrase = self.container.passphrase.as_deref();
+                let found = containers::found(cx, path, &pem::file(path)?, passphrase)?;
+                match &found {
+                    Ok(found) => changes = self.changes(cx, found, encoding)?,
+                    Err(Missing::WrongPassphrase) => {
+                        changes.insert("pkcs12_passphrase", true);
+                    }
+                    Err(Missing::NoCertificate) => drop(changes.insert("replaced", self.name)),
+                }
+                found.ok()
+            }
+            false => {
+                changes.insert("created", self.name);
+                None
+            }
+        };
+        let is_same = changes.keys().all(|key| {
+            let key = key.as_str().unwrap_or_default();
+            matches!(key, "additional_certs" | "encoding" | "pkcs12_friendlyname")
+        });
         let is_there = current.is_some();
         let kept = current.filter(|_| is_same);
         Ok(Plan {
             is_there,
             encoding,
             changes,
-            make: Box::new(move || {
-                let chain = appended(&self.chain)?;
-                if encoding == Encoding::Der && !chain.is_empty() {
-                    return Err("Cannot encode a certificate chain in DER".into());
-                }
-                let der = match kept {
-                    Some(current) => current.der,
-                    None => made(
-                        cx,
-                        self.all,
-                        self.ca_server.as_deref(),
-                        self.policy.as_deref(),
-                    )?,
-                };
-                Ok(encoded(der, encoding, &chain))
-            }),
+            make: Box::new(move || self.written(cx, encoding, kept)),
         })
     }
 
-    fn changes(
-        &self,
-        cx: &Exec,
-        current: &Parts,
-        bytes: &[u8],
-        encoding: Encoding,
-    ) -> Result<Map, Error> {
-        let mut changes = Map::new();
-        let blocks = pem::blocks(bytes);
-        if blocks.is_empty() != (encoding == Encoding::Der) {
-            changes.insert("encoding", self.encoding_name);
+    /// The certificate that is kept, or a new one.
+    fn written(self, cx: &Exec, encoding: Encoding, kept: Option<Found>) -> Result<Vec<u8>, Error> {
+        let chain = appended(&self.chain)?;
+        if encoding == Encoding::Der && !chain.is_empty() {
+            return Err("Cannot encode a certificate chain in DER".into());
         }
-        if expires(current, self.days_remaining)? {
+        let (server, policy) = (self.ca_server.as_deref(), self.policy.as_deref());
+        let key = match encoding {
+            Encoding::Pkcs12 => embedded(cx, &self.all, policy, server.is_some())?,
+            _ => None,
+        };
+        let certificate = match kept {
+            Some(kept) => kept.certificate,
+            None => made(cx, self.all, server, policy)?,
+        };
+        let certificates = (&certificate, chain.as_slice());
+        containers::encoded(cx, encoding, certificates, key.as_ref(), &self.container)
+    }
+
+    fn changes(&self, cx: &Exec, found: &Found, encoding: Encoding) -> Result<Map, Error> {
+        let mut changes = Map::new();
+        let name = &self.container.friendlyname;
+        if found.encoding != encoding {
+            changes.insert("encoding", self.encoding_name);
+        } else if encoding == Encoding::Pkcs12 && found.friendlyname != *name {
+            changes.insert("pkcs12_friendlyname", name.clone());
+        }
+        if expires(&found.certificate, self.days_remaining)? {
             changes.insert("expiration", true);
         }
-        let chain: Vec<Vec<u8>> = appended(&self.chain)?
-            .into_iter()
-            .map(|one| one.der)
-            .collect();
-        let there: Vec<Vec<u8>> = blocks.into_iter().skip(1).map(|(_, der)| der).collect();
-        if chain != there {
+        let chain = appended(&self.chain)?;
+        let chain = chain.iter().map(|one| &one.der);
+        if !chain.eq(found.chain.iter().map(|one| &one.der)) {
             changes.insert("additional_certs", true);
         }
         let mut all = self.all.clone();
         let server = self.ca_server.as_deref();
         merge(&mut all, policy(cx, self.policy.as_deref(), server)?);
         let draft = Draft::of(cx, &all, server.is_some())?;
-        changes.update(draft.changes(cx, current, &self.all)?);
+        changes.update(draft.changes(cx, &found.certificate, &self.all)?);
         Ok(changes)
     }
 }

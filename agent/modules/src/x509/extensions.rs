@@ -120,7 +120,7 @@ pub(crate) const NOT_ASKED: [&str; 4] = [
     "crlDistributionPoints",
 ];
 
-const USAGES: [&str; 9] = [
+pub(crate) const USAGES: [&str; 9] = [
     "digitalSignature",
     "nonRepudiation",
     "keyEncipherment",
@@ -132,7 +132,7 @@ const USAGES: [&str; 9] = [
     "decipherOnly",
 ];
 
-const PURPOSES: &[(&str, &str)] = &[
+pub(crate) const PURPOSES: &[(&str, &str)] = &[
     ("OCSPSigning", "1.3.6.1.5.5.7.3.9"),
     ("clientAuth", "1.3.6.1.5.5.7.3.2"),
     ("codeSigning", "1.3.6.1.5.5.7.3.3"),
@@ -148,6 +148,42 @@ const PURPOSES: &[(&str, &str)] = &[
     ("timeStamping", "1.3.6.1.5.5.7.3.8"),
 ];
 
+/// Ways to ask an authority.
+pub(crate) const METHODS: &[(&str, &str)] = &[
+    ("OCSP", "1.3.6.1.5.5.7.48.1"),
+    ("caIssuers", "1.3.6.1.5.5.7.48.2"),
+    ("caRepository", "1.3.6.1.5.5.7.48.5"),
+];
+
+/// Why a certificate is revoked, with the number that stands for it.
+pub(crate) const REASONS: &[(&str, u8)] = &[
+    ("unspecified", 0),
+    ("keyCompromise", 1),
+    ("cACompromise", 2),
+    // So Salt's documentation has it.
+    ("CACompromise", 2),
+    ("affiliationChanged", 3),
+    ("superseded", 4),
+    ("cessationOfOperation", 5),
+    ("certificateHold", 6),
+    ("removeFromCRL", 8),
+    ("privilegeWithdrawn", 9),
+    ("aACompromise", 10),
+];
+
+/// The same as bits in distribution points.
+pub(crate) const FLAGS: [&str; 9] = [
+    "unused",
+    "keyCompromise",
+    "cACompromise",
+    "affiliationChanged",
+    "superseded",
+    "cessationOfOperation",
+    "certificateHold",
+    "privilegeWithdrawn",
+    "aACompromise",
+];
+
 /// Whom an extension is for.
 pub(crate) struct About<'a> {
     /// The subject's public key.
@@ -160,9 +196,8 @@ pub(crate) struct About<'a> {
 
 /// What reports of changes call an extension.
 pub(crate) fn name_of(dotted: &str) -> &str {
-    let all = EXTENSIONS.iter();
-    all.clone()
-        .find(|(_, _, oid, _)| *oid == dotted)
+    let mut all = EXTENSIONS.iter().chain(super::crl::EXTENSIONS);
+    all.find(|(_, _, oid, _)| *oid == dotted)
         .map_or(dotted, |(.., name)| name)
 }
 
@@ -201,14 +236,12 @@ fn made(name: &str, given: &Value, about: &About<'_>) -> Result<(bool, Vec<u8>),
         "certificatePolicies" => critical(policies(given)?),
         "noCheck" => (contains(given, "critical"), vec![0x05, 0x00]),
         "tlsfeature" => (contains(given, "critical"), features(given)?),
-        "nsComment" | "nsCertType" => {
-            return Err(Error::refused(format!(
-                "{name} is currently not implemented."
-            )));
-        }
+        "policyConstraints" => critical(policy_constraints(given)?),
+        "inhibitAnyPolicy" => (contains(given, "critical"), inhibit(given)?),
+        "nameConstraints" => critical(name_constraints(given)?),
         _ => {
             return Err(Error::refused(format!(
-                "The extension {name} cannot be made here: make the certificate with openssl and place it with file.managed"
+                "{name} is currently not implemented."
             )));
         }
     })
@@ -262,24 +295,40 @@ fn basic(given: &Value) -> Result<Vec<u8>, Error> {
 }
 
 fn usage(given: &Value) -> Vec<u8> {
-    let mut bytes = [0_u8; 2];
+    let set = USAGES.iter().enumerate();
+    let set = set.filter(|(_, name)| contains(given, name));
+    part(BIT_STRING, &bits(set.map(|(bit, _)| bit)))
+}
+
+/// What stands in a BIT STRING: how many bits at its end are none, and the bytes.
+fn bits(set: impl Iterator<Item = usize>) -> Vec<u8> {
+    let mut bytes = vec![0_u8];
     let mut last = 0;
-    for (bit, _) in USAGES
-        .iter()
-        .enumerate()
-        .filter(|(_, name)| contains(given, name))
-    {
-        if let Some(byte) = bytes.get_mut(bit / 8) {
+    for bit in set {
+        bytes.resize(bytes.len().max(bit / 8 + 2), 0);
+        if let Some(byte) = bytes.get_mut(bit / 8 + 1) {
             *byte |= 0x80 >> (bit % 8);
-            last = bit + 1;
         }
+        last = last.max(bit + 1);
     }
-    let count = last.div_ceil(8);
-    let unused = [(count * 8 - last) as u8];
-    part(
-        BIT_STRING,
-        &[&unused, bytes.get(..count).unwrap_or_default()].concat(),
-    )
+    if let Some(first) = bytes.first_mut() {
+        *first = (last.div_ceil(8) * 8 - last) as u8;
+    }
+    bytes
+}
+
+/// Reasons as the bits of a distribution point.
+///
+/// # Errors
+/// When one is none.
+pub(crate) fn reason_bits(reasons: &[String]) -> Result<Vec<u8>, Error> {
+    let bit = |reason: &String| {
+        let known = FLAGS.iter().skip(1).position(|flag| flag == reason);
+        let known = known.map(|at| at + 1);
+        known.ok_or_else(|| Error::refused(format!("'{reason}' is not a valid ReasonFlags")))
+    };
+    let all: Result<Vec<usize>, Error> = reasons.iter().map(bit).collect();
+    Ok(bits(all?.into_iter()))
 }
 
 fn purposes(given: &Value) -> Result<Vec<u8>, Error> {
@@ -362,12 +411,8 @@ fn access(given: &Value) -> Result<Vec<u8>, Error> {
             .collect(),
     };
     let one = |(how, place): (String, String)| {
-        let method = match how.as_str() {
-            "OCSP" => "1.3.6.1.5.5.7.48.1",
-            "caIssuers" => "1.3.6.1.5.5.7.48.2",
-            "caRepository" => "1.3.6.1.5.5.7.48.5",
-            other => other,
-        };
+        let known = METHODS.iter().find(|(name, _)| *name == how);
+        let method = known.map_or(how.as_str(), |(_, oid)| oid);
         let method =
             oid(method).ok_or_else(|| Error::refused(format!("Unknown access OID: {how}")))?;
         Ok(parts(SEQUENCE, &[method, of_text(&place)?]))
@@ -377,29 +422,141 @@ fn access(given: &Value) -> Result<Vec<u8>, Error> {
     Ok(parts(SEQUENCE, &all?))
 }
 
-fn points(given: &Value) -> Result<Vec<u8>, Error> {
-    let point = |(kind, value): (String, Value)| {
-        let name = match kind.as_str() {
-            "fullname" => {
-                let all: Result<Vec<Vec<u8>>, Error> = match &value {
-                    Value::Str(text) => vec![of_text(text)],
-                    other => other.texts().iter().map(|text| of_text(text)).collect(),
-                }
-                .into_iter()
-                .collect();
-                all?.concat()
-            }
-            "relativename" | "crlissuer" | "reasons" => {
-                return Err(Error::refused(format!(
-                    "crlDistributionPoints: {kind} cannot be written here, only fullname"
-                )));
-            }
-            _ => names(&[(kind, value)])?,
-        };
-        Ok(part(SEQUENCE, &part(0xa0, &part(0xa0, &name))))
+/// Names in OpenSSL's form, one or a list of them.
+fn texts_of(given: &Value) -> Result<Vec<u8>, Error> {
+    let all: Result<Vec<Vec<u8>>, Error> = match given {
+        Value::Str(text) => vec![of_text(text)],
+        other => other.texts().iter().map(|text| of_text(text)).collect(),
+    }
+    .into_iter()
+    .collect();
+    Ok(all?.concat())
+}
+
+/// The name of a distribution point.
+///
+/// # Errors
+/// When a name is of no known kind, or it is one that is not written here.
+pub(crate) fn point_name(given: &Value) -> Result<Vec<u8>, Error> {
+    if given.get("relativename").is_some_and(Value::is_true) {
+        return Err("relativename cannot be written here, only fullname".into());
+    }
+    let names = given.get("fullname").filter(|names| names.is_true());
+    Ok(match names {
+        Some(names) => part(0xa0, &part(0xa0, &texts_of(names)?)),
+        None => Vec::new(),
+    })
+}
+
+/// Distribution points.
+///
+/// # Errors
+/// When a name is of no known kind, or a reason is none.
+pub(crate) fn points(given: &Value) -> Result<Vec<u8>, Error> {
+    const KEYS: [&str; 4] = ["fullname", "relativename", "crlissuer", "reasons"];
+    let full = |names: Vec<u8>| part(SEQUENCE, &part(0xa0, &part(0xa0, &names)));
+    let mut all = Vec::new();
+    let items: Vec<Value> = match given {
+        Value::List(items) => items.to_vec(),
+        Value::Str(_) => pairs(given)
+            .into_iter()
+            .map(|(kind, value)| Map::new().with(&kind, value).into())
+            .collect(),
+        other => vec![other.clone()],
     };
-    let all: Result<Vec<Vec<u8>>, Error> = pairs(given).into_iter().map(point).collect();
-    Ok(parts(SEQUENCE, &all?))
+    for item in items {
+        match &item {
+            Value::Map(point) if KEYS.iter().any(|key| point.contains(key)) => {
+                let mut inside = point_name(&item)?;
+                if let Some(reasons) = item.get("reasons").filter(|all| all.is_true()) {
+                    inside.extend(part(0x81, &reason_bits(&reasons.texts())?));
+                }
+                if let Some(names) = item.get("crlissuer").filter(|all| all.is_true()) {
+                    inside.extend(part(0xa2, &texts_of(names)?));
+                }
+                all.push(part(SEQUENCE, &inside));
+            }
+            Value::Str(word) if &**word == "critical" => {}
+            other => {
+                for pair in pairs(&Value::list([other.clone()])) {
+                    all.push(full(names(&[pair])?));
+                }
+            }
+        }
+    }
+    Ok(parts(SEQUENCE, &all))
+}
+
+/// What a name stands for among settings, in any form.
+fn setting(settings: &[(String, Value)], name: &str) -> Option<Value> {
+    let found = settings.iter().find(|(known, _)| known == name);
+    found.map(|(_, value)| value.clone())
+}
+
+fn count(given: &Value, name: &str) -> Result<Vec<u8>, Error> {
+    let number: Result<u64, _> = given.to_text().parse();
+    let number =
+        number.map_err(|_| Error::refused(format!("{name} must be a number of certificates")))?;
+    Ok(integer(&number.to_be_bytes()))
+}
+
+fn policy_constraints(given: &Value) -> Result<Vec<u8>, Error> {
+    let settings = pairs(given);
+    let mut inside = Vec::new();
+    for (tag, name) in [
+        (0x80, "requireExplicitPolicy"),
+        (0x81, "inhibitPolicyMapping"),
+    ] {
+        if let Some(given) = setting(&settings, name) {
+            let number = count(&given, name)?;
+            inside.push(part(tag, number.get(2..).unwrap_or_default()));
+        }
+    }
+    match inside.is_empty() {
+        true => Err(
+            "At least one of require_explicit_policy and inhibit_policy_mapping must not be None"
+                .into(),
+        ),
+        false => Ok(parts(SEQUENCE, &inside)),
+    }
+}
+
+fn inhibit(given: &Value) -> Result<Vec<u8>, Error> {
+    let number = match given {
+        Value::Str(text) => conf(text).1.into_iter().next().map(|(word, _)| word.into()),
+        Value::Map(map) => map.get("value").cloned(),
+        other => Some(other.clone()),
+    };
+    let number = number.ok_or("Undefined required key for inhibitAnyPolicy: 'value'")?;
+    count(&number, "inhibitAnyPolicy")
+}
+
+fn name_constraints(given: &Value) -> Result<Vec<u8>, Error> {
+    let mut inside = Vec::new();
+    for (tag, scope) in [(0xa0, "permitted"), (0xa1, "excluded")] {
+        let wanted: Vec<(String, Value)> = match given {
+            Value::Str(text) => text
+                .split(',')
+                .filter_map(|word| word.trim().split_once(';'))
+                .filter(|(known, _)| *known == scope)
+                .filter_map(|(_, name)| name.split_once(':'))
+                .map(|(kind, value)| (kind.to_owned(), value.into()))
+                .collect(),
+            other => other.get(scope).map(pairs).unwrap_or_default(),
+        };
+        let trees: Result<Vec<Vec<u8>>, Error> = wanted
+            .into_iter()
+            .map(|pair| Ok(part(SEQUENCE, &names(&[pair])?)))
+            .collect();
+        let trees = trees?;
+        if !trees.is_empty() {
+            inside.push(parts(tag, &trees));
+        }
+    }
+    match inside.is_empty() {
+        true => Err("nameConstraints needs at least one definition".into()),
+        false => Ok(parts(SEQUENCE, &inside)),
+    }
 }
 
 fn policies(given: &Value) -> Result<Vec<u8>, Error> {

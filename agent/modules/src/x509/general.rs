@@ -141,7 +141,7 @@ fn address(text: &str) -> Result<Vec<u8>, Error> {
         IpAddr::V6(six) => six.octets().to_vec(),
     };
     if let Some(bits) = bits {
-        let bits: usize = bits.parse().map_err(|_| wrong())?;
+        let bits = length(bits).ok_or_else(wrong)?;
         let mask: Vec<u8> = (0..bytes.len())
             .map(|at| match bits.saturating_sub(at * 8) {
                 0 => 0,
@@ -155,6 +155,19 @@ fn address(text: &str) -> Result<Vec<u8>, Error> {
         bytes.extend(mask);
     }
     Ok(bytes)
+}
+
+/// How many bits a mask has: in digits, or as an address.
+fn length(mask: &str) -> Option<usize> {
+    if let Ok(bits) = mask.parse() {
+        return Some(bits);
+    }
+    let bits = match mask.parse().ok()? {
+        IpAddr::V4(four) => u128::from(four.to_bits()) << 96,
+        IpAddr::V6(six) => six.to_bits(),
+    };
+    let ones = bits.leading_ones();
+    (ones == bits.count_ones()).then_some(ones as usize)
 }
 
 /// General names as a sequence.
@@ -179,6 +192,8 @@ mod tests {
             address("10.0.0.0/12").unwrap(),
             [10, 0, 0, 0, 255, 240, 0, 0]
         );
+        assert_eq!(length("255.240.0.0"), Some(12));
+        assert_eq!(length("255.0.255.0"), None);
         assert!(sequence(&"what:ever".into()).is_err());
         assert_eq!(
             conf("critical, CA:true").1,

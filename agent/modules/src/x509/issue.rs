@@ -117,7 +117,11 @@ pub(crate) fn check_digest(digest: &str) -> Result<(), Error> {
     ))
 }
 
-fn moment(given: &str) -> Result<Timestamp, Error> {
+/// A moment in UTC: `2026-01-31 12:00:00`.
+///
+/// # Errors
+/// When it is none.
+pub(crate) fn moment(given: &str) -> Result<Timestamp, Error> {
     let wrong = || {
         Error::refused(format!(
             "time data '{given}' does not match format '%Y-%m-%d %H:%M:%S'"
@@ -154,7 +158,11 @@ fn serial(args: &Map) -> Result<Vec<u8>, Error> {
     }
 }
 
-fn serial_of(given: &Value) -> Result<Vec<u8>, Error> {
+/// A serial number from hexadecimal digits.
+///
+/// # Errors
+/// When it is none.
+pub(crate) fn serial_of(given: &Value) -> Result<Vec<u8>, Error> {
     let text = given.to_text();
     pem::unhexed(&text)
         .ok_or_else(|| Error::refused(format!("Could not parse serial number {text}")))
@@ -337,7 +345,11 @@ pub(crate) fn digest_of(algorithm: &str) -> Option<&'static str> {
         .map(|(digest, ..)| *digest)
 }
 
-fn algorithm(signer: &Private, digest: &str) -> Result<Vec<u8>, Error> {
+/// How a key signs, as it stands in what is signed.
+///
+/// # Errors
+/// When the digest or the key is of no kind that is known here.
+pub(crate) fn algorithm(signer: &Private, digest: &str) -> Result<Vec<u8>, Error> {
     let (kind, _) = keys::kind(&signer.key)?;
     let known_digest = DIGESTS.iter().find(|(known, ..)| *known == digest);
     let (_, rsa, ec) = known_digest.ok_or_else(|| {
@@ -354,7 +366,10 @@ fn algorithm(signer: &Private, digest: &str) -> Result<Vec<u8>, Error> {
 }
 
 /// What is to be signed, and its signature.
-fn finished(
+///
+/// # Errors
+/// What openssl says against it.
+pub(crate) fn finished(
     cx: &Exec,
     signer: &Private,
     body: Vec<u8>,
@@ -367,7 +382,7 @@ fn finished(
 }
 
 /// `extensions` among the changes: which are added, changed and removed; nothing where none is.
-fn compared(current: &[Extension], wanted: &[Extension]) -> Map {
+pub(crate) fn compared(current: &[Extension], wanted: &[Extension]) -> Map {
     let name = |one: &Extension| Value::from(extensions::name_of(&one.oid));
     let find =
         |all: &[Extension], one: &Extension| all.iter().find(|other| other.oid == one.oid).cloned();

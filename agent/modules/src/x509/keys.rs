@@ -6,6 +6,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Value, secret};
 
+use super::containers::{Encoding, is_pkcs12};
 use super::der::{BIT_STRING, Der, INTEGER, OID, SEQUENCE};
 use super::{pem, shown};
 use crate::exec::cmd::Temporary;
@@ -13,9 +14,9 @@ use crate::hashes;
 use crate::process::{Output, Process};
 
 /// The variable that hands a passphrase to the program.
-const PASSPHRASE: &str = "PINCH_X509_PASSPHRASE";
+pub(crate) const PASSPHRASE: &str = "PINCH_X509_PASSPHRASE";
 /// The same of one that a key gets.
-const NEW_PASSPHRASE: &str = "PINCH_X509_NEW_PASSPHRASE";
+pub(crate) const NEW_PASSPHRASE: &str = "PINCH_X509_NEW_PASSPHRASE";
 
 const RSA: &str = "1.2.840.113549.1.1.1";
 const EC: &str = "1.2.840.10045.2.1";
@@ -117,8 +118,8 @@ pub(crate) struct Private {
     passphrase: Option<String>,
     /// The public one.
     pub(crate) key: Vec<u8>,
-    /// Whether it stands there as PEM.
-    pub(crate) is_pem: bool,
+    /// How it stands there.
+    pub(crate) encoding: Encoding,
 }
 
 #[derive(Clone)]
@@ -156,22 +157,29 @@ impl From<Refusal> for Error {
 }
 
 /// Runs the program: quietly, since keys may stand in what it says.
-fn openssl(
+///
+/// # Errors
+/// When it cannot be started.
+pub(crate) fn openssl(
     cx: &Exec,
     words: &[&str],
     stdin: Option<&str>,
     env: &[(&str, &str)],
 ) -> Result<Output, Error> {
+    process(words, stdin, env).run(cx)
+}
+
+fn process(words: &[&str], stdin: Option<&str>, env: &[(&str, &str)]) -> Process {
     let process = Process::words(["openssl"].iter().chain(words).copied());
-    let process = Process {
+    Process {
         stdin: Some(stdin.unwrap_or_default().to_owned()),
         env: env
             .iter()
             .map(|(name, value)| (Value::from(*name), Value::from(*value)))
             .collect(),
         ..process
-    };
-    process.quiet().run(cx)
+    }
+    .quiet()
 }
 
 fn done(output: Output) -> Result<String, Error> {
@@ -199,10 +207,22 @@ impl Private {
         let bytes = pem::source(given).map_err(Refusal::Other)?;
         let text = String::from_utf8_lossy(&bytes);
         let is_pem = text.contains("-----BEGIN");
-        let is_encrypted = text.contains("ENCRYPTED");
-        match (is_pem && is_encrypted, passphrase) {
+        let encoding = match is_pem {
+            true => Encoding::Pem,
+            false if is_pkcs12(&bytes) => Encoding::Pkcs12,
+            false => Encoding::Der,
+        };
+        let is_encrypted = match encoding {
+            Encoding::Pem => text.contains("ENCRYPTED"),
+            Encoding::Pkcs12 => passphrase.is_some(),
+            // A key's version comes first, or how it is encrypted.
+            _ => Der(Der(&bytes).take(SEQUENCE).unwrap_or_default())
+                .take(SEQUENCE)
+                .is_some(),
+        };
+        match (is_encrypted, passphrase) {
             (true, None) => return Err(Refusal::NoPassphrase),
-            (false, Some(_)) if is_pem => return Err(Refusal::NotEncrypted),
+            (false, Some(_)) => return Err(Refusal::NotEncrypted),
             _ => {}
         }
         let path = given.as_str().filter(|path| Path::new(path).is_file());
@@ -219,7 +239,7 @@ impl Private {
             source,
             passphrase: passphrase.map(str::to_owned),
             key: Vec::new(),
-            is_pem,
+            encoding,
         };
         let output = private
             .openssl(cx, &["pkey", "-pubout"], "-in", &[])
@@ -228,7 +248,9 @@ impl Private {
             pem::der(output.stdout.as_bytes(), &["PUBLIC KEY"]).filter(|_| output.success());
         match public {
             Some((key, true)) => private.key = key,
-            _ if is_encrypted => return Err(Refusal::WrongPassphrase),
+            _ if is_encrypted || encoding == Encoding::Pkcs12 => {
+                return Err(Refusal::WrongPassphrase);
+            }
             _ => return Err(Refusal::NoKey),
         }
         Ok(private)
@@ -241,6 +263,11 @@ impl Private {
         option: &str,
         env: &[(&str, &str)],
     ) -> Result<Output, Error> {
+        self.process(words, option, env).run(cx)
+    }
+
+    /// The program, to which the key is handed behind an option.
+    pub(crate) fn process(&self, words: &[&str], option: &str, env: &[(&str, &str)]) -> Process {
         let (place, stdin) = match &self.source {
             Source::File(path) => (path.as_str(), None),
             Source::Text(text) => ("/dev/stdin", Some(text.as_str())),
@@ -248,7 +275,7 @@ impl Private {
         let pass = format!("env:{PASSPHRASE}");
         let words = [words, &[option, place, "-passin", &pass]].concat();
         let passphrase = (PASSPHRASE, self.passphrase.as_deref().unwrap_or_default());
-        openssl(cx, &words, stdin, &[&[passphrase], env].concat())
+        process(&words, stdin, &[&[passphrase], env].concat())
     }
 
     /// Its PEM, encrypted where there is a new passphrase.
@@ -323,7 +350,11 @@ fn dumped(text: &str) -> Option<Vec<u8>> {
     (!all.is_empty()).then_some(all)
 }
 
-fn temporary(bytes: &[u8]) -> Result<Temporary, Error> {
+/// A file that is gone when it is dropped.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn temporary(bytes: &[u8]) -> Result<Temporary, Error> {
     Temporary::written(&std::env::temp_dir(), ".x509", bytes, None)
 }
 

@@ -1,5 +1,7 @@
 //! X.509: certificates and keys, read and written here, signed by the `openssl` program.
 
+pub(crate) mod containers;
+pub(crate) mod crl;
 pub(crate) mod der;
 pub(crate) mod extensions;
 pub(crate) mod general;
@@ -9,3 +11,4 @@ pub(crate) mod names;
 pub(crate) mod parts;
 pub(crate) mod pem;
 pub mod shown;
+pub(crate) mod told;

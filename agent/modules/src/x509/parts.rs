@@ -26,6 +26,8 @@ pub(crate) struct Parts {
     pub(crate) signed: Vec<u8>,
     /// How, as an identifier.
     pub(crate) algorithm: String,
+    /// As people count it.
+    pub(crate) version: i64,
     pub(crate) signature: Vec<u8>,
     pub(crate) serial: Vec<u8>,
     pub(crate) issuer: Vec<u8>,
@@ -55,7 +57,10 @@ impl Parts {
         let algorithm = shown::dotted(Der(whole.take(SEQUENCE)?).take(OID)?);
         let (_, signature) = whole.take(BIT_STRING)?.split_first()?;
         let mut body = Der(signed);
-        let _ = body.take(0xa0);
+        let version = body.take(0xa0).and_then(|inside| Der(inside).take(INTEGER));
+        let version = version
+            .and_then(<[u8]>::last)
+            .map_or(0, |last| i64::from(*last));
         let serial = body.take(INTEGER)?;
         body.take(SEQUENCE)?;
         let issuer = part(SEQUENCE, body.take(SEQUENCE)?);
@@ -71,6 +76,7 @@ impl Parts {
             der: part(SEQUENCE, whole_inside),
             signed: part(SEQUENCE, signed),
             algorithm,
+            version: version + 1,
             signature: signature.to_vec(),
             serial: serial.get(zeros..).unwrap_or_default().to_vec(),
             issuer,
@@ -119,14 +125,23 @@ impl Parts {
     }
 }
 
-/// The first certificate in PEM or DER.
+/// The first certificate in PEM, DER or PKCS#7.
 pub(crate) fn certificate(bytes: &[u8]) -> Option<Parts> {
-    let (der, _) = pem::der(
-        bytes,
-        &["CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE"],
-    )?;
-    Parts::read(&der)
+    const KINDS: [&str; 4] = [
+        "CERTIFICATE",
+        "X509 CERTIFICATE",
+        "TRUSTED CERTIFICATE",
+        "PKCS7",
+    ];
+    let (der, _) = pem::der(bytes, &KINDS)?;
+    let of_container = || super::containers::of_pkcs7(&der)?.into_iter().next();
+    Parts::read(&der).or_else(of_container)
 }
+
+/// What a request may be called in PEM.
+const KINDS: [&str; 2] = ["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"];
+
+const NO_REQUEST: &str = "Could not load PEM-encoded certificate signing request.";
 
 impl Request {
     fn read(der: &[u8]) -> Option<Self> {
@@ -153,7 +168,7 @@ impl Request {
 
     /// From PEM or DER; whether it was PEM.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Option<(Self, bool)> {
-        let (der, is_pem) = pem::der(bytes, &["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"])?;
+        let (der, is_pem) = pem::der(bytes, &KINDS)?;
         Some((Self::read(&der)?, is_pem))
     }
 
@@ -162,9 +177,17 @@ impl Request {
     /// # Errors
     /// When it is no request.
     pub(crate) fn of(given: &Value) -> Result<Self, Error> {
-        let found = Self::of_bytes(&pem::source(given)?);
-        found
-            .map(|(request, _)| request)
-            .ok_or_else(|| "Could not load PEM-encoded certificate signing request.".into())
+        let read = Self::read(&Self::der(given)?);
+        read.ok_or_else(|| NO_REQUEST.into())
+    }
+
+    /// The DER of what a user names.
+    ///
+    /// # Errors
+    /// When it is no request.
+    pub(crate) fn der(given: &Value) -> Result<Vec<u8>, Error> {
+        let der = pem::der(&pem::source(given)?, &KINDS).map(|(der, _)| der);
+        let der = der.filter(|der| Self::read(der).is_some());
+        der.ok_or_else(|| NO_REQUEST.into())
     }
 }

@@ -90,7 +90,7 @@ impl Certificate {
             not_before,
             not_after,
             serial: decimal(serial),
-            signature_algorithm: named(ALGORITHMS, &dotted(algorithm)),
+            signature_algorithm: self::algorithm(&dotted(algorithm)),
             version: version
                 .and_then(<[u8]>::last)
                 .map_or(0, |version| i64::from(*version)),
@@ -100,6 +100,11 @@ impl Certificate {
                 .collect(),
         })
     }
+}
+
+/// What an algorithm of signatures is called.
+pub(crate) fn algorithm(oid: &str) -> String {
+    named(ALGORITHMS, oid)
 }
 
 fn named(names: &[(&str, &str)], oid: &str) -> String {
@@ -174,7 +179,7 @@ pub(crate) fn dotted(oid: &[u8]) -> String {
 }
 
 /// A whole number of any length, in decimal digits.
-fn decimal(bytes: &[u8]) -> String {
+pub(crate) fn decimal(bytes: &[u8]) -> String {
     let negative = bytes.first().is_some_and(|byte| byte & 0x80 != 0);
     // The last digits come first.
     let mut digits = vec![0_u8];

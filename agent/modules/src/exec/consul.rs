@@ -1,0 +1,297 @@
+//! The `consul` execution module: keys and values of Consul. Salt 3008 has it no more; answers are those of its last one.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, secret};
+
+use crate::base64s;
+use crate::stores::{Question, profile};
+use crate::web::quoted;
+
+state::exec_module! {
+    /// Keys and values of Consul.
+    mod consul;
+
+    /// A key's value.
+    fn get(Get {
+        /// Where Consul is; `consul:url` of the configuration, or of the profile.
+        consul_url: Option<String> = None,
+        /// The key.
+        key: Option<String> = None,
+        /// The token.
+        token: Option<String> = None,
+        /// All that begin with it.
+        recurse: bool = false,
+        /// Whether values are decoded.
+        decode: bool = false,
+        /// Whether the value alone is returned.
+        raw: bool = false,
+    });
+
+    /// The names of all keys.
+    fn list(List {
+        /// Where Consul is.
+        consul_url: Option<String> = None,
+        /// The token.
+        token: Option<String> = None,
+        /// What they begin with.
+        key: Option<String> = None,
+        ..kwargs
+    });
+
+    /// Set a key.
+    fn put(Put {
+        /// Where Consul is.
+        consul_url: Option<String> = None,
+        /// The token.
+        token: Option<String> = None,
+        /// The key.
+        key: Option<String> = None,
+        /// Its value.
+        value: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Delete a key.
+    fn delete(Delete {
+        /// Where Consul is.
+        consul_url: Option<String> = None,
+        /// The token.
+        token: Option<String> = None,
+        /// The key.
+        key: Option<String> = None,
+        /// All that begin with it.
+        recurse: bool = false,
+        ..kwargs
+    });
+}
+
+/// Where Consul is, and how one is let in.
+struct Consul {
+    url: String,
+    token: Option<String>,
+}
+
+const NOT_FOUND: &str = "Key not found.";
+
+/// What came: `res`, with `data` or `message`.
+fn answer(res: bool, name: &str, what: impl Into<Value>) -> Value {
+    Map::new().with("res", res).with(name, what).into()
+}
+
+impl Consul {
+    fn of(
+        cx: &Exec,
+        url: Option<String>,
+        token: Option<String>,
+    ) -> Result<Result<Self, Value>, Error> {
+        let config = profile(cx, "consul")?.unwrap_or_default();
+        let setting = |name: &str| {
+            config
+                .get(name)
+                .filter(|value| value.is_true())
+                .map(Value::to_text)
+        };
+        let token = token.or_else(|| setting("token"));
+        if let Some(token) = &token {
+            secret::keep(&[], &token.as_str().into());
+        }
+        Ok(match url.or_else(|| setting("url")) {
+            Some(url) => Ok(Self {
+                url: url.trim_end_matches('/').to_owned(),
+                token,
+            }),
+            None => Err(answer(false, "message", "No Consul URL found.")),
+        })
+    }
+
+    /// That of an `sdb` profile.
+    fn of_settings(profile: &Map) -> Self {
+        let setting = |name: &str, default: &str| {
+            let found = profile.get(name).filter(|value| value.is_true());
+            found.map_or_else(|| default.to_owned(), Value::to_text)
+        };
+        let token = Some(setting("token", "")).filter(|token| !token.is_empty());
+        if let Some(token) = &token {
+            secret::keep(&[], &token.as_str().into());
+        }
+        let (scheme, host) = (setting("scheme", "http"), setting("host", "127.0.0.1"));
+        Self {
+            url: format!("{scheme}://{host}:{}", setting("port", "8500")),
+            token,
+        }
+    }
+
+    /// Asks for a key with settings behind it; the answer's JSON as `data`.
+    fn ask(
+        &self,
+        cx: &Exec,
+        method: &str,
+        (key, settings): (&str, &str),
+        body: Option<Vec<u8>>,
+    ) -> Result<Result<Value, Value>, Error> {
+        let key: Vec<String> = key.trim_matches('/').split('/').map(quoted).collect();
+        let url = format!("{}/v1/kv/{}{settings}", self.url, key.join("/"));
+        let mut question = Question::new(method, &url, None);
+        question.body = body;
+        if let Some(token) = &self.token {
+            question
+                .headers
+                .push(("X-Consul-Token".to_owned(), token.clone()));
+        }
+        let came = question.ask(cx)?;
+        Ok(match came.status {
+            200..300 => Ok(came.json()?),
+            404 => Err(answer(false, "message", NOT_FOUND)),
+            _ => Err(answer(false, "message", came.reason)),
+        })
+    }
+}
+
+/// One value, for `sdb`: `host`, `port`, `token` and the like stand in its profile.
+///
+/// # Errors
+/// When Consul does not answer, or refuses.
+pub(crate) fn value_at(cx: &Exec, profile: &Map, key: &str) -> Result<Value, Error> {
+    let consul = Consul::of_settings(profile);
+    let rows = match consul.ask(cx, "GET", (key, ""), None)? {
+        Ok(rows) => rows,
+        Err(why) if why.get("message").and_then(Value::as_str) == Some(NOT_FOUND) => {
+            return Ok(Value::Null);
+        }
+        Err(why) => return Err(failed(&why)),
+    };
+    let text = rows
+        .as_list()
+        .and_then(<[_]>::first)
+        .and_then(|row| row.get("Value"));
+    Ok(match text.and_then(Value::as_str) {
+        Some(text) => String::from_utf8_lossy(&base64s::decode(text)?)
+            .into_owned()
+            .into(),
+        None => Value::Null,
+    })
+}
+
+/// Sets one value, for `sdb`.
+///
+/// # Errors
+/// When Consul does not answer, or refuses.
+pub(crate) fn set_value_at(
+    cx: &Exec,
+    profile: &Map,
+    key: &str,
+    value: &Value,
+) -> Result<Value, Error> {
+    let body = value.to_text().into_bytes();
+    let done = Consul::of_settings(profile).ask(cx, "PUT", (key, ""), Some(body))?;
+    done.map_err(|why| failed(&why))
+}
+
+fn failed(why: &Value) -> Error {
+    Error::refused(format!(
+        "consul: {}",
+        why.get("message").map_or_else(String::new, Value::to_text)
+    ))
+}
+
+fn key_of(key: Option<String>) -> Result<String, Error> {
+    key.filter(|key| !key.is_empty())
+        .ok_or_else(|| "Required argument \"key\" is missing.".into())
+}
+
+fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
+    let key = key_of(args.key)?;
+    let consul = match Consul::of(cx, args.consul_url, args.token)? {
+        Ok(consul) => consul,
+        Err(why) => return Ok(why),
+    };
+    let settings = if args.recurse { "?recurse=true" } else { "" };
+    let mut rows = match consul.ask(cx, "GET", (&key, settings), None)? {
+        Ok(rows) => rows.as_list().map(<[_]>::to_vec).unwrap_or_default(),
+        Err(why) => return Ok(why),
+    };
+    for row in &mut rows {
+        let Some(text) = row.get("Value").and_then(Value::as_str) else {
+            continue;
+        };
+        let plain = String::from_utf8_lossy(&base64s::decode(text)?).into_owned();
+        secret::keep(&[], &plain.as_str().into());
+        if args.raw && !args.recurse {
+            return Ok(plain.into());
+        }
+        if args.decode
+            && let Value::Map(map) = row
+        {
+            map.insert("Value", plain);
+        }
+    }
+    Ok(answer(true, "data", Value::list(rows)))
+}
+
+fn list(cx: &Exec, args: List) -> Result<Value, Error> {
+    let consul = match Consul::of(cx, args.consul_url, args.token)? {
+        Ok(consul) => consul,
+        Err(why) => return Ok(why),
+    };
+    let settings = match args.kwargs.get("recurse").is_some_and(Value::is_true) {
+        true => "?recurse=true&keys=true&separator=/",
+        false => "?keys=true&separator=/",
+    };
+    let key = args.key.unwrap_or_default();
+    let came = consul.ask(cx, "GET", (&key, settings), None)?;
+    Ok(came.map_or_else(|why| why, |names| answer(true, "data", names)))
+}
+
+fn put(cx: &Exec, args: Put) -> Result<Value, Error> {
+    let key = key_of(args.key)?;
+    let consul = match Consul::of(cx, args.consul_url, args.token)? {
+        Ok(consul) => consul,
+        Err(why) => return Ok(why),
+    };
+    let mut settings = Vec::new();
+    for name in ["flags", "cas", "acquire", "release"] {
+        if let Some(setting) = args.kwargs.get(name).filter(|value| !value.is_null()) {
+            settings.push(format!("{name}={}", quoted(&setting.to_text())));
+        }
+    }
+    let settings = match settings.is_empty() {
+        true => String::new(),
+        false => format!("?{}", settings.join("&")),
+    };
+    secret::keep(&[], &args.value);
+    let body = args.value.to_text().into_bytes();
+    let came = consul.ask(cx, "PUT", (&key, &settings), Some(body))?;
+    Ok(match came {
+        Ok(done) if done.is_true() => answer(true, "data", format!("Added key {key} with value.")),
+        Ok(_) => answer(
+            false,
+            "data",
+            format!("Unable to add key {key} with value."),
+        ),
+        Err(why) => why,
+    })
+}
+
+fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
+    let key = key_of(args.key)?;
+    let consul = match Consul::of(cx, args.consul_url, args.token)? {
+        Ok(consul) => consul,
+        Err(why) => return Ok(why),
+    };
+    let mut settings = if args.recurse {
+        "?recurse=true".to_owned()
+    } else {
+        String::new()
+    };
+    if let Some(cas) = args.kwargs.get("cas").filter(|value| !value.is_null()) {
+        let joint = if settings.is_empty() { "?" } else { "&" };
+        settings.push_str(&format!("{joint}cas={}", quoted(&cas.to_text())));
+    }
+    let came = consul.ask(cx, "DELETE", (&key, &settings), None)?;
+    Ok(match came {
+        Ok(done) if done.is_true() => answer(true, "message", format!("Deleted key {key}.")),
+        Ok(_) => answer(false, "message", format!("Unable to delete key {key}.")),
+        Err(why) => why,
+    })
+}

@@ -1,0 +1,617 @@
+//! The `etcd` execution module: keys and values of etcd, over version 2 of its interface or over the JSON form of version 3.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log, secret};
+
+use crate::base64s;
+use crate::serializers::msgpack;
+use crate::stores::{self, Question};
+use crate::web::quoted;
+
+state::exec_module! {
+    /// Keys and values of etcd.
+    mod etcd;
+
+    /// A key's value; None where there is none.
+    fn get(Get {
+        /// The key.
+        key: String,
+        /// All that is below it.
+        recurse: bool = false,
+        /// The profile of the configuration.
+        profile: Option<String> = None,
+        ..kwargs
+    });
+
+    /// Set a key.
+    fn set(Set {
+        /// The key.
+        key: String,
+        /// Its value.
+        value: Value,
+        /// The profile of the configuration.
+        profile: Option<String> = None,
+        /// For how many seconds it stays.
+        ttl: Option<i64> = None,
+        /// Make a directory.
+        directory: bool = false,
+        ..kwargs
+    });
+
+    /// Set all keys of a dictionary.
+    fn update(Update {
+        /// The dictionary.
+        fields: Value,
+        /// What stands before its keys.
+        path: String = String::new(),
+        /// The profile of the configuration.
+        profile: Option<String> = None,
+        ..kwargs
+    });
+
+    /// The keys and directories of a directory.
+    fn ls(Ls {
+        /// The directory.
+        path: String = "/".into(),
+        /// The profile of the configuration.
+        profile: Option<String> = None,
+        ..kwargs
+    });
+
+    /// Delete a key.
+    fn rm(Rm {
+        /// The key.
+        key: String,
+        /// All that is below it.
+        recurse: bool = false,
+        /// The profile of the configuration.
+        profile: Option<String> = None,
+        ..kwargs
+    });
+
+    /// All that is below a directory.
+    fn tree(Tree {
+        /// The directory.
+        path: String = "/".into(),
+        /// The profile of the configuration.
+        profile: Option<String> = None,
+        ..kwargs
+    });
+}
+
+/// No value of a key nests deeper.
+const DEPTH_MAX: usize = 64;
+
+/// An etcd, and how one is let in.
+pub(crate) struct Etcd {
+    url: String,
+    user: Option<(String, String)>,
+    ca: Option<Value>,
+    is_v3: bool,
+    /// Whether version 3 keeps values as MessagePack.
+    encodes: bool,
+    /// What version 3 gives for user and password.
+    token: Option<String>,
+}
+
+impl Etcd {
+    /// That of a profile, or of the configuration: `etcd.host`, `etcd.port`, `etcd.username` …
+    ///
+    /// # Errors
+    /// When there is no such profile, or it asks for what is not there.
+    pub(crate) fn of(cx: &Exec, profile: Option<&str>, given: &Map) -> Result<Self, Error> {
+        let config = match profile {
+            Some(name) => stores::profile(cx, name)?.ok_or_else(|| {
+                Error::refused(format!("The etcd profile {name} is not configured"))
+            })?,
+            None => all(cx)?,
+        };
+        Self::with(cx, &config, given)
+    }
+
+    /// That of a profile's settings.
+    ///
+    /// # Errors
+    /// When it asks for what is not there.
+    pub(crate) fn of_settings(cx: &Exec, config: &Map) -> Result<Self, Error> {
+        Self::with(cx, config, &Map::new())
+    }
+
+    fn with(cx: &Exec, config: &Map, given: &Map) -> Result<Self, Error> {
+        let setting = |name: &str| {
+            let own = given
+                .get(name)
+                .or_else(|| config.get(&format!("etcd.{name}")));
+            own.filter(|value| !value.is_null()).cloned()
+        };
+        if setting("client_cert").is_some() || setting("client_key").is_some() {
+            return Err(
+                "etcd.client_cert is not supported here: use etcd.username and etcd.password"
+                    .into(),
+            );
+        }
+        let text = |name: &str| setting(name).map(|value| value.to_text());
+        let ca = setting("ca");
+        let scheme = if ca.is_some() { "https" } else { "http" };
+        let host = text("host").unwrap_or_else(|| "127.0.0.1".into());
+        let host = if host.contains(':') {
+            format!("[{host}]")
+        } else {
+            host
+        };
+        let port = text("port").unwrap_or_else(|| "2379".into());
+        let password = text("password");
+        if let Some(password) = &password {
+            secret::keep(&[], &password.as_str().into());
+        }
+        let mut etcd = Self {
+            url: format!("{scheme}://{host}:{port}"),
+            user: text("username").zip(password),
+            ca,
+            is_v3: setting("require_v2").is_some_and(|value| !value.is_true()),
+            encodes: setting("encode_values").is_none_or(|value| value.is_true()),
+            token: None,
+        };
+        if let Some((name, password)) = etcd.user.clone().filter(|_| etcd.is_v3) {
+            let who = Map::new().with("name", name).with("password", password);
+            let told = etcd.v3(cx, "auth/authenticate", who)?;
+            etcd.token = told.get("token").map(Value::to_text);
+        }
+        Ok(etcd)
+    }
+
+    fn question<'a>(&self, method: &'a str, url: &'a str) -> Question<'a> {
+        let mut question = Question::new(method, url, None);
+        question.verify = self.ca.clone();
+        let authorization = match (&self.token, &self.user) {
+            (Some(token), _) => Some(token.clone()),
+            (None, Some((name, password))) if !self.is_v3 => {
+                let both = format!("{name}:{password}");
+                Some(format!("Basic {}", base64s::encode(both.as_bytes())))
+            }
+            _ => None,
+        };
+        if let Some(authorization) = authorization {
+            question
+                .headers
+                .push(("Authorization".to_owned(), authorization));
+        }
+        question
+    }
+
+    /// Asks version 3.
+    fn v3(&self, cx: &Exec, what: &str, body: Map) -> Result<Value, Error> {
+        let url = format!("{}/v3/{what}", self.url);
+        let mut question = self.question("POST", &url);
+        question.body = Question::new("POST", &url, Some(body.into())).body;
+        let answer = question.ask(cx)?;
+        if !answer.is_success() {
+            let why = answer.json().unwrap_or_default();
+            let why = why
+                .get("error")
+                .or_else(|| why.get("message"))
+                .map(Value::to_text);
+            return Err(Error::refused(format!(
+                "etcd: {}",
+                why.unwrap_or(answer.reason)
+            )));
+        }
+        answer.json()
+    }
+
+    /// Asks version 2: what it tells, or the number of its refusal with the reason.
+    fn v2(
+        &self,
+        cx: &Exec,
+        method: &str,
+        (key, settings): (&str, &str),
+        form: Option<String>,
+    ) -> Result<Result<Value, (i64, String)>, Error> {
+        let path: Vec<String> = key.trim_start_matches('/').split('/').map(quoted).collect();
+        let url = format!("{}/v2/keys/{}{settings}", self.url, path.join("/"));
+        let mut question = self.question(method, &url);
+        if let Some(form) = form {
+            question.headers.retain(|(name, _)| name != "Content-Type");
+            let kind = "application/x-www-form-urlencoded".to_owned();
+            question.headers.push(("Content-Type".to_owned(), kind));
+            question.body = Some(form.into_bytes());
+        }
+        let answer = question.ask(cx)?;
+        let told = answer.json();
+        if answer.is_success() {
+            return told.map(Ok);
+        }
+        let told = told.unwrap_or_default();
+        match told.get("errorCode").and_then(Value::as_int) {
+            Some(code) => {
+                let why = told.get("message").map_or_else(String::new, Value::to_text);
+                Ok(Err((code, why)))
+            }
+            None => Err(Error::refused(format!(
+                "etcd: {}; where it speaks version 3 alone, set etcd.require_v2: False",
+                answer.reason
+            ))),
+        }
+    }
+
+    /// The node of a key in version 2.
+    fn node(&self, cx: &Exec, key: &str) -> Result<Option<Value>, Error> {
+        match self.v2(cx, "GET", (key, ""), None)? {
+            Ok(told) => Ok(told.get("node").cloned()),
+            Err((100, _)) => Ok(None),
+            Err((_, why)) => Err(Error::refused(format!("etcd: {why}"))),
+        }
+    }
+
+    /// The keys with their values in version 3: one, or all that begin so.
+    fn range(&self, cx: &Exec, key: &str, begins: bool) -> Result<Vec<(String, Value)>, Error> {
+        let told = self.v3(cx, "kv/range", whom(key, begins))?;
+        let rows = told.get("kvs").and_then(Value::as_list).unwrap_or_default();
+        let bytes = |row: &Value, name: &str| match row.get(name).and_then(Value::as_str) {
+            Some(text) => base64s::decode(text),
+            None => Ok(Vec::new()),
+        };
+        let pair = |row: &Value| {
+            let name = String::from_utf8_lossy(&bytes(row, "key")?).into_owned();
+            let value = bytes(row, "value")?;
+            let value = match self.encodes {
+                true => msgpack::read(&value, DEPTH_MAX).ok_or_else(|| {
+                    Error::refused(format!(
+                        "etcd: the value of {name} is no MessagePack; where others write it, set etcd.encode_values: False"
+                    ))
+                })?,
+                false => String::from_utf8_lossy(&value).into_owned().into(),
+            };
+            Ok((name, value))
+        };
+        rows.iter().map(pair).collect()
+    }
+
+    /// A key's value.
+    ///
+    /// # Errors
+    /// When etcd does not answer, or refuses.
+    pub(crate) fn get(&self, cx: &Exec, key: &str) -> Result<Value, Error> {
+        Ok(match self.is_v3 {
+            true => self
+                .range(cx, key, false)?
+                .pop()
+                .map(|(_, value)| value)
+                .unwrap_or_default(),
+            false => {
+                let node = self.node(cx, key)?.unwrap_or_default();
+                node.get("value").cloned().unwrap_or_default()
+            }
+        })
+    }
+
+    /// All that is below a directory; null where there is nothing.
+    ///
+    /// # Errors
+    /// When etcd does not answer, or refuses.
+    pub(crate) fn tree(&self, cx: &Exec, path: &str) -> Result<Value, Error> {
+        let mut tree = Map::new();
+        if self.is_v3 {
+            let rows = self.range(cx, path, true)?;
+            if rows.is_empty() {
+                return Ok(Value::Null);
+            }
+            for (key, value) in rows {
+                let below = match key.strip_prefix(path).unwrap_or_default() {
+                    "" => key.rsplit('/').next().unwrap_or_default().to_owned(),
+                    below => below.to_owned(),
+                };
+                planted(&mut tree, below.trim_start_matches('/'), value);
+            }
+            return Ok(tree.into());
+        }
+        match self.v2(cx, "GET", (path, "?recursive=true&sorted=true"), None)? {
+            Ok(told) => Ok(grown(&told.get("node").cloned().unwrap_or_default())),
+            Err((100, _)) => Ok(Value::Null),
+            Err((_, why)) => Err(Error::refused(format!("etcd: {why}"))),
+        }
+    }
+
+    /// Sets a key: its value afterwards; null where etcd refuses.
+    ///
+    /// # Errors
+    /// When etcd does not answer.
+    pub(crate) fn set(
+        &self,
+        cx: &Exec,
+        key: &str,
+        value: &Value,
+        ttl: Option<i64>,
+    ) -> Result<Value, Error> {
+        if self.is_v3 {
+            let kept = match self.encodes {
+                true => msgpack::bytes(value)?,
+                false => value.to_text().into_bytes(),
+            };
+            let mut body = Map::new()
+                .with("key", base64s::encode(key.as_bytes()))
+                .with("value", base64s::encode(&kept));
+            if let Some(seconds) = ttl.filter(|seconds| *seconds > 0) {
+                let lease = self.v3(cx, "lease/grant", Map::new().with("TTL", seconds))?;
+                body.insert("lease", lease.get("ID").cloned().unwrap_or_default());
+            }
+            self.v3(cx, "kv/put", body)?;
+            return self.get(cx, key);
+        }
+        let mut form = format!("value={}", quoted(&value.to_text()));
+        if let Some(seconds) = ttl {
+            form.push_str(&format!("&ttl={seconds}"));
+        }
+        let told = refused(self.v2(cx, "PUT", (key, ""), Some(form))?);
+        Ok(told
+            .traverse("node:value", ":")
+            .cloned()
+            .unwrap_or_default())
+    }
+
+    /// Makes a directory; null where a key is in the way.
+    ///
+    /// # Errors
+    /// When etcd does not answer, or knows no directories.
+    pub(crate) fn directory(&self, cx: &Exec, key: &str, ttl: Option<i64>) -> Result<Value, Error> {
+        if self.is_v3 {
+            return Err("etcd3 does not have directories".into());
+        }
+        let mut form = "dir=true".to_owned();
+        if let Some(seconds) = ttl {
+            form.push_str(&format!("&ttl={seconds}"));
+        }
+        Ok(match self.v2(cx, "PUT", (key, ""), Some(form))? {
+            // It is a directory already.
+            Err((102, _)) => true.into(),
+            answer => refused(answer)
+                .traverse("node:dir", ":")
+                .cloned()
+                .unwrap_or_default(),
+        })
+    }
+
+    /// Deletes a key: true, or null where there was none or etcd refuses.
+    ///
+    /// # Errors
+    /// When etcd does not answer.
+    pub(crate) fn rm(&self, cx: &Exec, key: &str, recurse: bool) -> Result<Value, Error> {
+        if self.is_v3 {
+            let told = self.v3(cx, "kv/deleterange", whom(key, recurse))?;
+            let is_any = told.get("deleted").is_some_and(Value::is_true);
+            return Ok(if is_any { true.into() } else { Value::Null });
+        }
+        let settings = format!("?recursive={recurse}");
+        Ok(match self.v2(cx, "DELETE", (key, &settings), None)? {
+            Ok(_) => true.into(),
+            failed => refused(failed),
+        })
+    }
+}
+
+/// The settings of the configuration and the pillar that are of no profile.
+fn all(cx: &Exec) -> Result<Map, Error> {
+    const SETTINGS: [&str; 9] = [
+        "host",
+        "port",
+        "username",
+        "password",
+        "ca",
+        "client_key",
+        "client_cert",
+        "require_v2",
+        "encode_values",
+    ];
+    let pillar = cx.pillar()?;
+    let setting = |name: &&str| {
+        let option = format!("etcd.{name}");
+        let found = cx.opts().get(&option).or_else(|| pillar.get(&option));
+        found.cloned().map(|value| (option, value))
+    };
+    Ok(SETTINGS.iter().filter_map(setting).collect())
+}
+
+/// The range of one key, or of all that begin so.
+fn whom(key: &str, begins: bool) -> Map {
+    let mut body = Map::new().with("key", base64s::encode(key.as_bytes()));
+    if begins {
+        let mut end = key.as_bytes().to_vec();
+        while end.last() == Some(&0xff) {
+            end.pop();
+        }
+        match end.last_mut() {
+            Some(last) => *last += 1,
+            None => end.push(0),
+        }
+        body.insert("range_end", base64s::encode(&end));
+    }
+    body
+}
+
+/// Salt logs a refusal, and returns None.
+fn refused(answer: Result<Value, (i64, String)>) -> Value {
+    answer.unwrap_or_else(|(_, why)| {
+        log::error(format_args!("etcd: {why}"));
+        Value::Null
+    })
+}
+
+/// Puts a value where its path says.
+fn planted(tree: &mut Map, path: &str, value: Value) {
+    let Some((first, rest)) = path.split_once('/') else {
+        tree.insert(path, value);
+        return;
+    };
+    let mut inside = tree
+        .get(first)
+        .and_then(Value::as_map)
+        .cloned()
+        .unwrap_or_default();
+    planted(&mut inside, rest, value);
+    tree.insert(first, inside);
+}
+
+fn name_of(node: &Value) -> String {
+    let key = node.get("key").map_or_else(String::new, Value::to_text);
+    key.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+fn is_directory(node: &Value) -> bool {
+    node.get("dir").is_some_and(Value::is_true)
+}
+
+/// What a node of version 2 holds: a leaf itself, a directory all that is below it.
+fn grown(node: &Value) -> Value {
+    let mut tree = Map::new();
+    if !is_directory(node) {
+        tree.insert(
+            name_of(node),
+            node.get("value").cloned().unwrap_or_default(),
+        );
+    }
+    for inside in node
+        .get("nodes")
+        .and_then(Value::as_list)
+        .unwrap_or_default()
+    {
+        let value = match is_directory(inside) {
+            true => grown(inside),
+            false => inside.get("value").cloned().unwrap_or_default(),
+        };
+        tree.insert(name_of(inside), value);
+    }
+    tree.into()
+}
+
+fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
+    let etcd = Etcd::of(cx, args.profile.as_deref(), &args.kwargs)?;
+    match args.recurse {
+        true => etcd.tree(cx, &args.key),
+        false => etcd.get(cx, &args.key),
+    }
+}
+
+fn set(cx: &Exec, args: Set) -> Result<Value, Error> {
+    let etcd = Etcd::of(cx, args.profile.as_deref(), &args.kwargs)?;
+    match args.directory {
+        true => etcd.directory(cx, &args.key, args.ttl),
+        false => etcd.set(cx, &args.key, &args.value, args.ttl),
+    }
+}
+
+/// The keys of a dictionary in one: `/path/name/inner`.
+fn flat(fields: &Map, path: &str) -> Vec<(String, Value)> {
+    let path = path.trim_matches('/');
+    let prefix = if path.is_empty() {
+        String::new()
+    } else {
+        format!("/{path}")
+    };
+    if fields.is_empty() {
+        return vec![(prefix, Map::new().into())];
+    }
+    let one = |(name, value): (&Value, &Value)| {
+        let place = format!("{prefix}/{}", name.to_text().trim_matches('/'));
+        match value {
+            Value::Map(inside) => flat(inside, &place),
+            other => vec![(place, other.clone())],
+        }
+    };
+    fields.iter().flat_map(one).collect()
+}
+
+fn update(cx: &Exec, args: Update) -> Result<Value, Error> {
+    let etcd = Etcd::of(cx, args.profile.as_deref(), &args.kwargs)?;
+    let Some(fields) = args.fields.as_map() else {
+        log::error("etcd.update: fields is not type dict");
+        return Ok(Value::Null);
+    };
+    let mut all = Map::new();
+    for (key, value) in flat(fields, &args.path) {
+        let done = match value.as_map() {
+            Some(_) if etcd.is_v3 => {
+                log::warning(format_args!(
+                    "etcd3 has no concept of directories, skipping key {key}"
+                ));
+                continue;
+            }
+            Some(_) => etcd.directory(cx, &key, None)?,
+            None => etcd.set(cx, &key, &value, None)?,
+        };
+        if done.is_null() {
+            return Ok(Value::Null);
+        }
+        all.insert(key, done);
+    }
+    Ok(all.into())
+}
+
+fn ls(cx: &Exec, args: Ls) -> Result<Value, Error> {
+    let etcd = Etcd::of(cx, args.profile.as_deref(), &args.kwargs)?;
+    let (path, mut all) = (&args.path, Map::new());
+    if etcd.is_v3 {
+        let tree = etcd.tree(cx, path)?;
+        let Some(tree) = tree.as_map() else {
+            return Ok(Map::new().into());
+        };
+        let joint = if path.ends_with('/') { "" } else { "/" };
+        for (name, value) in tree {
+            let name = format!("{path}{joint}{}", name.to_text());
+            match value {
+                Value::Map(_) => drop(all.insert(format!("{name}/"), Map::new())),
+                value => drop(all.insert(name, value.clone())),
+            }
+        }
+        return Ok(Map::new().with(path, all).into());
+    }
+    let Some(node) = etcd.node(cx, path)? else {
+        return Ok(Map::new().into());
+    };
+    let own = [node.clone()];
+    let nodes = match node.get("nodes").and_then(Value::as_list) {
+        Some(nodes) => nodes,
+        None if is_directory(&node) => &[],
+        None => own.as_slice(),
+    };
+    for node in nodes {
+        let key = node.get("key").map_or_else(String::new, Value::to_text);
+        match is_directory(node) {
+            true => drop(all.insert(format!("{key}/"), Map::new())),
+            false => drop(all.insert(key, node.get("value").cloned().unwrap_or_default())),
+        }
+    }
+    Ok(Map::new().with(path, all).into())
+}
+
+fn rm(cx: &Exec, args: Rm) -> Result<Value, Error> {
+    let etcd = Etcd::of(cx, args.profile.as_deref(), &args.kwargs)?;
+    etcd.rm(cx, &args.key, args.recurse)
+}
+
+fn tree(cx: &Exec, args: Tree) -> Result<Value, Error> {
+    Etcd::of(cx, args.profile.as_deref(), &args.kwargs)?.tree(cx, &args.path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dictionaries_become_keys_and_keys_dictionaries() {
+        let fields = Map::new().with("a", 1).with("b", Map::new().with("c", "x"));
+        let keys = flat(&fields, "/salt/");
+        assert_eq!(
+            keys,
+            [
+                ("/salt/a".to_owned(), 1.into()),
+                ("/salt/b/c".to_owned(), "x".into())
+            ]
+        );
+        let mut tree = Map::new();
+        planted(&mut tree, "b/c", 1.into());
+        planted(&mut tree, "b/d", 2.into());
+        let inside = tree.get("b").and_then(Value::as_map);
+        assert_eq!(inside.map(Map::len), Some(2));
+    }
+}

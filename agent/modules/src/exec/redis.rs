@@ -1,0 +1,619 @@
+//! The `redis` execution module: keys and values of Redis, spoken with in its own protocol, so that no value stands in an argument.
+//! Salt 3008 has it no more; answers are those of its last one.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, secret};
+
+use super::config;
+
+/// How long a server may take for an answer.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// No value is larger: Redis' own limit.
+const VALUE_MAX: usize = 512 << 20;
+/// No line of its protocol is longer.
+const LINE_MAX: u64 = 64 << 10;
+/// No answer nests deeper.
+const DEPTH_MAX: usize = 8;
+
+state::exec_module! {
+    /// Keys and values of Redis. Keywords of all functions are `host`, `port`, `db` and `password`, for those of the configuration (`redis.host` …).
+    mod redis;
+
+    /// The value of a key; None where there is none.
+    fn get_key(GetKey {
+        /// The key.
+        key: String,
+        ..kwargs
+    });
+
+    /// Set a key.
+    fn set_key(SetKey {
+        /// The key.
+        key: String,
+        /// Its value.
+        value: Value,
+        ..kwargs
+    });
+
+    /// Delete keys: how many there were.
+    fn delete(Delete {
+        *keys,
+        ..kwargs
+    });
+
+    /// Whether there is a key.
+    fn exists(Exists {
+        /// The key.
+        key: String,
+        ..kwargs
+    });
+
+    /// Let a key go in some seconds.
+    fn expire(Expire {
+        /// The key.
+        key: String,
+        /// The seconds.
+        seconds: i64,
+        ..kwargs
+    });
+
+    /// Let a key go at a moment.
+    fn expireat(Expireat {
+        /// The key.
+        key: String,
+        /// The moment, in seconds since 1970.
+        timestamp: i64,
+        ..kwargs
+    });
+
+    /// The keys that a pattern matches.
+    fn keys(Keys {
+        /// The pattern.
+        pattern: String = "*".into(),
+        ..kwargs
+    });
+
+    /// The type of a key.
+    fn key_type(KeyType {
+        /// The key.
+        key: String,
+        ..kwargs
+    });
+
+    /// The values of a hash.
+    fn hgetall(Hgetall {
+        /// The key.
+        key: String,
+        ..kwargs
+    });
+
+    /// One value of a hash.
+    fn hget(Hget {
+        /// The key.
+        key: String,
+        /// Its field.
+        field: String,
+        ..kwargs
+    });
+
+    /// Set one value of a hash.
+    fn hset(Hset {
+        /// The key.
+        key: String,
+        /// Its field.
+        field: String,
+        /// The value.
+        value: Value,
+        ..kwargs
+    });
+
+    /// Delete fields of a hash: how many there were.
+    fn hdel(Hdel {
+        /// The key.
+        key: String,
+        *fields,
+        ..kwargs
+    });
+
+    /// How long a list is.
+    fn llen(Llen {
+        /// The key.
+        key: String,
+        ..kwargs
+    });
+
+    /// Values of a list.
+    fn lrange(Lrange {
+        /// The key.
+        key: String,
+        /// The first.
+        start: i64,
+        /// The last.
+        stop: i64,
+        ..kwargs
+    });
+
+    /// The values of a set.
+    fn smembers(Smembers {
+        /// The key.
+        key: String,
+        ..kwargs
+    });
+
+    /// How many keys there are.
+    fn dbsize(Dbsize {
+        ..kwargs
+    });
+
+    /// Settings of the server.
+    fn config_get(ConfigGet {
+        /// Which.
+        pattern: String = "*".into(),
+        ..kwargs
+    });
+
+    /// Change a setting of the server.
+    fn config_set(ConfigSet {
+        /// Its name.
+        name: String,
+        /// Its value.
+        value: Value,
+        ..kwargs
+    });
+
+    /// Delete all keys of all databases.
+    fn flushall(Flushall {
+        ..kwargs
+    });
+
+    /// Delete all keys of a database.
+    fn flushdb(Flushdb {
+        ..kwargs
+    });
+
+    /// What the server tells of itself.
+    fn info(Info {
+        ..kwargs
+    });
+
+    /// When all was last saved, in seconds since 1970.
+    fn lastsave(Lastsave {
+        ..kwargs
+    });
+
+    /// Whether the server answers.
+    fn ping(Ping {
+        ..kwargs
+    });
+
+    /// Save all, and wait for it.
+    fn save(Save {
+        ..kwargs
+    });
+
+    /// Save all in the background.
+    fn bgsave(Bgsave {
+        ..kwargs
+    });
+
+    /// Make the server a copy of another one, or of none.
+    fn slaveof(Slaveof {
+        /// The other one.
+        master_host: Option<String> = None,
+        /// Its port.
+        master_port: Option<String> = None,
+        ..kwargs
+    });
+
+    /// Of whom the server is a copy.
+    fn get_master_ip(GetMasterIp {
+        ..kwargs
+    });
+
+    /// Whom a Sentinel takes for the master.
+    fn sentinel_get_master_ip(SentinelGetMasterIp {
+        /// The master's name.
+        master: String,
+        /// Where the Sentinel is.
+        host: Option<String> = None,
+        /// Its port.
+        port: Option<i64> = None,
+        /// Its password.
+        password: Option<String> = None,
+    });
+}
+
+/// A connection to a server.
+struct Redis {
+    stream: BufReader<TcpStream>,
+    place: String,
+}
+
+/// Where a server is, and how one is let in.
+struct Place {
+    host: String,
+    port: u16,
+    db: String,
+    password: String,
+}
+
+impl Place {
+    fn of(cx: &Exec, given: &Map) -> Result<Self, Error> {
+        let setting = |name: &str, default: &str| -> Result<String, Error> {
+            let own = given.get(name).filter(|value| value.is_true()).cloned();
+            let found = match own {
+                Some(own) => own,
+                None => config::found(cx, &format!("redis.{name}"))?,
+            };
+            Ok(Some(found.to_text())
+                .filter(|text| !text.is_empty())
+                .unwrap_or_else(|| default.to_owned()))
+        };
+        let port = setting("port", "6379")?;
+        Ok(Self {
+            // So Salt has it.
+            host: setting("host", "salt")?,
+            port: port
+                .parse()
+                .map_err(|_| Error::refused(format!("redis.port: {port:?} is no port")))?,
+            db: setting("db", "0")?,
+            password: setting("password", "")?,
+        })
+    }
+}
+
+impl Redis {
+    fn open(place: &Place) -> Result<Self, Error> {
+        let shown = format!("{}:{}", place.host, place.port);
+        let failed = |error: std::io::Error| Error::refused(format!("redis at {shown}: {error}"));
+        let all = (place.host.as_str(), place.port)
+            .to_socket_addrs()
+            .map_err(failed)?;
+        let mut last = std::io::Error::other("the name has no address");
+        for address in all {
+            match TcpStream::connect_timeout(&address, TIMEOUT) {
+                Ok(stream) => {
+                    stream.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
+                    stream.set_write_timeout(Some(TIMEOUT)).map_err(failed)?;
+                    let stream = BufReader::new(stream);
+                    return Self {
+                        stream,
+                        place: shown.clone(),
+                    }
+                    .let_in(place);
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(failed(last))
+    }
+
+    fn let_in(mut self, place: &Place) -> Result<Self, Error> {
+        if !place.password.is_empty() {
+            secret::keep(&[], &place.password.as_str().into());
+            self.ask(&["AUTH", &place.password])?;
+        }
+        if !matches!(place.db.as_str(), "" | "0") {
+            self.ask(&["SELECT", &place.db])?;
+        }
+        Ok(self)
+    }
+
+    fn failed(&self, why: impl std::fmt::Display) -> Error {
+        Error::refused(format!("redis at {}: {why}", self.place))
+    }
+
+    /// Sends a command, and reads its answer.
+    fn ask(&mut self, words: &[&str]) -> Result<Value, Error> {
+        let mut sent = format!("*{}\r\n", words.len());
+        for word in words {
+            sent.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+        }
+        let written = self.stream.get_mut().write_all(sent.as_bytes());
+        written.map_err(|error| self.failed(error))?;
+        self.answer(DEPTH_MAX)
+    }
+
+    fn line(&mut self) -> Result<String, Error> {
+        let mut line = Vec::new();
+        let read = (&mut self.stream)
+            .take(LINE_MAX)
+            .read_until(b'\n', &mut line);
+        read.map_err(|error| self.failed(error))?;
+        match line.strip_suffix(b"\r\n") {
+            Some(line) => Ok(String::from_utf8_lossy(line).into_owned()),
+            None => Err(self.failed("the answer broke off")),
+        }
+    }
+
+    fn answer(&mut self, depth: usize) -> Result<Value, Error> {
+        let line = self.line()?;
+        let (kind, rest) = line.split_at_checked(1).unwrap_or_default();
+        let count = || rest.parse::<i64>().ok();
+        match (kind, count()) {
+            ("+", _) => Ok(rest.into()),
+            ("-", _) => Err(self.failed(rest)),
+            (":", Some(number)) => Ok(number.into()),
+            ("$" | "*", Some(-1)) => Ok(Value::Null),
+            ("$", Some(length)) => self.bulk(length),
+            ("*", Some(count @ 0..)) if depth > 0 => {
+                let all: Result<Vec<Value>, Error> =
+                    (0..count).map(|_| self.answer(depth - 1)).collect();
+                Ok(Value::list(all?))
+            }
+            _ => Err(self.failed("the answer is not of its protocol")),
+        }
+    }
+
+    fn bulk(&mut self, length: i64) -> Result<Value, Error> {
+        let length = usize::try_from(length)
+            .ok()
+            .filter(|length| *length <= VALUE_MAX);
+        let length = length.ok_or_else(|| self.failed("the value is too large"))?;
+        let mut bytes = Vec::new();
+        let read = (&mut self.stream)
+            .take(length as u64 + 2)
+            .read_to_end(&mut bytes);
+        read.map_err(|error| self.failed(error))?;
+        if bytes.len() != length + 2 {
+            return Err(self.failed("the answer broke off"));
+        }
+        bytes.truncate(length);
+        Ok(String::from_utf8_lossy(&bytes).into_owned().into())
+    }
+}
+
+/// One command to the server that the keywords or the configuration name.
+///
+/// # Errors
+/// When it does not answer, or refuses.
+pub(crate) fn run(cx: &Exec, given: &Map, words: &[&str]) -> Result<Value, Error> {
+    Redis::open(&Place::of(cx, given)?)?.ask(words)
+}
+
+/// The same of a command that says `OK`, or a number for yes and no.
+fn done(cx: &Exec, given: &Map, words: &[&str]) -> Result<Value, Error> {
+    let said = run(cx, given, words)?;
+    Ok(match said.as_int() {
+        Some(number) => (number != 0).into(),
+        None => true.into(),
+    })
+}
+
+fn pairs(flat: &Value) -> Map {
+    let all = flat.as_list().unwrap_or_default().chunks_exact(2);
+    all.filter_map(|pair| Some((pair.first()?.clone(), pair.get(1)?.clone())))
+        .collect()
+}
+
+fn get_key(cx: &Exec, args: GetKey) -> Result<Value, Error> {
+    run(cx, &args.kwargs, &["GET", &args.key])
+}
+
+fn set_key(cx: &Exec, args: SetKey) -> Result<Value, Error> {
+    done(cx, &args.kwargs, &["SET", &args.key, &args.value.to_text()])
+}
+
+fn with_rest(cx: &Exec, given: &Map, words: &[&str], rest: &[Value]) -> Result<Value, Error> {
+    let rest: Vec<String> = rest.iter().map(Value::to_text).collect();
+    let all: Vec<&str> = words
+        .iter()
+        .copied()
+        .chain(rest.iter().map(String::as_str))
+        .collect();
+    run(cx, given, &all)
+}
+
+fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
+    with_rest(cx, &args.kwargs, &["DEL"], &args.keys)
+}
+
+fn exists(cx: &Exec, args: Exists) -> Result<Value, Error> {
+    run(cx, &args.kwargs, &["EXISTS", &args.key])
+}
+
+fn expire(cx: &Exec, args: Expire) -> Result<Value, Error> {
+    done(
+        cx,
+        &args.kwargs,
+        &["EXPIRE", &args.key, &args.seconds.to_string()],
+    )
+}
+
+fn expireat(cx: &Exec, args: Expireat) -> Result<Value, Error> {
+    done(
+        cx,
+        &args.kwargs,
+        &["EXPIREAT", &args.key, &args.timestamp.to_string()],
+    )
+}
+
+fn keys(cx: &Exec, args: Keys) -> Result<Value, Error> {
+    run(cx, &args.kwargs, &["KEYS", &args.pattern])
+}
+
+fn key_type(cx: &Exec, args: KeyType) -> Result<Value, Error> {
+    run(cx, &args.kwargs, &["TYPE", &args.key])
+}
+
+fn hgetall(cx: &Exec, args: Hgetall) -> Result<Value, Error> {
+    Ok(pairs(&run(cx, &args.kwargs, &["HGETALL", &args.key])?).into())
+}
+
+fn hget(cx: &Exec, args: Hget) -> Result<Value, Error> {
+    run(cx, &args.kwargs, &["HGET", &args.key, &args.field])
+}
+
+fn hset(cx: &Exec, args: Hset) -> Result<Value, Error> {
+    run(
+        cx,
+        &args.kwargs,
+        &["HSET", &args.key, &args.field, &args.value.to_text()],
+    )
+}
+
+fn hdel(cx: &Exec, args: Hdel) -> Result<Value, Error> {
+    with_rest(cx, &args.kwargs, &["HDEL", &args.key], &args.fields)
+}
+
+fn llen(cx: &Exec, args: Llen) -> Result<Value, Error> {
+    run(cx, &args.kwargs, &["LLEN", &args.key])
+}
+
+fn lrange(cx: &Exec, args: Lrange) -> Result<Value, Error> {
+    let (start, stop) = (args.start.to_string(), args.stop.to_string());
+    run(cx, &args.kwargs, &["LRANGE", &args.key, &start, &stop])
+}
+
+fn smembers(cx: &Exec, args: Smembers) -> Result<Value, Error> {
+    run(cx, &args.kwargs, &["SMEMBERS", &args.key])
+}
+
+fn dbsize(cx: &Exec, args: Dbsize) -> Result<Value, Error> {
+    run(cx, &args.kwargs, &["DBSIZE"])
+}
+
+fn config_get(cx: &Exec, args: ConfigGet) -> Result<Value, Error> {
+    Ok(pairs(&run(cx, &args.kwargs, &["CONFIG", "GET", &args.pattern])?).into())
+}
+
+fn config_set(cx: &Exec, args: ConfigSet) -> Result<Value, Error> {
+    done(
+        cx,
+        &args.kwargs,
+        &["CONFIG", "SET", &args.name, &args.value.to_text()],
+    )
+}
+
+fn flushall(cx: &Exec, args: Flushall) -> Result<Value, Error> {
+    done(cx, &args.kwargs, &["FLUSHALL"])
+}
+
+fn flushdb(cx: &Exec, args: Flushdb) -> Result<Value, Error> {
+    done(cx, &args.kwargs, &["FLUSHDB"])
+}
+
+/// A setting's value as Python's client reads it: a number, or a dictionary of what stands behind commas.
+fn told(text: &str) -> Value {
+    if text.contains(',') && text.contains('=') {
+        let all = text.split(',').filter_map(|pair| pair.rsplit_once('='));
+        return all
+            .map(|(name, value)| (name, told(value)))
+            .collect::<Map>()
+            .into();
+    }
+    let float = || {
+        text.parse()
+            .ok()
+            .filter(|_| text.contains('.'))
+            .map(Value::Float)
+    };
+    text.parse()
+        .ok()
+        .map(Value::Int)
+        .or_else(float)
+        .unwrap_or_else(|| text.into())
+}
+
+fn about(cx: &Exec, given: &Map) -> Result<Map, Error> {
+    let said = run(cx, given, &["INFO"])?.to_text();
+    let lines = said.lines().filter(|line| !line.starts_with('#'));
+    let pairs = lines.filter_map(|line| line.split_once(':'));
+    Ok(pairs.map(|(name, value)| (name, told(value))).collect())
+}
+
+fn info(cx: &Exec, args: Info) -> Result<Value, Error> {
+    Ok(about(cx, &args.kwargs)?.into())
+}
+
+fn lastsave(cx: &Exec, args: Lastsave) -> Result<Value, Error> {
+    run(cx, &args.kwargs, &["LASTSAVE"])
+}
+
+fn ping(cx: &Exec, args: Ping) -> Result<Value, Error> {
+    Ok(run(cx, &args.kwargs, &["PING"]).is_ok().into())
+}
+
+fn save(cx: &Exec, args: Save) -> Result<Value, Error> {
+    done(cx, &args.kwargs, &["SAVE"])
+}
+
+fn bgsave(cx: &Exec, args: Bgsave) -> Result<Value, Error> {
+    done(cx, &args.kwargs, &["BGSAVE"])
+}
+
+fn slaveof(cx: &Exec, args: Slaveof) -> Result<Value, Error> {
+    let host = args.master_host.filter(|host| !host.is_empty());
+    let words = match &host {
+        Some(host) => [host.as_str(), args.master_port.as_deref().unwrap_or("6379")],
+        None => ["NO", "ONE"],
+    };
+    done(cx, &args.kwargs, &[["SLAVEOF"].as_slice(), &words].concat())
+}
+
+/// Of whom the server is a copy: `master_host` and `master_port`, empty where it is none.
+///
+/// # Errors
+/// When it does not answer.
+pub(crate) fn master(cx: &Exec, given: &Map) -> Result<Map, Error> {
+    let about = about(cx, given)?;
+    let text = |name: &str| about.get(name).map_or_else(String::new, Value::to_text);
+    Ok(Map::new()
+        .with("master_host", text("master_host"))
+        .with("master_port", text("master_port")))
+}
+
+fn get_master_ip(cx: &Exec, args: GetMasterIp) -> Result<Value, Error> {
+    Ok(master(cx, &args.kwargs)?.into())
+}
+
+fn sentinel_get_master_ip(cx: &Exec, args: SentinelGetMasterIp) -> Result<Value, Error> {
+    let given = Map::new()
+        .with("host", args.host)
+        .with("port", args.port)
+        .with("password", args.password);
+    Ok(sentinel(cx, &args.master, &given)?.into())
+}
+
+/// Whom a Sentinel takes for the master: `master_host` and `master_port`.
+///
+/// # Errors
+/// When it does not answer, or knows no such master.
+pub(crate) fn sentinel(cx: &Exec, name: &str, given: &Map) -> Result<Map, Error> {
+    let setting = |key: &str, default: &str| {
+        let own = given.get(key).filter(|value| value.is_true());
+        let option = || {
+            cx.opts()
+                .text(&format!("redis_sentinel.{key}"))
+                .map(str::to_owned)
+        };
+        own.map(Value::to_text)
+            .or_else(option)
+            .unwrap_or_else(|| default.to_owned())
+    };
+    let port = setting("port", "26379");
+    let place = Place {
+        host: setting("host", "localhost"),
+        port: port
+            .parse()
+            .map_err(|_| Error::refused(format!("{port:?} is no port")))?,
+        db: String::new(),
+        password: setting("password", ""),
+    };
+    let told = Redis::open(&place)?.ask(&["SENTINEL", "get-master-addr-by-name", name])?;
+    let all = told.as_list().unwrap_or_default();
+    match (all.first(), all.get(1)) {
+        (Some(host), Some(port)) => Ok(Map::new()
+            .with("master_host", host.clone())
+            .with("master_port", port.clone())),
+        _ => Err(Error::refused(format!(
+            "The Sentinel at {}:{} knows no master {name}",
+            place.host, place.port
+        ))),
+    }
+}

@@ -1,0 +1,530 @@
+//! The `vault` execution module: secrets of HashiCorp Vault and OpenBao, with a token or an AppRole of the minion's configuration.
+
+use std::sync::Mutex;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log, secret};
+
+use crate::stores::{Answer, Question};
+use crate::web::quoted;
+
+/// What stands for a default that is not given.
+const UNSET: &str = "__unset__";
+
+state::exec_module! {
+    /// Secrets of a Vault.
+    mod vault;
+
+    /// A secret, or one value of it.
+    fn read_secret(ReadSecret {
+        /// Where it is: `secret/my/secret`.
+        path: String,
+        /// Which value of it.
+        key: Option<String> = None,
+        /// Whether what the second version of the engine tells of it comes along.
+        metadata: bool = false,
+        /// What is returned where there is none; an error when it is not given.
+        default: Value = UNSET.into(),
+    });
+
+    /// The names of the secrets below a path.
+    fn list_secrets(ListSecrets {
+        /// Where they are: `secret/my/`.
+        path: String,
+        /// What is returned where there are none; an error when it is not given.
+        default: Value = UNSET.into(),
+        /// Return the names alone.
+        keys_only: bool = false,
+    });
+
+    /// Write a secret; its values are keywords.
+    fn write_secret(WriteSecret {
+        /// Where it is.
+        path: String,
+        ..kwargs
+    });
+
+    /// Write a secret from a dictionary.
+    fn write_raw(WriteRaw {
+        /// Where it is.
+        path: String,
+        /// Its values.
+        raw: Value,
+    });
+
+    /// Change values of a secret and keep the others; those that are None are removed.
+    fn patch_secret(PatchSecret {
+        /// Where it is.
+        path: String,
+        ..kwargs
+    });
+
+    /// Delete a secret: its last version where the engine keeps several.
+    fn delete_secret(DeleteSecret {
+        /// Where it is.
+        path: String,
+        *versions,
+    });
+
+    /// Destroy versions of a secret for ever.
+    fn destroy_secret(DestroySecret {
+        /// Where it is.
+        path: String,
+        *versions,
+    });
+
+    /// Forget the token that an AppRole has got.
+    fn clear_token_cache(ClearTokenCache {});
+
+    /// Ask the Vault anything.
+    fn query(Query {
+        /// `GET`, `POST` …
+        method: String,
+        /// What is asked, without `/v1/`.
+        endpoint: String,
+        /// What goes with it.
+        payload: Value = Value::Null,
+    });
+
+    /// The text of a policy; None where there is none.
+    fn policy_fetch(PolicyFetch {
+        /// Its name.
+        policy: String,
+    });
+
+    /// Write a policy.
+    fn policy_write(PolicyWrite {
+        /// Its name.
+        policy: String,
+        /// Its text.
+        rules: String,
+    });
+
+    /// Delete a policy.
+    fn policy_delete(PolicyDelete {
+        /// Its name.
+        policy: String,
+    });
+
+    /// The names of all policies.
+    fn policies_list(PoliciesList {});
+}
+
+/// The token that an AppRole has got, by where and as whom: one for the life of this process.
+static TOKEN: Mutex<Option<(String, String)>> = Mutex::new(None);
+
+/// A Vault, and how one is let in.
+struct Vault {
+    url: String,
+    namespace: Option<String>,
+    verify: Option<Value>,
+    auth: Map,
+}
+
+/// Where a secret is, in the words of its engine's version.
+struct Place {
+    is_v2: bool,
+    path: String,
+    mount: String,
+}
+
+impl Vault {
+    /// That of the configuration: `vault:server:url` and `vault:auth`, or the older `vault:url`.
+    fn of(cx: &Exec) -> Result<Self, Error> {
+        let config = cx.opts().get("vault").cloned().unwrap_or_default();
+        let server = config.get("server").cloned().unwrap_or_default();
+        let setting = |name: &str| {
+            let found = server.get(name).or_else(|| config.get(name));
+            found.filter(|value| !value.is_null()).cloned()
+        };
+        let url = setting("url").ok_or(
+            "vault is not configured here: name vault:server:url and vault:auth (token or approle) in the minion's configuration; the master hands out no tokens",
+        )?;
+        let auth = config.get("auth").and_then(Value::as_map).cloned();
+        Ok(Self {
+            url: url.to_text().trim_end_matches('/').to_owned(),
+            namespace: setting("namespace").map(|name| name.to_text()),
+            verify: setting("verify"),
+            auth: auth.ok_or(
+                "Minion has \"vault\" config section, but could not find key 'auth' within",
+            )?,
+        })
+    }
+
+    fn setting(&self, name: &str) -> Option<String> {
+        let found = self.auth.get(name).filter(|value| value.is_true());
+        found.map(Value::to_text)
+    }
+
+    fn needed(&self, name: &str) -> Result<String, Error> {
+        self.setting(name).ok_or_else(|| {
+            Error::refused(format!(
+                "Minion has \"vault\" config section, but could not find key '{name}' within"
+            ))
+        })
+    }
+
+    fn send(
+        &self,
+        cx: &Exec,
+        (method, resource): (&str, &str),
+        body: Option<Value>,
+        token: Option<&str>,
+    ) -> Result<Answer, Error> {
+        let url = format!("{}/v1/{resource}", self.url);
+        let mut question = Question::new(method, &url, body);
+        let mut header = |name: &str, value: &str| {
+            question.headers.push((name.to_owned(), value.to_owned()));
+        };
+        if let Some(token) = token {
+            header("X-Vault-Token", token);
+        }
+        if let Some(namespace) = &self.namespace {
+            header("X-Vault-Namespace", namespace);
+        }
+        question.verify = self.verify.clone();
+        question.ask(cx)
+    }
+
+    fn token(&self, cx: &Exec) -> Result<String, Error> {
+        let method = self.setting("method").unwrap_or_else(|| "token".into());
+        match method.as_str() {
+            "token" => self.needed("token"),
+            "approle" => self.of_role(cx),
+            other => Err(Error::refused(format!(
+                "vault:auth:method {other} is not supported here: use token or approle"
+            ))),
+        }
+    }
+
+    /// The token of the AppRole: the one that it has got already, or a new one.
+    fn of_role(&self, cx: &Exec) -> Result<String, Error> {
+        let role = self.needed("role_id")?;
+        let who = format!("{} {role}", self.url);
+        let known = TOKEN.lock().ok().and_then(|token| token.clone());
+        if let Some((_, token)) = known.filter(|(known, _)| *known == who) {
+            return Ok(token);
+        }
+        let mount = self
+            .setting("approle_mount")
+            .unwrap_or_else(|| "approle".into());
+        let mut body = Map::new().with("role_id", role);
+        if let Some(id) = self.setting("secret_id") {
+            secret::keep(&[], &id.as_str().into());
+            body.insert("secret_id", id);
+        }
+        let resource = format!("auth/{mount}/login");
+        let answer = self.send(cx, ("POST", &resource), Some(body.into()), None)?;
+        let told = answer.accepted().map_err(|error| {
+            Error::refused(format!(
+                "An error occurred while getting a token from approle: {error}"
+            ))
+        })?;
+        let token = told.traverse("auth:client_token", ":").map(Value::to_text);
+        let token = token.ok_or("An error occurred while getting a token from approle")?;
+        secret::keep(&[], &token.as_str().into());
+        if let Ok(mut kept) = TOKEN.lock() {
+            *kept = Some((who, token.clone()));
+        }
+        Ok(token)
+    }
+
+    /// Asks; a token that has lost its rights is got anew once.
+    fn ask(&self, cx: &Exec, what: (&str, &str), body: Option<Value>) -> Result<Answer, Error> {
+        let token = self.token(cx)?;
+        secret::keep(&[], &token.as_str().into());
+        let answer = self.send(cx, what, body.clone(), Some(&token))?;
+        if answer.status != 403 || !forget() {
+            return Ok(answer);
+        }
+        self.send(cx, what, body, Some(&self.token(cx)?))
+    }
+
+    /// The engine of a path, and its version; the first one where the Vault does not tell.
+    fn place(&self, cx: &Exec, path: &str) -> Result<Place, Error> {
+        let path = path.trim_matches('/');
+        let resource = format!("sys/internal/ui/mounts/{}", escaped(path));
+        let answer = self.ask(cx, ("GET", &resource), None)?;
+        let told = match answer.accepted() {
+            Ok(told) => told.get("data").cloned().unwrap_or_default(),
+            Err(error) => {
+                log::error(format_args!("Failed to get secret metadata: {error}"));
+                Value::Null
+            }
+        };
+        let version = told.traverse("options:version", ":").map(Value::to_text);
+        let mount = told.get("path").map_or_else(String::new, Value::to_text);
+        Ok(Place {
+            is_v2: version.as_deref() == Some("2"),
+            path: path.to_owned(),
+            mount: mount.trim_matches('/').to_owned(),
+        })
+    }
+}
+
+impl Place {
+    /// The path for one of `data`, `metadata`, `delete` and `destroy` where the engine has them.
+    fn of(&self, kind: &str) -> String {
+        let rest = self.path.strip_prefix(&self.mount).unwrap_or(&self.path);
+        let rest = rest.trim_start_matches('/');
+        if !self.is_v2 {
+            return escaped(&self.path);
+        }
+        // Who has written the engine's own path already means the same.
+        let rest = ["data/", "metadata/"]
+            .iter()
+            .find_map(|own| rest.strip_prefix(own))
+            .unwrap_or(rest);
+        escaped(&format!("{}/{kind}/{rest}", self.mount))
+    }
+}
+
+fn escaped(path: &str) -> String {
+    path.split('/').map(quoted).collect::<Vec<_>>().join("/")
+}
+
+/// Forgets the token of an AppRole; whether there was one.
+fn forget() -> bool {
+    TOKEN.lock().is_ok_and(|mut token| token.take().is_some())
+}
+
+/// `data` of an answer that is no refusal; Python's name of the error before its reason.
+fn data(answer: Result<Answer, Error>) -> Result<Value, String> {
+    let answer = answer.map_err(|error| format!("ConnectionError: {error}"))?;
+    let told = answer
+        .accepted()
+        .map_err(|error| format!("HTTPError: {error}"))?;
+    told.get("data")
+        .cloned()
+        .ok_or_else(|| "KeyError: 'data'".to_owned())
+}
+
+/// A default where it is given.
+fn or_default(found: Result<Value, String>, default: Value, what: &str) -> Result<Value, Error> {
+    match found {
+        Ok(found) => Ok(found),
+        Err(_) if default.as_str() != Some(UNSET) => Ok(default),
+        Err(why) => Err(Error::refused(format!("{what} {why}"))),
+    }
+}
+
+fn read_secret(cx: &Exec, args: ReadSecret) -> Result<Value, Error> {
+    let found = found(cx, &args);
+    or_default(found, args.default, "Failed to read secret!")
+}
+
+fn found(cx: &Exec, args: &ReadSecret) -> Result<Value, String> {
+    let vault = Vault::of(cx).map_err(|error| error.to_string())?;
+    let place = vault
+        .place(cx, &args.path)
+        .map_err(|error| error.to_string())?;
+    let told = data(vault.ask(cx, ("GET", &place.of("data")), None))?;
+    let values = match place.is_v2 {
+        true => told.get("data").cloned().unwrap_or_default(),
+        false => told.clone(),
+    };
+    secret::keep(&[], &values);
+    match &args.key {
+        Some(key) => values
+            .get(key)
+            .cloned()
+            .ok_or_else(|| format!("KeyError: '{key}'")),
+        None if args.metadata => Ok(told),
+        None => Ok(values),
+    }
+}
+
+/// One value by `PATH/KEY` or `PATH?KEY`, for `sdb`.
+///
+/// # Errors
+/// When the Vault does not answer, or refuses.
+pub(crate) fn value_at(cx: &Exec, key: &str) -> Result<Value, Error> {
+    let vault = Vault::of(cx)?;
+    let (path, key) = split(key)?;
+    let place = vault.place(cx, path)?;
+    let answer = vault.ask(cx, ("GET", &place.of("data")), None)?;
+    if answer.status == 404 {
+        return Ok(Value::Null);
+    }
+    let told = data(Ok(answer)).map_err(Error::refused)?;
+    let values = match place.is_v2 {
+        true => told.get("data").cloned().unwrap_or_default(),
+        false => told,
+    };
+    Ok(values.get(key).cloned().unwrap_or_default())
+}
+
+fn split(key: &str) -> Result<(&str, &str), Error> {
+    let parts = key.split_once('?').or_else(|| key.rsplit_once('/'));
+    parts.ok_or_else(|| Error::refused(format!("{key:?} names no key: write PATH/KEY or PATH?KEY")))
+}
+
+/// Sets one value, for `sdb`.
+///
+/// # Errors
+/// When the Vault does not answer, or refuses.
+pub(crate) fn set_value_at(cx: &Exec, key: &str, value: &Value) -> Result<(), Error> {
+    let (path, key) = split(key)?;
+    write(cx, path, &Map::new().with(key, value.clone()).into()).map(drop)
+}
+
+fn list_secrets(cx: &Exec, args: ListSecrets) -> Result<Value, Error> {
+    let vault = Vault::of(cx)?;
+    let place = vault.place(cx, &args.path)?;
+    let found = data(vault.ask(cx, ("LIST", &place.of("metadata")), None));
+    let found = found.map(|told| match args.keys_only {
+        true => told.get("keys").cloned().unwrap_or_default(),
+        false => told,
+    });
+    or_default(found, args.default, "Failed to list secrets!")
+}
+
+/// Writes a secret; what the Vault tells of it, or true.
+fn write(cx: &Exec, path: &str, values: &Value) -> Result<Value, Error> {
+    secret::keep(&[], values);
+    let vault = Vault::of(cx)?;
+    let place = vault.place(cx, path)?;
+    let body = match place.is_v2 {
+        true => Map::new().with("data", values.clone()).into(),
+        false => values.clone(),
+    };
+    let told = vault
+        .ask(cx, ("POST", &place.of("data")), Some(body))?
+        .accepted()?;
+    Ok(told.get("data").cloned().unwrap_or_else(|| true.into()))
+}
+
+/// Salt logs why something failed, and returns false.
+fn or_false(done: Result<Value, Error>, what: &str) -> Result<Value, Error> {
+    done.or_else(|error| {
+        log::error(format_args!("{what} {error}"));
+        Ok(false.into())
+    })
+}
+
+fn own(kwargs: Map) -> Map {
+    let mut own = kwargs;
+    own.retain(|name, _| !name.to_text().starts_with("__"));
+    own
+}
+
+fn write_secret(cx: &Exec, args: WriteSecret) -> Result<Value, Error> {
+    let values = own(args.kwargs).into();
+    or_false(write(cx, &args.path, &values), "Failed to write secret!")
+}
+
+fn write_raw(cx: &Exec, args: WriteRaw) -> Result<Value, Error> {
+    or_false(write(cx, &args.path, &args.raw), "Failed to write secret!")
+}
+
+fn patch_secret(cx: &Exec, args: PatchSecret) -> Result<Value, Error> {
+    let read = ReadSecret {
+        path: args.path.clone(),
+        key: None,
+        metadata: false,
+        default: UNSET.into(),
+    };
+    let patched = found(cx, &read).map_err(Error::refused).and_then(|known| {
+        let mut values = known.as_map().cloned().unwrap_or_default();
+        values.update(own(args.kwargs));
+        values.retain(|_, value| !value.is_null());
+        write(cx, &args.path, &values.into())
+    });
+    or_false(patched, "Failed to patch secret!")
+}
+
+fn versions(args: &[Value]) -> Value {
+    Map::new()
+        .with("versions", Value::list(args.iter().cloned()))
+        .into()
+}
+
+fn delete_secret(cx: &Exec, args: DeleteSecret) -> Result<Value, Error> {
+    let deleted = || {
+        let vault = Vault::of(cx)?;
+        let place = vault.place(cx, &args.path)?;
+        let answer = match args.versions.is_empty() || !place.is_v2 {
+            true => vault.ask(cx, ("DELETE", &place.of("data")), None),
+            false => vault.ask(
+                cx,
+                ("POST", &place.of("delete")),
+                Some(versions(&args.versions)),
+            ),
+        };
+        answer?.accepted().map(|_| true.into())
+    };
+    or_false(deleted(), "Failed to delete secret!")
+}
+
+fn destroy_secret(cx: &Exec, args: DestroySecret) -> Result<Value, Error> {
+    let destroyed = || {
+        let vault = Vault::of(cx)?;
+        let place = vault.place(cx, &args.path)?;
+        if !place.is_v2 {
+            return Err("Destroy operation is only supported on KV version 2".into());
+        }
+        let answer = vault.ask(
+            cx,
+            ("POST", &place.of("destroy")),
+            Some(versions(&args.versions)),
+        );
+        answer?.accepted().map(|_| true.into())
+    };
+    or_false(destroyed(), "Failed to destroy secret!")
+}
+
+fn clear_token_cache(_: &Exec, _: ClearTokenCache) -> Result<Value, Error> {
+    Ok(forget().into())
+}
+
+fn query(cx: &Exec, args: Query) -> Result<Value, Error> {
+    let body = Some(args.payload).filter(|payload| !payload.is_null());
+    let endpoint = args.endpoint.trim_start_matches('/');
+    let answer = Vault::of(cx)?.ask(cx, (&args.method.to_uppercase(), endpoint), body)?;
+    let told = answer.accepted()?;
+    if let Some(data) = told.get("data") {
+        secret::keep(&[], data);
+    }
+    Ok(match told {
+        Value::Null => true.into(),
+        told => told,
+    })
+}
+
+fn policy(name: &str) -> String {
+    format!("sys/policy/{}", quoted(name))
+}
+
+fn policy_fetch(cx: &Exec, args: PolicyFetch) -> Result<Value, Error> {
+    let answer = Vault::of(cx)?.ask(cx, ("GET", &policy(&args.policy)), None)?;
+    if answer.status == 404 {
+        return Ok(Value::Null);
+    }
+    let told = answer.accepted()?;
+    let rules = told
+        .get("rules")
+        .or_else(|| told.traverse("data:rules", ":"));
+    Ok(rules.cloned().unwrap_or_default())
+}
+
+fn policy_write(cx: &Exec, args: PolicyWrite) -> Result<Value, Error> {
+    let body = Map::new().with("policy", args.rules);
+    let answer = Vault::of(cx)?.ask(cx, ("POST", &policy(&args.policy)), Some(body.into()))?;
+    answer.accepted().map(|_| true.into())
+}
+
+fn policy_delete(cx: &Exec, args: PolicyDelete) -> Result<Value, Error> {
+    let answer = Vault::of(cx)?.ask(cx, ("DELETE", &policy(&args.policy)), None)?;
+    match answer.status {
+        404 => Ok(false.into()),
+        _ => answer.accepted().map(|_| true.into()),
+    }
+}
+
+fn policies_list(cx: &Exec, _: PoliciesList) -> Result<Value, Error> {
+    let told = Vault::of(cx)?
+        .ask(cx, ("GET", "sys/policy"), None)?
+        .accepted()?;
+    Ok(told.get("policies").cloned().unwrap_or_default())
+}

@@ -1,0 +1,113 @@
+//! Certificates, keys, requests and lists in another encoding, and where what was made goes.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::Value;
+
+use super::{
+    EncodeCertificate, EncodeCrl, EncodeCsr, EncodePrivateKey, appended, as_written, place,
+};
+use crate::x509::containers::{self, Encoding, OF_CERTIFICATES, OF_KEYS, OF_REQUESTS, Pkcs12};
+use crate::x509::crl;
+use crate::x509::keys::Private;
+use crate::x509::parts::{Parts, Request};
+
+/// Where what was made goes.
+pub(super) struct Delivery<'a> {
+    pub(super) encoding: Encoding,
+    pub(super) path: Option<&'a str>,
+    pub(super) is_raw: bool,
+}
+
+impl Delivery<'_> {
+    /// Writes it to the file, or returns it; `what` it is, in Salt's answer.
+    pub(super) fn done(&self, cx: &Exec, bytes: Vec<u8>, what: &str) -> Result<Value, Error> {
+        if let Some(path) = self.path.filter(|path| !path.is_empty()) {
+            place(cx, path, &bytes)?;
+            let what = match self.encoding {
+                Encoding::Pem => "PEM",
+                _ => what,
+            };
+            return Ok(format!("{what} written to {path}").into());
+        }
+        Ok(match String::from_utf8(bytes) {
+            Ok(text) if self.encoding.is_text() && !self.is_raw => text.into(),
+            Ok(text) => binary(text.as_bytes(), self.is_raw),
+            Err(bytes) => binary(bytes.as_bytes(), self.is_raw),
+        })
+    }
+}
+
+fn binary(bytes: &[u8], is_raw: bool) -> Value {
+    match is_raw {
+        true => Value::Bytes(bytes.into()),
+        false => crate::base64s::encode(bytes).into(),
+    }
+}
+
+pub(super) fn encode_certificate(cx: &Exec, args: EncodeCertificate) -> Result<Value, Error> {
+    let encoding = Encoding::of(&args.encoding, OF_CERTIFICATES)?;
+    let key = match (encoding, args.private_key.is_true()) {
+        (Encoding::Pkcs12, true) => {
+            let passphrase = args.private_key_passphrase.as_deref();
+            Some(Private::of(cx, &args.private_key, passphrase)?)
+        }
+        (_, true) => {
+            return Err("Embedding private keys is only supported for pkcs12 encoding".into());
+        }
+        _ => None,
+    };
+    let chain = appended(&args.append_certs)?;
+    let certificate = Parts::of(&args.certificate)?;
+    let container = Pkcs12 {
+        passphrase: args.pkcs12_passphrase,
+        is_older: args.pkcs12_encryption_compat,
+        friendlyname: args.pkcs12_friendlyname,
+    };
+    let bytes = containers::encoded(
+        cx,
+        encoding,
+        (&certificate, &chain),
+        key.as_ref(),
+        &container,
+    )?;
+    returned(cx, encoding, args.raw, bytes)
+}
+
+fn returned(cx: &Exec, encoding: Encoding, is_raw: bool, bytes: Vec<u8>) -> Result<Value, Error> {
+    let delivery = Delivery {
+        encoding,
+        path: None,
+        is_raw,
+    };
+    delivery.done(cx, bytes, "")
+}
+
+pub(super) fn encode_crl(cx: &Exec, args: EncodeCrl) -> Result<Value, Error> {
+    let encoding = Encoding::of(&args.encoding, OF_REQUESTS)?;
+    let bytes = encoding.bytes("X509 CRL", crl::List::of(&args.crl)?.der);
+    returned(cx, encoding, args.raw, bytes)
+}
+
+pub(super) fn encode_csr(cx: &Exec, args: EncodeCsr) -> Result<Value, Error> {
+    let encoding = Encoding::of(&args.encoding, OF_REQUESTS)?;
+    let bytes = encoding.bytes("CERTIFICATE REQUEST", Request::der(&args.csr)?);
+    returned(cx, encoding, args.raw, bytes)
+}
+
+pub(super) fn encode_private_key(cx: &Exec, args: EncodePrivateKey) -> Result<Value, Error> {
+    let encoding = Encoding::of(&args.encoding, OF_KEYS)?;
+    let key = Private::of(
+        cx,
+        &args.private_key,
+        args.private_key_passphrase.as_deref(),
+    )?;
+    let bytes = as_written(
+        cx,
+        &key,
+        args.passphrase,
+        encoding,
+        args.pkcs12_encryption_compat,
+    )?;
+    returned(cx, encoding, args.raw, bytes)
+}

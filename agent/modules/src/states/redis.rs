@@ -1,0 +1,151 @@
+//! The `redis` state module. Salt 3008 has it no more; answers are those of its last one.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value};
+
+use crate::exec::redis::{master, run, sentinel};
+
+state::state_module! {
+    /// Keys and values of Redis. Other keywords are `host`, `port`, `db` and `password`.
+    mod redis;
+
+    /// Make sure that a key has a value.
+    fn string(Text {
+        /// The key.
+        name: String,
+        /// Its value.
+        value: Value,
+        /// In how many seconds it goes.
+        expire: Option<i64> = None,
+        /// When it goes, in seconds since 1970.
+        expireat: Option<i64> = None,
+        ..kwargs
+    });
+
+    /// Make sure that keys are not there.
+    fn absent(Absent {
+        /// The key.
+        name: String,
+        /// The keys, instead of the name.
+        keys: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Make sure that the server is a copy of the one that a Sentinel takes for the master.
+    fn slaveof(Slaveof {
+        /// The master's name.
+        name: String,
+        /// Where the Sentinel is.
+        sentinel_host: Option<String> = None,
+        /// Its port.
+        sentinel_port: Option<i64> = None,
+        /// Its password.
+        sentinel_password: Option<String> = None,
+        ..kwargs
+    });
+}
+
+fn string(cx: &Exec, args: Text) -> Result<Ret, Error> {
+    let (name, given) = (&args.name, &args.kwargs);
+    let wanted = args.value.to_text();
+    let is_same = run(cx, given, &["GET", name])?.as_str() == Some(wanted.as_str());
+    let mut changes = Map::new();
+    let mut comment = "Key already set to defined value";
+    if !is_same {
+        changes.insert(name.as_str(), "Value updated");
+        comment = "Key updated to new value";
+    }
+    let ends = match (
+        args.expireat.filter(|at| *at != 0),
+        args.expire.filter(|seconds| *seconds != 0),
+    ) {
+        (Some(at), _) => {
+            changes.insert("expireat", format!("Key expires at {at}"));
+            Some(("EXPIREAT", at.to_string()))
+        }
+        (None, Some(seconds)) => {
+            changes.insert("expire", format!("TTL set to {seconds} seconds"));
+            Some(("EXPIRE", seconds.to_string()))
+        }
+        _ => None,
+    };
+    if changes.is_empty() {
+        return Ok(Ret::ok(comment));
+    }
+    let would = match is_same {
+        true => Ret::would("Key would expire"),
+        false => Ret::would("Key would be updated to new value"),
+    };
+    cx.apply(would.changes(changes.clone()), || {
+        if !is_same {
+            run(cx, given, &["SET", name, &wanted])?;
+        }
+        if let Some((command, when)) = ends {
+            run(cx, given, &[command, name, &when])?;
+        }
+        Ok(Ret::ok(comment).changes(changes))
+    })
+}
+
+fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
+    let given = &args.kwargs;
+    let (keys, done) = match &args.keys {
+        Value::List(keys) if !keys.is_empty() => (args.keys.texts(), "Keys deleted"),
+        keys if keys.is_true() => return Ok(Ret::failed("`keys` not formed as a list type")),
+        _ => (vec![args.name.clone()], "Key deleted"),
+    };
+    let mut there = Vec::new();
+    for key in keys {
+        if run(cx, given, &["EXISTS", &key])?.is_true() {
+            there.push(key);
+        }
+    }
+    if there.is_empty() {
+        return Ok(Ret::ok("Key(s) specified already absent"));
+    }
+    let names = Value::list(there.iter().map(|key| key.as_str().into()));
+    let changes = Map::new().with("deleted", names);
+    let would = Ret::would("Keys would be deleted").changes(changes.clone());
+    cx.apply(would, || {
+        let words: Vec<&str> = ["DEL"]
+            .into_iter()
+            .chain(there.iter().map(String::as_str))
+            .collect();
+        run(cx, given, &words)?;
+        Ok(Ret::ok(done).changes(changes))
+    })
+}
+
+fn slaveof(cx: &Exec, args: Slaveof) -> Result<Ret, Error> {
+    let (name, given) = (&args.name, &args.kwargs);
+    let place = Map::new()
+        .with("host", args.sentinel_host)
+        .with("port", args.sentinel_port)
+        .with("password", args.sentinel_password);
+    let wanted = sentinel(cx, name, &place)?;
+    let host = wanted
+        .get("master_host")
+        .map_or_else(String::new, Value::to_text);
+    let own = cx.call("network.ip_addrs", Vec::new(), Map::new())?;
+    if own.texts().contains(&host) {
+        return Ok(Ret::ok(format!("Minion is the master: {name}")));
+    }
+    let first = master(cx, given)?;
+    if first == wanted {
+        return Ok(Ret::ok(format!("Minion already slave of master: {name}")));
+    }
+    let would = format!("Minion will be made a slave of {name}: {host}");
+    cx.apply(Ret::would(would), || {
+        let port = wanted
+            .get("master_port")
+            .map_or_else(String::new, Value::to_text);
+        run(cx, given, &["SLAVEOF", &host, &port])?;
+        let current = master(cx, given)?;
+        if current != wanted {
+            return Ok(Ret::failed("Failed to setup slave"));
+        }
+        let changes = Map::new().with("old", first).with("new", current);
+        Ok(Ret::ok(format!("Minion successfully connected to master: {name}")).changes(changes))
+    })
+}

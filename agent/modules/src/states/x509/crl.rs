@@ -1,0 +1,126 @@
+//! `x509.crl_managed`.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value};
+
+use super::{CrlManaged, File, Plan, told, unknown};
+use crate::x509::containers::{Encoding, OF_REQUESTS};
+use crate::x509::crl::{Draft, List};
+use crate::x509::der::stamp;
+use crate::x509::issue::{check_digest, digest_of, in_days};
+use crate::x509::pem;
+
+/// The extension that counts the lists of an authority.
+const NUMBER: &str = "cRLNumber";
+
+pub(super) fn crl_managed(cx: &Exec, args: CrlManaged) -> Result<Ret, Error> {
+    let mut all = args.kwargs.clone();
+    let file = File::of(cx, &args.name, "certificate revocation list", &mut all);
+    unknown(&all)?;
+    let wanted = Wanted {
+        name: &args.name,
+        days_remaining: args.days_remaining.unwrap_or(30.0),
+        digest: &args.digest,
+        encoding_name: &args.encoding,
+        extensions: args.extensions.as_map().cloned().unwrap_or_default(),
+        all: Map::new()
+            .with("signing_private_key", args.signing_private_key.clone())
+            .with("revoked", args.revoked.clone())
+            .with("signing_cert", args.signing_cert.clone())
+            .with(
+                "signing_private_key_passphrase",
+                args.signing_private_key_passphrase.clone(),
+            )
+            .with("include_expired", args.include_expired)
+            .with("days_valid", args.days_valid.unwrap_or(100.0)),
+    };
+    told(file.run(|path| wanted.plan(cx, path)))
+}
+
+/// What is wanted of a list.
+struct Wanted<'a> {
+    name: &'a str,
+    days_remaining: f64,
+    digest: &'a str,
+    encoding_name: &'a str,
+    extensions: Map,
+    /// The other arguments of `create_crl`.
+    all: Map,
+}
+
+impl<'a> Wanted<'a> {
+    fn plan(self, cx: &'a Exec, path: &Path) -> Result<Plan<'a>, Error> {
+        let encoding = Encoding::of(self.encoding_name, OF_REQUESTS)?;
+        check_digest(self.digest)?;
+        let mut changes = Map::new();
+        let current = match path.is_file() {
+            true => List::of_bytes(&pem::file(path)?),
+            false => None,
+        };
+        match &current {
+            Some((current, is_pem)) => changes = self.changes(cx, current, *is_pem)?,
+            None if path.is_file() => drop(changes.insert("replaced", self.name)),
+            None => drop(changes.insert("created", self.name)),
+        }
+        let is_there = current.is_some();
+        let is_same = changes.keys().all(|key| key.as_str() == Some("encoding"));
+        Ok(Plan {
+            is_there,
+            encoding,
+            changes,
+            make: Box::new(move || {
+                let der = match current {
+                    Some((current, _)) if is_same => current.der,
+                    current => self.made(cx, current.map(|(current, _)| current))?,
+                };
+                Ok(encoding.bytes("X509 CRL", der))
+            }),
+        })
+    }
+
+    fn counts(&self) -> bool {
+        self.extensions.get(NUMBER).and_then(Value::as_str) == Some("auto")
+    }
+
+    /// The arguments of `create_crl` with a number of its own, or with none.
+    fn with_number(&self, number: Option<Value>) -> Map {
+        let mut extensions = self.extensions.clone();
+        if self.counts() {
+            match number {
+                Some(number) => drop(extensions.insert(NUMBER, number)),
+                None => drop(extensions.remove(NUMBER)),
+            }
+        }
+        self.all.clone().with("extensions", extensions)
+    }
+
+    fn made(&self, cx: &Exec, current: Option<List>) -> Result<Vec<u8>, Error> {
+        let number = current.map_or_else(|| 1.into(), |current| current.next_number());
+        let draft = Draft::of(cx, &self.with_number(Some(number)))?;
+        draft.signed(cx, self.digest)
+    }
+
+    fn changes(&self, cx: &Exec, current: &List, is_pem: bool) -> Result<Map, Error> {
+        let mut changes = Map::new();
+        if let Some(digest) = digest_of(&current.algorithm)
+            && digest != self.digest.to_lowercase()
+        {
+            changes.insert("digest", self.digest);
+        }
+        if is_pem != (self.encoding_name == "pem") {
+            changes.insert("encoding", self.encoding_name);
+        }
+        let is_short = current.next_update < stamp(in_days(self.days_remaining)?);
+        if self.days_remaining != 0.0 && is_short {
+            changes.insert("expiration", true);
+        }
+        // A number that counts is the one that is there, where there is one.
+        let number = current.number().or_else(|| self.counts().then(|| 1.into()));
+        let draft = Draft::of(cx, &self.with_number(number))?;
+        changes.update(draft.changes(cx, current)?);
+        Ok(changes)
+    }
+}
