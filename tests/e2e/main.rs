@@ -27,5 +27,6 @@ mod resume;
 mod runs;
 mod secret;
 mod small;
+mod tools;
 mod uci;
 mod undo;

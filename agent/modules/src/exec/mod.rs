@@ -9,7 +9,10 @@ pub(crate) mod alternatives;
 pub(crate) mod apache;
 pub(crate) mod archive;
 mod beacons;
+pub(crate) mod bower;
+pub(crate) mod cabal;
 pub(crate) mod cmd;
+pub(crate) mod composer;
 mod config;
 pub(crate) mod cp;
 pub(crate) mod cron;
@@ -29,8 +32,10 @@ mod gpg;
 pub(crate) mod grains;
 pub(crate) mod group;
 pub(crate) mod hashutil;
+pub(crate) mod hg;
 mod hosts;
 mod http;
+pub(crate) mod incron;
 pub(crate) mod ini;
 pub(crate) mod ip;
 pub(crate) mod iptables;
@@ -47,6 +52,7 @@ pub(crate) mod mysql;
 mod network;
 mod network_programs;
 pub(crate) mod npm;
+pub(crate) mod pecl;
 mod pillar;
 pub(crate) mod pip;
 pub(crate) mod pkg;
@@ -54,10 +60,13 @@ mod pkg_resource;
 pub(crate) mod postgres;
 mod ps;
 mod publish;
+pub(crate) mod pyenv;
 mod quota;
 pub(crate) mod rabbitmq;
 pub(crate) mod raid;
 mod random;
+pub(crate) mod rbenv;
+pub(crate) mod rsync;
 mod saltutil;
 mod saltutil_sync;
 mod schedule;
@@ -73,6 +82,7 @@ mod state_show;
 pub(crate) mod status;
 mod status_tables;
 pub(crate) mod supervisord;
+pub(crate) mod svn;
 mod sys;
 mod sysctl;
 mod sysfs;
@@ -80,9 +90,11 @@ mod system;
 mod temp;
 mod test;
 mod timezone;
+pub(crate) mod tool;
 pub(crate) mod uci;
 pub(crate) mod user;
 mod virtualenv;
+pub(crate) mod webutil;
 pub(crate) mod x509;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
@@ -93,7 +105,10 @@ pub const MODULES: &[Module<Value>] = &[
     apache::MODULE,
     archive::MODULE,
     beacons::MODULE,
+    bower::MODULE,
+    cabal::MODULE,
     cmd::MODULE,
+    composer::MODULE,
     config::MODULE,
     cp::MODULE,
     cron::MODULE,
@@ -133,8 +148,10 @@ pub const MODULES: &[Module<Value>] = &[
     grains::MODULE,
     group::MODULE,
     hashutil::MODULE,
+    hg::MODULE,
     hosts::MODULE,
     http::MODULE,
+    incron::MODULE,
     ini::MODULE,
     ip::MODULE,
     iptables::MODULE,
@@ -155,6 +172,7 @@ pub const MODULES: &[Module<Value>] = &[
     network::MODULE,
     network_programs::MODULE,
     npm::MODULE,
+    pecl::MODULE,
     pillar::MODULE,
     pip::MODULE,
     pip::install::MODULE,
@@ -175,10 +193,13 @@ pub const MODULES: &[Module<Value>] = &[
     postgres::schema::MODULE,
     ps::MODULE,
     publish::MODULE,
+    pyenv::MODULE,
     quota::MODULE,
     rabbitmq::MODULE,
     raid::MODULE,
     random::MODULE,
+    rbenv::MODULE,
+    rsync::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
     schedule::MODULE,
@@ -197,6 +218,7 @@ pub const MODULES: &[Module<Value>] = &[
     status::MODULE,
     status_tables::MODULE,
     supervisord::MODULE,
+    svn::MODULE,
     sys::MODULE,
     sysctl::MODULE,
     sysfs::MODULE,
@@ -208,5 +230,6 @@ pub const MODULES: &[Module<Value>] = &[
     user::MODULE,
     user::change::MODULE,
     virtualenv::MODULE,
+    webutil::MODULE,
     x509::MODULE,
 ];

@@ -11,39 +11,53 @@ mod apache_conf;
 mod apache_module;
 mod apache_site;
 mod archive;
+mod beacon;
 mod blockdev;
+mod bower;
+mod cabal;
 mod cmd;
+mod composer;
 mod cron;
 mod debconf;
 mod disk;
 mod environ;
 mod event;
 pub(crate) mod file;
+mod firewall;
 mod firewalld;
 mod gem;
 mod git;
 mod grains;
 mod group;
+mod hg;
+mod highstate_doc;
 mod host;
 mod http;
+mod incron;
 mod ini;
 mod iptables;
 mod keyboard;
 mod kmod;
 mod locale;
+mod r#loop;
 mod lvm;
 mod module;
 mod mount;
 mod mysql;
 mod network;
 mod npm;
+mod pecl;
 mod pip;
 mod pkg;
 mod pkgrepo;
 mod postgres;
+mod process;
+mod pyenv;
 mod quota;
 mod rabbitmq;
 mod raid;
+mod rbenv;
+mod rsync;
 mod salt;
 mod saltutil;
 mod schedule;
@@ -54,6 +68,7 @@ mod ssh_known_hosts;
 mod stateconf;
 mod status;
 mod supervisord;
+mod svn;
 mod sysctl;
 mod sysfs;
 mod test;
@@ -61,6 +76,7 @@ mod timezone;
 mod uci;
 mod user;
 mod virtualenv;
+mod webutil;
 mod x509;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
@@ -73,8 +89,12 @@ pub const MODULES: &[Module<Ret>] = &[
     apache_module::MODULE,
     apache_site::MODULE,
     archive::MODULE,
+    beacon::MODULE,
     blockdev::MODULE,
+    bower::MODULE,
+    cabal::MODULE,
     cmd::MODULE,
+    composer::MODULE,
     cron::MODULE,
     debconf::MODULE,
     disk::MODULE,
@@ -99,19 +119,24 @@ pub const MODULES: &[Module<Ret>] = &[
     file::replace::MODULE,
     file::serialize::MODULE,
     file::tidied::MODULE,
+    firewall::MODULE,
     firewalld::MODULE,
     gem::MODULE,
     git::MODULE,
     git::config::MODULE,
     grains::MODULE,
     group::MODULE,
+    hg::MODULE,
+    highstate_doc::MODULE,
     host::MODULE,
     http::MODULE,
+    incron::MODULE,
     ini::MODULE,
     iptables::MODULE,
     keyboard::MODULE,
     kmod::MODULE,
     locale::MODULE,
+    r#loop::MODULE,
     lvm::MODULE,
     module::MODULE,
     mount::MODULE,
@@ -122,6 +147,7 @@ pub const MODULES: &[Module<Ret>] = &[
     mysql::user::MODULE,
     network::MODULE,
     npm::MODULE,
+    pecl::MODULE,
     pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
@@ -135,6 +161,8 @@ pub const MODULES: &[Module<Ret>] = &[
     postgres::schema::MODULE,
     postgres::tablespace::MODULE,
     postgres::user::MODULE,
+    process::MODULE,
+    pyenv::MODULE,
     quota::MODULE,
     rabbitmq::cluster::MODULE,
     rabbitmq::plugin::MODULE,
@@ -143,6 +171,8 @@ pub const MODULES: &[Module<Ret>] = &[
     rabbitmq::user::MODULE,
     rabbitmq::vhost::MODULE,
     raid::MODULE,
+    rbenv::MODULE,
+    rsync::MODULE,
     salt::MODULE,
     saltutil::MODULE,
     schedule::MODULE,
@@ -153,6 +183,7 @@ pub const MODULES: &[Module<Ret>] = &[
     stateconf::MODULE,
     status::MODULE,
     supervisord::MODULE,
+    svn::MODULE,
     sysctl::MODULE,
     sysfs::MODULE,
     test::MODULE,
@@ -160,6 +191,7 @@ pub const MODULES: &[Module<Ret>] = &[
     uci::MODULE,
     user::MODULE,
     virtualenv::MODULE,
+    webutil::MODULE,
     x509::MODULE,
 ];
 
