@@ -90,7 +90,7 @@ fn listed(function: &str) -> BTreeSet<String> {
 /// Whether a function is of a module that a machine may lack, in whole or in part: as Salt's, it is then not listed.
 fn depends_on_machine(full: &str) -> bool {
     let modules = "acl alternatives apache apache_conf apache_module apache_site bower cabal cron debconf dig firewalld git gpg hg iptables lvm \
-        makeconf monit npm pecl pkg quota raid rsync selinux service ssh svn tuned uci webutil x509";
+        makeconf monit npm pecl pkg portage_config quota raid rsync selinux service ssh svn tuned uci webutil x509";
     let module = full.split('.').next().unwrap();
     modules.split(' ').any(|one| one == module)
         || module.starts_with("postgres")

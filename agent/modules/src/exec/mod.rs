@@ -45,8 +45,10 @@ mod kmod;
 mod locale;
 mod log;
 pub(crate) mod lvm;
+pub(crate) mod makeconf;
 mod r#match;
 mod mine;
+pub(crate) mod monit;
 pub(crate) mod mount;
 pub(crate) mod mysql;
 mod network;
@@ -57,6 +59,7 @@ mod pillar;
 pub(crate) mod pip;
 pub(crate) mod pkg;
 mod pkg_resource;
+pub(crate) mod portage_config;
 pub(crate) mod postgres;
 mod ps;
 mod publish;
@@ -91,6 +94,7 @@ mod temp;
 mod test;
 mod timezone;
 pub(crate) mod tool;
+pub(crate) mod tuned;
 pub(crate) mod uci;
 pub(crate) mod user;
 mod virtualenv;
@@ -161,8 +165,10 @@ pub const MODULES: &[Module<Value>] = &[
     locale::MODULE,
     log::MODULE,
     lvm::MODULE,
+    makeconf::MODULE,
     r#match::MODULE,
     mine::MODULE,
+    monit::MODULE,
     mount::MODULE,
     mount::fstab::MODULE,
     mysql::MODULE,
@@ -178,12 +184,14 @@ pub const MODULES: &[Module<Value>] = &[
     pip::install::MODULE,
     pkg::change::MODULE,
     pkg::files::MODULE,
+    pkg::groups::MODULE,
     pkg::hold::MODULE,
     pkg::list::MODULE,
     pkg::repo::MODULE,
     pkg::repos::MODULE,
     pkg::versions::MODULE,
     pkg_resource::MODULE,
+    portage_config::MODULE,
     postgres::MODULE,
     postgres::cluster::MODULE,
     postgres::database::MODULE,
@@ -226,6 +234,7 @@ pub const MODULES: &[Module<Value>] = &[
     temp::MODULE,
     test::MODULE,
     timezone::MODULE,
+    tuned::MODULE,
     uci::MODULE,
     user::MODULE,
     user::change::MODULE,

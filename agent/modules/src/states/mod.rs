@@ -41,7 +41,9 @@ mod kmod;
 mod locale;
 mod r#loop;
 mod lvm;
+mod makeconf;
 mod module;
+mod monit;
 mod mount;
 mod mysql;
 mod network;
@@ -50,6 +52,7 @@ mod pecl;
 mod pip;
 mod pkg;
 mod pkgrepo;
+mod portage_config;
 mod postgres;
 mod process;
 mod pyenv;
@@ -73,6 +76,7 @@ mod sysctl;
 mod sysfs;
 mod test;
 mod timezone;
+mod tuned;
 mod uci;
 mod user;
 mod virtualenv;
@@ -138,7 +142,9 @@ pub const MODULES: &[Module<Ret>] = &[
     locale::MODULE,
     r#loop::MODULE,
     lvm::MODULE,
+    makeconf::MODULE,
     module::MODULE,
+    monit::MODULE,
     mount::MODULE,
     mount::fstab::MODULE,
     mysql::database::MODULE,
@@ -151,6 +157,7 @@ pub const MODULES: &[Module<Ret>] = &[
     pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
+    portage_config::MODULE,
     postgres::cluster::MODULE,
     postgres::database::MODULE,
     postgres::extension::MODULE,
@@ -188,6 +195,7 @@ pub const MODULES: &[Module<Ret>] = &[
     sysfs::MODULE,
     test::MODULE,
     timezone::MODULE,
+    tuned::MODULE,
     uci::MODULE,
     user::MODULE,
     virtualenv::MODULE,
