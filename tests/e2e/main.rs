@@ -28,5 +28,6 @@ mod runs;
 mod secret;
 mod small;
 mod stores;
+mod tools;
 mod uci;
 mod undo;

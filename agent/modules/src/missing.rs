@@ -43,10 +43,7 @@ const OTHERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("FreeBSD", &["pkgng", "sysrc"]),
-    (
-        "Gentoo",
-        &["eselect", "layman", "makeconf", "portage_config"],
-    ),
+    ("Gentoo", &["eselect", "layman"]),
     ("Solaris or SmartOS", &["imgadm", "smartos", "zone"]),
 ];
 
@@ -206,6 +203,66 @@ const NEEDS: &[Needs] = &[
         state: NO_OPENSSL,
     },
     Needs {
+        module: "bower",
+        needs: "bower",
+        function: "The bower module could not be loaded: bower command not found",
+        state: "bower module could not be loaded",
+    },
+    Needs {
+        module: "cabal",
+        needs: "cabal",
+        function: "cabal or ghc-pkg commands not found",
+        state: "cabal or ghc-pkg commands not found",
+    },
+    Needs {
+        module: "cabal",
+        needs: "ghc-pkg",
+        function: "cabal or ghc-pkg commands not found",
+        state: "cabal or ghc-pkg commands not found",
+    },
+    Needs {
+        module: "pecl",
+        needs: "pecl",
+        function: "The pecl execution module not loaded: pecl binary is not in the path.",
+        state: "pecl module could not be loaded",
+    },
+    Needs {
+        module: "monit",
+        needs: "monit",
+        function: "The monit execution module cannot be loaded: the monit binary is not in the path.",
+        state: "monit module could not be loaded",
+    },
+    Needs {
+        module: "tuned",
+        needs: "tuned-adm",
+        function: "The tuned execution module failed to load: the tuned-adm binary is not in the path.",
+        state: "",
+    },
+    Needs {
+        module: "hg",
+        needs: "hg",
+        function: "The hg execution module cannot be loaded: hg unavailable.",
+        state: "Command hg not found",
+    },
+    Needs {
+        module: "rsync",
+        needs: "rsync",
+        function: "The rsync execution module cannot be loaded: the rsync binary is not in the path.",
+        state: "Command not found: rsync",
+    },
+    Needs {
+        module: "svn",
+        needs: "svn",
+        function: "The svn execution module cannot be loaded: svn unavailable.",
+        state: "Command not found: svn",
+    },
+    Needs {
+        module: "webutil",
+        needs: "htpasswd",
+        function: "The htpasswd execution mdule cannot be loaded: htpasswd binary not in path.",
+        state: "Command not found: htpasswd",
+    },
+    Needs {
         module: "x509",
         needs: "openssl",
         function: NO_OPENSSL,
@@ -225,6 +282,10 @@ const ONLY: &[(&str, &[repos::Kind])] = &[
     ("autoremove", &[repos::Kind::Apt]),
     ("del_repo_key", &[repos::Kind::Apt]),
     ("get_repo_keys", &[repos::Kind::Apt]),
+    ("group_diff", &[repos::Kind::Yum]),
+    ("group_info", &[repos::Kind::Yum]),
+    ("group_install", &[repos::Kind::Yum]),
+    ("group_list", &[repos::Kind::Yum]),
     ("show", &[repos::Kind::Apt]),
     ("verify", &[repos::Kind::Yum, repos::Kind::Zypper]),
 ];
@@ -261,6 +322,7 @@ pub(crate) fn missing(cx: &Exec, kind: Kind, full: &str) -> Option<String> {
             };
             rabbitmq::client().is_none().then(|| reason.to_owned())?
         }
+        (Kind::Module | Kind::State, "makeconf" | "portage_config") => no_gentoo(cx, kind, module)?,
         (Kind::Module | Kind::State, _) => absent(kind, module).or_else(|| foreign(module))?,
         _ => return None,
     };
@@ -295,6 +357,21 @@ fn no_postgres(cx: &Exec, kind: Kind, module: &str) -> Option<String> {
         _ => "psql was not found",
     };
     (!is_there).then(|| reason.to_owned())
+}
+
+/// Why there is no module of Gentoo's files.
+fn no_gentoo(cx: &Exec, kind: Kind, module: &str) -> Option<String> {
+    let reason = match (kind, module) {
+        (Kind::State, "makeconf") => "makeconf module could not be loaded",
+        (Kind::State, _) => "portage module could not be loaded",
+        (_, "makeconf") => {
+            "The makeconf execution module cannot be loaded: only available on Gentoo systems."
+        }
+        _ => {
+            "portage_config execution module cannot be loaded: only available on Gentoo with portage installed."
+        }
+    };
+    (cx.grain("os") != "Gentoo").then(|| reason.to_owned())
 }
 
 fn no_packages(cx: &Exec) -> String {

@@ -292,6 +292,23 @@ impl Compare {
     }
 }
 
+/// Salt's `subdict_match` with globs, for a map or for a list whose items are named by number.
+#[must_use]
+pub fn subdict_match(data: &Value, expression: &str) -> bool {
+    if let Some(map) = data.as_map() {
+        return subdict(map, expression, ":", Compare::Glob);
+    }
+    let Some((number, rest)) = expression.split_once(':') else {
+        return false;
+    };
+    let item = number.parse().ok();
+    let item = item.and_then(|at: usize| data.as_list()?.get(at));
+    item.is_some_and(|item| match item {
+        Value::Map(map) => in_map(map, rest, Compare::Glob),
+        leaf => Compare::Glob.holds(rest, leaf),
+    })
+}
+
 /// Salt's `subdict_match`: `a:b:c` is `data[a][b] == c` or `data[a] == b:c`, the deepest first.
 fn subdict(data: &Map, expression: &str, delimiter: &str, compare: Compare) -> bool {
     let parts: Vec<&str> = expression.split(delimiter).collect();

@@ -83,3 +83,53 @@ fn beacons_are_added_saved_and_removed_while_the_minion_runs() {
         fleet.run(&words).out.contains("memusage")
     });
 }
+
+#[test]
+fn beacon_states_manage_what_the_running_minion_looks_at() {
+    let mut fleet = Fleet::with("auto_accept: True\n");
+    fleet.start_minion("m1", "");
+    fleet.soon("it answers", || {
+        fleet.run(&["salt", "-t", "60", "m1", "test.ping"]).rc == Some(0)
+    });
+    let state = |words: &str, expected: &str| {
+        let words = format!("salt --out=json -t 60 m1 state.single beacon.{words}");
+        let words: Vec<&str> = words.split(' ').collect();
+        let found = fleet.run(&words).out;
+        assert!(found.contains(expected), "{words:?}: {found}");
+    };
+    let load = "present memusage percent=0 interval=3600";
+    state(
+        &format!("{load} save=True test=True"),
+        "Beacon: memusage would be added.\\nBeacon memusage would be saved",
+    );
+    state(
+        &format!("{load} save=True"),
+        "Adding memusage to beacons\\nBeacon memusage saved",
+    );
+    let saved = fs::read_to_string(fleet.path("m1/etc/minion.d/beacons.conf")).unwrap();
+    assert!(saved.contains("percent: 0"), "{saved}");
+    state(load, "Job memusage in correct state");
+    let other = "present memusage percent=1 interval=3600";
+    state(other, "Modifying memusage in beacons");
+    state(
+        "present nothing a=1",
+        "Beacon \\\"nothing\\\" is not available.",
+    );
+    state("disabled memusage", "Disabled beacon memusage.");
+    state("disabled nothing", "Job nothing is not configured.");
+    state(
+        "enabled memusage test=True",
+        "Beacon memusage would be enabled.",
+    );
+    state("enabled memusage", "Enabled memusage from beacons");
+    state("enabled nothing", "nothing not a configured beacon");
+    state(
+        "absent memusage test=True",
+        "Beacon: memusage would be deleted.",
+    );
+    state(
+        "absent memusage save=True",
+        "Removed memusage from beacons\\nBeacon memusage saved",
+    );
+    state("absent memusage", "memusage not configured in beacons");
+}

@@ -9,7 +9,10 @@ pub(crate) mod alternatives;
 pub(crate) mod apache;
 pub(crate) mod archive;
 mod beacons;
+pub(crate) mod bower;
+pub(crate) mod cabal;
 pub(crate) mod cmd;
+pub(crate) mod composer;
 mod config;
 pub(crate) mod consul;
 pub(crate) mod cp;
@@ -32,8 +35,10 @@ pub(crate) mod gpg;
 pub(crate) mod grains;
 pub(crate) mod group;
 pub(crate) mod hashutil;
+pub(crate) mod hg;
 mod hosts;
 mod http;
+pub(crate) mod incron;
 pub(crate) mod ini;
 pub(crate) mod ip;
 pub(crate) mod iptables;
@@ -43,25 +48,32 @@ mod kmod;
 mod locale;
 mod log;
 pub(crate) mod lvm;
+pub(crate) mod makeconf;
 mod r#match;
 mod mine;
+pub(crate) mod monit;
 pub(crate) mod mount;
 pub(crate) mod mysql;
 mod network;
 mod network_programs;
 pub(crate) mod npm;
+pub(crate) mod pecl;
 mod pillar;
 pub(crate) mod pip;
 pub(crate) mod pkg;
 mod pkg_resource;
+pub(crate) mod portage_config;
 pub(crate) mod postgres;
 mod ps;
 mod publish;
+pub(crate) mod pyenv;
 mod quota;
 pub(crate) mod rabbitmq;
 pub(crate) mod raid;
 mod random;
+pub(crate) mod rbenv;
 pub(crate) mod redis;
+pub(crate) mod rsync;
 mod saltutil;
 mod saltutil_sync;
 mod schedule;
@@ -78,6 +90,7 @@ mod state_show;
 pub(crate) mod status;
 mod status_tables;
 pub(crate) mod supervisord;
+pub(crate) mod svn;
 mod sys;
 mod sysctl;
 mod sysfs;
@@ -86,10 +99,13 @@ mod temp;
 mod test;
 mod timezone;
 pub(crate) mod tls;
+pub(crate) mod tool;
+pub(crate) mod tuned;
 pub(crate) mod uci;
 pub(crate) mod user;
 pub(crate) mod vault;
 mod virtualenv;
+pub(crate) mod webutil;
 pub(crate) mod x509;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
@@ -100,7 +116,10 @@ pub const MODULES: &[Module<Value>] = &[
     apache::MODULE,
     archive::MODULE,
     beacons::MODULE,
+    bower::MODULE,
+    cabal::MODULE,
     cmd::MODULE,
+    composer::MODULE,
     config::MODULE,
     consul::MODULE,
     cp::MODULE,
@@ -143,8 +162,10 @@ pub const MODULES: &[Module<Value>] = &[
     grains::MODULE,
     group::MODULE,
     hashutil::MODULE,
+    hg::MODULE,
     hosts::MODULE,
     http::MODULE,
+    incron::MODULE,
     ini::MODULE,
     ip::MODULE,
     iptables::MODULE,
@@ -154,8 +175,10 @@ pub const MODULES: &[Module<Value>] = &[
     locale::MODULE,
     log::MODULE,
     lvm::MODULE,
+    makeconf::MODULE,
     r#match::MODULE,
     mine::MODULE,
+    monit::MODULE,
     mount::MODULE,
     mount::fstab::MODULE,
     mysql::MODULE,
@@ -165,17 +188,20 @@ pub const MODULES: &[Module<Value>] = &[
     network::MODULE,
     network_programs::MODULE,
     npm::MODULE,
+    pecl::MODULE,
     pillar::MODULE,
     pip::MODULE,
     pip::install::MODULE,
     pkg::change::MODULE,
     pkg::files::MODULE,
+    pkg::groups::MODULE,
     pkg::hold::MODULE,
     pkg::list::MODULE,
     pkg::repo::MODULE,
     pkg::repos::MODULE,
     pkg::versions::MODULE,
     pkg_resource::MODULE,
+    portage_config::MODULE,
     postgres::MODULE,
     postgres::cluster::MODULE,
     postgres::database::MODULE,
@@ -185,11 +211,14 @@ pub const MODULES: &[Module<Value>] = &[
     postgres::schema::MODULE,
     ps::MODULE,
     publish::MODULE,
+    pyenv::MODULE,
     quota::MODULE,
     rabbitmq::MODULE,
     raid::MODULE,
     random::MODULE,
+    rbenv::MODULE,
     redis::MODULE,
+    rsync::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
     schedule::MODULE,
@@ -209,6 +238,7 @@ pub const MODULES: &[Module<Value>] = &[
     status::MODULE,
     status_tables::MODULE,
     supervisord::MODULE,
+    svn::MODULE,
     sys::MODULE,
     sysctl::MODULE,
     sysfs::MODULE,
@@ -217,10 +247,12 @@ pub const MODULES: &[Module<Value>] = &[
     test::MODULE,
     timezone::MODULE,
     tls::MODULE,
+    tuned::MODULE,
     uci::MODULE,
     user::MODULE,
     user::change::MODULE,
     vault::MODULE,
     virtualenv::MODULE,
+    webutil::MODULE,
     x509::MODULE,
 ];

@@ -11,8 +11,12 @@ mod apache_conf;
 mod apache_module;
 mod apache_site;
 mod archive;
+mod beacon;
 mod blockdev;
+mod bower;
+mod cabal;
 mod cmd;
+mod composer;
 mod cron;
 mod debconf;
 mod disk;
@@ -20,33 +24,46 @@ mod environ;
 mod etcd;
 mod event;
 pub(crate) mod file;
+mod firewall;
 mod firewalld;
 mod gem;
 mod git;
 mod gpg;
 mod grains;
 mod group;
+mod hg;
+mod highstate_doc;
 mod host;
 mod http;
+mod incron;
 mod ini;
 mod iptables;
 mod keyboard;
 mod kmod;
 mod locale;
+mod r#loop;
 mod lvm;
+mod makeconf;
 mod module;
+mod monit;
 mod mount;
 mod mysql;
 mod network;
 mod npm;
+mod pecl;
 mod pip;
 mod pkg;
 mod pkgrepo;
+mod portage_config;
 mod postgres;
+mod process;
+mod pyenv;
 mod quota;
 mod rabbitmq;
 mod raid;
+mod rbenv;
 mod redis;
+mod rsync;
 mod salt;
 mod saltutil;
 mod schedule;
@@ -57,14 +74,17 @@ mod ssh_known_hosts;
 mod stateconf;
 mod status;
 mod supervisord;
+mod svn;
 mod sysctl;
 mod sysfs;
 mod test;
 mod timezone;
 mod tls;
+mod tuned;
 mod uci;
 mod user;
 mod virtualenv;
+mod webutil;
 mod x509;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
@@ -77,8 +97,12 @@ pub const MODULES: &[Module<Ret>] = &[
     apache_module::MODULE,
     apache_site::MODULE,
     archive::MODULE,
+    beacon::MODULE,
     blockdev::MODULE,
+    bower::MODULE,
+    cabal::MODULE,
     cmd::MODULE,
+    composer::MODULE,
     cron::MODULE,
     debconf::MODULE,
     disk::MODULE,
@@ -104,6 +128,7 @@ pub const MODULES: &[Module<Ret>] = &[
     file::replace::MODULE,
     file::serialize::MODULE,
     file::tidied::MODULE,
+    firewall::MODULE,
     firewalld::MODULE,
     gem::MODULE,
     git::MODULE,
@@ -111,15 +136,21 @@ pub const MODULES: &[Module<Ret>] = &[
     gpg::MODULE,
     grains::MODULE,
     group::MODULE,
+    hg::MODULE,
+    highstate_doc::MODULE,
     host::MODULE,
     http::MODULE,
+    incron::MODULE,
     ini::MODULE,
     iptables::MODULE,
     keyboard::MODULE,
     kmod::MODULE,
     locale::MODULE,
+    r#loop::MODULE,
     lvm::MODULE,
+    makeconf::MODULE,
     module::MODULE,
+    monit::MODULE,
     mount::MODULE,
     mount::fstab::MODULE,
     mysql::database::MODULE,
@@ -128,9 +159,11 @@ pub const MODULES: &[Module<Ret>] = &[
     mysql::user::MODULE,
     network::MODULE,
     npm::MODULE,
+    pecl::MODULE,
     pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
+    portage_config::MODULE,
     postgres::cluster::MODULE,
     postgres::database::MODULE,
     postgres::extension::MODULE,
@@ -141,6 +174,8 @@ pub const MODULES: &[Module<Ret>] = &[
     postgres::schema::MODULE,
     postgres::tablespace::MODULE,
     postgres::user::MODULE,
+    process::MODULE,
+    pyenv::MODULE,
     quota::MODULE,
     rabbitmq::cluster::MODULE,
     rabbitmq::plugin::MODULE,
@@ -149,7 +184,9 @@ pub const MODULES: &[Module<Ret>] = &[
     rabbitmq::user::MODULE,
     rabbitmq::vhost::MODULE,
     raid::MODULE,
+    rbenv::MODULE,
     redis::MODULE,
+    rsync::MODULE,
     salt::MODULE,
     saltutil::MODULE,
     schedule::MODULE,
@@ -160,14 +197,17 @@ pub const MODULES: &[Module<Ret>] = &[
     stateconf::MODULE,
     status::MODULE,
     supervisord::MODULE,
+    svn::MODULE,
     sysctl::MODULE,
     sysfs::MODULE,
     test::MODULE,
     timezone::MODULE,
     tls::MODULE,
+    tuned::MODULE,
     uci::MODULE,
     user::MODULE,
     virtualenv::MODULE,
+    webutil::MODULE,
     x509::MODULE,
 ];
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod change;
 pub(crate) mod files;
+pub(crate) mod groups;
 pub(crate) mod hold;
 pub(crate) mod list;
 pub(crate) mod repo;

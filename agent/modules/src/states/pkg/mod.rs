@@ -3,6 +3,7 @@
 pub(crate) mod aggregate;
 mod downloaded;
 mod find;
+mod group;
 mod held;
 mod installed;
 mod latest;
@@ -152,6 +153,17 @@ state::state_module! {
         ..kwargs
     });
 
+    /// Make sure that the packages of a group are installed.
+    fn group_installed(GroupInstalled {
+        /// The group.
+        name: String,
+        /// Packages that are left out where they need not be there.
+        skip: Value = Value::Null,
+        /// Further packages.
+        include: Value = Value::Null,
+        ..kwargs
+    });
+
     /// What a watched state's change leads to: the same function again.
     fn mod_watch(ModWatch {
         /// As of the function that watches, like the other arguments.
@@ -217,6 +229,10 @@ fn unheld(cx: &Exec, args: Unheld) -> Result<Ret, Error> {
 
 fn downloaded(cx: &Exec, args: Downloaded) -> Result<Ret, Error> {
     downloaded::run(cx, pkg::provider(cx)?, &args)
+}
+
+fn group_installed(cx: &Exec, args: GroupInstalled) -> Result<Ret, Error> {
+    group::run(cx, args)
 }
 
 fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {

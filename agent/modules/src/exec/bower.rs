@@ -1,0 +1,163 @@
+//! The `bower` execution module: packages for browsers. Salt 3008 has it no more; answers are those of its last one.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, json};
+
+use crate::exec::tool;
+use crate::process::Process;
+use crate::version::loose;
+
+state::exec_module! {
+    /// Packages for browsers (`bower`).
+    mod bower;
+
+    /// Install packages, or what a folder's `bower.json` names. True where something was to be done.
+    fn install(Install {
+        /// A package: a name, with `#VERSION` or not.
+        pkg: Option<String>,
+        /// The folder.
+        dir: String,
+        /// Several.
+        pkgs: Vec<String> = Vec::new(),
+        /// The user who runs bower.
+        runas: Option<String> = None,
+        /// Variables of its environment.
+        env: Map = Map::new(),
+    });
+
+    /// Remove a package. True where something was to be done.
+    fn uninstall(Uninstall {
+        /// Its name.
+        pkg: String,
+        /// The folder.
+        dir: String,
+        /// The user who runs bower.
+        runas: Option<String> = None,
+        /// Variables of its environment.
+        env: Map = Map::new(),
+    });
+
+    /// What is installed.
+    fn list(List {
+        /// The folder.
+        dir: String,
+        /// The user who runs bower.
+        runas: Option<String> = None,
+        /// Variables of its environment.
+        env: Map = Map::new(),
+    });
+
+    /// Remove what is not needed.
+    fn prune(Prune {
+        /// The folder.
+        dir: String,
+        /// The user who runs bower.
+        runas: Option<String> = None,
+        /// Variables of its environment.
+        env: Map = Map::new(),
+    });
+}
+
+/// Older ones do not speak JSON.
+const OLDEST: &str = "1.3";
+
+/// bower in a folder.
+pub(crate) struct Bower<'a> {
+    pub(crate) cx: &'a Exec,
+    pub(crate) dir: String,
+    pub(crate) runas: Option<String>,
+    pub(crate) env: Map,
+}
+
+impl Bower<'_> {
+    fn run(&self, command: &str, names: &[String]) -> Result<Value, Error> {
+        for name in names {
+            tool::is_name("package", name)?;
+        }
+        let version = tool::run(self.cx, &["bower", "--version"], None, None)?.stdout;
+        if loose(&version, OLDEST).is_lt() {
+            return Err(Error::refused(format!(
+                "'bower' is not recent enough({version} < {OLDEST}). Please Upgrade."
+            )));
+        }
+        let mut words: Vec<&str> = vec!["bower", command, "--config.analytics", "false"];
+        words.extend(["--config.interactive", "false", "--allow-root", "--json"]);
+        words.extend((command == "list").then_some("--offline"));
+        words.extend(names.iter().map(String::as_str));
+        let process = Process {
+            cwd: Some(self.dir.clone()),
+            runas: self.runas.clone(),
+            env: self.env.clone(),
+            ..Process::words(words)
+        };
+        let said = tool::said(process.run(self.cx)?)?;
+        json::read(&said)
+            .map_err(|why| Error::refused(format!("bower did not answer in JSON: {why}")))
+    }
+
+    /// Installs packages: whether something was to be done.
+    ///
+    /// # Errors
+    /// What bower says against it.
+    pub(crate) fn install(&self, names: &[String]) -> Result<bool, Error> {
+        Ok(self.run("install", names)?.is_true())
+    }
+
+    /// Removes a package: whether something was to be done.
+    ///
+    /// # Errors
+    /// What bower says against it.
+    pub(crate) fn uninstall(&self, name: &str) -> Result<bool, Error> {
+        Ok(self.run("uninstall", &[name.to_owned()])?.is_true())
+    }
+
+    /// What is installed, by name.
+    ///
+    /// # Errors
+    /// What bower says against it.
+    pub(crate) fn list(&self) -> Result<Map, Error> {
+        let told = self.run("list", &[])?;
+        let packages = told.get("dependencies").and_then(Value::as_map);
+        let none = || Error::refused("bower list names no dependencies".to_owned());
+        packages.cloned().ok_or_else(none)
+    }
+
+    /// Removes what is not needed: what that was.
+    ///
+    /// # Errors
+    /// What bower says against it.
+    pub(crate) fn prune(&self) -> Result<Value, Error> {
+        self.run("prune", &[])
+    }
+}
+
+/// bower for the arguments that all functions have.
+macro_rules! bower {
+    ($cx:expr, $args:expr) => {
+        Bower {
+            cx: $cx,
+            dir: $args.dir,
+            runas: $args.runas,
+            env: $args.env,
+        }
+    };
+}
+
+fn install(cx: &Exec, args: Install) -> Result<Value, Error> {
+    let pkg = args.pkg.filter(|pkg| !pkg.is_empty());
+    let names = pkg.map_or(args.pkgs, |pkg| vec![pkg]);
+    Ok(bower!(cx, args).install(&names)?.into())
+}
+
+fn uninstall(cx: &Exec, args: Uninstall) -> Result<Value, Error> {
+    Ok(bower!(cx, args).uninstall(&args.pkg)?.into())
+}
+
+fn list(cx: &Exec, args: List) -> Result<Value, Error> {
+    Ok(bower!(cx, args).list()?.into())
+}
+
+fn prune(cx: &Exec, args: Prune) -> Result<Value, Error> {
+    bower!(cx, args).prune()
+}

@@ -1,0 +1,207 @@
+//! The `makeconf` execution module: Gentoo's `make.conf`. Salt 3008 has it no more; answers are those of its last one.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use crate::exec::tool;
+
+state::exec_module! {
+    /// Variables of Gentoo's `make.conf`.
+    mod makeconf;
+
+    /// Set a variable.
+    fn set_var(SetVar {
+        /// Its name.
+        var: String,
+        /// Its value.
+        value: String,
+    });
+
+    /// Remove a variable.
+    fn remove_var(RemoveVar {
+        /// Its name.
+        var: String,
+    });
+
+    /// Add a word to a variable.
+    fn append_var(AppendVar {
+        /// Its name.
+        var: String,
+        /// The word.
+        value: String,
+    });
+
+    /// Remove a word from a variable.
+    fn trim_var(TrimVar {
+        /// Its name.
+        var: String,
+        /// The word.
+        value: String,
+    });
+
+    /// Return the value of a variable; nothing where it is not set.
+    fn get_var(GetVar {
+        /// Its name.
+        var: String,
+    });
+
+    /// True when a variable has a word.
+    fn var_contains(VarContains {
+        /// Its name.
+        var: String,
+        /// The word.
+        value: String,
+    });
+}
+
+/// What layman adds to the file stays last.
+const LAYMAN: &str = "source /var/lib/layman/make.conf";
+
+fn file() -> Result<&'static str, Error> {
+    let mut places = ["/etc/make.conf", "/etc/portage/make.conf"].into_iter();
+    let found = places.find(|path| Path::new(path).is_file());
+    found.ok_or_else(|| {
+        Error::refused("there is neither /etc/make.conf nor /etc/portage/make.conf".to_owned())
+    })
+}
+
+/// The value in a line of the file.
+fn value_in(line: &str) -> &str {
+    let value = line.split_once('=').map_or("", |(_, value)| value);
+    let value = match value.split_once('"') {
+        Some((_, quoted)) => quoted.split('"').next(),
+        None => value.split('#').next(),
+    };
+    value.unwrap_or_default().trim()
+}
+
+/// The value of a variable; none where it is not set.
+///
+/// # Errors
+/// When there is no file.
+pub(crate) fn get(var: &str) -> Result<Option<String>, Error> {
+    let path = file()?;
+    let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
+    let mut lines = text.lines();
+    let line = lines.find(|line| line.starts_with(var));
+    Ok(line.map(|line| value_in(line).to_owned()))
+}
+
+fn sed(cx: &Exec, before: &str, after: &str, limit: Option<&str>) -> Result<(), Error> {
+    let given = [file()?, before, after].map(Value::from).into();
+    let limit = limit.map(|limit| Map::new().with("limit", limit));
+    cx.call("file.sed", given, limit.unwrap_or_default())?;
+    Ok(())
+}
+
+/// The line of a variable is this one from now on, or none.
+fn replaced(cx: &Exec, var: &str, line: &str) -> Result<(), Error> {
+    sed(cx, &format!("^{var}=.*"), line, None)
+}
+
+/// Sets a variable.
+///
+/// # Errors
+/// When there is no file.
+pub(crate) fn set(cx: &Exec, var: &str, value: &str) -> Result<Value, Error> {
+    let (path, line) = (file()?, format!("{var}=\"{value}\""));
+    changed(var, |is_set| {
+        let given = |what: &str| vec![path.into(), what.into()];
+        if is_set.is_some() {
+            return replaced(cx, var, &line);
+        }
+        if cx
+            .call("file.contains", given(LAYMAN), Map::new())?
+            .is_true()
+        {
+            let script = format!("/{}/ i\\{line}", LAYMAN.replace('/', "\\/"));
+            return tool::run(cx, &["sed", "-i", &script, path], None, None).map(drop);
+        }
+        cx.call("file.append", given(&line), Map::new()).map(drop)
+    })
+}
+
+/// What a change makes of a variable.
+fn changed(
+    var: &str,
+    change: impl FnOnce(Option<&str>) -> Result<(), Error>,
+) -> Result<Value, Error> {
+    let old = get(var)?;
+    change(old.as_deref())?;
+    let about = Map::new().with("old", old).with("new", get(var)?);
+    Ok(Map::new().with(var, about).into())
+}
+
+/// Removes a variable.
+///
+/// # Errors
+/// When there is no file.
+pub(crate) fn remove(cx: &Exec, var: &str) -> Result<Value, Error> {
+    changed(var, |old| match old {
+        Some(_) => replaced(cx, var, ""),
+        None => Ok(()),
+    })
+}
+
+/// Adds a word to a variable.
+///
+/// # Errors
+/// When there is no file.
+pub(crate) fn append(cx: &Exec, var: &str, value: &str) -> Result<Value, Error> {
+    match get(var)? {
+        Some(old) => set(cx, var, &format!("{old} {value}")),
+        None => set(cx, var, value),
+    }
+}
+
+/// Removes a word from a variable.
+///
+/// # Errors
+/// When there is no file.
+pub(crate) fn trim(cx: &Exec, var: &str, value: &str) -> Result<Value, Error> {
+    changed(var, |old| match old {
+        Some(_) => sed(cx, value, "", Some(var)),
+        None => Ok(()),
+    })
+}
+
+fn set_var(cx: &Exec, args: SetVar) -> Result<Value, Error> {
+    set(cx, &args.var, &args.value)
+}
+
+fn remove_var(cx: &Exec, args: RemoveVar) -> Result<Value, Error> {
+    remove(cx, &args.var)
+}
+
+fn append_var(cx: &Exec, args: AppendVar) -> Result<Value, Error> {
+    append(cx, &args.var, &args.value)
+}
+
+fn trim_var(cx: &Exec, args: TrimVar) -> Result<Value, Error> {
+    trim(cx, &args.var, &args.value)
+}
+
+fn get_var(_: &Exec, args: GetVar) -> Result<Value, Error> {
+    Ok(get(&args.var)?.into())
+}
+
+fn var_contains(_: &Exec, args: VarContains) -> Result<Value, Error> {
+    let word = args.value.replace('\\', "");
+    let value = get(&args.var)?.unwrap_or_default();
+    Ok(value.split_whitespace().any(|one| one == word).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_has_quotes_or_none() {
+        assert_eq!(value_in("CFLAGS=\"-O2 -pipe\" # fast"), "-O2 -pipe");
+        assert_eq!(value_in("SYNC= rsync://here # there"), "rsync://here");
+        assert_eq!(value_in("CFLAGS"), "");
+    }
+}

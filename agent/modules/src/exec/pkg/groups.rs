@@ -1,0 +1,322 @@
+//! The `pkg` execution module: groups of packages, of dnf and yum.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, sorted};
+
+use crate::exec::tool;
+use crate::pkg;
+
+state::exec_module! {
+    /// Packages.
+    mod pkg;
+
+    /// Return the groups that there are.
+    fn group_list(GroupList {});
+
+    /// Return the packages of a group, by how much they belong to it.
+    fn group_info(GroupInfo {
+        /// The group.
+        name: String,
+        /// Those of the groups in it, too.
+        expand: bool = false,
+        /// Groups that are left out.
+        ignore_groups: Vec<String> = Vec::new(),
+        ..kwargs
+    });
+
+    /// Return which packages of a group are installed, and which are not.
+    fn group_diff(GroupDiff {
+        /// The group.
+        name: String,
+        ..kwargs
+    });
+
+    /// Install the packages of groups that belong to them.
+    fn group_install(GroupInstall {
+        /// The group, or several.
+        name: Value,
+        /// Packages that are left out where they need not be there.
+        skip: Value = Value::Null,
+        /// Further packages.
+        include: Value = Value::Null,
+        ..kwargs
+    });
+}
+
+/// How much a package belongs to a group.
+const KINDS: [&str; 4] = ["mandatory", "optional", "default", "conditional"];
+
+/// What the headings of the list stand for.
+const HEADINGS: [(&str, &str); 5] = [
+    ("installed groups:", "installed"),
+    ("available groups:", "available"),
+    ("installed environment groups:", "installed environments"),
+    ("available environment groups:", "available environments"),
+    ("available language groups:", "available languages"),
+];
+
+/// Groups within groups within groups: more than that is a circle.
+const DEPTH_MAX: usize = 16;
+
+/// What is known of a group.
+#[derive(Default)]
+struct Group {
+    /// As the program says it: `group`, `group-id`, `description` and so on.
+    about: Map,
+    /// Its members, each list in the order of [`KINDS`].
+    members: [Vec<String>; 4],
+}
+
+/// The kind of a heading such as ` Mandatory Packages:`, and what stands behind it: newer programs begin the list there.
+fn heading(line: &str) -> Option<(usize, &str)> {
+    let (head, first) = line.split_once(':')?;
+    let head = head.trim_end().to_lowercase();
+    let (kind, what) = head.split_once(' ')?;
+    let is_one = matches!(what, "groups" | "packages");
+    let kind = KINDS.iter().position(|one| *one == kind)?;
+    is_one.then_some((kind, first.trim()))
+}
+
+fn parsed(text: &str) -> Group {
+    let (mut group, mut kind) = (Group::default(), None);
+    for line in text.lines() {
+        if let Some((key, value)) = line.split_once(':').filter(|(_, rest)| !rest.contains(':')) {
+            group.about.insert(key.trim().to_lowercase(), value.trim());
+        }
+        let line = line.trim();
+        let line = line.trim_start_matches(|c: char| c.is_ascii_punctuation());
+        let member = match heading(line.trim()) {
+            Some((new, first)) => {
+                kind = Some(new);
+                first
+            }
+            None => line.trim(),
+        };
+        let list = kind.and_then(|kind| group.members.get_mut(kind));
+        if let Some(list) = list.filter(|_| !member.is_empty()) {
+            list.push(member.to_owned());
+        }
+    }
+    group
+}
+
+/// The options that say which repositories are used.
+fn options(kwargs: &Map) -> Vec<String> {
+    let of = |name: &str| kwargs.get(name).map(tool::texts).unwrap_or_default();
+    if let Some(repo) = of("fromrepo").first() {
+        return vec!["--disablerepo=*".to_owned(), format!("--enablerepo={repo}")];
+    }
+    let all = ["disablerepo", "enablerepo"].into_iter();
+    all.flat_map(|name| {
+        of(name)
+            .into_iter()
+            .map(move |repo| format!("--{name}={repo}"))
+    })
+    .collect()
+}
+
+/// Asks the program, whose name depends on its age.
+fn said(cx: &Exec, words: &[String]) -> Result<String, Error> {
+    let program = pkg::provider(cx)?.program();
+    let words: Vec<&str> = [program]
+        .into_iter()
+        .chain(words.iter().map(String::as_str))
+        .collect();
+    Ok(tool::run(cx, &words, None, None)?.stdout)
+}
+
+fn asked(cx: &Exec, name: &str, kwargs: &Map) -> Result<Group, Error> {
+    tool::is_name("group", name)?;
+    let mut words = vec!["--quiet".to_owned()];
+    words.extend(options(kwargs));
+    match pkg::provider(cx)?.program() {
+        "dnf5" => words.extend(["group", "info", name].map(str::to_owned)),
+        _ => words.extend(["groupinfo", name].map(str::to_owned)),
+    }
+    let group = parsed(&said(cx, &words)?);
+    let is_known = ["environment group", "group", "name"];
+    match is_known.iter().any(|key| group.about.contains(key)) {
+        true => Ok(group),
+        false => Err(Error::refused(format!("Group '{name}' not found"))),
+    }
+}
+
+/// A group, with the members of the groups in it where they are asked for.
+fn group(
+    cx: &Exec,
+    name: &str,
+    kwargs: &Map,
+    done: Option<&mut Vec<String>>,
+    depth: usize,
+) -> Result<Group, Error> {
+    let mut all = asked(cx, name, kwargs)?;
+    let is_environment = all.about.contains("environment group");
+    if let Some(done) = done.filter(|_| is_environment && depth < DEPTH_MAX) {
+        let groups = std::mem::take(&mut all.members);
+        for member in groups.into_iter().flatten() {
+            if done.contains(&member) {
+                continue;
+            }
+            done.push(member.clone());
+            // Names that mean several groups need the sign; those of several words must not have it.
+            let marked = format!("@{member}");
+            let inner = group(cx, &marked, &Map::new(), Some(&mut *done), depth + 1)
+                .or_else(|_| group(cx, &member, &Map::new(), Some(&mut *done), depth + 1))?;
+            for (list, more) in all.members.iter_mut().zip(inner.members) {
+                list.extend(more);
+            }
+        }
+    }
+    for list in &mut all.members {
+        sorted::sort(list);
+        list.dedup();
+    }
+    Ok(all)
+}
+
+fn group_list(cx: &Exec, _: GroupList) -> Result<Value, Error> {
+    let mut all: Map = HEADINGS
+        .iter()
+        .map(|(_, name)| (Value::from(*name), Value::list([])))
+        .collect();
+    all.insert("available languages", Map::new());
+    if pkg::provider(cx)?.program() == "dnf5" {
+        let text = said(cx, &["group", "list", "--hidden"].map(str::to_owned))?;
+        for line in text.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let key = match words.as_slice() {
+                [_, _, .., last] if last.eq_ignore_ascii_case("yes") => "installed",
+                [_, _, .., last] if last.eq_ignore_ascii_case("no") => "available",
+                _ => continue,
+            };
+            add(&mut all, key, words.first().copied().unwrap_or_default());
+        }
+        return Ok(all.into());
+    }
+    let text = said(cx, &["grouplist", "hidden"].map(str::to_owned))?;
+    let mut key = None;
+    for line in text.lines() {
+        let lower = line.to_lowercase();
+        if lower == "done" {
+            break;
+        }
+        let found = HEADINGS.iter().find(|(heading, _)| *heading == lower);
+        match (found, key) {
+            (Some((_, name)), _) => key = Some(*name),
+            (None, Some(name)) => add(&mut all, name, line.trim()),
+            (None, None) => {}
+        }
+    }
+    Ok(all.into())
+}
+
+/// Notes a group; one of a language has that in brackets behind its name.
+fn add(all: &mut Map, key: &str, line: &str) {
+    match all.get_mut(key) {
+        Some(Value::List(list)) => std::sync::Arc::make_mut(list).push(line.into()),
+        Some(Value::Map(map)) => {
+            let parts = line
+                .strip_suffix(']')
+                .and_then(|line| line.rsplit_once(" ["));
+            if let Some((name, language)) = parts {
+                let about = Map::new().with("name", name).with("language", language);
+                map.insert(line, about);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn group_info(cx: &Exec, args: GroupInfo) -> Result<Value, Error> {
+    let mut done = args.ignore_groups;
+    let done = args.expand.then_some(&mut done);
+    let group = group(cx, &args.name, &args.kwargs, done, 0)?;
+    let about = |keys: &[&str]| {
+        let mut found = keys.iter().filter_map(|key| group.about.get(key));
+        found.next().cloned()
+    };
+    let kind = match group.about.contains("environment group") {
+        true => "environment group",
+        false => "package group",
+    };
+    let description = about(&["description"]).unwrap_or_else(|| "".into());
+    let mut all: Map = KINDS
+        .iter()
+        .zip(&group.members)
+        .map(|(kind, members)| (Value::from(*kind), Value::from(members.clone())))
+        .collect();
+    all.insert("type", kind);
+    all.insert("group", about(&["environment group", "group", "name"]));
+    all.insert("id", about(&["environment-id", "group-id", "id"]));
+    all.insert("description", description);
+    Ok(all.into())
+}
+
+fn group_diff(cx: &Exec, args: GroupDiff) -> Result<Value, Error> {
+    let here = cx.call("pkg.list_pkgs", Vec::new(), Map::new())?;
+    let group = group(cx, &args.name, &args.kwargs, Some(&mut Vec::new()), 0)?;
+    let mut all = Map::new();
+    for (kind, members) in KINDS.iter().zip(group.members) {
+        let is_here = |member: &String| here.get(member).is_some();
+        let (there, missing): (Vec<String>, Vec<String>) = members.into_iter().partition(is_here);
+        let about = Map::new().with("installed", there);
+        all.insert(*kind, about.with("not installed", missing));
+    }
+    Ok(all.into())
+}
+
+/// The texts of a list, or of one text with commas.
+fn names(value: &Value) -> Vec<String> {
+    let texts = tool::texts(value);
+    match value.as_list() {
+        Some(_) => texts,
+        None => texts
+            .iter()
+            .flat_map(|text| text.split(',').map(str::to_owned))
+            .collect(),
+    }
+}
+
+fn group_install(cx: &Exec, args: GroupInstall) -> Result<Value, Error> {
+    let (skip, here) = (
+        names(&args.skip),
+        cx.call("pkg.list_pkgs", Vec::new(), Map::new())?,
+    );
+    let groups = names(&args.name);
+    if groups.is_empty() {
+        return Err(Error::argument("name", "no groups specified".to_owned()));
+    }
+    let mut targets = Vec::new();
+    for name in groups {
+        let [mandatory, _, default, _] = group(cx, &name, &Map::new(), None, 0)?.members;
+        targets.extend(mandatory);
+        targets.extend(default.into_iter().filter(|member| !skip.contains(member)));
+    }
+    targets.extend(names(&args.include));
+    targets.retain(|name| here.get(name).is_none());
+    sorted::sort(&mut targets);
+    targets.dedup();
+    match targets.is_empty() {
+        true => Ok(Map::new().into()),
+        false => cx.call("pkg.install", Vec::new(), args.kwargs.with("pkgs", targets)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_old_and_new_programs_are_read() {
+        let old = "Group: Tools\n Description: some: tools\n Mandatory Packages:\n   one\n  =two\n Default Packages:\n   Three\n";
+        let group = parsed(old);
+        assert_eq!(group.members[0], ["one", "two"]);
+        assert_eq!(group.members[2], ["Three"]);
+        assert_eq!(group.about.get("group"), Some(&"Tools".into()));
+        let new = "Id                   : tools\nName                 : Tools\nMandatory packages   : one\n                     : two\nOptional packages    : Three\n";
+        let group = parsed(new);
+        assert_eq!(group.members[0], ["one", "two"]);
+        assert_eq!(group.members[1], ["Three"]);
+    }
+}

@@ -1,0 +1,149 @@
+//! The `webutil` execution module: files of users and passwords for web servers. Salt 3008 has it no more; answers are those of its last one.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::Value;
+
+use crate::exec::tool;
+use crate::process::{Output, Process};
+
+state::exec_module! {
+    /// Files of users and passwords for web servers (`htpasswd`).
+    mod webutil;
+
+    /// Add a user, or change the password.
+    fn useradd(Useradd {
+        /// The file.
+        pwfile: String,
+        /// The user.
+        user: String,
+        /// The password.
+        password: String,
+        /// Options of `htpasswd`, a letter each.
+        opts: String = String::new(),
+        /// The user who runs `htpasswd`.
+        runas: Option<String> = None,
+    });
+
+    /// Remove a user.
+    fn userdel(Userdel {
+        /// The file.
+        pwfile: String,
+        /// The user.
+        user: String,
+        /// The user who runs `htpasswd`.
+        runas: Option<String> = None,
+        /// Return all that is known of the command.
+        all_results: bool = false,
+    });
+
+    /// True when a password is that of a user.
+    fn verify(Verify {
+        /// The file.
+        pwfile: String,
+        /// The user.
+        user: String,
+        /// The password.
+        password: String,
+        /// Options of `htpasswd`, a letter each.
+        opts: String = String::new(),
+        /// The user who runs `htpasswd`.
+        runas: Option<String> = None,
+    });
+}
+
+/// A file of users, and who works on it.
+pub(crate) struct File<'a> {
+    pub(crate) cx: &'a Exec,
+    pub(crate) path: &'a str,
+    pub(crate) opts: &'a str,
+    pub(crate) runas: Option<&'a str>,
+}
+
+impl File<'_> {
+    pub(crate) fn is_there(&self) -> bool {
+        Path::new(self.path).exists()
+    }
+
+    /// The password goes the way that no other user sees.
+    fn run(&self, letters: &str, user: &str, password: Option<&str>) -> Result<Output, Error> {
+        tool::is_name("file", self.path)?;
+        tool::is_name("user", user)?;
+        let process = Process {
+            runas: self.runas.map(str::to_owned),
+            stdin: password.map(|password| format!("{password}\n")),
+            ignore_retcode: true,
+            ..Process::words(["htpasswd", &format!("-{letters}"), self.path, user])
+        };
+        process.run(self.cx)
+    }
+
+    /// Adds a user, or changes the password.
+    ///
+    /// # Errors
+    /// When the program is missing.
+    pub(crate) fn add(&self, user: &str, password: &str) -> Result<Output, Error> {
+        let new = if self.is_there() { "" } else { "c" };
+        self.run(&format!("i{}{new}", self.opts), user, Some(password))
+    }
+
+    /// Removes a user.
+    ///
+    /// # Errors
+    /// When the program is missing.
+    pub(crate) fn remove(&self, user: &str) -> Result<Output, Error> {
+        self.run("D", user, None)
+    }
+
+    /// Whether a password is that of a user.
+    ///
+    /// # Errors
+    /// When the program is missing.
+    pub(crate) fn verify(&self, user: &str, password: &str) -> Result<bool, Error> {
+        let letters = format!("iv{}", self.opts);
+        Ok(self.is_there() && self.run(&letters, user, Some(password))?.success())
+    }
+}
+
+fn useradd(cx: &Exec, args: Useradd) -> Result<Value, Error> {
+    let file = File {
+        cx,
+        path: &args.pwfile,
+        opts: &args.opts,
+        runas: args.runas.as_deref(),
+    };
+    Ok(file.add(&args.user, &args.password)?.to_map().into())
+}
+
+fn userdel(cx: &Exec, args: Userdel) -> Result<Value, Error> {
+    let file = File {
+        cx,
+        path: &args.pwfile,
+        opts: "",
+        runas: args.runas.as_deref(),
+    };
+    if !file.is_there() {
+        return Ok("Error: The specified htpasswd file does not exist".into());
+    }
+    let output = file.remove(&args.user)?;
+    Ok(match args.all_results {
+        true => output.to_map().into(),
+        // As `cmd.run` has it: both streams.
+        false => {
+            let lines = output.stdout.lines().chain(output.stderr.lines());
+            Value::list(lines.map(Value::from))
+        }
+    })
+}
+
+fn verify(cx: &Exec, args: Verify) -> Result<Value, Error> {
+    let file = File {
+        cx,
+        path: &args.pwfile,
+        opts: &args.opts,
+        runas: args.runas.as_deref(),
+    };
+    Ok(file.verify(&args.user, &args.password)?.into())
+}

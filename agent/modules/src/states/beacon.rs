@@ -1,0 +1,138 @@
+//! The `beacon` state module: what the running minion looks at.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value};
+
+state::state_module! {
+    /// Manage what a running minion looks at and tells of as events.
+    mod beacon;
+
+    /// Make sure that a beacon is there, as it is described.
+    fn present(Present {
+        /// Its name.
+        name: String,
+        /// Write it to the configuration, too.
+        save: bool = false,
+        ..kwargs
+    });
+
+    /// Make sure that a beacon is not there.
+    fn absent(Absent {
+        /// Its name.
+        name: String,
+        /// Take it out of the configuration, too.
+        save: bool = false,
+        ..kwargs
+    });
+
+    /// Make sure that a beacon is switched on.
+    fn enabled(Enabled {
+        /// Its name.
+        name: String,
+        ..kwargs
+    });
+
+    /// Make sure that a beacon is switched off.
+    fn disabled(Disabled {
+        /// Its name.
+        name: String,
+        ..kwargs
+    });
+}
+
+/// The settings of a beacon; none where it is not there.
+fn current(cx: &Exec, name: &str, kwargs: &Map) -> Result<Option<Value>, Error> {
+    let kwargs = kwargs.clone().with("return_yaml", false);
+    let all = cx.call("beacons.list", Vec::new(), kwargs)?;
+    Ok(all.get(name).cloned())
+}
+
+/// Asks for a change: its own words where it fails or only tells what would be done.
+fn asked(
+    cx: &Exec,
+    fun: &str,
+    name: &str,
+    data: Option<Value>,
+    kwargs: &Map,
+    done: String,
+) -> Result<Ret, Error> {
+    let mut kwargs = kwargs.clone();
+    if cx.test {
+        kwargs.insert("test", true);
+    }
+    let given = [Value::from(name)].into_iter().chain(data).collect();
+    let answer = cx.call(&format!("beacons.{fun}"), given, kwargs)?;
+    let text = answer.get("comment").map(Value::to_text);
+    let text = text.unwrap_or_default();
+    if !cx.test && !answer.get("result").is_some_and(Value::is_true) {
+        return Ok(Ret::failed(text));
+    }
+    let changes = answer.get("changes").cloned();
+    let is_done = !cx.test && (fun != "modify" || changes.is_some());
+    let ret = Ret::ok(if is_done { done } else { text });
+    Ok(ret.changes(changes.unwrap_or_else(|| Map::new().into())))
+}
+
+/// Adds that the configuration has it.
+fn saved(cx: &Exec, name: &str, save: bool, ret: Ret) -> Result<Ret, Error> {
+    if !save || ret.result == Some(false) {
+        return Ok(ret);
+    }
+    let is = if cx.test { "would be" } else { "" };
+    if !cx.test {
+        cx.call("beacons.save", Vec::new(), Map::new())?;
+    }
+    let comment = format!("{}\nBeacon {name} {is} saved", ret.comment).replace("  ", " ");
+    Ok(Ret { comment, ..ret })
+}
+
+fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
+    let (name, kwargs) = (args.name.as_str(), &args.kwargs);
+    let settings = kwargs.iter();
+    let data: Value = Value::list(
+        settings.map(|(key, value)| [(key.clone(), value.clone())].into_iter().collect()),
+    );
+    let ret = match current(cx, name, kwargs)? {
+        Some(current) if current == data => Ret::ok(format!("Job {name} in correct state")),
+        Some(_) => {
+            let done = format!("Modifying {name} in beacons");
+            asked(cx, "modify", name, Some(data), kwargs, done)?
+        }
+        None => {
+            let done = format!("Adding {name} to beacons");
+            asked(cx, "add", name, Some(data), kwargs, done)?
+        }
+    };
+    saved(cx, name, args.save, ret)
+}
+
+fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
+    let (name, kwargs) = (args.name.as_str(), &args.kwargs);
+    let ret = match current(cx, name, kwargs)? {
+        Some(_) => {
+            let done = format!("Removed {name} from beacons");
+            asked(cx, "delete", name, None, kwargs, done)?
+        }
+        None => Ret::ok(format!("{name} not configured in beacons")),
+    };
+    saved(cx, name, args.save, ret)
+}
+
+fn enabled(cx: &Exec, args: Enabled) -> Result<Ret, Error> {
+    let (name, kwargs) = (args.name.as_str(), &args.kwargs);
+    if current(cx, name, kwargs)?.is_none() {
+        return Ok(Ret::ok(format!("{name} not a configured beacon")));
+    }
+    let done = format!("Enabled {name} from beacons");
+    asked(cx, "enable_beacon", name, None, kwargs, done)
+}
+
+fn disabled(cx: &Exec, args: Disabled) -> Result<Ret, Error> {
+    let (name, kwargs) = (args.name.as_str(), &args.kwargs);
+    if current(cx, name, kwargs)?.is_none() {
+        return Ok(Ret::ok(format!("Job {name} is not configured.")));
+    }
+    let done = format!("Disabled beacon {name}.");
+    asked(cx, "disable_beacon", name, None, kwargs, done)
+}

@@ -1,0 +1,35 @@
+//! The `highstate_doc` state module.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::Value;
+
+state::state_module! {
+    /// Remarks in a tree for those who read it.
+    mod highstate_doc;
+
+    /// Say something about the states beside it. It changes nothing.
+    fn note(Note {
+        /// Any name.
+        name: String,
+        /// A file with more of it.
+        source: Option<String> = None,
+        /// The text.
+        contents: Option<String> = None,
+        ..kwargs
+    });
+}
+
+/// How many characters of a text are too many to be shown.
+const SHOWN_CHARACTERS: usize = 200;
+
+fn note(_cx: &Exec, args: Note) -> Result<Ret, Error> {
+    let _: &Value = &args.kwargs.into();
+    let source = args.source.filter(|source| !source.is_empty());
+    let source = source.map(|source| format!("include file: {source}\n"));
+    let contents = args
+        .contents
+        .filter(|text| text.chars().count() < SHOWN_CHARACTERS);
+    let said: String = source.into_iter().chain(contents).collect();
+    Ok(Ret::ok(said))
+}

@@ -1,0 +1,66 @@
+//! The `monit` state module. Salt 3008 has it no more; answers are those of its last one.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::Value;
+
+use crate::exec::monit::{summed, told};
+
+state::state_module! {
+    /// What `monit` looks after.
+    mod monit;
+
+    /// Make sure that a service is looked after.
+    fn monitor(Monitor {
+        /// Its name.
+        name: String,
+    });
+
+    /// Make sure that a service is not looked after.
+    fn unmonitor(Unmonitor {
+        /// Its name.
+        name: String,
+    });
+}
+
+/// How a service is; none where the daemon does not know it.
+fn status(cx: &Exec, name: &str) -> Result<Option<String>, Error> {
+    let all = summed(cx, name)?;
+    let mut kinds = all.values();
+    Ok(kinds.find_map(|kind| kind.get(name).map(Value::to_text)))
+}
+
+/// One of the two: what is so already, what would be, and what is.
+fn changed(
+    cx: &Exec,
+    name: &str,
+    verb: &str,
+    so: (&str, &str, &str),
+    done: &str,
+) -> Result<Ret, Error> {
+    let (status_wanted, already, state) = so;
+    let Some(status) = status(cx, name)? else {
+        return Ok(Ret::failed(format!("{name} not found in configuration.")));
+    };
+    if status.contains(status_wanted) {
+        return Ok(Ret::ok(format!("{name} {already}")));
+    }
+    let would = Ret::would(format!("Service {name} is set to be {state}."));
+    cx.apply(would, || {
+        Ok(match told(cx, verb, name)? {
+            true => Ret::ok(format!("{name} {done} monitored.")).change(name, status_wanted),
+            // Salt does not look.
+            false => Ret::failed(format!("monit does not {verb} {name}")),
+        })
+    })
+}
+
+fn monitor(cx: &Exec, args: Monitor) -> Result<Ret, Error> {
+    let so = ("Running", "is being being monitored.", "monitored");
+    changed(cx, &args.name, "monitor", so, "started to be")
+}
+
+fn unmonitor(cx: &Exec, args: Unmonitor) -> Result<Ret, Error> {
+    let so = ("Not monitored", "is not being monitored.", "unmonitored");
+    changed(cx, &args.name, "unmonitor", so, "stopped being")
+}

@@ -1,0 +1,45 @@
+//! The `process` state module.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value};
+
+state::state_module! {
+    /// Processes that must not be.
+    mod process;
+
+    /// Make sure that no process runs whose name or arguments have a text in them.
+    fn absent(Absent {
+        /// The text.
+        name: String,
+        /// Only those of this user.
+        user: Option<String> = None,
+        /// The signal's number; 15 where none is given.
+        signal: Option<i64> = None,
+    });
+}
+
+fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
+    const NONE: &str = "No matching processes running";
+    let kwargs = Map::new().with("user", args.user);
+    let call = |fun: &str, kwargs: Map| cx.call(fun, vec![args.name.as_str().into()], kwargs);
+    if cx.test {
+        // Salt looks for it in the names alone here.
+        let running = call("ps.pgrep", kwargs)?
+            .as_list()
+            .map_or(0, <[Value]>::len);
+        return Ok(Ret::would(match running {
+            0 => NONE.to_owned(),
+            running => format!("{running} processes will be killed"),
+        }));
+    }
+    let kwargs = kwargs
+        .with("full", true)
+        .with("signal", args.signal.filter(|one| *one != 0).unwrap_or(15));
+    let status = call("ps.pkill", kwargs)?;
+    let Some(killed) = status.get("killed").and_then(Value::as_list) else {
+        return Ok(Ret::ok(NONE));
+    };
+    let comment = format!("Killed {} processes", killed.len());
+    Ok(Ret::ok(comment).changes(status))
+}

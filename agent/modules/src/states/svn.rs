@@ -1,0 +1,211 @@
+//! The `svn` state module: Subversion. Salt 3008 has it no more; answers are those of its last one.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+
+use crate::exec::svn::Svn;
+use crate::ospath;
+
+state::state_module! {
+    /// Subversion's working copies.
+    mod svn;
+
+    /// Make sure that a folder is a working copy of a repository, and up to date.
+    fn latest(Latest {
+        /// The repository.
+        name: String,
+        /// The folder.
+        target: Option<String> = None,
+        /// The revision.
+        rev: Option<String> = None,
+        /// The user who runs svn.
+        user: Option<String> = None,
+        /// The user of the repository.
+        username: Option<String> = None,
+        /// The password of the repository.
+        password: Option<String> = None,
+        /// Go on where files are in the way.
+        force: bool = false,
+        /// What other repositories it names, too.
+        externals: bool = true,
+        /// Trust any server.
+        trust: bool = false,
+        /// What is forgiven of its certificate.
+        trust_failures: Option<String> = None,
+    });
+
+    /// Make sure that a folder has a tree of a repository.
+    fn export(Export {
+        /// The repository.
+        name: String,
+        /// The folder.
+        target: Option<String> = None,
+        /// The revision.
+        rev: Option<String> = None,
+        /// The user who runs svn.
+        user: Option<String> = None,
+        /// The user of the repository.
+        username: Option<String> = None,
+        /// The password of the repository.
+        password: Option<String> = None,
+        /// Go on where files are in the way.
+        force: bool = false,
+        /// Write over a file.
+        overwrite: bool = false,
+        /// What other repositories it names, too.
+        externals: bool = true,
+        /// Trust any server.
+        trust: bool = false,
+        /// What is forgiven of its certificate.
+        trust_failures: Option<String> = None,
+    });
+
+    /// Whether a working copy was changed: as in Salt, it only says that it cannot tell.
+    fn dirty(Dirty {
+        /// The repository.
+        name: String,
+        /// The folder.
+        target: String,
+        /// The user who runs svn.
+        user: Option<String> = None,
+        /// The user of the repository.
+        username: Option<String> = None,
+        /// The password of the repository.
+        password: Option<String> = None,
+        /// Files that it does not know are no change.
+        ignore_unversioned: bool = false,
+    });
+}
+
+/// Options about how a server is trusted.
+fn trusting(trust: bool, failures: Option<&str>) -> Vec<String> {
+    let trust = trust.then_some("--trust-server-cert").into_iter();
+    let failures = failures.into_iter();
+    let failures = failures.flat_map(|one| ["--trust-server-cert-failures", one]);
+    trust.chain(failures).map(str::to_owned).collect()
+}
+
+/// The options that `latest` and `export` have in common.
+macro_rules! options {
+    ($args:expr) => {{
+        let mut options = Vec::new();
+        options.extend($args.force.then(|| "--force".to_owned()));
+        options.extend((!$args.externals).then(|| "--ignore-externals".to_owned()));
+        options.extend(trusting($args.trust, $args.trust_failures.as_deref()));
+        options
+    }};
+}
+
+/// The reason where a folder cannot become what is wanted.
+fn in_the_way(target: &str) -> Option<Ret> {
+    let path = Path::new(target);
+    (path.exists() && !path.is_dir()).then(|| {
+        Ret::failed(format!(
+            "The path \"{target}\" exists and is not a directory."
+        ))
+    })
+}
+
+fn latest(cx: &Exec, args: Latest) -> Result<Ret, Error> {
+    let Some(target) = args.target.as_deref().filter(|target| !target.is_empty()) else {
+        return Ok(Ret::failed("Target option is required"));
+    };
+    if let Some(ret) = in_the_way(target) {
+        return Ok(ret);
+    }
+    let svn = Svn {
+        cx,
+        user: args.user.clone(),
+        username: args.username.clone(),
+        password: args.password.clone(),
+    };
+    match cx.test {
+        true => foretold(&svn, &args, target),
+        false => brought(&svn, &args, target),
+    }
+}
+
+fn foretold(svn: &Svn<'_>, args: &Latest, target: &str) -> Result<Ret, Error> {
+    let rev = args.rev.as_deref().unwrap_or("HEAD");
+    if !Path::new(target).exists() {
+        return Ok(Ret::would(format!(
+            "{target} doesn't exist and is set to be checked out at revision {rev}."
+        )));
+    }
+    let cwd = ospath::dirname(target);
+    let Ok(now) = svn.revision(cwd, Some(target)) else {
+        let why = format!("{target} exists but is not a svn working copy.");
+        return Ok(Ret::failed(why));
+    };
+    let mut options = vec!["-r".to_owned(), format!("{now}:{rev}")];
+    options.extend(trusting(args.trust, args.trust_failures.as_deref()));
+    Ok(Ret::would(svn.run(
+        "diff",
+        cwd,
+        &options,
+        &[target.to_owned()],
+    )?))
+}
+
+fn brought(svn: &Svn<'_>, args: &Latest, target: &str) -> Result<Ret, Error> {
+    let (cwd, name) = ospath::split(target);
+    let rev = args.rev.iter();
+    let mut options: Vec<String> = rev.flat_map(|rev| ["-r".to_owned(), rev.clone()]).collect();
+    options.extend::<Vec<String>>(options!(args));
+    match svn.revision(cwd, Some(target)) {
+        Ok(before) => {
+            let said = svn.run("update", cwd, &options, &[name.to_owned()])?;
+            let after = svn.revision(target, None)?;
+            let ret = Ret::ok(said);
+            Ok(match before == after {
+                true => ret,
+                false => ret.change("revision", format!("{before} => {after}")),
+            })
+        }
+        Err(_) => {
+            let places = [args.name.clone(), name.to_owned()];
+            let said = svn.run("checkout", cwd, &options, &places)?;
+            Ok(Ret::ok(said)
+                .change("new", args.name.as_str())
+                .change("revision", svn.revision(target, None)?))
+        }
+    }
+}
+
+fn export(cx: &Exec, args: Export) -> Result<Ret, Error> {
+    let Some(target) = args.target.as_deref().filter(|target| !target.is_empty()) else {
+        return Ok(Ret::failed("Target option is required"));
+    };
+    if let Some(ret) = in_the_way(target).filter(|_| !args.overwrite) {
+        return Ok(ret);
+    }
+    let (cwd, name) = ospath::split(target);
+    let svn = Svn {
+        cx,
+        user: args.user.clone(),
+        username: args.username.clone(),
+        password: args.password.clone(),
+    };
+    let would = match Path::new(target).exists() {
+        // Salt asks its execution module for a list there, which it does not have.
+        true => format!("{target} exists and is set to be exported to."),
+        false => format!("{target} doesn't exist and is set to be checked out."),
+    };
+    cx.apply(Ret::would(would), || {
+        let mut options: Vec<String> = options!(args);
+        let rev = args.rev.as_deref().unwrap_or("HEAD");
+        options.extend(["-r", rev].map(str::to_owned));
+        let remote = args.name.as_str();
+        let places = [remote, name].map(str::to_owned);
+        let said = svn.run("export", cwd, &options, &places)?;
+        Ok(Ret::ok(said)
+            .change("new", remote)
+            .change("comment", format!("{remote} was Exported to {target}")))
+    })
+}
+
+fn dirty(_: &Exec, _: Dirty) -> Result<Ret, Error> {
+    Ok(Ret::failed("This function is not implemented yet."))
+}

@@ -1,0 +1,42 @@
+//! State modules that manage what other programs keep, where no recorded case can show it.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tests::program::salt_call;
+use tests::scratch::Scratch;
+
+/// The return of one state.
+fn single(scratch: &Scratch, words: &[&str]) -> Value {
+    let words = ["--local", "--out=json", "state.single"]
+        .iter()
+        .chain(words);
+    let words: Vec<String> = words.map(|word| scratch.filled(word)).collect();
+    let answer = salt_call(scratch.path(), &words).unwrap();
+    let all: Value = serde_json::from_str(&answer.out).unwrap();
+    all["local"]
+        .as_object()
+        .unwrap()
+        .values()
+        .next()
+        .unwrap()
+        .clone()
+}
+
+#[test]
+fn a_process_that_must_not_be_is_ended() {
+    let scratch = Scratch::new();
+    let program = scratch.tmp().join("sleeper");
+    std::fs::copy("/bin/sleep", &program).unwrap();
+    let mut child = Command::new(&program)
+        .arg("600")
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    let ret = single(&scratch, &["process.absent", "@TMP@/sleeper", "signal=9"]);
+    assert_eq!(ret["comment"], "Killed 1 processes");
+    assert_eq!(ret["changes"]["killed"][0], child.id());
+    assert!(!child.wait().unwrap().success());
+    let ret = single(&scratch, &["process.absent", "@TMP@/sleeper"]);
+    assert_eq!(ret["comment"], "No matching processes running");
+}
