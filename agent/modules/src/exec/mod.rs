@@ -8,12 +8,14 @@ pub(crate) mod aliases;
 pub(crate) mod alternatives;
 pub(crate) mod apache;
 pub(crate) mod archive;
+pub(crate) mod at;
 mod beacons;
 pub(crate) mod cmd;
 mod config;
 pub(crate) mod cp;
 pub(crate) mod cron;
 mod data;
+mod ddns;
 pub(crate) mod debconf;
 mod defaults;
 mod dig;
@@ -34,12 +36,14 @@ mod hosts;
 mod http;
 pub(crate) mod ini;
 pub(crate) mod ip;
+pub(crate) mod ipset;
 pub(crate) mod iptables;
 mod jinja;
 mod keyboard;
 mod kmod;
 mod locale;
 mod log;
+pub(crate) mod logrotate;
 pub(crate) mod lvm;
 mod r#match;
 mod mine;
@@ -47,6 +51,8 @@ pub(crate) mod mount;
 pub(crate) mod mysql;
 mod network;
 mod network_programs;
+pub(crate) mod nfs3;
+pub(crate) mod nftables;
 pub(crate) mod npm;
 mod pillar;
 pub(crate) mod pip;
@@ -94,12 +100,14 @@ pub const MODULES: &[Module<Value>] = &[
     alternatives::MODULE,
     apache::MODULE,
     archive::MODULE,
+    at::MODULE,
     beacons::MODULE,
     cmd::MODULE,
     config::MODULE,
     cp::MODULE,
     cron::MODULE,
     data::MODULE,
+    ddns::MODULE,
     debconf::MODULE,
     defaults::MODULE,
     dig::MODULE,
@@ -140,12 +148,14 @@ pub const MODULES: &[Module<Value>] = &[
     http::MODULE,
     ini::MODULE,
     ip::MODULE,
+    ipset::MODULE,
     iptables::MODULE,
     jinja::MODULE,
     keyboard::MODULE,
     kmod::MODULE,
     locale::MODULE,
     log::MODULE,
+    logrotate::MODULE,
     lvm::MODULE,
     r#match::MODULE,
     mine::MODULE,
@@ -157,6 +167,8 @@ pub const MODULES: &[Module<Value>] = &[
     mysql::user::MODULE,
     network::MODULE,
     network_programs::MODULE,
+    nfs3::MODULE,
+    nftables::MODULE,
     npm::MODULE,
     pillar::MODULE,
     pip::MODULE,

@@ -53,7 +53,9 @@ fn request(cx: &Exec, args: Request) -> Result<Value, Error> {
     let kwargs = own(args.kwargs).with("test", true);
     let given = vec![args.mods.clone()];
     let ret = cx.call("state.apply", given, kwargs.clone())?;
-    let name = kwargs.get("name").map_or("default".into(), Value::to_text);
+    let name = kwargs
+        .get("name")
+        .map_or_else(|| "default".into(), Value::to_text);
     let asked = Map::new()
         .with("test_run", ret.clone())
         .with("mods", args.mods)

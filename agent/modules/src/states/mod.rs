@@ -11,9 +11,11 @@ mod apache_conf;
 mod apache_module;
 mod apache_site;
 mod archive;
+mod at;
 mod blockdev;
 mod cmd;
 mod cron;
+mod ddns;
 mod debconf;
 mod disk;
 mod environ;
@@ -27,15 +29,19 @@ mod group;
 mod host;
 mod http;
 mod ini;
+mod ipset;
 mod iptables;
 mod keyboard;
 mod kmod;
 mod locale;
+mod logrotate;
 mod lvm;
 mod module;
 mod mount;
 mod mysql;
 mod network;
+mod nfs_export;
+mod nftables;
 mod npm;
 mod pip;
 mod pkg;
@@ -73,9 +79,11 @@ pub const MODULES: &[Module<Ret>] = &[
     apache_module::MODULE,
     apache_site::MODULE,
     archive::MODULE,
+    at::MODULE,
     blockdev::MODULE,
     cmd::MODULE,
     cron::MODULE,
+    ddns::MODULE,
     debconf::MODULE,
     disk::MODULE,
     environ::MODULE,
@@ -108,10 +116,12 @@ pub const MODULES: &[Module<Ret>] = &[
     host::MODULE,
     http::MODULE,
     ini::MODULE,
+    ipset::MODULE,
     iptables::MODULE,
     keyboard::MODULE,
     kmod::MODULE,
     locale::MODULE,
+    logrotate::MODULE,
     lvm::MODULE,
     module::MODULE,
     mount::MODULE,
@@ -121,6 +131,8 @@ pub const MODULES: &[Module<Ret>] = &[
     mysql::query::MODULE,
     mysql::user::MODULE,
     network::MODULE,
+    nfs_export::MODULE,
+    nftables::MODULE,
     npm::MODULE,
     pip::MODULE,
     pkg::MODULE,
