@@ -8,6 +8,7 @@ pub(crate) mod aliases;
 pub(crate) mod alternatives;
 pub(crate) mod apache;
 pub(crate) mod archive;
+pub(crate) mod at;
 mod beacons;
 pub(crate) mod bower;
 pub(crate) mod cabal;
@@ -18,6 +19,7 @@ pub(crate) mod consul;
 pub(crate) mod cp;
 pub(crate) mod cron;
 mod data;
+mod ddns;
 pub(crate) mod debconf;
 mod defaults;
 mod dig;
@@ -41,12 +43,14 @@ mod http;
 pub(crate) mod incron;
 pub(crate) mod ini;
 pub(crate) mod ip;
+pub(crate) mod ipset;
 pub(crate) mod iptables;
 mod jinja;
 mod keyboard;
 mod kmod;
 mod locale;
 mod log;
+pub(crate) mod logrotate;
 pub(crate) mod lvm;
 pub(crate) mod makeconf;
 mod r#match;
@@ -56,6 +60,8 @@ pub(crate) mod mount;
 pub(crate) mod mysql;
 mod network;
 mod network_programs;
+pub(crate) mod nfs3;
+pub(crate) mod nftables;
 pub(crate) mod npm;
 pub(crate) mod pecl;
 mod pillar;
@@ -115,6 +121,7 @@ pub const MODULES: &[Module<Value>] = &[
     alternatives::MODULE,
     apache::MODULE,
     archive::MODULE,
+    at::MODULE,
     beacons::MODULE,
     bower::MODULE,
     cabal::MODULE,
@@ -125,6 +132,7 @@ pub const MODULES: &[Module<Value>] = &[
     cp::MODULE,
     cron::MODULE,
     data::MODULE,
+    ddns::MODULE,
     debconf::MODULE,
     defaults::MODULE,
     dig::MODULE,
@@ -168,12 +176,14 @@ pub const MODULES: &[Module<Value>] = &[
     incron::MODULE,
     ini::MODULE,
     ip::MODULE,
+    ipset::MODULE,
     iptables::MODULE,
     jinja::MODULE,
     keyboard::MODULE,
     kmod::MODULE,
     locale::MODULE,
     log::MODULE,
+    logrotate::MODULE,
     lvm::MODULE,
     makeconf::MODULE,
     r#match::MODULE,
@@ -187,6 +197,8 @@ pub const MODULES: &[Module<Value>] = &[
     mysql::user::MODULE,
     network::MODULE,
     network_programs::MODULE,
+    nfs3::MODULE,
+    nftables::MODULE,
     npm::MODULE,
     pecl::MODULE,
     pillar::MODULE,

@@ -149,7 +149,8 @@ struct Rule {
     table: String,
     family: String,
     chain: String,
-    position: Option<i64>,
+    /// Where in the chain. What is appended has none: Salt shows what is given all the same.
+    position: Option<Value>,
     /// The words after the chain.
     words: String,
     /// The whole command line, for the reader.
@@ -169,15 +170,7 @@ impl Rule {
         let (name, table) = (take("name", None)?, take("table", Some("filter"))?);
         let (family, chain) = (take("family", Some("ipv4"))?, take("chain", None)?);
         let save = args.remove("save").unwrap_or_default();
-        let position = args.get("position").map(|given| {
-            let number = given.to_text().parse();
-            number.map_err(|_| {
-                Error::argument(
-                    "position",
-                    format!("expected a number, got {}", given.to_text()),
-                )
-            })
-        });
+        let position = args.get("position").cloned();
         let line = {
             let chain = Chain {
                 family: &family,
@@ -187,7 +180,7 @@ impl Rule {
             full(chain, command, args.clone())?.trim().to_owned()
         };
         Ok(Self {
-            position: position.transpose()?,
+            position,
             words: short(args).unwrap_or_else(str::to_owned),
             name,
             table,
@@ -196,6 +189,15 @@ impl Rule {
             line,
             save,
         })
+    }
+
+    /// Where to insert it, counted from 1, or from the end where it is negative.
+    fn number(&self) -> Result<i64, Error> {
+        let given = self.position.as_ref().map(Value::to_text);
+        let given = given.filter(|given| !given.is_empty() && given != "0");
+        let given = given.ok_or_else(|| Error::missing("position"))?;
+        let number = given.parse();
+        number.map_err(|_| Error::argument("position", format!("expected a number, got {given}")))
     }
 
     fn place(&self) -> Chain<'_> {
@@ -354,8 +356,7 @@ fn insert_one(cx: &Exec, args: Map) -> Result<Ret, Error> {
             format!("iptables rule for {name} already set for {family} ({line})"),
         );
     }
-    let position = rule.position.filter(|position| *position != 0);
-    let position = position.ok_or_else(|| Error::missing("position"))?;
+    let position = rule.number()?;
     let would = format!("iptables rule for {name} needs to be set for {family} ({line})");
     cx.apply(Ret::would(would), || {
         let said = rule.place().insert(cx, position, &rule.words)?;
@@ -392,7 +393,7 @@ fn delete_one(cx: &Exec, args: Map) -> Result<Ret, Error> {
     }
     let would = format!("iptables rule for {name} needs to be deleted for {family} ({line})");
     cx.apply(Ret::would(would), || {
-        let which = rule.position.map(|position| position.to_string());
+        let which = rule.position.as_ref().map(Value::to_text);
         let said = rule
             .place()
             .change(cx, "-D", which.as_ref().unwrap_or(&rule.words))?;

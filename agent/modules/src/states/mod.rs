@@ -11,6 +11,7 @@ mod apache_conf;
 mod apache_module;
 mod apache_site;
 mod archive;
+mod at;
 mod beacon;
 mod blockdev;
 mod bower;
@@ -18,6 +19,7 @@ mod cabal;
 mod cmd;
 mod composer;
 mod cron;
+mod ddns;
 mod debconf;
 mod disk;
 mod environ;
@@ -37,10 +39,12 @@ mod host;
 mod http;
 mod incron;
 mod ini;
+mod ipset;
 mod iptables;
 mod keyboard;
 mod kmod;
 mod locale;
+mod logrotate;
 mod r#loop;
 mod lvm;
 mod makeconf;
@@ -49,6 +53,8 @@ mod monit;
 mod mount;
 mod mysql;
 mod network;
+mod nfs_export;
+mod nftables;
 mod npm;
 mod pecl;
 mod pip;
@@ -97,6 +103,7 @@ pub const MODULES: &[Module<Ret>] = &[
     apache_module::MODULE,
     apache_site::MODULE,
     archive::MODULE,
+    at::MODULE,
     beacon::MODULE,
     blockdev::MODULE,
     bower::MODULE,
@@ -104,6 +111,7 @@ pub const MODULES: &[Module<Ret>] = &[
     cmd::MODULE,
     composer::MODULE,
     cron::MODULE,
+    ddns::MODULE,
     debconf::MODULE,
     disk::MODULE,
     environ::MODULE,
@@ -142,10 +150,12 @@ pub const MODULES: &[Module<Ret>] = &[
     http::MODULE,
     incron::MODULE,
     ini::MODULE,
+    ipset::MODULE,
     iptables::MODULE,
     keyboard::MODULE,
     kmod::MODULE,
     locale::MODULE,
+    logrotate::MODULE,
     r#loop::MODULE,
     lvm::MODULE,
     makeconf::MODULE,
@@ -158,6 +168,8 @@ pub const MODULES: &[Module<Ret>] = &[
     mysql::query::MODULE,
     mysql::user::MODULE,
     network::MODULE,
+    nfs_export::MODULE,
+    nftables::MODULE,
     npm::MODULE,
     pecl::MODULE,
     pip::MODULE,

@@ -1,14 +1,34 @@
-//! The `network` state module: the settings of the whole machine. Interfaces and routes are not managed.
+//! The `network` state module: interfaces, their routes, and the settings of the whole machine.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
+use value::{Map, Value};
 
-use crate::diff;
-use crate::exec::ip;
+use crate::exec::ip::{self, Plan};
+use crate::process::{Process, which};
+use crate::{diff, interfaces};
 
 state::state_module! {
     /// The network of this machine.
     mod network;
+
+    /// Make sure that an interface is configured: as Salt does it in Debian's `/etc/network/interfaces`, Red Hat's
+    /// `ifcfg` files and for netplan; where there are none, for NetworkManager or systemd-networkd.
+    fn managed(Managed {
+        /// The interface.
+        name: String,
+        /// Whether it shall be up, now and after a start of the system.
+        enabled: bool = true,
+        ..kwargs
+    });
+
+    /// Make sure that an interface has these static routes, and no other: `routes` is a list of `ipaddr`, `netmask`,
+    /// `gateway` and `name`. The network is restarted unless `require_reboot` says that it is not.
+    fn routes(Routes {
+        /// The interface.
+        name: String,
+        ..kwargs
+    });
 
     /// Make sure that the machine has these settings: `enabled`, `hostname`, `search` and, on Red Hat, what
     /// `/etc/sysconfig/network` may hold. `apply_hostname` sets the name now, `require_reboot` leaves the network running.
@@ -19,46 +39,284 @@ state::state_module! {
     });
 }
 
-fn system(cx: &Exec, args: System) -> Result<Ret, Error> {
-    let plan = ip::plan(cx, &args.kwargs)?;
-    if plan.old == plan.new {
-        return Ok(Ret::ok("Global network settings are up to date."));
-    }
+/// What changes, as `difflib` shows it with lines between that have ends of their own.
+fn difference(plan: &Plan) -> String {
     let lines = diff::unified(&plan.old, &plan.new, "", "");
     // Headers end in a newline that the lines of a file may not have.
-    let headers = |line: &String| {
+    let is_header = |line: &&String| {
         line.starts_with("--- ") || line.starts_with("+++ ") || line.starts_with("@@ ")
     };
-    let lines: Vec<&str> = lines
-        .iter()
-        .map(|line| {
-            if headers(line) {
-                line.trim_end_matches('\n')
-            } else {
-                line
-            }
-        })
-        .collect();
-    let lines = lines.join("\n");
-    let (would, change) = match plan.old.is_empty() {
-        true => (
-            "Global network settings are set to be added.".to_owned(),
-            "Added global network settings.".to_owned(),
-        ),
-        false => (
-            format!("Global network settings are set to be updated:\n{lines}"),
-            lines,
-        ),
+    let bare = |line: &'_ String| match is_header(&line) {
+        true => line.trim_end_matches('\n').to_owned(),
+        false => line.clone(),
     };
-    cx.apply(Ret::would(would), || {
+    let lines: Vec<String> = lines.iter().map(bare).collect();
+    lines.join("\n")
+}
+
+/// What a plan is about: how it is spoken of, its key in `changes`, and what that says of something new.
+struct About {
+    subject: String,
+    plural: &'static str,
+    key: &'static str,
+    added: String,
+}
+
+impl About {
+    /// What test mode says of a plan; nothing where it changes nothing.
+    fn would(&self, plan: &Plan) -> Option<String> {
+        let Self {
+            subject, plural, ..
+        } = self;
+        match (plan.old == plan.new, plan.old.is_empty()) {
+            (true, _) => None,
+            (_, true) => Some(format!("{subject} {plural} set to be added.")),
+            _ => {
+                let lines = difference(plan);
+                Some(format!("{subject} {plural} set to be updated:\n{lines}"))
+            }
+        }
+    }
+
+    /// Carries a plan out where it changes something: whether it did.
+    fn made(&self, cx: &Exec, plan: &Plan, ret: Ret) -> Result<(Ret, bool), Error> {
+        if plan.old == plan.new {
+            return Ok((ret, false));
+        }
         plan.carry_out(cx)?;
-        let ret = Ret::ok("Global network settings are up to date.");
-        let ret = ret.change("network_settings", change.as_str());
-        if !ip::apply(cx, &args.kwargs)? {
-            return Ok(ret.warning(
-                "The network was not restarted, or the host name could not be set: see the log.",
+        let (change, verb) = match plan.old.is_empty() {
+            true => (self.added.clone(), "added"),
+            false => (difference(plan), "updated"),
+        };
+        let ret = ret.change(self.key, change);
+        let comment = format!("{} {verb}.", self.subject);
+        Ok((Ret { comment, ..ret }, true))
+    }
+}
+
+fn managed(cx: &Exec, args: Managed) -> Result<Ret, Error> {
+    let (name, mut settings) = (args.name.as_str(), args.kwargs);
+    let kind = settings.remove("type").unwrap_or_else(|| "eth".into());
+    let kind = kind.to_text();
+    let mut ret = Ret::ok(format!("Interface {name} is up to date."));
+    if let Some(address) = settings.remove("addr") {
+        let became = match settings.contains("hwaddr") {
+            true => "it has been ignored in favor of 'hwaddr'.",
+            false => "its value has been assigned to 'hwaddr' instead.",
+        };
+        settings.entry("hwaddr", || address);
+        ret = ret.warning(format!("'addr' is not a valid argument name, {became} Update your SLS file to get rid of this warning."));
+    }
+    let mut plans = vec![(
+        About {
+            subject: format!("Interface {name}"),
+            plural: "is",
+            key: "interface",
+            added: "Added network interface.".to_owned(),
+        },
+        ip::interface(cx, name, &kind, args.enabled, &settings)?,
+    )];
+    if kind == "bond"
+        && let Some(plan) = ip::bond(cx, name, &settings)?
+    {
+        let about = About {
+            subject: format!("Bond interface {name}"),
+            plural: "is",
+            key: "bond",
+            added: format!("Added bond {name}."),
+        };
+        plans.push((about, plan));
+    }
+    plans.iter().for_each(|(_, plan)| plan.foretell(cx));
+    let mut all = plans.iter().rev();
+    let would = all.find_map(|(about, plan)| about.would(plan));
+    if cx.test && would.is_none() {
+        return Ok(ret);
+    }
+    let would = Ret {
+        comment: would.unwrap_or_default(),
+        ..ret.clone()
+    };
+    cx.apply(would, || {
+        let mut is_changed = false;
+        for (about, plan) in &plans {
+            let made = about.made(cx, plan, ret)?;
+            ret = made.0;
+            is_changed |= made.1;
+        }
+        match kind.as_str() {
+            "source" => Ok(ret),
+            _ if name.contains("range") => ranged(cx, is_changed, ret),
+            _ => switched(cx, name, &kind, args.enabled, &settings, ret),
+        }
+    })
+}
+
+/// Red Hat's range of addresses: the whole network is restarted for it.
+fn ranged(cx: &Exec, is_changed: bool, ret: Ret) -> Result<Ret, Error> {
+    let (comment, result) = match is_changed {
+        true => {
+            let done = cx.call("service.restart", vec!["network".into()], Map::new())?;
+            (
+                "network restarted for change of ranged interfaces",
+                done.is_true(),
+            )
+        }
+        false => ("no change, passing it", true),
+    };
+    Ok(Ret {
+        result: Some(result),
+        comment: comment.to_owned(),
+        ..ret
+    })
+}
+
+/// Whether an interface is up; one that is but the label of an address is.
+fn is_up(name: &str) -> bool {
+    interfaces::all().iter().any(|interface| {
+        let mut addresses = interface.addresses.iter();
+        let is_label = addresses.any(|address| address.label.as_deref() == Some(name));
+        match interface.name == name {
+            true => interface.up,
+            false => is_label,
+        }
+    })
+}
+
+/// Brings the interface up or down, and members to a bond.
+fn switched(
+    cx: &Exec,
+    name: &str,
+    kind: &str,
+    enabled: bool,
+    settings: &Map,
+    mut ret: Ret,
+) -> Result<Ret, Error> {
+    let was_up = is_up(name);
+    let is_changed = ret.changes.is_true();
+    let (verbs, status): (&[bool], _) = match (enabled, was_up) {
+        _ if settings.contains("noifupdown") => (&[], String::new()),
+        (true, true) if is_changed => (
+            &[false, true],
+            format!("Interface {name} restart to validate"),
+        ),
+        (true, false) => (&[true], format!("Interface {name} is up")),
+        (false, true) => (&[false], format!("Interface {name} down")),
+        _ => (&[], String::new()),
+    };
+    for up in verbs {
+        let done = ip::switch(cx, name, Some(kind), *up)?;
+        if let Some(done) = done.filter(|done| !done.success()) {
+            let verb = if *up { "up" } else { "down" };
+            let said = format!("{}\n{}", done.stdout, done.stderr);
+            ret = ret.warning(format!(
+                "{name} could not be brought {verb}: {}",
+                said.trim()
             ));
         }
-        Ok(ret)
+    }
+    if !verbs.is_empty() {
+        ret = ret.change("status", status);
+    }
+    if kind == "bond" && !settings.contains("noifupdown") {
+        ret = enslaved(cx, name, settings.get("slaves"), ret)?;
+    }
+    if !(enabled && was_up) {
+        cx.call("saltutil.refresh_grains", Vec::new(), Map::new())?;
+    }
+    Ok(ret)
+}
+
+/// Gives a bond the members that it does not have yet.
+fn enslaved(cx: &Exec, name: &str, slaves: Option<&Value>, ret: Ret) -> Result<Ret, Error> {
+    let wanted = match slaves {
+        Some(Value::Str(text)) => text.split_whitespace().map(str::to_owned).collect(),
+        Some(list) => list.texts(),
+        None => Vec::new(),
+    };
+    let present = std::fs::read_to_string(format!("/sys/class/net/{name}/bonding/slaves"));
+    let present = present.unwrap_or_default();
+    let is_missing = |slave: &String| !present.split_whitespace().any(|known| known == slave);
+    let missing: Vec<String> = wanted.into_iter().filter(is_missing).collect();
+    if missing.is_empty() || cx.grain("os_family") == "Suse" {
+        return Ok(ret);
+    }
+    let Some(program) = which("ifenslave") else {
+        let missing = missing.join(" ");
+        return Ok(ret.warning(format!(
+            "{missing} could not be added to {name}: the program ifenslave is not in the path"
+        )));
+    };
+    let done = Process::words(
+        [program, name.to_owned()]
+            .into_iter()
+            .chain(missing.clone()),
+    )
+    .run(cx)?;
+    let missing = missing.join(" ");
+    Ok(match done.success() {
+        true => ret.change(
+            "enslave",
+            format!("Added slaves '{missing}' to master '{name}'"),
+        ),
+        false => ret.warning(format!(
+            "{missing} could not be added to {name}: {}",
+            done.stderr
+        )),
+    })
+}
+
+fn routes(cx: &Exec, args: Routes) -> Result<Ret, Error> {
+    let name = &args.name;
+    let about = About {
+        subject: format!("Interface {name} routes"),
+        plural: "are",
+        key: "network_routes",
+        added: format!("Added interface {name} routes."),
+    };
+    let plan = ip::routes(cx, name, &args.kwargs)?;
+    applied(
+        cx,
+        &about,
+        &plan,
+        &args.kwargs,
+        Ret::ok(format!("Interface {name} routes are up to date.")),
+    )
+}
+
+/// Carries a plan out, and lets it take effect.
+fn applied(cx: &Exec, about: &About, plan: &Plan, settings: &Map, ret: Ret) -> Result<Ret, Error> {
+    let Some(would) = about.would(plan) else {
+        return Ok(ret);
+    };
+    plan.foretell(cx);
+    cx.apply(Ret::would(would), || {
+        let (ret, _) = about.made(cx, plan, ret)?;
+        match ip::apply(cx, settings)? {
+            true => Ok(ret),
+            false => Ok(ret.warning(
+                "The network was not restarted, or the host name could not be set: see the log.",
+            )),
+        }
+    })
+}
+
+fn system(cx: &Exec, args: System) -> Result<Ret, Error> {
+    let about = About {
+        subject: "Global network settings".to_owned(),
+        plural: "are",
+        key: "network_settings",
+        added: "Added global network settings.".to_owned(),
+    };
+    let comment = "Global network settings are up to date.";
+    let plan = ip::plan(cx, &args.kwargs)?;
+    let ret = applied(cx, &about, &plan, &args.kwargs, Ret::ok(comment))?;
+    // Salt says so whatever it has done.
+    Ok(match ret.result {
+        Some(true) => Ret {
+            comment: comment.to_owned(),
+            ..ret
+        },
+        _ => ret,
     })
 }

@@ -1,37 +1,15 @@
-//! The `ip` execution module: the settings of a whole machine's network, as Debian's ifupdown and Red Hat's init scripts have them.
-
-use std::io::ErrorKind;
-use std::path::Path;
+//! The settings of a whole machine's network, as Debian's ifupdown and Red Hat's init scripts have them.
 
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
-use crate::fs;
-use crate::text;
+use super::{File, Plan, Way, asked, read, reloaded};
 
 const DEFAULT: &str = "/etc/default/networking";
 const HOSTNAME: &str = "/etc/hostname";
 const RESOLV: &str = "/etc/resolv.conf";
 const SYSCONFIG: &str = "/etc/sysconfig/network";
-
-state::exec_module! {
-    /// The network of a whole machine: its name, its domain, and whether it is up.
-    mod ip;
-
-    /// The settings, a line each.
-    fn get_network_settings(GetNetworkSettings {});
-
-    /// Write the settings, and return them as they are then.
-    fn build_network_settings(BuildNetworkSettings {
-        ..kwargs
-    });
-
-    /// Let written settings take effect: set the name, and restart the network.
-    fn apply_network_settings(ApplyNetworkSettings {
-        ..kwargs
-    });
-}
 
 /// How a distribution keeps the settings.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,62 +28,6 @@ fn kind(cx: &Exec) -> Result<Kind, Error> {
         family => Err(Error::refused(format!(
             "the network's settings of {family} are not known: those of Debian and Red Hat are"
         ))),
-    }
-}
-
-/// Settings before and after a change, and what is written for it.
-pub(crate) struct Plan {
-    pub(crate) old: Vec<String>,
-    pub(crate) new: Vec<String>,
-    files: Vec<(&'static str, String)>,
-    /// Ubuntu: whether the services of the network start with the system.
-    services: Option<bool>,
-}
-
-impl Plan {
-    /// Writes what is planned.
-    ///
-    /// # Errors
-    /// When a file cannot be written, or a service cannot be changed.
-    pub(crate) fn carry_out(&self, cx: &Exec) -> Result<(), Error> {
-        for (path, content) in &self.files {
-            fs::write(
-                cx,
-                Path::new(path),
-                content.as_bytes(),
-                fs::Owner::default(),
-            )?;
-        }
-        let Some(on) = self.services else {
-            return Ok(());
-        };
-        for service in ["NetworkManager", "networking"] {
-            if asked(cx, "service.available", service)? {
-                asked(
-                    cx,
-                    if on {
-                        "service.enable"
-                    } else {
-                        "service.disable"
-                    },
-                    service,
-                )?;
-            }
-        }
-        Ok(())
-    }
-}
-
-fn asked(cx: &Exec, function: &str, name: &str) -> Result<bool, Error> {
-    Ok(cx.call(function, vec![name.into()], Map::new())?.is_true())
-}
-
-/// The text of a file; empty where it is not there.
-fn read(path: &str) -> Result<String, Error> {
-    match std::fs::read(path) {
-        Ok(bytes) => Ok(text::decoded(&bytes)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
-        Err(error) => Err(Error::io(path)(error)),
     }
 }
 
@@ -243,16 +165,17 @@ fn debian(kind: Kind, old: Settings, options: &[(String, String)]) -> Result<Pla
     };
     let mut files = Vec::new();
     if kind == Kind::Debian {
-        files.push((DEFAULT, defaults(&new.networking)));
+        files.push(File::new(DEFAULT, defaults(&new.networking)));
     }
     if new.domain != old.domain || new.search != old.search {
-        files.push((RESOLV, resolved(&read(RESOLV)?, &new)));
+        files.push(File::new(RESOLV, resolved(&read(RESOLV)?, &new)));
     }
     Ok(Plan {
         old: old.lines(),
         new: new.lines(),
         files,
         services: (kind == Kind::Ubuntu).then_some(on),
+        ..Plan::default()
     })
 }
 
@@ -343,9 +266,9 @@ fn red_hat(text: &str, options: &[(String, String)]) -> Result<Plan, Error> {
     }
     Ok(Plan {
         old: text.lines().map(str::to_owned).collect(),
-        files: vec![(SYSCONFIG, format!("{}\n", lines.join("\n")))],
+        files: vec![File::new(SYSCONFIG, format!("{}\n", lines.join("\n")))],
         new: lines,
-        services: None,
+        ..Plan::default()
     })
 }
 
@@ -353,24 +276,15 @@ fn yes_or_no(on: bool) -> &'static str {
     if on { "yes" } else { "no" }
 }
 
-fn get_network_settings(cx: &Exec, _args: GetNetworkSettings) -> Result<Value, Error> {
-    let lines: Vec<String> = match kind(cx)? {
+/// The settings as they are.
+///
+/// # Errors
+/// When a file cannot be read, or the distribution is another one.
+pub(super) fn now(cx: &Exec) -> Result<Vec<String>, Error> {
+    Ok(match kind(cx)? {
         Kind::RedHat => read(SYSCONFIG)?.lines().map(str::to_owned).collect(),
         kind => current(cx, kind)?.lines(),
-    };
-    Ok(lines.into())
-}
-
-fn build_network_settings(cx: &Exec, args: BuildNetworkSettings) -> Result<Value, Error> {
-    let plan = plan(cx, &args.kwargs)?;
-    if !args.kwargs.get("test").is_some_and(Value::is_true) {
-        plan.carry_out(cx)?;
-    }
-    Ok(plan.new.into())
-}
-
-fn apply_network_settings(cx: &Exec, args: ApplyNetworkSettings) -> Result<Value, Error> {
-    Ok(apply(cx, &args.kwargs)?.into())
+    })
 }
 
 /// Sets the machine's name where that is asked for, and restarts the network unless that is left to the next start.
@@ -395,23 +309,34 @@ pub(crate) fn apply(cx: &Exec, kwargs: &Map) -> Result<bool, Error> {
         log::warning("The settings of the network take effect at the next start of the system.");
         return Ok(named);
     }
-    let (service, verbs): (_, &[_]) = match kind(cx)? {
-        Kind::Debian | Kind::Ubuntu => ("networking", &["service.stop", "service.start"]),
-        Kind::RedHat
-            if cx
-                .grain("osmajorrelease")
-                .parse()
-                .is_ok_and(|major: u32| major < 8) =>
-        {
-            ("network", &["service.restart"])
-        }
-        Kind::RedHat => ("NetworkManager", &["service.restart"]),
+    Ok(restarted(cx)? && named)
+}
+
+/// Restarts what keeps the network of this machine; whether that went well.
+fn restarted(cx: &Exec) -> Result<bool, Error> {
+    let way = Way::of(cx);
+    let is_reloaded = matches!(way, Ok(Way::Netplan | Way::Manager | Way::Networkd));
+    let is_old = |major: String| major.parse().is_ok_and(|major: u32| major < 8);
+    let (service, verbs): (_, &[_]) = match kind(cx) {
+        _ if matches!(way, Ok(Way::Netplan)) => ("", &[]),
+        Ok(Kind::Debian | Kind::Ubuntu) => ("networking", &["service.stop", "service.start"]),
+        Ok(Kind::RedHat) if is_old(cx.grain("osmajorrelease")) => ("network", &["service.restart"]),
+        Ok(Kind::RedHat) => ("NetworkManager", &["service.restart"]),
+        Err(_) if is_reloaded => ("", &[]),
+        Err(error) => return Err(error),
     };
-    let mut restarted = asked(cx, "service.available", service)?;
-    for verb in verbs {
-        restarted = restarted && asked(cx, verb, service)?;
+    if !service.is_empty() && asked(cx, "service.available", service)? {
+        for verb in verbs {
+            if !asked(cx, verb, service)? {
+                return Ok(false);
+            }
+        }
+        return Ok(true);
     }
-    Ok(named && restarted)
+    match way {
+        Ok(way) if is_reloaded => Ok(reloaded(cx, way)?.success()),
+        _ => Ok(false),
+    }
 }
 
 #[cfg(test)]

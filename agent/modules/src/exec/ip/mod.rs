@@ -1,0 +1,471 @@
+//! The `ip` execution module: how interfaces, routes and the whole machine's network are configured.
+
+mod debian_types;
+mod ifcfg;
+mod ifupdown;
+mod keyfile;
+mod netplan;
+mod networkd;
+mod options;
+mod system;
+mod wanted;
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use crate::process::{Output, Process, which};
+use crate::{fs, text};
+
+pub(crate) use system::{apply, plan};
+
+state::exec_module! {
+    /// The network's configuration: interfaces, routes, and the machine's name, its domain, and whether it is up.
+    mod ip;
+
+    /// The configuration of an interface, a line each.
+    fn get_interface(GetInterface {
+        /// The interface.
+        iface: String,
+    });
+
+    /// Write the configuration of an interface, and return it.
+    fn build_interface(BuildInterface {
+        /// The interface.
+        iface: String,
+        /// Its type, such as `eth`, `bond`, `bridge` or `vlan`.
+        iface_type: String,
+        /// Whether it comes up with the system.
+        enabled: bool,
+        ..kwargs
+    });
+
+    /// The configured routes of an interface, a line each.
+    fn get_routes(GetRoutes {
+        /// The interface.
+        iface: String,
+    });
+
+    /// Write the routes of an interface, and return them.
+    fn build_routes(BuildRoutes {
+        /// The interface.
+        iface: String,
+        ..kwargs
+    });
+
+    /// Debian: how the kernel's module of a bond is configured.
+    fn get_bond(GetBond {
+        /// The bond.
+        iface: String,
+    });
+
+    /// Debian: configure the kernel's module of a bond, and load it.
+    fn build_bond(BuildBond {
+        /// The bond.
+        iface: String,
+        ..kwargs
+    });
+
+    /// Bring an interface up as it is configured.
+    fn up(Up {
+        /// The interface.
+        iface: String,
+        /// Its type; what belongs to another interface is left alone.
+        iface_type: Option<String> = None,
+    });
+
+    /// Bring an interface down.
+    fn down(Down {
+        /// The interface.
+        iface: String,
+        /// Its type; what belongs to another interface is left alone.
+        iface_type: Option<String> = None,
+    });
+
+    /// The settings of the machine, a line each.
+    fn get_network_settings(GetNetworkSettings {});
+
+    /// Write the settings of the machine, and return them as they are then.
+    fn build_network_settings(BuildNetworkSettings {
+        ..kwargs
+    });
+
+    /// Let written settings take effect: set the name, and restart the network.
+    fn apply_network_settings(ApplyNetworkSettings {
+        ..kwargs
+    });
+}
+
+/// A file that a change writes.
+pub(super) struct File {
+    path: String,
+    text: String,
+    mode: Option<u32>,
+}
+
+impl File {
+    fn new(path: impl Into<String>, text: String) -> Self {
+        let path = path.into();
+        Self {
+            path,
+            text,
+            mode: None,
+        }
+    }
+
+    fn with_mode(self, mode: u32) -> Self {
+        Self {
+            mode: Some(mode),
+            ..self
+        }
+    }
+}
+
+/// Lines before and after a change, and what is done for it.
+#[derive(Default)]
+pub(crate) struct Plan {
+    pub(crate) old: Vec<String>,
+    pub(crate) new: Vec<String>,
+    files: Vec<File>,
+    /// Packages that it needs.
+    packages: Vec<&'static str>,
+    /// Kernel settings that are made to last; one that the kernel does not have is none of ours.
+    sysctl: Vec<(&'static str, i64)>,
+    /// A module of the kernel that it needs.
+    kmod: Option<&'static str>,
+    /// Ubuntu: whether the services of the network start with the system.
+    services: Option<bool>,
+}
+
+impl Plan {
+    /// Tells who looks ahead what the files would hold.
+    pub(crate) fn foretell(&self, cx: &Exec) {
+        for file in &self.files {
+            fs::would_hold(cx, Path::new(&file.path), || Ok(&file.text));
+        }
+    }
+
+    /// Does what is planned.
+    ///
+    /// # Errors
+    /// When a file cannot be written, a package cannot be installed, or a service cannot be changed.
+    pub(crate) fn carry_out(&self, cx: &Exec) -> Result<(), Error> {
+        for package in &self.packages {
+            let version = cx.call("pkg.version", vec![(*package).into()], Map::new())?;
+            if !version.is_true() {
+                cx.call("pkg.install", vec![(*package).into()], Map::new())?;
+            }
+        }
+        for file in &self.files {
+            let path = Path::new(&file.path);
+            let folder = path.parent().unwrap_or(path);
+            if folder.extension().is_some_and(|it| it == "d") && !folder.is_dir() {
+                fs::mkdirs(cx, folder).map_err(Error::io(folder))?;
+            }
+            if !folder.is_dir() {
+                let folder = folder.display();
+                return Err(
+                    format!("{} cannot be written. {folder} does not exist", file.path).into(),
+                );
+            }
+            let owner = fs::Owner {
+                mode: file.mode,
+                ..fs::Owner::default()
+            };
+            fs::write(cx, path, file.text.as_bytes(), owner)?;
+        }
+        for (name, value) in &self.sysctl {
+            let args = vec![(*name).into(), (*value).into()];
+            if let Err(error) = cx.call("sysctl.persist", args, Map::new()) {
+                value::log::warning(format_args!("Failed to set sysctl: {name}: {error}"));
+            }
+        }
+        if let Some(name) = self.kmod {
+            asked(cx, "kmod.load", name)?;
+        }
+        let Some(on) = self.services else {
+            return Ok(());
+        };
+        let verb = if on { "enable" } else { "disable" };
+        for service in ["NetworkManager", "networking"] {
+            if asked(cx, "service.available", service)? {
+                asked(cx, &format!("service.{verb}"), service)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn asked(cx: &Exec, function: &str, name: &str) -> Result<bool, Error> {
+    Ok(cx.call(function, vec![name.into()], Map::new())?.is_true())
+}
+
+/// The text of a file; empty where it is not there.
+fn read(path: &str) -> Result<String, Error> {
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(text::decoded(&bytes)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(Error::io(path)(error)),
+    }
+}
+
+/// Lines with their ends.
+fn lines(text: &str) -> Vec<String> {
+    text::owned(text::file_lines(text))
+}
+
+/// What configures the interfaces of this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Debian's `/etc/network/interfaces`.
+    Ifupdown,
+    /// Red Hat's `/etc/sysconfig/network-scripts`.
+    Ifcfg,
+    Netplan,
+    /// NetworkManager's keyfiles.
+    Manager,
+    /// systemd-networkd.
+    Networkd,
+}
+
+impl Way {
+    /// What Salt takes; where the machine has no ifupdown, what runs there.
+    fn of(cx: &Exec) -> Result<Self, Error> {
+        let has_ifup = which("ifup").is_some();
+        let is_dir = |path: &str| Path::new(path).is_dir();
+        let runs = |program: &str, folder: &str| which(program).is_some() && is_dir(folder);
+        let family = cx.grain("os_family");
+        Ok(match family.as_str() {
+            "Debian" if runs("netplan", "/etc/netplan") => Self::Netplan,
+            "Debian" if has_ifup => Self::Ifupdown,
+            "RedHat" if has_ifup => Self::Ifcfg,
+            _ if runs("nmcli", "/run/NetworkManager") => Self::Manager,
+            _ if runs("networkctl", "/run/systemd/netif") => Self::Networkd,
+            "Debian" if is_dir("/etc/network") => Self::Ifupdown,
+            "RedHat" if is_dir("/etc/sysconfig/network-scripts") => Self::Ifcfg,
+            _ => {
+                return Err(format!(
+                    "nothing here that configures interfaces is known (os_family {family}; looked for netplan, ifupdown, NetworkManager and systemd-networkd)"
+                )
+                .into());
+            }
+        })
+    }
+}
+
+/// A name that can stand in a path and in a command.
+fn named(iface: &str) -> Result<&str, Error> {
+    let is_odd = |c: char| c == '/' || c.is_whitespace() || c.is_control();
+    let refused = iface.is_empty() || iface.starts_with(['-', '.']) || iface.contains(is_odd);
+    match refused {
+        true => Err(format!("{iface:?} is not the name of an interface").into()),
+        false => Ok(iface),
+    }
+}
+
+/// The configuration of an interface as it is, and as these settings make it.
+///
+/// # Errors
+/// In Salt's words, when a setting cannot be understood; or where nothing here configures interfaces.
+pub(crate) fn interface(
+    cx: &Exec,
+    iface: &str,
+    kind: &str,
+    enabled: bool,
+    settings: &Map,
+) -> Result<Plan, Error> {
+    let (iface, kind) = (named(iface)?, kind.to_lowercase());
+    let build = match Way::of(cx)? {
+        Way::Ifupdown => ifupdown::interface,
+        Way::Ifcfg => ifcfg::interface,
+        Way::Netplan => netplan::interface,
+        Way::Manager => keyfile::interface,
+        Way::Networkd => networkd::interface,
+    };
+    Ok(Plan {
+        old: shown(cx, iface)?,
+        ..build(cx, iface, &kind, enabled, settings)?
+    })
+}
+
+fn shown(cx: &Exec, iface: &str) -> Result<Vec<String>, Error> {
+    match Way::of(cx)? {
+        Way::Ifupdown => ifupdown::shown(iface),
+        Way::Ifcfg => ifcfg::shown(&[&ifcfg::path("ifcfg", iface)]),
+        Way::Netplan => Ok(lines(&read(&netplan::path(iface))?)),
+        Way::Manager => Ok(lines(&read(&keyfile::path(iface))?)),
+        Way::Networkd => networkd::shown(iface),
+    }
+}
+
+/// The routes of an interface as they are, and as these settings make them.
+///
+/// # Errors
+/// As for [`interface`].
+pub(crate) fn routes(cx: &Exec, iface: &str, settings: &Map) -> Result<Plan, Error> {
+    let given = settings.iter().find_map(|(key, value)| {
+        let is_it = key.to_text().eq_ignore_ascii_case("routes");
+        is_it.then(|| value.as_list().unwrap_or_default())
+    });
+    let given = given.ok_or_else(|| {
+        let expected = "Expected: [List of routes]";
+        format!("Invalid option -- Route interface: {iface}, Option: routes, {expected}")
+    })?;
+    let iface = named(iface)?;
+    let build = match Way::of(cx)? {
+        Way::Ifupdown => ifupdown::routes,
+        Way::Ifcfg => ifcfg::routes,
+        Way::Netplan => netplan::routes,
+        Way::Manager => keyfile::routes,
+        Way::Networkd => networkd::routes,
+    };
+    Ok(Plan {
+        old: shown_routes(cx, iface)?,
+        ..build(cx, iface, given)?
+    })
+}
+
+fn shown_routes(cx: &Exec, iface: &str) -> Result<Vec<String>, Error> {
+    match Way::of(cx)? {
+        Way::Ifupdown => {
+            let paths = ifupdown::route_paths(iface);
+            Ok([lines(&read(&paths[0])?), lines(&read(&paths[1])?)].concat())
+        }
+        Way::Ifcfg => ifcfg::shown(&[&ifcfg::path("route", iface), &ifcfg::path("route6", iface)]),
+        Way::Netplan => Ok(lines(&read(&netplan::route_path(iface))?)),
+        Way::Manager => keyfile::shown_routes(iface),
+        Way::Networkd => Ok(lines(&read(&networkd::route_path(iface))?)),
+    }
+}
+
+/// Debian's configuration of the kernel's module for a bond; nothing elsewhere.
+///
+/// # Errors
+/// As for [`interface`].
+pub(crate) fn bond(cx: &Exec, iface: &str, settings: &Map) -> Result<Option<Plan>, Error> {
+    let iface = named(iface)?;
+    match Way::of(cx)? {
+        Way::Ifupdown => ifupdown::module(cx, iface, settings).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn run<const N: usize>(cx: &Exec, words: [&str; N]) -> Result<Output, Error> {
+    Process::words(words).run(cx)
+}
+
+/// Lets what was written take effect, where that is not a matter of each interface.
+fn reloaded(cx: &Exec, way: Way) -> Result<Output, Error> {
+    match way {
+        Way::Netplan => match run(cx, ["netplan", "generate"])? {
+            made if made.success() => run(cx, ["netplan", "apply"]),
+            failed => Ok(failed),
+        },
+        Way::Manager => run(cx, ["nmcli", "connection", "reload"]),
+        _ => run(cx, ["networkctl", "reload"]),
+    }
+}
+
+/// Brings an interface up or down; nothing is done with one that belongs to another.
+///
+/// # Errors
+/// When the program is missing.
+pub(crate) fn switch(
+    cx: &Exec,
+    iface: &str,
+    kind: Option<&str>,
+    up: bool,
+) -> Result<Option<Output>, Error> {
+    let (iface, kind) = (named(iface)?, kind.map(str::to_lowercase));
+    if matches!(kind.as_deref(), Some("slave" | "teamport" | "source")) {
+        return Ok(None);
+    }
+    let verb = if up { "up" } else { "down" };
+    let done = match Way::of(cx) {
+        Ok(Way::Ifupdown | Way::Ifcfg) => run(cx, [if up { "ifup" } else { "ifdown" }, iface])?,
+        Ok(way @ Way::Manager) => {
+            if up {
+                reloaded(cx, way)?;
+            }
+            run(cx, ["nmcli", "connection", verb, iface])?
+        }
+        Ok(way @ Way::Networkd) if up => match reloaded(cx, way)? {
+            made if made.success() => run(cx, ["networkctl", "reconfigure", iface])?,
+            failed => failed,
+        },
+        Ok(way @ Way::Netplan) if up => reloaded(cx, way)?,
+        _ => run(cx, ["ip", "link", "set", "dev", iface, verb])?,
+    };
+    Ok(Some(done))
+}
+
+fn switched(cx: &Exec, iface: &str, kind: Option<&str>, up: bool) -> Result<Value, Error> {
+    let done = switch(cx, iface, kind, up)?;
+    Ok(done.map_or(Value::Null, |done| {
+        let said = [done.stdout, done.stderr];
+        let said = said.iter().filter(|text| !text.is_empty());
+        let said: Vec<&str> = said.map(String::as_str).collect();
+        said.join("\n").into()
+    }))
+}
+
+/// Carries a plan out unless it is only asked for: the lines that there are then.
+fn built(cx: &Exec, plan: &Plan, settings: &Map) -> Result<Value, Error> {
+    if !cx.test && !settings.get("test").is_some_and(Value::is_true) {
+        plan.carry_out(cx)?;
+    }
+    Ok(plan.new.clone().into())
+}
+
+fn get_interface(cx: &Exec, args: GetInterface) -> Result<Value, Error> {
+    Ok(shown(cx, named(&args.iface)?)?.into())
+}
+
+fn build_interface(cx: &Exec, args: BuildInterface) -> Result<Value, Error> {
+    let settings = &args.kwargs;
+    let plan = interface(cx, &args.iface, &args.iface_type, args.enabled, settings)?;
+    built(cx, &plan, settings)
+}
+
+fn get_routes(cx: &Exec, args: GetRoutes) -> Result<Value, Error> {
+    Ok(shown_routes(cx, named(&args.iface)?)?.into())
+}
+
+fn build_routes(cx: &Exec, args: BuildRoutes) -> Result<Value, Error> {
+    let plan = routes(cx, &args.iface, &args.kwargs)?;
+    built(cx, &plan, &args.kwargs)
+}
+
+fn get_bond(_cx: &Exec, args: GetBond) -> Result<Value, Error> {
+    Ok(lines(&read(&ifupdown::module_path(named(&args.iface)?))?).into())
+}
+
+fn build_bond(cx: &Exec, args: BuildBond) -> Result<Value, Error> {
+    match bond(cx, &args.iface, &args.kwargs)? {
+        Some(plan) => built(cx, &plan, &args.kwargs),
+        None => Err("only Debian's ifupdown has a file for the module of a bond".into()),
+    }
+}
+
+fn up(cx: &Exec, args: Up) -> Result<Value, Error> {
+    switched(cx, &args.iface, args.iface_type.as_deref(), true)
+}
+
+fn down(cx: &Exec, args: Down) -> Result<Value, Error> {
+    switched(cx, &args.iface, args.iface_type.as_deref(), false)
+}
+
+fn get_network_settings(cx: &Exec, _args: GetNetworkSettings) -> Result<Value, Error> {
+    Ok(system::now(cx)?.into())
+}
+
+fn build_network_settings(cx: &Exec, args: BuildNetworkSettings) -> Result<Value, Error> {
+    built(cx, &plan(cx, &args.kwargs)?, &args.kwargs)
+}
+
+fn apply_network_settings(cx: &Exec, args: ApplyNetworkSettings) -> Result<Value, Error> {
+    Ok(apply(cx, &args.kwargs)?.into())
+}

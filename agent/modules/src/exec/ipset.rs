@@ -1,0 +1,560 @@
+//! The `ipset` execution module: sets of addresses, networks and ports in the kernel, through `ipset`.
+
+use std::net::IpAddr;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::networks::Network;
+use value::{Map, Value, python};
+
+use crate::process::{Output, Process};
+use crate::shlex;
+
+state::exec_module! {
+    /// Sets of addresses, networks and ports, for the packet filter (`ipset`).
+    mod ipset;
+
+    /// The version of the program.
+    fn version(Version {});
+
+    /// Make a set. What the type takes besides, such as `range`, `timeout` or `maxelem`, goes by its name.
+    fn new_set(NewSet {
+        /// The set.
+        name: Option<String> = None,
+        /// Its type, such as `hash:ip`.
+        set_type: Option<String> = None,
+        /// `ipv4` or `ipv6`.
+        family: String = "ipv4".into(),
+        /// Whether its entries may have comments.
+        comment: bool = false,
+        ..kwargs
+    });
+
+    /// Remove a set.
+    fn delete_set(DeleteSet {
+        /// The set.
+        name: Option<String> = None,
+        /// `ipv4` or `ipv6`.
+        family: String = "ipv4".into(),
+    });
+
+    /// Give a set another name.
+    fn rename_set(RenameSet {
+        /// The set.
+        name: Option<String> = None,
+        /// Its new name.
+        new_set: Option<String> = None,
+        /// `ipv4` or `ipv6`.
+        family: String = "ipv4".into(),
+    });
+
+    /// The sets, without their entries.
+    fn list_sets(ListSets {
+        /// `ipv4` or `ipv6`.
+        family: String = "ipv4".into(),
+    });
+
+    /// Whether there is a set of this name.
+    fn check_set(CheckSet {
+        /// The set.
+        name: Option<String> = None,
+        /// `ipv4` or `ipv6`.
+        family: String = "ipv4".into(),
+    });
+
+    /// Put an entry into a set.
+    fn add(Add {
+        /// The set.
+        name: Option<String> = None,
+        /// The entry, with its options behind it.
+        entry: Option<String> = None,
+        /// `ipv4` or `ipv6`.
+        family: String = "ipv4".into(),
+        ..kwargs
+    });
+
+    /// Take an entry out of a set.
+    fn delete(Delete {
+        /// The set.
+        name: Option<String> = None,
+        /// The entry.
+        entry: Option<String> = None,
+        /// `ipv4` or `ipv6`.
+        family: String = "ipv4".into(),
+        ..kwargs
+    });
+
+    /// Whether a set has an entry, by itself or as a part of another one.
+    fn check(Check {
+        /// The set.
+        name: Option<String> = None,
+        /// The entry, or several.
+        entry: Value = Value::Null,
+        /// `ipv4` or `ipv6`.
+        family: String = "ipv4".into(),
+    });
+
+    /// Whether the kernel finds an entry in a set.
+    fn test(Test {
+        /// The set.
+        name: Option<String> = None,
+        /// The entry.
+        entry: Option<String> = None,
+        /// `ipv4` or `ipv6`.
+        family: String = "ipv4".into(),
+        ..kwargs
+    });
+
+    /// Take all entries out of a set, or out of all.
+    fn flush(Flush {
+        /// The set.
+        name: Option<String> = None,
+        /// `ipv4` or `ipv6`.
+        family: String = "ipv4".into(),
+    });
+}
+
+const NO_SET: &str = "Error: Set needs to be specified";
+const NO_ENTRY: &str = "Error: Entry needs to be specified";
+
+/// The types of sets that keep addresses of one family.
+const HASHES: &str = "hash:ip hash:net hash:net,net hash:net,port hash:net,port,net hash:ip,port,ip hash:ip,port,net \
+    hash:ip,port hash:net,iface";
+
+/// Options without a value.
+const FLAGS: [&str; 4] = ["comment", "counters", "skbinfo", "nomatch"];
+
+/// What a set of this type can be made with; nothing where there is no such type.
+fn creating(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "bitmap:ip" => "range netmask timeout counters comment skbinfo",
+        "bitmap:ip,mac" | "bitmap:port" => "range timeout counters comment skbinfo",
+        "hash:mac" => "hashsize maxelem timeout counters comment skbinfo",
+        "hash:ip,mark" => "family markmask hashsize maxelem timeout counters comment skbinfo",
+        "list:set" => "size timeout counters comment",
+        _ if HASHES.split(' ').any(|known| known == kind) => {
+            "family hashsize maxelem netmask timeout counters comment skbinfo"
+        }
+        _ => return None,
+    })
+}
+
+/// What an entry can be put in with, and what its set must have been made with for it.
+const ADDING: [(&str, &str); 8] = [
+    ("timeout", "timeout"),
+    ("packets", "counters"),
+    ("bytes", "counters"),
+    ("comment", "comment"),
+    ("skbmark", "skbinfo"),
+    ("skbprio", "skbinfo"),
+    ("skbqueue", "skbinfo"),
+    ("nomatch", ""),
+];
+
+/// Runs the program. What is the name of a set or an entry is no option.
+fn run(cx: &Exec, command: &[&str], rest: &[String]) -> Result<Output, Error> {
+    if let Some(word) = rest
+        .iter()
+        .find(|word| word.starts_with('-') && *word != "-exist")
+    {
+        return Err(format!("'{word}' is not the name of a set, an entry or a value").into());
+    }
+    let rest = rest.iter().map(String::as_str);
+    Process::words(["ipset"].iter().chain(command).copied().chain(rest))
+        .quiet()
+        .run(cx)
+}
+
+/// What the program says, where it says something; a failure says something.
+fn said(done: Output) -> String {
+    let said = [done.stdout.as_str(), done.stderr.as_str()];
+    let said = said.into_iter().filter(|text| !text.is_empty());
+    let said: Vec<&str> = said.collect();
+    match (said.is_empty(), done.success()) {
+        (true, false) => format!("ipset ended with {}", done.retcode.unwrap_or(-1)),
+        _ => said.join("\n"),
+    }
+}
+
+/// True, or what the program says.
+fn true_or(done: Output) -> Value {
+    let said = said(done);
+    match said.is_empty() {
+        true => true.into(),
+        false => said.into(),
+    }
+}
+
+/// What is known of a set; nothing where it is not there.
+fn known(cx: &Exec, name: &str) -> Result<Option<Map>, Error> {
+    let done = run(cx, &["list", "-t"], &[name.to_owned()])?;
+    let pair = |line: &str| {
+        let (key, value) = line.split_once(':')?;
+        Some((
+            key.to_owned(),
+            value.get(1..).unwrap_or_default().to_owned(),
+        ))
+    };
+    Ok(done
+        .success()
+        .then(|| done.stdout.lines().filter_map(pair).collect()))
+}
+
+fn text(known: &Map, key: &str) -> String {
+    known.get(key).map(Value::to_text).unwrap_or_default()
+}
+
+/// Whether there is a set of this name.
+///
+/// # Errors
+/// When the program is missing.
+pub(crate) fn exists(cx: &Exec, name: &str) -> Result<bool, Error> {
+    Ok(known(cx, name)?.is_some())
+}
+
+/// Makes a set: nothing, or what is wrong.
+///
+/// # Errors
+/// When the program is missing.
+pub(crate) fn make(
+    cx: &Exec,
+    name: &str,
+    kind: &str,
+    family: &str,
+    options: &Map,
+) -> Result<Option<String>, Error> {
+    let inet = match family {
+        "ipv4" | "ip4" => "inet",
+        "ipv6" | "ip6" => "inet6",
+        _ => {
+            return Ok(Some(format!(
+                "Error: {family} is no family: it is ipv4 or ipv6"
+            )));
+        }
+    };
+    let refused = match (name, kind, creating(kind)) {
+        ("", ..) => Some("Error: Set Name needs to be specified"),
+        (_, "", _) => Some("Error: Set Type needs to be specified"),
+        (.., None) => Some("Error: Set Type is invalid"),
+        (_, kind, _) if kind.starts_with("bitmap") && !options.contains("range") => {
+            Some("Error: range is a required argument")
+        }
+        _ => None,
+    };
+    if let Some(refused) = refused {
+        return Ok(Some(refused.to_owned()));
+    }
+    let mut words = vec![name.to_owned(), kind.to_owned()];
+    for option in creating(kind).unwrap_or_default().split(' ') {
+        match (option, options.get(option)) {
+            ("family", _) => words.extend(["family".to_owned(), inet.to_owned()]),
+            (_, None) => {}
+            ("comment", Some(value)) if !value.is_true() => {}
+            (_, Some(_)) if FLAGS.contains(&option) => words.push(option.to_owned()),
+            (_, Some(value)) => words.extend([option.to_owned(), python::str(value)]),
+        }
+    }
+    let said = said(run(cx, &["create"], &words)?);
+    Ok(Some(said).filter(|said| !said.is_empty()))
+}
+
+/// Empties and removes a set: nothing, or what the program says and whether it could be emptied.
+///
+/// # Errors
+/// When the program is missing.
+pub(crate) fn run_on(cx: &Exec, command: &str, name: &str) -> Result<String, Error> {
+    Ok(said(run(cx, &[command], &[name.to_owned()])?))
+}
+
+/// An entry's options: each with its value, a flag with none.
+fn options(words: &[String]) -> Vec<(&str, &str)> {
+    let mut words = words.iter().map(String::as_str);
+    let mut found = Vec::new();
+    while let Some(word) = words.next() {
+        let is_flag = word == "nomatch";
+        found.push((
+            word,
+            if is_flag {
+                ""
+            } else {
+                words.next().unwrap_or_default()
+            },
+        ));
+    }
+    found
+}
+
+/// A part of an entry.
+#[derive(PartialEq)]
+enum Part {
+    Ip(IpAddr),
+    Net(Network),
+    /// From one address to another.
+    Range(IpAddr, IpAddr),
+    Text(String),
+}
+
+fn part(text: &str, kind: &str) -> Part {
+    let ip = |text: &str| text.parse::<IpAddr>().ok();
+    let range = text
+        .split_once('-')
+        .and_then(|(from, to)| Some((ip(from)?, ip(to)?)));
+    match (ip(text), range, Network::parse(text, false)) {
+        _ if kind != "ip" && kind != "net" => Part::Text(text.to_owned()),
+        (Some(ip), ..) => Part::Ip(ip),
+        (_, Some((from, to)), _) => Part::Range(from, to),
+        (.., Ok(net)) => Part::Net(net),
+        _ => Part::Text(text.to_owned()),
+    }
+}
+
+/// An entry: its parts by the type of the set, and its options.
+struct Entry {
+    parts: Vec<Part>,
+    options: Vec<String>,
+}
+
+impl Entry {
+    fn of(text: &str, kind: &str) -> Result<Self, Error> {
+        let mut words = shlex::split(text)?.into_iter();
+        let entry = words.next().unwrap_or_default();
+        let kinds = kind.split_once(':').map_or("", |(_, kinds)| kinds);
+        let parts = entry.split(',').zip(kinds.split(','));
+        Ok(Self {
+            parts: parts.map(|(text, kind)| part(text, kind)).collect(),
+            options: words.collect(),
+        })
+    }
+
+    /// Whether another entry is this one, or is in it; what it does not speak of may be as it is.
+    fn has(&self, other: &Self) -> bool {
+        let own = options(&self.options);
+        let is_same = |option: &(&str, &str)| own.contains(option);
+        self.parts.len() >= other.parts.len()
+            && self
+                .parts
+                .iter()
+                .zip(&other.parts)
+                .all(|(a, b)| covers(a, b))
+            && options(&other.options).iter().all(is_same)
+    }
+}
+
+/// Whether a part of an entry is another one, or holds it; an address is taken for what is looked for by its network, too.
+fn covers(member: &Part, entry: &Part) -> bool {
+    match (member, entry) {
+        _ if member == entry => true,
+        (Part::Ip(ip), Part::Net(net)) | (Part::Net(net), Part::Ip(ip)) => net.contains(*ip),
+        (Part::Net(net), Part::Range(from, to)) => net.contains(*from) && net.contains(*to),
+        (Part::Ip(ip), Part::Range(from, to)) => from == ip && to == ip,
+        _ => false,
+    }
+}
+
+/// Whether a set has one of these entries: an error in Salt's words where the set is not there.
+///
+/// # Errors
+/// When the program is missing, or an entry cannot be understood.
+pub(crate) fn has(cx: &Exec, name: &str, wanted: &[String]) -> Result<Result<bool, String>, Error> {
+    let Some(known) = known(cx, name)? else {
+        return Ok(Err(format!("Error: Set {name} does not exist")));
+    };
+    let kind = text(&known, "Type");
+    let done = run(cx, &["list"], &[name.to_owned()])?;
+    let members = done.stdout.split_once("Members:\n");
+    let members = members.map_or("", |(_, members)| members);
+    let entry = |text: &str| Entry::of(text, &kind);
+    let members: Vec<Entry> = members.lines().map(entry).collect::<Result<_, _>>()?;
+    for wanted in wanted {
+        let wanted = entry(wanted)?;
+        if members.iter().any(|member| member.has(&wanted)) {
+            return Ok(Ok(true));
+        }
+    }
+    Ok(Ok(false))
+}
+
+/// Puts an entry into a set: `Success`, or what is wrong.
+///
+/// # Errors
+/// When the program is missing, or the entry cannot be understood.
+pub(crate) fn put(cx: &Exec, name: &str, entry: &str, given: &Map) -> Result<String, Error> {
+    let Some(known) = known(cx, name)? else {
+        return Ok(format!("Error: Set {name} does not exist"));
+    };
+    let (header, words) = (text(&known, "Header"), shlex::split(entry)?);
+    let mut all = vec!["-exist".to_owned(), name.to_owned()];
+    all.extend(words.iter().cloned());
+    for (option, needed) in ADDING {
+        let Some(value) = given.get(option) else {
+            continue;
+        };
+        if !header.split(' ').any(|word| word == needed) && !needed.is_empty() {
+            return Ok(format!(
+                "Error: Set {name} not created with {needed} support"
+            ));
+        }
+        match () {
+            () if words.iter().skip(1).any(|word| word == option) => {}
+            () if option == "nomatch" => all.extend(value.is_true().then(|| option.to_owned())),
+            () => all.extend([option.to_owned(), python::str(value)]),
+        }
+    }
+    done(run(cx, &["add"], &all)?)
+}
+
+/// Takes an entry out of a set: `Success`, or what is wrong.
+///
+/// # Errors
+/// When the program is missing.
+pub(crate) fn take(cx: &Exec, name: &str, entry: &str) -> Result<String, Error> {
+    match exists(cx, name)? {
+        true => done(run(cx, &["del"], &[name.to_owned(), entry.to_owned()])?),
+        false => Ok(format!("Error: Set {name} does not exist")),
+    }
+}
+
+fn done(done: Output) -> Result<String, Error> {
+    let said = said(done);
+    Ok(match said.is_empty() {
+        true => "Success".to_owned(),
+        false => format!("Error: {said}"),
+    })
+}
+
+/// What is given, or Salt's sentence.
+fn given<'a>(text: Option<&'a String>, sentence: &'static str) -> Result<&'a str, Value> {
+    let text = text.filter(|text| !text.is_empty());
+    text.map(String::as_str).ok_or_else(|| sentence.into())
+}
+
+/// A function on a set that is named; without a name there is Salt's sentence.
+fn on(
+    name: Option<&String>,
+    work: impl FnOnce(&str) -> Result<Value, Error>,
+) -> Result<Value, Error> {
+    given(name, NO_SET).map_or_else(Ok, work)
+}
+
+/// The same with an entry.
+fn on_entry(
+    name: Option<&String>,
+    entry: Option<&String>,
+    work: impl FnOnce(&str, &str) -> Result<Value, Error>,
+) -> Result<Value, Error> {
+    on(name, |name| {
+        given(entry, NO_ENTRY).map_or_else(Ok, |entry| work(name, entry))
+    })
+}
+
+fn version(cx: &Exec, _args: Version) -> Result<Value, Error> {
+    let said = run(cx, &["--version"], &[])?.stdout;
+    let version = said.split_whitespace().nth(1);
+    Ok(version
+        .ok_or_else(|| format!("ipset tells no version: {said:?}"))?
+        .into())
+}
+
+fn new_set(cx: &Exec, args: NewSet) -> Result<Value, Error> {
+    let mut options = args.kwargs;
+    if args.comment {
+        options.insert("comment", true);
+    }
+    let (name, kind) = (
+        args.name.unwrap_or_default(),
+        args.set_type.unwrap_or_default(),
+    );
+    let refused = make(cx, &name, &kind, &args.family, &options)?;
+    Ok(refused.map_or_else(|| true.into(), Value::from))
+}
+
+fn delete_set(cx: &Exec, args: DeleteSet) -> Result<Value, Error> {
+    on(args.name.as_ref(), |name| {
+        Ok(true_or(run(cx, &["destroy"], &[name.to_owned()])?))
+    })
+}
+
+fn rename_set(cx: &Exec, args: RenameSet) -> Result<Value, Error> {
+    on(args.name.as_ref(), |name| {
+        let new = match given(
+            args.new_set.as_ref(),
+            "Error: New name for set needs to be specified",
+        ) {
+            Ok(new) => new,
+            Err(sentence) => return Ok(sentence),
+        };
+        if !exists(cx, name)? {
+            return Ok("Error: Set does not exist".into());
+        }
+        if exists(cx, new)? {
+            return Ok("Error: New Set already exists".into());
+        }
+        let words = [name.to_owned(), new.to_owned()];
+        Ok(true_or(run(cx, &["rename"], &words)?))
+    })
+}
+
+fn list_sets(cx: &Exec, _args: ListSets) -> Result<Value, Error> {
+    let done = run(cx, &["list", "-t"], &[])?;
+    let pair = |line: &str| {
+        let (key, value) = line.split_once(':')?;
+        Some((
+            key.to_owned(),
+            value.get(1..).unwrap_or_default().to_owned(),
+        ))
+    };
+    let sets = done.stdout.split("\n\n");
+    let sets = sets.map(|set| set.lines().filter_map(pair).collect::<Map>().into());
+    Ok(Value::list(sets))
+}
+
+fn check_set(cx: &Exec, args: CheckSet) -> Result<Value, Error> {
+    on(args.name.as_ref(), |name| Ok(exists(cx, name)?.into()))
+}
+
+fn add(cx: &Exec, args: Add) -> Result<Value, Error> {
+    on_entry(
+        args.name.as_ref(),
+        args.entry.as_ref(),
+        |name, entry| match has(cx, name, &[entry.to_owned()])? {
+            Ok(true) => Ok(format!("Warn: Entry {entry} already exists in set {name}").into()),
+            _ => Ok(put(cx, name, entry, &args.kwargs)?.into()),
+        },
+    )
+}
+
+fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
+    on_entry(args.name.as_ref(), args.entry.as_ref(), |name, entry| {
+        Ok(take(cx, name, entry)?.into())
+    })
+}
+
+fn check(cx: &Exec, args: Check) -> Result<Value, Error> {
+    on(args.name.as_ref(), |name| {
+        let wanted = match args.entry.as_list() {
+            Some(_) => args.entry.texts(),
+            None if args.entry.is_true() => vec![python::str(&args.entry)],
+            None => return Ok(NO_ENTRY.into()),
+        };
+        Ok(has(cx, name, &wanted)?.map_or_else(Value::from, Value::from))
+    })
+}
+
+fn test(cx: &Exec, args: Test) -> Result<Value, Error> {
+    on_entry(args.name.as_ref(), args.entry.as_ref(), |name, entry| {
+        if !exists(cx, name)? {
+            return Ok(format!("Error: Set {name} does not exist").into());
+        }
+        let words = [name.to_owned(), entry.to_owned()];
+        Ok(run(cx, &["test"], &words)?.success().into())
+    })
+}
+
+fn flush(cx: &Exec, args: Flush) -> Result<Value, Error> {
+    let name: Vec<String> = args
+        .name
+        .filter(|name| !name.is_empty())
+        .into_iter()
+        .collect();
+    Ok(said(run(cx, &["flush"], &name)?).is_empty().into())
+}

@@ -1,0 +1,291 @@
+//! The `logrotate` execution module: how log files are rotated.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, python};
+
+state::exec_module! {
+    /// How log files are rotated (`logrotate`).
+    mod logrotate;
+
+    /// The configuration: with that of the files that it includes.
+    fn show_conf(ShowConf {
+        /// The file.
+        conf_file: String = "/etc/logrotate.conf".into(),
+    });
+
+    /// The value of a directive, or of one of a block.
+    fn get(Get {
+        /// The directive, or the log files of the block.
+        key: String,
+        /// The directive in the block.
+        value: Option<String> = None,
+        /// The file.
+        conf_file: String = "/etc/logrotate.conf".into(),
+    });
+
+    /// Set a directive; with `setting`, one of a block.
+    fn set(Set {
+        /// The directive, or the log files of the block.
+        key: String,
+        /// Its value, or the directive in the block.
+        value: Value,
+        /// The value of the directive in the block.
+        setting: Value = Value::Null,
+        /// The file.
+        conf_file: String = "/etc/logrotate.conf".into(),
+    });
+}
+
+/// What starts a script, which ends with `endscript`.
+const SCRIPTS: [&str; 5] = [
+    "firstaction",
+    "lastaction",
+    "prerotate",
+    "postrotate",
+    "preremove",
+];
+
+/// How deep files may include others.
+const MAX_DEPTH: usize = 8;
+
+/// The number that a text is, as Salt takes it, or the value itself.
+pub(crate) fn number(value: &Value) -> Value {
+    let text = python::str(value);
+    text.trim()
+        .parse::<i64>()
+        .map_or_else(|_| value.clone(), Value::from)
+}
+
+/// What a file and those that it includes say. `include files` lists which file has what.
+///
+/// # Errors
+/// When one of them cannot be read.
+pub(crate) fn parsed(path: &str) -> Result<Map, Error> {
+    parsed_at(path, 0)
+}
+
+fn parsed_at(path: &str, depth: usize) -> Result<Map, Error> {
+    if depth > MAX_DEPTH {
+        return Err(format!("{path}: files include each other more than {MAX_DEPTH} deep").into());
+    }
+    let text = std::fs::read(path).map_err(Error::io(path))?;
+    let text = crate::text::decoded(&text);
+    let (mut all, mut waiting, mut block) = (Map::new(), Vec::new(), None::<(Vec<String>, Map)>);
+    let mut script = None::<(&str, Vec<Value>)>;
+    for line in text.lines().map(str::trim) {
+        if let Some((name, mut lines)) = script.take() {
+            if line == "endscript" {
+                let target = block.as_mut().map_or(&mut all, |(_, block)| block);
+                target.insert(name, lines);
+            } else {
+                lines.push(line.into());
+                script = Some((name, lines));
+            }
+            continue;
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let first = words.first().copied().unwrap_or_default();
+        if first.is_empty() || first.starts_with('#') {
+            continue;
+        }
+        if line.contains('{') && !line.contains('}') {
+            let names = words.iter().filter(|word| **word != "{");
+            let names = waiting
+                .drain(..)
+                .chain(names.map(|name| (*name).to_owned()));
+            block = Some((names.collect(), Map::new()));
+            continue;
+        }
+        if line.contains('}') {
+            let (names, block) = block.take().unwrap_or_default();
+            all.extend(
+                names
+                    .into_iter()
+                    .map(|name| (name, Value::from(block.clone()))),
+            );
+            continue;
+        }
+        if SCRIPTS.contains(&first) && words.len() == 1 {
+            script = Some((first, Vec::new()));
+            continue;
+        }
+        let is_file = first.starts_with(['/', '~', '"', '\'']) || first.contains(['*', '?', '[']);
+        if block.is_none() && words.len() == 1 && is_file {
+            waiting.push(first.to_owned());
+            continue;
+        }
+        if let (None, ["include", folder]) = (&block, &words[..]) {
+            included(&mut all, folder, depth)?;
+        }
+        let target = block.as_mut().map_or(&mut all, |(_, block)| block);
+        target.insert(
+            first,
+            match words.get(1..) {
+                Some([]) | None => true.into(),
+                Some([one]) => number(&(*one).into()),
+                Some(several) => several.join(" ").into(),
+            },
+        );
+    }
+    all.extend(waiting.into_iter().map(|name| (name, Value::from(true))));
+    Ok(all)
+}
+
+/// Takes in what the files of a folder say, or a file.
+fn included(all: &mut Map, folder: &str, depth: usize) -> Result<(), Error> {
+    let entries = std::fs::read_dir(folder).map_err(Error::io(folder))?;
+    let mut names: Vec<String> = entries
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort_unstable();
+    for name in names {
+        let inner = parsed_at(
+            &Path::new(folder).join(&name).display().to_string(),
+            depth + 1,
+        )?;
+        let keys = Value::list(inner.keys().cloned());
+        let files = all.entry("include files", || Map::new().into());
+        if let Some(files) = files.as_map_mut() {
+            files.insert(name, keys);
+        }
+        all.update(inner);
+    }
+    Ok(())
+}
+
+/// The value of a directive, or of one of a block; False where it is not there.
+pub(crate) fn found(conf: &Map, key: &str, inner: Option<&str>) -> Value {
+    let at = conf.get(key).cloned().unwrap_or_else(|| false.into());
+    match inner.filter(|inner| !inner.is_empty() && at.is_true()) {
+        Some(inner) => at.get(inner).cloned().unwrap_or_else(|| false.into()),
+        None => at,
+    }
+}
+
+/// The file that has a directive or a block: the one that is named, or one that it includes.
+fn file_of(conf: &Map, conf_file: &str, key: &str) -> String {
+    let files = conf.get("include files").and_then(Value::as_map);
+    let has_it = |keys: &Value| {
+        keys.as_list()
+            .is_some_and(|keys| keys.contains(&key.into()))
+    };
+    let file = files.and_then(|files| files.iter().find(|(_, keys)| has_it(keys)));
+    let folder = conf.get("include").map(Value::to_text).unwrap_or_default();
+    file.map_or_else(
+        || conf_file.to_owned(),
+        |(name, _)| {
+            Path::new(&folder)
+                .join(name.to_text())
+                .display()
+                .to_string()
+        },
+    )
+}
+
+/// Sets a directive, or one of a block: whether the file is so then.
+///
+/// # Errors
+/// When it is a block and no directive of it is named, or the other way round; or the file cannot be written.
+pub(crate) fn change(
+    cx: &Exec,
+    conf_file: &str,
+    key: &str,
+    value: &Value,
+    setting: Option<&Value>,
+) -> Result<Value, Error> {
+    let conf = parsed(conf_file)?;
+    let path = file_of(&conf, conf_file, key);
+    let current = conf.get(key).cloned();
+    let mut options = Map::new().with("backup", false).with("show_changes", false);
+    options.insert("backslash_literal", true);
+    let (pattern, line) = match setting {
+        None => {
+            if current
+                .as_ref()
+                .is_some_and(|current| current.as_map().is_some())
+            {
+                return Err(format!("Error: {key} includes a dict, and a specific setting inside the dict was not declared").into());
+            }
+            if current.as_ref() == Some(value) {
+                return Ok(true.into());
+            }
+            options.update(
+                Map::new()
+                    .with("flags", 8)
+                    .with("prepend_if_not_found", true),
+            );
+            let line = match value {
+                Value::Bool(true) => key.to_owned(),
+                value if value.is_true() => format!("{key} {}", python::str(value)),
+                _ => String::new(),
+            };
+            (format!("^{key}.*"), line)
+        }
+        Some(setting) => {
+            let block = current.unwrap_or_else(|| Map::new().into());
+            let Some(mut block) = block.as_map().cloned() else {
+                return Err("Error: A setting for a dict was declared, but the configuration line given is not a dict".into());
+            };
+            let name = python::str(value);
+            if block.get(&name) == Some(setting) {
+                return Ok(true.into());
+            }
+            match setting.is_true() {
+                true => drop(block.insert(name, setting.clone())),
+                false => drop(block.remove(&name)),
+            }
+            options.update(
+                Map::new()
+                    .with("flags", 24)
+                    .with("append_if_not_found", true),
+            );
+            (format!("^{key}.*?{{.*?}}"), block_text(key, &block))
+        }
+    };
+    let options = options
+        .with("path", path)
+        .with("pattern", pattern)
+        .with("repl", line);
+    cx.call("file.replace", Vec::new(), options)
+}
+
+/// A block as it stands in a file.
+fn block_text(key: &str, block: &Map) -> String {
+    let mut out = format!("{key} {{\n");
+    for (name, value) in block {
+        let name = name.to_text();
+        match (value, value.as_list()) {
+            (_, Some(lines)) => {
+                out += &format!("    {name}\n");
+                for line in lines {
+                    out += &format!("        {}\n", line.to_text());
+                }
+                out += "    endscript\n";
+            }
+            (Value::Bool(true), _) => out += &format!("    {name} \n"),
+            _ => out += &format!("    {name} {}\n", python::str(value)),
+        }
+    }
+    out + "}"
+}
+
+fn show_conf(_cx: &Exec, args: ShowConf) -> Result<Value, Error> {
+    Ok(parsed(&args.conf_file)?.into())
+}
+
+fn get(_cx: &Exec, args: Get) -> Result<Value, Error> {
+    Ok(found(
+        &parsed(&args.conf_file)?,
+        &args.key,
+        args.value.as_deref(),
+    ))
+}
+
+fn set(cx: &Exec, args: Set) -> Result<Value, Error> {
+    let setting = Some(&args.setting).filter(|setting| !setting.is_null());
+    change(cx, &args.conf_file, &args.key, &args.value, setting)
+}

@@ -1,0 +1,169 @@
+//! The `nfs3` execution module: which folders NFS exports.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, python};
+
+use crate::fs;
+use crate::process::Process;
+
+state::exec_module! {
+    /// Folders that NFS exports (`/etc/exports`).
+    mod nfs3;
+
+    /// The exports of a file: each path with its hosts and their options.
+    fn list_exports(ListExports {
+        /// The file.
+        exports: String = "/etc/exports".into(),
+    });
+
+    /// Take a path out of a file.
+    fn del_export(DelExport {
+        /// The file.
+        exports: String = "/etc/exports".into(),
+        /// The path.
+        path: Option<String> = None,
+    });
+
+    /// Export a path to hosts, too.
+    fn add_export(AddExport {
+        /// The file.
+        exports: String = "/etc/exports".into(),
+        /// The path.
+        path: Option<String> = None,
+        /// The hosts.
+        hosts: Option<String> = None,
+        /// A list of options.
+        options: Value = Value::Null,
+    });
+
+    /// Let the server take the exports as they are in its file.
+    fn reload_exports(ReloadExports {});
+}
+
+/// The exports of a file: each path with its hosts and their options. Several paths of a line have the same.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn listed(file: &str) -> Result<Map, Error> {
+    let text = std::fs::read_to_string(file).map_err(Error::io(file))?;
+    let mut all = Map::new();
+    let is_export = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
+    for line in text.lines().filter(is_export) {
+        let (mut paths, mut clients) = (Vec::new(), Vec::new());
+        for (number, word) in line.split_whitespace().enumerate() {
+            if number == 0 || word.starts_with('/') {
+                paths.push(word);
+                continue;
+            }
+            let (hosts, options) = word.split_once('(').unwrap_or((word, ""));
+            let options = options.trim_end_matches(')');
+            clients.push(client(
+                hosts,
+                Value::list(options.split(',').map(Value::from)),
+            ));
+        }
+        for path in paths {
+            let known = all.entry(path, || Value::list([]));
+            if let Some(known) = known.as_list_mut() {
+                known.extend(clients.iter().cloned());
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Hosts with their options.
+pub(crate) fn client(hosts: &str, options: Value) -> Value {
+    let map = Map::new().with("hosts", hosts);
+    map.with("options", options).into()
+}
+
+/// Writes exports, a path a line; comments are lost, as in Salt.
+///
+/// # Errors
+/// When a path or a client would be read as something else, or the file cannot be written.
+pub(crate) fn write(cx: &Exec, file: &str, exports: &Map) -> Result<(), Error> {
+    let mut text = String::new();
+    let word =
+        |value: &str, what: &str| match value.is_empty() || value.contains(char::is_whitespace) {
+            true => Err(Error::refused(format!(
+                "{value:?} cannot be {what} in {file}"
+            ))),
+            false => Ok(()),
+        };
+    for (path, clients) in exports {
+        let path = path.to_text();
+        word(&path, "a path")?;
+        text += &path;
+        for client in clients.as_list().unwrap_or_default() {
+            let hosts = client.get("hosts").map(python::str).unwrap_or_default();
+            word(&hosts, "hosts")?;
+            let options = client
+                .get("options")
+                .map(Value::texts)
+                .unwrap_or_default()
+                .join(",");
+            if options.contains(char::is_whitespace) {
+                return Err(format!("{options:?} cannot be options in {file}").into());
+            }
+            text += &format!(" {hosts}({options})");
+        }
+        text += "\n";
+    }
+    fs::write(cx, Path::new(file), text.as_bytes(), fs::Owner::default())
+}
+
+/// Lets the server read its file again: what the program complains of, empty where it does not.
+///
+/// # Errors
+/// When the program is missing.
+pub(crate) fn reload(cx: &Exec) -> Result<(String, String), Error> {
+    let done = Process::words(["exportfs", "-r"]).run(cx)?;
+    let failed = !done.success() && done.stderr.is_empty();
+    let stderr = match failed {
+        true => format!("exportfs ended with {}", done.retcode.unwrap_or(-1)),
+        false => done.stderr,
+    };
+    Ok((done.stdout, stderr))
+}
+
+fn list_exports(_cx: &Exec, args: ListExports) -> Result<Value, Error> {
+    Ok(listed(&args.exports)?.into())
+}
+
+fn del_export(cx: &Exec, args: DelExport) -> Result<Value, Error> {
+    let path = args.path.ok_or_else(|| Error::missing("path"))?;
+    let mut all = listed(&args.exports)?;
+    if all.remove(&path).is_none() {
+        return Err(format!("{path} is not in {}", args.exports).into());
+    }
+    write(cx, &args.exports, &all)?;
+    Ok(all.into())
+}
+
+fn add_export(cx: &Exec, args: AddExport) -> Result<Value, Error> {
+    let path = args.path.ok_or_else(|| Error::missing("path"))?;
+    let hosts = args.hosts.ok_or_else(|| Error::missing("hosts"))?;
+    let options = match args.options {
+        Value::Null => Value::list([]),
+        options => options,
+    };
+    let mut all = listed(&args.exports)?;
+    let new = client(&hosts, options);
+    let known = all.entry(path, || Value::list([]));
+    if let Some(known) = known.as_list_mut() {
+        known.push(new.clone());
+    }
+    write(cx, &args.exports, &all)?;
+    Ok(new)
+}
+
+fn reload_exports(cx: &Exec, _args: ReloadExports) -> Result<Value, Error> {
+    let (stdout, stderr) = reload(cx)?;
+    let result = stderr.is_empty();
+    let map = Map::new().with("stdout", stdout).with("stderr", stderr);
+    Ok(map.with("result", result).into())
+}

@@ -1,0 +1,164 @@
+//! The `at` state module.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value, python};
+
+use crate::exec::at::{add, matching, of, remove};
+
+state::state_module! {
+    /// Commands that run once, later (`at`).
+    mod at;
+
+    /// Add a job. With `unique_tag` there is none where one with its tag waits already.
+    fn present(Present {
+        /// What it is called here, and the command where none is given.
+        name: String,
+        /// When, as the program understands it.
+        timespec: Value,
+        /// By which it is found again.
+        tag: Option<String> = None,
+        /// Who runs it.
+        user: Option<String> = None,
+        /// The command.
+        job: Option<String> = None,
+        /// Whether it is only added where none with its tag waits.
+        unique_tag: bool = false,
+    });
+
+    /// Remove jobs: the one with a number, those that are as `tag`, `runas`, `hour`, `minute`, `day`, `month` and `year` say, or all.
+    fn absent(Absent {
+        /// What this is called here.
+        name: String,
+        /// The number of a job.
+        jobid: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Add a job when a watched state changed something.
+    fn watch(Watch {
+        /// What it is called here, and the command where none is given.
+        name: String,
+        /// When, as the program understands it.
+        timespec: Value,
+        /// By which it is found again.
+        tag: Option<String> = None,
+        /// Who runs it.
+        user: Option<String> = None,
+        /// The command.
+        job: Option<String> = None,
+        /// Whether it is only added where none with its tag waits.
+        unique_tag: bool = false,
+    });
+
+    /// Add the job because a watched state changed something.
+    fn mod_watch(ModWatch {
+        /// What it is called here.
+        name: String,
+        ..kwargs
+    });
+}
+
+fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
+    let when = python::str(&args.timespec);
+    let job = args.job.filter(|job| !job.is_empty()).unwrap_or(args.name);
+    let tag = args.tag.filter(|tag| !tag.is_empty());
+    let would = Ret::would(format!("job {job} added and will run on {when}"));
+    cx.apply(would, || {
+        match &tag {
+            None if args.unique_tag => {
+                return Ok(Ret::failed("no tag provided and unique_tag is set to True"));
+            }
+            Some(tag) if args.unique_tag => {
+                let wanted = Map::new().with("tag", tag.as_str());
+                if !matching(cx, &wanted)?.is_empty() {
+                    return Ok(Ret::ok(format!("atleast one job with tag {tag} exists.")));
+                }
+            }
+            _ => {}
+        }
+        let user = args.user.filter(|user| !user.is_empty());
+        if let Some(user) = &user
+            && !cx
+                .call("user.info", vec![user.as_str().into()], Map::new())?
+                .is_true()
+        {
+            return Ok(Ret::failed(format!("user {user} does not exists")));
+        }
+        // Salt writes down that there is none.
+        let tag = tag.as_deref().unwrap_or("None");
+        let by = user
+            .as_ref()
+            .map_or_else(String::new, |user| format!(" as {user}"));
+        Ok(match add(cx, &when, &job, Some(tag), user.as_deref())? {
+            Ok(jobs) => {
+                let new = jobs.into_iter().next().unwrap_or_default();
+                Ret::ok(format!("job {job} added and will run{by} on {when}")).changes(new)
+            }
+            Err(why) => Ret::failed(why),
+        })
+    })
+}
+
+fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
+    if args.kwargs.contains("limit") {
+        return Ok(Ret::failed(format!(
+            "limit parameter not supported {}",
+            args.name
+        )));
+    }
+    cx.apply(Ret::would("removed ? job(s)"), || {
+        let number = python::str(&args.jobid);
+        if args.jobid.is_true() {
+            let jobs = of(cx, &args.jobid)?;
+            return Ok(match jobs.len() {
+                0 => Ret::ok(format!("job with id {number} not present")),
+                1 => {
+                    let removed = remove(cx, &jobs)?;
+                    Ret::ok(format!("job with id {number} was removed")).change("removed", removed)
+                }
+                _ => Ret::failed(format!(
+                    "more than one job was return for job with id {number}"
+                )),
+            });
+        }
+        let jobs = match args.kwargs.is_empty() {
+            true => of(cx, &Value::Null)?,
+            false => matching(cx, &args.kwargs)?,
+        };
+        let removed = remove(cx, &jobs)?;
+        let ret = Ret::ok(format!("removed {} job(s)", removed.len()));
+        Ok(match removed.is_empty() {
+            true => ret,
+            false => ret.change("removed", removed),
+        })
+    })
+}
+
+fn watch(_cx: &Exec, _args: Watch) -> Result<Ret, Error> {
+    Ok(Ret::ok(""))
+}
+
+fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {
+    let text = |key: &str| {
+        args.kwargs
+            .get(key)
+            .filter(|value| !value.is_null())
+            .map(python::str)
+    };
+    if text("sfun").as_deref() != Some("watch") {
+        return Ok(Ret::failed(""));
+    }
+    let timespec = args.kwargs.get("timespec").cloned();
+    present(
+        cx,
+        Present {
+            timespec: timespec.ok_or_else(|| Error::missing("timespec"))?,
+            tag: text("tag"),
+            user: text("user"),
+            job: text("job"),
+            unique_tag: args.kwargs.get("unique_tag").is_some_and(Value::is_true),
+            name: args.name,
+        },
+    )
+}
