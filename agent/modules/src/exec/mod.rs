@@ -19,6 +19,7 @@ mod dig;
 pub(crate) mod disk;
 mod disk_programs;
 mod dnsutil;
+pub(crate) mod docker;
 pub(crate) mod environ;
 mod event;
 pub(crate) mod file;
@@ -103,6 +104,7 @@ pub const MODULES: &[Module<Value>] = &[
     disk::MODULE,
     disk_programs::MODULE,
     dnsutil::MODULE,
+    docker::MODULE,
     environ::MODULE,
     event::MODULE,
     file::backup::MODULE,

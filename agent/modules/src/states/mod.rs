@@ -16,6 +16,7 @@ mod cmd;
 mod cron;
 mod debconf;
 mod disk;
+mod docker;
 mod environ;
 mod event;
 pub(crate) mod file;
@@ -78,6 +79,10 @@ pub const MODULES: &[Module<Ret>] = &[
     cron::MODULE,
     debconf::MODULE,
     disk::MODULE,
+    docker::container::MODULE,
+    docker::image::MODULE,
+    docker::network::MODULE,
+    docker::volume::MODULE,
     environ::MODULE,
     event::MODULE,
     file::absent::MODULE,
