@@ -146,6 +146,12 @@ const NEEDS: &[Needs] = &[
         state: "",
     },
     Needs {
+        module: "helm",
+        needs: "helm",
+        function: "the program helm is not in the path",
+        state: "the program helm is not in the path",
+    },
+    Needs {
         module: "iptables",
         needs: "iptables",
         function: "The iptables execution module cannot be loaded: iptables not installed.",

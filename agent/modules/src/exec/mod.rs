@@ -30,6 +30,7 @@ mod gpg;
 pub(crate) mod grains;
 pub(crate) mod group;
 pub(crate) mod hashutil;
+mod helm;
 mod hosts;
 mod http;
 pub(crate) mod ini;
@@ -105,6 +106,7 @@ pub const MODULES: &[Module<Value>] = &[
     disk_programs::MODULE,
     dnsutil::MODULE,
     docker::MODULE,
+    docker::image_functions::MODULE,
     environ::MODULE,
     event::MODULE,
     file::backup::MODULE,
@@ -135,6 +137,7 @@ pub const MODULES: &[Module<Value>] = &[
     grains::MODULE,
     group::MODULE,
     hashutil::MODULE,
+    helm::MODULE,
     hosts::MODULE,
     http::MODULE,
     ini::MODULE,

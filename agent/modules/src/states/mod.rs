@@ -25,6 +25,7 @@ mod gem;
 mod git;
 mod grains;
 mod group;
+mod helm;
 mod host;
 mod http;
 mod ini;
@@ -110,6 +111,7 @@ pub const MODULES: &[Module<Ret>] = &[
     git::config::MODULE,
     grains::MODULE,
     group::MODULE,
+    helm::MODULE,
     host::MODULE,
     http::MODULE,
     ini::MODULE,

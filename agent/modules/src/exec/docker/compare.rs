@@ -57,26 +57,30 @@ pub(crate) fn name(container: &Map) -> String {
 fn comparable(container: &Map, key: &str) -> Map {
     let mut all = part(container, key).cloned().unwrap_or_default();
     all.retain(|key, _| key.as_str().is_none_or(|key| !IGNORED.contains(&key)));
-    let name = name(container);
-    for key in UNORDERED {
-        if let Some(Value::List(items)) = all.get_mut(key) {
-            let mut own = items.to_vec();
-            if key == "Links" {
-                own = own.iter().map(|link| unscoped(link, &name)).collect();
-            }
-            sorted::sort_by_key(&mut own, |item| value::python::repr(item));
-            *items = own.into();
-        }
-    }
     match key {
         "Config" => config(container, &mut all),
-        _ => host_config(&mut all),
+        _ => host_config(&name(container), &mut all),
     }
     all
 }
 
-fn unscoped(link: &Value, name: &str) -> Value {
-    link.to_text().replacen(&format!("/{name}/"), "/", 1).into()
+/// A list whose order says nothing, in one order.
+fn ordered(item: &str, value: &Value) -> Option<Value> {
+    let mut items = value
+        .as_list()
+        .filter(|_| UNORDERED.contains(&item))?
+        .to_vec();
+    sorted::sort_by_key(&mut items, |item| match item.as_map() {
+        Some(limit) => ["Name", "Hard", "Soft"]
+            .map(|key| limit.get(key).cloned())
+            .map(text),
+        None => [item.to_text(), String::new(), String::new()],
+    });
+    Some(items.into())
+}
+
+fn text(value: Option<Value>) -> String {
+    value.as_ref().map(Value::to_text).unwrap_or_default()
 }
 
 fn config(container: &Map, all: &mut Map) {
@@ -103,7 +107,32 @@ fn config(container: &Map, all: &mut Map) {
     }
 }
 
-fn host_config(all: &mut Map) {
+/// Podman notes the home of a container's user among its variables once it is started, whoever asked for none.
+fn without_home(old: &mut Map, new: &Map) {
+    let texts = |of: &Map| of.get("Env").map(Value::texts).unwrap_or_default();
+    let is_home = |one: &String| one.starts_with("HOME=");
+    let (mut has, wanted) = (texts(old), texts(new));
+    if has.iter().any(|one| one == "container=podman") && !wanted.iter().any(is_home) {
+        has.retain(|one| !is_home(one));
+        old.insert("Env", has);
+    }
+}
+
+fn host_config(name: &str, all: &mut Map) {
+    // The program says an empty list where Salt's interface said nothing.
+    for (_, value) in all.iter_mut() {
+        if matches!(value, Value::Map(_) | Value::List(_)) && !value.is_true() {
+            *value = Value::Null;
+        }
+    }
+    if let Some(links) = all.get("Links").filter(|links| !links.is_null()) {
+        let scope = format!("/{name}/");
+        let links = links
+            .texts()
+            .into_iter()
+            .map(|link| link.replacen(&scope, "/", 1));
+        all.insert("Links", links.collect::<Vec<_>>());
+    }
     if let Some(Value::Map(policy)) = all.get_mut("RestartPolicy")
         && policy.get("Name").and_then(Value::as_str) == Some("no")
     {
@@ -139,7 +168,8 @@ fn argv(config: &Map) -> Vec<String> {
 pub(crate) fn containers(first: &Map, second: &Map, ignore: &[String]) -> Map {
     let mut changes = Map::new();
     for key in PARTS {
-        let (old, new) = (comparable(first, key), comparable(second, key));
+        let (mut old, new) = (comparable(first, key), comparable(second, key));
+        without_home(&mut old, &new);
         let is_same_start = key == "Config" && argv(&old) == argv(&new);
         let mut found = Map::new();
         for item in old.keys().chain(new.keys()).map(Value::to_text) {
@@ -148,7 +178,11 @@ pub(crate) fn containers(first: &Map, second: &Map, ignore: &[String]) -> Map {
                 continue;
             }
             let value = |of: &Map| of.get(&item).cloned().unwrap_or_default();
-            let (old, new) = (value(&old), value(&new));
+            let (mut old, mut new) = (value(&old), value(&new));
+            let both = (ordered(&item, &old), ordered(&item, &new));
+            if let (Some(first), Some(second)) = both {
+                (old, new) = (first, second);
+            }
             if differ(&item, &old, &new) {
                 found.insert(item, from_to(old, new));
             }

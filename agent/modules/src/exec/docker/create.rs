@@ -13,7 +13,7 @@ use crate::shlex;
 pub(crate) const CONTAINER: Table = Table {
     arguments: &[
         ("auto_remove", Kind::Bool, "rm"),
-        ("binds", Kind::List, "volume"),
+        ("binds", Kind::Binds, "volume"),
         ("blkio_weight", Kind::Int, "blkio-weight"),
         ("blkio_weight_device", Kind::Weights, "blkio-weight-device"),
         ("cap_add", Kind::List, "cap-add"),
@@ -247,28 +247,21 @@ impl Wanted {
         if self.is("network_disabled") && !self.known.contains("network_mode") {
             all.push("--network=none".into());
         }
-        // A path that a bind names is a volume by that already.
-        let binds = self
-            .known
-            .get("binds")
-            .map(Value::texts)
-            .unwrap_or_default();
-        let targets: Vec<&str> = binds
-            .iter()
-            .filter_map(|bind| bind.split(':').nth(1))
-            .collect();
-        let volumes = self
-            .known
-            .get("volumes")
-            .map(Value::texts)
-            .unwrap_or_default();
-        let volumes = volumes
-            .iter()
-            .filter(|path| !targets.contains(&path.as_str()));
-        all.extend(volumes.map(|path| format!("--volume={path}")));
+        all.extend(self.volumes());
         all.extend(health(self.known.get("healthcheck")));
         all.extend(endpoint(&self.network, "network-alias"));
         all
+    }
+
+    /// The volumes without a name. A path that a bind names is one by that already.
+    fn volumes(&self) -> Vec<String> {
+        let texts = |name: &str| self.known.get(name).map(Value::texts).unwrap_or_default();
+        let binds = texts("binds");
+        let target = |bind: &String| bind.split(':').nth(1).map(str::to_owned);
+        let targets: Vec<String> = binds.iter().filter_map(target).collect();
+        let volumes = texts("volumes").into_iter();
+        let volumes = volumes.filter(|path| !targets.contains(path));
+        volumes.map(|path| format!("--volume={path}")).collect()
     }
 
     /// Variables that no file of the program can hold, and the file of the others. Neither is an argument: they are often passwords.
@@ -508,11 +501,9 @@ pub(crate) fn network(given: &Map, checks: (bool, bool)) -> Result<Map, Error> {
         .and_then(Value::as_list)
         .unwrap_or_default()
     {
-        pools.push(translate::input(
-            &NETWORK,
-            pool.as_map().unwrap_or(&Map::new()),
-            checks,
-        )?);
+        if let Some(pool) = pool.as_map() {
+            pools.push(translate::input(&NETWORK, pool, checks)?);
+        }
     }
     let told = pools.iter().map(|pool| {
         let named = POOL

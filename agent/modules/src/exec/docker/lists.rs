@@ -230,7 +230,13 @@ pub(crate) fn create_volume(
         |(key, value): (&Value, &Value)| format!("--opt={}={}", key.to_text(), value.to_text());
     options.extend(opts.iter().map(opt));
     client.tell(&["volume", "create"], &options, &[name])?;
-    client.inspect(Kind::Volume, name)
+    let mut made = client.inspect(Kind::Volume, name)?;
+    for key in ["Labels", "Options"] {
+        if made.get(key).is_some_and(|all| !all.is_true()) {
+            made.insert(key, Value::Null);
+        }
+    }
+    Ok(made)
 }
 
 /// What a container has written.

@@ -4,6 +4,7 @@ mod client;
 pub(crate) mod compare;
 pub(crate) mod containers;
 pub(crate) mod create;
+pub(crate) mod image_functions;
 pub(crate) mod images;
 mod inside;
 mod lists;
@@ -28,28 +29,6 @@ use create::{Asked, patience};
 state::exec_module! {
     /// Containers, through the program docker or podman. The option `docker.program` says which where both are there.
     mod docker;
-
-    /// Build an image.
-    fn build(Build {
-        /// The folder, or an address, with what it is built of.
-        path: String,
-        /// The repository that it is named by.
-        repository: Option<String> = None,
-        /// The tag that it is named by.
-        tag: Option<String> = None,
-        /// Whether layers of earlier builds are used.
-        cache: bool = true,
-        /// Whether containers of the build are removed.
-        rm: bool = true,
-        /// Has no meaning with a program.
-        api_response: bool = false,
-        /// Is not served.
-        fileobj: Value = Value::Null,
-        /// The name of the Dockerfile in the folder.
-        dockerfile: Option<String> = None,
-        /// Arguments of the build.
-        buildargs: Map = Map::new(),
-    });
 
     /// What differs in the configuration of two containers.
     fn compare_containers(CompareContainers {
@@ -140,12 +119,6 @@ state::exec_module! {
         driver_opts: Map = Map::new(),
     });
 
-    /// The containers and images that are made of an image.
-    fn depends(Depends {
-        /// Which image.
-        name: String,
-    });
-
     /// Disconnect a container from a network.
     fn disconnect_container_from_network(DisconnectContainerFromNetwork {
         /// Which container.
@@ -160,13 +133,6 @@ state::exec_module! {
         name: String,
     });
 
-    /// The images.
-    fn images(Images {
-        /// Whether all is told of each.
-        verbose: bool = false,
-        ..kwargs
-    });
-
     /// What the program says of itself and the machine.
     fn info(Info {});
 
@@ -178,12 +144,6 @@ state::exec_module! {
 
     /// What is known of a container.
     fn inspect_container(InspectContainer {
-        /// Its name or id.
-        name: String,
-    });
-
-    /// What is known of an image.
-    fn inspect_image(InspectImage {
         /// Its name or id.
         name: String,
     });
@@ -208,25 +168,6 @@ state::exec_module! {
 
     /// The names of the containers.
     fn list_containers(ListContainers {
-        ..kwargs
-    });
-
-    /// The names of the images.
-    fn list_tags(ListTags {});
-
-    /// Load images from an archive.
-    fn load(Load {
-        /// Where it is: a path or an address.
-        path: String,
-        /// The repository that the image is named by.
-        repository: Option<String> = None,
-        /// The tag that the image is named by.
-        tag: Option<String> = None,
-    });
-
-    /// Log in to registries.
-    fn login(Login {
-        *registries,
         ..kwargs
     });
 
@@ -258,18 +199,6 @@ state::exec_module! {
         ..kwargs
     });
 
-    /// Fetch an image.
-    fn pull(Pull {
-        /// Its name.
-        image: String,
-        /// Has no meaning with a program: its own configuration says which registries may be trusted.
-        insecure_registry: bool = false,
-        /// Has no meaning with a program.
-        api_response: bool = false,
-        /// Has no meaning here: a transfer has all the time that it needs.
-        client_timeout: i64 = CLIENT_SECONDS,
-    });
-
     /// Remove a network.
     fn remove_network(RemoveNetwork {
         /// Its name or id.
@@ -288,19 +217,6 @@ state::exec_module! {
         name: String,
         /// The other name.
         new_name: String,
-    });
-
-    /// The id of an image; False where there is none.
-    fn resolve_image_id(ResolveImageId {
-        /// Its name.
-        name: String,
-    });
-
-    /// The first name of an image; False where there is none.
-    fn resolve_tag(ResolveTag {
-        /// Its name or id.
-        name: String,
-        ..kwargs
     });
 
     /// Stop a container and start it again.
@@ -328,12 +244,6 @@ state::exec_module! {
         force: bool = false,
         /// Whether its volumes go with it.
         volumes: bool = false,
-        ..kwargs
-    });
-
-    /// Remove images.
-    fn rmi(Rmi {
-        *names,
         ..kwargs
     });
 
@@ -398,16 +308,6 @@ state::exec_module! {
         ..kwargs
     });
 
-    /// Write an image into an archive, not compressed.
-    fn save(Save {
-        /// The image.
-        name: String,
-        /// The archive.
-        path: String,
-        /// Whether one that is there is replaced.
-        overwrite: bool = false,
-    });
-
     /// Send a signal to a container.
     fn signal(Signal {
         /// Its name or id.
@@ -435,18 +335,6 @@ state::exec_module! {
         /// Seconds before its processes are killed.
         timeout: Option<i64> = None,
         ..kwargs
-    });
-
-    /// Give an image a name.
-    fn tag(Tag {
-        /// Its name or id.
-        name: String,
-        /// The repository of the name.
-        repository: String,
-        /// Its tag.
-        tag: String = "latest".into(),
-        /// Has no meaning any more: a name always goes to the last who asks for it.
-        force: bool = false,
     });
 
     /// Let a container's processes go on.
@@ -477,26 +365,6 @@ state::exec_module! {
 
 fn flag(kwargs: &Map, key: &str) -> bool {
     kwargs.get(key).is_some_and(Value::is_true)
-}
-
-fn build(cx: &Exec, args: Build) -> Result<Value, Error> {
-    if args.fileobj.is_true() {
-        return Err("`fileobj` is not served: name a folder by `path`".into());
-    }
-    let name = match (args.repository, args.tag) {
-        (None, Some(_)) => return Err("If tagging, both a repository and tag are required".into()),
-        (Some(repository), Some(tag)) => Some((repository, tag)),
-        _ => None,
-    };
-    let wanted = images::Build {
-        path: &args.path,
-        name,
-        cache: args.cache,
-        rm: args.rm,
-        dockerfile: args.dockerfile.as_deref(),
-        buildargs: args.buildargs,
-    };
-    images::build(&Client::of(cx)?, &wanted).map(Value::from)
 }
 
 fn compare_containers(cx: &Exec, args: CompareContainers) -> Result<Value, Error> {
@@ -583,17 +451,6 @@ fn create_volume(cx: &Exec, args: CreateVolume) -> Result<Value, Error> {
     .map(Value::from)
 }
 
-fn depends(cx: &Exec, args: Depends) -> Result<Value, Error> {
-    let client = Client::of(cx)?;
-    let image = client.inspect(Kind::Image, &args.name)?;
-    let id = image.get("Id").map(Value::to_text).unwrap_or_default();
-    let (containers, images) = images::depends(&client, &id)?;
-    Ok(Map::new()
-        .with("Containers", containers)
-        .with("Images", images)
-        .into())
-}
-
 fn disconnect_container_from_network(
     cx: &Exec,
     args: DisconnectContainerFromNetwork,
@@ -605,10 +462,6 @@ fn disconnect_container_from_network(
 fn exists(cx: &Exec, args: Exists) -> Result<Value, Error> {
     let found = Client::of(cx)?.found(Kind::Container, &args.name)?;
     Ok(found.is_some().into())
-}
-
-fn images(cx: &Exec, args: Images) -> Result<Value, Error> {
-    lists::images(&Client::of(cx)?, args.verbose, flag(&args.kwargs, "all")).map(Value::from)
 }
 
 fn info(cx: &Exec, _: Info) -> Result<Value, Error> {
@@ -632,10 +485,6 @@ fn inspect_container(cx: &Exec, args: InspectContainer) -> Result<Value, Error> 
         .map(Value::from)
 }
 
-fn inspect_image(cx: &Exec, args: InspectImage) -> Result<Value, Error> {
-    images::inspect(&Client::of(cx)?, &args.name).map(Value::from)
-}
-
 fn inspect_network(cx: &Exec, args: InspectNetwork) -> Result<Value, Error> {
     Client::of(cx)?
         .inspect(Kind::Network, &args.network_id)
@@ -656,23 +505,6 @@ fn list_containers(cx: &Exec, args: ListContainers) -> Result<Value, Error> {
     containers::names(&Client::of(cx)?, flag(&args.kwargs, "all")).map(Value::from)
 }
 
-fn list_tags(cx: &Exec, _: ListTags) -> Result<Value, Error> {
-    images::all_tags(&Client::of(cx)?).map(Value::from)
-}
-
-fn load(cx: &Exec, args: Load) -> Result<Value, Error> {
-    let name = match (args.repository.as_deref(), args.tag.as_deref()) {
-        (None, None) => None,
-        (Some(repository), Some(tag)) => Some((repository, tag)),
-        _ => return Err("If tagging, both a repository and tag are required".into()),
-    };
-    images::load(&Client::of(cx)?, &args.path, name).map(Value::from)
-}
-
-fn login(cx: &Exec, args: Login) -> Result<Value, Error> {
-    registries::login(&Client::of(cx)?, &args.registries).map(Value::from)
-}
-
 fn logs(cx: &Exec, args: Logs) -> Result<Value, Error> {
     lists::logs(&Client::of(cx)?, &args.name, &args.kwargs).map(Value::from)
 }
@@ -688,10 +520,6 @@ fn pause(cx: &Exec, args: Pause) -> Result<Value, Error> {
 
 fn ps(cx: &Exec, args: Ps) -> Result<Value, Error> {
     lists::ps(&Client::of(cx)?, &args.filters, &args.kwargs).map(Value::from)
-}
-
-fn pull(cx: &Exec, args: Pull) -> Result<Value, Error> {
-    images::pull(&Client::of(cx)?, &args.image).map(Value::from)
 }
 
 fn remove_network(cx: &Exec, args: RemoveNetwork) -> Result<Value, Error> {
@@ -724,27 +552,6 @@ fn rename(cx: &Exec, args: Rename) -> Result<Value, Error> {
     containers::rename(&Client::of(cx)?, &args.name, &args.new_name).map(Value::from)
 }
 
-fn resolve_image_id(cx: &Exec, args: ResolveImageId) -> Result<Value, Error> {
-    let id = images::id(&Client::of(cx)?, &args.name)?;
-    Ok(id.map_or(Value::Bool(false), Value::from))
-}
-
-fn resolve_tag(cx: &Exec, args: ResolveTag) -> Result<Value, Error> {
-    let client = Client::of(cx)?;
-    if !flag(&args.kwargs, "all") {
-        let tag = images::tag_of(&client, &args.name)?;
-        return Ok(tag.map_or(Value::Bool(false), Value::from));
-    }
-    let Some(image) = client.found(Kind::Image, &args.name)? else {
-        return Ok(false.into());
-    };
-    let tags = images::tags(&image);
-    Ok(match tags.is_empty() {
-        true => Value::list(image.get("Id").cloned()),
-        false => tags.into(),
-    })
-}
-
 fn restart(cx: &Exec, args: Restart) -> Result<Value, Error> {
     let seconds = args.timeout.max(0);
     let client = Client::of(cx)?.patient(seconds.saturating_add(CLIENT_SECONDS));
@@ -769,13 +576,6 @@ fn rm(cx: &Exec, args: Rm) -> Result<Value, Error> {
         timeout: args.kwargs.get("timeout").and_then(Value::as_int),
     };
     containers::rm(&Client::of(cx)?, &args.name, how).map(Value::from)
-}
-
-fn rmi(cx: &Exec, args: Rmi) -> Result<Value, Error> {
-    let names: Vec<String> = args.names.iter().map(Value::to_text).collect();
-    let (force, prune) = (flag(&args.kwargs, "force"), args.kwargs.get("prune"));
-    let prune = prune.is_none_or(Value::is_true);
-    images::rmi(&Client::of(cx)?, &names, force, prune).map(Value::from)
 }
 
 fn run(cx: &Exec, args: Run) -> Result<Value, Error> {
@@ -817,10 +617,6 @@ fn run_stdout(cx: &Exec, args: RunStdout) -> Result<Value, Error> {
     Ok(output.stdout.into())
 }
 
-fn save(cx: &Exec, args: Save) -> Result<Value, Error> {
-    lists::save(&Client::of(cx)?, &args.name, &args.path, args.overwrite).map(Value::from)
-}
-
 fn signal(cx: &Exec, args: Signal) -> Result<Value, Error> {
     send(&Client::of(cx)?, &args.name, &args.signal)?;
     Ok(true.into())
@@ -847,11 +643,6 @@ fn state(cx: &Exec, args: State) -> Result<Value, Error> {
 fn stop(cx: &Exec, args: Stop) -> Result<Value, Error> {
     let unpause = flag(&args.kwargs, "unpause");
     containers::stop(Client::of(cx)?, &args.name, args.timeout, unpause).map(Value::from)
-}
-
-fn tag(cx: &Exec, args: Tag) -> Result<Value, Error> {
-    images::tag(&Client::of(cx)?, &args.name, &args.repository, &args.tag)?;
-    Ok(true.into())
 }
 
 fn unpause(cx: &Exec, args: Unpause) -> Result<Value, Error> {

@@ -28,6 +28,8 @@ pub(crate) enum Kind {
     Hosts,
     /// Names with values, written with `:`.
     Links,
+    /// Paths and volumes with where they are in the container.
+    Binds,
     /// Labels: a name alone is one.
     Labels,
     /// A dictionary.
@@ -197,61 +199,13 @@ fn translated(kind: Kind, value: &Value, validate: bool) -> Said<Value> {
             Value::Map(_) => value.clone(),
             other => return Err(format!("'{}' is not a dictionary", python::str(other))),
         },
-        Kind::Weights => rows(value, ["Path", "Weight"], None, |row| {
-            let [path, weight] = row;
-            match weight.parse::<i64>() {
-                Ok(weight) => Ok(weight.into()),
-                Err(_) => Err(format!(
-                    "Weight '{weight}' for path '{path}' is not an integer"
-                )),
-            }
-        })?,
-        Kind::ByteRates | Kind::Rates => rows(value, ["Path", "Rate"], None, |row| {
-            let [path, rate] = row;
-            if !path.starts_with('/') {
-                return Err(format!("Path '{path}' is not absolute"));
-            }
-            match rate.parse::<i64>() {
-                Ok(rate) => Ok(rate.into()),
-                Err(_) if kind == Kind::ByteRates => Ok(rate.into()),
-                Err(_) => Err(format!("Rate '{rate}' for path '{path}' is non-numeric")),
-            }
-        })?,
-        Kind::Restart => {
-            let policies = rows(
-                value,
-                ["Name", "MaximumRetryCount"],
-                Some("0"),
-                |[_, count]| {
-                    let number = count.parse::<i64>().map(Value::from);
-                    number.map_err(|_| format!("Retry count '{count}' is non-numeric"))
-                },
-            )?;
-            match policies.as_list() {
-                Some([one]) => one.clone(),
-                _ => return Err("Only one policy is permitted".into()),
-            }
-        }
+        Kind::Weights | Kind::ByteRates | Kind::Rates | Kind::Restart => parted(kind, value)?,
         Kind::Ports => ports(value)?,
         Kind::Bindings => super::ports::bindings(value, validate)?,
         Kind::Ulimits => ulimits(value)?,
-        Kind::User => match int(value) {
-            Ok(uid) if uid < 0 => return Err(format!("'{uid}' is an invalid uid")),
-            Ok(uid) => uid.into(),
-            Err(()) if value.as_str().is_some() => value.clone(),
-            Err(()) => return Err("Value must be a username or uid".into()),
-        },
-        Kind::Paths => {
-            let all = list(value);
-            match all.iter().find(|path| !path.starts_with('/')) {
-                Some(path) => return Err(format!("'{path}' is not an absolute path")),
-                None => Value::from(all),
-            }
-        }
-        Kind::Path => match value.as_str() {
-            Some(path) if path.starts_with('/') => path.into(),
-            _ => return Err(format!("'{}' is not an absolute path", python::str(value))),
-        },
+        Kind::User => user(value)?,
+        Kind::Paths | Kind::Path => absolute(kind, value)?,
+        Kind::Binds => Value::from(binds(value)?),
         Kind::Pools => {
             let all = value.as_list().unwrap_or_default();
             if all.is_empty() || all.iter().any(|pool| pool.as_map().is_none()) {
@@ -260,6 +214,84 @@ fn translated(kind: Kind, value: &Value, validate: bool) -> Said<Value> {
             value.clone()
         }
     })
+}
+
+/// What is written with a colon between two values.
+fn parted(kind: Kind, value: &Value) -> Said<Value> {
+    match kind {
+        Kind::Weights => rows(value, ["Path", "Weight"], None, |[path, weight]| {
+            let number = weight.parse::<i64>().map(Value::from);
+            number.map_err(|_| format!("Weight '{weight}' for path '{path}' is not an integer"))
+        }),
+        Kind::Restart => {
+            let names = ["Name", "MaximumRetryCount"];
+            let policies = rows(value, names, Some("0"), |[_, count]| {
+                let number = count.parse::<i64>().map(Value::from);
+                number.map_err(|_| format!("Retry count '{count}' is non-numeric"))
+            })?;
+            match policies.as_list() {
+                Some([one]) => Ok(one.clone()),
+                _ => Err("Only one policy is permitted".into()),
+            }
+        }
+        _ => rows(value, ["Path", "Rate"], None, |[path, rate]| {
+            if !path.starts_with('/') {
+                return Err(format!("Path '{path}' is not absolute"));
+            }
+            match rate.parse::<i64>() {
+                Ok(rate) => Ok(rate.into()),
+                Err(_) if kind == Kind::ByteRates => Ok(rate.into()),
+                Err(_) => Err(format!("Rate '{rate}' for path '{path}' is non-numeric")),
+            }
+        }),
+    }
+}
+
+fn user(value: &Value) -> Said<Value> {
+    match int(value) {
+        Ok(uid) if uid < 0 => Err(format!("'{uid}' is an invalid uid")),
+        Ok(uid) => Ok(uid.into()),
+        Err(()) if value.as_str().is_some() => Ok(value.clone()),
+        Err(()) => Err("Value must be a username or uid".into()),
+    }
+}
+
+fn absolute(kind: Kind, value: &Value) -> Said<Value> {
+    let all = match kind {
+        Kind::Paths => list(value),
+        _ => vec![python::str(value)],
+    };
+    match all.iter().find(|path| !path.starts_with('/')) {
+        Some(path) => Err(format!("'{path}' is not an absolute path")),
+        None if kind == Kind::Paths => Ok(Value::from(all)),
+        None => Ok(value.clone()),
+    }
+}
+
+/// Paths of the host, or volumes, with the paths that they have in the container: as texts, or as docker's interface takes them.
+fn binds(value: &Value) -> Said<Vec<String>> {
+    let Value::Map(map) = value else {
+        return Ok(list(value));
+    };
+    let bind = |(host, told): (&Value, &Value)| {
+        let (path, mode) = match told {
+            Value::Map(told) => {
+                let mode = match (told.get("mode"), told.get("ro")) {
+                    (Some(mode), _) => mode.to_text(),
+                    (None, Some(Value::Bool(true))) => "ro".to_owned(),
+                    (None, _) => "rw".to_owned(),
+                };
+                (told.get("bind").map(Value::to_text), mode)
+            }
+            path => (Some(path.to_text()), "rw".to_owned()),
+        };
+        let host = host.to_text();
+        match path {
+            Some(path) => Ok(format!("{host}:{path}:{mode}")),
+            None => Err(format!("'{host}' has no `bind`")),
+        }
+    };
+    map.iter().map(bind).collect()
 }
 
 fn int(value: &Value) -> Result<i64, ()> {

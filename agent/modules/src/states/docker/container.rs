@@ -136,6 +136,20 @@ fn taken(given: &mut Map, ignore_collisions: bool) -> Result<Option<bool>, Ret> 
     }
 }
 
+/// What is said of a container that has run.
+fn ended(done: &Map, bg: bool, failhard: bool) -> Ret {
+    match done.get("ExitCode").and_then(Value::as_int) {
+        _ if bg => Ret::ok("Container was run in the background"),
+        None => Ret::ok(""),
+        Some(code) => Ret {
+            result: Some(!failhard || code == 0),
+            ..Ret::ok(format!(
+                "Container ran and exited with a return code of {code}"
+            ))
+        },
+    }
+}
+
 fn run(cx: &Exec, args: RunOnce) -> Result<Ret, Error> {
     let mut given = args.kwargs;
     let refused = ["watch_action", "start", "shutdown_timeout", "follow"];
@@ -188,16 +202,7 @@ fn run(cx: &Exec, args: RunOnce) -> Result<Ret, Error> {
             )));
         }
     };
-    let ret = match done.get("ExitCode").and_then(Value::as_int) {
-        _ if bg => Ret::ok("Container was run in the background"),
-        None => Ret::ok(""),
-        Some(code) => Ret {
-            result: Some(!args.failhard || code == 0),
-            ..Ret::ok(format!(
-                "Container ran and exited with a return code of {code}"
-            ))
-        },
-    };
+    let ret = ended(&done, bg, args.failhard);
     let id = done.get("Id").map(Value::to_text).unwrap_or_default();
     let ret = ret.changes(done);
     if remove != Some(true) {

@@ -79,36 +79,34 @@ impl Way<'_> {
     }
 }
 
-fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
+/// How an image is asked for.
+fn way<'a>(args: &'a Present, tag: Option<&str>) -> Result<Way<'a>, &'static str> {
     let ways = [
         args.build.is_some(),
         args.load.is_some(),
         !args.sls.is_null(),
     ];
-    let tag = args.tag.as_deref().filter(|tag| !tag.is_empty());
     match ways.into_iter().filter(|asked| *asked).count() {
-        0 => {}
+        0 => Ok(Way::Pulled),
         1 if tag.is_none() => {
-            return Ok(Ret::failed(
-                "The 'tag' argument is required if any one of 'build', 'load', or 'sls' is used.",
-            ));
+            Err("The 'tag' argument is required if any one of 'build', 'load', or 'sls' is used.")
         }
-        1 => {}
-        _ => {
-            return Ok(Ret::failed(
-                "Only one of 'build', 'load', or 'sls' is permitted.",
-            ));
-        }
+        1 => match (&args.build, &args.load) {
+            (Some(path), _) => Ok(Way::Built(path)),
+            (None, Some(path)) => Ok(Way::Loaded(path)),
+            (None, None) => Err(
+                "An image cannot be built by `sls` here: build it by a Dockerfile (`build`) whose RUN lines apply the states",
+            ),
+        },
+        _ => Err("Only one of 'build', 'load', or 'sls' is permitted."),
     }
-    if !args.sls.is_null() {
-        return Ok(Ret::failed(
-            "An image cannot be built by `sls` here: build it by a Dockerfile (`build`) whose RUN lines apply the states",
-        ));
-    }
-    let way = match (&args.build, &args.load) {
-        (Some(path), _) => Way::Built(path),
-        (None, Some(path)) => Way::Loaded(path),
-        (None, None) => Way::Pulled,
+}
+
+fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
+    let tag = args.tag.as_deref().filter(|tag| !tag.is_empty());
+    let way = match way(&args, tag) {
+        Ok(way) => way,
+        Err(problem) => return Ok(Ret::failed(problem)),
     };
     let full = tag.map_or_else(|| args.name.clone(), |tag| format!("{}:{tag}", args.name));
     let client = Client::of(cx)?;
