@@ -6,7 +6,7 @@ use state::exec::Exec;
 use state::module::{Error, Problem};
 use value::{Map, Value};
 
-use crate::states::file::contents::encoded;
+use crate::encoding::encoded;
 use crate::{fs, process, text};
 
 /// How a file is read and written.

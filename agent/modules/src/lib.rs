@@ -17,6 +17,7 @@ mod crypt;
 pub mod custom;
 pub mod diff;
 pub mod ears;
+mod encoding;
 pub mod exec;
 pub mod fs;
 pub mod grains;

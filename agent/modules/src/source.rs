@@ -121,10 +121,10 @@ pub(crate) fn in_cache(
     cx: &Exec,
     url: &str,
     saltenv: &str,
-    source_hash: Option<&str>,
+    how: How<'_>,
 ) -> Result<Option<String>, Error> {
     if Url::parse(url).scheme != "salt" {
-        return cached(cx, url, saltenv, source_hash);
+        return cached(cx, url, saltenv, how);
     }
     let Some(file) = salt_file(cx, url, saltenv)? else {
         return Ok(None);
@@ -141,6 +141,27 @@ pub(crate) fn in_cache(
     Ok(Some(place.to_string_lossy().into_owned()))
 }
 
+/// How a source is fetched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How<'a> {
+    /// The hash that it has; what lies in the cache with that hash is not fetched again.
+    pub(crate) hash: Option<&'a str>,
+    /// Whether the server must prove who it is.
+    pub(crate) verify_ssl: bool,
+    /// Whether the server is asked if what lies in the cache is still what it has (`ETag`).
+    pub(crate) use_etag: bool,
+}
+
+impl Default for How<'_> {
+    fn default() -> Self {
+        Self {
+            hash: None,
+            verify_ssl: true,
+            use_etag: false,
+        }
+    }
+}
+
 /// Where a source lies on this machine once it is fetched; none when it is not there. Salt's `cp.cache_file`.
 ///
 /// # Errors
@@ -149,7 +170,7 @@ pub(crate) fn cached(
     cx: &Exec,
     url: &str,
     saltenv: &str,
-    source_hash: Option<&str>,
+    how: How<'_>,
 ) -> Result<Option<String>, Error> {
     let parts = Url::parse(url);
     match parts.scheme.as_str() {
@@ -164,8 +185,8 @@ pub(crate) fn cached(
         }
         "http" | "https" => {
             let place = external(cx, url, saltenv)?;
-            if !source_hash.is_some_and(|wanted| has_hash(&place, wanted)) {
-                download(cx, url, &place)?;
+            if !how.hash.is_some_and(|wanted| has_hash(&place, wanted)) {
+                download(cx, url, &place, how)?;
             }
             Ok(Some(place.to_string_lossy().into_owned()))
         }
@@ -276,31 +297,57 @@ pub(crate) fn content(cx: &Exec, url: &str) -> Result<Vec<u8>, Error> {
 ///
 /// # Errors
 /// When the web does not have it, or it cannot be written.
-pub(crate) fn download(cx: &Exec, url: &str, place: &Path) -> Result<(), Error> {
+pub(crate) fn download(cx: &Exec, url: &str, place: &Path, how: How<'_>) -> Result<(), Error> {
     let folder = place.parent().unwrap_or(place);
     fs::mkdirs_private(cx, folder).map_err(Error::io(folder))?;
-    let mut part = place.as_os_str().to_owned();
-    part.push(".part");
-    let part = PathBuf::from(part);
+    let [part, tag] = [".part", ".etag"].map(|end| {
+        let mut name = place.as_os_str().to_owned();
+        name.push(end);
+        PathBuf::from(name)
+    });
+    let mut request = request(cx, url);
+    request.verify_ssl = how.verify_ssl;
+    if how.use_etag
+        && place.exists()
+        && let Ok(known) = std::fs::read_to_string(&tag)
+    {
+        let known = known.trim().to_owned();
+        request.headers.push(("If-None-Match".into(), known));
+    }
     // What an interrupted fetch left goes first: nothing is written through a link.
     let _ = std::fs::remove_file(&part);
-    let done = fetched(cx, url, &part)
-        .and_then(|()| std::fs::rename(&part, place).map_err(Error::io(place)));
+    let done = fetched(url, &request, &part).and_then(|response| {
+        if response.status == NOT_MODIFIED {
+            return std::fs::remove_file(&part).map_err(Error::io(&part));
+        }
+        // A tag never stays beside what it was not given for.
+        let _ = std::fs::remove_file(&tag);
+        std::fs::rename(&part, place).map_err(Error::io(place))?;
+        match response.header("etag").filter(|_| how.use_etag) {
+            Some(given) => std::fs::write(&tag, given).map_err(Error::io(&tag)),
+            None => Ok(()),
+        }
+    });
     if done.is_err() {
         let _ = std::fs::remove_file(&part);
     }
     done
 }
 
-fn fetched(cx: &Exec, url: &str, part: &Path) -> Result<(), Error> {
+/// What a server answers that has nothing newer than what was asked about.
+const NOT_MODIFIED: u16 = 304;
+
+fn fetched(url: &str, request: &Request, part: &Path) -> Result<Response, Error> {
     let mut file = std::fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(part)
         .map_err(Error::io(part))?;
-    let asked = web::download(&request(cx, url), part, &mut file);
-    taken(url, asked).map(|_| ())
+    match web::download(request, part, &mut file) {
+        Ok(same) if same.status == NOT_MODIFIED => Ok(same),
+        asked => taken(url, asked),
+    }
 }
 
 #[cfg(test)]
@@ -338,14 +385,47 @@ mod tests {
             _ => server::text("200 OK", "", "web"),
         });
         let url = format!("{address}/a/f?x=1");
-        let place = cached(&cx, &url, "base", None).unwrap().unwrap();
+        let place = cached(&cx, &url, "base", How::default()).unwrap().unwrap();
         assert_eq!(std::fs::read_to_string(&place).unwrap(), "web");
         assert!(place.ends_with("/a/f-x=1"));
         assert_eq!(is_cached(&cx, &url, "base"), Some(place));
         let gone = format!("{address}/gone");
-        let error = cached(&cx, &gone, "base", None).unwrap_err().to_string();
+        let error = cached(&cx, &gone, "base", How::default())
+            .unwrap_err()
+            .to_string();
         assert_eq!(error, "Error: HTTP 404: Not Found reading /gone");
         assert_eq!(is_cached(&cx, &gone, "base"), None);
         assert!(external(&cx, "http://h/../../etc/x", "base").is_err());
+    }
+
+    #[test]
+    fn what_the_server_says_is_still_the_same_is_not_fetched_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let cachedir = folder.path().display().to_string();
+        let opts = value::Map::new().with("cachedir", cachedir);
+        let cx = crate::testing::exec_with(opts, value::Map::new());
+        let address = server::start(|head, _| {
+            if head.to_lowercase().contains("if-none-match: \"one\"") {
+                return server::text("304 Not Modified", "ETag: \"one\"\r\n", "");
+            }
+            server::text("200 OK", "ETag: \"one\"\r\n", "web")
+        });
+        let url = format!("{address}/f");
+        let how = How {
+            use_etag: true,
+            ..How::default()
+        };
+        let fetched = |how| cached(&cx, &url, "base", how).unwrap().unwrap();
+        let place = fetched(how);
+        // What lies there is left alone as long as the server has nothing else.
+        std::fs::write(&place, "left").unwrap();
+        assert_eq!(fetched(how), place);
+        assert_eq!(std::fs::read_to_string(&place).unwrap(), "left");
+        // Without the tag's file, or without asking, it is fetched.
+        fetched(How::default());
+        assert_eq!(std::fs::read_to_string(&place).unwrap(), "web");
+        std::fs::write(&place, "left").unwrap();
+        assert_eq!(fetched(how), place);
+        assert_eq!(std::fs::read_to_string(&place).unwrap(), "web");
     }
 }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use state::module::Error;
 use value::pyre;
 
+use crate::encoding::Encoding;
+
 /// Python's `bytes.splitlines(True)`: lines end in `\n`, `\r\n` or `\r`.
 #[must_use]
 pub fn split_bytes(data: &[u8]) -> Vec<&[u8]> {
@@ -89,31 +91,8 @@ pub fn decoded(bytes: &[u8]) -> String {
 /// When the encoding is unknown, or the bytes are not in it.
 pub fn decoded_as(bytes: &[u8], encoding: Option<&str>) -> Result<String, Error> {
     let name = encoding.unwrap_or("utf-8");
-    let wrong = || Error::refused(format!("This is not a text in the encoding {name}"));
-    let wide = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
-        let (units, rest) = bytes.as_chunks();
-        let units: Vec<u16> = units.iter().map(|two| unit(*two)).collect();
-        let text = String::from_utf16(&units).ok();
-        text.filter(|_| rest.is_empty()).ok_or_else(wrong)
-    };
-    match name.to_ascii_lowercase().replace(['_', ' '], "-").as_str() {
-        "utf-8" | "utf8" | "u8" | "ascii" | "us-ascii" => {
-            String::from_utf8(bytes.to_vec()).map_err(|_| wrong())
-        }
-        "utf-8-sig" => {
-            let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-            String::from_utf8(bytes.to_vec()).map_err(|_| wrong())
-        }
-        "latin-1" | "latin1" | "iso-8859-1" | "iso8859-1" | "l1" => Ok(pyre::latin(bytes)),
-        "utf-16-be" | "utf-16be" => wide(bytes, u16::from_be_bytes),
-        "utf-16-le" | "utf-16le" => wide(bytes, u16::from_le_bytes),
-        "utf-16" | "utf16" => match bytes {
-            [0xfe, 0xff, rest @ ..] => wide(rest, u16::from_be_bytes),
-            [0xff, 0xfe, rest @ ..] => wide(rest, u16::from_le_bytes),
-            _ => wide(bytes, u16::from_le_bytes),
-        },
-        _ => Err(Error::refused(format!("unknown encoding: {name}"))),
-    }
+    let text = Encoding::named(name)?.decode(bytes);
+    text.ok_or_else(|| Error::refused(format!("This is not a text in the encoding {name}")))
 }
 
 /// Salt's `files.is_text`: by its first 512 bytes; false where it cannot be read.

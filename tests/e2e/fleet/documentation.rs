@@ -66,6 +66,10 @@ const FILES: &[(&str, &str)] = &[
         "{% set who = salt['pillar.get']('servers', 'nobody') %}\ndeploy:\n  salt.runner:\n    - name: state.orchestrate\n    - mods: orch.webserver\n    - pillar: {port: 8080}\n\nadd_to_load_balancer:\n  salt.function:\n    - name: cmd.run\n    - tgt: {{ who }}\n    - arg:\n      - echo added-{{ who }} >> @M@/order\n    - require:\n      - salt: deploy\n",
     ),
     (
+        "salt/orch/judged.sls",
+        "may_fail:\n  salt.function:\n    - name: test.false\n    - tgt: 'db*'\n    - fail_function: test.echo\n    - fail_minions: [db1, db2, db3]\n\njudged:\n  salt.function:\n    - name: test.false\n    - tgt: 'db*'\n    - fail_function: test.echo\n    - require:\n      - salt: may_fail\n\nnever:\n  salt.function:\n    - name: test.ping\n    - tgt: 'db*'\n    - require:\n      - salt: judged\n",
+    ),
+    (
         "salt/orch/on_master.sls",
         "@M@/on-the-master:\n  file.managed:\n    - contents: here\n",
     ),
@@ -227,6 +231,17 @@ impl Documented {
         lines
     }
 
+    /// What a function of the master's says of the answers decides, unless the minion may fail; what needs the step is not done.
+    fn judges(&self) {
+        let answer = self.orchestrate(&["orch.judged"]);
+        assert_eq!(answer.rc, Some(1), "{}\n{}", answer.out, self.fleet.logs());
+        let results: Vec<Value> = steps(&answer)
+            .into_iter()
+            .map(|(_, mut step)| step["result"].take())
+            .collect();
+        assert_eq!(results, [true, false, false], "{}", answer.out);
+    }
+
     fn orchestrate(&self, words: &[&str]) -> Answer {
         let words = [&["salt-run", "--out=json", "state.orchestrate"], words].concat();
         self.fleet.run(&words)
@@ -314,6 +329,8 @@ fn the_orchestrations_of_the_documentation_do_what_it_says() {
     assert_eq!(fleet.text("nginx-web1").trim(), "8080");
     assert_eq!(fleet.order(), ["added-db2"]);
 
+    fleet.judges();
+
     // States on the master without a minion of its own.
     fleet.done(&["orch.on_master"]);
     assert_eq!(fleet.text("on-the-master").trim(), "here");
@@ -332,5 +349,6 @@ fn an_orchestration_ends_well_over_a_link_that_loses_a_third() {
     // What was done was done once.
     let order = fleet.order();
     assert_eq!(order.len(), IDS.len() + those("store").len(), "{order:?}");
+    fleet.judges();
     assert!(relay.lost.load(Ordering::Relaxed) > 0);
 }

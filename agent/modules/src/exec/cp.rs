@@ -10,7 +10,7 @@ use value::glob::fnmatch;
 use value::{Map, Value, log};
 
 use crate::exec::file::makedirs;
-use crate::source::{Url, salt_path};
+use crate::source::{How, Url, salt_path};
 use crate::states::file::clean::included;
 use crate::{fs, hashes, ospath, source, template};
 
@@ -95,9 +95,9 @@ state::exec_module! {
         saltenv: Option<String> = None,
         /// The hash of a cached copy that needs no fetching.
         source_hash: Option<String> = None,
-        /// TLS is always verified.
+        /// Whether a server must prove who it is.
         verify_ssl: bool = true,
-        /// Accepted; a cached copy without its hash is fetched again.
+        /// Ask a server whether the cached copy is still what it has.
         use_etag: bool = false,
     });
 
@@ -291,7 +291,7 @@ fn get_file(cx: &Exec, args: GetFile) -> Result<Value, Error> {
 
 fn get_file_str(cx: &Exec, args: GetFileStr) -> Result<Value, Error> {
     let saltenv = env(cx, args.saltenv);
-    let Some(file) = source::cached(cx, &args.path, &saltenv, None)? else {
+    let Some(file) = source::cached(cx, &args.path, &saltenv, How::default())? else {
         return Ok(false.into());
     };
     Ok(match std::fs::read(&file) {
@@ -307,7 +307,7 @@ fn get_url(cx: &Exec, args: GetUrl) -> Result<Value, Error> {
         let data;
         if parts.is_remote() {
             data = source::content(cx, &args.path)?;
-        } else if let Some(file) = source::cached(cx, &args.path, &saltenv, None)? {
+        } else if let Some(file) = source::cached(cx, &args.path, &saltenv, How::default())? {
             data = std::fs::read(&file).map_err(Error::io(&file))?;
         } else {
             return Ok(false.into());
@@ -315,8 +315,11 @@ fn get_url(cx: &Exec, args: GetUrl) -> Result<Value, Error> {
         return Ok(String::from_utf8_lossy(&data).into_owned().into());
     };
     if dest.is_empty() || parts.is_local() {
-        let hash = args.source_hash.as_deref();
-        return Ok(source::in_cache(cx, &args.path, &saltenv, hash)?.into());
+        let how = How {
+            hash: args.source_hash.as_deref(),
+            ..How::default()
+        };
+        return Ok(source::in_cache(cx, &args.path, &saltenv, how)?.into());
     }
     let found = if parts.is_remote() {
         None
@@ -332,14 +335,14 @@ fn get_url(cx: &Exec, args: GetUrl) -> Result<Value, Error> {
     };
     match found {
         Some(file) => placed(cx, &file, &dest)?,
-        None => source::download(cx, &args.path, Path::new(&dest))?,
+        None => source::download(cx, &args.path, Path::new(&dest), How::default())?,
     }
     Ok(dest.into())
 }
 
 fn get_template(cx: &Exec, args: GetTemplate) -> Result<Value, Error> {
     let saltenv = env(cx, args.saltenv);
-    let Some(file) = source::cached(cx, &args.path, &saltenv, None)? else {
+    let Some(file) = source::cached(cx, &args.path, &saltenv, How::default())? else {
         return Ok("".into());
     };
     if !template::is_supported(&args.template) {
@@ -396,14 +399,18 @@ fn get_dir(cx: &Exec, args: GetDir) -> Result<Value, Error> {
 }
 
 fn cache_one(cx: &Exec, url: &str, saltenv: &str) -> Result<Value, Error> {
-    let found = source::in_cache(cx, url, saltenv, None)?;
+    let found = source::in_cache(cx, url, saltenv, How::default())?;
     Ok(found.map_or_else(|| false.into(), Value::from))
 }
 
 fn cache_file(cx: &Exec, args: CacheFile) -> Result<Value, Error> {
     let saltenv = env(cx, args.saltenv);
-    let hash = args.source_hash.as_deref();
-    let found = source::in_cache(cx, &args.path, &saltenv, hash)?;
+    let how = How {
+        hash: args.source_hash.as_deref(),
+        verify_ssl: args.verify_ssl,
+        use_etag: args.use_etag,
+    };
+    let found = source::in_cache(cx, &args.path, &saltenv, how)?;
     Ok(found.map_or_else(|| false.into(), Value::from))
 }
 

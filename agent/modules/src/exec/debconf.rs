@@ -128,7 +128,7 @@ pub(crate) fn file(
     saltenv: &str,
     engine: Option<(&str, Map)>,
 ) -> Result<Option<String>, Error> {
-    let Some(file) = source::cached(cx, path, saltenv, None)? else {
+    let Some(file) = source::cached(cx, path, saltenv, source::How::default())? else {
         return Ok(None);
     };
     let text = std::fs::read_to_string(&file).map_err(Error::io(&file))?;

@@ -13,6 +13,7 @@ pub(crate) mod cmd;
 mod config;
 pub(crate) mod cp;
 pub(crate) mod cron;
+mod data;
 pub(crate) mod debconf;
 mod defaults;
 mod dig;
@@ -71,6 +72,7 @@ mod slsutil;
 pub(crate) mod ssh;
 pub(crate) mod state;
 mod state_pause;
+mod state_request;
 mod state_show;
 pub(crate) mod status;
 mod status_tables;
@@ -99,6 +101,7 @@ pub const MODULES: &[Module<Value>] = &[
     config::MODULE,
     cp::MODULE,
     cron::MODULE,
+    data::MODULE,
     debconf::MODULE,
     defaults::MODULE,
     dig::MODULE,
@@ -198,6 +201,7 @@ pub const MODULES: &[Module<Value>] = &[
     ssh::known::MODULE,
     state::MODULE,
     state_pause::MODULE,
+    state_request::MODULE,
     state_show::MODULE,
     status::MODULE,
     status_tables::MODULE,

@@ -198,7 +198,7 @@ fn renderer(cx: &Exec, args: Renderer) -> Result<Value, Error> {
         (Some(_), Some(_)) => return Err("Must not pass both path and string.".into()),
         (None, Some(string)) => (":string:".to_owned(), string),
         (Some(path), None) => {
-            let found = source::cached(cx, &path, &saltenv, None)?;
+            let found = source::cached(cx, &path, &saltenv, source::How::default())?;
             let Some(file) = found.filter(|file| ospath::isfile(file)) else {
                 log::error(format_args!("slsutil.renderer: {path} is not there"));
                 return Ok(Map::new().into());

@@ -389,7 +389,7 @@ fn single(cx: &Exec, args: Single) -> Result<Value, Error> {
         return Ok("Invalid function passed".into());
     };
     let mut data = args.kwargs.clone();
-    for taken in ["pillar", "pillarenv", "concurrent", "saltenv"] {
+    for taken in ["pillar", "pillarenv", "concurrent"] {
         data.remove(taken);
     }
     data.update(

@@ -157,7 +157,7 @@ pub(crate) fn fetched(cx: &Exec, name: &str, place: &str, kwargs: &Map) -> Resul
     }
     let saltenv = kwargs.get("saltenv").map(Value::to_text);
     let saltenv = saltenv.unwrap_or_else(|| cx.saltenv.clone());
-    source::cached(cx, place, &saltenv, None)?
+    source::cached(cx, place, &saltenv, source::How::default())?
         .ok_or_else(|| Error::refused(format!("Unable to cache source {place} for package {name}")))
 }
 

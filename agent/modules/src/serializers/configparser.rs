@@ -7,33 +7,55 @@ use super::unknown_option;
 
 const DEFAULT: &str = "DEFAULT";
 
-fn allows_no_value(options: &Map) -> Result<bool, Error> {
-    let mut allowed = false;
-    for (option, value) in options {
-        match option.as_str() {
-            Some("allow_no_value") => allowed = value.is_true(),
-            _ => return Err(unknown_option("configparser", option)),
+/// What the options of a serializer come to.
+#[derive(Default)]
+struct Options {
+    /// A key may stand alone.
+    no_value: bool,
+    /// What the section `DEFAULT` has before anything is read or written.
+    defaults: Map,
+}
+
+impl Options {
+    fn of(options: &Map) -> Result<Self, Error> {
+        let mut taken = Self::default();
+        for (option, value) in options {
+            match (option.as_str(), value) {
+                (Some("allow_no_value"), value) => taken.no_value = value.is_true(),
+                (Some("defaults"), Value::Map(defaults)) => {
+                    let text = |value: &Value| match value {
+                        Value::Null => Value::Null,
+                        value => value.to_text().into(),
+                    };
+                    let lower = |key: &Value| key.to_text().to_lowercase();
+                    let pairs = defaults
+                        .iter()
+                        .map(|(key, value)| (lower(key), text(value)));
+                    taken.defaults = pairs.collect();
+                }
+                _ => return Err(unknown_option("configparser", option)),
+            }
         }
+        Ok(taken)
     }
-    Ok(allowed)
 }
 
 pub(super) fn serialize(data: &Value, options: &Map) -> Result<String, Error> {
-    let no_value = allows_no_value(options)?;
+    let Options { no_value, defaults } = Options::of(options)?;
     let sections = data.as_map().ok_or_else(|| {
         Error::refused(format!(
             "configparser can only serialize dictionaries, not <class '{}'>",
             data.type_name()
         ))
     })?;
-    let (mut defaults, mut out) = (String::new(), String::new());
+    let (mut all_defaults, mut out) = (defaults, String::new());
     let mut seen = Vec::new();
     for (section, keys) in sections {
         let section = section.to_text();
         let body = section_text(keys, no_value)?;
         if section == DEFAULT {
-            if !body.is_empty() {
-                defaults = format!("[{DEFAULT}]\n{body}\n");
+            for (key, value) in keys.as_map().into_iter().flatten() {
+                all_defaults.insert(key.to_text().to_lowercase(), value.clone());
             }
             continue;
         }
@@ -45,7 +67,11 @@ pub(super) fn serialize(data: &Value, options: &Map) -> Result<String, Error> {
         out.push_str(&format!("[{section}]\n{body}\n"));
         seen.push(section);
     }
-    Ok(defaults + &out)
+    if all_defaults.is_empty() {
+        return Ok(out);
+    }
+    let body = section_text(&all_defaults.into(), no_value)?;
+    Ok(format!("[{DEFAULT}]\n{body}\n{out}"))
 }
 
 fn section_text(keys: &Value, no_value: bool) -> Result<String, Error> {
@@ -92,18 +118,18 @@ fn checked(text: &str) -> Result<(), Error> {
 }
 
 pub(super) fn deserialize(text: &str, options: &Map) -> Result<Value, Error> {
-    Reader::over(text, allows_no_value(options)?)?.finished()
+    Reader::over(text, Options::of(options)?)?.finished()
 }
 
 /// The sections with their defaults, and with `%(name)s` filled in.
 pub(crate) fn sections(text: &str) -> Result<Map, Error> {
-    let all = Reader::over(text, false)?.finished()?;
+    let all = Reader::over(text, Options::default())?.finished()?;
     Ok(all.as_map().cloned().unwrap_or_default())
 }
 
 /// The sections as they stand: no defaults among their keys, nothing filled in.
 pub(crate) fn raw_sections(text: &str) -> Result<Map, Error> {
-    let mut sections = Reader::over(text, false)?.sections;
+    let mut sections = Reader::over(text, Options::default())?.sections;
     for (_, keys) in sections.iter_mut() {
         for (_, value) in keys.as_map_mut().into_iter().flat_map(Map::iter_mut) {
             let trimmed = value.as_str().map(|text| text.trim_end().to_owned());
@@ -123,10 +149,14 @@ struct Reader {
 }
 
 impl Reader {
-    fn over(text: &str, no_value: bool) -> Result<Self, Error> {
+    fn over(text: &str, options: Options) -> Result<Self, Error> {
+        let mut sections = Map::new();
+        if !options.defaults.is_empty() {
+            sections.insert(DEFAULT, options.defaults);
+        }
         let mut reader = Self {
-            no_value,
-            sections: Map::new(),
+            no_value: options.no_value,
+            sections,
             section: None,
             option: None,
             indent: 0,

@@ -9,7 +9,8 @@ use value::{Map, Value};
 
 use super::file::paths::globbed;
 use crate::process::{Output, Process, which};
-use crate::{ospath, shlex, source};
+use crate::source::{self, How};
+use crate::{ospath, shlex};
 
 pub(crate) use contents::{Contents, Kind, guessed, untar};
 pub(crate) use zipped::unzipped;
@@ -36,7 +37,7 @@ state::exec_module! {
         saltenv: String = "base".into(),
         /// The hash of the cached archive: what has it is not fetched again.
         source_hash: Option<String> = None,
-        /// Accepted; an archive of the web is fetched again unless it has the hash.
+        /// Ask a server whether the cached copy is still what it has.
         use_etag: bool = false,
     });
 
@@ -164,7 +165,7 @@ state::exec_module! {
         saltenv: String = "base".into(),
         /// The hash of the cached archive: what has it is not fetched again.
         source_hash: Option<String> = None,
-        /// Accepted; an archive of the web is fetched again unless it has the hash.
+        /// Ask a server whether the cached copy is still what it has.
         use_etag: bool = false,
     });
 
@@ -459,14 +460,8 @@ pub(crate) fn trimmed(mut files: Vec<String>, trim: &Value) -> Value {
 }
 
 /// The archive on this machine.
-fn fetched(
-    cx: &Exec,
-    name: &str,
-    saltenv: &str,
-    source_hash: Option<&str>,
-) -> Result<String, Error> {
-    let cached =
-        source::cached(cx, name, saltenv, source_hash)?.filter(|path| ospath::exists(path));
+fn fetched(cx: &Exec, name: &str, saltenv: &str, how: How<'_>) -> Result<String, Error> {
+    let cached = source::cached(cx, name, saltenv, how)?.filter(|path| ospath::exists(path));
     cached.ok_or_else(|| Error::refused(format!("Failed to cache {name}")))
 }
 
@@ -483,7 +478,12 @@ fn cleaned(cx: &Exec, cached: &str) {
 }
 
 fn list(cx: &Exec, args: List) -> Result<Value, Error> {
-    let cached = fetched(cx, &args.name, &args.saltenv, args.source_hash.as_deref())?;
+    let how = How {
+        hash: args.source_hash.as_deref(),
+        use_etag: args.use_etag,
+        ..How::default()
+    };
+    let cached = fetched(cx, &args.name, &args.saltenv, how)?;
     let strip = stripped(&args.strip_components).map_err(located(&cached))?;
     let format = match args.archive_format.as_str() {
         Some(format) if !format.is_empty() => format.to_owned(),
@@ -531,7 +531,12 @@ pub(crate) fn located(cached: &str) -> impl Fn(Error) -> Error {
 }
 
 fn is_encrypted(cx: &Exec, args: IsEncrypted) -> Result<Value, Error> {
-    let cached = fetched(cx, &args.name, &args.saltenv, args.source_hash.as_deref())?;
+    let how = How {
+        hash: args.source_hash.as_deref(),
+        use_etag: args.use_etag,
+        ..How::default()
+    };
+    let cached = fetched(cx, &args.name, &args.saltenv, how)?;
     let members = zipped::members(&cached)
         .map_err(|_| located(&cached)(format!("{} is not a ZIP file", args.name).into()))?;
     if args.clean {

@@ -7,7 +7,8 @@ use value::{Map, Value};
 use super::managed::{self as work, Found, Ignore, Request};
 use super::source as sums;
 use super::stat::normalized;
-use crate::{diff, source, template};
+use crate::source::{self, How};
+use crate::{diff, template};
 
 state::exec_module! {
     /// Compare files.
@@ -167,7 +168,11 @@ state::exec_module! {
 
 fn get_diff(cx: &Exec, args: GetDiff) -> Result<Value, Error> {
     let fetched = |url: &str, hash: Option<&str>| -> Result<(String, Vec<u8>), Error> {
-        let found = source::cached(cx, url, &args.saltenv, hash)?;
+        let how = How {
+            hash,
+            ..How::default()
+        };
+        let found = source::cached(cx, url, &args.saltenv, how)?;
         let path = found.ok_or_else(|| {
             Error::refused(format!(
                 "Failed to cache one or more files\nAdditional info follows:\n\n- File {url} not found"

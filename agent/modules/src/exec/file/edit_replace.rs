@@ -7,6 +7,7 @@ use state::module::Error;
 use value::Value;
 
 use super::edit;
+use crate::encoding::Encoding;
 use crate::{diff, fs, text};
 use value::pyre::{self, BytesSearch, Flags, Regex, Template};
 
@@ -236,17 +237,12 @@ fn in_text(
     data: Vec<u8>,
     wanted: &Wanted,
 ) -> Result<(Vec<u8>, Vec<u8>, String), Error> {
-    let single = single_byte(encoding)?;
-    let shown = if single {
-        pyre::latin(&data)
-    } else {
-        String::from_utf8(data.clone()).map_err(|_| {
-            Error::refused(format!(
-                "the file is not encoded in {encoding}: name its encoding in `encoding`"
-            ))
-        })?
-    };
-    let old = shown;
+    let encoding_of = Encoding::named(encoding)?;
+    let old = encoding_of.decode(&data).ok_or_else(|| {
+        Error::refused(format!(
+            "the file is not encoded in {encoding}: name its encoding in `encoding`"
+        ))
+    })?;
     let new = in_str(&old, wanted)?;
     let diff = diff::get_diff(
         &text::owned(text::split_lines(&old)),
@@ -257,20 +253,8 @@ fn in_text(
     if old == new {
         return Ok((data.clone(), data, diff));
     }
-    let bytes = if single {
-        pyre::unlatin(&new)
-    } else {
-        new.into_bytes()
-    };
+    let bytes = encoding_of.encode(&new, encoding, "strict")?;
     Ok((data, bytes, diff))
-}
-
-fn single_byte(encoding: &str) -> Result<bool, Error> {
-    match encoding.to_lowercase().replace('_', "-").as_str() {
-        "utf-8" | "utf8" | "ascii" | "us-ascii" | "u8" => Ok(false),
-        "latin-1" | "latin1" | "iso-8859-1" | "iso8859-1" | "l1" | "8859" => Ok(true),
-        _ => Err(Error::refused(format!("unknown encoding: {encoding}"))),
-    }
 }
 
 fn in_str(data: &str, wanted: &Wanted) -> Result<String, Error> {

@@ -12,7 +12,7 @@ use super::source::{self as sums, Sum};
 use super::stat::{self, Looked, Stats, normalized};
 use super::{backup, makedirs};
 use crate::exec::cp;
-use crate::source::{self, Url, redacted};
+use crate::source::{self, How, Url, redacted};
 use crate::{diff, fs, ospath, template, users};
 
 /// Which differences count for the requisites of a managed file.
@@ -101,6 +101,8 @@ pub(crate) struct Request {
     pub(crate) skip_verify: bool,
     /// Take a source from the web when it is new by its tag.
     pub(crate) use_etag: bool,
+    /// Take a source from a server that does not prove who it is.
+    pub(crate) no_verify_ssl: bool,
     /// The mode of the backup.
     pub(crate) backup: String,
     /// Make the folders above.
@@ -129,6 +131,18 @@ pub(crate) struct Found {
 }
 
 impl Request {
+    /// Its `source_hash`.
+    pub(crate) fn asked<'a>(&'a self, source: &'a str) -> sums::Asked<'a> {
+        sums::Asked {
+            file_name: &self.name,
+            source,
+            hash: &self.source_hash,
+            name: self.source_hash_name.as_deref(),
+            saltenv: &self.saltenv,
+            verify_ssl: !self.no_verify_ssl,
+        }
+    }
+
     fn wanted(&self) -> Wanted {
         Wanted {
             attrs: self.attrs.clone(),
@@ -242,17 +256,9 @@ fn expected(cx: &Exec, request: &Request, url: &str, parts: &Url) -> Result<Opti
         return Ok(None);
     }
     if request.source_hash.is_true() {
-        let name = request.source_hash_name.as_deref();
-        return sums::sum(
-            cx,
-            &request.name,
-            url,
-            &request.source_hash,
-            name,
-            &request.saltenv,
-        )
-        .map(Some)
-        .map_err(|error| Error::refused(format!("Unable to manage file: {error}")));
+        return sums::sum(cx, request.asked(url))
+            .map(Some)
+            .map_err(|error| Error::refused(format!("Unable to manage file: {error}")));
     }
     if request.use_etag {
         return Ok(None);
@@ -289,8 +295,12 @@ fn fetched(
     {
         return Ok(file);
     }
-    let hash = sum.map(|sum| sum.hash.as_str());
-    let file = source::cached(cx, url, &request.saltenv, hash)
+    let how = How {
+        hash: sum.map(|sum| sum.hash.as_str()),
+        verify_ssl: !request.no_verify_ssl,
+        use_etag: request.use_etag,
+    };
+    let file = source::cached(cx, url, &request.saltenv, how)
         .map_err(|error| Error::refused(format!("Failed to cache {shown}: {error}")))?;
     file.filter(|file| ospath::exists(file))
         .ok_or_else(|| Error::refused(format!("Source file '{shown}' not found")))

@@ -5,7 +5,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use crate::source::{Url, redacted};
+use crate::source::{How, Url, redacted};
 use crate::{hashes, ospath, source};
 
 state::exec_module! {
@@ -34,7 +34,7 @@ state::exec_module! {
         source_hash_name: Option<String> = None,
         /// The environment.
         saltenv: String = "base".into(),
-        /// TLS is always verified.
+        /// Whether a server that has the hash file must prove who it is.
         verify_ssl: bool = true,
         /// Not supported.
         source_hash_sig: Value = Value::Null,
@@ -167,21 +167,35 @@ fn invalid(source_hash: &str) -> Error {
     .into()
 }
 
+/// A `source_hash` argument, and what it is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    /// The file that is managed: its name may stand in a hash file.
+    pub(crate) file_name: &'a str,
+    /// The source: its name may stand there too.
+    pub(crate) source: &'a str,
+    /// The argument.
+    pub(crate) hash: &'a Value,
+    /// The name in the hash file.
+    pub(crate) name: Option<&'a str>,
+    /// The environment.
+    pub(crate) saltenv: &'a str,
+    /// Whether a server that has the hash file must prove who it is.
+    pub(crate) verify_ssl: bool,
+}
+
 /// Reads a `source_hash` argument in any of its forms.
-pub(crate) fn sum(
-    cx: &Exec,
-    file_name: &str,
-    source: &str,
-    source_hash: &Value,
-    source_hash_name: Option<&str>,
-    saltenv: &str,
-) -> Result<Sum, Error> {
-    let text = source_hash.to_text();
+pub(crate) fn sum(cx: &Exec, asked: Asked<'_>) -> Result<Sum, Error> {
+    let text = asked.hash.to_text();
     let parts = Url::parse(&text);
     let file = if ospath::isabs(&text) {
         Some(text.clone())
     } else if parts.scheme == "salt" || parts.scheme == "file" || parts.is_remote() {
-        let found = source::cached(cx, &text, saltenv, None)?;
+        let how = How {
+            verify_ssl: asked.verify_ssl,
+            ..How::default()
+        };
+        let found = source::cached(cx, &text, asked.saltenv, how)?;
         let missing = || Error::refused(format!("Source hash file {} not found", redacted(&text)));
         Some(found.ok_or_else(missing)?)
     } else if parts.scheme.is_empty() {
@@ -191,7 +205,8 @@ pub(crate) fn sum(
     };
     match file {
         Some(file) => {
-            extract(&file, "", file_name, source, source_hash_name)?.ok_or_else(|| invalid(&text))
+            let (file_name, source) = (asked.file_name, asked.source);
+            extract(&file, "", file_name, source, asked.name)?.ok_or_else(|| invalid(&text))
         }
         None => written(&text),
     }
@@ -305,14 +320,15 @@ fn get_source_sum(cx: &Exec, args: GetSourceSum) -> Result<Value, Error> {
     if args.source_hash_sig.is_true() {
         return Err(SIGNATURES.into());
     }
-    let found = sum(
-        cx,
-        &args.file_name,
-        &args.source,
-        &args.source_hash,
-        args.source_hash_name.as_deref(),
-        &args.saltenv,
-    )?;
+    let asked = Asked {
+        file_name: &args.file_name,
+        source: &args.source,
+        hash: &args.source_hash,
+        name: args.source_hash_name.as_deref(),
+        saltenv: &args.saltenv,
+        verify_ssl: args.verify_ssl,
+    };
+    let found = sum(cx, asked)?;
     Ok(found.shown().into())
 }
 

@@ -466,7 +466,7 @@ pub(crate) fn keys_of(file: &str, kind: Option<&str>) -> Result<Vec<Key>, Error>
 
 /// The file with the keys of a source; none when it is not there.
 pub(crate) fn fetched(cx: &Exec, url: &str, saltenv: &str) -> Result<Option<String>, Error> {
-    let file = source::cached(cx, url, saltenv, None)?;
+    let file = source::cached(cx, url, saltenv, source::How::default())?;
     Ok(file.filter(|file| ospath::isfile(file)))
 }
 

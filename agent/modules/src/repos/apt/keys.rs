@@ -170,7 +170,7 @@ fn from_url(cx: &Exec, line: &Line, url: &str, saltenv: &str, apt_key: bool) -> 
 
 /// Where a key that is named by a URL lies on this machine.
 fn present(cx: &Exec, url: &str, saltenv: &str) -> Result<Option<String>, Error> {
-    let file = source::cached(cx, url, saltenv, None)?;
+    let file = source::cached(cx, url, saltenv, source::How::default())?;
     Ok(file.filter(|file| Path::new(file).is_file()))
 }
 

@@ -220,15 +220,15 @@ fn checked<'a>(
         sum: None,
     };
     if args.source_hash.is_true() {
-        let hash_name = args.source_hash_name.as_deref();
-        job.sum = Some(sums::sum(
-            cx,
-            "",
-            &job.source,
-            &args.source_hash,
-            hash_name,
-            &cx.saltenv,
-        )?);
+        let asked = sums::Asked {
+            file_name: "",
+            source: &job.source,
+            hash: &args.source_hash,
+            name: args.source_hash_name.as_deref(),
+            saltenv: &cx.saltenv,
+            verify_ssl: true,
+        };
+        job.sum = Some(sums::sum(cx, asked)?);
     }
     Ok(Step::Next(job))
 }

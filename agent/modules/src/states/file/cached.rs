@@ -8,7 +8,7 @@ use value::{Map, Value};
 
 use super::gate;
 use crate::exec::file::source::{self as sums, Sum};
-use crate::source::{self, Url, redacted};
+use crate::source::{self, How, Url, redacted};
 use crate::{fs, hashes, ospath};
 
 state::state_module! {
@@ -66,15 +66,15 @@ fn cached(cx: &Exec, args: Cached) -> Result<Ret, Error> {
         .into());
     }
     let sum = if args.source_hash.is_true() {
-        let hash_name = args.source_hash_name.as_deref();
-        Some(sums::sum(
-            cx,
-            "",
-            name,
-            &args.source_hash,
-            hash_name,
-            &args.saltenv,
-        )?)
+        let asked = sums::Asked {
+            file_name: "",
+            source: name,
+            hash: &args.source_hash,
+            name: args.source_hash_name.as_deref(),
+            saltenv: &args.saltenv,
+            verify_ssl: true,
+        };
+        Some(sums::sum(cx, asked)?)
     } else {
         None
     };
@@ -137,8 +137,12 @@ fn fetched(cx: &Exec, args: &Cached, sum: Option<&Sum>) -> Result<Ret, Error> {
     let kind = hash_type(cx, sum);
     let before = source::is_cached(cx, name, &args.saltenv);
     let before = before.and_then(|copy| hashes::of_file(&copy, &kind).ok());
-    let wanted = sum.map(|sum| sum.hash.as_str());
-    let copy = source::in_cache(cx, name, &args.saltenv, wanted)?;
+    let how = How {
+        hash: sum.map(|sum| sum.hash.as_str()),
+        use_etag: args.use_etag,
+        ..How::default()
+    };
+    let copy = source::in_cache(cx, name, &args.saltenv, how)?;
     let Some(copy) = copy else {
         let name = redacted(name);
         return Err(

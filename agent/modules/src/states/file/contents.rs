@@ -60,69 +60,6 @@ fn looked_up(
     Ok(parts?.join("\n").into())
 }
 
-/// A text in an encoding that a user names as Python names them.
-///
-/// # Errors
-/// When the encoding is unknown, or cannot hold the text and `errors` is `strict`.
-pub(crate) fn encoded(text: &str, encoding: &str, errors: &str) -> Result<Vec<u8>, Error> {
-    let name = encoding.to_ascii_lowercase().replace(['_', ' '], "-");
-    let wide = |little: bool| {
-        move |unit: u16| {
-            if little {
-                unit.to_le_bytes()
-            } else {
-                unit.to_be_bytes()
-            }
-        }
-    };
-    match name.as_str() {
-        "utf-8" | "utf8" | "u8" => Ok(text.as_bytes().to_vec()),
-        "utf-8-sig" => Ok([b"\xef\xbb\xbf", text.as_bytes()].concat()),
-        "ascii" | "us-ascii" => narrow(text, encoding, errors, 0x7f),
-        "latin-1" | "latin1" | "iso-8859-1" | "iso8859-1" | "l1" => {
-            narrow(text, encoding, errors, 0xff)
-        }
-        "utf-16" | "utf16" => Ok([0xff, 0xfe]
-            .into_iter()
-            .chain(text.encode_utf16().flat_map(wide(true)))
-            .collect()),
-        "utf-16-le" | "utf-16le" => Ok(text.encode_utf16().flat_map(wide(true)).collect()),
-        "utf-16-be" | "utf-16be" => Ok(text.encode_utf16().flat_map(wide(false)).collect()),
-        _ => Err(format!("unknown encoding: {encoding}").into()),
-    }
-}
-
-fn narrow(text: &str, encoding: &str, errors: &str, most: u32) -> Result<Vec<u8>, Error> {
-    let mut out = Vec::with_capacity(text.len());
-    for (at, c) in text.chars().enumerate() {
-        let code = u32::from(c);
-        match u8::try_from(code) {
-            Ok(byte) if code <= most => out.push(byte),
-            _ => out.extend(substitute(c, errors).ok_or_else(|| {
-                Error::refused(format!(
-                    "'{encoding}' codec can't encode character '{}' in position {at}: ordinal not in range({})",
-                    c.escape_default(),
-                    most + 1
-                ))
-            })?),
-        }
-    }
-    Ok(out)
-}
-
-fn substitute(c: char, errors: &str) -> Option<Vec<u8>> {
-    let code = u32::from(c);
-    Some(match errors {
-        "ignore" => Vec::new(),
-        "replace" => vec![b'?'],
-        "xmlcharrefreplace" => format!("&#{code};").into_bytes(),
-        "backslashreplace" if code <= 0xff => format!("\\x{code:02x}").into_bytes(),
-        "backslashreplace" if code <= 0xffff => format!("\\u{code:04x}").into_bytes(),
-        "backslashreplace" => format!("\\U{code:08x}").into_bytes(),
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,12 +71,5 @@ mod tests {
         assert_eq!(joined(&Value::from(vec!["a", "b"]), true), "a\nb\n");
         assert_eq!(joined(&Value::Int(5), true), "5\n");
         assert_eq!(joined(&"".into(), true), "");
-    }
-
-    #[test]
-    fn what_an_encoding_cannot_hold_is_refused_or_replaced() {
-        assert!(encoded("ü", "ascii", "strict").is_err());
-        assert_eq!(encoded("ü", "ascii", "replace").ok(), Some(b"?".to_vec()));
-        assert_eq!(encoded("ü", "latin-1", "strict").ok(), Some(vec![0xfc]));
     }
 }

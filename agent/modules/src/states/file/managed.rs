@@ -13,7 +13,7 @@ use crate::exec::file::perms;
 use crate::exec::file::source as sums;
 use crate::exec::file::stat::{self, Stats, normalized};
 use crate::source::Url;
-use crate::{hashes, ospath, template};
+use crate::{encoding, hashes, ospath, template};
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
@@ -95,7 +95,7 @@ state::state_module! {
         win_inheritance: bool = true,
         /// Only on Windows.
         win_perms_reset: bool = false,
-        /// TLS is always verified.
+        /// Whether a server must prove who it is.
         verify_ssl: bool = true,
         /// Fetch a source from the web again when its tag changed.
         use_etag: bool = false,
@@ -282,7 +282,7 @@ fn contents_of(cx: &Exec, args: &Managed) -> Result<Option<Vec<u8>>, Error> {
         text = template::render(cx, &args.name, &text, &cx.saltenv, variables)?;
     }
     match &args.encoding {
-        Some(encoding) => contents::encoded(&text, encoding, &args.encoding_errors).map(Some),
+        Some(encoding) => encoding::encoded(&text, encoding, &args.encoding_errors).map(Some),
         None => Ok(Some(text.into_bytes())),
     }
 }
@@ -325,6 +325,7 @@ fn request(
         keep_mode,
         skip_verify: args.skip_verify,
         use_etag: args.use_etag,
+        no_verify_ssl: !args.verify_ssl,
         backup: args.backup,
         makedirs: args.makedirs,
         dir_mode: args.dir_mode,
@@ -356,10 +357,7 @@ fn has_source_hash(cx: &Exec, request: &mut Request, source: &Value) -> bool {
     if !request.source_hash.is_true() || parts.scheme == "salt" || parts.is_local() {
         return false;
     }
-    let name = request.source_hash_name.as_deref();
-    let hash = &request.source_hash;
-    let sum = sums::sum(cx, &request.name, &url, hash, name, &request.saltenv);
-    sum.is_ok_and(|sum| {
+    sums::sum(cx, request.asked(&url)).is_ok_and(|sum| {
         hashes::of_file(&request.name, &sum.kind).is_ok_and(|hash| hash == sum.hash)
     })
 }

@@ -6,7 +6,8 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value, log};
 
-use crate::{diff, source, template, text};
+use crate::source::{self, How};
+use crate::{diff, template, text};
 
 /// The path with `~` written out.
 pub(super) fn expanded(name: &str) -> String {
@@ -98,7 +99,11 @@ impl Sources {
             let problem = format!("Failed to load template file {source}");
             named(Ret::failed(problem).with("data", Value::list([])), source)
         };
-        let found = source::cached(cx, source, &cx.saltenv, hash)
+        let how = How {
+            hash,
+            ..How::default()
+        };
+        let found = source::cached(cx, source, &cx.saltenv, how)
             .map_err(|error| Ret::failed(error.to_string()))?;
         let path = found
             .filter(|path| Path::new(path).is_file())

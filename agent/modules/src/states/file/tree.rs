@@ -132,8 +132,37 @@ impl Reader<'_> {
             {
                 self.add_empty(dir, &root, tree);
             }
+        } else if self.options.keep_symlinks {
+            let dirs = cp::dirs(cx, &saltenv)?;
+            while self.drop_links_to_nothing(&dirs, &root, tree) {}
         }
         Ok(())
+    }
+
+    /// Drops links to folders that are not made, since they are empty; true when there was one. Salt resolves them from the
+    /// top of the tree wherever they lie.
+    fn drop_links_to_nothing(&self, dirs: &BTreeSet<String>, root: &str, tree: &mut Tree) -> bool {
+        let source_dirs: BTreeSet<String> = dirs
+            .iter()
+            .filter_map(|dir| dir.strip_prefix(root))
+            .map(|dir| ospath::join(self.name, dir))
+            .collect();
+        let before = tree.links.len();
+        let links = std::mem::take(&mut tree.links);
+        let leads = |link: &str, target: &str| {
+            ospath::normpath(&ospath::join(ospath::dirname(link), target))
+        };
+        let kept = links.iter().filter(|(link, target)| {
+            let leads = leads(link, target);
+            !source_dirs.contains(&leads)
+                || tree.files.contains_key(&leads)
+                || tree.above.contains(&leads)
+                || links.contains_key(&leads)
+        });
+        tree.links = kept
+            .map(|(link, target)| (link.clone(), target.clone()))
+            .collect();
+        tree.links.len() < before
     }
 
     fn add_empty(&self, dir: &str, root: &str, tree: &mut Tree) {

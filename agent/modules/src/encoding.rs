@@ -1,0 +1,224 @@
+//! The encodings of texts that a user names as Python names them.
+
+use state::module::Error;
+use value::pyre;
+
+/// An encoding. Those of two and four bytes say whether the small end comes first; without it a mark at the beginning does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// UTF-8; with a mark at its beginning.
+    Utf8 { marked: bool },
+    /// The first 128 characters.
+    Ascii,
+    /// The first 256 characters.
+    Latin1,
+    /// UTF-16.
+    Utf16 { little: Option<bool> },
+    /// UTF-32.
+    Utf32 { little: Option<bool> },
+}
+
+impl Encoding {
+    /// The encoding of a name; case, `_` and blanks do not count.
+    ///
+    /// # Errors
+    /// When there is none, in Python's words.
+    pub(crate) fn named(name: &str) -> Result<Self, Error> {
+        let plain = name.to_ascii_lowercase().replace(['_', ' '], "-");
+        Ok(match plain.as_str() {
+            "utf-8" | "utf8" | "u8" => Self::Utf8 { marked: false },
+            "utf-8-sig" => Self::Utf8 { marked: true },
+            "ascii" | "us-ascii" => Self::Ascii,
+            "latin-1" | "latin1" | "iso-8859-1" | "iso8859-1" | "l1" | "8859" => Self::Latin1,
+            "utf-16" | "utf16" | "u16" => Self::Utf16 { little: None },
+            "utf-16-le" | "utf-16le" => Self::Utf16 { little: Some(true) },
+            "utf-16-be" | "utf-16be" => Self::Utf16 {
+                little: Some(false),
+            },
+            "utf-32" | "utf32" | "u32" => Self::Utf32 { little: None },
+            "utf-32-le" | "utf-32le" => Self::Utf32 { little: Some(true) },
+            "utf-32-be" | "utf-32be" => Self::Utf32 {
+                little: Some(false),
+            },
+            _ => return Err(Error::refused(format!("unknown encoding: {name}"))),
+        })
+    }
+
+    /// The text of bytes; none where they are not in the encoding.
+    pub(crate) fn decode(self, bytes: &[u8]) -> Option<String> {
+        match self {
+            Self::Utf8 { marked: false } | Self::Ascii => String::from_utf8(bytes.to_vec()).ok(),
+            Self::Utf8 { marked: true } => {
+                let bytes = bytes.strip_prefix(UTF8_MARK).unwrap_or(bytes);
+                String::from_utf8(bytes.to_vec()).ok()
+            }
+            Self::Latin1 => Some(pyre::latin(bytes)),
+            Self::Utf16 { little } => {
+                let (little, bytes) = ordered(little, bytes, UTF16_MARKS);
+                let (units, rest) = bytes.as_chunks::<2>();
+                let unit = |unit: &[u8; 2]| match little {
+                    true => u16::from_le_bytes(*unit),
+                    false => u16::from_be_bytes(*unit),
+                };
+                let units: Vec<u16> = units.iter().map(unit).collect();
+                String::from_utf16(&units).ok().filter(|_| rest.is_empty())
+            }
+            Self::Utf32 { little } => {
+                let (little, bytes) = ordered(little, bytes, UTF32_MARKS);
+                let (units, rest) = bytes.as_chunks::<4>();
+                let unit = |unit: &[u8; 4]| match little {
+                    true => char::from_u32(u32::from_le_bytes(*unit)),
+                    false => char::from_u32(u32::from_be_bytes(*unit)),
+                };
+                let text: Option<String> = units.iter().map(unit).collect();
+                text.filter(|_| rest.is_empty())
+            }
+        }
+    }
+
+    /// The bytes of a text. `named` is what the user calls the encoding, `errors` what becomes of what it cannot hold.
+    ///
+    /// # Errors
+    /// When it cannot hold the text and `errors` is `strict`.
+    pub(crate) fn encode(self, text: &str, named: &str, errors: &str) -> Result<Vec<u8>, Error> {
+        Ok(match self {
+            Self::Utf8 { marked: false } => text.as_bytes().to_vec(),
+            Self::Utf8 { marked: true } => [UTF8_MARK, text.as_bytes()].concat(),
+            Self::Ascii => narrow(text, named, errors, 0x7f)?,
+            Self::Latin1 => narrow(text, named, errors, 0xff)?,
+            Self::Utf16 { little } => {
+                let unit = |unit: u16| match little {
+                    Some(false) => unit.to_be_bytes(),
+                    _ => unit.to_le_bytes(),
+                };
+                let units = text.encode_utf16().flat_map(unit);
+                mark(little, UTF16_MARKS)
+                    .iter()
+                    .copied()
+                    .chain(units)
+                    .collect()
+            }
+            Self::Utf32 { little } => {
+                let unit = |c: char| match little {
+                    Some(false) => u32::from(c).to_be_bytes(),
+                    _ => u32::from(c).to_le_bytes(),
+                };
+                let units = text.chars().flat_map(unit);
+                mark(little, UTF32_MARKS)
+                    .iter()
+                    .copied()
+                    .chain(units)
+                    .collect()
+            }
+        })
+    }
+}
+
+/// A text in an encoding of a name. What the encoding cannot hold is treated as `errors` says, in Python's words.
+///
+/// # Errors
+/// When the encoding is unknown, or cannot hold the text and `errors` is `strict`.
+pub(crate) fn encoded(text: &str, name: &str, errors: &str) -> Result<Vec<u8>, Error> {
+    Encoding::named(name)?.encode(text, name, errors)
+}
+
+const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
+/// The marks of the small end first, and of the great one.
+const UTF16_MARKS: [&[u8]; 2] = [b"\xff\xfe", b"\xfe\xff"];
+const UTF32_MARKS: [&[u8]; 2] = [b"\xff\xfe\0\0", b"\0\0\xfe\xff"];
+
+/// Whether the small end comes first, and the bytes without their mark. Python takes what has none for this machine's order.
+fn ordered<'a>(little: Option<bool>, bytes: &'a [u8], marks: [&[u8]; 2]) -> (bool, &'a [u8]) {
+    let [small, great] = marks.map(|mark| bytes.strip_prefix(mark));
+    match (little, small, great) {
+        (Some(little), ..) => (little, bytes),
+        (None, Some(rest), _) => (true, rest),
+        (None, None, Some(rest)) => (false, rest),
+        (None, None, None) => (true, bytes),
+    }
+}
+
+/// What a text begins with where the name of its encoding leaves the order open.
+fn mark(little: Option<bool>, marks: [&'static [u8]; 2]) -> &'static [u8] {
+    let [small, _] = marks;
+    if little.is_none() { small } else { b"" }
+}
+
+fn narrow(text: &str, encoding: &str, errors: &str, most: u32) -> Result<Vec<u8>, Error> {
+    let mut out = Vec::with_capacity(text.len());
+    for (at, c) in text.chars().enumerate() {
+        let code = u32::from(c);
+        match u8::try_from(code) {
+            Ok(byte) if code <= most => out.push(byte),
+            _ => out.extend(substitute(c, errors).ok_or_else(|| {
+                Error::refused(format!(
+                    "'{encoding}' codec can't encode character '{}' in position {at}: ordinal not in range({})",
+                    c.escape_default(),
+                    most + 1
+                ))
+            })?),
+        }
+    }
+    Ok(out)
+}
+
+fn substitute(c: char, errors: &str) -> Option<Vec<u8>> {
+    let code = u32::from(c);
+    Some(match errors {
+        "ignore" => Vec::new(),
+        "replace" => vec![b'?'],
+        "xmlcharrefreplace" => format!("&#{code};").into_bytes(),
+        "backslashreplace" if code <= 0xff => format!("\\x{code:02x}").into_bytes(),
+        "backslashreplace" if code <= 0xffff => format!("\\u{code:04x}").into_bytes(),
+        "backslashreplace" => format!("\\U{code:08x}").into_bytes(),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_comes_back_from_each_encoding() {
+        let all = [
+            "utf-8",
+            "UTF_8_SIG",
+            "latin1",
+            "utf-16",
+            "utf-16-le",
+            "utf-16-be",
+            "utf-32",
+            "utf-32-le",
+            "utf-32-be",
+        ];
+        for name in all {
+            let bytes = encoded("aé\r\n", name, "strict").unwrap();
+            let back = Encoding::named(name).unwrap().decode(&bytes);
+            assert_eq!(back.as_deref(), Some("aé\r\n"), "{name}");
+        }
+        assert_eq!(encoded("a", "utf-16", "strict").unwrap(), b"\xff\xfea\0");
+        assert_eq!(
+            encoded("a", "utf-32", "strict").unwrap(),
+            b"\xff\xfe\0\0a\0\0\0"
+        );
+    }
+
+    #[test]
+    fn what_an_encoding_cannot_hold_is_refused_or_replaced() {
+        assert!(encoded("ü", "ascii", "strict").is_err());
+        assert_eq!(encoded("ü", "ascii", "replace").ok(), Some(b"?".to_vec()));
+        assert_eq!(encoded("ü", "latin-1", "strict").ok(), Some(vec![0xfc]));
+    }
+
+    #[test]
+    fn a_mark_says_which_end_comes_first_and_half_a_character_is_none() {
+        let utf16 = Encoding::named("utf-16").unwrap();
+        assert_eq!(utf16.decode(b"\xfe\xff\0a").as_deref(), Some("a"));
+        assert_eq!(utf16.decode(b"a\0").as_deref(), Some("a"));
+        assert_eq!(utf16.decode(b"a\0b"), None);
+        let utf32 = Encoding::named("utf-32").unwrap();
+        assert_eq!(utf32.decode(b"\0\0\xfe\xff\0\0\0a").as_deref(), Some("a"));
+        assert_eq!(utf32.decode(b"\0\0\x11\x11"), None);
+    }
+}

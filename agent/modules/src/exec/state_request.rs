@@ -1,0 +1,146 @@
+//! The `state` execution module: a run that one user asks for and another lets happen.
+
+use std::path::PathBuf;
+
+use ::state::exec::Exec;
+use ::state::module::Error;
+use value::{Map, Value};
+
+use super::data::{read, write};
+
+::state::exec_module! {
+    /// Apply states to this machine, and show what they come to.
+    mod state;
+
+    /// Ask for a run: say what it would change, and keep it for state.run_request.
+    fn request(Request {
+        /// The SLS, as for state.apply.
+        mods: Value = Value::Null,
+        ..kwargs
+    });
+
+    /// Return what is asked for.
+    fn check_request(CheckRequest {
+        /// The name of the request; all where none is named.
+        name: Option<String> = None,
+    });
+
+    /// Forget what is asked for, and do not do it.
+    fn clear_request(ClearRequest {
+        /// The name of the request; all where none is named.
+        name: Option<String> = None,
+    });
+
+    /// Do what is asked for.
+    fn run_request(RunRequest {
+        /// The name of the request.
+        name: String = "default".into(),
+        ..kwargs
+    });
+}
+
+fn place(cx: &Exec) -> PathBuf {
+    cx.opts().cachedir().join("req_state.json")
+}
+
+/// The arguments of a call that are its user's.
+fn own(kwargs: Map) -> Map {
+    let is_own = |key: &Value| !key.to_text().starts_with("__");
+    kwargs.into_iter().filter(|(key, _)| is_own(key)).collect()
+}
+
+fn request(cx: &Exec, args: Request) -> Result<Value, Error> {
+    let kwargs = own(args.kwargs).with("test", true);
+    let given = vec![args.mods.clone()];
+    let ret = cx.call("state.apply", given, kwargs.clone())?;
+    let name = kwargs.get("name").map_or("default".into(), Value::to_text);
+    let asked = Map::new()
+        .with("test_run", ret.clone())
+        .with("mods", args.mods)
+        .with("kwargs", kwargs);
+    let all = read(&place(cx))?.with(&name, asked);
+    write(cx, &place(cx), all)?;
+    Ok(ret)
+}
+
+fn check_request(cx: &Exec, args: CheckRequest) -> Result<Value, Error> {
+    let all = read(&place(cx))?;
+    match args.name.filter(|name| !name.is_empty()) {
+        None => Ok(all.into()),
+        Some(name) => all
+            .get(name.as_str())
+            .cloned()
+            .ok_or_else(|| Error::refused(format!("There is no request '{name}'"))),
+    }
+}
+
+fn clear_request(cx: &Exec, args: ClearRequest) -> Result<Value, Error> {
+    let mut all = read(&place(cx))?;
+    if all.is_empty() {
+        return Ok(true.into());
+    }
+    match args.name.filter(|name| !name.is_empty()) {
+        None => all = Map::new(),
+        Some(name) if all.remove(name.as_str()).is_none() => return Ok(false.into()),
+        Some(_) => {}
+    }
+    write(cx, &place(cx), all)?;
+    Ok(true.into())
+}
+
+fn run_request(cx: &Exec, args: RunRequest) -> Result<Value, Error> {
+    let all = read(&place(cx))?;
+    let Some(asked) = all.get(args.name.as_str()) else {
+        return Ok(Map::new().into());
+    };
+    let mods = asked.get("mods").cloned().unwrap_or_default();
+    let mut kwargs = asked
+        .get("kwargs")
+        .and_then(Value::as_map)
+        .cloned()
+        .unwrap_or_default();
+    kwargs.update(own(args.kwargs));
+    kwargs.remove("test");
+    let ret = cx.call("state.apply", vec![mods], kwargs)?;
+    write(cx, &place(cx), Map::new())?;
+    Ok(ret)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn what_is_asked_for_changes_nothing_until_it_is_let_happen() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let text = |name: &str| path(name).to_string_lossy().into_owned();
+        std::fs::create_dir(path("srv")).unwrap();
+        let sls = format!("{}:\n  file.touch: []\n", text("made"));
+        std::fs::write(path("srv/touch.sls"), sls).unwrap();
+        let roots = Map::new().with("base", Value::list([text("srv").into()]));
+        let opts = Map::new()
+            .with("id", "m1")
+            .with("cachedir", text("cache"))
+            .with("file_client", "local")
+            .with("file_roots", roots);
+        let cx = testing::exec_with(opts, Map::new());
+        let call = |fun: &str, args: &[&str]| {
+            let args = args.iter().map(|arg| Value::from(*arg)).collect();
+            cx.call(fun, args, Map::new()).unwrap()
+        };
+        call("state.request", &["touch"]);
+        assert!(!path("made").exists());
+        let asked = call("state.check_request", &["default"]);
+        assert_eq!(asked.get("mods"), Some(&"touch".into()));
+        assert_eq!(call("state.clear_request", &["other"]), false.into());
+        call("state.run_request", &[]);
+        assert!(path("made").exists());
+        assert_eq!(call("state.check_request", &[]), Map::new().into());
+        assert_eq!(call("state.run_request", &[]), Map::new().into());
+        call("state.request", &["touch"]);
+        assert_eq!(call("state.clear_request", &[]), true.into());
+        assert_eq!(call("state.check_request", &[]), Map::new().into());
+    }
+}
