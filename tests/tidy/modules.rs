@@ -88,10 +88,11 @@ fn listed(function: &str) -> BTreeSet<String> {
 
 /// Whether a function is of a module that a machine may lack, in whole or in part: as Salt's, it is then not listed.
 fn depends_on_machine(full: &str) -> bool {
-    let modules = "acl alternatives apache apache_conf apache_module apache_site cron debconf dig firewalld git gpg iptables lvm npm pkg quota raid \
+    let modules = "acl alternatives apache apache_conf apache_module apache_site cron debconf dig firewalld git gpg helm iptables lvm npm pkg quota raid \
         selinux service ssh uci x509";
     let module = full.split('.').next().unwrap();
     modules.split(' ').any(|one| one == module)
+        || module.starts_with("docker")
         || module.starts_with("postgres")
         || module.starts_with("mysql")
         || module.starts_with("rabbitmq")

@@ -377,3 +377,44 @@ fn range(range: &Value) -> Option<String> {
     let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
     Some(format!("{}/{length}", Ipv4Addr::from_bits(start & mask)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::json;
+
+    #[test]
+    fn what_is_not_there_is_told_from_what_could_not_be_asked() {
+        for (kind, said) in [
+            (Kind::Container, "No such container: x"),
+            (Kind::Container, "inspecting object: no such container x"),
+            (Kind::Image, "inspecting object: x: image not known"),
+            (Kind::Network, "network x not found"),
+            (
+                Kind::Network,
+                "network x: unable to find network with name or ID x: network not found",
+            ),
+            (Kind::Volume, "get x: no such volume"),
+        ] {
+            assert!(kind.is_absent(said), "{said}");
+        }
+        let down = "dial unix /run/docker.sock: connect: no such file or directory";
+        let all = [Kind::Container, Kind::Image, Kind::Network, Kind::Volume];
+        assert!(all.iter().all(|kind| !kind.is_absent(down)));
+    }
+
+    #[test]
+    fn a_network_of_podmans_has_dockers_form() {
+        let told = network(&json(
+            r#"{"name": "n", "id": "1", "driver": "bridge", "subnets": [{"subnet": "10.9.0.0/24", "gateway": "10.9.0.1",
+                "lease_range": {"start_ip": "10.9.0.129", "end_ip": "10.9.0.254"}}], "internal": true, "ipv6_enabled": false}"#,
+        ));
+        let pool = told
+            .get("IPAM")
+            .and_then(|ipam| ipam.get("Config")?.as_list()?.first().cloned());
+        let wanted =
+            json(r#"{"Subnet": "10.9.0.0/24", "Gateway": "10.9.0.1", "IPRange": "10.9.0.128/25"}"#);
+        assert_eq!(pool, Some(wanted.into()));
+        assert_eq!(told.get("Internal"), Some(&Value::Bool(true)));
+    }
+}

@@ -362,3 +362,33 @@ fn pooled(ipam: &Value) -> Value {
     }
     map.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::json;
+
+    #[test]
+    fn who_made_a_container_and_in_which_words_is_no_difference() {
+        let salts = json(
+            r#"{"Name": "/a", "Config": {"AttachStdout": true, "Cmd": ["b", "c"], "Entrypoint": ["a"], "Env": ["B=1", "A=2"],
+                "Volumes": {"/x": {}}, "Hostname": "h"}, "HostConfig": {"Binds": ["/y:/x:ro"], "Dns": null,
+                "RestartPolicy": {"Name": "", "MaximumRetryCount": 0}, "NetworkMode": "default"}}"#,
+        );
+        let ours = json(
+            r#"{"Name": "/b", "Config": {"AttachStdout": false, "Cmd": ["c"], "Entrypoint": ["a", "b"], "Env": ["A=2", "B=1", "HOSTNAME=i"],
+                "Volumes": null, "Hostname": "i"}, "HostConfig": {"Binds": ["/y:/x:ro"], "Dns": [],
+                "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0}, "NetworkMode": "bridge"}}"#,
+        );
+        assert_eq!(containers(&salts, &ours, &[]), Map::new());
+        let other = json(
+            r#"{"Name": "/b", "Config": {"Cmd": ["a", "b", "d"], "Env": ["A=2", "B=1"]}, "HostConfig": {}}"#,
+        );
+        let changes = containers(&ours, &other, &[]);
+        let config = changes.get("Config").and_then(Value::as_map).unwrap();
+        let keys: Vec<String> = config.keys().map(Value::to_text).collect();
+        assert_eq!(keys, ["Cmd", "Entrypoint"]);
+        let binds = changes.get("HostConfig").and_then(|host| host.get("Binds"));
+        assert_eq!(binds, Some(&from_to(vec!["/y:/x:ro"], Value::Null)));
+    }
+}

@@ -229,8 +229,8 @@ pub(crate) fn load(
     path: &str,
     name: Option<(&str, &str)>,
 ) -> Result<Map, Error> {
-    let cached =
-        source::cached(client.cx, path, "base", None)?.filter(|file| Path::new(file).is_file());
+    let cached = source::cached(client.cx, path, "base", source::How::default())?
+        .filter(|file| Path::new(file).is_file());
     let Some(file) = cached else {
         return Err(Error::refused(format!("Source file {path} does not exist")));
     };

@@ -187,3 +187,47 @@ fn of_dict(all: &mut Vec<Binding>, port: &str, bound: &Value) -> Said<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(given: &str) -> Said<String> {
+        let given = value::json::read(given).unwrap();
+        bindings(&given, true).map(|all| all.texts().join(" "))
+    }
+
+    #[test]
+    fn every_form_of_a_binding_is_one_text() {
+        for (given, wanted) in [
+            ("\"80, 8080:81/udp\"", "80/tcp 8080:81/udp"),
+            ("[\"80-81\"]", "80/tcp 81/tcp"),
+            ("[\"90-91:80-81\"]", "90:80/tcp 91:81/tcp"),
+            (
+                "[\"10.0.0.1:90:80\", \"10.0.0.1::81\"]",
+                "10.0.0.1:90:80/tcp 10.0.0.1::81/tcp",
+            ),
+            // One that has several has its own number for the one that names none.
+            ("[80, \"90:80\"]", "80:80/tcp 90:80/tcp"),
+            ("{\"80\": 90, \"53/udp\": null}", "90:80/tcp 53/udp"),
+            ("{\"80\": [\"10.0.0.1\", 90]}", "10.0.0.1:90:80/tcp"),
+            (
+                "{\"80\": [90, {\"HostPort\": \"91\"}]}",
+                "90:80/tcp 91:80/tcp",
+            ),
+        ] {
+            assert_eq!(told(given).unwrap(), wanted, "{given}");
+        }
+        for given in [
+            "\"\"",
+            "\":80\"",
+            "\"80:\"",
+            "\"x:1:2\"",
+            "\"1:2:3:4\"",
+            "\"2-1\"",
+            "\"1-2:3\"",
+        ] {
+            assert!(told(given).is_err(), "{given}");
+        }
+    }
+}
