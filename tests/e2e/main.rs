@@ -10,6 +10,7 @@
 mod bus;
 mod certificates;
 mod compensate;
+mod containers;
 mod databases;
 mod fleet;
 mod inits;

@@ -39,6 +39,9 @@ static MASKS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     .map(|(pattern, text)| (Regex::new(pattern).unwrap(), text))
     .into()
 });
+/// Docker's numbers of containers and images, whole or cut.
+static IDS: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"sha256:[0-9a-f]+|\b[0-9a-f]{12,64}\b").unwrap());
 static DAYS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     [
         (
@@ -141,12 +144,29 @@ fn settled_map(map: &Map<String, Value>, text: &dyn Fn(&str) -> String) -> Map<S
             ("user", Value::String(name)) => Value::String(masked_user(name)),
             ("group", Value::String(name)) => Value::String(masked_group(name)),
             ("lstchg", Value::Number(day)) if day.as_i64() > Some(20000) => "DAY".into(),
+            (key, value) if key.starts_with("docker_") => without_ids(&settled(value, text)),
             ("removed", Value::Array(_)) => sorted_list(settled(value, text)),
             _ => settled(value, text),
         };
         (text(key), value)
     })
     .collect()
+}
+
+/// What a state of docker returns, without numbers and times that no two runs share.
+fn without_ids(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map
+                .iter()
+                .filter(|(key, _)| !["CreatedAt", "Time_Elapsed"].contains(&key.as_str()));
+            let kept = kept.map(|(key, value)| (key.clone(), without_ids(value)));
+            Value::Object(kept.collect())
+        }
+        Value::Array(items) => items.iter().map(without_ids).collect(),
+        Value::String(text) => IDS.replace_all(text, "ID").into_owned().into(),
+        other => other.clone(),
+    }
 }
 
 /// `file.recurse` makes its folders in the order of a set, and tells only of those that it made first.

@@ -94,6 +94,7 @@ fn depends_on_machine(full: &str) -> bool {
         nfs_export nftables npm pecl pkg portage_config quota raid rsync selinux service ssh svn tuned uci webutil x509";
     let module = full.split('.').next().unwrap();
     modules.split(' ').any(|one| one == module)
+        || module.starts_with("docker")
         || module.starts_with("postgres")
         || module.starts_with("mysql")
         || module.starts_with("rabbitmq")

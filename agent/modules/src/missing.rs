@@ -7,7 +7,7 @@ use state::custom::Kind;
 use state::exec::Exec;
 use value::Value;
 
-use crate::exec::{mysql, postgres, rabbitmq};
+use crate::exec::{docker, mysql, postgres, rabbitmq};
 use crate::{pkg, process, repos, service};
 
 /// Modules by the system that they are for. Those whose names begin with `win_` or `mac_` are not listed.
@@ -184,6 +184,12 @@ const NEEDS: &[Needs] = &[
         needs: "nft",
         function: "The nftables execution module failed to load: nftables is not installed.",
         state: "nftables module could not be loaded",
+    },
+    Needs {
+        module: "helm",
+        needs: "helm",
+        function: "the program helm is not in the path",
+        state: "the program helm is not in the path",
     },
     Needs {
         module: "iptables",
@@ -366,6 +372,13 @@ pub(crate) fn missing(cx: &Exec, kind: Kind, full: &str) -> Option<String> {
             rabbitmq::client().is_none().then(|| reason.to_owned())?
         }
         (Kind::Module | Kind::State, "makeconf" | "portage_config") => no_gentoo(cx, kind, module)?,
+        (Kind::Module | Kind::State, _) if module == "docker" || module.starts_with("docker_") => {
+            let why = docker::program(cx).err()?;
+            match kind {
+                Kind::State => format!("'docker' __virtual__ returned False: {why}"),
+                _ => why.to_string(),
+            }
+        }
         (Kind::Module | Kind::State, _) => absent(kind, module).or_else(|| foreign(module))?,
         _ => return None,
     };

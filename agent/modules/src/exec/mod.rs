@@ -26,6 +26,7 @@ mod dig;
 pub(crate) mod disk;
 mod disk_programs;
 mod dnsutil;
+pub(crate) mod docker;
 pub(crate) mod environ;
 pub(crate) mod etcd;
 mod event;
@@ -37,6 +38,7 @@ pub(crate) mod gpg;
 pub(crate) mod grains;
 pub(crate) mod group;
 pub(crate) mod hashutil;
+mod helm;
 pub(crate) mod hg;
 mod hosts;
 mod http;
@@ -139,6 +141,8 @@ pub const MODULES: &[Module<Value>] = &[
     disk::MODULE,
     disk_programs::MODULE,
     dnsutil::MODULE,
+    docker::MODULE,
+    docker::image_functions::MODULE,
     environ::MODULE,
     etcd::MODULE,
     event::MODULE,
@@ -170,6 +174,7 @@ pub const MODULES: &[Module<Value>] = &[
     grains::MODULE,
     group::MODULE,
     hashutil::MODULE,
+    helm::MODULE,
     hg::MODULE,
     hosts::MODULE,
     http::MODULE,

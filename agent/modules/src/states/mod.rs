@@ -22,6 +22,7 @@ mod cron;
 mod ddns;
 mod debconf;
 mod disk;
+mod docker;
 mod environ;
 mod etcd;
 mod event;
@@ -33,6 +34,7 @@ mod git;
 mod gpg;
 mod grains;
 mod group;
+mod helm;
 mod hg;
 mod highstate_doc;
 mod host;
@@ -114,6 +116,10 @@ pub const MODULES: &[Module<Ret>] = &[
     ddns::MODULE,
     debconf::MODULE,
     disk::MODULE,
+    docker::container::MODULE,
+    docker::image::MODULE,
+    docker::network::MODULE,
+    docker::volume::MODULE,
     environ::MODULE,
     etcd::MODULE,
     event::MODULE,
@@ -144,6 +150,7 @@ pub const MODULES: &[Module<Ret>] = &[
     gpg::MODULE,
     grains::MODULE,
     group::MODULE,
+    helm::MODULE,
     hg::MODULE,
     highstate_doc::MODULE,
     host::MODULE,

@@ -1,0 +1,67 @@
+//! Commands in a container.
+
+use state::module::Error;
+use value::{Map, Value};
+
+use super::client::{Client, WORK_SECONDS_MAX};
+use super::with_input;
+use crate::process::{Output, Process};
+use crate::shlex;
+
+/// Where programs are looked for in a container whose own environment is not kept.
+const PATH: &str = "PATH=/bin:/usr/bin:/sbin:/usr/sbin:/opt/bin:/usr/local/bin:/usr/local/sbin";
+
+/// Runs a command in a container: without a shell there, and with the variables alone that are to be kept.
+///
+/// # Errors
+/// When it is no command, or the container does not run.
+pub(super) fn run(
+    client: &Client<'_>,
+    name: &str,
+    cmd: &str,
+    kwargs: &Map,
+) -> Result<Output, Error> {
+    let found = super::containers::state(client, name)?;
+    if found != "running" {
+        return Err(Error::refused(format!("Container '{name}' is not running")));
+    }
+    let input = kwargs
+        .get("stdin")
+        .filter(|input| input.is_true())
+        .map(Value::to_text);
+    let words = variables(kwargs.get("keep_env"));
+    let words: Vec<String> = std::iter::once(name.to_owned())
+        .chain(words)
+        .chain(shlex::split(cmd)?)
+        .collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let interactive = input.as_ref().map(|_| "--interactive");
+    let process = client.command(&["exec"], interactive, &words);
+    let process = Process {
+        ignore_retcode: kwargs.get("ignore_retcode").is_some_and(Value::is_true),
+        ..with_input(process, &input.unwrap_or_default(), WORK_SECONDS_MAX)
+    };
+    let output = client.run(&process, "exec")?;
+    if output.retcode != Some(0) && !process.ignore_retcode {
+        client.cx.set_retcode(1);
+    }
+    Ok(output)
+}
+
+/// What stands before the command: nothing where the container's own environment is kept.
+fn variables(keep: Option<&Value>) -> Vec<String> {
+    if matches!(keep, Some(Value::Bool(true))) {
+        return Vec::new();
+    }
+    let keep = match keep {
+        Some(keep) if !matches!(keep, Value::Bool(_) | Value::Null) => super::words(keep),
+        _ => Vec::new(),
+    };
+    let mut words = vec!["env".to_owned(), "-i".to_owned()];
+    if !keep.iter().any(|name| name == "PATH") {
+        words.push(PATH.to_owned());
+    }
+    let own = |name: &String| Some(format!("{name}={}", std::env::var(name).ok()?));
+    words.extend(keep.iter().filter_map(own));
+    words
+}

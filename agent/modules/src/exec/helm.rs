@@ -1,0 +1,346 @@
+//! The `helm` execution module.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, json};
+
+use crate::process::{Output, Process};
+
+/// How long the program may take: a release that is waited for takes its time.
+const SECONDS_MAX: i64 = 3600;
+
+state::exec_module! {
+    /// Charts and releases of Kubernetes, through the program helm.
+    mod helm;
+
+    /// Install a release; True, or what the program says against it.
+    fn install(Install {
+        /// Its name.
+        release: String,
+        /// The chart.
+        chart: String,
+        /// A file of values.
+        values: Value = Value::Null,
+        /// The chart's version.
+        version: Value = Value::Null,
+        /// The namespace.
+        namespace: Value = Value::Null,
+        /// Values, each as `NAME=VALUE`.
+        set: Value = Value::Null,
+        /// Options without a value.
+        flags: Vec<String> = Vec::new(),
+        /// Options with values.
+        kvflags: Map = Map::new(),
+    });
+
+    /// Bring a release to another state; True, or what the program says against it.
+    fn upgrade(Upgrade {
+        /// Its name.
+        release: String,
+        /// The chart.
+        chart: String,
+        /// A file of values.
+        values: Value = Value::Null,
+        /// The chart's version.
+        version: Value = Value::Null,
+        /// The namespace.
+        namespace: Value = Value::Null,
+        /// Values, each as `NAME=VALUE`.
+        set: Value = Value::Null,
+        /// Options without a value.
+        flags: Vec<String> = Vec::new(),
+        /// Options with values.
+        kvflags: Map = Map::new(),
+    });
+
+    /// Remove a release; True, or what the program says against it.
+    fn uninstall(Uninstall {
+        /// Its name.
+        release: String,
+        /// The namespace.
+        namespace: Value = Value::Null,
+        /// Options without a value.
+        flags: Vec<String> = Vec::new(),
+        /// Options with values.
+        kvflags: Map = Map::new(),
+    });
+
+    /// What is known of a release, or what the program says against it.
+    fn status(Status {
+        /// Its name.
+        release: String,
+        /// The namespace.
+        namespace: Value = Value::Null,
+        /// Options without a value.
+        flags: Vec<String> = Vec::new(),
+        /// Options with values.
+        kvflags: Map = Map::new(),
+    });
+
+    /// The releases.
+    fn list(List {
+        /// The namespace.
+        namespace: Value = Value::Null,
+        /// Options without a value.
+        flags: Vec<String> = Vec::new(),
+        /// Options with values.
+        kvflags: Map = Map::new(),
+    });
+
+    /// The repositories.
+    fn repo_list(RepoList {
+        /// The namespace.
+        namespace: Value = Value::Null,
+        /// Options without a value.
+        flags: Vec<String> = Vec::new(),
+        /// Options with values.
+        kvflags: Map = Map::new(),
+    });
+
+    /// Add a repository; True, or what the program says against it.
+    fn repo_add(RepoAdd {
+        /// Its name.
+        name: String,
+        /// Where it is.
+        url: String,
+        /// The namespace.
+        namespace: Value = Value::Null,
+        /// Options without a value.
+        flags: Vec<String> = Vec::new(),
+        /// Options with values.
+        kvflags: Map = Map::new(),
+    });
+
+    /// Remove a repository; True, or what the program says against it.
+    fn repo_remove(RepoRemove {
+        /// Its name.
+        name: String,
+        /// The namespace.
+        namespace: Value = Value::Null,
+        /// Options without a value.
+        flags: Vec<String> = Vec::new(),
+        /// Options with values.
+        kvflags: Map = Map::new(),
+    });
+
+    /// Fetch what the repositories have; True, or what the program says against it.
+    fn repo_update(RepoUpdate {
+        /// The namespace.
+        namespace: Value = Value::Null,
+        /// Options without a value.
+        flags: Vec<String> = Vec::new(),
+        /// Options with values.
+        kvflags: Map = Map::new(),
+    });
+
+    /// Add and remove repositories.
+    fn repo_manage(RepoManage {
+        /// Those that are to be there: dictionaries of `name` and `url`.
+        present: Vec<Value> = Vec::new(),
+        /// The names of those that are not.
+        absent: Vec<String> = Vec::new(),
+        /// Whether all others go.
+        prune: bool = false,
+        /// The namespace.
+        namespace: Value = Value::Null,
+        /// Options without a value.
+        flags: Vec<String> = Vec::new(),
+        /// Options with values.
+        kvflags: Map = Map::new(),
+    });
+}
+
+/// The options of a command.
+struct Options {
+    flags: Vec<String>,
+    kvflags: Map,
+}
+
+impl Options {
+    /// The options, and arguments of a function that are options too.
+    fn with(flags: Vec<String>, mut kvflags: Map, more: &[(&str, Value)]) -> Self {
+        for (key, value) in more.iter().filter(|(_, value)| value.is_true()) {
+            kvflags.insert(*key, value.clone());
+        }
+        Self { flags, kvflags }
+    }
+
+    fn words(&self) -> Vec<String> {
+        let long = |word: &str| match word.starts_with("--") {
+            true => word.to_owned(),
+            false => format!("--{word}"),
+        };
+        let mut words: Vec<String> = self.flags.iter().map(|flag| long(flag)).collect();
+        for (key, value) in &self.kvflags {
+            let values = match value {
+                Value::List(_) => value.texts(),
+                one => vec![one.to_text()],
+            };
+            let key = long(&key.to_text());
+            words.extend(values.iter().map(|value| format!("{key}={value}")));
+        }
+        words
+    }
+}
+
+fn run(cx: &Exec, words: &[&str], options: &Options, names: &[&str]) -> Result<Output, Error> {
+    let mut all = vec!["helm".to_owned()];
+    all.extend(words.iter().map(|word| (*word).to_owned()));
+    all.extend(options.words());
+    if !names.is_empty() {
+        all.push("--".to_owned());
+        all.extend(names.iter().map(|name| (*name).to_owned()));
+    }
+    let process = Process {
+        timeout: Some(SECONDS_MAX.into()),
+        ..Process::words(all).quiet()
+    };
+    let output = process.run(cx)?;
+    match output.timed_out {
+        true => Err(Error::refused(format!(
+            "helm {} was not done in {SECONDS_MAX} seconds, what became of it is not known",
+            words.join(" ")
+        ))),
+        false => Ok(output),
+    }
+}
+
+/// True, or what the program says against it.
+fn act(cx: &Exec, words: &[&str], options: &Options, names: &[&str]) -> Result<Value, Error> {
+    let output = run(cx, words, options, names)?;
+    Ok(match output.success() {
+        true => true.into(),
+        false => output.stderr.into(),
+    })
+}
+
+/// What the program tells, or what it says against it.
+fn ask(cx: &Exec, words: &[&str], mut options: Options, names: &[&str]) -> Result<Value, Error> {
+    let form = ["output", "--output"];
+    let form = form
+        .iter()
+        .find_map(|key| options.kvflags.get(key))
+        .map(Value::to_text);
+    let is_json = form.as_deref().is_none_or(|form| form == "json");
+    if form.is_none() {
+        options.kvflags.insert("output", "json");
+    }
+    let output = run(cx, words, &options, names)?;
+    match (output.success(), is_json) {
+        (false, _) => Ok(output.stderr.into()),
+        (true, false) => Ok(output.stdout.into()),
+        (true, true) => json::read(&output.stdout)
+            .map_err(|why| Error::refused(format!("helm's answer is not understood: {why}"))),
+    }
+}
+
+fn install(cx: &Exec, args: Install) -> Result<Value, Error> {
+    let more = [
+        ("values", args.values),
+        ("version", args.version),
+        ("namespace", args.namespace),
+        ("set", args.set),
+    ];
+    let options = Options::with(args.flags, args.kvflags, &more);
+    act(cx, &["install"], &options, &[&args.release, &args.chart])
+}
+
+fn upgrade(cx: &Exec, args: Upgrade) -> Result<Value, Error> {
+    let more = [
+        ("values", args.values),
+        ("version", args.version),
+        ("namespace", args.namespace),
+        ("set", args.set),
+    ];
+    let options = Options::with(args.flags, args.kvflags, &more);
+    act(cx, &["upgrade"], &options, &[&args.release, &args.chart])
+}
+
+fn uninstall(cx: &Exec, args: Uninstall) -> Result<Value, Error> {
+    let options = Options::with(args.flags, args.kvflags, &[("namespace", args.namespace)]);
+    act(cx, &["uninstall"], &options, &[&args.release])
+}
+
+fn status(cx: &Exec, args: Status) -> Result<Value, Error> {
+    let options = Options::with(args.flags, args.kvflags, &[("namespace", args.namespace)]);
+    ask(cx, &["status"], options, &[&args.release])
+}
+
+fn list(cx: &Exec, args: List) -> Result<Value, Error> {
+    let options = Options::with(args.flags, args.kvflags, &[("namespace", args.namespace)]);
+    ask(cx, &["list"], options, &[])
+}
+
+fn repo_list(cx: &Exec, args: RepoList) -> Result<Value, Error> {
+    let options = Options::with(args.flags, args.kvflags, &[("namespace", args.namespace)]);
+    ask(cx, &["repo", "list"], options, &[])
+}
+
+fn repo_add(cx: &Exec, args: RepoAdd) -> Result<Value, Error> {
+    let options = Options::with(args.flags, args.kvflags, &[("namespace", args.namespace)]);
+    act(cx, &["repo", "add"], &options, &[&args.name, &args.url])
+}
+
+fn repo_remove(cx: &Exec, args: RepoRemove) -> Result<Value, Error> {
+    let options = Options::with(args.flags, args.kvflags, &[("namespace", args.namespace)]);
+    act(cx, &["repo", "remove"], &options, &[&args.name])
+}
+
+fn repo_update(cx: &Exec, args: RepoUpdate) -> Result<Value, Error> {
+    let options = Options::with(args.flags, args.kvflags, &[("namespace", args.namespace)]);
+    act(cx, &["repo", "update"], &options, &[])
+}
+
+fn repo_manage(cx: &Exec, args: RepoManage) -> Result<Value, Error> {
+    let namespace = ("namespace", args.namespace);
+    let plain = || Options::with(Vec::new(), Map::new(), std::slice::from_ref(&namespace));
+    let options = || {
+        let (flags, kvflags) = (args.flags.clone(), args.kvflags.clone());
+        Options::with(flags, kvflags, std::slice::from_ref(&namespace))
+    };
+    let known = ask(cx, &["repo", "list"], options(), &[])?;
+    let mut known = known.as_list().unwrap_or_default().to_vec();
+    let (mut present, mut added, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+    for repo in args.present {
+        let part = |key: &str| repo.get(key).map(Value::to_text);
+        let (Some(name), Some(url)) = (part("name"), part("url")) else {
+            return Err("Parameter present have to be formatted like [{'name': '<myRepoName>', 'url': '<myRepoUrl>'}]".into());
+        };
+        let same =
+            |one: &Value| one.get("name") == repo.get("name") && one.get("url") == repo.get("url");
+        if let Some(place) = known.iter().position(same) {
+            known.remove(place);
+            present.push(repo);
+        } else if act(cx, &["repo", "add"], &options(), &[&name, &url])? == Value::Bool(true) {
+            added.push(repo);
+        } else {
+            failed.push(repo);
+        }
+    }
+    let mut absent = args.absent;
+    for repo in known {
+        let name = repo.get("name").map(Value::to_text).unwrap_or_default();
+        if args.prune {
+            absent.push(name);
+        } else if !absent.contains(&name) {
+            present.push(repo);
+        }
+    }
+    let (mut removed, mut was_absent) = (Vec::new(), Vec::new());
+    for name in absent {
+        let done = act(cx, &["repo", "remove"], &plain(), &[&name])?;
+        (if done == Value::Bool(true) {
+            &mut removed
+        } else {
+            &mut was_absent
+        })
+        .push(name);
+    }
+    Ok(Map::new()
+        .with("present", present)
+        .with("added", added)
+        .with("absent", was_absent)
+        .with("removed", removed)
+        .with("failed", failed)
+        .into())
+}

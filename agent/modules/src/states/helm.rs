@@ -1,0 +1,186 @@
+//! The `helm` state module. Salt 3008 has it no more; answers are those of its last one.
+
+use state::exec::Exec;
+use state::module::{Error, Ret};
+use value::{Map, Value};
+
+state::state_module! {
+    /// Charts and releases of Kubernetes, through the program helm.
+    mod helm;
+
+    /// Make sure that repositories are there, or are not.
+    fn repo_managed(RepoManaged {
+        /// What it is called here.
+        name: String,
+        /// Those that are to be there: dictionaries of `name` and `url`.
+        present: Value = Value::Null,
+        /// The names of those that are not.
+        absent: Value = Value::Null,
+        /// Whether all others go.
+        prune: bool = false,
+        /// Whether they are fetched again when some have changed.
+        repo_update: bool = false,
+        /// The namespace.
+        namespace: Value = Value::Null,
+        /// Options without a value.
+        flags: Value = Value::Null,
+        /// Options with values.
+        kvflags: Value = Value::Null,
+    });
+
+    /// Fetch what the repositories have.
+    fn repo_updated(RepoUpdated {
+        /// What it is called here.
+        name: String,
+        /// The namespace.
+        namespace: Value = Value::Null,
+        /// Options without a value.
+        flags: Value = Value::Null,
+        /// Options with values.
+        kvflags: Value = Value::Null,
+    });
+
+    /// Install a release, or bring it to another state.
+    fn release_present(ReleasePresent {
+        /// Its name.
+        name: String,
+        /// The chart.
+        chart: String,
+        /// A file of values.
+        values: Value = Value::Null,
+        /// The chart's version.
+        version: Value = Value::Null,
+        /// The namespace.
+        namespace: Value = Value::Null,
+        /// Values, each as `NAME=VALUE`.
+        set: Value = Value::Null,
+        /// Options without a value.
+        flags: Value = Value::Null,
+        /// Options with values.
+        kvflags: Value = Value::Null,
+    });
+
+    /// Make sure that a release is not there.
+    fn release_absent(ReleaseAbsent {
+        /// Its name.
+        name: String,
+        /// The namespace.
+        namespace: Value = Value::Null,
+        /// Options without a value.
+        flags: Value = Value::Null,
+        /// Options with values.
+        kvflags: Value = Value::Null,
+    });
+}
+
+fn call(cx: &Exec, function: &str, kwargs: Map) -> Result<Value, Error> {
+    cx.call(&format!("helm.{function}"), Vec::new(), kwargs)
+}
+
+fn options(namespace: Value, flags: Value, kvflags: Value) -> Map {
+    Map::new()
+        .with("namespace", namespace)
+        .with("flags", flags)
+        .with("kvflags", kvflags)
+}
+
+fn is_done(told: &Value) -> bool {
+    matches!(told, Value::Bool(true))
+}
+
+fn repo_managed(cx: &Exec, args: RepoManaged) -> Result<Ret, Error> {
+    let would = Ret::would("Helm repo would have been managed.");
+    cx.apply(would, || {
+        let options = options(args.namespace, args.flags, args.kvflags);
+        let kwargs = options
+            .clone()
+            .with("present", args.present)
+            .with("absent", args.absent)
+            .with("prune", args.prune);
+        let told = match call(cx, "repo_manage", kwargs) {
+            Ok(told) => told,
+            Err(why) => {
+                return Ok(Ret::failed(format!(
+                    "Failed to add some repositories: {why}."
+                )));
+            }
+        };
+        let has = |key: &str| told.get(key).is_some_and(Value::is_true);
+        if has("failed") {
+            return Ok(Ret::failed("Failed to add or remove some repositories.").changes(told));
+        }
+        if !has("added") && !has("removed") {
+            return Ok(Ret::ok("Helm repo is managed."));
+        }
+        let ret = Ret::ok("Repositories were added or removed.").changes(told);
+        if !args.repo_update {
+            return Ok(ret);
+        }
+        Ok(ret.change("repo_update", call(cx, "repo_update", options)?))
+    })
+}
+
+fn repo_updated(cx: &Exec, args: RepoUpdated) -> Result<Ret, Error> {
+    let would = Ret::would("Helm repo would have been updated.");
+    cx.apply(would, || {
+        let options = options(args.namespace, args.flags, args.kvflags);
+        Ok(match call(cx, "repo_update", options) {
+            Ok(told) if is_done(&told) => Ret::ok("Helm repo is updated."),
+            // Salt's state puts the sentence where a dictionary is wanted.
+            Ok(told) => Ret::failed("Failed to sync some repositories.").change("error", told),
+            Err(why) => Ret::failed(format!("Failed to update some repositories: {why}.")),
+        })
+    })
+}
+
+fn release_present(cx: &Exec, args: ReleasePresent) -> Result<Ret, Error> {
+    let would = Ret::would("Helm release would have been installed or updated.");
+    cx.apply(would, || {
+        let status = || {
+            let kwargs = Map::new()
+                .with("release", args.name.as_str())
+                .with("namespace", args.namespace.clone());
+            call(cx, "status", kwargs)
+        };
+        let function = match status()? {
+            Value::Map(_) => "upgrade",
+            _ => "install",
+        };
+        let kwargs = options(args.namespace.clone(), args.flags, args.kvflags)
+            .with("release", args.name.as_str())
+            .with("chart", args.chart)
+            .with("values", args.values)
+            .with("version", args.version)
+            .with("set", args.set);
+        let done = call(cx, function, kwargs)?;
+        if !is_done(&done) {
+            return Ok(Ret::failed(done.to_text()));
+        }
+        Ok(match status()? {
+            Value::Map(mut told) => {
+                told.remove("manifest");
+                Ret::ok(format!("Helm release {} is present", args.name)).changes(told)
+            }
+            told => Ret::failed(told.to_text()),
+        })
+    })
+}
+
+fn release_absent(cx: &Exec, args: ReleaseAbsent) -> Result<Ret, Error> {
+    let would = Ret::would("Helm release would have been uninstalled.");
+    cx.apply(would, || {
+        let release = Map::new().with("release", args.name.as_str());
+        let status = release.clone().with("namespace", args.namespace.clone());
+        let absent = Ret::ok(format!("Helm release {} is absent.", args.name));
+        if call(cx, "status", status)?.as_map().is_none() {
+            return Ok(absent);
+        }
+        let mut kwargs = options(args.namespace, args.flags, args.kvflags);
+        kwargs.update(release);
+        let done = call(cx, "uninstall", kwargs)?;
+        Ok(match is_done(&done) {
+            true => absent.change("absent", args.name),
+            false => Ret::failed(done.to_text()),
+        })
+    })
+}

@@ -1,0 +1,20 @@
+#!/bin/sh
+# docker.sh, after corpus=@CORPUS@: in a throw-away root, docker of Debian's with the image localhost/box:1, which has busybox. For cases with `boot`, whose devices and
+# control groups are this root's own. What this machine does not have comes from the packages that tests/run keeps.
+rm -f /usr/local/bin/docker
+cp -asn /var/cache/pinch-tests/docker/root/usr/. /usr/
+mkdir -p /dev/shm /dev/pts /dev/mqueue /var/lib/docker
+mount -t tmpfs tmpfs /dev/shm
+mount -t tmpfs tmpfs /var/lib/docker
+mount -t devpts devpts /dev/pts
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+# What earlier cases have left behind, empty.
+find /sys/fs/cgroup/docker -mindepth 1 -depth -type d -exec rmdir {} + 2>/dev/null || true
+ip link set lo up
+setsid dockerd --storage-driver vfs --exec-opt native.cgroupdriver=cgroupfs >/tmp/dockerd.log 2>&1 </dev/null &
+for _ in $(seq 600); do
+    if docker version >/dev/null 2>&1; then break; fi
+    sleep 0.1
+done
+. "$corpus/box.sh"
+docker import /tmp/box.tar localhost/box:1 >/dev/null
