@@ -78,7 +78,7 @@ fn patched(cx: &Exec, args: Patch, name: &str, warnings: &mut Vec<String>) -> Re
         usable_reject_file(reject_file)?;
     }
     let (options, strip) = checked_options(&args.options, args.strip)?;
-    let (source, hash) = source_of(cx, &args, warnings)?;
+    let (source, hash) = source_of(cx, &args)?;
     let scratch = Scratch::new()?;
     let patch_file = match fetched(cx, &args, source, hash, &scratch) {
         Ok(path) => path,
@@ -166,31 +166,10 @@ fn checked_options(
     )))
 }
 
-/// The source that is there, if one is named, with its hash.
-fn source_of(
-    cx: &Exec,
-    args: &Patch,
-    warnings: &mut Vec<String>,
-) -> Result<(Option<String>, Value), Error> {
+/// The source that is there, if one is named, with its hash. As in Salt `saltenv` is the chunk's, not an argument.
+fn source_of(cx: &Exec, args: &Patch) -> Result<(Option<String>, Value), Error> {
     let (found, hash) = sums::first(cx, &args.source, &args.source_hash, &cx.saltenv)?;
-    if !found.is_true() {
-        return Ok((None, hash));
-    }
-    let mut found = found.to_text();
-    if let Some(saltenv) = args
-        .saltenv
-        .as_ref()
-        .filter(|_| found.starts_with("salt://"))
-    {
-        match source::salt_path(&found).1 {
-            Some(named) if named != *saltenv => warnings.push(
-                "Ignoring 'saltenv' option in favor of saltenv included in the source URL.".into(),
-            ),
-            Some(_) => {}
-            None => found.push_str(&format!("?saltenv={saltenv}")),
-        }
-    }
-    Ok((Some(found), hash))
+    Ok((found.is_true().then(|| found.to_text()), hash))
 }
 
 /// The patch as a file of this machine.
