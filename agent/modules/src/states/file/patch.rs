@@ -14,7 +14,7 @@ use super::texts::{self, named};
 use crate::exec::file::edit_sed::run_patch;
 use crate::exec::file::managed::{self as work, Request};
 use crate::exec::file::source as sums;
-use crate::{process, shlex, source};
+use crate::{process, shlex};
 
 state::state_module! {
     /// Patches.
