@@ -1,0 +1,151 @@
+"""A plugin of pytest that has Salt's functional tests call Pinch: their `Loaders` are replaced before they are imported.
+
+A call of a module or a state becomes a command line of `salt-call --local`. A value that no word of a command line comes to (Salt reads
+words as YAML, unless they hold a `#`) goes by a file of states.
+"""
+
+import collections.abc
+import copy
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import saltfactories.utils.functional as functional
+import yaml
+
+# Salt's functions that give back what one state, or several, returned.
+ONE = ("state.low", "state.single", "state.sls_id")
+SEVERAL = ("state.apply", "state.high", "state.highstate", "state.sls", "state.template", "state.template_str", "state.test", "state.top")
+# What of Salt's options is not for another program: what Salt computed, and where the tests' Salt keeps its own.
+NOT_GIVEN = {"conf_file", "grains", "pillar", "root_dir", "log_file", "extension_modules", "pidfile"}
+PATIENCE = 120
+
+
+class NoWord(Exception):
+    """No word of a command line comes to the value."""
+
+
+def plain(value):
+    """The value in the types that JSON has."""
+    if isinstance(value, collections.abc.Mapping):
+        return {str(k) if isinstance(k, pathlib.PurePath) else k: plain(v) for k, v in value.items()}
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, (collections.abc.Sequence, collections.abc.Set)) and not isinstance(value, str):
+        return [plain(one) for one in value]
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    return str(value)
+
+
+def word(value):
+    """The word that Salt's command line takes for the value."""
+    from salt.utils.args import yamlify_arg
+
+    value = plain(value)
+    forms = [json.dumps(value), json.dumps(value, ensure_ascii=False)]
+    if isinstance(value, str) and "\n" not in value:
+        forms.append(value)
+    forms.append(yaml.safe_dump(value, default_flow_style=True, width=10**9).strip())
+    for form in forms:
+        try:
+            read = yamlify_arg(form)
+        except Exception:
+            continue
+        if read == value and type(read) is type(value):
+            return form
+    raise NoWord(repr(value))
+
+
+class Functions:
+    """`modules` or `states`: functions by attribute (`modules.test.ping`) and by name (`modules["test.ping"]`)."""
+
+    def __init__(self, loaders, states, module=None):
+        self._loaders, self._states, self._module = loaders, states, module
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if self._module is None and name in ("opts", "context"):
+            return getattr(self._loaders, name)
+        name = name.rstrip("_")
+        return Functions(self._loaders, self._states, name) if self._module is None else self[f"{self._module}.{name}"]
+
+    def __getitem__(self, name):
+        call = self._loaders.state if self._states else self._loaders.run
+        return lambda *args, **kwargs: call(name, args, kwargs)
+
+    def __contains__(self, name):
+        return name in self._loaders.run("sys.list_state_functions" if self._states else "sys.list_functions", (), {})
+
+
+class Loaders:
+    """What the tests know of a Salt: its options, functions and grains."""
+
+    def __init__(self, opts, loaded_base_name=None):
+        self.opts, self._original, self.context = opts, copy.deepcopy(opts), {}
+        self._etc = pathlib.Path(opts["cachedir"]).parent / "pinch-etc"
+        self._etc.mkdir(parents=True, exist_ok=True)
+        self.modules, self.states = Functions(self, False), Functions(self, True)
+
+    def reset_state(self):
+        self.context.clear()
+        shutil.rmtree(self.opts["cachedir"], ignore_errors=True)
+        os.makedirs(self.opts["cachedir"])
+
+    def reload_all(self):
+        self.opts = copy.deepcopy(self._original)
+
+    def refresh_pillar(self):
+        """Each call compiles it."""
+
+    @property
+    def grains(self):
+        return self.run("grains.items", (), {})
+
+    @property
+    def pillar(self):
+        return self.run("pillar.items", (), {})
+
+    def _configure(self):
+        from salt.config import DEFAULT_MINION_OPTS as default
+
+        given = {
+            key: value
+            for key, value in self.opts.items()
+            if key not in NOT_GIVEN and not key.startswith("__") and (key not in default or default[key] != value)
+        }
+        (self._etc / "minion").write_text(json.dumps(plain({**given, "log_file": str(self._etc / "log")})))
+
+    def state(self, name, args, kwargs):
+        """Calls a state, as the tests' own loader does, through `state.single`."""
+        try:
+            return self.run("state.single", (name, *args), kwargs)
+        except NoWord:
+            kwargs = dict(zip(("name",), args)) | kwargs
+            test = {"test": kwargs.pop("test")} if "test" in kwargs else {}
+            file = self._etc / "one.sls"
+            high = {plain(kwargs["name"]): {name: [{key: plain(value)} for key, value in kwargs.items()]}}
+            file.write_text("#!yaml\n" + json.dumps(high))
+            return functional.StateResult(self.run("state.template", (file,), test).raw)
+
+    def run(self, name, args, kwargs):
+        """Calls a function. A failure is the exception that most of Salt's functions raise."""
+        from salt.exceptions import CommandExecutionError
+
+        words = [word(value) for value in args] + [f"{key}={word(value)}" for key, value in kwargs.items()]
+        self._configure()
+        line = [os.environ["PINCH"], "salt-call", "--local", f"-c{self._etc}", "--out=json", "--retcode-passthrough", name, *words]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE)
+        print(name, words, done.returncode, done.stdout, done.stderr, sep="\n")
+        try:
+            answer = json.loads(done.stdout)["local"]
+        except (ValueError, KeyError, TypeError):
+            raise CommandExecutionError((done.stderr or done.stdout).strip()) from None
+        kind = functional.StateResult if name in ONE else functional.MultiStateResult if name in SEVERAL else lambda same: same
+        return kind(answer)
+
+
+functional.Loaders = Loaders
