@@ -95,7 +95,7 @@ fn patched(cx: &Exec, args: Patch, name: &str, warnings: &mut Vec<String>) -> Re
         options,
         strip,
         patch_file,
-        rejects: args.reject_file.clone(),
+        rejects: args.reject_file,
     };
     work.done(cx, &scratch)
 }
