@@ -320,18 +320,27 @@ pub(crate) fn download(cx: &Exec, url: &str, place: &Path, how: How<'_>) -> Resu
         if response.status == NOT_MODIFIED {
             return std::fs::remove_file(&part).map_err(Error::io(&part));
         }
-        // A tag never stays beside what it was not given for.
+        // A tag never stands beside what it was not given for, wherever the power fails.
         let _ = std::fs::remove_file(&tag);
-        std::fs::rename(&part, place).map_err(Error::io(place))?;
-        match response.header("etag").filter(|_| how.use_etag) {
-            Some(given) => std::fs::write(&tag, given).map_err(Error::io(&tag)),
-            None => Ok(()),
+        let given = response.header("etag").filter(|_| how.use_etag);
+        if given.is_some() {
+            synced(&part)?;
         }
+        std::fs::rename(&part, place).map_err(Error::io(place))?;
+        let Some(given) = given else { return Ok(()) };
+        synced(folder)?;
+        std::fs::write(&tag, given).map_err(Error::io(&tag))
     });
     if done.is_err() {
         let _ = std::fs::remove_file(&part);
     }
     done
+}
+
+/// Waits until a file, or the names of a folder, are on the disk.
+fn synced(path: &Path) -> Result<(), Error> {
+    let opened = std::fs::File::open(path).map_err(Error::io(path))?;
+    opened.sync_all().map_err(Error::io(path))
 }
 
 /// What a server answers that has nothing newer than what was asked about.
