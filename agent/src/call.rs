@@ -14,7 +14,7 @@ use cli::failure::{Exit, Failure, exit_of};
 use cli::heap;
 use cli::log::Logger;
 use cli::options::{About, Asked, SALT_CALL, SaltCall, parse_input, read_saltfile, saltfile_path};
-use cli::output::{Output, Return, print_return};
+use cli::output::{Output, Return, heed_no_color, print_return};
 use cli::progress;
 use minion::{OfMaster, OfMinion, Uplink};
 use modules::call::{docstring, outputter, retcode, wrong_arguments};
@@ -65,9 +65,7 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     config::static_grains(&call.config_dir, &SaltYaml)
         .map_err(|error| Failure::new(Exit::Generic, error))?;
     let mut opts = loaded.opts;
-    if env("NO_COLOR").is_some_and(|set| !set.is_empty()) {
-        opts.insert("no_color", true);
-    }
+    heed_no_color(&mut opts, env);
     let streams = progress::is_asked(&opts);
     let mut how = Output::from_opts(&opts, std::io::stdout().is_terminal());
     how.show_secrets |= asks_for_secret(&call.asked);

@@ -15,7 +15,7 @@ use cli::options::{
     APPLY, About, Asked as Words, PLAN, Program, SaltCall, parse_input, read_saltfile,
     saltfile_path,
 };
-use cli::output::{Output, Return, print_return};
+use cli::output::{Output, Return, heed_no_color, print_return};
 use cli::progress;
 use modules::call::outputter;
 use modules::custom::CustomModules;
@@ -224,9 +224,7 @@ fn context(
     let shown = shown.filter(|(key, _)| key.as_str().is_some_and(|key| NOT_PLANNED.contains(&key)));
     overrides.extend(shown.map(|(key, value)| (key.clone(), value.clone())));
     overrides.insert("file_client", "local");
-    if std::env::var("NO_COLOR").is_ok_and(|set| !set.is_empty()) {
-        overrides.insert("no_color", true);
-    }
+    heed_no_color(&mut overrides, |name| std::env::var(name).ok());
     let folder = Path::new(&asked.config_dir);
     let loaded = config::load(folder, overrides, &SaltYaml)
         .map_err(|error| Failure::new(Exit::Generic, error))?;

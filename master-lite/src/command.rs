@@ -10,6 +10,8 @@ use cli::options::{
     Program, SALT, SALT_KEY, SALT_RUN, Salt, SaltAsked, SaltKey, SaltRun, Settings, read_saltfile,
     saltfile_path,
 };
+use cli::output::heed_no_color;
+use cli::progress;
 use render::yaml::SaltYaml;
 use state::opts::Opts;
 use value::{Map, Value};
@@ -59,6 +61,12 @@ pub(crate) fn salt_run(words: Vec<String>) -> Result<ExitCode, Failure> {
         return Ok(applets::about(&SALT_RUN, about));
     }
     let opts = configured(&SALT_RUN, &mut line.settings)?;
+    let runs_states =
+        matches!(&line.asked, RunAsked::Call { fun, .. } if fun.starts_with("state."));
+    if runs_states || progress::is_asked(&opts) {
+        progress::start(&opts, line.settings.output_file.as_ref(), env)
+            .map_err(|error| Failure::new(Exit::CantCreate, error))?;
+    }
     interrupt::watch();
     with_screen(&opts, &line.settings, |screen| {
         let runners = crate::runners::REGISTRY.runners;
@@ -107,7 +115,9 @@ fn configured(program: &Program, settings: &mut Settings) -> Result<Map, Failure
         let saltfile = read_saltfile(&path, &SaltYaml);
         settings.merge_saltfile(&saltfile.map_err(|error| Failure::usage(program, error))?);
     }
-    Ok(applets::configured(settings)?.map)
+    let mut opts = applets::configured(settings)?.map;
+    heed_no_color(&mut opts, env);
+    Ok(opts)
 }
 
 fn with_screen(

@@ -15,6 +15,7 @@ use state::exec::Exec;
 use state::module::Error;
 use state::opts::Opts;
 use state::targets::{Hear, MinionReturn, Targets};
+use value::watch::{self, Onlooker};
 use value::{Map, Value, jid, secret};
 use wire::{NO_LOG, Publish, Runner};
 
@@ -205,28 +206,44 @@ fn sentence(why: GivenUp) -> &'static str {
 
 impl Master {
     /// What a runner's function came to: `return`, `success`, `jid`, `retcode`; of one that nobody waits for only the `jid`.
-    pub(crate) async fn run(self: &Arc<Self>, mut asked: Runner) -> Map {
+    pub(crate) async fn run(self: &Arc<Self>, asked: Runner) -> Map {
+        self.run_looked_on(asked, None).await
+    }
+
+    /// The same with somebody who looks on.
+    pub(crate) async fn run_looked_on(
+        self: &Arc<Self>,
+        mut asked: Runner,
+        onlooker: Option<Onlooker>,
+    ) -> Map {
         let jid = match asked.jid.take() {
             Some(jid) if jid::is_jid(&jid) => jid,
             _ => jid::new(),
         };
         if !asked.asynchronous {
-            return self.run_as(jid, asked).await;
+            return self.run_as(jid, asked, onlooker).await;
         }
         let (master, own) = (self.clone(), jid.clone());
-        smol::spawn(async move { master.run_as(own, asked).await }).detach();
+        smol::spawn(async move { master.run_as(own, asked, None).await }).detach();
         Map::new().with("jid", jid)
     }
 
-    async fn run_as(self: &Arc<Self>, jid: String, asked: Runner) -> Map {
+    async fn run_as(
+        self: &Arc<Self>,
+        jid: String,
+        asked: Runner,
+        onlooker: Option<Onlooker>,
+    ) -> Map {
         let cx = self.runners();
         // Who calls `sdb.get` wants the value.
         let shows = asked.fun == "sdb.get";
         let mut called = smol::unblock(move || {
             let (args, kwargs) = modules::call::split(&asked.arg);
-            let called = orchestrate::runner_as(&cx, jid, &asked.fun, args, kwargs);
-            cx.barrier();
-            called
+            watch::looked_on(onlooker, || {
+                let called = orchestrate::runner_as(&cx, jid, &asked.fun, args, kwargs);
+                cx.barrier();
+                called
+            })
         })
         .await;
         if !shows {

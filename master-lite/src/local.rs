@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use link::Error;
 use link::unix::{Local, Said};
-use smol::future::FutureExt;
+use smol::future::{FutureExt, zip};
 use smol::lock::SemaphoreGuardArc;
 use value::{Map, Value, log, secret};
-use wire::{Listen, Publish, Request};
+use wire::{Listen, Publish, Request, Runner};
 
 use crate::acl::Guest;
 use crate::daemon::Master;
 use crate::jobs::Came;
 use crate::preview::PREVIEW;
 use crate::store::{self, Event, Seen};
+use crate::watched;
 
 impl Master {
     /// Does what a command asks, until it closes its end.
@@ -70,7 +71,7 @@ impl Master {
                 Err(error) => local.fail("failed", error).await,
             },
             Request::Runner(asked) => {
-                let done = self.run(asked).await;
+                let done = self.run_for(asked, local).await;
                 local.done(done).await
             }
             Request::Listen(asked) => self.listen(asked, local).await,
@@ -83,6 +84,22 @@ impl Master {
                 local.fail("refused", text).await
             }
         }
+    }
+
+    /// Runs a runner's function; a command that asked for it is told of each event of a state run.
+    async fn run_for(self: &Arc<Self>, asked: Runner, local: &mut Local) -> Map {
+        if !asked.watched {
+            return self.run(asked).await;
+        }
+        let (onlooker, told) = watched::pair();
+        let pass_on = async {
+            // A command that is gone is no reason to stop the run.
+            while let Ok(part) = told.recv().await
+                && local.data(part).await.is_ok()
+            {}
+        };
+        let run = self.run_looked_on(asked, Some(onlooker));
+        zip(run, pass_on).await.0
     }
 
     async fn publish_for(

@@ -33,6 +33,7 @@ mod session;
 mod store;
 mod targets;
 mod waiting;
+mod watched;
 mod wheel;
 
 use std::process::ExitCode;

@@ -3,14 +3,17 @@
 use std::ops::ControlFlow;
 
 use cli::options::{RunAsked, SaltRun, parse_input};
+use cli::output::Return;
+use cli::progress;
 use render::yaml::SaltYaml;
 use state::module::Module;
-use value::{Map, Value, log};
+use value::{Map, Value, log, watch};
 use wire::Runner;
 
 use crate::ask::{AskError, Master};
 use crate::command::{exit_code, flag};
 use crate::screen::Screen;
+use crate::watched;
 use modules::call::joined;
 
 mod events;
@@ -40,6 +43,7 @@ pub(crate) fn run(
                 arg: joined(input.args, input.kwargs),
                 jid: line.jid.clone(),
                 asynchronous: flag(opts, "async"),
+                watched: watch::is_on(),
             };
             called(request, opts, master, screen)
         }
@@ -65,14 +69,21 @@ fn called(
 ) -> Result<u8, AskError> {
     let later = request.asynchronous;
     let not_there = format!("'{}' is not available.", request.fun);
-    let quiet = flag(opts, "quiet");
+    let quiet = flag(opts, "quiet") || progress::is_asked(opts);
     let mut told = |part: Value| {
-        if !quiet {
-            progress(&part, screen);
+        if !watched::relay(&part) && !quiet {
+            told_of(&part, screen);
         }
         ControlFlow::Continue(())
     };
-    let answer = master.ask(request.into(), &mut told)?;
+    let answer = master.ask(request.into(), &mut told);
+    let ended = answer.as_ref().ok().map(|answer| Return {
+        value: answer.get("return").cloned().unwrap_or_default(),
+        retcode: retcode(answer),
+        ..Return::default()
+    });
+    progress::end(ended.as_ref());
+    let answer = answer?;
     let text = |key: &str| answer.get(key).map(Value::to_text).unwrap_or_default();
     if later {
         log::warning(format_args!(
@@ -92,11 +103,11 @@ fn called(
     if returned.as_str() == Some(&not_there) {
         return Ok(0);
     }
-    Ok(exit_code(retcode(&answer, &returned)))
+    Ok(exit_code(retcode(&answer)))
 }
 
 /// What a runner tells of its progress: text that it prints, or an event of its own.
-fn progress(part: &Value, screen: &mut Screen<'_>) {
+fn told_of(part: &Value, screen: &mut Screen<'_>) {
     if let Some(text) = part.get("print") {
         screen.say(&text.to_text());
         return;
@@ -134,12 +145,13 @@ fn show(answer: &Value, returned: &Value, screen: &mut Screen<'_>) {
 }
 
 /// The exit code: the run's own, else the one that stands in the return.
-fn retcode(answer: &Value, returned: &Value) -> i64 {
+fn retcode(answer: &Value) -> i64 {
+    let returned = answer.get("return");
     let code = |value: Option<&Value>| value.and_then(|value| value.get("retcode")?.as_int());
     code(Some(answer))
         .filter(|code| *code != 0)
-        .or_else(|| code(Some(returned)))
-        .or_else(|| code(returned.get("data")))
+        .or_else(|| code(returned))
+        .or_else(|| code(returned?.get("data")))
         .unwrap_or_default()
 }
 

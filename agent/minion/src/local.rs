@@ -345,6 +345,7 @@ fn request(ask: Ask) -> Option<Request> {
             arg,
             jid: None,
             asynchronous: false,
+            watched: false,
         }
         .into(),
         Ask::Running => wire::Running {}.into(),

@@ -1,9 +1,10 @@
-//! What runs tell of themselves while they go on: a program that looks on says once what becomes of it, as it does with the log.
+//! What runs tell of themselves while they go on. Who starts one says who looks on, and a thread hands that on to those that it starts.
 //!
 //! Where nobody looks on, telling is one look at an empty place.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::{Map, secret};
 
@@ -64,48 +65,90 @@ pub struct State<'a> {
     pub tried: bool,
 }
 
-type Sink = Box<dyn Fn(Event<'_>) + Send + Sync>;
+/// A thread of a program, as onlookers tell them apart.
+pub type Worker = usize;
 
-static SINK: OnceLock<Sink> = OnceLock::new();
+type Look = dyn Fn(Worker, Event<'_>) + Send + Sync;
 
-/// Says who looks on, once for the life of the program; false when somebody does already.
-pub fn set_sink(sink: impl Fn(Event<'_>) + Send + Sync + 'static) -> bool {
-    SINK.set(Box::new(sink)).is_ok()
+/// Somebody who looks on.
+#[derive(Clone)]
+pub struct Onlooker(Arc<Look>);
+
+impl Onlooker {
+    /// One who is told of each event and of the thread that it happened on.
+    pub fn new(look: impl Fn(Worker, Event<'_>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(look))
+    }
 }
 
-static HUSHED: AtomicBool = AtomicBool::new(false);
+impl std::fmt::Debug for Onlooker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Onlooker")
+    }
+}
+
+static WORKERS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static ONLOOKER: RefCell<Option<Onlooker>> = const { RefCell::new(None) };
+    static WORKER: Worker = WORKERS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Says who looks on at what this thread does from now on; who did before.
+pub fn set(onlooker: Option<Onlooker>) -> Option<Onlooker> {
+    ONLOOKER.replace(onlooker)
+}
+
+/// Who looks on at this thread, for one that it starts.
+#[must_use]
+pub fn onlooker() -> Option<Onlooker> {
+    ONLOOKER.with_borrow(Clone::clone)
+}
 
 /// Whether anybody looks on.
 #[must_use]
 pub fn is_on() -> bool {
-    SINK.get().is_some() && !HUSHED.load(Ordering::Relaxed)
+    ONLOOKER.with_borrow(Option::is_some)
+}
+
+/// Does something at which nobody else looks on.
+pub fn looked_on<T>(onlooker: Option<Onlooker>, work: impl FnOnce() -> T) -> T {
+    let before = set(onlooker);
+    let done = work();
+    set(before);
+    done
 }
 
 /// Does something that nobody is told of: the trial of a run that is told of afterwards.
 pub fn hushed<T>(work: impl FnOnce() -> T) -> T {
-    HUSHED.store(true, Ordering::Relaxed);
-    let done = work();
-    HUSHED.store(false, Ordering::Relaxed);
-    done
+    looked_on(None, work)
 }
 
 /// Tells what happened.
 pub fn tell(event: Event<'_>) {
-    if let Some(sink) = SINK.get().filter(|_| is_on()) {
+    if is_on() {
         match secret::is_any() {
-            true => masked(event, sink),
-            false => sink(event),
+            true => masked(event),
+            false => relay(WORKER.with(|worker| *worker), event),
         }
     }
 }
 
+/// Tells what happened on a thread of another program.
+pub fn relay(worker: Worker, event: Event<'_>) {
+    if let Some(onlooker) = onlooker() {
+        (onlooker.0)(worker, event);
+    }
+}
+
 /// Tells it without secrets.
-fn masked(event: Event<'_>, sink: &Sink) {
+fn masked(event: Event<'_>) {
+    let told = |event: Event<'_>| relay(WORKER.with(|worker| *worker), event);
     match event {
         Event::StateStarted(state) => {
             let [tag, id, name] = [state.tag, state.id, state.name].map(secret::text);
             let (tag, id, name) = (&*tag, &*id, &*name);
-            sink(Event::StateStarted(State {
+            told(Event::StateStarted(State {
                 tag,
                 id,
                 name,
@@ -114,10 +157,10 @@ fn masked(event: Event<'_>, sink: &Sink) {
         }
         Event::StateFinished { jid, tag, ret } => {
             let (tag, ret) = (&*secret::text(tag), &secret::map(ret.clone()));
-            sink(Event::StateFinished { jid, tag, ret });
+            told(Event::StateFinished { jid, tag, ret });
         }
-        Event::Waits(Some(what)) => sink(Event::Waits(Some(&secret::text(what)))),
-        other => sink(other),
+        Event::Waits(Some(what)) => told(Event::Waits(Some(&secret::text(what)))),
+        other => told(other),
     }
 }
 

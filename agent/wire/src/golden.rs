@@ -159,6 +159,7 @@ fn of_others() -> Vec<Request> {
             arg: arg.clone(),
             jid: Some(jid.clone()),
             asynchronous: true,
+            watched: false,
         }
         .into(),
         Wheel {

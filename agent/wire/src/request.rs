@@ -141,6 +141,8 @@ kinds! {
         jid: Option<String>,
         /// Whether only the job id is waited for.
         asynchronous: bool,
+        /// Whether the command that waits is told of the states that run.
+        watched: bool,
     }
 
     /// A wheel function on the master.

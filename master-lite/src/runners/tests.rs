@@ -124,6 +124,7 @@ impl World {
             arg: arg.as_list().unwrap().to_vec(),
             jid: None,
             asynchronous: false,
+            watched: false,
         }));
         let returned = answer.get("return").cloned().unwrap_or(Value::Null);
         json::write(&returned, json::Layout::default())
@@ -276,6 +277,7 @@ fn a_runner_has_the_id_that_it_was_given_and_need_not_be_waited_for() {
         arg: Vec::new(),
         jid: Some(PING.to_owned()),
         asynchronous,
+        watched: false,
     };
     let now = smol::block_on(world.master.run(asked(false)));
     assert_eq!(now.get("jid").map(Value::to_text).as_deref(), Some(PING));

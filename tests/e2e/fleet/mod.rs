@@ -14,6 +14,7 @@ mod identity;
 mod jobs;
 mod keys;
 mod masters;
+mod progress;
 mod reactor;
 mod reboot;
 mod recorded;

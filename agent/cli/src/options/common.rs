@@ -73,7 +73,7 @@ pub(super) const OUTPUT: Group = Group {
             None,
             &["out", "output"],
             Text("OUTPUTTER"),
-            "nested, highstate, json, yaml, txt, raw, ...; salt-call: ndjson, each event at once",
+            "nested, highstate, json, yaml, txt, raw, ...; of runs: ndjson, each event at once",
         ),
         flag(
             "output_indent",

@@ -3,7 +3,7 @@
 use super::Takes::{Float, Nothing, Number, Text};
 use super::common::{
     ARGS_STDIN, COMMON, DOC, EAUTH, EXECUTOR_OPTS, HARD_CRASH, LOGGING, MODULE_EXECUTORS, NO_PARSE,
-    OUTPUT, OUTPUT_DIFF, PROFILING, RESUME, RETURN, SKIP_GRAINS, TIMEOUT, flag,
+    OUTPUT, OUTPUT_DIFF, PROFILING, PROGRESS, RESUME, RETURN, SKIP_GRAINS, TIMEOUT, flag,
 };
 use super::{Flag, Group, Program};
 
@@ -289,6 +289,7 @@ pub const SALT_RUN: Program = Program {
                 ASYNC,
                 flag("jid", None, &["jid"], Text("JID"), "the job id to use"),
                 RESUME,
+                PROGRESS,
                 SKIP_GRAINS,
                 ARGS_STDIN,
                 NO_PARSE,

@@ -168,6 +168,13 @@ pub struct Output {
     table: Map,
 }
 
+/// The variable `NO_COLOR`, set to anything, is as good as `--no-color`.
+pub fn heed_no_color(opts: &mut Map, env: impl Fn(&str) -> Option<String>) {
+    if env("NO_COLOR").is_some_and(|set| !set.is_empty()) {
+        opts.insert("no_color", true);
+    }
+}
+
 impl Output {
     /// What the options of a run say; colours are on for a terminal unless the options differ.
     #[must_use]

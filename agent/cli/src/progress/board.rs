@@ -1,10 +1,9 @@
 //! [`Board`]: what runs, since when, what it waits for, and what has finished. It reads no clock and writes nowhere.
 
-use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use value::Map;
-use value::watch::{Event, State};
+use value::watch::{Event, State, Worker};
 
 use super::shown::{Line, Outcome, columns, duration, harmless, named, time, told};
 
@@ -60,7 +59,7 @@ struct Run {
 /// A chunk under way.
 #[derive(Debug)]
 struct Step {
-    thread: ThreadId,
+    worker: Worker,
     jid: String,
     tag: String,
     function: String,
@@ -71,10 +70,10 @@ struct Step {
     told: Option<(Instant, String)>,
 }
 
-/// Something that a thread waits for.
+/// Something that a worker waits for.
 #[derive(Debug)]
 struct Wait {
-    thread: ThreadId,
+    worker: Worker,
     what: String,
     since: Instant,
     /// Whether a line has said so.
@@ -98,8 +97,8 @@ fn plain(text: String) -> Line {
 }
 
 impl Board {
-    /// Takes in an event of a thread and gives the lines of what has finished by it.
-    pub(super) fn take(&mut self, event: Event<'_>, thread: ThreadId, now: Instant) -> Vec<Line> {
+    /// Takes in an event of a worker and gives the lines of what has finished by it.
+    pub(super) fn take(&mut self, event: Event<'_>, worker: Worker, now: Instant) -> Vec<Line> {
         match event {
             Event::Started { jid, chunks, .. } => self.runs.push(Run {
                 jid: jid.to_owned(),
@@ -107,16 +106,16 @@ impl Board {
                 chunks,
                 counts: Counts::default(),
             }),
-            Event::StateStarted(state) => self.started(state, thread, now),
+            Event::StateStarted(state) => self.started(state, worker, now),
             Event::StateFinished { jid, tag, ret } => return self.finished(jid, tag, ret),
             Event::Waits(Some(what)) => self.waits.push(Wait {
-                thread,
+                worker,
                 what: harmless(what),
                 since: now,
                 told: false,
             }),
             Event::Waits(None) => {
-                let last = self.waits.iter().rposition(|wait| wait.thread == thread);
+                let last = self.waits.iter().rposition(|wait| wait.worker == worker);
                 last.map(|at| self.waits.remove(at));
             }
             Event::Finished { jid, .. } => self.ended(jid, now),
@@ -129,13 +128,13 @@ impl Board {
         at.unwrap_or_default()
     }
 
-    fn started(&mut self, state: State<'_>, thread: ThreadId, now: Instant) {
+    fn started(&mut self, state: State<'_>, worker: Worker, now: Instant) {
         let gone =
-            |step: &Step| step.jid == state.jid && (step.thread == thread || step.tag == state.tag);
+            |step: &Step| step.jid == state.jid && (step.worker == worker || step.tag == state.tag);
         self.steps.retain(|step| !gone(step));
         let tried = if state.tried { " (looking ahead)" } else { "" };
         self.steps.push(Step {
-            thread,
+            worker,
             jid: state.jid.to_owned(),
             tag: state.tag.to_owned(),
             function: format!("{}.{}", state.state, state.fun),
@@ -219,28 +218,28 @@ impl Board {
             &step.id,
         );
         if since >= PATIENCE
-            && let Some(wait) = self.wait_of(step.thread)
+            && let Some(wait) = self.wait_of(step.worker)
         {
             line.push_str(&format!(": waits for {}", wait.what));
         }
         line
     }
 
-    /// What a thread waits for.
-    fn wait_of(&self, thread: ThreadId) -> Option<&Wait> {
-        self.waits.iter().rev().find(|wait| wait.thread == thread)
+    /// What a worker waits for.
+    fn wait_of(&self, worker: Worker) -> Option<&Wait> {
+        self.waits.iter().rev().find(|wait| wait.worker == worker)
     }
 
     /// Lines for what takes long, each once, and again when it waits for something else.
     fn overdue(&mut self, now: Instant) -> Vec<String> {
         let mut lines = Vec::new();
         let mut steps = std::mem::take(&mut self.steps);
-        let mut inner: Vec<ThreadId> = Vec::new();
+        let mut inner: Vec<Worker> = Vec::new();
         for step in steps.iter_mut().rev() {
             // What a step runs says it for that.
-            let is_outer = inner.contains(&step.thread);
-            inner.push(step.thread);
-            let what = self.wait_of(step.thread).map(|wait| wait.what.clone());
+            let is_outer = inner.contains(&step.worker);
+            inner.push(step.worker);
+            let what = self.wait_of(step.worker).map(|wait| wait.what.clone());
             let what = what.unwrap_or_default();
             let is_told = step
                 .told
@@ -296,9 +295,8 @@ fn lines_of(lines: impl IntoIterator<Item = String>) -> String {
 
 impl Plain {
     /// The lines that an event comes to, and whether it is the first one.
-    pub(super) fn take(&mut self, event: Event<'_>) -> (String, bool) {
-        let (thread, now) = (std::thread::current().id(), Instant::now());
-        let lines = self.board.take(event, thread, now);
+    pub(super) fn take(&mut self, worker: Worker, event: Event<'_>) -> (String, bool) {
+        let lines = self.board.take(event, worker, Instant::now());
         let all = lines.into_iter().chain(self.board.summary());
         let is_first = !std::mem::replace(&mut self.is_begun, true);
         (lines_of(all.map(|line| line.text)), is_first)
@@ -338,15 +336,11 @@ mod tests {
 
     #[test]
     fn a_step_says_what_it_waits_for_once_it_takes_long() {
-        let (mut board, thread, start) = (
-            Board::default(),
-            std::thread::current().id(),
-            Instant::now(),
-        );
+        let (mut board, worker, start) = (Board::default(), 0, Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
-        board.take(run(2), thread, start);
-        board.take(state("cmd_|-a_|-a_|-run", "a"), thread, start);
-        board.take(Event::Waits(Some("the command make")), thread, start);
+        board.take(run(2), worker, start);
+        board.take(state("cmd_|-a_|-a_|-run", "a"), worker, start);
+        board.take(Event::Waits(Some("the command make")), worker, start);
         assert_eq!(
             board.live(at(9), 5),
             ["running   9.0 s  cmd.run  a", "0 of 2 states, 9.0 s"]
@@ -358,50 +352,42 @@ mod tests {
                 "0 of 2 states, 1:01"
             ]
         );
-        board.take(Event::Waits(None), thread, at(61));
+        board.take(Event::Waits(None), worker, at(61));
         assert_eq!(board.live(at(61), 5)[0], "running    1:01  cmd.run  a");
     }
 
     #[test]
     fn plain_lines_say_once_what_is_waited_for() {
-        let (mut board, thread, start) = (
-            Board::default(),
-            std::thread::current().id(),
-            Instant::now(),
-        );
+        let (mut board, worker, start) = (Board::default(), 0, Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
-        board.take(Event::Waits(Some("the run 7")), thread, start);
+        board.take(Event::Waits(Some("the run 7")), worker, start);
         assert!(board.overdue(at(9)).is_empty());
         assert_eq!(board.overdue(at(10)), ["waits for the run 7 since 10 s"]);
         assert!(board.overdue(at(30)).is_empty());
-        board.take(Event::Waits(None), thread, at(30));
-        board.take(run(2), thread, at(30));
-        board.take(state("cmd_|-a_|-a_|-run", "a"), thread, at(30));
-        board.take(Event::Waits(Some("the command make")), thread, at(30));
+        board.take(Event::Waits(None), worker, at(30));
+        board.take(run(2), worker, at(30));
+        board.take(state("cmd_|-a_|-a_|-run", "a"), worker, at(30));
+        board.take(Event::Waits(Some("the command make")), worker, at(30));
         assert!(board.overdue(at(39)).is_empty());
         assert_eq!(
             board.overdue(at(40)),
             ["running    10 s  cmd.run  a: waits for the command make"]
         );
         assert!(board.overdue(at(60)).is_empty());
-        board.take(Event::Waits(None), thread, at(60));
-        board.take(Event::Waits(Some("5 s until the next try")), thread, at(60));
+        board.take(Event::Waits(None), worker, at(60));
+        board.take(Event::Waits(Some("5 s until the next try")), worker, at(60));
         assert_eq!(
             board.overdue(at(61)),
             ["running    31 s  cmd.run  a: waits for 5 s until the next try"]
         );
-        board.take(Event::Waits(Some("the command test")), thread, at(62));
+        board.take(Event::Waits(Some("the command test")), worker, at(62));
         assert!(board.overdue(at(65)).is_empty());
     }
 
     #[test]
     fn a_long_run_lists_what_matters_and_counts_the_rest() {
-        let (mut board, thread, now) = (
-            Board::default(),
-            std::thread::current().id(),
-            Instant::now(),
-        );
-        board.take(run(LISTED + 1), thread, now);
+        let (mut board, worker, now) = (Board::default(), 0, Instant::now());
+        board.take(run(LISTED + 1), worker, now);
         let mut finished = |result: Option<bool>| {
             let ret = Map::new().with("result", result).with("comment", "why");
             let tag = "cmd_|-a_|-a_|-run";
@@ -411,7 +397,7 @@ mod tests {
                     tag,
                     ret: &ret,
                 },
-                thread,
+                worker,
                 now,
             );
             lines.into_iter().map(|line| line.text).collect::<Vec<_>>()
@@ -427,7 +413,7 @@ mod tests {
                 jid: "1",
                 good: false,
             },
-            thread,
+            worker,
             now,
         );
         let summary = board.summary().unwrap();
@@ -441,15 +427,10 @@ mod tests {
     #[test]
     fn many_steps_at_a_time_leave_room_on_the_screen() {
         let (mut board, now) = (Board::default(), Instant::now());
-        let thread = || {
-            std::thread::spawn(|| std::thread::current().id())
-                .join()
-                .unwrap()
-        };
-        board.take(run(9), thread(), now);
+        board.take(run(9), 0, now);
         let tags: Vec<String> = (0..9).map(|n| format!("cmd_|-{n}_|-{n}_|-run")).collect();
-        for tag in &tags {
-            board.take(state(tag, "x"), thread(), now);
+        for (worker, tag) in tags.iter().enumerate() {
+            board.take(state(tag, "x"), worker, now);
         }
         let lines = board.live(now, 4);
         assert_eq!(lines.len(), 5);

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use value::Map;
-use value::watch::{self, Event};
+use value::watch::{self, Event, Onlooker, Worker};
 
 use crate::output::{OutputFile, Return};
 use board::Plain;
@@ -88,7 +88,7 @@ pub fn start(
         plain: (mode == Some(Mode::Plain)).then(Mutex::default),
     };
     if PROGRESS.set(progress).is_ok() {
-        watch::set_sink(take);
+        watch::set(Some(Onlooker::new(take)));
     }
     Ok(())
 }
@@ -106,7 +106,7 @@ fn opened(file: Option<&OutputFile>) -> io::Result<Box<dyn Write + Send>> {
     })
 }
 
-fn take(event: Event<'_>) {
+fn take(worker: Worker, event: Event<'_>) {
     let Some(progress) = PROGRESS.get() else {
         return;
     };
@@ -114,7 +114,7 @@ fn take(event: Event<'_>) {
         stream.take(event);
     }
     if let Some(terminal) = &progress.terminal {
-        let is_first = lock(terminal).take(event);
+        let is_first = lock(terminal).take(worker, event);
         if is_first {
             // Without a thread nothing is drawn before the end, and that is no reason to stop.
             let _ = std::thread::Builder::new().spawn(|| terminal::draw_until_over(terminal));
@@ -122,7 +122,7 @@ fn take(event: Event<'_>) {
     }
     if let Some(plain) = &progress.plain {
         let mut shown = lock(plain);
-        let (text, is_first) = shown.take(event);
+        let (text, is_first) = shown.take(worker, event);
         put(&text);
         drop(shown);
         if is_first {

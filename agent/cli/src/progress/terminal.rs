@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rustix::termios::tcgetwinsize;
-use value::watch::Event;
+use value::watch::{Event, Worker};
 
 use super::board::Board;
 use super::lock;
@@ -58,9 +58,9 @@ impl Terminal {
     }
 
     /// Takes in an event; true for the first one.
-    pub(super) fn take(&mut self, event: Event<'_>) -> bool {
-        let (thread, now) = (std::thread::current().id(), Instant::now());
-        let lines = self.board.take(event, thread, now);
+    pub(super) fn take(&mut self, worker: Worker, event: Event<'_>) -> bool {
+        let now = Instant::now();
+        let lines = self.board.take(event, worker, now);
         self.above.extend(lines);
         let is_first = self.since.is_none();
         self.since.get_or_insert(now);

@@ -4,10 +4,9 @@ use ::state::exec::Exec;
 use ::state::lock;
 use ::state::module::Error;
 use ::state::run::pause;
-use value::json::{self, Layout};
 use value::{Map, Value};
 
-use crate::fs::{self, Owner};
+use super::data;
 
 ::state::exec_module! {
     /// Apply states to this machine, and show what they come to.
@@ -111,12 +110,7 @@ fn keep(cx: &Exec, jid: &str, asked: Map) -> Result<Value, Error> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(Error::io(folder))?;
     }
-    let text = json::write(&asked.into(), Layout::default());
-    let owner = Owner {
-        mode: Some(0o600),
-        ..Owner::default()
-    };
-    fs::write(cx, &path, text.as_bytes(), owner)?;
+    data::write(cx, &path, asked)?;
     pause::notice();
     Ok(Value::Null)
 }

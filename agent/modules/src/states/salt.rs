@@ -693,7 +693,9 @@ fn parallel_runners(cx: &Exec, args: ParallelRunners) -> Result<Ret, Error> {
             .iter()
             .map(|(id, name, arg, kwarg)| {
                 let own = as_part(cx, id);
-                scope.spawn(move || orchestrate::runner(&own, name, arg.clone(), kwarg.clone()))
+                let (arg, kwarg, onlooker) = (arg.clone(), kwarg.clone(), watch::onlooker());
+                let call = move || orchestrate::runner(&own, name, arg, kwarg);
+                scope.spawn(move || watch::looked_on(onlooker, call))
             })
             .collect();
         started

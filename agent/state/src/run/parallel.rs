@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use value::{Map, secret};
+use value::{Map, secret, watch};
 
 use super::call::{self, StateFunction};
 use super::clock::Stamp;
@@ -79,9 +79,11 @@ impl Parallel {
 
     fn spawn(&mut self, index: usize, job: Job) {
         let sender = self.sender.clone();
+        let onlooker = watch::onlooker();
         let thread = Builder::new().spawn(move || {
+            let ret = watch::looked_on(onlooker, job);
             // The other end is only gone when the run is.
-            let _ = sender.send((index, job()));
+            let _ = sender.send((index, ret));
         });
         if let Err(error) = &thread {
             let lost = lost(&format!("Parallel process failed to start: {error}"));

@@ -126,6 +126,7 @@ fn a17_a_target_of_nobody_is_nobody() {
             arg: vec!["cmd.run".into(), "id".into()],
             jid: None,
             asynchronous: false,
+            watched: false,
         };
         assert_eq!(m2.refused(runner).await.0, "refused");
     });
