@@ -136,7 +136,8 @@ def commit_of(args):
 def zigbuild(target, about):
     words = ["cargo-zigbuild", "zigbuild", "--locked", "--quiet", "--release", "--target", target]
     # Its features are those that it has without being asked, but for the traces of a program that is built without their tables.
-    words += ["-Zbuild-std=std,panic_abort", "-Zbuild-std-features=panic-unwind"]
+    # Its sorting, searching and printing of numbers are the small ones: 0.15 MB less, and 0.2 % more instructions in a run.
+    words += ["-Zbuild-std=std,panic_abort", "-Zbuild-std-features=panic-unwind,optimize_for_size"]
     # The standard library is in every call's way: as small as the rest it would be 20 kB less, and a run 5 % longer.
     for crate in ["core", "alloc", "std"]:
         words += ["--config", f'profile.release.package.{crate}.opt-level="s"']

@@ -31,6 +31,7 @@ pub(crate) fn watch() {
         };
         if smol::block_on(signals.next()).is_some() {
             let job = JOB.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            cli::progress::end(None);
             let _ = std::io::stderr().write_all(farewell(&job).as_bytes());
             std::process::exit(INTERRUPTED);
         }
