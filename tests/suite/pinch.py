@@ -77,8 +77,8 @@ class Functions:
         call = self._loaders.state if self._states else self._loaders.run
         return lambda *args, **kwargs: call(name, args, kwargs)
 
-    def __contains__(self, name):
-        return name in self._loaders.run("sys.list_state_functions" if self._states else "sys.list_functions", (), {})
+    def __iter__(self):
+        return iter(self._loaders.run("sys.list_state_functions" if self._states else "sys.list_functions", (), {}))
 
 
 class Loaders:
@@ -86,6 +86,7 @@ class Loaders:
 
     def __init__(self, opts, loaded_base_name=None):
         self.opts, self._original, self.context = opts, copy.deepcopy(opts), {}
+        self._reload_all_funcs = []
         self._etc = pathlib.Path(opts["cachedir"]).parent / "pinch-etc"
         self._etc.mkdir(parents=True, exist_ok=True)
         self.modules, self.states = Functions(self, False), Functions(self, True)

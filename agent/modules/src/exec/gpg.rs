@@ -8,6 +8,7 @@ use crate::accounts;
 use crate::process::Process;
 
 pub(crate) mod keyring;
+pub(crate) mod verify;
 
 use keyring::{Keyring, LEVELS, Source, is_called};
 

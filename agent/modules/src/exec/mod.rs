@@ -171,6 +171,7 @@ pub const MODULES: &[Module<Value>] = &[
     git::remote::MODULE,
     git::tree::MODULE,
     gpg::MODULE,
+    gpg::verify::MODULE,
     grains::MODULE,
     group::MODULE,
     hashutil::MODULE,

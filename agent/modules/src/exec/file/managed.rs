@@ -12,6 +12,7 @@ use super::source::{self as sums, Sum};
 use super::stat::{self, Looked, Stats, normalized};
 use super::{backup, makedirs};
 use crate::exec::cp;
+use crate::exec::gpg::verify::{Signed, Signers};
 use crate::source::{self, How, Url, redacted};
 use crate::{diff, fs, ospath, template, users};
 
@@ -103,6 +104,10 @@ pub(crate) struct Request {
     pub(crate) use_etag: bool,
     /// Take a source from a server that does not prove who it is.
     pub(crate) no_verify_ssl: bool,
+    /// A signature of the source, and one of the file of hashes.
+    pub(crate) signatures: [Value; 2],
+    /// Who must have signed them.
+    pub(crate) signers: Signers,
     /// The mode of the backup.
     pub(crate) backup: String,
     /// Make the folders above.
@@ -140,6 +145,7 @@ impl Request {
             name: self.source_hash_name.as_deref(),
             saltenv: &self.saltenv,
             verify_ssl: !self.no_verify_ssl,
+            signed: Signed::by(&self.signatures[1], &self.signers),
         }
     }
 
@@ -445,6 +451,23 @@ pub(crate) fn verify(subject: &str, found: &Found, advice: &str) -> Result<(), E
     .into())
 }
 
+/// Refuses contents without the signature that they must have.
+fn verify_signature(cx: &Exec, request: &Request, body: &Body) -> Result<(), Error> {
+    let (Some(url), Some(signed)) = (
+        &request.source,
+        Signed::by(&request.signatures[0], &request.signers),
+    ) else {
+        return Ok(());
+    };
+    let Body::File(file) = body else {
+        return Err("Failed checking new file's signature: a template has none".into());
+    };
+    let from = (request.saltenv.as_str(), !request.no_verify_ssl);
+    signed
+        .check(cx, (url, file), from)
+        .map_err(|error| Error::refused(format!("Failed checking new file's signature: {error}")))
+}
+
 /// What may help where a hash did not fit a source.
 pub(crate) const MANY_HASHES: &str = ". If the 'source_hash' value refers to a remote file with multiple possible matches, \
                            then it may be necessary to set 'source_hash_name'.";
@@ -469,6 +492,7 @@ fn replace(cx: &Exec, request: &Request, found: &Found, mut ret: Ret) -> Result<
     if let Some(body) = &found.body
         && (replaced || !body.is_in(&real))
     {
+        verify_signature(cx, request, body)?;
         let (mut text, counted) = shown_diff(cx, request, &real, body);
         counts = counted;
         if replaced && text.is_empty() {
@@ -501,6 +525,9 @@ pub(crate) fn skipping(request: &Request, counts: bool, ret: Ret) -> Ret {
 fn create(cx: &Exec, request: &Request, found: &Found, mut ret: Ret) -> Result<Ret, Error> {
     let name = &request.name;
     verify(name, found, "")?;
+    if let Some(body) = &found.body {
+        verify_signature(cx, request, body)?;
+    }
     let folder = ospath::dirname(name);
     if !ospath::isdir(folder) {
         if !request.makedirs {

@@ -5,6 +5,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
+use crate::exec::gpg::verify::{Signed, signers};
 use crate::source::{How, Url, redacted};
 use crate::{hashes, ospath, source};
 
@@ -36,18 +37,18 @@ state::exec_module! {
         saltenv: String = "base".into(),
         /// Whether a server that has the hash file must prove who it is.
         verify_ssl: bool = true,
-        /// Not supported.
+        /// A signature of the file of hashes, likewise.
         source_hash_sig: Value = Value::Null,
-        /// Not supported.
+        /// Fingerprints of keys, one of which must have signed.
         signed_by_any: Value = Value::Null,
-        /// Not supported.
+        /// Fingerprints of keys, all of which must have signed.
         signed_by_all: Value = Value::Null,
-        /// Not supported.
+        /// The file with the public keys.
         keyring: Value = Value::Null,
-        /// Not supported.
+        /// The folder of the keys.
         gnupghome: Value = Value::Null,
-        /// Not supported.
-        sig_backend: Value = "gpg".into(),
+        /// The execution module that verifies.
+        sig_backend: String = "gpg".into(),
     });
 
     /// Find a hash in a file of hashes.
@@ -182,6 +183,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) saltenv: &'a str,
     /// Whether a server that has the hash file must prove who it is.
     pub(crate) verify_ssl: bool,
+    /// The signature of the hash file, where it must have one.
+    pub(crate) signed: Option<Signed<'a>>,
 }
 
 /// Reads a `source_hash` argument in any of its forms.
@@ -197,7 +200,11 @@ pub(crate) fn sum(cx: &Exec, asked: Asked<'_>) -> Result<Sum, Error> {
         };
         let found = source::cached(cx, &text, asked.saltenv, how)?;
         let missing = || Error::refused(format!("Source hash file {} not found", redacted(&text)));
-        Some(found.ok_or_else(missing)?)
+        let found = found.ok_or_else(missing)?;
+        if let Some(signed) = asked.signed {
+            signed.check(cx, (&text, &found), (asked.saltenv, asked.verify_ssl))?;
+        }
+        Some(found)
     } else if parts.scheme.is_empty() {
         None
     } else {
@@ -317,9 +324,7 @@ fn source_list(cx: &Exec, args: SourceList) -> Result<Value, Error> {
 }
 
 fn get_source_sum(cx: &Exec, args: GetSourceSum) -> Result<Value, Error> {
-    if args.source_hash_sig.is_true() {
-        return Err(SIGNATURES.into());
-    }
+    let by = signers!(args);
     let asked = Asked {
         file_name: &args.file_name,
         source: &args.source,
@@ -327,14 +332,11 @@ fn get_source_sum(cx: &Exec, args: GetSourceSum) -> Result<Value, Error> {
         name: args.source_hash_name.as_deref(),
         saltenv: &args.saltenv,
         verify_ssl: args.verify_ssl,
+        signed: Signed::by(&args.source_hash_sig, &by),
     };
     let found = sum(cx, asked)?;
     Ok(found.shown().into())
 }
-
-/// Why signatures are refused: an unchecked one must not pass for a checked one.
-pub(crate) const SIGNATURES: &str =
-    "Cannot verify signatures because the gpg module was not loaded";
 
 fn extract_hash(_cx: &Exec, args: ExtractHash) -> Result<Value, Error> {
     let found = extract(

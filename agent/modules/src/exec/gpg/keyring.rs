@@ -75,7 +75,12 @@ impl Keyring {
     }
 
     /// Runs `gpg`; what it does stands on its standard error, a line each behind `[GNUPG:]`.
-    fn gpg(&self, cx: &Exec, words: &[&str], stdin: Option<String>) -> Result<Output, Error> {
+    pub(super) fn gpg(
+        &self,
+        cx: &Exec,
+        words: &[&str],
+        stdin: Option<String>,
+    ) -> Result<Output, Error> {
         let fixed = [
             "gpg",
             "--homedir",

@@ -10,6 +10,7 @@ use value::{Map, Value};
 
 use crate::exec::archive::{self, Contents};
 use crate::exec::file::source::{self as sums, Sum};
+use crate::exec::gpg::verify::{Signed, Signers, signers};
 use crate::process::which;
 use crate::source::{self, Url, redacted};
 use crate::{ospath, shlex, users};
@@ -68,19 +69,19 @@ state::state_module! {
         archive_format: Value = Value::Null,
         /// Fetch an archive of the web again when its tag changed.
         use_etag: bool = false,
-        /// Not supported.
+        /// A signature of the source: `True` where it is in the file itself, or its address.
         signature: Value = Value::Null,
-        /// Not supported.
+        /// A signature of the file of hashes, likewise.
         source_hash_sig: Value = Value::Null,
-        /// Not supported.
+        /// Fingerprints of keys, one of which must have signed.
         signed_by_any: Value = Value::Null,
-        /// Not supported.
+        /// Fingerprints of keys, all of which must have signed.
         signed_by_all: Value = Value::Null,
-        /// Not supported.
+        /// The file with the public keys.
         keyring: Value = Value::Null,
-        /// Not supported.
+        /// The folder of the keys.
         gnupghome: Value = Value::Null,
-        /// Not supported.
+        /// The execution module that verifies.
         sig_backend: String = "gpg".into(),
         ..kwargs
     });
@@ -101,6 +102,8 @@ struct Job<'a> {
     cmd_unzip: bool,
     trim: Option<usize>,
     sum: Option<Sum>,
+    /// Who must have signed it.
+    by: Signers,
 }
 
 fn extracted(cx: &Exec, args: Extracted) -> Result<Ret, Error> {
@@ -188,8 +191,14 @@ fn checked<'a>(
             "The 'source_hash_update' argument is ignored when 'source_hash' is not also specified.".to_owned(),
         );
     }
-    if args.signature.is_true() || args.source_hash_sig.is_true() {
-        return Err(sums::SIGNATURES.into());
+    let by = signers!(args);
+    let is_signed = args.signature.is_true() || args.source_hash_sig.is_true();
+    if is_signed && !by.are_able(cx) {
+        return Err(format!(
+            "Cannot verify signatures because the {} module was not loaded",
+            by.backend
+        )
+        .into());
     }
     let (source, _) = sums::first(cx, &args.source, &args.source_hash, &cx.saltenv)?;
     if !source.is_true() {
@@ -218,6 +227,7 @@ fn checked<'a>(
         cmd_unzip,
         trim: trim(&args.trim_output)?,
         sum: None,
+        by,
     };
     if args.source_hash.is_true() {
         let asked = sums::Asked {
@@ -227,6 +237,7 @@ fn checked<'a>(
             name: args.source_hash_name.as_deref(),
             saltenv: &cx.saltenv,
             verify_ssl: true,
+            signed: Signed::by(&args.source_hash_sig, &job.by),
         };
         job.sum = Some(sums::sum(cx, asked)?);
     }
@@ -336,6 +347,15 @@ impl Job<'_> {
             Step::Done(ret) => return Ok(ret),
             Step::Next(cached) => cached,
         };
+        if let Some(signed) = Signed::by(&self.args.signature, &self.by) {
+            let from = (self.cx.saltenv.as_str(), true);
+            let checked = signed.check(self.cx, (&self.source, &cached), from);
+            checked.map_err(|error| {
+                Error::refused(format!(
+                    "Failed verifying the source file's signature: {error}"
+                ))
+            })?;
+        }
         let before = checksum::read(self.cx, &cached, None);
         if self.args.source_hash.is_true()
             && self.args.source_hash_update
@@ -391,7 +411,13 @@ impl Job<'_> {
                 .with("source_hash_name", self.args.source_hash_name.clone())
                 .with("skip_verify", self.args.skip_verify)
                 .with("saltenv", self.cx.saltenv.as_str())
-                .with("use_etag", self.args.use_etag);
+                .with("use_etag", self.args.use_etag)
+                .with("source_hash_sig", self.args.source_hash_sig.clone())
+                .with("signed_by_any", self.by.any.clone())
+                .with("signed_by_all", self.by.all.clone())
+                .with("keyring", self.by.keyring.clone())
+                .with("gnupghome", self.by.gnupghome.clone())
+                .with("sig_backend", self.by.backend.as_str());
             call_state(self.cx, "file.cached", &self.source, kwargs)
         })?;
         if fetched.result != Some(true) {

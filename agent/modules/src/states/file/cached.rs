@@ -8,6 +8,7 @@ use value::{Map, Value};
 
 use super::gate;
 use crate::exec::file::source::{self as sums, Sum};
+use crate::exec::gpg::verify::{Signed, signers};
 use crate::source::{self, How, Url, redacted};
 use crate::{fs, hashes, ospath};
 
@@ -29,17 +30,17 @@ state::state_module! {
         saltenv: String = "base".into(),
         /// Fetch a file from the web again when its tag changed.
         use_etag: bool = false,
-        /// Not supported.
+        /// A signature of the file of hashes, likewise.
         source_hash_sig: Value = Value::Null,
-        /// Not supported.
+        /// Fingerprints of keys, one of which must have signed.
         signed_by_any: Value = Value::Null,
-        /// Not supported.
+        /// Fingerprints of keys, all of which must have signed.
         signed_by_all: Value = Value::Null,
-        /// Not supported.
+        /// The file with the public keys.
         keyring: Value = Value::Null,
-        /// Not supported.
+        /// The folder of the keys.
         gnupghome: Value = Value::Null,
-        /// Not supported.
+        /// The execution module that verifies.
         sig_backend: String = "gpg".into(),
     });
 
@@ -53,9 +54,6 @@ state::state_module! {
 }
 
 fn cached(cx: &Exec, args: Cached) -> Result<Ret, Error> {
-    if args.source_hash_sig.is_true() {
-        return Err(sums::SIGNATURES.into());
-    }
     let name = &args.name;
     let parts = Url::parse(name);
     if !args.skip_verify && !args.source_hash.is_true() && !args.use_etag && parts.is_remote() {
@@ -65,6 +63,7 @@ fn cached(cx: &Exec, args: Cached) -> Result<Ret, Error> {
         )
         .into());
     }
+    let by = signers!(args);
     let sum = if args.source_hash.is_true() {
         let asked = sums::Asked {
             file_name: "",
@@ -73,6 +72,7 @@ fn cached(cx: &Exec, args: Cached) -> Result<Ret, Error> {
             name: args.source_hash_name.as_deref(),
             saltenv: &args.saltenv,
             verify_ssl: true,
+            signed: Signed::by(&args.source_hash_sig, &by),
         };
         Some(sums::sum(cx, asked)?)
     } else {

@@ -12,6 +12,7 @@ use crate::exec::file::managed::{self as work, Found, Ignore, Request};
 use crate::exec::file::perms;
 use crate::exec::file::source as sums;
 use crate::exec::file::stat::{self, Stats, normalized};
+use crate::exec::gpg::verify::{Signers, signers};
 use crate::source::Url;
 use crate::{encoding, hashes, ospath, template};
 
@@ -99,17 +100,17 @@ state::state_module! {
         verify_ssl: bool = true,
         /// Fetch a source from the web again when its tag changed.
         use_etag: bool = false,
-        /// Not supported.
+        /// A signature of the source: `True` where it is in the file itself, or its address.
         signature: Value = Value::Null,
-        /// Not supported.
+        /// A signature of the file of hashes, likewise.
         source_hash_sig: Value = Value::Null,
-        /// Not supported.
+        /// Fingerprints of keys, one of which must have signed.
         signed_by_any: Value = Value::Null,
-        /// Not supported.
+        /// Fingerprints of keys, all of which must have signed.
         signed_by_all: Value = Value::Null,
-        /// Not supported.
+        /// The file with the public keys.
         keyring: Value = Value::Null,
-        /// Not supported.
+        /// The folder of the keys.
         gnupghome: Value = Value::Null,
         /// Lines in another order are no change for requisites.
         ignore_ordering: bool = false,
@@ -119,7 +120,7 @@ state::state_module! {
         ignore_comment_characters: Value = Value::Null,
         /// Show the diff of new files.
         new_file_diff: bool = false,
-        /// Not supported.
+        /// The execution module that verifies.
         sig_backend: String = "gpg".into(),
         ..kwargs
     });
@@ -136,9 +137,7 @@ fn run(cx: &Exec, mut args: Managed, name: &str) -> Result<Ret, Error> {
     if name.is_empty() {
         return Err("Destination file name is required".into());
     }
-    if args.signature.is_true() || args.source_hash_sig.is_true() {
-        return Err(sums::SIGNATURES.into());
-    }
+    let signers = signers!(args);
     if args.selinux.is_true() {
         return Err(perms::SELINUX.into());
     }
@@ -175,6 +174,7 @@ fn run(cx: &Exec, mut args: Managed, name: &str) -> Result<Ret, Error> {
     let place = (args.tmp_dir.clone(), args.tmp_ext.clone());
     let source = args.source.clone();
     let mut request = request(cx, args, name, contents)?;
+    request.signers = signers;
     if replace && has_source_hash(cx, &mut request, &source) {
         replace = false;
     }
@@ -326,6 +326,8 @@ fn request(
         skip_verify: args.skip_verify,
         use_etag: args.use_etag,
         no_verify_ssl: !args.verify_ssl,
+        signatures: [args.signature, args.source_hash_sig],
+        signers: Signers::default(),
         backup: args.backup,
         makedirs: args.makedirs,
         dir_mode: args.dir_mode,

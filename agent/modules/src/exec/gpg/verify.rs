@@ -1,0 +1,405 @@
+//! `gpg.verify`, and how the states that fetch files ask for it.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use super::keyring::Keyring;
+use crate::source::{self, How, Url};
+
+state::exec_module! {
+    /// GnuPG.
+    mod gpg;
+
+    /// Verify the signature of a message or a file.
+    fn verify(Verify {
+        /// The signed message.
+        text: Option<String> = None,
+        /// The user whose keys are used.
+        user: Option<String> = None,
+        /// The signed file.
+        filename: Option<String> = None,
+        /// The folder of the keys.
+        gnupghome: Option<String> = None,
+        /// The file with the signature, where it is not in the signed file itself.
+        signature: Option<String> = None,
+        /// `pgp`, `classic`, `tofu`, `tofu+pgp`, `direct`, `always` or `auto`.
+        trustmodel: Option<String> = None,
+        /// Fingerprints of keys, one of which must have signed.
+        signed_by_any: Value = Value::Null,
+        /// Fingerprints of keys, all of which must have signed.
+        signed_by_all: Value = Value::Null,
+        /// The file with the public keys.
+        keyring: Option<String> = None,
+    });
+}
+
+const TRUST_MODELS: [&str; 7] = [
+    "pgp", "classic", "tofu", "tofu+pgp", "direct", "always", "auto",
+];
+
+/// What `gpg` says of the trust in a key, and how Salt shows it.
+const TRUST: [(&str, &str); 6] = [
+    ("TRUST_EXPIRED", "Expired"),
+    ("TRUST_UNDEFINED", "Undefined"),
+    ("TRUST_NEVER", "Never"),
+    ("TRUST_MARGINAL", "Marginal"),
+    ("TRUST_FULLY", "Fully"),
+    ("TRUST_ULTIMATE", "Ultimate"),
+];
+
+/// A signature, as `gpg` tells of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Seen {
+    key_id: String,
+    username: Option<String>,
+    /// Of the primary key, also where a subkey has signed.
+    fingerprint: String,
+    trust: Option<&'static str>,
+    status: &'static str,
+}
+
+impl Seen {
+    /// Whether it is good, and its key was not revoked: Salt takes those as well.
+    fn is_good(&self) -> bool {
+        self.trust.is_some() && self.status != REVOKED
+    }
+
+    fn shown(&self) -> Value {
+        Map::new()
+            .with("username", self.username.clone())
+            .with("key_id", self.key_id.as_str())
+            .with("fingerprint", self.fingerprint.as_str())
+            .with("trust_level", self.trust)
+            .with("status", self.status)
+            .into()
+    }
+}
+
+const REVOKED: &str = "signing key was revoked";
+
+/// The good signatures that the lines behind `[GNUPG:]` tell of.
+fn seen(stderr: &str) -> Vec<Seen> {
+    let mut all: Vec<Seen> = Vec::new();
+    // Lines of a bad signature come without a `SIG_ID`, and belong to none.
+    let mut is_open = false;
+    let lines = stderr
+        .lines()
+        .filter_map(|line| line.strip_prefix("[GNUPG:] "));
+    for line in lines {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match word {
+            "SIG_ID" => {
+                all.push(Seen::default());
+                is_open = true;
+            }
+            "NEWSIG" => is_open = false,
+            _ => {}
+        }
+        let Some(last) = all.last_mut().filter(|_| is_open) else {
+            continue;
+        };
+        let (key, name) = rest.split_once(' ').unwrap_or((rest, ""));
+        match word {
+            "GOODSIG" => {
+                last.key_id = key.to_owned();
+                last.username = Some(name.to_owned());
+                last.status = "signature good";
+            }
+            "EXPKEYSIG" => {
+                last.key_id = key.to_owned();
+                last.status = "signing key has expired";
+            }
+            "REVKEYSIG" => {
+                last.key_id = key.to_owned();
+                last.status = REVOKED;
+            }
+            "VALIDSIG" => {
+                let primary = rest.split_whitespace().nth(9);
+                last.fingerprint = primary.unwrap_or_default().to_owned();
+                if last.status != REVOKED {
+                    last.status = "signature valid";
+                }
+            }
+            _ => {
+                let known = TRUST.iter().find(|(known, _)| *known == word);
+                if let Some((_, shown)) = known {
+                    last.trust = Some(shown);
+                    is_open = false;
+                }
+            }
+        }
+    }
+    all
+}
+
+fn verify(cx: &Exec, args: Verify) -> Result<Value, Error> {
+    if let Some(model) = &args.trustmodel
+        && !TRUST_MODELS.contains(&model.as_str())
+    {
+        let known = TRUST_MODELS.join(", ");
+        let text = format!("Invalid trustmodel defined: {model}. Use one of: {known}");
+        return Ok(super::said(false, text));
+    }
+    let (user, home) = (args.user.as_deref(), args.gnupghome.as_deref());
+    let keyring = Keyring::of(cx, user, home, args.keyring.as_deref())?;
+    let mut words = vec!["--verify"];
+    if let Some(model) = &args.trustmodel {
+        words.extend(["--trust-model", model]);
+    }
+    let by = Signers {
+        any: args.signed_by_any,
+        all: args.signed_by_all,
+        ..Signers::default()
+    };
+    if by.are_named() {
+        // Without it the first bad signature is the last one that is looked at.
+        words.push("--no-batch");
+    }
+    let text = args.text.filter(|text| !text.is_empty());
+    match (&text, &args.filename) {
+        (Some(_), _) => {}
+        (None, Some(file)) => {
+            words.push("--");
+            words.extend(args.signature.as_deref());
+            words.push(file);
+        }
+        (None, None) => return Err("filename or text must be passed.".into()),
+    }
+    for file in args.filename.iter().chain(&args.signature) {
+        if text.is_none() && !Path::new(file).is_file() {
+            return Err(format!("{file} is not there").into());
+        }
+    }
+    let seen = seen(&keyring.gpg(cx, &words, text)?.stderr);
+    Ok(match by.are_named() {
+        true => by.answer(&seen),
+        false => answer(seen.last()),
+    })
+}
+
+/// The answer where nobody is named who must have signed.
+fn answer(last: Option<&Seen>) -> Value {
+    let Some(good) = last.filter(|seen| seen.is_good()) else {
+        return super::said(false, "The signature could not be verified.");
+    };
+    Map::new()
+        .with("res", true)
+        .with("username", good.username.clone())
+        .with("key_id", good.key_id.as_str())
+        .with("trust_level", good.trust)
+        .with("message", "The signature is verified.")
+        .into()
+}
+
+/// Who must have signed a file, and where their keys are: arguments of the states that fetch files.
+#[derive(Clone, Debug)]
+pub(crate) struct Signers {
+    /// `signed_by_any`
+    pub(crate) any: Value,
+    /// `signed_by_all`
+    pub(crate) all: Value,
+    /// `keyring`
+    pub(crate) keyring: Value,
+    /// `gnupghome`
+    pub(crate) gnupghome: Value,
+    /// `sig_backend`: the execution module that verifies.
+    pub(crate) backend: String,
+}
+
+/// Those of the arguments of a function.
+macro_rules! signers {
+    ($args:expr) => {
+        $crate::exec::gpg::verify::Signers {
+            any: $args.signed_by_any.clone(),
+            all: $args.signed_by_all.clone(),
+            keyring: $args.keyring.clone(),
+            gnupghome: $args.gnupghome.clone(),
+            backend: $args.sig_backend.clone(),
+        }
+    };
+}
+pub(crate) use signers;
+
+impl Default for Signers {
+    fn default() -> Self {
+        Self {
+            any: Value::Null,
+            all: Value::Null,
+            keyring: Value::Null,
+            gnupghome: Value::Null,
+            backend: "gpg".to_owned(),
+        }
+    }
+}
+
+impl Signers {
+    fn are_named(&self) -> bool {
+        self.any.is_true() || self.all.is_true()
+    }
+
+    /// The answer where somebody is named who must have signed.
+    fn answer(&self, seen: &[Seen]) -> Value {
+        let has_signed = |signer: &String| {
+            let mut good = seen.iter().filter(|seen| seen.is_good());
+            good.any(|seen| seen.fingerprint == *signer)
+        };
+        let lacks = |message: String| (false, message);
+        let lacking = names(&self.all).into_iter().find(|one| !has_signed(one));
+        let (res, message) = if self.any.is_true() && !names(&self.any).iter().any(has_signed) {
+            lacks(
+                "None of the public keys listed in signed_by_any provided a valid signature".into(),
+            )
+        } else if let Some(signer) = lacking {
+            lacks(format!(
+                "Public key {signer} has not provided a valid signature, but was listed in signed_by_all"
+            ))
+        } else {
+            (true, "All required keys have provided a signature".into())
+        };
+        Map::new()
+            .with("res", res)
+            .with("message", message)
+            .with("signatures", Value::list(seen.iter().map(Seen::shown)))
+            .into()
+    }
+
+    /// Whether what verifies is there.
+    pub(crate) fn are_able(&self, cx: &Exec) -> bool {
+        let name = format!("{}.verify", self.backend);
+        cx.function(&name).is_some() || cx.is_custom(&name)
+    }
+}
+
+/// A signature that is asked for: in the file itself (`True`), or at an address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Signed<'a> {
+    signature: &'a Value,
+    by: &'a Signers,
+}
+
+impl<'a> Signed<'a> {
+    /// What the arguments of a state ask for; nothing where they ask for none.
+    pub(crate) fn by(signature: &'a Value, by: &'a Signers) -> Option<Self> {
+        signature.is_true().then_some(Self { signature, by })
+    }
+
+    /// Verifies a file that came from an address. One that fails is taken out of the cache, with its signature.
+    ///
+    /// # Errors
+    /// When the signature is not there, or not good.
+    pub(crate) fn check(
+        self,
+        cx: &Exec,
+        (address, file): (&str, &str),
+        (saltenv, verify_ssl): (&str, bool),
+    ) -> Result<(), Error> {
+        let by = self.by;
+        if !by.are_able(cx) {
+            return Err(format!(
+                "Signature verification requires the {} module, which could not be found. Make sure you have the necessary tools and libraries intalled",
+                by.backend
+            )
+            .into());
+        }
+        let mut beside = None;
+        if let Some(url) = self.signature.as_str() {
+            let how = How {
+                verify_ssl,
+                ..How::default()
+            };
+            let found = source::cached(cx, url, saltenv, how)?;
+            let missing = || Error::refused(format!("Detached signature file {url} not found"));
+            beside = Some((url, found.ok_or_else(missing)?));
+        }
+        let named = Map::new()
+            .with("filename", file)
+            .with("signature", beside.as_ref().map(|(_, path)| path.as_str()))
+            .with("keyring", by.keyring.clone())
+            .with("gnupghome", by.gnupghome.clone())
+            .with("signed_by_any", by.any.clone())
+            .with("signed_by_all", by.all.clone());
+        let told = cx.call(&format!("{}.verify", by.backend), Vec::new(), named)?;
+        if told.get("res") == Some(&Value::Bool(true)) {
+            return Ok(());
+        }
+        let fetched = beside.iter().map(|(url, path)| (*url, path.as_str()));
+        for (url, path) in fetched.chain([(address, file)]) {
+            forget(cx, url, path);
+        }
+        let message = told.get("message").map(Value::to_text);
+        Err(format!(
+            "The file's signature could not be verified: {}",
+            message.unwrap_or_default()
+        )
+        .into())
+    }
+}
+
+/// Removes a copy from the cache; a file of the machine itself and one of the tree stay.
+fn forget(cx: &Exec, url: &str, path: &str) {
+    if Url::parse(url).is_remote() {
+        // What is not there any more need not go.
+        let _ = crate::fs::remove(cx, Path::new(path));
+    }
+}
+
+/// One fingerprint, or a list of them; one of digits alone is a number in YAML.
+fn names(given: &Value) -> Vec<String> {
+    match given {
+        Value::List(_) => given.texts(),
+        other if other.is_true() => vec![other.to_text()],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "[GNUPG:] NEWSIG
+[GNUPG:] SIG_ID abc 2026-11-23 1795000000
+[GNUPG:] GOODSIG 87654321 A <a@b>
+[GNUPG:] VALIDSIG SUB 2026-11-23 1795000000 0 4 0 1 10 00 PRIMARY
+[GNUPG:] TRUST_ULTIMATE 0 pgp
+[GNUPG:] NEWSIG
+[GNUPG:] BADSIG 12345678 B <b@b>
+";
+
+    #[test]
+    fn a_bad_signature_is_none() {
+        let all = seen(GOOD);
+        let a = Seen {
+            key_id: "87654321".into(),
+            username: Some("A <a@b>".into()),
+            fingerprint: "PRIMARY".into(),
+            trust: Some("Ultimate"),
+            status: "signature valid",
+        };
+        assert_eq!(all, [a]);
+        let revoked = GOOD.replace("GOODSIG", "REVKEYSIG");
+        assert!(!seen(&revoked).iter().any(Seen::is_good));
+        assert!(seen("gpg: no signature\n").is_empty());
+    }
+
+    #[test]
+    fn all_or_any_of_those_named_must_have_signed() {
+        let told = |any: &[&str], all: &[&str]| {
+            let list = |names: &[&str]| Value::list(names.iter().map(|name| Value::from(*name)));
+            let by = Signers {
+                any: list(any),
+                all: list(all),
+                ..Signers::default()
+            };
+            by.answer(&seen(GOOD)).get("res").cloned()
+        };
+        let (yes, no) = (Some(Value::Bool(true)), Some(Value::Bool(false)));
+        assert_eq!(told(&["OTHER", "PRIMARY"], &[]), yes);
+        assert_eq!(told(&["OTHER"], &[]), no);
+        assert_eq!(told(&[], &["PRIMARY"]), yes);
+        assert_eq!(told(&[], &["PRIMARY", "OTHER"]), no);
+        assert_eq!(told(&["PRIMARY"], &["OTHER"]), no);
+    }
+}
