@@ -93,7 +93,7 @@ impl Master {
         }
         let (onlooker, told) = watched::pair();
         let pass_on = async {
-            // A command that is gone is no reason to stop the run.
+            // No deadline: it ends with the run. A command that is gone is no reason to stop that.
             while let Ok(part) = told.recv().await
                 && local.data(part).await.is_ok()
             {}

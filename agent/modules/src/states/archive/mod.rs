@@ -166,6 +166,20 @@ fn target(args: &Extracted) -> Result<String, Error> {
     Ok(name)
 }
 
+/// Who must have signed the archive.
+fn signed_by(cx: &Exec, args: &Extracted) -> Result<Signers, Error> {
+    let by = signers!(args);
+    let is_signed = args.signature.is_true() || args.source_hash_sig.is_true();
+    if is_signed && !by.are_able(cx) {
+        return Err(format!(
+            "Cannot verify signatures because the {} module was not loaded",
+            by.backend
+        )
+        .into());
+    }
+    Ok(by)
+}
+
 fn checked<'a>(
     cx: &'a Exec,
     args: &'a Extracted,
@@ -191,15 +205,7 @@ fn checked<'a>(
             "The 'source_hash_update' argument is ignored when 'source_hash' is not also specified.".to_owned(),
         );
     }
-    let by = signers!(args);
-    let is_signed = args.signature.is_true() || args.source_hash_sig.is_true();
-    if is_signed && !by.are_able(cx) {
-        return Err(format!(
-            "Cannot verify signatures because the {} module was not loaded",
-            by.backend
-        )
-        .into());
-    }
+    let by = signed_by(cx, args)?;
     let (source, _) = sums::first(cx, &args.source, &args.source_hash, &cx.saltenv)?;
     if !source.is_true() {
         return Err(format!("Invalid source \"{}\"", args.source.to_text()).into());
