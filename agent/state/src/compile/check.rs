@@ -228,7 +228,7 @@ fn arguments(low: &Low, function: StateFunction, documents: &Documents) -> Vec<P
     };
     if function.extra == Extra::Reject {
         let text = invalid_keywords(&unknown, &low.function());
-        let hint = near_argument(first, function);
+        let hint = did_you_mean(first, near_arguments(function));
         let fault = fault(low, documents, text, std::slice::from_ref(first));
         return vec![Problem::Stops(fault.hint(hint))];
     }
@@ -236,8 +236,10 @@ fn arguments(low: &Low, function: StateFunction, documents: &Documents) -> Vec<P
     let is_free = |name: &&String| low.state == "module" && name.starts_with("m_");
     let warning = |name: &String| {
         let full = low.function();
-        // Only what reads like a declared argument is worth a word: functions with free arguments have their own.
-        let hint = near_argument(name, function)?;
+        // Only what reads like a declared argument is worth a word: functions with free arguments have their own. `match` is no `watch`:
+        // hardly anybody mistakes the first letter.
+        let alike = |known: &&str| known.chars().next() == name.chars().next();
+        let hint = did_you_mean(name, near_arguments(function).filter(alike))?;
         let text = format!("{full} does not know the argument '{name}'");
         let fault = fault(low, documents, text, std::slice::from_ref(name));
         Some(Problem::Warning(fault.hint(Some(hint))))
@@ -249,10 +251,10 @@ fn arguments(low: &Low, function: StateFunction, documents: &Documents) -> Vec<P
 /// Shorter words of every state are near too much: `user` is not meant to be `use`.
 const NEAR_MIN: usize = 4;
 
-fn near_argument(name: &str, function: StateFunction) -> Option<String> {
+/// What an argument may have been meant to be.
+fn near_arguments(function: StateFunction) -> impl Iterator<Item = &'static str> {
     let declared = function.args.iter().map(|arg| arg.name);
-    let options = low::options().filter(|option| option.len() >= NEAR_MIN);
-    did_you_mean(name, declared.chain(options))
+    declared.chain(low::options().filter(|option| option.len() >= NEAR_MIN))
 }
 
 fn fault(low: &Low, documents: &Documents, text: String, argument: &[String]) -> Fault {

@@ -4,3 +4,13 @@ include:
 
 {{ web.package }}:
   pkg.installed: []
+
+# `match` belongs to iptables, and is no `watch`.
+reached:
+  iptables.append:
+    - table: filter
+    - chain: INPUT
+    - match: state
+    - connstate: NEW
+    - dport: 80
+    - jump: ACCEPT
