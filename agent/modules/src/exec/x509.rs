@@ -17,7 +17,7 @@ use crate::x509::pem;
 mod encode;
 mod read;
 
-use encode::{Delivery, encode_certificate, encode_crl, encode_csr, encode_private_key};
+use encode::{Delivery, encode_certificate, encode_crl, encode_csr, encode_private_key, keep_copy};
 use read::{
     expired, expires, get_pem_entries, get_pem_entry, read_certificate, read_certificates,
     read_crl, read_csr, verify_crl, verify_private_key, verify_signature, will_expire,
@@ -350,7 +350,12 @@ pub(crate) fn made(
         None => {
             merge(&mut args, own_policy(cx, policy)?);
             let der = Draft::of(cx, &args, false)?.signed(cx)?;
-            Parts::read(&der).ok_or_else(|| "openssl gave no certificate".into())
+            let made = Parts::read(&der).ok_or("openssl gave no certificate")?;
+            if let Some(folder) = given(&args, "copypath").filter(|folder| folder.is_true()) {
+                let with_name = given(&args, "prepend_cn").is_some_and(Value::is_true);
+                keep_copy(cx, &made, &folder.to_text(), with_name)?;
+            }
+            Ok(made)
         }
         Some(server) => {
             let policy = policy.ok_or(

@@ -6,6 +6,7 @@ use state::exec::Exec;
 use state::module::{Error, Given, Ret};
 use value::{Map, Value};
 
+use crate::exec::file::backup;
 use crate::exec::x509::{appended, as_written, embedded, made, new_key, policy, request};
 use crate::fs::{self, Owner};
 use crate::x509::containers::{
@@ -263,8 +264,11 @@ impl<'a> File<'a> {
         ret.with("sub_state_run", Value::list([part.into()]))
     }
 
-    /// Looks at the file, decides, and does it.
-    fn run(&self, decide: impl FnOnce(&Path) -> Result<Plan<'a>, Error>) -> Result<Ret, Error> {
+    /// Looks at the file, decides, and does it. `decide` is given the file that is there already, if one is; a link that is not followed is none.
+    fn run(
+        &self,
+        decide: impl FnOnce(Option<&Path>) -> Result<Plan<'a>, Error>,
+    ) -> Result<Ret, Error> {
         let what = self.what;
         let mut testing = self.cx.clone();
         testing.test = true;
@@ -285,9 +289,10 @@ impl<'a> File<'a> {
         let is_replaced = path.is_symlink() && !follows;
         let real = match path.is_symlink() && follows {
             true => path.canonicalize().unwrap_or_else(|_| path.clone()),
-            false => path.clone(),
+            false => path,
         };
-        let mut plan = decide(&real)?;
+        let is_there = !is_replaced && real.is_file();
+        let mut plan = decide(is_there.then_some(&*real))?;
         if is_replaced {
             plan.changes.insert("replaced", self.name);
         }
@@ -302,9 +307,6 @@ impl<'a> File<'a> {
             };
             return Ok(self.with_part(ret.changes(plan.changes), test));
         }
-        if is_replaced {
-            fs::remove(self.cx, &path).map_err(Error::io(&path))?;
-        }
         self.placed(plan, &real, ok, format!("The {what} has been {verb}d"))
     }
 
@@ -313,6 +315,10 @@ impl<'a> File<'a> {
             true => None,
             false => Some((plan.make)()?),
         };
+        // What is made is made before what was there goes.
+        if plan.changes.contains("replaced") && real.is_symlink() {
+            fs::remove(self.cx, real).map_err(Error::io(real))?;
+        }
         let text = bytes.as_ref().filter(|_| plan.encoding.is_text());
         let text = text.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
         let part = self.managed(self.cx, text.is_some(), text.as_deref())?;
@@ -322,6 +328,9 @@ impl<'a> File<'a> {
             return Ok(self.with_part(Ret::failed(why), part));
         }
         if let (Some(bytes), None) = (&bytes, &text) {
+            let backup = self.args.get("backup").map(Value::to_text);
+            let mode = backup::mode(self.cx, &backup.unwrap_or_default());
+            backup::keep(self.cx, &real.to_string_lossy(), &mode)?;
             fs::write(self.cx, real, bytes, Owner::default())?;
         }
         let comment = if bytes.is_some() { done } else { ok };
@@ -362,20 +371,23 @@ fn private_key_managed(cx: &Exec, mut args: PrivateKeyManaged) -> Result<Ret, Er
             "keysize is an invalid parameter for {algo}"
         )));
     }
-    told(file.run(|path| key_plan(cx, &args, path)))
+    told(file.run(|there| key_plan(cx, &args, there)))
 }
 
-fn key_plan<'a>(cx: &'a Exec, args: &PrivateKeyManaged, path: &Path) -> Result<Plan<'a>, Error> {
+fn key_plan<'a>(
+    cx: &'a Exec,
+    args: &PrivateKeyManaged,
+    file: Option<&Path>,
+) -> Result<Plan<'a>, Error> {
     let encoding = Encoding::of(&args.encoding, OF_KEYS)?;
-    let is_file = path.is_file();
     let mut changes = Map::new();
-    let current = match is_file && !args.new {
-        true => current_key(cx, args, path, &mut changes)?,
-        false => None,
+    let current = match file.filter(|_| !args.new) {
+        Some(path) => current_key(cx, args, path, &mut changes)?,
+        None => None,
     };
     match &current {
         Some(current) => changes.update(key_changes(args, current, encoding)?),
-        None if is_file && args.new => drop(changes.insert("replaced", args.name.as_str())),
+        None if file.is_some() && args.new => drop(changes.insert("replaced", args.name.as_str())),
         None => drop(changes.insert("created", args.name.as_str())),
     }
     let is_same = current.is_some()
@@ -385,7 +397,7 @@ fn key_plan<'a>(cx: &'a Exec, args: &PrivateKeyManaged, path: &Path) -> Result<P
     let (algo, size, passphrase) = (args.algo.clone(), args.keysize, args.passphrase.clone());
     let older = args.pkcs12_encryption_compat;
     Ok(Plan {
-        is_there: is_file,
+        is_there: file.is_some(),
         encoding,
         changes,
         make: Box::new(move || match current.filter(|_| is_same) {
@@ -474,7 +486,7 @@ fn csr_managed(cx: &Exec, args: CsrManaged) -> Result<Ret, Error> {
     all.insert("subject", args.subject);
     renamed(&mut all);
     let (name, encoding) = (args.name.as_str(), args.encoding.as_str());
-    told(file.run(|path| request_plan(cx, name, encoding, all, path)))
+    told(file.run(|there| request_plan(cx, name, encoding, all, there)))
 }
 
 fn request_plan<'a>(
@@ -482,17 +494,16 @@ fn request_plan<'a>(
     name: &str,
     encoding_name: &str,
     all: Map,
-    path: &Path,
+    file: Option<&Path>,
 ) -> Result<Plan<'a>, Error> {
     let encoding = Encoding::of(encoding_name, OF_REQUESTS)?;
     let mut changes = Map::new();
-    let is_file = path.is_file();
-    let current = match is_file {
-        true => Request::of_bytes(&pem::file(path)?),
-        false => None,
+    let current = match file {
+        Some(path) => Request::of_bytes(&pem::file(path)?),
+        None => None,
     };
     match &current {
-        None if is_file => drop(changes.insert("replaced", name)),
+        None if file.is_some() => drop(changes.insert("replaced", name)),
         None => drop(changes.insert("created", name)),
         Some((current, is_pem)) => {
             changes = Asking::of(cx, &all)?.changes(current, &all);
@@ -555,7 +566,7 @@ fn certificate_managed(cx: &Exec, args: CertificateManaged) -> Result<Ret, Error
         },
         all,
     };
-    told(file.run(|path| wanted.plan(cx, path)))
+    told(file.run(|there| wanted.plan(cx, there)))
 }
 
 /// What is wanted of a certificate.
@@ -572,11 +583,11 @@ struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    fn plan(self, cx: &'a Exec, path: &Path) -> Result<Plan<'a>, Error> {
+    fn plan(self, cx: &'a Exec, file: Option<&Path>) -> Result<Plan<'a>, Error> {
         let encoding = Encoding::of(self.encoding_name, OF_CERTIFICATES)?;
         let mut changes = Map::new();
-        let current = match path.is_file() {
-            true => {
+        let current = match file {
+            Some(path) => {
                 let passphrase = self.container.passphrase.as_deref();
                 let found = containers::found(cx, path, &pem::file(path)?, passphrase)?;
                 match &found {
@@ -588,7 +599,7 @@ impl<'a> Wanted<'a> {
                 }
                 found.ok()
             }
-            false => {
+            None => {
                 changes.insert("created", self.name);
                 None
             }

@@ -11,6 +11,7 @@ use crate::x509::containers::{self, Encoding, OF_CERTIFICATES, OF_KEYS, OF_REQUE
 use crate::x509::crl;
 use crate::x509::keys::Private;
 use crate::x509::parts::{Parts, Request};
+use crate::x509::pem;
 
 /// Where what was made goes.
 pub(super) struct Delivery<'a> {
@@ -36,6 +37,37 @@ impl Delivery<'_> {
             Err(bytes) => binary(bytes.as_bytes(), self.is_raw),
         })
     }
+}
+
+/// Keeps a copy of a certificate, as PEM, in the folder `copypath`: under its serial number, and behind its common name where `prepend_cn` says
+/// so. The name may come from another machine's request: Salt would write wherever that says.
+pub(super) fn keep_copy(
+    cx: &Exec,
+    certificate: &Parts,
+    folder: &str,
+    prepend_cn: bool,
+) -> Result<(), Error> {
+    let names = certificate.subject_name().map();
+    let name = names.get("CN").filter(|_| prepend_cn).map(Value::to_text);
+    if let Some(name) = name.as_deref().filter(|name| name.contains(['/', '\0'])) {
+        return Err(format!(
+            "The common name {name} cannot stand in the name of a file: leave prepend_cn out"
+        )
+        .into());
+    }
+    let before = name.map(|name| format!("{name}-")).unwrap_or_default();
+    let serial: String = certificate
+        .serial
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let file = format!("{before}{}.crt", serial.trim_start_matches('0'));
+    let path = crate::ospath::join(folder, &file);
+    place(
+        cx,
+        &path,
+        pem::text("CERTIFICATE", &certificate.der).as_bytes(),
+    )
 }
 
 fn binary(bytes: &[u8], is_raw: bool) -> Value {

@@ -37,7 +37,7 @@ pub(super) fn crl_managed(cx: &Exec, args: CrlManaged) -> Result<Ret, Error> {
             .with("include_expired", args.include_expired)
             .with("days_valid", args.days_valid.unwrap_or(100.0)),
     };
-    told(file.run(|path| wanted.plan(cx, path)))
+    told(file.run(|there| wanted.plan(cx, there)))
 }
 
 /// What is wanted of a list.
@@ -52,17 +52,17 @@ struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    fn plan(self, cx: &'a Exec, path: &Path) -> Result<Plan<'a>, Error> {
+    fn plan(self, cx: &'a Exec, file: Option<&Path>) -> Result<Plan<'a>, Error> {
         let encoding = Encoding::of(self.encoding_name, OF_REQUESTS)?;
         check_digest(self.digest)?;
         let mut changes = Map::new();
-        let current = match path.is_file() {
-            true => List::of_bytes(&pem::file(path)?),
-            false => None,
+        let current = match file {
+            Some(path) => List::of_bytes(&pem::file(path)?),
+            None => None,
         };
         match &current {
             Some((current, is_pem)) => changes = self.changes(cx, current, *is_pem)?,
-            None if path.is_file() => drop(changes.insert("replaced", self.name)),
+            None if file.is_some() => drop(changes.insert("replaced", self.name)),
             None => drop(changes.insert("created", self.name)),
         }
         let is_there = current.is_some();
