@@ -27,6 +27,7 @@ mod references;
 mod rewrite;
 mod salt;
 mod shared;
+mod spaces;
 mod strings;
 mod syntax;
 mod tests;
@@ -182,6 +183,7 @@ impl Shared {
         let number = self.number(path).filter(|_| self.marks);
         let branches = self.reached.as_ref();
         let branches = branches.map(|reached| reached::Branches::of(reached, path));
+        let source = spaces::plain(&source, &self.syntax);
         let text = rewrite::rewrite(&source, &self.syntax, number, branches);
         Ok(Some(if plain { location(path) + &text } else { text }))
     }

@@ -3,6 +3,8 @@
 use minijinja::machinery::{Span, Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
+use super::spaces;
+
 type Tokens<'a> = [(Token<'a>, Span)];
 
 /// A sentence and the line it is about.
@@ -16,6 +18,7 @@ struct Open<'a> {
 
 /// Jinja2's sentence and line for a template that the engine refused with `detail` at a line.
 pub(super) fn explain(source: &str, syntax: &SyntaxConfig, detail: &str, line: usize) -> Finding {
+    let source = &*spaces::plain(source, syntax);
     let mut tokens = Vec::new();
     for token in tokenize(source, false, syntax.clone()) {
         match token {
@@ -31,6 +34,7 @@ pub(super) fn explain(source: &str, syntax: &SyntaxConfig, detail: &str, line: u
 
 /// Where the statement begins that a line belongs to: Jinja2 knows no other line.
 pub(super) fn statement_line(source: &str, syntax: &SyntaxConfig, line: usize) -> usize {
+    let source = &*spaces::plain(source, syntax);
     let mut begun = line;
     for (token, span) in tokenize(source, false, syntax.clone()).map_while(Result::ok) {
         let here = usize::from(span.start_line);
