@@ -144,16 +144,18 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
         Err(ret) => return Ok(ret),
     };
     let name = &args.name;
+    let would = Ret::would(format!("Key for {name} is set to be removed from {config}"));
     let place = match Place::of(args.user.as_deref(), Some(&config)) {
         Ok(place) => place,
+        // A user who is not there yet may be made by an earlier state of the same run.
+        Err(_) if cx.test => return Ok(would),
         Err(said) => return Ok(Ret::failed(said)),
     };
     let old = place.entries(cx, name, None, None)?;
     if old.is_empty() {
         return Ok(Ret::ok("Host is already absent"));
     }
-    let would = format!("Key for {name} is set to be removed from {config}");
-    cx.apply(Ret::would(would), || {
+    cx.apply(would, || {
         Ok(match place.remove(cx, name, None)? {
             Err(said) => Ret::failed(said),
             Ok(said) => Ret::ok(said)
