@@ -151,7 +151,49 @@ pub fn read(path: &std::path::Path) -> Result<Arc<str>, Error> {
             "{file} has {size} bytes, more than the {TEMPLATE_MAX} that a template may have. Split it and include the parts."
         )));
     }
-    std::fs::read_to_string(path)
-        .map(Arc::from)
-        .map_err(Error::io(path))
+    let bytes = std::fs::read(path).map_err(Error::io(path))?;
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(text.into()),
+        Err(error) => Err(Error::refused(not_utf8(path, &error))),
+    }
+}
+
+/// Where a text stops being UTF-8, and what to do.
+fn not_utf8(path: &std::path::Path, error: &std::string::FromUtf8Error) -> String {
+    let (good, rest) = error
+        .as_bytes()
+        .split_at_checked(error.utf8_error().valid_up_to())
+        .unwrap_or_default();
+    let good = String::from_utf8_lossy(good);
+    let line = good.matches('\n').count() + 1;
+    let column = good
+        .rsplit('\n')
+        .next()
+        .map_or(0, |line| line.chars().count())
+        + 1;
+    let byte = rest.first().copied().unwrap_or_default();
+    let file = path.display();
+    format!(
+        "{file}:{line}:{column}: the byte 0x{byte:02x} is not UTF-8. Save the file with that encoding."
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+
+    #[test]
+    #[allow(clippy::unwrap_used, reason = "a test may fail")]
+    fn a_template_in_another_encoding_is_told_where() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("latin1.sls");
+        std::fs::write(&path, b"a:\n  caf\xc3\xa9: caf\xe9\n").unwrap();
+        let told = read(&path).unwrap_err().to_string();
+        assert!(
+            told.ends_with(
+                "latin1.sls:2:12: the byte 0xe9 is not UTF-8. Save the file with that encoding."
+            ),
+            "{told}"
+        );
+    }
 }
