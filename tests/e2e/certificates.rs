@@ -181,3 +181,32 @@ fn tls_agrees(scratch: &Scratch) {
         "{comment}"
     );
 }
+
+#[test]
+fn who_asks_has_no_say_in_where_copies_are_kept() {
+    let scratch = Scratch::new();
+    let folder = scratch.path();
+    openssl(
+        folder,
+        "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out ca.key",
+    );
+    openssl(
+        folder,
+        "req -new -x509 -key ca.key -subj /CN=ca -days 20 -out ca.crt",
+    );
+    openssl(folder, "pkey -in ca.key -pubout -out pub.pem");
+    for name in ["kept", "theirs"] {
+        std::fs::create_dir(folder.join(name)).unwrap();
+    }
+    let policy = format!("{POLICY}    copypath: @ENV@/kept\n");
+    scratch.write("etc/minion.d/case.conf", &policy);
+    let place = folder.display();
+    let asked = format!(
+        r#"{{"public_key": "{place}/pub.pem", "CN": "x", "serial_number": "0a", "copypath": "{place}/theirs", "prepend_cn": true}}"#
+    );
+    let words = ["x509.sign_remote_certificate", "www", &asked].map(str::to_owned);
+    let answer = salt_call(folder, &words).unwrap();
+    assert!(answer.out.contains("BEGIN CERTIFICATE"), "{}", answer.out);
+    openssl(folder, "verify -CAfile ca.crt kept/a.crt");
+    assert_eq!(std::fs::read_dir(folder.join("theirs")).unwrap().count(), 0);
+}

@@ -351,10 +351,7 @@ pub(crate) fn made(
             merge(&mut args, own_policy(cx, policy)?);
             let der = Draft::of(cx, &args, false)?.signed(cx)?;
             let made = Parts::read(&der).ok_or("openssl gave no certificate")?;
-            if let Some(folder) = given(&args, "copypath").filter(|folder| folder.is_true()) {
-                let with_name = given(&args, "prepend_cn").is_some_and(Value::is_true);
-                keep_copy(cx, &made, &folder.to_text(), with_name)?;
-            }
+            keep_copy(cx, &made, &args)?;
             Ok(made)
         }
         Some(server) => {
@@ -725,8 +722,11 @@ fn signed_for(cx: &Exec, args: SignRemoteCertificate) -> Result<Value, Error> {
     }
     let mut all = args.kwargs;
     all.remove("ca_server");
-    merge(&mut all, policy);
+    merge(&mut all, policy.clone());
     let der = Draft::of(cx, &all, false)?.signed(cx)?;
+    // Who asks has no say in where this machine keeps copies.
+    let made = Parts::read(&der).ok_or("openssl gave no certificate")?;
+    keep_copy(cx, &made, &policy)?;
     Ok(pem::text("CERTIFICATE", &der).into())
 }
 

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use minijinja::machinery::tokenize;
 use minijinja::syntax::SyntaxConfig;
 
-/// More places with such spaces in one template are left to the engine, which refuses them: each is another look at all of it.
-const PLACES_MAX: usize = 1_000;
+/// Bytes that are looked at for such spaces: each place is another look at the whole template. What is left then the engine refuses.
+const LOOKED_AT_MAX: usize = 64 << 20;
 
 /// The template with plain spaces in place of others in its tags, each of as many bytes: nothing moves. Texts stay as they are.
 pub(super) fn plain<'a>(source: &'a str, syntax: &SyntaxConfig) -> Cow<'a, str> {
@@ -14,7 +14,7 @@ pub(super) fn plain<'a>(source: &'a str, syntax: &SyntaxConfig) -> Cow<'a, str> 
     if !source.chars().any(is_odd) {
         return text;
     }
-    for _ in 0..PLACES_MAX {
+    for _ in 0..LOOKED_AT_MAX / source.len() {
         let Some((start, end)) = refused(&text, syntax) else {
             break;
         };

@@ -2,7 +2,7 @@
 
 use state::exec::Exec;
 use state::module::Error;
-use value::Value;
+use value::{Map, Value};
 
 use super::{
     EncodeCertificate, EncodeCrl, EncodeCsr, EncodePrivateKey, appended, as_written, place,
@@ -39,14 +39,13 @@ impl Delivery<'_> {
     }
 }
 
-/// Keeps a copy of a certificate, as PEM, in the folder `copypath`: under its serial number, and behind its common name where `prepend_cn` says
-/// so. The name may come from another machine's request: Salt would write wherever that says.
-pub(super) fn keep_copy(
-    cx: &Exec,
-    certificate: &Parts,
-    folder: &str,
-    prepend_cn: bool,
-) -> Result<(), Error> {
+/// Keeps a copy of a certificate, as PEM, where `told` names a folder `copypath`: under its serial number, and behind its common name where
+/// `prepend_cn` says so. The name may come from another machine's request: Salt would write wherever that says.
+pub(super) fn keep_copy(cx: &Exec, certificate: &Parts, told: &Map) -> Result<(), Error> {
+    let Some(folder) = told.get("copypath").filter(|folder| folder.is_true()) else {
+        return Ok(());
+    };
+    let prepend_cn = told.get("prepend_cn").is_some_and(Value::is_true);
     let names = certificate.subject_name().map();
     let name = names.get("CN").filter(|_| prepend_cn).map(Value::to_text);
     if let Some(name) = name.as_deref().filter(|name| name.contains(['/', '\0'])) {
@@ -62,7 +61,7 @@ pub(super) fn keep_copy(
         .map(|byte| format!("{byte:02x}"))
         .collect();
     let file = format!("{before}{}.crt", serial.trim_start_matches('0'));
-    let path = crate::ospath::join(folder, &file);
+    let path = crate::ospath::join(&folder.to_text(), &file);
     place(
         cx,
         &path,
