@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use cli::background::{self, PidFile};
 use cli::binary::PINCH;
-use cli::config::{self, Loaded};
+use cli::config::{self, ConfigError, Loaded};
 use cli::failure::{Exit, Failure};
 use cli::heap;
 use cli::log::Logger;
@@ -22,7 +22,7 @@ use value::{Map, log};
 /// The word that starts the process of a job.
 pub(crate) const JOB: &str = "job";
 
-fn loaded(dir: &Path, overrides: Map) -> Result<Loaded, Failure> {
+fn loaded(dir: &Path, overrides: Map) -> Result<Loaded, ConfigError> {
     let loaded = config::load(dir, overrides, &SaltYaml)?;
     config::trusted(&loaded, rustix::process::geteuid().as_raw())?;
     Ok(loaded)
@@ -51,16 +51,18 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
 fn stay(daemon: options::Daemon) -> Result<ExitCode, Failure> {
     let token = token()?;
     let dir = daemon.settings.config_dir;
-    let overrides = daemon.settings.overrides;
-    let mut loaded = loaded(&dir, overrides.clone())?;
+    let mut overrides = daemon.settings.overrides;
     if let Some(token) = token {
-        loaded.opts.insert("enroll_token", token);
+        overrides.insert("enroll_token", token);
     }
+    let loaded = loaded(&dir, overrides.clone())?;
     let _first = Logger::from_opts(&loaded.opts).install();
     loaded.warnings.iter().for_each(log::warning);
     crate::call::keep_id(&loaded);
     let settings = minion::Settings {
         opts: Opts::new(loaded.opts),
+        dir: dir.clone(),
+        overrides: overrides.clone(),
         program: env!("CARGO_PKG_VERSION").to_owned(),
         job: vec![own_program(), JOB.into(), dir.into()],
         reload,
@@ -110,17 +112,10 @@ fn token() -> Result<Option<String>, Failure> {
     Err(failed(error))
 }
 
-/// The configuration as it is now, of the folder that another one came from.
-fn reload(opts: &Opts) -> Result<Opts, String> {
-    let dir = opts.path("conf_file");
-    let dir = dir.parent().unwrap_or_else(|| Path::new("/etc/salt"));
-    let loaded = config::load(dir, Map::new(), &SaltYaml).and_then(|loaded| {
-        config::trusted(&loaded, rustix::process::geteuid().as_raw())?;
-        Ok(loaded)
-    });
-    loaded
-        .map(|loaded| Opts::new(loaded.opts))
-        .map_err(|error| error.to_string())
+/// The configuration as it is now.
+fn reload(dir: &Path, overrides: Map) -> Result<Opts, String> {
+    let loaded = loaded(dir, overrides).map_err(|error| error.to_string())?;
+    Ok(Opts::new(loaded.opts))
 }
 
 /// This program, even where a newer one has taken its place: a job must speak as its daemon does.

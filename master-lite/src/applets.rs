@@ -11,7 +11,7 @@ use cli::log::Logger;
 use cli::options::{About, Daemon, DaemonAsked, Program, SALT_MASTER, Settings};
 use render::yaml::SaltYaml;
 use state::opts::Opts;
-use value::{Map, log};
+use value::log;
 
 use crate::{command, daemon};
 
@@ -57,13 +57,13 @@ fn trusted(settings: &Settings) -> Result<Opts, Failure> {
 }
 
 /// The configuration as it is now.
-fn reread(settings: &Settings) -> Result<Map, String> {
+fn reread(settings: &Settings) -> Result<Opts, String> {
     let overrides = settings.overrides.clone();
     let loaded = config::load_master(&settings.config_dir, settings.program, overrides, &SaltYaml);
     let loaded = loaded.map_err(|error| error.to_string())?;
     let trusted = config::trusted(&loaded, rustix::process::geteuid().as_raw());
     trusted.map_err(|error| error.to_string())?;
-    Ok(loaded.opts)
+    Ok(Opts::new(loaded.opts))
 }
 
 fn loaded(settings: &Settings) -> Result<Loaded, Failure> {

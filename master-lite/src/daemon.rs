@@ -347,7 +347,7 @@ pub(crate) fn wheel_alone(opts: Opts, fun: &str, arg: Vec<Value>) -> Result<Valu
 }
 
 /// Reads the configuration again; a sentence where it cannot be used.
-pub(crate) type Reread<'a> = &'a dyn Fn() -> Result<Map, String>;
+pub(crate) type Reread<'a> = &'a dyn Fn() -> Result<Opts, String>;
 
 /// Runs the master until SIGTERM or SIGINT, and keeps what is made when it listens until then.
 ///
@@ -359,7 +359,7 @@ pub(crate) fn run<T>(
     reread: Reread<'_>,
     when_it_listens: impl FnOnce() -> T,
 ) -> Result<(), Error> {
-    let configured = opts.map.clone();
+    let configured = opts.clone();
     let hook = Settings::take(&mut opts)?;
     let own = Pki::open(&opts.path("pki_dir"))?.own("master")?;
     let pair = own.pair.clone();
@@ -422,7 +422,7 @@ fn signals() -> Result<Signals, Error> {
 async fn obey_signals(
     mut signals: Signals,
     notify: &Notify,
-    configured: &Map,
+    configured: &Opts,
     reread: Reread<'_>,
 ) -> Result<(), Error> {
     // No deadline: signals come when they come.
@@ -436,21 +436,13 @@ async fn obey_signals(
 }
 
 /// What stands in the configuration now and is not obeyed: states, pillar and keys are always read as they are, options at the start.
-fn tell_changed(configured: &Map, read: Result<Map, String>) {
-    let read = match read {
-        Ok(read) => read,
+fn tell_changed(configured: &Opts, read: Result<Opts, String>) {
+    let changed = match read {
+        Ok(read) => configured.changed(&read),
         Err(error) => {
             return log::error(format_args!("The configuration cannot be used: {error}"));
         }
     };
-    let differs = |name: &&Value| configured.get_value(name) != read.get_value(name);
-    let mut changed: Vec<String> = read
-        .keys()
-        .chain(configured.keys().filter(|name| !read.contains_value(name)))
-        .filter(differs)
-        .map(Value::to_text)
-        .collect();
-    value::sorted::sort(&mut changed);
     match changed.is_empty() {
         true => log::info("The configuration is the one that the master was started with"),
         false => log::warning(format_args!(

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,17 +31,31 @@ use crate::watch::Watch;
 /// More jobs at a time are refused (`process_count_max`), unless the configuration says how many.
 const JOBS_MAX: usize = 100;
 
+/// What SIGHUP changes in a daemon.
+const READ_AGAIN: [&str; 6] = [
+    "schedule",
+    "mine_functions",
+    "mine_interval",
+    "mine_enabled",
+    "beacons",
+    "reactor",
+];
+
 /// What the daemon is made of.
 #[derive(Debug)]
 pub struct Settings {
     /// The configuration.
     pub opts: Opts,
+    /// The folder that it is from.
+    pub dir: PathBuf,
+    /// What the command line and the environment put in its place.
+    pub overrides: Map,
     /// The version, for `manage.versions`.
     pub program: String,
     /// The words that start the process of a job: it has its socket as its stdin.
     pub job: Vec<OsString>,
-    /// Reads the configuration again; a sentence where it cannot be.
-    pub reload: fn(&Opts) -> Result<Opts, String>,
+    /// Reads the configuration of a folder again; a sentence where it cannot be.
+    pub reload: fn(&Path, Map) -> Result<Opts, String>,
     /// Who is told when the daemon is ready, reads its configuration again, or ends.
     pub notify: Notify,
 }
@@ -183,7 +198,9 @@ impl Shared {
             match signal {
                 Ok(Signal::Hup) => {
                     self.settings.notify.reloading();
-                    self.reload();
+                    if let Some(read) = self.reload() {
+                        self.tell_changed(&read);
+                    }
                     self.settings.notify.ready();
                 }
                 _ => break,
@@ -279,7 +296,9 @@ impl Shared {
         match what {
             "grains" => self.refresh_grains(),
             "pillar" => self.refresh_pillar(),
-            "schedule" | "mine" | "beacons" => self.reload(),
+            "schedule" | "mine" | "beacons" => {
+                self.reload();
+            }
             "orphans" => {
                 let shared = self.clone();
                 smol::spawn(async move { shared.adopt().await }).detach();
@@ -289,14 +308,31 @@ impl Shared {
     }
 
     /// Reads the configuration again; what is wrong with it is told, and the old one goes on.
-    fn reload(self: &Arc<Self>) {
-        match (self.settings.reload)(&self.settings.opts) {
+    fn reload(self: &Arc<Self>) -> Option<Opts> {
+        let Settings { dir, overrides, .. } = &self.settings;
+        match (self.settings.reload)(dir, overrides.clone()) {
             Ok(opts) => {
                 self.planned.has_config(&opts.map);
                 self.watching.has_config(&opts.map);
                 self.follow_rules(&opts);
+                Some(opts)
             }
-            Err(error) => log::error(format_args!("The configuration is not read again: {error}")),
+            Err(error) => {
+                log::error(format_args!("The configuration is not read again: {error}"));
+                None
+            }
+        }
+    }
+
+    /// What stands in the configuration now and the daemon does not obey, for it was read at its start.
+    fn tell_changed(&self, read: &Opts) {
+        let mut changed = self.opts().changed(read);
+        changed.retain(|name| !READ_AGAIN.contains(&name.as_str()));
+        if !changed.is_empty() {
+            log::warning(format_args!(
+                "These options have changed: {}. Jobs obey them from now on, the minion itself when it is started again",
+                changed.join(", ")
+            ));
         }
     }
 

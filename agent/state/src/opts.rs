@@ -48,6 +48,24 @@ impl Opts {
         self.get(name).map(Value::texts).unwrap_or_default()
     }
 
+    /// The names of the options that another configuration has otherwise, or that only one of both has, in their order.
+    #[must_use]
+    pub fn changed(&self, other: &Self) -> Vec<String> {
+        let only_there = other
+            .map
+            .keys()
+            .filter(|name| !self.map.contains_value(name));
+        let mut names: Vec<String> = self
+            .map
+            .keys()
+            .chain(only_there)
+            .filter(|name| self.map.get_value(name) != other.map.get_value(name))
+            .map(Value::to_text)
+            .collect();
+        value::sorted::sort(&mut names);
+        names
+    }
+
     /// The minion's id.
     #[must_use]
     pub fn id(&self) -> &str {

@@ -230,10 +230,7 @@ fn a_master_that_is_hung_up_on_stays_and_says_what_it_does_not_obey_yet() {
     )
     .unwrap();
     let pid = fleet.master.as_ref().unwrap().0.id().to_string();
-    let hang_up = || {
-        let sent = Command::new("kill").args(["-HUP", &pid]).status().unwrap();
-        assert!(sent.success());
-    };
+    let hang_up = || hang_up(&pid);
     hang_up();
     fleet.soon_logged("obeyed when the master is started again: nodegroups, timeout");
     fs::write(&file, "timeout: [").unwrap();
@@ -241,4 +238,36 @@ fn a_master_that_is_hung_up_on_stays_and_says_what_it_does_not_obey_yet() {
     fleet.soon_logged("The configuration cannot be used");
     fs::write(&file, text).unwrap();
     fleet.soon("it still answers", answers);
+}
+
+#[test]
+fn a_minion_that_is_hung_up_on_says_what_it_does_not_obey_yet() {
+    let mut fleet = Fleet::with("auto_accept: True\n");
+    fleet.start_minion("m1", "");
+    let answers = || fleet.run(&["salt", "-t", "60", "m1", "test.ping"]).rc == Some(0);
+    fleet.soon("it answers", answers);
+    let pid = fleet.minions[0].1.0.id().to_string();
+    let file = fleet.path("m1/etc/minion");
+    let text = fs::read_to_string(&file).unwrap();
+    let log = || fs::read_to_string(fleet.path("m1/log")).unwrap();
+    let soon_logged = |text: &str| fleet.soon(text, || log().contains(text));
+    fs::write(&file, "beacons: [").unwrap();
+    hang_up(&pid);
+    soon_logged("The configuration is not read again");
+    let is_obeyed = "schedule: {}\nbeacons: {}\n";
+    let more = format!("{text}{is_obeyed}startup_states: highstate\nuser: nobody\n");
+    fs::write(&file, more).unwrap();
+    hang_up(&pid);
+    soon_logged("These options have changed: startup_states, user. Jobs obey");
+    fs::write(&file, format!("{text}{is_obeyed}test: True\n")).unwrap();
+    hang_up(&pid);
+    soon_logged("These options have changed: test. Jobs obey");
+    // It is so: a job has what stands there now.
+    let asked = fleet.run(&["salt", "-t", "60", "m1", "config.get", "test"]);
+    assert_eq!(asked.out, "m1:\n    True\n");
+}
+
+fn hang_up(pid: &str) {
+    let sent = Command::new("kill").args(["-HUP", pid]).status().unwrap();
+    assert!(sent.success());
 }
