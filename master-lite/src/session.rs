@@ -70,16 +70,18 @@ impl Master {
         log::info(format_args!("{} is connected", link.who()));
         let mut unacked = Unacked::default();
         let error = loop {
-            let came = async {
-                match unacked.is_full() {
-                    // No deadline: the link has its own (`idle`).
-                    false => Err(link.next().await),
-                    true => pending().await,
-                }
-            };
+            let is_full = unacked.is_full();
             // No deadline: the store answers each event.
-            let kept = async { Ok(unacked.next().await) };
-            let incoming = match kept.or(came).await {
+            let kept_or_came = async { Ok(unacked.next().await) }
+                .or(async {
+                    match is_full {
+                        // No deadline: the link has its own (`idle`).
+                        false => Err(link.next().await),
+                        true => pending().await,
+                    }
+                })
+                .await;
+            let incoming = match kept_or_came {
                 Ok(Ok(applied)) => {
                     if let Some(durable) = unacked.take(&applied) {
                         let _ = handle.ack(durable).await;
@@ -96,7 +98,7 @@ impl Master {
             };
             match incoming {
                 Ok(Incoming::Event(event)) => {
-                    let begun = self.take_event(&minion, event).await;
+                    let begun = Box::pin(self.take_event(&minion, event)).await;
                     unacked.begun.extend(begun);
                 }
                 Ok(Incoming::Question(question)) => {

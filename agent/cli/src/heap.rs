@@ -28,7 +28,7 @@ const STEP: usize = 16;
 const FINE: usize = 2048;
 
 /// How many sizes a doubling has, as a power of two: a connection of the master is a few large blocks, and half of each would be air.
-const PARTS: u32 = 2;
+const PARTS: u32 = 4;
 
 /// The largest block that comes from a list, in bytes: what grows passes through these sizes, and leaves them to what grows next.
 const LARGEST: usize = 128 << 10;

@@ -10,7 +10,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use quinn::{Connection, ConnectionError, RecvStream, SendStream};
-use smol::channel::{Receiver, Sender, bounded};
 use smol::future::FutureExt;
 use value::log::Level;
 use wire::{Ack, Bye, Control, Event, Failed, Frame, Request, Way};
@@ -19,10 +18,8 @@ use crate::error::{Error, Wait, Who};
 use crate::exchange::{Asked, Question};
 use crate::limits::Budget;
 use crate::listener::Slot;
+use crate::outgoing::Outgoing;
 use crate::stream::{Reader, Sink, Source, Writer, note, within};
-
-/// Frames that are sent together hold about so many bytes at most.
-const BATCH: usize = 16 << 10;
 
 /// What comes from the peer.
 #[derive(Debug)]
@@ -84,8 +81,7 @@ pub struct Handle(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     connection: Connection,
-    /// Frames as bytes, on their way to the task that writes them.
-    outgoing: Sender<Vec<u8>>,
+    outgoing: Arc<Outgoing>,
     who: Arc<Who>,
     budget: Arc<Budget>,
     way: Way,
@@ -124,8 +120,7 @@ impl Link {
             way,
             slot,
         } = let_in;
-        let (outgoing, queue) = bounded(budget.limits.queue);
-        smol::spawn(write_queued(writer, queue, connection.clone())).detach();
+        let outgoing = Outgoing::new(writer, budget.limits.queue, connection.clone());
         let inner = Inner {
             connection,
             outgoing,
@@ -174,11 +169,12 @@ impl Link {
         loop {
             let inner = &self.handle.0;
             // No deadline: QUIC ends a connection that is silent (`idle`), and a frame that has begun has its own.
-            let frame = async { Came::Frame(Box::new(self.control.next(None).await)) };
-            let stream = async { Came::Stream(Box::new(inner.connection.accept_bi().await)) };
-            let question = async { Came::Question(poll_fn(|cx| self.opened.poll(cx)).await) };
-            // Whoever floods one of them does not hold up the others.
-            match frame.race(stream).race(question).await {
+            // Whoever floods one of them does not hold up the others. None has a name: a future that is moved leaves its room behind.
+            let came = async { Came::Frame(Box::new(self.control.next(None).await)) }
+                .race(async { Came::Stream(Box::new(inner.connection.accept_bi().await)) })
+                .race(async { Came::Question(poll_fn(|cx| self.opened.poll(cx)).await) })
+                .await;
+            match came {
                 Came::Question(question) => return Ok(Incoming::Question(question)),
                 Came::Stream(streams) => match *streams {
                     Ok(streams) => self.open(streams),
@@ -212,7 +208,7 @@ impl Link {
                 let mut bytes = Vec::new();
                 let encoded = Frame::Unsupported { kind }.encode(wire::Limits::HELLO, &mut bytes);
                 if encoded.is_ok() {
-                    let _ = inner.outgoing.try_send(bytes);
+                    inner.outgoing.try_send(bytes);
                 }
                 Ok(None)
             }
@@ -337,26 +333,6 @@ pub(crate) fn word(error: &Error) -> &'static str {
     }
 }
 
-/// Sends what is queued, many frames at once. A peer that takes nothing for too long is cut off.
-async fn write_queued(mut writer: Writer, queue: Receiver<Vec<u8>>, connection: Connection) {
-    // No deadline: it ends with the last handle.
-    while let Ok(mut bytes) = queue.recv().await {
-        while bytes.len() < BATCH
-            && let Ok(more) = queue.try_recv()
-        {
-            bytes.extend_from_slice(&more);
-        }
-        if let Err(error) = writer.write(&bytes).await {
-            if connection.close_reason().is_none() {
-                note(Level::Warning, format_args!("{error}"));
-                connection.close(1_u32.into(), word(&error).as_bytes());
-            }
-            return;
-        }
-    }
-    writer.finish();
-}
-
 impl Handle {
     /// Who is at the other end.
     #[must_use]
@@ -398,11 +374,13 @@ impl Handle {
         let mut bytes = Vec::new();
         let encoded = frame.encode(wire::Limits::CONTROL, &mut bytes);
         encoded.map_err(|source| Error::Frame { who: who(), source })?;
-        let sent = inner.outgoing.send(bytes).await;
-        sent.map_err(|_| Error::Lost {
-            who: who(),
-            reason: self.reason(),
-        })
+        match inner.outgoing.send(bytes).await {
+            true => Ok(()),
+            false => Err(Error::Lost {
+                who: who(),
+                reason: self.reason(),
+            }),
+        }
     }
 
     fn reason(&self) -> String {

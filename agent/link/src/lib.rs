@@ -23,6 +23,7 @@ pub mod key;
 mod limits;
 mod listener;
 mod notify;
+mod outgoing;
 pub mod pki;
 mod session;
 mod socket;

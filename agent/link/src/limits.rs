@@ -111,7 +111,8 @@ impl Default for Limits {
             connections_per_address: 1024,
             pending_max: 1000,
             pending_per_address: 100,
-            streams_max: 16,
+            // QUIC keeps a table of them for each connection, and of 14 and the control stream it is twice as large.
+            streams_max: 12,
             queue: 16,
             bad_frames_max: 16,
             large_bytes_max: 64 << 20,

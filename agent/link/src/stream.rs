@@ -157,18 +157,17 @@ impl Reader {
                     continue;
                 }
             }
-            self.make_room().await?;
+            if let Some(bytes) = self.decoder.expects().filter(|bytes| *bytes > SMALL) {
+                Box::pin(self.make_room(bytes)).await?;
+            }
             if !self.more(asked, wait).await? {
                 return Ok(None);
             }
         }
     }
 
-    /// Waits for room if the frame that has begun is a large one: all peers share it, and who gets none in time is refused.
-    async fn make_room(&mut self) -> Result<(), Error> {
-        let Some(bytes) = self.decoder.expects().filter(|bytes| *bytes > SMALL) else {
-            return Ok(());
-        };
+    /// Waits for room for a large frame that has begun: all peers share it, and who gets none in time is refused.
+    async fn make_room(&mut self, bytes: usize) -> Result<(), Error> {
         let begun = *self.begun.get_or_insert_with(Instant::now);
         while self.room.is_none() {
             self.room = self.budget.take(bytes);
@@ -209,9 +208,8 @@ impl Reader {
             let bytes = self.decoder.expects().unwrap_or_default();
             Some((Wait::Frame, self.budget.limits.frame_of(bytes), begun))
         };
-        let more = self.source.more(&mut self.decoder);
         let came = match until {
-            None => more.await,
+            None => self.source.more(&mut self.decoder).await,
             Some((wait, after, since)) => {
                 let left = after.saturating_sub(since.elapsed());
                 let late = || Error::Deadline {
@@ -219,7 +217,9 @@ impl Reader {
                     wait,
                     after,
                 };
-                within(left, more).await.ok_or_else(late)?
+                // The room for a deadline is there only while there is one: thousands of streams wait without.
+                let more = self.source.more(&mut self.decoder);
+                Box::pin(within(left, more)).await.ok_or_else(late)?
             }
         };
         let came = came.map_err(|reason| Error::Lost {
