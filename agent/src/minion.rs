@@ -14,6 +14,7 @@ use cli::failure::{Exit, Failure};
 use cli::heap;
 use cli::log::Logger;
 use cli::options::{self, DaemonAsked, SALT_MINION};
+use cli::resident;
 use minion::Daemon;
 use render::yaml::SaltYaml;
 use state::opts::Opts;
@@ -66,6 +67,9 @@ fn stay(daemon: options::Daemon) -> Result<ExitCode, Failure> {
         program: env!("CARGO_PKG_VERSION").to_owned(),
         job: vec![own_program(), JOB.into(), dir.into()],
         reload,
+        at_rest: (resident::AT_REST, || {
+            resident::let_code_go();
+        }),
         notify: link::Notify::to(std::env::var_os("NOTIFY_SOCKET").as_deref()),
     };
     let ended = Daemon::open(settings).and_then(|daemon| {

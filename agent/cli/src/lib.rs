@@ -20,3 +20,4 @@ pub mod log;
 pub mod options;
 pub mod output;
 pub mod progress;
+pub mod resident;

@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_signal::{Signal, Signals};
 use link::unix::{Local, LocalListener, Said};
 use link::{Handle, Limits, Notify, Question, Session};
 use rustix::process::Pid;
+use smol::Timer;
 use smol::future::FutureExt;
 use smol::stream::StreamExt;
 use state::opts::Opts;
@@ -56,6 +58,8 @@ pub struct Settings {
     pub job: Vec<OsString>,
     /// Reads the configuration of a folder again; a sentence where it cannot be.
     pub reload: fn(&Path, Map) -> Result<Opts, String>,
+    /// What is done once the daemon has come to rest, and after how long that is.
+    pub at_rest: (Duration, fn()),
     /// Who is told when the daemon is ready, reads its configuration again, or ends.
     pub notify: Notify,
 }
@@ -157,6 +161,12 @@ impl Daemon {
             };
             // From here on signals are obeyed: one that came before its handler would end the daemon.
             shared.settings.notify.ready();
+            let (after, rest) = shared.settings.at_rest;
+            smol::spawn(async move {
+                Timer::after(after).await;
+                rest();
+            })
+            .detach();
             let ended = commands
                 .or(plan)
                 .or(beacons)
