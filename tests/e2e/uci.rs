@@ -1,6 +1,7 @@
 //! OpenWrt's configuration, with its own program: Debian has none, so it is compiled from the sources that the package `libuci-sys` carries.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -228,4 +229,231 @@ fn what_uci_cannot_hold_is_refused_and_nothing_is_changed() {
         assert_eq!(file(&scratch, "network"), NETWORK);
         assert_eq!(call(&scratch, "uci.changes network"), "");
     }
+}
+
+/// A stand-in for OpenWrt's own programs, which notes how it was called.
+const NOTES: &str = "#!/bin/sh\necho \"${0##*/} $*\" >>/var/ran.log\n";
+
+const INTERFACES: &str = r#"
+lan:
+  network.managed:
+    - proto: static
+    - ipaddr: 10.1.0.7
+    - netmask: 255.255.255.0
+    - gateway: 10.1.0.1
+    - ipv6ipaddr: 2001:db8::7/64
+    - dns: [1.1.1.1, 8.8.8.8]
+    - mtu: 1400
+lan routes:
+  network.routes:
+    - name: lan
+    - routes:
+      - {ipaddr: 10.2.0.0, netmask: 255.255.0.0, gateway: 10.1.0.3}
+      - {ipaddr: '2001:db8:1::/48', gateway: '2001:db8::3', metric: 7}
+br-guest:
+  network.managed:
+    - type: bridge
+    - proto: dhcp
+    - ipv6proto: dhcp
+    - ports: eth1 eth2
+    - stp: off
+eth0.5:
+  network.managed:
+    - type: vlan
+    - proto: none
+    - enabled: False
+wan:
+  network.managed:
+    - proto: pppoe
+"#;
+
+const INTERFACES_AFTER: &str = "
+config interface 'loopback'
+\toption proto 'static'
+
+config interface 'lan'
+\toption old 'x'
+\toption device 'lan0'
+\toption proto 'static'
+\tlist ipaddr '10.1.0.7/24'
+\toption gateway '10.1.0.1'
+\tlist ip6addr '2001:db8::7/64'
+\tlist dns '1.1.1.1'
+\tlist dns '8.8.8.8'
+
+config rule
+\toption dest '10.0.0.0/8'
+
+config rule
+\toption dest '10.1.0.0/16'
+
+config interface 'wan'
+\toption ifname 'eth9'
+\toption username 'me'
+\toption proto 'pppoe'
+
+config device
+\toption name 'lan0'
+\tlist ports 'eth3'
+\toption mtu '1400'
+
+config route 'lan_route1'
+\toption interface 'lan'
+\toption target '10.2.0.0/16'
+\toption gateway '10.1.0.3'
+
+config route6 'lan_route2'
+\toption interface 'lan'
+\toption target '2001:db8:1::/48'
+\toption gateway '2001:db8::3'
+\toption metric '7'
+
+config interface 'br_guest'
+\toption proto 'dhcp'
+\toption device 'br-guest'
+
+config interface 'br_guest_6'
+\toption proto 'dhcpv6'
+\toption device '@br_guest'
+
+config device 'br_guest_dev'
+\toption name 'br-guest'
+\toption type 'bridge'
+\tlist ports 'eth1'
+\tlist ports 'eth2'
+\toption stp '0'
+
+config interface 'eth0_5'
+\toption proto 'none'
+\toption auto '0'
+\toption device 'eth0.5'
+
+config device 'eth0_5_dev'
+\toption name 'eth0.5'
+\toption type '8021q'
+\toption ifname 'eth0'
+\toption vid '5'
+
+";
+
+/// A machine whose interfaces are OpenWrt's.
+fn router(sls: &str) -> Scratch {
+    let scratch = machine(sls);
+    let network = fs::read_to_string(scratch.changeable("/etc/config/network")).unwrap();
+    let network = network.replace("\toption old 'x'\n", "\toption old 'x'\n\toption device 'lan0'\n\toption ipaddr '192.168.1.1'\n\toption netmask '255.255.255.0'\n");
+    let wan = "\nconfig interface 'wan'\n\toption ifname 'eth9'\n\toption username 'me'\n\nconfig device\n\toption name 'lan0'\n\tlist ports 'eth3'\n";
+    fs::write(scratch.changeable("/etc/config/network"), network + wan).unwrap();
+    scratch.write(
+        "etc/minion.d/grains.conf",
+        "grains: {os_family: OpenWrt, os: OpenWrt}\n",
+    );
+    for program in ["/usr/sbin/ifup", "/usr/sbin/ifdown", "/etc/init.d/network"] {
+        let path = scratch.changeable(program);
+        fs::write(&path, NOTES).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    scratch
+}
+
+#[test]
+fn interfaces_and_routes_of_a_router_are_made_once_and_what_else_they_hold_stays() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let scratch = router(INTERFACES);
+    let before = file(&scratch, "network");
+    let would = apply(&scratch, " test=True");
+    assert!(would.iter().all(|ret| ret["result"].is_null()), "{would:?}");
+    assert_eq!(file(&scratch, "network"), before);
+    let did = apply(&scratch, "");
+    assert!(did.iter().all(|ret| ret["result"] == true), "{did:?}");
+    assert_eq!(file(&scratch, "network"), INTERFACES_AFTER);
+    // None of these comes up here: they are started again, and nothing is written.
+    let again = apply(&scratch, "");
+    for ret in &again {
+        assert_eq!(ret["result"], true);
+        let changes = ret["changes"].as_object().unwrap();
+        assert!(changes.keys().all(|key| key == "status"), "{again:?}");
+    }
+    assert_eq!(file(&scratch, "network"), INTERFACES_AFTER);
+    let ran = fs::read_to_string(scratch.changed("/var/ran.log")).unwrap();
+    let up = ["ifup lan", "network reload", "ifup br_guest", "ifup wan"];
+    let again = ["ifup lan", "ifup br_guest", "ifup wan"];
+    let all: Vec<&str> = up.into_iter().chain(again).collect();
+    assert_eq!(ran.lines().collect::<Vec<_>>(), all);
+}
+
+#[test]
+fn a_router_loses_what_is_not_wanted_any_more() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let scratch = router(INTERFACES);
+    apply(&scratch, "");
+    let less = r#"
+lan routes:
+  network.routes:
+    - name: lan
+    - routes:
+      - {ipaddr: 10.3.0.0, netmask: 255.255.0.0, gateway: 10.1.0.4}
+br-guest:
+  network.managed:
+    - type: bridge
+    - proto: dhcp
+    - ports: [eth1]
+eth0.5:
+  network.managed:
+    - proto: dhcp
+"#;
+    scratch.write("srv/salt/case.sls", less);
+    let did = apply(&scratch, "");
+    assert!(did.iter().all(|ret| ret["result"] == true), "{did:?}");
+    let network = file(&scratch, "network");
+    let (_, routes) = network.split_once("config route").unwrap();
+    let expected = " 'lan_route1'\n\toption interface 'lan'\n\toption target '10.3.0.0/16'\n\toption gateway '10.1.0.4'\n\n\
+        config interface 'br_guest'\n\toption proto 'dhcp'\n\toption device 'br-guest'\n\n\
+        config device 'br_guest_dev'\n\toption name 'br-guest'\n\toption type 'bridge'\n\tlist ports 'eth1'\n\n\
+        config interface 'eth0_5'\n\toption device 'eth0.5'\n\toption proto 'dhcp'\n\n";
+    assert_eq!(routes, expected);
+}
+
+#[test]
+fn what_a_router_cannot_have_is_refused_and_what_others_have_begun_is_left_to_them() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    for (settings, said) in [
+        (
+            "- type: bond\n    - slaves: eth1",
+            "OpenWrt supports interface types bridge, eth, vlan; got 'bond'",
+        ),
+        (
+            "- ipaddr: 10.0.0.1",
+            "No netmask supplied for address 10.0.0.1",
+        ),
+        (
+            "- up_cmds: [date]",
+            "OpenWrt does not support these network.managed options: up_cmds",
+        ),
+        ("- device: a b", "is not the name of an interface"),
+    ] {
+        let scratch = router(&format!("lan:\n  network.managed:\n    {settings}\n"));
+        let did = apply(&scratch, "");
+        let comment = did[0]["comment"].as_str().unwrap();
+        assert!(
+            did[0]["result"] == false && comment.contains(said),
+            "{comment}"
+        );
+    }
+    let scratch = router("lan:\n  network.managed:\n    - proto: dhcp\n    - mtu: 1300\n");
+    let before = file(&scratch, "network");
+    call(&scratch, "uci.set network.lan.old y");
+    let did = apply(&scratch, "");
+    let comment = did[0]["comment"].as_str().unwrap();
+    assert!(
+        comment.contains("network has changes that are not committed"),
+        "{comment}"
+    );
+    assert_eq!(file(&scratch, "network"), before);
+    assert_eq!(call(&scratch, "uci.changes network"), "network.lan.old='y'");
 }

@@ -164,7 +164,8 @@ pub(crate) fn setting(key: &str, value: &Value, is_there: bool) -> Vec<String> {
     delete.into_iter().chain(all.iter().map(add)).collect()
 }
 
-fn quoted(value: &Value) -> String {
+/// A text as the program takes it, in quotes.
+pub(crate) fn quoted(value: &Value) -> String {
     format!("'{}'", value.to_text().replace('\'', r"'\''"))
 }
 

@@ -13,7 +13,7 @@ state::state_module! {
     mod network;
 
     /// Make sure that an interface is configured: as Salt does it in Debian's `/etc/network/interfaces`, Red Hat's
-    /// `ifcfg` files and for netplan; where there are none, for NetworkManager or systemd-networkd.
+    /// `ifcfg` files and for netplan; where there are none, for NetworkManager or systemd-networkd, and in OpenWrt's configuration.
     fn managed(Managed {
         /// The interface.
         name: String,
@@ -192,7 +192,7 @@ fn switched(
     settings: &Map,
     mut ret: Ret,
 ) -> Result<Ret, Error> {
-    let was_up = is_up(name);
+    let was_up = is_up(&ip::device(cx, name)?);
     let is_changed = ret.changes.is_true();
     let (verbs, status): (&[bool], _) = match (enabled, was_up) {
         _ if settings.contains("noifupdown") => (&[], String::new()),

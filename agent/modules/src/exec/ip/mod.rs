@@ -6,6 +6,7 @@ mod ifupdown;
 mod keyfile;
 mod netplan;
 mod networkd;
+mod openwrt;
 mod options;
 mod system;
 mod wanted;
@@ -136,6 +137,8 @@ pub(crate) struct Plan {
     sysctl: Vec<(&'static str, i64)>,
     /// A module of the kernel that it needs.
     kmod: Option<&'static str>,
+    /// OpenWrt: lines of a batch of its program.
+    uci: Vec<String>,
     /// Ubuntu: whether the services of the network start with the system.
     services: Option<bool>,
 }
@@ -176,6 +179,9 @@ impl Plan {
                 ..fs::Owner::default()
             };
             fs::write(cx, path, file.text.as_bytes(), owner)?;
+        }
+        if !self.uci.is_empty() {
+            openwrt::carry_out(cx, &self.uci)?;
         }
         for (name, value) in &self.sysctl {
             let args = vec![(*name).into(), (*value).into()];
@@ -229,6 +235,8 @@ enum Way {
     Manager,
     /// systemd-networkd.
     Networkd,
+    /// OpenWrt's `/etc/config/network`.
+    OpenWrt,
 }
 
 impl Way {
@@ -242,13 +250,14 @@ impl Way {
             "Debian" if runs("netplan", "/etc/netplan") => Self::Netplan,
             "Debian" if has_ifup => Self::Ifupdown,
             "RedHat" if has_ifup => Self::Ifcfg,
+            _ if runs("uci", "/etc/config") => Self::OpenWrt,
             _ if runs("nmcli", "/run/NetworkManager") => Self::Manager,
             _ if runs("networkctl", "/run/systemd/netif") => Self::Networkd,
             "Debian" if is_dir("/etc/network") => Self::Ifupdown,
             "RedHat" if is_dir("/etc/sysconfig/network-scripts") => Self::Ifcfg,
             _ => {
                 return Err(format!(
-                    "nothing here that configures interfaces is known (os_family {family}; looked for netplan, ifupdown, NetworkManager and systemd-networkd)"
+                    "nothing here that configures interfaces is known (os_family {family}; looked for netplan, ifupdown, uci, NetworkManager and systemd-networkd)"
                 )
                 .into());
             }
@@ -284,6 +293,7 @@ pub(crate) fn interface(
         Way::Netplan => netplan::interface,
         Way::Manager => keyfile::interface,
         Way::Networkd => networkd::interface,
+        Way::OpenWrt => openwrt::interface,
     };
     Ok(Plan {
         old: shown(cx, iface)?,
@@ -298,6 +308,7 @@ fn shown(cx: &Exec, iface: &str) -> Result<Vec<String>, Error> {
         Way::Netplan => Ok(lines(&read(&netplan::path(iface))?)),
         Way::Manager => Ok(lines(&read(&keyfile::path(iface))?)),
         Way::Networkd => networkd::shown(iface),
+        Way::OpenWrt => openwrt::shown(cx, iface),
     }
 }
 
@@ -321,6 +332,7 @@ pub(crate) fn routes(cx: &Exec, iface: &str, settings: &Map) -> Result<Plan, Err
         Way::Netplan => netplan::routes,
         Way::Manager => keyfile::routes,
         Way::Networkd => networkd::routes,
+        Way::OpenWrt => openwrt::routes,
     };
     Ok(Plan {
         old: shown_routes(cx, iface)?,
@@ -338,6 +350,7 @@ fn shown_routes(cx: &Exec, iface: &str) -> Result<Vec<String>, Error> {
         Way::Netplan => Ok(lines(&read(&netplan::route_path(iface))?)),
         Way::Manager => keyfile::shown_routes(iface),
         Way::Networkd => Ok(lines(&read(&networkd::route_path(iface))?)),
+        Way::OpenWrt => openwrt::shown_routes(cx, iface),
     }
 }
 
@@ -353,6 +366,17 @@ pub(crate) fn bond(cx: &Exec, iface: &str, settings: &Map) -> Result<Option<Plan
     }
 }
 
+/// The device of an interface: on OpenWrt it has a name of its own.
+///
+/// # Errors
+/// When the configuration cannot be read.
+pub(crate) fn device(cx: &Exec, iface: &str) -> Result<String, Error> {
+    match Way::of(cx) {
+        Ok(Way::OpenWrt) => openwrt::device(cx, iface),
+        _ => Ok(iface.to_owned()),
+    }
+}
+
 fn run<const N: usize>(cx: &Exec, words: [&str; N]) -> Result<Output, Error> {
     Process::words(words).run(cx)
 }
@@ -365,6 +389,7 @@ fn reloaded(cx: &Exec, way: Way) -> Result<Output, Error> {
             failed => Ok(failed),
         },
         Way::Manager => run(cx, ["nmcli", "connection", "reload"]),
+        Way::OpenWrt => run(cx, ["/etc/init.d/network", "reload"]),
         _ => run(cx, ["networkctl", "reload"]),
     }
 }
@@ -386,6 +411,10 @@ pub(crate) fn switch(
     let verb = if up { "up" } else { "down" };
     let done = match Way::of(cx) {
         Ok(Way::Ifupdown | Way::Ifcfg) => run(cx, [if up { "ifup" } else { "ifdown" }, iface])?,
+        Ok(Way::OpenWrt) => {
+            let program = if up { "ifup" } else { "ifdown" };
+            run(cx, [program, &openwrt::id(iface)])?
+        }
         Ok(way @ Way::Manager) => {
             if up {
                 reloaded(cx, way)?;

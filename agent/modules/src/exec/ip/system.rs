@@ -315,7 +315,10 @@ pub(crate) fn apply(cx: &Exec, kwargs: &Map) -> Result<bool, Error> {
 /// Restarts what keeps the network of this machine; whether that went well.
 fn restarted(cx: &Exec) -> Result<bool, Error> {
     let way = Way::of(cx);
-    let is_reloaded = matches!(way, Ok(Way::Netplan | Way::Manager | Way::Networkd));
+    let is_reloaded = matches!(
+        way,
+        Ok(Way::Netplan | Way::Manager | Way::Networkd | Way::OpenWrt)
+    );
     let is_old = |major: String| major.parse().is_ok_and(|major: u32| major < 8);
     let (service, verbs): (_, &[_]) = match kind(cx) {
         _ if matches!(way, Ok(Way::Netplan)) => ("", &[]),
