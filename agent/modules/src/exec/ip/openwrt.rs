@@ -179,12 +179,12 @@ fn plan(old: &[Section], new: &[Section]) -> Plan {
 
 /// Carries lines of a batch out. What somebody else has changed and not committed is left to them.
 pub(super) fn carry_out(cx: &Exec, lines: &[String]) -> Result<(), Error> {
+    if uci::sections(cx, CONFIG)?.is_none() {
+        uci::make(cx, CONFIG)?;
+    }
     let pending = uci::pending(cx, Some(CONFIG))?;
     if !pending.is_empty() {
         return Err(format!("{CONFIG} has changes that are not committed: commit or revert them first (uci changes {CONFIG})").into());
-    }
-    if uci::sections(cx, CONFIG)?.is_none() {
-        uci::make(cx, CONFIG)?;
     }
     let done = uci::batch(cx, lines).and_then(|()| uci::committed(cx, Some(CONFIG)));
     done.or_else(|error| {
