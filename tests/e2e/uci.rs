@@ -389,8 +389,20 @@ fn a_router_loses_what_is_not_wanted_any_more() {
         return;
     }
     let scratch = router(INTERFACES);
+    let mut by_hand = file(&scratch, "network");
+    for number in 1..=4 {
+        by_hand += &format!(
+            "\nconfig route\n\toption interface 'loopback'\n\toption target '10.{number}.0.0/16'\n"
+        );
+    }
+    fs::write(scratch.changeable("/etc/config/network"), by_hand).unwrap();
     apply(&scratch, "");
     let less = r#"
+by hand:
+  network.routes:
+    - name: loopback
+    - routes:
+      - {ipaddr: 10.9.0.0, netmask: 255.255.0.0}
 lan routes:
   network.routes:
     - name: lan
@@ -409,8 +421,15 @@ eth0.5:
     let did = apply(&scratch, "");
     assert!(did.iter().all(|ret| ret["result"] == true), "{did:?}");
     let network = file(&scratch, "network");
-    let (_, routes) = network.split_once("config route").unwrap();
-    let expected = " 'lan_route1'\n\toption interface 'lan'\n\toption target '10.3.0.0/16'\n\toption gateway '10.1.0.4'\n\n\
+    // Of four without a name the first is left, and the others are gone.
+    let (_, by_hand) = network.split_once("config route\n").unwrap();
+    let (by_hand, _) = by_hand.split_once("\nconfig route").unwrap();
+    assert_eq!(
+        by_hand,
+        "\toption interface 'loopback'\n\toption target '10.9.0.0/16'\n"
+    );
+    let (_, routes) = network.split_once("config route 'lan").unwrap();
+    let expected = "_route1'\n\toption interface 'lan'\n\toption target '10.3.0.0/16'\n\toption gateway '10.1.0.4'\n\n\
         config interface 'br_guest'\n\toption proto 'dhcp'\n\toption device 'br-guest'\n\n\
         config device 'br_guest_dev'\n\toption name 'br-guest'\n\toption type 'bridge'\n\tlist ports 'eth1'\n\n\
         config interface 'eth0_5'\n\toption device 'eth0.5'\n\toption proto 'dhcp'\n\n";

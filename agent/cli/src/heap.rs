@@ -24,7 +24,7 @@ use crate::failure::Exit;
 /// Sizes are rounded up to this; every block is aligned to it.
 const STEP: usize = 16;
 
-/// Up to this many bytes there is a size for each step, from there on four for each doubling.
+/// Up to this many bytes there is a size for each step, from there on sixteen for each doubling.
 const FINE: usize = 2048;
 
 /// How many sizes a doubling has, as a power of two: a connection of the master is a few large blocks, and half of each would be air.

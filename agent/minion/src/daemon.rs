@@ -25,7 +25,7 @@ use wire::{BOUND_GRAINS, Event, Grains, Job, Request, Return, Way};
 use crate::error::Error;
 use crate::jobs::Jobs;
 use crate::local;
-use crate::planned::{Planned, own_job};
+use crate::planned::{OF_CONFIG, Planned, own_job};
 use crate::reactor::Reactor;
 use crate::upstream::Upstream;
 use crate::watch::Watch;
@@ -33,15 +33,8 @@ use crate::watch::Watch;
 /// More jobs at a time are refused (`process_count_max`), unless the configuration says how many.
 const JOBS_MAX: usize = 100;
 
-/// What SIGHUP changes in a daemon.
-const READ_AGAIN: [&str; 6] = [
-    "schedule",
-    "mine_functions",
-    "mine_interval",
-    "mine_enabled",
-    "beacons",
-    "reactor",
-];
+/// What SIGHUP changes in a daemon besides its plan.
+const READ_AGAIN: [&str; 2] = ["beacons", "reactor"];
 
 /// What the daemon is made of.
 #[derive(Debug)]
@@ -337,7 +330,8 @@ impl Shared {
     /// What stands in the configuration now and the daemon does not obey, for it was read at its start.
     fn tell_changed(&self, read: &Opts) {
         let mut changed = self.opts().changed(read);
-        changed.retain(|name| !READ_AGAIN.contains(&name.as_str()));
+        let is_obeyed = |name: &str| OF_CONFIG.contains(&name) || READ_AGAIN.contains(&name);
+        changed.retain(|name| !is_obeyed(name));
         if !changed.is_empty() {
             log::warning(format_args!(
                 "These options have changed: {}. Jobs obey them from now on, the minion itself when it is started again",

@@ -19,7 +19,7 @@ use crate::watch;
 /// How often the schedule is looked at where nothing is ever due: somebody may have changed it unseen.
 const IDLE: Duration = Duration::from_secs(3600);
 /// Of the configuration, what the plan is made of.
-const OF_CONFIG: [&str; 4] = [
+pub(crate) const OF_CONFIG: [&str; 4] = [
     "schedule",
     "mine_functions",
     "mine_interval",

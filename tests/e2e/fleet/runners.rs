@@ -230,11 +230,10 @@ fn a_master_that_is_hung_up_on_stays_and_says_what_it_does_not_obey_yet() {
     )
     .unwrap();
     let pid = fleet.master.as_ref().unwrap().0.id().to_string();
-    let hang_up = || hang_up(&pid);
-    hang_up();
+    hang_up(&pid);
     fleet.soon_logged("obeyed when the master is started again: nodegroups, timeout");
     fs::write(&file, "timeout: [").unwrap();
-    hang_up();
+    hang_up(&pid);
     fleet.soon_logged("The configuration cannot be used");
     fs::write(&file, text).unwrap();
     fleet.soon("it still answers", answers);

@@ -266,6 +266,31 @@ pub(crate) fn batch(cx: &Exec, lines: &[String]) -> Result<(), Error> {
     }
 }
 
+/// Changes a configuration by lines of the program's batch and commits it, or takes the change back where the result is not right: why.
+///
+/// # Errors
+/// When the program is missing, or cannot read, write or take it back.
+pub(crate) fn change(
+    cx: &Exec,
+    config: &str,
+    lines: &[String],
+    is_right: impl Fn(&[Section]) -> bool,
+) -> Result<Option<String>, Error> {
+    let earlier = pending(cx, Some(config))?;
+    let why = match batch(cx, lines) {
+        Err(error) => error.to_string(),
+        Ok(()) if is_right(&sections(cx, config)?.unwrap_or_default()) => {
+            committed(cx, Some(config))?;
+            return Ok(None);
+        }
+        Ok(()) => "the program did not take all of it".to_owned(),
+    };
+    if earlier.is_empty() {
+        reverted(cx, config)?;
+    }
+    Ok(Some(why))
+}
+
 /// Makes an empty configuration where there is none.
 ///
 /// # Errors

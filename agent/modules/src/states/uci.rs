@@ -5,7 +5,7 @@ use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use crate::exec::uci::{
-    Key, Section, batch, committed, find, make, pending, reverted, sections, setting, stored,
+    Key, Section, change, committed, find, make, pending, sections, setting, stored,
 };
 
 state::state_module! {
@@ -280,19 +280,10 @@ fn changed(
     ret: Ret,
     is_right: impl Fn(&[Section]) -> bool,
 ) -> Result<Ret, Error> {
-    let earlier = pending(cx, Some(config))?;
-    let why = match batch(cx, lines) {
-        Err(error) => error.to_string(),
-        Ok(()) if is_right(&sections(cx, config)?.unwrap_or_default()) => {
-            committed(cx, Some(config))?;
-            return Ok(ret);
-        }
-        Ok(()) => "the program did not take all of it".to_owned(),
-    };
-    if earlier.is_empty() {
-        reverted(cx, config)?;
-    }
-    Ok(Ret::failed(format!("{title} was not changed: {why}")))
+    Ok(match change(cx, config, lines, is_right)? {
+        None => ret,
+        Some(why) => Ret::failed(format!("{title} was not changed: {why}")),
+    })
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {

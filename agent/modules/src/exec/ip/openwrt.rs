@@ -145,8 +145,6 @@ fn lines<'a>(sections: impl IntoIterator<Item = &'a Section>) -> Vec<String> {
 /// The lines of a batch that make the second of the first.
 fn batch(old: &[Section], new: &[Section]) -> Vec<String> {
     let mut lines = Vec::new();
-    let gone = old.iter().filter(|one| find(new, &one.id).is_none());
-    lines.extend(gone.map(|gone| format!("delete {CONFIG}.{}", gone.id)));
     for Section { id, kind, options } in new {
         let there = find(old, id);
         if there.is_none_or(|there| there.kind != *kind) {
@@ -166,6 +164,10 @@ fn batch(old: &[Section], new: &[Section]) -> Vec<String> {
             .filter(|(name, _)| !options.contains_value(name));
         lines.extend(gone.map(|(name, _)| format!("delete {CONFIG}.{id}.{}", name.to_text())));
     }
+    // At the end and from the last on: what the program calls a section without a name hangs on those before it.
+    let gone = old.iter().rev();
+    let gone = gone.filter(|one| find(new, &one.id).is_none());
+    lines.extend(gone.map(|gone| format!("delete {CONFIG}.{}", gone.id)));
     lines
 }
 
@@ -186,11 +188,10 @@ pub(super) fn carry_out(cx: &Exec, lines: &[String]) -> Result<(), Error> {
     if !pending.is_empty() {
         return Err(format!("{CONFIG} has changes that are not committed: commit or revert them first (uci changes {CONFIG})").into());
     }
-    let done = uci::batch(cx, lines).and_then(|()| uci::committed(cx, Some(CONFIG)));
-    done.or_else(|error| {
-        uci::reverted(cx, CONFIG)?;
-        Err(error)
-    })
+    match uci::change(cx, CONFIG, lines, |_| true)? {
+        None => Ok(()),
+        Some(why) => Err(format!("{CONFIG} was not changed: {why}").into()),
+    }
 }
 
 /// The sections of an interface as they are, a line each option.
