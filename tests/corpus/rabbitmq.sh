@@ -1,0 +1,35 @@
+#!/bin/sh
+# rabbitmq.sh: in a throw-away root, `rabbitmq_servers HOST` starts two servers of RabbitMQ on the loopback: rabbit@HOST, which
+# rabbitmqctl asks, and other@HOST. For what runs under boot.sh, whose network is its own. What this machine does not have comes from the packages that tests/run keeps.
+if [ ! -x /usr/lib/rabbitmq/bin/rabbitmq-server ]; then
+    for part in usr etc; do cp -asn /var/cache/pinch-tests/rabbitmq/root/$part/. /$part/; done
+    if [ -d /var/cache/pinch-tests/rabbitmq/root/lib ]; then cp -asn /var/cache/pinch-tests/rabbitmq/root/lib/. /usr/lib/; fi
+    ldconfig
+fi
+ip link set lo up
+id rabbitmq >/dev/null 2>&1 || useradd --system --home-dir /var/lib/rabbitmq --shell /usr/sbin/nologin rabbitmq
+install -d -o rabbitmq -g rabbitmq /etc/rabbitmq /var/lib/rabbitmq /var/log/rabbitmq /run/rabbitmq
+printf 'ERL_EPMD_ADDRESS=127.0.0.1\n' >/etc/rabbitmq/rabbitmq-env.conf
+printf 'throwaway' >/var/lib/rabbitmq/.erlang.cookie
+chmod 400 /var/lib/rabbitmq/.erlang.cookie
+chown rabbitmq: /var/lib/rabbitmq/.erlang.cookie
+rabbitmq_servers() {
+    printf '127.0.0.1 localhost %s\n' "$1" >/etc/hosts
+    hostname "$1"
+    # Tables for all files that a process may have open would take hundreds of megabytes.
+    ulimit -n 4096
+    # Both would start it at once.
+    epmd -daemon -address 127.0.0.1
+    RABBITMQ_NODE_PORT=5672 RABBITMQ_DIST_PORT=25672 start "rabbit@$1"
+    RABBITMQ_NODE_PORT=5673 RABBITMQ_DIST_PORT=25673 start "other@$1"
+    for node in rabbit other; do
+        # It waits for a node that starts, and not for one that is not there yet.
+        for _ in $(seq 60); do
+            (cd / && rabbitmqctl --quiet --node "$node@$1" await_startup --timeout 120) 2>/dev/null && break
+            sleep 0.5
+        done
+    done
+}
+start() {
+    (cd / && RABBITMQ_NODENAME=$1 exec setsid rabbitmq-server >"/var/log/rabbitmq/$1.out" 2>&1 </dev/null) &
+}
