@@ -127,6 +127,12 @@ watching:
     - profile: @PROFILE@
     - watch:
       - etcd: /app/name
+late:
+  etcd.wait_rm:
+    - name: /app/late
+    - profile: @PROFILE@
+    - watch:
+      - etcd: /app/name
 ";
 
 #[test]
@@ -168,6 +174,7 @@ fn etcd_keeps_what_states_set() {
         let own = format!("profile={name}");
         let set = |key: &str, value: &str| call(&scratch, &["etcd.set", key, value, &own]);
         assert_eq!(set("/app/old", "x"), "x", "{name}");
+        assert_eq!(set("/app/late", "x"), "x", "{name}");
         let sls = ETCD.replace("@PROFILE@", name);
         let tested = apply(&scratch, &sls, &["test=True"]);
         assert_eq!(tested[0].1, json!({"/app/name": "pinch"}), "{name}");
@@ -179,7 +186,12 @@ fn etcd_keeps_what_states_set() {
         let comments: Vec<&str> = rets.iter().map(|(comment, _)| comment.as_str()).collect();
         assert_eq!(
             comments,
-            ["New key created", "Key removed", "New key created"],
+            [
+                "New key created",
+                "Key removed",
+                "New key created",
+                "Key removed"
+            ],
             "{name}"
         );
         let again = apply(&scratch, &sls, &[]);
@@ -287,6 +299,56 @@ fn redis_keeps_what_states_set_and_nobody_reads_its_password() {
     );
     let log = fs::read_to_string(scratch.path().join("log")).unwrap();
     assert!(!log.is_empty() && !log.contains("planted-secret"), "{log}");
+}
+
+#[test]
+fn a_redis_follows_the_master_that_its_sentinel_names() {
+    let scratch = Scratch::new();
+    let folder = scratch.path().display().to_string();
+    let plain = |command: &mut Command, port: u16| {
+        command.arg("-");
+        Some(format!(
+            "port {port}\nbind 127.0.0.1\nsave \"\"\ndir {folder}\n"
+        ))
+    };
+    let redis = || Server::start("redis-server", plain);
+    let (Some(first), Some(second)) = (redis(), redis()) else {
+        return;
+    };
+    let master = first.port;
+    let watch = |command: &mut Command, port: u16| {
+        // A sentinel writes into its configuration.
+        let text = format!(
+            "port {port}\nbind 127.0.0.1\ndir {folder}\nsentinel monitor front 127.0.0.1 {master} 1\n"
+        );
+        scratch.write("sentinel.conf", &text);
+        command
+            .arg(scratch.path().join("sentinel.conf"))
+            .arg("--sentinel");
+        None
+    };
+    let sentinel = Server::start("redis-server", watch).unwrap();
+    scratch.write("etc/minion.d/case.conf", "redis.host: 127.0.0.1\n");
+    let sls = format!(
+        "front:\n  redis.slaveof:\n    - sentinel_host: 127.0.0.1\n    - sentinel_port: {}\n    - port: {}\n",
+        sentinel.port, second.port
+    );
+    let following = || {
+        call(
+            &scratch,
+            &["redis.get_master_ip", &format!("port={}", second.port)],
+        )
+    };
+    let nobody = json!({"master_host": "", "master_port": ""});
+    let tested = apply(&scratch, &sls, &["test=True"]);
+    let would = "Minion will be made a slave of front: 127.0.0.1";
+    assert_eq!((tested[0].0.as_str(), following()), (would, nobody));
+    apply(&scratch, &sls, &[]);
+    let port = master.to_string();
+    let leads = json!({"master_host": "127.0.0.1", "master_port": port});
+    assert_eq!(following(), leads);
+    let again = apply(&scratch, &sls, &[]);
+    assert_eq!(again[0].0, "Minion already slave of master: front");
 }
 
 /// What a store of ours keeps: values by their paths.

@@ -129,6 +129,12 @@ fn environments_of_top(cx: &Exec) -> Result<Vec<String>, Error> {
 /// What cannot be copied is an error in the log, as in Salt.
 #[must_use]
 pub fn sync(cx: &Exec, kind: &str, envs: &[String], wanted: &Wanted) -> Vec<String> {
+    // Salt names the result of this one kind otherwise than its folder.
+    let kind = if kind == "proxymodules" {
+        "proxy"
+    } else {
+        kind
+    };
     let mut sync = Sync {
         cx,
         kind,
