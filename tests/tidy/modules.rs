@@ -7,7 +7,7 @@ use tests::program;
 use tests::scratch::Scratch;
 
 use super::none;
-use super::source::{Source, below, workspace};
+use super::source::{Source, below, of_kind, workspace};
 
 const LISTS: &[(&str, &str)] = &[
     ("states", "state_module! {"),
@@ -124,4 +124,30 @@ fn what_is_declared_is_what_the_program_lists() {
             "{folder} and {function} differ: {apart:?}"
         );
     }
+}
+
+#[test]
+fn every_state_function_is_in_a_test() {
+    let kinds = [("tests/corpus", "toml"), ("tests/corpus", "sls")];
+    let mut tests: Vec<Source> = kinds
+        .iter()
+        .flat_map(|(folder, extension)| of_kind(folder, extension))
+        .collect();
+    tests.extend(below("tests/e2e"));
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let has = |text: &str, full: &str| {
+        text.match_indices(full).any(|(at, _)| {
+            !text[..at].ends_with(is_name) && !text[at + full.len()..].starts_with(is_name)
+        })
+    };
+    let files = declaring("states", "state_module! {");
+    let mut missing: Vec<String> = files
+        .iter()
+        .flat_map(|file| declared(file, "state_module! {"))
+        // A changed requisite calls it, whatever the state's name is.
+        .filter(|full| !full.ends_with(".mod_watch"))
+        .collect();
+    assert!(missing.len() > 300, "{missing:?}");
+    missing.retain(|full| !tests.iter().any(|file| has(&file.text, full)));
+    none(&missing, "state functions that no case and no test runs");
 }

@@ -11,7 +11,7 @@ pub(crate) fn workspace() -> PathBuf {
         .unwrap()
 }
 
-/// One file of Rust.
+/// One file, mostly of Rust.
 pub(crate) struct Source {
     /// Its path in the workspace.
     pub(crate) path: String,
@@ -26,6 +26,11 @@ pub(crate) struct Function {
 
 /// Every file of Rust below a folder of the workspace.
 pub(crate) fn below(folder: &str) -> Vec<Source> {
+    of_kind(folder, "rs")
+}
+
+/// Every file with this extension below a folder of the workspace.
+pub(crate) fn of_kind(folder: &str, extension: &str) -> Vec<Source> {
     let mut found = Vec::new();
     let mut folders = vec![workspace().join(folder)];
     while let Some(folder) = folders.pop() {
@@ -33,7 +38,7 @@ pub(crate) fn below(folder: &str) -> Vec<Source> {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|ext| ext == "rs") {
+            } else if path.extension().is_some_and(|ext| ext == extension) {
                 let inside = path.strip_prefix(workspace()).unwrap();
                 found.push(Source {
                     path: inside.display().to_string(),
@@ -42,7 +47,7 @@ pub(crate) fn below(folder: &str) -> Vec<Source> {
             }
         }
     }
-    assert!(!found.is_empty(), "{folder} holds no Rust");
+    assert!(!found.is_empty(), "{folder} holds no .{extension}");
     found.sort_by(|a, b| a.path.cmp(&b.path));
     found
 }
