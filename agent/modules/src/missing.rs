@@ -270,6 +270,24 @@ const NEEDS: &[Needs] = &[
         state: "cabal or ghc-pkg commands not found",
     },
     Needs {
+        module: "partition",
+        needs: "parted",
+        function: "The parted execution module failed to load parted binary is not in the path.",
+        state: "",
+    },
+    Needs {
+        module: "partition",
+        needs: "lsblk",
+        function: "The parted execution module failed to load lsblk binary is not in the path.",
+        state: "",
+    },
+    Needs {
+        module: "partition",
+        needs: "partprobe",
+        function: "The parted execution module failed to load partprobe binary is not in the path.",
+        state: "",
+    },
+    Needs {
         module: "pecl",
         needs: "pecl",
         function: "The pecl execution module not loaded: pecl binary is not in the path.",

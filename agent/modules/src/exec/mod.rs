@@ -65,6 +65,7 @@ mod network_programs;
 pub(crate) mod nfs3;
 pub(crate) mod nftables;
 pub(crate) mod npm;
+mod partition;
 pub(crate) mod pecl;
 mod pillar;
 pub(crate) mod pip;
@@ -206,6 +207,7 @@ pub const MODULES: &[Module<Value>] = &[
     nfs3::MODULE,
     nftables::MODULE,
     npm::MODULE,
+    partition::MODULE,
     pecl::MODULE,
     pillar::MODULE,
     pip::MODULE,
