@@ -53,6 +53,7 @@ mod kmod;
 mod locale;
 mod log;
 pub(crate) mod logrotate;
+pub(crate) mod lowpkg;
 pub(crate) mod lvm;
 pub(crate) mod makeconf;
 mod r#match;
@@ -191,6 +192,7 @@ pub const MODULES: &[Module<Value>] = &[
     locale::MODULE,
     log::MODULE,
     logrotate::MODULE,
+    lowpkg::MODULE,
     lvm::MODULE,
     makeconf::MODULE,
     r#match::MODULE,
@@ -213,6 +215,7 @@ pub const MODULES: &[Module<Value>] = &[
     pip::MODULE,
     pip::install::MODULE,
     pkg::change::MODULE,
+    pkg::debian::MODULE,
     pkg::files::MODULE,
     pkg::groups::MODULE,
     pkg::hold::MODULE,
