@@ -48,6 +48,7 @@ pub(crate) mod ip;
 pub(crate) mod ipset;
 pub(crate) mod iptables;
 mod jinja;
+mod kernelpkg;
 mod keyboard;
 mod kmod;
 mod locale;
@@ -187,6 +188,7 @@ pub const MODULES: &[Module<Value>] = &[
     ipset::MODULE,
     iptables::MODULE,
     jinja::MODULE,
+    kernelpkg::MODULE,
     keyboard::MODULE,
     kmod::MODULE,
     locale::MODULE,
