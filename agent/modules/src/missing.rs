@@ -270,6 +270,24 @@ const NEEDS: &[Needs] = &[
         state: "cabal or ghc-pkg commands not found",
     },
     Needs {
+        module: "partition",
+        needs: "parted",
+        function: "The parted execution module failed to load parted binary is not in the path.",
+        state: "",
+    },
+    Needs {
+        module: "partition",
+        needs: "lsblk",
+        function: "The parted execution module failed to load lsblk binary is not in the path.",
+        state: "",
+    },
+    Needs {
+        module: "partition",
+        needs: "partprobe",
+        function: "The parted execution module failed to load partprobe binary is not in the path.",
+        state: "",
+    },
+    Needs {
         module: "pecl",
         needs: "pecl",
         function: "The pecl execution module not loaded: pecl binary is not in the path.",
@@ -335,9 +353,23 @@ const ONLY: &[(&str, &[repos::Kind])] = &[
     ("group_info", &[repos::Kind::Yum]),
     ("group_install", &[repos::Kind::Yum]),
     ("group_list", &[repos::Kind::Yum]),
+    ("get_selections", &[repos::Kind::Apt]),
+    ("info_available", &[repos::Kind::Zypper]),
+    ("modified", &[repos::Kind::Yum, repos::Kind::Zypper]),
+    (
+        "parse_arch",
+        &[repos::Kind::Apt, repos::Kind::Yum, repos::Kind::Zypper],
+    ),
+    ("services_need_restart", &[repos::Kind::Apt]),
+    ("set_selections", &[repos::Kind::Apt]),
     ("show", &[repos::Kind::Apt]),
     ("verify", &[repos::Kind::Yum, repos::Kind::Zypper]),
+    ("which", &[repos::Kind::Apt]),
 ];
+
+/// Functions of `lowpkg` that dpkg's alone has, and those that rpm's alone has.
+const OF_DPKG: [&str; 1] = ["unpurge"];
+const OF_RPM: [&str; 5] = ["checksum", "modified", "owner", "verify", "version_cmp"];
 
 /// Why a function is not there on this machine, in Salt's words. Asked before each call, so it looks only at what the function's own
 /// module needs.
@@ -351,6 +383,7 @@ pub(crate) fn missing(cx: &Exec, kind: Kind, full: &str) -> Option<String> {
             return Some(format!("'{full}' is not available."));
         }
         (Kind::Module | Kind::State, "pkg") if !pkg::is_known(cx) => no_packages(cx),
+        (Kind::Module, "kernelpkg" | "lowpkg") => no_low_packages(cx, module)?,
         (Kind::Module | Kind::State, _) if module.starts_with("postgres") => {
             no_postgres(cx, kind, module)?
         }
@@ -392,6 +425,11 @@ fn is_lacking(cx: &Exec, module: &str, function: &str) -> bool {
             let mut only = ONLY.iter();
             let only = only.find(|(name, _)| *name == function);
             only.is_some_and(|(_, kinds)| repos::kind(cx).is_none_or(|kind| !kinds.contains(&kind)))
+        }
+        "lowpkg" => {
+            let is_apt = matches!(repos::kind(cx), Some(repos::Kind::Apt));
+            let others: &[&str] = if is_apt { &OF_RPM } else { &OF_DPKG };
+            others.contains(&function)
         }
         "service" => service::of(cx, function).is_err(),
         "postgres" if function.starts_with("cluster_") => {
@@ -436,6 +474,19 @@ fn no_packages(cx: &Exec) -> String {
         "pkg module could not be loaded (none is known for os_family {family} and os {os}; the option `providers: {{pkg: NAME}}` takes one of {})",
         pkg::FILES.map(|(file, _)| file).join(", ")
     )
+}
+
+/// Why there is no module of kernels, or of what dpkg and rpm know.
+fn no_low_packages(cx: &Exec, module: &str) -> Option<String> {
+    use repos::Kind::{Apt, Yum, Zypper};
+    let reason = match (module, repos::kind(cx)) {
+        (_, Some(Apt | Yum)) | ("lowpkg", Some(Zypper)) => return None,
+        ("kernelpkg", _) => "Module kernelpkg_linux_apt: no APT based system detected",
+        _ => {
+            "The dpkg execution module cannot be loaded: only works on Debian family systems; that of rpm only on those of Red Hat and SUSE."
+        }
+    };
+    Some(reason.to_owned())
 }
 
 /// Why there is no `service`: Salt's sentence, and what was looked for.

@@ -50,6 +50,12 @@ state::exec_module! {
         device: String,
     });
 
+    /// Return the type of the file system that a path lies on.
+    fn get_fstype_from_path(GetFstypeFromPath {
+        /// The path.
+        path: String,
+    });
+
     /// Make a file system.
     fn format(Format {
         /// The device.
@@ -255,6 +261,11 @@ fn fstype(cx: &Exec, args: Fstype) -> Result<Value, Error> {
     }
     let done = run(cx, &["df", "-T", plain(&args.device)?])?;
     Ok(second(&done.stdout).unwrap_or_default().into())
+}
+
+fn get_fstype_from_path(cx: &Exec, args: GetFstypeFromPath) -> Result<Value, Error> {
+    let device = super::mount::device_of(&args.path)?;
+    fstype(cx, Fstype { device })
 }
 
 fn format(cx: &Exec, args: Format) -> Result<Value, Error> {

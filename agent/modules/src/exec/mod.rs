@@ -48,11 +48,13 @@ pub(crate) mod ip;
 pub(crate) mod ipset;
 pub(crate) mod iptables;
 mod jinja;
+mod kernelpkg;
 mod keyboard;
 mod kmod;
 mod locale;
 mod log;
 pub(crate) mod logrotate;
+pub(crate) mod lowpkg;
 pub(crate) mod lvm;
 pub(crate) mod makeconf;
 mod r#match;
@@ -65,6 +67,7 @@ mod network_programs;
 pub(crate) mod nfs3;
 pub(crate) mod nftables;
 pub(crate) mod npm;
+mod partition;
 pub(crate) mod pecl;
 mod pillar;
 pub(crate) mod pip;
@@ -185,11 +188,13 @@ pub const MODULES: &[Module<Value>] = &[
     ipset::MODULE,
     iptables::MODULE,
     jinja::MODULE,
+    kernelpkg::MODULE,
     keyboard::MODULE,
     kmod::MODULE,
     locale::MODULE,
     log::MODULE,
     logrotate::MODULE,
+    lowpkg::MODULE,
     lvm::MODULE,
     makeconf::MODULE,
     r#match::MODULE,
@@ -206,11 +211,13 @@ pub const MODULES: &[Module<Value>] = &[
     nfs3::MODULE,
     nftables::MODULE,
     npm::MODULE,
+    partition::MODULE,
     pecl::MODULE,
     pillar::MODULE,
     pip::MODULE,
     pip::install::MODULE,
     pkg::change::MODULE,
+    pkg::debian::MODULE,
     pkg::files::MODULE,
     pkg::groups::MODULE,
     pkg::hold::MODULE,

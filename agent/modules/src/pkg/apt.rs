@@ -29,7 +29,7 @@ const ENV: [(&str, &str); 4] = [
 const LISTS: &str = "/var/lib/apt/lists";
 
 /// A command with the variables that keep it from asking.
-fn command<S: Into<String>>(words: impl IntoIterator<Item = S>) -> Process {
+pub(crate) fn command<S: Into<String>>(words: impl IntoIterator<Item = S>) -> Process {
     Process {
         env: ENV
             .map(|(name, value)| (Value::from(name), Value::from(value)))
@@ -52,11 +52,19 @@ fn asked(words: Vec<String>, kwargs: &Map) -> Process {
 }
 
 /// What dpkg answers; one that cannot read what it knows is an error, and no empty list.
-fn asked_dpkg(cx: &Exec, words: &[&str]) -> Result<String, Error> {
+pub(crate) fn asked_dpkg(cx: &Exec, words: &[&str]) -> Result<String, Error> {
     let output = command(words.iter().copied()).quiet().run(cx)?;
     match complaint(&output) {
         Some(error) => Err(Error::refused(error)),
         None => Ok(output.stdout),
+    }
+}
+
+/// The command that says what is wanted of a package.
+pub(crate) fn selection(name: &str, state: &str) -> Process {
+    Process {
+        stdin: Some(format!("{name} {state}")),
+        ..command(["dpkg", "--set-selections"])
     }
 }
 
@@ -296,16 +304,15 @@ impl Provider for Apt {
     }
 
     fn file_info(&self, cx: &Exec, path: &str) -> Result<Wanted, Error> {
-        if !Path::new(path).exists() {
-            return Err(Error::refused(format!("{path} does not exist on minion")));
-        }
-        let output = command(["dpkg", "-I", path]).run(cx)?;
-        if let Some(complaint) = self.complaint(&output) {
-            return Err(Error::refused(format!(
-                "Unable to get info for {path}: {complaint}"
-            )));
-        }
-        read_file_info(&output.stdout, path, own_arch(cx))
+        Ok(package_file(cx, path)?.0)
+    }
+
+    fn bin_pkg_info(&self, cx: &Exec, path: &str) -> Result<Map, Error> {
+        let (found, arch) = package_file(cx, path)?;
+        Ok(Map::new()
+            .with("name", found.name)
+            .with("version", found.version)
+            .with("arch", arch))
     }
 
     fn can_hold(&self) -> bool {
@@ -326,10 +333,7 @@ impl Provider for Apt {
 
     fn hold(&self, _cx: &Exec, package: &Wanted, hold: bool) -> Result<Process, Error> {
         let state = if hold { "hold" } else { "install" };
-        Ok(Process {
-            stdin: Some(format!("{} {state}", package.name)),
-            ..command(["dpkg", "--set-selections"])
-        })
+        Ok(selection(&package.name, state))
     }
 
     fn unpurge(&self, cx: &Exec, names: &[String]) -> Result<(), Error> {
@@ -352,7 +356,7 @@ impl Provider for Apt {
     }
 
     fn info_installed(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
-        dpkg::info(cx, names, kwargs)
+        dpkg::info_installed(cx, names, kwargs)
     }
 
     fn show(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
@@ -524,7 +528,21 @@ fn read_upgrades(text: &str) -> Map {
     lines.collect()
 }
 
-fn read_file_info(text: &str, path: &str, own: Option<&str>) -> Result<Wanted, Error> {
+/// A package file, and its architecture.
+fn package_file(cx: &Exec, path: &str) -> Result<(Wanted, String), Error> {
+    if !Path::new(path).exists() {
+        return Err(Error::refused(format!("{path} does not exist on minion")));
+    }
+    let output = command(["dpkg", "-I", path]).run(cx)?;
+    if let Some(complaint) = complaint(&output) {
+        return Err(Error::refused(format!(
+            "Unable to get info for {path}: {complaint}"
+        )));
+    }
+    read_file_info(&output.stdout, path, own_arch(cx))
+}
+
+fn read_file_info(text: &str, path: &str, own: Option<&str>) -> Result<(Wanted, String), Error> {
     let field = |name: &str| {
         let mut lines = text.lines().map(str::trim);
         let value = lines.find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'));
@@ -546,9 +564,10 @@ fn read_file_info(text: &str, path: &str, own: Option<&str>) -> Result<Wanted, E
             missing.join(", ")
         )));
     };
-    Ok(Wanted {
+    let wanted = Wanted {
         name: with_arch(name, arch, own),
         version: Some(version.to_owned()),
         path: Some(path.to_owned()),
-    })
+    };
+    Ok((wanted, arch.to_owned()))
 }

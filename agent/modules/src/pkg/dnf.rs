@@ -411,6 +411,10 @@ impl Provider for Dnf {
         rpm::file_info(cx, path)
     }
 
+    fn bin_pkg_info(&self, cx: &Exec, path: &str) -> Result<Map, Error> {
+        rpm::bin_pkg_info(cx, path)
+    }
+
     fn can_hold(&self) -> bool {
         self.program != "tdnf"
     }
@@ -470,7 +474,7 @@ impl Provider for Dnf {
     }
 
     fn info_installed(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
-        rpm_info::info(cx, names, kwargs)
+        rpm_info::info(cx, names, kwargs, "source")
     }
 
     fn can_verify(&self) -> bool {

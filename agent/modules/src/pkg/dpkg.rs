@@ -8,35 +8,65 @@ use super::Packages;
 use super::failed::complaint;
 use crate::process::Process;
 
-/// What `pkg.info_installed` shows: Salt's name for a field, and dpkg-query's.
+/// What `lowpkg.info` shows: Salt's name for a field, and dpkg-query's.
 const FIELDS: [(&str, &str); 16] = [
-    ("name", "${Package}"),
+    ("package", "${Package}"),
     ("revision", "${binary:Revision}"),
     ("architecture", "${Architecture}"),
-    ("packager", "${Maintainer}"),
+    ("maintainer", "${Maintainer}"),
     ("summary", "${Summary}"),
     ("source", "${source:Package}"),
     ("version", "${Version}"),
-    ("group", "${Section}"),
+    ("section", "${Section}"),
     ("size", "${Size}"),
     ("MD5", "${MD5sum}"),
     ("SHA1", "${SHA1}"),
     ("SHA256", "${SHA256}"),
-    ("vendor", "${Origin}"),
-    ("url", "${Homepage}"),
+    ("origin", "${Origin}"),
+    ("homepage", "${Homepage}"),
     ("status", "${db:Status-Abbrev}"),
     ("install_date", "${db-fsys:Last-Modified}"),
+];
+
+/// What `pkg.info_installed` calls these, like those of every package manager.
+const COMMON: [(&str, &str); 5] = [
+    ("package", "name"),
+    ("origin", "vendor"),
+    ("section", "group"),
+    ("maintainer", "packager"),
+    ("homepage", "url"),
 ];
 
 /// What stands between the records, and before the description, which has lines of its own.
 const RECORD: char = '\u{1e}';
 const UNIT: char = '\u{1f}';
 
-/// What is known of these installed packages, or of all.
+/// What is known of these packages where they are installed, or of all that are.
 ///
 /// # Errors
 /// When one is not there, unless `failhard` is false.
-pub(super) fn info(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
+pub(super) fn info_installed(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
+    let mut installed = Map::new();
+    for (name, about) in info(cx, names, kwargs)? {
+        let mut about = about.as_map().cloned().unwrap_or_default();
+        let status = about.remove("status").unwrap_or_default().to_text();
+        for (own, common) in COMMON {
+            if let Some(value) = about.remove(own) {
+                about.insert(common, value);
+            }
+        }
+        if status.chars().nth(1).is_none_or(|state| state == 'i') {
+            installed.insert(name, about);
+        }
+    }
+    Ok(installed)
+}
+
+/// What is known of these packages, or of all: those that only left their configuration, too.
+///
+/// # Errors
+/// When one is not there, unless `failhard` is false.
+pub(crate) fn info(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
     let fields: String = FIELDS.map(|(_, field)| format!("{field}{UNIT}")).concat();
     let format = format!("-f={fields}${{Description}}{RECORD}");
     let mut words = vec!["dpkg-query".to_owned(), "-W".to_owned(), format];
@@ -57,15 +87,13 @@ pub(super) fn info(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Err
     Ok(records.filter_map(read_info).collect())
 }
 
-/// One installed package; nothing for one that is not.
+/// One package.
 fn read_info(record: &str) -> Option<(Value, Value)> {
     let mut parts = record.split(UNIT);
     let mut info = Map::new();
-    let mut installed = false;
     for ((name, _), part) in FIELDS.iter().zip(parts.by_ref()) {
         let part = part.trim();
         match *name {
-            "status" => installed = part.chars().nth(1) == Some('i'),
             "install_date" => {
                 if let Some(date) = date(part) {
                     info.insert("install_date", date);
@@ -79,11 +107,11 @@ fn read_info(record: &str) -> Option<(Value, Value)> {
     }
     let description = parts.next().unwrap_or_default();
     info.insert("description", format!("{description}\n"));
-    let name = info.get("name").map(Value::to_text)?;
+    let name = info.get("package").map(Value::to_text)?;
     if let Some(license) = license(&name) {
         info.insert("license", license);
     }
-    installed.then(|| (name.into(), info.into()))
+    Some((name.into(), info.into()))
 }
 
 /// Seconds since 1970 as Salt writes a day.
@@ -106,22 +134,44 @@ fn license(package: &str) -> Option<String> {
     Some(names.join(", ")).filter(|names| !names.is_empty())
 }
 
-/// The files of these installed packages, or of all.
+/// The versions of these installed packages, or of all.
 ///
 /// # Errors
 /// When one is not there.
-pub(super) fn files(cx: &Exec, names: &[String]) -> Result<Packages, Error> {
-    let format = "-f=${db:Status-Status}\t${binary:Package}\n";
-    let mut words = vec!["dpkg-query".to_owned(), format.to_owned(), "-W".to_owned()];
+pub(crate) fn versions(cx: &Exec, names: &[String]) -> Result<Map, Error> {
+    let found = installed(cx, names, "${binary:Package}\t${Version}")?;
+    let pair = |line: &String| {
+        let (name, version) = line.split_once('\t')?;
+        Some((Value::from(name), Value::from(version)))
+    };
+    Ok(found.iter().filter_map(pair).collect())
+}
+
+/// What dpkg says in this format of these packages, or of all: a line of each that is installed.
+fn installed(cx: &Exec, names: &[String], format: &str) -> Result<Vec<String>, Error> {
+    let format = format!("-f=${{db:Status-Status}}\t{format}\n");
+    let mut words = vec!["dpkg-query".to_owned(), format, "-W".to_owned()];
     words.extend(names.iter().cloned());
     let output = Process::words(words).quiet().run(cx)?;
     if let Some(said) = complaint(&output) {
         return Err(Error::refused(said));
     }
+    let lines = output.stdout.lines();
+    let lines = lines.filter_map(|line| line.strip_prefix("installed\t"));
+    Ok(lines.map(str::to_owned).collect())
+}
+
+/// The files of these installed packages, or of all.
+///
+/// # Errors
+/// When one is not there.
+pub(super) fn files(cx: &Exec, names: &[String]) -> Result<Packages, Error> {
     let mut files = Packages::new();
-    let installed = output.stdout.lines();
-    for name in installed.filter_map(|line| line.strip_prefix("installed\t")) {
-        let list = Process::words(["dpkg", "-L", name]).quiet().run(cx)?.stdout;
+    for name in installed(cx, names, "${binary:Package}")? {
+        let list = Process::words(["dpkg", "-L", &name])
+            .quiet()
+            .run(cx)?
+            .stdout;
         files.insert(name, Value::list(list.lines().map(Value::from)));
     }
     Ok(files)

@@ -7,14 +7,14 @@ mod apk;
 pub(crate) mod apt;
 mod dnf;
 pub(crate) mod downloads;
-mod dpkg;
+pub(crate) mod dpkg;
 pub(crate) mod failed;
 pub(crate) mod holds;
 pub(crate) mod listing;
 mod opkg;
 mod pacman;
-mod rpm;
-mod rpm_info;
+pub(crate) mod rpm;
+pub(crate) mod rpm_info;
 pub(crate) mod spec;
 pub(crate) mod targets;
 pub(crate) mod transaction;
@@ -182,6 +182,12 @@ pub(crate) trait Provider: Sync {
     /// Name and version of a package file.
     fn file_info(&self, cx: &Exec, path: &str) -> Result<Wanted, Error>;
 
+    /// What is known of a package file, as `lowpkg.bin_pkg_info` returns it.
+    fn bin_pkg_info(&self, cx: &Exec, path: &str) -> Result<Map, Error> {
+        let _ = (cx, path);
+        Err(self.cannot("bin_pkg_info"))
+    }
+
     /// Whether packages can be held at their version.
     fn can_hold(&self) -> bool {
         false
@@ -324,6 +330,18 @@ pub(crate) fn provider(cx: &Exec) -> Result<&'static dyn Provider, Error> {
             "The package manager of {os}, {program}, is not installed"
         ))),
     }
+}
+
+/// A package's name and its architecture, apart.
+pub(crate) fn parse_arch(cx: &Exec, name: &str) -> Map {
+    let (name, arch) = match repos::kind(cx) {
+        Some(repos::Kind::Apt) => match name.rsplit_once(':') {
+            Some((name, arch)) => (name, Some(arch)),
+            None => (name, None),
+        },
+        _ => rpm::split_arch(name),
+    };
+    Map::new().with("name", name).with("arch", arch)
 }
 
 /// Whether the machine is of a kind that has a package manager which is known here.

@@ -9,7 +9,7 @@ use super::apt::words;
 use super::failed::complaint;
 use super::{Listed, Packages, Wanted, listing};
 use crate::process::{Output, Process};
-use value::Value;
+use value::{Map, Value};
 
 /// What is asked of a package, and the sign between.
 const FORMAT: &str =
@@ -159,11 +159,56 @@ pub(super) fn list(cx: &Exec, keys: bool) -> Result<Listed, Error> {
     Ok(listed)
 }
 
+/// The versions of these packages where they are installed, or of all: without epoch and release.
+///
+/// # Errors
+/// When rpm is missing, or fails.
+pub(crate) fn versions(cx: &Exec, names: &[String]) -> Result<Map, Error> {
+    let all = if names.is_empty() { "-qa" } else { "-q" };
+    let mut query = words(&["rpm", all, "--queryformat", "%{NAME} %{VERSION}\n"]);
+    query.extend(names.iter().cloned());
+    // It fails when one of the packages is not installed, and says so on the standard output.
+    let output = Process::words(query).quiet().run(cx)?;
+    if !output.success() && !output.stderr.is_empty() {
+        return Err(Error::refused(output.stderr));
+    }
+    let lines = output.stdout.lines();
+    let pairs = lines.filter_map(|line| line.split_once(' '));
+    Ok(pairs
+        .filter(|(_, version)| !version.contains(' '))
+        .map(|(name, version)| (Value::from(name), Value::from(version)))
+        .collect())
+}
+
+/// What is known of a package file, as `lowpkg.bin_pkg_info` returns it.
+///
+/// # Errors
+/// When it is none, or not there.
+pub(super) fn bin_pkg_info(cx: &Exec, path: &str) -> Result<Map, Error> {
+    let package = package_file(cx, path)?;
+    Ok(Map::new()
+        .with("name", package.name)
+        .with("version", package.version)
+        .with("arch", package.arch)
+        .with("repoid", "none")
+        .with("install_date", Value::Null)
+        .with("install_date_time_t", Value::Null))
+}
+
 /// Name and version of a package file.
 ///
 /// # Errors
 /// When it is none, or not there.
 pub(super) fn file_info(cx: &Exec, path: &str) -> Result<Wanted, Error> {
+    let package = package_file(cx, path)?;
+    Ok(Wanted {
+        name: package.name,
+        version: Some(package.version),
+        path: Some(path.to_owned()),
+    })
+}
+
+fn package_file(cx: &Exec, path: &str) -> Result<Package, Error> {
     if !Path::new(path).exists() {
         return Err(Error::refused(format!("{path} does not exist on minion")));
     }
@@ -172,16 +217,9 @@ pub(super) fn file_info(cx: &Exec, path: &str) -> Result<Wanted, Error> {
         .run(cx)?;
     let own = cx.grain("osarch");
     let package = output.stdout.lines().find_map(|line| read(line, &own));
-    let Some(package) = package else {
-        return Err(Error::refused(format!(
-            "Unable to get info for {path}: {}",
-            output.stderr
-        )));
-    };
-    Ok(Wanted {
-        name: package.name,
-        version: Some(package.version),
-        path: Some(path.to_owned()),
+    package.ok_or_else(|| {
+        let said = output.stderr;
+        Error::refused(format!("Unable to get info for {path}: {said}"))
     })
 }
 

@@ -55,6 +55,19 @@ const MISMATCHES: [(char, &str); 9] = [
     ('P', "capabilities"),
 ];
 
+/// What `pkg.modified` calls the marks, in the order of their places.
+const CHANGES: [&str; 9] = [
+    "size",
+    "mode",
+    "checksum",
+    "device",
+    "symlink",
+    "owner",
+    "group",
+    "time",
+    "capabilities",
+];
+
 /// The kinds of files that rpm marks.
 const KINDS: [(&str, &str); 5] = [
     ("c", "config"),
@@ -76,11 +89,17 @@ fn list(kwargs: &Map, name: &str) -> Result<Vec<String>, Error> {
     }
 }
 
-/// What is known of these installed packages, or of all: of the newest where there are several, or with `all_versions` of each.
+/// What is known of these installed packages, or of all: of the newest where there are several, or with `all_versions` of each. `source_key` is
+/// what the source's name is called.
 ///
 /// # Errors
 /// When rpm is missing or fails, or none of the fields that `attr` names is known.
-pub(super) fn info(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
+pub(crate) fn info(
+    cx: &Exec,
+    names: &[String],
+    kwargs: &Map,
+    source_key: &str,
+) -> Result<Map, Error> {
     let asked = list(kwargs, "attr")?;
     let is_asked = |name: &str| asked.is_empty() || asked.iter().any(|one| one == name);
     let known = FIELDS
@@ -112,7 +131,7 @@ pub(super) fn info(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Err
     for (name, mut info) in found {
         info.retain(|key, _| is_asked(&key.to_text()) || key.as_str() == Some("edition"));
         if let Some(source) = info.remove("source_rpm") {
-            info.insert("source", source);
+            info.insert(source_key, source);
         }
         if all_versions {
             let versions = all.entry(&name, || Value::list([]));
@@ -178,6 +197,49 @@ pub(super) fn verify(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, E
         .filter(|(_, file)| !is_ignored(file))
         .map(|(name, file)| (Value::from(name), Value::from(file)))
         .collect())
+}
+
+/// Files of these packages, or of all, that are changed, each with what of it is: those that the flags among `kwargs` ask for.
+///
+/// # Errors
+/// When rpm is missing, or cannot look.
+pub(crate) fn modified(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
+    let mut query = words(&["rpm", "-Va"]);
+    query.extend(names.iter().cloned());
+    let output = Process::words(query).quiet().run(cx)?;
+    // What it finds makes it return 1.
+    if !matches!(output.retcode, Some(0 | 1)) {
+        let said = output.stderr;
+        return Err(Error::refused(format!(
+            "Failed to verify package(s): {said}"
+        )));
+    }
+    let files = output.stdout.lines().filter_map(read_modified);
+    let is_wanted = |changed: &[&str]| {
+        let flags = kwargs.iter().map(|(flag, wanted)| (flag.to_text(), wanted));
+        let mut flags = flags.filter(|(flag, _)| !flag.starts_with('_'));
+        flags.all(|(flag, wanted)| wanted.is_true() == changed.contains(&&*flag))
+    };
+    Ok(files
+        .filter(|(_, changed)| is_wanted(changed))
+        .map(|(name, changed)| {
+            let changed = changed.into_iter().map(Value::from);
+            (Value::from(name), Value::list(changed))
+        })
+        .collect())
+}
+
+/// The name of a file that is changed, and what of it is. Of one that is missing Salt takes the letters of that word for marks.
+fn read_modified(line: &str) -> Option<(&str, Vec<&'static str>)> {
+    let (name, file) = read_verified(line)?;
+    let marks = line.split_whitespace().next()?;
+    let of_marks = CHANGES.iter().zip(marks.chars());
+    let mut changed: Vec<&str> = of_marks
+        .filter(|(_, mark)| *mark != '.')
+        .map(|(change, _)| *change)
+        .collect();
+    changed.extend(file.contains("type").then_some("config"));
+    Some((name, changed))
 }
 
 /// Reads `S.5....T.  c /etc/x`, or `missing   c /etc/x`; nothing where rpm speaks of something else.

@@ -37,6 +37,14 @@ fn texts(value: Option<&Value>) -> Vec<String> {
     }
 }
 
+/// What zypper says of these packages.
+fn info(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
+    let mut ask = vec!["info", "-t", "package"];
+    ask.extend(names.iter().map(String::as_str));
+    let said = call(cx, words(&ask, false, false, root(kwargs).as_deref()))?;
+    Ok(read_info(&said))
+}
+
 impl Provider for Zypper {
     fn program(&self) -> &'static str {
         "zypper"
@@ -81,10 +89,7 @@ impl Provider for Zypper {
     }
 
     fn latest(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
-        let mut ask = vec!["info", "-t", "package"];
-        ask.extend(names.iter().map(String::as_str));
-        let said = call(cx, words(&ask, false, false, root(kwargs).as_deref()))?;
-        let known = read_info(&said);
+        let known = info(cx, names, kwargs)?;
         let any = is_set(kwargs, "show_installed");
         let latest = names.iter().map(|name| {
             let info = known.get(name).and_then(Value::as_map);
@@ -222,6 +227,10 @@ impl Provider for Zypper {
         rpm::file_info(cx, path)
     }
 
+    fn bin_pkg_info(&self, cx: &Exec, path: &str) -> Result<Map, Error> {
+        rpm::bin_pkg_info(cx, path)
+    }
+
     fn can_hold(&self) -> bool {
         true
     }
@@ -253,7 +262,18 @@ impl Provider for Zypper {
     }
 
     fn info_installed(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
-        rpm_info::info(cx, names, kwargs)
+        rpm_info::info(cx, names, kwargs, "source")
+    }
+
+    fn show(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
+        let mut all = info(cx, names, kwargs)?;
+        for (_, about) in all.iter_mut() {
+            let about = about.as_map_mut();
+            if let Some(here) = about.and_then(|about| about.get_mut("installed")) {
+                *here = here.to_text().to_lowercase().starts_with("yes").into();
+            }
+        }
+        Ok(all)
     }
 
     fn can_verify(&self) -> bool {

@@ -9,9 +9,10 @@ use state::module::Error;
 use value::{Map, Value};
 
 use super::disk;
+use crate::accounts;
 use crate::fs::{self, Owner};
+use crate::ospath::{self, dirname, realpath};
 use crate::process::{Process, which};
-use crate::{accounts, ospath};
 
 state::exec_module! {
     /// File systems in the tree of files.
@@ -69,6 +70,18 @@ state::exec_module! {
         util: String = "mount".into(),
         /// As soon as nobody uses it.
         lazy: bool = false,
+    });
+
+    /// Return the mount point that a path lies below.
+    fn get_mount_from_path(GetMountFromPath {
+        /// The path.
+        path: String,
+    });
+
+    /// Return the device that a path lies on.
+    fn get_device_from_path(GetDeviceFromPath {
+        /// The path.
+        path: String,
     });
 
     /// True when something is mounted there.
@@ -401,6 +414,36 @@ fn umount(cx: &Exec, args: Umount) -> Result<Value, Error> {
         args.lazy,
     )
     .map(answer)
+}
+
+/// The mount point that a path lies below.
+fn above(mounts: &Map, path: &str) -> String {
+    let mut path = realpath(path);
+    while path != "/" && !mounts.contains(&path) {
+        path = dirname(&path).to_owned();
+    }
+    path
+}
+
+/// The device that a path lies on.
+///
+/// # Errors
+/// When none is known.
+pub(crate) fn device_of(path: &str) -> Result<String, Error> {
+    let mounts = mounts()?;
+    let entry = mounts.get(&above(&mounts, path));
+    let device = entry.and_then(|entry| entry.get("device"));
+    device
+        .map(Value::to_text)
+        .ok_or_else(|| Error::refused(format!("No mounted device is known that {path} lies on")))
+}
+
+fn get_mount_from_path(_cx: &Exec, args: GetMountFromPath) -> Result<Value, Error> {
+    Ok(above(&mounts()?, &args.path).into())
+}
+
+fn get_device_from_path(_cx: &Exec, args: GetDeviceFromPath) -> Result<Value, Error> {
+    Ok(device_of(&args.path)?.into())
 }
 
 fn is_mounted(_cx: &Exec, args: IsMounted) -> Result<Value, Error> {

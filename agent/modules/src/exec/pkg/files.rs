@@ -4,7 +4,8 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use crate::pkg;
+use crate::exec::lowpkg::this_root;
+use crate::pkg::{self, rpm_info};
 
 state::exec_module! {
     /// Packages.
@@ -39,9 +40,19 @@ state::exec_module! {
         *rest,
         ..kwargs
     });
+
+    /// Return what is changed of the files of packages; `size=True` and the like take those of which this is changed, or not.
+    fn modified(Modified {
+        *rest,
+        ..kwargs
+    });
 }
 
-fn texts(given: &[Value]) -> Result<Vec<String>, Error> {
+/// Names of packages or files, none of which is an option.
+///
+/// # Errors
+/// When one would be.
+pub(crate) fn texts(given: &[Value]) -> Result<Vec<String>, Error> {
     let texts: Vec<String> = given.iter().map(Value::to_text).collect();
     match texts.iter().find(|text| text.starts_with('-')) {
         Some(option) => Err(Error::refused(format!("{option:?} would be an option"))),
@@ -92,4 +103,10 @@ fn verify(cx: &Exec, args: Verify) -> Result<Value, Error> {
     let names = texts(&args.rest)?;
     let found = pkg::provider(cx)?.verify(cx, &names, &args.kwargs)?;
     Ok(found.into())
+}
+
+fn modified(cx: &Exec, args: Modified) -> Result<Value, Error> {
+    this_root(&args.kwargs)?;
+    let names = texts(&args.rest)?;
+    Ok(rpm_info::modified(cx, &names, &args.kwargs)?.into())
 }

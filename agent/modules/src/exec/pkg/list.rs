@@ -41,6 +41,12 @@ state::exec_module! {
         name: String,
     });
 
+    /// Take the architecture off the name of a package.
+    fn parse_arch(ParseArch {
+        /// The name, perhaps with an architecture.
+        name: String,
+    });
+
     /// Remove the packages that nothing needs any more.
     fn autoremove(Autoremove {
         /// Only list them.
@@ -105,6 +111,10 @@ fn list_downloaded(cx: &Exec, args: ListDownloaded) -> Result<Value, Error> {
 
 fn normalize_name(cx: &Exec, args: NormalizeName) -> Result<Value, Error> {
     Ok(pkg::provider(cx)?.normalize(cx, &args.name).into())
+}
+
+fn parse_arch(cx: &Exec, args: ParseArch) -> Result<Value, Error> {
+    Ok(pkg::parse_arch(cx, &args.name).into())
 }
 
 fn autoremove(cx: &Exec, args: Autoremove) -> Result<Value, Error> {

@@ -1,6 +1,7 @@
 //! The `pkg` execution module in its parts: whatever the package manager of this machine.
 
 pub(crate) mod change;
+pub(crate) mod debian;
 pub(crate) mod files;
 pub(crate) mod groups;
 pub(crate) mod hold;

@@ -44,6 +44,12 @@ state::exec_module! {
         ..kwargs
     });
 
+    /// Return what zypper says of packages.
+    fn info_available(InfoAvailable {
+        *rest,
+        ..kwargs
+    });
+
     /// Return what the repositories say of packages.
     fn show(Show {
         *rest,
@@ -107,6 +113,19 @@ fn list_upgrades(cx: &Exec, args: ListUpgrades) -> Result<Value, Error> {
 fn upgrade_available(cx: &Exec, args: UpgradeAvailable) -> Result<Value, Error> {
     let latest = newest(cx, &[args.name.into()], args.kwargs)?;
     Ok((latest.as_str() != Some("")).into())
+}
+
+fn info_available(cx: &Exec, args: InfoAvailable) -> Result<Value, Error> {
+    let (provider, mut names) = (pkg::provider(cx)?, names(&args.rest)?);
+    value::sorted::sort(&mut names);
+    names.dedup();
+    if names.is_empty() {
+        return Ok(Map::new().into());
+    }
+    if args.kwargs.get("refresh").is_none_or(Value::is_true) {
+        transaction::refresh(cx, provider, &args.kwargs)?;
+    }
+    Ok(provider.show(cx, &names, &args.kwargs)?.into())
 }
 
 fn show(cx: &Exec, args: Show) -> Result<Value, Error> {

@@ -1,0 +1,302 @@
+//! The `kernelpkg` execution module: the packages of kernels, of apt and of dnf and yum.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log, sorted};
+
+use crate::pkg::{self, Provider, Wanted, listing, transaction};
+use crate::repos::{self, Kind};
+use crate::version::loose;
+
+state::exec_module! {
+    /// The packages of kernels.
+    mod kernelpkg;
+
+    /// Return the release of the running kernel.
+    fn active(Active {});
+
+    /// List the installed kernels, the newest last.
+    fn list_installed(ListInstalled {});
+
+    /// Return the newest kernel of the repositories.
+    fn latest_available(LatestAvailable {});
+
+    /// Return the newest installed kernel.
+    fn latest_installed(LatestInstalled {});
+
+    /// Whether a newer kernel is installed than the one that runs.
+    fn needs_reboot(NeedsReboot {});
+
+    /// Install the newest kernel.
+    fn upgrade(Upgrade {
+        /// Whether the machine is started anew where it has to be.
+        reboot: bool = false,
+        /// When, as `system.reboot` takes it.
+        at_time: Value = Value::Null,
+    });
+
+    /// Whether the repositories have a newer kernel than those that are installed.
+    fn upgrade_available(UpgradeAvailable {});
+
+    /// Remove a kernel that does not run.
+    fn remove(Remove {
+        /// Its release, as `kernelpkg.list_installed` tells it.
+        release: String,
+    });
+
+    /// Remove all kernels that are not needed.
+    fn cleanup(Cleanup {
+        /// Whether the newest one stays.
+        keep_latest: bool = true,
+    });
+}
+
+/// The package of dnf and yum.
+const KERNEL: &str = "kernel";
+
+/// What the names of apt's packages begin with.
+const PREFIX: &str = "linux-image-";
+
+fn is_apt(cx: &Exec) -> bool {
+    matches!(repos::kind(cx), Some(Kind::Apt))
+}
+
+fn running(cx: &Exec, provider: &dyn Provider) -> String {
+    provider.normalize(cx, &cx.grain("kernelrelease"))
+}
+
+/// The kind of the running kernel, such as `amd64` or `generic`.
+fn flavour(running: &str) -> Result<&str, Error> {
+    match running.rsplit_once('-') {
+        Some((_, flavour)) if !flavour.is_empty() => Ok(flavour),
+        _ => Err(Error::refused(format!(
+            "The release of the running kernel, {running}, does not end with its type"
+        ))),
+    }
+}
+
+/// The release of a package of apt, where it is a kernel of this type. What follows `+` stands in newer ones of Debian.
+fn release_of<'a>(name: &'a str, flavour: &str) -> Option<&'a str> {
+    let release = name.strip_prefix(PREFIX)?;
+    let number = release.strip_suffix(flavour)?.strip_suffix('-')?;
+    let (number, rest) = number.split_once('+').unwrap_or((number, ""));
+    let is_number = |sign: char| sign.is_ascii_digit() || ".-".contains(sign);
+    let is_release = !number.is_empty() && number.chars().all(is_number) && !rest.contains('-');
+    is_release.then_some(release)
+}
+
+/// The installed kernels, the newest last.
+fn installed(cx: &Exec, provider: &dyn Provider) -> Result<Vec<String>, Error> {
+    let here = listing::listed(cx, provider)?.here();
+    let mut found = if is_apt(cx) {
+        let running = running(cx, provider);
+        let flavour = flavour(&running)?;
+        let names = here.keys().filter_map(Value::as_str);
+        let releases = names.filter_map(|name| release_of(name, flavour));
+        releases.map(str::to_owned).collect()
+    } else {
+        listing::versions_of(&here, KERNEL)
+    };
+    sorted::sort_by(&mut found, |one, other| loose(one, other));
+    Ok(found)
+}
+
+fn newest_installed(cx: &Exec, provider: &dyn Provider) -> Result<Option<String>, Error> {
+    Ok(installed(cx, provider)?.pop())
+}
+
+/// What can be compared only where there is one.
+fn there(newest: Option<String>) -> Result<String, Error> {
+    newest.ok_or_else(|| "No package of a kernel is installed here, or to be had".into())
+}
+
+/// The newest kernel of the repositories, or of those that are here where they have no newer one.
+fn newest_available(cx: &Exec, provider: &dyn Provider) -> Result<Option<String>, Error> {
+    let running = running(cx, provider);
+    let flavour = match is_apt(cx) {
+        true => Some(flavour(&running)?),
+        false => None,
+    };
+    let name = match flavour {
+        Some(flavour) => format!("{PREFIX}{flavour}"),
+        None => KERNEL.to_owned(),
+    };
+    let latest = cx.call("pkg.latest_version", vec![name.as_str().into()], Map::new())?;
+    match (latest.to_text(), flavour) {
+        (latest, _) if latest.is_empty() => newest_installed(cx, provider),
+        (latest, None) => Ok(Some(latest)),
+        (latest, Some(flavour)) => match release_in(&latest) {
+            Some(release) => Ok(Some(format!("{release}-{flavour}"))),
+            None => brought(cx, provider, &name, &latest).map(Some),
+        },
+    }
+}
+
+/// The release that Ubuntu's versions tell: `5.15.0-91` of `5.15.0.91.88`.
+fn release_in(version: &str) -> Option<String> {
+    let (numbers, rest) = version.match_indices('.').nth(2).and_then(|(at, _)| {
+        let rest = version.get(at + 1..)?;
+        Some((version.get(..at)?, rest))
+    })?;
+    let end = rest.find(|sign: char| !sign.is_ascii_digit());
+    let abi = rest.get(..end.unwrap_or(rest.len()))?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|sign| sign.is_ascii_digit());
+    (is_number(abi) && numbers.split('.').all(is_number)).then(|| format!("{numbers}-{abi}"))
+}
+
+/// The release that a package depends on, which has no kernel itself: Debian's versions do not tell it.
+fn brought(cx: &Exec, provider: &dyn Provider, name: &str, version: &str) -> Result<String, Error> {
+    let shown = provider.show(cx, &[name.to_owned()], &Map::new())?;
+    let about = shown.get(name).and_then(|versions| versions.get(version));
+    let depends = about
+        .and_then(|about| about.get("Depends"))
+        .map(Value::to_text);
+    let depends = depends.unwrap_or_default();
+    let mut names = depends
+        .split([',', '|'])
+        .filter_map(|one| one.split_whitespace().next());
+    let release = names.find_map(|name| name.strip_prefix(PREFIX));
+    release.map(str::to_owned).ok_or_else(|| {
+        Error::refused(format!(
+            "The package {name} {version} does not depend on a kernel"
+        ))
+    })
+}
+
+fn active(cx: &Exec, _: Active) -> Result<Value, Error> {
+    Ok(running(cx, pkg::provider(cx)?).into())
+}
+
+fn list_installed(cx: &Exec, _: ListInstalled) -> Result<Value, Error> {
+    Ok(installed(cx, pkg::provider(cx)?)?.into())
+}
+
+fn latest_available(cx: &Exec, _: LatestAvailable) -> Result<Value, Error> {
+    Ok(newest_available(cx, pkg::provider(cx)?)?.into())
+}
+
+fn latest_installed(cx: &Exec, _: LatestInstalled) -> Result<Value, Error> {
+    Ok(newest_installed(cx, pkg::provider(cx)?)?.into())
+}
+
+fn is_outdated(cx: &Exec, provider: &dyn Provider) -> Result<bool, Error> {
+    let newest = there(newest_installed(cx, provider)?)?;
+    Ok(loose(&running(cx, provider), &newest).is_lt())
+}
+
+fn needs_reboot(cx: &Exec, _: NeedsReboot) -> Result<Value, Error> {
+    Ok(is_outdated(cx, pkg::provider(cx)?)?.into())
+}
+
+fn upgrade(cx: &Exec, args: Upgrade) -> Result<Value, Error> {
+    let provider = pkg::provider(cx)?;
+    let (function, name) = match is_apt(cx) {
+        true => {
+            let newest = there(newest_available(cx, provider)?)?;
+            ("pkg.install", format!("{PREFIX}{newest}"))
+        }
+        false => ("pkg.upgrade", KERNEL.to_owned()),
+    };
+    let upgrades = cx.call(function, Vec::new(), Map::new().with("name", name))?;
+    let is_outdated = is_outdated(cx, provider)?;
+    if args.reboot && is_outdated {
+        log::warning("Rebooting system due to kernel upgrade");
+        let at_time = Map::new().with("at_time", args.at_time);
+        cx.call("system.reboot", Vec::new(), at_time)?;
+    }
+    Ok(Map::new()
+        .with("upgrades", upgrades)
+        .with("active", running(cx, provider))
+        .with("latest_installed", newest_installed(cx, provider)?)
+        .with("reboot_requested", args.reboot)
+        .with("reboot_required", is_outdated)
+        .into())
+}
+
+fn upgrade_available(cx: &Exec, _: UpgradeAvailable) -> Result<Value, Error> {
+    let provider = pkg::provider(cx)?;
+    let newest = there(newest_available(cx, provider)?)?;
+    let installed = there(newest_installed(cx, provider)?)?;
+    Ok(loose(&newest, &installed).is_gt().into())
+}
+
+/// Removes a kernel, and gives the name of its package.
+fn removed(cx: &Exec, provider: &dyn Provider, release: &str) -> Result<Value, Error> {
+    let (name, version) = match is_apt(cx) {
+        true => (format!("{PREFIX}{release}"), None),
+        false => (KERNEL.to_owned(), Some(release.to_owned())),
+    };
+    let target = match &version {
+        Some(version) => format!("{name}-{version}"),
+        None => name.clone(),
+    };
+    log::info(format_args!("Removing kernel package {target}"));
+    let wanted = Wanted {
+        name,
+        version,
+        path: None,
+    };
+    transaction::remove(cx, provider, &[wanted], is_apt(cx), &Map::new())?;
+    Ok(target.into())
+}
+
+fn told(removed: Vec<Value>) -> Value {
+    Map::new().with("removed", removed).into()
+}
+
+fn remove(cx: &Exec, args: Remove) -> Result<Value, Error> {
+    let (provider, release) = (pkg::provider(cx)?, args.release);
+    if !installed(cx, provider)?.contains(&release) {
+        return Err(format!("Kernel release '{release}' is not installed").into());
+    }
+    if release == running(cx, provider) {
+        return Err("Active kernel cannot be removed".into());
+    }
+    Ok(told(vec![removed(cx, provider, &release)?]))
+}
+
+fn cleanup(cx: &Exec, args: Cleanup) -> Result<Value, Error> {
+    let provider = pkg::provider(cx)?;
+    let mut kernels = installed(cx, provider)?;
+    if args.keep_latest {
+        kernels.pop();
+    }
+    let running = running(cx, provider);
+    kernels.retain(|kernel| *kernel != running);
+    let removed = kernels.iter().map(|kernel| removed(cx, provider, kernel));
+    Ok(told(removed.collect::<Result<_, _>>()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_told_from_other_packages() {
+        let release = |name| release_of(name, "amd64");
+        assert_eq!(
+            release("linux-image-6.1.0-18-amd64"),
+            Some("6.1.0-18-amd64")
+        );
+        assert_eq!(
+            release("linux-image-6.12.57+deb13-amd64"),
+            Some("6.12.57+deb13-amd64")
+        );
+        for other in [
+            "linux-image-amd64",
+            "linux-image-6.1.0-18-cloud-amd64",
+            "linux-image-6.12.57+deb13-cloud-amd64",
+            "linux-headers-6.1.0-18-amd64",
+        ] {
+            assert_eq!(release(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn versions_of_ubuntu_tell_a_release() {
+        assert_eq!(release_in("5.15.0.91.88").as_deref(), Some("5.15.0-91"));
+        assert_eq!(release_in("6.8.0.31+1").as_deref(), Some("6.8.0-31"));
+        assert_eq!(release_in("6.1.148-1"), None);
+        assert_eq!(release_in("6.12.57-1.2.3"), None);
+    }
+}

@@ -1,0 +1,206 @@
+//! The `lowpkg` execution module: what dpkg and rpm know, whatever program installs with them.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use crate::exec::pkg::files::texts;
+use crate::pkg::{self, dpkg, listing, rpm, rpm_info};
+use crate::process::Process;
+use crate::repos::{self, Kind};
+use crate::source;
+
+state::exec_module! {
+    /// What dpkg and rpm know.
+    mod lowpkg;
+
+    /// Return name, version and architecture of a package file.
+    fn bin_pkg_info(BinPkgInfo {
+        /// Its path, or where it is fetched from.
+        path: String,
+        /// The environment that it comes from.
+        saltenv: String = "base".into(),
+    });
+
+    /// Mark packages that are to be purged as wanted.
+    fn unpurge(Unpurge {
+        *rest,
+    });
+
+    /// List these installed packages with their versions, or all.
+    fn list_pkgs(ListPkgs {
+        *rest,
+        ..kwargs
+    });
+
+    /// List the files of these packages, or of all.
+    fn file_list(FileList {
+        *rest,
+        ..kwargs
+    });
+
+    /// List the files of these packages, or of all, by package.
+    fn file_dict(FileDict {
+        *rest,
+        ..kwargs
+    });
+
+    /// Return what is known of these packages, or of all.
+    fn info(Info {
+        *rest,
+        ..kwargs
+    });
+
+    /// Return the package that a path belongs to, or of each of several; an empty text where it belongs to none.
+    fn owner(Owner {
+        *rest,
+        ..kwargs
+    });
+
+    /// Return the files of packages that are not as the packages brought them.
+    fn verify(Verify {
+        *rest,
+        ..kwargs
+    });
+
+    /// Return what is changed of the files of packages.
+    fn modified(Modified {
+        *rest,
+        ..kwargs
+    });
+
+    /// Whether package files are whole and signed.
+    fn checksum(Checksum {
+        *rest,
+        ..kwargs
+    });
+
+    /// Compare two versions: -1, 0 or 1.
+    fn version_cmp(VersionCmp {
+        /// The one version.
+        ver1: Value,
+        /// The other.
+        ver2: Value,
+        /// Leave out what stands before the colon.
+        ignore_epoch: bool = false,
+    });
+}
+
+fn is_apt(cx: &Exec) -> bool {
+    matches!(repos::kind(cx), Some(Kind::Apt))
+}
+
+/// What `pkg` says of the same; it looks at no other root.
+fn of_pkg(cx: &Exec, function: &str, rest: Vec<Value>, kwargs: Map) -> Result<Value, Error> {
+    this_root(&kwargs)?;
+    cx.call(&format!("pkg.{function}"), rest, kwargs)
+}
+
+/// Refuses another root than the machine's own.
+///
+/// # Errors
+/// When one is named.
+pub(crate) fn this_root(kwargs: &Map) -> Result<(), Error> {
+    match kwargs.get("root").is_some_and(Value::is_true) {
+        true => Err("Only the packages of this machine are looked at: leave out root".into()),
+        false => Ok(()),
+    }
+}
+
+fn bin_pkg_info(cx: &Exec, args: BinPkgInfo) -> Result<Value, Error> {
+    let path = if args.path.contains("://") {
+        let cached = source::cached(cx, &args.path, &args.saltenv, source::How::default())?;
+        cached.ok_or_else(|| {
+            let (path, saltenv) = (&args.path, &args.saltenv);
+            Error::refused(format!(
+                "Unable to retrieve {path} from saltenv '{saltenv}'"
+            ))
+        })?
+    } else {
+        args.path
+    };
+    if !Path::new(&path).is_absolute() {
+        return Err(Error::unexpected(format!(
+            "{path} does not exist on minion"
+        )));
+    }
+    let provider = pkg::provider(cx)?;
+    Ok(provider.bin_pkg_info(cx, &path)?.into())
+}
+
+fn unpurge(cx: &Exec, args: Unpurge) -> Result<Value, Error> {
+    let (provider, names) = (pkg::provider(cx)?, texts(&args.rest)?);
+    if names.is_empty() {
+        return Ok(Map::new().into());
+    }
+    let marked = || -> Result<Map, Error> {
+        let listed = listing::listed(cx, provider)?.purge_desired;
+        Ok(listing::stringified(&listed))
+    };
+    let old = marked()?;
+    provider.unpurge(cx, &names)?;
+    listing::forget(cx);
+    Ok(listing::changes(&old, &marked()?).into())
+}
+
+fn list_pkgs(cx: &Exec, args: ListPkgs) -> Result<Value, Error> {
+    this_root(&args.kwargs)?;
+    let names = texts(&args.rest)?;
+    let list = match is_apt(cx) {
+        true => dpkg::versions(cx, &names)?,
+        false => rpm::versions(cx, &names)?,
+    };
+    Ok(list.into())
+}
+
+fn file_list(cx: &Exec, args: FileList) -> Result<Value, Error> {
+    of_pkg(cx, "file_list", args.rest, args.kwargs)
+}
+
+fn file_dict(cx: &Exec, args: FileDict) -> Result<Value, Error> {
+    of_pkg(cx, "file_dict", args.rest, args.kwargs)
+}
+
+fn info(cx: &Exec, args: Info) -> Result<Value, Error> {
+    this_root(&args.kwargs)?;
+    let names = texts(&args.rest)?;
+    let found = match is_apt(cx) {
+        true => dpkg::info(cx, &names, &args.kwargs)?,
+        false => rpm_info::info(cx, &names, &args.kwargs, "source_rpm")?,
+    };
+    Ok(found.into())
+}
+
+fn owner(cx: &Exec, args: Owner) -> Result<Value, Error> {
+    of_pkg(cx, "owner", args.rest, args.kwargs)
+}
+
+fn verify(cx: &Exec, args: Verify) -> Result<Value, Error> {
+    of_pkg(cx, "verify", args.rest, args.kwargs)
+}
+
+fn modified(cx: &Exec, args: Modified) -> Result<Value, Error> {
+    of_pkg(cx, "modified", args.rest, args.kwargs)
+}
+
+fn checksum(cx: &Exec, args: Checksum) -> Result<Value, Error> {
+    this_root(&args.kwargs)?;
+    let paths = texts(&args.rest)?;
+    if paths.is_empty() {
+        return Err("No package files has been specified.".into());
+    }
+    let mut found = Map::new();
+    for path in &paths {
+        let check = Process::words(["rpm", "-K", "--quiet", path]).quiet();
+        let is_whole = Path::new(path).is_file() && check.run(cx)?.success();
+        found.insert(path, is_whole);
+    }
+    Ok(found.into())
+}
+
+fn version_cmp(cx: &Exec, args: VersionCmp) -> Result<Value, Error> {
+    let kwargs = Map::new().with("ignore_epoch", args.ignore_epoch);
+    cx.call("pkg.version_cmp", vec![args.ver1, args.ver2], kwargs)
+}

@@ -1,0 +1,194 @@
+//! The `pkg` execution module: what only apt's has.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log};
+
+use crate::pkg::{self, apt, listing, transaction};
+use crate::process::{Process, which as found};
+use crate::source;
+
+state::exec_module! {
+    /// Packages.
+    mod pkg;
+
+    /// Return the package that a file belongs to; False where the file is not there.
+    fn which(Which {
+        /// The file.
+        path: String,
+    });
+
+    /// Return what is wanted of packages: by state a list.
+    fn get_selections(GetSelections {
+        /// Only packages of these names.
+        pattern: Option<String> = None,
+        /// Only those in this state, such as `hold`.
+        state: Option<String> = None,
+    });
+
+    /// Change what is wanted of packages, and return what changed.
+    fn set_selections(SetSelections {
+        /// A file with a package and a state in each line.
+        path: Option<String> = None,
+        /// By state a list of packages.
+        selection: Value = Value::Null,
+        /// Whether first all packages are marked to be removed.
+        clear: bool = false,
+        /// The environment that the file comes from.
+        saltenv: String = "base".into(),
+    });
+
+    /// List the services that use files which packages have replaced.
+    fn services_need_restart(ServicesNeedRestart {
+        ..kwargs
+    });
+}
+
+const STATES: [&str; 4] = ["install", "hold", "deinstall", "purge"];
+
+fn which(cx: &Exec, args: Which) -> Result<Value, Error> {
+    let path = Path::new(&args.path);
+    match path.is_absolute() && path.exists() {
+        true => Ok(pkg::provider(cx)?.owner(cx, &args.path)?.into()),
+        false => Ok(false.into()),
+    }
+}
+
+/// Reads lines of a package and its state: by state a list.
+fn read(text: &str) -> Result<Map, Error> {
+    let mut states = Map::new();
+    for line in text.lines() {
+        match line.split_whitespace().collect::<Vec<_>>()[..] {
+            [] => {}
+            [name, state] => listing::add(&mut states, state, name),
+            _ => {
+                return Err(Error::refused(format!(
+                    "{line:?} is no selection: it takes the name of a package and a state"
+                )));
+            }
+        }
+    }
+    Ok(states)
+}
+
+fn selections(cx: &Exec, pattern: &str) -> Result<Map, Error> {
+    read(&apt::asked_dpkg(
+        cx,
+        &["dpkg", "--get-selections", pattern],
+    )?)
+}
+
+fn get_selections(cx: &Exec, args: GetSelections) -> Result<Value, Error> {
+    let text = |given: Option<String>| given.filter(|text| !text.is_empty());
+    let pattern = text(args.pattern);
+    let mut states = selections(cx, pattern.as_deref().unwrap_or("*"))?;
+    if let Some(state) = text(args.state) {
+        let list = states.remove(&state).unwrap_or_else(|| Value::list([]));
+        states = Map::new().with(&state, list);
+    }
+    Ok(states.into())
+}
+
+/// What is to be changed, from a file or as it was given.
+fn wanted(cx: &Exec, args: &SetSelections) -> Result<Map, Error> {
+    if let Some(path) = args.path.as_deref().filter(|path| !path.is_empty()) {
+        let cached = source::cached(cx, path, &args.saltenv, source::How::default())?;
+        let cached = cached.ok_or_else(|| Error::refused(format!("Unable to cache {path}")))?;
+        return read(&std::fs::read_to_string(&cached).map_err(Error::io(&cached))?);
+    }
+    let given = match &args.selection {
+        Value::Str(text) => render::yaml::load(text).map_err(|error| {
+            Error::unexpected(format!("Improperly-formatted selection: {error}"))
+        })?,
+        given => given.clone(),
+    };
+    match given {
+        Value::Map(states) => Ok(Map::clone(&states)),
+        _ => Err(Error::unexpected(
+            "selection must be a dictionary: by state a list of packages".to_owned(),
+        )),
+    }
+}
+
+fn set_selections(cx: &Exec, args: SetSelections) -> Result<Value, Error> {
+    let has_path = args.path.as_deref().is_some_and(|path| !path.is_empty());
+    match (has_path, args.selection.is_true()) {
+        (false, false) => return Ok(Map::new().into()),
+        (true, true) => {
+            return Err(Error::unexpected("The 'selection' and 'path' arguments to pkg.set_selections are mutually exclusive, and cannot be specified together".to_owned()));
+        }
+        _ => {}
+    }
+    let wanted = wanted(cx, &args)?;
+    let states = wanted.keys().map(Value::to_text);
+    let bad: Vec<String> = states.filter(|state| !STATES.contains(&&**state)).collect();
+    if !bad.is_empty() {
+        return Err(Error::unexpected(format!(
+            "Invalid state(s): {}",
+            bad.join(", ")
+        )));
+    }
+    if cx.test || wanted.is_empty() {
+        return Ok(Map::new().into());
+    }
+    if args.clear {
+        let clear = apt::command(["dpkg", "--clear-selections"]);
+        let output = transaction::run(cx, pkg::provider(cx)?, &clear)?;
+        if !output.success() {
+            return Err(
+                format!("Running dpkg --clear-selections failed: {}", output.stderr).into(),
+            );
+        }
+    }
+    let changes = set(cx, &wanted);
+    listing::forget(cx);
+    Ok(changes?.into())
+}
+
+/// Sets those that are not as they are wanted, one by one.
+fn set(cx: &Exec, wanted: &Map) -> Result<Map, Error> {
+    let mut old = Map::new();
+    for (state, names) in &selections(cx, "*")? {
+        old.extend(
+            names
+                .texts()
+                .into_iter()
+                .map(|name| (Value::from(name), state.clone())),
+        );
+    }
+    let mut changes = Map::new();
+    for (state, names) in wanted {
+        for name in names.texts() {
+            let before = old.get(&name).cloned();
+            if before.as_ref() == Some(state) {
+                continue;
+            }
+            let set = apt::selection(&name, &state.to_text());
+            if transaction::run(cx, pkg::provider(cx)?, &set)?.success() {
+                let change = Map::new().with("old", before).with("new", state.clone());
+                changes.insert(name, change);
+            } else {
+                let state = state.to_text();
+                log::error(format_args!(
+                    "failed to set state {state} for package {name}"
+                ));
+            }
+        }
+    }
+    Ok(changes)
+}
+
+fn services_need_restart(cx: &Exec, _: ServicesNeedRestart) -> Result<Value, Error> {
+    if found("checkrestart").is_none() {
+        return Err("'checkrestart' is needed. It is part of the 'debian-goodies' package which can be installed from official repositories.".into());
+    }
+    let output = Process::words(["checkrestart", "--machine", "--package"]).run(cx)?;
+    let lines = output.stdout.lines();
+    let names = lines.filter_map(|line| line.strip_prefix("SERVICE:")?.split(',').next());
+    let mut names: Vec<String> = names.map(str::to_owned).collect();
+    value::sorted::sort(&mut names);
+    names.dedup();
+    Ok(names.into())
+}
