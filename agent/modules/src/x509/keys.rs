@@ -434,11 +434,23 @@ pub(crate) fn generate(
         (Kind::Ec, Some(_)) => return Err("EC key size must be either 256, 384, 521 bits.".into()),
         _ => String::new(),
     };
+    made(cx, kind, &setting, passphrase)
+}
+
+/// Makes a private RSA key of any size that openssl takes: its PEM.
+///
+/// # Errors
+/// What openssl says against it.
+pub(crate) fn generate_rsa(cx: &Exec, bits: i64) -> Result<String, Error> {
+    made(cx, Kind::Rsa, &format!("rsa_keygen_bits:{bits}"), None)
+}
+
+fn made(cx: &Exec, kind: Kind, setting: &str, passphrase: Option<&str>) -> Result<String, Error> {
     let algorithm = kind.name().to_uppercase();
     let pass = format!("env:{NEW_PASSPHRASE}");
     let mut words = vec!["genpkey", "-algorithm", &algorithm];
     if !setting.is_empty() {
-        words.extend(["-pkeyopt", &setting]);
+        words.extend(["-pkeyopt", setting]);
     }
     if passphrase.is_some() {
         words.extend(["-aes-256-cbc", "-pass", &pass]);
