@@ -27,10 +27,16 @@ impl Message {
         passphrase: Option<String>,
     ) -> Result<Self, Error> {
         let given = |text: Option<String>| text.filter(|text| !text.is_empty());
+        // The program does not start where a path is named.
+        let whole = |path: Option<String>| {
+            let path = given(path).map(|path| std::path::absolute(&path).map_err(Error::io(path)));
+            let path = path.transpose()?;
+            Ok::<_, Error>(path.map(|path| path.display().to_string()))
+        };
         let message = Self {
             text: given(text),
-            filename: given(filename),
-            output: given(output),
+            filename: whole(filename)?,
+            output: whole(output)?,
             passphrase,
         };
         if let (None, path) = (&message.text, &message.filename) {
