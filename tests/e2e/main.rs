@@ -13,6 +13,7 @@ mod compensate;
 mod containers;
 mod databases;
 mod fleet;
+mod gpg;
 mod inits;
 mod lint;
 mod look;

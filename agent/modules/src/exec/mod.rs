@@ -8,6 +8,7 @@ pub(crate) mod aliases;
 pub(crate) mod alternatives;
 pub(crate) mod apache;
 pub(crate) mod archive;
+mod asymmetric;
 pub(crate) mod at;
 mod beacons;
 pub(crate) mod bower;
@@ -126,6 +127,7 @@ pub const MODULES: &[Module<Value>] = &[
     alternatives::MODULE,
     apache::MODULE,
     archive::MODULE,
+    asymmetric::MODULE,
     at::MODULE,
     beacons::MODULE,
     bower::MODULE,

@@ -1,4 +1,8 @@
-//! The `tls` execution module: what certificates say, and whether they are valid.
+//! The `tls` execution module: what certificates say, whether they are valid, and authorities in folders.
+#![allow(
+    non_snake_case,
+    reason = "parts of a name are arguments, with the names that certificates give them"
+)]
 
 use std::path::Path;
 
@@ -9,15 +13,25 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use super::x509::new_key;
-use crate::fs::{self, Owner};
 use crate::hashes;
 use crate::process::Process;
-use crate::x509::containers::Encoding;
-use crate::x509::issue::Draft;
 use crate::x509::parts::Parts;
 use crate::x509::shown::{Certificate, decimal};
 use crate::x509::{keys, pem, told};
+
+mod authority;
+mod folder;
+mod index;
+mod issue;
+mod revoke;
+
+use authority::{ca_exists, create_ca, get_ca, maybe_fix_ssl_version};
+use folder::{Authority, cert_base_path, set_ca_path};
+use issue::{
+    create_ca_signed_cert, create_csr, create_pkcs12, create_self_signed_cert, get_ca_signed_cert,
+    get_ca_signed_key, get_extensions,
+};
+use revoke::{create_empty_crl, revoke_cert};
 
 state::exec_module! {
     /// Certificates for TLS.
@@ -49,7 +63,161 @@ state::exec_module! {
         crl_file: Option<String> = None,
     });
 
-    /// Make a key and a certificate that signs itself. Keywords are the names of its subject: CN, C, ST, L, O, OU and emailAddress.
+    /// Return the folder of authorities.
+    fn cert_base_path(CertBasePath {
+        /// One that goes before the option.
+        cacert_path: Option<String> = None,
+    });
+
+    /// Name the folder of authorities for what follows in this run.
+    fn set_ca_path(SetCaPath {
+        /// The folder.
+        cacert_path: Option<String>,
+    });
+
+    /// Make an authority's certificate again where its version is none.
+    fn maybe_fix_ssl_version(MaybeFixSslVersion {
+        /// The authority's name.
+        ca_name: String,
+        /// The folder of authorities instead of `ca.cert_base_path`.
+        cacert_path: Option<String> = None,
+        /// The name of the authority's files; `NAME_ca_cert` where there is none.
+        ca_filename: Option<String> = None,
+    });
+
+    /// Whether there is an authority.
+    fn ca_exists(CaExists {
+        /// The authority's name.
+        ca_name: String,
+        /// The folder of authorities instead of `ca.cert_base_path`.
+        cacert_path: Option<String> = None,
+        /// The name of the authority's files; `NAME_ca_cert` where there is none.
+        ca_filename: Option<String> = None,
+    });
+
+    /// Return the path or the text of an authority's certificate.
+    fn get_ca(GetCa {
+        /// The authority's name.
+        ca_name: String,
+        /// Return its text instead of its path.
+        as_text: bool = false,
+        /// The folder of authorities instead of `ca.cert_base_path`.
+        cacert_path: Option<String> = None,
+    });
+
+    /// Return the path or the text of a certificate of an authority.
+    fn get_ca_signed_cert(GetCaSignedCert {
+        /// The authority's name.
+        ca_name: String,
+        /// Whom it is for.
+        CN: String = "localhost".into(),
+        /// Return its text instead of its path.
+        as_text: bool = false,
+        /// The folder of authorities instead of `ca.cert_base_path`.
+        cacert_path: Option<String> = None,
+        /// The name of its file; the CN where there is none.
+        cert_filename: Option<String> = None,
+    });
+
+    /// Return the path or the text of the key of a certificate of an authority.
+    fn get_ca_signed_key(GetCaSignedKey {
+        /// The authority's name.
+        ca_name: String,
+        /// Whom it is for.
+        CN: String = "localhost".into(),
+        /// Return its text instead of its path.
+        as_text: bool = false,
+        /// The folder of authorities instead of `ca.cert_base_path`.
+        cacert_path: Option<String> = None,
+        /// The name of its file; the CN where there is none.
+        key_filename: Option<String> = None,
+    });
+
+    /// Make an authority: a key and a certificate. A key that is there is used.
+    fn create_ca(CreateCa {
+        /// The authority's name.
+        ca_name: String,
+        /// How large the key is.
+        bits: i64 = 2048,
+        /// For how many days it is valid.
+        days: f64 = 365.0,
+        /// Whom it is for.
+        CN: Option<String> = Some("localhost".into()),
+        /// The country, in two letters.
+        C: Option<String> = Some("US".into()),
+        /// The state.
+        ST: Option<String> = Some("Utah".into()),
+        /// The place.
+        L: Option<String> = Some("Salt Lake City".into()),
+        /// The organization.
+        O: Option<String> = Some("SaltStack".into()),
+        /// Its unit.
+        OU: Option<String> = None,
+        /// Whom to write to.
+        emailAddress: Option<String> = None,
+        /// Make the certificate again that is there.
+        fixmode: bool = false,
+        /// The folder of authorities instead of `ca.cert_base_path`.
+        cacert_path: Option<String> = None,
+        /// The name of the authority's files; `NAME_ca_cert` where there is none.
+        ca_filename: Option<String> = None,
+        /// The digest that is signed.
+        digest: String = "sha256".into(),
+        /// Make nothing where this command fails.
+        onlyif: Value = Value::Null,
+        /// Make nothing where this command succeeds.
+        unless: Value = Value::Null,
+        /// Whether files may be there already.
+        replace: bool = false,
+    });
+
+    /// Return the extensions of requests and certificates: those of the pillar below `tls.extensions`, or usual ones.
+    fn get_extensions(GetExtensions {
+        /// `server`, `client` or another one of the pillar.
+        cert_type: String,
+    });
+
+    /// Make a key and a request for a certificate of an authority.
+    fn create_csr(CreateCsr {
+        /// The authority's name.
+        ca_name: String,
+        /// How large the key is.
+        bits: i64 = 2048,
+        /// Whom it is for.
+        CN: Option<String> = Some("localhost".into()),
+        /// The country, in two letters.
+        C: Option<String> = Some("US".into()),
+        /// The state.
+        ST: Option<String> = Some("Utah".into()),
+        /// The place.
+        L: Option<String> = Some("Salt Lake City".into()),
+        /// The organization.
+        O: Option<String> = Some("SaltStack".into()),
+        /// Its unit.
+        OU: Option<String> = None,
+        /// Whom to write to.
+        emailAddress: Option<String> = None,
+        /// Its other names, such as `DNS:www.example.com`.
+        subjectAltName: Value = Value::Null,
+        /// The folder of authorities instead of `ca.cert_base_path`.
+        cacert_path: Option<String> = None,
+        /// The name of the authority's files; `NAME_ca_cert` where there is none.
+        ca_filename: Option<String> = None,
+        /// The folder of the files.
+        csr_path: Option<String> = None,
+        /// Their name; the CN where there is none.
+        csr_filename: Option<String> = None,
+        /// The digest that is signed.
+        digest: String = "sha256".into(),
+        /// Whether the type stands in the name of the files.
+        type_ext: bool = false,
+        /// Whose extensions it asks for: as of `tls.get_extensions`.
+        cert_type: String = "server".into(),
+        /// Whether files may be there already.
+        replace: bool = false,
+    });
+
+    /// Make a key and a certificate that signs itself.
     fn create_self_signed_cert(CreateSelfSignedCert {
         /// The folder below `ca.cert_base_path`.
         tls_dir: String = "tls".into(),
@@ -57,7 +225,21 @@ state::exec_module! {
         bits: i64 = 2048,
         /// For how many days it is valid.
         days: f64 = 365.0,
-        /// The folder instead of `ca.cert_base_path`.
+        /// Whom it is for.
+        CN: Option<String> = Some("localhost".into()),
+        /// The country, in two letters.
+        C: Option<String> = Some("US".into()),
+        /// The state.
+        ST: Option<String> = Some("Utah".into()),
+        /// The place.
+        L: Option<String> = Some("Salt Lake City".into()),
+        /// The organization.
+        O: Option<String> = Some("SaltStack".into()),
+        /// Its unit.
+        OU: Option<String> = None,
+        /// Whom to write to.
+        emailAddress: Option<String> = None,
+        /// The folder of authorities instead of `ca.cert_base_path`.
         cacert_path: Option<String> = None,
         /// The name of its files; the CN where there is none.
         cert_filename: Option<String> = None,
@@ -65,18 +247,82 @@ state::exec_module! {
         digest: String = "sha256".into(),
         /// Whether files may be there already.
         replace: bool = false,
-        ..kwargs
+    });
+
+    /// Sign a request with an authority.
+    fn create_ca_signed_cert(CreateCaSignedCert {
+        /// The authority's name.
+        ca_name: String,
+        /// Whom the certificate is for.
+        CN: String,
+        /// For how many days it is valid.
+        days: f64 = 365.0,
+        /// The folder of authorities instead of `ca.cert_base_path`.
+        cacert_path: Option<String> = None,
+        /// The name of the authority's files; `NAME_ca_cert` where there is none.
+        ca_filename: Option<String> = None,
+        /// The folder of the request and the certificate.
+        cert_path: Option<String> = None,
+        /// The name of the certificate's file; the CN where there is none.
+        cert_filename: Option<String> = None,
+        /// The digest that is signed.
+        digest: String = "sha256".into(),
+        /// The type of the request.
+        cert_type: Option<String> = None,
+        /// Whether the type stands in the name of the files.
+        type_ext: bool = false,
+        /// Whether files may be there already.
+        replace: bool = false,
+    });
+
+    /// Put a certificate, its key and the authority's certificate into one PKCS#12 file.
+    fn create_pkcs12(CreatePkcs12 {
+        /// The authority's name.
+        ca_name: String,
+        /// Whom the certificate is for.
+        CN: String,
+        /// What it is encrypted with.
+        passphrase: Option<String> = None,
+        /// The folder of authorities instead of `ca.cert_base_path`.
+        cacert_path: Option<String> = None,
+        /// Whether files may be there already.
+        replace: bool = false,
+    });
+
+    /// Make a list of revoked certificates that is empty.
+    fn create_empty_crl(CreateEmptyCrl {
+        /// The authority's name.
+        ca_name: String,
+        /// The folder of authorities instead of `ca.cert_base_path`.
+        cacert_path: Option<String> = None,
+        /// The name of the authority's files; `NAME_ca_cert` where there is none.
+        ca_filename: Option<String> = None,
+        /// The file of the list; `crl.pem` in the authority's folder where there is none.
+        crl_file: Option<String> = None,
+        /// The digest that is signed.
+        digest: String = "sha256".into(),
+    });
+
+    /// Revoke a certificate, and write the list of revoked ones.
+    fn revoke_cert(RevokeCert {
+        /// The authority's name.
+        ca_name: String,
+        /// Whom the certificate is for.
+        CN: String,
+        /// The folder of authorities instead of `ca.cert_base_path`.
+        cacert_path: Option<String> = None,
+        /// The name of the authority's files; `NAME_ca_cert` where there is none.
+        ca_filename: Option<String> = None,
+        /// The folder of the certificate.
+        cert_path: Option<String> = None,
+        /// The name of its file; the CN where there is none.
+        cert_filename: Option<String> = None,
+        /// The file of the list; `crl.pem` in the authority's folder where there is none.
+        crl_file: Option<String> = None,
+        /// The digest that is signed.
+        digest: String = "sha256".into(),
     });
 }
-
-/// The subject of a certificate that signs itself where nothing else is said.
-const SUBJECT: [(&str, &str); 5] = [
-    ("CN", "localhost"),
-    ("C", "US"),
-    ("ST", "Utah"),
-    ("L", "Salt Lake City"),
-    ("O", "SaltStack"),
-];
 
 /// The moment that `YYYYMMDDhhmmssZ` says, in seconds since 1970.
 ///
@@ -148,21 +394,16 @@ fn get_expiration_date(_: &Exec, args: GetExpirationDate) -> Result<Value, Error
         .into())
 }
 
-/// The folder of authorities.
-fn base(cx: &Exec, given: Option<String>) -> String {
-    let option = || cx.opts().text("ca.cert_base_path").map(str::to_owned);
-    given
-        .filter(|path| !path.is_empty())
-        .or_else(option)
-        .unwrap_or_else(|| "/etc/pki".to_owned())
-}
-
 fn validate(cx: &Exec, args: Validate) -> Result<Value, Error> {
-    let certificate = keys::temporary(pem::text("CERTIFICATE", &read(&args.cert)?.der).as_bytes())?;
+    let parts = read(&args.cert)?;
+    let certificate = keys::temporary(pem::text("CERTIFICATE", &parts.der).as_bytes())?;
     let place = certificate.path().display().to_string();
-    let (base, name) = (base(cx, None), &args.ca_name);
-    let authority = format!("{base}/{name}/{name}_ca_cert.crt");
-    let mut words = vec!["openssl", "verify", "-CAfile", &authority];
+    let authority = Authority::of(cx, &args.ca_name, None, None)?;
+    if args.crl_file.is_none() && index::is_revoked(&authority.folder, &parts.serial)? {
+        return Ok(invalid("certificate revoked"));
+    }
+    let of = authority.certificate();
+    let mut words = vec!["openssl", "verify", "-CAfile", &of];
     if let Some(list) = &args.crl_file {
         words.extend(["-crl_check_all", "-CRLfile", list]);
     }
@@ -175,58 +416,10 @@ fn validate(cx: &Exec, args: Validate) -> Result<Value, Error> {
     let why = wrong.map_or_else(|| said.stderr.trim(), |(_, why)| why);
     Ok(match said.success() {
         true => Map::new().with("valid", true).into(),
-        false => Map::new().with("valid", false).with("error", why).into(),
+        false => invalid(why),
     })
 }
 
-fn create_self_signed_cert(cx: &Exec, args: CreateSelfSignedCert) -> Result<Value, Error> {
-    let base = base(cx, args.cacert_path);
-    let folder = format!("{base}/{}/certs", args.tls_dir);
-    let given = |name: &str| {
-        args.kwargs
-            .get(name)
-            .filter(|value| value.is_true())
-            .map(Value::to_text)
-    };
-    let name = args.cert_filename.or_else(|| given("CN"));
-    let name = name.unwrap_or_else(|| "localhost".to_owned());
-    if name.contains('/') {
-        return Err(Error::refused(format!("{name:?} is no name of a file")));
-    }
-    let (key_path, path) = (
-        format!("{folder}/{name}.key"),
-        format!("{folder}/{name}.crt"),
-    );
-    if !args.replace && Path::new(&path).exists() {
-        return Ok(format!("Certificate \"{name}\" already exists").into());
-    }
-    let key = new_key(cx, "rsa", Some(args.bits), None, (Encoding::Pem, false))?;
-    let mut subject = Map::new()
-        .with("OU", given("OU"))
-        .with("MAIL", given("emailAddress"));
-    for (name, default) in SUBJECT {
-        subject.insert(name, given(name).unwrap_or_else(|| default.to_owned()));
-    }
-    let all = Map::new()
-        .with(
-            "signing_private_key",
-            String::from_utf8_lossy(&key).into_owned(),
-        )
-        .with("subject", subject)
-        .with("days_valid", args.days)
-        .with("digest", args.digest);
-    let der = Draft::of(cx, &all, false)?.signed(cx)?;
-    cx.call(
-        "file.makedirs",
-        vec![format!("{folder}/").into()],
-        Map::new(),
-    )?;
-    let owner = |mode: u32| Owner {
-        mode: Some(mode),
-        ..Owner::default()
-    };
-    fs::write(cx, Path::new(&key_path), &key, owner(0o600))?;
-    let text = pem::text("CERTIFICATE", &der);
-    fs::write(cx, Path::new(&path), text.as_bytes(), owner(0o644))?;
-    Ok(format!("Created Private Key: \"{key_path}\" Created Certificate: \"{path}\"").into())
+fn invalid(why: &str) -> Value {
+    Map::new().with("valid", false).with("error", why).into()
 }

@@ -302,19 +302,34 @@ impl Private {
     /// # Errors
     /// What openssl says against it.
     pub(crate) fn sign(&self, cx: &Exec, signed: &[u8], digest: &str) -> Result<Vec<u8>, Error> {
-        let (kind, _) = kind(&self.key)?;
         let file = temporary(signed)?;
-        let place = file.path().display().to_string();
+        self.sign_file(cx, &file.path().display().to_string(), digest, &[])
+    }
+
+    /// Signs a file, with options for keys of RSA.
+    ///
+    /// # Errors
+    /// What openssl says against it.
+    pub(crate) fn sign_file(
+        &self,
+        cx: &Exec,
+        place: &str,
+        digest: &str,
+        of_rsa: &[&str],
+    ) -> Result<Vec<u8>, Error> {
+        let (kind, _) = kind(&self.key)?;
         let words = match kind.hashes() {
             true => {
                 let digest = format!("-{digest}");
-                let output = self.openssl_signing(cx, &["dgst", "-hex", &digest], &place)?;
+                let mut words = vec!["dgst", "-hex", &digest];
+                words.extend(of_rsa.iter().filter(|_| kind == Kind::Rsa));
+                let output = self.openssl_signing(cx, &words, place)?;
                 let said = done(output)?;
                 let digits = said.trim().rsplit("= ").next().unwrap_or_default();
                 pem::unhexed(digits.trim())
             }
             false => {
-                let words = ["pkeyutl", "-sign", "-rawin", "-hexdump", "-in", &place];
+                let words = ["pkeyutl", "-sign", "-rawin", "-hexdump", "-in", place];
                 dumped(&done(self.openssl(cx, &words, "-inkey", &[])?)?)
             }
         };
@@ -369,23 +384,33 @@ pub(crate) fn verify(
     signature: &[u8],
     digest: &str,
 ) -> Result<bool, Error> {
+    let signed = temporary(signed)?;
+    let place = signed.path().display().to_string();
+    verify_file(cx, key, &place, signature, (digest, &[]))
+}
+
+/// The same of a file, with a digest and options for keys of RSA.
+///
+/// # Errors
+/// When openssl is missing, or the key is of no known kind.
+pub(crate) fn verify_file(
+    cx: &Exec,
+    key: &[u8],
+    signed: &str,
+    signature: &[u8],
+    (digest, of_rsa): (&str, &[&str]),
+) -> Result<bool, Error> {
     let (kind, _) = kind(key)?;
-    let (signed, signature) = (temporary(signed)?, temporary(signature)?);
-    let (signed, signature) = (
-        signed.path().display().to_string(),
-        signature.path().display().to_string(),
-    );
+    let signature = temporary(signature)?;
+    let signature = signature.path().display().to_string();
     let digest = format!("-{digest}");
     let words: Vec<&str> = match kind.hashes() {
-        true => vec![
-            "dgst",
-            &digest,
-            "-verify",
-            "/dev/stdin",
-            "-signature",
-            &signature,
-            &signed,
-        ],
+        true => {
+            let mut words = vec!["dgst", &digest, "-verify", "/dev/stdin"];
+            words.extend(of_rsa.iter().filter(|_| kind == Kind::Rsa));
+            words.extend(["-signature", &signature, signed]);
+            words
+        }
         false => vec![
             "pkeyutl",
             "-verify",
@@ -396,7 +421,7 @@ pub(crate) fn verify(
             "-sigfile",
             &signature,
             "-in",
-            &signed,
+            signed,
         ],
     };
     Ok(openssl(cx, &words, Some(&pem::text("PUBLIC KEY", key)), &[])?.success())
@@ -434,11 +459,23 @@ pub(crate) fn generate(
         (Kind::Ec, Some(_)) => return Err("EC key size must be either 256, 384, 521 bits.".into()),
         _ => String::new(),
     };
+    made(cx, kind, &setting, passphrase)
+}
+
+/// Makes a private RSA key of any size that openssl takes: its PEM.
+///
+/// # Errors
+/// What openssl says against it.
+pub(crate) fn generate_rsa(cx: &Exec, bits: i64) -> Result<String, Error> {
+    made(cx, Kind::Rsa, &format!("rsa_keygen_bits:{bits}"), None)
+}
+
+fn made(cx: &Exec, kind: Kind, setting: &str, passphrase: Option<&str>) -> Result<String, Error> {
     let algorithm = kind.name().to_uppercase();
     let pass = format!("env:{NEW_PASSPHRASE}");
     let mut words = vec!["genpkey", "-algorithm", &algorithm];
     if !setting.is_empty() {
-        words.extend(["-pkeyopt", &setting]);
+        words.extend(["-pkeyopt", setting]);
     }
     if passphrase.is_some() {
         words.extend(["-aes-256-cbc", "-pass", &pass]);

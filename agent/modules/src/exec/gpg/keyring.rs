@@ -28,6 +28,9 @@ pub(crate) const LEVELS: &[(&str, &str, &str, &str)] = &[
     ("ultimately", "Ultimately Trusted", "u", "6"),
 ];
 
+/// How a passphrase is handed over.
+const LOOPBACK: [&str; 4] = ["--pinentry-mode", "loopback", "--passphrase-fd", "0"];
+
 /// What an import came to.
 pub(crate) struct Import {
     pub(crate) is_done: bool,
@@ -81,6 +84,17 @@ impl Keyring {
         words: &[&str],
         stdin: Option<String>,
     ) -> Result<Output, Error> {
+        self.gpg_with(cx, words, stdin, None)
+    }
+
+    /// The same with a passphrase, which is the first line of its standard input.
+    pub(super) fn gpg_with(
+        &self,
+        cx: &Exec,
+        words: &[&str],
+        stdin: Option<String>,
+        passphrase: Option<&str>,
+    ) -> Result<Output, Error> {
         let fixed = [
             "gpg",
             "--homedir",
@@ -94,9 +108,13 @@ impl Keyring {
             Some(keyring) => vec!["--no-default-keyring", "--keyring", keyring],
             None => Vec::new(),
         };
-        let all = fixed.iter().chain(&own).chain(words);
+        let (by_stdin, first): (&[&str], _) = match passphrase {
+            Some(passphrase) => (&LOOPBACK, format!("{passphrase}\n")),
+            None => (&[], String::new()),
+        };
+        let all = fixed.iter().chain(by_stdin).chain(&own).chain(words);
         let process = Process {
-            stdin: stdin.or_else(|| Some(String::new())),
+            stdin: Some(first + &stdin.unwrap_or_default()),
             runas: self.user.clone(),
             rstrip: false,
             reset_system_locale: true,
@@ -210,7 +228,7 @@ impl Keyring {
             return Ok(Err(all));
         }
         let select: Vec<&str> = select.iter().map(String::as_str).collect();
-        let text = self.export(cx, &select, false)?;
+        let text = self.export(cx, &select, false, None)?;
         Ok(match text.is_empty() {
             true => Err(Import {
                 is_done: true,
@@ -230,6 +248,7 @@ impl Keyring {
         cx: &Exec,
         keys: &[&str],
         is_secret: bool,
+        passphrase: Option<&str>,
     ) -> Result<String, Error> {
         let what = if is_secret {
             "--export-secret-keys"
@@ -237,7 +256,7 @@ impl Keyring {
             "--export"
         };
         let words = [&["--armor", what, "--"], keys].concat();
-        Ok(self.gpg(cx, &words, None)?.stdout)
+        Ok(self.gpg_with(cx, &words, None, passphrase)?.stdout)
     }
 
     /// Gets keys from a key server: whether it did, and what it says.
@@ -356,14 +375,15 @@ pub(crate) fn is_called(one: &Map, key: &str) -> bool {
     text("fingerprint") == key || id == key || id.get(8..) == Some(key)
 }
 
-fn statuses(said: &Output) -> impl Iterator<Item = &str> {
+/// What `gpg` tells programs.
+pub(super) fn statuses(said: &Output) -> impl Iterator<Item = &str> {
     said.stderr
         .lines()
         .filter_map(|line| line.strip_prefix("[GNUPG:] "))
 }
 
 /// What `gpg` says to people.
-fn failed(said: &Output) -> Error {
+pub(super) fn failed(said: &Output) -> Error {
     let lines = said
         .stderr
         .lines()
@@ -527,6 +547,33 @@ fn told(listing: &str) -> Vec<Map> {
         }
     }
     all
+}
+
+/// The keys that a key server knows: other fields than those of a listing.
+pub(super) fn searched(text: &str) -> Vec<Map> {
+    let mut all: Vec<Key<'_>> = Vec::new();
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split(':').collect();
+        let field = |at: usize| fields.get(at).copied().unwrap_or_default();
+        match field(0) {
+            "pub" => all.push(Key {
+                fields: vec!["pub", "", field(3), "", field(1), field(4), field(5)],
+                fingerprint: None,
+                uids: Vec::new(),
+                subkeys: Vec::new(),
+                is_subkey: false,
+            }),
+            "uid" => {
+                let uid = Value::from(unescaped(field(1)));
+                all.iter_mut()
+                    .last()
+                    .into_iter()
+                    .for_each(|key| key.uids.push(uid.clone()));
+            }
+            _ => {}
+        }
+    }
+    all.into_iter().map(Key::told).collect()
 }
 
 #[cfg(test)]

@@ -1,0 +1,330 @@
+//! The `asymmetric` execution module: signatures of texts and files, with the `openssl` program.
+
+use std::path::Path;
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value, log};
+
+use crate::exec::cmd::Temporary;
+use crate::x509::keys::{self, Private};
+use crate::{base64s, fs, hashes};
+
+state::exec_module! {
+    /// Signatures.
+    mod asymmetric;
+
+    /// Sign a text or a file; return the signature in base64.
+    fn sign(Sign {
+        /// The private key.
+        privkey: Value,
+        /// Its passphrase.
+        passphrase: Option<String> = None,
+        /// The text.
+        text: Option<String> = None,
+        /// Or the file.
+        filename: Option<String> = None,
+        /// The digest, for keys of RSA and EC; `sha256` where none is named.
+        digest: Option<String> = None,
+        /// The bytes of the signature instead of base64: so it is where it is written to a file.
+        raw: Option<bool> = None,
+        /// The file that it is written to.
+        path: Option<String> = None,
+    });
+
+    /// Verify signatures of a text or a file.
+    fn verify(Verify {
+        /// The text.
+        text: Option<String> = None,
+        /// Or the file.
+        filename: Option<String> = None,
+        /// The public key that has signed.
+        pubkey: Value = Value::Null,
+        /// The signature: a file, base64 or an address; several where several keys are named.
+        signature: Value = Value::Null,
+        /// The digest, for keys of RSA and EC; `sha256` where none is named.
+        digest: Option<String> = None,
+        /// Public keys, one of which must have signed.
+        signed_by_any: Value = Value::Null,
+        /// Public keys, all of which must have signed.
+        signed_by_all: Value = Value::Null,
+        ..kwargs
+    });
+}
+
+/// What keys may sign: Salt's names, those of `openssl` but for the lines.
+const DIGESTS: [&str; 13] = [
+    "md5",
+    "sha1",
+    "sha224",
+    "sha256",
+    "sha384",
+    "sha512",
+    "sha512_224",
+    "sha512_256",
+    "sha3_224",
+    "sha3_256",
+    "sha3_384",
+    "sha3_512",
+    "sm3",
+];
+
+/// How keys of RSA sign, and how they are verified.
+const SIGNING: [&str; 4] = [
+    "-sigopt",
+    "rsa_padding_mode:pss",
+    "-sigopt",
+    "rsa_pss_saltlen:max",
+];
+const VERIFYING: [&str; 4] = [
+    "-sigopt",
+    "rsa_padding_mode:pss",
+    "-sigopt",
+    "rsa_pss_saltlen:auto",
+];
+
+fn digest(named: Option<String>) -> Result<String, Error> {
+    let named = named.filter(|digest| !digest.is_empty());
+    let digest = named.map_or_else(|| "sha256".to_owned(), |digest| digest.to_lowercase());
+    match DIGESTS.contains(&digest.as_str()) {
+        true => Ok(digest.replace('_', "-")),
+        false => Err(Error::refused(format!("Invalid hash type: {digest}"))),
+    }
+}
+
+/// What is signed: a text in a file of its own, or a file.
+enum Data {
+    Text(Temporary),
+    File(String),
+}
+
+impl Data {
+    fn text(text: &str) -> Result<Self, Error> {
+        keys::temporary(text.as_bytes()).map(Self::Text)
+    }
+
+    /// The program does not start where a path is named.
+    fn file(path: &str) -> Result<Self, Error> {
+        let whole = std::path::absolute(path).map_err(Error::io(path))?;
+        Ok(Self::File(whole.display().to_string()))
+    }
+
+    fn place(&self) -> String {
+        match self {
+            Self::Text(file) => file.path().display().to_string(),
+            Self::File(path) => path.clone(),
+        }
+    }
+}
+
+fn sign(cx: &Exec, args: Sign) -> Result<Value, Error> {
+    let filename = args.filename.filter(|path| !path.is_empty());
+    let data = match (args.text, filename) {
+        (Some(text), _) => Data::text(&text)?,
+        (None, Some(path)) => {
+            std::fs::metadata(&path).map_err(Error::io(&path))?;
+            Data::file(&path)?
+        }
+        (None, None) => return Err("Either `text` or `filename` is required".into()),
+    };
+    let digest = digest(args.digest)?;
+    let key = Private::of(cx, &args.privkey, args.passphrase.as_deref())?;
+    let signature = key.sign_file(cx, &data.place(), &digest, &SIGNING)?;
+    let path = args.path.filter(|path| !path.is_empty());
+    let is_raw = args.raw.unwrap_or_else(|| path.is_some());
+    let Some(path) = path else {
+        return Ok(match is_raw {
+            true => Value::Bytes(signature.into()),
+            false => base64s::encode(&signature).into(),
+        });
+    };
+    let bytes = match is_raw {
+        true => signature,
+        false => base64s::encode(&signature).into_bytes(),
+    };
+    fs::write(cx, Path::new(&path), &bytes, fs::Owner::default())?;
+    Ok(format!("Signature written to '{path}'").into())
+}
+
+/// One or a list of them; nothing where there is nothing.
+fn several(given: Value) -> Vec<Value> {
+    match given {
+        Value::List(items) => items.to_vec(),
+        one if one.is_true() => vec![one],
+        _ => Vec::new(),
+    }
+}
+
+/// A file's path where something is an address; else what it is.
+fn fetched(cx: &Exec, given: &Value) -> Result<Value, Error> {
+    let Some((scheme, rest)) = given.as_str().and_then(|text| text.split_once("://")) else {
+        return Ok(given.clone());
+    };
+    let path = match scheme {
+        "file" => Some(rest.to_owned()),
+        _ => {
+            let told = cx.call("cp.cache_file", vec![given.clone()], Map::new());
+            told.ok().filter(Value::is_true).map(|path| path.to_text())
+        }
+    };
+    let path = path.filter(|path| Path::new(path).exists());
+    let missing = || Error::refused(format!("Failed fetching '{}'", given.to_text()));
+    path.map(Value::from).ok_or_else(missing)
+}
+
+/// A signature's bytes, from a file or base64.
+fn loaded(given: &Value) -> Result<Vec<u8>, Error> {
+    let bytes = match given {
+        Value::Bytes(bytes) => bytes.to_vec(),
+        other => {
+            let text = other.to_text();
+            match Path::new(&text).is_file() {
+                true => std::fs::read(&text).map_err(Error::io(&text))?,
+                false => text.into_bytes(),
+            }
+        }
+    };
+    let text = String::from_utf8(bytes.clone()).unwrap_or_default();
+    let line = text.replace('\n', "");
+    let decoded = base64s::decode(&line).ok();
+    let decoded = decoded.filter(|bytes| !line.is_empty() && base64s::encode(bytes) == line);
+    Ok(decoded.unwrap_or(bytes))
+}
+
+/// What signatures are held against.
+struct Check<'a> {
+    cx: &'a Exec,
+    place: String,
+    digest: String,
+}
+
+impl Check<'_> {
+    /// Takes the signatures of a key out of some.
+    ///
+    /// # Errors
+    /// When there is none, or it is no key.
+    fn take(&self, signer: &Value, signatures: &mut Vec<Vec<u8>>) -> Result<(), Error> {
+        let key = keys::public(self.cx, &fetched(self.cx, signer)?, None)?;
+        let mut others = Vec::new();
+        let all = signatures.len();
+        for signature in signatures.drain(..) {
+            let how = (self.digest.as_str(), VERIFYING.as_slice());
+            if !keys::verify_file(self.cx, &key, &self.place, &signature, how)? {
+                others.push(signature);
+            }
+        }
+        *signatures = others;
+        match signatures.len() < all {
+            true => Ok(()),
+            false => Err(Error::refused(format!(
+                "Invalid signature for key {}",
+                hashes::of_bytes(&key, "sha256")?
+            ))),
+        }
+    }
+}
+
+fn answer(res: bool, message: impl Into<Value>) -> Value {
+    Map::new().with("res", res).with("message", message).into()
+}
+
+/// What is verified.
+fn data(text: Option<String>, filename: Option<String>) -> Result<Data, Error> {
+    match (text, filename) {
+        (Some(_), Some(_)) => Err("`text` and `filename` arguments are mutually exclusive".into()),
+        (Some(text), None) => Data::text(&text),
+        (None, Some(path)) if Path::new(&path).exists() => Data::file(&path),
+        (None, Some(path)) => Err(Error::refused(format!("Path '{path}' does not exist"))),
+        (None, None) => Err("Missing data to verify. Either specify `text` or `filename`".into()),
+    }
+}
+
+fn verify(cx: &Exec, args: Verify) -> Result<Value, Error> {
+    let given = |text: Option<String>| text.filter(|text| !text.is_empty());
+    let (text, filename) = (given(args.text), given(args.filename));
+    if !args.signature.is_true() {
+        return Err("Missing `signature` parameter".into());
+    }
+    let (any, mut every) = (several(args.signed_by_any), several(args.signed_by_all));
+    let one = Some(args.pubkey).filter(Value::is_true);
+    let is_one = one.is_some();
+    match (one, any.is_empty() && every.is_empty()) {
+        (Some(_), false) => {
+            return Err("Either specify pubkey + signature or signed_by_(any|all)".into());
+        }
+        (None, true) => return Err("Missing pubkey(s) to check against".into()),
+        (Some(_), true) if args.signature.as_list().is_some() => {
+            return Err(
+                "`signature` must be a string or bytes when verifying a single signing `pubkey`"
+                    .into(),
+            );
+        }
+        (one, _) => every.extend(one),
+    }
+    let data = data(text, filename)?;
+    let check = Check {
+        cx,
+        place: data.place(),
+        digest: digest(args.digest)?,
+    };
+    let mut signatures = Vec::new();
+    for signature in several(args.signature) {
+        match fetched(cx, &signature) {
+            Ok(found) => signatures.push(loaded(&found)?),
+            Err(error) if is_one => return Ok(answer(false, error.to_string())),
+            Err(error) => log::error(error),
+        }
+    }
+    if signatures.is_empty() {
+        return Err("Unable to locate any of the provided signatures".into());
+    }
+    check.answer(&any, &every, signatures, is_one)
+}
+
+impl Check<'_> {
+    fn answer(
+        &self,
+        any: &[Value],
+        every: &[Value],
+        mut signatures: Vec<Vec<u8>>,
+        is_one: bool,
+    ) -> Result<Value, Error> {
+        let has_signed = |signer: &Value| self.take(signer, &mut signatures.clone()).is_ok();
+        if !any.is_empty() && !any.iter().any(has_signed) {
+            return Ok(answer(
+                false,
+                "None of the public keys listed in signed_by_any provided a valid signature",
+            ));
+        }
+        for signer in every {
+            if let Err(error) = self.take(signer, &mut signatures) {
+                let what = match is_one {
+                    true => "Failed checking signature",
+                    false => "Failed while checking `signed_by_all`",
+                };
+                return Ok(answer(false, format!("{what}: {error}")));
+            }
+        }
+        Ok(match is_one {
+            true => answer(true, "The signature is valid"),
+            false => answer(true, "All required keys have provided a signature"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signature_is_base64_or_what_it_is() {
+        assert_eq!(loaded(&"QUJD\n".into()).unwrap(), b"ABC");
+        assert_eq!(loaded(&"no base64".into()).unwrap(), b"no base64");
+        assert_eq!(
+            loaded(&Value::Bytes(vec![0xff, 1].into())).unwrap(),
+            [0xff, 1]
+        );
+        assert_eq!(digest(Some("SHA3_256".into())).unwrap(), "sha3-256");
+        assert!(digest(Some("nonsense".into())).is_err());
+    }
+}
