@@ -428,6 +428,13 @@ fn authorities_of_tls_are_found_and_put_right() {
         .map(|file| file.unwrap().file_name());
     let kept = names.filter(|name| name.to_string_lossy().contains("key.unloadable."));
     assert_eq!(kept.count(), 1);
+}
+
+#[test]
+fn what_an_authority_of_tls_does_not_have_is_told() {
+    let scratch = Scratch::new();
+    let tls = tls(&scratch);
+    tls("create_ca koji");
     for (words, told) in [
         (
             "create_ca_signed_cert koji none",

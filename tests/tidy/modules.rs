@@ -90,8 +90,8 @@ fn listed(function: &str) -> BTreeSet<String> {
 /// Whether a function is of a module that a machine may lack, in whole or in part: as Salt's, it is then not listed.
 fn depends_on_machine(full: &str) -> bool {
     let modules = "acl alternatives apache apache_conf apache_module apache_site at bower cabal cron ddns debconf dig docker \
-        docker_container docker_image docker_network docker_volume firewalld git gpg helm hg ipset iptables lvm makeconf monit nfs3 \
-        nfs_export nftables npm pecl pkg portage_config quota raid rsync selinux service ssh svn tuned uci webutil x509";
+        docker_container docker_image docker_network docker_volume firewalld git gpg helm hg ipset iptables kernelpkg lowpkg lvm makeconf monit nfs3 \
+        nfs_export nftables npm partition pecl pkg portage_config quota raid rsync selinux service ssh svn tuned uci webutil x509";
     let module = full.split('.').next().unwrap();
     modules.split(' ').any(|one| one == module)
         || module.starts_with("docker")
