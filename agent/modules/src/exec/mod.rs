@@ -61,6 +61,7 @@ pub(crate) mod monit;
 pub(crate) mod mount;
 pub(crate) mod mysql;
 mod network;
+mod network_around;
 mod network_programs;
 pub(crate) mod nfs3;
 pub(crate) mod nftables;
@@ -202,6 +203,7 @@ pub const MODULES: &[Module<Value>] = &[
     mysql::grants::MODULE,
     mysql::user::MODULE,
     network::MODULE,
+    network_around::MODULE,
     network_programs::MODULE,
     nfs3::MODULE,
     nftables::MODULE,
