@@ -83,6 +83,7 @@ mod random;
 pub(crate) mod rbenv;
 pub(crate) mod redis;
 pub(crate) mod rsync;
+mod salt_version;
 mod saltutil;
 mod saltutil_sync;
 mod schedule;
@@ -239,6 +240,7 @@ pub const MODULES: &[Module<Value>] = &[
     rbenv::MODULE,
     redis::MODULE,
     rsync::MODULE,
+    salt_version::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
     schedule::MODULE,
