@@ -130,6 +130,7 @@ pub const MODULES: &[Module<Value>] = &[
     bower::MODULE,
     cabal::MODULE,
     cmd::MODULE,
+    cmd::shell_info::MODULE,
     composer::MODULE,
     config::MODULE,
     consul::MODULE,
