@@ -48,6 +48,7 @@ pub(crate) mod ip;
 pub(crate) mod ipset;
 pub(crate) mod iptables;
 mod jinja;
+mod key;
 mod keyboard;
 mod kmod;
 mod locale;
@@ -188,6 +189,7 @@ pub const MODULES: &[Module<Value>] = &[
     ipset::MODULE,
     iptables::MODULE,
     jinja::MODULE,
+    key::MODULE,
     keyboard::MODULE,
     kmod::MODULE,
     locale::MODULE,
