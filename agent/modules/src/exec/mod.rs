@@ -58,6 +58,7 @@ pub(crate) mod lvm;
 pub(crate) mod makeconf;
 mod r#match;
 mod mine;
+mod minion;
 pub(crate) mod monit;
 pub(crate) mod mount;
 pub(crate) mod mysql;
@@ -199,6 +200,7 @@ pub const MODULES: &[Module<Value>] = &[
     makeconf::MODULE,
     r#match::MODULE,
     mine::MODULE,
+    minion::MODULE,
     monit::MODULE,
     mount::MODULE,
     mount::fstab::MODULE,
