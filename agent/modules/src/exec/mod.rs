@@ -153,6 +153,7 @@ pub const MODULES: &[Module<Value>] = &[
     event::MODULE,
     file::backup::MODULE,
     file::compare::MODULE,
+    file::context::MODULE,
     file::device::MODULE,
     file::edit::MODULE,
     file::edit_block::MODULE,
