@@ -76,6 +76,8 @@ mod pkg_resource;
 pub(crate) mod portage_config;
 pub(crate) mod postgres;
 mod ps;
+mod ps_counters;
+mod ps_processes;
 mod publish;
 pub(crate) mod pyenv;
 mod quota;
@@ -237,6 +239,8 @@ pub const MODULES: &[Module<Value>] = &[
     postgres::role::MODULE,
     postgres::schema::MODULE,
     ps::MODULE,
+    ps_counters::MODULE,
+    ps_processes::MODULE,
     publish::MODULE,
     pyenv::MODULE,
     quota::MODULE,
