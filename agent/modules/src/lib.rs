@@ -57,6 +57,8 @@ pub mod web;
 pub mod wheel;
 pub mod x509;
 mod xml;
+mod xml_path;
+mod xml_tree;
 mod zypper;
 
 pub use exec::file::paths::globbed;

@@ -45,7 +45,7 @@ pub(crate) fn elements(text: &str) -> Vec<Element> {
 }
 
 /// The inside of a tag and what follows; a `>` in quotes is part of it.
-fn split_tag(tag: &str) -> Option<(&str, &str)> {
+pub(crate) fn split_tag(tag: &str) -> Option<(&str, &str)> {
     let mut quote = None;
     for (place, letter) in tag.char_indices() {
         match (letter, quote) {

@@ -121,6 +121,7 @@ pub(crate) mod vault;
 mod virtualenv;
 pub(crate) mod webutil;
 pub(crate) mod x509;
+mod xml;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
 pub const MODULES: &[Module<Value>] = &[
@@ -287,4 +288,5 @@ pub const MODULES: &[Module<Value>] = &[
     virtualenv::MODULE,
     webutil::MODULE,
     x509::MODULE,
+    xml::MODULE,
 ];
