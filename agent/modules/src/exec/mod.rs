@@ -68,6 +68,7 @@ mod network_programs;
 pub(crate) mod nfs3;
 pub(crate) mod nftables;
 pub(crate) mod npm;
+mod pam;
 pub(crate) mod pecl;
 mod pillar;
 pub(crate) mod pip;
@@ -218,6 +219,7 @@ pub const MODULES: &[Module<Value>] = &[
     nfs3::MODULE,
     nftables::MODULE,
     npm::MODULE,
+    pam::MODULE,
     pecl::MODULE,
     pillar::MODULE,
     pip::MODULE,
