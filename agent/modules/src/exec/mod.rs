@@ -52,6 +52,7 @@ mod key;
 mod keyboard;
 mod kmod;
 mod locale;
+mod locate;
 mod log;
 pub(crate) mod logrotate;
 pub(crate) mod lvm;
@@ -199,6 +200,7 @@ pub const MODULES: &[Module<Value>] = &[
     keyboard::MODULE,
     kmod::MODULE,
     locale::MODULE,
+    locate::MODULE,
     log::MODULE,
     logrotate::MODULE,
     lvm::MODULE,
