@@ -30,6 +30,7 @@ pub(crate) mod docker;
 pub(crate) mod environ;
 pub(crate) mod etcd;
 mod event;
+mod extfs;
 pub(crate) mod file;
 pub(crate) mod firewalld;
 pub(crate) mod gem;
@@ -156,6 +157,7 @@ pub const MODULES: &[Module<Value>] = &[
     environ::MODULE,
     etcd::MODULE,
     event::MODULE,
+    extfs::MODULE,
     file::backup::MODULE,
     file::compare::MODULE,
     file::context::MODULE,
