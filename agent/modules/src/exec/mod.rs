@@ -124,6 +124,7 @@ pub(crate) mod vault;
 mod virtualenv;
 pub(crate) mod webutil;
 pub(crate) mod x509;
+mod xfs;
 mod xml;
 
 /// Every one of them. One that is too large for a file stands here in several parts.
@@ -294,5 +295,6 @@ pub const MODULES: &[Module<Value>] = &[
     virtualenv::MODULE,
     webutil::MODULE,
     x509::MODULE,
+    xfs::MODULE,
     xml::MODULE,
 ];
