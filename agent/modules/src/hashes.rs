@@ -83,6 +83,24 @@ pub fn of_bytes(data: &[u8], kind: &str) -> Result<String, Error> {
         .map_err(Error::io("memory"))
 }
 
+/// A fingerprint as Salt's `pem_finger` makes it: of the lines between the first and the last, with colons.
+///
+/// # Errors
+/// When there is no such type of hash.
+pub fn pem_finger(pem: &str, kind: &str) -> Result<String, Error> {
+    let mut lines: Vec<&str> = pem.split_inclusive('\n').skip(1).collect();
+    lines.pop();
+    let hash = of_bytes(lines.concat().as_bytes(), kind)?;
+    let mut finger = String::new();
+    for (place, digit) in hash.chars().enumerate() {
+        if place > 0 && place % 2 == 0 {
+            finger.push(':');
+        }
+        finger.push(digit);
+    }
+    Ok(finger)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

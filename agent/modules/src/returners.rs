@@ -11,12 +11,29 @@ use value::{Map, Value, log};
 /// Takes a return.
 type Take = fn(cx: &Exec, ret: &Map) -> Result<(), Error>;
 
-/// Those that there are. Those of a tree (`_returners`) are looked for after them.
-const RETURNERS: &[(&str, Take)] = &[
-    ("local_cache", cached),
-    ("rawfile_json", rawfile_json::returner),
-    ("syslog", syslog::returner),
+/// Those that there are, each with what it does. Those of a tree (`_returners`) are looked for after them.
+const RETURNERS: &[(&str, Take, &str)] = &[
+    (
+        "local_cache",
+        cached,
+        "Leave the return where it is: in the master's cache, and in the record of its machine.",
+    ),
+    (
+        "rawfile_json",
+        rawfile_json::returner,
+        "Add the return to a file, as a line of JSON.",
+    ),
+    (
+        "syslog",
+        syslog::returner,
+        "Send the return to the system's log, as JSON.",
+    ),
 ];
+
+/// The built-in ones: each one's name and what it does.
+pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+    RETURNERS.iter().map(|(name, _, doc)| (*name, *doc))
+}
 
 /// A master has every return in its cache, and a state run stands in the record of its machine: there is nothing left to do.
 fn cached(_cx: &Exec, _ret: &Map) -> Result<(), Error> {
@@ -35,8 +52,8 @@ fn names(list: &str) -> Vec<&str> {
 }
 
 fn built_in(name: &str) -> Option<Take> {
-    let found = RETURNERS.iter().find(|(known, _)| *known == name);
-    found.map(|(_, take)| *take)
+    let found = RETURNERS.iter().find(|(known, ..)| *known == name);
+    found.map(|(_, take, _)| *take)
 }
 
 /// The first returner of a list that there is none of.
@@ -77,7 +94,7 @@ fn custom(cx: &Exec, name: &str, ret: &Map) -> Result<(), Error> {
     match called {
         Some(done) => done.map(drop),
         None => {
-            let known: Vec<&str> = RETURNERS.iter().map(|(known, _)| *known).collect();
+            let known: Vec<&str> = all().map(|(known, _)| known).collect();
             Err(Error::refused(format!(
                 "it is not available: neither one of {} nor a file of _returners that saltutil.sync_returners has copied",
                 known.join(", ")
@@ -132,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_table_is_in_order() {
-        assert!(RETURNERS.is_sorted_by_key(|(name, _)| *name));
+        assert!(all().map(|(name, _)| name).is_sorted());
     }
 
     #[test]

@@ -519,13 +519,13 @@ fn finger(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
     let globs = args.globs()?;
     let mut map = Map::new();
     for (state, found) in matched(keys, &globs)? {
-        let fingers = by_id(&found, |key| pem_finger(&key.key.pem(), kind))?;
+        let fingers = by_id(&found, |key| Ok(hashes::pem_finger(&key.key.pem(), kind)?))?;
         map.insert(state.folder(), fingers);
     }
     let mut own = Map::new();
     for (name, path) in local(keys) {
         if globs.iter().any(|glob| fnmatch(glob, &name)) {
-            own.insert(name, pem_finger(&text(path)?, kind)?);
+            own.insert(name, hashes::pem_finger(&text(path)?, kind)?);
         }
     }
     if !own.is_empty() {
@@ -541,7 +541,7 @@ fn text(path: PathBuf) -> Result<String, Error> {
 fn finger_master(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
     let kind = args.text("hash_type");
     let kind = kind.as_deref().unwrap_or(keys.hash_type);
-    let finger = pem_finger(&keys.own.pair.public().pem(), kind)?;
+    let finger = hashes::pem_finger(&keys.own.pair.public().pem(), kind)?;
     let [_, (name, _)] = local(keys);
     gives(Map::new().with("local", Map::new().with(&name, finger)))
 }
@@ -550,21 +550,6 @@ fn master_key_str(keys: Keys<'_>, _args: &Args<'_>) -> Result<Outcome, Error> {
     let [_, (name, _)] = local(keys);
     let text = keys.own.pair.public().pem();
     gives(Map::new().with("local", Map::new().with(&name, text)))
-}
-
-/// A fingerprint as Salt's `pem_finger` makes it: of the lines between the first and the last, with colons.
-fn pem_finger(pem: &str, kind: &str) -> Result<String, Error> {
-    let mut lines: Vec<&str> = pem.split_inclusive('\n').skip(1).collect();
-    lines.pop();
-    let hash = hashes::of_bytes(lines.concat().as_bytes(), kind)?;
-    let mut finger = String::new();
-    for (place, digit) in hash.chars().enumerate() {
-        if place > 0 && place % 2 == 0 {
-            finger.push(':');
-        }
-        finger.push(digit);
-    }
-    Ok(finger)
 }
 
 /// A pair of keys, which is kept nowhere. `keysize` is for RSA: ours have one size.

@@ -86,7 +86,7 @@ state::exec_module! {
 }
 
 /// A device that no program takes for an option.
-fn plain(device: &str) -> Result<&str, Error> {
+pub(crate) fn plain(device: &str) -> Result<&str, Error> {
     if device.starts_with('-') {
         Err(format!("'{device}' is not a device").into())
     } else {
@@ -94,7 +94,7 @@ fn plain(device: &str) -> Result<&str, Error> {
     }
 }
 
-fn run(cx: &Exec, words: &[&str]) -> Result<Output, Error> {
+pub(crate) fn run(cx: &Exec, words: &[&str]) -> Result<Output, Error> {
     let program = words.first().copied().unwrap_or_default();
     if which(program).is_none() {
         return Err(format!("The '{program}' binary was not found in $PATH.").into());

@@ -54,6 +54,9 @@ state::exec_module! {
 
     /// Remove all data; True.
     fn flush(Flush {});
+
+    /// Return those of mine_functions that can be called; none where there is no such option.
+    fn valid(Valid {});
 }
 
 /// A function of `mine_functions`.
@@ -97,6 +100,13 @@ impl Definition {
             kwargs,
             allowed,
         }
+    }
+
+    /// Its arguments as one list: those with names are dictionaries of one entry.
+    fn arguments(self) -> Value {
+        let named = self.kwargs.into_iter();
+        let named = named.map(|(name, value)| [(name, value)].into_iter().collect());
+        Value::list(self.args.into_iter().chain(named))
     }
 
     /// Calls it; what fails is logged, and there is no data.
@@ -269,6 +279,30 @@ fn flush(cx: &Exec, _args: Flush) -> Result<Value, Error> {
         Some(_) => Ok(true.into()),
         None => store(cx, Map::new()),
     }
+}
+
+fn valid(cx: &Exec, _args: Valid) -> Result<Value, Error> {
+    let configured = configured(cx)?;
+    if configured.is_empty() {
+        return Ok(Value::Null);
+    }
+    let mut valid = Map::new();
+    for (alias, given) in configured {
+        let name = alias.to_text();
+        let definition = Definition::parse(&name, &given);
+        if !cx.has_function(&definition.function) {
+            continue;
+        }
+        let shown = if definition.function == name {
+            given
+        } else {
+            Map::new()
+                .with(&definition.function.clone(), definition.arguments())
+                .into()
+        };
+        valid.insert(alias, shown);
+    }
+    Ok(valid.into())
 }
 
 /// `mine_functions` of the configuration, with the pillar's laid over it.

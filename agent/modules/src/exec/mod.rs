@@ -31,6 +31,7 @@ pub(crate) mod docker;
 pub(crate) mod environ;
 pub(crate) mod etcd;
 mod event;
+mod extfs;
 pub(crate) mod file;
 pub(crate) mod firewalld;
 pub(crate) mod gem;
@@ -50,9 +51,11 @@ pub(crate) mod ipset;
 pub(crate) mod iptables;
 mod jinja;
 mod kernelpkg;
+mod key;
 mod keyboard;
 mod kmod;
 mod locale;
+mod locate;
 mod log;
 pub(crate) mod logrotate;
 pub(crate) mod lowpkg;
@@ -60,14 +63,17 @@ pub(crate) mod lvm;
 pub(crate) mod makeconf;
 mod r#match;
 mod mine;
+mod minion;
 pub(crate) mod monit;
 pub(crate) mod mount;
 pub(crate) mod mysql;
 mod network;
+mod network_around;
 mod network_programs;
 pub(crate) mod nfs3;
 pub(crate) mod nftables;
 pub(crate) mod npm;
+mod pam;
 mod partition;
 pub(crate) mod pecl;
 mod pillar;
@@ -77,6 +83,8 @@ mod pkg_resource;
 pub(crate) mod portage_config;
 pub(crate) mod postgres;
 mod ps;
+mod ps_counters;
+mod ps_processes;
 mod publish;
 pub(crate) mod pyenv;
 mod quota;
@@ -86,6 +94,7 @@ mod random;
 pub(crate) mod rbenv;
 pub(crate) mod redis;
 pub(crate) mod rsync;
+mod salt_version;
 mod saltutil;
 mod saltutil_sync;
 mod schedule;
@@ -133,6 +142,7 @@ pub const MODULES: &[Module<Value>] = &[
     bower::MODULE,
     cabal::MODULE,
     cmd::MODULE,
+    cmd::shell_info::MODULE,
     composer::MODULE,
     config::MODULE,
     consul::MODULE,
@@ -151,8 +161,10 @@ pub const MODULES: &[Module<Value>] = &[
     environ::MODULE,
     etcd::MODULE,
     event::MODULE,
+    extfs::MODULE,
     file::backup::MODULE,
     file::compare::MODULE,
+    file::context::MODULE,
     file::device::MODULE,
     file::edit::MODULE,
     file::edit_block::MODULE,
@@ -191,9 +203,11 @@ pub const MODULES: &[Module<Value>] = &[
     iptables::MODULE,
     jinja::MODULE,
     kernelpkg::MODULE,
+    key::MODULE,
     keyboard::MODULE,
     kmod::MODULE,
     locale::MODULE,
+    locate::MODULE,
     log::MODULE,
     logrotate::MODULE,
     lowpkg::MODULE,
@@ -201,6 +215,7 @@ pub const MODULES: &[Module<Value>] = &[
     makeconf::MODULE,
     r#match::MODULE,
     mine::MODULE,
+    minion::MODULE,
     monit::MODULE,
     mount::MODULE,
     mount::fstab::MODULE,
@@ -209,10 +224,12 @@ pub const MODULES: &[Module<Value>] = &[
     mysql::grants::MODULE,
     mysql::user::MODULE,
     network::MODULE,
+    network_around::MODULE,
     network_programs::MODULE,
     nfs3::MODULE,
     nftables::MODULE,
     npm::MODULE,
+    pam::MODULE,
     partition::MODULE,
     pecl::MODULE,
     pillar::MODULE,
@@ -237,6 +254,8 @@ pub const MODULES: &[Module<Value>] = &[
     postgres::role::MODULE,
     postgres::schema::MODULE,
     ps::MODULE,
+    ps_counters::MODULE,
+    ps_processes::MODULE,
     publish::MODULE,
     pyenv::MODULE,
     quota::MODULE,
@@ -246,6 +265,7 @@ pub const MODULES: &[Module<Value>] = &[
     rbenv::MODULE,
     redis::MODULE,
     rsync::MODULE,
+    salt_version::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
     schedule::MODULE,

@@ -286,8 +286,8 @@ fn hardware(name: &str) -> Value {
     }
 }
 
-/// The addresses of a family, sorted as Python sorts them.
-fn addresses(interface: &Value, loopback: bool, four: bool) -> Vec<IpAddr> {
+/// The interfaces that are meant: all, or those whose names match.
+pub(super) fn chosen(interface: &Value) -> impl Iterator<Item = Interface> + use<> {
     let globs: Vec<String> = match interface {
         Value::Null => vec!["*".into()],
         Value::List(items) => items.iter().map(Value::to_text).collect(),
@@ -297,9 +297,13 @@ fn addresses(interface: &Value, loopback: bool, four: bool) -> Vec<IpAddr> {
             .map(|glob| glob.trim().to_owned())
             .collect(),
     };
-    let mut found: Vec<IpAddr> = interfaces::all()
-        .into_iter()
-        .filter(|one| globs.iter().any(|glob| fnmatch(glob, &one.name)))
+    let all = interfaces::all().into_iter();
+    all.filter(move |one| globs.iter().any(|glob| fnmatch(glob, &one.name)))
+}
+
+/// The addresses of a family, sorted as Python sorts them.
+pub(super) fn addresses(interface: &Value, loopback: bool, four: bool) -> Vec<IpAddr> {
+    let mut found: Vec<IpAddr> = chosen(interface)
         .flat_map(|one| one.addresses)
         .map(|address| address.ip)
         .filter(|ip| ip.is_ipv4() == four && (loopback || !ip.is_loopback()))

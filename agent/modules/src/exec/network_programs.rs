@@ -74,7 +74,7 @@ state::exec_module! {
     });
 }
 
-fn run(cx: &Exec, words: &[&str]) -> Result<Output, Error> {
+pub(super) fn run(cx: &Exec, words: &[&str]) -> Result<Output, Error> {
     let program = words.first().copied().unwrap_or_default();
     if which(program).is_none() {
         return Err(format!("The '{program}' binary was not found in $PATH.").into());
@@ -83,7 +83,7 @@ fn run(cx: &Exec, words: &[&str]) -> Result<Output, Error> {
 }
 
 /// A host's name with only the letters that it may have, and no option.
-fn host(text: &str) -> Result<String, Error> {
+pub(super) fn host(text: &str) -> Result<String, Error> {
     let name: String = text
         .chars()
         .filter(|c| c.is_ascii_alphanumeric() || ".:-_".contains(*c))

@@ -97,13 +97,13 @@ pub(super) struct Running {
     /// The user's name, or number.
     pub(super) user: String,
     /// The program's name.
-    name: String,
+    pub(super) name: String,
     /// The program and its arguments.
-    words: Vec<String>,
+    pub(super) words: Vec<String>,
 }
 
 impl Running {
-    fn of(pid: u32) -> Option<Self> {
+    pub(super) fn of(pid: u32) -> Option<Self> {
         use std::os::unix::fs::MetadataExt;
         let folder = format!("/proc/{pid}");
         let owner = std::fs::metadata(&folder).ok()?.uid();
@@ -156,7 +156,7 @@ fn full_name(name: &str, words: &[String]) -> String {
     }
 }
 
-fn pids() -> Vec<u32> {
+pub(super) fn pids() -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut pids: Vec<u32> = entries
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
@@ -306,12 +306,17 @@ fn num_cpus(_cx: &Exec, _args: NumCpus) -> Result<Value, Error> {
     Ok(text.lines().filter(cpu).count().into())
 }
 
-fn boot_time(_cx: &Exec, args: BootTime) -> Result<Value, Error> {
+/// When the machine was started, in seconds since 1970.
+pub(super) fn booted() -> Result<i64, Error> {
     let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let seconds = text
         .lines()
         .find_map(|line| line.strip_prefix("btime ")?.trim().parse::<i64>().ok());
-    let seconds = seconds.ok_or("/proc/stat has no btime")?;
+    seconds.ok_or_else(|| "/proc/stat has no btime".into())
+}
+
+fn boot_time(_cx: &Exec, args: BootTime) -> Result<Value, Error> {
+    let seconds = booted()?;
     let Some(format) = args.time_format.filter(|format| !format.is_empty()) else {
         return Ok(seconds.into());
     };
@@ -326,7 +331,7 @@ fn boot_time(_cx: &Exec, args: BootTime) -> Result<Value, Error> {
 }
 
 /// What `/proc/meminfo` has under a name, in bytes.
-fn memory(name: &str) -> i64 {
+pub(super) fn memory(name: &str) -> i64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text
         .lines()
@@ -340,7 +345,7 @@ fn total_physical_memory(_cx: &Exec, _args: TotalPhysicalMemory) -> Result<Value
 }
 
 /// A part of a whole in percent, with one digit behind the point.
-fn percent(part: i64, whole: i64) -> f64 {
+pub(super) fn percent(part: i64, whole: i64) -> f64 {
     if whole == 0 {
         0.0
     } else {
@@ -391,8 +396,12 @@ fn swap_memory(_cx: &Exec, _args: SwapMemory) -> Result<Value, Error> {
 }
 
 fn disk_usage(_cx: &Exec, args: DiskUsage) -> Result<Value, Error> {
-    let found =
-        rustix::fs::statvfs(&args.path).map_err(|error| Error::io(&args.path)(error.into()))?;
+    Ok(disk_usage_of(&args.path)?.into())
+}
+
+/// How full the file system of a path is.
+pub(super) fn disk_usage_of(path: &str) -> Result<Map, Error> {
+    let found = rustix::fs::statvfs(path).map_err(|error| Error::io(path)(error.into()))?;
     let bytes =
         |blocks: u64| i64::try_from(blocks.saturating_mul(found.f_frsize)).unwrap_or(i64::MAX);
     let (total, free, left) = (
@@ -405,8 +414,7 @@ fn disk_usage(_cx: &Exec, args: DiskUsage) -> Result<Value, Error> {
         .with("total", total)
         .with("used", used)
         .with("free", free)
-        .with("percent", percent(used, used + free))
-        .into())
+        .with("percent", percent(used, used + free)))
 }
 
 #[cfg(test)]

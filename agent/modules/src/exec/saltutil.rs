@@ -25,6 +25,19 @@ state::exec_module! {
         clean_cache: bool = true,
     });
 
+    /// The same as `saltutil.refresh_pillar`.
+    fn pillar_refresh(PillarRefresh {
+        /// As of `saltutil.refresh_pillar`.
+        wait: bool = false,
+        /// As of `saltutil.refresh_pillar`.
+        timeout: i64 = 30,
+        /// As of `saltutil.refresh_pillar`.
+        clean_cache: bool = true,
+    });
+
+    /// Have the daemon read its beacons again.
+    fn refresh_beacons(RefreshBeacons {});
+
     /// Collect the grains anew when they are next needed.
     fn refresh_grains(RefreshGrains {
         ..kwargs
@@ -46,6 +59,16 @@ state::exec_module! {
 
     /// Return the custom modules that are synced, by kind.
     fn list_extmods(ListExtmods {});
+
+    /// Call an execution function with the files of an environment.
+    fn mmodule(Mmodule {
+        /// The environment.
+        saltenv: String,
+        /// The function.
+        fun: String,
+        *rest,
+        ..kwargs
+    });
 
     /// Remove what is cached; the records of runs stay.
     fn clear_cache(ClearCache {});
@@ -239,6 +262,31 @@ fn refresh_pillar(cx: &Exec, _args: RefreshPillar) -> Result<Value, Error> {
     cx.ask(Ask::Refresh { what: "pillar" })?;
     cx.refresh_pillar();
     Ok(true.into())
+}
+
+fn pillar_refresh(cx: &Exec, args: PillarRefresh) -> Result<Value, Error> {
+    let PillarRefresh {
+        wait,
+        timeout,
+        clean_cache,
+    } = args;
+    let same = RefreshPillar {
+        wait,
+        timeout,
+        clean_cache,
+    };
+    refresh_pillar(cx, same)
+}
+
+fn refresh_beacons(cx: &Exec, _args: RefreshBeacons) -> Result<Value, Error> {
+    cx.ask(Ask::Refresh { what: "beacons" })?;
+    Ok(true.into())
+}
+
+fn mmodule(cx: &Exec, args: Mmodule) -> Result<Value, Error> {
+    let mut cx = cx.apart();
+    cx.saltenv = args.saltenv;
+    cx.call(&args.fun, args.rest, own(args.kwargs))
 }
 
 fn refresh_grains(cx: &Exec, args: RefreshGrains) -> Result<Value, Error> {

@@ -47,6 +47,9 @@ state::exec_module! {
     /// Return who works here.
     fn w(W {});
 
+    /// Return what the options `status.FUNCTION.custom` name of what functions of this module return.
+    fn custom(Custom {});
+
     /// Return all of these at once.
     fn all_status(AllStatus {});
 }
@@ -316,6 +319,38 @@ fn w(cx: &Exec, _args: W) -> Result<Value, Error> {
         Some(Value::from(entry))
     };
     Ok(Value::list(done.stdout.lines().filter_map(entry)))
+}
+
+/// What a function returns under some names; what it has not is a warning.
+fn picked(cx: &Exec, function: &str, names: &Value) -> Result<Map, Error> {
+    if !cx.has_function(function) {
+        log::warning(format_args!("custom status {function} isn't loaded"));
+        return Ok(Map::new());
+    }
+    let found = cx.call(function, Vec::new(), Map::new())?;
+    let names = names.as_list().unwrap_or_default().iter();
+    let value = |name: &Value| {
+        let value = found.as_map().and_then(|found| found.get_value(name));
+        value.cloned().unwrap_or_else(|| {
+            let name = name.to_text();
+            log::warning(format_args!("val {name} not in return of {function}"));
+            "UNKNOWN".into()
+        })
+    };
+    Ok(names.map(|name| (name.clone(), value(name))).collect())
+}
+
+fn custom(cx: &Exec, _args: Custom) -> Result<Value, Error> {
+    let mut found = Map::new();
+    let options = cx.call("config.dot_vals", vec!["status".into()], Map::new())?;
+    for (key, names) in options.as_map().into_iter().flatten() {
+        let key = key.to_text();
+        let function = key.rsplit_once('.').map_or("", |(function, _)| function);
+        if function != "status.custom" {
+            found.update(picked(cx, function, names)?);
+        }
+    }
+    Ok(found.into())
 }
 
 fn all_status(cx: &Exec, _args: AllStatus) -> Result<Value, Error> {

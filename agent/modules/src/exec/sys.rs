@@ -4,6 +4,7 @@ use state::custom::{Kind, Signature};
 use state::exec::Exec;
 use state::module::{Error, Extra, Function, Module};
 use value::glob::fnmatch;
+use value::sorted::sort_by_key;
 use value::{Map, Value};
 
 state::exec_module! {
@@ -79,6 +80,33 @@ state::exec_module! {
     /// Return the names of renderers, sorted.
     fn list_renderers(ListRenderers {
         *rest,
+    });
+
+    /// Return the documentation of renderers.
+    fn renderer_doc(RendererDoc {
+        *rest,
+    });
+
+    /// Return the names of returners, sorted.
+    fn list_returners(ListReturners {
+        *rest,
+    });
+
+    /// Return the names of the functions of returners, sorted.
+    fn list_returner_functions(ListReturnerFunctions {
+        *rest,
+        ..kwargs
+    });
+
+    /// Return the documentation of returners.
+    fn returner_doc(ReturnerDoc {
+        *rest,
+    });
+
+    /// Return the arguments of returners.
+    fn returner_argspec(ReturnerArgspec {
+        /// A returner, a function or a glob; all where none is named.
+        module: String = String::new(),
     });
 
     /// Return True: modules are built in and need no reloading.
@@ -339,6 +367,96 @@ fn list_renderers(cx: &Exec, args: ListRenderers) -> Result<Value, Error> {
     Ok(names.into())
 }
 
+/// What the built-in renderers make of a text.
+const RENDERER_DOCS: [(&str, &str); 8] = [
+    ("gpg", "Decrypt what is encrypted in a text, or in data."),
+    ("jinja", "Render a text as a template of Jinja."),
+    ("json", "Read a text as JSON."),
+    (
+        "py",
+        "Run a text as Python: its function run() returns the data.",
+    ),
+    (
+        "stateconf",
+        "Read a text as YAML, with names that are short within the file.",
+    ),
+    (
+        "text",
+        "Take a text for a list of lines, or for what a regular expression finds in it.",
+    ),
+    ("toml", "Read a text as TOML."),
+    ("yaml", "Read a text as YAML."),
+];
+
+/// The built-in and custom functions of a kind whose modules are tables: each with its full name.
+fn tabled(
+    cx: &Exec,
+    kind: Kind,
+    wanted: &[Value],
+    table: impl Iterator<Item = (String, Signature)>,
+) -> Vec<(String, Signature)> {
+    let mut all: Vec<_> = table
+        .filter(|(full, _)| meant(wanted, full))
+        .chain(custom(cx, kind, wanted))
+        .collect();
+    sort_by_key(&mut all, |(full, _)| full.clone());
+    all
+}
+
+fn returners(cx: &Exec, wanted: &[Value]) -> Vec<(String, Signature)> {
+    let built_in = crate::returners::all().map(|(name, doc)| {
+        let signature = Signature {
+            args: vec![("ret".to_owned(), None)],
+            varargs: false,
+            kwargs: false,
+            doc: doc.to_owned(),
+        };
+        (format!("{name}.returner"), signature)
+    });
+    tabled(cx, Kind::Returner, wanted, built_in)
+}
+
+fn documented(all: Vec<(String, Signature)>) -> Value {
+    all.into_iter()
+        .map(|(full, signature)| (full, signature.doc))
+        .collect()
+}
+
+fn renderer_doc(cx: &Exec, args: RendererDoc) -> Result<Value, Error> {
+    let built_in = RENDERER_DOCS.into_iter().map(|(name, doc)| {
+        let signature = Signature {
+            doc: doc.to_owned(),
+            ..Signature::default()
+        };
+        (format!("{name}.render"), signature)
+    });
+    Ok(documented(tabled(cx, Kind::Renderer, &args.rest, built_in)))
+}
+
+fn list_returners(cx: &Exec, args: ListReturners) -> Result<Value, Error> {
+    let all = returners(cx, &args.rest).into_iter();
+    let module = |(full, _): (String, _)| full.split('.').next().unwrap_or_default().to_owned();
+    let mut names: Vec<String> = all.map(module).collect();
+    names.dedup();
+    Ok(names.into())
+}
+
+fn list_returner_functions(cx: &Exec, args: ListReturnerFunctions) -> Result<Value, Error> {
+    let all = returners(cx, &args.rest).into_iter();
+    Ok(Value::list(all.map(|(full, _)| full.into())))
+}
+
+fn returner_doc(cx: &Exec, args: ReturnerDoc) -> Result<Value, Error> {
+    Ok(documented(returners(cx, &args.rest)))
+}
+
+fn returner_argspec(cx: &Exec, args: ReturnerArgspec) -> Result<Value, Error> {
+    let all = returners(cx, &[args.module.into()]).into_iter();
+    Ok(all
+        .map(|(full, signature)| (full, spec_of(signature)))
+        .collect())
+}
+
 fn reload_modules(_cx: &Exec, _args: ReloadModules) -> Result<Value, Error> {
     Ok(true.into())
 }
@@ -375,6 +493,19 @@ mod tests {
             "['test.ping', 'test.provider', 'test.providers']"
         );
         assert_eq!(call("list_modules", "mat*"), "['match']");
+        assert_eq!(call("list_returners", "sys*"), "['syslog']");
+        assert_eq!(
+            call("list_returner_functions", "syslog"),
+            "['syslog.returner']"
+        );
+        assert_eq!(
+            call("returner_argspec", "syslog"),
+            "{'syslog.returner': {'args': ['ret'], 'defaults': None, 'varargs': None, 'kwargs': None}}"
+        );
+        assert!(call("returner_doc", "syslog").contains("the system's log"));
+        assert!(call("renderer_doc", "toml").starts_with("{'toml.render': 'Read"));
+        let docs = super::RENDERER_DOCS.map(|(name, _)| name);
+        assert!(render::RENDERERS.iter().all(|name| docs.contains(name)));
         assert!(call("doc", "test.ping").contains("Return True: the minion is there"));
     }
 

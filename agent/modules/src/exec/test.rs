@@ -184,6 +184,9 @@ state::exec_module! {
     /// Return the versions of this program.
     fn versions(Versions {});
 
+    /// Return the versions of this program as a dictionary.
+    fn versions_information(VersionsInformation {});
+
     /// The same as `test.versions`.
     fn versions_report(VersionsReport {});
 
@@ -474,7 +477,7 @@ fn module_report(cx: &Exec, _args: ModuleReport) -> Result<Value, Error> {
 }
 
 /// The grain says which Salt this behaves as.
-fn salt_version(cx: &Exec) -> String {
+pub(super) fn salt_version(cx: &Exec) -> String {
     let own = || env!("CARGO_PKG_VERSION").to_owned();
     cx.grains()
         .get("saltversion")
@@ -495,6 +498,14 @@ fn versions(cx: &Exec, _args: Versions) -> Result<Value, Error> {
     Ok(report(cx))
 }
 
+fn versions_information(cx: &Exec, _args: VersionsInformation) -> Result<Value, Error> {
+    let own = Map::new().with("Pinch", env!("CARGO_PKG_VERSION"));
+    Ok(Map::new()
+        .with("Salt Version", Map::new().with("Salt", salt_version(cx)))
+        .with("Pinch Version", own)
+        .into())
+}
+
 fn versions_report(cx: &Exec, _args: VersionsReport) -> Result<Value, Error> {
     Ok(report(cx))
 }
@@ -507,6 +518,16 @@ fn tty(_cx: &Exec, _args: Tty) -> Result<Value, Error> {
 mod tests {
     use super::*;
     use crate::testing::exec;
+
+    #[test]
+    fn the_versions_are_salts_and_our_own() {
+        let found = exec()
+            .call("test.versions_information", Vec::new(), Map::new())
+            .unwrap();
+        for path in ["Salt Version:Salt", "Pinch Version:Pinch"] {
+            assert!(found.traverse(path, ":").is_some_and(|one| one.is_true()));
+        }
+    }
 
     #[test]
     fn what_was_given_comes_back() {

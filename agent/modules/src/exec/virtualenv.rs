@@ -48,6 +48,15 @@ state::exec_module! {
         ..kwargs
     });
 
+    /// Return the parts of virtualenv's version.
+    fn virtualenv_ver(VirtualenvVer {
+        /// The program.
+        venv_bin: String,
+        /// The user who runs it.
+        user: Option<String> = None,
+        ..kwargs
+    });
+
     /// Return the folder of an environment's packages.
     fn get_site_packages(GetSitePackages {
         /// The environment.
@@ -336,4 +345,35 @@ fn get_resource_path(cx: &Exec, args: GetResourcePath) -> Result<Value, Error> {
 fn get_resource_content(cx: &Exec, args: GetResourceContent) -> Result<Value, Error> {
     let code = format!("{RESOURCE}print(open(path).read())");
     ask(cx, &args.venv, &code, &[&args.package, &args.resource])
+}
+
+/// The numbers of a version, as `virtualenv --version` says it: alone, or between other words.
+fn parts_of(said: &str) -> Option<Vec<i64>> {
+    let is_number = |word: &&str| word.len() > 1 && word.starts_with(|c: char| c.is_ascii_digit());
+    let version: String = said.split_whitespace().filter(is_number).collect();
+    let ends = ["rc", "+ds"].into_iter();
+    let end = ends.filter_map(|end| version.find(end)).min();
+    let version = version.get(..end.unwrap_or(version.len()))?;
+    version.split('.').map(|part| part.parse().ok()).collect()
+}
+
+fn virtualenv_ver(cx: &Exec, args: VirtualenvVer) -> Result<Value, Error> {
+    let cmd = Value::list([args.venv_bin.into(), "--version".into()]);
+    let options = args
+        .kwargs
+        .with("runas", args.user)
+        .with("python_shell", false)
+        .with("redirect_stderr", true);
+    let ret = run_all_with(cx, &cmd, &options)?;
+    let said = ret.get("stdout").map(Value::to_text).unwrap_or_default();
+    let is_done = ret.get("retcode").and_then(Value::as_int) == Some(0);
+    let parts = parts_of(&said).filter(|_| is_done);
+    let parts = parts.ok_or_else(|| {
+        Error::refused(format!(
+            "Unable to get the virtualenv version output using '{}'. Returned data: {}",
+            value::python::repr(&cmd),
+            value::python::repr(&ret.into())
+        ))
+    })?;
+    Ok(parts.into())
 }

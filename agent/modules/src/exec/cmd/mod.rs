@@ -2,6 +2,7 @@
 
 mod chroot;
 mod script;
+pub(super) mod shell_info;
 
 use state::exec::Exec;
 use state::module::Error;

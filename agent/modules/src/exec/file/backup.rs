@@ -66,6 +66,14 @@ state::exec_module! {
         limit: Option<i64> = None,
     });
 
+    /// The same as `file.list_backups`.
+    fn list_backup(ListBackup {
+        /// As of `file.list_backups`.
+        path: String,
+        /// As of `file.list_backups`.
+        limit: Option<i64> = None,
+    });
+
     /// Return the backups of all files of a folder.
     fn list_backups_dir(ListBackupsDir {
         /// The folder, with a slash at its end.
@@ -87,6 +95,14 @@ state::exec_module! {
         /// The file.
         path: String,
         /// Its number in `file.list_backups`.
+        backup_id: Value,
+    });
+
+    /// The same as `file.delete_backup`.
+    fn remove_backup(RemoveBackup {
+        /// As of `file.delete_backup`.
+        path: String,
+        /// As of `file.delete_backup`.
         backup_id: Value,
     });
 }
@@ -165,6 +181,11 @@ fn list_backups(cx: &Exec, args: ListBackups) -> Result<Value, Error> {
     Ok(numbered(found.iter().map(|(_, kept)| kept), args.limit).into())
 }
 
+fn list_backup(cx: &Exec, args: ListBackup) -> Result<Value, Error> {
+    let ListBackup { path, limit } = args;
+    list_backups(cx, ListBackups { path, limit })
+}
+
 fn list_backups_dir(cx: &Exec, args: ListBackupsDir) -> Result<Value, Error> {
     let found = kept(cx, &ospath::expanduser(&args.path), |_| true);
     let bases: std::collections::BTreeSet<&String> = found.iter().map(|(base, _)| base).collect();
@@ -213,6 +234,11 @@ fn restore_backup(cx: &Exec, args: RestoreBackup) -> Result<Value, Error> {
             ),
         },
     )
+}
+
+fn remove_backup(cx: &Exec, args: RemoveBackup) -> Result<Value, Error> {
+    let RemoveBackup { path, backup_id } = args;
+    delete_backup(cx, DeleteBackup { path, backup_id })
 }
 
 fn delete_backup(cx: &Exec, args: DeleteBackup) -> Result<Value, Error> {

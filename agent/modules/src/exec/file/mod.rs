@@ -3,6 +3,7 @@
 pub(crate) mod backup;
 pub(crate) mod body;
 pub(crate) mod compare;
+pub(crate) mod context;
 pub(crate) mod device;
 pub(crate) mod edit;
 pub(crate) mod edit_block;

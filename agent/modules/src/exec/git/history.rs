@@ -150,6 +150,19 @@ state::exec_module! {
         ..kwargs
     });
 
+    /// Return what would come of merging two commits, without merging them.
+    fn merge_tree(MergeTree {
+        /// The repository.
+        cwd: String,
+        /// The one.
+        ref1: String,
+        /// The other.
+        ref2: String,
+        /// Where they part; where none is named it is looked for.
+        base: Option<String> = None,
+        ..kwargs
+    });
+
     /// Put commits onto another one.
     fn rebase(Rebase {
         /// The repository.
@@ -508,6 +521,35 @@ fn merge_base(cx: &Exec, mut args: MergeBase) -> Result<Value, Error> {
     } else {
         bases.next().unwrap_or_default()
     })
+}
+
+fn merge_tree(cx: &Exec, args: MergeTree) -> Result<Value, Error> {
+    let refs = [plain(&args.ref1)?, plain(&args.ref2)?];
+    let base = match args.base {
+        Some(base) => plain(&base)?.to_owned(),
+        None => {
+            let common = Common::of(cx, Some(&args.cwd), &args.kwargs, &[])?;
+            let mut words = common.words(&["merge-base"]);
+            words.extend(refs.map(str::to_owned));
+            let [one, other] = refs;
+            let found = common.git.words(&words).map_err(|_| {
+                Error::refused(format!(
+                    "Unable to determine merge base for {one} and {other}"
+                ))
+            })?;
+            found.lines().next().unwrap_or_default().to_owned()
+        }
+    };
+    let more = [base.as_str()].into_iter().chain(refs).map(str::to_owned);
+    let more = more.collect();
+    said(
+        cx,
+        &args.cwd,
+        args.kwargs,
+        &["merge-tree"],
+        more,
+        Stderr::Apart,
+    )
 }
 
 fn rebase(cx: &Exec, args: Rebase) -> Result<Value, Error> {

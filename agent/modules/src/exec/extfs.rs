@@ -1,0 +1,260 @@
+//! The `extfs` execution module: file systems of the types ext2, ext3 and ext4.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use super::disk::{plain, run};
+use crate::process::Output;
+
+state::exec_module! {
+    /// File systems of the types ext2, ext3 and ext4.
+    mod extfs;
+
+    /// Make a file system, and return what mke2fs says. Its options go by names: `block_size`, `label`, `uuid`, `inode_size`, …
+    fn mkfs(Mkfs {
+        /// The device.
+        device: String,
+        /// The type.
+        fs_type: String,
+        /// Whether all of the program's return comes along.
+        full_return: bool = false,
+        ..kwargs
+    });
+
+    /// Change a file system, and return what tune2fs says. Its options go by names: `label`, `reserved`, `max`, `uuid`, …
+    fn tune(Tune {
+        /// The device.
+        device: String,
+        /// Whether all of the program's return comes along.
+        full_return: bool = false,
+        ..kwargs
+    });
+
+    /// Return what a file system is like.
+    fn attributes(Attributes {
+        /// The device.
+        device: String,
+        /// Letters for dumpe2fs.
+        args: Option<String> = None,
+    });
+
+    /// Return the groups of blocks of a file system.
+    fn blocks(Blocks {
+        /// The device.
+        device: String,
+        /// Letters for dumpe2fs.
+        args: Option<String> = None,
+    });
+
+    /// Return what a file system is like, and its groups of blocks.
+    fn dump(Dump {
+        /// The device.
+        device: String,
+        /// Letters for dumpe2fs.
+        args: Option<String> = None,
+    });
+}
+
+/// Arguments, each with the program's letter.
+type Letters = [(&'static str, &'static str)];
+
+const OF_MKFS: &Letters = &[
+    ("block_size", "-b"),
+    ("check", "-c"),
+    ("direct", "-D"),
+    ("ext_opts", "-E"),
+    ("fragment_size", "-f"),
+    ("force", "-F"),
+    ("blocks_per_group", "-g"),
+    ("number_of_groups", "-G"),
+    ("bytes_per_inode", "-i"),
+    ("inode_size", "-I"),
+    ("journal", "-j"),
+    ("journal_opts", "-J"),
+    ("blocks_file", "-l"),
+    ("label", "-L"),
+    ("reserved", "-m"),
+    ("last_dir", "-M"),
+    ("test", "-n"),
+    ("number_of_inodes", "-N"),
+    ("creator_os", "-o"),
+    ("opts", "-O"),
+    ("revision", "-r"),
+    ("super", "-S"),
+    ("usage_type", "-T"),
+    ("uuid", "-U"),
+    ("cluster_size", "-C"),
+    ("root_directory", "-d"),
+    ("errors_behavior", "-e"),
+];
+
+const OF_TUNE: &Letters = &[
+    ("max", "-c"),
+    ("count", "-C"),
+    ("error", "-e"),
+    ("extended_opts", "-E"),
+    ("force", "-f"),
+    ("group", "-g"),
+    ("interval", "-i"),
+    ("journal", "-j"),
+    ("journal_opts", "-J"),
+    ("label", "-L"),
+    ("last_dir", "-M"),
+    ("opts", "-o"),
+    ("feature", "-O"),
+    ("mmp_check", "-p"),
+    ("reserved", "-r"),
+    ("reserved_percentage", "-m"),
+    ("quota_opts", "-Q"),
+    ("time", "-T"),
+    ("user", "-u"),
+    ("uuid", "-U"),
+];
+
+/// Runs a program with those of the arguments that it has a letter for; a switch is True.
+fn done(
+    cx: &Exec,
+    first: &[&str],
+    kwargs: &Map,
+    letters: &Letters,
+    device: &str,
+) -> Result<Output, Error> {
+    let mut words: Vec<String> = first.iter().map(|word| (*word).to_owned()).collect();
+    for (key, value) in kwargs {
+        let (key, value) = (key.to_text(), value.to_text());
+        let letter = letters.iter().find(|(name, _)| *name == key);
+        match (letter, value.to_lowercase().as_str()) {
+            (None, _) | (_, "false" | "none") => {}
+            (Some((_, letter)), "true") => words.push((*letter).to_owned()),
+            (Some((_, letter)), _) => words.extend([(*letter).to_owned(), value]),
+        }
+    }
+    words.push(plain(device)?.to_owned());
+    run(cx, &words.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// What a program said, without the lines that tell of its progress; all of its return where that is asked for.
+fn said(done: Output, full_return: bool, progress: &[&str]) -> Result<Value, Error> {
+    if !done.success() && !full_return {
+        return Err(done.stderr.into());
+    }
+    let lines = done.stdout.lines().chain(done.stderr.lines());
+    let told = |line: &&str| {
+        let is_told = progress.is_empty() || !line.is_empty();
+        is_told && !progress.iter().any(|start| line.starts_with(start))
+    };
+    let lines = Value::list(lines.filter(told).map(Value::from));
+    Ok(match full_return {
+        true => done.to_map().with("comment", lines).into(),
+        false => lines,
+    })
+}
+
+fn mkfs(cx: &Exec, args: Mkfs) -> Result<Value, Error> {
+    let first = ["mke2fs", "-F", "-t", &args.fs_type];
+    let done = done(cx, &first, &args.kwargs, OF_MKFS, &args.device)?;
+    let progress = [
+        "mke2fs",
+        "Discarding device blocks",
+        "Allocating group tables",
+        "Writing inode tables",
+        "Creating journal",
+        "Writing superblocks",
+    ];
+    said(done, args.full_return, &progress)
+}
+
+fn tune(cx: &Exec, args: Tune) -> Result<Value, Error> {
+    let done = done(cx, &["tune2fs"], &args.kwargs, OF_TUNE, &args.device)?;
+    said(done, args.full_return, &[])
+}
+
+/// What dumpe2fs says of a file system as a whole, and of its groups of blocks.
+fn parsed(text: &str) -> (Map, Map) {
+    let (mut attributes, mut blocks) = (Map::new(), Map::new());
+    let lines = text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with("dumpe2fs"));
+    let mut group: Option<(String, Map)> = None;
+    for line in lines {
+        let starts = line.starts_with("Group ") && !line.starts_with("Group descriptor size");
+        if starts {
+            blocks.extend(group.take());
+            group = header(line);
+        } else if let Some((_, group)) = &mut group {
+            described(group, line);
+        } else if let Some((name, value)) = line.replace('\t', " ").split_once(": ") {
+            let value = value.split(": ").next().unwrap_or_default().trim();
+            attributes.insert(
+                name,
+                match name {
+                    "Filesystem features" => Value::list(value.split_whitespace().map(Value::from)),
+                    _ => value.into(),
+                },
+            );
+        }
+    }
+    blocks.extend(group);
+    (attributes, blocks)
+}
+
+/// `Group 0: (Blocks 1-8192) …`
+fn header(line: &str) -> Option<(String, Map)> {
+    let line = line.replace([':', '(', ')', '[', ']'], "");
+    let mut words = line.split_whitespace().skip(1);
+    let number = words.next()?;
+    let group = Map::new()
+        .with("group", number)
+        .with("range", words.nth(1)?)
+        .with("extra", Value::list([]));
+    Some((format!("Group {number}"), group))
+}
+
+/// One more line of a group.
+fn described(group: &mut Map, line: &str) {
+    let line = line.trim_start();
+    for (start, name) in [
+        ("Free blocks:", "free blocks"),
+        ("Free inodes:", "free inodes"),
+    ] {
+        if let Some(ranges) = line.strip_prefix(start) {
+            let ranges = ranges.strip_prefix(' ').unwrap_or(ranges).split(", ");
+            group.insert(name, Value::list(ranges.map(Value::from)));
+            return;
+        }
+    }
+    if let Some(extra) = group.get_mut("extra").and_then(Value::as_list_mut) {
+        extra.push(line.trim_end().into());
+    }
+}
+
+fn dumped(cx: &Exec, device: &str, args: Option<String>) -> Result<(Map, Map), Error> {
+    let letters = args
+        .filter(|args| !args.is_empty())
+        .map(|args| format!("-{args}"));
+    let words = ["dumpe2fs", plain(device)?]
+        .into_iter()
+        .chain(letters.as_deref());
+    let done = run(cx, &words.collect::<Vec<_>>())?;
+    match done.success() {
+        true => Ok(parsed(&done.stdout)),
+        false => Err(done.stderr.into()),
+    }
+}
+
+fn attributes(cx: &Exec, args: Attributes) -> Result<Value, Error> {
+    Ok(dumped(cx, &args.device, args.args)?.0.into())
+}
+
+fn blocks(cx: &Exec, args: Blocks) -> Result<Value, Error> {
+    Ok(dumped(cx, &args.device, args.args)?.1.into())
+}
+
+fn dump(cx: &Exec, args: Dump) -> Result<Value, Error> {
+    let (attributes, blocks) = dumped(cx, &args.device, args.args)?;
+    Ok(Map::new()
+        .with("attributes", attributes)
+        .with("blocks", blocks)
+        .into())
+}

@@ -1,0 +1,102 @@
+//! The contexts of files that SELinux goes by.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use crate::exec::disk::run;
+
+state::exec_module! {
+    /// The contexts of files that SELinux goes by.
+    mod file;
+
+    /// Return the context of a file.
+    fn get_selinux_context(GetSelinuxContext {
+        /// The file.
+        path: String,
+    });
+
+    /// Change the context of a file, and return it; False where that cannot be.
+    fn set_selinux_context(SetSelinuxContext {
+        /// The file.
+        path: String,
+        /// The user.
+        user: Option<String> = None,
+        /// The role.
+        role: Option<String> = None,
+        /// The type.
+        r#type: Option<String> = None,
+        /// The range.
+        range: Option<String> = None,
+        /// Whether the policy has it from now on.
+        persist: bool = false,
+    });
+
+    /// Give a file the context that the policy has for it.
+    fn restorecon(Restorecon {
+        /// The file.
+        path: String,
+        /// Whether what is in a folder has it too.
+        recursive: bool = false,
+    });
+}
+
+fn context(cx: &Exec, path: &str) -> Result<Value, Error> {
+    let done = run(cx, &["stat", "-c", "%C", "--", path])?;
+    Ok(if done.success() {
+        done.stdout.into()
+    } else {
+        format!("No selinux context information is available for {path}").into()
+    })
+}
+
+fn get_selinux_context(cx: &Exec, args: GetSelinuxContext) -> Result<Value, Error> {
+    context(cx, &args.path)
+}
+
+/// Has the policy give a file the context from now on.
+fn keep(cx: &Exec, args: &SetSelinuxContext) -> Result<(), Error> {
+    let labels = Map::new()
+        .with("sel_type", args.r#type.clone())
+        .with("sel_user", args.user.clone())
+        .with("sel_level", args.range.clone());
+    let path = vec![args.path.as_str().into()];
+    let done = cx.call("selinux.fcontext_add_policy", path, labels)?;
+    match done.get("retcode").and_then(Value::as_int) {
+        Some(0) => Ok(()),
+        _ => Err(format!("Problem setting fcontext: {}", value::python::repr(&done)).into()),
+    }
+}
+
+fn set_selinux_context(cx: &Exec, args: SetSelinuxContext) -> Result<Value, Error> {
+    let mut words = vec!["chcon"];
+    for (letter, value) in [
+        ("-u", &args.user),
+        ("-r", &args.role),
+        ("-t", &args.r#type),
+        ("-l", &args.range),
+    ] {
+        if let Some(value) = value.as_deref().filter(|value| !value.is_empty()) {
+            words.extend([letter, value]);
+        }
+    }
+    if words.len() == 1 {
+        return Ok(false.into());
+    }
+    if args.persist {
+        keep(cx, &args)?;
+    }
+    words.extend(["--", &args.path]);
+    let done = run(cx, &words)?;
+    if done.success() {
+        return context(cx, &args.path);
+    }
+    value::log::error(&done.stderr);
+    Ok(false.into())
+}
+
+fn restorecon(cx: &Exec, args: Restorecon) -> Result<Value, Error> {
+    let letters = if args.recursive { "-FR" } else { "-F" };
+    let done = run(cx, &["restorecon", letters, "--", &args.path])?;
+    Ok(done.success().into())
+}

@@ -1,0 +1,74 @@
+//! The `key` execution module: the fingerprints of this minion's key and of its master's.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::Value;
+
+use crate::hashes;
+
+state::exec_module! {
+    /// The keys of this minion and its master.
+    mod key;
+
+    /// Return the fingerprint of this minion's public key.
+    fn finger(Finger {
+        /// The hash; that of the option `hash_type` where none is named.
+        hash_type: Option<String> = None,
+    });
+
+    /// Return the fingerprint of the master's public key, as this minion remembers it.
+    fn finger_master(FingerMaster {
+        /// The hash; that of the option `hash_type` where none is named.
+        hash_type: Option<String> = None,
+    });
+}
+
+/// The fingerprint of a public key. Ours lies beside one of a Salt that is installed, where there is one.
+fn finger_of(cx: &Exec, name: &str, hash_type: Option<String>) -> Result<Value, Error> {
+    let folder = cx.opts().path("pki_dir");
+    let own = folder.join(format!("{name}.ed25519.pub"));
+    let path = if own.is_file() {
+        own
+    } else {
+        folder.join(format!("{name}.pub"))
+    };
+    let pem = std::fs::read_to_string(&path).map_err(Error::io(&path))?;
+    let of_opts = || cx.opts().text("hash_type").unwrap_or("sha256").to_owned();
+    let kind = hash_type.unwrap_or_else(of_opts);
+    Ok(hashes::pem_finger(&pem, &kind)?.into())
+}
+
+fn finger(cx: &Exec, args: Finger) -> Result<Value, Error> {
+    finger_of(cx, "minion", args.hash_type)
+}
+
+fn finger_master(cx: &Exec, args: FingerMaster) -> Result<Value, Error> {
+    finger_of(cx, "minion_master", args.hash_type)
+}
+
+#[cfg(test)]
+mod tests {
+    use value::Map;
+
+    use crate::testing;
+
+    #[test]
+    fn a_fingerprint_is_that_of_salt() {
+        const KEY: &str = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA\nGb9ECWmEzf6FQbrBZ9w7\n-----END PUBLIC KEY-----\n";
+        let folder = tempfile::tempdir().unwrap();
+        let opts = Map::new().with("pki_dir", folder.path().to_string_lossy().as_ref());
+        let cx = testing::exec_with(opts, Map::new());
+        let call = |function: &str, kind: &str| cx.call(function, vec![kind.into()], Map::new());
+        assert!(call("key.finger", "md5").is_err());
+        std::fs::write(folder.path().join("minion.pub"), KEY).unwrap();
+        std::fs::write(folder.path().join("minion_master.pub"), "another\n").unwrap();
+        std::fs::write(folder.path().join("minion_master.ed25519.pub"), KEY).unwrap();
+        for function in ["key.finger", "key.finger_master"] {
+            assert_eq!(
+                call(function, "md5").unwrap(),
+                "25:a9:23:30:ca:07:72:b3:77:e1:cf:47:a0:87:90:7a".into()
+            );
+        }
+        assert!(call("key.finger", "nosuch").is_err());
+    }
+}
