@@ -16,7 +16,7 @@ fn gpg(scratch: &Scratch) -> impl Fn(&str, &[&str]) -> serde_json::Value {
         let answer = salt_call(&folder, &words).unwrap();
         let wrong = std::fs::read_to_string(folder.join("stderr")).unwrap();
         let told = serde_json::from_str::<serde_json::Value>(&answer.out);
-        told.map_or(wrong.into(), |told| told["local"].clone())
+        told.map_or_else(|_| wrong.into(), |told| told["local"].clone())
     }
 }
 

@@ -111,8 +111,18 @@ fn what_is_declared_is_what_the_program_lists() {
         if folder == "exec" {
             files.extend(declaring_in(OF_MINION, call));
         }
-        let declared: BTreeSet<String> =
-            files.iter().flat_map(|file| declared(file, call)).collect();
+        let mut all: Vec<String> = files.iter().flat_map(|file| declared(file, call)).collect();
+        all.sort();
+        let twice: Vec<String> = all
+            .windows(2)
+            .filter(|pair| pair[0] == pair[1])
+            .map(|pair| pair[0].clone())
+            .collect();
+        none(
+            &twice,
+            "functions that are declared twice, of which one is never called",
+        );
+        let declared: BTreeSet<String> = all.into_iter().collect();
         assert!(declared.len() > 10, "{folder}: {declared:?}");
         let listed = listed(function);
         let apart = declared.symmetric_difference(&listed);

@@ -1,14 +1,12 @@
 //! The `network` execution module: what programs of the machine tell, and what changes something.
 
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::path::Path;
 use std::time::Duration;
 
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use crate::fs::{self, Owner};
 use crate::process::{Output, Process, which};
 
 state::exec_module! {
@@ -52,12 +50,6 @@ state::exec_module! {
     fn iphexval(Iphexval {
         /// The address.
         ip: String,
-    });
-
-    /// Give the machine another name.
-    fn mod_hostname(ModHostname {
-        /// The name.
-        hostname: String,
     });
 
     /// Return open ports and connections.
@@ -278,56 +270,6 @@ fn iphexval(_cx: &Exec, args: Iphexval) -> Result<Value, Error> {
     Ok(digits.into())
 }
 
-/// The lines of a hosts file with one name in the place of another.
-fn renamed(hosts: &str, old: &str, new: &str) -> String {
-    let line = |line: &str| {
-        if !line.split_whitespace().any(|word| word == old) {
-            return format!("{line}\n");
-        }
-        let words = line
-            .split_whitespace()
-            .map(|word| if word == old { new } else { word });
-        format!("{}\n", words.collect::<Vec<_>>().join("\t"))
-    };
-    hosts.lines().map(line).collect()
-}
-
-fn mod_hostname(cx: &Exec, args: ModHostname) -> Result<Value, Error> {
-    let new = host(&args.hostname)?;
-    let old = rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned();
-    let done = if which("hostnamectl").is_some() {
-        run(cx, &["hostnamectl", "set-hostname", &new])?
-    } else {
-        run(cx, &["hostname", &new])?
-    };
-    if !done.success() {
-        value::log::error(format_args!("unable to set hostname: {}", done.stderr));
-        return Ok(false.into());
-    }
-    let write =
-        |path: &str, text: &str| fs::write(cx, Path::new(path), text.as_bytes(), Owner::default());
-    if let Ok(hosts) = std::fs::read_to_string("/etc/hosts") {
-        write("/etc/hosts", &renamed(&hosts, &old, &new))?;
-    }
-    match cx.grains().get("os_family").and_then(Value::as_str) {
-        Some("Debian") => write("/etc/hostname", &format!("{new}\n"))?,
-        Some("RedHat") => {
-            let path = "/etc/sysconfig/network";
-            let text = std::fs::read_to_string(path).unwrap_or_default();
-            let named = |line: &str| match line.starts_with("HOSTNAME") {
-                true => format!("HOSTNAME={new}\n"),
-                false => format!("{line}\n"),
-            };
-            write(path, &text.lines().map(named).collect::<String>())?;
-        }
-        _ => {}
-    }
-    Ok(true.into())
-}
-
 fn netstat(cx: &Exec, _args: Netstat) -> Result<Value, Error> {
     if which("netstat").is_some() {
         let out = run(cx, &["netstat", "-tulpnea"])?.stdout;
@@ -448,11 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_renamed_where_it_stands() {
-        assert_eq!(
-            renamed("127.0.0.1 old old.org\n# x\n", "old", "new"),
-            "127.0.0.1\tnew\told.org\n# x\n"
-        );
+    fn a_host_is_no_option() {
         assert!(host("-f").is_err());
         assert_eq!(host("a;b.org").unwrap(), "ab.org");
     }

@@ -38,12 +38,6 @@ state::exec_module! {
     /// Return the processes with their users.
     fn procs(Procs {});
 
-    /// Return the numbers of the processes whose line matches.
-    fn pid(Pid {
-        /// A regular expression.
-        sig: String,
-    });
-
     /// Return who works here.
     fn w(W {});
 
@@ -281,25 +275,6 @@ fn procs(_cx: &Exec, _args: Procs) -> Result<Value, Error> {
         (Value::from(process.pid.to_string()), Value::from(entry))
     };
     Ok(ps::all().iter().map(entry).collect::<Map>().into())
-}
-
-fn pid(_cx: &Exec, args: Pid) -> Result<Value, Error> {
-    let pattern = value::pyre::Regex::new(&args.sig, value::pyre::Flags::default())?;
-    let mut found = Vec::new();
-    for process in ps::all()
-        .iter()
-        .filter(|process| process.pid != std::process::id())
-    {
-        if pattern.is_match(&format!(
-            "{} {} {}",
-            process.user,
-            process.pid,
-            process.shown()
-        ))? {
-            found.push(process.pid.to_string());
-        }
-    }
-    Ok(found.join("\n").into())
 }
 
 fn w(cx: &Exec, _args: W) -> Result<Value, Error> {

@@ -7,8 +7,8 @@ use value::{Map, Value};
 use super::managed::{self as work, Found, Ignore, Request};
 use super::source as sums;
 use super::stat::normalized;
+use crate::diff;
 use crate::source::{self, How};
-use crate::{diff, template};
 
 state::exec_module! {
     /// Compare files.
@@ -38,20 +38,6 @@ state::exec_module! {
         ignore_whitespace: bool = false,
         /// What follows one of these does not count.
         ignore_comment_characters: Value = Value::Null,
-    });
-
-    /// Return contents rendered by a template engine.
-    fn apply_template_on_contents(ApplyTemplate {
-        /// The contents.
-        contents: String,
-        /// The engine.
-        template: String,
-        /// Variables.
-        context: Map,
-        /// Variables that the context does not set.
-        defaults: Map,
-        /// The environment.
-        saltenv: String,
     });
 
     /// Return what `file.managed` would change of a file, as a dictionary.
@@ -208,20 +194,6 @@ fn get_diff(cx: &Exec, args: GetDiff) -> Result<Value, Error> {
         return Ok(Value::list([counts.into(), shown.into()]));
     }
     Ok(shown.into())
-}
-
-fn apply_template_on_contents(cx: &Exec, args: ApplyTemplate) -> Result<Value, Error> {
-    if !template::is_supported(&args.template) {
-        let comment = template::unsupported(&args.template);
-        return Ok(Map::new()
-            .with("result", false)
-            .with("comment", comment)
-            .into());
-    }
-    let mut variables = args.defaults;
-    variables.update(args.context);
-    let name = "contents";
-    Ok(template::render(cx, name, &args.contents, &args.saltenv, variables)?.into())
 }
 
 fn check_managed_changes(cx: &Exec, args: CheckManagedChanges) -> Result<Value, Error> {
