@@ -7,7 +7,7 @@ use link::unix::{Local, Said};
 use smol::future::{FutureExt, zip};
 use smol::lock::SemaphoreGuardArc;
 use value::{Map, Value, log, secret};
-use wire::{Listen, Publish, Request, Runner};
+use wire::{Listen, PEER, Publish, Request, Runner};
 
 use crate::acl::Guest;
 use crate::daemon::Master;
@@ -104,10 +104,12 @@ impl Master {
 
     async fn publish_for(
         self: &Arc<Self>,
-        asked: Publish,
+        mut asked: Publish,
         user: &str,
         local: &mut Local,
     ) -> Result<(), Error> {
+        // No user speaks for a minion.
+        asked.options.remove(PEER);
         if asked.options.get(PREVIEW).is_some_and(Value::is_true) {
             return self.preview(&asked, local).await;
         }

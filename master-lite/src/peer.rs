@@ -5,7 +5,7 @@ use std::sync::Arc;
 use link::{Error, Question};
 use value::pyre::{Anchor, Flags, Regex, Subject};
 use value::{Map, Value, log};
-use wire::{Id, Publish};
+use wire::{Id, PEER, Publish};
 
 use crate::daemon::Master;
 use crate::jobs::Came;
@@ -50,7 +50,7 @@ impl Master {
         let asked = Publish {
             jid: None,
             timeout_s: asked.timeout_s.map(|seconds| seconds.min(TIMEOUT_MAX_S)),
-            options: Map::new(),
+            options: Map::new().with(PEER, id.as_str()),
             ..asked
         };
         let only_sent = asked.timeout_s == Some(0.0);

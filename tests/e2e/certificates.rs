@@ -77,7 +77,7 @@ x509_signing_policies:
     days_valid: 20
 ";
 
-fn openssl(folder: &Path, words: &str) -> String {
+pub(crate) fn openssl(folder: &Path, words: &str) -> String {
     let mut command = Command::new("openssl");
     let output = command.current_dir(folder).args(words.split(' ')).output();
     let output = output.unwrap();

@@ -14,7 +14,7 @@ use state::module::{Error, Extra, Problem};
 use state::opts::Opts;
 use state::sources::Sources;
 use value::{Map, Value, jid, log, secret};
-use wire::{BOUND_GRAINS, Job, NO_LOG, Options, Return, SECRETS};
+use wire::{BOUND_GRAINS, Job, NO_LOG, Options, PEER, Return, SECRETS};
 
 use crate::functions::registry;
 use crate::local::{self, OfMinion, Uplink};
@@ -244,6 +244,11 @@ fn split(cx: &Exec, job: &Job, fun: &str, args: &[Value]) -> (Vec<Value>, Map) {
             .with("__pub_tgt_type", job.tgt_type.as_str())
             .with("__pub_ret", job.ret.as_str())
             .with("__pub_pid", std::process::id());
+        // Who asked is what the master says, and nothing that was asked.
+        names.remove("__pub_id");
+        if let Some(id) = job.options.get(PEER) {
+            names.insert("__pub_id", id.clone());
+        }
     }
     (places, names)
 }

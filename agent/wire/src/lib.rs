@@ -123,6 +123,10 @@ pub const NO_LOG: &str = "no_log";
 /// Under which name a job's options say which of its arguments are secret (`value::secret::marks`). Who does not know it prints them.
 pub const SECRETS: &str = "secrets";
 
+/// Under which name a job's options say which minion asked for it. The master alone writes it: a minion may do for one what it does not for
+/// another.
+pub const PEER: &str = "id";
+
 /// The feature by which a hello says that its session is a command's, which fires events and returns and takes no jobs.
 pub const CALL: &str = "call";
 

@@ -5,6 +5,7 @@ mod alone;
 mod attacks;
 mod autoscale;
 mod beacons;
+mod certificates;
 mod documentation;
 mod events;
 mod faults;
