@@ -25,6 +25,7 @@ mod plan;
 mod progress;
 mod python;
 mod reboot;
+mod restricted;
 mod resume;
 mod runs;
 mod secret;

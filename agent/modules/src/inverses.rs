@@ -131,7 +131,7 @@ fn always(_: &Exec, _: &str, _: &Value) -> Result<(), Error> {
 }
 
 fn called(cx: &Exec, function: &str, name: &str, kwargs: Map) -> Result<Value, Error> {
-    cx.call(function, vec![name.into()], kwargs)
+    cx.call_internal(function, vec![name.into()], kwargs)
 }
 
 /// Calls what says with `False` that it could not.

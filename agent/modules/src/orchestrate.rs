@@ -196,6 +196,9 @@ fn invoked(
     args: Vec<Value>,
     kwargs: Map,
 ) -> Result<Value, Error> {
+    if !own.permits(client.kind(), name) {
+        return Err(Error::not_available(name.to_owned()));
+    }
     match find(client.modules(own), name) {
         Some(function) => function.invoke(name, own, Given::new(args, kwargs)),
         None => {

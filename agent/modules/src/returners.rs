@@ -62,6 +62,9 @@ pub fn missing<'a>(cx: &Exec, list: &'a str) -> Option<&'a str> {
     let custom = || cx.shared.custom.functions(cx, Kind::Returner);
     let has = |name: &str| {
         let function = format!("{name}.returner");
+        if cx.is_disabled(Kind::Returner, name) {
+            return false;
+        }
         built_in(name).is_some() || custom().iter().any(|(known, _)| *known == function)
     };
     names(list).into_iter().find(|name| !has(name))
@@ -71,6 +74,7 @@ pub fn missing<'a>(cx: &Exec, list: &'a str) -> Option<&'a str> {
 pub fn hand(cx: &Exec, list: &str, ret: &Map) {
     for name in names(list) {
         let taken = match built_in(name) {
+            _ if cx.is_disabled(Kind::Returner, name) => Err("disable_returners names it".into()),
             Some(take) => take(cx, ret),
             None => custom(cx, name, ret),
         };
@@ -127,7 +131,7 @@ fn looked_up(cx: &Exec, key: &str) -> Option<Value> {
     if let Some(value) = cx.opts().get(key) {
         return Some(value.clone());
     }
-    match cx.call("config.option", vec![key.into()], Map::new()) {
+    match cx.call_internal("config.option", vec![key.into()], Map::new()) {
         Ok(value) => Some(value).filter(|value| value.is_true()),
         Err(error) => {
             log::warning(format_args!(

@@ -37,6 +37,8 @@ pub struct Given {
     pub mods: Option<Value>,
     /// `test=`: none where the configuration decides.
     pub test: Option<Value>,
+    /// `TEST=True` or the like.
+    pub is_test_in_other_case: bool,
     /// `queue=`.
     pub queue: Option<Value>,
     /// `concurrent=True`.
@@ -73,6 +75,7 @@ impl Given {
             fun,
             mods: given("mods"),
             test: given("test"),
+            is_test_in_other_case: tests_in_other_case(kwargs),
             queue: given("queue"),
             concurrent: truth("concurrent"),
             pillar: given("pillar"),
@@ -122,7 +125,7 @@ impl Given {
             Some(over) => cx.with_pillar(merged(cx, &over)?),
             None => cx.clone(),
         };
-        own.test = self.is_test(cx);
+        own.test = self.is_test(cx)?;
         own.saltenv = self.saltenv_or_base(cx);
         Ok(own)
     }
@@ -157,12 +160,41 @@ impl Given {
             .collect()
     }
 
-    fn is_test(&self, cx: &Exec) -> bool {
+    /// Returns whether the run only tells what it would change: `test=`, else the grain `test`, the pillar's, or the option.
+    fn is_test(&self, cx: &Exec) -> Result<bool, Error> {
         match &self.test {
-            Some(Value::Bool(test)) => *test,
-            Some(_) => true,
-            None => cx.test,
+            Some(Value::Bool(test)) => Ok(*test),
+            Some(_) => Ok(true),
+            None => Ok(cx.test || self.is_test_in_other_case || is_protected(cx)?),
         }
+    }
+}
+
+/// Returns whether grains or pillar keep this machine in test mode: `test: True` in one of them, in the order of `config.get`.
+fn is_protected(cx: &Exec) -> Result<bool, Error> {
+    if let Some(test) = cx.grains().get("test") {
+        return Ok(*test == Value::Bool(true));
+    }
+    let pillar = cx.pillar()?;
+    let of_master = || pillar.get("master")?.get("test");
+    let test = pillar.get("test").or_else(of_master);
+    Ok(matches!(test, Some(Value::Bool(true))))
+}
+
+/// Returns whether a keyword argument such as `TEST` or `Test` asks for test mode, as Salt takes it.
+fn tests_in_other_case(kwargs: &Map) -> bool {
+    kwargs.iter().any(|(key, value)| {
+        let name = key.as_str().unwrap_or_default();
+        name != "test" && name.eq_ignore_ascii_case("test") && is_yes(value)
+    })
+}
+
+/// Returns Salt's `is_true` of a value: a text is true only where it is `true`, a number above zero.
+fn is_yes(value: &Value) -> bool {
+    match (value.as_str(), value.as_float()) {
+        (Some(text), _) => text.eq_ignore_ascii_case("true"),
+        (None, Some(number)) => number > 0.0,
+        (None, None) => value.is_true(),
     }
 }
 

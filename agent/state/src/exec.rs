@@ -336,6 +336,9 @@ impl Exec {
     /// A state function by its full name, built-in or custom.
     #[must_use]
     pub fn state_function(&self, full: &str) -> Option<&'static Function<Ret>> {
+        if !self.permits(Kind::State, full) {
+            return None;
+        }
         let custom = &self.shared.custom;
         custom
             .state_function(self, full, true)
@@ -350,9 +353,17 @@ impl Exec {
         states.iter().any(|module| module.name == name)
     }
 
-    /// A built-in execution function by its full name, where this machine has it.
+    /// Returns a built-in execution function by its full name, where this machine has it and users may name it.
     #[must_use]
     pub fn function(&self, full: &str) -> Option<&'static Function<Value>> {
+        let function = self.internal_function(full)?;
+        self.permits(Kind::Module, full).then_some(function)
+    }
+
+    fn internal_function(&self, full: &str) -> Option<&'static Function<Value>> {
+        if self.is_disabled(Kind::Module, full) {
+            return None;
+        }
         let found = find(self.shared.registry.functions, full)?;
         self.missing(Kind::Module, full).is_none().then_some(found)
     }
@@ -367,16 +378,17 @@ impl Exec {
     #[must_use]
     pub fn is_custom(&self, full: &str) -> bool {
         let custom = &self.shared.custom;
-        match self.function(full) {
+        match self.internal_function(full) {
             Some(_) => custom.replaces(self, full),
             None => custom.signature(self, full).is_some(),
         }
     }
 
-    /// True when there is an execution function of this name, built-in or custom.
+    /// Returns whether there is an execution function of this name, built-in or custom, that users may name.
     #[must_use]
     pub fn has_function(&self, full: &str) -> bool {
-        self.function(full).is_some() || self.is_custom(full)
+        let exists = self.internal_function(full).is_some() || self.is_custom(full);
+        exists && self.permits(Kind::Module, full)
     }
 
     /// The full names of all execution functions, sorted.
@@ -390,6 +402,7 @@ impl Exec {
             })
             .filter(|full| self.missing(Kind::Module, full).is_none())
             .chain(self.custom_names())
+            .filter(|full| self.permits(Kind::Module, full))
             .collect();
         names.sort();
         names.dedup();
@@ -413,13 +426,27 @@ impl Exec {
         functions.into_iter().map(|(full, _)| full)
     }
 
-    /// Calls an execution function: Salt's `__salt__['m.f'](…)`.
+    /// Calls an execution function that an SLS, a template, a job or a command line names.
     ///
     /// # Errors
-    /// When there is no such function, its arguments are wrong, or it fails.
+    /// When there is no such function or the configuration does not permit it, its arguments are wrong, or it fails.
     pub fn call(&self, full: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, Error> {
+        if !self.permits(Kind::Module, full) {
+            return Err(Error::not_available(full.to_owned()));
+        }
+        self.call_internal(full, args, kwargs)
+    }
+
+    /// Calls an execution function for a module, which `whitelist_modules` does not restrict: Salt's `__salt__['m.f'](…)`.
+    ///
+    /// # Errors
+    /// When there is no such function or it is disabled, its arguments are wrong, or it fails.
+    pub fn call_internal(&self, full: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, Error> {
+        if self.is_disabled(Kind::Module, full) {
+            return Err(Error::not_available(full.to_owned()));
+        }
         let custom = &self.shared.custom;
-        match self.function(full) {
+        match self.internal_function(full) {
             Some(function) if !custom.replaces(self, full) => {
                 function.invoke(full, self, Given::new(args, kwargs))
             }

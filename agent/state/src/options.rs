@@ -82,6 +82,25 @@ impl RunOptions {
     }
 }
 
+impl RunOptions {
+    /// Returns the umask as a number, or Salt's sentence about one that is not octal.
+    ///
+    /// # Errors
+    /// When the umask is not an octal number.
+    pub fn umask(&self) -> Result<Option<u32>, String> {
+        let Some(umask) = &self.umask else {
+            return Ok(None);
+        };
+        let text = umask.to_text();
+        let digits = text.trim();
+        let mask = u32::from_str_radix(digits.strip_prefix("0o").unwrap_or(digits), 8);
+        match mask {
+            Ok(mask) => Ok(Some(mask & 0o777)),
+            Err(_) => Err(format!("Invalid umask: {text}")),
+        }
+    }
+}
+
 impl Retry {
     const DEFAULT: Self = Self {
         attempts: 2,

@@ -35,6 +35,16 @@ pub enum ConfigError {
         /// The type of what is in it.
         found: &'static str,
     },
+    /// An option restricts what the program does, and is not supported.
+    #[error(
+        "{place}: option `{option}` restricts what may be done and is not supported: remove it to start without that restriction"
+    )]
+    Restricting {
+        /// Where it is set.
+        place: String,
+        /// Its name.
+        option: String,
+    },
     /// An option has a value of a type that it cannot take.
     #[error("{place}: option `{option}` needs {expected}, found {value} ({found})")]
     WrongType {

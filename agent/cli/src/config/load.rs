@@ -206,6 +206,13 @@ fn checked(
                 });
             }
         }
+        let is_set = known.default.value().as_ref() != Some(value);
+        if known.status == Status::Restricting && is_set && value.is_true() {
+            return Err(ConfigError::Restricting {
+                place: place(name).unwrap_or_else(|| "command line".into()),
+                option: name.into(),
+            });
+        }
         if known.status == Status::Unsupported && known.default.value().as_ref() != Some(value) {
             warnings.push(format!(
                 "{}option `{name}` is not supported and has no effect",

@@ -7,7 +7,7 @@ use super::option::Kind::{self, Count, Entries, Items, Listen, Nothing, Positive
 use super::option::{Known, Status};
 use super::table::{
     ANY, BOOL, BOOL_OR_DICT, BOOL_OR_DICT_OR_NULL, DICT, FLOAT, INT, INT_OR_NULL, LIST, TEXT,
-    TEXT_OR_LIST, TEXT_OR_NULL, unsupported, used,
+    TEXT_OR_LIST, TEXT_OR_NULL, restricting, unsupported, used,
 };
 
 const COUNT: &[Kind] = &[Count];
@@ -145,7 +145,7 @@ pub(super) const TABLE: &[Known] = &[
     unsupported("master_tops_first", BOOL, False),
     unsupported("master_use_pubkey_signature", BOOL, False),
     unsupported("max_event_size", INT, Int(1_048_576)),
-    unsupported("max_minions", INT, Int(0)),
+    restricting("max_minions", INT, Int(0)),
     moot("max_open_files", INT, Int(100_000)),
     moot("memcache_debug", BOOL, False),
     moot("memcache_expire_seconds", INT, Int(0)),
@@ -237,7 +237,7 @@ pub(super) const TABLE: &[Known] = &[
     unsupported("ssh_use_home_key", BOOL, False),
     unsupported("ssh_user", TEXT, Text("root")),
     moot("ssl", BOOL_OR_DICT_OR_NULL, Null),
-    unsupported("sudo_acl", BOOL, False),
+    restricting("sudo_acl", BOOL, False),
     unsupported("svnfs_branches", TEXT, Text("branches")),
     unsupported("svnfs_mountpoint", TEXT, Text("")),
     unsupported("svnfs_remotes", LIST, EmptyList),

@@ -65,6 +65,8 @@ pub enum Status {
     Used,
     /// Setting it has no effect here, which the user is told.
     Unsupported,
+    /// It restricts something and has no effect here: setting it stops the program, which would do what it forbids.
+    Restricting,
     /// It has a meaning only where a master is.
     Master,
     /// It adjusts a part of Salt that has no counterpart here; nothing is missed without it.

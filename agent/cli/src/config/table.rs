@@ -49,6 +49,20 @@ pub(super) const fn unsupported(
     }
 }
 
+/// Restricts what Salt does, and is not supported here: setting it stops the program.
+pub(super) const fn restricting(
+    name: &'static str,
+    kinds: &'static [Kind],
+    default: Default,
+) -> Known {
+    Known {
+        name,
+        kinds,
+        default,
+        status: Status::Restricting,
+    }
+}
+
 /// Has a meaning only where a master is.
 const fn master(name: &'static str, kinds: &'static [Kind], default: Default) -> Known {
     Known {
@@ -97,8 +111,14 @@ pub(super) const TABLE: &[Known] = &[
     used("default_include", TEXT, Text("minion.d/*.conf")),
     used("default_top", TEXT, Text("base")),
     master("disable_aes_with_tls", BOOL, False),
-    unsupported("disable_modules", LIST, EmptyList),
-    unsupported("disable_returners", LIST, EmptyList),
+    restricting("disable_beacons", LIST, EmptyList),
+    restricting("disable_grains", LIST, EmptyList),
+    used("disable_modules", LIST, EmptyList),
+    restricting("disable_renders", LIST, EmptyList),
+    used("disable_returners", LIST, EmptyList),
+    used("disable_runners", LIST, EmptyList),
+    used("disable_states", LIST, EmptyList),
+    used("disable_wheels", LIST, EmptyList),
     used("disabled_requisites", TEXT_OR_LIST, EmptyList),
     master("discovery", BOOL_OR_DICT, False),
     used("enable_fqdns_grains", BOOL, False),
@@ -143,7 +163,7 @@ pub(super) const TABLE: &[Known] = &[
     used("fileserver_backend", LIST, List(&["roots"])),
     used("fileserver_followsymlinks", BOOL, True),
     used("fileserver_ignoresymlinks", BOOL, False),
-    unsupported("fips_mode", BOOL, False),
+    restricting("fips_mode", BOOL, False),
     unsupported("git_pillar_base", ANY, Text("master")),
     unsupported("git_pillar_branch", ANY, Text("master")),
     unsupported("git_pillar_depth", ANY, Int(1)),
@@ -445,8 +465,8 @@ pub(super) const TABLE: &[Known] = &[
     used("utils_dirs", LIST, EmptyList),
     used("verify_env", BOOL, True),
     master("verify_master_pubkey_sign", BOOL, False),
-    unsupported("whitelist_modules", LIST, EmptyList),
-    unsupported("whitelist_state_modules", LIST, EmptyList),
+    used("whitelist_modules", LIST, EmptyList),
+    used("whitelist_state_modules", LIST, EmptyList),
     master("winrepo_branch", ANY, Text("master")),
     master("winrepo_cache_expire_max", INT, Int(604_800)),
     master("winrepo_cache_expire_min", INT, Int(1800)),

@@ -52,7 +52,7 @@ fn answered(cx: &Exec, asked: &Map) -> Result<Value, Error> {
     let kwargs = asked.get("kwargs").and_then(Value::as_map);
     let kwargs = kwargs.cloned().unwrap_or_default();
     match verb.as_str().unwrap_or_default() {
-        "call" => cx.call(name, args, kwargs),
+        "call" => cx.call_internal(name, args, kwargs),
         "state" => state(cx, name, args, kwargs),
         "runner" => runner(cx, name, args, kwargs),
         "has" => Ok(cx.has_function(name).into()),
@@ -73,7 +73,9 @@ fn answered(cx: &Exec, asked: &Map) -> Result<Value, Error> {
 }
 
 fn names(cx: &Exec, list: &str) -> Vec<String> {
-    let listed = cx.call(list, Vec::new(), Map::new()).unwrap_or_default();
+    let listed = cx
+        .call_internal(list, Vec::new(), Map::new())
+        .unwrap_or_default();
     let names = listed.as_list().unwrap_or_default().iter();
     names.map(Value::to_text).collect()
 }

@@ -163,7 +163,7 @@ fn fetched(cx: &Exec, given: &Value) -> Result<Value, Error> {
     let path = match scheme {
         "file" => Some(rest.to_owned()),
         _ => {
-            let told = cx.call("cp.cache_file", vec![given.clone()], Map::new());
+            let told = cx.call_internal("cp.cache_file", vec![given.clone()], Map::new());
             told.ok().filter(Value::is_true).map(|path| path.to_text())
         }
     };

@@ -115,7 +115,7 @@ fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
     };
     match found {
         Some(Value::Str(text)) if text.starts_with("sdb://") => {
-            cx.call("sdb.get", vec![text.as_ref().into()], Map::new())
+            cx.call_internal("sdb.get", vec![text.as_ref().into()], Map::new())
         }
         Some(value) => Ok(value),
         None => Ok(args.default),
@@ -173,7 +173,7 @@ fn merged(cx: &Exec, strategy: &str) -> Result<Value, Error> {
 /// # Errors
 /// When the pillar cannot be had.
 pub(crate) fn found(cx: &Exec, name: &str) -> Result<Value, Error> {
-    cx.call("config.option", vec![name.into()], Map::new())
+    cx.call_internal("config.option", vec![name.into()], Map::new())
 }
 
 fn option(cx: &Exec, args: Opt) -> Result<Value, Error> {
@@ -277,7 +277,7 @@ fn items(cx: &Exec, _args: Items) -> Result<Value, Error> {
 
 fn backup_mode(cx: &Exec, args: BackupMode) -> Result<Value, Error> {
     if args.backup.is_empty() {
-        cx.call("config.option", vec!["backup_mode".into()], Map::new())
+        cx.call_internal("config.option", vec!["backup_mode".into()], Map::new())
     } else {
         Ok(args.backup.into())
     }

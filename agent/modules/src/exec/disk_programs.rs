@@ -101,7 +101,7 @@ fn tune(cx: &Exec, args: Tune) -> Result<Value, Error> {
     words.push(plain(&args.device)?.to_owned());
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     said(cx, &words)?;
-    cx.call(
+    cx.call_internal(
         "disk.dump",
         vec![args.device.into(), questions.into()],
         Map::new(),

@@ -228,7 +228,7 @@ fn serial(cx: &Exec, args: Serial) -> Result<Value, Error> {
         "" => "dnsserial".to_owned(),
         zone => format!("dnsserial_{zone}"),
     };
-    let stored = cx.call("grains.get", vec![key.as_str().into()], Map::new())?;
+    let stored = cx.call_internal("grains.get", vec![key.as_str().into()], Map::new())?;
     let stored = stored.is_true().then(|| stored.to_text());
     let present = jiff::Zoned::now().strftime("%Y%m%d01").to_string();
     if !args.update {

@@ -121,7 +121,7 @@ fn newest_available(cx: &Exec, provider: &dyn Provider) -> Result<Option<String>
         Some(flavour) => format!("{PREFIX}{flavour}"),
         None => KERNEL.to_owned(),
     };
-    let latest = cx.call("pkg.latest_version", vec![name.as_str().into()], Map::new())?;
+    let latest = cx.call_internal("pkg.latest_version", vec![name.as_str().into()], Map::new())?;
     match (latest.to_text(), flavour) {
         (latest, _) if latest.is_empty() => newest_installed(cx, provider),
         (latest, None) => Ok(Some(latest)),
@@ -197,12 +197,12 @@ fn upgrade(cx: &Exec, args: Upgrade) -> Result<Value, Error> {
         }
         false => ("pkg.upgrade", KERNEL.to_owned()),
     };
-    let upgrades = cx.call(function, Vec::new(), Map::new().with("name", name))?;
+    let upgrades = cx.call_internal(function, Vec::new(), Map::new().with("name", name))?;
     let is_outdated = is_outdated(cx, provider)?;
     if args.reboot && is_outdated {
         log::warning("Rebooting system due to kernel upgrade");
         let at_time = Map::new().with("at_time", args.at_time);
-        cx.call("system.reboot", Vec::new(), at_time)?;
+        cx.call_internal("system.reboot", Vec::new(), at_time)?;
     }
     Ok(Map::new()
         .with("upgrades", upgrades)

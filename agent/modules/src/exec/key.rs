@@ -58,7 +58,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let opts = Map::new().with("pki_dir", folder.path().to_string_lossy().as_ref());
         let cx = testing::exec_with(opts, Map::new());
-        let call = |function: &str, kind: &str| cx.call(function, vec![kind.into()], Map::new());
+        let call =
+            |function: &str, kind: &str| cx.call_internal(function, vec![kind.into()], Map::new());
         assert!(call("key.finger", "md5").is_err());
         std::fs::write(folder.path().join("minion.pub"), KEY).unwrap();
         std::fs::write(folder.path().join("minion_master.pub"), "another\n").unwrap();

@@ -232,7 +232,7 @@ fn remove(cx: &Exec, args: Remove) -> Result<Value, Error> {
 
 fn call(cx: &Exec, function: &str, args: &[&str]) -> Result<Value, Error> {
     let args = args.iter().map(|arg| Value::from(*arg)).collect();
-    cx.call(function, args, Map::new())
+    cx.call_internal(function, args, Map::new())
 }
 
 /// Puts a module into the file: its name where that is new there.
@@ -250,7 +250,7 @@ fn keep(cx: &Exec, module: &str) -> Result<Option<String>, Error> {
     let commented = format!("^#[\t ]*{pattern}[\t ]*$");
     let multiline = Map::new().with("multiline", true);
     let given = vec![file.into(), commented.into()];
-    if cx.call("file.search", given, multiline)?.is_true() {
+    if cx.call_internal("file.search", given, multiline)?.is_true() {
         call(cx, "file.uncomment", &[file, &pattern])?;
     } else {
         call(cx, "file.append", &[file, module])?;

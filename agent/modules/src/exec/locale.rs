@@ -196,11 +196,11 @@ fn get_locale(cx: &Exec, _args: GetLocale) -> Result<Value, Error> {
 /// Writes a variable of a file, at the end where it has none.
 fn write(cx: &Exec, file: &str, key: &str, value: &str) -> Result<(), Error> {
     if !Path::new(file).exists() {
-        cx.call("file.touch", vec![file.into()], Map::new())?;
+        cx.call_internal("file.touch", vec![file.into()], Map::new())?;
     }
     let given = [file, &format!("^{key}=.*"), &format!("{key}={value}")].map(Value::from);
     let append = Map::new().with("append_if_not_found", true);
-    cx.call("file.replace", given.into(), append)?;
+    cx.call_internal("file.replace", given.into(), append)?;
     Ok(())
 }
 
@@ -332,12 +332,12 @@ fn list(cx: &Exec, locale: &str, language: &str, is_ubuntu: bool) -> Result<(), 
     if Path::new(file).exists() {
         let pattern = format!(r"^\s*#\s*{escaped}\s*$");
         let given = [file, &pattern, &format!("{locale}\n")].map(Value::from);
-        cx.call("file.replace", given.into(), append)?;
+        cx.call_internal("file.replace", given.into(), append)?;
     } else if is_ubuntu {
         let file = format!("/var/lib/locales/supported.d/{language}");
-        cx.call("file.touch", vec![file.as_str().into()], Map::new())?;
+        cx.call_internal("file.touch", vec![file.as_str().into()], Map::new())?;
         let given = [file.as_str(), &escaped, locale].map(Value::from);
-        cx.call("file.replace", given.into(), append)?;
+        cx.call_internal("file.replace", given.into(), append)?;
     }
     Ok(())
 }

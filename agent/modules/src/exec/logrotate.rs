@@ -250,7 +250,7 @@ pub(crate) fn change(
         .with("path", path)
         .with("pattern", pattern)
         .with("repl", line);
-    cx.call("file.replace", Vec::new(), options)
+    cx.call_internal("file.replace", Vec::new(), options)
 }
 
 /// A block as it stands in a file.

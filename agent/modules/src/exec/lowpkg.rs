@@ -95,7 +95,7 @@ fn is_apt(cx: &Exec) -> bool {
 /// What `pkg` says of the same; it looks at no other root.
 fn of_pkg(cx: &Exec, function: &str, rest: Vec<Value>, kwargs: Map) -> Result<Value, Error> {
     this_root(&kwargs)?;
-    cx.call(&format!("pkg.{function}"), rest, kwargs)
+    cx.call_internal(&format!("pkg.{function}"), rest, kwargs)
 }
 
 /// Refuses another root than the machine's own.
@@ -202,5 +202,5 @@ fn checksum(cx: &Exec, args: Checksum) -> Result<Value, Error> {
 
 fn version_cmp(cx: &Exec, args: VersionCmp) -> Result<Value, Error> {
     let kwargs = Map::new().with("ignore_epoch", args.ignore_epoch);
-    cx.call("pkg.version_cmp", vec![args.ver1, args.ver2], kwargs)
+    cx.call_internal("pkg.version_cmp", vec![args.ver1, args.ver2], kwargs)
 }

@@ -93,7 +93,7 @@ pub(crate) fn get(var: &str) -> Result<Option<String>, Error> {
 fn sed(cx: &Exec, before: &str, after: &str, limit: Option<&str>) -> Result<(), Error> {
     let given = [file()?, before, after].map(Value::from).into();
     let limit = limit.map(|limit| Map::new().with("limit", limit));
-    cx.call("file.sed", given, limit.unwrap_or_default())?;
+    cx.call_internal("file.sed", given, limit.unwrap_or_default())?;
     Ok(())
 }
 
@@ -114,13 +114,14 @@ pub(crate) fn set(cx: &Exec, var: &str, value: &str) -> Result<Value, Error> {
             return replaced(cx, var, &line);
         }
         if cx
-            .call("file.contains", given(LAYMAN), Map::new())?
+            .call_internal("file.contains", given(LAYMAN), Map::new())?
             .is_true()
         {
             let script = format!("/{}/ i\\{line}", LAYMAN.replace('/', "\\/"));
             return tool::run(cx, &["sed", "-i", &script, path], None, None).map(drop);
         }
-        cx.call("file.append", given(&line), Map::new()).map(drop)
+        cx.call_internal("file.append", given(&line), Map::new())
+            .map(drop)
     })
 }
 

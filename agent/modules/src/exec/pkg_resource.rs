@@ -88,7 +88,7 @@ state::exec_module! {
 }
 
 fn version(cx: &Exec, args: Version) -> Result<Value, Error> {
-    cx.call("pkg.version", args.rest, args.kwargs)
+    cx.call_internal("pkg.version", args.rest, args.kwargs)
 }
 
 fn version_compare(_: &Exec, args: VersionCompare) -> Result<Value, Error> {

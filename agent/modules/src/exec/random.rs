@@ -141,7 +141,9 @@ const LENGTH_MAX: usize = 1 << 20;
 fn shadow_hash(cx: &Exec, args: ShadowHash) -> Result<Value, Error> {
     let password = match args.password {
         Some(password) => password,
-        None => cx.call("random.get_str", Vec::new(), Map::new())?.to_text(),
+        None => cx
+            .call_internal("random.get_str", Vec::new(), Map::new())?
+            .to_text(),
     };
     Ok(crypt::hash(&password, args.crypt_salt.as_deref(), &args.algorithm)?.into())
 }

@@ -65,16 +65,18 @@ fn fetched(cx: &Exec, src: String, saltenv: &str) -> Result<(String, Option<Stri
     let Some(path) = src.strip_prefix("salt://") else {
         return Ok((src, None));
     };
-    let folder = cx.call("temp.dir", Vec::new(), Map::new())?.to_text();
+    let folder = cx
+        .call_internal("temp.dir", Vec::new(), Map::new())?
+        .to_text();
     let env = Map::new().with("saltenv", saltenv);
-    let folders = cx.call("cp.list_master_dirs", Vec::new(), env.clone())?;
+    let folders = cx.call_internal("cp.list_master_dirs", Vec::new(), env.clone())?;
     let is_folder = folders.texts().iter().any(|one| one == path);
     let (fun, target) = match is_folder {
         true => ("cp.get_dir", format!("{folder}/")),
         false => ("cp.get_file", format!("{folder}/file")),
     };
     let given = vec![src.as_str().into(), target.as_str().into()];
-    match cx.call(fun, given, env)?.is_true() {
+    match cx.call_internal(fun, given, env)?.is_true() {
         true => Ok((target, Some(folder))),
         false => {
             removed(cx, &folder)?;

@@ -52,7 +52,7 @@ fn own(kwargs: Map) -> Map {
 fn request(cx: &Exec, args: Request) -> Result<Value, Error> {
     let kwargs = own(args.kwargs).with("test", true);
     let given = vec![args.mods.clone()];
-    let ret = cx.call("state.apply", given, kwargs.clone())?;
+    let ret = cx.call_internal("state.apply", given, kwargs.clone())?;
     let name = kwargs
         .get("name")
         .map_or_else(|| "default".into(), Value::to_text);
@@ -103,7 +103,7 @@ fn run_request(cx: &Exec, args: RunRequest) -> Result<Value, Error> {
         .unwrap_or_default();
     kwargs.update(own(args.kwargs));
     kwargs.remove("test");
-    let ret = cx.call("state.apply", vec![mods], kwargs)?;
+    let ret = cx.call_internal("state.apply", vec![mods], kwargs)?;
     write(cx, &place(cx), Map::new())?;
     Ok(ret)
 }

@@ -369,7 +369,7 @@ fn switched_off(cx: &Exec) -> Vec<Value> {
 }
 
 fn keep(cx: &Exec, off: Vec<Value>) -> Result<(), Error> {
-    cx.call(
+    cx.call_internal(
         "grains.setval",
         vec!["state_runs_disabled".into(), off.into()],
         Map::new(),

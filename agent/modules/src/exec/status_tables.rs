@@ -302,7 +302,7 @@ fn picked(cx: &Exec, function: &str, names: &Value) -> Result<Map, Error> {
         log::warning(format_args!("custom status {function} isn't loaded"));
         return Ok(Map::new());
     }
-    let found = cx.call(function, Vec::new(), Map::new())?;
+    let found = cx.call_internal(function, Vec::new(), Map::new())?;
     let names = names.as_list().unwrap_or_default().iter();
     let value = |name: &Value| {
         let value = found.as_map().and_then(|found| found.get_value(name));
@@ -317,7 +317,7 @@ fn picked(cx: &Exec, function: &str, names: &Value) -> Result<Map, Error> {
 
 fn custom(cx: &Exec, _args: Custom) -> Result<Value, Error> {
     let mut found = Map::new();
-    let options = cx.call("config.dot_vals", vec!["status".into()], Map::new())?;
+    let options = cx.call_internal("config.dot_vals", vec!["status".into()], Map::new())?;
     for (key, names) in options.as_map().into_iter().flatten() {
         let key = key.to_text();
         let function = key.rsplit_once('.').map_or("", |(function, _)| function);
@@ -346,7 +346,7 @@ fn all_status(cx: &Exec, _args: AllStatus) -> Result<Value, Error> {
     for name in ALL {
         found.insert(
             name,
-            cx.call(&format!("status.{name}"), Vec::new(), Map::new())?,
+            cx.call_internal(&format!("status.{name}"), Vec::new(), Map::new())?,
         );
     }
     Ok(found.into())

@@ -176,7 +176,7 @@ fn persist(cx: &Exec, args: Persist) -> Result<Value, Error> {
         return Ok("Updated".into());
     }
     if !path.is_file() {
-        cx.call("file.makedirs", vec![config.as_str().into()], Map::new())?;
+        cx.call_internal("file.makedirs", vec![config.as_str().into()], Map::new())?;
     }
     let after = edited(&before, name, &value);
     fs::write(cx, path, after.as_bytes(), fs::Owner::default())

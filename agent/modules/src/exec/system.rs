@@ -95,7 +95,7 @@ fn get_system_time(_cx: &Exec, args: Time) -> Result<Value, Error> {
 /// What the machine's own program says.
 fn told(cx: &Exec, words: &[&str]) -> Result<Value, Error> {
     let words = Value::list(words.iter().map(|word| (*word).into()));
-    cx.call(
+    cx.call_internal(
         "cmd.run",
         vec![words],
         Map::new().with("python_shell", false),

@@ -338,7 +338,7 @@ fn opts_pkg(cx: &Exec, _args: OptsPkg) -> Result<Value, Error> {
 }
 
 fn conf_test(cx: &Exec, _args: ConfTest) -> Result<Value, Error> {
-    cx.call("config.option", vec!["test.foo".into()], Map::new())
+    cx.call_internal("config.option", vec!["test.foo".into()], Map::new())
 }
 
 fn attr_call(cx: &Exec, _args: AttrCall) -> Result<Value, Error> {

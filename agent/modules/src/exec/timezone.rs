@@ -177,7 +177,7 @@ fn link(cx: &Exec, zone: &str) -> Result<(), Error> {
 fn edit(cx: &Exec, file: &str, pattern: &str, line: &str) -> Result<(), Error> {
     if Path::new(file).exists() {
         let given = [file, pattern, line].map(Value::from);
-        cx.call("file.sed", given.into(), Map::new())?;
+        cx.call_internal("file.sed", given.into(), Map::new())?;
     }
     Ok(())
 }

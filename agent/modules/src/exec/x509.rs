@@ -405,7 +405,7 @@ fn asked(
     let words = Value::list([policy.into(), args.into(), only_policy.into()]);
     let options = Map::new().with("arg", words).with("timeout", REMOTE_S);
     let fun = "x509.sign_remote_certificate";
-    let told = cx.call("publish.publish", vec![server.into(), fun.into()], options)?;
+    let told = cx.call_internal("publish.publish", vec![server.into(), fun.into()], options)?;
     let first = told
         .as_map()
         .and_then(Map::first)
@@ -440,7 +440,7 @@ pub(crate) fn own_policy(cx: &Exec, name: Option<&str>) -> Result<Map, Error> {
     };
     let policy = match of(cx.pillar()?.get(POLICIES)) {
         Some(policy) => Some(policy),
-        None => of(Some(&cx.call(
+        None => of(Some(&cx.call_internal(
             "config.get",
             vec![POLICIES.into(), Map::new().into()],
             Map::new(),

@@ -390,8 +390,7 @@ fn chunk_runas(cx: &Exec) -> Option<String> {
 
 /// The engine has refused a wrong one before the state ran.
 fn chunk_umask(cx: &Exec) -> Option<u32> {
-    let umask = cx.low.as_ref()?.options.umask.as_ref()?.to_text();
-    u32::from_str_radix(&umask, 8).ok()
+    cx.low.as_ref()?.options.umask().ok().flatten()
 }
 
 /// The path of a program that can be run: looked up in `PATH` unless it has a slash.

@@ -146,5 +146,6 @@ pub(crate) fn wants_refresh(kwargs: &Map) -> bool {
 /// # Errors
 /// When the package manager cannot.
 pub(crate) fn refresh(cx: &Exec) -> Result<(), Error> {
-    cx.call("pkg.refresh_db", Vec::new(), Map::new()).map(drop)
+    cx.call_internal("pkg.refresh_db", Vec::new(), Map::new())
+        .map(drop)
 }

@@ -169,7 +169,7 @@ fn down(_cx: &Exec, _args: Down) -> Result<Value, Error> {
 }
 
 fn versions(cx: &Exec, _args: Versions) -> Result<Value, Error> {
-    let version = cx.call("test.version", Vec::new(), Map::new())?;
+    let version = cx.call_internal("test.version", Vec::new(), Map::new())?;
     Ok(Map::new()
         .with("Master", version.clone())
         .with("Up to date", Map::new().with(cx.opts().id(), version))

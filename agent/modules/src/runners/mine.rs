@@ -35,7 +35,7 @@ state::exec_module! {
 
 fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
     let kwargs = Map::new().with("tgt_type", args.tgt_type);
-    cx.call("mine.get", vec![args.tgt, args.fun], kwargs)
+    cx.call_internal("mine.get", vec![args.tgt, args.fun], kwargs)
 }
 
 fn update(cx: &Exec, args: Update) -> Result<Value, Error> {

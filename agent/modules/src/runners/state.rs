@@ -214,15 +214,15 @@ fn as_minion(cx: &Exec, function: &str, args: Vec<Value>, kwargs: Map) -> Result
 
 fn pause(cx: &Exec, args: Pause) -> Result<Value, Error> {
     let words = vec![args.jid, args.state_id, args.duration];
-    cx.call("state.pause", words, Map::new())
+    cx.call_internal("state.pause", words, Map::new())
 }
 
 fn resume(cx: &Exec, args: Resume) -> Result<Value, Error> {
-    cx.call("state.resume", vec![args.jid, args.state_id], Map::new())
+    cx.call_internal("state.resume", vec![args.jid, args.state_id], Map::new())
 }
 
 fn soft_kill(cx: &Exec, args: SoftKill) -> Result<Value, Error> {
-    cx.call("state.soft_kill", vec![args.jid, args.state_id], Map::new())
+    cx.call_internal("state.soft_kill", vec![args.jid, args.state_id], Map::new())
 }
 
 fn orchestrate(cx: &Exec, args: Orchestrate) -> Result<Value, Error> {

@@ -195,11 +195,11 @@ impl Entry<'_> {
             .with("recursive", self.recurse)
             .with("raise_err", true);
         if self.force {
-            cx.call("acl.wipefacls", vec![self.name.into()], kwargs.clone())?;
+            cx.call_internal("acl.wipefacls", vec![self.name.into()], kwargs.clone())?;
         }
         for one in self.names {
             let given = [self.acl_type, one, self.perms, self.name].map(Value::from);
-            cx.call("acl.modfacl", given.to_vec(), kwargs.clone())?;
+            cx.call_internal("acl.modfacl", given.to_vec(), kwargs.clone())?;
         }
         Ok(())
     }
@@ -332,7 +332,7 @@ fn removed(
         for one in names {
             let given = [acl_type, one, name].map(Value::from);
             let kwargs = Map::new().with("recursive", recurse);
-            cx.call("acl.delfacl", given.to_vec(), kwargs)?;
+            cx.call_internal("acl.delfacl", given.to_vec(), kwargs)?;
         }
         Ok(Ret::ok("Removing permissions"))
     })

@@ -80,7 +80,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         let user = args.user.filter(|user| !user.is_empty());
         if let Some(user) = &user
             && !cx
-                .call("user.info", vec![user.as_str().into()], Map::new())?
+                .call_internal("user.info", vec![user.as_str().into()], Map::new())?
                 .is_true()
         {
             return Ok(Ret::failed(format!("user {user} does not exists")));

@@ -44,7 +44,7 @@ state::state_module! {
 /// The settings of a beacon; none where it is not there.
 fn current(cx: &Exec, name: &str, kwargs: &Map) -> Result<Option<Value>, Error> {
     let kwargs = kwargs.clone().with("return_yaml", false);
-    let all = cx.call("beacons.list", Vec::new(), kwargs)?;
+    let all = cx.call_internal("beacons.list", Vec::new(), kwargs)?;
     Ok(all.get(name).cloned())
 }
 
@@ -62,7 +62,7 @@ fn asked(
         kwargs.insert("test", true);
     }
     let given = [Value::from(name)].into_iter().chain(data).collect();
-    let answer = cx.call(&format!("beacons.{fun}"), given, kwargs)?;
+    let answer = cx.call_internal(&format!("beacons.{fun}"), given, kwargs)?;
     let text = answer.get("comment").map(Value::to_text);
     let text = text.unwrap_or_default();
     if !cx.test && !answer.get("result").is_some_and(Value::is_true) {
@@ -81,7 +81,7 @@ fn saved(cx: &Exec, name: &str, save: bool, ret: Ret) -> Result<Ret, Error> {
     }
     let is = if cx.test { "would be" } else { "" };
     if !cx.test {
-        cx.call("beacons.save", Vec::new(), Map::new())?;
+        cx.call_internal("beacons.save", Vec::new(), Map::new())?;
     }
     let comment = format!("{}\nBeacon {name} {is} saved", ret.comment).replace("  ", " ");
     Ok(Ret { comment, ..ret })

@@ -41,7 +41,7 @@ const SETTINGS: [(&str, &str); 4] = [
 
 fn tuned(cx: &Exec, args: Tuned) -> Result<Ret, Error> {
     let name = args.name.as_str();
-    let is_device = cx.call("file.is_blkdev", vec![name.into()], Map::new())?;
+    let is_device = cx.call_internal("file.is_blkdev", vec![name.into()], Map::new())?;
     if !is_device.is_true() {
         return Ok(Ret::failed(format!(
             "Changes to {name} cannot be applied. Not a block device."
@@ -49,8 +49,8 @@ fn tuned(cx: &Exec, args: Tuned) -> Result<Ret, Error> {
     }
     let would = Ret::would(format!("Changes to {name} will be applied "));
     cx.apply(would, || {
-        let current = cx.call("disk.dump", vec![name.into()], Map::new())?;
-        let now = cx.call("disk.tune", vec![name.into()], args.kwargs.clone())?;
+        let current = cx.call_internal("disk.dump", vec![name.into()], Map::new())?;
+        let now = cx.call_internal("disk.tune", vec![name.into()], args.kwargs.clone())?;
         if !now.is_true() {
             return Ok(Ret::failed(format!("Failed to modify block device {name}")));
         }
@@ -110,7 +110,7 @@ fn formatted(cx: &Exec, args: Formatted) -> Result<Ret, Error> {
     let would = Ret::would(format!("Changes to {name} will be applied "));
     cx.apply(would, || {
         let kwargs = args.kwargs.clone().with("force", args.force);
-        cx.call("disk.format", vec![name.into(), kind.into()], kwargs)?;
+        cx.call_internal("disk.format", vec![name.into(), kind.into()], kwargs)?;
         Ok(match found(cx, name)? == kind {
             true => Ret::ok(format!("{name} has been formatted with {kind}"))
                 .change("new", kind)

@@ -54,7 +54,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
             .with("data", python::str(&args.data));
         let mut kwargs = args.kwargs;
         kwargs.update(given);
-        let status = cx.call("ddns.update", Vec::new(), kwargs)?;
+        let status = cx.call_internal("ddns.update", Vec::new(), kwargs)?;
         Ok(match status {
             Value::Null => Ret::ok(format!(
                 "{kind} record \"{name}\" already present with ttl of {ttl}"
@@ -90,7 +90,7 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
         if args.data.is_true() {
             kwargs.insert("data", python::str(&args.data));
         }
-        let status = cx.call("ddns.delete", Vec::new(), kwargs)?;
+        let status = cx.call_internal("ddns.delete", Vec::new(), kwargs)?;
         Ok(match status {
             Value::Null => Ret::ok("No matching DNS record(s) present"),
             status if status.is_true() => {

@@ -73,7 +73,7 @@ fn status(cx: &Exec, args: Status) -> Result<Ret, Error> {
         return failed("minimum must be less than maximum ".to_owned());
     }
     let name = args.name.as_str();
-    let all = cx.call("disk.usage", Vec::new(), Map::new())?;
+    let all = cx.call_internal("disk.usage", Vec::new(), Map::new())?;
     let (used, free, data) = match all.get(name) {
         Some(mount) => of_mount(mount, args.absolute)?,
         None if !Path::new(name).is_dir() => {
@@ -140,7 +140,7 @@ fn of_mount(data: &Value, absolute: bool) -> Result<(Value, Value, Value), Error
 
 /// The same of the file system of a folder.
 fn of_folder(cx: &Exec, name: &str, absolute: bool) -> Result<(Value, Value, Value), Error> {
-    let all = cx.call("status.diskusage", vec![name.into()], Map::new())?;
+    let all = cx.call_internal("status.diskusage", vec![name.into()], Map::new())?;
     let data = all
         .get(name)
         .ok_or_else(|| format!("status.diskusage shows no {name}"))?;

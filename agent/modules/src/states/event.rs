@@ -89,7 +89,7 @@ fn fired(cx: &Exec, tag: &str, data: Value, mut kwargs: Map) -> Result<Ret, Erro
     let would = Ret::would("Event would have been fired").changes(changes.clone());
     cx.apply(would, || {
         let kwargs = kwargs.with("data", data);
-        let sent = cx.call("event.send", vec![tag.into()], kwargs)?;
+        let sent = cx.call_internal("event.send", vec![tag.into()], kwargs)?;
         Ok(Ret {
             result: sent.as_bool(),
             ..Ret::ok("Event fired").changes(changes)

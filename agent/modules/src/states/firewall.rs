@@ -25,7 +25,7 @@ fn check(cx: &Exec, args: Check) -> Result<Ret, Error> {
         return Ok(Ret::ok("The connection will be tested"));
     }
     let given = vec![args.name.into(), args.port.into()];
-    let told = cx.call("network.connect", given, kwargs)?;
+    let told = cx.call_internal("network.connect", given, kwargs)?;
     let comment = told.get("comment").map(Value::to_text);
     let comment = comment.unwrap_or_default();
     Ok(match told.get("result").is_some_and(Value::is_true) {

@@ -279,7 +279,7 @@ impl Work<'_> {
         for source in names("", &args.source) {
             let cached = self
                 .cx
-                .call("cp.cache_file", vec![source.into()], Map::new())?;
+                .call_internal("cp.cache_file", vec![source.into()], Map::new())?;
             let Some(path) = cached.as_str().filter(|path| !path.is_empty()) else {
                 continue;
             };

@@ -74,7 +74,7 @@ state::state_module! {
 }
 
 fn call(cx: &Exec, function: &str, kwargs: Map) -> Result<Value, Error> {
-    cx.call(&format!("helm.{function}"), Vec::new(), kwargs)
+    cx.call_internal(&format!("helm.{function}"), Vec::new(), kwargs)
 }
 
 fn options(namespace: Value, flags: Value, kvflags: Value) -> Map {

@@ -84,7 +84,9 @@ impl Step {
     /// Does it, and says so.
     fn take(&self, cx: &Exec) -> Result<(bool, String), Error> {
         let given = vec![self.ip.as_str().into(), self.what.as_str().into()];
-        let done = cx.call(self.function, given, Map::new())?.is_true();
+        let done = cx
+            .call_internal(self.function, given, Map::new())?
+            .is_true();
         let after = if self.kind == "added" {
             "Added"
         } else {
@@ -159,7 +161,7 @@ fn noted(changes: &mut Map, step: &Step) {
 }
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
-    let all = cx.call("hosts.list_hosts", Vec::new(), Map::new())?;
+    let all = cx.call_internal("hosts.list_hosts", Vec::new(), Map::new())?;
     let all = all.as_map().cloned().unwrap_or_default();
     let found = looked(&all, &args);
     let (mut said, mut changes) = (found.said, Map::new());
@@ -205,13 +207,18 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     let (mut said, mut ret) = (Vec::new(), Ret::ok(""));
     for ip in &args.ip {
         let pair = || vec![ip.as_str().into(), name.into()];
-        if !cx.call("hosts.has_pair", pair(), Map::new())?.is_true() {
+        if !cx
+            .call_internal("hosts.has_pair", pair(), Map::new())?
+            .is_true()
+        {
             said.push(format!("Host {name} ({ip}) already absent"));
             continue;
         }
         let would = Ret::would(format!("Host {name} ({ip}) needs to be removed"));
         let one = cx.apply(would, || {
-            let done = cx.call("hosts.rm_host", pair(), Map::new())?.is_true();
+            let done = cx
+                .call_internal("hosts.rm_host", pair(), Map::new())?
+                .is_true();
             Ok(match done {
                 true => Ret::ok(format!("Removed host {name} ({ip})")).change("host", name),
                 false => Ret::failed("Failed to remove host"),
@@ -226,7 +233,7 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
 
 fn only(cx: &Exec, args: Only) -> Result<Ret, Error> {
     let ip = args.name.as_str();
-    let old = names(&cx.call("hosts.get_alias", vec![ip.into()], Map::new())?).join(" ");
+    let old = names(&cx.call_internal("hosts.get_alias", vec![ip.into()], Map::new())?).join(" ");
     let new: Vec<&str> = args.hostnames.iter().map(|name| name.trim()).collect();
     let new = new.join(" ");
     if old == new {
@@ -237,7 +244,10 @@ fn only(cx: &Exec, args: Only) -> Result<Ret, Error> {
         let given = vec![ip.into(), new.as_str().into()];
         let change = format!("{ip} from \"{old}\" to \"{new}\"");
         Ok(
-            match cx.call("hosts.set_host", given, Map::new())?.is_true() {
+            match cx
+                .call_internal("hosts.set_host", given, Map::new())?
+                .is_true()
+            {
                 true => Ret::ok(format!("successfully changed {change}")).change(
                     ip,
                     Map::new()

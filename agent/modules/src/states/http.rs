@@ -117,7 +117,7 @@ fn query(cx: &Exec, args: Query) -> Result<Ret, Error> {
         }
         None => "http.query",
     };
-    let data = cx.call(function, vec![args.name.into()], kwargs)?;
+    let data = cx.call_internal(function, vec![args.name.into()], kwargs)?;
     let answer = |key: &str| data.get(key).map(Value::to_text).unwrap_or_default();
     let mut judged = Judged::default();
     if !args.r#match.is_null() {

@@ -23,13 +23,13 @@ state::state_module! {
 
 /// What both are: asked for by one function and set by another.
 fn set(cx: &Exec, name: &str, suffix: &str, (title, long): (&str, &str)) -> Result<Ret, Error> {
-    let now = cx.call(&format!("keyboard.get_{suffix}"), Vec::new(), Map::new())?;
+    let now = cx.call_internal(&format!("keyboard.get_{suffix}"), Vec::new(), Map::new())?;
     if now == name.into() {
         return Ok(Ret::ok(format!("{title} layout {name} already set")));
     }
     let would = Ret::would(format!("{title} layout {name} needs to be set"));
     cx.apply(would, || {
-        let done = cx.call(
+        let done = cx.call_internal(
             &format!("keyboard.set_{suffix}"),
             vec![name.into()],
             Map::new(),

@@ -42,7 +42,11 @@ fn asked(name: &str, mods: &Value) -> Vec<String> {
 
 fn listed(cx: &Exec, persistent: bool) -> Result<Vec<String>, Error> {
     let given = Map::new().with("only_persist", persistent);
-    Ok(names(&cx.call("kmod.mod_list", Vec::new(), given)?))
+    Ok(names(&cx.call_internal(
+        "kmod.mod_list",
+        Vec::new(),
+        given,
+    )?))
 }
 
 /// A sentence about one module or several; none about none.
@@ -134,7 +138,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     );
     let said = |more: Option<String>| already.iter().cloned().chain(more).collect::<Vec<_>>();
     cx.apply(Ret::would(said(would).join("\n")), || {
-        let found = names(&cx.call("kmod.available", Vec::new(), Map::new())?);
+        let found = names(&cx.call_internal("kmod.available", Vec::new(), Map::new())?);
         let (found, unknown): (Vec<String>, Vec<String>) =
             missing.into_iter().partition(|name| found.contains(name));
         let mut outcome = Outcome {
@@ -148,7 +152,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
                 continue;
             }
             let given = vec![module.as_str().into(), args.persist.into()];
-            let answer = cx.call("kmod.load", given, Map::new())?;
+            let answer = cx.call_internal("kmod.load", given, Map::new())?;
             outcome.take(module, &answer, "loaded", "load");
         }
         let unknown = about(
@@ -189,7 +193,7 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
                 args.persist.into(),
                 args.comment.into(),
             ];
-            let answer = cx.call("kmod.remove", given.into(), Map::new())?;
+            let answer = cx.call_internal("kmod.remove", given.into(), Map::new())?;
             outcome.take(module, &answer, "removed", "remove");
         }
         Ok(outcome.ret(Vec::new(), "Removed", "remove"))

@@ -24,13 +24,13 @@ state::state_module! {
 fn system(cx: &Exec, args: System) -> Result<Ret, Error> {
     let name = args.name.as_str();
     let set = || {
-        let now = cx.call("locale.get_locale", Vec::new(), Map::new())?;
+        let now = cx.call_internal("locale.get_locale", Vec::new(), Map::new())?;
         if now.to_text() == name {
             return Ok(Ret::ok(format!("System locale {name} already set")));
         }
         let would = format!("System locale {name} needs to be set");
         cx.apply(Ret::would(would), || {
-            let done = cx.call("locale.set_locale", vec![name.into()], Map::new())?;
+            let done = cx.call_internal("locale.set_locale", vec![name.into()], Map::new())?;
             Ok(match done.is_true() {
                 true => Ret::ok(format!("Set system locale {name}")).change("locale", name),
                 false => Ret::failed(format!("Failed to set system locale to {name}")),
@@ -48,7 +48,7 @@ fn system(cx: &Exec, args: System) -> Result<Ret, Error> {
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let name = args.name.as_str();
     let call = |function: &str| {
-        let answer = cx.call(function, vec![name.into()], Map::new())?;
+        let answer = cx.call_internal(function, vec![name.into()], Map::new())?;
         Ok::<_, Error>(answer.is_true())
     };
     if call("locale.avail")? {

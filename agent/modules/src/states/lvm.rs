@@ -76,7 +76,7 @@ state::state_module! {
 /// Asks the execution module for a change.
 fn call(cx: &Exec, function: &str, names: &[&str], kwargs: Map) -> Result<Value, Error> {
     let names = names.iter().map(|name| Value::from(*name)).collect();
-    cx.call(&format!("lvm.{function}"), names, kwargs)
+    cx.call_internal(&format!("lvm.{function}"), names, kwargs)
 }
 
 fn pv_present(cx: &Exec, args: PvPresent) -> Result<Ret, Error> {
@@ -169,7 +169,7 @@ fn vg_present(cx: &Exec, args: VgPresent) -> Result<Ret, Error> {
     let would = Ret::would(format!("Volume Group {name} is set to be created"));
     cx.apply(would, || {
         let given = vec![name.into(), Value::list(all.into_iter().map(Value::from))];
-        let changes = cx.call("lvm.vgcreate", given, args.kwargs)?;
+        let changes = cx.call_internal("lvm.vgcreate", given, args.kwargs)?;
         Ok(match groups(cx, name, false)?.is_empty() {
             true => Ret::failed(format!("Failed to create Volume Group {name}")),
             false => Ret::ok(format!("Created Volume Group {name}")).change("created", changes),

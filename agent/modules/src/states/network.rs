@@ -156,7 +156,7 @@ fn managed(cx: &Exec, args: Managed) -> Result<Ret, Error> {
 fn ranged(cx: &Exec, is_changed: bool, ret: Ret) -> Result<Ret, Error> {
     let (comment, result) = match is_changed {
         true => {
-            let done = cx.call("service.restart", vec!["network".into()], Map::new())?;
+            let done = cx.call_internal("service.restart", vec!["network".into()], Map::new())?;
             (
                 "network restarted for change of ranged interfaces",
                 done.is_true(),
@@ -222,7 +222,7 @@ fn switched(
         ret = enslaved(cx, name, settings.get("slaves"), ret)?;
     }
     if !(enabled && was_up) {
-        cx.call("saltutil.refresh_grains", Vec::new(), Map::new())?;
+        cx.call_internal("saltutil.refresh_grains", Vec::new(), Map::new())?;
     }
     Ok(ret)
 }

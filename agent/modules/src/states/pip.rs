@@ -309,7 +309,7 @@ fn call_install(cx: &Exec, pip: &Pip, args: Installed, pkgs: Vec<String>) -> Res
     ];
     let mut kwargs: Map = kwargs.into_iter().collect();
     kwargs.update(args.kwargs);
-    match cx.call("pip.install", Vec::new(), kwargs)? {
+    match cx.call_internal("pip.install", Vec::new(), kwargs)? {
         Value::Map(done) => Ok(done),
         _ => Ok(Map::new()),
     }
@@ -543,7 +543,7 @@ fn removed(cx: &Exec, args: Removed) -> Result<Ret, Error> {
             ("cwd", args.cwd.clone().into()),
         ];
         let kwargs = kwargs.into_iter().collect();
-        let done = cx.call("pip.uninstall", Vec::new(), kwargs)?;
+        let done = cx.call_internal("pip.uninstall", Vec::new(), kwargs)?;
         let done = done.as_map().cloned().unwrap_or_default();
         if retcode(&done) == 0 {
             return Ok(Ret::ok("Package was successfully removed.").change(name, "Removed"));
@@ -560,7 +560,7 @@ fn uptodate(cx: &Exec, args: Uptodate) -> Result<Ret, Error> {
         ("cwd", args.cwd.into()),
     ];
     let kwargs: Map = kwargs.into_iter().collect();
-    let packages = match cx.call("pip.list_upgrades", Vec::new(), kwargs.clone()) {
+    let packages = match cx.call_internal("pip.list_upgrades", Vec::new(), kwargs.clone()) {
         Ok(packages) => packages,
         Err(error) => return Ok(Ret::failed(error.to_string())),
     };
@@ -568,7 +568,7 @@ fn uptodate(cx: &Exec, args: Uptodate) -> Result<Ret, Error> {
         return Ok(Ret::ok("System is already up-to-date."));
     }
     cx.apply(Ret::would("System update will be performed"), || {
-        let done = cx.call("pip.upgrade", Vec::new(), kwargs)?;
+        let done = cx.call_internal("pip.upgrade", Vec::new(), kwargs)?;
         if done.get("result") == Some(&false.into()) {
             let comment = done.get("comment").map(Value::to_text).unwrap_or_default();
             let changes = done.get("changes").cloned().unwrap_or_default();

@@ -22,7 +22,8 @@ state::state_module! {
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     const NONE: &str = "No matching processes running";
     let kwargs = Map::new().with("user", args.user);
-    let call = |fun: &str, kwargs: Map| cx.call(fun, vec![args.name.as_str().into()], kwargs);
+    let call =
+        |fun: &str, kwargs: Map| cx.call_internal(fun, vec![args.name.as_str().into()], kwargs);
     if cx.test {
         // Salt looks for it in the names alone here.
         let running = call("ps.pgrep", kwargs)?

@@ -26,7 +26,7 @@ fn mode(cx: &Exec, args: Mode) -> Result<Ret, Error> {
     } else {
         "off"
     };
-    let modes = cx.call("quota.get_mode", vec![name.into()], Map::new())?;
+    let modes = cx.call_internal("quota.get_mode", vec![name.into()], Map::new())?;
     let now = modes.get(name).and_then(|modes| modes.get(&args.quotatype));
     let Some(now) = now.and_then(Value::as_str) else {
         return Ok(Ret::failed(format!(
@@ -39,7 +39,7 @@ fn mode(cx: &Exec, args: Mode) -> Result<Ret, Error> {
     }
     let would = Ret::would(format!("Quota for {name} needs to be set to {fun}"));
     cx.apply(would, || {
-        cx.call(&format!("quota.{fun}"), vec![name.into()], Map::new())?;
+        cx.call_internal(&format!("quota.{fun}"), vec![name.into()], Map::new())?;
         Ok(Ret::ok(format!("Set quota for {name} to {fun}")).change("quota", name))
     })
 }

@@ -130,18 +130,18 @@ fn made(cx: &Exec, args: &Present, disks: &Disks) -> Result<Ret, Error> {
     let (function, verb, given) = disks.plan(args);
     if cx.test {
         let kwargs = args.kwargs.clone().with("test_mode", true);
-        let command = cx.call(function, given, kwargs)?;
+        let command = cx.call_internal(function, given, kwargs)?;
         return Ok(Ret::would(format!(
             "Raid will be {verb} with: {}",
             python::str(&command)
         )));
     }
     cx.apply(Ret::would(""), || {
-        cx.call(function, given, args.kwargs.clone())?;
+        cx.call_internal(function, given, args.kwargs.clone())?;
         let Some(array) = arrays(cx)?.get(name).cloned() else {
             return Ok(Ret::failed(format!("Raid {name} failed to be {verb}.")));
         };
-        cx.call("raid.save_config", Vec::new(), Map::new())?;
+        cx.call_internal("raid.save_config", Vec::new(), Map::new())?;
         Ok(Ret::ok(format!("Raid {name} {verb}.")).changes(array))
     })
 }
@@ -157,7 +157,7 @@ fn added(cx: &Exec, name: &str, new: &[String], mut ret: Ret) -> Result<Ret, Err
     cx.apply(Ret::would(""), || {
         for device in new {
             let given = vec![name.into(), device.into()];
-            if cx.call("raid.add", given, Map::new())?.is_true() {
+            if cx.call_internal("raid.add", given, Map::new())?.is_true() {
                 ret.comment += &format!(" Added new device {device} to {name}.\n");
             } else {
                 ret.comment += &format!(" Unable to add {device} to {name}.\n");
@@ -180,7 +180,7 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     cx.apply(would, || {
         Ok(
             match cx
-                .call("raid.destroy", vec![name.into()], Map::new())?
+                .call_internal("raid.destroy", vec![name.into()], Map::new())?
                 .is_true()
             {
                 true => Ret::ok(format!("Raid {name} has been destroyed")),

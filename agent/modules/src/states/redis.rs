@@ -127,7 +127,7 @@ fn slaveof(cx: &Exec, args: Slaveof) -> Result<Ret, Error> {
     let host = wanted
         .get("master_host")
         .map_or_else(String::new, Value::to_text);
-    let own = cx.call("network.ip_addrs", Vec::new(), Map::new())?;
+    let own = cx.call_internal("network.ip_addrs", Vec::new(), Map::new())?;
     if own.texts().contains(&host) {
         return Ok(Ret::ok(format!("Minion is the master: {name}")));
     }

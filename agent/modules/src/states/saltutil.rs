@@ -180,7 +180,7 @@ fn synced(
 ) -> Result<Ret, Error> {
     let would = Ret::would(format!("saltutil.{function} would have been run"));
     cx.apply(would, || {
-        let copied = match cx.call(&format!("saltutil.{function}"), Vec::new(), kwargs) {
+        let copied = match cx.call_internal(&format!("saltutil.{function}"), Vec::new(), kwargs) {
             Ok(copied) => changes(copied),
             Err(error) => return Ok(Ret::failed(format!("Failed to run {function}: {error}"))),
         };

@@ -43,7 +43,7 @@ fn current(cx: &Exec, name: &str, kwargs: &Map) -> Result<Option<Value>, Error> 
         .with("show_all", true)
         .with("return_yaml", false)
         .with("offline", kwargs.get("offline").cloned());
-    let jobs = cx.call("schedule.list", Vec::new(), options)?;
+    let jobs = cx.call_internal("schedule.list", Vec::new(), options)?;
     Ok(jobs.get(name).cloned())
 }
 
@@ -53,7 +53,7 @@ fn ask(cx: &Exec, fun: &str, name: &str, kwargs: &Map) -> Result<Value, Error> {
     if cx.test {
         kwargs.insert("test", true);
     }
-    cx.call(&format!("schedule.{fun}"), vec![name.into()], kwargs)
+    cx.call_internal(&format!("schedule.{fun}"), vec![name.into()], kwargs)
 }
 
 fn text(answer: &Value) -> String {
@@ -86,7 +86,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
             ret
         });
     };
-    let new = cx.call(
+    let new = cx.call_internal(
         "schedule.build_schedule_item",
         vec![name.into()],
         kwargs.clone(),

@@ -117,7 +117,7 @@ state::state_module! {
 
 /// The execution function, with arguments by name.
 fn call(cx: &Exec, function: &str, kwargs: Map) -> Result<Value, Error> {
-    cx.call(&format!("selinux.{function}"), Vec::new(), kwargs)
+    cx.call_internal(&format!("selinux.{function}"), Vec::new(), kwargs)
 }
 
 /// Whether a command that was run ended well.

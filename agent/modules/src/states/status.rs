@@ -37,7 +37,7 @@ fn number(name: &'static str, given: &Value) -> Result<Option<f64>, Error> {
 }
 
 fn loadavg(cx: &Exec, args: Loadavg) -> Result<Ret, Error> {
-    let all = cx.call("status.loadavg", Vec::new(), Map::new())?;
+    let all = cx.call_internal("status.loadavg", Vec::new(), Map::new())?;
     let Some(data) = all.get(&args.name) else {
         let why = format!("Requested load average {} not available ", args.name);
         return Ok(Ret::failed(why).with("data", Map::new()));
@@ -69,7 +69,7 @@ fn loadavg(cx: &Exec, args: Loadavg) -> Result<Ret, Error> {
 
 fn process(cx: &Exec, args: Process) -> Result<Ret, Error> {
     let name = args.name.as_str();
-    let data = cx.call("status.pid", vec![name.into()], Map::new())?;
+    let data = cx.call_internal("status.pid", vec![name.into()], Map::new())?;
     Ok(match data.is_true() {
         true => Ret::ok(format!("Process signature \"{name}\" was found ")).with("data", data),
         false => {

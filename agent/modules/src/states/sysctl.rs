@@ -24,35 +24,37 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let value = args.value.to_text();
     let config = match args.config {
         Some(config) => config.into(),
-        None => cx.call("sysctl.default_config", Vec::new(), Map::new())?,
+        None => cx.call_internal("sysctl.default_config", Vec::new(), Map::new())?,
     };
     if cx.test {
         return predicted(cx, name, &value, &config);
     }
     let given = vec![name.into(), args.value.clone(), config];
-    Ok(match cx.call("sysctl.persist", given, Map::new()) {
-        Err(why) if why.is_of_command() => {
-            Ret::failed(format!("Failed to set {name} to {value}: {why}"))
-        }
-        Err(error) => return Err(error),
-        Ok(done) if done == "Updated".into() => {
-            Ret::ok(format!("Updated sysctl value {name} = {value}")).change(name, args.value)
-        }
-        Ok(_) => Ret::ok(format!("Sysctl value {name} = {value} is already set")),
-    })
+    Ok(
+        match cx.call_internal("sysctl.persist", given, Map::new()) {
+            Err(why) if why.is_of_command() => {
+                Ret::failed(format!("Failed to set {name} to {value}: {why}"))
+            }
+            Err(error) => return Err(error),
+            Ok(done) if done == "Updated".into() => {
+                Ret::ok(format!("Updated sysctl value {name} = {value}")).change(name, args.value)
+            }
+            Ok(_) => Ret::ok(format!("Sysctl value {name} = {value} is already set")),
+        },
+    )
 }
 
 /// What test mode says, from the file and the kernel.
 fn predicted(cx: &Exec, name: &str, value: &str, config: &Value) -> Result<Ret, Error> {
     let kwargs = Map::new().with("config_file", config.clone());
-    let configured = cx.call("sysctl.show", Vec::new(), kwargs)?;
+    let configured = cx.call_internal("sysctl.show", Vec::new(), kwargs)?;
     if configured.is_null() {
         return Ok(Ret::would(format!(
             "Sysctl option {name} might be changed, we failed to check config file at {}. The file is either unreadable, or missing.",
             config.to_text()
         )));
     }
-    let current = cx.call("sysctl.get", vec![name.into()], Map::new())?;
+    let current = cx.call_internal("sysctl.get", vec![name.into()], Map::new())?;
     let current = current.to_text();
     let is_configured = configured.get(name).is_some();
     let same = value.split_whitespace().eq(current.split_whitespace());

@@ -30,7 +30,7 @@ fn chosen(current: Value) -> Value {
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let name = args.name.as_str();
-    let current = cx.call("sysfs.read", vec![name.into()], Map::new())?;
+    let current = cx.call_internal("sysfs.read", vec![name.into()], Map::new())?;
     if current == Value::Bool(false) && matches!(current, Value::Bool(_)) {
         return Ok(Ret::failed(format!(
             "SysFS attribute {name} doesn't exist."
@@ -46,10 +46,15 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     cx.apply(would, || {
         let value = python::str(&args.value);
         let given = vec![name.into(), args.value.clone()];
-        Ok(match cx.call("sysfs.write", given, Map::new())?.is_true() {
-            true => Ret::ok(format!("Updated SysFS attribute {name} to {value}"))
-                .change(name, args.value),
-            false => Ret::failed(format!("Failed to set {name} to {value}")),
-        })
+        Ok(
+            match cx
+                .call_internal("sysfs.write", given, Map::new())?
+                .is_true()
+            {
+                true => Ret::ok(format!("Updated SysFS attribute {name} to {value}"))
+                    .change(name, args.value),
+                false => Ret::failed(format!("Failed to set {name} to {value}")),
+            },
+        )
     })
 }

@@ -19,7 +19,7 @@ state::state_module! {
 
 fn system(cx: &Exec, args: System) -> Result<Ret, Error> {
     let name = args.name.as_str();
-    let is_set = match cx.call("timezone.zone_compare", vec![name.into()], Map::new()) {
+    let is_set = match cx.call_internal("timezone.zone_compare", vec![name.into()], Map::new()) {
         Ok(same) => same.is_true(),
         Err(error) if error.is_of_command() => {
             return Ok(Ret::failed(format!(
@@ -28,7 +28,7 @@ fn system(cx: &Exec, args: System) -> Result<Ret, Error> {
         }
         Err(error) => return Err(error),
     };
-    let clock = cx.call("timezone.get_hwclock", Vec::new(), Map::new())?;
+    let clock = cx.call_internal("timezone.get_hwclock", Vec::new(), Map::new())?;
     let sets_clock = args.utc && clock == "localtime".into();
     if is_set && !sets_clock {
         let utc = args.utc.then(|| format!(", UTC already set to {name}"));
@@ -66,5 +66,7 @@ fn system(cx: &Exec, args: System) -> Result<Ret, Error> {
 }
 
 fn set(cx: &Exec, function: &str, value: &str) -> Result<bool, Error> {
-    Ok(cx.call(function, vec![value.into()], Map::new())?.is_true())
+    Ok(cx
+        .call_internal(function, vec![value.into()], Map::new())?
+        .is_true())
 }

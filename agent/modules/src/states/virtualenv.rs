@@ -156,7 +156,7 @@ fn managed(cx: &Exec, args: Managed) -> Result<Ret, Error> {
 /// What Python says of its version on the standard error: those of our days say nothing there.
 fn python_version(cx: &Exec, folder: &str) -> Result<Value, Error> {
     let command = Value::from(format!("{folder}/bin/python -V"));
-    cx.call("cmd.run_stderr", vec![command], Map::new())
+    cx.call_internal("cmd.run_stderr", vec![command], Map::new())
 }
 
 /// Makes the environment; none, or why it could not be made.
@@ -175,7 +175,7 @@ fn create(cx: &Exec, args: &Managed) -> Result<Option<String>, Error> {
     ];
     let mut kwargs: Map = kwargs.into_iter().collect();
     kwargs.update(args.kwargs.clone());
-    let done = cx.call("virtualenv.create", vec![args.name.as_str().into()], kwargs)?;
+    let done = cx.call_internal("virtualenv.create", vec![args.name.as_str().into()], kwargs)?;
     let text = |key| done.get(key).map(Value::to_text).unwrap_or_default();
     let failed = done.get("retcode") != Some(&0.into());
     Ok(failed.then(|| text("stdout") + &text("stderr")))
@@ -240,7 +240,7 @@ fn filled(cx: &Exec, args: Managed, pip: &Pip, ret: Ret) -> Result<Ret, Error> {
     ];
     let mut kwargs: Map = kwargs.into_iter().collect();
     kwargs.update(args.kwargs);
-    let done = cx.call("pip.install", Vec::new(), kwargs)?;
+    let done = cx.call_internal("pip.install", Vec::new(), kwargs)?;
     let text = |key| done.get(key).map(Value::to_text).unwrap_or_default();
     let after = pip.freeze(cx)?;
     let mut ret = ret;

@@ -124,12 +124,7 @@ fn form(low: &Low) -> Vec<String> {
             "ID '{name}' {sls}is not formed as a string, but is a {kind}"
         ));
     }
-    if let Some(umask) = low.data.get("umask").map(Value::to_text) {
-        let digits = umask.trim().trim_start_matches("0o");
-        if i64::from_str_radix(digits, 8).is_err() {
-            errors.push(format!("Invalid umask: {umask}"));
-        }
-    }
+    errors.extend(low.options.umask().err());
     errors
 }
 

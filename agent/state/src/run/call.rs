@@ -15,6 +15,7 @@ use crate::low::Low;
 use crate::matcher;
 use crate::module::{Error, Function, Given, Ret};
 use crate::resume::Policy;
+use crate::umask::Umask;
 
 /// A state function as the registry has it.
 pub(crate) type StateFunction = &'static Function<Ret>;
@@ -115,10 +116,7 @@ fn context(cx: &Exec, low: &Arc<Low>, test: bool) -> Exec {
 
 /// The function of a chunk, once it is known that it can be called; else what is wrong, in Salt's words.
 fn verified(cx: &Exec, low: &Low) -> Result<StateFunction, Vec<String>> {
-    let umask = low.options.umask.as_ref().map(Value::to_text);
-    if let Some(umask) = umask.filter(|umask| !is_octal(umask)) {
-        return Err(vec![format!("Invalid umask: {umask}")]);
-    }
+    low.options.umask().map_err(|text| vec![text])?;
     let full = low.function();
     let function = cx.state_function(&full);
     let why = unavailable(cx, &full, function.is_none());
@@ -151,11 +149,6 @@ pub(crate) fn unavailable(cx: &Exec, full: &str, unknown: bool) -> Option<String
     missing
         .filter(|_| !custom(true) && !custom(false))
         .or_else(|| unknown.then(|| format!("'{full}' is not available.")))
-}
-
-fn is_octal(umask: &str) -> bool {
-    let umask = umask.trim();
-    i64::from_str_radix(umask.strip_prefix("0o").unwrap_or(umask), 8).is_ok()
 }
 
 /// The return of a chunk that cannot be called.
@@ -234,12 +227,24 @@ fn invoked(cx: &Exec, low: &Low, function: StateFunction) -> Result<Map, Error> 
         Some(_) => boot::begins(cx, low, &own_tag(low))?,
         None => note_begin(cx, low)?,
     }
-    let ret = function.invoke(&full, cx, Given::new(Vec::new(), kwargs));
+    let ret = {
+        let _umask = umask_of(low)?;
+        function.invoke(&full, cx, Given::new(Vec::new(), kwargs))
+    };
     let ret = match reboot {
         Some(patience) => boot::comes(ret, patience)?,
         None => ret?,
     };
     Ok(laid_out(ret, low))
+}
+
+/// Sets the umask that a chunk asks for, until it is dropped.
+fn umask_of(low: &Low) -> Result<Option<Umask>, Error> {
+    let Some(mask) = low.options.umask()? else {
+        return Ok(None);
+    };
+    let set = Umask::set(mask).map_err(|error| format!("Cannot set the umask {mask:03o}: {error}"));
+    Ok(Some(set?))
 }
 
 /// Has it on the disk that a chunk begins which must not be repeated unasked. On a full disk it begins all the same, unless its SLS says

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use state::exec::Exec;
 use state::module::Error;
+use state::umask;
 use value::Value;
 
 use super::contents::{Contents, Kind};
 use super::{Unpack, plain_names, said};
-use crate::exec::file::makedirs::umask;
 use crate::process::Process;
 use crate::{fs, ospath};
 
@@ -136,8 +136,8 @@ pub(crate) fn unzipped(cx: &Exec, job: &Unpack, extract_perms: bool) -> Result<V
         let path = ospath::join(&job.dest, &member.name);
         let mode = match member.mode & 0o7777 {
             mode if extract_perms && member.mode != 0 => mode,
-            _ if member.name.ends_with('/') => 0o777 & !umask(),
-            _ => 0o666 & !umask(),
+            _ if member.name.ends_with('/') => 0o777 & !umask::current(),
+            _ => 0o666 & !umask::current(),
         };
         fs::chmod(cx, Path::new(&path), mode).map_err(Error::io(&path))?;
     }

@@ -88,7 +88,7 @@ fn fetched(cx: &Exec, source: &str, saltenv: &str) -> Result<Option<Vec<u8>>, Er
         Some(PathBuf::from(source))
     } else {
         let args = vec![source.into(), saltenv.into()];
-        let path = cx.call("cp.cache_file", args, Map::new())?;
+        let path = cx.call_internal("cp.cache_file", args, Map::new())?;
         path.as_str().map(PathBuf::from)
     };
     let Some(path) = path.filter(|path| path.is_file()) else {

@@ -72,7 +72,7 @@ pub(super) fn ps(client: &Client<'_>, given: &Map, kwargs: &Map) -> Result<Map, 
     if is("host") {
         let interfaces = client
             .cx
-            .call("network.interfaces", Vec::new(), Map::new())?;
+            .call_internal("network.interfaces", Vec::new(), Map::new())?;
         told.insert("host", Map::new().with("interfaces", interfaces));
     }
     Ok(told)

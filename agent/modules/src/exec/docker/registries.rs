@@ -38,9 +38,10 @@ pub(super) fn login(client: &Client<'_>, names: &[Value]) -> Result<Map, Error> 
 }
 
 fn known(client: &Client<'_>, errors: &mut Vec<String>) -> Result<Map, Error> {
-    let own = client
-        .cx
-        .call("config.get", vec!["docker-registries".into()], Map::new())?;
+    let own =
+        client
+            .cx
+            .call_internal("config.get", vec!["docker-registries".into()], Map::new())?;
     let mut all = match own {
         Value::Map(all) => all,
         other if !other.is_true() => Map::new(),
@@ -50,7 +51,7 @@ fn known(client: &Client<'_>, errors: &mut Vec<String>) -> Result<Map, Error> {
         }
     };
     let wildcard = Map::new().with("wildcard", true);
-    let more = client.cx.call(
+    let more = client.cx.call_internal(
         "config.option",
         vec!["*-docker-registries".into()],
         wildcard,

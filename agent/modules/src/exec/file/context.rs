@@ -61,7 +61,7 @@ fn keep(cx: &Exec, args: &SetSelinuxContext) -> Result<(), Error> {
         .with("sel_user", args.user.clone())
         .with("sel_level", args.range.clone());
     let path = vec![args.path.as_str().into()];
-    let done = cx.call("selinux.fcontext_add_policy", path, labels)?;
+    let done = cx.call_internal("selinux.fcontext_add_policy", path, labels)?;
     match done.get("retcode").and_then(Value::as_int) {
         Some(0) => Ok(()),
         _ => Err(format!("Problem setting fcontext: {}", value::python::repr(&done)).into()),

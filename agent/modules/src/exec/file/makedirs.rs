@@ -1,7 +1,6 @@
 //! Folders: `file.mkdir`, `file.makedirs`, `file.makedirs_perms`.
 
 use std::path::Path;
-use std::sync::LazyLock;
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -50,17 +49,6 @@ state::exec_module! {
         /// The mode of new folders.
         mode: Value = "0755".into(),
     });
-}
-
-/// The mask of this program, which it never changes.
-pub(crate) fn umask() -> u32 {
-    static MASK: LazyLock<u32> = LazyLock::new(|| {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-        mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok())
-            .unwrap_or(0o022)
-    });
-    *MASK
 }
 
 /// Makes a folder and those above it that are missing, each with owner and mode.

@@ -536,7 +536,7 @@ fn create(cx: &Exec, request: &Request, found: &Found, mut ret: Ret) -> Result<R
         let mode = dir_mode(request);
         makedirs::above(cx, name, &request.user, &request.group, mode)?;
     }
-    let usual = stat::octal(0o666 & !makedirs::umask());
+    let usual = stat::octal(0o666 & !state::umask::current());
     let mode = request.mode.clone().unwrap_or_else(|| usual.clone());
     let empty = Body::Bytes(Vec::new());
     let body = found.body.as_ref().unwrap_or(&empty);

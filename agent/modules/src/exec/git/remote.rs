@@ -148,7 +148,7 @@ fn clone(cx: &Exec, args: Clone) -> Result<Value, Error> {
     match args.name {
         Some(name) => {
             let folder = format!("{cwd}/");
-            cx.call(
+            cx.call_internal(
                 "file.makedirs",
                 vec![folder.into()],
                 Map::new().with("user", git.user.clone()),

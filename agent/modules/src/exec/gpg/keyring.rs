@@ -54,7 +54,8 @@ impl Keyring {
         let home = match (named(gnupghome), user.as_deref()) {
             (Some(home), _) => home,
             (None, Some("salt")) => {
-                let config = cx.call("config.get", vec!["config_dir".into()], Map::new())?;
+                let config =
+                    cx.call_internal("config.get", vec!["config_dir".into()], Map::new())?;
                 format!("{}/gpgkeys", config.to_text())
             }
             (None, user) => home(user)?,
@@ -68,7 +69,7 @@ impl Keyring {
                 args.insert("user", account.name.as_str());
                 args.insert("group", i64::from(account.gid));
             }
-            cx.call("file.mkdir", Vec::new(), args)?;
+            cx.call_internal("file.mkdir", Vec::new(), args)?;
         }
         Ok(Self {
             home,

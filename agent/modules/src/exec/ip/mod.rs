@@ -157,9 +157,9 @@ impl Plan {
     /// When a file cannot be written, a package cannot be installed, or a service cannot be changed.
     pub(crate) fn carry_out(&self, cx: &Exec) -> Result<(), Error> {
         for package in &self.packages {
-            let version = cx.call("pkg.version", vec![(*package).into()], Map::new())?;
+            let version = cx.call_internal("pkg.version", vec![(*package).into()], Map::new())?;
             if !version.is_true() {
-                cx.call("pkg.install", vec![(*package).into()], Map::new())?;
+                cx.call_internal("pkg.install", vec![(*package).into()], Map::new())?;
             }
         }
         for file in &self.files {
@@ -185,7 +185,7 @@ impl Plan {
         }
         for (name, value) in &self.sysctl {
             let args = vec![(*name).into(), (*value).into()];
-            if let Err(error) = cx.call("sysctl.persist", args, Map::new()) {
+            if let Err(error) = cx.call_internal("sysctl.persist", args, Map::new()) {
                 value::log::warning(format_args!("Failed to set sysctl: {name}: {error}"));
             }
         }
@@ -206,7 +206,9 @@ impl Plan {
 }
 
 fn asked(cx: &Exec, function: &str, name: &str) -> Result<bool, Error> {
-    Ok(cx.call(function, vec![name.into()], Map::new())?.is_true())
+    Ok(cx
+        .call_internal(function, vec![name.into()], Map::new())?
+        .is_true())
 }
 
 /// The text of a file; empty where it is not there.

@@ -390,7 +390,7 @@ pub(crate) fn write(cx: &Exec, given: Option<&str>, family: &str) -> Result<Stri
     }
     let mut rules = shown(cx, family)?;
     let filters = vec!["iptables.save_filters".into(), Vec::<Value>::new().into()];
-    let filters = cx.call("config.option", filters, Map::new())?;
+    let filters = cx.call_internal("config.option", filters, Map::new())?;
     for filter in filters.as_list().unwrap_or_default() {
         rules = match Regex::new(&filter.to_text(), Flags::NONE) {
             Ok(filter) => without(&rules, &filter)?,

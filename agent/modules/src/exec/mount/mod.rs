@@ -303,7 +303,7 @@ impl Wanted<'_> {
     /// Mounts it: `Err` holds what mount says.
     pub(crate) fn mount(&self, cx: &Exec) -> Result<Result<(), String>, Error> {
         if !ospath::exists(self.name) && self.mkmnt {
-            cx.call(
+            cx.call_internal(
                 "file.mkdir",
                 vec![self.name.into()],
                 Map::new().with("user", self.user.map(str::to_owned)),

@@ -227,7 +227,7 @@ fn query(cx: &Exec, args: Query) -> Result<Value, Error> {
 fn file_query(cx: &Exec, args: FileQuery) -> Result<Value, Error> {
     let file = match args.file_name.contains("://") {
         true => cx
-            .call("cp.cache_file", vec![args.file_name.into()], Map::new())?
+            .call_internal("cp.cache_file", vec![args.file_name.into()], Map::new())?
             .to_text(),
         false => args.file_name,
     };

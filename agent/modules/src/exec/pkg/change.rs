@@ -78,7 +78,7 @@ state::exec_module! {
 fn install(cx: &Exec, args: InstallArgs) -> Result<Value, Error> {
     let mut kwargs = args.kwargs;
     if args.debconf.is_true() {
-        cx.call("debconf.set_file", vec![args.debconf], Map::new())?;
+        cx.call_internal("debconf.set_file", vec![args.debconf], Map::new())?;
     }
     let text = |value: Option<Value>| value.filter(Value::is_true).map(|value| value.to_text());
     let install = Install {

@@ -254,7 +254,7 @@ fn group_info(cx: &Exec, args: GroupInfo) -> Result<Value, Error> {
 }
 
 fn group_diff(cx: &Exec, args: GroupDiff) -> Result<Value, Error> {
-    let here = cx.call("pkg.list_pkgs", Vec::new(), Map::new())?;
+    let here = cx.call_internal("pkg.list_pkgs", Vec::new(), Map::new())?;
     let group = group(cx, &args.name, &args.kwargs, Some(&mut Vec::new()), 0)?;
     let mut all = Map::new();
     for (kind, members) in KINDS.iter().zip(group.members) {
@@ -281,7 +281,7 @@ fn names(value: &Value) -> Vec<String> {
 fn group_install(cx: &Exec, args: GroupInstall) -> Result<Value, Error> {
     let (skip, here) = (
         names(&args.skip),
-        cx.call("pkg.list_pkgs", Vec::new(), Map::new())?,
+        cx.call_internal("pkg.list_pkgs", Vec::new(), Map::new())?,
     );
     let groups = names(&args.name);
     if groups.is_empty() {
@@ -299,7 +299,7 @@ fn group_install(cx: &Exec, args: GroupInstall) -> Result<Value, Error> {
     targets.dedup();
     match targets.is_empty() {
         true => Ok(Map::new().into()),
-        false => cx.call("pkg.install", Vec::new(), args.kwargs.with("pkgs", targets)),
+        false => cx.call_internal("pkg.install", Vec::new(), args.kwargs.with("pkgs", targets)),
     }
 }
 

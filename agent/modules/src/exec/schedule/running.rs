@@ -197,7 +197,7 @@ pub(super) fn r#move(cx: &Exec, args: Move) -> Result<Value, Error> {
         Err(problem) => return Ok(problem),
     };
     let words = Map::new().with("name", name.as_str());
-    let deleted = cx.call("schedule.delete", Vec::new(), words)?;
+    let deleted = cx.call_internal("schedule.delete", Vec::new(), words)?;
     if deleted.get("result") != Some(&true.into()) {
         return Ok(deleted);
     }
@@ -243,7 +243,7 @@ fn sent(cx: &Exec, name: &str, target: &str) -> Result<Result<Vec<Value>, Value>
         "schedule.add".into(),
         words(name, job).into(),
     ];
-    let answered = cx.call("publish.publish", args, Map::new())?;
+    let answered = cx.call_internal("publish.publish", args, Map::new())?;
     let answered = answered.as_map().cloned().unwrap_or_default();
     if answered.is_empty() {
         let comment = "no servers answered the published schedule.add command";

@@ -265,7 +265,7 @@ fn setsemod(cx: &Exec, args: Setsemod) -> Result<Value, Error> {
 
 fn install_semod(cx: &Exec, args: InstallSemod) -> Result<Value, Error> {
     let path = match args.module_path.starts_with("salt://") {
-        true => cx.call("cp.cache_file", vec![args.module_path.into()], Map::new())?,
+        true => cx.call_internal("cp.cache_file", vec![args.module_path.into()], Map::new())?,
         false => args.module_path.into(),
     };
     semodule(cx, "--install", &path.to_text())

@@ -108,7 +108,7 @@ pub(super) fn path_or_text(path: String, as_text: bool, missing: String) -> Resu
 fn holds(cx: &Exec, condition: &Value) -> Result<bool, Error> {
     match condition {
         Value::Str(_) => {
-            let code = cx.call("cmd.retcode", vec![condition.clone()], Map::new())?;
+            let code = cx.call_internal("cmd.retcode", vec![condition.clone()], Map::new())?;
             Ok(code.as_int() == Some(0))
         }
         other => Ok(other.is_true()),

@@ -320,7 +320,7 @@ impl Job<'_> {
                 let kwargs = Map::new().with("trim_output", trim);
                 let args = vec![cached.into(), self.name.as_str().into()];
                 self.cx
-                    .call("archive.unrar", args, kwargs)
+                    .call_internal("archive.unrar", args, kwargs)
                     .map(Unpacked::Files)
             }
             (_, Some(options)) => self.tar_with(cached, options),

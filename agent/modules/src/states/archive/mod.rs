@@ -438,7 +438,7 @@ impl Job<'_> {
     fn needs_password(&self, cached: &str) -> bool {
         let asked = self
             .cx
-            .call("archive.is_encrypted", vec![cached.into()], Map::new());
+            .call_internal("archive.is_encrypted", vec![cached.into()], Map::new());
         asked.is_ok_and(|encrypted| encrypted.is_true())
     }
 

@@ -498,7 +498,7 @@ fn judged(cx: &Exec, command: &str, file: &Path) -> Result<Option<Ret>, Error> {
     if let Some(shell) = cx.grains().get("shell") {
         options.insert("shell", shell.clone());
     }
-    let said = cx.call("cmd.run_all", vec![line.into()], options)?;
+    let said = cx.call_internal("cmd.run_all", vec![line.into()], options)?;
     if said.get("retcode").and_then(Value::as_int) == Some(0) {
         return Ok(None);
     }

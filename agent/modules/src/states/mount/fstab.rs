@@ -67,7 +67,7 @@ fn converted(cx: &Exec, device: &str, to: Option<&str>) -> Result<Option<String>
     } else {
         "token"
     };
-    let found = cx.call("disk.blkid", Vec::new(), Map::new().with(by, device))?;
+    let found = cx.call_internal("disk.blkid", Vec::new(), Map::new().with(by, device))?;
     let found = found
         .as_map()
         .filter(|found| found.len() == 1)

@@ -429,7 +429,7 @@ fn device_of(cx: &Exec, device: &str) -> Result<String, Error> {
     }
     if upper.starts_with("LABEL=") {
         let asked = Map::new().with("token", format!("LABEL={value}"));
-        let found = cx.call("disk.blkid", Vec::new(), asked)?;
+        let found = cx.call_internal("disk.blkid", Vec::new(), asked)?;
         let first = found
             .as_map()
             .and_then(Map::first)

@@ -127,7 +127,7 @@ impl Output {
                     }
                 };
                 let args = vec![grain.as_str().into(), value.into()];
-                cx.call("grains.setval", args, Map::new())?;
+                cx.call_internal("grains.setval", args, Map::new())?;
             }
             Self::File(file) => {
                 let text = written(answer);
@@ -230,7 +230,7 @@ fn run_file(cx: &Exec, args: RunFile) -> Result<Ret, Error> {
         let saltenv = args
             .saltenv
             .map(|saltenv| Map::new().with("saltenv", saltenv));
-        let found = cx.call(
+        let found = cx.call_internal(
             "cp.cache_file",
             vec![file.into()],
             saltenv.unwrap_or_default(),

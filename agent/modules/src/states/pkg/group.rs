@@ -37,7 +37,7 @@ pub(super) fn run(cx: &Exec, args: GroupInstalled) -> Result<Ret, Error> {
         let doing = format!("installing/updating group '{name}'");
         Ret::failed(format!("An error was encountered while {doing}: {why}"))
     };
-    let diff = match cx.call("pkg.group_diff", vec![name.into()], args.kwargs.clone()) {
+    let diff = match cx.call_internal("pkg.group_diff", vec![name.into()], args.kwargs.clone()) {
         Ok(diff) => diff,
         Err(why) => {
             let ret = failed(why);
@@ -75,11 +75,11 @@ pub(super) fn run(cx: &Exec, args: GroupInstalled) -> Result<Ret, Error> {
     });
     cx.apply(would, || {
         let kwargs = args.kwargs.clone().with("pkgs", targets);
-        let changes = match cx.call("pkg.install", Vec::new(), kwargs) {
+        let changes = match cx.call_internal("pkg.install", Vec::new(), kwargs) {
             Ok(changes) => changes,
             Err(why) => return Ok(failed(why)),
         };
-        let here = cx.call("pkg.list_pkgs", Vec::new(), Map::new())?;
+        let here = cx.call_internal("pkg.list_pkgs", Vec::new(), Map::new())?;
         let lacking: Vec<String> = required
             .into_iter()
             .filter(|one| here.get(one).is_none())

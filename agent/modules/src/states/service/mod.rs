@@ -134,7 +134,7 @@ impl<'a> Service<'a> {
 
     fn call(&self, function: &str, kwargs: Map) -> Result<Value, Error> {
         let full = format!("service.{function}");
-        self.cx.call(&full, vec![self.name.into()], kwargs)
+        self.cx.call_internal(&full, vec![self.name.into()], kwargs)
     }
 
     fn is_available(&self) -> Result<bool, Error> {
@@ -145,13 +145,13 @@ impl<'a> Service<'a> {
         Ok(self.has("offline")
             && self
                 .cx
-                .call("service.offline", Vec::new(), Map::new())?
+                .call_internal("service.offline", Vec::new(), Map::new())?
                 .is_true())
     }
 
     fn status(&self) -> Result<Value, Error> {
         let args = vec![self.name.into(), self.sig.clone().into()];
-        self.cx.call("service.status", args, Map::new())
+        self.cx.call_internal("service.status", args, Map::new())
     }
 
     /// Where that cannot be told it is taken for enabled.
