@@ -14,6 +14,7 @@ mod containers;
 mod databases;
 mod fleet;
 mod gpg;
+mod growth;
 mod inits;
 mod lint;
 mod look;

@@ -66,6 +66,13 @@ impl Roots {
                 (Ok(root), Ok(file)) if file.starts_with(&root))
     }
 
+    /// Returns true if a walk of the root comes to this folder: one that follows no links comes through none.
+    fn reaches(&self, root: &Path, folder: &str) -> bool {
+        self.follows
+            || matches!((root.canonicalize(), root.join(folder).canonicalize()),
+                (Ok(root), Ok(below)) if below == root.join(folder))
+    }
+
     fn folders(&self, saltenv: &str) -> Vec<PathBuf> {
         self.opts.roots(self.option, saltenv)
     }
@@ -136,9 +143,17 @@ impl Sources for Roots {
 
     fn list_below(&self, folder: &str, saltenv: &str) -> Result<Vec<String>, Error> {
         let mut files = Vec::new();
+        // A path that leads out of the roots has nothing below it.
+        let folder = match folder.trim_end_matches('/') {
+            "" => Some(String::new()),
+            folder => inside(folder),
+        };
+        let Some(folder) = folder else {
+            return Ok(files);
+        };
         for root in self.folders(saltenv) {
-            let below = root.join(folder);
-            if below.is_dir() && self.serves(&root, &below) {
+            let below = root.join(&folder);
+            if below.is_dir() && self.reaches(&root, &folder) {
                 self.walk(&root, &below, 0, &mut files)?;
             }
         }
@@ -219,5 +234,26 @@ mod tests {
         assert_eq!(found(&kept), ["a/in", "within"]);
         assert_eq!(kept.list("base").unwrap(), found(&kept));
         assert!(kept.list_below("folder", "base").unwrap().is_empty());
+        assert_eq!(kept.list_below("a", "base").unwrap(), ["a/in"]);
+        assert_eq!(all.list_below("folder/", "base").unwrap(), ["folder/out"]);
+    }
+
+    #[test]
+    fn a_listing_never_leaves_the_roots() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        std::fs::create_dir_all(&root).unwrap();
+        std::fs::write(root.join("in"), "x").unwrap();
+        std::fs::write(folder.path().join("out"), "x").unwrap();
+        let tree = Map::new().with("base", Value::list([root.display().to_string().into()]));
+        let roots = Roots::states(&Opts::new(Map::new().with("file_roots", tree)));
+        let outside = folder.path().to_str().unwrap();
+        for below in ["..", "in/../..", outside] {
+            assert!(
+                roots.list_below(below, "base").unwrap().is_empty(),
+                "{below}"
+            );
+        }
+        assert_eq!(roots.list_below("", "base").unwrap(), ["in"]);
     }
 }

@@ -31,12 +31,16 @@ pub trait Sources: Send + Sync {
     /// When they cannot be listed.
     fn list(&self, saltenv: &str) -> Result<Vec<String>, Error>;
 
-    /// The paths of the files below one folder of an environment, sorted.
+    /// The paths of the files below one folder of an environment, sorted; of all files if it is empty.
     ///
     /// # Errors
     /// When they cannot be listed.
     fn list_below(&self, folder: &str, saltenv: &str) -> Result<Vec<String>, Error> {
+        let folder = folder.trim_end_matches('/');
         let mut files = self.list(saltenv)?;
+        if folder.is_empty() {
+            return Ok(files);
+        }
         files.retain(|path| {
             path.strip_prefix(folder)
                 .is_some_and(|rest| rest.starts_with('/'))

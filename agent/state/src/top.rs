@@ -166,11 +166,8 @@ fn gather_one(cx: &Exec, name: &str, env: String) -> Result<(String, Vec<Map>), 
             .iter()
             .map(Value::to_text)
         {
-            let names = tree::names(cx, &Tree::State, &env).map_err(|error| fault(&error))?;
-            for sls in names
-                .into_iter()
-                .filter(|sls| value::glob::fnmatch(&pattern, sls))
-            {
+            let names = tree::matching(cx, &Tree::State, &pattern, &env);
+            for sls in names.map_err(|error| fault(&error))? {
                 if included.contains(&sls) || included.len() > INCLUDES_MAX {
                     continue;
                 }

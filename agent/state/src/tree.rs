@@ -1,6 +1,7 @@
 //! Finding and rendering the SLS of a tree: of states, or of pillar.
 
 use render::{Allowed, Context, JinjaOptions, Rendered};
+use value::glob::{fnmatch, is_glob};
 use value::{Map, Value, log};
 
 use crate::exec::Exec;
@@ -29,6 +30,34 @@ pub fn find(cx: &Exec, tree: &Tree, sls: &str, saltenv: &str) -> Result<Option<S
         }
     }
     Ok(None)
+}
+
+/// Returns true if an environment has an SLS of this name. A name that holds a slash is the name of none.
+///
+/// # Errors
+/// When it cannot be looked up.
+pub fn has(cx: &Exec, tree: &Tree, sls: &str, saltenv: &str) -> Result<bool, Error> {
+    Ok(!sls.contains('/') && find(cx, tree, sls, saltenv)?.is_some())
+}
+
+/// Returns the names that a pattern of a top file or an `include` matches, sorted.
+/// Only a pattern needs the listing of the whole environment.
+///
+/// # Errors
+/// When they cannot be looked up.
+pub fn matching(
+    cx: &Exec,
+    tree: &Tree,
+    pattern: &str,
+    saltenv: &str,
+) -> Result<Vec<String>, Error> {
+    if !is_glob(pattern) {
+        let found = has(cx, tree, pattern, saltenv)?;
+        return Ok(found.then(|| pattern.to_owned()).into_iter().collect());
+    }
+    let mut names = names(cx, tree, saltenv)?;
+    names.retain(|name| fnmatch(pattern, name));
+    Ok(names)
 }
 
 /// The names of all SLS of an environment, sorted.

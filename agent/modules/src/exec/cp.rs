@@ -381,7 +381,7 @@ fn get_dir(cx: &Exec, args: GetDir) -> Result<Value, Error> {
     let above = ospath::dirname(&path);
     let below = format!("{path}/");
     let mut made = Vec::new();
-    for file in cx.shared.sources.list(&saltenv)? {
+    for file in cx.shared.sources.list_below(&path, &saltenv)? {
         if !file.starts_with(&below) {
             continue;
         }
@@ -432,7 +432,7 @@ fn cache_dir(cx: &Exec, args: CacheDir) -> Result<Value, Error> {
     let saltenv = named.unwrap_or_else(|| env(cx, args.saltenv));
     let below = format!("{}/", path.trim_end_matches('/'));
     let mut cached = Vec::new();
-    for file in cx.shared.sources.list(&saltenv)? {
+    for file in cx.shared.sources.list_below(&path, &saltenv)? {
         if file.starts_with(&below) && included(&file, &args.include_pat, &args.exclude_pat) {
             cached.push(cache_one(cx, &format!("salt://{file}"), &saltenv)?);
         }

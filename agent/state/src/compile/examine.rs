@@ -230,6 +230,13 @@ impl Library for Examiner<'_> {
         })
     }
 
+    fn has(&self, sls: &str, saltenv: &str) -> Result<bool, Fault> {
+        let names = self.names(saltenv)?;
+        Ok(names
+            .binary_search_by(|name| name.as_str().cmp(sls))
+            .is_ok())
+    }
+
     fn render(&self, sls: &str, saltenv: &str) -> Outcome {
         let key = (sls.to_owned(), saltenv.to_owned());
         if let Some(known) = self.rendered.borrow().get(&key) {

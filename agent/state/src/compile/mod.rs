@@ -132,11 +132,12 @@ pub fn pillar_faults(cx: &Exec) -> Result<Vec<Fault>, crate::module::Error> {
 /// # Errors
 /// When the environment cannot be listed.
 pub fn sls_exists(cx: &Exec, sls: &str, saltenv: &str) -> Result<bool, crate::module::Error> {
+    let tree = crate::host::Tree::State;
     if glob::is_glob(sls) {
-        let names = crate::tree::names(cx, &crate::host::Tree::State, saltenv)?;
-        return Ok(names.iter().any(|name| glob::fnmatch(sls, name)));
+        let names = crate::tree::matching(cx, &tree, sls, saltenv)?;
+        return Ok(!names.is_empty());
     }
-    crate::tree::find(cx, &crate::host::Tree::State, sls, saltenv).map(|found| found.is_some())
+    crate::tree::find(cx, &tree, sls, saltenv).map(|found| found.is_some())
 }
 
 /// The plan of one chunk (`state.single`, `state.low`).

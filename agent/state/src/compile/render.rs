@@ -26,6 +26,10 @@ impl Library for Roots<'_> {
         tree::names(self.0, &Tree::State, saltenv).map_err(|error| Fault::new(error.to_string()))
     }
 
+    fn has(&self, sls: &str, saltenv: &str) -> Result<bool, Fault> {
+        tree::has(self.0, &Tree::State, sls, saltenv).map_err(|error| Fault::new(error.to_string()))
+    }
+
     fn render(&self, sls: &str, saltenv: &str) -> Result<Option<Document>, Fault> {
         let found = tree::find(self.0, &Tree::State, sls, saltenv);
         let found = found.map_err(|error| Fault::new(error.to_string()))?;
@@ -48,6 +52,10 @@ impl Library for Single<'_> {
 
     fn names(&self, saltenv: &str) -> Result<Vec<String>, Fault> {
         Roots(self.cx).names(saltenv)
+    }
+
+    fn has(&self, sls: &str, saltenv: &str) -> Result<bool, Fault> {
+        Roots(self.cx).has(sls, saltenv)
     }
 
     fn render(&self, sls: &str, saltenv: &str) -> Result<Option<Document>, Fault> {

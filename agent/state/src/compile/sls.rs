@@ -23,28 +23,14 @@ pub(crate) trait Library {
     /// The environments.
     fn environments(&self) -> Vec<String>;
 
-    /// The names of all SLS files of an environment.
+    /// The names of all SLS files of an environment: this looks at every file of its roots.
     fn names(&self, saltenv: &str) -> Result<Vec<String>, Fault>;
+
+    /// Returns true if an environment has an SLS file of this name, which is no pattern.
+    fn has(&self, sls: &str, saltenv: &str) -> Result<bool, Fault>;
 
     /// An SLS file, rendered; none when it is not there.
     fn render(&self, sls: &str, saltenv: &str) -> Result<Option<Document>, Fault>;
-}
-
-/// The names of an environment's SLS files, to be asked for one or for all that a pattern matches.
-#[derive(Default)]
-struct Names {
-    sorted: Vec<String>,
-    all: HashSet<String>,
-}
-
-impl Names {
-    fn matching(&self, pattern: &str) -> Vec<String> {
-        if is_glob(pattern) {
-            let matching = self.sorted.iter().filter(|name| fnmatch(pattern, name));
-            return matching.cloned().collect();
-        }
-        self.all.get(pattern).cloned().into_iter().collect()
-    }
 }
 
 /// What the merged SLS files of a run came to, faulty or not.
@@ -95,7 +81,8 @@ struct Merge<'a> {
     /// The environments that the run is about.
     wanted: Vec<String>,
     environments: Vec<String>,
-    names: HashMap<String, Arc<Names>>,
+    /// The names of all SLS files, by environment: a listing is made only for a pattern or a hint.
+    names: HashMap<String, Arc<Vec<String>>>,
     done: HashSet<(String, String)>,
     /// The number of the next state without an order; none when states are not numbered.
     next: Option<i64>,
@@ -127,20 +114,22 @@ impl<'a> Merge<'a> {
         saltenv == "base" || self.environments.iter().any(|env| env == saltenv)
     }
 
-    fn names(&mut self, saltenv: &str) -> Result<Arc<Names>, Fault> {
+    fn names(&mut self, saltenv: &str) -> Result<Arc<Vec<String>>, Fault> {
         if let Some(names) = self.names.get(saltenv) {
             return Ok(names.clone());
         }
-        let sorted = self.library.names(saltenv)?;
-        let all = sorted.iter().cloned().collect();
-        let names = Arc::new(Names { sorted, all });
+        let names = Arc::new(self.library.names(saltenv)?);
         self.names.insert(saltenv.to_owned(), names.clone());
         Ok(names)
     }
 
     /// The SLS files of an environment that a pattern matches; the pattern itself where there is none, so that its absence shows.
     fn targets(&mut self, saltenv: &str, pattern: &str) -> Result<Vec<String>, Fault> {
-        let mut found = self.names(saltenv)?.matching(pattern);
+        let mut found = Vec::new();
+        if is_glob(pattern) {
+            let names = self.names(saltenv)?;
+            found.extend(names.iter().filter(|name| fnmatch(pattern, name)).cloned());
+        }
         if found.is_empty() {
             found.push(pattern.to_owned());
         }
@@ -251,7 +240,7 @@ impl<'a> Merge<'a> {
             "Specified SLS {sls} in saltenv {saltenv} is not available on the salt master or through a configured fileserver"
         );
         let names = self.names(saltenv).unwrap_or_default();
-        let near = did_you_mean(sls, names.sorted.iter().map(String::as_str));
+        let near = did_you_mean(sls, names.iter().map(String::as_str));
         Fault::new(text).hint(near)
     }
 
@@ -355,12 +344,20 @@ impl<'a> Merge<'a> {
         };
         let mut found = Vec::new();
         for env in asked {
-            let names = self.names(&env).map_err(|fault| fault.text)?;
-            if !names.matching(wanted).is_empty() {
+            if self.matches_any(&env, wanted).map_err(|fault| fault.text)? {
                 found.push(env);
             }
         }
         Ok(found)
+    }
+
+    /// Returns true if an environment has an SLS file of this name, or one that the pattern matches.
+    fn matches_any(&mut self, saltenv: &str, wanted: &str) -> Result<bool, Fault> {
+        if !is_glob(wanted) {
+            return self.library.has(wanted, saltenv);
+        }
+        let names = self.names(saltenv)?;
+        Ok(names.iter().any(|name| fnmatch(wanted, name)))
     }
 
     /// Lays one SLS beside the others: an ID must not stand in two with different contents.

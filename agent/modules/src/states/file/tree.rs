@@ -105,7 +105,7 @@ impl Reader<'_> {
         let saltenv = named.unwrap_or_else(|| cx.saltenv.clone());
         let root = format!("{}/", path.trim_end_matches('/'));
         let root = if root == "/" { String::new() } else { root };
-        let mut files = cx.shared.sources.list(&saltenv)?;
+        let mut files = cx.shared.sources.list_below(&path, &saltenv)?;
         files.retain(|file| file.starts_with(&root));
         if self.options.keep_symlinks {
             self.add_links(cx, &saltenv, &root, &mut files, tree)?;
