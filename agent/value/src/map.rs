@@ -76,6 +76,18 @@ impl Map {
         self.0.place(&Text(key))
     }
 
+    /// Returns where in the order a string key is: [`Self::at`] has its entry.
+    #[must_use]
+    pub fn position(&self, key: &str) -> Option<usize> {
+        self.place(key)
+    }
+
+    /// Returns where in the order any key is.
+    #[must_use]
+    pub fn position_value(&self, key: &Value) -> Option<usize> {
+        self.0.place(key)
+    }
+
     fn changed(&mut self) -> &mut Entries {
         Arc::make_mut(&mut self.0)
     }

@@ -1,7 +1,7 @@
 //! Lists and dictionaries that a template can change, with Python's methods.
 //!
-//! What comes from the outside stays the shared tree it was until a template changes it or takes a container out of it;
-//! then that one level becomes the template's own, so that everybody who holds the same list sees the same change.
+//! What comes from the outside is only lent: it stays the shared tree that it was until a template changes it. Then that one
+//! level becomes the template's own. See [`lent`].
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -14,6 +14,8 @@ use value::Map;
 
 use super::args::{self, Args};
 use super::errors::{self, key_error, type_error, value_error};
+use super::lent::{self, Changes, Lent};
+use super::pieces::Pieces;
 use super::{methods, nesting, print, strings};
 
 /// How deep a value may be nested to leave a template.
@@ -30,23 +32,29 @@ pub(super) enum Sort {
 }
 
 enum Items {
-    Shared(Arc<Vec<value::Value>>),
-    Own(Vec<Value>),
+    Lent(Lent<Arc<Vec<value::Value>>>),
+    Own(Pieces),
 }
 
 enum Entries {
-    Shared(Map),
+    Lent(Lent<Map>),
     Own(IndexMap<Value, Value>),
 }
 
 /// A Python list, or one of the things that print otherwise and behave alike.
 pub(super) struct List {
     sort: Sort,
+    /// Whether it came from the run.
+    is_lent: bool,
     items: RwLock<Items>,
 }
 
 /// A Python dictionary.
-pub(super) struct Dict(RwLock<Entries>);
+pub(super) struct Dict {
+    /// Whether it came from the run.
+    is_lent: bool,
+    entries: RwLock<Entries>,
+}
 
 impl fmt::Debug for List {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -63,19 +71,24 @@ impl fmt::Debug for Dict {
 impl Drop for List {
     fn drop(&mut self) {
         let items = self.items.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Items::Own(items) = items {
-            nesting::give_back(std::mem::take(items));
-        }
+        nesting::give_back(match items {
+            Items::Own(items) => items.take(),
+            Items::Lent(lent) => lent.take_children(),
+        });
     }
 }
 
 impl Drop for Dict {
     fn drop(&mut self) {
-        let entries = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Entries::Own(entries) = entries {
-            let entries = std::mem::take(entries);
-            nesting::give_back(entries.into_iter().flat_map(|(k, v)| [k, v]).collect());
-        }
+        let entries = self.entries.get_mut();
+        let entries = entries.unwrap_or_else(PoisonError::into_inner);
+        nesting::give_back(match entries {
+            Entries::Own(entries) => {
+                let entries = std::mem::take(entries);
+                entries.into_iter().flat_map(|(k, v)| [k, v]).collect()
+            }
+            Entries::Lent(lent) => lent.take_children(),
+        });
     }
 }
 
@@ -104,10 +117,26 @@ impl List {
 
     /// The same of another sort.
     pub(super) fn of(sort: Sort, items: Vec<Value>) -> Value {
+        Self::made(sort, false, Items::Own(items.into()))
+    }
+
+    fn made(sort: Sort, is_lent: bool, items: Items) -> Value {
         Value::from_object(Self {
             sort,
-            items: RwLock::new(Items::Own(items)),
+            is_lent,
+            items: RwLock::new(items),
         })
+    }
+
+    /// Returns a list of these items and more: `a + b`.
+    pub(super) fn and(&self, more: Vec<Value>) -> Result<Value, Error> {
+        strings::checked_items(self.len() + more.len())?;
+        let known = match &*read(&self.items) {
+            Items::Own(items) => Ok(items.and(more)),
+            Items::Lent(_) => Err(more),
+        };
+        let items = known.unwrap_or_else(|more| Pieces::from(self.snapshot()).and(more));
+        Ok(Self::made(Sort::List, false, Items::Own(items)))
     }
 
     pub(super) fn sort(&self) -> Sort {
@@ -127,26 +156,30 @@ impl List {
     /// The items as they are now.
     pub(super) fn snapshot(&self) -> Vec<Value> {
         if let Items::Own(items) = &*read(&self.items) {
-            return items.clone();
+            return items.copied(0);
         }
-        self.change(|items| items.clone())
+        match &mut *write(&self.items) {
+            Items::Lent(lent) => lent.lend_all(),
+            Items::Own(items) => items.copied(0),
+        }
     }
 
     /// Changes the items.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Vec<Value>) -> T) -> T {
+        Changes::note(self.is_lent);
         let mut items = write(&self.items);
-        if let Items::Shared(shared) = &*items {
-            *items = Items::Own(shared.iter().map(from_value).collect());
+        if let Items::Lent(lent) = &mut *items {
+            *items = Items::Own(lent.lend_all().into());
         }
         match &mut *items {
-            Items::Own(items) => change(items),
-            Items::Shared(_) => change(&mut Vec::new()),
+            Items::Own(items) => change(items.own()),
+            Items::Lent(_) => change(&mut Vec::new()),
         }
     }
 
     fn len(&self) -> usize {
         match &*read(&self.items) {
-            Items::Shared(items) => items.len(),
+            Items::Lent(lent) => lent.from.len(),
             Items::Own(items) => items.len(),
         }
     }
@@ -155,13 +188,16 @@ impl List {
         let index = place(index, self.len())?;
         match &*read(&self.items) {
             Items::Own(items) => return items.get(index).cloned(),
-            Items::Shared(items) => {
-                if let Some(scalar) = items.get(index).and_then(from_scalar) {
-                    return Some(scalar);
+            Items::Lent(lent) => {
+                if let Some(known) = lent.item(index) {
+                    return Some(known);
                 }
             }
         }
-        self.change(|items| items.get(index).cloned())
+        match &mut *write(&self.items) {
+            Items::Own(items) => items.get(index).cloned(),
+            Items::Lent(lent) => lent.lend(index),
+        }
     }
 }
 
@@ -178,30 +214,42 @@ pub(super) fn place(index: i64, len: usize) -> Option<usize> {
 impl Dict {
     /// A dictionary of the template's own.
     pub(super) fn value(entries: IndexMap<Value, Value>) -> Value {
-        Value::from_object(Self(RwLock::new(Entries::Own(entries))))
+        Value::from_object(Self {
+            is_lent: false,
+            entries: RwLock::new(Entries::Own(entries)),
+        })
     }
 
     /// The entries as they are now.
     pub(super) fn snapshot(&self) -> IndexMap<Value, Value> {
-        if let Entries::Own(entries) = &*read(&self.0) {
+        if let Entries::Own(entries) = &*read(&self.entries) {
             return entries.clone();
         }
-        self.change(|entries| entries.clone())
+        self.pairs().into_iter().collect()
+    }
+
+    /// The entries as they are now, in a list.
+    pub(super) fn pairs(&self) -> Vec<(Value, Value)> {
+        if let Entries::Own(entries) = &*read(&self.entries) {
+            let entries = entries.iter();
+            return entries.map(|(k, v)| (k.clone(), v.clone())).collect();
+        }
+        match &mut *write(&self.entries) {
+            Entries::Lent(lent) => lent.lend_all(),
+            Entries::Own(entries) => entries.clone().into_iter().collect(),
+        }
     }
 
     /// Changes the entries.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut IndexMap<Value, Value>) -> T) -> T {
-        let mut entries = write(&self.0);
-        if let Entries::Shared(map) = &*entries {
-            *entries = Entries::Own(
-                map.iter()
-                    .map(|(key, value)| (from_value(key), from_value(value)))
-                    .collect(),
-            );
+        Changes::note(self.is_lent);
+        let mut entries = write(&self.entries);
+        if let Entries::Lent(lent) = &mut *entries {
+            *entries = Entries::Own(lent.lend_all().into_iter().collect());
         }
         match &mut *entries {
             Entries::Own(entries) => change(entries),
-            Entries::Shared(_) => change(&mut IndexMap::new()),
+            Entries::Lent(_) => change(&mut IndexMap::new()),
         }
     }
 
@@ -234,35 +282,39 @@ impl Dict {
 
     /// The keys in order.
     pub(super) fn keys(&self) -> Vec<Value> {
-        match &*read(&self.0) {
-            Entries::Shared(map) => map.keys().map(from_value).collect(),
+        match &*read(&self.entries) {
+            Entries::Lent(lent) => lent.from.keys().map(from_value).collect(),
             Entries::Own(entries) => entries.keys().cloned().collect(),
         }
     }
 
     /// How many entries there are.
     pub(super) fn len(&self) -> usize {
-        match &*read(&self.0) {
-            Entries::Shared(map) => map.len(),
+        match &*read(&self.entries) {
+            Entries::Lent(lent) => lent.from.len(),
             Entries::Own(entries) => entries.len(),
         }
     }
 
     /// What stands under a key.
     pub(super) fn get(&self, key: &Value) -> Option<Value> {
-        match &*read(&self.0) {
+        let place = match &*read(&self.entries) {
             Entries::Own(entries) => return entries.get(key).cloned(),
-            Entries::Shared(map) => {
-                let found = match key.as_str() {
-                    Some(text) => map.get(text),
-                    None => map.get_value(&to_value(key).ok()?),
+            Entries::Lent(lent) => {
+                let place = match key.as_str() {
+                    Some(text) => lent.from.position(text),
+                    None => lent.from.position_value(&to_value(key).ok()?),
                 }?;
-                if let Some(scalar) = from_scalar(found) {
-                    return Some(scalar);
+                if let Some(known) = lent.item(place) {
+                    return Some(known);
                 }
+                place
             }
+        };
+        match &mut *write(&self.entries) {
+            Entries::Own(entries) => entries.get(key).cloned(),
+            Entries::Lent(lent) => lent.lend(place),
         }
-        self.change(|entries| entries.get(key).cloned())
     }
 }
 
@@ -358,22 +410,22 @@ fn same(here: Option<&Value>, value: &value::Value) -> bool {
 pub(super) fn from_value(value: &value::Value) -> Value {
     use value::Value as V;
     match value {
-        V::List(items) => shared_list(Sort::List, Arc::clone(items)),
-        V::Map(map) => Value::from_object(Dict(RwLock::new(Entries::Shared(map.clone())))),
-        V::Set(set) => List::of(Sort::Set, set.keys().map(from_value).collect()),
+        V::List(items) => {
+            let items = Items::Lent(Lent::of(Arc::clone(items)));
+            List::made(Sort::List, true, items)
+        }
+        V::Map(map) => Value::from_object(from_map(map)),
+        V::Set(set) => {
+            let items: Vec<Value> = set.keys().map(from_value).collect();
+            List::made(Sort::Set, true, Items::Own(items.into()))
+        }
         V::Tuple(items) => Value::from(Tuple::new(items.iter().map(from_value).collect())),
         scalar => from_scalar(scalar).unwrap_or_default(),
     }
 }
 
-fn shared_list(sort: Sort, items: Arc<Vec<value::Value>>) -> Value {
-    Value::from_object(List {
-        sort,
-        items: RwLock::new(Items::Shared(items)),
-    })
-}
-
-fn from_scalar(value: &value::Value) -> Option<Value> {
+/// The template's view of a value that is no container.
+pub(super) fn from_scalar(value: &value::Value) -> Option<Value> {
     use value::Value as V;
     Some(match value {
         V::Null => Value::from(()),
@@ -398,7 +450,7 @@ pub(super) fn to_value(value: &Value) -> Result<value::Value, Error> {
 }
 
 /// `count` is how many values left already: one that stands in many places leaves as often.
-fn leave(value: &Value, depth: usize, count: &mut usize) -> Result<value::Value, Error> {
+pub(super) fn leave(value: &Value, depth: usize, count: &mut usize) -> Result<value::Value, Error> {
     use value::Value as V;
     *count += 1;
     strings::checked_items(*count)?;
@@ -454,8 +506,12 @@ fn leave_map(value: &Value, depth: usize, count: &mut usize) -> Result<Map, Erro
 
 impl List {
     fn leave(&self, depth: usize, count: &mut usize) -> Result<value::Value, Error> {
-        if let Items::Shared(items) = &*read(&self.items) {
-            return Ok(value::Value::List(Arc::clone(items)));
+        let lent = match &*read(&self.items) {
+            Items::Lent(lent) => Some((Arc::clone(&lent.from), lent.children())),
+            Items::Own(_) => None,
+        };
+        if let Some((from, children)) = lent {
+            return lent::left_list(&from, children, depth, count);
         }
         let items = leave_all(self.snapshot().into_iter(), depth, count)?;
         Ok(match self.sort {
@@ -472,11 +528,15 @@ impl List {
 
 impl Dict {
     fn leave(&self, depth: usize, count: &mut usize) -> Result<value::Value, Error> {
-        if let Entries::Shared(map) = &*read(&self.0) {
-            return Ok(value::Value::Map(map.clone()));
+        let lent = match &*read(&self.entries) {
+            Entries::Lent(lent) => Some((lent.from.clone(), lent.children())),
+            Entries::Own(_) => None,
+        };
+        if let Some((from, children)) = lent {
+            return lent::left_map(&from, children, depth, count);
         }
         let mut map = Map::new();
-        for (key, item) in self.snapshot() {
+        for (key, item) in self.pairs() {
             map.insert(
                 leave(&key, depth + 1, count)?,
                 leave(&item, depth + 1, count)?,
@@ -532,7 +592,7 @@ pub(super) fn pairs(args: &Args) -> Result<Vec<(Value, Value)>, Error> {
     for source in args.pos() {
         let source = args::defined(source)?;
         if let Some(dict) = source.downcast_object_ref::<Dict>() {
-            pairs.extend(dict.snapshot());
+            pairs.extend(dict.pairs());
         } else if source.kind() == ValueKind::Map {
             for key in source.try_iter()? {
                 let item = source.get_item(&key)?;
@@ -567,5 +627,8 @@ fn pair_of(pair: &Value) -> Result<(Value, Value), Error> {
 
 /// The dictionary of a shared map.
 pub(super) fn from_map(map: &Map) -> Dict {
-    Dict(RwLock::new(Entries::Shared(map.clone())))
+    Dict {
+        is_lent: true,
+        entries: RwLock::new(Entries::Lent(Lent::of(map.clone()))),
+    }
 }

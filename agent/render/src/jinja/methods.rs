@@ -277,7 +277,7 @@ pub(super) fn dict(dict: &Dict, method: &str, args: &Args) -> Result<Value, Erro
         "keys" => Ok(List::of(Sort::Keys, dict.keys())),
         "values" => Ok(List::of(
             Sort::Values,
-            dict.snapshot().into_values().collect(),
+            dict.pairs().into_iter().map(|(_, item)| item).collect(),
         )),
         "update" => {
             let pairs = pairs(args)?;
@@ -323,7 +323,7 @@ pub(super) fn pair(key: Value, value: Value) -> Value {
 
 /// The entries of a dictionary as tuples.
 pub(super) fn items(dict: &Dict) -> Vec<Value> {
-    dict.snapshot()
+    dict.pairs()
         .into_iter()
         .map(|(key, value)| pair(key, value))
         .collect()

@@ -39,7 +39,7 @@ fn walk(value: &Value, depth: usize, count: &mut usize) -> Result<(), Error> {
     let parts = if let Some(list) = value.downcast_object_ref::<List>() {
         list.snapshot()
     } else if let Some(dict) = value.downcast_object_ref::<Dict>() {
-        dict.snapshot().into_values().collect()
+        dict.pairs().into_iter().map(|(_, item)| item).collect()
     } else if value.is_tuple() {
         value.try_iter()?.collect()
     } else {
@@ -58,7 +58,7 @@ pub(super) fn compare_lists(a: &List, b: &List) -> Ordering {
 /// The order of two dictionaries, whatever the order of their keys.
 pub(super) fn compare_dicts(a: &Dict, b: &Dict) -> Ordering {
     let sorted = |dict: &Dict| {
-        let mut entries: Vec<_> = dict.snapshot().into_iter().collect();
+        let mut entries = dict.pairs();
         value::sorted::sort_by(&mut entries, |(a, _), (b, _)| a.cmp(b));
         entries.into_iter().unzip::<_, _, Vec<_>, Vec<_>>()
     };

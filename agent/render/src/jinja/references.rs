@@ -1,14 +1,13 @@
 //! Calls of execution functions, whose arguments Python passes by reference: a template sees what a function changes of them, and what
 //! it gives back of them is the same list or dictionary still.
 
-use std::sync::Arc;
-
 use minijinja::{Error, Value};
 use value::Map;
 
 use super::args::{self, Args};
 use super::containers::{Dict, from_value, to_value};
 use super::errors::fault;
+use super::lent::is_same;
 use super::shared::Functions;
 use crate::Kind;
 
@@ -149,14 +148,4 @@ fn owner(argument: &Value, value: &value::Value, answer: &value::Value) -> Optio
     let mut items = value.as_map()?.iter();
     let (key, _) = items.find(|(_, item)| is_same(item, answer))?;
     dict.get(&from_value(key))
-}
-
-/// Whether two are one list or dictionary, and not only alike.
-fn is_same(one: &value::Value, other: &value::Value) -> bool {
-    use value::Value as V;
-    match (one, other) {
-        (V::Map(one), V::Map(other)) => one.address() == other.address(),
-        (V::List(one), V::List(other)) => Arc::ptr_eq(one, other),
-        _ => false,
-    }
 }

@@ -2,7 +2,7 @@
 //!
 //! The one file that drives minijinja's unstable tokenizer.
 //! - List and dictionary literals and what `set` assigns become containers that can be changed (`__m`).
-//! - `a ~ b` and `a % b` become the filters `__cat` and `__mod`, which know Python's texts.
+//! - `a ~ b` and `a % b` become the filters `__cat` and `__mod`, which know Python's texts; `a + b` becomes `__add`, which knows lists.
 //! - `do`, `load_*`, `import_*` and `profile` become what they stand for.
 //! - An import without context goes through `__plain`; macros that use `varargs` or `kwargs` through `__macro`.
 
@@ -11,6 +11,8 @@ use minijinja::syntax::SyntaxConfig;
 
 use super::edits::Edits;
 use super::reached::Branches;
+
+mod tags;
 
 /// Deeper expressions are left to the parser, which refuses them.
 const DEPTH_MAX: usize = 150;
@@ -291,219 +293,6 @@ impl<'a> Walker<'a> {
         Some(())
     }
 
-    fn open_macro(&mut self) -> Option<()> {
-        self.step();
-        let name = self.word()?;
-        self.step();
-        if !matches!(self.token()?, Token::ParenOpen) {
-            return Some(());
-        }
-        let arguments = self.parameters()?;
-        let comma = if arguments.is_empty()
-            || matches!(self.tokens.get(self.at.checked_sub(2)?)?.0, Token::Comma)
-        {
-            ""
-        } else {
-            ", "
-        };
-        let end = self.end().checked_sub(1)?;
-        self.macros.push(Macro {
-            name,
-            arguments,
-            end,
-            comma,
-            takes_more: false,
-        });
-        Some(())
-    }
-
-    /// `(a, b=1)`: the names. A default that uses an earlier argument moves behind the list,
-    /// because the engine fills in the last one first.
-    fn parameters(&mut self) -> Option<Vec<&'a str>> {
-        let mut names = Vec::new();
-        let mut moved = String::new();
-        self.step();
-        while !matches!(self.token()?, Token::ParenClose) {
-            let name = self.word()?;
-            self.step();
-            if matches!(self.token()?, Token::Assign) {
-                match self.dependent_default(&names) {
-                    Some(default) => moved.push_str(&format!(
-                        " %}}{{% if {name} is undefined %}}{{% set {name} = ({default}) %}}{{% endif"
-                    )),
-                    None => {
-                        self.step();
-                        self.expression()?;
-                    }
-                }
-            }
-            names.push(name);
-            if matches!(self.token()?, Token::Comma) {
-                self.step();
-            }
-        }
-        self.step();
-        let end = self.end();
-        self.edits.after(end, &moved);
-        Some(names)
-    }
-
-    /// Takes out a default that uses one of the arguments before it.
-    fn dependent_default(&mut self, names: &[&str]) -> Option<String> {
-        let (first, start) = (self.at, self.start());
-        let kept = self.edits.clone();
-        self.step();
-        let read = self.expression();
-        let uses = |(token, _): &(Token<'_>, Span)| matches!(token, Token::Ident(name) if names.contains(name));
-        let dependent = self.tokens.get(first..self.at)?.iter().any(uses);
-        self.edits = kept;
-        if read.is_none() || !dependent {
-            self.at = first;
-            return None;
-        }
-        let end = self.end();
-        // The parser wants a default here when an earlier argument has one; no variable has this name.
-        self.edits
-            .instead
-            .insert(start, (end, "=__later".to_owned()));
-        Some(self.source.get(start + 1..end)?.to_owned())
-    }
-
-    fn close_macro(&mut self) {
-        self.step();
-        while self.word().is_some() {
-            self.step();
-        }
-        let Some(closed) = self.macros.pop() else {
-            return;
-        };
-        if closed.takes_more {
-            self.edits.after(
-                closed.end,
-                &format!("{}varargs=__later, kwargs=__later", closed.comma),
-            );
-        }
-        let names: Vec<String> = closed
-            .arguments
-            .iter()
-            .map(|name| format!(", \"{name}\""))
-            .collect();
-        let (name, more) = (closed.name, closed.takes_more);
-        let text = format!(
-            " %}}{{% set {name} = {name}|__macro(\"{name}\", {more}{})",
-            names.concat()
-        );
-        self.edits.after(self.end(), &text);
-    }
-
-    fn call(&mut self) -> Option<()> {
-        self.step();
-        if matches!(self.token()?, Token::ParenOpen) {
-            self.parameters()?;
-        }
-        self.expression()
-    }
-
-    fn with(&mut self) -> Option<()> {
-        self.step();
-        while !matches!(self.token()?, Token::BlockEnd) {
-            while !matches!(self.token()?, Token::Assign) {
-                if matches!(self.token()?, Token::BlockEnd) {
-                    return Some(());
-                }
-                self.step();
-            }
-            self.step();
-            let start = self.start();
-            self.expression()?;
-            self.wrap(start, "(", ")|__m");
-            if matches!(self.token()?, Token::Comma) {
-                self.step();
-            }
-        }
-        Some(())
-    }
-
-    /// The name of a template, marked unless it is imported with context.
-    fn import(&mut self) -> Option<()> {
-        let start = self.start();
-        self.expression()?;
-        let end = self.end();
-        let mut with_context = false;
-        while !matches!(self.token()?, Token::BlockEnd) {
-            with_context |= self.is_word("with");
-            self.step();
-        }
-        if !with_context {
-            self.edits.before(start, "(");
-            self.edits.after(end, ")|__plain");
-        }
-        Some(())
-    }
-
-    /// The engine panics on `import x as 5`: such a tag is spoilt so that its parser refuses it.
-    fn check_alias(&mut self, begin: usize) {
-        let inside = self.tokens.get(begin..self.at).unwrap_or_default();
-        let at = inside
-            .iter()
-            .rposition(|(token, _)| matches!(token, Token::Ident("as")));
-        let constants = ["true", "True", "false", "False", "none", "None"];
-        let good = match at.and_then(|at| inside.get(at + 1..)) {
-            None => true,
-            Some([(Token::Ident(name), _)]) => !constants.contains(name),
-            Some(
-                [
-                    (Token::Ident(name), _),
-                    (Token::Ident("with" | "without"), _),
-                    ..,
-                ],
-            ) => !constants.contains(name),
-            Some(_) => false,
-        };
-        if !good {
-            let end = self.end();
-            self.edits.after(end, " )");
-        }
-    }
-
-    fn import_data(&mut self, word: &str) -> Option<()> {
-        self.replace("import");
-        let begin = self.at;
-        self.import()?;
-        self.check_alias(begin);
-        let end = self.at;
-        let is_as = |at: usize| matches!(self.tokens.get(at), Some((Token::Ident("as"), _)));
-        let name_at = (begin..end).rev().find(|at| is_as(*at))? + 1;
-        let Some((Token::Ident(name), _)) = self.tokens.get(name_at) else {
-            return None;
-        };
-        let loader = word.strip_prefix("import_")?;
-        let text = format!(" %}}{{% set {name} = {name}|load_{loader}");
-        self.edits.after(self.end(), &text);
-        Some(())
-    }
-
-    fn load_data(&mut self, word: &str) {
-        if !matches!(self.ahead(1), Some(Token::Ident("as"))) {
-            return;
-        }
-        self.replace("set");
-        self.replace("");
-        while matches!(self.token(), Some(Token::Ident(_) | Token::Dot)) {
-            self.step();
-        }
-        self.edits
-            .after(self.end(), &format!(" | {word} %}}{{% with"));
-    }
-
-    fn profile(&mut self) -> Option<()> {
-        self.replace("with __profile =");
-        if self.is_word("as") {
-            self.replace("");
-        }
-        self.expression()
-    }
-
     /// One expression, or several with commas, which become a tuple between `open` and `close`.
     fn tuple(&mut self, open: &str, close: &str) -> Option<()> {
         let start = self.start();
@@ -602,10 +391,23 @@ impl<'a> Walker<'a> {
     }
 
     fn sum(&mut self) -> Option<()> {
+        let start = self.start();
         self.concat()?;
-        while matches!(self.token(), Some(Token::Plus | Token::Minus)) {
-            self.step();
-            self.concat()?;
+        while let Some(sign @ (Token::Plus | Token::Minus)) = self.token() {
+            let is_plus = matches!(sign, Token::Plus);
+            // No list is added to a number or a text: the engine's own operator costs less.
+            let is_list = !matches!(
+                self.ahead(1),
+                Some(Token::Int(_) | Token::Float(_) | Token::Str(_) | Token::String(_))
+            );
+            if is_plus && is_list {
+                self.replace(")|__add(");
+                self.concat()?;
+                self.wrap(start, "((", "))");
+            } else {
+                self.step();
+                self.concat()?;
+            }
         }
         Some(())
     }

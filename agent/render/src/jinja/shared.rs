@@ -10,6 +10,7 @@ use value::Map;
 
 use super::args::Args;
 use super::containers::{self, Dict, List};
+use super::lent::Changes;
 use crate::Host;
 
 /// The variables that are the same ones for all templates of a run.
@@ -87,6 +88,17 @@ pub(super) struct Functions {
 struct Lent {
     pillar: Value,
     before: value::Value,
+    /// The changes that had been made when it was lent, and when it was last looked at.
+    lent_at: Changes,
+    seen_at: Changes,
+}
+
+impl Lent {
+    /// Returns true if the template may have changed it: until it changes a container of the run it cannot have.
+    fn may_differ(&self) -> bool {
+        let now = Changes::now();
+        now.of_lent != self.lent_at.of_lent && now.all != self.seen_at.all
+    }
 }
 
 /// What stands at a path of the pillar.
@@ -106,9 +118,12 @@ impl Functions {
 
     /// Gives the functions back what the template changed of their pillar.
     pub(super) fn give_back(&self) {
-        if let Some(lent) = lock(&self.lent).as_mut()
-            && let Some(now) = changed(&lent.pillar, &lent.before)
-        {
+        let mut lent = lock(&self.lent);
+        let Some(lent) = lent.as_mut().filter(|lent| lent.may_differ()) else {
+            return;
+        };
+        lent.seen_at = Changes::now();
+        if let Some(now) = changed(&lent.pillar, &lent.before) {
             if let Some(pillar) = now.as_map() {
                 self.host.set_pillar(pillar.clone());
             }
@@ -139,7 +154,13 @@ impl Functions {
         if lent.is_none() {
             let before = value::Value::Map(self.host.pillar()?);
             let pillar = containers::from_value(&before);
-            *lent = Some(Lent { pillar, before });
+            let now = Changes::now();
+            *lent = Some(Lent {
+                pillar,
+                before,
+                lent_at: now,
+                seen_at: now,
+            });
         }
         let mut here = lent.as_ref()?.pillar.clone();
         for key in path.split(':') {

@@ -4,7 +4,7 @@ use minijinja::value::{Rest, ValueOrKwargs};
 use minijinja::{Environment, Error, State, Value};
 
 use super::args::{self, Args};
-use super::{PLAIN, containers, format, macros, print, strings, tests};
+use super::{PLAIN, containers, format, macros, print, strings, sums, tests};
 
 mod builtin;
 mod choose;
@@ -77,6 +77,9 @@ const REWRITTEN: Table = &[
             return Ok(value.clone());
         }
         Err(args::not_iterable(value))
+    }),
+    ("__add", |_, a| {
+        sums::add(a.need(0, "left")?, a.need(1, "right")?)
     }),
     ("__cat", concat),
     ("__compare", tests::chain),
