@@ -283,14 +283,12 @@ fn endless_templates_end_soon_with_a_clear_error() {
     let loops = "{% for a in range(1000) %}{% for b in range(1000) %}{% for c in range(100) %}{% set x = c %}{% endfor %}{% endfor %}{% endfor %}";
     let deep = "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}";
     let doubled = "{% set ns = namespace(x='xxxxxxxx') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}";
-    let lines = "\n".repeat(70_000) + "{{ 1 }}";
     let output = "{% for i in range(100000) %}".to_owned() + &"x".repeat(1000) + "{% endfor %}";
     let expected = [
         (loops, "more steps than a template may"),
         ("{{ range(100000000) }}", "Range too big"),
         (deep, "recursion"),
         (doubled, "a text of more than"),
-        (lines.as_str(), "is too long"),
         (output.as_str(), "puts out more than"),
     ];
     for (template, words) in expected {
@@ -300,6 +298,46 @@ fn endless_templates_end_soon_with_a_clear_error() {
             "{}: {got:.300}",
             template.len()
         );
+    }
+}
+
+#[test]
+fn long_templates_and_long_lines_render_and_faults_in_them_have_their_lines() {
+    let lines = "a\n".repeat(70_000);
+    let line = "a".repeat(70_000);
+    for plain in [&lines, &line] {
+        let template = format!("{plain}{{{{ 1 }}}}{{% if 1 %}}b{{% endif %}}");
+        let got = render(&template, &Value::Null, Value::Null);
+        assert!(got == format!("OK {plain}1b"), "{}: {got:.100}", got.len());
+    }
+    for (fault, words, at) in [
+        (
+            "\n{{ nothing }}",
+            "'nothing' is undefined; line 70002\n",
+            70_002,
+        ),
+        (
+            "{{ 1 +\n nothing }}",
+            "'nothing' is undefined; line 70001\n",
+            70_001,
+        ),
+        ("\n{% if 1 %}", "Unexpected end of template.", 70_002),
+        ("{{ 1 }}\n\n{{ 'a }}", "unexpected char \"'\"", 70_003),
+        ("{% nothing %}", "unknown tag 'nothing'", 70_001),
+    ] {
+        let context = Context {
+            name: "t.sls".into(),
+            ..Context::default()
+        };
+        let host: Arc<dyn Host> = Arc::new(Functions::default());
+        let template = format!("{lines}{fault}");
+        let error = jinja::render(&template, &context, &host).unwrap_err();
+        assert!(
+            error.message.contains(words),
+            "{fault}: {:.300}",
+            error.message
+        );
+        assert_eq!(error.place.map(|place| place.line), Some(at), "{fault}");
     }
 }
 

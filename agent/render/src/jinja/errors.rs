@@ -237,7 +237,7 @@ impl Report<'_> {
 
     fn place(&self, error: &Error) -> Option<Place> {
         let file = error.name()?.trim_start_matches(super::PLAIN);
-        let place = self.line(file, error.line()?)?;
+        let place = self.line(file, super::lines::of_error(error)?)?;
         let column = column(error, &place.source).unwrap_or(place.column);
         Some(Place { column, ..place })
     }

@@ -19,6 +19,7 @@ mod format;
 mod globals;
 mod header;
 mod lent;
+mod lines;
 mod macros;
 mod methods;
 mod nesting;
@@ -47,9 +48,6 @@ const FUEL: u64 = 5_000_000;
 
 /// Characters that one template may put out.
 const OUTPUT_MAX: usize = 32 << 20;
-
-/// Lines that one template may have: the engine counts them in 16 bits.
-const LINES_MAX: usize = 65_000;
 
 /// Renders a template.
 ///
@@ -93,7 +91,6 @@ impl<'a> Run<'a> {
         let newline = if source.ends_with('\n') { "\n" } else { "" };
         let mut options = context.jinja;
         let source = header::take(&normal(source), &mut options);
-        check_lines(&context.name, &source)?;
         let shared = Arc::new(Shared {
             root: context.name.clone(),
             dir: context.dir.clone(),
@@ -200,7 +197,6 @@ impl Shared {
         let Some(source) = source else {
             return Ok(None);
         };
-        check_lines(path, &source).map_err(|error| errors::fault(error.kind, error.message))?;
         let source: Arc<str> = normal(&source).into();
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         sources.push((path.to_owned(), Arc::clone(&source)));
@@ -236,21 +232,6 @@ fn normal(source: &str) -> String {
     } else {
         source.to_owned()
     }
-}
-
-fn check_lines(name: &str, source: &str) -> Result<(), Error> {
-    let too_long = source.lines().take(LINES_MAX + 1).count() > LINES_MAX
-        || source.lines().any(|line| line.len() > LINES_MAX);
-    if !too_long {
-        return Ok(());
-    }
-    Err(Error {
-        kind: Kind::Limit,
-        message: format!(
-            "The template {name} is too long: it may have {LINES_MAX} lines of {LINES_MAX} characters. Split it and include the parts."
-        ),
-        place: None,
-    })
 }
 
 fn syntax(options: JinjaOptions) -> Result<SyntaxConfig, Error> {

@@ -80,8 +80,8 @@ impl<'a> Branches<'a> {
     }
 
     /// Takes in a tag that stands on a line, and returns what goes behind it.
-    pub(super) fn tag(&mut self, word: &str, line: u16, text: &str) -> Option<String> {
-        let line = u32::from(line);
+    pub(super) fn tag(&mut self, word: &str, line: usize, text: &str) -> Option<String> {
+        let line = u32::try_from(line).unwrap_or(u32::MAX);
         if matches!(word, "elif" | "else" | "endif" | "endfor")
             && let Some(open) = self.open.pop()
             && let Some(branch) = self.found.get_mut(open)

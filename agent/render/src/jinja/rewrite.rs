@@ -10,6 +10,7 @@ use minijinja::machinery::{Span, Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
 use super::edits::Edits;
+use super::lines::Lines;
 use super::reached::Branches;
 
 mod tags;
@@ -30,6 +31,7 @@ pub(super) fn rewrite(
     };
     let mut walker = Walker {
         source,
+        lines: Lines::of(source),
         tokens,
         at: 0,
         depth: 0,
@@ -59,6 +61,7 @@ struct Macro<'a> {
 
 struct Walker<'a> {
     source: &'a str,
+    lines: Lines<'a>,
     tokens: Vec<(Token<'a>, Span)>,
     at: usize,
     depth: usize,
@@ -125,7 +128,7 @@ impl<'a> Walker<'a> {
 
     fn template(&mut self) -> Option<()> {
         while let Some((token, span)) = self.tokens.get(self.at) {
-            let line = span.start_line;
+            let line = self.lines.at(span.start_offset as usize);
             match token {
                 Token::TemplateData(text) => {
                     let text: &'a str = text;
@@ -151,7 +154,7 @@ impl<'a> Walker<'a> {
         Some(())
     }
 
-    fn branch(&mut self, word: &str, line: u16) {
+    fn branch(&mut self, word: &str, line: usize) {
         let end = self.end();
         let text = self.source.get(..end).unwrap_or_default();
         let branches = self.branches.as_mut();
@@ -175,8 +178,7 @@ impl<'a> Walker<'a> {
     fn mark_text(&mut self, text: &'a str) {
         let Some(number) = self.marks else { return };
         let start = (text.as_ptr() as usize).saturating_sub(self.source.as_ptr() as usize);
-        let before = self.source.get(..start).unwrap_or_default();
-        let first = before.matches('\n').count() + 1;
+        let first = self.lines.at(start);
         let mut offset = start;
         for (line, piece) in (first..).zip(text.split_inclusive('\n')) {
             let blank = piece.len() - piece.trim_start().len();
@@ -188,9 +190,9 @@ impl<'a> Walker<'a> {
         }
     }
 
-    fn mark_expression(&mut self, line: u16) {
+    fn mark_expression(&mut self, line: usize) {
         if let Some(number) = self.marks {
-            let mark = super::trace::mark(number, line.into());
+            let mark = super::trace::mark(number, line);
             let end = self.end();
             self.edits.after(end, &format!(" \"{mark}\" }}}}{{{{ "));
         }

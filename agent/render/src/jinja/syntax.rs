@@ -1,11 +1,19 @@
 //! What is wrong with a template that does not parse, in Jinja2's words. On the way of errors only.
 
-use minijinja::machinery::{Span, Token, tokenize};
+use minijinja::Error;
+use minijinja::machinery::{Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
+use super::lines::Lines;
 use super::spaces;
 
-type Tokens<'a> = [(Token<'a>, Span)];
+/// Where a token is.
+struct At {
+    line: usize,
+    end: usize,
+}
+
+type Tokens<'a> = [(Token<'a>, At)];
 
 /// A sentence and the line it is about.
 type Finding = (String, usize);
@@ -16,11 +24,25 @@ struct Open<'a> {
     awaited: &'static [&'static str],
 }
 
+/// Reads the tokens of a template with their lines.
+fn read<'a>(
+    source: &'a str,
+    syntax: &SyntaxConfig,
+) -> impl Iterator<Item = Result<(Token<'a>, At), Error>> + use<'a> {
+    let mut lines = Lines::of(source);
+    tokenize(source, false, syntax.clone()).map(move |token| {
+        let (token, span) = token?;
+        let line = lines.at(span.start_offset as usize);
+        let end = span.end_offset as usize;
+        Ok((token, At { line, end }))
+    })
+}
+
 /// Jinja2's sentence and line for a template that the engine refused with `detail` at a line.
 pub(super) fn explain(source: &str, syntax: &SyntaxConfig, detail: &str, line: usize) -> Finding {
     let source = &*spaces::plain(source, syntax);
     let mut tokens = Vec::new();
-    for token in tokenize(source, false, syntax.clone()) {
+    for token in read(source, syntax) {
         match token {
             Ok(token) => tokens.push(token),
             Err(_) => return (unreadable(source, &tokens, detail), line),
@@ -36,8 +58,8 @@ pub(super) fn explain(source: &str, syntax: &SyntaxConfig, detail: &str, line: u
 pub(super) fn statement_line(source: &str, syntax: &SyntaxConfig, line: usize) -> usize {
     let source = &*spaces::plain(source, syntax);
     let mut begun = line;
-    for (token, span) in tokenize(source, false, syntax.clone()).map_while(Result::ok) {
-        let here = usize::from(span.start_line);
+    for (token, at) in read(source, syntax).map_while(Result::ok) {
+        let here = at.line;
         match token {
             Token::BlockStart if here <= line => begun = here,
             Token::BlockEnd if here >= line => return begun.min(line),
@@ -51,9 +73,7 @@ pub(super) fn statement_line(source: &str, syntax: &SyntaxConfig, line: usize) -
 
 /// The text could not be cut into tokens: a string without an end, as a rule.
 fn unreadable(source: &str, tokens: &Tokens<'_>, detail: &str) -> String {
-    let done = tokens
-        .last()
-        .map_or(0, |(_, span)| span.end_offset as usize);
+    let done = tokens.last().map_or(0, |(_, at)| at.end);
     let rest = source.get(done..).unwrap_or_default();
     let at = done + rest.len() - rest.trim_start().len();
     match rest.trim_start().chars().next() {
@@ -66,7 +86,7 @@ fn unreadable(source: &str, tokens: &Tokens<'_>, detail: &str) -> String {
 /// A bracket that closes what is not open.
 fn unpaired(tokens: &Tokens<'_>) -> Option<Finding> {
     let mut awaited = Vec::new();
-    for (token, span) in tokens {
+    for (token, at) in tokens {
         let closing = match token {
             Token::BracketOpen => {
                 awaited.push(']');
@@ -85,7 +105,7 @@ fn unpaired(tokens: &Tokens<'_>) -> Option<Finding> {
             Token::ParenClose => ')',
             _ => continue,
         };
-        let line = usize::from(span.start_line);
+        let line = at.line;
         match awaited.pop() {
             None => return Some((format!("unexpected '{closing}'"), line)),
             Some(other) if other != closing => {
@@ -100,7 +120,7 @@ fn unpaired(tokens: &Tokens<'_>) -> Option<Finding> {
 /// A tag that nobody knows here, or a block without an end when the template `ended` too early.
 fn misplaced(tokens: &Tokens<'_>, ended: bool) -> Option<Finding> {
     let mut open: Vec<Open<'_>> = Vec::new();
-    for (index, (token, span)) in tokens.iter().enumerate() {
+    for (index, (token, at)) in tokens.iter().enumerate() {
         let (Token::BlockStart, Some((Token::Ident(tag), _))) = (token, tokens.get(index + 1))
         else {
             continue;
@@ -123,14 +143,14 @@ fn misplaced(tokens: &Tokens<'_>, ended: bool) -> Option<Finding> {
             open.push(Open { tag, awaited });
         } else if !SINGLE.contains(tag) {
             let nested = open.iter().any(|open| open.awaited.contains(tag));
-            return Some((unknown(tag, &open, nested), span.start_line.into()));
+            return Some((unknown(tag, &open, nested), at.line));
         }
     }
     open.last().filter(|_| ended)?;
-    let line = tokens.last().map_or(1, |(_, span)| span.start_line);
+    let line = tokens.last().map_or(1, |(_, at)| at.line);
     Some((
         format!("Unexpected end of template.{}", looking_for(&open, false)),
-        line.into(),
+        line,
     ))
 }
 
@@ -237,7 +257,7 @@ fn translated(tokens: &Tokens<'_>, detail: &str, line: usize) -> String {
 fn identifier<'a>(tokens: &'a Tokens<'_>, line: usize) -> Option<&'a str> {
     tokens.windows(3).find_map(|three| match three {
         [(Token::BlockStart, _), ..] => None,
-        [_, (before, _), (Token::Ident(name), span)] if usize::from(span.start_line) == line => {
+        [_, (before, _), (Token::Ident(name), at)] if at.line == line => {
             let operand = matches!(
                 before,
                 Token::Ident(_)

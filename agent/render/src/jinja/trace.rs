@@ -65,6 +65,10 @@ pub fn trace(
     let (template, line) = last?;
     let at = usize::try_from(u32::from(template) - TEMPLATES).ok()?;
     let line = u32::from(line).checked_sub(LINES)?;
+    // The last mark stands for all lines behind its own as well.
+    if line >= MARKS - 1 {
+        return None;
+    }
     let sources = run
         .shared
         .sources

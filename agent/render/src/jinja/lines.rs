@@ -1,0 +1,44 @@
+//! Numbers of lines. The engine counts them in 16 bits and stops at 65,535; a template may have more.
+
+use minijinja::Error;
+
+/// Counts the lines of a text on the way through it.
+pub(super) struct Lines<'a> {
+    source: &'a str,
+    at: usize,
+    line: usize,
+}
+
+impl<'a> Lines<'a> {
+    /// Starts at the first line.
+    pub(super) fn of(source: &'a str) -> Self {
+        Self {
+            source,
+            at: 0,
+            line: 1,
+        }
+    }
+
+    /// Returns the number of the line that a place is on. Asking in order costs one look at the text in all.
+    pub(super) fn at(&mut self, offset: usize) -> usize {
+        if offset < self.at {
+            *self = Self::of(self.source);
+        }
+        let passed = self.source.as_bytes().get(self.at..offset);
+        let passed = passed.unwrap_or_default();
+        self.line += passed.iter().filter(|byte| **byte == b'\n').count();
+        self.at = offset;
+        self.line
+    }
+}
+
+/// Returns the line of an error: the rewritten text has the lines of the template. None where the engine knows no more than
+/// that it is far down.
+pub(super) fn of_error(error: &Error) -> Option<usize> {
+    let line = error.line()?;
+    if line < usize::from(u16::MAX) {
+        return Some(line);
+    }
+    let start = error.range()?.start;
+    Some(Lines::of(error.template_source()?).at(start))
+}
