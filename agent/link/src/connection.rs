@@ -12,13 +12,13 @@ use std::time::Duration;
 use quinn::{Connection, ConnectionError, RecvStream, SendStream};
 use smol::future::FutureExt;
 use value::log::Level;
-use wire::{Ack, Bye, Control, Event, Failed, Frame, Request, Way};
+use wire::{Ack, Answer, Bye, Control, Event, Failed, Frame, Request, Way};
 
 use crate::error::{Error, Wait, Who};
 use crate::exchange::{Asked, Question};
-use crate::limits::Budget;
-use crate::listener::Slot;
 use crate::outgoing::Outgoing;
+use crate::room::Budget;
+use crate::slot::Slot;
 use crate::stream::{Reader, Sink, Source, Writer, note, within};
 
 /// What comes from the peer.
@@ -304,6 +304,10 @@ impl Inner {
             }
             Err(Error::NotAllowed { source, .. }) => refusal("refused", source.to_string()),
             Err(Error::Frame { source, .. }) => refusal("invalid", source.to_string()),
+            Err(error @ Error::Full { .. }) => {
+                note(Level::Info, format_args!("{error}"));
+                refusal("busy", error.to_string())
+            }
             Err(error) => {
                 note(Level::Info, format_args!("{error}"));
                 refusal("invalid", "the request did not come in time".to_owned())
@@ -330,6 +334,23 @@ pub(crate) fn word(error: &Error) -> &'static str {
         Error::Full { name, .. } => name,
         Error::Version { .. } => "version",
         _ => "error",
+    }
+}
+
+/// How long it takes until an answer is here whose stream was refused already.
+const REFUSAL: Duration = Duration::from_secs(5);
+
+/// Returns what the peer says of a request that it did not take whole, or else the error with which that ended.
+async fn why_not_taken(reader: &mut Reader, error: Error) -> Error {
+    if !matches!(error, Error::Lost { .. }) {
+        return error;
+    }
+    let who = reader.who.clone();
+    match within(REFUSAL, reader.next(None)).await {
+        Some(Ok(Some(Frame::Answer(Answer::Failed(Failed { reason, text }))))) => {
+            Error::Failed { who, reason, text }
+        }
+        _ => error,
     }
 }
 
@@ -407,13 +428,20 @@ impl Handle {
             .await
             .ok_or(late)?;
         let (send, receive) = opened.map_err(|error| inner.lost(&error))?;
-        let (reader, mut writer) = inner.exchange(send, receive, back(inner.way));
-        writer.send(&request.into().into()).await?;
+        let (mut reader, mut writer) = inner.exchange(send, receive, back(inner.way));
+        if let Err(error) = writer.send(&request.into().into()).await {
+            return Err(why_not_taken(&mut reader, error).await);
+        }
         Ok(Asked {
             reader,
             writer,
             wait: Some(after),
         })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.0.connection
     }
 
     /// Closes at once: what is under way is lost. The peer reads the reason.

@@ -25,7 +25,10 @@ mod listener;
 mod notify;
 mod outgoing;
 pub mod pki;
+mod room;
 mod session;
+mod shares;
+mod slot;
 mod socket;
 mod stream;
 mod tls;
@@ -40,6 +43,8 @@ pub use limits::Limits;
 pub use listener::{Listener, Peer};
 pub use notify::Notify;
 pub use session::{Evidence, Master, Options, PORT, REMEMBERED, Session, Status, Tell};
+pub use shares::{Full, Places, Shares, Ticket};
+pub use slot::customer;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,5 @@
 //! [`Limits`] of an endpoint: every wait has an end, every queue a length. The defaults suit a master with 1 GiB of memory.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use quinn::{IdleTimeout, TransportConfig, VarInt};
@@ -19,6 +17,8 @@ pub struct Limits {
     pub frame: Duration,
     /// How many bytes of a frame must come or go a second, beyond the time that each frame has.
     pub rate_min: u32,
+    /// Over how long the rate of a large frame is looked at: less than [`rate_min`](Self::rate_min) over any such time ends it.
+    pub rate_window: Duration,
     /// From one frame of an answer to the next.
     pub answer: Duration,
     /// How long the other side may be silent before the connection is lost.
@@ -27,13 +27,15 @@ pub struct Limits {
     pub keep_alive: Duration,
     /// Handshakes of addresses that have not proved themselves; beyond these, each must send a token back first.
     pub unproved_max: usize,
-    /// Handshakes under way, to the hello; beyond these, none is answered.
+    /// Handshakes under way, to the hello; when there are so many, the oldest one of the address that has most is dropped for a new one.
     pub handshakes_max: usize,
+    /// Handshakes under way of one address (of IPv6, one /64), those of keys that are known not counted.
+    pub handshakes_per_address: usize,
     /// Connections in all.
     pub connections_max: usize,
     /// Connections of one address (of IPv6, one /64).
     pub connections_per_address: usize,
-    /// Keys that wait for acceptance, in all.
+    /// Keys that wait for acceptance, in all; when there are so many, the oldest one of the address that has most is dropped for a new one.
     pub pending_max: usize,
     /// Keys that wait for acceptance, of one address.
     pub pending_per_address: usize,
@@ -43,53 +45,12 @@ pub struct Limits {
     pub queue: usize,
     /// Frames of one connection that were malformed or not allowed; one more ends it.
     pub bad_frames_max: u32,
-    /// Bytes of large frames (over 64 KiB) that are being read, of all peers together.
+    /// Bytes that have come of large frames (over 64 KiB) that are being read, of all peers together.
     pub large_bytes_max: usize,
+    /// Bytes that large frames of one key (or one local user) which are being read may announce: at least the largest frame.
+    pub large_bytes_per_key: usize,
     /// Bytes that a peer may send on one stream before they were read: what it can make us hold, once for each stream that it may open.
     pub window: u32,
-}
-
-/// The limits with what is left of those that all streams of an endpoint share.
-#[derive(Debug)]
-pub(crate) struct Budget {
-    pub(crate) limits: Limits,
-    /// Bytes of large frames that may still be read.
-    large: AtomicUsize,
-}
-
-/// A frame up to this size needs no room set aside.
-pub(crate) const SMALL: usize = 64 << 10;
-
-impl Budget {
-    pub(crate) fn new(limits: Limits) -> Arc<Self> {
-        let large = AtomicUsize::new(limits.large_bytes_max);
-        Arc::new(Self { limits, large })
-    }
-
-    /// Sets room aside for a large frame, if there is any.
-    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Room> {
-        let less = |left: usize| left.checked_sub(bytes);
-        let taken = self
-            .large
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-        taken.ok().map(|_| Room {
-            budget: self.clone(),
-            bytes,
-        })
-    }
-}
-
-/// Room for a large frame, until it was read.
-#[derive(Debug)]
-pub(crate) struct Room {
-    budget: Arc<Budget>,
-    bytes: usize,
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        self.budget.large.fetch_add(self.bytes, Ordering::Relaxed);
-    }
 }
 
 impl Default for Limits {
@@ -101,12 +62,14 @@ impl Default for Limits {
             evidence: seconds(300),
             frame: seconds(30),
             rate_min: 8 << 10,
+            rate_window: seconds(10),
             answer: seconds(60),
             // A master that has gone is noticed within both together: 30 s.
             idle: seconds(20),
             keep_alive: seconds(10),
             unproved_max: 64,
             handshakes_max: 1024,
+            handshakes_per_address: 32,
             connections_max: 20_000,
             connections_per_address: 1024,
             pending_max: 1000,
@@ -116,6 +79,7 @@ impl Default for Limits {
             queue: 16,
             bad_frames_max: 16,
             large_bytes_max: 64 << 20,
+            large_bytes_per_key: 16 << 20,
             window: 32 << 10,
         }
     }
@@ -134,6 +98,12 @@ impl Limits {
         let rate = f64::from(self.rate_min.max(1));
         self.frame
             .saturating_add(Duration::from_secs_f64(bytes as f64 / rate))
+    }
+
+    /// How many bytes of a large frame must come within its window.
+    pub(crate) fn window_bytes(&self) -> usize {
+        let bytes = f64::from(self.rate_min) * self.rate_window.as_secs_f64();
+        bytes as usize
     }
 
     /// QUIC's settings on a master: little a connection.

@@ -1,8 +1,7 @@
 //! [`Listener`]: the master's end. Peers arrive with a proved key and their hello; what becomes of them is the master's decision.
 
-use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::time::Duration;
 
 use quinn::{
@@ -12,14 +11,16 @@ use ring::digest::{SHA256, digest};
 use ring::hmac::{HMAC_SHA256, Key};
 use ring::rand::{SecureRandom, SystemRandom};
 use smol::channel::{Receiver, Sender, bounded};
-use smol::future::poll_once;
+use smol::future::{FutureExt, poll_once};
 use value::log::Level;
 use wire::{Control, Frame, Hello, Pending, Refused, Way, Welcome};
 
 use crate::connection::{Let, Link, word};
 use crate::error::{Error, Wait, Who};
 use crate::key::{KeyPair, PublicKey};
-use crate::limits::{Budget, Limits};
+use crate::limits::Limits;
+use crate::room::Budget;
+use crate::slot::{Admission, Shared, Slot};
 use crate::socket::OnSmol;
 use crate::stream::{Reader, Sink, Source, Writer, note, within};
 use crate::tls;
@@ -39,210 +40,6 @@ pub struct Listener {
     endpoint: Endpoint,
     arrivals: Receiver<Peer>,
     shared: Arc<Shared>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    budget: Arc<Budget>,
-    counts: Mutex<Counts>,
-}
-
-#[derive(Debug, Default)]
-struct Counts {
-    /// Handshakes under way, to the hello.
-    handshakes: usize,
-    /// Those of addresses that have not proved themselves.
-    unproved: usize,
-    connections: usize,
-    pending: usize,
-    addresses: HashMap<IpAddr, OfAddress>,
-    keys: HashMap<PublicKey, Vec<(usize, Connection)>>,
-}
-
-#[derive(Debug, Default)]
-struct OfAddress {
-    connections: usize,
-    pending: usize,
-}
-
-/// A connection's place in the counts; given back when it is dropped.
-#[derive(Debug)]
-pub(crate) struct Slot {
-    shared: Arc<Shared>,
-    address: IpAddr,
-    is_proved: bool,
-    greeting: bool,
-    pending: bool,
-    key: Option<(PublicKey, usize)>,
-}
-
-enum Admission {
-    Yes(Slot),
-    /// It must send a token back first.
-    Prove,
-    No(Error),
-}
-
-/// Neighbours of one IPv6 network are one customer.
-fn customer(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => IpAddr::V4(address),
-        IpAddr::V6(address) => {
-            let network = u128::from(address) >> 64 << 64;
-            IpAddr::V6(Ipv6Addr::from(network))
-        }
-    }
-}
-
-impl Shared {
-    fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn admit(self: &Arc<Self>, from: SocketAddr, is_proved: bool) -> Admission {
-        let limits = &self.budget.limits;
-        let address = customer(from.ip());
-        let mut counts = self.counts();
-        let of_address = counts
-            .addresses
-            .get(&address)
-            .map_or(0, |of| of.connections);
-        let full = |limit: usize, what, name| {
-            Admission::No(Error::Full {
-                who: Arc::new(Who::at(from)),
-                limit,
-                what,
-                name,
-            })
-        };
-        if counts.handshakes >= limits.handshakes_max {
-            return full(
-                limits.handshakes_max,
-                "handshakes are under way",
-                "handshakes_max",
-            );
-        }
-        if !is_proved && counts.unproved >= limits.unproved_max {
-            return Admission::Prove;
-        }
-        if counts.connections >= limits.connections_max {
-            return full(limits.connections_max, "connections", "connections_max");
-        }
-        if of_address >= limits.connections_per_address {
-            let limit = limits.connections_per_address;
-            return full(
-                limit,
-                "connections of this address",
-                "connections_per_address",
-            );
-        }
-        counts.handshakes += 1;
-        counts.unproved += usize::from(!is_proved);
-        counts.connections += 1;
-        counts.addresses.entry(address).or_default().connections += 1;
-        Admission::Yes(Slot {
-            shared: self.clone(),
-            address,
-            is_proved,
-            greeting: true,
-            pending: false,
-            key: None,
-        })
-    }
-}
-
-impl Slot {
-    /// The handshake has proved a key: from here on a revocation finds it.
-    fn proved(&mut self, key: PublicKey, connection: &Connection) {
-        let place = connection.stable_id();
-        let mut counts = self.shared.counts();
-        counts
-            .keys
-            .entry(key)
-            .or_default()
-            .push((place, connection.clone()));
-        drop(counts);
-        self.key = Some((key, place));
-    }
-
-    /// The hello is there.
-    fn greeted(&mut self) {
-        if std::mem::take(&mut self.greeting) {
-            let mut counts = self.shared.counts();
-            counts.handshakes -= 1;
-            counts.unproved -= usize::from(!self.is_proved);
-        }
-    }
-
-    /// Takes a place among those that wait for acceptance.
-    fn pend(&mut self, who: &Arc<Who>) -> Result<(), Error> {
-        if self.pending {
-            return Ok(());
-        }
-        let limits = &self.shared.budget.limits;
-        let mut counts = self.shared.counts();
-        let of_address = counts
-            .addresses
-            .get(&self.address)
-            .map_or(0, |of| of.pending);
-        let full = |limit, what, name| {
-            Err(Error::Full {
-                who: who.clone(),
-                limit,
-                what,
-                name,
-            })
-        };
-        if counts.pending >= limits.pending_max {
-            return full(
-                limits.pending_max,
-                "keys wait for acceptance",
-                "pending_max",
-            );
-        }
-        if of_address >= limits.pending_per_address {
-            let limit = limits.pending_per_address;
-            return full(
-                limit,
-                "keys of this address wait for acceptance",
-                "pending_per_address",
-            );
-        }
-        counts.pending += 1;
-        counts.addresses.entry(self.address).or_default().pending += 1;
-        drop(counts);
-        self.pending = true;
-        Ok(())
-    }
-
-    fn unpend(&mut self) {
-        if std::mem::take(&mut self.pending) {
-            let mut counts = self.shared.counts();
-            counts.pending -= 1;
-            counts.addresses.entry(self.address).or_default().pending -= 1;
-        }
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.greeted();
-        self.unpend();
-        let mut counts = self.shared.counts();
-        counts.connections -= 1;
-        let of_address = counts.addresses.entry(self.address).or_default();
-        of_address.connections -= 1;
-        if of_address.connections == 0 {
-            counts.addresses.remove(&self.address);
-        }
-        let Some((key, place)) = self.key else { return };
-        if let Some(connections) = counts.keys.get_mut(&key) {
-            connections.retain(|(other, _)| *other != place);
-            if connections.is_empty() {
-                counts.keys.remove(&key);
-            }
-        }
-    }
 }
 
 /// Connection ids without a pattern: a master that was started again takes those of its last life for its own, and says that they are gone.
@@ -306,11 +103,7 @@ impl Listener {
         let runtime = Arc::new(OnSmol);
         let endpoint = Endpoint::new(endpoint_config(pair), Some(config), socket, runtime);
         let endpoint = endpoint.map_err(failed)?;
-        let budget = Budget::new(limits);
-        let shared = Arc::new(Shared {
-            budget,
-            counts: Mutex::default(),
-        });
+        let shared = Arc::new(Shared::new(Budget::new(limits)));
         let (sender, arrivals) = bounded(ARRIVALS);
         smol::spawn(admit_all(endpoint.clone(), shared.clone(), sender)).detach();
         Ok(Self {
@@ -339,29 +132,28 @@ impl Listener {
 
     /// Closes every connection of a key, at whatever point it is; how many there were.
     pub fn revoke(&self, key: &PublicKey, reason: &str) -> usize {
-        let found = self
-            .shared
-            .counts()
-            .keys
-            .get(key)
-            .cloned()
-            .unwrap_or_default();
-        for (_, connection) in &found {
+        let found = self.shared.take_key(key);
+        for connection in &found {
             connection.close(2_u32.into(), reason.as_bytes());
         }
         found.len()
     }
 
+    /// Tells which keys are accepted already: a flood of strangers does not keep them out. Keys that are let in later are added.
+    pub fn know(&self, keys: impl IntoIterator<Item = PublicKey>) {
+        self.shared.know(keys);
+    }
+
     /// How many connections there are, pending ones among them.
     #[must_use]
     pub fn connections(&self) -> usize {
-        self.shared.counts().connections
+        self.shared.connections()
     }
 
     /// How many keys wait for acceptance.
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.shared.counts().pending
+        self.shared.pending()
     }
 
     /// Closes everything; each peer reads the reason.
@@ -382,19 +174,41 @@ async fn admit_all(endpoint: Endpoint, shared: Arc<Shared>, arrivals: Sender<Pee
                 smol::spawn(async move {
                     match greet(incoming, slot, &shared.budget).await {
                         Ok(peer) => drop(arrivals.send(peer).await),
-                        Err(error) => note(Level::Info, format_args!("not let in: {error}")),
+                        Err(error) => tell(&shared, address, &error),
                     }
                 })
                 .detach();
             }
             Admission::Prove => drop(incoming.retry()),
             Admission::No(error) => {
-                // A flood is no reason to write a flood.
-                note(Level::Info, format_args!("not let in: {error}"));
+                tell(&shared, address, &error);
                 incoming.refuse();
             }
         }
     }
+}
+
+/// Logs why a peer is not let in: a flood is no reason to write a flood.
+fn tell(shared: &Shared, address: SocketAddr, error: &Error) {
+    let level = match error {
+        Error::Full { .. } if shared.may_tell(address.ip()) => Level::Warning,
+        Error::Full { .. } => Level::Debug,
+        _ => Level::Info,
+    };
+    note(level, format_args!("not let in: {error}"));
+}
+
+/// What is done of a greeting, unless the peer's place is given to another one meanwhile.
+async fn in_place<T>(
+    slot: &Slot,
+    who: &Who,
+    greeting: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let lost = async {
+        slot.lost().await;
+        Err(slot.pushed_out(&Arc::new(who.clone())))
+    };
+    greeting.or(lost).await
 }
 
 /// Handshake and hello, each with its deadline.
@@ -404,10 +218,12 @@ async fn greet(
     budget: &Arc<Budget>,
 ) -> Result<Peer, Error> {
     let mut who = Who::at(incoming.remote_address());
-    let (connection, key) = prove(incoming, &who, &budget.limits).await?;
+    let proving = prove(incoming, &who, &budget.limits);
+    let (connection, key) = in_place(&slot, &who, proving).await?;
     who.key = Some(key);
     slot.proved(key, &connection);
-    let greeted = first_words(&connection, who.clone(), budget).await;
+    let greeting = first_words(&connection, who.clone(), budget);
+    let greeted = in_place(&slot, &who, greeting).await;
     let (hello, mut reader, send) = closing(&connection, greeted)?;
     slot.greeted();
     who.id = Some(hello.id.clone());
@@ -452,7 +268,7 @@ async fn prove(
     Ok((connection, key))
 }
 
-/// The control stream with the hello that it begins with.
+/// The control stream with the hello that it begins with. One deadline is for all of it: a hello that has begun has no more time.
 async fn first_words(
     connection: &Connection,
     who: Who,
@@ -460,13 +276,18 @@ async fn first_words(
 ) -> Result<(Hello, Reader, SendStream), Error> {
     let who = Arc::new(who);
     let (wait, after) = (Wait::Hello, budget.limits.hello);
-    let streams = within(after, connection.accept_bi()).await;
-    let streams = streams.ok_or_else(|| Error::Deadline {
-        who: who.clone(),
-        wait,
-        after,
-    })?;
-    let (send, receive) = streams.map_err(|error| Error::Lost {
+    let words = within(after, hello(connection, who.clone(), budget));
+    let late = || Error::Deadline { who, wait, after };
+    words.await.ok_or_else(late)?
+}
+
+async fn hello(
+    connection: &Connection,
+    who: Arc<Who>,
+    budget: &Arc<Budget>,
+) -> Result<(Hello, Reader, SendStream), Error> {
+    // No deadline: it has its caller's.
+    let (send, receive) = connection.accept_bi().await.map_err(|error| Error::Lost {
         who: who.clone(),
         reason: error.to_string(),
     })?;
@@ -479,7 +300,7 @@ async fn first_words(
         budget.clone(),
     );
     (reader.accepted, reader.strict) = (false, true);
-    match reader.next(Some((wait, after))).await? {
+    match reader.next(None).await? {
         Some(Frame::Control(Control::Hello(hello))) => Ok((hello, reader, send)),
         other => {
             let found = other.map_or_else(|| "nothing".to_owned(), |frame| format!("{frame:?}"));
@@ -567,8 +388,13 @@ impl Peer {
 
     /// Waits until a pending peer is gone, or does what it may not, which closes the connection. It can stand in a race with the decision.
     pub async fn watch(&mut self) -> Error {
+        let (slot, who) = (&self.slot, &self.who);
+        let pushed_out = async {
+            slot.lost().await;
+            Err(slot.pushed_out(who))
+        };
         // No deadline: QUIC ends a connection that is silent (`idle`).
-        match self.reader.next(None).await {
+        match self.reader.next(None).or(pushed_out).await {
             Ok(Some(Frame::Control(Control::Bye(bye)))) => Error::Lost {
                 who: self.who.clone(),
                 reason: bye.reason,
@@ -611,7 +437,7 @@ impl Peer {
         }
         let (min, max) = (self.hello.version_min, self.hello.version_max);
         welcome.version = wire::common_version(min, max).unwrap_or(wire::VERSION_MAX);
-        self.slot.unpend();
+        self.slot.accepted();
         (self.reader.accepted, self.reader.strict) = (true, false);
         self.reader.set_sizes(wire::Limits::CONTROL);
         let limits = &self.budget.limits;

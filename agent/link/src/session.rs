@@ -15,8 +15,9 @@ use crate::backoff::{Backoff, WAIT_MAX, Waits, lot};
 use crate::connection::{Let, Link};
 use crate::error::{Error, Wait, Who};
 use crate::key::KeyPair;
-use crate::limits::{Budget, Limits};
+use crate::limits::Limits;
 use crate::pki::Pki;
+use crate::room::Budget;
 use crate::stream::{Reader, Sink, Source, Writer, within};
 use crate::tls::{self, Pinned};
 
@@ -162,7 +163,11 @@ impl Session {
         if options.random {
             shuffle(&mut options.masters);
         }
-        let budget = Budget::new(options.limits.clone());
+        // There is one master, and its frames are not held against one another.
+        let budget = Budget::new(Limits {
+            large_bytes_per_key: options.limits.large_bytes_max,
+            ..options.limits.clone()
+        });
         Self {
             options,
             evidence: None,

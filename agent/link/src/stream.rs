@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use quinn::{RecvStream, SendStream};
-use smol::future::FutureExt;
+use smol::future::{FutureExt, pending};
 use smol::{Async, Timer};
 use value::log::Level;
 use wire::{Decoder, Frame, Way, rule};
 
 use crate::error::{Error, Wait, Who};
-use crate::limits::{Budget, Room, SMALL};
+use crate::room::{Budget, Room, SMALL, Sender};
+use crate::shares::Full;
 
 /// How many bytes are taken from a socket at once.
 const PIECE: usize = 8 << 10;
@@ -70,6 +71,27 @@ impl Source {
     }
 }
 
+/// How a frame that has begun goes on.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    since: Instant,
+    /// Since when its rate is looked at.
+    window: Instant,
+    /// How much of it had come by then.
+    had: usize,
+}
+
+impl Begun {
+    fn now() -> Self {
+        let since = Instant::now();
+        Self {
+            since,
+            window: since,
+            had: 0,
+        }
+    }
+}
+
 /// The frames that come in on a stream.
 #[derive(Debug)]
 pub(crate) struct Reader {
@@ -80,8 +102,8 @@ pub(crate) struct Reader {
     /// Whether the sender's key is accepted.
     pub(crate) accepted: bool,
     budget: Arc<Budget>,
-    /// Since when a frame has begun and not ended.
-    begun: Option<Instant>,
+    /// A frame that has begun and not ended.
+    begun: Option<Begun>,
     /// Set aside for the frame that has begun, if it is a large one.
     room: Option<Room>,
     /// Bad frames of the connection.
@@ -166,25 +188,49 @@ impl Reader {
         }
     }
 
-    /// Waits for room for a large frame that has begun: all peers share it, and who gets none in time is refused.
+    /// Waits for room for a large frame that has begun, and charges what has come of it. Whoever gets none in time is refused.
     async fn make_room(&mut self, bytes: usize) -> Result<(), Error> {
-        let begun = *self.begun.get_or_insert_with(Instant::now);
+        let begun = self.begun.get_or_insert_with(Begun::now).since;
         while self.room.is_none() {
-            self.room = self.budget.take(bytes);
-            if self.room.is_none() {
-                let limits = &self.budget.limits;
-                if begun.elapsed() > limits.frame || bytes > limits.large_bytes_max {
-                    return Err(Error::Full {
-                        who: self.who.clone(),
-                        limit: limits.large_bytes_max,
-                        what: "bytes of large frames are being read",
-                        name: "large_bytes_max",
-                    });
+            let limits = &self.budget.limits;
+            match self.budget.begin(Sender::of(&self.who), bytes) {
+                Ok(room) => self.room = Some(room),
+                Err(full) if begun.elapsed() > limits.frame => return Err(self.no_room(full)),
+                Err(full) if bytes > limits.large_bytes_per_key => return Err(self.no_room(full)),
+                Err(_) => {
+                    Timer::after(ROOM_AGAIN).await;
                 }
-                Timer::after(ROOM_AGAIN).await;
+            }
+            if let Some(begun) = &mut self.begun {
+                begun.window = Instant::now();
             }
         }
+        if let Some(room) = &mut self.room {
+            room.holds(self.decoder.len() + PIECE);
+        }
         Ok(())
+    }
+
+    fn no_room(&self, full: Full) -> Error {
+        let limits = &self.budget.limits;
+        let (limit, what, name) = match full {
+            Full::Share => (
+                limits.large_bytes_per_key,
+                "bytes of large frames of its key are being read",
+                "large_bytes_per_key",
+            ),
+            Full::All => (
+                limits.large_bytes_max,
+                "bytes of large frames are being read",
+                "large_bytes_max",
+            ),
+        };
+        Error::Full {
+            who: self.who.clone(),
+            limit,
+            what,
+            name,
+        }
     }
 
     fn count(&mut self, error: Error) -> Result<(), Error> {
@@ -201,26 +247,18 @@ impl Reader {
         asked: Instant,
         wait: Option<(Wait, Duration)>,
     ) -> Result<bool, Error> {
-        let until = if self.decoder.is_empty() {
-            wait.map(|(wait, limit)| (wait, limit, asked))
-        } else {
-            let begun = *self.begun.get_or_insert_with(Instant::now);
-            let bytes = self.decoder.expects().unwrap_or_default();
-            Some((Wait::Frame, self.budget.limits.frame_of(bytes), begun))
-        };
-        let came = match until {
-            None => self.source.more(&mut self.decoder).await,
-            Some((wait, after, since)) => {
-                let left = after.saturating_sub(since.elapsed());
-                let late = || Error::Deadline {
-                    who: self.who.clone(),
-                    wait,
-                    after,
-                };
-                // The room for a deadline is there only while there is one: thousands of streams wait without.
-                let more = self.source.more(&mut self.decoder);
-                Box::pin(within(left, more)).await.ok_or_else(late)?
+        let came = if self.decoder.is_empty() {
+            match wait {
+                None => self.source.more(&mut self.decoder).await,
+                Some((wait, after)) => {
+                    let left = after.saturating_sub(asked.elapsed());
+                    // The room for a deadline is there only while there is one: thousands of streams wait without.
+                    let more = Box::pin(within(left, self.source.more(&mut self.decoder)));
+                    more.await.ok_or_else(|| self.late(wait, after))?
+                }
             }
+        } else {
+            Box::pin(self.rest_of_frame()).await?
         };
         let came = came.map_err(|reason| Error::Lost {
             who: self.who.clone(),
@@ -234,6 +272,68 @@ impl Reader {
             });
         }
         Ok(came)
+    }
+
+    fn late(&self, wait: Wait, after: Duration) -> Error {
+        let who = self.who.clone();
+        Error::Deadline { who, wait, after }
+    }
+
+    /// Reads on in a frame that has begun: it has a deadline, a large one must keep its rate, and its room can be lost.
+    async fn rest_of_frame(&mut self) -> Result<Result<bool, String>, Error> {
+        self.begun.get_or_insert_with(Begun::now);
+        loop {
+            let (after, left) = self.time_left();
+            let more = async {
+                let more = self.source.more(&mut self.decoder);
+                Some(within(left, more).await)
+            };
+            let lost = async {
+                match &self.room {
+                    Some(room) => room.lost().await,
+                    // No deadline: it stands in a race.
+                    None => pending().await,
+                }
+                None
+            };
+            match lost.or(more).await {
+                None => return Err(self.no_room(Full::All)),
+                Some(Some(came)) => return Ok(came),
+                Some(None) if self.keeps_its_rate() => {}
+                Some(None) => return Err(self.late(Wait::Frame, after)),
+            }
+        }
+    }
+
+    /// Returns the time that counts next for the frame that has begun, and how much of it is left.
+    fn time_left(&self) -> (Duration, Duration) {
+        let limits = &self.budget.limits;
+        let bytes = self.decoder.expects().unwrap_or_default();
+        let begun = self.begun.unwrap_or_else(Begun::now);
+        let whole = limits.frame_of(bytes);
+        let left = whole.saturating_sub(begun.since.elapsed());
+        if bytes <= SMALL {
+            return (whole, left);
+        }
+        let of_window = limits.rate_window.saturating_sub(begun.window.elapsed());
+        if of_window < left {
+            (limits.rate_window, of_window)
+        } else {
+            (whole, left)
+        }
+    }
+
+    /// Begins another window for a large frame of which enough has come in the one that is over.
+    fn keeps_its_rate(&mut self) -> bool {
+        let (limits, has) = (&self.budget.limits, self.decoder.len());
+        let is_large = self.decoder.expects().is_some_and(|bytes| bytes > SMALL);
+        let Some(begun) = self.begun.as_mut().filter(|_| is_large) else {
+            return false;
+        };
+        let whole = limits.frame_of(self.decoder.expects().unwrap_or_default());
+        let enough = has.saturating_sub(begun.had) >= limits.window_bytes();
+        (begun.window, begun.had) = (Instant::now(), has);
+        enough && begun.since.elapsed() < whole
     }
 }
 

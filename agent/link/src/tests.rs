@@ -14,6 +14,7 @@ use crate::tls::{self, Pinned};
 use crate::*;
 
 mod attack;
+mod limits;
 mod load;
 mod local;
 mod session;
@@ -41,6 +42,7 @@ fn patient() -> Limits {
         hello: ms(30_000),
         frame: ms(30_000),
         rate_min: 1 << 20,
+        rate_window: ms(30_000),
         answer: ms(30_000),
         idle: ms(30_000),
         keep_alive: ms(500),
@@ -54,6 +56,7 @@ fn strict() -> Limits {
     Limits {
         hello: STRICT,
         frame: STRICT,
+        rate_window: STRICT,
         ..patient()
     }
 }
@@ -218,10 +221,19 @@ impl Raw {
         pair: &KeyPair,
         alpn: &[u8],
     ) -> Result<Self, quinn::ConnectionError> {
+        Self::connect_from(([127, 0, 0, 1], 0).into(), address, pair, alpn).await
+    }
+
+    async fn connect_from(
+        local: SocketAddr,
+        address: SocketAddr,
+        pair: &KeyPair,
+        alpn: &[u8],
+    ) -> Result<Self, quinn::ConnectionError> {
         let crypto = tls::client(pair, alpn, Pinned::new(Vec::new())).unwrap();
         let mut config = quinn::ClientConfig::new(Arc::new(crypto));
         config.transport_config(Arc::new(patient().of_minion()));
-        let endpoint = Endpoint::client(([127, 0, 0, 1], 0).into()).unwrap();
+        let endpoint = Endpoint::client(local).unwrap();
         let connection = endpoint.connect_with(config, address, "x").unwrap().await?;
         let (send, receive) = connection.open_bi().await?;
         Ok(Self {

@@ -17,7 +17,8 @@ use wire::{Data, Decoder, Done, Event, Failed, Frame, Job, Request, Way, rule};
 
 use crate::error::{Error, Wait, Who};
 use crate::exchange::Part;
-use crate::limits::{Budget, Limits};
+use crate::limits::Limits;
+use crate::room::Budget;
 use crate::stream::{Reader, Sink, Source, Writer};
 
 fn socket_error(path: &Path) -> impl Fn(io::Error) -> Error {
@@ -43,6 +44,7 @@ pub struct LocalListener {
     path: PathBuf,
     way: Way,
     budget: Arc<Budget>,
+    limits: Limits,
     /// The room for the large frames of guests, where those are let in: they leave the others theirs.
     guests: Option<Arc<Budget>>,
 }
@@ -80,11 +82,17 @@ impl LocalListener {
             return Err(failed(error.into()));
         }
         let socket = Async::new(socket).map_err(&failed)?;
+        // Its own user's programs are not held against one another.
+        let own = Limits {
+            large_bytes_per_key: limits.large_bytes_max,
+            ..limits.clone()
+        };
         Ok(Self {
             socket,
             path: path.to_owned(),
             way,
-            budget: Budget::new(limits),
+            budget: Budget::new(own),
+            limits,
             guests: None,
         })
     }
@@ -96,7 +104,7 @@ impl LocalListener {
     pub fn with_guests(mut self) -> Result<Self, Error> {
         let opened = rustix::fs::chmod(&self.path, rustix::fs::Mode::from(0o666));
         opened.map_err(|error| socket_error(&self.path)(error.into()))?;
-        self.guests = Some(Budget::new(self.budget.limits.clone()));
+        self.guests = Some(Budget::new(self.limits.clone()));
         Ok(self)
     }
 

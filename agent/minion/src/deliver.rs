@@ -1,16 +1,27 @@
 //! What is in the spool goes to the master, in order and once: events many at a time, a return when everything before it is safe.
+//!
+//! A return that the master has no room for now goes to the end of the spool, under a new number, so that it holds nothing up: it is
+//! tried again when some time has passed, and never dropped for that.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use link::{Error, Handle};
+use smol::Timer;
 use smol::channel::{Receiver, Sender, bounded};
 use value::log;
 use wire::Return;
 
-use crate::spool::{Entry, Spool};
+use crate::spool::{self, Entry, Spool};
 
 /// How many records are read from the spool together.
 const BATCH: usize = 64;
+/// When a return is tried again that the master had no room for: each time twice as long, up to the second.
+const AGAIN_FIRST: Duration = Duration::from_secs(1);
+const AGAIN_MAX: Duration = Duration::from_secs(60);
+/// How long a return that is not due yet holds up those behind it, before it goes to the end once more.
+const HELD_UP_MAX: Duration = Duration::from_secs(1);
 
 /// Something that happened and needs no more than one look: many of them before that look are one.
 #[derive(Clone, Debug)]
@@ -68,16 +79,43 @@ impl Safe {
     }
 }
 
+/// A return that was put off.
+#[derive(Clone, Copy, Debug)]
+struct PutOff {
+    due: Instant,
+    /// How long it waits after the next time.
+    wait: Duration,
+}
+
+/// What became of a return.
+enum HandedOver {
+    /// The master has it, or will never take it.
+    Done,
+    /// The master has no room for it now.
+    Busy,
+}
+
+/// Sends what the spool has and will have.
+pub(crate) struct Delivery<'a> {
+    pub(crate) spool: &'a Arc<Spool>,
+    pub(crate) handle: &'a Handle,
+    pub(crate) safe: &'a Safe,
+    /// Told which number the return of a job has now.
+    pub(crate) moved: &'a (dyn Fn(&str, u64) + Send + Sync),
+}
+
 /// Sends what the spool has and will have, until the connection is lost.
-pub(crate) async fn deliver(
-    spool: &Arc<Spool>,
-    filled: &Bell,
-    handle: &Handle,
-    safe: &Safe,
-) -> Result<(), Error> {
+pub(crate) async fn deliver(delivery: Delivery<'_>, filled: &Bell) -> Result<(), Error> {
+    let Delivery {
+        spool,
+        handle,
+        safe,
+        ..
+    } = delivery;
     let mut next = *safe.upto() + 1;
     // The last event that was sent: a return comes after it.
     let mut sent = 0;
+    let mut put_off = HashMap::new();
     loop {
         let (from, records) = (next, spool.clone());
         let batch = smol::unblock(move || records.from(from, BATCH)).await;
@@ -98,13 +136,59 @@ pub(crate) async fn deliver(
                 }
                 Entry::Return(answer) => {
                     safe.reaches(sent).await;
-                    hand_over(handle, answer).await?;
+                    delivery.give(answer, &mut put_off).await?;
                     safe.is(sequence);
                     forget(spool, sequence);
                 }
             }
             next = sequence + 1;
         }
+    }
+}
+
+impl Delivery<'_> {
+    /// Hands a return over, or puts it off. Either way the place that it had is not needed any more.
+    async fn give(&self, answer: Return, all: &mut HashMap<u64, PutOff>) -> Result<(), Error> {
+        let known = all.remove(&answer.sequence);
+        let left = known.map_or(Duration::ZERO, |known| {
+            known.due.saturating_duration_since(Instant::now())
+        });
+        Timer::after(left.min(HELD_UP_MAX)).await;
+        let is_due = left <= HELD_UP_MAX;
+        // Where the end of the spool takes nothing, the return keeps its place, and is tried again in a while.
+        loop {
+            if is_due && let HandedOver::Done = hand_over(self.handle, answer.clone()).await? {
+                return Ok(());
+            }
+            let again = match known {
+                Some(known) if !is_due => known,
+                _ => later(known),
+            };
+            match self.to_the_end(answer.clone()).await {
+                Ok(sequence) => {
+                    all.insert(sequence, again);
+                    return Ok(());
+                }
+                Err(error) => log::error(format_args!("{error}")),
+            }
+            Timer::after(AGAIN_FIRST).await;
+        }
+    }
+
+    async fn to_the_end(&self, answer: Return) -> Result<u64, spool::Error> {
+        let (spool, jid) = (self.spool.clone(), answer.jid.clone());
+        let sequence = smol::unblock(move || spool.push(answer)).await?;
+        (self.moved)(&jid, sequence);
+        Ok(sequence)
+    }
+}
+
+/// When a return is tried again that was refused just now.
+fn later(known: Option<PutOff>) -> PutOff {
+    let wait = known.map_or(AGAIN_FIRST, |known| known.wait);
+    PutOff {
+        due: Instant::now() + wait,
+        wait: wait.saturating_mul(2).min(AGAIN_MAX),
     }
 }
 
@@ -116,17 +200,156 @@ pub(crate) fn forget(spool: &Spool, upto: u64) {
 }
 
 /// Hands a return over. One that the master does not take, whenever it comes, must not stand in the way of the others for ever.
-async fn hand_over(handle: &Handle, answer: Return) -> Result<(), Error> {
+async fn hand_over(handle: &Handle, answer: Return) -> Result<HandedOver, Error> {
     let jid = answer.jid.clone();
-    match handle.ask(answer).await?.done().await {
+    let answered = async { handle.ask(answer).await?.done().await };
+    match answered.await {
+        Ok(_) => Ok(HandedOver::Done),
+        Err(Error::Failed { reason, text, .. }) if reason == "busy" => {
+            log::warning(format_args!(
+                "The master has no room for the return of job {jid}, which is tried again later: {text}"
+            ));
+            Ok(HandedOver::Busy)
+        }
         Err(Error::Failed { reason, text, .. })
             if matches!(reason.as_str(), "invalid" | "refused") =>
         {
             log::error(format_args!(
                 "The master does not take the return of job {jid}, which is dropped: {text}"
             ));
-            Ok(())
+            Ok(HandedOver::Done)
         }
-        done => done.map(|_| ()),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use link::pki::Pki;
+    use link::{Incoming, KeyPair, Limits, Link, Listener, Master, Options, PORT, Session, Waits};
+    use smol::future::FutureExt;
+    use value::Map;
+    use wire::{Hello, Request, Welcome};
+
+    use super::*;
+
+    fn hello() -> Hello {
+        Hello {
+            version_min: 1,
+            version_max: 1,
+            features: Vec::new(),
+            id: "m1".parse().unwrap(),
+            role: "minion".into(),
+            program: "0".into(),
+            started: String::new(),
+            epoch: 1,
+            token: None,
+            grains: Map::new(),
+            evidence: Map::new(),
+        }
+    }
+
+    fn welcome() -> Welcome {
+        Welcome {
+            version: 0,
+            features: Vec::new(),
+            bound: Map::new(),
+            epoch: 1,
+            durable: 0,
+            program: "0".into(),
+            stamp: String::new(),
+        }
+    }
+
+    fn returned(jid: &str, bytes: usize) -> Return {
+        Return {
+            sequence: 0,
+            jid: jid.to_owned(),
+            stamp: String::new(),
+            data: Map::new().with("return", "x".repeat(bytes)),
+        }
+    }
+
+    async fn connected(folder: &std::path::Path, listener: &Listener) -> (Link, Link) {
+        let pki = Pki::open(&folder.join("pki")).unwrap();
+        let options = Options {
+            masters: vec![Master::parse(
+                &listener.address().unwrap().to_string(),
+                PORT,
+            )],
+            random: false,
+            source: None,
+            pair: pki.own("minion").unwrap().pair,
+            pki,
+            finger: None,
+            hello: hello(),
+            limits: Limits::default(),
+            waits: Waits::default(),
+        };
+        let mut session = Session::new(options);
+        let minion = smol::spawn(async move { session.connect(&mut |_| ()).await.0 });
+        let peer = listener.next().await.unwrap();
+        let master = peer.accept(welcome()).await.unwrap();
+        (minion.await, master)
+    }
+
+    /// Waits for the next return, and takes it.
+    async fn next(master: &mut Link) -> String {
+        loop {
+            if let Incoming::Question(question) = master.next().await.unwrap()
+                && let Request::Return(answer) = question.request.clone()
+            {
+                question.done(true).await.unwrap();
+                return answer.jid;
+            }
+        }
+    }
+
+    #[test]
+    fn a_return_that_the_master_has_no_room_for_waits_behind_the_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let limits = Limits {
+            large_bytes_per_key: 100_000,
+            ..Limits::default()
+        };
+        let pair = KeyPair::generate().unwrap();
+        let listener = Listener::bind(([127, 0, 0, 1], 0).into(), &pair, limits).unwrap();
+        let spool = spool::Limits::default();
+        let spool = Arc::new(Spool::open(&dir.path().join("spool"), spool).unwrap());
+        for (jid, bytes) in [("large", 300_000), ("small", 10), ("middle", 90_000)] {
+            spool.push(returned(jid, bytes)).unwrap();
+        }
+        let moved = Mutex::new(Vec::new());
+        smol::block_on(async {
+            let (minion, mut master) = connected(dir.path(), &listener).await;
+            let (handle, safe, bell) = (minion.handle(), Safe::new(0), Bell::new());
+            let note = |jid: &str, sequence| moved.lock().unwrap().push((jid.to_owned(), sequence));
+            let delivery = Delivery {
+                spool: &spool,
+                handle: &handle,
+                safe: &safe,
+                moved: &note,
+            };
+            let delivering = async {
+                let ended = deliver(delivery, &bell).await;
+                panic!("{ended:?}")
+            };
+            let came = async {
+                assert_eq!(next(&mut master).await, "small");
+                assert_eq!(next(&mut master).await, "middle");
+                // Time enough to be refused once more.
+                let _ = smol::future::or(async { Some(next(&mut master).await) }, async {
+                    Timer::after(Duration::from_secs(3)).await;
+                    None
+                })
+                .await;
+            };
+            came.or(delivering).await;
+        });
+        let moved = moved.into_inner().unwrap();
+        assert_eq!(moved.first(), Some(&("large".to_owned(), 4)));
+        assert!(moved.len() >= 2, "{moved:?}");
+        // It is not lost.
+        assert_eq!(spool.len(), 1);
     }
 }

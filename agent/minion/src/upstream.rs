@@ -15,7 +15,7 @@ use value::{Map, log};
 use wire::{Event, Return, bound_grains};
 
 use crate::daemon::Shared;
-use crate::deliver::{Bell, Safe, deliver, forget};
+use crate::deliver::{Bell, Delivery, Safe, deliver, forget};
 use crate::error::Error;
 use crate::settings::{self, Failover};
 use crate::spool::{self, Entry, Spool};
@@ -30,7 +30,7 @@ pub(crate) struct Upstream {
     spool: Arc<Spool>,
     filled: Bell,
     /// The jobs whose returns wait in the spool, or waited there a moment ago, and where.
-    returns: Mutex<Vec<(String, u64)>>,
+    returns: Arc<Mutex<Vec<(String, u64)>>>,
     /// The way, while there is one.
     handle: Mutex<Option<Handle>>,
     /// The grains that the key is bound to, by the master's last word.
@@ -69,7 +69,7 @@ impl Upstream {
                 spool: Arc::new(Spool::open(&folder, spool::Limits::default())?),
                 masters,
                 filled: Bell::new(),
-                returns: Mutex::default(),
+                returns: Arc::default(),
                 handle: Mutex::default(),
                 bound: Mutex::default(),
             })
@@ -140,8 +140,7 @@ impl Upstream {
         };
         log::error(format_args!("{error}"));
         let Some(master) = self.handle() else { return };
-        let sent = async { master.ask(answer).await?.done().await };
-        if let Err(error) = sent.await {
+        if let Err(error) = sent_at_once(&master, answer).await {
             log::error(format_args!("The return is lost: {error}"));
         }
     }
@@ -153,6 +152,25 @@ impl Upstream {
             master.close("the minion ends");
             // The packet that says so is on its way in a moment.
             Timer::after(GOODBYE).await;
+        }
+    }
+}
+
+/// How often a return is tried that only memory has, where the master has no room for it, and how long there is in between.
+const TRIES: u32 = 6;
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// Gives the master a return that the spool does not take. A master without room for it now is asked again a few times.
+async fn sent_at_once(master: &Handle, answer: Return) -> Result<(), link::Error> {
+    let mut tries = 1;
+    loop {
+        let sent = async { master.ask(answer.clone()).await?.done().await };
+        match sent.await {
+            Err(link::Error::Failed { reason, .. }) if reason == "busy" && tries < TRIES => {
+                tries += 1;
+                Timer::after(AGAIN).await;
+            }
+            done => return done.map(|_| ()),
         }
     }
 }
@@ -255,9 +273,21 @@ impl Shared {
         let safe = Arc::new(Safe::new(durable));
         let (spool, filled) = (upstream.spool.clone(), upstream.filled.clone());
         let own = (handle.clone(), safe.clone());
+        let returns = upstream.returns.clone();
         let sender = smol::spawn(async move {
             let (handle, safe) = own;
-            if let Err(error) = deliver(&spool, &filled, &handle, &safe).await {
+            let moved = |jid: &str, sequence| {
+                let mut returns = returns.lock().unwrap_or_else(PoisonError::into_inner);
+                returns.retain(|(of, _)| of != jid);
+                returns.push((jid.to_owned(), sequence));
+            };
+            let delivery = Delivery {
+                spool: &spool,
+                handle: &handle,
+                safe: &safe,
+                moved: &moved,
+            };
+            if let Err(error) = deliver(delivery, &filled).await {
                 log::debug(format_args!("{error}"));
                 handle.close("not delivered");
             }

@@ -138,6 +138,12 @@ impl Decoder {
         self.start == self.buffer.len()
     }
 
+    /// Returns how many bytes have come that belong to no frame yet that was read.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rest().len()
+    }
+
     /// How long the frame is that has begun, where its length has come.
     #[must_use]
     pub fn expects(&self) -> Option<usize> {

@@ -420,7 +420,7 @@ fn unproved_addresses_must_send_a_token_back() {
         });
         world.serves_others().await;
         let world = World::with(Limits {
-            handshakes_max: 2,
+            handshakes_per_address: 2,
             unproved_max: 100,
             ..strict()
         });
@@ -468,7 +468,8 @@ fn a_slow_reader_holds_up_nobody_and_is_cut_off() {
 fn large_frames_share_their_room() {
     run(async {
         let world = World::with(Limits {
-            large_bytes_max: 300_000,
+            large_bytes_max: 400_000,
+            large_bytes_per_key: 300_000,
             streams_max: 8,
             frame: 4 * STRICT,
             ..strict()
