@@ -8,12 +8,13 @@ use link::{Peer, PublicKey};
 use smol::Timer;
 use smol::channel::{Receiver, Sender, bounded};
 use smol::future::FutureExt;
+use state::opts::Opts;
 use value::{Map, Value, jid, log};
 use wire::{Id, Welcome, tag};
 
 use crate::daemon::{Master, now_ms};
 use crate::session::Minion;
-use crate::store::{self, Applied, Command, KeyState};
+use crate::store::{self, Applied, Claim, Command, KeyState};
 
 mod autosign;
 mod deleted;
@@ -43,6 +44,13 @@ impl Pending {
         receiver
     }
 
+    /// Returns whether a peer with this key is connected and waits.
+    pub(crate) fn has(&self, key: &PublicKey) -> bool {
+        let all = self.all();
+        let waiting = all.get(key).into_iter().flatten();
+        waiting.into_iter().any(|sender| !sender.is_closed())
+    }
+
     /// The state of a key has changed.
     pub(crate) fn changed(&self, key: &PublicKey) {
         for sender in self.all().remove(key).into_iter().flatten() {
@@ -62,10 +70,19 @@ enum Decision {
     },
 }
 
+/// How a key is let in.
+struct Accept {
+    /// What is counted for it in the same change.
+    counted: Vec<Command>,
+    bound: Map,
+    why: String,
+    /// Whether it has proved what others cannot: another key of its id that is not accepted makes way for it.
+    is_proved: bool,
+}
+
 /// What is to become of a key that waits.
 enum Judged {
-    /// It is let in by this change, for this reason.
-    Accept(Vec<Command>, Map, String),
+    Accept(Accept),
     Reject(String),
     Wait,
 }
@@ -74,21 +91,34 @@ enum Judged {
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// After how many seconds a refused minion may ask again: a key that was rejected is seldom accepted within a minute.
 const ASK_AGAIN_S: u64 = 60;
-/// How many keys wait for a decision, at most.
-const PENDING_MAX: u64 = 1000;
 
-/// A key that was shown; `is_new` where the id must have none.
-fn offer(id: &Id, key: PublicKey, is_new: bool) -> Command {
-    Command::KeyOffered {
-        id: id.clone(),
-        key,
-        at_ms: now_ms(),
-        pending_max: PENDING_MAX,
-        is_new,
-    }
+/// Returns how many keys may wait for a decision, in all and of one address.
+pub(crate) fn pending_limits(opts: &Opts) -> (usize, usize) {
+    let option = |name: &str, default: usize| {
+        let number = opts.int(name);
+        number.map_or(default, |number| usize::try_from(number).unwrap_or(default))
+    };
+    (
+        option("pending_keys_max", 1000),
+        option("pending_keys_per_address", 100),
+    )
 }
 
 impl Master {
+    /// Returns the command that offers the key of a peer.
+    fn offer(&self, evidence: &Evidence, claim: Claim) -> Command {
+        let limits = pending_limits(self.opts());
+        Command::KeyOffered {
+            id: evidence.id.clone(),
+            key: evidence.key,
+            at_ms: now_ms(),
+            from: Some(link::customer(evidence.address).to_string()),
+            pending_max: limits.0 as u64,
+            pending_per_address: limits.1 as u64,
+            claim,
+        }
+    }
+
     /// Decides on a peer, and serves it when it is let in.
     pub(crate) async fn admit(self: Arc<Self>, mut peer: Peer) {
         let (id, key) = (peer.hello().id.clone(), peer.key());
@@ -148,13 +178,25 @@ impl Master {
             Ok(Some(why)) => return no("reject", "rejected", why),
             Err(error) => return no("error", "failed", error.to_string()),
         }
-        // The key of an id that has none is judged first: what lets it in is one change with its offer then.
-        if matches!(self.store().key(id), Ok(None))
-            && let Some(decision) = self.enrol(evidence).await
+        // The key of an id that has none is judged first: what lets it in is one change with its offer then. So is one that may have
+        // proof where another key waits or was rejected.
+        let claim = match self.store().key(id) {
+            Ok(None) if again => {
+                let why = "the key was deleted, or had to make room for others, while it waited";
+                return no("reject", "rejected", why.to_owned());
+            }
+            Ok(None) => Claim::New,
+            Ok(Some(other)) if other.key != key && other.state != KeyState::Accepted => {
+                Claim::Proved
+            }
+            _ => Claim::Nothing,
+        };
+        if claim != Claim::Nothing
+            && let Some(decision) = self.enrol(evidence, claim).await
         {
             return decision;
         }
-        let known = match self.offered(id, key).await {
+        let known = match self.offered(evidence).await {
             Ok(known) => known,
             Err(error) => return no("full", "full", error),
         };
@@ -183,20 +225,22 @@ impl Master {
         match self.judgement(evidence, again).await {
             Judged::Wait => Decision::Wait,
             Judged::Reject(why) => self.reject_now(evidence, &why).await,
-            Judged::Accept(counted, bound, why) => {
-                self.accept_now(evidence, counted, bound, &why).await
-            }
+            Judged::Accept(accept) => self.accept_now(evidence, accept).await,
         }
     }
 
-    /// Lets a key in that nobody knows; nothing where something else becomes of it, which is told when it was offered.
-    async fn enrol(self: &Arc<Self>, evidence: &Evidence) -> Option<Decision> {
+    /// Lets a key in that nobody knows, or that has proof against one that is not accepted; nothing where something else becomes of it,
+    /// which is told when it was offered.
+    async fn enrol(self: &Arc<Self>, evidence: &Evidence, claim: Claim) -> Option<Decision> {
         let _turn = self.turn_of(evidence).await;
-        let Judged::Accept(mut counted, bound, why) = self.judgement(evidence, true).await else {
+        let Judged::Accept(mut accept) = self.judgement(evidence, claim == Claim::New).await else {
             return None;
         };
-        counted.insert(0, offer(&evidence.id, evidence.key, true));
-        let decision = self.accept_now(evidence, counted, bound, &why).await;
+        if claim == Claim::Proved && !accept.is_proved {
+            return None;
+        }
+        accept.counted.insert(0, self.offer(evidence, claim));
+        let decision = self.accept_now(evidence, accept).await;
         matches!(decision, Decision::In(_)).then_some(decision)
     }
 
@@ -232,13 +276,21 @@ impl Master {
             return judged;
         }
         if let Some(option) = autosign::accepts(self.opts(), &peer.id, &peer.grains) {
-            return Judged::Accept(Vec::new(), Map::new(), format!("by {option}"));
+            return Judged::Accept(Accept {
+                counted: Vec::new(),
+                bound: Map::new(),
+                why: format!("by {option}"),
+                is_proved: false,
+            });
         }
         match token {
             // Where there are rules, they say what a token is worth.
-            Some(token) if self.policy().is_empty() => {
-                Judged::Accept(vec![token.used()], token.bound(), "by its token".to_owned())
-            }
+            Some(token) if self.policy().is_empty() => Judged::Accept(Accept {
+                counted: vec![token.used()],
+                bound: token.bound(),
+                why: "by its token".to_owned(),
+                is_proved: true,
+            }),
             _ => Judged::Wait,
         }
     }
@@ -301,15 +353,17 @@ impl Master {
                 identity::bind(&mut bound, proven);
             }
         }
-        Ok(Some(Judged::Accept(counted, bound, why)))
+        Ok(Some(Judged::Accept(Accept {
+            counted,
+            bound,
+            why,
+            is_proved: rule.proves(),
+        })))
     }
 
     /// Where a key stands that was shown under an id; the first time it is remembered.
-    async fn offered(
-        self: &Arc<Self>,
-        id: &Id,
-        key: PublicKey,
-    ) -> Result<Option<store::Key>, String> {
+    async fn offered(self: &Arc<Self>, evidence: &Evidence) -> Result<Option<store::Key>, String> {
+        let (id, key) = (&evidence.id, evidence.key);
         let known = |error: store::Error| error.to_string();
         self.look_at_key_files().await;
         if let Some(known) = self.store().key(id).map_err(known)?
@@ -317,28 +371,33 @@ impl Master {
         {
             return Ok(Some(known));
         }
-        match self.change_key(offer(id, key, false)).await? {
-            Applied::Refused(refusal) => Err(refusal.to_string()),
-            Applied::Key { state, .. } => Ok(state.map(|state| store::Key {
-                id: id.clone(),
-                key,
-                state,
-                at_ms: now_ms(),
-                bound: Map::new(),
-            })),
-            _ => Ok(None),
-        }
+        let state = match self
+            .change_key(self.offer(evidence, Claim::Nothing))
+            .await?
+        {
+            Applied::Refused(refusal) => return Err(refusal.to_string()),
+            Applied::Key { state, .. } => state,
+            Applied::Displaced { .. } => Some(KeyState::Pending),
+            _ => None,
+        };
+        Ok(state.map(|state| store::Key {
+            id: id.clone(),
+            key,
+            state,
+            at_ms: now_ms(),
+            bound: Map::new(),
+            from: None,
+        }))
     }
 
     /// Accepts a key in one change with what is counted for that.
-    async fn accept_now(
-        self: &Arc<Self>,
-        evidence: &Evidence,
-        counted: Vec<Command>,
-        bound: Map,
-        why: &str,
-    ) -> Decision {
-        let mut steps = counted;
+    async fn accept_now(self: &Arc<Self>, evidence: &Evidence, accept: Accept) -> Decision {
+        let Accept {
+            counted: mut steps,
+            bound,
+            why,
+            ..
+        } = accept;
         steps.push(Command::KeyAccepted {
             id: evidence.id.clone(),
             key: evidence.key,

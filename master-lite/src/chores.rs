@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use smol::Timer;
 use value::{Map, Value, log};
@@ -13,6 +13,8 @@ use crate::daemon::{Master, now_ms};
 use crate::store::Retention;
 
 const EVERY: Duration = Duration::from_secs(60);
+/// How often it is looked whether there is too much: in so long a time little comes.
+const LOOK: Duration = Duration::from_secs(1);
 /// After a failure, and between two steps of what takes many.
 const BREATH: Duration = Duration::from_millis(50);
 
@@ -23,12 +25,13 @@ impl Master {
         loop {
             self.forget_the_old().await;
             self.expire_keys(&mut gone).await;
+            self.expire_waiting().await;
             self.forget_instances().await;
             self.forget_deleted().await;
             if self.opts().flag("presence_events") {
                 self.tell_presence(&mut known).await;
             }
-            Timer::after(self.every()).await;
+            self.until_due().await;
         }
     }
 
@@ -41,13 +44,35 @@ impl Master {
         })
     }
 
-    async fn forget_the_old(&self) {
-        let days = self.opts().int("keep_jobs_seconds");
-        let jobs_seconds = days.and_then(|seconds| u64::try_from(seconds).ok());
-        let keep = Retention {
-            jobs_seconds: jobs_seconds.unwrap_or_else(|| Retention::default().jobs_seconds),
-            ..Retention::default()
+    fn retention(&self) -> Retention {
+        let option = |name: &str, default: u64| {
+            let number = self.opts().int(name);
+            number.map_or(default, |number| u64::try_from(number).unwrap_or(default))
         };
+        let default = Retention::default();
+        Retention {
+            jobs_seconds: option("keep_jobs_seconds", default.jobs_seconds),
+            jobs_bytes: option("keep_jobs_bytes", default.jobs_bytes),
+            events_bytes: option("keep_events_bytes", default.events_bytes),
+            ..default
+        }
+    }
+
+    /// Waits until the chores are due again. What is too much goes sooner.
+    async fn until_due(&self) {
+        let keep = self.retention();
+        let until = Instant::now() + self.every();
+        while Instant::now() < until {
+            let left = until.saturating_duration_since(Instant::now());
+            Timer::after(left.min(LOOK)).await;
+            if self.store().is_over(keep) {
+                self.forget_the_old().await;
+            }
+        }
+    }
+
+    async fn forget_the_old(&self) {
+        let keep = self.retention();
         loop {
             match self.store().retain(keep, now_ms()).await {
                 Ok(true) => {

@@ -16,7 +16,7 @@ use state::opts::Opts;
 use value::{Map, Value, jid, log, secret};
 use wire::{Id, Way};
 
-use crate::admit::{Pending, Policy};
+use crate::admit::{self, Pending, Policy};
 use crate::files::Files;
 use crate::hook::{Hook, Settings};
 use crate::keys::{self, Changed, Changes, KeyFiles};
@@ -228,6 +228,12 @@ impl Master {
         ids.map_err(|error| error.to_string())
     }
 
+    /// Returns the keys that are accepted.
+    fn accepted_keys(&self) -> Result<Vec<PublicKey>, store::Error> {
+        let keys = self.store.keys(KeyState::Accepted)?;
+        keys.map(|key| Ok(key?.key)).collect()
+    }
+
     /// Whether a minion is accepted.
     pub(crate) fn is_accepted(&self, id: &Id) -> Result<bool, String> {
         let known = self.store.key(id).map_err(|error| error.to_string())?;
@@ -367,7 +373,14 @@ pub(crate) fn run<T>(
     smol::block_on(async {
         let signals = signals()?;
         let address = address(&master.opts)?;
-        let listener = Listener::bind(address, &pair, Limits::default())?;
+        let (pending_max, pending_per_address) = admit::pending_limits(&master.opts);
+        let limits = Limits {
+            pending_max,
+            pending_per_address,
+            ..Limits::default()
+        };
+        let listener = Listener::bind(address, &pair, limits)?;
+        listener.know(master.accepted_keys()?);
         let path = socket_path(&master.opts);
         master.begin_reactor().await?;
         let _servers = master.serve_http(hook).await?;

@@ -166,7 +166,11 @@ pub(crate) fn job_commands(
     minions: &[Id],
     missing: &[String],
 ) -> Vec<Command> {
-    let load = load(asked, jid, user);
+    let mut load = load(asked, jid, user);
+    if minions.is_empty() {
+        // What reaches nobody is not worth the room.
+        load.insert("arg", Value::list([]));
+    }
     let ids = Value::list(minions.iter().map(|id| id.as_str().into()));
     let missing = Value::list(missing.iter().map(|name| name.as_str().into()));
     let publish = load.clone().with("ret", asked.ret.as_str());

@@ -25,7 +25,7 @@ use rustix::fs::OFlags;
 use value::{Map, log};
 use wire::Id;
 
-use crate::store::{self, Applied, Begun, Command, Key, KeyState, Store};
+use crate::store::{self, Applied, Begun, Claim, Command, Key, KeyState, Store};
 
 /// A key file holds three lines: what is longer is none.
 const FILE_MAX: u64 = 16 << 10;
@@ -210,6 +210,15 @@ impl KeyFiles {
         for (id, before) in ids.iter().zip(before) {
             let after = store.key(id)?;
             outcome.changed.extend(difference(before, after));
+        }
+        for (id, key) in outcome.applied.iter().filter_map(displaced) {
+            outcome
+                .changed
+                .extend(self.adopt(&turn, store, &id, at_ms)?);
+            let state = None;
+            let id_gone = id.clone();
+            outcome.changed.push(Changed { id, key, state });
+            ids.insert(id_gone);
         }
         for id in &ids {
             self.show(&mut turn, store, id)?;
@@ -542,7 +551,9 @@ fn becomes(id: &Id, key: PublicKey, state: KeyState, known: Option<&Key>, at_ms:
         key,
         at_ms,
         pending_max: u64::MAX,
-        is_new: false,
+        pending_per_address: u64::MAX,
+        from: None,
+        claim: Claim::Nothing,
     });
     if state == KeyState::Rejected {
         steps.push(Command::KeyRejected { id, key, at_ms });
@@ -557,11 +568,21 @@ fn about(command: &Command, ids: &mut BTreeSet<Id>) {
         | Command::KeyAccepted { id, .. }
         | Command::KeyRejected { id, .. }
         | Command::KeyDenied { id, .. }
+        | Command::KeyWithdrawn { id, .. }
         | Command::KeyDeleted { id, .. } => {
             ids.insert(id.clone());
         }
         Command::All(all) => all.iter().for_each(|command| about(command, ids)),
         _ => {}
+    }
+}
+
+/// Returns the pending key that had to make room for another one.
+fn displaced(applied: &Applied) -> Option<(Id, PublicKey)> {
+    match applied {
+        Applied::Displaced { id, key } => Some((id.clone(), *key)),
+        Applied::All(all) => all.iter().find_map(displaced),
+        _ => None,
     }
 }
 

@@ -17,7 +17,7 @@ use crate::daemon::Master;
 const SIZE_MAX_MIB: u64 = 100;
 /// What all files of one minion may be together, by the largest one that it may send.
 const TOGETHER: u64 = 10;
-/// How many files of one minion are kept.
+/// How many files and folders of one minion are kept.
 const FILES_MAX: usize = 10_000;
 /// How long a path may be, and each of its names.
 const PATH_MAX: usize = 1024;
@@ -129,22 +129,18 @@ fn begin(folder: &Path, asked: Push, size_max: u64) -> Result<Coming, No> {
         let text = format!("{path} has {size} bytes, and {size_max} may come (file_recv_max_size)");
         return Err(("refused", text));
     }
-    let (files, bytes) = held(folder.parent().unwrap_or(folder));
+    let coming = folder.with_file_name("coming");
+    let (files, bytes) = held(&[folder, &coming]);
     let quota = size_max.saturating_mul(TOGETHER);
-    if files >= FILES_MAX || bytes.saturating_add(asked.size) > quota {
+    let folders = Path::new(&asked.path).components().count();
+    if files + folders > FILES_MAX || bytes.saturating_add(asked.size) > quota {
         let text = format!(
-            "{files} files with {bytes} bytes are in {}, and no more than {FILES_MAX} with {quota} are kept: remove some",
+            "{files} files and folders with {bytes} bytes are in {}, and no more than {FILES_MAX} with {quota} (ten times file_recv_max_size) are kept: remove some",
             folder.display()
         );
         return Err(("refused", text));
     }
-    let parent = place.parent().unwrap_or(folder);
-    let coming = folder.with_file_name("coming");
-    for folder in [parent, &coming] {
-        let mut builder = DirBuilder::new();
-        let made = builder.recursive(true).mode(0o700).create(folder);
-        made.map_err(failed(folder))?;
-    }
+    made(&coming)?;
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let beside = coming.join(format!("{}.{number}", std::process::id()));
     let mut options = OpenOptions::new();
@@ -159,14 +155,24 @@ fn begin(folder: &Path, asked: Push, size_max: u64) -> Result<Coming, No> {
     })
 }
 
-/// How many files lie in a folder, and how much they are.
-fn held(folder: &Path) -> (usize, u64) {
+/// Makes a folder for this program's user alone, with all above it.
+fn made(folder: &Path) -> Result<(), No> {
+    let mut builder = DirBuilder::new();
+    let made = builder.recursive(true).mode(0o700).create(folder);
+    made.map_err(failed(folder))
+}
+
+/// Returns how many files and folders lie in some folders, and how many bytes they have.
+fn held(folders: &[&Path]) -> (usize, u64) {
     let (mut files, mut bytes) = (0, 0_u64);
-    let mut folders = vec![folder.to_owned()];
+    let mut folders: Vec<PathBuf> = folders.iter().map(|folder| folder.to_path_buf()).collect();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             match entry.metadata() {
-                Ok(found) if found.is_dir() => folders.push(entry.path()),
+                Ok(found) if found.is_dir() => {
+                    files += 1;
+                    folders.push(entry.path());
+                }
                 Ok(found) => {
                     files += 1;
                     bytes = bytes.saturating_add(found.len());
@@ -201,6 +207,9 @@ impl Coming {
         let hash = hash.map_err(|error| ("failed", error.to_string()))?;
         if self.left > 0 || hash != self.asked.hash {
             return Err(self.other());
+        }
+        if let Some(parent) = self.place.parent() {
+            made(parent)?;
         }
         rustix::fs::rename(&self.beside, &self.place)
             .map_err(|error| failed(&self.place)(error.into()))
@@ -264,7 +273,8 @@ mod tests {
                 .iter()
                 .try_for_each(|part| coming.take(part.as_bytes()));
             assert!(taken.and_then(|()| coming.settle()).is_err());
-            assert_eq!(held(dir.path()), (0, 0));
+            assert_eq!(held(&[&files, &dir.path().join("coming")]), (0, 0));
+            assert!(!files.exists(), "a refused push leaves a folder");
         }
         let mut whole = coming(dir.path(), 5, &hash).unwrap();
         whole.take(b"hello").unwrap();

@@ -188,10 +188,14 @@ impl<K: Clone + Eq + Hash + Ord> Places<K> {
         }
     }
 
-    /// Takes away the oldest place of the holder that has most, if that is at least `least` units. False when there is none to take.
+    /// Takes away the oldest place of those that have most, if that is at least `least` units. False when there is none to take.
     pub fn take_from_fullest(&mut self, least: usize) -> bool {
-        let fullest = self.shares.fullest().filter(|(_, units)| *units >= least);
-        let fullest = fullest.map(|(holder, _)| holder.clone());
+        let most = self.shares.fullest().map_or(0, |(_, units)| units);
+        let mut oldest_first = self.held.values();
+        let fullest = oldest_first
+            .find(|held| self.shares.of(&held.holder) == most)
+            .filter(|_| most >= least);
+        let fullest = fullest.map(|held| held.holder.clone());
         fullest.is_some_and(|holder| self.take_from(&holder, Duration::ZERO))
     }
 

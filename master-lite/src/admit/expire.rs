@@ -66,6 +66,42 @@ impl Master {
     }
 }
 
+impl Master {
+    /// Forgets keys that nobody has accepted for long, and whose hosts are not connected.
+    pub(crate) async fn expire_waiting(self: &Arc<Self>) {
+        let seconds = self.opts().int("pending_keys_expire_seconds");
+        let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        let Some(seconds) = seconds.filter(|seconds| *seconds > 0) else {
+            return;
+        };
+        let before = now_ms().saturating_sub(seconds.saturating_mul(1000));
+        let master = self.clone();
+        let keys = smol::unblock(move || {
+            let keys = master.store().keys(KeyState::Pending)?;
+            keys.filter(|key| key.as_ref().map_or(true, |key| key.at_ms < before))
+                .collect::<Result<Vec<_>, _>>()
+        });
+        let keys = keys.await.unwrap_or_else(|error| {
+            log::error(format_args!(
+                "Cannot look for waiting keys that expire: {error}"
+            ));
+            Vec::new()
+        });
+        for Key { id, key, .. } in keys {
+            if self.pending().has(&key) {
+                continue;
+            }
+            log::info(format_args!(
+                "The key of {id} was not accepted for {seconds} s (pending_keys_expire_seconds) and is forgotten"
+            ));
+            let gone = Command::KeyWithdrawn { id, key };
+            if let Err(error) = self.change_key(gone).await {
+                log::error(format_args!("Cannot forget a waiting key: {error}"));
+            }
+        }
+    }
+}
+
 /// Whether a key has been accepted, or its minion gone, for as long as it may.
 fn is_over(key: &Key, gone_since: Option<u64>, now: u64) -> bool {
     let expire = key.bound.get("expire");
@@ -94,6 +130,7 @@ mod tests {
             state: KeyState::Accepted,
             at_ms: 1000,
             bound: Map::new().with("expire", Map::new().with(word, 500)),
+            from: None,
         };
         assert!(!is_over(&key("after"), None, 1499));
         assert!(is_over(&key("after"), None, 1500));

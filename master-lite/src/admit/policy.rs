@@ -76,6 +76,13 @@ const WORDS: [&str; 14] = [
     "expire",
 ];
 
+impl Rule {
+    /// Returns whether whoever it accepts has proved something that others cannot.
+    pub(super) fn proves(&self) -> bool {
+        self.token || self.identity.is_some() || !self.fingers.is_empty()
+    }
+}
+
 impl Policy {
     /// The rules of the configuration.
     ///

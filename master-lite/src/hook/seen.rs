@@ -77,10 +77,10 @@ fn first_since(store: &Store, at_ms: u64) -> Result<u64, Error> {
     let (mut low, mut high) = store.log()?;
     while low < high {
         let middle = low + (high - low) / 2;
-        let event = store.event(middle)?;
-        match event.is_some_and(|event| event.at_ms >= at_ms) {
-            true => high = middle,
-            false => low = middle + 1,
+        // The log has gaps, where events of a sender went that had too many.
+        match store.events(middle)?.next().transpose()? {
+            Some(event) if event.at_ms < at_ms => low = event.sequence + 1,
+            _ => high = middle,
         }
     }
     Ok(low)

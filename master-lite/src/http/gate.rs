@@ -1,10 +1,12 @@
 //! [`Gate`]: how many may come, how often, and with how much.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+
+use link::{Places, Ticket, customer};
 
 use super::Refusal;
 
@@ -67,17 +69,12 @@ impl Bucket {
     }
 }
 
-/// What is known of an address.
-struct Address {
-    bucket: Bucket,
-    open: usize,
-}
-
 struct All {
     bucket: Bucket,
-    open: usize,
+    /// The connections that are served. One whose request is not here yet makes room for one of an address that has fewer.
+    places: Places<IpAddr>,
     away: usize,
-    addresses: HashMap<IpAddr, Address>,
+    addresses: HashMap<IpAddr, Bucket>,
 }
 
 /// Counts who comes.
@@ -101,17 +98,27 @@ pub(super) enum Entered {
 pub(super) struct Place {
     gate: Arc<Gate>,
     /// None for one that is turned away.
-    address: Option<IpAddr>,
+    ticket: Option<Ticket>,
 }
 
-/// Who has one address of IPv6 has a network of them.
-fn counted(ip: IpAddr) -> IpAddr {
-    match ip.to_canonical() {
-        IpAddr::V6(ip) => {
-            let [a, b, c, d, ..] = ip.segments();
-            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+impl Place {
+    /// The request is here: the place is kept until it is answered.
+    pub(super) fn settle(&self) {
+        if let Some(ticket) = &self.ticket {
+            self.gate.all().places.settle(ticket.number);
         }
-        v4 => v4,
+    }
+
+    /// Waits until the place is given to another address, which makes the request one that is refused.
+    pub(super) async fn lost(&self) -> Refusal {
+        match &self.ticket {
+            Some(ticket) => ticket.lost().await,
+            // No deadline: it stands in a race.
+            None => smol::future::pending().await,
+        }
+        let why =
+            format!("{CONNECTIONS_MAX} connections are open, and most of them are of its address");
+        Refusal::later(429, 1, why)
     }
 }
 
@@ -119,7 +126,7 @@ impl Gate {
     pub(crate) fn new(rates: Rates) -> Self {
         let all = All {
             bucket: Bucket::new(rates.all, Instant::now()),
-            open: 0,
+            places: Places::new(CONNECTIONS_MAX, CONNECTIONS_EACH),
             away: 0,
             addresses: HashMap::new(),
         };
@@ -136,14 +143,14 @@ impl Gate {
 
     /// A connection has come.
     pub(super) fn enter(self: &Arc<Self>, ip: IpAddr, now: Instant) -> Entered {
-        let ip = counted(ip);
+        let ip = customer(ip);
         let mut all = self.all();
-        let place = |address| Place {
+        let place = |ticket| Place {
             gate: self.clone(),
-            address,
+            ticket,
         };
         match all.enter(ip, self.rates, now) {
-            Ok(()) => Entered::In(place(Some(ip))),
+            Ok(ticket) => Entered::In(place(Some(ticket))),
             Err(_) if all.away >= AWAY_MAX => Entered::Dropped("there are too many connections"),
             Err(refusal) => {
                 all.away += 1;
@@ -162,33 +169,32 @@ impl Gate {
 }
 
 impl All {
-    fn enter(&mut self, ip: IpAddr, rates: Rates, now: Instant) -> Result<(), Refusal> {
+    fn enter(&mut self, ip: IpAddr, rates: Rates, now: Instant) -> Result<Ticket, Refusal> {
         let too_many = |what: &str| Refusal::later(429, 1, format!("too many connections{what}"));
-        if self.open >= CONNECTIONS_MAX {
-            return Err(too_many(""));
-        }
         self.forget_the_quiet(now);
         if self.addresses.len() >= ADDRESSES_MAX && !self.addresses.contains_key(&ip) {
             return Err(too_many(": more addresses than are counted"));
         }
-        let address = self.addresses.entry(ip).or_insert_with(|| Address {
-            bucket: Bucket::new(rates.each, now),
-            open: 0,
-        });
-        if address.open >= CONNECTIONS_EACH {
-            return Err(too_many(" of its address"));
+        let has = self.places.of(&ip);
+        if has >= CONNECTIONS_EACH {
+            return Err(too_many(&format!(" of its address: {CONNECTIONS_EACH}")));
         }
+        let bucket = self.addresses.entry(ip);
+        let bucket = bucket.or_insert_with(|| Bucket::new(rates.each, now));
         let take = |bucket: &mut Bucket, whose: &str| {
             let taken = bucket.take(now);
             taken.map_err(|seconds| {
                 Refusal::later(429, seconds, format!("too many requests {whose}"))
             })
         };
-        take(&mut address.bucket, "of its address (hook_rate)")?;
+        take(bucket, "of its address (hook_rate)")?;
         take(&mut self.bucket, "of all (hook_rate_all)")?;
-        address.open += 1;
-        self.open += 1;
-        Ok(())
+        loop {
+            match self.places.enter(&ip, 1) {
+                Err(_) if self.places.take_from_fullest(has + 1) => {}
+                taken => return taken.map_err(|_| too_many(&format!(": {CONNECTIONS_MAX}"))),
+            }
+        }
     }
 
     /// An address that has its full share again is as good as one that never came.
@@ -196,9 +202,10 @@ impl All {
         if self.addresses.len() < ADDRESSES_MAX {
             return;
         }
-        self.addresses.retain(|_, address| {
-            address.bucket.fill(now);
-            address.open > 0 || !address.bucket.is_full()
+        let places = &self.places;
+        self.addresses.retain(|ip, bucket| {
+            bucket.fill(now);
+            places.of(ip) > 0 || !bucket.is_full()
         });
     }
 }
@@ -206,13 +213,9 @@ impl All {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut all = self.gate.all();
-        let Some(ip) = self.address else {
-            all.away -= 1;
-            return;
-        };
-        all.open -= 1;
-        if let Some(address) = all.addresses.get_mut(&ip) {
-            address.open -= 1;
+        match &self.ticket {
+            Some(ticket) => all.places.leave(ticket.number),
+            None => all.away -= 1,
         }
     }
 }
@@ -291,12 +294,34 @@ mod tests {
             places.extend((0..CONNECTIONS_EACH).map(|_| gate.enter(ip(last), now)));
         }
         assert_eq!(places.iter().filter(|entered| is_in(entered)).count(), 256);
+        for entered in &places {
+            if let Entered::In(place) = entered {
+                place.settle();
+            }
+        }
         let mut away: Vec<Entered> = (0..AWAY_MAX).map(|_| gate.enter(ip(9), now)).collect();
         assert!(away.iter().all(|one| matches!(one, Entered::Away(..))));
         assert!(matches!(gate.enter(ip(9), now), Entered::Dropped(_)));
         away.clear();
         places.pop();
         assert!(is_in(&gate.enter(ip(9), now)));
+    }
+
+    #[test]
+    fn requests_that_do_not_end_make_room_for_other_addresses() {
+        let (gate, now) = (gate(1e6, 1e6), Instant::now());
+        let mut slow = Vec::new();
+        for last in 1..=5 {
+            slow.extend((0..CONNECTIONS_EACH).map(|_| gate.enter(ip(last), now)));
+        }
+        let signed: Vec<Entered> = (0..8).map(|_| gate.enter(ip(9), now)).collect();
+        assert!(signed.iter().all(is_in));
+        let is_lost = |entered: &&Entered| match entered {
+            Entered::In(place) => smol::block_on(smol::future::poll_once(place.lost())).is_some(),
+            _ => false,
+        };
+        assert!(slow.iter().filter(is_lost).count() >= 8);
+        assert_eq!(signed.iter().filter(is_lost).count(), 0);
     }
 
     #[test]
@@ -313,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_network_of_ipv6_is_one_address() {
-        let of = |text: &str| counted(text.parse().unwrap());
+        let of = |text: &str| customer(text.parse().unwrap());
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
         assert_eq!(of("::ffff:10.0.0.1"), ip(1));

@@ -23,7 +23,7 @@ pub(crate) use gate::{Gate, Rates};
 pub(crate) use head::Head;
 pub(crate) use read::Request;
 
-use gate::Entered;
+use gate::{Entered, Place};
 
 /// How much of what is sent after the answer is still taken, so that the answer arrives, and for how long.
 const DRAIN_MAX: usize = 1 << 20;
@@ -123,7 +123,7 @@ impl<S: Service> Shared<S> {
         let entered = self.gate.enter(from.ip(), Instant::now());
         match entered {
             Entered::In(place) => smol::spawn(async move {
-                self.serve(stream, from).await;
+                self.serve(stream, from, &place).await;
                 drop(place);
             })
             .detach(),
@@ -136,10 +136,14 @@ impl<S: Service> Shared<S> {
         }
     }
 
-    async fn serve(&self, mut stream: TcpStream, from: SocketAddr) {
-        let request = within(self.limits.timeout, self.request(&mut stream, from));
-        let answered = match request.await {
-            Some(Ok(request)) => self.service.answer(request).await,
+    async fn serve(&self, mut stream: TcpStream, from: SocketAddr, place: &Place) {
+        let lost = async { Err(place.lost().await) };
+        let request = self.request(&mut stream, from).or(lost);
+        let answered = match within(self.limits.timeout, request).await {
+            Some(Ok(request)) => {
+                place.settle();
+                self.service.answer(request).await
+            }
             Some(Err(refusal)) => Err(refusal),
             None => {
                 let seconds = self.limits.timeout.as_secs_f64();

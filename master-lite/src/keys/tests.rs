@@ -93,7 +93,9 @@ fn offered(name: &str, key: PublicKey) -> Command {
         key,
         at_ms: 1,
         pending_max: 10,
-        is_new: false,
+        pending_per_address: u64::MAX,
+        from: None,
+        claim: Claim::Nothing,
     }
 }
 

@@ -9,6 +9,7 @@ use super::batch::Batch;
 use super::command::{Applied, Cache, Change, Command, Origin, Refusal};
 use super::error::words;
 use super::rows::{Event, Job, NAME_MAX, Received, Returned, Table, at, decode, encode};
+use super::{holders, rows};
 
 /// A command that was not done.
 pub(super) enum Failure {
@@ -100,8 +101,16 @@ fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
             data,
             expected,
         } => token(batch, name, data, expected),
-        Command::EventsDropped { before, limit } => drop_events(batch, before, limit),
-        Command::JobsDropped { before_ms, limit } => drop_jobs(batch, before_ms, limit),
+        Command::EventsDropped { before, limit } => super::trim::drop_events(batch, before, limit),
+        Command::JobsDropped { before_ms, limit } => {
+            super::trim::drop_jobs(batch, before_ms, limit)
+        }
+        Command::EventsTrimmed {
+            events,
+            bytes,
+            limit,
+        } => super::trim::events(batch, (events, bytes), limit),
+        Command::JobsTrimmed { bytes, limit } => super::trim::jobs(batch, bytes, limit),
         Command::All(commands) => all(batch, commands),
         of_a_key => super::apply_keys::done(batch, of_a_key),
     }
@@ -136,13 +145,14 @@ fn name(what: &'static str, text: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn damaged(what: &str) -> Failure {
+pub(super) fn damaged(what: &str) -> Failure {
     Failure::Read(format!("{what} cannot be read"))
 }
 
 fn append(batch: &mut Batch<'_>, event: Event, origin: Option<Origin>) -> Outcome {
     name("the tag", &event.tag)?;
-    let bytes = row("an event", event.row())?;
+    let holder = holders::of_event(&event.tag, &event.data, origin.as_ref());
+    let bytes = row("an event", event.row(&holder))?;
     let (is_new, durable) = received(batch, origin)?;
     if !is_new {
         return Ok(Applied::Duplicate { durable });
@@ -151,6 +161,7 @@ fn append(batch: &mut Batch<'_>, event: Event, origin: Option<Origin>) -> Outcom
     let log = &mut batch.counts.log;
     log.next += 1;
     log.bytes += bytes.len() as u64;
+    batch.counts.events.add(&holder, bytes.len());
     batch.events.push((Arc::new(event), bytes.len()));
     batch.put(Table::Events, at::event(sequence), bytes);
     Ok(Applied::Event { sequence, durable })
@@ -191,8 +202,17 @@ fn job(batch: &mut Batch<'_>, mut job: Job) -> Outcome {
     Ok(Applied::Done)
 }
 
-fn batch_job(batch: &mut Batch<'_>, place: Vec<u8>, job: &Job) -> Result<(), Refusal> {
-    batch.put(Table::Jobs, place, row("a job", job.row())?);
+fn batch_job(batch: &mut Batch<'_>, place: Vec<u8>, job: &Job) -> Result<(), Failure> {
+    let holder = holders::of_job(job);
+    let bytes = row("a job", job.row(&holder))?;
+    if let Some(before) = batch.get(Table::Jobs, &place)? {
+        batch
+            .counts
+            .jobs
+            .remove(rows::holder(&before), before.len());
+    }
+    batch.counts.jobs.add(&holder, bytes.len());
+    batch.put(Table::Jobs, place, bytes);
     batch.put(Table::Jobs, at::time(job.at_ms, &job.jid), Vec::new());
     Ok(())
 }
@@ -219,6 +239,7 @@ fn returned(
         };
         batch_job(batch, at::job(jid), &job)?;
     }
+    batch.counts.jobs.add(returned.id.as_str(), bytes.len());
     batch.put(Table::Jobs, place, bytes);
     Ok(Applied::Returned { durable })
 }
@@ -298,56 +319,4 @@ fn token(
         None => batch.remove(Table::Keys, place),
     }
     Ok(Applied::Done)
-}
-
-fn drop_events(batch: &mut Batch<'_>, before: u64, limit: u64) -> Outcome {
-    let first = batch.counts.log.first;
-    let before = before.min(batch.counts.log.next);
-    let end = before.min(first.saturating_add(limit));
-    for sequence in first..end {
-        let place = at::event(sequence);
-        let length = batch.get(Table::Events, &place)?;
-        let length = length.map_or(0, |bytes| bytes.len() as u64);
-        batch.counts.log.bytes = batch.counts.log.bytes.saturating_sub(length);
-        batch.remove(Table::Events, place);
-    }
-    let rows = end.saturating_sub(first);
-    if rows > 0 {
-        batch.counts.log.first = end;
-    }
-    let more = end < before;
-    Ok(Applied::Dropped { rows, more })
-}
-
-fn drop_jobs(batch: &mut Batch<'_>, before_ms: u64, limit: u64) -> Outcome {
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let mut rows = 0;
-    for key in batch.keys(Table::Jobs, at::times(), limit.saturating_add(1))? {
-        let (at_ms, jid) = at::of_time(&key).ok_or_else(|| damaged("the list of jobs"))?;
-        if at_ms >= before_ms {
-            break;
-        }
-        if rows >= limit {
-            let rows = rows as u64;
-            return Ok(Applied::Dropped { rows, more: true });
-        }
-        rows += drop_job(batch, at_ms, &jid, limit - rows)?;
-    }
-    let rows = rows as u64;
-    Ok(Applied::Dropped { rows, more: false })
-}
-
-/// Takes up to `limit` rows of a job away, the job itself last.
-fn drop_job(batch: &mut Batch<'_>, at_ms: u64, jid: &str, limit: usize) -> Result<usize, Failure> {
-    let returns = batch.keys(Table::Jobs, &at::returns(jid), limit)?;
-    let rows = returns.len();
-    for place in returns {
-        batch.remove(Table::Jobs, place);
-    }
-    if rows < limit {
-        batch.remove(Table::Jobs, at::job(jid));
-        batch.remove(Table::Jobs, at::time(at_ms, jid));
-        return Ok(rows + 1);
-    }
-    Ok(rows)
 }

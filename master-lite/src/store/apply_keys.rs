@@ -8,7 +8,7 @@ use wire::Id;
 
 use super::apply::{Failure, Outcome, row};
 use super::batch::Batch;
-use super::command::{Applied, Cache, Command, KeyState, Refusal};
+use super::command::{Applied, Cache, Claim, Command, KeyState, Refusal};
 use super::rows::{Key, Table, at, shown_row};
 
 /// How many wrong keys of an id are kept: whoever has many gets no more room.
@@ -23,14 +23,16 @@ pub(super) fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
             id,
             key,
             at_ms,
+            from,
             pending_max,
-            is_new,
+            pending_per_address,
+            claim,
         } => {
-            if is_new && let Some(other) = known(batch, &id)? {
-                return Err(Refusal::Taken { id, key: other.key }.into());
-            }
-            offer(batch, id, key, at_ms, pending_max)
+            make_way(batch, &id, &key, at_ms, claim)?;
+            let most = (pending_max, pending_per_address);
+            offer(batch, id, key, at_ms, from, most)
         }
+        Command::KeyWithdrawn { id, key } => withdraw(batch, &id, &key),
         Command::KeyAccepted {
             id,
             key,
@@ -46,13 +48,52 @@ pub(super) fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
     }
 }
 
-fn offer(batch: &mut Batch<'_>, id: Id, key: PublicKey, at_ms: u64, pending_max: u64) -> Outcome {
-    let Some(known) = known(batch, &id)? else {
-        if batch.counts.pending >= pending_max {
-            return Err(Refusal::Full { limit: pending_max }.into());
+/// Makes an id free for a key that claims it, or refuses the claim.
+fn make_way(
+    batch: &mut Batch<'_>,
+    id: &Id,
+    key: &PublicKey,
+    at_ms: u64,
+    claim: Claim,
+) -> Result<(), Failure> {
+    let other = known(batch, id)?;
+    match (claim, other) {
+        (Claim::Nothing, _) | (_, None) => Ok(()),
+        (Claim::Proved, Some(other)) if other.state != KeyState::Accepted => {
+            if other.key != *key {
+                deny(batch, id.clone(), other.key, at_ms)?;
+            }
+            Ok(())
         }
+        (_, Some(other)) => Err(Refusal::Taken {
+            id: id.clone(),
+            key: other.key,
+        }
+        .into()),
+    }
+}
+
+fn offer(
+    batch: &mut Batch<'_>,
+    id: Id,
+    key: PublicKey,
+    at_ms: u64,
+    from: Option<String>,
+    most: (u64, u64),
+) -> Outcome {
+    let Some(known) = known(batch, &id)? else {
+        let displaced = make_room(batch, from.as_deref(), most)?;
         let before = forget_denied(batch, &id, &key)?;
-        return put(batch, id, key, KeyState::Pending, at_ms, Map::new(), before);
+        let new = Key {
+            id,
+            key,
+            state: KeyState::Pending,
+            at_ms,
+            bound: Map::new(),
+            from,
+        };
+        let put = put(batch, new, before)?;
+        return Ok(displaced.unwrap_or(put));
     };
     if known.key != key {
         return deny(batch, id, key, at_ms);
@@ -60,6 +101,39 @@ fn offer(batch: &mut Batch<'_>, id: Id, key: PublicKey, at_ms: u64, pending_max:
     Ok(Applied::Key {
         state: Some(known.state),
         before: Some(known.state),
+    })
+}
+
+/// Makes room for one more pending key: whoever has most of them loses the oldest.
+fn make_room(
+    batch: &mut Batch<'_>,
+    from: Option<&str>,
+    (all, each): (u64, u64),
+) -> Result<Option<Applied>, Failure> {
+    let waiting = &batch.counts.waiting;
+    if let Some(from) = from.filter(|from| waiting.of(from) >= each) {
+        let from = from.to_owned();
+        return Err(Refusal::FullOfAddress { limit: each, from }.into());
+    }
+    if waiting.len() < all {
+        return Ok(None);
+    }
+    let oldest = waiting.oldest_of_fullest(from.unwrap_or_default());
+    let (id, key) = oldest.ok_or(Refusal::Full { limit: all })?;
+    forget(batch, &id, &key)?;
+    Ok(Some(Applied::Displaced { id, key }))
+}
+
+fn withdraw(batch: &mut Batch<'_>, id: &Id, key: &PublicKey) -> Outcome {
+    let known = known(batch, id)?;
+    let waits = |known: &Key| known.key == *key && known.state == KeyState::Pending;
+    if !known.is_some_and(|known| waits(&known)) {
+        return Err(unknown(id, key));
+    }
+    forget(batch, id, key)?;
+    Ok(Applied::Key {
+        state: None,
+        before: Some(KeyState::Pending),
     })
 }
 
@@ -89,7 +163,15 @@ fn accept(
         forget(batch, &id, &other.key)?;
     }
     forget_denied(batch, &id, &key)?;
-    put(batch, id, key, KeyState::Accepted, at_ms, bound, before)
+    let new = Key {
+        id,
+        key,
+        state: KeyState::Accepted,
+        at_ms,
+        bound,
+        from: None,
+    };
+    put(batch, new, before)
 }
 
 fn reject(batch: &mut Batch<'_>, id: Id, key: PublicKey, at_ms: u64) -> Outcome {
@@ -103,15 +185,15 @@ fn reject(batch: &mut Batch<'_>, id: Id, key: PublicKey, at_ms: u64) -> Outcome 
         return Err(Refusal::Taken { id, key: other.key }.into());
     }
     forget_denied(batch, &id, &key)?;
-    put(
-        batch,
+    let new = Key {
         id,
         key,
-        KeyState::Rejected,
+        state: KeyState::Rejected,
         at_ms,
-        Map::new(),
-        before,
-    )
+        bound: Map::new(),
+        from: None,
+    };
+    put(batch, new, before)
 }
 
 fn deny(batch: &mut Batch<'_>, id: Id, key: PublicKey, at_ms: u64) -> Outcome {
@@ -135,6 +217,7 @@ fn deny(batch: &mut Batch<'_>, id: Id, key: PublicKey, at_ms: u64) -> Outcome {
         state: KeyState::Denied,
         at_ms,
         bound: Map::new(),
+        from: None,
     };
     batch.put(Table::Keys, place, row("a key", denied.row())?);
     Ok(applied)
@@ -217,49 +300,31 @@ fn state(
     Ok(denied.map(|_| KeyState::Denied))
 }
 
-fn put(
-    batch: &mut Batch<'_>,
-    id: Id,
-    key: PublicKey,
-    state: KeyState,
-    at_ms: u64,
-    bound: Map,
-    before: Option<KeyState>,
-) -> Outcome {
-    let place = at::key(&id);
-    let new = Key {
-        id,
-        key,
-        state,
-        at_ms,
-        bound,
-    };
+fn put(batch: &mut Batch<'_>, new: Key, before: Option<KeyState>) -> Outcome {
     let bytes = row("a key", new.row())?;
-    count(batch, before, Some(state));
+    if let Some(known) = known(batch, &new.id)? {
+        batch.counts.waiting.remove(&known);
+    }
+    batch.counts.waiting.add(&new);
     // A row of its own, because it is read for every event.
-    match state {
+    match new.state {
         KeyState::Accepted => {
-            batch.put(Table::Keys, at::accepted(&new.id), key.bytes().to_vec());
+            batch.put(Table::Keys, at::accepted(&new.id), new.key.bytes().to_vec());
         }
         _ => batch.remove(Table::Keys, at::accepted(&new.id)),
     }
-    batch.put(Table::Keys, place, bytes);
+    batch.put(Table::Keys, at::key(&new.id), bytes);
     Ok(Applied::Key {
-        state: Some(state),
+        state: Some(new.state),
         before,
     })
 }
 
-fn count(batch: &mut Batch<'_>, before: Option<KeyState>, after: Option<KeyState>) {
-    let pending = |state| u64::from(state == Some(KeyState::Pending));
-    let counted = batch.counts.pending + pending(after);
-    batch.counts.pending = counted.saturating_sub(pending(before));
-}
-
 /// Takes the key that an id has away, with all that was kept for it: whoever has the id next must not see it.
 fn forget(batch: &mut Batch<'_>, id: &Id, key: &PublicKey) -> Result<(), Failure> {
-    let before = known(batch, id)?.map(|known| known.state);
-    count(batch, before, None);
+    if let Some(known) = known(batch, id)? {
+        batch.counts.waiting.remove(&known);
+    }
     batch.remove(Table::Keys, at::key(id));
     batch.remove(Table::Keys, at::accepted(id));
     for what in [Cache::Grains, Cache::Pillar, Cache::Mine] {

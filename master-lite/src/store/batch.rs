@@ -1,20 +1,38 @@
 //! [`Batch`]: what commands want written, seen by the commands after them, and written at once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use fjall::{PersistMode, Slice};
 
 use super::disk::Disk;
+use super::holders::Holders;
 use super::rows::{Event, Log, Table, at, encode};
+use super::waiting::Waiting;
 
 /// What is counted, and follows from the tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Counts {
     /// Where the event log begins and ends.
     pub(super) log: Log,
-    /// How many keys are pending.
-    pub(super) pending: u64,
+    /// The keys that are pending.
+    pub(super) waiting: Waiting,
+    /// Whose the events are.
+    pub(super) events: Holders,
+    /// Whose the jobs and returns are.
+    pub(super) jobs: Holders,
+}
+
+impl Counts {
+    /// The counts of an empty store.
+    pub(super) fn empty() -> Self {
+        Self {
+            log: Log::EMPTY,
+            waiting: Waiting::default(),
+            events: Holders::default(),
+            jobs: Holders::default(),
+        }
+    }
 }
 
 /// A value or its absence, by key.
@@ -23,7 +41,7 @@ type Writes = HashMap<Vec<u8>, Option<Vec<u8>>>;
 /// Changes that are not written yet.
 pub(super) struct Batch<'a> {
     disk: &'a Disk,
-    before: Counts,
+    before: Log,
     writes: [Writes; 4],
     bytes: usize,
     /// The counts after these changes.
@@ -36,7 +54,7 @@ impl<'a> Batch<'a> {
     pub(super) fn new(disk: &'a Disk, counts: Counts) -> Self {
         Self {
             disk,
-            before: counts,
+            before: counts.log,
             writes: Default::default(),
             bytes: 0,
             counts,
@@ -109,9 +127,39 @@ impl<'a> Batch<'a> {
         Ok(keys)
     }
 
+    /// The rows on the disk from a key on, as long as their keys begin so, without those that were written or removed since.
+    pub(super) fn rows_from(
+        &self,
+        table: Table,
+        from: &[u8],
+        prefix: &'static [u8],
+    ) -> impl Iterator<Item = Result<(Slice, Slice), fjall::Error>> + use<'a> {
+        let place = Table::ALL.iter().position(|one| *one == table);
+        let writes = place.and_then(|place| self.writes.get(place));
+        let changed: HashSet<Vec<u8>> = writes
+            .into_iter()
+            .flat_map(|all| all.keys().cloned())
+            .collect();
+        let rows = self.disk.table(table).range(from.to_vec()..);
+        rows.map(fjall::Guard::into_inner)
+            .take_while(move |row| {
+                row.as_ref()
+                    .map_or(true, |(key, _)| key.starts_with(prefix))
+            })
+            .filter(move |row| {
+                row.as_ref()
+                    .map_or(true, |(key, _)| !changed.contains(&**key))
+            })
+    }
+
     /// Writes all of it, or nothing; on the disk when that is asked for, with what earlier batches left to the system if there is any.
-    pub(super) fn commit(mut self, is_durable: bool, has_more: bool) -> Result<(), fjall::Error> {
-        if self.counts.log != self.before.log {
+    /// The counts after it come back.
+    pub(super) fn commit(
+        mut self,
+        is_durable: bool,
+        has_more: bool,
+    ) -> Result<Counts, fjall::Error> {
+        if self.counts.log != self.before {
             let log = encode(self.counts.log.row()).map_err(|_| fjall::Error::Unrecoverable)?;
             self.put(Table::Keys, at::LOG.to_vec(), log);
         }
@@ -136,6 +184,7 @@ impl<'a> Batch<'a> {
             true => {}
             false => batch.commit()?,
         }
-        self.disk.rotate()
+        self.disk.rotate()?;
+        Ok(self.counts)
     }
 }

@@ -16,10 +16,21 @@ pub(crate) enum Command {
         key: PublicKey,
         /// When, in milliseconds since 1970.
         at_ms: u64,
-        /// How many keys may be pending; another one is refused.
+        /// From where it was shown: an address, or a network of IPv6. None for one that an administrator put there.
+        from: Option<String>,
+        /// How many keys may be pending, and how many of one address. When there are too many, the oldest one of the address that has
+        /// most goes.
         pending_max: u64,
-        /// Whether it is refused where the id has a key already: what is decided with the offer holds for a new key alone.
-        is_new: bool,
+        pending_per_address: u64,
+        /// What it claims.
+        claim: Claim,
+    },
+    /// A key that waits for a decision waits no longer. One that was decided on stays as it is.
+    KeyWithdrawn {
+        /// The id.
+        id: Id,
+        /// Its key.
+        key: PublicKey,
     },
     /// A key is let in.
     KeyAccepted {
@@ -153,8 +164,35 @@ pub(crate) enum Command {
         /// At most so many rows at once.
         limit: u64,
     },
+    /// Events go until no more than these are left: the oldest ones of whoever has most.
+    EventsTrimmed {
+        /// How many may stay.
+        events: u64,
+        /// How many bytes of them.
+        bytes: u64,
+        /// At most so many go at once.
+        limit: u64,
+    },
+    /// Jobs and returns go until no more than these are left: the oldest ones of whoever has most.
+    JobsTrimmed {
+        /// How many bytes may stay.
+        bytes: u64,
+        /// At most so many rows go at once.
+        limit: u64,
+    },
     /// Several that become durable together, in order; the first one that is refused or was there already is the last.
     All(Vec<Self>),
+}
+
+/// What a key that is offered claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// Nothing: it is denied where the id has another key.
+    Nothing,
+    /// The id of somebody who is new here: it is refused where the id has a key, as what was decided with the offer does not hold then.
+    New,
+    /// The id itself, with proof: another key of the id that is not accepted is denied from now on. An accepted one stays.
+    Proved,
 }
 
 /// Where an event or a return came from: its place in a minion's spool.
@@ -222,6 +260,13 @@ pub(crate) enum Applied {
         state: Option<KeyState>,
         /// The state before.
         before: Option<KeyState>,
+    },
+    /// The key is pending, and took the place of another one that was pending.
+    Displaced {
+        /// The id that has no key any more.
+        id: Id,
+        /// The key that it had.
+        key: PublicKey,
     },
     /// Old rows went.
     Dropped {
@@ -291,10 +336,22 @@ pub(crate) enum Refusal {
         id: Id,
     },
     /// Too many keys wait.
-    #[error("{limit} keys are pending, and no more are taken: accept, reject or delete some")]
+    #[error(
+        "{limit} keys are pending, and no more are taken (pending_keys_max): accept, reject or delete some"
+    )]
     Full {
         /// How many may wait.
         limit: u64,
+    },
+    /// Too many keys of one address wait.
+    #[error(
+        "{limit} keys of {from} are pending, and no more are taken (pending_keys_per_address): accept, reject or delete some"
+    )]
+    FullOfAddress {
+        /// How many may wait.
+        limit: u64,
+        /// The address.
+        from: String,
     },
     /// A token is not what it was.
     #[error("the token {name} was used or changed meanwhile")]

@@ -14,22 +14,25 @@ mod command;
 mod disk;
 mod error;
 mod expected;
+mod holders;
 mod read;
 mod retention;
 mod rows;
+mod trim;
+mod waiting;
 mod watch;
 mod writer;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use smol::channel::{self, Receiver, Sender};
 
 pub(crate) use apply_keys::{DELETED, deleted_key};
-pub(crate) use command::{Applied, Cache, Change, Command, KeyState, Origin, Refusal};
+pub(crate) use command::{Applied, Cache, Change, Claim, Command, KeyState, Origin, Refusal};
 pub(crate) use error::Error;
 pub(crate) use retention::Retention;
 pub(crate) use rows::{Event, Job, Key};
@@ -102,6 +105,27 @@ struct Shared {
     disk: RwLock<Option<Arc<Disk>>>,
     watchers: Watchers,
     recent: Recent,
+    usage: Mutex<Usage>,
+}
+
+/// How much the store holds of what has a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Usage {
+    events: u64,
+    events_bytes: u64,
+    jobs_bytes: u64,
+}
+
+impl Usage {
+    fn of(counts: &batch::Counts) -> Self {
+        let (events, events_bytes) = counts.events.all();
+        let (_, jobs_bytes) = counts.jobs.all();
+        Self {
+            events,
+            events_bytes,
+            jobs_bytes,
+        }
+    }
 }
 
 /// The writer's thread, which is waited for at the end.
@@ -206,6 +230,7 @@ impl Shared {
         let counts = writer::counts(&disk).map_err(|error| Error::of(&folder, &error))?;
         let watchers = Watchers::new(counts.log.next, limits.watch_max, limits.watch_bytes);
         let shared = Self {
+            usage: Mutex::new(Usage::of(&counts)),
             folder,
             disk: RwLock::new(Some(Arc::new(disk))),
             watchers,
@@ -217,6 +242,10 @@ impl Shared {
     fn disk(&self) -> Option<Arc<Disk>> {
         let disk = self.disk.read().unwrap_or_else(PoisonError::into_inner);
         disk.clone()
+    }
+
+    fn usage(&self) -> MutexGuard<'_, Usage> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn put_disk(&self, disk: Option<Arc<Disk>>) -> Option<Arc<Disk>> {

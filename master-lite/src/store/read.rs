@@ -174,24 +174,13 @@ impl Store {
         &self,
         from: u64,
     ) -> Result<impl Iterator<Item = Result<Event, Error>> + use<>, Error> {
-        let events = self.sized_events(from)?;
-        Ok(events.map(|event| Ok(event?.0)))
-    }
-
-    /// The same with how much each takes.
-    pub(super) fn sized_events(
-        &self,
-        from: u64,
-    ) -> Result<impl Iterator<Item = Result<(Event, usize), Error>> + use<>, Error> {
         // What was dropped leaves marks behind that cost time to walk over.
         let from = from.max(self.log_row()?.first);
         let disk = self.disk()?;
         let range = at::event(from)..;
         let events = disk.table(Table::Events);
         let entries = disk.database().snapshot().range(events, range);
-        Ok(self.decoded(entries, |key, value| {
-            Some((Event::of_row(key, value)?, value.len()))
-        }))
+        Ok(self.decoded(entries, Event::of_row))
     }
 
     /// How far somebody has read in the log.

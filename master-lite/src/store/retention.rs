@@ -1,4 +1,4 @@
-//! [`Store::retain`]: the oldest events and jobs go, a few at a time.
+//! [`Store::retain`]: old events and jobs go, a few at a time; where there are too many, the oldest ones of whoever has most.
 
 use super::command::{Applied, Command};
 use super::{Error, Store};
@@ -17,6 +17,8 @@ pub(crate) struct Retention {
     pub(crate) events_seconds: u64,
     /// How old a job may be: Salt's `keep_jobs_seconds`. 0 keeps them for ever.
     pub(crate) jobs_seconds: u64,
+    /// How much jobs and returns may be together.
+    pub(crate) jobs_bytes: u64,
 }
 
 impl Default for Retention {
@@ -26,6 +28,7 @@ impl Default for Retention {
             events_bytes: 256 << 20,
             events_seconds: 7 * 86_400,
             jobs_seconds: 86_400,
+            jobs_bytes: 1 << 30,
         }
     }
 }
@@ -41,35 +44,43 @@ impl Store {
         let limit = STEP;
         let events = self.apply(Command::EventsDropped { before, limit }).await?;
         let mut more = before_more(&events);
+        let trimmed = self.apply(Command::EventsTrimmed {
+            events: keep.events,
+            bytes: keep.events_bytes,
+            limit,
+        });
+        more |= before_more(&trimmed.await?);
         if keep.jobs_seconds > 0 {
             let before_ms = now_ms.saturating_sub(keep.jobs_seconds.saturating_mul(1000));
             let jobs = self.apply(Command::JobsDropped { before_ms, limit });
             more |= before_more(&jobs.await?);
         }
+        let bytes = keep.jobs_bytes;
+        let trimmed = self.apply(Command::JobsTrimmed { bytes, limit });
+        more |= before_more(&trimmed.await?);
         Ok(more)
     }
 
-    /// The event before which the next step's events end, and one more when there are more.
+    /// The event before which the next step's events end that are too old, and one more when there are more.
     fn events_before(&self, keep: Retention, now_ms: u64) -> Result<u64, Error> {
-        let log = self.log_row()?;
-        let too_many = (log.next - log.first).saturating_sub(keep.events);
-        let mut before = log.first + too_many;
-        let mut bytes = log.bytes;
+        let mut before = self.log_row()?.first;
         let oldest_ms = now_ms.saturating_sub(keep.events_seconds.saturating_mul(1000));
-        // What must go for its number alone needs no look.
-        if too_many > STEP {
-            return Ok(before);
-        }
-        for event in self.sized_events(log.first)?.take(STEP as usize + 1) {
-            let (event, length) = event?;
-            let is_old = event.at_ms < oldest_ms;
-            if !is_old && bytes <= keep.events_bytes {
+        for event in self.events(before)?.take(STEP as usize + 1) {
+            let event = event?;
+            if event.at_ms >= oldest_ms {
                 break;
             }
-            bytes = bytes.saturating_sub(length as u64);
             before = before.max(event.sequence + 1);
         }
         Ok(before)
+    }
+
+    /// Returns whether there is more in the store than may stay, whatever its age.
+    pub(crate) fn is_over(&self, keep: Retention) -> bool {
+        let usage = *self.shared.usage();
+        usage.events > keep.events
+            || usage.events_bytes > keep.events_bytes
+            || usage.jobs_bytes > keep.jobs_bytes
     }
 }
 

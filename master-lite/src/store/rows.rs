@@ -55,6 +55,32 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Map> {
     }
 }
 
+/// The name of the field that says whose a row is. It stands first, so that it can be read without the rest.
+const HOLDER: &str = "of";
+
+/// Adds whose a row is. Rows that are the master's own need no holder.
+fn held(holder: &str) -> Map {
+    match holder.is_empty() {
+        true => Map::new(),
+        false => Map::new().with(HOLDER, holder),
+    }
+}
+
+/// Returns whose a row of an event or a job is, read from how it begins.
+pub(super) fn holder(bytes: &[u8]) -> &str {
+    let text = || {
+        let rest = bytes.get(1..)?.strip_prefix(b"\xa2of")?;
+        let (length, text) = match rest {
+            [short @ 0xa0..=0xbf, text @ ..] => (usize::from(short & 0x1f), text),
+            [0xd9, length, text @ ..] => (usize::from(*length), text),
+            [0xda, high, low, text @ ..] => (usize::from(u16::from_be_bytes([*high, *low])), text),
+            _ => return None,
+        };
+        std::str::from_utf8(text.get(..length)?).ok()
+    };
+    text().unwrap_or_default()
+}
+
 /// A key of a minion.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Key {
@@ -68,14 +94,19 @@ pub(crate) struct Key {
     pub(crate) at_ms: u64,
     /// What it is bound to.
     pub(crate) bound: Map,
+    /// From where it was offered.
+    pub(crate) from: Option<String>,
 }
 
 impl Key {
     pub(super) fn row(&self) -> Map {
-        let row = Map::new()
+        let mut row = Map::new()
             .with("state", self.state.as_str())
             .with("key", Value::Bytes(self.key.bytes().as_slice().into()))
             .with("at_ms", self.at_ms);
+        if let Some(from) = &self.from {
+            row.insert("from", from.as_str());
+        }
         match self.bound.is_empty() {
             true => row,
             false => row.with("bound", Value::Map(self.bound.clone())),
@@ -93,6 +124,7 @@ impl Key {
             state: KeyState::of_word(row.get("state")?.as_str()?)?,
             at_ms: number(&row, "at_ms")?,
             bound: map(&row, "bound"),
+            from: text(&row, "from"),
         })
     }
 }
@@ -139,8 +171,8 @@ impl Event {
         self.data.clone().with("_stamp", self.stamp.as_str())
     }
 
-    pub(super) fn row(&self) -> Map {
-        Map::new()
+    pub(super) fn row(&self, holder: &str) -> Map {
+        held(holder)
             .with("tag", self.tag.as_str())
             .with("stamp", self.stamp.as_str())
             .with("at_ms", self.at_ms)
@@ -173,9 +205,9 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    pub(super) fn row(&self) -> Map {
+    pub(super) fn row(&self, holder: &str) -> Map {
         let minions = self.minions.iter().map(|id| Value::from(id.as_str()));
-        Map::new()
+        held(holder)
             .with("at_ms", self.at_ms)
             .with("load", Value::Map(self.load.clone()))
             .with("minions", Value::list(minions))
@@ -392,6 +424,13 @@ pub(super) mod at {
         let (at_ms, jid) = key.strip_prefix(times())?.split_at_checked(8)?;
         let at_ms = u64::from_be_bytes(at_ms.try_into().ok()?);
         Some((at_ms, String::from_utf8(jid.to_vec()).ok()?))
+    }
+
+    /// The minion whose answer such a row is.
+    pub(in crate::store) fn of_returned(key: &[u8]) -> Option<&str> {
+        let name = key.strip_prefix(b"r")?;
+        let end = name.iter().position(|byte| *byte == 0)?;
+        std::str::from_utf8(name.get(end + 1..)?).ok()
     }
 
     /// The id that stands behind a prefix, up to a NUL or the end.

@@ -85,7 +85,9 @@ fn offered(name: &str, number: u8) -> Command {
         key: key(number),
         at_ms: 1,
         pending_max: 3,
-        is_new: false,
+        pending_per_address: u64::MAX,
+        from: None,
+        claim: Claim::Nothing,
     }
 }
 

@@ -7,11 +7,13 @@ use smol::channel::{Receiver, Sender};
 
 use super::apply::apply;
 use super::batch::{Batch, Counts};
-use super::command::{Applied, Command, KeyState};
+use super::command::{Applied, Command};
 use super::disk::{self, Disk};
 use super::error::{Error, words};
-use super::rows::{Key, Log, Table, at};
-use super::{Limits, Shared};
+use super::holders::Holders;
+use super::rows::{Key, Log, Table, at, holder};
+use super::waiting::Waiting;
+use super::{Limits, Shared, Usage};
 
 /// How long to wait between two attempts to write again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -92,7 +94,9 @@ impl Writer {
 
     /// Writes as many as fit into one batch.
     fn write(&mut self, disk: &Disk, calls: &mut std::vec::IntoIter<Call>) {
-        let mut batch = Batch::new(disk, self.counts);
+        // Whatever fails breaks the store, which counts anew before it is written to again.
+        let counts = std::mem::replace(&mut self.counts, Counts::empty());
+        let mut batch = Batch::new(disk, counts);
         let mut answers = Vec::with_capacity(calls.as_slice().len());
         let mut why = None;
         while why.is_none()
@@ -104,7 +108,6 @@ impl Writer {
             answers.push((call.answer, applied.unwrap_or(Applied::Done)));
         }
         let events = std::mem::take(&mut batch.events);
-        let counts = batch.counts;
         let is_durable = !events.is_empty() || answers.iter().any(|(answer, _)| answer.is_some());
         let written = match why {
             Some(why) => Err(why),
@@ -114,14 +117,19 @@ impl Writer {
                 written.map_err(|error| words(&error))
             }
         };
-        if let Err(why) = written {
-            for (waits, _) in answers {
-                answer(waits, Err(self.error(&why)));
+        match written {
+            Ok(counts) => {
+                *self.shared.usage() = Usage::of(&counts);
+                self.counts = counts;
             }
-            return self.broke(why);
+            Err(why) => {
+                for (waits, _) in answers {
+                    answer(waits, Err(self.error(&why)));
+                }
+                return self.broke(why);
+            }
         }
         self.unsynced = !is_durable;
-        self.counts = counts;
         self.shared.watchers.tell(&events);
         for (waits, applied) in answers {
             answer(waits, Ok(applied));
@@ -181,12 +189,31 @@ pub(super) fn counts(disk: &Disk) -> Result<Counts, fjall::Error> {
     let keys = disk.table(Table::Keys);
     let log = keys.get(at::LOG)?;
     let log = log.map_or(Some(Log::EMPTY), |bytes| Log::of_row(&bytes));
-    let mut pending = 0;
+    let mut waiting = Waiting::default();
     for entry in keys.prefix(b"i") {
         let (key, value) = entry.into_inner()?;
-        let key = at::id(&key, 1).and_then(|id| Key::of_row(id, &value));
-        pending += u64::from(key.is_some_and(|key| key.state == KeyState::Pending));
+        if let Some(key) = at::id(&key, 1).and_then(|id| Key::of_row(id, &value)) {
+            waiting.add(&key);
+        }
     }
     let log = log.ok_or(fjall::Error::Unrecoverable)?;
-    Ok(Counts { log, pending })
+    let (mut events, mut jobs) = (Holders::default(), Holders::default());
+    for entry in disk.table(Table::Events).range(at::event(log.first)..) {
+        let (_, value) = entry.into_inner()?;
+        events.add(holder(&value), value.len());
+    }
+    for entry in disk.table(Table::Jobs).prefix(b"j") {
+        let (_, value) = entry.into_inner()?;
+        jobs.add(holder(&value), value.len());
+    }
+    for entry in disk.table(Table::Jobs).prefix(b"r") {
+        let (key, value) = entry.into_inner()?;
+        jobs.add(at::of_returned(&key).unwrap_or_default(), value.len());
+    }
+    Ok(Counts {
+        log,
+        waiting,
+        events,
+        jobs,
+    })
 }

@@ -177,6 +177,7 @@ fn the_oldest_go_by_count_size_and_age() {
         events_bytes: u64::MAX,
         events_seconds: u64::MAX,
         jobs_seconds: 0,
+        jobs_bytes: u64::MAX,
     };
     let retain = |keep| {
         let mut steps = 1;
@@ -260,4 +261,100 @@ fn a_slow_one_is_told_what_it_missed_and_finds_it_in_the_log() {
     store.apply_blocking(event("e", 11)).unwrap();
     let seen = smol::block_on(slow.next());
     assert!(matches!(seen, Some(Seen::Event(event)) if event.sequence == 11));
+}
+
+/// An event of so many bytes of a minion that was let in with `accept(name, 1)`.
+fn large(name: &str, sequence: u64, bytes: usize) -> Command {
+    Command::Event {
+        tag: format!("{name}/{sequence}"),
+        data: Map::new().with("x", "x".repeat(bytes)),
+        stamp: String::new(),
+        at_ms: sequence,
+        origin: Some(origin(name, 1, 9, sequence)),
+    }
+}
+
+fn retained(world: &World, keep: Retention) {
+    while smol::block_on(world.store.retain(keep, 1000)).unwrap() {}
+    assert!(!world.store.is_over(keep));
+}
+
+#[test]
+fn a_flood_of_one_minion_drops_its_own_events_and_nobody_elses() {
+    let world = World::new();
+    world.accept("evil", 1);
+    world.accept("m1", 1);
+    for number in 1..=20 {
+        world.apply(large("m1", number, 10));
+        for more in 1..=5 {
+            world.apply(large("evil", number * 5 + more, 10_000));
+        }
+    }
+    let keep = Retention {
+        events_bytes: 300_000,
+        jobs_seconds: 0,
+        events_seconds: u64::MAX,
+        ..Retention::default()
+    };
+    // The counts are the same when they are read from the disk.
+    let world = world.again();
+    assert!(world.store.is_over(keep));
+    retained(&world, keep);
+    let of = |name: &str| {
+        let all = tags(&world, 0).into_iter();
+        all.filter(|tag| tag.starts_with(name)).collect::<Vec<_>>()
+    };
+    assert_eq!(of("m1").len(), 20);
+    let left = of("evil");
+    assert!((20..30).contains(&left.len()), "{}", left.len());
+    assert_eq!(left.last().unwrap(), "evil/105");
+    // Many small ones are dropped by their number.
+    retained(&world, Retention { events: 30, ..keep });
+    assert_eq!((of("m1").len(), of("evil").len()), (20, 10));
+}
+
+#[test]
+fn a_flood_of_returns_or_arguments_drops_its_own_jobs_and_nobody_elses() {
+    let world = World::new();
+    world.accept("evil", 1);
+    let load = |user: &str, bytes: usize| {
+        Map::new()
+            .with("user", user)
+            .with("arg", Value::list(["x".repeat(bytes).into()]))
+    };
+    let job = |jid: String, load: Map| Command::Job {
+        jid,
+        load,
+        minions: vec![id("m1"), id("evil")],
+        at_ms: 5,
+    };
+    let back = |jid: &str, name: &str, bytes: usize| Command::Return {
+        jid: jid.to_owned(),
+        id: id(name),
+        data: Map::new().with("return", "x".repeat(bytes)),
+        at_ms: 5,
+        origin: None,
+    };
+    for number in 0..20 {
+        world.apply(job(format!("root{number}"), load("root", 10)));
+        world.apply(back(&format!("root{number}"), "m1", 10));
+        world.apply(back(&format!("root{number}"), "evil", 5_000));
+        world.apply(job(format!("guest{number}"), load("nobody", 10_000)));
+        world.apply(back(&format!("own{number}"), "evil", 10_000));
+    }
+    let keep = Retention {
+        jobs_bytes: 100_000,
+        jobs_seconds: 0,
+        ..Retention::default()
+    };
+    let world = world.again();
+    retained(&world, keep);
+    for number in 0..20 {
+        let jid = format!("root{number}");
+        assert!(world.store.job(&jid).unwrap().is_some(), "{jid}");
+        assert!(world.store.returned(&jid, &id("m1")).unwrap().is_some());
+    }
+    let jobs = world.store.jobs().unwrap().map(|job| job.unwrap().jid);
+    let guests = jobs.filter(|jid| jid.starts_with("guest")).count();
+    assert!((1..10).contains(&guests), "{guests}");
 }

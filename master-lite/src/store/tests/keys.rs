@@ -223,7 +223,9 @@ fn what_is_decided_for_a_new_key_is_not_done_where_the_id_has_one() {
             key,
             at_ms,
             pending_max: 3,
-            is_new: true,
+            pending_per_address: u64::MAX,
+            from: None,
+            claim: Claim::New,
         };
         let accept = Command::KeyAccepted {
             id,
@@ -240,4 +242,92 @@ fn what_is_decided_for_a_new_key_is_not_done_where_the_id_has_one() {
     assert!(matches!(refused.refusal(), Some(Refusal::Taken { .. })));
     assert_eq!(world.store.key(&id("m1")).unwrap().unwrap().key, key(1));
     assert!(world.store.denied(&id("m1")).unwrap().is_empty());
+}
+
+/// An offer of a key from an address, where three may wait in all and two of each address.
+fn from(name: &str, number: u8, at_ms: u64, from: &str, claim: Claim) -> Command {
+    Command::KeyOffered {
+        id: id(name),
+        key: key(number),
+        at_ms,
+        from: Some(from.to_owned()),
+        pending_max: 3,
+        pending_per_address: 2,
+        claim,
+    }
+}
+
+fn ids(world: &World, state: KeyState) -> Vec<String> {
+    let keys = world.store.keys(state).unwrap();
+    keys.map(|key| key.unwrap().id.to_string()).collect()
+}
+
+#[test]
+fn waiting_keys_of_one_address_keep_no_newcomer_of_another_out() {
+    let world = World::new();
+    let offer =
+        |name, number, at_ms, of| world.apply(from(name, number, at_ms, of, Claim::Nothing));
+    offer("a1", 1, 1, "10.0.0.1");
+    offer("a2", 2, 2, "10.0.0.1");
+    let refused = offer("a3", 3, 3, "10.0.0.1");
+    let words = refused.refusal().unwrap().to_string();
+    assert!(words.contains("2 keys of 10.0.0.1") && words.contains("pending_keys_per_address"));
+    offer("b1", 4, 4, "10.0.0.2");
+    let displaced = Applied::Displaced {
+        id: id("a1"),
+        key: key(1),
+    };
+    assert_eq!(offer("c1", 5, 5, "10.0.0.3"), displaced);
+    assert_eq!(ids(&world, KeyState::Pending), ["a2", "b1", "c1"]);
+    // Where all have one, the oldest goes for somebody who has none, and nobody gets a second one.
+    offer("d1", 6, 6, "10.0.0.4");
+    assert_eq!(ids(&world, KeyState::Pending), ["b1", "c1", "d1"]);
+    assert!(offer("d2", 7, 7, "10.0.0.4").is_void());
+    // The addresses are in the rows: a store that is opened again counts the same.
+    let world = world.again();
+    let again = world.apply(from("e1", 8, 8, "10.0.0.5", Claim::Nothing));
+    assert_eq!(
+        again,
+        Applied::Displaced {
+            id: id("b1"),
+            key: key(4)
+        }
+    );
+}
+
+#[test]
+fn proof_beats_a_key_that_waits_or_was_rejected_and_no_accepted_one() {
+    let world = World::new();
+    world.apply(from("m1", 1, 1, "10.0.0.1", Claim::Nothing));
+    world.apply(from("m1", 2, 2, "10.0.0.2", Claim::Proved));
+    let known = world.store.key(&id("m1")).unwrap().unwrap();
+    assert_eq!((known.key, known.state), (key(2), KeyState::Pending));
+    let denied = world.store.denied(&id("m1")).unwrap();
+    assert_eq!(denied[0].key, key(1));
+    world.apply(Command::KeyRejected {
+        id: id("m1"),
+        key: key(2),
+        at_ms: 3,
+    });
+    world.apply(from("m1", 3, 4, "10.0.0.2", Claim::Proved));
+    assert_eq!(world.store.key(&id("m1")).unwrap().unwrap().key, key(3));
+    world.apply(accepted("m1", 3));
+    let refused = world.apply(from("m1", 4, 5, "10.0.0.2", Claim::Proved));
+    assert!(matches!(refused, Applied::Refused(Refusal::Taken { .. })));
+    assert_eq!(world.store.key(&id("m1")).unwrap().unwrap().key, key(3));
+}
+
+#[test]
+fn only_a_key_that_waits_can_be_withdrawn() {
+    let world = World::new();
+    world.apply(from("m1", 1, 1, "10.0.0.1", Claim::Nothing));
+    world.apply(accepted("m2", 2));
+    let withdraw = |name: &str, number| Command::KeyWithdrawn {
+        id: id(name),
+        key: key(number),
+    };
+    assert!(world.apply(withdraw("m2", 2)).is_void());
+    assert!(!world.apply(withdraw("m1", 1)).is_void());
+    assert_eq!(ids(&world, KeyState::Pending), Vec::<String>::new());
+    assert_eq!(ids(&world, KeyState::Accepted), ["m2"]);
 }

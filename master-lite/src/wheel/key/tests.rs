@@ -4,7 +4,7 @@ use link::pki::Pki;
 use value::json;
 
 use super::*;
-use crate::store::Limits;
+use crate::store::{Claim, Limits};
 
 struct World {
     folder: tempfile::TempDir,
@@ -52,7 +52,9 @@ impl World {
             key,
             at_ms: 1,
             pending_max: 100,
-            is_new: false,
+            pending_per_address: u64::MAX,
+            from: None,
+            claim: Claim::Nothing,
         };
         self.files.apply(&self.store, vec![offered], 1).unwrap();
         key

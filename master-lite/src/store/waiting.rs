@@ -1,0 +1,66 @@
+//! [`Waiting`]: the keys that are pending, by age and by the address that they came from.
+
+use std::collections::BTreeMap;
+
+use link::{PublicKey, Shares};
+use wire::Id;
+
+use super::command::KeyState;
+use super::rows::Key;
+
+/// The pending keys.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    rows: BTreeMap<(u64, Id), (PublicKey, String)>,
+    of: Shares<String>,
+}
+
+impl Default for Waiting {
+    fn default() -> Self {
+        Self {
+            rows: BTreeMap::new(),
+            of: Shares::new(usize::MAX, usize::MAX),
+        }
+    }
+}
+
+impl Waiting {
+    /// Adds a key, if it is pending.
+    pub(super) fn add(&mut self, key: &Key) {
+        if key.state != KeyState::Pending {
+            return;
+        }
+        let from = key.from.clone().unwrap_or_default();
+        self.of.add(&from, 1);
+        self.rows
+            .insert((key.at_ms, key.id.clone()), (key.key, from));
+    }
+
+    /// Takes a key out, if it is pending.
+    pub(super) fn remove(&mut self, key: &Key) {
+        if let Some((_, from)) = self.rows.remove(&(key.at_ms, key.id.clone())) {
+            self.of.give_back(&from, 1);
+        }
+    }
+
+    /// Returns how many there are.
+    pub(super) fn len(&self) -> u64 {
+        self.rows.len() as u64
+    }
+
+    /// Returns how many there are of an address.
+    pub(super) fn of(&self, from: &str) -> u64 {
+        self.of.of(&from.to_owned()) as u64
+    }
+
+    /// Returns the oldest key of the address that has most, if another one of `from` would not make that the fullest.
+    pub(super) fn oldest_of_fullest(&self, from: &str) -> Option<(Id, PublicKey)> {
+        let (_, count) = self.of.fullest()?;
+        if self.of(from) >= count as u64 {
+            return None;
+        }
+        let mut oldest_first = self.rows.iter();
+        let oldest = oldest_first.find(|(_, (_, of))| self.of.of(of) == count);
+        oldest.map(|((_, id), (key, _))| (id.clone(), *key))
+    }
+}
