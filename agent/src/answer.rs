@@ -4,7 +4,7 @@ use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use cli::config;
+use cli::config::{self, ConfigError};
 use cli::failure::{Exit, Failure};
 use cli::heap;
 use cli::log::Logger;
@@ -76,10 +76,10 @@ fn options(path: &Path) -> Result<Map, String> {
         Some(parent) if !path.is_dir() => parent,
         _ => path,
     };
-    let loaded = config::load(folder, Map::new(), &SaltYaml);
-    loaded
-        .map(|loaded| loaded.opts)
-        .map_err(|error| error.to_string())
+    let said = |error: ConfigError| error.to_string();
+    let loaded = config::load(folder, Map::new(), &SaltYaml).map_err(said)?;
+    config::obeyed(&loaded, folder).map_err(said)?;
+    Ok(loaded.opts)
 }
 
 /// The context of a request: that of the one before where the options are the same.

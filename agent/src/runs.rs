@@ -53,7 +53,9 @@ fn answered(parsed: &Parsed) -> Result<ExitCode, Failure> {
 pub(crate) fn configured(dir: Option<&str>) -> Result<Map, Failure> {
     let env = std::env::var("SALT_CONFIG_DIR").ok();
     let dir = dir.or(env.as_deref()).unwrap_or(config::DEFAULT_DIR);
-    Ok(config::load(Path::new(dir), Map::new(), &SaltYaml)?.opts)
+    let loaded = config::load(Path::new(dir), Map::new(), &SaltYaml)?;
+    config::obeyed(&loaded, Path::new(dir))?;
+    Ok(loaded.opts)
 }
 
 /// The record of a job id.

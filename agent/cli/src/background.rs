@@ -7,6 +7,8 @@
     )
 )]
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -74,8 +76,9 @@ impl PidFile {
     pub fn asked_for(overrides: &Map) -> Option<Self> {
         let path = PathBuf::from(overrides.get("pidfile")?.to_text());
         let folder = path.parent().unwrap_or(&path);
-        let written = std::fs::create_dir_all(folder)
-            .and_then(|()| std::fs::write(&path, std::process::id().to_string()));
+        let mut builder = DirBuilder::new();
+        let made = builder.recursive(true).mode(0o755).create(folder);
+        let written = made.and_then(|()| std::fs::write(&path, std::process::id().to_string()));
         match written {
             Ok(()) => Some(Self(path)),
             Err(error) => {

@@ -4,20 +4,19 @@
     reason = "the file is synced here, before it takes its place"
 )]
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+use value::trust;
 
 /// What the name of a file ends with that is not whole yet.
 pub(crate) const BESIDE: &str = ".new";
 
 /// Writes a file of a folder that nobody else may read.
 pub(crate) fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)?;
+    trust::folder(folder)?;
     let beside = folder.join(format!("{name}{BESIDE}"));
     let mut options = OpenOptions::new();
     let mut file = options

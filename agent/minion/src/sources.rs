@@ -5,9 +5,9 @@
     reason = "a cache that is fetched again needs no barrier"
 )]
 
-use std::fs::{self, DirBuilder, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -148,11 +148,13 @@ fn permit(place: &Path, mode: Option<u32>) -> Result<(), Error> {
     let Some(mode) = mode.map(|mode| mode | 0o400) else {
         return Ok(());
     };
-    let now = fs::metadata(place).map_err(Error::io(place))?;
+    let file = File::open(place).map_err(Error::io(place))?;
+    let now = file.metadata().map_err(Error::io(place))?;
     if now.permissions().mode() & 0o777 == mode {
         return Ok(());
     }
-    fs::set_permissions(place, Permissions::from_mode(mode)).map_err(Error::io(place))
+    let permitted = file.set_permissions(Permissions::from_mode(mode));
+    permitted.map_err(Error::io(place))
 }
 
 impl Sources for OfMaster {
@@ -167,9 +169,7 @@ impl Sources for OfMaster {
             return Ok(Some(SourceFile { path: place, shown }));
         }
         if let Some(folder) = place.parent() {
-            let mut builder = DirBuilder::new();
-            let made = builder.recursive(true).mode(0o700).create(folder);
-            made.map_err(Error::io(folder))?;
+            value::trust::folder(folder).map_err(Error::io(folder))?;
         }
         self.fetch(path, saltenv, &said, &place)?;
         permit(&place, said.mode)?;

@@ -5,9 +5,9 @@
 //! forget the jobs of its last moments.
 
 use std::collections::VecDeque;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use value::{jid, log};
@@ -51,8 +51,7 @@ impl Taken {
         let Some(folder) = &self.folder else {
             return Ok(());
         };
-        let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(folder)?;
+        value::trust::folder(folder)?;
         let mut options = OpenOptions::new();
         options.read(true).append(true).create(true).mode(0o600);
         let mut file = options.open(folder.join(NAME))?;

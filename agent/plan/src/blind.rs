@@ -8,7 +8,8 @@ use modules::fs::{self, Owner};
 use modules::random;
 use state::exec::Exec;
 use state::module::Error;
-use value::{Map, Value, python, secret};
+use state::record;
+use value::{Map, Value, python, secret, trust};
 
 /// Where the key lies, below `cachedir`.
 const FILE: &str = "plan.key";
@@ -33,6 +34,9 @@ pub(crate) fn decide(cx: &Exec) -> Result<(), Error> {
 
 fn key(cx: &Exec) -> Result<String, Error> {
     let path = cx.opts().cachedir().join(FILE);
+    if path.exists() {
+        record::trusted(&path)?;
+    }
     match std::fs::read_to_string(&path) {
         Ok(key) if key.len() == 2 * LENGTH => return Ok(key),
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(Error::io(&path)(error)),
@@ -43,6 +47,8 @@ fn key(cx: &Exec) -> Result<String, Error> {
         mode: Some(0o600),
         ..Owner::default()
     };
+    let folder = cx.opts().cachedir();
+    trust::folder(&folder).map_err(Error::io(&folder))?;
     fs::write(cx, &path, key.as_bytes(), owner)?;
     Ok(key)
 }

@@ -42,9 +42,18 @@ const LOOK: Duration = Duration::from_millis(500);
 pub(super) fn all(opts: &Opts, parsed: &Parsed) -> Result<ExitCode, Failure> {
     let mut code = 0;
     let now = boot::id();
+    let refused = |error| Failure::new(Exit::Generic, error);
+    if !record::jids(opts).is_empty() {
+        record::trusted(&record::folder(opts)).map_err(refused)?;
+    }
     for jid in record::jids(opts) {
         let path = record::folder(opts).join(&jid);
         if record::is_finished(&path) || record::is_alive(&path) {
+            continue;
+        }
+        if let Err(error) = record::trusted(&path) {
+            binary::put(&format!("{jid}  is left: {error}\n"));
+            code = Exit::Generic as u8;
             continue;
         }
         let Ok(recorded) = record::read(&path) else {
@@ -120,7 +129,17 @@ fn hidden(jid: &str, recorded: &Recorded) -> Option<String> {
     ))
 }
 
-/// The words of `salt-call` that go on with a run; none where there are none.
+/// Whether a word is the name of an SLS or of an environment, or several with commas between them:
+/// never an option, nor an argument with a name.
+fn is_named(word: &str) -> bool {
+    let is_of_name = |c: char| c.is_alphanumeric() || "._-/+@ ".contains(c);
+    word.split(',').all(|name| {
+        !name.is_empty() && !name.starts_with(['-', ' ']) && name.chars().all(is_of_name)
+    })
+}
+
+/// Returns the words of `salt-call` that go on with a run. A record names only what is allowed here: one
+/// of four functions, SLS files and an environment. None where it names anything else.
 fn words(jid: &str, recorded: &Recorded) -> Option<Vec<String>> {
     let fun = text(recorded, "fun");
     if !KINDS.contains(&fun.as_str()) {
@@ -130,12 +149,16 @@ fn words(jid: &str, recorded: &Recorded) -> Option<Vec<String>> {
     if !recorded.start.contains("remote") {
         words.push("--local".to_owned());
     }
-    words.extend(["--retcode-passthrough", "--no-color", &fun].map(str::to_owned));
+    // What follows is no option, whatever it looks like.
+    words.extend(["--retcode-passthrough", "--no-color", "--", &fun].map(str::to_owned));
     let mods = mods(recorded);
-    words.extend((!mods.is_empty()).then_some(mods));
+    if !mods.is_empty() {
+        words.push(is_named(&mods).then_some(mods)?);
+    }
     let args = recorded.start.get("args");
     if let Some(saltenv) = args.and_then(|args| args.get("saltenv")) {
-        words.push(format!("saltenv={}", saltenv.to_text()));
+        let saltenv = saltenv.to_text();
+        words.push(is_named(&saltenv).then(|| format!("saltenv={saltenv}"))?);
     }
     // Another run may have begun at boot.
     words.extend([format!("resume={jid}"), "queue=True".to_owned()]);
@@ -229,4 +252,49 @@ fn started(parsed: &Parsed, words: &[String]) -> Result<u8, Failure> {
     let status = status.map_err(|error| Failure::new(Exit::Generic, error))?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(code.unwrap_or(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JID: &str = "20251120122702123456";
+
+    fn recorded(fun: &str, args: Map) -> Recorded {
+        Recorded {
+            start: Map::new().with("fun", fun).with("args", args),
+            ..Recorded::default()
+        }
+    }
+
+    #[test]
+    fn what_a_record_names_is_never_an_option_of_the_program() {
+        let args = Map::new()
+            .with("mods", Value::list(["web.site".into(), "db".into()]))
+            .with("saltenv", "dev");
+        let words = words(JID, &recorded("state.sls", args)).unwrap().join(" ");
+        assert_eq!(
+            words,
+            format!(
+                "salt-call --local --retcode-passthrough --no-color -- state.sls web.site,db saltenv=dev resume={JID} queue=True"
+            )
+        );
+    }
+
+    #[test]
+    fn a_record_that_names_anything_else_is_left() {
+        for mods in [
+            "--config-dir=/home/u",
+            "-c",
+            "web,--config-dir=/home/u",
+            "pillar={a: b}",
+            "a\nb",
+        ] {
+            let args = Map::new().with("mods", mods);
+            assert_eq!(words(JID, &recorded("state.apply", args)), None, "{mods}");
+        }
+        let env = Map::new().with("mods", "web").with("saltenv", "[x]");
+        assert_eq!(words(JID, &recorded("state.apply", env)), None);
+        assert_eq!(words(JID, &recorded("cmd.run", Map::new())), None);
+    }
 }

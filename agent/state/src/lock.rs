@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use value::json::{self, Layout};
-use value::{Map, Value, jid, watch};
+use value::{Map, Value, jid, trust, watch};
 
 use crate::exec::Exec;
 use crate::module::Error;
@@ -169,7 +169,9 @@ fn or_nearest(path: &Path, made: Result<File, Error>) -> Result<File, Error> {
 fn made(path: &Path) -> Result<File, Error> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
-    options.mode(0o600).open(path).map_err(Error::io(path))
+    let no_links = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+    options.mode(0o600).custom_flags(no_links);
+    options.open(path).map_err(Error::io(path))
 }
 
 fn locked(path: &Path, file: &File) -> Result<bool, Error> {
@@ -236,7 +238,7 @@ struct Ticket {
 
 impl Ticket {
     fn drawn(queue: &Path) -> Result<Self, Error> {
-        std::fs::create_dir_all(queue).map_err(Error::io(queue))?;
+        trust::folder(queue).map_err(Error::io(queue))?;
         let name = format!("{}.{}", jid::new(), std::process::id());
         // Locked before it has its name: nobody may take it for one whose process is gone.
         let hidden = queue.join(format!(".{name}"));

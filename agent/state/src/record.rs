@@ -8,18 +8,18 @@
 )]
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::hash::{Hash as _, Hasher as _};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::mem::discriminant;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use value::hash::Folded;
 use value::json::{self, Layout};
-use value::{Map, Value, jid, log, secret};
+use value::{Map, Value, jid, log, secret, trust};
 
 use crate::boot;
 use crate::compile::Plan;
@@ -148,18 +148,30 @@ pub fn folder(opts: &Opts) -> PathBuf {
     opts.cachedir().join("runs")
 }
 
-/// Makes the folder of the records if it is not there; others than its owner cannot look into it.
+/// Makes the folder of the records if it is not there; others than its owner cannot look into it,
+/// whatever the umask is.
+///
+/// # Errors
+/// When it cannot be made, or others could put records of their own into it.
 pub(crate) fn made_folder(opts: &Opts) -> Result<PathBuf, Error> {
     let folder = folder(opts);
-    if !folder.is_dir() {
-        std::fs::create_dir_all(opts.cachedir()).map_err(Error::io(opts.cachedir()))?;
-        let made = DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder);
-        made.map_err(Error::io(&folder))?;
+    for path in [&opts.cachedir(), &folder] {
+        trust::folder(path).map_err(Error::io(path))?;
     }
+    trusted(&folder)?;
     Ok(folder)
+}
+
+/// Checks that a record, what a run keeps, or their folder could only have been written by root or
+/// this user: a run goes on from it, and an undo puts it back.
+///
+/// # Errors
+/// Says what others could have changed, and how to mend that.
+pub fn trusted(path: &Path) -> Result<(), Error> {
+    trust::path(path, trust::user()).map_err(|error| match error {
+        trust::Untrusted::Unreadable { path, source } => Error::io(path)(source),
+        error => Error::refused(error.sentence()),
+    })
 }
 
 impl Record {
@@ -220,6 +232,7 @@ impl Record {
         forgotten: &[String],
     ) -> Result<Self, Error> {
         let path = folder(opts).join(jid);
+        trusted(&path)?;
         let opened = OpenOptions::new().append(true).read(true).open(&path);
         let mut file = opened.map_err(Error::io(&path))?;
         if !locked(&file) {
@@ -496,8 +509,9 @@ fn entry(bytes: &[u8]) -> Option<(&str, &[u8])> {
 /// Reads a record up to the first line that is torn.
 ///
 /// # Errors
-/// When the file cannot be read, or is not a record.
+/// When the file cannot be read, is not a record, or could have been written by another user.
 pub fn read(path: &Path) -> Result<Recorded, Error> {
+    trusted(path)?;
     let bytes = std::fs::read(path).map_err(Error::io(path))?;
     let mut rest = bytes.as_slice();
     let mut recorded = Recorded::default();
@@ -628,6 +642,9 @@ impl Recorded {
 /// What was asked of the run of a record, without reading the rest.
 #[must_use]
 pub fn start_of(path: &Path) -> Option<Map> {
+    trusted(path)
+        .inspect_err(|error| log::warning(error))
+        .ok()?;
     let mut bytes = Vec::new();
     let file = File::open(path).ok()?;
     file.take(FIRST_LINE).read_to_end(&mut bytes).ok()?;

@@ -22,6 +22,9 @@ use crate::text;
 /// What failed, which what was done before it does not lose.
 pub fn done(cx: &Exec, plan: &Plan, tell: &mut dyn FnMut(&str, Map)) -> Result<(), Error> {
     let kept = record::kept(&record::folder(cx.opts()).join(&plan.jid));
+    if kept.exists() {
+        record::trusted(&kept)?;
+    }
     for (number, item) in (0_i64..).zip(&plan.items) {
         let (name, result) = match item {
             Item::Place(place, now) => {

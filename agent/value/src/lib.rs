@@ -17,6 +17,7 @@ pub mod python;
 pub mod secret;
 pub mod sorted;
 pub mod target;
+pub mod trust;
 mod value;
 pub mod watch;
 pub mod yaml;

@@ -60,13 +60,8 @@ pub enum ConfigError {
         expected: String,
     },
     /// Somebody else may write to what is obeyed.
-    #[error("{path} is not to be trusted: it can be changed by {who}", path = .path.display())]
-    Untrusted {
-        /// The file or folder.
-        path: PathBuf,
-        /// Who may.
-        who: String,
-    },
+    #[error(transparent)]
+    Untrusted(#[from] value::trust::Untrusted),
     /// Files include each other without end.
     #[error("{path}: files are included more than {limit} deep", path = .path.display())]
     TooDeep {
@@ -91,12 +86,9 @@ impl From<ConfigError> for Failure {
             ConfigError::WrongType { .. } => {
                 Some("nothing was run; Salt would only warn and go on".to_owned())
             }
-            ConfigError::Untrusted { path, .. } => {
-                let path = path.display();
-                Some(format!(
-                    "chown root {path}; chmod go-w {path} (or the user that the daemon runs as)"
-                ))
-            }
+            ConfigError::Untrusted(error) => error
+                .hint()
+                .map(|hint| format!("{hint} (or the user that the daemon runs as)")),
             ConfigError::Syntax { .. } => {
                 Some("check the indentation, and that values with `:` or `#` are quoted".to_owned())
             }

@@ -14,7 +14,7 @@ mod trust;
 pub use error::ConfigError;
 pub use load::{DEFAULT_DIR, Loaded, NewId, load, load_master, static_grains};
 pub use option::{Default, Kind, Known, Status};
-pub use trust::trusted;
+pub use trust::{obeyed, trusted};
 
 /// The option that Salt knows by this name.
 #[must_use]

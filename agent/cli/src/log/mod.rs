@@ -3,9 +3,9 @@
 mod format;
 mod time;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -131,12 +131,14 @@ impl Logger {
         let Some(path) = self.path.as_deref().filter(|_| self.file.level.is_some()) else {
             return Ok(None);
         };
-        fs::create_dir_all(path.parent().unwrap_or_else(|| Path::new("/")))?;
-        // Whatever the umask, nobody else writes to it.
+        let folder = path.parent().unwrap_or_else(|| Path::new("/"));
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o755).create(folder)?;
+        // Whatever the umask, only its owner writes to it, and others do not read it.
         OpenOptions::new()
             .append(true)
             .create(true)
-            .mode(0o644)
+            .mode(0o640)
             .open(path)
             .map(Some)
     }

@@ -4,6 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use state::module::Error;
+use value::trust::{self, Untrusted};
 
 /// A custom module's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,28 +69,13 @@ pub(super) fn is_program(path: &Path) -> bool {
         .is_ok_and(|found| found.is_file() && found.mode() & 0o100 != 0)
 }
 
-/// Refuses a path that someone else could have put there: written by all, or owned by someone who is not root and not us. A folder
-/// above it may be one that all write to only where they cannot rename what is not theirs (as in `/tmp`).
+/// Refuses a path that somebody who is neither root nor us could have written or replaced.
 pub(super) fn trusted(path: &Path) -> Result<(), Error> {
-    let whole = path.canonicalize().map_err(Error::io(path))?;
-    let us = rustix::process::geteuid().as_raw();
-    for (above, place) in whole.ancestors().enumerate() {
-        let found = place.metadata().map_err(Error::io(place))?;
-        let sticky = above > 0 && found.is_dir() && found.mode() & 0o1000 != 0;
-        let problem = if found.mode() & 0o002 != 0 && !sticky {
-            "everybody may write to it: take that right away (chmod o-w)"
-        } else if found.uid() != 0 && found.uid() != us {
-            "it belongs to another user: give it to root (chown)"
-        } else {
-            continue;
-        };
-        return Err(Error::refused(format!(
-            "Custom modules of {} are not loaded because of {}: {problem}",
-            path.display(),
-            place.display()
-        )));
-    }
-    Ok(())
+    let refused = |error: Untrusted| {
+        let (path, why) = (path.display(), error.sentence());
+        Error::refused(format!("Custom modules of {path} are not loaded: {why}"))
+    };
+    trust::path(path, trust::user()).map_err(refused)
 }
 
 /// The `python3` of the `PATH`; folders that anybody may write to are passed over.
@@ -105,7 +91,24 @@ pub(super) fn python() -> Option<PathBuf> {
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{PermissionsExt, chown};
+
+    #[test]
+    fn nothing_is_loaded_that_a_group_of_others_can_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.py");
+        fs::write(&file, "").unwrap();
+        for path in [file.as_path(), folder.path()] {
+            if chown(path, None, Some(12345)).is_err() {
+                return;
+            }
+            fs::set_permissions(path, fs::Permissions::from_mode(0o775)).unwrap();
+            let problem = files(folder.path()).unwrap_err().to_string();
+            assert!(problem.contains("changed by the group 12345"), "{problem}");
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+            assert_eq!(files(folder.path()).unwrap().len(), 1);
+        }
+    }
 
     #[test]
     fn python_files_packages_and_programs_are_modules() {
@@ -133,7 +136,10 @@ mod tests {
         fs::write(&file, "").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
         let problem = files(folder.path()).unwrap_err().to_string();
-        assert!(problem.contains("everybody may write"), "{problem}");
+        assert!(
+            problem.contains("it can be changed by everybody"),
+            "{problem}"
+        );
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(files(folder.path()).unwrap().len(), 1);
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).unwrap();

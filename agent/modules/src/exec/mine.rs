@@ -339,7 +339,7 @@ fn stored(cx: &Exec) -> Result<Map, Error> {
 fn store(cx: &Exec, data: Map) -> Result<Value, Error> {
     let path = path(cx);
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(Error::io(folder))?;
+        value::trust::folder(folder).map_err(Error::io(folder))?;
     }
     let layout = Layout {
         indent: None,

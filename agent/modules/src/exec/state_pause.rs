@@ -108,7 +108,7 @@ fn checked(jid: &Value) -> Result<String, Error> {
 fn keep(cx: &Exec, jid: &str, asked: Map) -> Result<Value, Error> {
     let path = pause::path(cx.opts(), jid);
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(Error::io(folder))?;
+        value::trust::folder(folder).map_err(Error::io(folder))?;
     }
     data::write(cx, &path, asked)?;
     pause::notice();

@@ -1,0 +1,202 @@
+//! Who can change a path: root obeys nothing that another user can write or replace.
+//!
+//! [`path`] is the one rule for configurations, custom modules and run records, and [`folder`] makes
+//! the folders in which the program keeps its own state.
+
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+/// How many symlinks a path may lead through, as in the kernel.
+const LINKS_MAX: u32 = 40;
+
+/// Why a path is not to be trusted.
+#[derive(Debug, thiserror::Error)]
+pub enum Untrusted {
+    /// Another user can write to it or replace it.
+    #[error("{path} is not to be trusted: it can be changed by {who} (owner {uid}, group {gid}, mode {mode:04o})", path = .path.display())]
+    Changeable {
+        /// The file, link or folder.
+        path: PathBuf,
+        /// Who can change it.
+        who: String,
+        /// Its owner.
+        uid: u32,
+        /// Its group.
+        gid: u32,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// It cannot be looked at.
+    #[error("{path}: {source}", path = .path.display())]
+    Unreadable {
+        /// The file, link or folder.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+impl Untrusted {
+    /// Returns the commands that make the path trusted.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Changeable { path, .. } => {
+                let path = path.display();
+                Some(format!("chown -h root {path}; chmod go-w {path}"))
+            }
+            Self::Unreadable { .. } => None,
+        }
+    }
+
+    /// Returns the reason together with the commands that help.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        match self.hint() {
+            Some(hint) => format!("{self}; to trust it: {hint}"),
+            None => self.to_string(),
+        }
+    }
+}
+
+/// Returns the user of this process, whom it trusts besides root.
+#[must_use]
+pub fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Checks that nobody but root and `user` can write to a path, or replace it: neither the path, nor a
+/// folder above it, nor a link on the way belongs to another user or may be written by others. Folders
+/// above it that others may write to are fine where they are sticky, as `/tmp` is.
+///
+/// # Errors
+/// Says what can be changed and by whom, or that something cannot be looked at.
+pub fn path(path: &Path, user: u32) -> Result<(), Untrusted> {
+    let here = std::path::absolute(path).map_err(unreadable(path))?;
+    let real = path.canonicalize().map_err(unreadable(path))?;
+    chain(&real, user, LINKS_MAX)?;
+    match real == here {
+        true => Ok(()),
+        false => chain(&here, user, LINKS_MAX),
+    }
+}
+
+/// Checks one file or folder alone, where the folder above it is trusted already.
+///
+/// # Errors
+/// Says what can be changed and by whom, or that something cannot be looked at.
+pub fn entry(path: &Path, user: u32) -> Result<Metadata, Untrusted> {
+    let found = path.metadata().map_err(unreadable(path))?;
+    single(path, &found, user, false)?;
+    Ok(found)
+}
+
+/// Checks a path and everything above it as it is written, and where each link on the way leads.
+fn chain(path: &Path, user: u32, links: u32) -> Result<(), Untrusted> {
+    for (above, place) in path.ancestors().enumerate() {
+        let found = place.symlink_metadata().map_err(unreadable(place))?;
+        if !found.is_symlink() {
+            single(place, &found, user, above > 0)?;
+            continue;
+        }
+        owned(place, &found, user)?;
+        let left = links.checked_sub(1);
+        let left = left.ok_or_else(|| unreadable(place)(io::ErrorKind::InvalidInput.into()))?;
+        let target = place.read_link().map_err(unreadable(place))?;
+        chain(&place.with_file_name(target), user, left)?;
+    }
+    Ok(())
+}
+
+/// Checks one file or folder. In a sticky folder others cannot replace what is not theirs.
+fn single(path: &Path, found: &Metadata, user: u32, above: bool) -> Result<(), Untrusted> {
+    owned(path, found, user)?;
+    if above && found.is_dir() && found.mode() & 0o1000 != 0 {
+        return Ok(());
+    }
+    match others(found.uid(), found.gid(), found.mode(), user) {
+        Some(who) => Err(changeable(path, found, who)),
+        None => Ok(()),
+    }
+}
+
+/// Checks the owner of a link, file or folder.
+fn owned(path: &Path, found: &Metadata, user: u32) -> Result<(), Untrusted> {
+    match others(found.uid(), 0, 0, user) {
+        Some(who) => Err(changeable(path, found, who)),
+        None => Ok(()),
+    }
+}
+
+/// Returns who besides root and `user` may write to what has this owner, group and mode.
+#[must_use]
+pub fn others(owner: u32, group: u32, mode: u32, user: u32) -> Option<String> {
+    if owner != 0 && owner != user {
+        return Some(format!("the user {owner}, whose it is"));
+    }
+    if mode & 0o002 != 0 {
+        return Some("everybody".to_owned());
+    }
+    // Root's group is root; and a user's own group, of the same number on most systems, is that user.
+    let is_ours = group == 0 || (user != 0 && group == user);
+    (mode & 0o020 != 0 && !is_ours).then(|| format!("the group {group}"))
+}
+
+fn changeable(path: &Path, found: &Metadata, who: String) -> Untrusted {
+    Untrusted::Changeable {
+        path: path.to_owned(),
+        who,
+        uid: found.uid(),
+        gid: found.gid(),
+        mode: found.mode() & 0o7777,
+    }
+}
+
+fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> Untrusted {
+    let path = path.to_owned();
+    move |source| Untrusted::Unreadable { path, source }
+}
+
+/// Makes a folder of the program's own state, with those above it that are missing: only its owner may
+/// enter it, whatever the umask is. An existing folder of this user loses the right of others to write
+/// to it; a sticky one, as `/tmp` is, stays as it is.
+///
+/// # Errors
+/// When the system refuses, or the folder belongs to another user.
+pub fn folder(path: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(path)?;
+    let flags = OFlags::DIRECTORY | OFlags::NONBLOCK;
+    let mut options = OpenOptions::new();
+    let opened = options.read(true).custom_flags(flags.bits().cast_signed());
+    tightened(path, &opened.open(path)?)
+}
+
+fn tightened(path: &Path, folder: &File) -> io::Result<()> {
+    let found = folder.metadata()?;
+    let is_sticky = found.mode() & 0o1000 != 0;
+    let Some(who) = others(found.uid(), found.gid(), found.mode(), user()) else {
+        return Ok(());
+    };
+    if is_sticky && [0, user()].contains(&found.uid()) {
+        return Ok(());
+    }
+    if found.uid() != user() {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            changeable(path, &found, who).sentence(),
+        ));
+    }
+    crate::log::warning(format_args!(
+        "{} could be changed by {who}: only its owner may write to it now",
+        path.display()
+    ));
+    folder.set_permissions(Permissions::from_mode(found.mode() & 0o7755))
+}
+
+#[cfg(test)]
+mod tests;
