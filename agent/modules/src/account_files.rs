@@ -122,8 +122,8 @@ fn make_home(cx: &Exec, home: &Path, uid: u32, gid: u32) -> Result<(), Error> {
         fs::mkdir(cx, above).map_err(Error::io(above))?;
     }
     fs::mkdir(cx, home).map_err(Error::io(home))?;
-    fs::chmod(cx, home, 0o755).map_err(Error::io(home))?;
-    fs::chown(cx, home, Some(uid), Some(gid), true).map_err(Error::io(home))
+    fs::chmod(cx, home, 0o755, false).map_err(Error::io(home))?;
+    fs::chown(cx, home, Some(uid), Some(gid), false).map_err(Error::io(home))
 }
 
 /// Removes a user, and its own group where nobody else is in it. With `purge` its home goes as well.

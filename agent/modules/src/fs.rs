@@ -8,22 +8,25 @@
 )]
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use rustix::fs::OFlags;
 use rustix::process::Pid;
 use state::exec::Exec;
 use state::module::Error;
-use value::Map;
+use value::{Map, trust};
 
+pub mod handle;
 pub mod image;
 mod keep;
 
+use handle::{Folder, Last, Links, Place};
 use keep::{Hashed, keeper, noted};
 pub use keep::{SHOWN_BYTES_MAX, inverse, is_noted};
 
@@ -56,7 +59,16 @@ pub fn write_from(
     contents: &mut dyn Read,
     owner: Owner,
 ) -> Result<(), Error> {
-    replace_from(cx, &resolved(path), contents, owner)
+    let led = at(cx, path, Last::Led).map_err(Error::io(path))?;
+    match led.is_there() {
+        true => put(cx, &led, contents, owner),
+        false => replace_from(cx, path, contents, owner),
+    }
+}
+
+/// Opens the folder that a path is in, as far as its symlinks may be followed.
+fn at(cx: &Exec, path: &Path, last: Last) -> std::io::Result<Place> {
+    handle::place(path, Links::of(cx), last)
 }
 
 /// The same, but a link at `path` is replaced and what it points to is left alone.
@@ -69,8 +81,15 @@ pub fn replace_from(
     contents: &mut dyn Read,
     owner: Owner,
 ) -> Result<(), Error> {
-    let target = path.to_path_buf();
-    let old = std::fs::metadata(&target).ok();
+    let place = at(cx, path, Last::Itself).map_err(Error::io(path))?;
+    put(cx, &place, contents, owner)
+}
+
+/// Writes a file under a name of its own and gives it the name of the place: all of it in the folder
+/// that the place holds open, whatever happens to the path meanwhile.
+fn put(cx: &Exec, place: &Place, contents: &mut dyn Read, owner: Owner) -> Result<(), Error> {
+    let (folder, target) = (&place.folder, place.path());
+    let old = folder.led_to(&place.name);
     let owner = Owner {
         mode: owner
             .mode
@@ -78,26 +97,24 @@ pub fn replace_from(
         uid: owner.uid.or_else(|| old.as_ref().map(MetadataExt::uid)),
         gid: owner.gid.or_else(|| old.as_ref().map(MetadataExt::gid)),
     };
-    let temporary = beside(&target);
+    let name = beside(folder, &place.name);
+    let temporary = folder.path().join(&name);
     let sync = old.is_some() || cx.opts().text("file_sync") == Some("always");
     let keeper = keeper(cx);
     let mut contents = Hashed::of(contents, keeper.is_some());
-    let placed = fill(&temporary, &mut contents, owner, sync)
+    let placed = fill(folder, &name, &mut contents, owner, sync)
         .and_then(|()| as_foreseen(cx, &target, &temporary))
         .and_then(|()| {
             if let Some(keeper) = keeper {
                 keeper.becomes_file(&target, &temporary, contents.hash());
             }
-            std::fs::rename(&temporary, &target)
+            folder.rename(&name, folder, &place.name)
         });
     if let Err(error) = placed {
-        let _ = std::fs::remove_file(&temporary);
-        return Err(Error::io(path)(error));
+        let _ = folder.unlink(&name);
+        return Err(Error::io(&target)(error));
     }
-    cx.changed(&target);
-    if let Some(folder) = target.parent() {
-        cx.changed(folder);
-    }
+    note(cx, &target);
     Ok(())
 }
 
@@ -126,12 +143,13 @@ fn resolved(path: &Path) -> PathBuf {
     led.flatten().unwrap_or_else(|| path.to_path_buf())
 }
 
-fn beside(target: &Path) -> PathBuf {
+/// Returns the name under which something is made that will get the name of a target.
+fn beside(folder: &Folder, target: &OsStr) -> OsString {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    sweep(target.parent().unwrap_or(target));
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    sweep_once(folder);
+    let name = target.to_string_lossy();
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    target.with_file_name(format!(".{name:.200}.{}.{count}.pinch", std::process::id()))
+    format!(".{name:.200}.{}.{count}.pinch", std::process::id()).into()
 }
 
 /// Whether a name is that of what a run that was killed has left beside what it wrote.
@@ -142,15 +160,21 @@ pub fn is_left(name: &OsStr) -> bool {
 
 /// Removes from a folder what runs that were killed have left there; this program looks into each folder once.
 pub fn sweep(folder: &Path) {
+    if let Ok(folder) = Folder::open(folder, Links::Followed) {
+        sweep_once(&folder);
+    }
+}
+
+fn sweep_once(folder: &Folder) {
     static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let mut swept = SWEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    if !swept.insert(folder.to_path_buf()) {
+    if !swept.insert(folder.path().to_path_buf()) {
         return;
     }
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        if is_left(&entry.file_name()) {
+    for name in folder.names().unwrap_or_default() {
+        if is_left(&name) {
             // What cannot be removed is in nobody's way.
-            let _ = std::fs::remove_file(entry.path());
+            let _ = folder.unlink(&name);
         }
     }
 }
@@ -167,14 +191,16 @@ fn is_gone(pid: Pid) -> bool {
     rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
 }
 
-fn fill(path: &Path, contents: &mut dyn Read, owner: Owner, sync: bool) -> std::io::Result<()> {
+fn fill(
+    folder: &Folder,
+    name: &OsStr,
+    contents: &mut dyn Read,
+    owner: Owner,
+    sync: bool,
+) -> std::io::Result<()> {
     // Closed to others until it has its owner and mode.
     let private = if owner.mode.is_some() { 0o600 } else { 0o666 };
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(private)
-        .open(path)?;
+    let mut file = folder.create(name, private)?;
     std::io::copy(contents, &mut file)?;
     give(&file, owner)?;
     if sync { file.sync_all() } else { Ok(()) }
@@ -207,15 +233,21 @@ fn note(cx: &Exec, path: &Path) {
 /// # Errors
 /// When it is not there or the system refuses.
 pub fn remove(cx: &Exec, path: &Path) -> std::io::Result<()> {
-    let is_dir = path.symlink_metadata()?.is_dir();
+    let place = at(cx, path, Last::Itself)?;
+    place.entry()?;
+    remove_at(cx, &place.folder, &place.name)
+}
+
+/// Removes what has a name in a folder that is held open, with all that is in it.
+///
+/// # Errors
+/// When it is not there or the system refuses.
+pub fn remove_at(cx: &Exec, folder: &Folder, name: &OsStr) -> std::io::Result<()> {
+    let path = &folder.path().join(name);
     if let Some(keeper) = keeper(cx) {
         keeper.is_removed(path);
     }
-    if is_dir {
-        std::fs::remove_dir_all(path)?;
-    } else {
-        std::fs::remove_file(path)?;
-    }
+    folder.remove(name)?;
     note(cx, path);
     Ok(())
 }
@@ -225,7 +257,8 @@ pub fn remove(cx: &Exec, path: &Path) -> std::io::Result<()> {
 /// # Errors
 /// When it is not empty or the system refuses.
 pub fn rmdir(cx: &Exec, path: &Path) -> std::io::Result<()> {
-    noted(cx, path, image::absent, || std::fs::remove_dir(path))?;
+    let place = at(cx, path, Last::Itself)?;
+    noted(cx, path, image::absent, || place.folder.rmdir(&place.name))?;
     note(cx, path);
     Ok(())
 }
@@ -235,20 +268,39 @@ pub fn rmdir(cx: &Exec, path: &Path) -> std::io::Result<()> {
 /// # Errors
 /// When its parent is missing or the system refuses.
 pub fn mkdir(cx: &Exec, path: &Path) -> std::io::Result<()> {
-    noted(cx, path, directory, || std::fs::create_dir(path))?;
+    let place = at(cx, path, Last::Itself)?;
+    noted(cx, path, directory, || {
+        place.folder.mkdir(&place.name, 0o777)
+    })?;
     note(cx, path);
     Ok(())
 }
 
-/// Makes a folder with those above it.
+/// Makes a folder with those above it. Where the program keeps its own state, only its owner may enter.
 ///
 /// # Errors
 /// When the system refuses.
 pub fn mkdirs(cx: &Exec, path: &Path) -> std::io::Result<()> {
+    if path.starts_with(cx.opts().cachedir()) {
+        return mkdirs_private(cx, path);
+    }
     note_missing(cx, path);
-    std::fs::create_dir_all(path)?;
+    make_all(cx, path)?;
     note(cx, path);
     Ok(())
+}
+
+fn make_all(cx: &Exec, path: &Path) -> std::io::Result<()> {
+    if path.as_os_str().is_empty() || path.is_dir() {
+        return handle::permitted(path, Links::of(cx));
+    }
+    path.parent().map_or(Ok(()), |above| make_all(cx, above))?;
+    let place = at(cx, path, Last::Itself)?;
+    match place.folder.mkdir(&place.name, 0o777) {
+        // Another one made it meanwhile.
+        Err(_) if path.is_dir() => Ok(()),
+        made => made,
+    }
 }
 
 /// Lets a program, or who writes in place for a purpose, change a file: what it was is noted before, what it is after.
@@ -271,15 +323,9 @@ pub fn changed_by<T>(cx: &Exec, path: &Path, act: impl FnOnce() -> T) -> T {
 /// # Errors
 /// When the system refuses.
 pub fn mkdirs_private(cx: &Exec, path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    if !path.is_dir() {
-        note_missing(cx, path);
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(path)?;
-        note(cx, path);
-    }
+    note_missing(cx, path);
+    trust::folder(path)?;
+    note(cx, path);
     Ok(())
 }
 
@@ -311,12 +357,9 @@ fn note_missing(cx: &Exec, path: &Path) {
 /// # Errors
 /// When something is there or the system refuses.
 pub fn symlink(cx: &Exec, target: &Path, path: &Path) -> std::io::Result<()> {
-    noted(
-        cx,
-        path,
-        || link(target),
-        || std::os::unix::fs::symlink(target, path),
-    )?;
+    let place = at(cx, path, Last::Itself)?;
+    let make = || place.folder.symlink(target, &place.name);
+    noted(cx, path, || link(target), make)?;
     note(cx, path);
     Ok(())
 }
@@ -326,11 +369,12 @@ pub fn symlink(cx: &Exec, target: &Path, path: &Path) -> std::io::Result<()> {
 /// # Errors
 /// When a folder is there or the system refuses.
 pub fn replace_with_symlink(cx: &Exec, target: &Path, path: &Path) -> std::io::Result<()> {
-    let temporary = beside(path);
-    std::os::unix::fs::symlink(target, &temporary)?;
-    let place = || std::fs::rename(&temporary, path);
-    if let Err(error) = noted(cx, path, || link(target), place) {
-        let _ = std::fs::remove_file(&temporary);
+    let Place { folder, name } = at(cx, path, Last::Itself)?;
+    let temporary = beside(&folder, &name);
+    folder.symlink(target, &temporary)?;
+    let rename = || folder.rename(&temporary, &folder, &name);
+    if let Err(error) = noted(cx, path, || link(target), rename) {
+        let _ = folder.unlink(&temporary);
         return Err(error);
     }
     note(cx, path);
@@ -342,7 +386,8 @@ pub fn replace_with_symlink(cx: &Exec, target: &Path, path: &Path) -> std::io::R
 /// # Errors
 /// When something is there, it is on another file system, or the system refuses.
 pub fn hard_link(cx: &Exec, source: &Path, path: &Path) -> std::io::Result<()> {
-    std::fs::hard_link(source, path)?;
+    let (from, to) = (at(cx, source, Last::Itself)?, at(cx, path, Last::Itself)?);
+    from.folder.link(&from.name, &to.folder, &to.name)?;
     if let Some(keeper) = keeper(cx) {
         keeper.was_made(path);
     }
@@ -362,10 +407,11 @@ pub fn rename(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 fn moved(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
+    let (old, new) = (at(cx, from, Last::Itself)?, at(cx, to, Last::Itself)?);
     if let Some(keeper) = keeper(cx) {
         keeper.is_moved(from, to);
     }
-    std::fs::rename(from, to)
+    old.folder.rename(&old.name, &new.folder, &new.name)
 }
 
 /// Moves a path; where it goes to another file system it is copied and then removed.
@@ -405,7 +451,7 @@ pub fn copy_tree(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
         let entry = entry?;
         copy_tree(cx, &entry.path(), &to.join(entry.file_name()))?;
     }
-    chmod(cx, to, found.mode() & 0o7777)?;
+    chmod(cx, to, found.mode() & 0o7777, true)?;
     note(cx, to);
     Ok(())
 }
@@ -415,36 +461,58 @@ pub fn copy_tree(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
 /// # Errors
 /// When the system refuses.
 pub fn copy_file(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
-    let temporary = beside(to);
-    let copied = std::fs::copy(from, &temporary).and_then(|_| {
-        if to.exists() {
-            File::open(&temporary)?.sync_all()?;
-        }
+    let Place { folder, name } = at(cx, to, Last::Itself)?;
+    let temporary = beside(&folder, &name);
+    let copied = copied(from, &folder, &temporary, to.exists()).and_then(|()| {
         if let Some(keeper) = keeper(cx) {
-            keeper.becomes_copy(to, &temporary);
+            keeper.becomes_copy(to, &folder.path().join(&temporary));
         }
-        std::fs::rename(&temporary, to)
+        folder.rename(&temporary, &folder, &name)
     });
     if let Err(error) = copied {
-        let _ = std::fs::remove_file(&temporary);
+        let _ = folder.unlink(&temporary);
         return Err(error);
     }
     note(cx, to);
     Ok(())
 }
 
-/// Sets the permission bits of what a path leads to.
+fn copied(from: &Path, folder: &Folder, name: &OsStr, sync: bool) -> std::io::Result<()> {
+    let mut source = File::open(from)?;
+    let found = source.metadata()?;
+    if !found.is_file() {
+        let sentence = "the source path is not a regular file";
+        return Err(std::io::Error::new(
+            std::io::ErrorKind::InvalidInput,
+            sentence,
+        ));
+    }
+    let mut file = folder.create(name, 0o600)?;
+    std::io::copy(&mut source, &mut file)?;
+    file.set_permissions(found.permissions())?;
+    if sync { file.sync_all() } else { Ok(()) }
+}
+
+/// Sets the permission bits of a path, or with `follow` of what it leads to. A symlink has none.
 ///
 /// # Errors
 /// When the system refuses.
-pub fn chmod(cx: &Exec, path: &Path, mode: u32) -> std::io::Result<()> {
-    let mode = std::fs::Permissions::from_mode(mode);
-    noted(
-        cx,
-        &resolved(path),
-        || Map::new().with("mode", mode.mode() & 0o7777),
-        || std::fs::set_permissions(path, mode.clone()),
-    )?;
+pub fn chmod(cx: &Exec, path: &Path, mode: u32, follow: bool) -> std::io::Result<()> {
+    let last = if follow { Last::Led } else { Last::Itself };
+    chmod_at(cx, &at(cx, path, last)?, mode)?;
+    cx.changed(path);
+    Ok(())
+}
+
+/// Sets the permission bits of what has a name in a folder that is held open.
+///
+/// # Errors
+/// When it is a symlink or the system refuses.
+pub fn chmod_at(cx: &Exec, place: &Place, mode: u32) -> std::io::Result<()> {
+    let entry = place.entry()?;
+    let path = &place.path();
+    let looks = || Map::new().with("mode", mode & 0o7777);
+    noted(cx, path, looks, || entry.chmod(mode))?;
     cx.changed(path);
     Ok(())
 }
@@ -460,22 +528,32 @@ pub fn chown(
     gid: Option<u32>,
     follow: bool,
 ) -> std::io::Result<()> {
-    let place = if follow {
-        resolved(path)
-    } else {
-        path.to_path_buf()
-    };
+    let last = if follow { Last::Led } else { Last::Itself };
+    chown_at(cx, &at(cx, path, last)?, uid, gid)?;
+    cx.changed(path);
+    Ok(())
+}
+
+/// Sets the owner of what has a name in a folder that is held open, of a symlink itself.
+///
+/// # Errors
+/// When the system refuses.
+pub fn chown_at(
+    cx: &Exec,
+    place: &Place,
+    uid: Option<u32>,
+    gid: Option<u32>,
+) -> std::io::Result<()> {
+    let entry = place.entry()?;
+    let path = &place.path();
     let owner = || {
         let given = [("uid", uid), ("gid", gid)].into_iter();
         let given = given.filter_map(|(key, id)| Some((key, id?)));
         given.fold(Map::new(), |map, (key, id)| map.with(key, id))
     };
-    noted(cx, &place, owner, || match follow {
-        true => std::os::unix::fs::chown(path, uid, gid),
-        false => std::os::unix::fs::lchown(path, uid, gid),
-    })?;
+    noted(cx, path, owner, || entry.chown(uid, gid))?;
     if let Some(keeper) = keeper(cx) {
-        keeper.has_mode(&place);
+        keeper.has_mode(path);
     }
     cx.changed(path);
     Ok(())
@@ -486,28 +564,18 @@ pub fn chown(
 /// # Errors
 /// When the system refuses.
 pub fn touch(cx: &Exec, path: &Path, times: std::fs::FileTimes) -> std::io::Result<()> {
-    let place = resolved(path);
+    let led = at(cx, path, Last::Led)?;
+    let place = led.path();
     let keeper = keeper(cx);
-    let file = if path.exists() {
+    let file = if led.is_there() {
         if let Some(keeper) = keeper {
             keeper.is_touched(&place);
         }
-        File::open(path)?
+        led.folder.file(&led.name, OFlags::RDONLY, 0)?
     } else {
-        let made = || {
-            let new = OpenOptions::new()
-                .append(true)
-                .create(true)
-                .mode(0o666)
-                .open(path);
-            new.inspect(|_| note(cx, path))
-        };
-        noted(
-            cx,
-            &place,
-            || Map::new().with("kind", "file").with("size", 0),
-            made,
-        )?
+        let made = || led.folder.create(&led.name, 0o666);
+        let new = || Map::new().with("kind", "file").with("size", 0);
+        noted(cx, &place, new, made).inspect(|_| note(cx, path))?
     };
     file.set_times(times)?;
     if let Some(keeper) = keeper {
@@ -528,17 +596,11 @@ pub fn mknod(
     mode: u32,
     device: (u32, u32),
 ) -> std::io::Result<()> {
-    let mode = rustix::fs::Mode::from_raw_mode(mode);
     let device = rustix::fs::makedev(device.0, device.1);
     let node = || Map::new().with("kind", "node");
+    let place = at(cx, path, Last::Itself)?;
     noted(cx, path, node, || {
-        Ok(rustix::fs::mknodat(
-            rustix::fs::CWD,
-            path,
-            kind,
-            mode,
-            device,
-        )?)
+        place.folder.node(&place.name, kind, mode, device)
     })?;
     note(cx, path);
     Ok(())
@@ -549,9 +611,10 @@ pub fn mknod(
 /// # Errors
 /// When it is not there or the system refuses.
 pub fn open_in_place(cx: &Exec, path: &Path) -> std::io::Result<File> {
+    let led = at(cx, path, Last::Led)?;
     if let Some(keeper) = keeper(cx) {
-        keeper.is_written_in_place(&resolved(path));
+        keeper.is_written_in_place(&led.path());
     }
     cx.changed(path);
-    OpenOptions::new().write(true).open(path)
+    led.folder.file(&led.name, OFlags::WRONLY, 0)
 }

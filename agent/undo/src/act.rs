@@ -133,7 +133,7 @@ fn looks(cx: &Exec, path: &Path, goal: &Image) -> Result<(), Error> {
     }
     let now = image::of(path).map_err(io())?;
     if let Some(mode) = number(goal, "mode").filter(|mode| number(&now, "mode") != Some(*mode)) {
-        fs::chmod(cx, path, mode).map_err(io())?;
+        fs::chmod(cx, path, mode, false).map_err(io())?;
     }
     if let Some(times) = goal.get("times").and_then(Value::as_list) {
         let at = |at| {

@@ -76,13 +76,26 @@ pub fn user() -> u32 {
 /// # Errors
 /// Says what can be changed and by whom, or that something cannot be looked at.
 pub fn path(path: &Path, user: u32) -> Result<(), Untrusted> {
+    path_below(path, user, false)
+}
+
+fn path_below(path: &Path, user: u32, above: bool) -> Result<(), Untrusted> {
     let here = std::path::absolute(path).map_err(unreadable(path))?;
     let real = path.canonicalize().map_err(unreadable(path))?;
-    chain(&real, user, LINKS_MAX)?;
+    chain(&real, user, above, LINKS_MAX)?;
     match real == here {
         true => Ok(()),
-        false => chain(&here, user, LINKS_MAX),
+        false => chain(&here, user, above, LINKS_MAX),
     }
+}
+
+/// Checks that nobody but root and `user` can replace what `user` makes in a folder: the same as [`path`], but
+/// the folder itself may be one that all write to where it is sticky.
+///
+/// # Errors
+/// Says what can be changed and by whom, or that something cannot be looked at.
+pub fn above(folder: &Path, user: u32) -> Result<(), Untrusted> {
+    path_below(folder, user, true)
 }
 
 /// Checks one file or folder alone, where the folder above it is trusted already.
@@ -96,18 +109,23 @@ pub fn entry(path: &Path, user: u32) -> Result<Metadata, Untrusted> {
 }
 
 /// Checks a path and everything above it as it is written, and where each link on the way leads.
-fn chain(path: &Path, user: u32, links: u32) -> Result<(), Untrusted> {
-    for (above, place) in path.ancestors().enumerate() {
+fn chain(path: &Path, user: u32, above: bool, links: u32) -> Result<(), Untrusted> {
+    for (depth, place) in path.ancestors().enumerate() {
         let found = place.symlink_metadata().map_err(unreadable(place))?;
         if !found.is_symlink() {
-            single(place, &found, user, above > 0)?;
+            single(place, &found, user, above || depth > 0)?;
             continue;
         }
         owned(place, &found, user)?;
         let left = links.checked_sub(1);
         let left = left.ok_or_else(|| unreadable(place)(io::ErrorKind::InvalidInput.into()))?;
         let target = place.read_link().map_err(unreadable(place))?;
-        chain(&place.with_file_name(target), user, left)?;
+        chain(
+            &place.with_file_name(target),
+            user,
+            above || depth > 0,
+            left,
+        )?;
     }
     Ok(())
 }

@@ -370,7 +370,7 @@ fn dumped(text: &str) -> Option<Vec<u8>> {
 /// # Errors
 /// When it cannot be written.
 pub(crate) fn temporary(bytes: &[u8]) -> Result<Temporary, Error> {
-    Temporary::written(&std::env::temp_dir(), ".x509", bytes, None)
+    Temporary::written(".x509", bytes, None)
 }
 
 /// Whether a signature of something is made by a public key.

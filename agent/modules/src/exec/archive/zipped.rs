@@ -139,7 +139,7 @@ pub(crate) fn unzipped(cx: &Exec, job: &Unpack, extract_perms: bool) -> Result<V
             _ if member.name.ends_with('/') => 0o777 & !umask::current(),
             _ => 0o666 & !umask::current(),
         };
-        fs::chmod(cx, Path::new(&path), mode).map_err(Error::io(&path))?;
+        fs::chmod(cx, Path::new(&path), mode, false).map_err(Error::io(&path))?;
     }
     Ok(members.into_iter().map(|member| member.name).collect())
 }

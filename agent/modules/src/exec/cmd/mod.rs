@@ -3,6 +3,7 @@
 mod chroot;
 mod script;
 pub(super) mod shell_info;
+mod temporary;
 
 use state::exec::Exec;
 use state::module::Error;
@@ -13,7 +14,8 @@ use value::{Map, Value};
 use crate::process::{self, Line, Output, Process, Stderr};
 
 pub(crate) use chroot::run_chroot_with;
-pub(crate) use script::{Temporary, rendered, script_with};
+pub(crate) use script::{rendered, script_with};
+pub(crate) use temporary::Temporary;
 
 state::exec_module! {
     /// Running commands on this machine.

@@ -1,14 +1,6 @@
 //! `cmd.script` and `cmd.exec_code`: what is run is written to a file of its own first.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a temporary file need not outlive the run"
-)]
 
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::os::unix::fs::{OpenOptionsExt, chown};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::PathBuf;
 
 use render::{Context, Pipe};
 use state::exec::Exec;
@@ -16,8 +8,9 @@ use state::host::ExecHost;
 use state::module::Error;
 use value::{Map, Value, log};
 
+use super::temporary::Temporary;
 use super::{Stderr, execute, hide, run_all_with};
-use crate::{accounts, shlex};
+use crate::shlex;
 
 /// `cmd.script` with its options in a dictionary.
 pub(crate) fn script_with(
@@ -43,15 +36,13 @@ pub(crate) fn script_with(
         }
         None => text,
     };
-    let folder = options.get("cwd").filter(|cwd| cwd.is_true());
-    let folder = folder.map_or_else(std::env::temp_dir, |cwd| cwd.to_text().into());
     let runas = options.get("runas").filter(|user| user.is_true());
-    let file = Temporary::written(&folder, extension(source), &text, runas)?;
+    let file = Temporary::script(extension(source), &text, runas)?;
     run_file(cx, &file, args, options)
 }
 
 fn run_file(cx: &Exec, file: &Temporary, args: &Value, options: &Map) -> Result<Map, Error> {
-    let mut words = vec![file.0.display().to_string()];
+    let mut words = vec![file.path().display().to_string()];
     words.extend(arguments(args)?);
     let mut options = options.clone();
     options.remove("template");
@@ -147,9 +138,8 @@ pub(super) fn code(
     options: Map,
 ) -> Result<Map, Error> {
     let runas = options.get("runas").filter(|user| user.is_true());
-    let folder = std::env::temp_dir();
-    let file = Temporary::written(&folder, "", code.as_bytes(), runas)?;
-    let mut words = vec![lang.to_owned(), file.0.display().to_string()];
+    let file = Temporary::written("", code.as_bytes(), runas)?;
+    let mut words = vec![lang.to_owned(), file.path().display().to_string()];
     match args {
         Value::Str(word) => words.push(word.to_string()),
         other => words.extend(arguments(other)?),
@@ -164,48 +154,4 @@ fn extension(source: &str) -> &str {
     stem.rfind('.')
         .and_then(|dot| stem.get(dot..))
         .unwrap_or("")
-}
-
-/// A file for the one who runs it alone; it goes when this does.
-pub(crate) struct Temporary(PathBuf);
-
-impl Temporary {
-    /// Where it is.
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-
-    /// Writes it into a folder, for a user where one is named.
-    pub(crate) fn written(
-        folder: &Path,
-        extension: &str,
-        text: &[u8],
-        runas: Option<&Value>,
-    ) -> Result<Self, Error> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("__salt.tmp.{}-{count}{extension}", std::process::id());
-        let path = folder.join(name);
-        // What a run that was killed has left under our number.
-        let _ = std::fs::remove_file(&path);
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o500)
-            .open(&path)
-            .map_err(Error::io(&path))?;
-        let temporary = Self(path);
-        let path = &temporary.0;
-        file.write_all(text).map_err(Error::io(path))?;
-        if let Some(user) = runas.and_then(|name| accounts::user(&name.to_text())) {
-            chown(path, Some(user.uid), None).map_err(Error::io(path))?;
-        }
-        Ok(temporary)
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
 }

@@ -213,7 +213,7 @@ pub(crate) fn install(cx: &Exec, user: &str, text: &str) -> Result<Output, Error
     if let (true, Ok(was)) = (fs::is_noted(cx), raw(cx, user)) {
         inverses::note(cx, inverses::CRONTAB, user, was, text);
     }
-    let file = Temporary::written(&std::env::temp_dir(), "", text.as_bytes(), None)?;
+    let file = Temporary::written("", text.as_bytes(), None)?;
     crontab(user, &file.path().to_string_lossy())?.run(cx)
 }
 

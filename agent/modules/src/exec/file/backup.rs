@@ -41,8 +41,8 @@ pub(crate) fn copy(cx: &Exec, path: &str) -> Result<(), Error> {
         use std::os::unix::fs::MetadataExt;
         let found = Path::new(path).metadata()?;
         fs::copy_file(cx, Path::new(path), &place)?;
-        fs::chown(cx, &place, Some(found.uid()), Some(found.gid()), true)?;
-        fs::chmod(cx, &place, found.mode() & 0o7777)
+        fs::chown(cx, &place, Some(found.uid()), Some(found.gid()), false)?;
+        fs::chmod(cx, &place, found.mode() & 0o7777, false)
     };
     io().map_err(Error::io(path))
 }

@@ -149,25 +149,76 @@ pub(crate) fn check(
     before: Option<Stats>,
 ) -> Result<Before, Error> {
     let path = ospath::expanduser(path);
+    let spot = Spot::Path(&path);
+    check_spot(cx, spot, ret, wanted, before)
+}
+
+/// What [`check`] works on.
+#[derive(Clone, Copy)]
+pub(crate) enum Spot<'a> {
+    /// A path, whose last symlink is followed where the state says so.
+    Path(&'a str),
+    /// A name in a folder that is held open, and its path for what is told: no symlink leads elsewhere.
+    In(&'a fs::handle::Place, &'a str),
+}
+
+impl Spot<'_> {
+    fn path(&self) -> &str {
+        match self {
+            Self::Path(path) | Self::In(_, path) => path,
+        }
+    }
+
+    fn chmod(self, cx: &Exec, mode: u32, follow: bool) -> std::io::Result<()> {
+        match self {
+            Self::In(place, _) if !follow => fs::chmod_at(cx, place, mode),
+            _ => fs::chmod(cx, Path::new(self.path()), mode, follow),
+        }
+    }
+
+    fn chown(
+        self,
+        cx: &Exec,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        follow: bool,
+    ) -> std::io::Result<()> {
+        match self {
+            Self::In(place, _) if !follow => fs::chown_at(cx, place, uid, gid),
+            _ => fs::chown(cx, Path::new(self.path()), uid, gid, follow),
+        }
+    }
+}
+
+/// The same for a path, or a name in a folder that is held open.
+pub(crate) fn check_spot(
+    cx: &Exec,
+    spot: Spot<'_>,
+    ret: &mut Ret,
+    wanted: &Wanted,
+    before: Option<Stats>,
+) -> Result<Before, Error> {
+    let path = spot.path();
     let now = match before {
         Some(before) => before,
-        None => stat::of(&path, wanted.follow)?,
+        None => stat::of(path, wanted.follow)?,
     };
-    let follow = wanted.follow || !ospath::islink(&path);
+    // What is no symlink is not followed either: it may have become one since it was looked at.
+    let follow = wanted.follow || !ospath::islink(path);
     let mut comments = Vec::new();
     let user = now.user_differs(&wanted.user);
     let group = now.group_differs(&wanted.group);
     if (user || group) && !cx.test {
-        give(cx, &path, wanted, &now, ret, &mut comments, follow);
+        give(cx, spot, wanted, &now, ret, &mut comments);
     }
     let mode = wanted.mode.clone().filter(|_| follow);
     let new_mode = mode.clone().filter(|mode| *mode != now.mode);
     if let (Some(mode), false) = (&new_mode, cx.test)
         && let Some(bits) = mode_bits(mode)
     {
-        let _ = fs::chmod(cx, Path::new(&path), bits);
+        let _ = spot.chmod(cx, bits, wanted.follow);
     }
-    let post = stat::of(&path, wanted.follow).unwrap_or_else(|_| now.clone());
+    let post = stat::of(path, wanted.follow).unwrap_or_else(|_| now.clone());
     let mut outcome = |key: &str, wanted: &Value, changed: bool, still: bool| {
         if still && !cx.test {
             ret.result = Some(false);
@@ -184,8 +235,8 @@ pub(crate) fn check(
         let still = mode != post.mode;
         outcome("mode", &mode.into(), new_mode.is_some(), still);
     }
-    if follow && !ospath::isdir(&path) {
-        attributes(cx, &path, wanted, ret, &mut comments)?;
+    if follow && !ospath::isdir(path) {
+        attributes(cx, path, wanted, ret, &mut comments)?;
     }
     finish(cx, ret, comments);
     Ok(Before { mode: now.mode })
@@ -209,12 +260,11 @@ fn finish(cx: &Exec, ret: &mut Ret, comments: Vec<String>) {
 
 fn give(
     cx: &Exec,
-    path: &str,
+    spot: Spot<'_>,
     wanted: &Wanted,
     now: &Stats,
     ret: &mut Ret,
     comments: &mut Vec<String>,
-    follow: bool,
 ) {
     let (uid, gid) = (users::uid(&wanted.user), users::gid(&wanted.group));
     let mut problems = String::new();
@@ -231,14 +281,13 @@ fn give(
     }
     let uid = uid.or(Some(now.uid));
     let gid = gid.or(Some(now.gid));
-    if fs::chown(cx, Path::new(path), uid, gid, follow).is_err() {
+    if spot.chown(cx, uid, gid, wanted.follow).is_err() {
         ret.result = Some(false);
-    } else if follow
-        && !ospath::islink(path)
+    } else if !ospath::islink(spot.path())
         && let Some(bits) = mode_bits(&now.mode)
     {
         // Changing the owner clears the set-id bits.
-        let _ = fs::chmod(cx, Path::new(path), bits);
+        let _ = spot.chmod(cx, bits, wanted.follow);
     }
 }
 
@@ -321,7 +370,7 @@ fn set_mode(cx: &Exec, args: SetMode) -> Result<Value, Error> {
     if !ospath::exists(&path) {
         return Err(format!("{path}: File not found").into());
     }
-    let set = mode_bits(&mode).and_then(|bits| fs::chmod(cx, Path::new(&path), bits).ok());
+    let set = mode_bits(&mode).and_then(|bits| fs::chmod(cx, Path::new(&path), bits, true).ok());
     if set.is_none() {
         let digits = mode.trim_start_matches(['0', 'O', 'o']);
         return Ok(format!("Invalid Mode {digits}").into());

@@ -354,8 +354,7 @@ impl Key {
         };
         let text = std::fs::read(&found).map_err(Error::io(&found))?;
         let runas = git.user.as_deref().map(Value::from);
-        let copy =
-            super::cmd::Temporary::written(&std::env::temp_dir(), "", &text, runas.as_ref())?;
+        let copy = super::cmd::Temporary::written("", &text, runas.as_ref())?;
         Ok(Some(Self {
             path: copy.path().to_string_lossy().into_owned(),
             _copy: Some(copy),

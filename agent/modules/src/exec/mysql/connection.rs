@@ -151,8 +151,7 @@ impl Conn {
     /// Runs statements; the tables that they give, those without rows included.
     pub(crate) fn ask(&self, cx: &Exec, sql: &str) -> Result<Vec<Table>, Error> {
         let client = client().ok_or("the program mariadb or mysql is not in the path")?;
-        let folder = std::env::temp_dir();
-        let file = Temporary::written(&folder, ".cnf", self.file()?.as_bytes(), None)?;
+        let file = Temporary::written(".cnf", self.file()?.as_bytes(), None)?;
         let defaults = format!("--defaults-file={}", file.path().display());
         let words = [client.as_str(), &defaults, "--xml", "--binary-mode"];
         let process = Process {

@@ -597,8 +597,8 @@ impl Files {
                     .collect();
                 let folder = std::env::temp_dir().join(format!("pip-requirements-{number}"));
                 fs::mkdir(cx, &folder).map_err(Error::io(&folder))?;
-                fs::chmod(cx, &folder, 0o700).map_err(Error::io(&folder))?;
-                fs::chown(cx, &folder, Some(uid), None, true).map_err(Error::io(&folder))?;
+                fs::chmod(cx, &folder, 0o700, false).map_err(Error::io(&folder))?;
+                fs::chown(cx, &folder, Some(uid), None, false).map_err(Error::io(&folder))?;
                 self.folder = Some(folder.clone());
                 folder
             }

@@ -126,9 +126,7 @@ pub(crate) fn init(cx: &Exec, asked: Init) -> Result<bool, Error> {
     }
     // It stands in no argument: initdb reads it from a file that is gone afterwards.
     let account = Value::from(runas.as_str());
-    let keep = |text: String| {
-        Temporary::written(&std::env::temp_dir(), "", text.as_bytes(), Some(&account))
-    };
+    let keep = |text: String| Temporary::written("", text.as_bytes(), Some(&account));
     let file = asked.password.map(keep).transpose()?;
     words.extend(
         file.as_ref()

@@ -312,8 +312,7 @@ impl<'a> Rabbit<'a> {
             "rabbit_runtime_parameters:parse_set(<<\"/\">>, <<\"federation-upstream\">>, {name}, {json}, none)."
         );
         let owner = Value::from("rabbitmq");
-        let folder = std::env::temp_dir();
-        let file = Temporary::written(&folder, ".erl", call.as_bytes(), Some(&owner))?;
+        let file = Temporary::written(".erl", call.as_bytes(), Some(&owner))?;
         let path = file.path().display().to_string();
         let said = self.ask(&["eval_file", &path])?;
         match said.trim_end().ends_with("ok") {

@@ -161,7 +161,7 @@ impl Place {
         let said = keygen(cx, words)?;
         let path = Path::new(&self.file);
         if let Some(before) = before.filter(|_| mode) {
-            fs::chmod(cx, path, before.mode() & 0o7777).map_err(Error::io(path))?;
+            fs::chmod(cx, path, before.mode() & 0o7777, true).map_err(Error::io(path))?;
         }
         self.give_back(cx)?;
         Ok(said)

@@ -290,7 +290,7 @@ fn receive(cx: &Exec, key: &Key<'_>, apt_key: bool, folder: &Path) -> Result<boo
     ];
     let received = succeeded(&run(cx, &words, None)?);
     if received && ring.exists() {
-        fs::chmod(cx, &ring, 0o644).map_err(Error::io(&ring))?;
+        fs::chmod(cx, &ring, 0o644, true).map_err(Error::io(&ring))?;
     }
     Ok(received)
 }
@@ -317,7 +317,7 @@ fn make_folder(cx: &Exec, folder: &Path) -> Result<(), Error> {
         make_folder(cx, parent)?;
     }
     fs::mkdir(cx, folder).map_err(Error::io(folder))?;
-    fs::chmod(cx, folder, 0o755).map_err(Error::io(folder))
+    fs::chmod(cx, folder, 0o755, true).map_err(Error::io(folder))
 }
 
 /// Copies a key to its place, in the binary form unless its name ends in `.asc`.
@@ -345,7 +345,7 @@ fn put(cx: &Exec, key: &[u8], place: &Path) -> Result<(), Error> {
     let words = ["gpg", "--yes", "--output", &path, "--dearmor"];
     let output = run(cx, &words, Some(&text))?;
     match output.success() {
-        true => fs::chmod(cx, place, 0o644).map_err(Error::io(place)),
+        true => fs::chmod(cx, place, 0o644, true).map_err(Error::io(place)),
         false => Err(Error::refused(format!(
             "gpg could not read the key for {path}: {}",
             output.stderr

@@ -8,6 +8,7 @@ use value::glob::fnmatch;
 use value::{Map, Value};
 
 use crate::fs;
+use crate::fs::handle::{Folder, Links};
 use crate::ospath::{self, Walked};
 use value::pyre::{Flags, Regex};
 
@@ -105,31 +106,56 @@ pub(crate) fn remove(cx: &Exec, root: &str, keep: &[String], exclude_pat: &Value
         }
     }
     let mut removed = Vec::new();
-    sweep(cx, root, root, &real, exclude_pat, &mut removed);
+    // One that cannot be opened is walked all the same: what is in it is named, as in Salt.
+    let top = Folder::open(Path::new(root), Links::of(cx)).ok();
+    let sweep = Sweep {
+        cx,
+        top,
+        root,
+        keep: &real,
+        exclude_pat,
+    };
+    sweep.folder(root, &mut removed);
     removed
 }
 
-fn sweep(
-    cx: &Exec,
-    root: &str,
-    folder: &str,
-    keep: &BTreeSet<String>,
-    exclude_pat: &Value,
-    removed: &mut Vec<String>,
-) {
-    let Some(here) = ospath::walk(folder, Some(1)).into_iter().next() else {
-        return;
-    };
-    for name in here.dirs.iter().chain(&here.files) {
-        let path = ospath::join(folder, name);
-        if !keep.contains(&path) && !excluded(&ospath::relpath(&path, root), exclude_pat) {
-            removed.push(path.clone());
-            if !cx.test {
-                let _ = fs::remove(cx, Path::new(&path));
+/// What is removed, and from where.
+struct Sweep<'a> {
+    cx: &'a Exec,
+    top: Option<Folder>,
+    root: &'a str,
+    keep: &'a BTreeSet<String>,
+    exclude_pat: &'a Value,
+}
+
+impl Sweep<'_> {
+    fn folder(&self, folder: &str, removed: &mut Vec<String>) {
+        let Some(here) = ospath::walk(folder, Some(1)).into_iter().next() else {
+            return;
+        };
+        for name in here.dirs.iter().chain(&here.files) {
+            let path = ospath::join(folder, name);
+            let below = ospath::relpath(&path, self.root);
+            if !self.keep.contains(&path) && !excluded(&below, self.exclude_pat) {
+                removed.push(path.clone());
+                if !self.cx.test {
+                    self.remove(folder, name);
+                }
+            }
+            if ospath::isdir(&path) && !ospath::islink(&path) {
+                self.folder(&path, removed);
             }
         }
-        if ospath::isdir(&path) && !ospath::islink(&path) {
-            sweep(cx, root, &path, keep, exclude_pat, removed);
+    }
+
+    /// Removes an entry through the handles of the folders above it, which others may have replaced since
+    /// they were looked at.
+    fn remove(&self, folder: &str, name: &str) {
+        let rest = Path::new(folder).strip_prefix(self.root).ok();
+        let folder = self.top.as_ref().zip(rest);
+        let folder = folder.and_then(|(top, rest)| top.below(rest).ok());
+        if let Some(folder) = folder {
+            let _ = fs::remove_at(self.cx, &folder, name.as_ref());
         }
     }
 }

@@ -9,8 +9,9 @@ use value::{Map, Value};
 use super::clean::{self, excluded};
 use super::{absolute, check_user, gate, owner};
 use crate::exec::file::makedirs;
-use crate::exec::file::perms::{self, Wanted, note};
+use crate::exec::file::perms::{self, Spot, Wanted, note};
 use crate::exec::file::stat::{self, normalized};
+use crate::fs::handle::{Folder, Links, Place};
 use crate::ospath::{self, Walked};
 use crate::{fs, users};
 
@@ -524,22 +525,55 @@ impl Plan {
         if recurse.has("silent") {
             ret.changes = Map::new().with("recursion", "Changes silenced").into();
         }
-        let mut set = |path: String, wanted: &Wanted| {
-            if let Err(error) = perms::check(cx, &path, ret, wanted, None) {
-                let text = error.to_string();
-                if !text.starts_with("Path not found") {
-                    errors.push(text);
+        let top = match self.top(cx) {
+            Ok(top) => top,
+            Err(error) => return errors.push(error.to_string()),
+        };
+        for walked in walked {
+            let names = [
+                (&walked.files, &file, "ignore_files"),
+                (&walked.dirs, &dir, "ignore_dirs"),
+            ];
+            for (names, wanted, _) in names.iter().filter(|(.., no)| !recurse.has(no)) {
+                for name in *names {
+                    if let Err(error) = self.set_one(cx, &top, &walked.root, name, wanted, ret) {
+                        errors.push(error.to_string());
+                    }
                 }
             }
+        }
+    }
+
+    /// Opens the folder. What was no symlink when it was looked at is none that is followed now.
+    fn top(&self, cx: &Exec) -> Result<Folder, Error> {
+        let (path, links) = (Path::new(&self.name), Links::of(cx));
+        let opened = match ospath::islink(&self.name) {
+            true => Folder::open(path, links),
+            false => Folder::open_itself(path, links),
         };
-        for folder in walked {
-            let path = |name: &String| ospath::join(&folder.root, name);
-            if !recurse.has("ignore_files") {
-                folder.files.iter().for_each(|name| set(path(name), &file));
-            }
-            if !recurse.has("ignore_dirs") {
-                folder.dirs.iter().for_each(|name| set(path(name), &dir));
-            }
+        opened.map_err(Error::io(path))
+    }
+
+    /// Sets owner and mode of one entry, through the handles of the folders above it: whose they are may
+    /// put a symlink in their place at any time.
+    fn set_one(
+        &self,
+        cx: &Exec,
+        top: &Folder,
+        root: &str,
+        name: &str,
+        wanted: &Wanted,
+        ret: &mut Ret,
+    ) -> Result<(), Error> {
+        let path = ospath::join(root, name);
+        let rest = Path::new(root).strip_prefix(&self.name);
+        let rest = rest.map_err(|error| Error::refused(error.to_string()))?;
+        let folder = top.below(rest).map_err(Error::io(root))?;
+        let name = name.into();
+        let place = Place { folder, name };
+        match perms::check_spot(cx, Spot::In(&place, &path), ret, wanted, None) {
+            Err(error) if !error.to_string().starts_with("Path not found") => Err(error),
+            _ => Ok(()),
         }
     }
 }
