@@ -5,16 +5,22 @@ use std::sync::Arc;
 use modules::accounts;
 use modules::call::split;
 use value::glob::fnmatch;
+use value::target::PillarMatch;
 use value::{Map, Value, log};
-use wire::{Id, Publish};
+use wire::{Id, PEER, Publish};
 
 use crate::daemon::Master;
+use crate::files::No;
+use crate::guests;
 use crate::peer::whole;
-use crate::preview::PREVIEW;
+use crate::preview::is_previewed;
+use crate::targets::Matched;
 
 /// What who may not do something is told: Salt's sentence, which says no more.
 const REFUSED: &str = "Authorization error occurred.";
-/// What anybody may ask: whether a job runs.
+/// What a guest is told whose target matches nobody: there is nothing to do, and nothing is kept of it.
+const NOBODY: &str = "No minions matched the target.";
+/// What every guest may ask: whether a job runs.
 const ASKING: &str = "saltutil.find_job";
 
 /// A user of this machine who is neither root nor the one that the master runs as.
@@ -29,36 +35,93 @@ impl Guest {
     }
 }
 
+/// A job that may be done.
+#[derive(Debug)]
+pub(crate) struct Permitted {
+    pub(crate) asked: Publish,
+    /// In whose name it is done.
+    pub(crate) user: String,
+    /// Whom it reaches. They are looked for once, so that those who get it are those whom the rules were asked about.
+    pub(crate) matched: Matched,
+    /// Whether it is not to be sent.
+    pub(crate) is_preview: bool,
+}
+
 impl Master {
     /// Whether the configuration lets other users of this machine have anything done.
     pub(crate) fn has_guests(&self) -> bool {
         self.opts().get("publisher_acl").is_some_and(Value::is_true)
     }
 
-    /// The job that a command of this machine asks for, in the name of who asks; a sentence when it may not be done.
+    /// Returns the job that a command of this machine asks for, in the name of who asks; the word and the sentence of the
+    /// refusal when it may not be done.
     pub(crate) async fn permitted(
         self: &Arc<Self>,
         asked: Publish,
         guest: Option<&Guest>,
-    ) -> Result<(Publish, String), String> {
+    ) -> Result<Permitted, No> {
         let said = asked.options.get("user").map(Value::to_text);
         let user = match guest {
             Some(Guest(name)) => name.clone(),
             None => said.unwrap_or_else(|| "root".to_owned()),
         };
-        let funs: Vec<&str> = asked.fun.split(',').map(str::trim).collect();
-        let may = !self.is_blacklisted(&user, &funs)
-            && (guest.is_none() || self.is_in_acl(&user, &funs, &asked).await);
-        if !may {
-            log::error(format_args!(
-                "{user} does not have permissions to run {}. Please contact your local administrator if you believe this is in error.",
-                asked.fun
-            ));
-            return Err(REFUSED.to_owned());
+        let fun = asked.fun.clone();
+        let allowed = self.allowed_job(asked, &user, guest.is_some()).await;
+        allowed.inspect_err(|(_, why)| {
+            let line = format!("The job {fun:?} is refused: {why}");
+            self.refusals().log(&user, line);
+        })
+    }
+
+    async fn allowed_job(
+        self: &Arc<Self>,
+        asked: Publish,
+        user: &str,
+        is_guest: bool,
+    ) -> Result<Permitted, No> {
+        let refused = |why: &str| ("refused", why.to_owned());
+        let rules = self.rules_of(user);
+        if is_guest && rules.is_empty() {
+            return Err(refused(REFUSED));
         }
-        // Nobody does a job in a number of a guest's choice.
-        let jid = asked.jid.clone().filter(|_| guest.is_none());
-        Ok((Publish { jid, ..asked }, user))
+        let (mut asked, pillar) = match is_guest {
+            true => {
+                let asked = guests::taken(asked, self.opts().text("return"));
+                let asked = asked.map_err(|why| ("refused", why))?;
+                (asked, PillarMatch::Exact)
+            }
+            false => (asked, PillarMatch::Pattern),
+        };
+        // No user speaks for a minion.
+        asked.options.remove(PEER);
+        let is_preview = is_previewed(&asked.options);
+        let funs: Vec<&str> = asked.fun.split(',').map(str::trim).collect();
+        if self.is_blacklisted(user, &funs) {
+            return Err(refused(REFUSED));
+        }
+        let matched = self.matched(&asked.tgt, &asked.tgt_type, &asked.options, pillar);
+        let matched = matched.await.map_err(|error| ("invalid", error))?;
+        // Who would be reached is for all to know who may do something.
+        if is_guest && !is_preview {
+            if !self.is_in_acl(&rules, &funs, &asked, &matched.0).await {
+                return Err(refused(REFUSED));
+            }
+            if matched.0.is_empty() {
+                return Err(refused(NOBODY));
+            }
+        }
+        Ok(Permitted {
+            user: user.to_owned(),
+            asked,
+            matched,
+            is_preview,
+        })
+    }
+
+    /// The rules of `publisher_acl` for a user.
+    fn rules_of(&self, user: &str) -> Vec<Value> {
+        let acl = self.opts().get("publisher_acl").and_then(Value::as_map);
+        acl.map(|acl| rules(acl, user)).unwrap_or_default()
     }
 
     fn is_blacklisted(&self, user: &str, funs: &[&str]) -> bool {
@@ -71,19 +134,17 @@ impl Master {
         listed("users", user) || funs.iter().any(|fun| listed("modules", fun))
     }
 
-    /// Every function must be allowed, each by some rule. Who would be reached is for all to know who may do something.
-    async fn is_in_acl(self: &Arc<Self>, user: &str, funs: &[&str], asked: &Publish) -> bool {
-        let acl = self.opts().get("publisher_acl").and_then(Value::as_map);
-        let rules = acl.map(|acl| rules(acl, user)).unwrap_or_default();
-        if asked.options.contains(PREVIEW) {
-            return !rules.is_empty();
-        }
-        let matched = self.matched(&asked.tgt, &asked.tgt_type, &asked.options);
-        // A target that makes no sense is told of when the job is published; it reaches nobody.
-        let (minions, _) = matched.await.unwrap_or_default();
+    /// Returns whether every function is allowed, each by some rule.
+    async fn is_in_acl(
+        self: &Arc<Self>,
+        rules: &[Value],
+        funs: &[&str],
+        asked: &Publish,
+        minions: &[Id],
+    ) -> bool {
         for (at, fun) in funs.iter().enumerate() {
             let args = arguments(asked, funs.len(), at);
-            if *fun != ASKING && !self.is_allowed(&rules, fun, args, &minions).await {
+            if *fun != ASKING && !self.is_allowed(rules, fun, args, minions).await {
                 return false;
             }
         }
@@ -119,7 +180,10 @@ impl Master {
         if target == "*" {
             return true;
         }
-        match self.matched(&target.into(), "compound", &Map::new()).await {
+        let (target, options) = (Value::from(target), Map::new());
+        let by_root = PillarMatch::Pattern;
+        let matched = self.matched(&target, "compound", &options, by_root);
+        match matched.await {
             Ok((reached, _)) => minions.iter().all(|id| reached.contains(id)),
             Err(error) => {
                 log::error(format_args!("publisher_acl: {error}"));
@@ -178,22 +242,69 @@ fn allows(condition: &Value, fun: &str, args: &[Value]) -> bool {
     }
 }
 
-/// Whether arguments are as a condition wants them; a null there allows any.
+/// The last one of the places of a condition that lets any others follow.
+const ANY_MORE: &str = "...";
+
+/// Returns whether arguments are as a condition wants them. Where it has `args` or `kwargs`, it binds all of them: one that
+/// it does not name is refused.
 fn suits(condition: &Value, args: &[Value]) -> bool {
-    let (places, names) = split(args);
-    let fits = |wanted: &Value, given: Option<&Value>| {
-        given.is_some_and(|given| wanted.is_null() || whole(&wanted.to_text(), &given.to_text()))
+    let Some(condition) = condition.as_map() else {
+        return false;
     };
-    let of = |key: &str| condition.get(key);
-    let wanted = of("args").map(several).unwrap_or_default();
-    let mut at = wanted.iter().enumerate();
+    let (wanted, named) = (condition.get("args"), condition.get("kwargs"));
+    if wanted.is_none() && named.is_none() {
+        return true;
+    }
+    let (places, names) = split(args);
+    let wanted = wanted.map(several).unwrap_or_default();
     let empty = Map::new();
-    let named = of("kwargs").and_then(Value::as_map).unwrap_or(&empty);
-    condition.as_map().is_some()
-        && at.all(|(at, wanted)| fits(wanted, places.get(at)))
-        && named
+    let named = named.and_then(Value::as_map).unwrap_or(&empty);
+    places_suit(&wanted, &places) && names_suit(named, &names)
+}
+
+/// Returns whether a value is as a condition wants it; a null there allows any.
+fn fits(wanted: &Value, given: &Value) -> bool {
+    wanted.is_null() || whole(&wanted.to_text(), &given.to_text())
+}
+
+fn places_suit(wanted: &[Value], given: &[Value]) -> bool {
+    let (wanted, has_more) = match wanted.split_last() {
+        Some((last, before)) if last.as_str() == Some(ANY_MORE) => (before, true),
+        _ => (wanted, false),
+    };
+    let has_all = match has_more {
+        true => given.len() >= wanted.len(),
+        false => given.len() == wanted.len(),
+    };
+    has_all
+        && wanted
             .iter()
-            .all(|(name, wanted)| fits(wanted, names.get(&name.to_text())))
+            .zip(given)
+            .all(|(one, given)| fits(one, given))
+}
+
+/// Returns whether every name of a condition is given, and every name that is given is one of the condition's or matches one
+/// of its patterns.
+fn names_suit(wanted: &Map, given: &Map) -> bool {
+    let mut names = wanted.keys().map(Value::to_text);
+    let has_all = names.all(|name| !is_name(&name) || given.contains(&name));
+    has_all
+        && given.iter().all(|(name, value)| {
+            let name = name.to_text();
+            match wanted.get(&name) {
+                Some(one) => fits(one, value),
+                None => wanted.iter().any(|(pattern, one)| {
+                    let pattern = pattern.to_text();
+                    !is_name(&pattern) && whole(&pattern, &name) && fits(one, value)
+                }),
+            }
+        })
+}
+
+/// Returns whether a key of a condition is an argument's name, and no pattern of names.
+fn is_name(key: &str) -> bool {
+    key.chars()
+        .all(|letter| letter.is_alphanumeric() || letter == '_')
 }
 
 #[cfg(test)]
@@ -225,7 +336,55 @@ mod tests {
         assert!(!allows(&condition, "pkg.install", &good[..2]));
         let other = ["x".into(), "c".into(), named("nginx")];
         assert!(!allows(&condition, "pkg.install", &other));
+        let empty = Value::from(Map::new().with("pkg.install", Map::new()));
+        assert!(allows(&empty, "pkg.install", &good));
         assert!(allows(&"test.*".into(), "test.ping", &[]));
         assert!(!allows(&"test".into(), "test.ping", &[]));
+    }
+
+    fn kwargs(names: &[(&str, &str)]) -> Value {
+        let given = Map::new().with("__kwarg__", true);
+        let all = names.iter();
+        all.fold(given, |given, (name, value)| given.with(*name, *value))
+            .into()
+    }
+
+    #[test]
+    fn a_condition_binds_the_arguments_that_it_does_not_name() {
+        let list = |items: &[&str]| Value::list(items.iter().map(|item| (*item).into()));
+        let args = Value::from(Map::new().with("args", list(&["id"])));
+        assert!(suits(&args, &["id".into()]));
+        assert!(!suits(&args, &["id".into(), "x".into()]));
+        let path = kwargs(&[("prepend_path", "/home/nob/bin")]);
+        assert!(!suits(&args, &["id".into(), path.clone()]));
+
+        let open = Value::from(Map::new().with("args", list(&["id", "..."])));
+        assert!(suits(&open, &["id".into()]));
+        assert!(suits(&open, &["id".into(), "x".into(), "y".into()]));
+        assert!(!suits(&open, &[]));
+        assert!(!suits(&open, &["who".into(), "x".into()]));
+        assert!(!suits(&open, &["id".into(), path]));
+    }
+
+    #[test]
+    fn a_condition_binds_the_keywords_that_it_does_not_name() {
+        let named = Map::new().with("pkg", "nginx");
+        let one = Value::from(Map::new().with("kwargs", named.clone()));
+        assert!(suits(&one, &[kwargs(&[("pkg", "nginx")])]));
+        assert!(!suits(&one, &[kwargs(&[("pkg", "nginx"), ("root", "/x")])]));
+        assert!(!suits(&one, &["x".into(), kwargs(&[("pkg", "nginx")])]));
+        assert!(!suits(&one, &[]));
+
+        let any = named.clone().with(".*", ".*");
+        let any = Value::from(Map::new().with("kwargs", any));
+        assert!(suits(&any, &[kwargs(&[("pkg", "nginx")])]));
+        assert!(suits(&any, &[kwargs(&[("pkg", "nginx"), ("root", "/x")])]));
+        assert!(!suits(&any, &[kwargs(&[("pkg", "sshd")])]));
+        assert!(!suits(&any, &[kwargs(&[("root", "/x")])]));
+
+        let some = Value::from(Map::new().with("kwargs", named.with("re.*", "a|b")));
+        assert!(suits(&some, &[kwargs(&[("pkg", "nginx"), ("repo", "b")])]));
+        assert!(!suits(&some, &[kwargs(&[("pkg", "nginx"), ("repo", "c")])]));
+        assert!(!suits(&some, &[kwargs(&[("pkg", "nginx"), ("more", "a")])]));
     }
 }

@@ -24,6 +24,7 @@ use crate::metrics::{Metrics, Page};
 use crate::minions::Minions;
 use crate::pillar::Pillars;
 use crate::reactor::Reactor;
+use crate::refusals::{self, Refusals};
 use crate::store::{self, Applied, Command, KeyState, Store};
 use crate::waiting::Waiting;
 use crate::wheel;
@@ -71,6 +72,8 @@ pub(crate) struct Master {
     waiting: Waiting,
     reactor: Reactor,
     metrics: Metrics,
+    refusals: Refusals,
+    ignored_grains: Refusals,
 }
 
 /// Now, as the store counts time.
@@ -86,6 +89,8 @@ pub(crate) fn socket_path(opts: &Opts) -> PathBuf {
 
 /// How many commands of users other than root are served at a time (`publisher_acl`).
 const GUESTS_MAX: usize = 64;
+/// How often the log says of a minion that a grain of its own is ignored: once, for all that matters.
+const IGNORED_EVERY: Duration = Duration::from_secs(365 * 24 * 3600);
 /// How long minions wait before they come back to a master that is started again.
 const BACK_AFTER_S: u64 = 1;
 /// How long it takes to say goodbye, at most.
@@ -139,6 +144,8 @@ impl Master {
             waiting: Waiting::default(),
             reactor: Reactor::new(&opts),
             metrics: Metrics::default(),
+            refusals: Refusals::every(refusals::EVERY),
+            ignored_grains: Refusals::every(IGNORED_EVERY),
             opts,
         }))
     }
@@ -189,6 +196,16 @@ impl Master {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// The log's lines about guests and peers that were refused.
+    pub(crate) fn refusals(&self) -> &Refusals {
+        &self.refusals
+    }
+
+    /// The log's lines about grains that are not believed.
+    pub(crate) fn ignored_grains(&self) -> &Refusals {
+        &self.ignored_grains
     }
 
     /// Fires an event of the master's own; whether it is kept. One that is not is told in the log and holds nothing up.

@@ -22,7 +22,9 @@ pub(crate) fn events(answer: &Map) -> Vec<(String, Map)> {
         let Some(ret) = ret.as_map().filter(|ret| has_failed(ret)) else {
             continue;
         };
-        let name = function(&tag.to_text());
+        let Some(name) = function(&tag.to_text()) else {
+            continue;
+        };
         let data = ret.clone().with("retcode", retcode.clone());
         events.push((name.clone(), data.clone()));
         let (jid, id) = (text("jid"), text("id"));
@@ -45,11 +47,16 @@ fn has_failed(ret: &Map) -> bool {
     ret.get("result") == Some(&Value::Bool(false))
 }
 
-/// `test.nop` of `test_|-ID_|-NAME_|-nop`.
-fn function(tag: &str) -> String {
-    let first = tag.split("_|-").next().unwrap_or_default();
-    let last = tag.rsplit("_|-").next().unwrap_or_default();
-    format!("{first}.{last}")
+/// Returns `test.nop` of `test_|-ID_|-NAME_|-nop`. It becomes the tag of an event, so it must be a function's name: a minion
+/// would speak in another's name otherwise.
+fn function(tag: &str) -> Option<String> {
+    let first = tag.split("_|-").next()?;
+    let last = tag.rsplit("_|-").next()?;
+    let is_word = |word: &str| {
+        let mut letters = word.chars();
+        !word.is_empty() && letters.all(|letter| letter.is_alphanumeric() || letter == '_')
+    };
+    (is_word(first) && is_word(last)).then(|| format!("{first}.{last}"))
 }
 
 #[cfg(test)]

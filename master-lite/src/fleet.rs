@@ -15,6 +15,7 @@ use state::exec::Exec;
 use state::module::Error;
 use state::opts::Opts;
 use state::targets::{Hear, MinionReturn, Targets};
+use value::target::PillarMatch;
 use value::watch::{self, Onlooker};
 use value::{Map, Value, jid, secret};
 use wire::{NO_LOG, Publish, Runner};
@@ -38,7 +39,9 @@ impl Targets for Fleet {
     }
 
     fn resolve(&self, _cx: &Exec, tgt: &Value, tgt_type: &str) -> Result<Vec<String>, Error> {
-        let matched = smol::block_on(self.master.matched(tgt, tgt_type, &Map::new()));
+        let (options, by_root) = (Map::new(), PillarMatch::Pattern);
+        let matched = self.master.matched(tgt, tgt_type, &options, by_root);
+        let matched = smol::block_on(matched);
         let (minions, _) = matched.map_err(Error::refused)?;
         Ok(minions.iter().map(ToString::to_string).collect())
     }

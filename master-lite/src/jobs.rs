@@ -11,12 +11,14 @@ use smol::Timer;
 use smol::channel::{Receiver, Sender, unbounded};
 use smol::future::{FutureExt, pending};
 use smol::lock::{Semaphore, SemaphoreGuardArc};
+use value::target::PillarMatch;
 use value::{Map, Value, jid, log, secret};
 use wire::{FindJob, Id, Job, Publish, SECRETS};
 
 use crate::daemon::{Master, now_ms};
 use crate::minions::Connected;
 use crate::store::Command;
+use crate::targets::Matched;
 use crate::waiting::Returns;
 
 /// A job that was sent, and whose returns are waited for.
@@ -93,19 +95,30 @@ impl Master {
         })
     }
 
-    /// Sends a job to the minions that its target names, after its record is on the disk.
+    /// Sends a job of root's to the minions that its target names, after its record is on the disk.
     pub(crate) async fn publish(
         self: &Arc<Self>,
         asked: Publish,
         user: &str,
+    ) -> Result<Published, String> {
+        let by_root = PillarMatch::Pattern;
+        let matched = self.matched(&asked.tgt, &asked.tgt_type, &asked.options, by_root);
+        let matched = matched.await?;
+        self.publish_to(asked, user, matched).await
+    }
+
+    /// Sends a job to minions, after its record is on the disk.
+    pub(crate) async fn publish_to(
+        self: &Arc<Self>,
+        asked: Publish,
+        user: &str,
+        (minions, missing): Matched,
     ) -> Result<Published, String> {
         let jid = match &asked.jid {
             Some(jid) if jid::is_jid(jid) => jid.clone(),
             Some(other) => return Err(format!("{other:?} is no job id")),
             None => jid::new(),
         };
-        let matched = self.matched(&asked.tgt, &asked.tgt_type, &asked.options);
-        let (minions, missing) = matched.await?;
         let keep = job_commands(&asked, user, &jid, &minions, &missing);
         self.keep(keep).await?;
         let whom = Whom {
@@ -168,8 +181,9 @@ pub(crate) fn job_commands(
 ) -> Vec<Command> {
     let mut load = load(asked, jid, user);
     if minions.is_empty() {
-        // What reaches nobody is not worth the room.
+        // Nobody will ever ask for them, and they may be large.
         load.insert("arg", Value::list([]));
+        load.remove("metadata");
     }
     let ids = Value::list(minions.iter().map(|id| id.as_str().into()));
     let missing = Value::list(missing.iter().map(|name| name.as_str().into()));

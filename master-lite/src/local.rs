@@ -7,12 +7,11 @@ use link::unix::{Local, Said};
 use smol::future::{FutureExt, zip};
 use smol::lock::SemaphoreGuardArc;
 use value::{Map, Value, log, secret};
-use wire::{Listen, PEER, Publish, Request, Runner};
+use wire::{Listen, Request, Runner};
 
-use crate::acl::Guest;
+use crate::acl::{Guest, Permitted};
 use crate::daemon::Master;
 use crate::jobs::Came;
-use crate::preview::PREVIEW;
 use crate::store::{self, Event, Seen};
 use crate::watched;
 
@@ -61,8 +60,8 @@ impl Master {
     ) -> Result<(), Error> {
         match request {
             Request::Publish(asked) => match self.permitted(asked, guest).await {
-                Ok((asked, user)) => self.publish_for(asked, &user, local).await,
-                Err(text) => local.fail("refused", text).await,
+                Ok(permitted) => self.publish_for(permitted, local).await,
+                Err((word, text)) => local.fail(word, text).await,
             },
             Request::Ping(_) => local.done(true).await,
             _ if guest.is_some() => local.fail("refused", ROOTS).await,
@@ -104,17 +103,20 @@ impl Master {
 
     async fn publish_for(
         self: &Arc<Self>,
-        mut asked: Publish,
-        user: &str,
+        permitted: Permitted,
         local: &mut Local,
     ) -> Result<(), Error> {
-        // No user speaks for a minion.
-        asked.options.remove(PEER);
-        if asked.options.get(PREVIEW).is_some_and(Value::is_true) {
-            return self.preview(&asked, local).await;
+        let Permitted {
+            asked,
+            user,
+            matched,
+            is_preview,
+        } = permitted;
+        if is_preview {
+            return self.preview(matched, local).await;
         }
         let only_sent = asked.timeout_s == Some(0.0);
-        let mut published = match self.publish(asked, user).await {
+        let mut published = match self.publish_to(asked, &user, matched).await {
             Ok(published) => published,
             Err(error) => return local.fail("invalid", error).await,
         };

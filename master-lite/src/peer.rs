@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use link::{Error, Question};
 use value::pyre::{Anchor, Flags, Regex, Subject};
-use value::{Map, Value, log};
+use value::target::PillarMatch;
+use value::{Map, Value};
 use wire::{Id, PEER, Publish};
 
 use crate::daemon::Master;
@@ -27,7 +28,8 @@ impl Master {
             None if !funs.is_empty() => Ok(()),
             refused => {
                 let fun = refused.copied().unwrap_or_default();
-                log::warning(format_args!("{id} may not call {fun} ({option})"));
+                let why = format!("It may not call {fun:?} ({option})");
+                self.refusals().log(id.as_str(), why);
                 Err(format!(
                     "{id} may not call {fun}: the option `{option}` says who may"
                 ))
@@ -49,12 +51,28 @@ impl Master {
         // Nobody does a job in a number of another's choice, or in another's name.
         let asked = Publish {
             jid: None,
+            // Its returns come to the peer alone.
+            ret: String::new(),
             timeout_s: asked.timeout_s.map(|seconds| seconds.min(TIMEOUT_MAX_S)),
             options: Map::new().with(PEER, id.as_str()),
             ..asked
         };
         let only_sent = asked.timeout_s == Some(0.0);
-        let mut published = match self.publish(asked, id.as_str()).await {
+        let matched = self.matched(
+            &asked.tgt,
+            &asked.tgt_type,
+            &asked.options,
+            PillarMatch::Exact,
+        );
+        let matched = match matched.await {
+            Ok(matched) => matched,
+            Err(error) => {
+                let why = format!("Its job {:?} is refused: {error}", asked.fun);
+                self.refusals().log(id.as_str(), why);
+                return question.fail("invalid", error).await;
+            }
+        };
+        let mut published = match self.publish_to(asked, id.as_str(), matched).await {
             Ok(published) => published,
             Err(error) => return question.fail("invalid", error).await,
         };
@@ -81,7 +99,7 @@ fn allowed(rules: Option<&Map>, id: &Id) -> Vec<String> {
 
 /// True when a regular expression matches all of a text.
 pub(crate) fn whole(pattern: &str, text: &str) -> bool {
-    let pattern = format!("(?:{pattern})$");
+    let pattern = format!("(?:{pattern})\\Z");
     let regex = Regex::compiled(&pattern, Flags::NONE, Subject::Text, Anchor::Start);
     regex.is_ok_and(|regex| regex.is_match(text).unwrap_or(false))
 }
@@ -107,6 +125,7 @@ mod tests {
         assert!(functions("db2").is_empty());
         assert!(whole("test.ping", "test.ping"));
         assert!(!whole("test.ping", "test.pings"));
+        assert!(!whole("test.ping", "test.ping\n"));
         assert!(!whole("ping", "test.ping"));
     }
 }

@@ -5,25 +5,25 @@ use std::sync::Arc;
 use link::Error;
 use link::unix::Local;
 use value::{Map, Value};
-use wire::Publish;
 
 use crate::daemon::Master;
+use crate::targets::Matched;
 
 /// The option of a job that is not to be sent.
 pub(crate) const PREVIEW: &str = "preview";
+
+/// Returns whether options say that the job is not to be sent.
+pub(crate) fn is_previewed(options: &Map) -> bool {
+    options.get(PREVIEW).is_some_and(Value::is_true)
+}
 
 impl Master {
     /// Says who matches, and who of those is not there; nothing is sent to anybody.
     pub(crate) async fn preview(
         self: &Arc<Self>,
-        asked: &Publish,
+        (minions, unknown): Matched,
         local: &mut Local,
     ) -> Result<(), Error> {
-        let matched = self.matched(&asked.tgt, &asked.tgt_type, &asked.options);
-        let (minions, unknown) = match matched.await {
-            Ok(matched) => matched,
-            Err(error) => return local.fail("invalid", error).await,
-        };
         let away = minions.iter().filter(|id| self.minions().get(id).is_none());
         let missing = away
             .map(|id| id.as_str())

@@ -33,13 +33,6 @@ pub(crate) struct Minion {
 }
 
 impl Minion {
-    /// Grains with those on top that it cannot change.
-    fn with_bound(&self, grains: Map) -> Map {
-        let mut grains = grains;
-        grains.update(bound_grains(&self.bound));
-        grains
-    }
-
     /// The pillar that goes on top of the one that is compiled.
     fn bound_pillar(&self) -> Map {
         let mut pillar = Map::new();
@@ -120,15 +113,13 @@ impl Master {
     async fn take_event(&self, minion: &Minion, event: Event) -> Option<store::Begun> {
         // A minion covers what it knows; what this master knows may have come by another way.
         let (mut name, mut data) = (event.tag, secret::map(event.data));
-        if let Err(refused) = tag::may_send(&minion.id, &name) {
-            log::warning(format_args!(
-                "{} (key {}): {refused}",
-                minion.id, minion.key
-            ));
+        if let Err(refused) = self.may_fire(minion, &name) {
+            let why = format!("key {}: {refused}", minion.key);
+            self.refusals().log(minion.id.as_str(), why);
             if event.sequence == 0 {
                 return None;
             }
-            data = Map::new().with("error", refused.to_string());
+            data = Map::new().with("error", refused);
             name = format!("pinch/refused/{}", minion.id);
         }
         let at_ms = now_ms();
@@ -152,6 +143,18 @@ impl Master {
             .await
             .inspect_err(|error| log::error(format_args!("{error}")))
             .ok()
+    }
+
+    /// Checks that an event is the minion's own to tell. One of a job is, as a return is, when the job was given to it.
+    fn may_fire(&self, minion: &Minion, name: &str) -> Result<(), String> {
+        tag::may_send(&minion.id, name).map_err(|refused| refused.to_string())?;
+        match tag::Tag::parse(name) {
+            tag::Tag::JobOf { jid, .. } | tag::Tag::StateResult { jid, .. } => {
+                let known = self.answerable(minion, jid);
+                known.map(drop).map_err(|(_, text)| text)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// An event that its sender waits for.
@@ -182,7 +185,7 @@ impl Master {
             Request::Return(answer) => self.take_return(minion, question, answer).await,
             Request::Grains(asked) => {
                 let grains = asked.grains.with("id", minion.id.as_str());
-                let grains = Change::Set(minion.with_bound(grains));
+                let grains = Change::Set(self.believed(minion, grains));
                 self.cache(minion, question, Cache::Grains, grains).await
             }
             Request::Pillar(asked) => match self.pillar_of(minion, asked).await {
@@ -248,7 +251,7 @@ impl Master {
     /// A minion's pillar, with what its key is bound to.
     async fn pillar_of(&self, minion: &Minion, asked: Pillar) -> Result<Map, String> {
         let asked = Pillar {
-            grains: minion.with_bound(asked.grains),
+            grains: self.believed(minion, asked.grains.clone()),
             ..asked
         };
         let mut pillar = self.pillars().compile(&minion.id, asked).await?;
@@ -343,22 +346,12 @@ impl Master {
         jid: &str,
         data: Map,
     ) -> Result<(Map, Vec<Command>, Option<u64>), No> {
-        let known = self.store().expected(jid);
-        let known = known.map_err(|error| ("failed", error.to_string()))?;
-        match known {
-            Some(job) if job.minions.contains(&minion.id) => {
-                return Ok((data, Vec::new(), Some(job.at_ms)));
-            }
-            // Two minions have given the same number to jobs of their own.
-            Some(job) if job.load.get(OWN).is_some_and(Value::is_true) => {}
-            Some(_) => {
-                let (id, key) = (&minion.id, &minion.key);
-                log::warning(format_args!(
-                    "{id} (key {key}) returns the job {jid}, which was not sent to it"
-                ));
-                return Err(("refused", format!("the job {jid} was not sent to {id}")));
-            }
-            None => {}
+        let answerable = self.answerable(minion, jid).inspect_err(|(_, text)| {
+            let why = format!("key {}: its return is refused: {text}", minion.key);
+            self.refusals().log(minion.id.as_str(), why);
+        });
+        if let Some(at_ms) = answerable? {
+            return Ok((data, Vec::new(), Some(at_ms)));
         }
         let of_return = |name: &str| data.get(name).cloned().unwrap_or_default();
         let arg = of_return("fun_args");
@@ -384,6 +377,22 @@ impl Master {
             .with("tgt_type", "glob")
             .with("tgt", minion.id.as_str());
         Ok((data, vec![job], None))
+    }
+
+    /// Checks that a minion may answer a job. Returns when it was sent to it; nothing for a job of the minion's own.
+    fn answerable(&self, minion: &Minion, jid: &str) -> Result<Option<u64>, No> {
+        let known = self.store().expected(jid);
+        let known = known.map_err(|error| ("failed", error.to_string()))?;
+        match known {
+            Some(job) if job.minions.contains(&minion.id) => Ok(Some(job.at_ms)),
+            // Two minions have given the same number to jobs of their own.
+            Some(job) if job.load.get(OWN).is_some_and(Value::is_true) => Ok(None),
+            Some(_) => {
+                let text = format!("the job {jid} was not sent to {}", minion.id);
+                Err(("refused", text))
+            }
+            None => Ok(None),
+        }
     }
 
     async fn cache(

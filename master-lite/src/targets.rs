@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use value::target::{Facts, matches_with};
+use value::target::{Facts, How, PillarMatch, matches_with};
 use value::{Map, Value};
 use wire::Id;
 
 use crate::daemon::Master;
 use crate::store::{Cache, Store};
+
+/// The accepted minions that a target names, sorted, and the names of a list that nobody has.
+pub(crate) type Matched = (Vec<Id>, Vec<String>);
 
 /// What the master knows of one minion.
 pub(crate) struct Known<'a> {
@@ -53,26 +56,34 @@ impl Master {
         }
     }
 
-    /// The accepted minions that a target names, sorted, and the names of a list that nobody has.
+    /// Finds the minions of a target. `pillar` is exact where the target is not root's.
     pub(crate) async fn matched(
         self: &Arc<Self>,
         tgt: &Value,
         tgt_type: &str,
         options: &Map,
-    ) -> Result<(Vec<Id>, Vec<String>), String> {
+        pillar: PillarMatch,
+    ) -> Result<Matched, String> {
         let (master, tgt, tgt_type) = (self.clone(), tgt.clone(), tgt_type.to_owned());
         let delimiter = options
             .get("delimiter")
             .map_or_else(|| ":".to_owned(), Value::to_text);
-        smol::unblock(move || master.matching(&tgt, &tgt_type, &delimiter)).await
+        let matching = move || {
+            let how = How {
+                delimiter: &delimiter,
+                pillar,
+            };
+            master.matching(&tgt, &tgt_type, how)
+        };
+        smol::unblock(matching).await
     }
 
     pub(crate) fn matching(
         &self,
         tgt: &Value,
         tgt_type: &str,
-        delimiter: &str,
-    ) -> Result<(Vec<Id>, Vec<String>), String> {
+        how: How<'_>,
+    ) -> Result<Matched, String> {
         // Who is called by name is looked up: a reaction to one minion must not cost more the more of them there are.
         if tgt_type == "list" {
             return listed(tgt, |id| self.is_accepted(id));
@@ -85,7 +96,7 @@ impl Master {
         let nodegroups = self.nodegroups();
         let mut matched = Vec::new();
         for id in ids {
-            if matches_with(&self.known(&id, &nodegroups), tgt, tgt_type, delimiter)? {
+            if matches_with(&self.known(&id, &nodegroups), tgt, tgt_type, how)? {
                 matched.push(id);
             }
         }
@@ -100,10 +111,7 @@ fn plain(glob: &str) -> Option<Id> {
 }
 
 /// Those of a list that are known, and those that are not.
-fn listed(
-    tgt: &Value,
-    is_known: impl Fn(&Id) -> Result<bool, String>,
-) -> Result<(Vec<Id>, Vec<String>), String> {
+fn listed(tgt: &Value, is_known: impl Fn(&Id) -> Result<bool, String>) -> Result<Matched, String> {
     let names = match tgt.as_list() {
         Some(names) => names.iter().map(Value::to_text).collect::<Vec<_>>(),
         None => tgt

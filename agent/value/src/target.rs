@@ -23,6 +23,37 @@ pub trait Facts {
     fn nodegroups(&self) -> Map;
 }
 
+/// How the pillar of a minion may be compared with what a target says of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PillarMatch {
+    /// With globs and regular expressions.
+    #[default]
+    Pattern,
+    /// With whole values only, so that nobody reads a value letter by letter.
+    Exact,
+}
+
+/// How a target is compared with a minion.
+#[derive(Clone, Copy, Debug)]
+pub struct How<'a> {
+    /// What stands between the levels of grains and pillar.
+    pub delimiter: &'a str,
+    /// How pillar may be compared.
+    pub pillar: PillarMatch,
+}
+
+impl Default for How<'_> {
+    fn default() -> Self {
+        Self {
+            delimiter: ":",
+            pillar: PillarMatch::Pattern,
+        }
+    }
+}
+
+/// What a regular expression over pillar is answered with where whole values only may be compared.
+const EXACT_ONLY: &str = "Pillar is compared with whole values here: use pillar, pillar_exact or I@, not pillar_pcre or J@";
+
 /// How deep nodegroups may name each other.
 const NODEGROUP_DEPTH_MAX: usize = 32;
 
@@ -31,32 +62,37 @@ const NODEGROUP_DEPTH_MAX: usize = 32;
 /// # Errors
 /// When the pillar is needed and cannot be had, or the kind of target is unknown.
 pub fn matches(facts: &dyn Facts, target: &Value, kind: &str) -> Result<bool, String> {
-    matches_with(facts, target, kind, ":")
+    matches_with(facts, target, kind, How::default())
 }
 
-/// The same with a delimiter of its own between the levels of grains and pillar.
+/// The same with a delimiter of its own and a rule for pillar. The definition of a nodegroup is the administrator's: it may
+/// always compare pillar with patterns.
 ///
 /// # Errors
-/// As [`matches`].
+/// As [`matches`], and when pillar may not be compared as the target wants.
 pub fn matches_with(
     facts: &dyn Facts,
     target: &Value,
     kind: &str,
-    delimiter: &str,
+    how: How<'_>,
 ) -> Result<bool, String> {
     let text = target.to_text();
+    let delimiter = how.delimiter;
+    let is_exact = how.pillar == PillarMatch::Exact;
     Ok(match kind {
         "glob" => fnmatch(&text, facts.id()),
         "pcre" => regex(&text, facts.id()),
         "list" => in_list(facts.id(), target),
         "grain" => subdict(&facts.grains(), &text, delimiter, Compare::Glob),
         "grain_pcre" => subdict(&facts.grains(), &text, delimiter, Compare::Regex),
-        "pillar" => subdict(&facts.pillar()?, &text, delimiter, Compare::Glob),
+        "pillar" if !is_exact => subdict(&facts.pillar()?, &text, delimiter, Compare::Glob),
+        "pillar_pcre" if is_exact => return Err(EXACT_ONLY.to_owned()),
         "pillar_pcre" => subdict(&facts.pillar()?, &text, delimiter, Compare::Regex),
-        "pillar_exact" => subdict(&facts.pillar()?, &text, delimiter, Compare::Exact),
+        "pillar" | "pillar_exact" => subdict(&facts.pillar()?, &text, delimiter, Compare::Exact),
         "ipcidr" => in_network(&facts.grains(), &text),
         "nodegroup" => nodegroup(facts, &text)?,
-        "compound" | "compound_pillar_exact" => compound(facts, &words(target))?,
+        "compound" => compound(facts, &words(target), how.pillar)?,
+        "compound_pillar_exact" => compound(facts, &words(target), PillarMatch::Exact)?,
         other => {
             return Err(format!(
                 "Unknown target type '{other}': use glob, pcre, list, grain, grain_pcre, pillar, pillar_pcre, pillar_exact, ipcidr, nodegroup or compound"
@@ -115,7 +151,7 @@ fn in_network(grains: &Map, target: &str) -> bool {
 
 fn nodegroup(facts: &dyn Facts, name: &str) -> Result<bool, String> {
     match expand(&facts.nodegroups(), name, 0) {
-        Some(words) => compound(facts, &words),
+        Some(words) => compound(facts, &words, PillarMatch::Pattern),
         None => Ok(false),
     }
 }
@@ -155,10 +191,11 @@ enum Token {
     Close,
 }
 
-fn compound(facts: &dyn Facts, words: &[String]) -> Result<bool, String> {
+fn compound(facts: &dyn Facts, words: &[String], pillar: PillarMatch) -> Result<bool, String> {
     let mut tokens: Vec<Token> = Vec::new();
-    let mut words: Vec<String> = words.iter().rev().cloned().collect();
-    while let Some(word) = words.pop() {
+    let own = words.iter().rev().cloned();
+    let mut words: Vec<(String, PillarMatch)> = own.map(|word| (word, pillar)).collect();
+    while let Some((word, pillar)) = words.pop() {
         let operator = match word.as_str() {
             "and" => Token::And,
             "or" => Token::Or,
@@ -170,9 +207,10 @@ fn compound(facts: &dyn Facts, words: &[String]) -> Result<bool, String> {
                     let Some(group) = expand(&facts.nodegroups(), name, 0) else {
                         continue;
                     };
-                    words.extend(group.into_iter().rev());
+                    let group = group.into_iter().rev();
+                    words.extend(group.map(|word| (word, PillarMatch::Pattern)));
                 } else {
-                    match term(facts, &word)? {
+                    match term(facts, &word, pillar)? {
                         Some(truth) => tokens.push(Token::Is(truth)),
                         None => return Ok(false),
                     }
@@ -207,7 +245,7 @@ fn compound(facts: &dyn Facts, words: &[String]) -> Result<bool, String> {
 }
 
 /// A word with its engine (`G@`, `G|@`), or a glob; none where the engine is unknown.
-fn term(facts: &dyn Facts, word: &str) -> Result<Option<bool>, String> {
+fn term(facts: &dyn Facts, word: &str, pillar: PillarMatch) -> Result<Option<bool>, String> {
     let Some((engine, pattern)) = word.split_once('@') else {
         return matches(facts, &word.into(), "glob").map(Some);
     };
@@ -234,7 +272,8 @@ fn term(facts: &dyn Facts, word: &str) -> Result<Option<bool>, String> {
         }
     };
     let delimiter = if delimiter.is_empty() { ":" } else { delimiter };
-    matches_with(facts, &pattern.into(), kind, delimiter).map(Some)
+    let how = How { delimiter, pillar };
+    matches_with(facts, &pattern.into(), kind, how).map(Some)
 }
 
 fn either(tokens: &mut &[Token]) -> Option<bool> {
@@ -413,6 +452,66 @@ mod tests {
                 "{kind} {target}"
             );
         }
+    }
+
+    /// A minion whose pillar has a secret.
+    struct Secret;
+
+    impl Facts for Secret {
+        fn id(&self) -> &str {
+            "db1"
+        }
+
+        fn grains(&self) -> Map {
+            Map::new()
+        }
+
+        fn pillar(&self) -> Result<Map, String> {
+            Ok(Map::new().with("word", "hush"))
+        }
+
+        fn nodegroups(&self) -> Map {
+            Map::new().with("quiet", "I@word:h* and J@word:h.*")
+        }
+    }
+
+    #[test]
+    fn pillar_is_compared_as_a_whole_in_every_spelling() {
+        let exact = How {
+            pillar: PillarMatch::Exact,
+            ..How::default()
+        };
+        let matched = |kind: &str, target: &str| matches_with(&Secret, &target.into(), kind, exact);
+        for (kind, target, want) in [
+            ("pillar", "word:hush", true),
+            ("pillar", "word:h*", false),
+            ("pillar_exact", "word:h*", false),
+            ("compound", "I@word:hush", true),
+            ("compound", "I@word:h*", false),
+            ("compound", "I|@word|h*", false),
+            ("compound", "db* and ( not I@word:h* )", true),
+            ("compound_pillar_exact", "I@word:h*", false),
+            // What the administrator wrote is taken as it was written.
+            ("nodegroup", "quiet", true),
+            ("compound", "N@quiet and I@word:h*", false),
+            ("compound", "N@quiet and not I@word:h*", true),
+        ] {
+            assert_eq!(matched(kind, target), Ok(want), "{kind} {target}");
+        }
+        for (kind, target) in [
+            ("pillar_pcre", "word:h.*"),
+            ("compound", "J@word:h.*"),
+            ("compound", "db* and not J|@word|h.*"),
+            ("compound_pillar_exact", "J@word:h.*"),
+        ] {
+            assert_eq!(
+                matched(kind, target),
+                Err(EXACT_ONLY.into()),
+                "{kind} {target}"
+            );
+        }
+        assert_eq!(matches(&Secret, &"word:h*".into(), "pillar"), Ok(true));
+        assert_eq!(matches(&Secret, &"J@word:h.*".into(), "compound"), Ok(true));
     }
 
     #[test]

@@ -12,6 +12,11 @@ pub const AUTH: &str = "salt/auth";
 pub const KEY: &str = "salt/key";
 /// Who is connected.
 pub const PRESENT: &str = "salt/presence/present";
+/// Stands where a minion's spool had to drop what did not fit: the only one of ours that a minion sends. It names nobody; the
+/// master adds whose it is.
+pub const SPOOL_GAP: &str = "pinch/spool/gap";
+/// The beginnings of tags that are the master's, besides `salt/`.
+const RESERVED: [&str; 2] = ["minion/refresh/", "pinch/"];
 /// Who came and who went.
 pub const CHANGE: &str = "salt/presence/change";
 
@@ -81,7 +86,7 @@ pub enum Tag<'a> {
         /// What the beacon adds.
         rest: &'a str,
     },
-    /// Another one that begins with `salt/`.
+    /// Another one of the master's: it begins with `salt/`, `minion/refresh/` or `pinch/`.
     Reserved(&'a str),
     /// Everything else: the user's own.
     Custom(&'a str),
@@ -92,7 +97,10 @@ impl<'a> Tag<'a> {
     #[must_use]
     pub fn parse(tag: &'a str) -> Self {
         let Some(inner) = tag.strip_prefix("salt/") else {
-            return Self::Custom(tag);
+            return match RESERVED.iter().any(|begin| tag.starts_with(begin)) {
+                true => Self::Reserved(tag),
+                false => Self::Custom(tag),
+            };
         };
         let (first, rest) = inner.split_once('/').unwrap_or((inner, ""));
         let mut parts = rest.splitn(4, '/');
@@ -209,7 +217,7 @@ pub enum Refused {
     },
 }
 
-/// Whether a minion may send an event of this tag: its own reports, and any that does not begin with `salt/`.
+/// Checks that a minion may send an event of this tag: its own reports, and any that is not reserved.
 ///
 /// # Errors
 /// When it may not, with the reason.
@@ -224,6 +232,7 @@ pub fn may_send(sender: &Id, tag: &str) -> Result<(), Refused> {
             id == sender.as_str() && matches!(what, "ret" | "prog" | "start" | "sub")
         }
         Tag::StateResult { id, .. } | Tag::Beacon { id, .. } => id == sender.as_str(),
+        Tag::Reserved(tag) => tag == SPOOL_GAP,
         _ => false,
     };
     own.then_some(()).ok_or_else(|| Refused::Reserved {
@@ -328,6 +337,10 @@ mod tests {
             "salt/beacon/m1/inotify//etc/hosts",
             "my/custom/event",
             "minion_start",
+            "minion/own",
+            "minion/refreshed",
+            "pinch",
+            SPOOL_GAP,
             "x",
         ];
         for tag in own {
@@ -356,6 +369,14 @@ mod tests {
             "salt/reactors/manage/add",
             "salt/cluster/peer/x",
             "salt/netapi/hook/x",
+            "minion/refresh/m1",
+            "minion/refresh/m2",
+            "minion/refresh/",
+            "pinch/refused/m1",
+            "pinch/refused/m2",
+            "pinch/spool/gap/m2",
+            "pinch/spool",
+            "pinch/",
         ];
         for tag in others {
             assert!(

@@ -10,6 +10,7 @@ use reactor::{
 };
 use smol::lock::SemaphoreGuardArc;
 use state::exec::Exec;
+use value::target::PillarMatch;
 use value::{Map, Value, log};
 use wire::{Id, Publish};
 
@@ -231,7 +232,8 @@ impl Master {
         asked: &Publish,
         user: &str,
     ) -> Result<Whom, String> {
-        let matched = self.matched(&asked.tgt, &asked.tgt_type, &asked.options);
+        let by_root = PillarMatch::Pattern;
+        let matched = self.matched(&asked.tgt, &asked.tgt_type, &asked.options, by_root);
         let (minions, missing) = matched.await?;
         let jid = asked.jid.clone().unwrap_or_default();
         let commands = job_commands(asked, user, &jid, &minions, &missing);

@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock};
 use state::exec::{Exec, Registry};
 use state::module::{Error, Module};
 use value::Value;
+use value::target::How;
 use wire::Id;
 
 use crate::daemon::Master;
@@ -51,7 +52,7 @@ fn master(cx: &Exec) -> Result<&Arc<Master>, Error> {
 
 /// The accepted minions that a target names.
 fn matching(master: &Master, tgt: &Value, tgt_type: &str) -> Result<Vec<Id>, Error> {
-    let matched = master.matching(tgt, tgt_type, ":");
+    let matched = master.matching(tgt, tgt_type, How::default());
     Ok(matched.map_err(Error::refused)?.0)
 }
 

@@ -2,6 +2,7 @@
 
 mod events;
 mod files;
+mod guests;
 mod local;
 mod peers;
 mod templates;

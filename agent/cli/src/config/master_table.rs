@@ -1,7 +1,7 @@
 //! The options of a master that differ from a minion's: what they may be, what they are when nobody says, what comes of them.
 
 use super::option::Default::{
-    self, EmptyDict, EmptyList, False, Float, Int, No, Null, Roots, Text, True,
+    self, EmptyDict, EmptyList, False, Float, Int, List, No, Null, Roots, Text, True,
 };
 use super::option::Kind::{self, Count, Entries, Items, Listen, Nothing, Positive};
 use super::option::{Known, Status};
@@ -40,6 +40,7 @@ pub(super) const TABLE: &[Known] = &[
     used("autosign_grains_match", TEXT, Text("any")),
     used("autosign_policy", LIST, EmptyList),
     used("autosign_timeout", INT, Int(120)),
+    used("bound_grains", LIST, List(&["role", "identity"])),
     used("cachedir", TEXT, Text("/var/cache/salt/master")),
     used("cli_summary", BOOL, False),
     moot("client_acl_verify", BOOL, True),

@@ -6,7 +6,7 @@ use wire::{Control, Event, Frame, Limits, Request, Return};
 use super::Error;
 
 /// The tag of the event that stands where others were dropped.
-pub const GAP: &str = "pinch/spool/gap";
+pub const GAP: &str = wire::tag::SPOOL_GAP;
 
 /// A frame of the one row of sequence numbers.
 #[derive(Clone, Debug, PartialEq)]

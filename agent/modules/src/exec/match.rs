@@ -141,7 +141,11 @@ impl Facts for Named<'_> {
 /// What a target does not make sense of is logged and no match.
 fn matches(cx: &Exec, tgt: &Value, kind: &str, id: Option<&str>, delimiter: &str) -> bool {
     let id = id.unwrap_or_else(|| cx.opts().id());
-    let matched = target::matches_with(&Named { cx, id }, tgt, kind, delimiter);
+    let how = target::How {
+        delimiter,
+        ..target::How::default()
+    };
+    let matched = target::matches_with(&Named { cx, id }, tgt, kind, how);
     matched.unwrap_or_else(|error| {
         log::error(error);
         false

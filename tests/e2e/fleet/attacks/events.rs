@@ -18,6 +18,9 @@ fn a12_a_minion_fires_no_events_of_the_master_or_of_another() {
         "salt/cloud/x/created".to_owned(),
         "salt/presence/change".to_owned(),
         "salt/minion/m2/start".to_owned(),
+        "minion/refresh/m2".to_owned(),
+        "pinch/refused/m2".to_owned(),
+        "pinch/spool/gap/m2".to_owned(),
         "salt/beacon/m2/load/".to_owned(),
         format!("salt/job/{JID}/new"),
         format!("salt/job/{JID}/publish"),
@@ -55,14 +58,80 @@ fn a12_a_minion_fires_no_events_of_the_master_or_of_another() {
     });
     let log = fleet.master_log();
     let key = pair.public().to_string();
-    let refused = |tag: &String| {
-        log.lines()
-            .any(|line| line.contains(&key) && line.contains(tag.as_str()))
-    };
-    assert!(tags.iter().all(refused), "{log}");
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains(&key)).collect();
+    let refused: Vec<&&str> = lines
+        .iter()
+        .filter(|line| line.contains("is not for the minion m1 to send"))
+        .collect();
+    // The first one is logged, and within the minute no other.
+    assert!(
+        matches!(refused[..], [line] if line.contains(&tags[0])),
+        "{log}"
+    );
     // What is in the log of events is the one that was its own.
     let forged = past(&mut fleet);
     assert_eq!(forged, ["salt/beacon/m1/load/"]);
+}
+
+#[test]
+fn l1_a_minion_tells_of_no_job_that_was_not_given_to_it() {
+    let mut fleet = Fleet::with("auto_accept: True\ntimeout: 1\n");
+    run(async {
+        let m1 = Hostile::let_in(fleet.port(), &key(), "m1").await;
+        let m2 = Hostile::let_in(fleet.port(), &key(), "m2").await;
+        let sent = fleet.run(&["salt", "--async", "--out=json", "m2", "test.ping"]);
+        let jid: String = sent.out.chars().filter(char::is_ascii_digit).collect();
+        let forged = || Map::new().with("forged", true);
+        for kind in ["ret", "prog", "start", "sub"] {
+            let tag = |id: &str| format!("salt/job/{jid}/{kind}/{id}");
+            let data = forged();
+            assert_eq!(
+                m1.refused(Fire {
+                    tag: tag("m1"),
+                    data
+                })
+                .await
+                .0,
+                "refused"
+            );
+        }
+        let data = forged();
+        let tag = format!("salt/state_result/{jid}/m1/x");
+        assert_eq!(m1.refused(Fire { tag, data }).await.0, "refused");
+        // Who has the job may tell of it; a job of a minion's own is its own.
+        let tag = format!("salt/job/{jid}/prog/m2/0");
+        m2.done(Fire {
+            tag,
+            data: Map::new(),
+        })
+        .await;
+        let tag = format!("salt/job/{JID}/prog/m1/0");
+        m1.done(Fire {
+            tag,
+            data: Map::new(),
+        })
+        .await;
+
+        // The name of a state that failed becomes a tag: it is a function's, or there is none.
+        let failed = Map::new().with("result", false).with("forged", true);
+        let ret = Map::new()
+            .with("salt/minion/db_|-a_|-b_|-example/start", failed.clone())
+            .with("minion/refresh/db_|-a_|-b_|-example", failed.clone())
+            .with("test_|-a_|-b_|-nop", failed);
+        let data = Map::new()
+            .with("fun", "state.sls")
+            .with("retcode", 2)
+            .with("return", ret);
+        m1.done(wire::Return {
+            sequence: 0,
+            jid: JID.into(),
+            stamp: "2026-11-20T10:10:35.942505".into(),
+            data,
+        })
+        .await;
+    });
+    let sub = format!("salt/job/{JID}/sub/m1/error/state.sls");
+    assert_eq!(past(&mut fleet), ["test.nop".to_owned(), sub]);
 }
 
 /// The tags of the events with forged data.

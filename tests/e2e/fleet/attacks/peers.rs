@@ -140,7 +140,7 @@ fn a04_a_return_of_anothers_job_is_refused() {
     let key = pair.public().to_string();
     assert!(
         log.lines()
-            .any(|line| line.contains(&key) && line.contains("was not sent to it"))
+            .any(|line| line.contains(&key) && line.contains("was not sent to m1"))
     );
 }
 

@@ -1,0 +1,72 @@
+//! Which of its grains a minion is believed: those that only its key's binding may give are not its own to say.
+
+use value::{Map, Value};
+use wire::bound_grains;
+
+use crate::daemon::Master;
+use crate::session::Minion;
+
+impl Master {
+    /// Returns a minion's grains without those of the option `bound_grains`, and with what its key is bound to.
+    pub(crate) fn believed(&self, minion: &Minion, grains: Map) -> Map {
+        let names = self.opts().get("bound_grains").map(Value::texts);
+        let (grains, ignored) = believed(grains, &minion.bound, &names.unwrap_or_default());
+        if !ignored.is_empty() {
+            let why = format!(
+                "The grain {} is ignored: the key is not bound to it. A token or a rule of autosign_policy binds keys; the option `bound_grains` names such grains",
+                ignored.join(", ")
+            );
+            self.ignored_grains().log(minion.id.as_str(), why);
+        }
+        grains
+    }
+}
+
+/// The grains that are believed, and the names of those that are not and that the key is not bound to.
+fn believed(mut grains: Map, bound: &Map, names: &[String]) -> (Map, Vec<String>) {
+    let bound = bound_grains(bound);
+    let mut ignored = Vec::new();
+    for name in names {
+        if grains.remove(name).is_some() && !bound.contains(name) {
+            ignored.push(name.clone());
+        }
+    }
+    grains.update(bound);
+    (grains, ignored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Vec<String> {
+        vec!["role".to_owned(), "identity".to_owned()]
+    }
+
+    #[test]
+    fn a_role_comes_from_the_keys_binding_alone() {
+        let said = Map::new().with("os", "Debian").with("role", "db");
+        let bound = Map::new().with("role", "web");
+        let (kept, ignored) = believed(said.clone(), &Map::new(), &names());
+        assert_eq!(kept, Map::new().with("os", "Debian"));
+        assert_eq!(ignored, ["role"]);
+        let (kept, ignored) = believed(said.clone(), &bound, &names());
+        assert_eq!(kept, Map::new().with("os", "Debian").with("role", "web"));
+        assert!(ignored.is_empty());
+        // An administrator may believe every grain; what a key is bound to stands on top all the same.
+        assert_eq!(believed(said.clone(), &Map::new(), &[]).0, said);
+        assert_eq!(
+            believed(said, &bound, &[]).0.get("role"),
+            Some(&"web".into())
+        );
+    }
+
+    #[test]
+    fn an_identity_comes_from_the_keys_binding_alone() {
+        let said = Map::new().with("identity", Map::new().with("account", "1"));
+        assert!(believed(said.clone(), &Map::new(), &names()).0.is_empty());
+        let proven = Map::new().with("identity", Map::new().with("account", "2"));
+        let bound = Map::new().with("grains", proven.clone());
+        assert_eq!(believed(said, &bound, &names()), (proven, Vec::new()));
+    }
+}
