@@ -283,7 +283,8 @@ fn nodes_with_a_token_are_balanced_deployed_to_and_forgotten() {
 
 #[test]
 fn nodes_without_a_token_are_let_in_by_the_reactor() {
-    let Some(mut site) = Site::with(&rules()) else {
+    let believing = format!("bound_grains: [identity]\n{}", rules());
+    let Some(mut site) = Site::with(&believing) else {
         return;
     };
     site.boot("lb1", BALANCER, "grains: {role: loadbalancer}\n", None);

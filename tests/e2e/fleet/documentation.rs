@@ -143,7 +143,7 @@ impl Documented {
             "127.0.0.1"
         };
         let config = format!(
-            "interface: {interface}\nauto_accept: True\ntimeout: 60\ngather_job_timeout: 60\n"
+            "interface: {interface}\nauto_accept: True\nbound_grains: []\ntimeout: 60\ngather_job_timeout: 60\n"
         );
         let mut fleet = Fleet::prepared("", Turn::Alone(turn));
         let file = fleet.path("master/etc/master");
@@ -338,7 +338,8 @@ fn the_orchestrations_of_the_documentation_do_what_it_says() {
 
 #[test]
 fn an_orchestration_ends_well_over_a_link_that_loses_a_third() {
-    let fleet = Fleet::alone("auto_accept: True\ntimeout: 60\ngather_job_timeout: 60\n");
+    let fleet =
+        Fleet::alone("auto_accept: True\nbound_grains: []\ntimeout: 60\ngather_job_timeout: 60\n");
     let relay = Relay::to(fleet.port, WORST);
     let fleet = Documented::behind(&relay, fleet);
     let done = fleet.done(&["orch.storage"]);
