@@ -345,7 +345,7 @@ mod tests {
     fn kwargs(names: &[(&str, &str)]) -> Value {
         let given = Map::new().with("__kwarg__", true);
         let all = names.iter();
-        all.fold(given, |given, (name, value)| given.with(*name, *value))
+        all.fold(given, |given, (name, value)| given.with(name, *value))
             .into()
     }
 

@@ -14,11 +14,7 @@ const CLIENT: &str = "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.s
 
 /// Whether the test may become another user.
 fn can_be_nobody() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        eprintln!("passed over: only root can be another user");
-    }
-    is_root
+    rustix::process::geteuid().is_root()
 }
 
 fn job(tgt: &str, tgt_type: &str, fun: &str) -> Publish {
