@@ -37,6 +37,9 @@ pub(crate) enum AskError {
         /// What was wrong.
         text: String,
     },
+    /// Chance is asked for, and the kernel has none.
+    #[error(transparent)]
+    Random(#[from] value::random::Error),
     /// The connection broke.
     #[error(transparent)]
     Link(link::Error),

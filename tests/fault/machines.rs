@@ -102,8 +102,8 @@ fn call_in_throwaway(scratch: &Scratch, script: &str, words: &[&str]) -> Told {
     call(scratch, &before, words)
 }
 
-/// A kernel that does not have a call: everything works without it.
-fn works_without(syscall: &str) {
+/// A kernel that does not have a call: everything works without it. Returns how it is asked for more.
+fn works_without(syscall: &str) -> impl Fn(&[&str]) -> Told {
     let scratch = machine();
     let trace = scratch.path().join("trace").display().to_string();
     let inject = format!("inject={syscall}:error=ENOSYS");
@@ -119,23 +119,41 @@ fn works_without(syscall: &str) {
     call(&scratch, &strace, &["state.apply", "case"]).good();
     let made = scratch.tmp().join("there/a.conf");
     assert_eq!(fs::read_to_string(made).unwrap(), "2 of them\n");
-    let told = call(&scratch, &strace, &["random.get_str", "20"]);
+    let strace = strace.map(str::to_owned);
+    move |words| {
+        let strace: Vec<&str> = strace.iter().map(String::as_str).collect();
+        call(&scratch, &strace, words)
+    }
+}
+
+fn gives_random_text(ask: impl Fn(&[&str]) -> Told) {
+    let told = ask(&["random.get_str", "20"]);
     assert_eq!(told.data().as_str().unwrap().len(), 20);
 }
 
 #[test]
 fn a_kernel_without_openat2() {
-    works_without("openat2");
+    gives_random_text(works_without("openat2"));
 }
 
 #[test]
-fn a_kernel_without_getrandom() {
-    works_without("getrandom");
+fn a_kernel_without_getrandom_gives_no_secret_instead_of_a_predictable_one() {
+    let ask = works_without("getrandom");
+    for function in [
+        &["random.get_str", "20"][..],
+        &["test.random_hash"],
+        &["shadow.gen_password", "x"],
+    ] {
+        let told = ask(function);
+        assert_ne!(told.rc, Some(0), "{function:?}: {}", told.out);
+        let reason = "The kernel gives no random bytes (getrandom: Function not implemented)";
+        said(&told.err, &[reason]);
+    }
 }
 
 #[test]
 fn a_kernel_without_statx() {
-    works_without("statx");
+    gives_random_text(works_without("statx"));
 }
 
 /// Records and logs where they are by default.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ring::rand::{SecureRandom, SystemRandom};
+use value::random;
 
 /// No wait is longer, whatever the settings say.
 pub const WAIT_MAX: Duration = Duration::from_secs(30);
@@ -84,11 +84,9 @@ fn part(wait: Duration, lot: u32) -> Duration {
     half + half.mul_f64(f64::from(lot) / f64::from(u32::MAX))
 }
 
-/// A number that nobody can foresee.
+/// Draws the number that shortens a wait; it guards no secret, so a failure is only logged.
 pub(crate) fn lot() -> u32 {
-    let mut bytes = [0; 4];
-    let _ = SystemRandom::new().fill(&mut bytes);
-    u32::from_ne_bytes(bytes)
+    u32::try_from(random::jitter(u32::MAX.into())).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

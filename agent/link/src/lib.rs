@@ -19,6 +19,7 @@ mod backoff;
 mod connection;
 mod error;
 mod exchange;
+mod ids;
 pub mod key;
 mod limits;
 mod listener;

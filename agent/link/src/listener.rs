@@ -5,18 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quinn::{
-    Connection, ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig, SendStream,
+    Connection, Endpoint, EndpointConfig, SendStream,
 };
 use ring::digest::{SHA256, digest};
 use ring::hmac::{HMAC_SHA256, Key};
-use ring::rand::{SecureRandom, SystemRandom};
 use smol::channel::{Receiver, Sender, bounded};
 use smol::future::{FutureExt, poll_once};
 use value::log::Level;
+use value::random;
 use wire::{Control, Frame, Hello, Pending, Refused, Way, Welcome};
 
 use crate::connection::{Let, Link, word};
 use crate::error::{Error, Wait, Who};
+use crate::ids::KeyedIds;
 use crate::key::{KeyPair, PublicKey};
 use crate::limits::Limits;
 use crate::room::Budget;
@@ -42,36 +43,17 @@ pub struct Listener {
     shared: Arc<Shared>,
 }
 
-/// Connection ids without a pattern: a master that was started again takes those of its last life for its own, and says that they are gone.
-#[derive(Debug)]
-struct RandomIds;
-
-impl ConnectionIdGenerator for RandomIds {
-    fn generate_cid(&mut self) -> ConnectionId {
-        let mut id = [0; 8];
-        let _ = SystemRandom::new().fill(&mut id);
-        ConnectionId::new(&id)
-    }
-
-    fn cid_len(&self) -> usize {
-        8
-    }
-
-    fn cid_lifetime(&self) -> Option<Duration> {
-        None
-    }
-}
-
 /// The key by which a master tells minions of a connection that it has forgotten: the same after each start.
-fn endpoint_config(pair: &KeyPair) -> EndpointConfig {
+fn endpoint_config(pair: &KeyPair) -> Result<EndpointConfig, random::Error> {
     let secret = digest(
         &SHA256,
         &[b"pinch reset".as_slice(), &pair.pkcs8()].concat(),
     );
     let mut config = EndpointConfig::new(Arc::new(Key::new(HMAC_SHA256, secret.as_ref())));
-    config.cid_generator(|| Box::new(RandomIds));
+    let ids = KeyedIds::new()?;
+    config.cid_generator(move || Box::new(ids.clone()));
     config.min_reset_interval(RESET_INTERVAL);
-    config
+    Ok(config)
 }
 
 fn socket(address: SocketAddr) -> std::io::Result<UdpSocket> {
@@ -101,7 +83,8 @@ impl Listener {
         config.max_incoming(limits.handshakes_max);
         let socket = socket(address).map_err(failed)?;
         let runtime = Arc::new(OnSmol);
-        let endpoint = Endpoint::new(endpoint_config(pair), Some(config), socket, runtime);
+        let endpoint = endpoint_config(pair).map_err(|error| failed(std::io::Error::other(error)))?;
+        let endpoint = Endpoint::new(endpoint, Some(config), socket, runtime);
         let endpoint = endpoint.map_err(failed)?;
         let shared = Arc::new(Shared::new(Budget::new(limits)));
         let (sender, arrivals) = bounded(ARRIVALS);

@@ -155,7 +155,7 @@ impl std::fmt::Debug for Schedule {
 
 /// A number between two, both of them possible.
 fn between(low: u64, high: u64) -> u64 {
-    low + modules::random::below(high.saturating_sub(low) + 1)
+    low + value::random::jitter(high.saturating_sub(low))
 }
 
 impl Schedule {

@@ -115,7 +115,7 @@ pub(crate) fn startup_delay(opts: &Opts) -> Duration {
         Duration::ZERO,
     );
     let most = u64::try_from(most.as_millis()).unwrap_or_default();
-    Duration::from_millis(modules::random::below(most + 1))
+    Duration::from_millis(value::random::jitter(most))
 }
 
 /// What an enrolment token is at most.

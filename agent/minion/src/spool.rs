@@ -244,7 +244,7 @@ impl Spool {
 /// A new spool, with nothing in it.
 fn made(folder: &Folder) -> Result<Current, Error> {
     let current = Current {
-        epoch: new_epoch(),
+        epoch: new_epoch()?,
         store: 1,
     };
     let mut store = Store::open(&folder.path, &folder.new_store())?;
@@ -256,12 +256,9 @@ fn made(folder: &Folder) -> Result<Current, Error> {
     Ok(current)
 }
 
-/// A random number; the time is in it in case the system has no random ones.
-fn new_epoch() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let now = now.map_or(0, |since| since.as_nanos() as u64);
-    // A whole number of msgpack, and a positive one of Python's structs.
-    ((modules::random::below(u64::MAX) ^ now) >> 1).max(1)
+/// Returns a random number that msgpack and Python's structs have as a positive one.
+fn new_epoch() -> Result<u64, value::random::Error> {
+    Ok(value::random::below(u64::MAX >> 1)? + 1)
 }
 
 fn size(value: &[u8]) -> u64 {

@@ -3,8 +3,7 @@
 use md5::Md5;
 use sha2::{Digest, Sha256, Sha512};
 use state::module::Error;
-
-use crate::random;
+use value::random;
 
 const ALPHABET: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const DEFAULT_ROUNDS: usize = 5000;
@@ -29,7 +28,10 @@ pub(crate) fn hash(password: &str, salt: Option<&str>, algorithm: &str) -> Resul
             known.join(", ")
         )));
     };
-    let salt = salt.map_or_else(random_salt, str::to_owned);
+    let salt = match salt {
+        Some(salt) => salt.to_owned(),
+        None => random_salt()?,
+    };
     if salt.contains([':', '\n', '\0']) {
         return Err("A salt has no colon and no end of line in it".into());
     }
@@ -46,11 +48,11 @@ pub(crate) fn hash_like(password: &str, existing: &str) -> Option<String> {
         .then(|| of_mark(password, mark, salt))
 }
 
-fn random_salt() -> String {
+fn random_salt() -> Result<String, Error> {
     let letter = |byte: &u8| ALPHABET.get(usize::from(byte & 63)).copied();
-    let bytes = random::bytes(LONGEST_SHA_SALT);
+    let bytes: [u8; LONGEST_SHA_SALT] = random::array()?;
     let letters = bytes.iter().filter_map(letter).map(char::from);
-    letters.collect()
+    Ok(letters.collect())
 }
 
 fn of_mark(password: &str, mark: &str, salt: &str) -> String {

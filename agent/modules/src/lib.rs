@@ -33,7 +33,6 @@ mod ospath;
 mod pep440;
 mod pkg;
 pub mod process;
-pub mod random;
 mod repos;
 pub mod resume;
 pub mod returners;

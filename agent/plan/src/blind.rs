@@ -5,11 +5,10 @@ use std::io::ErrorKind;
 use std::sync::OnceLock;
 
 use modules::fs::{self, Owner};
-use modules::random;
 use state::exec::Exec;
 use state::module::Error;
 use state::record;
-use value::{Map, Value, python, secret, trust};
+use value::{Map, Value, python, random, secret, trust};
 
 /// Where the key lies, below `cachedir`.
 const FILE: &str = "plan.key";
@@ -42,7 +41,7 @@ fn key(cx: &Exec) -> Result<String, Error> {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(Error::io(&path)(error)),
         _ => {}
     }
-    let key = python::hex(&random::bytes(LENGTH));
+    let key = python::hex(&random::array::<LENGTH>()?);
     let owner = Owner {
         mode: Some(0o600),
         ..Owner::default()

@@ -345,6 +345,12 @@ impl From<value::pyre::Error> for Error {
     }
 }
 
+impl From<value::random::Error> for Error {
+    fn from(error: value::random::Error) -> Self {
+        Self::refused(error.to_string())
+    }
+}
+
 impl From<&str> for Error {
     fn from(sentence: &str) -> Self {
         Self::refused(sentence.to_owned())

@@ -14,6 +14,7 @@ pub mod nested;
 pub mod networks;
 pub mod pyre;
 pub mod python;
+pub mod random;
 pub mod secret;
 pub mod sorted;
 pub mod target;

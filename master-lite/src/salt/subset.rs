@@ -1,9 +1,8 @@
 //! `--subset`: some of the minions that have the function, by chance.
 
-use std::hash::{BuildHasher, RandomState};
 use std::ops::ControlFlow;
 
-use value::{Map, Value};
+use value::{Map, Value, random};
 
 use super::answer::Said;
 use super::{Asker, NO_MATCH};
@@ -29,11 +28,11 @@ pub(super) fn chosen(
         }
         ControlFlow::Continue(())
     })?;
-    // The keys of a hash table are the chance that the standard library has.
-    let chance = RandomState::new();
-    value::sorted::sort_by_key(&mut able, |id| chance.hash_one(id));
-    able.truncate(count);
-    Ok(able)
+    let mut chosen = Vec::new();
+    while chosen.len() < count && !able.is_empty() {
+        chosen.push(able.swap_remove(random::index(able.len())?));
+    }
+    Ok(chosen)
 }
 
 fn has(functions: &Value, fun: &str) -> bool {

@@ -60,6 +60,9 @@ pub enum Error {
         /// The spool's limit.
         limit: u64,
     },
+    /// A new spool needs a number that no other has.
+    #[error("a new spool cannot be made: {0}")]
+    Random(#[from] value::random::Error),
     /// The frame cannot be written as one.
     #[error("not a frame that could be sent: {0}")]
     Frame(#[from] wire::Error),

@@ -1,10 +1,8 @@
 //! The `random` execution module.
 
-use std::io::Read;
-
 use state::exec::Exec;
 use state::module::Error;
-use value::{Map, Value};
+use value::{Map, Value, random};
 
 use crate::mersenne::{self, Mersenne};
 use crate::{base64s, crypt, hashes};
@@ -96,16 +94,6 @@ state::exec_module! {
     });
 }
 
-/// Random bytes; passwords are made of them, so there is no other source.
-fn bytes(count: usize) -> Result<Vec<u8>, Error> {
-    let path = "/dev/urandom";
-    let mut bytes = vec![0; count];
-    std::fs::File::open(path)
-        .and_then(|mut source| source.read_exact(&mut bytes))
-        .map_err(Error::io(path))?;
-    Ok(bytes)
-}
-
 fn data(value: &Value) -> Vec<u8> {
     match value {
         Value::Bytes(bytes) => bytes.to_vec(),
@@ -163,7 +151,7 @@ fn get_str(_cx: &Exec, args: GetStr) -> Result<Value, Error> {
     }
     let mut text = String::with_capacity(length);
     while text.len() < length {
-        for byte in bytes(256)? {
+        for byte in random::array::<256>()? {
             if text.len() < length && byte.is_ascii() && allowed.contains(char::from(byte)) {
                 text.push(char::from(byte));
             }
@@ -194,19 +182,6 @@ fn allowed(args: &GetStr) -> String {
     })
 }
 
-/// A random number below `end` that favours none.
-fn below(end: u64) -> Result<u64, Error> {
-    let unfair = u64::MAX - u64::MAX % end.max(1);
-    loop {
-        let number = bytes(8)?
-            .iter()
-            .fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
-        if number < unfair {
-            return Ok(number % end.max(1));
-        }
-    }
-}
-
 fn seeded(seed: &Value) -> Result<Mersenne, Error> {
     Mersenne::seeded(seed)
         .ok_or_else(|| Error::refused("a seed must be a whole number or a text".into()))
@@ -222,7 +197,7 @@ fn rand_int(_cx: &Exec, args: RandInt) -> Result<Value, Error> {
         )));
     };
     let number = if args.seed.is_null() {
-        below(width + 1)?
+        random::below(width + 1)?
     } else {
         seeded(&args.seed)?.below(width + 1)
     };
@@ -268,10 +243,13 @@ fn sampled(value: &Value, size: Option<usize>, seed: &Value) -> Result<Value, Er
     }
     let mut failed = None;
     let chosen = mersenne::sample(&items, size, |end| {
-        below(end).unwrap_or_else(|error| {
+        random::below(end).unwrap_or_else(|error| {
             failed = Some(error);
             0
         })
     });
-    failed.map_or_else(|| Ok(Value::list(chosen)), Err)
+    match failed {
+        Some(error) => Err(error.into()),
+        None => Ok(Value::list(chosen)),
+    }
 }

@@ -5,11 +5,10 @@ use state::exec::Exec;
 use state::host::ExecHost;
 use state::module::Error;
 use value::merge::{Strategy, merge};
-use value::{Map, Value, secret};
+use value::{Map, Value, random, secret};
 
 use super::environ;
 use super::etcd::Etcd;
-use crate::random;
 
 state::exec_module! {
     /// Values that stand outside of pillar and configuration.
@@ -200,11 +199,10 @@ fn get_or_set_hash(cx: &Exec, args: GetOrSetHash) -> Result<Value, Error> {
         return Ok(known);
     }
     let chars: Vec<char> = args.chars.chars().collect();
-    let one = |_| {
-        let at = random::below(chars.len() as u64) as usize;
-        chars.get(at).copied()
-    };
-    let new: String = (0..args.length).filter_map(one).collect();
+    let mut new = String::new();
+    for _ in 0..args.length {
+        new.extend(chars.get(random::index(chars.len())?));
+    }
     secret::keep(&[], &new.as_str().into());
     place.set(cx, &new.as_str().into())?;
     Ok(new.into())

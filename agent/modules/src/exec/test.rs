@@ -4,9 +4,7 @@ use std::time::{Duration, Instant};
 
 use state::exec::Exec;
 use state::module::Error;
-use value::{Map, Value, log, python};
-
-use crate::random;
+use value::{Map, Value, log, python, random};
 
 state::exec_module! {
     /// Functions that try out the connection and the loader.
@@ -302,7 +300,7 @@ fn sleep(_cx: &Exec, args: Sleep) -> Result<Value, Error> {
 
 fn rand_sleep(_cx: &Exec, args: RandSleep) -> Result<Value, Error> {
     let most = u64::try_from(args.max).unwrap_or(0);
-    std::thread::sleep(Duration::from_secs(random::below(most + 1)));
+    std::thread::sleep(Duration::from_secs(random::below(most + 1)?));
     Ok(true.into())
 }
 
@@ -326,7 +324,7 @@ fn hash(cx: &Exec, hash_type: Option<String>) -> Result<Value, Error> {
         "sha512" => 64,
         other => return Err(Error::refused(format!("Invalid hash type: {other}"))),
     };
-    Ok(python::hex(&random::bytes(bytes)).into())
+    Ok(python::hex(&random::vec(bytes)?).into())
 }
 
 fn get_opts(cx: &Exec, _args: GetOpts) -> Result<Value, Error> {

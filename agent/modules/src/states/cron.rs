@@ -189,7 +189,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         name,
         user: &args.user,
     };
-    let outcome = cron::tab(cx, &args.user)?.set(job.clone());
+    let outcome = cron::tab(cx, &args.user)?.set(job.clone())?;
     let ret = settle(cx, &about, outcome, "\n", || cron::set(cx, &args.user, job))?;
     Ok(named(ret, name))
 }
@@ -218,7 +218,7 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     let outcome = cron::tab(cx, &args.user)?.remove(name, identifier.as_deref(), &meant);
     let ret = settle(cx, &about, outcome, "", || {
         cron::change(cx, &args.user, |tab| {
-            tab.remove(name, identifier.as_deref(), &meant)
+            Ok(tab.remove(name, identifier.as_deref(), &meant))
         })
     })?;
     Ok(named(ret, name))

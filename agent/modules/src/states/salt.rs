@@ -9,11 +9,10 @@ use state::low::Low;
 use state::module::{Error, Ret};
 use state::targets::MinionReturn;
 use value::glob::fnmatch;
-use value::{Map, Value, log, watch};
+use value::{Map, Value, log, random, watch};
 
 use crate::ears::{self, Seen};
 use crate::orchestrate::{self, Called};
-use crate::random;
 
 state::state_module! {
     /// The steps of an orchestration: states and functions on what a target names, runners, wheel functions, waiting for events.
@@ -248,8 +247,7 @@ impl Group<'_> {
         if let Some(subset) = self.subset {
             let most = number("subset", subset, ids.len())?;
             while ids.len() > most {
-                let last = ids.len() as u64;
-                ids.swap_remove(usize::try_from(random::below(last)).unwrap_or_default());
+                ids.swap_remove(random::index(ids.len())?);
             }
             ids.sort();
         }

@@ -177,15 +177,13 @@ fn configurable_test_state(cx: &Exec, args: ConfigurableTestState) -> Result<Ret
 fn chosen(option: &str, given: &Value) -> Result<bool, Error> {
     match given {
         Value::Bool(truth) => Ok(*truth),
-        other if other.to_text().eq_ignore_ascii_case("random") => Ok(coin()),
+        other if other.to_text().eq_ignore_ascii_case("random") => {
+            Ok(value::random::below(2)? == 1)
+        }
         _ => Err(Error::refused(format!(
             "You have specified the state option '{option}' with invalid arguments. It must be either True, False, or 'Random'"
         ))),
     }
-}
-
-fn coin() -> bool {
-    crate::random::below(2) == 1
 }
 
 fn show_notification(_cx: &Exec, args: ShowNotification) -> Result<Ret, Error> {

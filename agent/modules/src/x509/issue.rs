@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use state::exec::Exec;
 use state::module::Error;
-use value::{Map, Value};
+use value::{Map, Value, random};
 
 use super::der::{BIT_STRING, SEQUENCE, SET, integer, known, part, parts, stamp, time};
 use super::extensions::{self, About, EXTENSIONS, NOT_ASKED};
@@ -11,7 +11,6 @@ use super::keys::{self, Private};
 use super::names::{ATTRIBUTES, Name};
 use super::parts::{Extension, Parts, Request};
 use super::pem;
-use crate::random;
 
 const DAY_S: i64 = 24 * 60 * 60;
 
@@ -147,7 +146,7 @@ pub(crate) fn in_days(days: f64) -> Result<Timestamp, Error> {
 fn serial(args: &Map) -> Result<Vec<u8>, Error> {
     match given(args, "serial_number") {
         None => {
-            let mut bytes = random::bytes(20);
+            let mut bytes = random::vec(20)?;
             if let Some(first) = bytes.first_mut() {
                 *first = *first & 0x7f | 0x01;
             }

@@ -1,8 +1,6 @@
 //! `retry`: calling a chunk again until it returns what is waited for.
 
-use std::hash::{BuildHasher, RandomState};
-
-use value::{Map, Value};
+use value::{Map, Value, random};
 
 use super::clock;
 use crate::low::Low;
@@ -101,11 +99,7 @@ fn waited(retry: Retry) -> f64 {
 
 /// A whole number of seconds up to `most`.
 fn by_chance(most: f64) -> f64 {
-    if most < 1.0 {
-        return 0.0;
-    }
-    let seed = u32::try_from(RandomState::new().hash_one(0) >> 32).unwrap_or_default();
-    (f64::from(seed) / (f64::from(u32::MAX) + 1.0) * (most + 1.0)).floor()
+    random::jitter(most.max(0.0) as u64) as f64
 }
 
 fn announced(mut ret: Map, retry: Retry) -> Map {

@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 /// Writes a character in a form.
 type Form = fn(char, &mut String);
 
@@ -33,6 +36,45 @@ pub(super) fn of(text: &str) -> Vec<String> {
         let inner = written(text, *inner);
         FORMS.iter().take(3).for_each(|form| add(form, &inner));
     }
+    all
+}
+
+/// A shorter last line of base64 stands in other texts as well.
+const BASE64_LINE_MIN: usize = 8;
+
+/// The length of the lines that `base64` and PEM files have.
+const BASE64_LINES: [usize; 2] = [76, 64];
+
+/// What stands in base64 of the text, alone or inside a longer one (`user:password`), in the standard alphabet and that of URLs.
+///
+/// Three bytes become four characters, so the text reads in one of three ways, by how many bytes stand before it. Characters that
+/// depend on bytes around it are left out: they hold four bits of it at most.
+pub(super) fn base64(text: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    let alone = STANDARD.encode(text);
+    for length in BASE64_LINES
+        .into_iter()
+        .filter(|length| alone.len() > *length)
+    {
+        let lines = alone
+            .as_bytes()
+            .chunks(length)
+            .filter(|line| line.len() >= BASE64_LINE_MIN);
+        all.extend(lines.map(|line| String::from_utf8_lossy(line).into_owned()));
+    }
+    all.push(alone);
+    for before in 0..3 {
+        let whole = STANDARD.encode([&[0].repeat(before), text.as_bytes()].concat());
+        let (first, end) = ((before * 8).div_ceil(6), (before + text.len()) * 8 / 6);
+        all.extend(whole.get(first..end).map(str::to_owned));
+    }
+    let of_urls: Vec<String> = all
+        .iter()
+        .map(|form| form.replace('+', "-").replace('/', "_"))
+        .collect();
+    all.extend(of_urls);
+    all.sort_unstable();
+    all.dedup();
     all
 }
 

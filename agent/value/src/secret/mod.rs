@@ -2,7 +2,7 @@
 //! program goes through [`text`] or [`value`].
 //!
 //! A text of [`LENGTH_MIN`] characters or more is found wherever it stands, also inside a longer one, line by line where it has several, and
-//! escaped as JSON, YAML, Python, a shell or an address would write it. A shorter one, and what is no text, would be found in everything:
+//! escaped as JSON, YAML, Python, a shell or an address would write it, or in base64. A shorter one, and what is no text, would be found in everything:
 //! it is covered where it stands, by the keys above it. A program that knows no secret pays one look at an empty place.
 
 mod forms;

@@ -37,6 +37,9 @@ impl Needles {
         }
         self.whole.push(whole);
         self.look_for(text);
+        forms::base64(text)
+            .into_iter()
+            .for_each(|form| self.look_for_form(form));
         if !text.contains('\n') {
             return;
         }
@@ -50,14 +53,18 @@ impl Needles {
     }
 
     fn look_for(&mut self, text: &str) {
-        for form in forms::of(text) {
-            let Some(first) = form.as_bytes().first_chunk() else {
-                continue;
-            };
-            let alike = self.by_first.entry(*first).or_default();
-            if !alike.iter().any(|other| **other == *form) {
-                alike.push(form.into());
-            }
+        forms::of(text)
+            .into_iter()
+            .for_each(|form| self.look_for_form(form));
+    }
+
+    fn look_for_form(&mut self, form: String) {
+        let Some(first) = form.as_bytes().first_chunk() else {
+            return;
+        };
+        let alike = self.by_first.entry(*first).or_default();
+        if !alike.iter().any(|other| **other == *form) {
+            alike.push(form.into());
         }
     }
 
@@ -136,7 +143,14 @@ impl Needles {
             leaf => {
                 let text = super::text_of(leaf);
                 if !self.found(&text).is_empty() {
-                    let inside = |known: &&Arc<str>| text.contains(&***known);
+                    let inside = |known: &&Arc<str>| {
+                        let in_base64 = || {
+                            forms::base64(known)
+                                .iter()
+                                .any(|form| text.contains(&**form))
+                        };
+                        text.contains(&***known) || in_base64()
+                    };
                     let new = self.whole.iter().filter(inside);
                     let new: Vec<_> = new
                         .filter(|known| !texts.contains(known))

@@ -196,3 +196,66 @@ fn what_one_program_knows_another_one_learns() {
     );
     assert_eq!(text("say open sesame"), "say ‹secret›");
 }
+
+#[test]
+fn base64_is_covered_wherever_the_secret_stands_in_it() {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE};
+    for secret in [
+        "hunter",
+        "s\u{fc}\u{df}er than s\u{fc}\u{df}>>>???",
+        "1234567",
+        "12345678",
+    ] {
+        let mut known = Known::default();
+        known.needles.add(secret);
+        for before in ["", "a", "me", "u:", "user:", "admin:", "x\ny: "] {
+            for after in ["", "\n", "!", "/tail", "\"}}"] {
+                let text = format!("{before}{secret}{after}");
+                for encoded in [
+                    STANDARD.encode(&text),
+                    URL_SAFE.encode(&text),
+                    STANDARD_NO_PAD.encode(&text),
+                ] {
+                    let masked = known.needles.masked(&format!("Basic {encoded}.")).unwrap();
+                    assert!(masked.contains(MASK), "{masked}");
+                    // What is left of the secret are the characters that it shares with its neighbours.
+                    let shown = masked.len() - "Basic .".len() - MASK.len();
+                    let around = encoded.len() - secret.len() * 8 / 6;
+                    assert!(shown <= around + 1, "{masked}");
+                }
+            }
+        }
+        let other = STANDARD.encode("something else that is as long as that");
+        assert_eq!(known.needles.masked(&other), None);
+    }
+}
+
+#[test]
+fn base64_in_lines_is_covered_line_by_line() {
+    use base64::Engine as _;
+    let secret: String = (0..60).map(|number| format!("{number:03} ")).collect();
+    let mut known = Known::default();
+    known.needles.add(&secret);
+    let encoded = base64::engine::general_purpose::STANDARD.encode(&secret);
+    for length in [76, 64] {
+        let lines: Vec<&str> = encoded
+            .as_bytes()
+            .chunks(length)
+            .map(|line| std::str::from_utf8(line).unwrap())
+            .collect();
+        let masked = known.needles.masked(&lines.join("\n")).unwrap();
+        assert!(masked.lines().all(|line| line == MASK), "{masked}");
+    }
+}
+
+#[test]
+fn another_program_learns_a_secret_that_stands_in_base64() {
+    use base64::Engine as _;
+    keep(&[], &"learn-me-in-base64".into());
+    let encoded = base64::engine::general_purpose::STANDARD.encode("u:learn-me-in-base64");
+    assert_eq!(
+        marks(&encoded.as_str().into()),
+        Value::list(["learn-me-in-base64".into()])
+    );
+}

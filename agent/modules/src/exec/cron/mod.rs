@@ -221,10 +221,10 @@ pub(crate) fn install(cx: &Exec, user: &str, text: &str) -> Result<Output, Error
 pub(crate) fn change(
     cx: &Exec,
     user: &str,
-    change: impl FnOnce(&mut Tab) -> Outcome,
+    change: impl FnOnce(&mut Tab) -> Result<Outcome, Error>,
 ) -> Result<Result<Outcome, String>, Error> {
     let mut tab = tab(cx, user)?;
-    let outcome = change(&mut tab);
+    let outcome = change(&mut tab)?;
     if matches!(outcome, Outcome::Present | Outcome::Absent) {
         return Ok(Ok(outcome));
     }
@@ -264,7 +264,7 @@ pub(crate) fn set_variable(
             tab.env.retain(|known| known.0 != name);
             tab.env.push((name.to_owned(), value.to_owned()));
         }
-        outcome
+        Ok(outcome)
     })
 }
 
@@ -275,13 +275,11 @@ pub(crate) fn remove_variable(
     name: &str,
 ) -> Result<Result<Outcome, String>, Error> {
     change(cx, user, |tab| {
-        match tab.env.iter().rposition(|known| known.0 == name) {
-            Some(at) => {
-                tab.env.remove(at);
-                Outcome::Removed
-            }
-            None => Outcome::Absent,
-        }
+        let at = tab.env.iter().rposition(|known| known.0 == name);
+        Ok(at.map_or(Outcome::Absent, |at| {
+            tab.env.remove(at);
+            Outcome::Removed
+        }))
     })
 }
 
@@ -365,7 +363,7 @@ fn rm_job(cx: &Exec, args: RmJob) -> Result<Value, Error> {
     ];
     let done = change(cx, &args.user, |tab| {
         let identifier = args.identifier.as_deref();
-        tab.remove(&args.cmd, identifier, &|when| times_match(when, &times))
+        Ok(tab.remove(&args.cmd, identifier, &|when| times_match(when, &times)))
     })?;
     Ok(answer(done))
 }
@@ -394,7 +392,7 @@ fn rm_special(cx: &Exec, args: RmSpecial) -> Result<Value, Error> {
     let done = change(cx, &args.user, |tab| {
         let special = args.special.as_deref();
         let identifier = args.identifier.as_deref();
-        tab.remove(&args.cmd, identifier, &|when| is_special(when, special))
+        Ok(tab.remove(&args.cmd, identifier, &|when| is_special(when, special)))
     })?;
     Ok(answer(done))
 }

@@ -1,8 +1,7 @@
 //! A crontab as Salt lays it out: what it does not own, a mark, its variables, its jobs, its jobs with a nickname.
 
-use value::{Map, Value};
-
-use crate::random;
+use state::module::Error;
+use value::{Map, Value, random};
 
 const MARK: &str = "# Lines below here are managed by Salt, do not edit";
 const IDENTIFIER: &str = "SALT_CRON_IDENTIFIER";
@@ -121,38 +120,40 @@ impl When {
     }
 
     /// As it is written: random times are chosen.
-    fn settled(self) -> Self {
+    fn settled(self) -> Result<Self, Error> {
         let Self::Times(times) = self else {
-            return self;
+            return Ok(self);
         };
         let [minute, hour, daymonth, month, dayweek] = times;
-        let month = chosen(month, 1, 12);
+        let month = chosen(month, 1, 12)?;
         let days = match month.as_str() {
             "1" | "3" | "5" | "7" | "8" | "10" | "12" => 31,
             "4" | "6" | "9" | "11" => 30,
             _ => 28,
         };
-        Self::Times([
-            chosen(minute, 0, 59),
-            chosen(hour, 0, 23),
-            chosen(daymonth, 1, days),
+        Ok(Self::Times([
+            chosen(minute, 0, 59)?,
+            chosen(hour, 0, 23)?,
+            chosen(daymonth, 1, days)?,
             month,
-            chosen(dayweek, 0, 6),
-        ])
+            chosen(dayweek, 0, 6)?,
+        ]))
     }
 }
 
 /// The time itself, or a random number where one is asked for.
-fn chosen(time: String, first: u64, last: u64) -> String {
+fn chosen(time: String, first: u64, last: u64) -> Result<String, Error> {
     let asked = if time == "random" {
         Some((first, last))
     } else {
         range(&time)
     };
-    match asked {
-        Some((first, last)) => (first + random::below(last - first + 1)).to_string(),
+    Ok(match asked {
+        Some((first, last)) => first
+            .saturating_add(random::below((last - first).saturating_add(1))?)
+            .to_string(),
         None => time,
-    }
+    })
 }
 
 impl Job {
@@ -330,38 +331,42 @@ impl Tab {
     }
 
     /// Adds a job, or makes the one that is meant what it should be.
-    pub(crate) fn set(&mut self, wanted: Job) -> Outcome {
+    ///
+    /// # Errors
+    /// When a random time is asked for and cannot be drawn.
+    pub(crate) fn set(&mut self, wanted: Job) -> Result<Outcome, Error> {
         let identifier = wanted.identifier.as_deref();
         let found = self
             .jobs
             .iter()
             .position(|job| job.is(&wanted.cmd, identifier));
         let Some(old) = found.and_then(|at| self.jobs.get(at)) else {
-            self.add(wanted);
-            return Outcome::New;
+            self.add(wanted)?;
+            return Ok(Outcome::New);
         };
         let other_id = identifier.unwrap_or(NO_IDENTIFIER) != old.identity();
         if !other_id && !old.differs(&wanted) {
-            return Outcome::Present;
+            return Ok(Outcome::Present);
         }
         let wanted = old.filled(wanted);
         if let Some(at) = found {
             self.jobs.remove(at);
         }
-        self.add(wanted);
-        Outcome::Updated
+        self.add(wanted)?;
+        Ok(Outcome::Updated)
     }
 
     /// Puts a job behind those of its kind.
-    fn add(&mut self, job: Job) {
+    fn add(&mut self, job: Job) -> Result<(), Error> {
         let job = Job {
-            when: job.when.settled(),
+            when: job.when.settled()?,
             ..job
         };
         let special = job.when.special().is_some();
         let mut jobs = self.jobs.iter();
         let at = jobs.position(|other| !special && other.when.special().is_some());
         self.jobs.insert(at.unwrap_or(self.jobs.len()), job);
+        Ok(())
     }
 
     /// Removes the first job that is meant and for which `also` holds.
@@ -465,10 +470,16 @@ mod tests {
     #[test]
     fn a_job_is_known_by_its_identifier_or_its_command() {
         let mut tab = Tab::read(TEXT);
-        assert_eq!(tab.set(wanted("new", Some("one"))), Outcome::Updated);
-        assert_eq!(tab.set(wanted("new", Some("one"))), Outcome::Present);
+        assert_eq!(
+            tab.set(wanted("new", Some("one"))).unwrap(),
+            Outcome::Updated
+        );
+        assert_eq!(
+            tab.set(wanted("new", Some("one"))).unwrap(),
+            Outcome::Present
+        );
         assert_eq!(tab.jobs[1].comment.as_deref(), Some("say\nit"));
-        assert_eq!(tab.set(wanted("other", None)), Outcome::New);
+        assert_eq!(tab.set(wanted("other", None)).unwrap(), Outcome::New);
         assert_eq!(tab.jobs.last().unwrap().when.special(), Some("@daily"));
         assert_eq!(tab.remove("other", None, &|_| true), Outcome::Removed);
         assert_eq!(tab.remove("other", None, &|_| true), Outcome::Absent);
@@ -479,8 +490,8 @@ mod tests {
         let mut tab = Tab::default();
         let mut job = wanted("x", None);
         job.when = When::Times(["random", "3:5", "random", "2", "*"].map(str::to_owned));
-        assert_eq!(tab.set(job.clone()), Outcome::New);
-        assert_eq!(tab.set(job), Outcome::Present);
+        assert_eq!(tab.set(job.clone()).unwrap(), Outcome::New);
+        assert_eq!(tab.set(job).unwrap(), Outcome::Present);
         let hour: u64 = tab.jobs[0].when.time(1).unwrap().parse().unwrap();
         assert!((3..=5).contains(&hour));
     }

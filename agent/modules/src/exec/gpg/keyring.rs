@@ -4,11 +4,11 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use state::exec::Exec;
 use state::module::Error;
-use value::{Map, Value};
+use value::{Map, Value, python, random};
 
 use super::home;
+use crate::accounts;
 use crate::process::{Output, Process};
-use crate::{accounts, random};
 
 /// Where keys are, and whose.
 #[derive(Clone, Debug)]
@@ -197,10 +197,7 @@ impl Keyring {
             return Ok(imported(&self.with(cx, &["--import"], from)?));
         }
         // gpg cannot import some keys of many: all go into a keyring beside it, and the wanted ones come from there.
-        let name = random::bytes(8)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect::<String>();
+        let name = python::hex(&random::array::<8>()?);
         let path = format!("{}/pinch-{name}.gpg", self.home);
         let beside = Self {
             keyring: Some(path.clone()),

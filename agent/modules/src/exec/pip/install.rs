@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use state::exec::Exec;
 use state::module::Error;
 use value::pyre::{Flags, Regex};
-use value::{Map, Value, log};
+use value::{Map, Value, log, python, random};
 
 use super::{NO_CHECK, Pip, is_url, refuse_option, valid_url};
 use crate::exec::environ;
 use crate::pep440::at_least;
-use crate::{accounts, fs, ospath, random, source};
+use crate::{accounts, fs, ospath, source};
 
 state::exec_module! {
     /// Install Python packages with pip.
@@ -591,10 +591,7 @@ impl Files {
         let folder = match self.folder.clone() {
             Some(folder) => folder,
             None => {
-                let number: String = random::bytes(8)
-                    .iter()
-                    .map(|b| format!("{b:02x}"))
-                    .collect();
+                let number = python::hex(&random::array::<8>()?);
                 let folder = std::env::temp_dir().join(format!("pip-requirements-{number}"));
                 fs::mkdir(cx, &folder).map_err(Error::io(&folder))?;
                 fs::chmod(cx, &folder, 0o700, false).map_err(Error::io(&folder))?;

@@ -2,10 +2,10 @@
 
 use sha2::{Digest, Sha256};
 use state::module::Error;
-use value::{Value, log};
+use value::{Value, log, random};
 
 use crate::exec::hashutil::hmac;
-use crate::{base64s, hashes, random};
+use crate::{base64s, hashes};
 
 /// How a password is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,21 +37,21 @@ impl Method {
     }
 
     /// The password as it is given to the server; what is a hash already stays.
-    pub(crate) fn encrypt(self, role: &str, password: &str) -> String {
-        match self {
+    pub(crate) fn encrypt(self, role: &str, password: &str) -> Result<String, Error> {
+        Ok(match self {
             Self::Md5 if !password.starts_with("md5") => {
                 log::warning("The md5 password algorithm was deprecated in PostgreSQL 10");
                 md5(role, password)
             }
             Self::Scram if !password.starts_with("SCRAM-SHA-256") => {
-                scram(password, &random::bytes(16), ITERATIONS)
+                scram(password, &random::array::<16>()?, ITERATIONS)
             }
             Self::Clear => {
                 log::warning("Unencrypted passwords were removed in PostgreSQL 10");
                 password.to_owned()
             }
             _ => password.to_owned(),
-        }
+        })
     }
 
     /// Whether what the server keeps is the hash of a password.
@@ -119,9 +119,9 @@ mod tests {
         assert!(Method::Scram.verify("pinch", "secret", kept));
         assert!(!Method::Scram.verify("pinch", "Secret", kept));
         assert!(Method::Md5.verify("pinch", "secret", "md50f2649d2313ff0464f8e29cdf970b9f4"));
-        let made = Method::Scram.encrypt("pinch", "secret");
+        let made = Method::Scram.encrypt("pinch", "secret").unwrap();
         assert!(Method::Scram.verify("pinch", "secret", &made), "{made}");
-        assert_eq!(Method::Md5.encrypt("pinch", "md5ab"), "md5ab");
+        assert_eq!(Method::Md5.encrypt("pinch", "md5ab").unwrap(), "md5ab");
         assert!(Method::of(&"rot13".into()).is_err());
     }
 }

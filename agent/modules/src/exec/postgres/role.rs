@@ -321,7 +321,7 @@ impl Asked {
                 Method::Clear => "UNENCRYPTED",
                 _ => "ENCRYPTED",
             };
-            let password = quoted(&method.encrypt(name, password));
+            let password = quoted(&method.encrypt(name, password)?);
             words.push_str(&format!(" {word} PASSWORD {password}"));
         }
         if let Some(until) = self.valid_until.as_deref().filter(|text| !text.is_empty()) {

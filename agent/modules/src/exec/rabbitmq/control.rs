@@ -3,11 +3,10 @@
 use state::exec::Exec;
 use state::module::Error;
 use value::json::{self, Layout};
-use value::{Map, Value};
+use value::{Map, Value, python, random};
 
 use crate::exec::cmd::Temporary;
 use crate::process::{Output, Process, which};
-use crate::random;
 
 /// The program.
 pub(crate) fn client() -> Option<String> {
@@ -218,10 +217,7 @@ impl<'a> Rabbit<'a> {
         if let Some(password) = password {
             return self.with_password(&words, password);
         }
-        let unknown: String = random::bytes(16)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let unknown = python::hex(&random::array::<16>()?);
         let said = self.with_password(&words, &unknown)?;
         if let Err(why) = self.change(&["clear_password", name]) {
             self.change(&["delete_user", name])?;

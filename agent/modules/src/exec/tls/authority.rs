@@ -144,7 +144,7 @@ pub(super) fn create_ca(cx: &Exec, args: CreateCa) -> Result<Value, Error> {
     let all = Map::new()
         .with("signing_private_key", key_path.as_str())
         .with("subject", subject(parts)?)
-        .with("serial_number", serial())
+        .with("serial_number", serial()?)
         .with("days_valid", args.days.trunc())
         .with("digest", args.digest)
         .with("basicConstraints", "critical, CA:TRUE, pathlen:0")

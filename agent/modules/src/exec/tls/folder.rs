@@ -4,12 +4,11 @@ use std::path::Path;
 
 use state::exec::Exec;
 use state::module::Error;
-use value::{Map, Value};
+use value::{Map, Value, random};
 
 use super::{CertBasePath, SetCaPath};
 use crate::exec::config;
 use crate::fs::{self, Owner};
-use crate::random;
 use crate::x509::pem;
 
 /// The key of `__context__` under which a folder is kept that was named once.
@@ -164,12 +163,12 @@ pub(super) fn subject(parts: [Option<String>; 7]) -> Result<Map, Error> {
 }
 
 /// A new serial number, in as many digits as `openssl ca` wants in its index.
-pub(super) fn serial() -> String {
-    let mut bytes = random::bytes(20);
+pub(super) fn serial() -> Result<String, Error> {
+    let mut bytes: [u8; 20] = random::array()?;
     if let Some(first) = bytes.first_mut() {
         *first = *first & 0x7f | 0x40;
     }
-    super::index::digits(&bytes)
+    Ok(super::index::digits(&bytes))
 }
 
 #[cfg(test)]
@@ -190,6 +189,6 @@ mod tests {
             assert!(subject_of(all).is_err());
         }
         assert!(file_name(part("a/b"), "x").is_err());
-        assert_eq!(serial().len(), 40);
+        assert_eq!(serial().unwrap().len(), 40);
     }
 }

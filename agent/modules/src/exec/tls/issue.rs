@@ -194,7 +194,7 @@ pub(super) fn create_self_signed_cert(
     let all = Map::new()
         .with("signing_private_key", key.as_str())
         .with("subject", parts)
-        .with("serial_number", serial())
+        .with("serial_number", serial()?)
         .with("days_valid", args.days.trunc())
         .with("digest", args.digest);
     let der = Draft::of(cx, &all, false)?.signed(cx)?;
@@ -249,7 +249,7 @@ pub(super) fn create_ca_signed_cert(cx: &Exec, args: CreateCaSignedCert) -> Resu
         .with("signing_cert", authority.certificate())
         .with("csr", request)
         .with("subject", subject.unwrap_or_default().shown())
-        .with("serial_number", serial())
+        .with("serial_number", serial()?)
         .with("days_valid", args.days.trunc())
         .with("digest", args.digest);
     let der = Draft::of(cx, &all, false)?.signed(cx)?;

@@ -1,11 +1,9 @@
 //! Chance.
 
-use std::fs::File;
-use std::io::Read as _;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use minijinja::{Error, State, Value};
+use value::random;
 
 use super::super::args::{Args, items};
 use super::super::containers::List;
@@ -17,6 +15,9 @@ use super::{Table, hashing};
 pub(super) const FILTERS: Table = &[
     ("random", |_, a| {
         let items = items(a.subject()?)?;
+        if items.is_empty() {
+            return Ok(Value::default());
+        }
         let at = below(items.len())?;
         Ok(items.get(at).cloned().unwrap_or_default())
     }),
@@ -36,23 +37,12 @@ pub(super) const FILTERS: Table = &[
 ];
 
 fn bytes(count: usize) -> Result<Vec<u8>, Error> {
-    let mut bytes = vec![0; count];
-    File::open("/dev/urandom")
-        .and_then(|mut file| file.read_exact(&mut bytes))
-        .map_err(|error| value_error(format!("/dev/urandom: {error}")))?;
-    Ok(bytes)
-}
-
-fn number() -> Result<u64, Error> {
-    Ok(bytes(8)?
-        .iter()
-        .fold(0, |number, byte| (number << 8) | u64::from(*byte)))
+    random::vec(count).map_err(|error| value_error(error.to_string()))
 }
 
 /// A number from zero to below `count`.
 fn below(count: usize) -> Result<usize, Error> {
-    let count = u64::try_from(count.max(1)).unwrap_or(u64::MAX);
-    Ok(usize::try_from(number()? % count).unwrap_or(0))
+    random::index(count).map_err(|error| value_error(error.to_string()))
 }
 
 fn too_many() -> Error {
