@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use cli::binary::{self, PINCH};
 use cli::failure::{Exit, Failure};
 use cli::heap::Heap;
+use modules::process;
 
 mod answer;
 mod call;
@@ -32,6 +33,11 @@ static HEAP: Heap = Heap;
 
 fn main() -> ExitCode {
     let (called_as, words) = binary::called();
+    if words == [process::BECOME] && applet(&called_as).is_none() {
+        let error = process::become_user();
+        return Failure::new(Exit::Software, error).report();
+    }
+    process::set_own_program(binary::own_program);
     let outcome = match (applet(&called_as), words.split_first()) {
         (Some(applet), _) => applet(words),
         (None, Some((word, rest))) if let Some(applet) = applet(word) => applet(rest.to_vec()),

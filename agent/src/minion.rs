@@ -1,14 +1,13 @@
 //! `salt-minion` and the processes of its jobs.
 
-use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use cli::background::{self, PidFile};
-use cli::binary::PINCH;
+use cli::binary::{self, PINCH};
 use cli::config::{self, ConfigError, Loaded};
 use cli::failure::{Exit, Failure};
 use cli::heap;
@@ -65,7 +64,7 @@ fn stay(daemon: options::Daemon) -> Result<ExitCode, Failure> {
         dir: dir.clone(),
         overrides: overrides.clone(),
         program: env!("CARGO_PKG_VERSION").to_owned(),
-        job: vec![own_program(), JOB.into(), dir.into()],
+        job: vec![own_program()?.into(), JOB.into(), dir.into()],
         reload,
         at_rest: (resident::AT_REST, || {
             resident::let_code_go();
@@ -107,7 +106,7 @@ fn token() -> Result<Option<String>, Failure> {
     let token = token.bytes().take(TOKEN_MAX as usize).collect::<Vec<u8>>();
     writer.write_all(&token).map_err(failed)?;
     drop(writer);
-    let error = std::process::Command::new(own_program())
+    let error = std::process::Command::new(own_program()?)
         .args(std::env::args_os().skip(1))
         .arg0(std::env::args_os().next().unwrap_or_default())
         .env(TOKEN, ON_STDIN)
@@ -123,8 +122,8 @@ fn reload(dir: &Path, overrides: Map) -> Result<Opts, String> {
 }
 
 /// This program, even where a newer one has taken its place: a job must speak as its daemon does.
-fn own_program() -> OsString {
-    "/proc/self/exe".into()
+fn own_program() -> Result<PathBuf, Failure> {
+    binary::own_program().map_err(|error| Failure::new(Exit::Software, error))
 }
 
 /// Does one job: `pinch job DIR JID`, with its daemon's socket as its stdin.

@@ -42,14 +42,20 @@ mod wheel;
 use std::process::ExitCode;
 
 use cli::binary;
-use cli::failure::Failure;
+use cli::failure::{Exit, Failure};
 use cli::heap::Heap;
+use modules::process;
 
 #[global_allocator]
 static HEAP: Heap = Heap;
 
 fn main() -> ExitCode {
     let (called_as, words) = binary::called();
+    if words == [process::BECOME] && applets::named(&called_as).is_none() {
+        let error = process::become_user();
+        return Failure::new(Exit::Software, error).report();
+    }
+    process::set_own_program(binary::own_program);
     let outcome = match applets::named(&called_as) {
         Some(applet) => applet(words),
         None => applets::first(&words),

@@ -20,6 +20,15 @@ const UNSAFE: [&str; 5] = [
     "agent/state/src/umask.rs",
 ];
 
+/// The only files that name a source of randomness, each with its reason.
+const RANDOM: [(&str, &str); 2] = [
+    ("agent/value/src/random.rs", "this is the source"),
+    (
+        "agent/value/src/hash.rs",
+        "a table's hash guards no secret, and the standard library's own seed is what it needs",
+    ),
+];
+
 const FOLDERS: &[&str] = &["agent", "master-lite", "cross", "tests", "packaging"];
 
 fn all() -> Vec<Source> {
@@ -120,6 +129,46 @@ fn unsafe_stands_in_the_files_that_need_it() {
     };
     found.retain(|line| !is_known(line));
     none(&found, &format!("unsafe code belongs in {UNSAFE:?}"));
+}
+
+#[test]
+fn random_bytes_have_one_source() {
+    // Code outside tests alone: ring makes its own keys with an object of its own there. Scripts that are carried run in a Python.
+    let others = [
+        "/dev/urandom",
+        "/dev/random",
+        "SystemRandom",
+        "RandomState",
+        "getrandom(",
+    ];
+    let mut found = holding(&others, false);
+    let is_known = |line: &String| {
+        RANDOM
+            .iter()
+            .any(|(file, _)| line.starts_with(&format!("{file}:")))
+    };
+    found.retain(|line| !is_known(line));
+    none(
+        &found,
+        "random bytes and numbers come from value::random, and their failure is an error",
+    );
+}
+
+#[test]
+fn no_thread_of_ours_becomes_another_user() {
+    let calls = [
+        "set_thread_uid",
+        "set_thread_res_uid",
+        "set_thread_gid",
+        "set_thread_res_gid",
+        "set_thread_groups",
+    ];
+    let mut found = holding(&calls, false);
+    found.retain(|line| !line.starts_with("agent/modules/src/process/become_user.rs:"));
+    none(
+        &found,
+        "a user could signal that thread, and so end the process: start a helper (process::become_user)",
+    );
 }
 
 #[test]

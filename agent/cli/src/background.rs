@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use value::{Map, log};
 
+use crate::binary;
 use crate::failure::{Exit, Failure};
 use crate::options::{Program, STARTED};
 
@@ -31,7 +32,9 @@ const LOOK: Duration = Duration::from_millis(10);
 /// # Errors
 /// When it cannot be started, or ends at once.
 pub fn start(program: &Program, words: &[String], pidfile: &Path) -> Result<ExitCode, Failure> {
-    let started = Command::new("/proc/self/exe")
+    let own = binary::own_program().map_err(|error| Failure::new(Exit::Software, error))?;
+    let started = Command::new(own)
+        .arg0("pinch")
         .args([program.name, STARTED])
         .args(words)
         .arg(format!("--pid-file={}", pidfile.display()))

@@ -173,9 +173,40 @@ pub fn called() -> (String, Vec<String>) {
 /// The path of this program itself, for links.
 ///
 /// # Errors
-/// When the system does not tell, which takes `/proc`.
+/// When it cannot be found.
 pub fn own_path() -> Result<PathBuf, Failure> {
-    std::env::current_exe().map_err(|error| Failure::new(Exit::Generic, error))
+    std::env::current_exe()
+        .or_else(|_| called_path())
+        .map_err(|error| Failure::new(Exit::Generic, error))
+}
+
+/// Returns a path by which this program can start itself, even where a newer one has taken its place: both must speak alike.
+///
+/// # Errors
+/// When it cannot be found: `/proc` is missing, and it was not started by a path or from a folder of `PATH`.
+pub fn own_program() -> std::io::Result<PathBuf> {
+    let running = Path::new("/proc/self/exe");
+    if running.exists() {
+        return Ok(running.to_owned());
+    }
+    called_path()
+}
+
+/// The path by which this program was called; its folder never changes while it runs.
+fn called_path() -> std::io::Result<PathBuf> {
+    let called = std::env::args_os().next().unwrap_or_default();
+    let called = Path::new(&called);
+    if called.components().count() > 1 {
+        return std::path::absolute(called);
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let mut paths = std::env::split_paths(&folders).map(|folder| folder.join(called));
+    paths.find(|path| path.is_file()).ok_or_else(|| {
+        std::io::Error::other(format!(
+            "cannot find the program {} itself: mount /proc, or start it by its full path",
+            called.display()
+        ))
+    })
 }
 
 /// Writes to stdout, without secrets; one who has stopped reading is no error.

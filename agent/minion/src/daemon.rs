@@ -426,6 +426,8 @@ impl Shared {
         let mut words = self.settings.job.iter();
         let program = words.next().ok_or(std::io::ErrorKind::NotFound)?;
         let mut command = Command::new(program);
+        // The path may be a link with the name of an applet, which would not take the word of a job.
+        command.arg0("pinch");
         command.args(words).arg(&job.jid).process_group(0);
         let child = smol::process::Command::from(command)
             .stdin(Stdio::from(OwnedFd::from(its)))

@@ -1,16 +1,18 @@
 //! Starting a child, reading what it writes, and ending it when it takes too long.
 
-use std::io::{PipeReader, Read, Write};
+use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Gid, Pid, Signal, Uid};
+use rustix::process::{Pid, Signal};
 use state::module::Error;
 use value::{Map, Value, log, python};
 
-use super::{Identity, Output, Plan, Process, Stderr, environment, python_errno};
+use super::become_user::{self, Beginning};
+use super::{Output, Plan, Process, Stderr, python_errno};
 
 /// What a command may write on each of its outputs; more is an error, because it is all kept in memory.
 pub const MAX_OUTPUT_BYTES: u64 = 64 * 1024 * 1024;
@@ -18,11 +20,9 @@ pub const MAX_OUTPUT_BYTES: u64 = 64 * 1024 * 1024;
 /// How often a child that has closed its outputs is looked at until its time is over.
 const POLL: Duration = Duration::from_millis(5);
 
-/// Sets the umask given as `$0`, then becomes the rest: a child has one of its own only before it starts.
-const WITH_UMASK: &str = "umask \"$0\" && exec \"$@\"";
-
 pub(super) fn run(process: &Process, plan: &Plan) -> Result<Output, Error> {
-    let mut command = command(process, plan)?;
+    let mut command = command(plan).map_err(|error| unable(process, plan, &error))?;
+    let input = input(process)?;
     let pipes = if process.bg {
         // Nobody reads what it says, and our own output is for data.
         command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -30,22 +30,23 @@ pub(super) fn run(process: &Process, plan: &Plan) -> Result<Output, Error> {
     } else {
         pipes(process, &mut command)?
     };
-    let mut child = start(&mut command, plan.identity.as_ref())
-        .map_err(|error| unable(process, plan, &error))?;
-    // The writing ends that we hold would keep the pipes open.
-    drop(command);
+    let unable = |error| unable(process, plan, &error);
+    let (reader, writer) = input.unzip();
+    let (mut child, beginning) = start(command, plan, reader).map_err(unable)?;
     let pid = child.id();
     if process.bg {
+        failed(beginning).map_or(Ok(()), |error| Err(unable(error)))?;
         return Ok(Output {
             pid,
             ..Output::default()
         });
     }
-    feed(process, &mut child);
+    feed(process, writer);
     let Some((texts, status)) = finish(&mut child, pipes, plan.deadline) else {
         end(&mut child, plan.deadline.is_some());
         return Ok(timed_out(process, plan, pid));
     };
+    failed(beginning).map_or(Ok(()), |error| Err(unable(error)))?;
     let mut texts = texts.into_iter();
     let mut text = |name| decoded(process, name, texts.next().unwrap_or_default());
     let (stdout, stderr) = (text("stdout")?, text("stderr")?);
@@ -62,25 +63,18 @@ pub(super) fn run(process: &Process, plan: &Plan) -> Result<Output, Error> {
     Ok(output)
 }
 
-fn command(process: &Process, plan: &Plan) -> Result<Command, Error> {
-    let umask = plan.umask.map(|umask| format!("{umask:04o}"));
-    let through_shell: Vec<&str> = match &umask {
-        Some(umask) => vec!["/bin/sh", "-c", WITH_UMASK, umask],
-        None => Vec::new(),
+/// The command itself, or the helper that becomes it.
+fn command(plan: &Plan) -> std::io::Result<Command> {
+    let mut command = match plan.identity {
+        Some(_) => become_user::helper()?,
+        None => {
+            let words = plan.argv();
+            let mut command = Command::new(words.first().map_or("", String::as_str));
+            command.args(words.iter().skip(1)).env_clear();
+            command.envs(plan.variables()).current_dir(&plan.cwd);
+            command
+        }
     };
-    let mut words = through_shell
-        .into_iter()
-        .chain(plan.words.iter().map(String::as_str));
-    let mut command = Command::new(words.next().unwrap_or_default());
-    command.args(words).env_clear().current_dir(&plan.cwd);
-    let variables = plan.env.iter();
-    command.envs(
-        variables
-            .filter(|(key, value)| !environment::has_null(key) && !environment::has_null(value)),
-    );
-    if process.stdin.is_some() && !process.bg {
-        command.stdin(Stdio::piped());
-    }
     if plan.deadline.is_some() {
         // A group of its own, so that its children can be ended with it.
         command.process_group(0);
@@ -104,37 +98,40 @@ fn pipes(process: &Process, command: &mut Command) -> Result<Vec<PipeReader>, Er
     Ok(vec![stdout, stderr])
 }
 
-/// Starts the child. To become someone else, a thread does so and the child is its copy: on Linux each thread has an identity of
-/// its own, and the rest of this program keeps the one it has.
-fn start(command: &mut Command, identity: Option<&Identity>) -> std::io::Result<Child> {
-    let Some(identity) = identity else {
-        return command.spawn();
+/// The pipe that the child reads from, where it is given something to read.
+fn input(process: &Process) -> Result<Option<(PipeReader, PipeWriter)>, Error> {
+    if process.stdin.is_none() || process.bg {
+        return Ok(None);
+    }
+    std::io::pipe().map(Some).map_err(Error::io("pipe"))
+}
+
+/// Starts the child, which becomes another user by itself where it must. The command is dropped, because the writing ends that it
+/// holds would keep the pipes open.
+fn start(
+    mut command: Command,
+    plan: &Plan,
+    input: Option<PipeReader>,
+) -> std::io::Result<(Child, Option<Beginning>)> {
+    let Some(identity) = &plan.identity else {
+        if let Some(input) = input {
+            command.stdin(input);
+        }
+        return Ok((command.spawn()?, None));
     };
-    std::thread::scope(|scope| {
-        let other = scope.spawn(|| {
-            assume(identity)?;
-            command.spawn()
-        });
-        other
-            .join()
-            .unwrap_or_else(|_| Err(std::io::Error::other("the starting thread failed")))
-    })
+    let ours = rustix::stdio::stdin();
+    let input = input.as_ref().map_or(ours, AsFd::as_fd);
+    let (child, beginning) = become_user::begin(&mut command, plan, identity, input)?;
+    Ok((child, Some(beginning)))
 }
 
-fn assume(identity: &Identity) -> std::io::Result<()> {
-    let groups: Vec<Gid> = identity
-        .groups
-        .iter()
-        .map(|gid| Gid::from_raw(*gid))
-        .collect();
-    rustix::thread::set_thread_groups(&groups)?;
-    rustix::thread::set_thread_gid(Gid::from_raw(identity.gid))?;
-    rustix::thread::set_thread_uid(Uid::from_raw(identity.uid))?;
-    Ok(())
+/// Why a command that was to run as another user did not begin.
+fn failed(beginning: Option<Beginning>) -> Option<std::io::Error> {
+    beginning.and_then(Beginning::failure)
 }
 
-fn feed(process: &Process, child: &mut Child) {
-    if let (Some(text), Some(mut stdin)) = (process.stdin.clone(), child.stdin.take()) {
+fn feed(process: &Process, stdin: Option<PipeWriter>) {
+    if let (Some(text), Some(mut stdin)) = (process.stdin.clone(), stdin) {
         // A child that does not read to the end is no error.
         std::thread::spawn(move || {
             let _ = stdin.write_all(text.as_bytes());

@@ -2,10 +2,12 @@
 //!
 //! Nothing of it is process-wide: directory, environment, user and umask go to the child alone.
 
+mod become_user;
 mod child;
 mod environment;
 mod options;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -16,6 +18,7 @@ use value::{Map, Value, python, watch};
 
 use crate::{accounts, shlex};
 
+pub use become_user::{BECOME, become_user, set_own_program};
 pub use child::MAX_OUTPUT_BYTES;
 
 /// What is run.
@@ -342,6 +345,33 @@ struct Plan {
     umask: Option<u32>,
     deadline: Option<Instant>,
     shown: bool,
+}
+
+/// Sets the umask given as `$0`, then becomes the rest: a child has one of its own only before it starts.
+const WITH_UMASK: &str = "umask \"$0\" && exec \"$@\"";
+
+impl Plan {
+    /// The program and its arguments, with what sets the umask in front of them.
+    fn argv(&self) -> Vec<String> {
+        let mut argv = match self.umask {
+            Some(umask) => vec![
+                "/bin/sh".into(),
+                "-c".into(),
+                WITH_UMASK.into(),
+                format!("{umask:04o}"),
+            ],
+            None => Vec::new(),
+        };
+        argv.extend(self.words.iter().cloned());
+        argv
+    }
+
+    /// The environment, without what the kernel cannot take.
+    fn variables(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
+        let variables = self.env.iter();
+        variables
+            .filter(|(key, value)| !environment::has_null(key) && !environment::has_null(value))
+    }
 }
 
 /// Whom the child becomes.

@@ -92,21 +92,6 @@ fn the_umask_reaches_the_child_and_nobody_else() {
 }
 
 #[test]
-fn another_user_runs_the_command_and_we_stay_who_we_are() {
-    if rustix::process::getuid().as_raw() != 0 {
-        return;
-    }
-    let output = run(&Process {
-        runas: Some("nobody".into()),
-        cwd: Some("/".into()),
-        ..shell("id -un; id -G; echo $USER")
-    });
-    let nobody = accounts::user("nobody").unwrap();
-    assert_eq!(output.stdout, format!("nobody\n{}\nnobody", nobody.gid));
-    assert_eq!(run(&shell("id -u")).stdout, "0");
-}
-
-#[test]
 fn what_cannot_be_started_is_told_in_salts_words() {
     let refused = |process: Process| process.run(&exec()).unwrap_err().to_string();
     assert_eq!(
