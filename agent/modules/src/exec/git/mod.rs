@@ -2,12 +2,15 @@
 
 pub(crate) mod config;
 pub(crate) mod history;
+mod login;
 pub(crate) mod remote;
 pub(crate) mod tree;
 
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
+
+pub(crate) use login::{Login, redacted, with_login};
 
 use crate::process::{Output, Process, Stderr};
 use crate::{ospath, shlex, source};
@@ -23,6 +26,8 @@ pub(crate) struct Git<'a> {
     pub(crate) user: Option<String>,
     /// Keys for ssh, tried one after the other.
     pub(crate) identity: Vec<String>,
+    /// The password for a server.
+    pub(crate) login: Option<Login>,
     /// The encoding of what git prints.
     pub(crate) output_encoding: Option<String>,
 }
@@ -117,6 +122,7 @@ impl<'a> Common<'a> {
                 cwd,
                 user,
                 identity,
+                login: None,
                 output_encoding: given("output_encoding"),
             },
             https_user: given("https_user"),
@@ -135,9 +141,29 @@ impl<'a> Common<'a> {
         words
     }
 
-    /// A URL with the user and password that go with it.
-    pub(crate) fn url(&self, url: &str) -> Result<String, Error> {
-        with_login(url, self.https_user.as_deref(), self.https_pass.as_deref())
+    /// Returns a URL with the user that goes with it, and keeps the password for git.
+    pub(crate) fn url(&mut self, url: &str) -> Result<String, Error> {
+        let (url, login) = with_login(url, self.https_user.as_deref(), self.https_pass.as_deref())?;
+        self.git.login = login;
+        Ok(url)
+    }
+
+    /// Takes the password that is given for the server of a repository that is known here: the named one, or else the first.
+    pub(crate) fn log_in(&mut self, remote: Option<&str>) -> Result<(), Error> {
+        if self.https_pass.is_none() {
+            return Ok(());
+        }
+        let remotes = self.git.remotes(false)?;
+        let found = match remote {
+            Some(name) => remotes.get(name),
+            None => remotes.get("origin").or_else(|| remotes.values().next()),
+        };
+        let url = found
+            .and_then(|remote| remote.get("fetch"))
+            .map(Value::to_text);
+        let url = url.or_else(|| remote.map(str::to_owned));
+        self.url(&url.ok_or("There is no other repository that the password could be for")?)?;
+        Ok(())
     }
 }
 
@@ -164,61 +190,6 @@ fn expanded(cwd: &str, user: Option<&str>) -> String {
     ospath::join(&home, cwd)
 }
 
-/// A URL with a user and a password in it: for https only.
-pub(crate) fn with_login(
-    url: &str,
-    user: Option<&str>,
-    password: Option<&str>,
-) -> Result<String, Error> {
-    if user.is_none() && password.is_none() {
-        return Ok(url.to_owned());
-    }
-    if source::Url::parse(url).scheme != "https" {
-        return Err("Basic Auth only supported for HTTPS".into());
-    }
-    let quoted = |text: Option<&str>| percent(text.unwrap_or_default());
-    let login = match password {
-        Some(_) => format!("{}:{}", quoted(user), quoted(password)),
-        None => quoted(user),
-    };
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    Ok(format!("https://{login}@{rest}"))
-}
-
-fn percent(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-~".contains(&byte);
-    text.bytes()
-        .map(|byte| {
-            if plain(byte) {
-                char::from(byte).to_string()
-            } else {
-                format!("%{byte:02X}")
-            }
-        })
-        .collect()
-}
-
-/// Text without the passwords in its web addresses.
-pub(crate) fn redacted(text: &str) -> String {
-    let lines = text.split('\n').map(|line| {
-        let start = ["http://", "https://"]
-            .iter()
-            .filter_map(|scheme| line.find(scheme).map(|at| at + scheme.len()))
-            .min();
-        match (start, line.rfind('@')) {
-            (Some(start), Some(end)) if start < end => {
-                format!(
-                    "{}<redacted>{}",
-                    line.get(..start).unwrap_or_default(),
-                    line.get(end..).unwrap_or_default()
-                )
-            }
-            _ => line.to_owned(),
-        }
-    });
-    lines.collect::<Vec<_>>().join("\n")
-}
-
 /// What ssh is told: Salt's options. The key's path comes by the environment, so that it is never read as shell.
 const SSH: &str = "ssh -oStrictHostKeyChecking=no -oPasswordAuthentication=no -oKbdInteractiveAuthentication=no \
                    -oChallengeResponseAuthentication=no -i \"$GIT_IDENTITY\"";
@@ -232,8 +203,18 @@ impl Git<'_> {
         }
     }
 
-    fn process(&self, words: &[String], env: Map, stderr: Stderr) -> Process {
-        let mut process = Process::words(words.to_vec()).quiet();
+    /// The same with this login.
+    pub(crate) fn with_login(self, login: Option<Login>) -> Self {
+        Self { login, ..self }
+    }
+
+    fn process(&self, words: &[String], mut env: Map, stderr: Stderr) -> Process {
+        let mut words = words.to_vec();
+        if let Some(login) = &self.login {
+            drop(words.splice(1..1, login.options()));
+            env.extend(login.variables());
+        }
+        let mut process = Process::words(words).quiet();
         process.cwd.clone_from(&self.cwd);
         process.runas.clone_from(&self.user);
         process.output_encoding.clone_from(&self.output_encoding);
@@ -365,17 +346,6 @@ impl Key {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn passwords_are_put_into_addresses_and_taken_out_of_texts() {
-        let url = with_login("https://h/r.git", Some("me"), Some("p/w@")).unwrap();
-        assert_eq!(url, "https://me:p%2Fw%40@h/r.git");
-        assert_eq!(
-            redacted(&format!("fatal: {url} x\nnext")),
-            "fatal: https://<redacted>@h/r.git x\nnext"
-        );
-        assert!(with_login("http://h/r", Some("me"), None).is_err());
-    }
 
     #[test]
     fn options_are_a_list_or_a_line() {

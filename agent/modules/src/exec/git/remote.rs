@@ -136,7 +136,7 @@ fn with_opts(kwargs: Map, opts: Value) -> Map {
 
 fn clone(cx: &Exec, args: Clone) -> Result<Value, Error> {
     let kwargs = with_opts(args.kwargs, args.opts);
-    let common = Common::of(cx, Some(&args.cwd), &kwargs, &[])?;
+    let mut common = Common::of(cx, Some(&args.cwd), &kwargs, &[])?;
     if args.url.is_empty() {
         return Err("Missing 'url' argument".into());
     }
@@ -167,7 +167,8 @@ fn clone(cx: &Exec, args: Clone) -> Result<Value, Error> {
 
 fn fetch(cx: &Exec, args: Fetch) -> Result<Value, Error> {
     let kwargs = with_opts(args.kwargs, args.opts);
-    let common = Common::of(cx, Some(&args.cwd), &kwargs, &[])?;
+    let mut common = Common::of(cx, Some(&args.cwd), &kwargs, &[])?;
+    common.log_in(args.remote.as_deref().filter(|remote| !remote.is_empty()))?;
     let mut words = common.words(if args.force {
         &["fetch", "--force"]
     } else {
@@ -283,13 +284,15 @@ fn note_update(line: &str, updates: &mut Map) {
 
 fn pull(cx: &Exec, args: Pull) -> Result<Value, Error> {
     let kwargs = with_opts(args.kwargs, args.opts);
-    let common = Common::of(cx, Some(&args.cwd), &kwargs, &[])?;
+    let mut common = Common::of(cx, Some(&args.cwd), &kwargs, &[])?;
+    common.log_in(None)?;
     Ok(common.git.words(&common.words(&["pull"]))?.into())
 }
 
 fn push(cx: &Exec, args: Push) -> Result<Value, Error> {
     let kwargs = with_opts(args.kwargs, args.opts);
-    let common = Common::of(cx, Some(&args.cwd), &kwargs, &[])?;
+    let mut common = Common::of(cx, Some(&args.cwd), &kwargs, &[])?;
+    common.log_in(Some(&args.remote))?;
     let mut words = common.words(&["push"]);
     words.extend([
         plain(&args.remote)?.to_owned(),
@@ -300,7 +303,7 @@ fn push(cx: &Exec, args: Push) -> Result<Value, Error> {
 
 fn ls_remote(cx: &Exec, args: LsRemote) -> Result<Value, Error> {
     let kwargs = with_opts(args.kwargs, args.opts);
-    let common = Common::of(cx, args.cwd.as_deref(), &kwargs, &[])?;
+    let mut common = Common::of(cx, args.cwd.as_deref(), &kwargs, &[])?;
     let mut words = common.words(&["ls-remote"]);
     words.push(plain(&common.url(&args.remote)?)?.to_owned());
     words.extend(args.r#ref.filter(|name| !name.is_empty()));
@@ -308,7 +311,7 @@ fn ls_remote(cx: &Exec, args: LsRemote) -> Result<Value, Error> {
 }
 
 fn remote_refs(cx: &Exec, args: RemoteRefs) -> Result<Value, Error> {
-    let common = Common::of(cx, None, &args.kwargs, &["filter"])?;
+    let mut common = Common::of(cx, None, &args.kwargs, &["filter"])?;
     let mut words = line(&["ls-remote"]);
     words.extend(args.heads.then(|| "--heads".to_owned()));
     words.extend(args.tags.then(|| "--tags".to_owned()));
@@ -338,15 +341,14 @@ fn remote_get(cx: &Exec, args: RemoteGet) -> Result<Value, Error> {
 }
 
 fn remote_set(cx: &Exec, args: RemoteSet) -> Result<Value, Error> {
-    let common = Common::of(
+    let mut common = Common::of(
         cx,
         Some(&args.cwd),
         &args.kwargs,
         &["push_https_user", "push_https_pass"],
     )?;
-    common
-        .git
-        .set_remote(&args.remote, &common.url(&args.url)?)?;
+    let url = common.url(&args.url)?;
+    common.git.set_remote(&args.remote, &url)?;
     if let Some(url) = args.push_url.filter(|url| !url.is_empty()) {
         let given = |name: &str| {
             args.kwargs
@@ -355,7 +357,7 @@ fn remote_set(cx: &Exec, args: RemoteSet) -> Result<Value, Error> {
                 .map(Value::to_text)
         };
         let (user, password) = (given("push_https_user"), given("push_https_pass"));
-        let url = super::with_login(&url, user.as_deref(), password.as_deref())?;
+        let (url, _not_kept) = super::with_login(&url, user.as_deref(), password.as_deref())?;
         common
             .git
             .git(&["remote", "set-url", "--push", &args.remote, plain(&url)?])?;
@@ -369,7 +371,8 @@ fn remotes(cx: &Exec, args: Remotes) -> Result<Value, Error> {
 }
 
 fn submodule(cx: &Exec, args: Submodule) -> Result<Value, Error> {
-    let common = Common::of(cx, Some(&args.cwd), &args.kwargs, &[])?;
+    let mut common = Common::of(cx, Some(&args.cwd), &args.kwargs, &[])?;
+    common.log_in(None)?;
     let mut words = common.words(&["submodule", &args.command]);
     words.extend(options(&args.opts)?);
     Ok(common.git.words(&words)?.into())

@@ -74,7 +74,9 @@ fn anew(git: &Git<'_>, args: &Cloned, target: &str) -> Result<Ret, Error> {
             .iter()
             .flat_map(|branch| ["--branch", branch])
             .collect();
-        let url = with_login(name, args.https_user.as_deref(), args.https_pass.as_deref())?;
+        let (url, login) =
+            with_login(name, args.https_user.as_deref(), args.https_pass.as_deref())?;
+        let net = net.with_login(login);
         Ok(match clone(&net, target, &url, &opts) {
             Ok(()) => Ret::ok(format!("{name} cloned to {target}{with}")).change("new", new),
             Err(error) => Ret::failed(format!("Clone failed: {}", said(&error))),

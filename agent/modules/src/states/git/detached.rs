@@ -39,7 +39,7 @@ pub(super) fn detached(cx: &Exec, args: Detached) -> Result<Ret, Error> {
             format!("Target '{target}' exists and is a regular file, cannot proceed").into(),
         );
     }
-    let url = with_login(
+    let (url, login) = with_login(
         &args.name,
         args.https_user.as_deref(),
         args.https_pass.as_deref(),
@@ -54,7 +54,7 @@ pub(super) fn detached(cx: &Exec, args: Detached) -> Result<Ret, Error> {
         args.user.as_ref(),
         args.output_encoding.as_ref(),
     );
-    let net = git.with_identity(&keys);
+    let net = git.with_identity(&keys).with_login(login);
     let job = Job {
         cx,
         args: &args,

@@ -81,7 +81,7 @@ impl<'a> Job<'a> {
                 format!("Target '{target}' exists and is a regular file, cannot proceed").into(),
             );
         }
-        let url = with_login(
+        let (url, login) = with_login(
             &args.name,
             args.https_user.as_deref(),
             args.https_pass.as_deref(),
@@ -96,7 +96,7 @@ impl<'a> Job<'a> {
             args.user.as_ref(),
             args.output_encoding.as_ref(),
         );
-        let net = git.with_identity(&keys);
+        let net = git.with_identity(&keys).with_login(login);
         let remote = Remote::of(&net, &url, &args.remote, &mut rev, bare).map_err(|error| {
             Error::refused(format!("Failed to check remote refs: {}", said(&error)))
         })?;

@@ -251,6 +251,7 @@ fn git<'a>(
         cwd: Some(target.to_owned()),
         user: user.filter(|user| !user.is_empty()).cloned(),
         identity: Vec::new(),
+        login: None,
         output_encoding: output_encoding.cloned(),
     }
 }
