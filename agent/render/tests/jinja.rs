@@ -185,6 +185,26 @@ const SALT_DIFFERENCES: &[(&str, usize, &str)] = &[
         "missing arguments are named in one way for all",
     ),
     ("errors", 83, "the type is not known any more"),
+    (
+        "reviewed",
+        24,
+        "a block sees the variables of the loop that it stands in",
+    ),
+    (
+        "reviewed",
+        47,
+        "a test that nobody has is missed when it is used, in a macro too",
+    ),
+    (
+        "reviewed",
+        50,
+        "what is unknown is said in one way, in a condition too",
+    ),
+    (
+        "reviewed",
+        51,
+        "what is unknown is said in one way, in a condition too",
+    ),
     ("errors", 85, "the type is not known any more"),
     (
         "errors",
@@ -261,6 +281,11 @@ fn lists_come_out_as_from_salt() {
 #[test]
 fn addresses_come_out_as_from_salt() {
     compare("network");
+}
+
+#[test]
+fn what_a_review_found_comes_out_as_from_salt() {
+    compare("reviewed");
 }
 
 #[test]

@@ -28,6 +28,17 @@ impl Args {
         })
     }
 
+    /// Returns the same with each value changed.
+    pub(super) fn mapped(&self, change: impl Fn(&Value) -> Value) -> Self {
+        let named = self.named.iter();
+        Self {
+            pos: self.pos.iter().map(&change).collect(),
+            named: named
+                .map(|(name, value)| (name.clone(), change(value)))
+                .collect(),
+        }
+    }
+
     /// What was given, to be given on.
     pub(super) fn values(&self) -> Vec<Value> {
         let mut values = self.pos.clone();

@@ -5,8 +5,8 @@ use value::python;
 
 use super::args::{self, Args};
 use super::errors::{key_error, runtime_error, type_error, value_error};
-use super::print;
 use super::strings::checked_len;
+use super::{markup, print};
 
 /// The widest field that a format may ask for.
 const WIDTH_MAX: usize = 1 << 20;
@@ -518,7 +518,8 @@ fn by_percent(value: &Value, mut spec: Spec) -> Result<String, Error> {
 pub(super) fn modulo(_: &mut minijinja::State<'_, '_>, args: &Args) -> Result<Value, Error> {
     let (left, right) = (args.subject()?, args::defined(args.need(1, "right")?)?);
     if let Some(text) = left.as_str() {
-        return Ok(Value::from(percent(text, right)?));
+        let made = percent(text, &markup::values(left, right))?;
+        return Ok(markup::like(left, made));
     }
     if let (Ok(a), Ok(b)) = (args::int(left), args::int(right)) {
         let rest = a
@@ -546,22 +547,20 @@ pub(super) fn modulo(_: &mut minijinja::State<'_, '_>, args: &Args) -> Result<Va
 
 /// The filter `format`: `%` with the arguments that follow.
 pub(super) fn format_filter(_: &mut minijinja::State<'_, '_>, args: &Args) -> Result<Value, Error> {
-    let text = args.text(0, "value")?;
-    if args.all_named().is_empty() {
-        let values = Value::from(minijinja::value::Tuple::from(args.rest(1).to_vec()));
-        return Ok(Value::from(percent(&text, &values)?));
-    }
-    if args.pos().len() > 1 {
-        return Err(runtime_error(
-            "can't handle positional and keyword arguments at the same time",
-        ));
-    }
+    let (subject, text) = (args.subject()?, args.text(0, "value")?);
     let named = args
         .all_named()
         .iter()
         .map(|(key, value)| (Value::from(key.as_str()), value.clone()));
-    Ok(Value::from(percent(
-        &text,
-        &super::containers::Dict::value(named.collect()),
-    )?))
+    let values = match (args.all_named().is_empty(), args.rest(1)) {
+        (true, rest) => Value::from(minijinja::value::Tuple::from(rest.to_vec())),
+        (false, []) => super::containers::Dict::value(named.collect()),
+        _ => {
+            return Err(runtime_error(
+                "can't handle positional and keyword arguments at the same time",
+            ));
+        }
+    };
+    let made = percent(&text, &markup::values(subject, &values))?;
+    Ok(markup::like(subject, made))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use indexmap::IndexMap;
-use minijinja::value::{Object, ObjectRepr};
+use minijinja::value::{ArgType, Object, ObjectRepr, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, Value};
 
 use super::args::{self, Args};
@@ -19,7 +19,7 @@ const RANGE_MAX: u64 = 100_000;
 
 /// Puts them into an environment.
 pub(super) fn add(env: &mut Environment<'static>) {
-    env.add_function("namespace", minijinja::functions::namespace);
+    filters::add_function(env, "namespace", namespace);
     filters::add_function(env, "range", range);
     filters::add_function(env, "dict", dict);
     filters::add_function(env, "odict", dict);
@@ -76,6 +76,13 @@ fn dict(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     Ok(Dict::value(pairs(args)?.into_iter().collect()))
 }
 
+/// `namespace(dictionary, name=value)`, as Python's `dict`.
+fn namespace(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
+    let names = pairs(args)?;
+    let names = Dict::value(names.into_iter().collect());
+    minijinja::functions::namespace(Some(ValueOrKwargs::from_value(Some(&names))?))
+}
+
 fn raise(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     Err(fault(Kind::Jinja, args.text(0, "msg")?))
 }
@@ -103,12 +110,17 @@ fn show_full_context(state: &mut State<'_, '_>, _: &Args) -> Result<Value, Error
         .map(|name| name.to_string())
         .collect();
     for name in names {
-        if let Some(value) = state
-            .lookup(&name)
-            .filter(|value| !super::print::is_opaque(value))
-        {
-            entries.insert(Value::from(name), value);
-        }
+        let Some(value) = state.lookup(&name) else {
+            continue;
+        };
+        let is_plain = value.kind() != ValueKind::Plain && !super::print::is_opaque(&value);
+        // Salt shows what Python calls an object.
+        let shown = match (is_plain, name.as_str()) {
+            (true, _) => value,
+            (false, "salt") => "<salt.utils.templates.AliasedLoader object>".into(),
+            (false, name) => format!("<{name}>").into(),
+        };
+        entries.insert(Value::from(name), shown);
     }
     Ok(Dict::value(entries))
 }

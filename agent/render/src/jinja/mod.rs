@@ -10,6 +10,7 @@ use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
 use crate::{Context, Error, Host, JinjaOptions, Kind};
 
 mod args;
+mod bound;
 mod containers;
 mod edits;
 mod errors;
@@ -21,6 +22,7 @@ mod header;
 mod lent;
 mod lines;
 mod macros;
+mod markup;
 mod methods;
 mod nesting;
 mod pieces;
@@ -259,8 +261,12 @@ fn base() -> &'static Environment<'static> {
             {
                 return Ok(());
             }
-            match value.as_str().filter(|_| value.kind() == ValueKind::String) {
+            let text = value.as_str().filter(|_| value.kind() == ValueKind::String);
+            let escapes = *state.auto_escape() == AutoEscape::Html && !value.is_safe();
+            match text {
+                Some(text) if escapes => out.write_str(&filters::escaped(text)),
                 Some(text) => out.write_str(text),
+                None if escapes => out.write_str(&filters::escaped(&print::emit(value))),
                 None => out.write_str(&print::emit(value)),
             }
             .map_err(minijinja::Error::from)

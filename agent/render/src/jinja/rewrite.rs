@@ -57,6 +57,8 @@ struct Macro<'a> {
     end: usize,
     comma: &'static str,
     takes_more: bool,
+    /// Whether another template is included in it.
+    includes: bool,
 }
 
 struct Walker<'a> {
@@ -212,18 +214,20 @@ impl<'a> Walker<'a> {
                 self.step();
                 self.tuple("(", ")")?;
             }
-            "include" | "extends" => {
+            "include" => self.include()?,
+            "extends" => {
                 self.step();
                 self.expression()?;
             }
             "for" => self.for_loop()?,
+            "block" | "endblock" => self.block(),
             "macro" => self.open_macro()?,
             "endmacro" => self.close_macro(),
             "call" => self.call()?,
             "filter" => {
                 self.step();
                 self.filter_name()?;
-                self.filters()?;
+                self.filters(None)?;
             }
             "with" => self.with()?,
             "from" => {
@@ -264,7 +268,7 @@ impl<'a> Walker<'a> {
                     self.wrap(start, "(", ")|__m");
                 }
             }
-            _ => self.filters()?,
+            _ => self.filters(None)?,
         }
         Some(())
     }
@@ -397,11 +401,8 @@ impl<'a> Walker<'a> {
         self.concat()?;
         while let Some(sign @ (Token::Plus | Token::Minus)) = self.token() {
             let is_plus = matches!(sign, Token::Plus);
-            // No list is added to a number or a text: the engine's own operator costs less.
-            let is_list = !matches!(
-                self.ahead(1),
-                Some(Token::Int(_) | Token::Float(_) | Token::Str(_) | Token::String(_))
-            );
+            // Neither a list nor a safe text is added to a number: the engine's own operator costs less.
+            let is_list = !matches!(self.ahead(1), Some(Token::Int(_) | Token::Float(_)));
             if is_plus && is_list {
                 self.replace(")|__add(");
                 self.concat()?;
@@ -459,8 +460,9 @@ impl<'a> Walker<'a> {
     }
 
     fn unary(&mut self) -> Option<()> {
+        let start = self.start();
         self.operand()?;
-        self.filters()
+        self.filters(Some(start))
     }
 
     fn operand(&mut self) -> Option<()> {
@@ -547,7 +549,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    fn filters(&mut self) -> Option<()> {
+    /// Filters, tests and calls of what they gave, behind an operand that began at `start`.
+    fn filters(&mut self, start: Option<usize>) -> Option<()> {
         loop {
             if matches!(self.token(), Some(Token::Pipe)) {
                 self.step();
@@ -556,8 +559,10 @@ impl<'a> Walker<'a> {
                 self.step();
                 self.test()?;
             } else if matches!(self.token(), Some(Token::ParenOpen)) {
-                // `x|f(1)(2)`: the parser has no such thing.
-                return None;
+                // `x|f(1)(2)`: the parser knows calls of operands only.
+                self.wrap(start?, "(", ")");
+                self.step();
+                self.elements(|token| matches!(token, Token::ParenClose))?;
             } else {
                 return Some(());
             }

@@ -7,7 +7,7 @@ use value::python::hex;
 use super::args::{self, Args, items};
 use super::containers::List;
 use super::errors::{self, type_error, value_error};
-use super::{format, print};
+use super::{format, markup, print};
 
 /// The longest text that a template may make at one go.
 pub(super) const TEXT_MAX: usize = 32 << 20;
@@ -36,6 +36,11 @@ pub(super) fn call(
     }
     let args = Args::new(values)?;
     let found = match value.kind() {
+        ValueKind::String if value.is_safe() && method == "format" => {
+            let text = value.as_str().unwrap_or_default();
+            let made = format::format(text, &markup::arguments(&args))?;
+            Some(Value::from_safe_string(made))
+        }
         ValueKind::String => string(value.as_str().unwrap_or_default(), method, &args)?,
         ValueKind::Bytes => bytes(value.as_bytes().unwrap_or_default(), method),
         ValueKind::Number => number(value, method),

@@ -4,7 +4,7 @@ use minijinja::value::{Tuple, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
 
 use super::containers::List;
-use super::{args, strings};
+use super::{args, markup, strings};
 
 /// Returns `a + b` for what can be added.
 ///
@@ -39,12 +39,21 @@ fn joined(a: &Value, b: &Value) -> Result<Vec<Value>, Error> {
 }
 
 fn texts(a: &Value, b: &Value) -> Result<Value, Error> {
+    let is_safe = a.is_safe() || b.is_safe();
+    let (a, b) = match is_safe {
+        true => (markup::escaped(a), markup::escaped(b)),
+        false => (a.clone(), b.clone()),
+    };
     let (a, b) = (
         a.as_str().unwrap_or_default(),
         b.as_str().unwrap_or_default(),
     );
     strings::checked_len(a.len() + b.len())?;
-    Ok(Value::from([a, b].concat()))
+    let made = [a, b].concat();
+    Ok(match is_safe {
+        true => Value::from_safe_string(made),
+        false => Value::from(made),
+    })
 }
 
 /// Returns the sum of two numbers; none where one is something else.

@@ -6,8 +6,8 @@ use minijinja::{Error, State, Value};
 use super::super::args::{self, Args, items};
 use super::super::containers::{Dict, List};
 use super::super::errors::{runtime_error, type_error};
-use super::super::{format, methods, print, strings};
-use super::Table;
+use super::super::{bound, format, markup, methods, print, strings};
+use super::{Table, pretty, urlize};
 
 /// The table of this topic.
 pub(super) const FILTERS: Table = &[
@@ -22,13 +22,13 @@ pub(super) const FILTERS: Table = &[
         Ok(Value::from(strings::capitalize(&a.text(0, "value")?)))
     }),
     ("title", |_, a| Ok(Value::from(title(&a.text(0, "value")?)))),
-    ("safe", |_, a| Ok(Value::from(a.text(0, "value")?))),
-    ("escape", |_, a| {
-        Ok(Value::from(escaped(&a.text(0, "value")?)))
+    ("safe", |_, a| {
+        Ok(Value::from_safe_string(a.text(0, "value")?))
     }),
-    ("e", |_, a| Ok(Value::from(escaped(&a.text(0, "value")?)))),
+    ("escape", |_, a| Ok(markup::escaped(a.subject()?))),
+    ("e", |_, a| Ok(markup::escaped(a.subject()?))),
     ("forceescape", |_, a| {
-        Ok(Value::from(escaped(&a.text(0, "value")?)))
+        Ok(Value::from_safe_string(escaped(&a.text(0, "value")?)))
     }),
     ("default", default),
     ("d", default),
@@ -56,7 +56,9 @@ pub(super) const FILTERS: Table = &[
         value => Ok(List::value(pairs(value)?)),
     }),
     ("dictsort", dictsort),
-    ("pprint", |_, a| Ok(Value::from(print::repr(a.subject()?)))),
+    ("pprint", |_, a| {
+        Ok(Value::from(pretty::pretty(a.subject()?)))
+    }),
     ("wordcount", |_, a| {
         Ok(Value::from(words(&a.text(0, "value")?)))
     }),
@@ -67,10 +69,8 @@ pub(super) const FILTERS: Table = &[
     }),
     ("filesizeformat", filesizeformat),
     ("xmlattr", xmlattr),
-    ("urlize", |_, a| {
-        Ok(Value::from(urlize(&a.text(0, "value")?)))
-    }),
-    ("attr", |_, a| a.subject()?.get_item(a.need(1, "name")?)),
+    ("urlize", urlize::urlize),
+    ("attr", bound::attr),
 ];
 
 /// Jinja2 begins a word after white space, a dash or an opening bracket.
@@ -583,20 +583,6 @@ fn xmlattr(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
         out.insert(0, ' ');
     }
     Ok(Value::from(out))
-}
-
-fn urlize(text: &str) -> String {
-    text.split(' ')
-        .map(|word| {
-            if word.starts_with("http://") || word.starts_with("https://") {
-                let url = escaped(word);
-                format!("<a href=\"{url}\" rel=\"noopener\">{url}</a>")
-            } else {
-                escaped(word)
-            }
-        })
-        .collect::<Vec<_>>()
-        .join(" ")
 }
 
 /// A tuple of values.

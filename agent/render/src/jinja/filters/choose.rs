@@ -55,8 +55,16 @@ fn join(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     Ok(Value::from(out))
 }
 
+/// `map`, `select` and their like take whatever is false for an empty list.
+fn items_of(source: &Value) -> Result<Vec<Value>, Error> {
+    match args::defined(source)?.is_true() || args::iterable(source) {
+        true => items(source),
+        false => Ok(Vec::new()),
+    }
+}
+
 fn map(state: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
-    let source = items(args.subject()?)?;
+    let source = items_of(args.subject()?)?;
     if let Some(path) = args.named("attribute").filter(|_| args.pos().len() < 2) {
         let default = args.named("default");
         let pick = |item: &Value| match attribute(item, path) {
@@ -116,7 +124,7 @@ fn choose(
     let test = args.at(first, "test").map(print::str);
     let extra = extra(args, first + 1);
     let mut chosen = Vec::new();
-    for item in items(source)? {
+    for item in items_of(source)? {
         let tested = path.map_or_else(|| Ok(item.clone()), |path| attribute(&item, path))?;
         let passes = match &test {
             Some(test) => {

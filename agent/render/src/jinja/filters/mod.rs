@@ -15,10 +15,12 @@ mod files;
 mod hashing;
 mod lists;
 mod network;
+mod pretty;
 mod random;
 pub(super) mod regex;
 mod serialize;
 mod text;
+mod urlize;
 mod xml;
 
 /// A filter or a function.
@@ -85,6 +87,7 @@ const REWRITTEN: Table = &[
     ("__compare", tests::chain),
     ("__mod", format::modulo),
     ("__macro", macros::open),
+    ("__seen", |_, a| Ok(a.need(0, "value")?.clone())),
     ("__plain", |_, a| {
         let name = a.subject()?;
         Ok(name.as_str().map_or_else(
@@ -93,6 +96,11 @@ const REWRITTEN: Table = &[
         ))
     }),
 ];
+
+/// Returns a text with HTML's characters escaped.
+pub(super) fn escaped(text: &str) -> String {
+    builtin::escaped(text)
+}
 
 /// `a ~ b ~ c`.
 fn concat(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {

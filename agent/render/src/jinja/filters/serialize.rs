@@ -7,7 +7,7 @@ use super::super::args::{self, Args};
 use super::super::containers::{Dict, List, from_value, to_value};
 use super::super::errors::{runtime_error, type_error};
 use super::super::{nesting, print};
-use super::{Table, xml};
+use super::{Table, pretty, xml};
 use crate::yaml;
 
 /// The table of this topic.
@@ -24,7 +24,7 @@ pub(super) const FILTERS: Table = &[
     ("python", |_, a| {
         unless_undefined(a, |value| {
             nesting::checked(value)?;
-            Ok(Value::from(pretty(value, 0, 0).trim()))
+            Ok(Value::from(pretty::pretty(value).trim()))
         })
     }),
     ("xml", |_, a| unless_undefined(a, xml::write)),
@@ -174,58 +174,5 @@ fn yaml_encode(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
         name => Err(type_error(format!(
             "yaml_encode() only works with YAML scalar data; failed for <class '{name}'>"
         ))),
-    }
-}
-
-/// Python's `pprint.pformat`: on one line while that fits in 80 columns, else an item a line.
-fn pretty(value: &Value, indent: usize, after: usize) -> String {
-    let sorted = sorted_keys(value);
-    let line = print::repr(&sorted);
-    if indent + line.chars().count() + after <= 80 {
-        return line;
-    }
-    let pad = format!(",\n{}", " ".repeat(indent + 1));
-    if let Some(dict) = sorted.downcast_object_ref::<Dict>() {
-        let entries = dict.snapshot();
-        let last = entries.len().saturating_sub(1);
-        let lines = entries.iter().enumerate().map(|(index, (key, item))| {
-            let key = print::repr(key);
-            let column = indent + 1 + key.chars().count() + 2;
-            format!(
-                "{key}: {}",
-                pretty(item, column, if index == last { after + 1 } else { 1 })
-            )
-        });
-        return format!("{{{}}}", lines.collect::<Vec<_>>().join(&pad));
-    }
-    if sorted.downcast_object_ref::<List>().is_some() {
-        let items = args::items(&sorted).unwrap_or_default();
-        let last = items.len().saturating_sub(1);
-        let lines = items.iter().enumerate().map(|(index, item)| {
-            pretty(item, indent + 1, if index == last { after + 1 } else { 1 })
-        });
-        return format!("[{}]", lines.collect::<Vec<_>>().join(&pad));
-    }
-    line
-}
-
-/// `pprint` sorts the keys of every dictionary.
-fn sorted_keys(value: &Value) -> Value {
-    if let Some(dict) = value.downcast_object_ref::<Dict>() {
-        let mut entries = dict.snapshot().into_iter().collect();
-        value::sorted::sort_by_key(&mut entries, |(key, _): &(Value, Value)| key.clone());
-        return Dict::value(
-            entries
-                .into_iter()
-                .map(|(key, item)| (key, sorted_keys(&item)))
-                .collect(),
-        );
-    }
-    match value.downcast_object_ref::<List>() {
-        Some(list) => List::of(
-            list.sort(),
-            list.snapshot().iter().map(sorted_keys).collect(),
-        ),
-        None => value.clone(),
     }
 }

@@ -173,25 +173,26 @@ fn substring_in_list(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error>
 }
 
 fn check_lists(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
-    let value = args.text(0, "value")?;
+    let value = args.subject()?;
     let white = patterns(args.at(1, "whitelist"))?;
     let black = patterns(args.at(2, "blacklist"))?;
-    let hit = |patterns: &[String]| {
-        patterns
-            .iter()
-            .any(|pattern| matches_pattern(&value, pattern))
+    // Only texts match: not even a number the same number.
+    let hit = |patterns: &[Value]| {
+        let mut texts = patterns.iter().filter_map(Value::as_str);
+        let value = value.as_str();
+        value.is_some_and(|value| texts.any(|pattern| matches_pattern(value, pattern)))
     };
     Ok(Value::from(
         !hit(&black) && (white.is_empty() || hit(&white)),
     ))
 }
 
-fn patterns(value: Option<&Value>) -> Result<Vec<String>, Error> {
+fn patterns(value: Option<&Value>) -> Result<Vec<Value>, Error> {
     match value {
         Some(value) if value.as_str().is_some_and(|text| !text.is_empty()) => {
-            Ok(vec![print::str(value)])
+            Ok(vec![value.clone()])
         }
-        Some(value) if value.is_true() => Ok(items(value)?.iter().map(print::str).collect()),
+        Some(value) if value.is_true() => items(value),
         _ => Ok(Vec::new()),
     }
 }

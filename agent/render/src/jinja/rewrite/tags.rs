@@ -27,6 +27,7 @@ impl<'a> Walker<'a> {
             end,
             comma,
             takes_more: false,
+            includes: false,
         });
         Some(())
     }
@@ -97,6 +98,13 @@ impl<'a> Walker<'a> {
                 &format!("{}varargs=__later, kwargs=__later", closed.comma),
             );
         }
+        let outer = self.macros.iter().flat_map(|open| &open.arguments);
+        let outer: Vec<&str> = outer.copied().collect();
+        if closed.includes && !outer.is_empty() {
+            // The engine keeps the arguments of outer macros only where they are named.
+            let text = format!(" %}}{{% set __do = ''|__seen({})", outer.join(", "));
+            self.edits.after(closed.end + 1, &text);
+        }
         let names: Vec<String> = closed
             .arguments
             .iter()
@@ -118,16 +126,19 @@ impl<'a> Walker<'a> {
         self.expression()
     }
 
+    /// `a=1, b=a`: all values are worked out before one of the names is there, as in a tuple.
     pub(super) fn with(&mut self) -> Option<()> {
         self.step();
-        while !matches!(self.token()?, Token::BlockEnd) {
-            while !matches!(self.token()?, Token::Assign) {
-                if matches!(self.token()?, Token::BlockEnd) {
-                    return Some(());
-                }
-                self.step();
+        let (mut names, mut places) = (Vec::new(), Vec::new());
+        while let Some(name) = self.word() {
+            let place = self.start();
+            self.step();
+            if !matches!(self.token()?, Token::Assign) {
+                return Some(());
             }
             self.step();
+            names.push(name);
+            places.push((place, self.end()));
             let start = self.start();
             self.expression()?;
             self.wrap(start, "(", ")|__m");
@@ -135,7 +146,46 @@ impl<'a> Walker<'a> {
                 self.step();
             }
         }
+        if names.len() > 1 {
+            self.in_a_tuple(&names, &places);
+        }
         Some(())
+    }
+
+    /// Makes `a=1, b=2` become `(a, b)=(1, 2)`.
+    fn in_a_tuple(&mut self, names: &[&str], places: &[(usize, usize)]) {
+        for (index, (start, end)) in places.iter().enumerate() {
+            let written = self.source.get(*start..*end).unwrap_or_default();
+            let lines = "\n".repeat(written.matches('\n').count());
+            let text = match index {
+                0 => format!("({}) =({lines}", names.join(", ")),
+                _ => lines,
+            };
+            self.edits.instead.insert(*start, (*end, text));
+        }
+        let end = self.end();
+        self.edits.after(end, ")");
+    }
+
+    /// A block in a macro is a part of it: nothing can replace it.
+    pub(super) fn block(&mut self) {
+        let is_end = self.is_word("endblock");
+        if self.macros.is_empty() {
+            return;
+        }
+        self.replace(if is_end { "endif" } else { "if true" });
+        while self.word().is_some() {
+            self.replace("");
+        }
+    }
+
+    /// What is included in a macro sees the arguments of those around it: see `close_macro`.
+    pub(super) fn include(&mut self) -> Option<()> {
+        self.step();
+        if let Some(open) = self.macros.last_mut() {
+            open.includes = true;
+        }
+        self.expression()
     }
 
     /// The name of a template, marked unless it is imported with context.
