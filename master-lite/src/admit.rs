@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use link::wait::pause;
 use link::{Peer, PublicKey};
-use smol::Timer;
 use smol::channel::{Receiver, Sender, bounded};
 use smol::future::FutureExt;
 use state::opts::Opts;
@@ -160,7 +160,7 @@ impl Master {
                 None
             };
             let again = async {
-                Timer::after(LOOK_AGAIN).await;
+                pause(LOOK_AGAIN).await;
                 None
             };
             if let Some(gone) = decided.or(again).or(gone).await {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use smol::Timer;
+use link::wait::pause;
 use value::{Map, Value, log};
 use wire::{Id, tag};
 
@@ -64,7 +64,7 @@ impl Master {
         let until = Instant::now() + self.every();
         while Instant::now() < until {
             let left = until.saturating_duration_since(Instant::now());
-            Timer::after(left.min(LOOK)).await;
+            pause(left.min(LOOK)).await;
             if self.store().is_over(keep) {
                 self.forget_the_old().await;
             }
@@ -76,7 +76,7 @@ impl Master {
         loop {
             match self.store().retain(keep, now_ms()).await {
                 Ok(true) => {
-                    Timer::after(BREATH).await;
+                    pause(BREATH).await;
                 }
                 Ok(false) => return,
                 Err(error) => return log::error(format_args!("Old jobs and events stay: {error}")),

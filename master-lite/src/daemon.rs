@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use async_signal::{Signal, Signals};
 use link::pki::{Own, Pki};
 use link::unix::LocalListener;
+use link::wait::within;
 use link::{Limits, Listener, Notify, PORT, PublicKey};
 use smol::future::FutureExt;
 use smol::lock::Semaphore;
@@ -513,9 +514,6 @@ impl Master {
                 }
             }
         };
-        let late = async {
-            smol::Timer::after(GOODBYE).await;
-        };
-        all.or(late).await;
+        let _ = within(GOODBYE, all).await;
     }
 }

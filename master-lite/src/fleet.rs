@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
+use link::wait::until;
 use modules::custom::CustomModules;
 use modules::orchestrate;
 use modules::roots::Roots;
-use smol::Timer;
 use smol::future::FutureExt;
 use state::ask::Ask;
 use state::exec::Exec;
@@ -143,7 +143,7 @@ impl Hear for OnLog {
                 return Some((event.tag.clone(), event.stamped()));
             }
             let late = async {
-                Timer::at(deadline).await;
+                until(deadline).await;
                 None
             };
             match smol::block_on(self.watch.next().or(late))? {

@@ -3,20 +3,20 @@
 use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use link::Error;
-use smol::Timer;
-use smol::channel::{Receiver, Sender, unbounded};
+use link::wait::{until, within};
+use smol::channel::{Receiver, Sender, bounded, unbounded};
 use smol::future::{FutureExt, pending};
 use smol::lock::{Semaphore, SemaphoreGuardArc};
 use value::target::PillarMatch;
 use value::{Map, Value, jid, log, secret};
-use wire::{FindJob, Id, Job, Publish, SECRETS};
+use wire::{FindJob, Id, Job, Publish, Request, SECRETS};
 
 use crate::daemon::{Master, now_ms};
 use crate::minions::Connected;
+use crate::patience::{self, Patience};
 use crate::store::Command;
 use crate::targets::Matched;
 use crate::waiting::Returns;
@@ -34,12 +34,15 @@ pub(crate) struct Published {
     returns: Returns,
     /// Those who have not taken the job.
     refusals: Receiver<(Id, GivenUp)>,
+    /// Closed when the job is on its way to all of them.
+    sent: Receiver<()>,
     /// For how long a minion may be silent before it is asked whether it works still.
-    patience: Duration,
-    until: Instant,
+    patience: Patience,
+    /// When the silent ones are asked next; `None` until the job is on its way to all.
+    ask_at: Option<Instant>,
+    /// When nobody is waited for any longer.
+    end: Instant,
     given_up: Vec<(Id, GivenUp)>,
-    /// Whether the job is on its way to all of them.
-    is_sent: Arc<AtomicBool>,
 }
 
 /// Why a minion's return is waited for no longer.
@@ -80,6 +83,8 @@ pub(crate) enum Came {
 const GATHER: Duration = Duration::from_secs(10);
 /// How long a minion has to return (`timeout`), likewise.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// How long minions that say they still work are waited for (`job_wait_max`), likewise.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Minions that are told or asked something at the same time: what thousands answer at once, the socket has no room for.
 const AT_ONCE: usize = 64;
 /// Of a longer list a minion is told no other names than its own: ten thousand with ten thousand names each are a gigabyte.
@@ -88,11 +93,11 @@ const LIST_MAX: usize = 64;
 const TURN_MAX: Duration = Duration::from_millis(50);
 
 impl Master {
+    /// An option's number of seconds as a time that can be waited for.
     fn seconds(&self, option: &str, default: Duration) -> Duration {
         let number = self.opts().get(option).and_then(Value::as_float);
-        number.map_or(default, |number| {
-            Duration::from_secs_f64(number.clamp(0.0, 1e6))
-        })
+        let seconds = number.and_then(link::wait::seconds).unwrap_or(default);
+        seconds.max(patience::SHORTEST)
     }
 
     /// Sends a job of root's to the minions that its target names, after its record is on the disk.
@@ -137,12 +142,10 @@ impl Master {
         jid: String,
         whom: Whom,
     ) -> Published {
-        let patience = match asked.timeout_s {
-            Some(seconds) => Duration::from_secs_f64(seconds.clamp(0.0, 1e6)),
-            None => self.seconds("timeout", TIMEOUT),
-        };
+        let patience = Patience::of(asked.timeout_s, self.seconds("timeout", TIMEOUT));
         self.metrics().jobs.add();
         let (refused, refusals) = unbounded();
+        let (is_sent, sent) = bounded(1);
         let published = Published {
             master: self.clone(),
             left: whom.minions.iter().cloned().collect(),
@@ -150,15 +153,23 @@ impl Master {
             missing: whom.missing,
             returns: self.waiting().for_job(&jid),
             refusals,
+            sent,
             patience,
-            until: Instant::now() + patience,
+            ask_at: None,
+            end: Instant::now() + self.seconds("job_wait_max", WAIT_MAX),
             given_up: Vec::new(),
-            is_sent: Arc::new(AtomicBool::new(false)),
             jid,
         };
-        published.send(asked, user, whom.patience, refused);
+        let told = Told { refused, is_sent };
+        published.send(asked, user, whom.patience, told);
         published
     }
+}
+
+/// The ends of the channels that a job's sender holds until it has done its work.
+struct Told {
+    refused: Sender<(Id, GivenUp)>,
+    is_sent: Sender<()>,
 }
 
 /// To whom a job goes.
@@ -205,39 +216,39 @@ pub(crate) fn job_commands(
     vec![job, event("new", new), event("publish", publish)]
 }
 
-/// How often it is looked whether a minion has come that a job is kept for.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-
 /// A minion's connection, as soon as there is one. Who comes with another key than the id has now is another machine: what was
 /// meant for the one before is none of its business.
 async fn connected(master: &Master, id: &Id, patience: Duration) -> Option<Connected> {
     if patience.is_zero() {
         return master.minions().get(id);
     }
-    let until = Instant::now() + patience;
     let (store, of) = (master.store().clone(), id.clone());
     let known = smol::unblock(move || store.key(&of)).await;
     let known = known.inspect_err(|error| log::error(format_args!("{error}")));
     let key = known.ok().flatten()?.key;
-    loop {
-        let minion = master.minions().get(id);
-        let minion = minion.filter(|minion| minion.key == key);
-        if minion.is_some() || Instant::now() >= until {
-            return minion;
+    let come = async {
+        loop {
+            match master.minions().get_or_wait(id) {
+                Ok(minion) => return (minion.key == key).then_some(minion),
+                // No deadline: it stands in a race with the patience.
+                Err(awaited) => drop(awaited.recv().await),
+            }
         }
-        Timer::after(LOOK_EVERY).await;
-    }
+    };
+    within(patience, come).await.flatten()
+}
+
+/// Asks a minion something. One whose connection answers no packet is lost, long before its answer is late.
+async fn asked(minion: &Connected, request: impl Into<Request>) -> Result<Value, Error> {
+    let answer = async { minion.handle.ask(request).await?.done().await };
+    let lost = async { Err(minion.handle.silence().await) };
+    answer.or(lost).await
 }
 
 /// Does something that waits for a minion while it has a turn, which it gives back when it takes too long.
 async fn in_turn<T>(turn: SemaphoreGuardArc, doing: impl Future<Output = T>) -> T {
     let mut doing = pin!(doing);
-    let soon = async { Some(doing.as_mut().await) };
-    let late = async {
-        Timer::after(TURN_MAX).await;
-        None
-    };
-    let done = soon.or(late).await;
+    let done = within(TURN_MAX, doing.as_mut()).await;
     drop(turn);
     match done {
         Some(done) => done,
@@ -248,8 +259,7 @@ async fn in_turn<T>(turn: SemaphoreGuardArc, doing: impl Future<Output = T>) -> 
 /// Gives a job to a minion; one that does not take it is told of.
 async fn hand_out(minion: Connected, id: Id, job: Job, refused: Sender<(Id, GivenUp)>) {
     let jid = job.jid.clone();
-    let taken = async { minion.handle.ask(job).await?.done().await };
-    if let Err(error) = taken.await {
+    if let Err(error) = asked(&minion, job).await {
         log::warning(format_args!("The job {jid} was not taken by {id}: {error}"));
         let why = match error {
             Error::Failed { .. } => GivenUp::Refused,
@@ -310,13 +320,7 @@ fn function(fun: &str) -> Value {
 
 impl Published {
     /// Sends the job to all who are connected, many at the same time. Nobody waits for a slow one.
-    fn send(
-        &self,
-        asked: &Publish,
-        user: &str,
-        patience: Duration,
-        refused: Sender<(Id, GivenUp)>,
-    ) {
+    fn send(&self, asked: &Publish, user: &str, patience: Duration, told: Told) {
         let mut options = asked.options.clone();
         let marks = secret::marks(&asked.arg.clone().into());
         if !marks.is_null() {
@@ -334,12 +338,11 @@ impl Published {
         };
         let is_long = is_long_list(asked);
         let (master, minions) = (self.master.clone(), self.minions.clone());
-        let is_sent = self.is_sent.clone();
         let turns = Arc::new(Semaphore::new(AT_ONCE));
         let all = async move {
             for id in minions {
                 let turn = turns.acquire_arc().await;
-                let (mut job, refused) = (job.clone(), refused.clone());
+                let (mut job, refused) = (job.clone(), told.refused.clone());
                 if is_long {
                     job.tgt = Value::list([id.as_str().into()]);
                 }
@@ -355,7 +358,7 @@ impl Published {
                     }
                 }
             }
-            is_sent.store(true, Ordering::Relaxed);
+            drop(told.is_sent);
         };
         smol::spawn(all).detach();
     }
@@ -366,16 +369,27 @@ impl Published {
         while let Ok(refused) = self.refusals.recv().await {
             self.given_up.push(refused);
         }
-        self.until = Instant::now() + self.patience;
+        self.begin_to_wait();
         &self.given_up
     }
 
-    /// The next return, or the next minion that is given up; nothing when nobody is left.
+    /// Gives minions the time that the patience allows, from now on.
+    fn begin_to_wait(&mut self) {
+        if let Patience::Wait(time) = self.patience {
+            self.ask_at = Some(Instant::now() + time);
+        }
+    }
+
+    /// The next return, or the next minion that is given up; nothing when nobody is left, or the caller did not want to wait.
     pub(crate) async fn next(&mut self) -> Option<Came> {
         enum Now {
             Return(Option<Map>),
             Refused(Id, GivenUp),
+            Sent,
             Late,
+        }
+        if self.patience == Patience::None {
+            return None;
         }
         loop {
             if let Some((id, why)) = self.given_up.pop() {
@@ -386,7 +400,12 @@ impl Published {
                 return None;
             }
             let late = async {
-                Timer::at(self.until).await;
+                let Some(ask_at) = self.ask_at else {
+                    // No deadline: the task that sends the job waits for turns only, which have one (`TURN_MAX`).
+                    let _ = self.sent.recv().await;
+                    return Now::Sent;
+                };
+                until(ask_at).await;
                 Now::Late
             };
             // No deadline: it stands in a race with `late`.
@@ -408,19 +427,30 @@ impl Published {
                         return Some(Came::Return(data));
                     }
                 }
-                Now::Late if !self.is_sent.load(Ordering::Relaxed) => {
-                    self.until = Instant::now() + self.patience;
-                }
+                Now::Sent => self.begin_to_wait(),
+                Now::Late if Instant::now() >= self.end => self.give_all_up(),
                 Now::Late => self.ask_the_silent().await,
             }
         }
+    }
+
+    /// Waits no longer for minions that say they still work.
+    fn give_all_up(&mut self) {
+        log::warning(format_args!(
+            "The job {} is not waited for any longer (job_wait_max); {} minions have not returned",
+            self.jid,
+            self.left.len()
+        ));
+        let left = self.left.iter().cloned();
+        self.given_up.extend(left.map(|id| (id, GivenUp::NoReturn)));
+        self.take_late_returns();
     }
 
     /// Asks who has not returned whether it still works; who does not is given up.
     async fn ask_the_silent(&mut self) {
         let gather = self.master.seconds("gather_job_timeout", GATHER);
         let turns = Arc::new(Semaphore::new(AT_ONCE));
-        let mut asked = Vec::new();
+        let mut questions = Vec::new();
         for id in &self.left {
             let (id, jid) = (id.clone(), self.jid.clone());
             let turn = turns.acquire_arc().await;
@@ -429,19 +459,12 @@ impl Published {
                 continue;
             };
             let task = smol::spawn(in_turn(turn, async move {
-                let question = async {
-                    let asked = minion.handle.ask(FindJob { jid }).await?;
-                    asked.done().await.map(|found| found.is_true())
-                };
-                let late = async {
-                    Timer::after(gather).await;
-                    Ok(false)
-                };
-                question.or(late).await
+                let found = within(gather, asked(&minion, FindJob { jid })).await;
+                found.map_or(Ok(false), |found| found.map(|found| found.is_true()))
             }));
-            asked.push((id, task));
+            questions.push((id, task));
         }
-        for (id, task) in asked {
+        for (id, task) in questions {
             match task.await {
                 Ok(true) => {}
                 Ok(false) => self.given_up.push((id, GivenUp::NoReturn)),
@@ -451,7 +474,7 @@ impl Published {
                 }
             }
         }
-        self.until = Instant::now() + self.patience.max(Duration::from_secs(1));
+        self.begin_to_wait();
         self.take_late_returns();
     }
 

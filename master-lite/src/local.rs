@@ -115,7 +115,6 @@ impl Master {
         if is_preview {
             return self.preview(matched, local).await;
         }
-        let only_sent = asked.timeout_s == Some(0.0);
         let mut published = match self.publish_to(asked, &user, matched).await {
             Ok(published) => published,
             Err(error) => return local.fail("invalid", error).await,
@@ -128,7 +127,7 @@ impl Master {
             .with("missing", Value::list(missing));
         local.data(first).await?;
         // No deadline: each minion's silence has its end (`timeout`, `gather_job_timeout`).
-        while !only_sent && let Some(came) = published.next().await {
+        while let Some(came) = published.next().await {
             let said = match came {
                 Came::Return(data) => secret::map(data),
                 Came::GivenUp(id, why) => Map::new()

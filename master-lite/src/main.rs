@@ -21,6 +21,7 @@ mod local;
 mod metrics;
 mod mine;
 mod minions;
+mod patience;
 mod peer;
 mod pillar;
 mod preview;

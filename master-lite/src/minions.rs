@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use link::{Handle, PublicKey};
+use smol::channel::{Receiver, Sender, bounded};
 use wire::Id;
 
 /// The minions that are let in.
@@ -15,6 +16,8 @@ struct All {
     by_id: HashMap<Id, Connected>,
     /// Commands of minions whose daemons do not run: they get no jobs.
     calls: Vec<Connected>,
+    /// Closed when a minion comes that somebody waits for. Only accepted ids are waited for, so these are no more than keys.
+    awaited: HashMap<Id, (Sender<()>, Receiver<()>)>,
     /// How many have come.
     count: u64,
 }
@@ -45,8 +48,11 @@ impl Minions {
         };
         if is_call {
             all.calls.push(connected);
-        } else if let Some(old) = all.by_id.insert(id, connected) {
-            old.handle.close("the minion has come again");
+        } else {
+            all.awaited.remove(&id);
+            if let Some(old) = all.by_id.insert(id, connected) {
+                old.handle.close("the minion has come again");
+            }
         }
         number
     }
@@ -77,6 +83,16 @@ impl Minions {
     /// The way to a minion, while it is connected.
     pub(crate) fn get(&self, id: &Id) -> Option<Connected> {
         self.all().by_id.get(id).cloned()
+    }
+
+    /// The way to a minion; where there is none, a channel that is closed as soon as the minion comes.
+    pub(crate) fn get_or_wait(&self, id: &Id) -> Result<Connected, Receiver<()>> {
+        let mut all = self.all();
+        if let Some(connected) = all.by_id.get(id) {
+            return Ok(connected.clone());
+        }
+        let awaited = all.awaited.entry(id.clone());
+        Err(awaited.or_insert_with(|| bounded(1)).1.clone())
     }
 
     /// The ids of all that are connected, sorted.

@@ -53,11 +53,12 @@ impl Master {
             jid: None,
             // Its returns come to the peer alone.
             ret: String::new(),
-            timeout_s: asked.timeout_s.map(|seconds| seconds.min(TIMEOUT_MAX_S)),
+            timeout_s: asked
+                .timeout_s
+                .map(|seconds| seconds.clamp(0.0, TIMEOUT_MAX_S)),
             options: Map::new().with(PEER, id.as_str()),
             ..asked
         };
-        let only_sent = asked.timeout_s == Some(0.0);
         let matched = self.matched(
             &asked.tgt,
             &asked.tgt_type,
@@ -77,7 +78,7 @@ impl Master {
             Err(error) => return question.fail("invalid", error).await,
         };
         // No deadline: each minion's silence has its end (`timeout`, `gather_job_timeout`).
-        while !only_sent && let Some(came) = published.next().await {
+        while let Some(came) = published.next().await {
             if let Came::Return(data) = came {
                 question.data(data).await?;
             }

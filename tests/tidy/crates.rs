@@ -19,7 +19,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wire", &["value"]),
     ("link", &["wire", "value"]),
     // What a master and a minion both react by: neither leans on the other.
-    ("reactor", &["wire", "modules", "state", "render", "value"]),
+    (
+        "reactor",
+        &["link", "wire", "modules", "state", "render", "value"],
+    ),
     (
         "minion",
         &[

@@ -25,6 +25,18 @@ const WAITS: [&str; 10] = [
     ".changed().await",
 ];
 
+/// What waits on the clock and may be ready at once. A loop around such a wait would never let another task run.
+const CLOCKS: [&str; 5] = [
+    "Timer::after(",
+    "Timer::at(",
+    "Timer::interval",
+    "smol::Timer",
+    "async_io::Timer",
+];
+
+/// The file whose functions suspend their task at least once, and use the clock for all others.
+const CLOCK: &str = "agent/link/src/wait.rs";
+
 /// How a reason begins. It stands at most so many lines above.
 const REASON: &str = "// No deadline: ";
 const ABOVE: usize = 3;
@@ -54,5 +66,24 @@ fn every_wait_without_a_deadline_says_why() {
     none(
         &silent,
         "give these a deadline, or say above them why they need none (`// No deadline: …`)",
+    );
+}
+
+#[test]
+fn every_wait_on_the_clock_suspends_its_task() {
+    let mut found = Vec::new();
+    for source in FOLDERS.iter().flat_map(|folder| below(folder)) {
+        if source.is_test() || source.path == CLOCK {
+            continue;
+        }
+        for (at, code) in source.code().iter().enumerate() {
+            if CLOCKS.iter().any(|clock| code.contains(clock)) {
+                found.push(format!("{}:{}: {}", source.path, at + 1, code.trim()));
+            }
+        }
+    }
+    none(
+        &found,
+        "use `pause`, `until` or `within` of `link::wait`: those let others run, however short the time",
     );
 }

@@ -18,6 +18,7 @@ use crate::error::{Error, Wait, Who};
 use crate::exchange::{Asked, Question};
 use crate::outgoing::Outgoing;
 use crate::room::Budget;
+use crate::silence;
 use crate::slot::Slot;
 use crate::stream::{Reader, Sink, Source, Writer, note, within};
 
@@ -456,6 +457,15 @@ impl Handle {
         Error::Lost {
             who: self.0.who.clone(),
             reason: error.to_string(),
+        }
+    }
+
+    /// Waits until the peer has left all packets unanswered for about two seconds. The connection stays open: the peer may come back.
+    pub async fn silence(&self) -> Error {
+        silence::of(&self.0.connection).await;
+        Error::Lost {
+            who: self.0.who.clone(),
+            reason: "the peer does not answer".to_owned(),
         }
     }
 

@@ -29,11 +29,13 @@ pub mod pki;
 mod room;
 mod session;
 mod shares;
+mod silence;
 mod slot;
 mod socket;
 mod stream;
 mod tls;
 pub mod unix;
+pub mod wait;
 
 pub use backoff::{WAIT_MAX, Waits};
 pub use connection::{Handle, Incoming, Link};

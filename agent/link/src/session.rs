@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quinn::{ClientConfig, Connection, Endpoint};
-use smol::Timer;
 use value::Map;
 use wire::{Control, Frame, Hello, Way, Welcome};
 
@@ -20,6 +19,7 @@ use crate::pki::Pki;
 use crate::room::Budget;
 use crate::stream::{Reader, Sink, Source, Writer, within};
 use crate::tls::{self, Pinned};
+use crate::wait::pause;
 
 /// Where Salt listens.
 pub const PORT: u16 = 4506;
@@ -286,7 +286,7 @@ impl Session {
     async fn wait(&self, wait: Duration, tell: Tell<'_>) {
         if !wait.is_zero() {
             tell(Status::Waiting(wait));
-            Timer::after(wait).await;
+            pause(wait).await;
         }
     }
 

@@ -1,6 +1,5 @@
 //! Frames on a stream, QUIC's or a Unix socket's: read with deadlines, checked against the rules; written with deadlines.
 
-use std::future::Future;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -8,28 +7,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use quinn::{RecvStream, SendStream};
+use smol::Async;
 use smol::future::{FutureExt, pending};
-use smol::{Async, Timer};
 use value::log::Level;
 use wire::{Decoder, Frame, Way, rule};
 
 use crate::error::{Error, Wait, Who};
 use crate::room::{Budget, Room, SMALL, Sender};
 use crate::shares::Full;
+use crate::wait::pause;
+pub(crate) use crate::wait::within;
 
 /// How many bytes are taken from a socket at once.
 const PIECE: usize = 8 << 10;
 /// How often room for a large frame is asked for when there is none.
 const ROOM_AGAIN: Duration = Duration::from_millis(50);
-
-/// What the future gives, if it does so in time.
-pub(crate) async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
-    let late = async {
-        Timer::after(limit).await;
-        None
-    };
-    async { Some(future.await) }.or(late).await
-}
 
 /// Writes a line to the log about a peer.
 pub(crate) fn note(level: Level, message: std::fmt::Arguments<'_>) {
@@ -198,7 +190,7 @@ impl Reader {
                 Err(full) if begun.elapsed() > limits.frame => return Err(self.no_room(full)),
                 Err(full) if bytes > limits.large_bytes_per_key => return Err(self.no_room(full)),
                 Err(_) => {
-                    Timer::after(ROOM_AGAIN).await;
+                    pause(ROOM_AGAIN).await;
                 }
             }
             if let Some(begun) = &mut self.begun {

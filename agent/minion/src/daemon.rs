@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use async_signal::{Signal, Signals};
 use link::unix::{Local, LocalListener, Said};
+use link::wait::pause;
 use link::{Handle, Limits, Notify, Question, Session};
 use rustix::process::Pid;
-use smol::Timer;
 use smol::future::FutureExt;
 use smol::stream::StreamExt;
 use state::opts::Opts;
@@ -156,7 +156,7 @@ impl Daemon {
             shared.settings.notify.ready();
             let (after, rest) = shared.settings.at_rest;
             smol::spawn(async move {
-                Timer::after(after).await;
+                pause(after).await;
                 rest();
             })
             .detach();

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use link::wait::pause;
 use link::{Error, Handle};
-use smol::Timer;
 use smol::channel::{Receiver, Sender, bounded};
 use value::log;
 use wire::Return;
@@ -153,7 +153,9 @@ impl Delivery<'_> {
         let left = known.map_or(Duration::ZERO, |known| {
             known.due.saturating_duration_since(Instant::now())
         });
-        Timer::after(left.min(HELD_UP_MAX)).await;
+        if !left.is_zero() {
+            pause(left.min(HELD_UP_MAX)).await;
+        }
         let is_due = left <= HELD_UP_MAX;
         // Where the end of the spool takes nothing, the return keeps its place, and is tried again in a while.
         loop {
@@ -171,7 +173,7 @@ impl Delivery<'_> {
                 }
                 Err(error) => log::error(format_args!("{error}")),
             }
-            Timer::after(AGAIN_FIRST).await;
+            pause(AGAIN_FIRST).await;
         }
     }
 
@@ -339,7 +341,7 @@ mod tests {
                 assert_eq!(next(&mut master).await, "middle");
                 // Time enough to be refused once more.
                 let _ = smol::future::or(async { Some(next(&mut master).await) }, async {
-                    Timer::after(Duration::from_secs(3)).await;
+                    pause(Duration::from_secs(3)).await;
                     None
                 })
                 .await;

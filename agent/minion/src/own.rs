@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use link::unix::{Local, Pipe, Said};
+use link::wait::pause;
 use link::{Error, Handle, Incoming, Limits, Link, Question, Session, Status, Who};
-use smol::Timer;
 use smol::channel::{Sender, bounded};
 use smol::future::FutureExt;
 use state::opts::Opts;
@@ -72,7 +72,7 @@ async fn connected(session: &mut Session, patience: Duration) -> Result<Link, Er
         Err(failed(text.unwrap_or_default()))
     };
     let late = async {
-        Timer::after(patience).await;
+        pause(patience).await;
         let text = format!(
             "The master has not answered within {} s",
             patience.as_secs()

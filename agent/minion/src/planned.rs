@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::civil::DateTime;
+use link::wait::pause;
 use modules::call;
-use smol::Timer;
 use smol::future::FutureExt;
 use state::opts::Opts;
 use value::{Map, Value, jid, log};
@@ -255,10 +255,7 @@ impl Shared {
                 self.start_due(due);
             }
             let wait = next.unwrap_or(IDLE).min(IDLE);
-            let late = async {
-                Timer::after(wait).await;
-            };
-            late.or(self.planned().changed.rung()).await;
+            pause(wait).or(self.planned().changed.rung()).await;
         }
     }
 

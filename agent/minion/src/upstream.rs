@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use link::wait::pause;
 use link::{Handle, Incoming, Link, Master, Session, Status};
-use smol::Timer;
 use smol::future::FutureExt;
 use state::opts::Opts;
 use value::{Map, log};
@@ -151,7 +151,7 @@ impl Upstream {
             let _ = master.bye("the minion ends", None).await;
             master.close("the minion ends");
             // The packet that says so is on its way in a moment.
-            Timer::after(GOODBYE).await;
+            pause(GOODBYE).await;
         }
     }
 }
@@ -168,7 +168,7 @@ async fn sent_at_once(master: &Handle, answer: Return) -> Result<(), link::Error
         match sent.await {
             Err(link::Error::Failed { reason, .. }) if reason == "busy" && tries < TRIES => {
                 tries += 1;
-                Timer::after(AGAIN).await;
+                pause(AGAIN).await;
             }
             done => return done.map(|_| ()),
         }
@@ -198,7 +198,7 @@ async fn first_is_back(session: &mut Session, failover: &Failover) {
         return smol::future::pending().await;
     };
     loop {
-        Timer::after(interval).await;
+        pause(interval).await;
         if session.first_answers().await {
             return session.begin_with_first();
         }
@@ -218,7 +218,7 @@ impl Shared {
             log::info(format_args!(
                 "The first try is in {delay:.1?} (random_startup_delay)"
             ));
-            Timer::after(delay).await;
+            pause(delay).await;
         }
         loop {
             let (link, welcome) = session.connect(&mut tell).await;

@@ -4,13 +4,14 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use link::wait::pause;
 use modules::call;
 use modules::custom::CustomModules;
 use modules::orchestrate::ThisMachine;
 use modules::roots::Roots;
+use smol::Async;
 use smol::channel::bounded;
 use smol::future::FutureExt;
-use smol::{Async, Timer};
 use state::exec::Exec;
 use state::opts::Opts;
 use value::{Map, Value, jid, log};
@@ -200,7 +201,7 @@ async fn told(shared: &Shared) {
 async fn after(next: Option<Duration>) {
     match next {
         Some(next) => {
-            Timer::after(next).await;
+            pause(next).await;
         }
         None => smol::future::pending().await,
     }

@@ -3,9 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use smol::Timer;
 use smol::channel::{Receiver, Sender, bounded};
-use smol::future::FutureExt;
 use smol::lock::{Mutex, MutexGuard};
 use state::exec::Exec;
 use state::low::RequisiteKind;
@@ -299,12 +297,7 @@ async fn compiled<A: Actor, T: Send + Sync + 'static>(
     });
     // A task that is dropped may not run at all: this one is let go only when its time is up.
     let mut work = Box::pin(work);
-    let done = async { Some(work.as_mut().await) };
-    let late = async {
-        Timer::after(most).await;
-        None
-    };
-    if let Some(compiled) = done.or(late).await {
+    if let Some(compiled) = link::wait::within(most, work.as_mut()).await {
         return compiled;
     }
     let seconds = most.as_secs();

@@ -45,6 +45,12 @@ fn number(opts: &Opts, option: &str, default: f64) -> f64 {
     given.unwrap_or(default)
 }
 
+/// How long a request may take: a second at least, an hour at most.
+fn timeout(seconds: f64) -> Duration {
+    let time = Duration::try_from_secs_f64(seconds.clamp(1.0, 3600.0));
+    time.unwrap_or(Duration::from_secs(10))
+}
+
 impl Settings {
     /// Takes them; none where no hook is asked for. The secret is not in the options any more then: templates and runners see those.
     ///
@@ -68,7 +74,7 @@ impl Settings {
         let tolerance = opts.int("hook_tolerance").unwrap_or(300);
         let limits = Limits {
             body_max: usize::try_from(body_max).unwrap_or_default(),
-            timeout: Duration::from_secs_f64(number(opts, "hook_timeout", 10.0).min(3600.0)),
+            timeout: timeout(number(opts, "hook_timeout", 10.0)),
             rates: Rates {
                 each: number(opts, "hook_rate", 20.0),
                 all: number(opts, "hook_rate_all", 200.0),

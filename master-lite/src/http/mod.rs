@@ -12,8 +12,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use smol::Timer;
-use smol::future::FutureExt;
+use link::wait::pause;
+pub(crate) use link::wait::within;
 use smol::io::{AsyncReadExt, AsyncWriteExt};
 use smol::net::{TcpListener, TcpStream};
 use value::log;
@@ -70,15 +70,6 @@ struct Shared<S> {
     limits: Limits,
 }
 
-/// What the future gives, if it does so in time.
-pub(crate) async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
-    let late = async {
-        Timer::after(limit).await;
-        None
-    };
-    async { Some(future.await) }.or(late).await
-}
-
 impl<S: Service> Server<S> {
     /// Listens at an address.
     ///
@@ -110,7 +101,7 @@ impl<S: Service> Server<S> {
                 Ok((stream, from)) => self.shared.clone().take(stream, from),
                 Err(error) => {
                     log::error(format_args!("{}: no connection: {error}", S::NAME));
-                    Timer::after(BREATH).await;
+                    pause(BREATH).await;
                 }
             }
         }

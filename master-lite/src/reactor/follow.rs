@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use link::wait::pause;
 use reactor::{ERROR, Limits, Place, Reaction, Rule, State};
-use smol::Timer;
 use smol::channel::{Receiver, Sender, bounded};
 use smol::future::{FutureExt, pending};
 use smol::lock::Semaphore;
@@ -107,7 +107,7 @@ impl Follower {
             if next < upto {
                 if let Err(error) = self.past(next, upto).await {
                     log::error(format_args!("The rule {} waits: {error}", self.rule.glob));
-                    Timer::after(BREATH).await;
+                    pause(BREATH).await;
                 }
                 continue;
             }
@@ -116,7 +116,7 @@ impl Follower {
             let has_more = !self.is_settled();
             let idle = async {
                 match has_more {
-                    true => Timer::after(CURSOR_EVERY).await,
+                    true => pause(CURSOR_EVERY).await,
                     false => pending().await,
                 };
                 None
@@ -210,7 +210,7 @@ impl Follower {
             let turn = turns.acquire_arc().await;
             let turn = Arc::new((turn, master.reactor().turns.acquire_arc().await));
             while !master.react(&rule, &event, may_be_known, &turn).await {
-                Timer::after(BREATH).await;
+                pause(BREATH).await;
             }
             let mut progress = lock(&progress);
             progress.open.remove(&sequence);

@@ -176,7 +176,8 @@ fn asked(
         arg: Vec::new(),
         ret: String::new(),
         jid: None,
-        timeout_s,
+        // Who asks who is there wants to wait, whatever the number.
+        timeout_s: timeout_s.map(|seconds| seconds.max(1.0)),
         options: Map::new(),
     };
     let user = cx.opts().text("user").unwrap_or("root");

@@ -6,3 +6,4 @@ mod guests;
 mod local;
 mod peers;
 mod templates;
+mod waits;

@@ -1,5 +1,7 @@
 //! Jobs: functions and states on minions, and what becomes of them when somebody is gone.
 
+use std::time::{Duration, Instant};
+
 use super::Fleet;
 
 #[test]
@@ -49,6 +51,30 @@ fn a_minion_that_is_gone_is_told_from_one_that_works() {
         (answer.out.as_str(), answer.rc),
         ("m1:\n    True\n", Some(0))
     );
+}
+
+#[test]
+fn a_minion_that_was_killed_is_given_up_within_seconds() {
+    let mut fleet = Fleet::alone("");
+    fleet.accepted(&["m1", "m2", "m3", "m4", "m5"]);
+    fleet.kill_minion("m3");
+    let began = Instant::now();
+    let answer = fleet.run(&["salt", "--out=txt", "*", "test.ping"]);
+    let took = began.elapsed();
+    let returned = answer.out.lines().filter(|line| line.ends_with(": True"));
+    assert_eq!(returned.count(), 4, "{}", answer.out);
+    let silent = answer.out.contains("m3: Minion did not return.");
+    assert!(silent, "{}", answer.out);
+    assert!(took < Duration::from_secs(4), "{took:?}");
+}
+
+#[test]
+fn a_job_that_never_ends_is_not_waited_for_beyond_a_limit() {
+    let mut fleet = Fleet::with("timeout: 1\njob_wait_max: 3\n");
+    fleet.accepted(&["m1"]);
+    let answer = fleet.run(&["salt", "m1", "test.sleep", "600"]);
+    assert!(answer.out.contains("[No response]"), "{}", answer.out);
+    assert!(fleet.logs().contains("job_wait_max"), "{}", fleet.logs());
 }
 
 #[test]

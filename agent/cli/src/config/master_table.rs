@@ -122,6 +122,7 @@ pub(super) const TABLE: &[Known] = &[
     used("jinja_trim_blocks", BOOL, False),
     unsupported("job_cache", BOOL, True),
     unsupported("job_cache_store_endtime", BOOL, False),
+    used("job_wait_max", POSITIVE, Int(86_400)),
     moot("keep_acl_in_token", BOOL, False),
     used("keep_events_bytes", COUNT, Int(268_435_456)),
     unsupported("keep_jobs", ANY, Int(24)),

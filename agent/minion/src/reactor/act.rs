@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use link::wait::pause;
 use modules::orchestrate::ThisMachine;
 use reactor::call::{Client, Local};
 use reactor::{
     Actor, Board, Call, Causes, Limits, Outcome, Reaction, State, USER, failed, keep, shortened,
 };
-use smol::Timer;
 use state::exec::Exec;
 use state::targets::Targets;
 use value::{Map, Value};
@@ -232,7 +232,7 @@ impl Shared {
             match look.await {
                 (_, Some(answer)) => return Some(answer.data),
                 (false, None) => return None,
-                (true, None) => Timer::after(LOOK).await,
+                (true, None) => pause(LOOK).await,
             };
         }
     }

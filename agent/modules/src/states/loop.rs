@@ -54,7 +54,7 @@ const SECONDS_MAX: f64 = 1e9;
 
 fn seconds(value: &Value) -> Duration {
     let seconds = value.as_float().unwrap_or_default();
-    Duration::from_secs_f64(seconds.clamp(0.0, SECONDS_MAX))
+    Duration::try_from_secs_f64(seconds.clamp(0.0, SECONDS_MAX)).unwrap_or_default()
 }
 
 fn is_number(value: &Value) -> bool {

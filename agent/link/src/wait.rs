@@ -1,0 +1,85 @@
+//! Waits on the clock. Each of them suspends its task at least once, so that a loop around one cannot keep the executor's thread for
+//! itself, whatever number an option or a peer has given. A tidy test allows `smol::Timer` in this file only.
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use smol::Timer;
+use smol::future::FutureExt;
+
+/// The shortest wait: a shorter one would be over before the task is suspended.
+pub const SHORTEST: Duration = Duration::from_millis(1);
+/// The longest wait that a number of seconds can ask for: about eleven days.
+pub const LONGEST: Duration = Duration::from_secs(1_000_000);
+
+/// Waits for `time`, but at least [`SHORTEST`].
+pub async fn pause(time: Duration) {
+    Timer::after(time.max(SHORTEST)).await;
+}
+
+/// Waits until `at`, but at least [`SHORTEST`].
+pub async fn until(at: Instant) {
+    pause(at.saturating_duration_since(Instant::now())).await;
+}
+
+/// Returns what the future gives, or `None` when it takes longer than `limit`.
+pub async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
+    let late = async {
+        pause(limit).await;
+        None
+    };
+    async { Some(future.await) }.or(late).await
+}
+
+/// Returns a number of seconds as a time between 0 and [`LONGEST`]; `None` for NaN.
+#[must_use]
+pub fn seconds(number: f64) -> Option<Duration> {
+    let longest = LONGEST.as_secs_f64();
+    Duration::try_from_secs_f64(number.clamp(0.0, longest)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    /// Runs a wait again and again beside a task of the same thread; true when that task had its turn.
+    fn lets_others_run<W: Future<Output = ()>>(wait: impl Fn() -> W) -> bool {
+        let executor = smol::LocalExecutor::new();
+        let has_run = Arc::new(AtomicBool::new(false));
+        let seen = has_run.clone();
+        let other = async move { seen.store(true, Ordering::Relaxed) };
+        smol::block_on(executor.run(async {
+            executor.spawn(other).detach();
+            for _ in 0..3 {
+                wait().await;
+            }
+        }));
+        has_run.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn a_wait_for_no_time_lets_others_run() {
+        assert!(lets_others_run(|| pause(Duration::ZERO)));
+        assert!(lets_others_run(|| pause(Duration::from_nanos(1))));
+        let past = Instant::now();
+        assert!(lets_others_run(|| until(past)));
+        assert!(lets_others_run(|| async move {
+            within(Duration::ZERO, std::future::pending::<()>()).await;
+        }));
+    }
+
+    #[test]
+    fn any_number_of_seconds_is_a_time_or_none() {
+        assert_eq!(seconds(1.5), Some(Duration::from_millis(1500)));
+        for zero in [0.0, -0.0, -1.0, f64::NEG_INFINITY] {
+            assert_eq!(seconds(zero), Some(Duration::ZERO), "{zero}");
+        }
+        for long in [1e6, 1e300, f64::INFINITY] {
+            assert_eq!(seconds(long), Some(LONGEST), "{long}");
+        }
+        assert_eq!(seconds(f64::NAN), None);
+    }
+}
