@@ -69,7 +69,8 @@ fn stay(daemon: options::Daemon) -> Result<ExitCode, Failure> {
         at_rest: (resident::AT_REST, || {
             resident::let_code_go();
         }),
-        notify: link::Notify::to(std::env::var_os("NOTIFY_SOCKET").as_deref()),
+        notify: link::Notify::to(std::env::var_os("NOTIFY_SOCKET").as_deref())
+            .with_watchdog(std::env::var("WATCHDOG_USEC").ok().as_deref()),
     };
     let ended = Daemon::open(settings).and_then(|daemon| {
         let _until_it_ends = PidFile::asked_for(&overrides);

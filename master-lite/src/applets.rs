@@ -94,7 +94,8 @@ fn master(words: Vec<String>) -> Result<ExitCode, Failure> {
         DaemonAsked::Run { background: false } => {
             let opts = trusted(&asked.settings)?;
             let socket = std::env::var_os("NOTIFY_SOCKET");
-            let notify = link::Notify::to(socket.as_deref());
+            let notify = link::Notify::to(socket.as_deref())
+                .with_watchdog(std::env::var("WATCHDOG_USEC").ok().as_deref());
             let pid_file = || PidFile::asked_for(&asked.settings.overrides);
             let reread = || reread(&asked.settings);
             let ended = daemon::run(opts, &notify, &reread, pid_file);

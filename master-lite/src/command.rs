@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use cli::failure::{Exit, Failure};
 use cli::options::{KeyAsked, RunAsked};
@@ -22,6 +23,7 @@ use crate::ask::{AskError, Master, Socket};
 use crate::daemon;
 use crate::interrupt;
 use crate::screen::Screen;
+use crate::store;
 use crate::{salt, salt_key, salt_run};
 use modules::call::joined;
 
@@ -91,6 +93,9 @@ pub(crate) fn salt_key(words: Vec<String>) -> Result<ExitCode, Failure> {
     })
 }
 
+/// How long to wait before a store is tried again that another process has.
+const AGAIN: Duration = Duration::from_millis(20);
+
 /// Calls a function of the wheel in the master that runs; in its place where none does.
 fn wheel(opts: &Map, fun: &str, kwargs: Map) -> Result<Value, AskError> {
     let (fun, arg) = (fun.to_owned(), joined(Vec::new(), kwargs));
@@ -98,14 +103,24 @@ fn wheel(opts: &Map, fun: &str, kwargs: Map) -> Result<Value, AskError> {
         fun: fun.clone(),
         arg: arg.clone(),
     };
-    let asked = Socket::of(opts).ask(request.into(), &mut |_| ControlFlow::Continue(()));
-    match asked {
-        Err(AskError::NotRunning(_)) => daemon::wheel_alone(Opts::new(opts.clone()), &fun, arg)
-            .map_err(|text| {
-                let reason = "failed".to_owned();
-                AskError::Failed { reason, text }
-            }),
-        asked => asked,
+    let began = Instant::now();
+    loop {
+        let request = request.clone().into();
+        let asked = Socket::of(opts).ask(request, &mut |_| ControlFlow::Continue(()));
+        let Err(AskError::NotRunning(_)) = asked else {
+            return asked;
+        };
+        let done = daemon::wheel_alone(Opts::new(opts.clone()), &fun, arg.clone());
+        let error = match done {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        if !error.is_locked() || began.elapsed() > store::LOCK_MAX {
+            let (reason, text) = ("failed".to_owned(), error.to_string());
+            return Err(AskError::Failed { reason, text });
+        }
+        // Another command has the store, or a master that has no socket yet.
+        std::thread::sleep(AGAIN);
     }
 }
 

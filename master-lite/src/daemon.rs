@@ -9,7 +9,7 @@ use async_signal::{Signal, Signals};
 use link::pki::{Own, Pki};
 use link::unix::LocalListener;
 use link::wait::within;
-use link::{Limits, Listener, Notify, PORT, PublicKey};
+use link::{Limits, Listener, Notify, PORT, PublicKey, Pulse};
 use smol::future::FutureExt;
 use smol::lock::Semaphore;
 use smol::stream::StreamExt;
@@ -47,11 +47,21 @@ pub(crate) enum Error {
     Store(#[from] store::Error),
     #[error(transparent)]
     Keys(#[from] keys::Error),
+    /// What a function of the wheel says.
+    #[error("{0}")]
+    Wheel(String),
     #[error("{path}: {source}")]
     Io {
         path: PathBuf,
         source: std::io::Error,
     },
+}
+
+impl Error {
+    /// Whether another process has the store.
+    pub(crate) fn is_locked(&self) -> bool {
+        matches!(self, Self::Store(store::Error::Locked { .. }))
+    }
 }
 
 /// A master.
@@ -121,9 +131,13 @@ impl std::fmt::Debug for Master {
 }
 
 impl Master {
-    /// Opens the store and the keys.
-    pub(crate) fn open(opts: Opts, own: Own) -> Result<Arc<Self>, Error> {
-        let store = Store::open(&opts.cachedir().join("store"), store::Limits::default())?;
+    /// Opens the store, for which it waits no longer than `lock_wait` while another process has it, and the keys.
+    pub(crate) fn open(opts: Opts, own: Own, lock_wait: Duration) -> Result<Arc<Self>, Error> {
+        let limits = store::Limits {
+            lock_wait,
+            ..store::Limits::default()
+        };
+        let store = Store::open(&opts.cachedir().join("store"), limits)?;
         let key_files = KeyFiles::open(&opts.path("pki_dir"))?;
         key_files.repair(&store, now_ms())?;
         let policy = Policy::read(&opts).map_err(|problem| Error::Option {
@@ -361,13 +375,11 @@ fn is_kept(tag: &str, kept: Result<Applied, store::Error>) -> bool {
 ///
 /// # Errors
 /// When the keys or the store cannot be used, or the function says no.
-pub(crate) fn wheel_alone(opts: Opts, fun: &str, arg: Vec<Value>) -> Result<Value, String> {
-    let opened = || {
-        let own = Pki::open(&opts.path("pki_dir"))?.own("master")?;
-        Master::open(opts.clone(), own)
-    };
-    let master = opened().map_err(|error: Error| error.to_string())?;
-    smol::block_on(master.wheel(fun, arg))
+pub(crate) fn wheel_alone(opts: Opts, fun: &str, arg: Vec<Value>) -> Result<Value, Error> {
+    let own = Pki::open(&opts.path("pki_dir"))?.own("master")?;
+    // Who has the store may be a master that starts: it is asked then.
+    let master = Master::open(opts, own, Duration::ZERO)?;
+    smol::block_on(master.wheel(fun, arg)).map_err(Error::Wheel)
 }
 
 /// Reads the configuration again; a sentence where it cannot be used.
@@ -387,7 +399,7 @@ pub(crate) fn run<T>(
     let hook = Settings::take(&mut opts)?;
     let own = Pki::open(&opts.path("pki_dir"))?.own("master")?;
     let pair = own.pair.clone();
-    let master = Master::open(opts, own)?;
+    let master = Master::open(opts, own, store::LOCK_MAX)?;
     smol::block_on(async {
         let signals = signals()?;
         let address = address(&master.opts)?;
@@ -412,6 +424,8 @@ pub(crate) fn run<T>(
             pair.public()
         ));
         notify.ready();
+        let pulse = watched()?;
+        let beating = async { match pulse.beat(notify).await {} };
         let peers = async {
             // No deadline: peers come when they come.
             while let Some(peer) = listener.next().await {
@@ -432,12 +446,28 @@ pub(crate) fn run<T>(
             Ok(())
         };
         let obeyed = obey_signals(signals, notify, &configured, reread);
-        let ended = peers.or(commands).or(chores).or(obeyed).await;
+        let ended = peers.or(commands).or(chores).or(beating).or(obeyed).await;
         notify.stopping();
         master.goodbye().await;
         listener.close("the master ends").await;
         ended
     })
+}
+
+/// Has a thread watch whether the master runs its tasks, and end the process where it does not (SIGABRT): it would serve nobody any
+/// more and would not even obey SIGTERM, and a service manager starts it again.
+fn watched() -> Result<Pulse, Error> {
+    let pulse = Pulse::default();
+    let hung = || {
+        log::error("The master has run none of its tasks for 30 s: it hangs, and ends itself");
+        std::process::abort();
+    };
+    let watched = pulse.watch(link::EVERY, hung);
+    watched.map_err(|source| Error::Io {
+        path: "watchdog".into(),
+        source,
+    })?;
+    Ok(pulse)
 }
 
 /// The signals that the daemon obeys, from now on.

@@ -4,13 +4,18 @@ use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use value::log;
 
 /// The way to the service manager; to nobody where a daemon was started by something else.
 #[derive(Debug, Default)]
-pub struct Notify(Option<SocketAddr>);
+pub struct Notify {
+    address: Option<SocketAddr>,
+    /// How often it wants to hear that the daemon runs.
+    watchdog: Option<Duration>,
+}
 
 impl Notify {
     /// The socket that `NOTIFY_SOCKET` names: a path, or an abstract name after `@`.
@@ -25,7 +30,34 @@ impl Notify {
         };
         let address = address
             .map_err(|error| log::warning(format_args!("NOTIFY_SOCKET cannot be used: {error}")));
-        Self(address.ok())
+        Self {
+            address: address.ok(),
+            watchdog: None,
+        }
+    }
+
+    /// The same with the microseconds of `WATCHDOG_USEC`, after which a daemon that was not heard is ended.
+    #[must_use]
+    pub fn with_watchdog(self, micros: Option<&str>) -> Self {
+        let micros = micros.and_then(|micros| micros.parse().ok());
+        let micros = micros.filter(|micros: &u64| *micros > 0 && self.address.is_some());
+        Self {
+            watchdog: micros.map(|micros| Duration::from_micros(micros / 2)),
+            ..self
+        }
+    }
+
+    /// How often the service manager wants to hear [`Notify::alive`]; `None` where it does not.
+    #[must_use]
+    pub fn watchdog(&self) -> Option<Duration> {
+        self.watchdog
+    }
+
+    /// The daemon still runs its tasks. Nothing is said where nobody wants to hear it.
+    pub fn alive(&self) {
+        if self.watchdog.is_some() {
+            self.say("WATCHDOG=1");
+        }
     }
 
     /// The daemon does its work.
@@ -46,7 +78,7 @@ impl Notify {
     }
 
     fn say(&self, text: &str) {
-        let Some(address) = &self.0 else { return };
+        let Some(address) = &self.address else { return };
         let said = UnixDatagram::unbound()
             .and_then(|socket| socket.send_to_addr(text.as_bytes(), address).map(drop));
         if let Err(error) = said {

@@ -12,15 +12,16 @@ use std::time::Duration;
 
 use async_signal::{Signal, Signals};
 use link::unix::{Local, LocalListener, Said};
-use link::wait::pause;
-use link::{Handle, Limits, Notify, Question, Session};
+use link::wait::{pause, within};
+use link::{Handle, Limits, Notify, Pulse, Question, Session};
 use rustix::process::Pid;
-use smol::future::FutureExt;
+use smol::Task;
+use smol::future::{FutureExt, pending};
 use smol::stream::StreamExt;
 use state::opts::Opts;
 use state::record;
 use value::{Map, Value, jid, log};
-use wire::{BOUND_GRAINS, Event, Grains, Job, Request, Return, Way};
+use wire::{BOUND_GRAINS, Event, Grains, Job, Refresh, Request, Return, Way};
 
 use crate::error::Error;
 use crate::jobs::Jobs;
@@ -163,6 +164,7 @@ impl Daemon {
             let ended = commands
                 .or(plan)
                 .or(beacons)
+                .or(shared.beat())
                 .or(shared.obey_signals(signals))
                 .await;
             shared.settings.notify.stopping();
@@ -192,6 +194,15 @@ impl Shared {
             Way::ClientToMinion,
             Limits::default(),
         )?)
+    }
+
+    /// Tells the service manager that the daemon runs its tasks, where it wants to hear that. Nothing wakes an idle daemon otherwise.
+    async fn beat(&self) -> Result<(), Error> {
+        let notify = &self.settings.notify;
+        if notify.watchdog().is_none() {
+            return pending().await;
+        }
+        match Pulse::default().beat(notify).await {}
     }
 
     /// Waits for the signals that end the daemon; SIGHUP has it read its configuration again.
@@ -263,8 +274,8 @@ impl Shared {
 
     /// What is done when there is a master, or there will be none; at the first time the states of the start are applied.
     fn begin(self: &Arc<Self>) {
-        self.refresh_grains();
-        self.refresh_pillar();
+        let jobs = [self.refresh_grains(), self.refresh_pillar()];
+        jobs.into_iter().flatten().for_each(Task::detach);
         if !self.has_begun.swap(true, Ordering::Relaxed) {
             self.apply_startup_states(&self.settings.opts);
         }
@@ -279,26 +290,47 @@ impl Shared {
         is_kept
     }
 
-    fn refresh_grains(self: &Arc<Self>) {
+    /// Collects the grains anew; the task ends when this daemon and its masters have them.
+    fn refresh_grains(self: &Arc<Self>) -> Option<Task<()>> {
         let job = own_job("grains.items", Vec::new(), Map::new());
-        if let Err(error) = self.start(job, For::Grains) {
-            log::error(format_args!("The grains are not collected: {error}"));
-        }
+        let started = self.begin_job(job, For::Grains);
+        let failed = |error| log::error(format_args!("The grains are not collected: {error}"));
+        started.map_err(failed).ok()
     }
 
-    /// What changes the plan: the pillar's schedule and mine.
-    fn refresh_pillar(self: &Arc<Self>) {
+    /// Asks for the pillar anew, of which the schedule and the mine are the daemon's; the task ends when it has them.
+    fn refresh_pillar(self: &Arc<Self>) -> Option<Task<()>> {
         let job = own_job("pillar.raw", Vec::new(), Map::new());
-        if let Err(error) = self.start(job, For::Pillar) {
-            log::error(format_args!("The pillar is not asked for: {error}"));
+        let started = self.begin_job(job, For::Pillar);
+        let failed = |error| log::error(format_args!("The pillar is not asked for: {error}"));
+        started.map_err(failed).ok()
+    }
+
+    /// Reads again what somebody has changed, and waits for the end of that for as long as is asked.
+    async fn refreshed(self: &Arc<Self>, asked: &Refresh) {
+        let Some(task) = self.refresh(&asked.what) else {
+            return;
+        };
+        let Some(wait) = asked.wait_s.and_then(link::wait::seconds) else {
+            return task.detach();
+        };
+        // A task that is dropped would not go on.
+        let mut task = Box::pin(task);
+        if within(wait, task.as_mut()).await.is_none() {
+            smol::spawn(task).detach();
+            log::warning(format_args!(
+                "The {} of this minion are not read again within {} s",
+                asked.what,
+                wait.as_secs()
+            ));
         }
     }
 
-    /// Reads again what somebody has changed.
-    fn refresh(self: &Arc<Self>, what: &str) {
+    /// Reads again what somebody has changed; a task where that takes a job.
+    fn refresh(self: &Arc<Self>, what: &str) -> Option<Task<()>> {
         match what {
-            "grains" => self.refresh_grains(),
-            "pillar" => self.refresh_pillar(),
+            "grains" => return self.refresh_grains(),
+            "pillar" => return self.refresh_pillar(),
             "schedule" | "mine" | "beacons" => {
                 self.reload();
             }
@@ -308,6 +340,7 @@ impl Shared {
             }
             _ => {}
         }
+        None
     }
 
     /// Reads the configuration again; what is wrong with it is told, and the old one goes on.
@@ -348,6 +381,10 @@ impl Shared {
                 Err((reason, text)) => question.fail(reason, text).await,
             },
             Request::Ping(_) => question.done(true).await,
+            Request::Refresh(asked) => {
+                self.refreshed(&asked).await;
+                question.done(true).await
+            }
             // What has not reached the master yet is no silence.
             Request::FindJob(asked) if self.is_returning(at, &asked.jid) => {
                 question.done(true).await
@@ -420,7 +457,12 @@ impl Shared {
     }
 
     /// Starts the process of a job, and the task that speaks with it.
-    pub(crate) fn start(self: &Arc<Self>, mut job: Job, purpose: For) -> std::io::Result<()> {
+    pub(crate) fn start(self: &Arc<Self>, job: Job, purpose: For) -> std::io::Result<()> {
+        self.begin_job(job, purpose).map(Task::detach)
+    }
+
+    /// The same; the task ends with the job, when its return was dealt with.
+    fn begin_job(self: &Arc<Self>, mut job: Job, purpose: For) -> std::io::Result<Task<()>> {
         job.options.insert(BOUND_GRAINS, self.bound_grains(purpose));
         let (ours, its) = UnixStream::pair()?;
         let mut words = self.settings.job.iter();
@@ -438,8 +480,8 @@ impl Shared {
             self.jobs.began(job.clone(), process);
         }
         let shared = self.clone();
-        smol::spawn(async move { shared.accompany(job, child, ours, purpose).await }).detach();
-        Ok(())
+        let accompanied = async move { shared.accompany(job, child, ours, purpose).await };
+        Ok(smol::spawn(accompanied))
     }
 
     /// Speaks with a job's process until it ends. A process that ends without a return gets one that says so.
@@ -537,6 +579,10 @@ impl Shared {
                 local.done(true).await
             }
             Request::Ping(_) => local.done(self.master(For::Nobody).is_some()).await,
+            Request::Refresh(asked) => {
+                self.refreshed(&asked).await;
+                local.done(true).await
+            }
             request => match self.own_answer(&request) {
                 Some(answer) => local.done(answer).await,
                 None => self.forward(request, local, purpose).await,
@@ -568,10 +614,6 @@ impl Shared {
             }
             Request::Beacons(asked) => self.watching.manage(asked).into(),
             Request::Schedule(asked) => self.manage_schedule(asked).into(),
-            Request::Refresh(asked) => {
-                self.refresh(&asked.what);
-                true.into()
-            }
             _ => return None,
         })
     }

@@ -146,7 +146,7 @@ pub(crate) fn tell_of_orphans(opts: &Opts) {
     let what = "orphans".to_owned();
     // The next daemon looks by itself.
     if let Ok(mut daemon) = Pipe::connect(&socket_path(opts), Way::ClientToMinion, limits()) {
-        let _ = daemon.call(Refresh { what });
+        let _ = daemon.call(Refresh { what, wait_s: None });
     }
 }
 
@@ -363,8 +363,9 @@ fn request(ask: Ask) -> Option<Request> {
             data,
         }
         .into(),
-        Ask::Refresh { what } => Refresh {
+        Ask::Refresh { what, wait_s } => Refresh {
             what: what.to_owned(),
+            wait_s,
         }
         .into(),
     })

@@ -55,6 +55,8 @@ pub struct Given {
     pub force: bool,
     /// `terse=True`: return only what failed or changed.
     pub terse: bool,
+    /// Whether each return is told by an event, whatever the configuration says.
+    pub state_events: Option<bool>,
     /// Who asked, where a job says it.
     pub user: Option<Value>,
     /// What is said of taking up the last run of this: `resume=True`, `redo=`, `skip=`, `from=`.
@@ -84,6 +86,7 @@ impl Given {
             exclude: given("exclude"),
             force: truth("force"),
             terse: truth("terse"),
+            state_events: given("state_events").map(|given| given.is_true()),
             user: given("__pub_user"),
             said: resume::said(fun, kwargs),
             earlier: None,
@@ -127,6 +130,7 @@ impl Given {
         };
         own.test = self.is_test(cx)?;
         own.saltenv = self.saltenv_or_base(cx);
+        own.state_events = self.state_events.or(cx.state_events);
         Ok(own)
     }
 

@@ -98,5 +98,7 @@ pub enum Ask {
     Refresh {
         /// `grains`, `pillar`, `schedule`, `beacons`, `mine`.
         what: &'static str,
+        /// For how many seconds to wait until that is done; `None` for not at all.
+        wait_s: Option<f64>,
     },
 }

@@ -80,6 +80,8 @@ pub struct Exec {
     pub test: bool,
     /// The environment that the call works in.
     pub saltenv: String,
+    /// Whether each return of the run is told by an event; `None` for what the option `state_events` says.
+    pub state_events: Option<bool>,
     /// The chunk that the call is for, in a state run.
     pub low: Option<Arc<Low>>,
     /// The state run that the call belongs to.
@@ -143,6 +145,7 @@ impl Exec {
             shared: Arc::new(shared),
             test,
             saltenv,
+            state_events: None,
             low: None,
             run: None,
             pillar: Arc::default(),

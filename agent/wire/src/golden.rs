@@ -211,6 +211,7 @@ fn of_machines() -> Vec<Request> {
         .into(),
         Refresh {
             what: "pillar".into(),
+            wait_s: None,
         }
         .into(),
     ]

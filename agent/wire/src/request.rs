@@ -235,5 +235,7 @@ kinds! {
     "refresh" Refresh [MasterToMinion ClientToMinion JobToMinion] {
         /// `pillar`, `grains`, `modules`, `beacons`, `schedule`, `mine`.
         what: String,
+        /// For how many seconds to wait until it was read; left out for not at all.
+        wait_s: Option<f64>,
     }
 }

@@ -16,6 +16,7 @@ mod doc;
 mod error;
 mod jobs;
 mod manage;
+mod r#match;
 mod mine;
 mod pillar;
 mod reactor;
@@ -29,6 +30,7 @@ const MODULES: &[Module<Value>] = &[
     error::MODULE,
     jobs::MODULE,
     manage::MODULE,
+    r#match::MODULE,
     mine::MODULE,
     pillar::MODULE,
     reactor::MODULE,

@@ -23,6 +23,9 @@ use super::rows::Table;
 /// The format that this program writes, and the newest one that it reads.
 pub(super) const FORMAT: u64 = 1;
 
+/// How often the lock is tried while another process has it, and after how long that is told.
+const LOCK_AGAIN: Duration = Duration::from_millis(5);
+const LOCK_TOLD: Duration = Duration::from_secs(1);
 /// How long a flush may take while a store is made whole.
 const FLUSH_MAX: Duration = Duration::from_secs(30);
 /// How much must be writable again before a broken store is tried.
@@ -132,12 +135,12 @@ fn table_options(limits: &Limits) -> KeyspaceCreateOptions {
 
 /// Makes the folder if it is not there, for its owner alone, takes its lock, and looks at its format. Nothing is changed in a newer one.
 /// Before the lock is held nothing is read: what another process is just making looks like something that it left.
-pub(super) fn prepare(folder: &Path) -> Result<File, Error> {
+pub(super) fn prepare(folder: &Path, wait: Duration) -> Result<File, Error> {
     let fail = |source: &io::Error| Error::io(folder, source);
     let mut builder = DirBuilder::new();
     let made = builder.recursive(true).mode(0o700).create(folder);
     made.map_err(|source| fail(&source))?;
-    let lock = take_lock(folder)?;
+    let lock = take_lock(folder, wait)?;
     let found = format_of(folder)?;
     if let Some(found) = found
         && found > FORMAT
@@ -156,19 +159,51 @@ pub(super) fn prepare(folder: &Path) -> Result<File, Error> {
     Ok(lock)
 }
 
-/// The lock goes with its holder, however that ends.
-fn take_lock(folder: &Path) -> Result<File, Error> {
+/// Takes the lock, which goes with its holder, however that ends. Another holder is waited for no longer than `wait`.
+fn take_lock(folder: &Path, wait: Duration) -> Result<File, Error> {
     let path = folder.join("lock");
     let mut options = OpenOptions::new();
-    let opened = options.append(true).create(true).mode(0o600).open(&path);
-    let lock = opened.map_err(|source| Error::io(&path, &source))?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => Err(Error::Locked {
-            folder: folder.to_owned(),
-        }),
-        Err(TryLockError::Error(source)) => Err(Error::io(&path, &source)),
+    options.read(true).append(true).create(true).mode(0o600);
+    let opened = options.open(&path);
+    let mut lock = opened.map_err(|source| Error::io(&path, &source))?;
+    let began = Instant::now();
+    let mut is_told = false;
+    loop {
+        match lock.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::Error(source)) => return Err(Error::io(&path, &source)),
+            Err(TryLockError::WouldBlock) if began.elapsed() >= wait => {
+                let folder = folder.to_owned();
+                return Err(Error::Locked { folder });
+            }
+            Err(TryLockError::WouldBlock) => {}
+        }
+        if began.elapsed() >= LOCK_TOLD && !std::mem::replace(&mut is_told, true) {
+            tell_holder(folder, &path, wait);
+        }
+        std::thread::sleep(LOCK_AGAIN);
     }
+    // Who has it is a help for who waits, and nothing depends on it.
+    let process = format!("{}\n", std::process::id());
+    let _ = lock
+        .set_len(0)
+        .and_then(|()| lock.write_all(process.as_bytes()));
+    Ok(lock)
+}
+
+/// Says who has the store that is waited for.
+fn tell_holder(folder: &Path, lock: &Path, wait: Duration) {
+    let read = std::fs::read_to_string(lock).unwrap_or_default();
+    let process = read.trim().parse::<u32>();
+    let who = process.map_or_else(
+        |_| "another process".to_owned(),
+        |process| format!("the process {process}"),
+    );
+    value::log::warning(format_args!(
+        "{}: {who} has this store open; it is waited for, for {} s at most",
+        folder.display(),
+        wait.as_secs()
+    ));
 }
 
 /// The format of what lies in the folder, if anything does.

@@ -62,7 +62,12 @@ pub(crate) struct Limits {
     pub(crate) watch_max: usize,
     /// How large they may be together.
     pub(crate) watch_bytes: usize,
+    /// How long to wait for another process that has the store.
+    pub(crate) lock_wait: Duration,
 }
+
+/// How long a starting master waits for a command that has the store, and a command for a master that starts.
+pub(crate) const LOCK_MAX: Duration = Duration::from_secs(10);
 
 impl Default for Limits {
     fn default() -> Self {
@@ -75,6 +80,7 @@ impl Default for Limits {
             batch_bytes: 1 << 20,
             watch_max: 1024,
             watch_bytes: 1 << 20,
+            lock_wait: Duration::ZERO,
         }
     }
 }
@@ -142,7 +148,7 @@ impl Store {
     /// # Errors
     /// When another process has it, a later release wrote it, it is damaged, or the folder cannot be used.
     pub(crate) fn open(folder: &Path, limits: Limits) -> Result<Self, Error> {
-        let lock = disk::prepare(folder)?;
+        let lock = disk::prepare(folder, limits.lock_wait)?;
         let (queue, calls) = channel::bounded(limits.queue_max);
         let (opened, wait) = std::sync::mpsc::sync_channel(1);
         let of = folder.to_owned();

@@ -25,7 +25,7 @@ const BAD: Network = Network {
 };
 
 /// Events of the master's log from its beginning, those with these tags.
-fn listening(fleet: &Fleet, tag: &str) -> Pipe {
+pub(super) fn listening(fleet: &Fleet, tag: &str) -> Pipe {
     let listen = Listen {
         tags: vec![tag.to_owned()],
         from: Some(1),

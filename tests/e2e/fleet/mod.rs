@@ -26,6 +26,7 @@ mod schedule;
 mod secret;
 mod self_healing;
 mod survival;
+mod upkeep;
 
 use std::fs;
 use std::net::UdpSocket;

@@ -174,6 +174,9 @@ fn master_defaults() -> Map {
         .collect()
 }
 
+/// Options that let minions do something, and nothing where they are not a mapping. Salt only warns of these as well.
+const GRANTS: [&str; 2] = ["peer", "peer_run"];
+
 /// The options with the values that the table lets them have; a known option without a value keeps its default.
 fn checked(
     given: &Map,
@@ -196,6 +199,14 @@ fn checked(
                 "{}option `{name}` has no value: its default is used",
                 before(place(name))
             )),
+            // Who may do something by them may do nothing then: what is wrong opens nothing.
+            Err(expected) if GRANTS.contains(&name) => {
+                let found = value.type_name();
+                warnings.push(format!(
+                    "{}option `{name}` must be {expected} and is {found}: it lets nobody do anything",
+                    before(place(name))
+                ));
+            }
             Err(expected) => {
                 return Err(ConfigError::WrongType {
                     place: place(name).unwrap_or_else(|| "command line".into()),

@@ -89,6 +89,8 @@ impl Definition {
 
     /// Takes out of the named arguments those that are for the mine.
     fn of(alias: &str, args: Vec<Value>, mut kwargs: Map) -> Self {
+        // What a job tells its function is not for the function that fills the mine.
+        kwargs.retain(|key, _| !key.as_str().is_some_and(|key| key.starts_with("__pub_")));
         let function = kwargs.remove("mine_function");
         let allowed = ["allow_tgt", "allow_tgt_type"]
             .into_iter()

@@ -17,9 +17,9 @@ state::exec_module! {
 
     /// Compile the pillar anew when it is next needed.
     fn refresh_pillar(RefreshPillar {
-        /// Accepted: it is done when this returns.
+        /// Return only when the daemon and the master have the new pillar.
         wait: bool = false,
-        /// Accepted.
+        /// How many seconds to wait for that.
         timeout: i64 = 30,
         /// Accepted: no pillar is kept between runs.
         clean_cache: bool = true,
@@ -258,8 +258,11 @@ fn kill_all_jobs(cx: &Exec, _args: KillAllJobs) -> Result<Value, Error> {
     signalled_all(cx, KILL)
 }
 
-fn refresh_pillar(cx: &Exec, _args: RefreshPillar) -> Result<Value, Error> {
-    cx.ask(Ask::Refresh { what: "pillar" })?;
+fn refresh_pillar(cx: &Exec, args: RefreshPillar) -> Result<Value, Error> {
+    let what = "pillar";
+    // That many seconds are no loss of precision: nobody waits for as long.
+    let wait_s = args.wait.then_some(args.timeout as f64);
+    cx.ask(Ask::Refresh { what, wait_s })?;
     cx.refresh_pillar();
     Ok(true.into())
 }
@@ -279,7 +282,10 @@ fn pillar_refresh(cx: &Exec, args: PillarRefresh) -> Result<Value, Error> {
 }
 
 fn refresh_beacons(cx: &Exec, _args: RefreshBeacons) -> Result<Value, Error> {
-    cx.ask(Ask::Refresh { what: "beacons" })?;
+    cx.ask(Ask::Refresh {
+        what: "beacons",
+        wait_s: None,
+    })?;
     Ok(true.into())
 }
 
@@ -290,7 +296,10 @@ fn mmodule(cx: &Exec, args: Mmodule) -> Result<Value, Error> {
 }
 
 fn refresh_grains(cx: &Exec, args: RefreshGrains) -> Result<Value, Error> {
-    cx.ask(Ask::Refresh { what: "grains" })?;
+    cx.ask(Ask::Refresh {
+        what: "grains",
+        wait_s: None,
+    })?;
     cx.refresh_grains();
     if args.kwargs.get("refresh_pillar").is_none_or(Value::is_true) {
         cx.refresh_pillar();

@@ -1,5 +1,6 @@
 //! The `sync_…` functions of the `saltutil` execution module.
 
+use state::ask::Ask;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
@@ -301,11 +302,16 @@ fn wanted(saltenv: Option<Value>, whitelist: Option<Value>, blacklist: Option<Va
     }
 }
 
+/// For how many seconds the daemon and the master are waited for, which match on the new grains then.
+const GRAINS_WAIT_S: f64 = 30.0;
+
 fn one(cx: &Exec, kind: &str, wanted: &Wanted, refresh: bool) -> Result<Value, Error> {
     let envs = wanted.environments(cx)?;
     let copied = sync(cx, kind, &envs, wanted);
     if kind == "grains" {
         cx.refresh_grains();
+        let (what, wait_s) = ("grains", Some(GRAINS_WAIT_S));
+        cx.ask(Ask::Refresh { what, wait_s })?;
     }
     if refresh && matches!(kind, "grains" | "pillar") {
         cx.refresh_pillar();

@@ -8,7 +8,10 @@ use crate::targets::minion_event;
 
 /// Fires the event that a chunk asks for, or the configuration for all.
 pub(super) fn fire(cx: &Exec, jid: &str, low: &Low, ret: &Map, length: usize) {
-    let is_asked = low.options.fire_event.is_some() || cx.opts().flag("state_events");
+    let is_asked = low.options.fire_event.is_some()
+        || cx
+            .state_events
+            .unwrap_or_else(|| cx.opts().flag("state_events"));
     if !is_asked {
         return;
     }

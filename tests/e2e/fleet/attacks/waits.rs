@@ -9,7 +9,9 @@ use crate::fleet::hostile::{Hostile, asked_locally, key, run};
 use crate::fleet::{Fleet, NOBODY};
 
 /// What no caller can wait for.
-const NOT_WAITED: [f64; 4] = [-1.0, 0.0, -0.0, f64::NEG_INFINITY];
+const NOT_WAITED: [f64; 4] = [-1.0, 0.0, -0.0, f64::MIN];
+/// What no frame may hold.
+const REFUSED: [f64; 3] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
 /// What is shorter than any answer.
 const TINY: [f64; 3] = [1e-9, f64::MIN_POSITIVE, 0.001];
 
@@ -40,7 +42,9 @@ fn c2_no_timeout_of_a_peer_holds_up_the_master() {
             assert!(done.get("jid").is_some(), "{timeout_s}: {done:?}");
             assert_eq!(peer.ask(ping("m1", timeout_s)).await.len(), 1);
         }
-        assert_eq!(peer.refused(ping("m1", f64::NAN)).await.0, "invalid");
+        for timeout_s in REFUSED {
+            assert_eq!(peer.refused(ping("m1", timeout_s)).await.0, "invalid");
+        }
         for timeout_s in TINY {
             // The minion's return, and the end.
             let answer = peer.ask(ping("m1", timeout_s)).await;

@@ -14,7 +14,10 @@ use crate::schedule_file;
 /// Writes the jobs of the file; a minion that runs all the same reads them again.
 fn save(cx: &Exec, jobs: &Map) -> Result<(), Error> {
     schedule_file::write(cx, jobs)?;
-    cx.ask(Ask::Refresh { what: "schedule" })?;
+    cx.ask(Ask::Refresh {
+        what: "schedule",
+        wait_s: None,
+    })?;
     Ok(())
 }
 

@@ -79,12 +79,18 @@ pub(super) fn save(cx: &Exec, args: Save) -> Result<Value, Error> {
 pub(super) fn reload(cx: &Exec, _args: Reload) -> Result<Value, Error> {
     let mut comments: Vec<Value> = Vec::new();
     if cx.pillar()?.contains("schedule") {
-        cx.ask(Ask::Refresh { what: "pillar" })?;
+        cx.ask(Ask::Refresh {
+            what: "pillar",
+            wait_s: None,
+        })?;
         comments.push("Reloaded schedule from pillar on minion.".into());
     }
     // It is a part of the configuration, which is read again as a whole.
     if crate::schedule_file::beside(cx.opts(), "schedule.conf").is_file() {
-        cx.ask(Ask::Refresh { what: "schedule" })?;
+        cx.ask(Ask::Refresh {
+            what: "schedule",
+            wait_s: None,
+        })?;
         comments.push("Reloaded schedule on minion from schedule.conf.".into());
     }
     Ok(told(true, comments))

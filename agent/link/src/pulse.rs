@@ -1,0 +1,130 @@
+//! [`Pulse`]: shows that a daemon's threads still run its tasks, to the service manager and to a thread that watches them.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::Notify;
+use crate::wait::pause;
+
+/// How often it beats, where the service manager does not want to hear it more often.
+pub const EVERY: Duration = Duration::from_secs(10);
+/// After how many looks without a beat the daemon hangs. A machine that was stopped and goes on has missed one look at most.
+const LOOKS: u32 = 3;
+/// What the watching thread needs: it only sleeps and compares.
+const STACK: usize = 64 << 10;
+
+/// A count that goes on as long as the daemon's threads run their tasks.
+#[derive(Debug, Default)]
+pub struct Pulse(Arc<AtomicU32>);
+
+impl Pulse {
+    /// Beats for as long as it is polled, and tells the service manager. Each beat needs a turn of the executor's thread as well as one
+    /// of the thread that polls this.
+    pub async fn beat(&self, notify: &Notify) -> Infallible {
+        let every = notify.watchdog().map_or(EVERY, |often| often.min(EVERY));
+        loop {
+            let beats = self.0.clone();
+            // No deadline: where the executor does not run this, the watchdogs end the daemon.
+            smol::spawn(async move { beats.fetch_add(1, Ordering::Relaxed) }).await;
+            notify.alive();
+            pause(every).await;
+        }
+    }
+
+    /// Watches from a thread of its own, and calls `hung` when there is no beat for [`LOOKS`] looks, one each `look`.
+    ///
+    /// # Errors
+    /// When the system has no thread left.
+    pub fn watch(&self, look: Duration, hung: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let beats = Arc::downgrade(&self.0);
+        let thread = std::thread::Builder::new().name("watchdog".to_owned());
+        let watch = move || {
+            if stands_still(&beats, look) {
+                hung();
+            }
+        };
+        thread.stack_size(STACK).spawn(watch).map(drop)
+    }
+}
+
+/// Waits until there is no beat for several looks (true), or nothing to watch any more.
+fn stands_still(beats: &Weak<AtomicU32>, look: Duration) -> bool {
+    let (mut last, mut missed) = (None, 0);
+    while missed < LOOKS {
+        // Time in which the machine sleeps does not count here.
+        std::thread::sleep(look);
+        let Some(beats) = beats.upgrade() else {
+            return false;
+        };
+        let now = Some(beats.load(Ordering::Relaxed));
+        missed = if now == last { missed + 1 } else { 0 };
+        last = now;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    const LOOK: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn a_thread_that_runs_no_task_is_noticed() {
+        let (pulse, (said, hung)) = (Pulse::default(), channel());
+        let tell = move || {
+            let _ = said.send(());
+        };
+        pulse.watch(LOOK, tell).unwrap();
+        // A task that never lets others run, on an executor of its own.
+        let beats = pulse.0.clone();
+        let executor = smol::Executor::new();
+        let beating = executor.spawn(async move {
+            for _ in 0..50 {
+                beats.fetch_add(1, Ordering::Relaxed);
+                pause(LOOK / 4).await;
+            }
+        });
+        smol::block_on(executor.run(beating));
+        assert!(hung.try_recv().is_err(), "it was running all the time");
+        let holding = executor.spawn(async move { hung.recv_timeout(Duration::from_secs(30)) });
+        assert_eq!(smol::block_on(executor.run(holding)), Ok(()));
+    }
+
+    #[test]
+    fn a_daemon_that_has_ended_is_not_watched() {
+        let (pulse, (said, hung)) = (Pulse::default(), channel());
+        let tell = move || {
+            let _ = said.send(());
+        };
+        pulse.watch(LOOK, tell).unwrap();
+        drop(pulse);
+        // The other end goes with the thread, and nothing was said.
+        assert!(hung.recv_timeout(Duration::from_secs(30)).is_err());
+    }
+
+    #[test]
+    fn the_pulse_beats_on_the_executor_and_tells_the_service_manager() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let listener = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+        let notify = Notify::to(Some(path.as_os_str())).with_watchdog(Some("40000"));
+        let pulse = Pulse::default();
+        let beat = async { Some(pulse.beat(&notify).await) };
+        let late = async {
+            pause(Duration::from_millis(100)).await;
+            None
+        };
+        let ended = smol::block_on(smol::future::or(beat, late));
+        assert!(ended.is_none());
+        assert!(pulse.0.load(Ordering::Relaxed) >= 2);
+        let mut text = [0; 32];
+        let length = listener.recv(&mut text).unwrap();
+        assert_eq!(&text[..length], b"WATCHDOG=1");
+    }
+}
