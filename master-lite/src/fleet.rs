@@ -1,23 +1,19 @@
 //! [`Fleet`]: the master's minions as the targets of an orchestration, and the runners that work on them.
 
 use std::any::Any;
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
 
-use link::wait::until;
 use modules::custom::CustomModules;
 use modules::orchestrate;
 use modules::roots::Roots;
-use smol::future::FutureExt;
 use state::ask::Ask;
 use state::exec::Exec;
 use state::module::Error;
 use state::opts::Opts;
-use state::targets::{Hear, MinionReturn, Targets};
+use state::targets::{MinionReturn, Sink, Subscription, Targets};
 use value::target::PillarMatch;
 use value::watch::{self, Onlooker};
-use value::{Map, Value, jid, secret};
+use value::{Map, Value, jid, log, secret};
 use wire::{NO_LOG, Publish, Runner};
 
 use crate::daemon::Master;
@@ -110,12 +106,17 @@ impl Targets for Fleet {
         }
     }
 
-    fn hear(&self, _cx: &Exec) -> Result<Box<dyn Hear>, Error> {
-        Ok(Box::new(OnLog {
-            store: self.master.store().clone(),
-            watch: self.master.store().watch(),
-            missed: VecDeque::new(),
-        }))
+    fn subscribe(
+        &self,
+        _cx: &Exec,
+        from: Option<u64>,
+        sink: Sink,
+    ) -> Result<Box<dyn Subscription>, Error> {
+        let store = self.master.store().clone();
+        let watch = store.watch();
+        let start = from.map_or(watch.first(), |from| from.min(watch.first()));
+        let _task = smol::spawn(deliver(store, watch, start, sink));
+        Ok(Box::new(OnLog { start, _task }))
     }
 }
 
@@ -128,34 +129,51 @@ fn without_token(mut data: Map) -> Map {
     data
 }
 
-/// An ear on the master's event log.
+/// A subscription to the master's event log.
 struct OnLog {
-    store: Store,
-    watch: Watch,
-    /// Events that came faster than they were heard.
-    missed: VecDeque<Event>,
+    start: u64,
+    _task: smol::Task<()>,
 }
 
-impl Hear for OnLog {
-    fn next(&mut self, deadline: Instant) -> Option<(String, Map)> {
-        loop {
-            if let Some(event) = self.missed.pop_front() {
-                return Some((event.tag.clone(), event.stamped()));
-            }
-            let late = async {
-                until(deadline).await;
-                None
-            };
-            match smol::block_on(self.watch.next().or(late))? {
-                Seen::Event(event) => return Some((event.tag.clone(), event.stamped())),
-                Seen::Missed { from, to } => {
-                    let events = self.store.events(from).ok()?;
-                    let missed = events.map_while(Result::ok);
-                    self.missed
-                        .extend(missed.take_while(|event| event.sequence <= to));
-                }
-            }
+impl Subscription for OnLog {
+    fn start(&self) -> Option<u64> {
+        Some(self.start)
+    }
+}
+
+/// Hands over the events of the log from `start` on, as long as there is a store.
+async fn deliver(store: Store, watch: Watch, start: u64, sink: Sink) {
+    let sink: Arc<dyn Fn(Event) + Send + Sync> =
+        Arc::new(move |event| sink(Some(event.sequence), event.tag.clone(), event.stamped()));
+    if let Some(last) = watch.first().checked_sub(1).filter(|last| start <= *last) {
+        read_log(&store, start, last, &sink).await;
+    }
+    // No deadline: it ends with the run that listens, which drops the task.
+    while let Some(seen) = watch.next().await {
+        match seen {
+            Seen::Event(event) => sink(Arc::unwrap_or_clone(event)),
+            Seen::Missed { from, to } => read_log(&store, from, to, &sink).await,
         }
+    }
+}
+
+/// Hands over the events that stand in the log from one number to another.
+async fn read_log(store: &Store, from: u64, to: u64, sink: &Arc<dyn Fn(Event) + Send + Sync>) {
+    let (store, sink) = (store.clone(), Arc::clone(sink));
+    let read = smol::unblock(move || {
+        for event in store.events(from)? {
+            let event = event?;
+            if event.sequence > to {
+                break;
+            }
+            sink(event);
+        }
+        Ok::<(), crate::store::Error>(())
+    });
+    if let Err(error) = read.await {
+        log::error(format_args!(
+            "cannot read the events {from} to {to} of the log, and a run waits for events: {error}"
+        ));
     }
 }
 

@@ -357,3 +357,83 @@ fn a_word_that_says_nothing_of_resuming_stops_the_run() {
         machine.stderr()
     );
 }
+
+/// Fires an event, and waits for it after the place where the run is cut short.
+const WAITS: &str = "\
+a:
+  cmd.run:
+    - name: echo a >> @TMP@/log
+fire:
+  salt.function:
+    - name: event.fire
+    - tgt: '*'
+    - arg: [{id: m1}, my/tag]
+    - require: [{cmd: a}]
+cut:
+  cmd.run:
+    - name: '@CUT@'
+    - require: [{salt: fire}]
+wait:
+  salt.wait_for_event:
+    - name: my/tag
+    - id_list: [m1]
+    - timeout: 3
+    - require: [{cmd: cut}]
+";
+
+#[test]
+fn a_resumed_run_has_the_events_that_came_before_it_was_cut_short() {
+    let machine = Machine::with(&[("orch.sls", WAITS)]);
+    machine.cut("state.orchestrate orch");
+    let done = machine.call("state.orchestrate orch resume=True");
+    assert_eq!(done.rc, Some(0), "{}{}", done.out, machine.stderr());
+    assert_eq!(result(&done, "wait"), true, "{}", done.out);
+    assert_eq!(machine.log(), "a1 cut2");
+}
+
+#[test]
+fn a_run_that_begins_again_from_its_first_step_hears_what_its_steps_fire() {
+    let machine = Machine::with(&[("orch.sls", WAITS)]);
+    machine.cut("state.orchestrate orch");
+    let done = machine.call("state.orchestrate orch resume=True from=a");
+    assert_eq!(done.rc, Some(0), "{}{}", done.out, machine.stderr());
+    assert_eq!(result(&done, "wait"), true, "{}", done.out);
+    assert_eq!(machine.log(), "a2 cut2");
+}
+
+#[test]
+fn a_resumed_orchestration_inside_another_has_its_events() {
+    let outer = "inner:\n  salt.runner:\n    - name: state.orchestrate\n    - mods: orch\n";
+    let machine = Machine::with(&[("orch.sls", WAITS), ("outer.sls", outer)]);
+    machine.cut("state.orchestrate outer");
+    let done = machine.call("state.orchestrate outer resume=True");
+    assert_eq!(done.rc, Some(0), "{}{}", done.out, machine.stderr());
+    assert_eq!(machine.log(), "a1 cut2");
+}
+
+#[test]
+fn what_a_step_has_waited_for_ends_no_later_wait_of_a_resumed_run() {
+    let wait = |id: &str, after: &str| {
+        format!(
+            "{id}:\n  salt.wait_for_event:\n    - name: my/tag\n    - id_list: [m1]\n    - timeout: 1\n    - require: [{after}]\n"
+        )
+    };
+    let (before, _) = WAITS.split_once("cut:").unwrap();
+    let cut = "cut:\n  cmd.run:\n    - name: '@CUT@'\n    - require: [{salt: first}]\n";
+    let orch = [
+        before,
+        &wait("first", "{salt: fire}"),
+        cut,
+        &wait("second", "{cmd: cut}"),
+    ]
+    .concat();
+    let machine = Machine::with(&[("orch.sls", &orch)]);
+    machine.cut("state.orchestrate orch");
+    let done = machine.call("state.orchestrate orch resume=True");
+    assert_eq!(result(&done, "first"), true, "{}", done.out);
+    assert_eq!(result(&done, "second"), false, "{}", done.out);
+    // From the first wait on, the event is there for it again.
+    let again = machine.call("state.orchestrate orch resume=True from=first");
+    assert_eq!(result(&again, "first"), true, "{}", again.out);
+    assert_eq!(result(&again, "second"), false, "{}", again.out);
+}

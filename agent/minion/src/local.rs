@@ -14,7 +14,7 @@ use state::ask::Ask;
 use state::exec::Exec;
 use state::module;
 use state::opts::Opts;
-use state::targets::{Hear, MinionReturn, Targets};
+use state::targets::{MinionReturn, Sink, Subscription, Targets};
 use value::{Map, Value, jid, log, secret};
 use wire::{Refresh, Request, Return, Way};
 
@@ -246,8 +246,13 @@ impl Targets for OfMinion {
         kept.map(drop).map_err(refused)
     }
 
-    fn hear(&self, cx: &Exec) -> Result<Box<dyn Hear>, module::Error> {
-        ThisMachine.hear(cx)
+    fn subscribe(
+        &self,
+        cx: &Exec,
+        from: Option<u64>,
+        sink: Sink,
+    ) -> Result<Box<dyn Subscription>, module::Error> {
+        ThisMachine.subscribe(cx, from, sink)
     }
 
     fn ask(&self, _cx: &Exec, ask: Ask) -> Result<Option<Value>, module::Error> {

@@ -32,6 +32,9 @@ const EVENTS_KEPT_MAX: usize = 10_000;
 /// How often a listener's thread looks whether it is still wanted.
 const POLL: Duration = Duration::from_millis(200);
 
+/// The most events that one look at a socket takes; a socket's own queue is shorter.
+const LOOK_MAX: usize = 1024;
+
 /// How many listeners one sender writes to.
 const LISTENERS_MAX: usize = 256;
 
@@ -179,6 +182,15 @@ impl Ear {
         }
         heard
     }
+
+    /// Waits until there is an event, or [`POLL`] is over.
+    fn wait(&self) {
+        // What fails for another reason than the time would fail again at once.
+        let peeked = rustix::net::recv(&self.socket, &mut [0; 1], RecvFlags::PEEK);
+        if peeked.is_err_and(|error| error != rustix::io::Errno::AGAIN) {
+            std::thread::sleep(POLL);
+        }
+    }
 }
 
 impl Drop for Ear {
@@ -187,11 +199,69 @@ impl Drop for Ear {
     }
 }
 
+/// Hands every event to a function, from the moment it is made until it is dropped.
+pub struct Delivery {
+    reader: Arc<Reader>,
+    stop: Arc<AtomicBool>,
+}
+
+/// A socket and the function that takes its events, one at a time.
+struct Reader {
+    ear: Ear,
+    sink: Mutex<Box<dyn FnMut(Event) + Send>>,
+}
+
+impl Reader {
+    /// Hands over what has arrived, in order.
+    fn read(&self) {
+        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        self.ear.heard(LOOK_MAX).into_iter().for_each(&mut *sink);
+    }
+}
+
+impl Delivery {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// When the folder or the socket cannot be made.
+    pub fn start(opts: &Opts, sink: Box<dyn FnMut(Event) + Send>) -> Result<Self, Error> {
+        let ear = Ear::bind(opts, "")?;
+        ear.socket
+            .set_read_timeout(Some(POLL))
+            .map_err(Error::io(&ear.path))?;
+        let sink = Mutex::new(sink);
+        let reader = Arc::new(Reader { ear, sink });
+        let stop = Arc::<AtomicBool>::default();
+        let delivery = Self {
+            reader: Arc::clone(&reader),
+            stop: Arc::clone(&stop),
+        };
+        std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                reader.ear.wait();
+                reader.read();
+            }
+        });
+        Ok(delivery)
+    }
+
+    /// Hands over every event that was fired before this call.
+    pub fn catch_up(&self) {
+        self.reader.read();
+    }
+}
+
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = std::fs::remove_file(&self.reader.ear.path);
+    }
+}
+
 /// Listens from the moment it is made.
 pub struct Listener {
     inbox: Arc<(Mutex<Inbox>, Condvar)>,
-    stop: Arc<AtomicBool>,
-    path: PathBuf,
+    _delivery: Delivery,
 }
 
 impl Listener {
@@ -200,18 +270,13 @@ impl Listener {
     /// # Errors
     /// When the folder or the socket cannot be made.
     pub fn bind(opts: &Opts) -> Result<Self, Error> {
-        let ear = Ear::bind(opts, "")?;
-        ear.socket
-            .set_read_timeout(Some(POLL))
-            .map_err(Error::io(&ear.path))?;
-        let listener = Self {
-            inbox: Arc::default(),
-            stop: Arc::default(),
-            path: ear.path.clone(),
-        };
-        let (inbox, stop) = (Arc::clone(&listener.inbox), Arc::clone(&listener.stop));
-        std::thread::spawn(move || receive(&ear, &inbox, &stop));
-        Ok(listener)
+        let inbox = Arc::<(Mutex<Inbox>, Condvar)>::default();
+        let queue = Arc::clone(&inbox);
+        let delivery = Delivery::start(opts, Box::new(move |event| receive(&queue, event)))?;
+        Ok(Self {
+            inbox,
+            _delivery: delivery,
+        })
     }
 
     /// Waits for an event that `wanted` takes; those it does not take are dropped. None when the time is over.
@@ -242,13 +307,6 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let _ = std::fs::remove_file(&self.path);
-    }
-}
-
 fn closed_folder(folder: &Path) -> Result<(), Error> {
     std::fs::DirBuilder::new()
         .recursive(true)
@@ -268,32 +326,21 @@ fn closed_folder(folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn receive(ear: &Ear, inbox: &(Mutex<Inbox>, Condvar), stop: &AtomicBool) {
-    let mut buffer = vec![0; EVENT_BYTES_MAX + 1];
-    while !stop.load(Ordering::Relaxed) {
-        let Some(event) = heard_one(ear, &mut buffer) else {
-            continue;
-        };
-        let (queue, arrived) = inbox;
-        let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
-        if queue.events.len() >= EVENTS_KEPT_MAX {
-            queue.events.pop_front();
-            queue.lost += 1;
-            if queue.lost.is_power_of_two() {
-                log::warning(format_args!(
-                    "{} events came faster than they were looked at and were dropped",
-                    queue.lost
-                ));
-            }
+fn receive(inbox: &(Mutex<Inbox>, Condvar), event: Event) {
+    let (queue, arrived) = inbox;
+    let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+    if queue.events.len() >= EVENTS_KEPT_MAX {
+        queue.events.pop_front();
+        queue.lost += 1;
+        if queue.lost.is_power_of_two() {
+            log::warning(format_args!(
+                "{} events came faster than they were looked at and were dropped",
+                queue.lost
+            ));
         }
-        queue.events.push_back(event);
-        arrived.notify_all();
     }
-}
-
-/// One event; none when the time to look at `stop` has come.
-fn heard_one(ear: &Ear, buffer: &mut [u8]) -> Option<Event> {
-    datagram(&ear.socket, buffer).ok()?.and_then(decode)
+    queue.events.push_back(event);
+    arrived.notify_all();
 }
 
 /// One datagram; none when it is from neither this user nor root.
@@ -307,7 +354,7 @@ fn datagram<'a>(
         socket,
         &mut [IoSliceMut::new(buffer)],
         &mut control,
-        RecvFlags::empty(),
+        RecvFlags::DONTWAIT,
     )?;
     let sender = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmCredentials(sender) => Some(sender.uid),

@@ -16,7 +16,6 @@ pub mod call;
 mod crypt;
 pub mod custom;
 pub mod diff;
-pub mod ears;
 mod encoding;
 pub mod exec;
 pub mod fs;

@@ -1,16 +1,14 @@
 //! What the steps of an orchestration need: this machine as the only target, runners, wheel functions, and the events of all these.
 
-use std::time::Instant;
-
 use state::ask::Ask;
 use state::custom::Kind;
 use state::exec::{Exec, find};
 use state::matcher;
 use state::module::{Error, Extra, Given, Module};
-use state::targets::{Hear, MinionReturn, Targets};
+use state::targets::{MinionReturn, Sink, Subscription, Targets};
 use value::{Map, Value, jid, log};
 
-use crate::bus::{self, Event, Listener};
+use crate::bus::{self, Delivery, Event};
 use crate::call::joined;
 use crate::users;
 
@@ -389,18 +387,23 @@ impl Targets for ThisMachine {
         )
     }
 
-    fn hear(&self, cx: &Exec) -> Result<Box<dyn Hear>, Error> {
-        Ok(Box::new(OnBus(Listener::bind(cx.opts())?)))
+    fn subscribe(
+        &self,
+        cx: &Exec,
+        _from: Option<u64>,
+        sink: Sink,
+    ) -> Result<Box<dyn Subscription>, Error> {
+        let sink = Box::new(move |event: Event| sink(None, event.tag, event.data));
+        Ok(Box::new(OnBus(Delivery::start(cx.opts(), sink)?)))
     }
 }
 
-/// An ear on this machine's bus.
-struct OnBus(Listener);
+/// A subscription to this machine's bus, which has no log.
+struct OnBus(Delivery);
 
-impl Hear for OnBus {
-    fn next(&mut self, deadline: Instant) -> Option<(String, Map)> {
-        let event = self.0.next(deadline, |_| true)?;
-        Some((event.tag, event.data))
+impl Subscription for OnBus {
+    fn catch_up(&self) {
+        self.0.catch_up();
     }
 }
 

@@ -249,6 +249,7 @@ pub(crate) fn gone_on_with(
     taken: TakenUp,
 ) -> Result<Kept, Error> {
     let parts = Arc::new(Mutex::new(taken.parts));
+    let heard = Arc::new(Mutex::new(taken.heard));
     let compensating = Arc::new(taken.compensating);
     let returns = taken.returns;
     if cx.test {
@@ -256,6 +257,7 @@ pub(crate) fn gone_on_with(
         return Ok(Kept {
             returns,
             parts,
+            heard,
             compensating,
             ..kept
         });
@@ -269,6 +271,7 @@ pub(crate) fn gone_on_with(
         record: Some(Arc::new(record)),
         returns,
         parts,
+        heard,
         compensating,
         ..Kept::default()
     })
@@ -313,6 +316,8 @@ pub(crate) fn nested(cx: &Exec, given: &Given, plan: &Plan) -> Kept {
         part,
         returns,
         parts: Arc::clone(&outer.parts),
+        heard: Arc::clone(&outer.heard),
         compensating: Arc::clone(&outer.compensating),
+        events: None,
     }
 }

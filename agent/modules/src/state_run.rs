@@ -1,20 +1,21 @@
 //! State runs as a whole: what `state.apply`, `state.highstate`, `state.single` and an orchestration have in common.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use state::compile::{self, Fault, HighData, Plan, Problem};
 use state::exec::Exec;
 use state::lock::{Lock, Other, Refusal};
 use state::module::Error;
-use state::record::{self, Asked, Record};
+use state::record::{self, Asked, Heard, Record};
 use state::resume::TakenUp;
+use state::run::events::EventLog;
 use state::run::{self, Kept, Unobserved};
 use value::merge::{Strategy, merge};
 use value::watch::{self, Event};
 use value::{Map, Value, jid, log};
 
+use crate::orchestrate;
 use crate::resume::{self, Earlier};
-use crate::{ears, orchestrate};
 
 /// Exit codes that a state function asks for (`salt.defaults.exitcodes`).
 pub mod retcode {
@@ -288,10 +289,6 @@ pub fn run_plan(cx: &Exec, given: &Given, plan: &Plan) -> Result<Value, Error> {
         Ok(taken) => taken,
         Err(sentences) => return Ok(resume::refused(cx, sentences)),
     };
-    let _listening = match waits_for_events(plan) {
-        true => Some(ears::listen(cx, &given.jid)?),
-        false => None,
-    };
     if let Some(tried) = foreseen(cx, given, plan)? {
         return Ok(tried.into());
     }
@@ -352,17 +349,23 @@ fn recorded_run(
             record.knows(plan);
             kept.returns = record::by_tags_of(plan, kept.returns);
         }
+        let heard = heard_of(&kept);
+        let kept = kept.listening(EventLog::open(cx, plan, heard)?);
         return Ok(run::run_kept(cx, plan, kept, &given.jid));
     }
+    let mut taken = taken;
+    let heard = taken.as_mut().and_then(|taken| taken.heard.remove(""));
+    let events = EventLog::open(cx, plan, heard.unwrap_or_default())?;
     warn_of_clock();
     resume::warn_of_secrets(given, plan);
     let kept = match taken {
         Some(taken) => resume::gone_on_with(cx, given, plan, taken)?,
         None => match started(cx, given, plan) {
-            Err(error) if error.is_of_disk() => return Ok(unrecorded_run(cx, given, plan, &error)),
+            Err(error) if error.is_of_disk() => unrecorded(&error),
             started => started?,
         },
     };
+    let kept = kept.listening(events);
     let record = kept.record.clone();
     let jid = run_jid(given);
     let running = run::run_kept(cx, plan, kept, jid);
@@ -405,19 +408,18 @@ fn warn_of_clock() {
     }
 }
 
-/// Runs a plan where the disk takes no record: the run may be the one that makes room, or need no disk.
-fn unrecorded_run(cx: &Exec, given: &Given, plan: &Plan, error: &Error) -> Map {
+/// Warns that the disk takes no record: the run may be the one that makes room, or need no disk.
+fn unrecorded(error: &Error) -> Kept {
     log::warning(format_args!(
         "{error}: this run leaves no record; make room there, or name another folder with cachedir"
     ));
-    run::run_as(cx, plan, &Unobserved, &given.jid)
+    Kept::default()
 }
 
-/// An orchestration that waits for events hears those from its start on.
-fn waits_for_events(plan: &Plan) -> bool {
-    plan.chunks()
-        .iter()
-        .any(|low| low.state == "salt" && low.fun == "wait_for_event")
+/// Returns what a nested run had heard before the run was cut short.
+fn heard_of(kept: &Kept) -> Heard {
+    let mut heard = kept.heard.lock().unwrap_or_else(PoisonError::into_inner);
+    heard.remove(&kept.part).unwrap_or_default()
 }
 
 /// Only what failed or changed.

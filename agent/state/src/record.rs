@@ -9,15 +9,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions, TryLockError};
-use std::hash::{Hash as _, Hasher as _};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
-use std::mem::discriminant;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use value::hash::Folded;
 use value::json::{self, Layout};
 use value::{Map, Value, jid, log, secret, trust};
 
@@ -29,6 +26,7 @@ use crate::module::Error;
 use crate::opts::Opts;
 use crate::resume::Policy;
 use crate::run::Observer;
+use crate::run::events::EventLog;
 
 /// The version of the format; a reader knows all before its own.
 const VERSION: i64 = 1;
@@ -62,6 +60,8 @@ pub struct Record {
     keeping: Mutex<Keeping>,
     /// Tags that stand in the file otherwise.
     aliases: Mutex<HashMap<String, String>>,
+    /// The event logs that are noted here.
+    logs: Mutex<Vec<Weak<EventLog>>>,
 }
 
 /// The file of a record.
@@ -119,6 +119,8 @@ pub struct Recorded {
     pub compensating: Vec<String>,
     /// What was changed, each noted before it was: what `pinch undo` goes by.
     pub changes: Vec<Map>,
+    /// What its parts have heard for their steps that wait for events.
+    pub heard: BTreeMap<String, Heard>,
     /// How often it was taken up again: `resumed` (the job id of that call), `pid`, `time`.
     pub resumed: Vec<Map>,
     /// Why nothing has gone on with it by itself after a reboot.
@@ -272,6 +274,7 @@ impl Record {
             begun: Mutex::default(),
             keeping: Mutex::default(),
             aliases: Mutex::default(),
+            logs: Mutex::default(),
         }
     }
 
@@ -362,6 +365,7 @@ impl Record {
 
     /// Writes a return, and puts it on the disk where its step must not be repeated.
     fn filed(&self, cx: &Exec, entry: &Map, step: &str, ret: &Map) {
+        self.catch_up();
         self.write(entry);
         let changed = ret.get("changes").is_some_and(Value::is_true);
         let ends = self.ends(step);
@@ -439,7 +443,7 @@ impl Observer for Record {
 
 /// Adds what is known of a plan: its hash, and a short one of each chunk, so that it can be said what has changed.
 fn note_plan(entry: &mut Map, plan: &Plan) {
-    let (whole, chunks) = plan_hashes(plan);
+    let (whole, chunks) = hashes::plan_hashes(plan);
     entry.insert("plan", whole);
     entry.insert("chunks", chunks);
 }
@@ -564,6 +568,8 @@ impl Recorded {
             self.left = Some(why.to_text());
         } else if entry.contains("changed") {
             self.changes.push(entry);
+        } else if heard::is_heard(&entry) {
+            self.add_heard(entry);
         } else if entry.contains("in") {
             self.add_of_part(entry);
         } else if entry.contains("resumed") {
@@ -581,7 +587,7 @@ impl Recorded {
         let part = text("in").unwrap_or_default();
         if let Some(tag) = text("begin") {
             let policy = text("resume").and_then(|word| Policy::of_word(&word));
-            self.returned(&part, &tag);
+            self.ended(&part, &tag);
             let policy = policy.unwrap_or(Policy::Ask);
             let boot = text("boot");
             let routed = entry.get("routed").is_some_and(Value::is_true);
@@ -598,13 +604,20 @@ impl Recorded {
         }
     }
 
+    /// A step has its return.
     fn returned(&mut self, part: &str, tag: &str) {
+        self.ended(part, tag);
+        self.heard.entry(part.to_owned()).or_default().returned(tag);
+    }
+
+    fn ended(&mut self, part: &str, tag: &str) {
         self.begun.retain(|one| one.part != part || one.tag != tag);
     }
 
     /// Drops all that is known of a nested orchestration, and of those in it.
     fn forget_part(&mut self, part: &str) {
         self.parts.retain(|name, _| !name.starts_with(part));
+        self.heard.retain(|name, _| !name.starts_with(part));
         self.begun.retain(|one| !one.part.starts_with(part));
         self.compensating.retain(|name| !name.starts_with(part));
     }
@@ -612,8 +625,11 @@ impl Recorded {
     /// Drops the return of a step, with what is known of its parts.
     pub fn forget(&mut self, tag: &str) {
         self.returns.remove(tag);
-        self.returned("", tag);
+        self.ended("", tag);
         self.forget_part(tag);
+        if let Some(heard) = self.heard.get_mut("") {
+            heard.forget(tag);
+        }
     }
 
     /// It was taken up again.
@@ -724,61 +740,6 @@ pub fn is_finished(path: &Path) -> bool {
     text.is_some_and(|text| text.starts_with("{\"end\""))
 }
 
-/// A number that changes when what will run changes.
-#[must_use]
-pub fn plan_hash(plan: &Plan) -> String {
-    plan_hashes(plan).0
-}
-
-/// The hash of a plan, and eight digits for each of its chunks.
-fn plan_hashes(plan: &Plan) -> (String, String) {
-    let mut sum = Folded::of_all_programs();
-    let mut chunks = String::with_capacity(8 * plan.chunks().len());
-    for low in plan.chunks() {
-        let one = chunk_hash(&low.data);
-        sum.write_u32(one);
-        digits(&mut chunks, u64::from(one), 8);
-    }
-    (format!("{:016x}", sum.finish()), chunks)
-}
-
-/// A number for a chunk, wherever it stands in its plan. Secrets are left out: a short one could be guessed from it.
-#[must_use]
-pub fn chunk_hash(data: &Map) -> u32 {
-    let mut sum = Folded::of_all_programs();
-    for (key, value) in &secret::map(data.clone()) {
-        if key.as_str() != Some("order") {
-            fold(&mut sum, key);
-            fold(&mut sum, value);
-        }
-    }
-    let sum = sum.finish();
-    (sum ^ (sum >> 32)) as u32
-}
-
-/// Adds all that is in a value, and of what kind it is, to a hash.
-fn fold(sum: &mut Folded, value: &Value) {
-    match value {
-        Value::List(items) | Value::Tuple(items) => {
-            sum.write_usize(items.len());
-            items.iter().for_each(|item| fold(sum, item));
-        }
-        Value::Map(map) | Value::Set(map) => fold_map(sum, map),
-        scalar => {
-            discriminant(scalar).hash(sum);
-            scalar.hash(sum);
-        }
-    }
-}
-
-fn fold_map(sum: &mut Folded, map: &Map) {
-    sum.write_usize(map.len());
-    for (key, value) in map {
-        fold(sum, key);
-        fold(sum, value);
-    }
-}
-
 /// A sum that tells a torn or damaged line from a whole one: FNV-1a over eight bytes at a time, each folded so that high bits count too.
 fn hash(bytes: &[u8]) -> u64 {
     let step = |sum: u64, word: u64| {
@@ -792,11 +753,15 @@ fn hash(bytes: &[u8]) -> u64 {
 }
 
 mod aliases;
+mod hashes;
+mod heard;
 mod kept;
 mod left;
 #[cfg(test)]
 mod tests;
 
 pub use aliases::by_tags_of;
+pub use hashes::{chunk_hash, plan_hash};
+pub use heard::Heard;
 pub use kept::{Keeping, Place, drop_kept, kept, kept_bytes, kept_of};
 pub use left::leave;

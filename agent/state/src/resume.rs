@@ -7,7 +7,7 @@ use value::{Map, Value, jid};
 use crate::boot;
 use crate::compile::{Plan, did_you_mean};
 use crate::low::{Low, RequisiteKind, When};
-use crate::record::{self, Begun, Recorded};
+use crate::record::{self, Begun, Heard, Recorded};
 
 /// What parts a tag.
 const SEPARATOR: &str = "_|-";
@@ -106,6 +106,8 @@ pub struct TakenUp {
     pub parts: BTreeMap<String, Map>,
     /// The parts that were undoing what they had done; the run itself is an empty one.
     pub compensating: Vec<String>,
+    /// What its parts have heard for their steps that wait for events; the run itself is an empty one.
+    pub heard: BTreeMap<String, Heard>,
     /// Returns of steps that are not done: skipped, or never to be repeated.
     pub settled: Vec<Settled>,
     /// The tags whose returns count no more.
@@ -146,7 +148,15 @@ impl TakenUp {
         if !work.errors.is_empty() {
             return Err(work.errors);
         }
+        let heard = std::mem::take(&mut work.recorded.heard).into_iter();
+        let Recorded { returns, parts, .. } = &work.recorded;
+        let of_part = |part: &str| match part {
+            "" => Some(returns),
+            part => parts.get(part),
+        };
+        let heard = heard.map(|(part, heard)| (part.clone(), heard.of_returns(of_part(&part))));
         Ok(Self {
+            heard: heard.collect(),
             returns: work.recorded.returns,
             parts: work.recorded.parts,
             compensating: work.recorded.compensating,

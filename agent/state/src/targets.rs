@@ -1,7 +1,6 @@
 //! [`Targets`]: who answers an orchestration's steps.
 
 use std::any::Any;
-use std::time::Instant;
 
 use value::{Map, Value};
 
@@ -34,10 +33,18 @@ pub fn minion_event(cx: &Exec, tag: &str, data: Map) -> Map {
         .with("cmd", "_minion_event")
 }
 
-/// Events from the moment on when it was made.
-pub trait Hear: Send {
-    /// The tag and the data of the next one; none when none comes before the deadline.
-    fn next(&mut self, deadline: Instant) -> Option<(String, Map)>;
+/// Takes events, each with its number in the bus's log where it has one, its tag and its data.
+pub type Sink = Box<dyn Fn(Option<u64>, String, Map) + Send + Sync>;
+
+/// A subscription to the event bus, which ends when it is dropped.
+pub trait Subscription: Send + Sync {
+    /// Hands over every event that was fired before this call; a bus with a log may do that later.
+    fn catch_up(&self) {}
+
+    /// Returns the number of the first event that it hands over, where the bus has a log.
+    fn start(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// This machine alone, or a master's minions; and the event bus that goes with them.
@@ -88,11 +95,16 @@ pub trait Targets: Send + Sync {
         self.fire(cx, tag, data)
     }
 
-    /// Begins to listen.
+    /// Subscribes to the events from now on, or from a number in the bus's log on.
     ///
     /// # Errors
-    /// When it cannot be listened, or there is no bus.
-    fn hear(&self, _cx: &Exec) -> Result<Box<dyn Hear>, Error> {
+    /// When there is no bus, or it cannot be listened to.
+    fn subscribe(
+        &self,
+        _cx: &Exec,
+        _from: Option<u64>,
+        _sink: Sink,
+    ) -> Result<Box<dyn Subscription>, Error> {
         Err(Error::refused("There is no event bus here.".to_owned()))
     }
 

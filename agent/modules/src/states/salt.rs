@@ -7,11 +7,11 @@ use state::boot;
 use state::exec::Exec;
 use state::low::Low;
 use state::module::{Error, Ret};
+use state::run::events::{Event, EventLog, Seen};
 use state::targets::MinionReturn;
 use value::glob::fnmatch;
 use value::{Map, Value, log, random, watch};
 
-use crate::ears::{self, Seen};
 use crate::orchestrate::{self, Called};
 
 state::state_module! {
@@ -548,7 +548,7 @@ fn waited(cx: &Exec, args: WaitForEvent) -> Result<Ret, Error> {
     })?;
     let (mut missing, mut seen) = (args.id_list, Vec::new());
     let _waiting = watch::waits(|| format!("the event {name}"));
-    let complete = ears::wait(cx, started + timeout, &mut |event| {
+    let mut look = |event: &Event| {
         let before = seen.len();
         if fnmatch(name, &event.tag) {
             // What a minion sends lies under `data`, beside the minion's own id.
@@ -566,7 +566,11 @@ fn waited(cx: &Exec, args: WaitForEvent) -> Result<Ret, Error> {
             true => Seen::Part,
             false => Seen::Other,
         }
-    })?;
+    };
+    let own = cx.run.as_ref().and_then(|run| run.kept.events.clone());
+    let events = own.map_or_else(|| EventLog::of_step(cx, name).map(Arc::new), Ok)?;
+    let step = cx.low.as_ref().map(|low| low.tag()).unwrap_or_default();
+    let complete = events.wait(&step, started + timeout, &mut look)?;
     let ret = if complete {
         Ret::ok(format!(
             "All events seen in {} seconds.",

@@ -58,12 +58,18 @@ impl Recorded {
             let parts = std::mem::take(&mut self.parts).into_iter();
             let parts = parts.map(|(part, returns)| (part.replace(&shown, &tag), returns));
             self.parts = parts.collect();
+            let heard = std::mem::take(&mut self.heard).into_iter();
+            let heard = heard.map(|(part, heard)| (part.replace(&shown, &tag), heard));
+            self.heard = heard.collect();
             for one in &mut self.begun {
                 one.part = one.part.replace(&shown, &tag);
             }
             for part in &mut self.compensating {
                 *part = part.replace(&shown, &tag);
             }
+        }
+        for heard in self.heard.values_mut() {
+            heard.rename(|shown| real(&aliases, shown).to_owned());
         }
         for one in self.begun.iter_mut().filter(|one| one.part.is_empty()) {
             one.tag = real(&aliases, &one.tag).to_owned();

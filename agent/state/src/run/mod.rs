@@ -6,6 +6,7 @@ mod clock;
 mod compensate;
 mod engine;
 mod event;
+pub mod events;
 mod guard;
 mod listen;
 mod parallel;
@@ -30,7 +31,8 @@ pub(crate) use call::{StateFunction, unavailable};
 use crate::compile::Plan;
 use crate::exec::Exec;
 use crate::low::Low;
-use crate::record::Record;
+use crate::record::{Heard, Record};
+use events::EventLog;
 
 /// What the chunks of one state run know of it.
 #[derive(Debug, Default)]
@@ -60,8 +62,12 @@ pub struct Kept {
     pub returns: Map,
     /// Those of nested orchestrations, which take them when they begin.
     pub parts: Arc<Mutex<BTreeMap<String, Map>>>,
+    /// What nested orchestrations had heard, which take it when they begin.
+    pub heard: Arc<Mutex<BTreeMap<String, Heard>>>,
     /// The parts that were undoing what they had done when the run was cut short.
     pub compensating: Arc<Vec<String>>,
+    /// The events that its steps wait for; none where no step waits.
+    pub events: Option<Arc<EventLog>>,
 }
 
 impl Kept {
@@ -69,6 +75,15 @@ impl Kept {
     #[must_use]
     pub fn noted(&self) -> Option<&Arc<Record>> {
         self.record.as_ref().or(self.notes.as_ref())
+    }
+
+    /// Returns it with the log of the run's events, which is noted in its record.
+    #[must_use]
+    pub fn listening(self, events: Option<Arc<EventLog>>) -> Self {
+        if let (Some(events), Some(record)) = (&events, &self.record) {
+            events.note_in(record, &self.part);
+        }
+        Self { events, ..self }
     }
 }
 

@@ -1,0 +1,342 @@
+//! [`EventLog`]: the events of one run, for its steps that wait for events.
+//!
+//! A run that waits listens from its start on, so that an event is not missed that comes before its step. What one step has waited
+//! for does not end the wait of a later step of the same run; steps side by side share it. The log is a field of the run and goes
+//! with it; what it holds is noted in the run's record, so that a run that is resumed still has it.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use value::glob::fnmatch;
+use value::json::{self, Layout};
+use value::{Map, log};
+
+use crate::compile::Plan;
+use crate::exec::Exec;
+use crate::module::Error;
+use crate::record::{Heard, Record};
+use crate::targets::Subscription;
+
+/// The most events that a run keeps for its steps that wait.
+const EVENTS_MAX: usize = 10_000;
+
+/// The most bytes that these events may have, as JSON.
+const BYTES_MAX: usize = 32 << 20;
+
+/// What parts a tag.
+const SEPARATOR: &str = "_|-";
+
+/// How a value begins that is only known when its step runs.
+const SLOT: &str = "__slot__:";
+
+/// One event that a run has kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Its number: in the bus's own log, or else in this run.
+    pub number: u64,
+    /// Its tag.
+    pub tag: String,
+    /// Its data.
+    pub data: Map,
+}
+
+/// What an event was to a step that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// Nothing.
+    Other,
+    /// A part of what it waits for.
+    Part,
+    /// All that was missing.
+    All,
+}
+
+/// The subscription of one run, and the events that its steps wait for.
+pub struct EventLog {
+    listener: Arc<Listener>,
+    subscription: Box<dyn Subscription>,
+}
+
+/// The end of a subscription at which events arrive.
+struct Listener {
+    /// The patterns of the tags that the run's steps wait for.
+    wanted: Vec<String>,
+    kept: Mutex<Kept>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct Kept {
+    events: Vec<Event>,
+    bytes: usize,
+    /// The number of the next event, where the bus gives none.
+    next: u64,
+    /// The numbers of the events that a step has waited for.
+    taken: BTreeSet<u64>,
+    is_full: bool,
+    /// How many of the events the record had from the start.
+    noted: usize,
+    /// The record that is told of them, and the part of it that is this run's.
+    record: Option<(Arc<Record>, String)>,
+}
+
+/// Returns whether a step waits for events.
+fn is_wait(state: &str, fun: &str) -> bool {
+    state == "salt" && fun == "wait_for_event"
+}
+
+/// Returns whether a tag is that of a step that waits for events.
+pub(crate) fn is_wait_tag(tag: &str) -> bool {
+    tag.split_once(SEPARATOR)
+        .zip(tag.rsplit_once(SEPARATOR))
+        .is_some_and(|((state, _), (_, fun))| is_wait(state, fun))
+}
+
+/// Returns the tags that the steps of a plan wait for.
+fn wanted(plan: &Plan) -> Vec<String> {
+    let chunks = plan.chunks().iter();
+    let waits = chunks.filter(|low| is_wait(&low.state, &low.fun));
+    let pattern = |name: &String| match name.starts_with(SLOT) {
+        true => "*".to_owned(),
+        false => name.clone(),
+    };
+    waits.map(|low| pattern(&low.name)).collect()
+}
+
+impl EventLog {
+    /// Subscribes for a plan that waits for events, with what an earlier call of the same run has heard.
+    ///
+    /// # Errors
+    /// When the bus cannot be listened to.
+    pub fn open(cx: &Exec, plan: &Plan, heard: Heard) -> Result<Option<Arc<Self>>, Error> {
+        let wanted = wanted(plan);
+        if wanted.is_empty() || cx.test {
+            return Ok(None);
+        }
+        Self::of(cx, wanted, heard).map(Arc::new).map(Some)
+    }
+
+    /// Subscribes for one step, where its run has no log.
+    ///
+    /// # Errors
+    /// When the bus cannot be listened to.
+    pub fn of_step(cx: &Exec, name: &str) -> Result<Self, Error> {
+        Self::of(cx, vec![name.to_owned()], Heard::default())
+    }
+
+    fn of(cx: &Exec, wanted: Vec<String>, heard: Heard) -> Result<Self, Error> {
+        let from = heard.next;
+        let listener = Arc::new(Listener {
+            wanted,
+            kept: Mutex::new(Kept::of(heard)),
+            arrived: Condvar::new(),
+        });
+        let sink = Arc::clone(&listener);
+        let subscription = cx.shared.targets.subscribe(
+            cx,
+            from,
+            Box::new(move |number, tag, data| sink.take(number, tag, data)),
+        )?;
+        Ok(Self {
+            listener,
+            subscription,
+        })
+    }
+
+    /// Notes in a record what was heard so far, and all that is heard from now on.
+    pub fn note_in(self: &Arc<Self>, record: &Arc<Record>, part: &str) {
+        record.add_log(self);
+        let mut kept = self.listener.lock();
+        if let Some(start) = self.subscription.start() {
+            record.hears(part, start);
+        }
+        let new = kept.events.iter().skip(kept.noted);
+        new.for_each(|event| record.heard(part, event));
+        kept.record = Some((Arc::clone(record), part.to_owned()));
+    }
+
+    /// Takes in every event that was fired before this call.
+    pub(crate) fn catch_up(&self) {
+        self.subscription.catch_up();
+    }
+
+    /// Shows `look` the events since the start of the run until it has seen all, which is true, or the time is over.
+    ///
+    /// # Errors
+    /// When the run cannot keep more events.
+    pub fn wait(
+        &self,
+        step: &str,
+        deadline: Instant,
+        look: &mut dyn FnMut(&Event) -> Seen,
+    ) -> Result<bool, Error> {
+        let mut kept = self.listener.lock();
+        let before = kept.taken.clone();
+        let (mut next, mut taken) = (0, Vec::new());
+        let complete = loop {
+            let complete = kept.look(&mut next, &before, &mut taken, look);
+            let left = deadline.saturating_duration_since(Instant::now());
+            if complete || left.is_zero() {
+                break complete;
+            }
+            if kept.is_full {
+                return Err(full());
+            }
+            let waited = self.listener.arrived.wait_timeout(kept, left);
+            kept = waited.unwrap_or_else(PoisonError::into_inner).0;
+        };
+        kept.took(step, &taken);
+        Ok(complete)
+    }
+}
+
+fn full() -> Error {
+    Error::refused(format!(
+        "this run keeps at most {EVENTS_MAX} events and {BYTES_MAX} bytes of those that its steps wait for, and more came: name the tags more closely"
+    ))
+}
+
+impl Listener {
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps an event that a step waits for.
+    fn take(&self, number: Option<u64>, tag: String, data: Map) {
+        if self.wanted.iter().any(|pattern| fnmatch(pattern, &tag)) {
+            self.lock().add(number, tag, data);
+            self.arrived.notify_all();
+        }
+    }
+}
+
+impl Kept {
+    fn of(heard: Heard) -> Self {
+        let taken = heard.taken.values().flatten().copied();
+        let numbers = heard.events.iter().map(|event| event.number).chain(taken);
+        Self {
+            next: numbers.max().map_or(0, |last| last + 1),
+            taken: heard.taken.into_values().flatten().collect(),
+            noted: heard.events.len(),
+            events: heard.events,
+            ..Self::default()
+        }
+    }
+
+    fn add(&mut self, number: Option<u64>, tag: String, data: Map) {
+        let number = number.unwrap_or(self.next);
+        if self.is_full || number < self.next {
+            return;
+        }
+        let bytes = tag.len() + json::write(&data.clone().into(), Layout::default()).len();
+        if self.events.len() >= EVENTS_MAX || self.bytes + bytes > BYTES_MAX {
+            self.is_full = true;
+            return log::error(full());
+        }
+        let event = Event { number, tag, data };
+        if let Some((record, part)) = &self.record {
+            record.heard(part, &event);
+        }
+        self.next = number + 1;
+        self.bytes += bytes;
+        self.events.push(event);
+    }
+
+    /// Shows `look` the events from `next` on that no earlier step has waited for; true when it has seen all.
+    fn look(
+        &self,
+        next: &mut usize,
+        before: &BTreeSet<u64>,
+        taken: &mut Vec<u64>,
+        look: &mut dyn FnMut(&Event) -> Seen,
+    ) -> bool {
+        while let Some(event) = self.events.get(*next) {
+            *next += 1;
+            let seen = match before.contains(&event.number) {
+                true => Seen::Other,
+                false => look(event),
+            };
+            if seen != Seen::Other {
+                taken.push(event.number);
+            }
+            if seen == Seen::All {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Notes which events a step has waited for.
+    fn took(&mut self, step: &str, numbers: &[u64]) {
+        self.taken.extend(numbers);
+        if let (Some((record, part)), false) = (&self.record, numbers.is_empty()) {
+            record.took(part, step, numbers);
+        }
+    }
+}
+
+impl std::fmt::Debug for EventLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EventLog")
+            .field("wanted", &self.listener.wanted)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    struct Quiet;
+
+    impl Subscription for Quiet {}
+
+    fn log_of(wanted: &str) -> Arc<EventLog> {
+        let listener = Listener {
+            wanted: vec![wanted.to_owned()],
+            kept: Mutex::default(),
+            arrived: Condvar::new(),
+        };
+        Arc::new(EventLog {
+            listener: Arc::new(listener),
+            subscription: Box::new(Quiet),
+        })
+    }
+
+    fn fire(log: &EventLog, tag: &str) {
+        log.listener.take(None, tag.to_owned(), Map::new());
+    }
+
+    fn soon(milliseconds: u64) -> Instant {
+        Instant::now() + Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn a_step_that_waits_is_woken_by_its_event_and_a_later_one_waits_for_another() {
+        let log = log_of("my/*");
+        let firing = Arc::clone(&log);
+        let fires = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            fire(&firing, "other");
+            fire(&firing, "my/tag");
+        });
+        let started = Instant::now();
+        let seen = log.wait("a", soon(10_000), &mut |_| Seen::All);
+        assert!(seen.unwrap() && started.elapsed() < Duration::from_secs(5));
+        fires.join().unwrap();
+        assert!(!log.wait("b", soon(20), &mut |_| Seen::All).unwrap());
+    }
+
+    #[test]
+    fn a_run_that_cannot_keep_more_events_fails_its_steps_that_wait() {
+        let log = log_of("*");
+        (0..=EVENTS_MAX).for_each(|_| fire(&log, "tag"));
+        let error = log.wait("a", soon(10_000), &mut |_| Seen::Other);
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("at most 10000 events"), "{error}");
+        assert_eq!(log.listener.lock().events.len(), EVENTS_MAX);
+    }
+}
