@@ -12,6 +12,7 @@ mod limits;
 mod lock;
 mod machines;
 mod mistakes;
+mod reads;
 mod reboot;
 mod resume;
 mod system;

@@ -74,7 +74,7 @@ pub(crate) fn edit(
         return Ok(());
     }
     let _lock = locked(path);
-    let bytes = std::fs::read(path).map_err(Error::io(path))?;
+    let bytes = fs::read(path)?;
     let text = String::from_utf8(bytes)
         .map_err(|_| Error::refused(format!("{} is not text", path.display())))?;
     let split = |line: &str| line.split(':').map(str::to_owned).collect();

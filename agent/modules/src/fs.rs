@@ -25,10 +25,15 @@ use value::{Map, trust};
 pub mod handle;
 pub mod image;
 mod keep;
+mod read;
 
 use handle::{Folder, Last, Links, Place};
 use keep::{Hashed, keeper, noted};
 pub use keep::{SHOWN_BYTES_MAX, inverse, is_noted};
+pub use read::{
+    is_missing, link_target, link_target_or_none, list, list_or_none, names, open, read,
+    read_or_none, text, text_or_none,
+};
 
 /// Owner and mode of a file that is written; what is none stays as the replaced file has it, or as a new file gets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -67,7 +67,7 @@ fn unknown(kind: &str) -> Error {
 /// # Errors
 /// When it cannot be read, or the type is unknown.
 pub fn of_file(path: &str, kind: &str) -> Result<String, Error> {
-    let file = std::fs::File::open(Path::new(path)).map_err(Error::io(path))?;
+    let file = crate::fs::open(Path::new(path))?;
     hash(file, kind)
         .ok_or_else(|| unknown(kind))?
         .map_err(Error::io(path))

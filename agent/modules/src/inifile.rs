@@ -386,11 +386,10 @@ impl<'a> File<'a> {
         if layout.separator.is_empty() {
             return Err("The separator is empty".into());
         }
-        let old = match std::fs::read(path) {
-            Ok(bytes) => Some(bytes),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) => return Err(failed("open", path, &error)),
-        };
+        let old = fs::read_or_none(path).map_err(|error| match error.problem() {
+            Problem::Read { source, .. } => failed("open", path, source),
+            _ => error,
+        })?;
         let encoding = layout.encoding.as_deref();
         let text = text::decoded_as(old.as_deref().unwrap_or_default(), encoding)?;
         Ok(Self {

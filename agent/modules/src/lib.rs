@@ -32,6 +32,7 @@ mod ospath;
 mod pep440;
 mod pkg;
 pub mod process;
+pub mod procfs;
 mod repos;
 pub mod resume;
 pub mod returners;

@@ -29,10 +29,8 @@ pub(crate) fn beside(opts: &Opts, name: &str) -> PathBuf {
 /// When it cannot be read, or is no YAML.
 pub fn read(opts: &Opts) -> Result<Map, Error> {
     let path = path(opts);
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Map::new()),
-        Err(error) => return Err(Error::io(&path)(error)),
+    let Some(text) = fs::text_or_none(&path)? else {
+        return Ok(Map::new());
     };
     let data = yaml::load(&text)
         .map_err(|error| Error::refused(format!("{}: {}", path.display(), error.salt_message())))?;

@@ -339,7 +339,7 @@ pub(crate) fn download(cx: &Exec, url: &str, place: &Path, how: How<'_>) -> Resu
 
 /// Waits until a file, or the names of a folder, are on the disk.
 fn synced(path: &Path) -> Result<(), Error> {
-    let opened = std::fs::File::open(path).map_err(Error::io(path))?;
+    let opened = fs::open(path)?;
     opened.sync_all().map_err(Error::io(path))
 }
 

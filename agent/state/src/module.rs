@@ -253,6 +253,14 @@ pub enum Problem {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// A file, folder or link cannot be read.
+    #[error("Cannot read {path}: {source}")]
+    Read {
+        /// Which.
+        path: String,
+        /// The system's reason.
+        source: std::io::Error,
+    },
 }
 
 impl From<Problem> for Error {
@@ -330,6 +338,12 @@ impl Error {
     pub fn io(path: impl AsRef<std::path::Path>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.as_ref().display().to_string();
         move |source| Problem::Io { path, source }.into()
+    }
+
+    /// For `map_err`: why the file, folder or link of a path cannot be read.
+    pub fn read(path: impl AsRef<std::path::Path>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.as_ref().display().to_string();
+        move |source| Problem::Read { path, source }.into()
     }
 }
 

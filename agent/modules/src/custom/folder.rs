@@ -22,12 +22,12 @@ pub(super) struct File {
 /// # Errors
 /// When the folder or a file of it could have been written by someone who is not root and not us.
 pub(super) fn files(folder: &Path) -> Result<Vec<File>, Error> {
-    let Ok(entries) = std::fs::read_dir(folder) else {
+    let Some(entries) = crate::fs::list_or_none(folder)? else {
         return Ok(Vec::new());
     };
     trusted(folder)?;
     let mut files: Vec<File> = entries
-        .filter_map(Result::ok)
+        .into_iter()
         .filter_map(|entry| file(entry.path()))
         .collect();
     files.iter().try_for_each(|file| trusted(&file.path))?;

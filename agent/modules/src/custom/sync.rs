@@ -219,9 +219,9 @@ impl Sync<'_> {
         }
         let target = self.folder.join(relative);
         self.kept.insert(target.clone());
-        let contents = std::fs::read(source).map_err(Error::io(source))?;
+        let contents = fs::read(source)?;
         let program = folder::is_program(source) && source.extension().is_none();
-        let same = std::fs::read(&target).is_ok_and(|old| old == contents)
+        let same = fs::read_or_none(&target)?.is_some_and(|old| old == contents)
             && folder::is_program(&target) == program;
         if same {
             return Ok(());
@@ -240,11 +240,11 @@ impl Sync<'_> {
 
     /// Removes what is not kept, and then empty folders.
     fn clean(&mut self, folder: &Path) -> Result<(), Error> {
-        let Ok(entries) = std::fs::read_dir(folder) else {
+        let Some(entries) = fs::list_or_none(folder)? else {
             return Ok(());
         };
         for entry in entries {
-            let path = entry.map_err(Error::io(folder))?.path();
+            let path = entry.path();
             if path.is_dir() && !path.is_symlink() {
                 self.clean(&path)?;
             } else if !self.kept.contains(&path) {
@@ -252,8 +252,7 @@ impl Sync<'_> {
                 self.removed = true;
             }
         }
-        let empty = std::fs::read_dir(folder).is_ok_and(|mut rest| rest.next().is_none());
-        if empty {
+        if fs::list(folder)?.is_empty() {
             fs::rmdir(self.cx, folder).map_err(Error::io(folder))?;
             self.removed = true;
         }

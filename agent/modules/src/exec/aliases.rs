@@ -55,9 +55,9 @@ fn file(cx: &Exec) -> Result<PathBuf, Error> {
     Ok(ospath::realpath(&path.to_text()).into())
 }
 
-fn lines(path: &Path) -> Vec<Line> {
-    let bytes = std::fs::read(path).unwrap_or_default();
-    text::decoded(&bytes).lines().map(line).collect()
+fn lines(path: &Path) -> Result<Vec<Line>, Error> {
+    let bytes = fs::read_or_none(path)?.unwrap_or_default();
+    Ok(text::decoded(&bytes).lines().map(line).collect())
 }
 
 fn line(line: &str) -> Line {
@@ -98,7 +98,7 @@ fn write(cx: &Exec, path: &Path, lines: &[Line]) -> Result<(), Error> {
 
 /// The target of an alias; empty when there is none.
 pub(crate) fn target_of(cx: &Exec, alias: &str) -> Result<String, Error> {
-    let lines = lines(&file(cx)?);
+    let lines = lines(&file(cx)?)?;
     let found = lines.into_iter().rfind(|line| line.0 == alias);
     Ok(found.map_or_else(String::new, |line| line.1))
 }
@@ -133,7 +133,7 @@ pub(crate) fn set(cx: &Exec, alias: &str, target: &str) -> Result<(), Error> {
     let path = file(cx)?;
     let mut new = Vec::new();
     let mut is_set = false;
-    for line in lines(&path) {
+    for line in lines(&path)? {
         if line.0 != alias {
             new.push(line);
         } else if !is_set {
@@ -153,13 +153,13 @@ pub(crate) fn remove(cx: &Exec, alias: &str) -> Result<(), Error> {
         return Ok(());
     }
     let path = file(cx)?;
-    let mut lines = lines(&path);
+    let mut lines = lines(&path)?;
     lines.retain(|line| line.0 != alias);
     write(cx, &path, &lines)
 }
 
 fn list_aliases(cx: &Exec, _args: ListAliases) -> Result<Value, Error> {
-    let lines = lines(&file(cx)?).into_iter();
+    let lines = lines(&file(cx)?)?.into_iter();
     let named = lines.filter(|line| !line.0.is_empty());
     let all: Map = named
         .map(|line| (Value::from(line.0), Value::from(line.1)))

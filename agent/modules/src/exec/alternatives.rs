@@ -172,16 +172,11 @@ fn show_link(cx: &Exec, args: ShowLink) -> Result<Value, Error> {
             return Ok(link.map_or(Value::Bool(false), Value::from));
         }
     };
-    let text = std::fs::read_to_string(Path::new(folder).join(&args.name));
-    if let Err(problem) = &text {
-        let name = &args.name;
-        log::error(format_args!(
-            "alternatives: {name} does not exist: {problem}"
-        ));
+    let text = crate::fs::text_or_none(Path::new(folder).join(&args.name))?;
+    if text.is_none() {
+        log::error(format_args!("alternatives: {} does not exist", args.name));
     }
-    let link = text
-        .ok()
-        .and_then(|text| text.lines().nth(1).map(str::to_owned));
+    let link = text.and_then(|text| text.lines().nth(1).map(str::to_owned));
     Ok(link.map_or(Value::Bool(false), Value::from))
 }
 

@@ -179,7 +179,7 @@ fn loaded(given: &Value) -> Result<Vec<u8>, Error> {
         other => {
             let text = other.to_text();
             match Path::new(&text).is_file() {
-                true => std::fs::read(&text).map_err(Error::io(&text))?,
+                true => fs::read(&text)?,
                 false => text.into_bytes(),
             }
         }

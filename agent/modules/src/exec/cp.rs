@@ -270,7 +270,7 @@ fn target(cx: &Exec, url: &str, dest: &str, makedirs: bool) -> Result<Option<Str
 }
 
 fn placed(cx: &Exec, from: &str, to: &str) -> Result<(), Error> {
-    let file = std::fs::File::open(from).map_err(Error::io(from))?;
+    let file = fs::open(from)?;
     fs::write_from(cx, Path::new(to), &mut &file, fs::Owner::default())
 }
 
@@ -294,9 +294,9 @@ fn get_file_str(cx: &Exec, args: GetFileStr) -> Result<Value, Error> {
     let Some(file) = source::cached(cx, &args.path, &saltenv, How::default())? else {
         return Ok(false.into());
     };
-    Ok(match std::fs::read(&file) {
-        Ok(data) => String::from_utf8_lossy(&data).into_owned().into(),
-        Err(_) => false.into(),
+    Ok(match fs::read_or_none(&file)? {
+        Some(data) => String::from_utf8_lossy(&data).into_owned().into(),
+        None => false.into(),
     })
 }
 
@@ -308,7 +308,7 @@ fn get_url(cx: &Exec, args: GetUrl) -> Result<Value, Error> {
         if parts.is_remote() {
             data = source::content(cx, &args.path)?;
         } else if let Some(file) = source::cached(cx, &args.path, &saltenv, How::default())? {
-            data = std::fs::read(&file).map_err(Error::io(&file))?;
+            data = fs::read(&file)?;
         } else {
             return Ok(false.into());
         }
@@ -348,7 +348,7 @@ fn get_template(cx: &Exec, args: GetTemplate) -> Result<Value, Error> {
     if !template::is_supported(&args.template) {
         return Err(template::unsupported(&args.template).into());
     }
-    let text = std::fs::read_to_string(&file).map_err(Error::io(&file))?;
+    let text = fs::text(&file)?;
     let mut variables = args.kwargs;
     if let Some(context) = variables.remove("context").as_ref().and_then(Value::as_map) {
         variables.update(context.clone());

@@ -1,6 +1,5 @@
 //! The `data` execution module: what a minion keeps for its user from call to call. Keys are texts.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use ::state::exec::Exec;
@@ -83,9 +82,8 @@ fn place(cx: &Exec) -> PathBuf {
 
 /// A dictionary that a file of the cache holds; empty where there is no such file.
 pub(super) fn read(path: &Path) -> Result<Map, Error> {
-    let text = match std::fs::read_to_string(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Map::new()),
-        read => read.map_err(Error::io(path))?,
+    let Some(text) = fs::text_or_none(path)? else {
+        return Ok(Map::new());
     };
     match json::read(&text) {
         Ok(Value::Map(kept)) => Ok(kept),

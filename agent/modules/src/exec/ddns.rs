@@ -188,7 +188,7 @@ impl Server<'_> {
             return Ok(None);
         };
         let file = python::str(&file);
-        let text = std::fs::read_to_string(&file).map_err(Error::io(&file))?;
+        let text = crate::fs::text(&file)?;
         let keys =
             json::read(&text).map_err(|error| format!("{file} holds no keys in JSON: {error}"))?;
         let name = option("keyname")?.map(|name| python::str(&name));

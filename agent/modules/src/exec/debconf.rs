@@ -131,7 +131,7 @@ pub(crate) fn file(
     let Some(file) = source::cached(cx, path, saltenv, source::How::default())? else {
         return Ok(None);
     };
-    let text = std::fs::read_to_string(&file).map_err(Error::io(&file))?;
+    let text = crate::fs::text(&file)?;
     match engine {
         None => Ok(Some(text)),
         Some((engine, _)) if !template::is_supported(engine) => {

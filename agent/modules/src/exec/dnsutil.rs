@@ -122,7 +122,7 @@ fn names(text: &str) -> Map {
 
 fn parse_hosts(_cx: &Exec, args: ParseHosts) -> Result<Value, Error> {
     let given = args.hosts.filter(|hosts| !hosts.is_empty());
-    let text = given.map_or_else(|| std::fs::read_to_string(&args.hostsfile), Ok);
+    let text = given.map_or_else(|| fs::text(&args.hostsfile), Ok);
     Ok(text.map_or_else(
         |_| "Error: hosts data was not found".into(),
         |text| names(&text).into(),
@@ -131,7 +131,7 @@ fn parse_hosts(_cx: &Exec, args: ParseHosts) -> Result<Value, Error> {
 
 fn hosts_append(cx: &Exec, args: HostsAppend) -> Result<Value, Error> {
     let (file, ip) = (&args.hostsfile, &args.ip_addr);
-    let text = std::fs::read_to_string(file).map_err(Error::io(file))?;
+    let text = fs::text(file)?;
     let known = names(&text);
     let known = known.get(ip).and_then(Value::as_list).unwrap_or_default();
     let new: Vec<&str> = args
@@ -154,7 +154,7 @@ fn hosts_append(cx: &Exec, args: HostsAppend) -> Result<Value, Error> {
 
 fn hosts_remove(cx: &Exec, args: HostsRemove) -> Result<Value, Error> {
     let file = &args.hostsfile;
-    let text = std::fs::read_to_string(file).map_err(Error::io(file))?;
+    let text = fs::text(file)?;
     let gone: Vec<&str> = args.entries.split(',').collect();
     let mut left = String::new();
     for line in text.lines() {

@@ -256,9 +256,9 @@ fn file(cx: &Exec) -> PathBuf {
 /// Sets grains in the file; answers with them, or with why the file cannot be read.
 pub(crate) fn set_values(cx: &Exec, new: &Map, destructive: bool) -> Result<Value, Error> {
     let path = file(cx);
-    let old = match std::fs::read_to_string(&path) {
-        Ok(text) => yaml::load(&text),
-        Err(_) => Ok(Value::Null),
+    let old = match fs::text_or_none(&path)? {
+        Some(text) => yaml::load(&text),
+        None => Ok(Value::Null),
     };
     let mut grains = match old {
         Ok(Value::Map(grains)) => grains,

@@ -155,7 +155,7 @@ fn digest_file(_cx: &Exec, args: DigestFile) -> Result<Value, Error> {
             args.infile
         )));
     }
-    let data = std::fs::read(&path).map_err(Error::io(&path))?;
+    let data = fs::read(&path)?;
     digest_of(&data, &args.checksum).map(Value::from)
 }
 
@@ -172,7 +172,7 @@ fn base64_encodestring(_cx: &Exec, args: Base64Encodestring) -> Result<Value, Er
 }
 
 fn base64_encodefile(_cx: &Exec, args: Base64Encodefile) -> Result<Value, Error> {
-    let data = std::fs::read(&args.fname).map_err(Error::io(&args.fname))?;
+    let data = fs::read(&args.fname)?;
     Ok(base64s::encode_lines(&data).into())
 }
 

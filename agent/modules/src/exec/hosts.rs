@@ -77,8 +77,10 @@ fn path(cx: &Exec) -> Result<PathBuf, Error> {
     Ok(path.to_text().into())
 }
 
-fn read(path: &Path) -> String {
-    text::decoded(&std::fs::read(path).unwrap_or_default())
+/// Returns the text of the file; empty where there is none.
+fn read(path: &Path) -> Result<String, Error> {
+    let bytes = fs::read_or_none(path)?.unwrap_or_default();
+    Ok(text::decoded(&bytes))
 }
 
 fn write(cx: &Exec, path: &Path, contents: &str) -> Result<(), Error> {
@@ -147,7 +149,7 @@ fn aliases(hosts: &Map, ip: &str) -> Option<Vec<String>> {
 }
 
 fn hosts(cx: &Exec) -> Result<Map, Error> {
-    Ok(listed(&read(&path(cx)?)))
+    Ok(listed(&read(&path(cx)?)?))
 }
 
 fn list_hosts(cx: &Exec, _args: ListHosts) -> Result<Value, Error> {
@@ -192,7 +194,7 @@ fn check(ip: &str, alias: &str) -> Result<(), Error> {
 fn set_host(cx: &Exec, args: SetHost) -> Result<Value, Error> {
     check(&args.ip, &args.alias)?;
     let path = path(cx)?;
-    let before = read(&path);
+    let before = read(&path)?;
     let mut line = match args.comment.filter(|comment| !comment.is_empty()) {
         Some(comment) => format!("{}\t\t{}\t\t# {comment}\n", args.ip, args.alias),
         None => format!("{}\t\t{}\n", args.ip, args.alias),
@@ -221,7 +223,7 @@ fn set_host(cx: &Exec, args: SetHost) -> Result<Value, Error> {
 
 fn rm_host(cx: &Exec, args: RmHost) -> Result<Value, Error> {
     let path = path(cx)?;
-    let before = read(&path);
+    let before = read(&path)?;
     let has = aliases(&listed(&before), &args.ip).is_some_and(|names| names.contains(&args.alias));
     if !has {
         return Ok(true.into());
@@ -252,7 +254,7 @@ fn without(line: &str, ip: &str, alias: &str) -> String {
 fn add_host(cx: &Exec, args: AddHost) -> Result<Value, Error> {
     check(&args.ip, &args.alias)?;
     let path = path(cx)?;
-    let mut hosts = listed(&read(&path));
+    let mut hosts = listed(&read(&path)?);
     let mut names = aliases(&hosts, &args.ip).unwrap_or_default();
     if names.contains(&args.alias) {
         return Ok(true.into());
@@ -269,7 +271,7 @@ fn add_host(cx: &Exec, args: AddHost) -> Result<Value, Error> {
 fn set_comment(cx: &Exec, args: SetComment) -> Result<Value, Error> {
     check(&args.ip, &args.comment)?;
     let path = path(cx)?;
-    let mut hosts = listed(&read(&path));
+    let mut hosts = listed(&read(&path)?);
     let Some(entry) = hosts.get_mut(&args.ip).and_then(Value::as_map_mut) else {
         return Ok(false.into());
     };

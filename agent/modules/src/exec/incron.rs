@@ -192,7 +192,7 @@ impl Table {
     /// When the program is missing.
     pub(crate) fn of(cx: &Exec, user: &str) -> Result<Self, Error> {
         let text = match user {
-            "system" => system(),
+            "system" => system()?,
             user => raw(cx, user)?,
         };
         Ok(Self::parsed(&text))
@@ -222,8 +222,8 @@ impl Table {
     }
 }
 
-fn system() -> String {
-    std::fs::read_to_string(SYSTEM).unwrap_or_default()
+fn system() -> Result<String, Error> {
+    Ok(fs::text_or_none(SYSTEM)?.unwrap_or_default())
 }
 
 fn raw(cx: &Exec, user: &str) -> Result<String, Error> {
@@ -295,7 +295,7 @@ fn write_incron_file_verbose(cx: &Exec, args: WriteIncronFileVerbose) -> Result<
 }
 
 fn raw_system_incron(_: &Exec, _: RawSystemIncron) -> Result<Value, Error> {
-    Ok(system().into())
+    Ok(system()?.into())
 }
 
 fn raw_incron(cx: &Exec, args: RawIncron) -> Result<Value, Error> {

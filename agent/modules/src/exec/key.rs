@@ -32,7 +32,7 @@ fn finger_of(cx: &Exec, name: &str, hash_type: Option<String>) -> Result<Value, 
     } else {
         folder.join(format!("{name}.pub"))
     };
-    let pem = std::fs::read_to_string(&path).map_err(Error::io(&path))?;
+    let pem = crate::fs::text(&path)?;
     let of_opts = || cx.opts().text("hash_type").unwrap_or("sha256").to_owned();
     let kind = hash_type.unwrap_or_else(of_opts);
     Ok(hashes::pem_finger(&pem, &kind)?.into())

@@ -68,7 +68,7 @@ fn get_sys(cx: &Exec, _: GetSys) -> Result<Value, Error> {
         };
     }
     let (path, word) = file(cx);
-    let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
+    let text = fs::text(path)?;
     let layout = text.lines().find_map(|line| line.strip_prefix(word));
     let layout = layout.ok_or_else(|| format!("{} has no line {word}", path.display()))?;
     Ok(layout.replace('"', "").into())
@@ -87,7 +87,7 @@ fn set_sys(cx: &Exec, args: SetSys) -> Result<Value, Error> {
         return Ok(layout.into());
     }
     let (path, word) = file(cx);
-    let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
+    let text = fs::text(path)?;
     let lines = text
         .split_inclusive('\n')
         .map(|line| match line.starts_with(word) {

@@ -86,7 +86,7 @@ fn parsed(text: &str) -> Vec<Loaded> {
 fn loaded(cx: &Exec) -> Result<Vec<Loaded>, Error> {
     let text = match which("lsmod") {
         Some(lsmod) => Process::words([lsmod]).quiet().run(cx)?.stdout,
-        None => std::fs::read_to_string("/proc/modules").map_err(Error::io("/proc/modules"))?,
+        None => crate::fs::text("/proc/modules")?,
     };
     Ok(parsed(&text))
 }
@@ -110,51 +110,52 @@ fn first_word(text: &str) -> Option<&str> {
     text.split_whitespace().next()
 }
 
-fn persistent(cx: &Exec) -> Vec<String> {
-    let text = std::fs::read_to_string(file(cx)).unwrap_or_default();
+fn persistent(cx: &Exec) -> Result<Vec<String>, Error> {
+    let text = crate::fs::text_or_none(file(cx))?.unwrap_or_default();
     let names = text.lines().filter(|line| !line.trim().starts_with('#'));
     let mut names: Vec<String> = names.filter_map(first_word).map(str::to_owned).collect();
     names.sort();
     names.dedup();
-    names
+    Ok(names)
 }
 
-fn found() -> Vec<String> {
+fn found() -> Result<Vec<String>, Error> {
     let release = rustix::system::uname()
         .release()
         .to_string_lossy()
         .into_owned();
     let folder = Path::new("/lib/modules").join(release);
-    let built_in = std::fs::read_to_string(folder.join("modules.builtin")).unwrap_or_default();
+    let built_in = crate::fs::text_or_none(folder.join("modules.builtin"))?.unwrap_or_default();
     let built_in = built_in.lines().filter_map(|line| {
         let (_, name) = line.rsplit_once('/')?;
         name.strip_suffix(".ko").map(str::to_owned)
     });
     let mut names: Vec<String> = built_in.collect();
-    collect(&folder, &mut names);
+    collect(&folder, &mut names)?;
     names.sort();
-    names
+    Ok(names)
 }
 
 /// The modules that have a file in a folder or below it.
-fn collect(folder: &Path, names: &mut Vec<String>) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+fn collect(folder: &Path, names: &mut Vec<String>) -> Result<(), Error> {
+    for entry in crate::fs::list_or_none(folder)?.unwrap_or_default() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            collect(&entry.path(), names);
+            collect(&entry.path(), names)?;
         }
         let file = entry.file_name();
         if let Some((name, _)) = file.to_string_lossy().split_once(".ko") {
             names.push(name.replace('-', "_"));
         }
     }
+    Ok(())
 }
 
 fn available(_cx: &Exec, _args: Available) -> Result<Value, Error> {
-    Ok(found().into())
+    Ok(found()?.into())
 }
 
 fn check_available(_cx: &Exec, args: CheckAvailable) -> Result<Value, Error> {
-    Ok(found().contains(&args.r#mod).into())
+    Ok(found()?.contains(&args.r#mod).into())
 }
 
 fn lsmod(cx: &Exec, _args: Lsmod) -> Result<Value, Error> {
@@ -171,7 +172,7 @@ fn lsmod(cx: &Exec, _args: Lsmod) -> Result<Value, Error> {
 
 fn mod_list(cx: &Exec, args: ModList) -> Result<Value, Error> {
     Ok(match args.only_persist {
-        true => persistent(cx).into(),
+        true => persistent(cx)?.into(),
         false => names(cx)?.into(),
     })
 }
@@ -242,7 +243,8 @@ fn keep(cx: &Exec, module: &str) -> Result<Option<String>, Error> {
         call(cx, "file.touch", &[file])?;
     }
     let name = first_word(module).map(str::to_owned);
-    let is_new = |name: &String| !persistent(cx).contains(name) && found().contains(name);
+    let (kept, found) = (persistent(cx)?, found()?);
+    let is_new = |name: &String| !kept.contains(name) && found.contains(name);
     let Some(name) = name.filter(is_new) else {
         return Ok(None);
     };
@@ -261,7 +263,8 @@ fn keep(cx: &Exec, module: &str) -> Result<Option<String>, Error> {
 /// Takes a module from the file: its name where it was there.
 fn unkeep(cx: &Exec, module: &str, comment: bool) -> Result<Option<String>, Error> {
     let name = first_word(module).map(str::to_owned);
-    let Some(name) = name.filter(|name| persistent(cx).contains(name)) else {
+    let kept = persistent(cx)?;
+    let Some(name) = name.filter(|name| kept.contains(name)) else {
         return Ok(None);
     };
     let pattern = format!("^[\t ]*{}[\t ]?", value::pyre::escape(module));

@@ -185,7 +185,7 @@ fn get_locale(cx: &Exec, _args: GetLocale) -> Result<Value, Error> {
             cx.grain("oscodename")
         ))
     })?;
-    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let text = crate::fs::text_or_none(file)?.unwrap_or_default();
     let found = text.lines().find_map(|line| {
         let (name, value) = line.split_once('=')?;
         (name == key).then(|| value.replace('"', ""))
@@ -254,7 +254,7 @@ fn can_make(cx: &Exec, locale: &str, short: &str) -> Result<bool, Error> {
         false => "/usr/share/i18n/locales",
     };
     let known = if by_file {
-        let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
+        let text = crate::fs::text(path)?;
         text.lines().any(|line| line == locale)
     } else if Path::new(path).is_dir() {
         Path::new(path).join(short).exists()

@@ -71,7 +71,7 @@ fn parsed_at(path: &str, depth: usize) -> Result<Map, Error> {
     if depth > MAX_DEPTH {
         return Err(format!("{path}: files include each other more than {MAX_DEPTH} deep").into());
     }
-    let text = std::fs::read(path).map_err(Error::io(path))?;
+    let text = crate::fs::read(path)?;
     let text = crate::text::decoded(&text);
     let (mut all, mut waiting, mut block) = (Map::new(), Vec::new(), None::<(Vec<String>, Map)>);
     let mut script = None::<(&str, Vec<Value>)>;
@@ -136,9 +136,9 @@ fn parsed_at(path: &str, depth: usize) -> Result<Map, Error> {
 
 /// Takes in what the files of a folder say, or a file.
 fn included(all: &mut Map, folder: &str, depth: usize) -> Result<(), Error> {
-    let entries = std::fs::read_dir(folder).map_err(Error::io(folder))?;
+    let entries = crate::fs::list(folder)?;
     let mut names: Vec<String> = entries
-        .flatten()
+        .into_iter()
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect();
     names.sort_unstable();

@@ -84,7 +84,7 @@ fn value_in(line: &str) -> &str {
 /// When there is no file.
 pub(crate) fn get(var: &str) -> Result<Option<String>, Error> {
     let path = file()?;
-    let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
+    let text = crate::fs::text(path)?;
     let mut lines = text.lines();
     let line = lines.find(|line| line.starts_with(var));
     Ok(line.map(|line| value_in(line).to_owned()))

@@ -323,10 +323,8 @@ fn path(cx: &Exec) -> PathBuf {
 /// What was put into the mine.
 fn stored(cx: &Exec) -> Result<Map, Error> {
     let path = path(cx);
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Map::new()),
-        Err(error) => return Err(Error::io(&path)(error)),
+    let Some(text) = fs::text_or_none(&path)? else {
+        return Ok(Map::new());
     };
     match value::json::read(&text) {
         Ok(Value::Map(data)) => Ok(data),

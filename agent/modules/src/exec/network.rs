@@ -435,8 +435,7 @@ fn default_route(_cx: &Exec, args: DefaultRoute) -> Result<Value, Error> {
 }
 
 fn routes_of(family: Option<&str>) -> Result<Vec<Map>, Error> {
-    let read =
-        |name: &str| std::fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default();
+    let read = |name: &str| crate::procfs::text(format!("/proc/net/{name}"));
     let four = || read("route").lines().filter_map(route).collect::<Vec<_>>();
     let six = || {
         read("ipv6_route")
@@ -537,13 +536,13 @@ fn get_hostname(_cx: &Exec, _args: GetHostname) -> Result<Value, Error> {
 }
 
 fn get_fqdn(_cx: &Exec, _args: GetFqdn) -> Result<Value, Error> {
-    Ok(fqdn().into())
+    Ok(fqdn()?.into())
 }
 
-fn fqdn() -> String {
-    let hosts = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
+fn fqdn() -> Result<String, Error> {
+    let hosts = fs::text_or_none("/etc/hosts")?.unwrap_or_default();
     let host = hostname();
-    qualified(&hosts, &host).unwrap_or(host)
+    Ok(qualified(&hosts, &host).unwrap_or(host))
 }
 
 fn mod_hostname(cx: &Exec, args: ModHostname) -> Result<Value, Error> {
@@ -554,7 +553,7 @@ fn mod_hostname(cx: &Exec, args: ModHostname) -> Result<Value, Error> {
     if new.is_empty() || new.starts_with(['-', '.']) || !new.chars().all(allowed) {
         return Err(Error::refused(format!("'{new}' is no host name")));
     }
-    let old = fqdn();
+    let old = fqdn()?;
     let hostnamectl = which("hostnamectl").filter(|_| booted());
     if let Some(hostnamectl) = hostnamectl {
         let words = [hostnamectl.as_str(), "set-hostname", &new];
@@ -593,7 +592,7 @@ fn mod_hostname(cx: &Exec, args: ModHostname) -> Result<Value, Error> {
 
 /// Writes a file with other lines for those that `changed` has another for; a file that is not there stays so.
 fn rewrite(cx: &Exec, path: &str, changed: impl Fn(&str) -> Option<String>) -> Result<(), Error> {
-    let Ok(text) = std::fs::read_to_string(path) else {
+    let Some(text) = fs::text_or_none(path)? else {
         return Ok(());
     };
     let mut new = String::new();

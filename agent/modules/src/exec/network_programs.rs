@@ -101,7 +101,7 @@ fn arp(cx: &Exec, _args: Arp) -> Result<Value, Error> {
 fn active_tcp(_cx: &Exec, _args: ActiveTcp) -> Result<Value, Error> {
     let mut found = Map::new();
     for file in ["/proc/net/tcp", "/proc/net/tcp6"] {
-        let text = std::fs::read_to_string(file).unwrap_or_default();
+        let text = crate::procfs::text(file);
         for connection in text.lines().filter_map(established) {
             found.insert(Value::from(found.len()), connection);
         }

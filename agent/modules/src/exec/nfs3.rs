@@ -48,7 +48,7 @@ state::exec_module! {
 /// # Errors
 /// When it cannot be read.
 pub(crate) fn listed(file: &str) -> Result<Map, Error> {
-    let text = std::fs::read_to_string(file).map_err(Error::io(file))?;
+    let text = fs::text(file)?;
     let mut all = Map::new();
     let is_export = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
     for line in text.lines().filter(is_export) {

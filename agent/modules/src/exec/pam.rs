@@ -42,12 +42,9 @@ fn rule(line: &str) -> Option<Map> {
 
 fn read_file(_cx: &Exec, args: ReadFile) -> Result<Value, Error> {
     let path = args.file_name;
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Ok(text.lines().filter_map(rule).collect::<Vec<_>>().into()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            log::error(format_args!("File \"{path}\" does not exist"));
-            Ok(false.into())
-        }
-        Err(error) => Err(Error::io(&path)(error)),
-    }
+    let Some(text) = crate::fs::text_or_none(&path)? else {
+        log::error(format_args!("File \"{path}\" does not exist"));
+        return Ok(false.into());
+    };
+    Ok(text.lines().filter_map(rule).collect::<Vec<_>>().into())
 }

@@ -210,11 +210,7 @@ impl<'a> Conf<'a> {
 
     fn read(&self, atom: &str) -> Result<String, Error> {
         let path = self.file(atom)?;
-        match std::fs::read_to_string(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => Ok(String::new()),
-            read => read.map_err(Error::io(path)),
-        }
+        Ok(fs::text_or_none(path)?.unwrap_or_default())
     }
 
     /// The flags that lines of a package's file give it.
@@ -330,7 +326,7 @@ impl<'a> Conf<'a> {
         if !path.is_file() {
             return fs::mkdirs(self.cx, &path).map_err(Error::io(&path));
         }
-        let text = std::fs::read_to_string(&path).map_err(Error::io(&path))?;
+        let text = fs::text(&path)?;
         let aside = path.with_extension(format!("{}.tmpbak", self.name));
         fs::rename(self.cx, &path, &aside).map_err(Error::io(&path))?;
         let mut remarks = String::new();

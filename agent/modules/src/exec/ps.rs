@@ -107,11 +107,10 @@ impl Running {
         use std::os::unix::fs::MetadataExt;
         let folder = format!("/proc/{pid}");
         let owner = std::fs::metadata(&folder).ok()?.uid();
-        let name = std::fs::read_to_string(format!("{folder}/comm"))
-            .ok()?
+        let name = crate::procfs::text_or_none(format!("{folder}/comm"))?
             .trim_end()
             .to_owned();
-        let words = std::fs::read(format!("{folder}/cmdline")).unwrap_or_default();
+        let words = crate::procfs::bytes(format!("{folder}/cmdline"));
         let words = String::from_utf8_lossy(&words)
             .trim_end_matches('\0')
             .to_owned();
@@ -157,7 +156,7 @@ fn full_name(name: &str, words: &[String]) -> String {
 }
 
 pub(super) fn pids() -> Vec<u32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let entries = crate::procfs::list("/proc");
     let mut pids: Vec<u32> = entries
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .collect();
@@ -298,7 +297,7 @@ fn netstat(cx: &Exec, args: Netstat) -> Result<Value, Error> {
 }
 
 fn num_cpus(_cx: &Exec, _args: NumCpus) -> Result<Value, Error> {
-    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let text = crate::procfs::text("/proc/stat");
     let cpu = |line: &&str| {
         line.strip_prefix("cpu")
             .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -308,7 +307,7 @@ fn num_cpus(_cx: &Exec, _args: NumCpus) -> Result<Value, Error> {
 
 /// When the machine was started, in seconds since 1970.
 pub(super) fn booted() -> Result<i64, Error> {
-    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let text = crate::procfs::text("/proc/stat");
     let seconds = text
         .lines()
         .find_map(|line| line.strip_prefix("btime ")?.trim().parse::<i64>().ok());
@@ -332,7 +331,7 @@ fn boot_time(_cx: &Exec, args: BootTime) -> Result<Value, Error> {
 
 /// What `/proc/meminfo` has under a name, in bytes.
 pub(super) fn memory(name: &str) -> i64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let text = crate::procfs::text("/proc/meminfo");
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -377,7 +376,7 @@ fn virtual_memory(_cx: &Exec, _args: VirtualMemory) -> Result<Value, Error> {
 
 fn swap_memory(_cx: &Exec, _args: SwapMemory) -> Result<Value, Error> {
     let (total, free) = (memory("SwapTotal"), memory("SwapFree"));
-    let text = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let text = crate::procfs::text("/proc/vmstat");
     let pages = |name: &str| {
         let number = text
             .lines()

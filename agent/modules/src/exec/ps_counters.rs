@@ -78,7 +78,7 @@ const TIMES: [&str; 10] = [
 ];
 
 pub(super) fn read(path: &str) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(Error::io(path))
+    crate::fs::text(path)
 }
 
 /// The ticks of all processors together, then of each.
@@ -243,7 +243,7 @@ fn root_device() -> Option<String> {
     use std::os::unix::fs::MetadataExt;
     let device = std::fs::metadata("/").ok()?.dev();
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let text = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/uevent")).ok()?;
+    let text = crate::procfs::text_or_none(format!("/sys/dev/block/{major}:{minor}/uevent"))?;
     let mut lines = text.lines();
     let name = lines.find_map(|line| line.strip_prefix("DEVNAME="))?;
     Some(format!("/dev/{name}"))
@@ -348,12 +348,8 @@ fn user(entry: &[u8]) -> Option<Map> {
 
 fn get_users(_cx: &Exec, _args: GetUsers) -> Result<Value, Error> {
     let path = "/var/run/utmp";
-    let data = match std::fs::read(path) {
-        Ok(data) => data,
-        // Where nobody keeps it nobody has logged in.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(Error::io(path)(error)),
-    };
+    // Where nobody keeps it nobody has logged in.
+    let data = crate::fs::read_or_none(path)?.unwrap_or_default();
     let users: Vec<Map> = data.chunks(ENTRY).filter_map(user).collect();
     Ok(users.into())
 }

@@ -75,7 +75,7 @@ fn fields(stat: &str) -> Option<Vec<String>> {
 
 impl Known {
     fn of(pid: u32) -> Option<Self> {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let stat = crate::procfs::text_or_none(format!("/proc/{pid}/stat"))?;
         Some(Self {
             running: Running::of(pid)?,
             stat: fields(&stat)?,
@@ -87,7 +87,7 @@ impl Known {
     }
 
     fn read(&self, name: &str) -> Option<String> {
-        let bytes = std::fs::read(self.place(name)).ok()?;
+        let bytes = crate::procfs::bytes_or_none(self.place(name))?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -147,7 +147,7 @@ impl Known {
 /// The kernel tells it to every program that it starts, under the number 6.
 fn page_size() -> i64 {
     const WORD: usize = size_of::<usize>();
-    let told = std::fs::read("/proc/self/auxv").unwrap_or_default();
+    let told = crate::procfs::bytes("/proc/self/auxv");
     let word = |bytes: &[u8]| Some(usize::from_ne_bytes(bytes.try_into().ok()?));
     let size = told.chunks(2 * WORD).find_map(|pair| {
         let (key, size) = pair.split_at_checked(WORD)?;
@@ -233,7 +233,7 @@ fn memory_percent(known: &Known) -> Option<Value> {
 
 /// As ps shows it: of the time since it was started, so many percent were spent on it.
 fn cpu_percent(known: &Known) -> Option<Value> {
-    let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
+    let uptime = crate::procfs::text_or_none("/proc/uptime")?;
     let uptime: f64 = uptime.split(' ').next()?.parse().ok()?;
     let [user, system, ..] = known.spent();
     let lived = (uptime - known.seconds(STARTED)).max(1.0 / TICKS);
@@ -255,7 +255,7 @@ fn mode(flags: i64) -> &'static str {
 /// Files that a process has open: path, number, where it reads or writes, how, and with which flags.
 fn open_files(known: &Known) -> Option<Value> {
     let open = |number: &String| {
-        let path = std::fs::read_link(known.place(&format!("fd/{number}"))).ok()?;
+        let path = crate::procfs::link_target(known.place(&format!("fd/{number}")))?;
         let is_file = path.is_absolute() && path.is_file();
         let info = known
             .read(&format!("fdinfo/{number}"))

@@ -159,13 +159,9 @@ fn config(cx: &Exec) -> &'static Path {
 /// Writes the configuration without a line for these arrays, and with those lines in their stead.
 fn configure(cx: &Exec, arrays: &[&str], lines: &[String]) -> Result<(), Error> {
     let path = config(cx);
-    let old = match std::fs::read_to_string(path) {
-        Ok(old) => old,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && lines.is_empty() => {
-            return Ok(());
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(Error::io(path)(error)),
+    let old = match fs::text_or_none(path)? {
+        None if lines.is_empty() => return Ok(()),
+        old => old.unwrap_or_default(),
     };
     let of = |line: &str| {
         let mut words = line.split_whitespace();

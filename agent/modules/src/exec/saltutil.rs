@@ -318,8 +318,7 @@ fn refresh_matchers(_cx: &Exec, _args: RefreshMatchers) -> Result<Value, Error> 
 
 fn list_extmods(cx: &Exec, _args: ListExtmods) -> Result<Value, Error> {
     let folder = cx.opts().path("extension_modules");
-    let kinds = std::fs::read_dir(&folder).map_err(Error::io(&folder))?;
-    let kinds = kinds.filter_map(Result::ok).map(|kind| {
+    let kinds = fs::list(&folder)?.into_iter().map(|kind| {
         let mut names = Vec::new();
         walk(&kind.path(), &mut |file| {
             let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -353,10 +352,7 @@ fn clear_cache(cx: &Exec, _args: ClearCache) -> Result<Value, Error> {
 
 /// Does something for each file below a folder; links are not followed.
 fn walk(folder: &Path, each: &mut dyn FnMut(&Path) -> Result<(), Error>) -> Result<(), Error> {
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        return Ok(());
-    };
-    for entry in entries.filter_map(Result::ok) {
+    for entry in fs::list_or_none(folder)?.unwrap_or_default() {
         let path = entry.path();
         if path.is_dir() && !path.is_symlink() {
             walk(&path, each)?;

@@ -176,37 +176,40 @@ pub(crate) const EXPIRE: Number = number("expire", "-E", 7, false);
 
 const NUMBERS: [Number; 6] = [LAST_CHANGE, MIN, MAX, WARN, INACTIVE, EXPIRE];
 
-fn lines(root: Option<&str>) -> Vec<Vec<String>> {
-    let bytes = std::fs::read(path(root, "shadow")).unwrap_or_default();
+fn lines(root: Option<&str>) -> Result<Vec<Vec<String>>, Error> {
+    let bytes = crate::fs::read_or_none(path(root, "shadow"))?.unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let split = |line: &str| line.trim().split(':').map(str::to_owned).collect();
-    text.lines().map(split).collect()
+    Ok(text.lines().map(split).collect())
 }
 
 /// What the shadow file says of a user, as `shadow.info` returns it.
-pub(crate) fn known(name: &str, root: Option<&str>) -> Map {
-    let line = lines(root).into_iter().find(|line| is_of(line, name));
+///
+/// # Errors
+/// When the shadow file is there and cannot be read.
+pub(crate) fn known(name: &str, root: Option<&str>) -> Result<Map, Error> {
+    let line = lines(root)?.into_iter().find(|line| is_of(line, name));
     let field = |at: usize| line.as_ref()?.get(at).map(String::as_str);
     let info = Map::new()
         .with("name", field(0).unwrap_or_default())
         .with("passwd", field(1).unwrap_or_default());
-    NUMBERS.iter().fold(info, |info, number| {
+    Ok(NUMBERS.iter().fold(info, |info, number| {
         let value: Value = match field(number.field) {
             _ if line.is_none() => "".into(),
             Some(text) => text.parse::<i64>().unwrap_or(-1).into(),
             None => (-1).into(),
         };
         info.with(number.key, value)
-    })
+    }))
 }
 
-fn password_of(name: &str, root: Option<&str>) -> String {
-    let info = known(name, root);
-    info.get("passwd").map_or_else(String::new, Value::to_text)
+fn password_of(name: &str, root: Option<&str>) -> Result<String, Error> {
+    let info = known(name, root)?;
+    Ok(info.get("passwd").map_or_else(String::new, Value::to_text))
 }
 
-fn is_there(name: &str, root: Option<&str>) -> bool {
-    lines(root).iter().any(|line| is_of(line, name))
+fn is_there(name: &str, root: Option<&str>) -> Result<bool, Error> {
+    Ok(lines(root)?.iter().any(|line| is_of(line, name)))
 }
 
 /// A day as the shadow file has it, in days since 1970, from that number or a date such as `2030-01-31`; none where none is given.
@@ -238,15 +241,15 @@ pub(crate) fn set_number(
     value: &Value,
     root: Option<&str>,
 ) -> Result<bool, Error> {
-    if !is_there(name, root) {
+    if !is_there(name, root)? {
         return Ok(false);
     }
     let value = &match number.key {
         "lstchg" | "expire" => day(number.key, value)?,
         _ => value.clone(),
     };
-    let is_so = || known(name, root).get(number.key) == Some(value);
-    if is_so() {
+    let is_so = || Ok::<bool, Error>(known(name, root)?.get(number.key) == Some(value));
+    if is_so()? {
         return Ok(true);
     }
     let text = value.to_text();
@@ -261,7 +264,7 @@ pub(crate) fn set_number(
         let options = [number.option, &text];
         done = tools::run(cx, "chage", root, &options, &[name])?.success();
     }
-    Ok(if number.checked { is_so() } else { done })
+    Ok(if number.checked { is_so()? } else { done })
 }
 
 /// Where the hash of a user's password stands: ALT Linux has a file for each user.
@@ -303,7 +306,7 @@ pub(crate) fn set_hash(
             line.resize(9, String::new());
         }
     })?;
-    Ok(password_of(name, root) == hash)
+    Ok(password_of(name, root)? == hash)
 }
 
 fn check_hash(hash: &str) -> Result<(), Error> {
@@ -316,7 +319,7 @@ fn check_hash(hash: &str) -> Result<(), Error> {
 /// Takes a user's password away, and tells whether it is so now.
 pub(crate) fn delete_password(cx: &Exec, name: &str, root: Option<&str>) -> Result<bool, Error> {
     passwd(cx, name, "-d", root)?;
-    Ok(is_there(name, root) && password_of(name, root).is_empty())
+    Ok(is_there(name, root)? && password_of(name, root)?.is_empty())
 }
 
 /// Locks or unlocks a user's password, and tells whether it is so now.
@@ -326,14 +329,14 @@ pub(crate) fn set_locked(
     locked: bool,
     root: Option<&str>,
 ) -> Result<bool, Error> {
-    let is_so = || password_of(name, root).starts_with('!') == locked;
-    if !is_there(name, root) {
+    let is_so = || Ok::<bool, Error>(password_of(name, root)?.starts_with('!') == locked);
+    if !is_there(name, root)? {
         return Ok(false);
     }
-    if !is_so() {
+    if !is_so()? {
         passwd(cx, name, if locked { "-l" } else { "-u" }, root)?;
     }
-    Ok(is_so())
+    is_so()
 }
 
 /// Runs `passwd`, which busybox has too. What it says is in the log, and what it did is looked up.
@@ -346,11 +349,11 @@ fn default_hash(_cx: &Exec, _args: DefaultHash) -> Result<Value, Error> {
 }
 
 fn info(_cx: &Exec, args: Info) -> Result<Value, Error> {
-    Ok(known(&args.name, args.root.as_deref()).into())
+    Ok(known(&args.name, args.root.as_deref())?.into())
 }
 
 fn list_users(_cx: &Exec, args: ListUsers) -> Result<Value, Error> {
-    let names = lines(args.root.as_deref()).into_iter();
+    let names = lines(args.root.as_deref())?.into_iter();
     let mut names: Vec<String> = names.filter_map(|line| line.into_iter().next()).collect();
     names.sort();
     Ok(names.into())
@@ -380,7 +383,7 @@ fn set_password(cx: &Exec, args: SetPassword) -> Result<Value, Error> {
         ..Process::words(["chpasswd"]).quiet()
     };
     process.run(cx)?;
-    Ok((password_of(&args.name, root) == args.password).into())
+    Ok((password_of(&args.name, root)? == args.password).into())
 }
 
 fn del_password(cx: &Exec, args: DelPassword) -> Result<Value, Error> {

@@ -203,7 +203,7 @@ fn renderer(cx: &Exec, args: Renderer) -> Result<Value, Error> {
                 log::error(format_args!("slsutil.renderer: {path} is not there"));
                 return Ok(Map::new().into());
             };
-            let text = std::fs::read_to_string(&file).map_err(Error::io(&file))?;
+            let text = crate::fs::text(&file)?;
             (file, text)
         }
     };

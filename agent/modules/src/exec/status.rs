@@ -45,7 +45,7 @@ state::exec_module! {
 }
 
 fn read(path: &str) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(|_| Error::refused(format!("File {path} was not found.")))
+    crate::fs::text(path).map_err(|_| Error::refused(format!("File {path} was not found.")))
 }
 
 fn time(_cx: &Exec, args: Time) -> Result<Value, Error> {
@@ -110,7 +110,7 @@ fn loadavg(_cx: &Exec, _args: Loadavg) -> Result<Value, Error> {
 }
 
 fn meminfo(_cx: &Exec, _args: Meminfo) -> Result<Value, Error> {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let text = crate::procfs::text("/proc/meminfo");
     let entry = |line: &str| {
         let mut words = line.split_whitespace();
         let name = words.next()?.replace(':', "");
@@ -131,7 +131,7 @@ fn pid(_cx: &Exec, args: Pid) -> Result<Value, Error> {
 pub(crate) fn pids(pattern: &str) -> Result<String, Error> {
     let pattern = Regex::new(pattern, Flags::default())?;
     let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+    for entry in crate::procfs::list("/proc") {
         let number = entry.file_name().to_string_lossy().parse::<u32>();
         let Ok(number) = number else {
             continue;
@@ -148,14 +148,14 @@ pub(crate) fn pids(pattern: &str) -> Result<String, Error> {
 
 /// A process as `ps -ef` shows it: its user, its number, its parent's, and its words, or its name where it is the kernel's.
 fn ps_line(folder: &Path, number: u32) -> String {
-    let status = std::fs::read_to_string(folder.join("status")).unwrap_or_default();
+    let status = crate::procfs::text(folder.join("status"));
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         let word = line.and_then(|line| line.split_whitespace().next());
         word.unwrap_or_default().to_owned()
     };
     let uid = field("Uid:").parse().unwrap_or(u32::MAX);
-    let words = std::fs::read(folder.join("cmdline")).unwrap_or_default();
+    let words = crate::procfs::bytes(folder.join("cmdline"));
     let words = String::from_utf8_lossy(&words).replace('\0', " ");
     let words = match words.trim_end() {
         "" => format!("[{}]", field("Name:")),

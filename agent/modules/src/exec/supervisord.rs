@@ -365,7 +365,7 @@ fn config(path: &str) -> Result<String, Error> {
     if size > CONFIG_BYTES_MAX {
         return Err("it is too large for a configuration".into());
     }
-    std::fs::read_to_string(path).map_err(Error::io(path))
+    crate::fs::text(path)
 }
 
 /// The options of a section, as Python's configparser reads them.

@@ -82,7 +82,7 @@ fn of_file(path: &str) -> Value {
     if !Path::new(path).exists() {
         return Value::list([]);
     }
-    let Ok(bytes) = std::fs::read(path) else {
+    let Ok(bytes) = fs::read(path) else {
         log::error("Could not open sysctl file");
         return Value::Null;
     };
@@ -159,7 +159,7 @@ fn persist(cx: &Exec, args: Persist) -> Result<Value, Error> {
     };
     let path = Path::new(&config);
     let before = match path.is_file() {
-        true => std::fs::read(path)
+        true => fs::read(path)
             .map_err(|_| Error::refused(format!("Could not read from file: {config}")))?,
         false => HEAD.into(),
     };

@@ -218,12 +218,12 @@ fn zone_compare(cx: &Exec, args: ZoneCompare) -> Result<Value, Error> {
         Err(error) => return Err(error),
     }
     check_name(wanted)?;
-    let now = std::fs::read(LOCALTIME).map_err(|_| {
+    let now = fs::read(LOCALTIME).map_err(|_| {
         Error::refused(format!(
             "Failed to read {LOCALTIME} to determine current timezone: No such file or directory"
         ))
     })?;
-    let zone = std::fs::read(Path::new(ZONES).join(wanted))
+    let zone = fs::read(Path::new(ZONES).join(wanted))
         .map_err(|_| Error::refused(format!("Can't find a local timezone \"{wanted}\"")))?;
     Ok((now == zone).into())
 }

@@ -3,6 +3,11 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use state::module::Error;
+use value::log;
+
+use crate::fs;
+
 /// Where the machine's files are.
 pub(super) struct Root {
     folder: PathBuf,
@@ -23,7 +28,7 @@ impl Root {
 
     /// A file as text; what is not UTF-8 is replaced.
     pub(super) fn read(&self, path: &str) -> Option<String> {
-        let bytes = std::fs::read(self.path(path)).ok()?;
+        let bytes = known(fs::read_or_none(self.path(path)))?;
         Some(match String::from_utf8(bytes) {
             Ok(text) => text,
             Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
@@ -44,6 +49,14 @@ impl Root {
     pub(super) fn is_dir(&self, path: &str) -> bool {
         self.path(path).is_dir()
     }
+}
+
+/// Returns what was read for a grain; where that failed it is logged, and the grain is not there.
+pub(super) fn known<T>(read: Result<Option<T>, Error>) -> Option<T> {
+    read.unwrap_or_else(|error| {
+        log::warning(format_args!("a grain is missing: {error}"));
+        None
+    })
 }
 
 /// The program that a name stands for: found in `PATH`, or the path itself.

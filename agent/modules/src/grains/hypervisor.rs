@@ -133,7 +133,7 @@ fn firmware(root: &Root) -> Option<&'static str> {
 
 /// Amazon's bare metal has the same maker; the firmware's flag for virtual machines tells, or the product's name.
 fn is_bare_metal(root: &Root) -> bool {
-    let raw = std::fs::read(root.path("sys/firmware/dmi/entries/0-0/raw")).ok();
+    let raw = crate::procfs::bytes_or_none(root.path("sys/firmware/dmi/entries/0-0/raw"));
     match raw.as_deref().and_then(|raw| raw.get(19)) {
         Some(flags) => flags & 0x10 == 0,
         None => root

@@ -96,8 +96,8 @@ fn systemd_version(root: &Root) -> Option<String> {
         "usr/lib64/systemd".to_owned(),
     ];
     folders.iter().find_map(|folder| {
-        let entries = std::fs::read_dir(root.path(folder)).ok()?;
-        entries.flatten().find_map(|entry| {
+        let entries = super::files::known(crate::fs::list_or_none(root.path(folder)))?;
+        entries.into_iter().find_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let version = name.strip_prefix("libsystemd-shared-")?;
             let digits = version.split(|sign: char| !sign.is_ascii_digit()).next()?;

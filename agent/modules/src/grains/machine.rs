@@ -156,17 +156,16 @@ fn words(text: &str) -> Vec<String> {
 /// `disks` and `ssds`: the block devices that are not virtual, by what they say of turning.
 pub(super) fn disks(root: &Root) -> Map {
     let (mut disks, mut ssds) = (Vec::new(), Vec::new());
-    let entries = std::fs::read_dir(root.path("sys/block"));
-    for entry in entries.into_iter().flatten().flatten() {
-        let target = std::fs::read_link(entry.path()).unwrap_or_default();
+    for entry in crate::procfs::list(root.path("sys/block")) {
+        let target = crate::procfs::link_target(entry.path()).unwrap_or_default();
         if target.starts_with("../devices/virtual") {
             continue;
         }
-        let turns = std::fs::read_to_string(entry.path().join("queue/rotational"));
+        let turns = crate::procfs::text(entry.path().join("queue/rotational"));
         let name = Value::from(entry.file_name().to_string_lossy().into_owned());
-        match turns.as_deref().map(str::trim) {
-            Ok("0") => ssds.push(name),
-            Ok("1") => disks.push(name),
+        match turns.trim() {
+            "0" => ssds.push(name),
+            "1" => disks.push(name),
             _ => {}
         }
     }
@@ -214,8 +213,11 @@ pub(super) fn efi(root: &Root) -> Map {
 
 /// Whether secure boot is on: the last byte of its variable; nothing where there are no variables.
 fn secure_boot(root: &Root, folder: &str, file: Option<&str>) -> Option<bool> {
-    let entries = std::fs::read_dir(root.path(folder)).ok()?;
-    let variable = entries.flatten().find(|entry| {
+    let folder = root.path(folder);
+    if !folder.is_dir() {
+        return None;
+    }
+    let variable = crate::procfs::list(folder).find(|entry| {
         entry
             .file_name()
             .to_string_lossy()
@@ -225,7 +227,7 @@ fn secure_boot(root: &Root, folder: &str, file: Option<&str>) -> Option<bool> {
         Some(file) => entry.path().join(file),
         None => entry.path(),
     });
-    let bytes = path.and_then(|path| std::fs::read(path).ok());
+    let bytes = path.and_then(crate::procfs::bytes_or_none);
     Some(bytes.unwrap_or_default().last() == Some(&1))
 }
 

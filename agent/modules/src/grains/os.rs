@@ -2,8 +2,9 @@
 
 use value::{Map, Value};
 
-use super::files::Root;
+use super::files::{Root, known};
 use super::release;
+use crate::fs;
 
 /// Short forms of `osfullname` (lower case, no spaces, ten letters) and the `os` that Salt has always called them.
 const OS_NAMES: &[(&str, &str)] = &[
@@ -296,13 +297,11 @@ fn rpm_arch(root: &Root) -> Option<String> {
 /// All architectures of opkg, the preferred first.
 fn opkg_archs(root: &Root) -> Value {
     let mut archs: Vec<(String, i64)> = Vec::new();
-    let folder = std::fs::read_dir(root.path("etc/opkg"))
-        .into_iter()
-        .flatten();
-    let files = folder.flatten().map(|entry| entry.path());
+    let folder = known(fs::list_or_none(root.path("etc/opkg"))).unwrap_or_default();
+    let files = folder.into_iter().map(|entry| entry.path());
     let files = files.filter(|path| path.extension().is_some_and(|ending| ending == "conf"));
     for file in files.chain([root.path("etc/opkg.conf")]) {
-        let text = std::fs::read_to_string(file).unwrap_or_default();
+        let text = known(fs::text_or_none(file)).unwrap_or_default();
         for line in text.lines() {
             let mut words = line.split_whitespace();
             if let (Some("arch"), Some(arch), Some(priority)) =

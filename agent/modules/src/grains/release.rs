@@ -481,9 +481,9 @@ const IGNORED: &[&str] = &[
 
 /// The first of `/etc/*-release` and `/etc/*-version`, by name, that says anything.
 fn release_file(root: &Root) -> Option<ReleaseLine> {
-    let folder = std::fs::read_dir(root.path("etc")).ok()?;
+    let folder = super::files::known(crate::fs::list_or_none(root.path("etc")))?;
     let mut names: Vec<String> = folder
-        .flatten()
+        .into_iter()
         .filter_map(|entry| entry.file_name().into_string().ok())
         .filter(|name| is_release_file(name))
         .collect();

@@ -9,6 +9,7 @@ use value::{Map, Value};
 
 use super::files::{Root, which};
 use super::hypervisor;
+use crate::procfs;
 
 /// What is known so far.
 struct Found<'a> {
@@ -130,12 +131,9 @@ impl Found<'_> {
 
     /// By the makers of the PCI devices.
     fn by_devices(&mut self) {
-        let entries = std::fs::read_dir(self.root.path("sys/bus/pci/devices"));
+        let entries = procfs::list(self.root.path("sys/bus/pci/devices"));
         let makers: Vec<String> = entries
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|entry| std::fs::read_to_string(entry.path().join("vendor")).ok())
+            .filter_map(|entry| procfs::text_or_none(entry.path().join("vendor")))
             .collect();
         let has = |number: &str| makers.iter().any(|maker| maker.trim() == number);
         if has("0x15ad") {

@@ -421,7 +421,7 @@ impl Provider for Dnf {
 
     fn held(&self, cx: &Exec) -> Result<Vec<Wanted>, Error> {
         if self.program == "dnf5" {
-            let text = std::fs::read_to_string(LOCKS).unwrap_or_default();
+            let text = crate::fs::text_or_none(LOCKS)?.unwrap_or_default();
             return Ok(read_locks_file(&text));
         }
         if !self.has_plugin(cx)? {

@@ -22,7 +22,7 @@ pub(crate) fn listed(cx: &Exec, provider: &dyn Provider, root: &str) -> Result<M
     };
     let folder = Path::new(root).join(folder.trim_start_matches('/'));
     let mut paths = Vec::new();
-    collect(&folder, ending, DEPTH, &mut paths);
+    collect(&folder, ending, DEPTH, &mut paths)?;
     value::sorted::sort(&mut paths);
     let mut all = Map::new();
     for path in paths {
@@ -48,16 +48,22 @@ pub(crate) fn listed(cx: &Exec, provider: &dyn Provider, root: &str) -> Result<M
     Ok(all)
 }
 
-fn collect(folder: &Path, ending: &str, depth: usize, paths: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+fn collect(
+    folder: &Path,
+    ending: &str,
+    depth: usize,
+    paths: &mut Vec<PathBuf>,
+) -> Result<(), Error> {
+    for entry in crate::fs::list_or_none(folder)?.unwrap_or_default() {
         let path = entry.path();
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if is_folder && depth > 0 {
-            collect(&path, ending, depth - 1, paths);
+            collect(&path, ending, depth - 1, paths)?;
         } else if !is_folder && path.to_string_lossy().ends_with(ending) {
             paths.push(path);
         }
     }
+    Ok(())
 }
 
 /// The versions of each package that was downloaded, as lists.

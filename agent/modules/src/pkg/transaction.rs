@@ -529,7 +529,7 @@ fn gave_up(said: &str, waited: Duration) -> String {
     let Some(pid) = after("process ").or_else(|| after(" pid ")) else {
         return format!("Waited {waited} seconds for the lock of another package manager");
     };
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line = crate::procfs::bytes(format!("/proc/{pid}/cmdline"));
     let line = String::from_utf8_lossy(&line).replace('\0', " ");
     format!(
         "Waited {waited} seconds for the lock that process {pid} holds: {}",

@@ -236,7 +236,7 @@ impl Provider for Zypper {
     }
 
     fn held(&self, _cx: &Exec) -> Result<Vec<Wanted>, Error> {
-        let text = std::fs::read_to_string(LOCKS).unwrap_or_default();
+        let text = crate::fs::text_or_none(LOCKS)?.unwrap_or_default();
         Ok(read_locks(&text))
     }
 

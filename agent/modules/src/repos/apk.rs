@@ -79,16 +79,16 @@ fn named(repo: &str) -> Result<Repo, Error> {
 }
 
 /// The files, each with its lines.
-fn files() -> Vec<(String, Vec<String>)> {
-    let entries = std::fs::read_dir(FOLDER).into_iter().flatten().flatten();
+fn files() -> Result<Vec<(String, Vec<String>)>, Error> {
+    let entries = fs::list_or_none(FOLDER)?.unwrap_or_default().into_iter();
     let mut paths: Vec<String> = entries
         .map(|entry| entry.path().to_string_lossy().into_owned())
         .filter(|path| path.ends_with(".list"))
         .collect();
     value::sorted::sort(&mut paths);
     let read = |path: String| {
-        let text = std::fs::read_to_string(&path).unwrap_or_default();
-        (path, text.lines().map(str::to_owned).collect())
+        let text = fs::text_or_none(&path)?.unwrap_or_default();
+        Ok((path, text.lines().map(str::to_owned).collect()))
     };
     let all = [FILE.to_owned()].into_iter().chain(paths);
     all.map(read).collect()
@@ -112,7 +112,7 @@ fn wanted(asked: &Request<'_>) -> Result<Repo, Error> {
 impl Repos for Apk {
     fn list(&self, _: &Exec, _: &Map) -> Result<Map, Error> {
         let mut repos = Map::new();
-        for (file, lines) in files() {
+        for (file, lines) in files()? {
             for repo in lines.iter().filter_map(|line| Repo::parse(line)) {
                 let same = repos.entry(repo.uri.as_str(), || Vec::<Value>::new().into());
                 if let Some(same) = same.as_list_mut() {
@@ -125,7 +125,7 @@ impl Repos for Apk {
 
     fn get(&self, _: &Exec, repo: &str, _: &Map) -> Result<Map, Error> {
         let named = named(repo)?;
-        for (file, lines) in files() {
+        for (file, lines) in files()? {
             let mut all = lines.iter().filter_map(|line| Repo::parse(line));
             if let Some(found) = all.find(|found| found.is(&named)) {
                 return Ok(found.shown(&file));
@@ -140,7 +140,7 @@ impl Repos for Apk {
 
     fn modify(&self, cx: &Exec, asked: &Request<'_>) -> Result<Value, Error> {
         let wanted = wanted(asked)?;
-        let mut all = files();
+        let mut all = files()?;
         let found = all.iter_mut().find_map(|(file, lines)| {
             let is = |line: &String| Repo::parse(line).is_some_and(|repo| repo.is(&wanted));
             let place = lines.iter().position(is)?;
@@ -169,7 +169,7 @@ impl Repos for Apk {
     fn delete(&self, cx: &Exec, repo: &str, _: &Map) -> Result<Value, Error> {
         let named = named(repo)?;
         let mut said = String::new();
-        for (file, mut lines) in files() {
+        for (file, mut lines) in files()? {
             let before = lines.len();
             lines.retain(|line| !Repo::parse(line).is_some_and(|found| found.is(&named)));
             if lines.len() < before {

@@ -107,17 +107,17 @@ impl Line {
 }
 
 /// The files, each with its lines.
-fn files() -> Vec<(String, Vec<Line>)> {
-    let entries = std::fs::read_dir(FOLDER).into_iter().flatten().flatten();
+fn files() -> Result<Vec<(String, Vec<Line>)>, Error> {
+    let entries = fs::list_or_none(FOLDER)?.unwrap_or_default().into_iter();
     let mut paths: Vec<String> = entries
         .map(|entry| entry.path().to_string_lossy().into_owned())
         .filter(|path| path.ends_with(".conf"))
         .collect();
     value::sorted::sort(&mut paths);
     let read = |path: String| {
-        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let text = fs::text_or_none(&path)?.unwrap_or_default();
         let lines = text.lines().map(Line::parse).collect();
-        (path, lines)
+        Ok((path, lines))
     };
     paths.into_iter().map(read).collect()
 }
@@ -129,7 +129,7 @@ fn write(cx: &Exec, file: &str, lines: &[Line]) -> Result<(), Error> {
 
 /// The feed that is asked for: the one that is there with its changes, or a new one.
 fn asked_for(asked: &Request<'_>) -> Result<Line, Error> {
-    let all = files();
+    let all = files()?;
     let mut lines = all.iter().flat_map(|(_, lines)| lines);
     let uri = asked.kwargs.get("uri").map(Value::to_text);
     let taken = lines.clone().find(|line| {
@@ -162,7 +162,7 @@ fn asked_for(asked: &Request<'_>) -> Result<Line, Error> {
 impl Repos for Opkg {
     fn list(&self, _: &Exec, _: &Map) -> Result<Map, Error> {
         let mut repos = Map::new();
-        for (file, lines) in files() {
+        for (file, lines) in files()? {
             for shown in lines.iter().filter_map(|line| line.shown(&file)) {
                 let uri = shown.get("uri").cloned().unwrap_or_default();
                 repos.entry(uri, || vec![Value::from(shown)].into());
@@ -172,7 +172,7 @@ impl Repos for Opkg {
     }
 
     fn get(&self, _: &Exec, repo: &str, _: &Map) -> Result<Map, Error> {
-        let found = files().into_iter().find_map(|(file, lines)| {
+        let found = files()?.into_iter().find_map(|(file, lines)| {
             let line = lines.iter().find(|line| line.is(repo))?;
             line.shown(&file)
         });
@@ -185,7 +185,7 @@ impl Repos for Opkg {
 
     fn modify(&self, cx: &Exec, asked: &Request<'_>) -> Result<Value, Error> {
         let wanted = asked_for(asked)?;
-        let mut all = files();
+        let mut all = files()?;
         let found = all.iter_mut().find_map(|(file, lines)| {
             let place = lines.iter().position(|line| line.is(asked.repo))?;
             Some((file.clone(), lines, place))
@@ -207,7 +207,7 @@ impl Repos for Opkg {
 
     fn delete(&self, cx: &Exec, repo: &str, _: &Map) -> Result<Value, Error> {
         let mut said = String::new();
-        for (file, mut lines) in files() {
+        for (file, mut lines) in files()? {
             let before = lines.len();
             lines.retain(|line| !line.is(repo));
             if lines.len() == before {

@@ -52,7 +52,7 @@ struct File {
 
 impl File {
     fn read(path: &str) -> Result<Self, Error> {
-        let text = std::fs::read(path).map_err(Error::io(path))?;
+        let text = fs::read(path)?;
         Ok(
             Self::parse(&String::from_utf8_lossy(&text)).unwrap_or_else(|problem| {
                 log::error(format_args!(
@@ -171,7 +171,7 @@ fn section_name(repo: &str) -> String {
 fn all(kwargs: &Map) -> Result<Map, Error> {
     let mut repos = Map::new();
     for folder in folders(kwargs)? {
-        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        let entries = fs::list_or_none(&folder)?.unwrap_or_default().into_iter();
         let mut names: Vec<String> = entries
             .map(|entry| entry.file_name().to_string_lossy().into_owned())
             .filter(|name| name.ends_with(".repo"))

@@ -25,19 +25,19 @@ fn root(kwargs: &Map) -> Option<String> {
 /// Every repository by its alias. `0` and `1` are truths, `NONE` is nothing.
 fn all(root: Option<&str>) -> Result<Map, Error> {
     let folder = format!("{}{FOLDER}", root.unwrap_or_default());
-    let Ok(entries) = std::fs::read_dir(&folder) else {
+    let Some(entries) = crate::fs::list_or_none(&folder)? else {
         log::warning(format_args!("Repositories not found in {folder}"));
         return Ok(Map::new());
     };
     let mut paths: Vec<String> = entries
-        .flatten()
+        .into_iter()
         .map(|entry| entry.path().to_string_lossy().into_owned())
         .filter(|path| path.ends_with(".repo"))
         .collect();
     value::sorted::sort(&mut paths);
     let mut repos = Map::new();
     for path in paths {
-        let text = std::fs::read_to_string(&path).map_err(Error::io(&path))?;
+        let text = crate::fs::text(&path)?;
         for (alias, keys) in configparser::sections(&text)? {
             let mut keys = keys.as_map().cloned().unwrap_or_default();
             keys.insert("alias", alias.clone());

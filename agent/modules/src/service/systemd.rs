@@ -301,7 +301,10 @@ pub(crate) fn is_masked(
     let link = relocated(folder, root)
         .join("systemd/system")
         .join(full_name(name));
-    Ok(std::fs::read_link(link).is_ok_and(|target| target == Path::new("/dev/null")))
+    Ok(
+        crate::fs::link_target_or_none(link)?
+            .is_some_and(|target| target == Path::new("/dev/null")),
+    )
 }
 
 /// Masks a unit, or removes its mask.

@@ -27,7 +27,7 @@ fn configfile(cx: &Exec, args: Configfile) -> Result<Ret, Error> {
     let new = text_of(&args.config)?;
     let path = PathBuf::from(&args.name);
     let old = match path.exists() {
-        true => decoded(&std::fs::read(&path).map_err(Error::io(&path))?),
+        true => decoded(&fs::read(&path)?),
         false => String::new(),
     };
     if old.trim() == new.trim() {

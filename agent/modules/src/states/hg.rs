@@ -93,8 +93,7 @@ fn updated(hg: &Hg<'_>, args: &Latest, target: &str) -> Result<Ret, Error> {
 fn cloned(hg: &Hg<'_>, args: &Latest, target: &str) -> Result<Ret, Error> {
     let (cx, path) = (hg.cx, Path::new(target));
     let is_there = path.is_dir();
-    if is_there && !args.force && std::fs::read_dir(path).is_ok_and(|mut all| all.next().is_some())
-    {
+    if is_there && !args.force && !fs::list(path)?.is_empty() {
         return Ok(Ret::failed("Directory exists, and is not empty"));
     }
     let name = args.name.as_str();

@@ -165,7 +165,7 @@ fn compared(cx: &Exec, operator: &str, answer: &Value, expected: &Value) -> Resu
 fn python_class(error: &Error) -> &'static str {
     match error.problem() {
         Problem::Refused(_) => "<class 'salt.exceptions.CommandExecutionError'>",
-        Problem::Io { .. } => "<class 'OSError'>",
+        Problem::Io { .. } | Problem::Read { .. } => "<class 'OSError'>",
         Problem::Argument { .. } => "<class 'salt.exceptions.SaltInvocationError'>",
         Problem::Missing(_) | Problem::Unexpected(_) => "<class 'TypeError'>",
         Problem::NotAvailable(_) => "<class 'KeyError'>",

@@ -234,8 +234,7 @@ fn enslaved(cx: &Exec, name: &str, slaves: Option<&Value>, ret: Ret) -> Result<R
         Some(list) => list.texts(),
         None => Vec::new(),
     };
-    let present = std::fs::read_to_string(format!("/sys/class/net/{name}/bonding/slaves"));
-    let present = present.unwrap_or_default();
+    let present = crate::procfs::text(format!("/sys/class/net/{name}/bonding/slaves"));
     let is_missing = |slave: &String| !present.split_whitespace().any(|known| known == slave);
     let missing: Vec<String> = wanted.into_iter().filter(is_missing).collect();
     if missing.is_empty() || cx.grain("os_family") == "Suse" {

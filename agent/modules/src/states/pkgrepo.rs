@@ -60,7 +60,8 @@ fn managed(cx: &Exec, args: Managed) -> Result<Ret, Error> {
         .map_err(|error| format!("Failed to configure repo '{name}': {error}"))?;
     let changes = differences(&wanted, &before);
     let there = !before.is_empty();
-    if there && changes.is_empty() && !(kind == Kind::Apt && is_stale(name, &kwargs)) {
+    let is_stale = kind == Kind::Apt && is_stale(name, &kwargs)?;
+    if there && changes.is_empty() && !is_stale {
         return Ok(Ret::ok(format!("Package repo '{name}' already configured")));
     }
     let would = Ret::would(format!(
@@ -152,14 +153,15 @@ fn differences(wanted: &Map, before: &Map) -> Map {
 }
 
 /// True when a file that is to hold this definition alone holds others.
-fn is_stale(name: &str, kwargs: &Map) -> bool {
+fn is_stale(name: &str, kwargs: &Map) -> Result<bool, Error> {
     let Some(file) = clean_file(kwargs) else {
-        return false;
+        return Ok(false);
     };
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    text.lines()
+    let text = fs::text_or_none(file)?.unwrap_or_default();
+    Ok(text
+        .lines()
         .map(str::trim)
-        .any(|line| !line.is_empty() && !line.starts_with('#') && line != name.trim())
+        .any(|line| !line.is_empty() && !line.starts_with('#') && line != name.trim()))
 }
 
 fn clean_file(kwargs: &Map) -> Option<String> {

@@ -41,11 +41,10 @@ state::state_module! {
 
 /// Whether a file names a user; one that is not there names nobody.
 fn has(path: &str, user: &str) -> Result<bool, Error> {
-    let text = match std::fs::read(path) {
-        Ok(bytes) => crate::text::decoded(&bytes),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(Error::io(path)(error)),
+    let Some(bytes) = crate::fs::read_or_none(path)? else {
+        return Ok(false);
     };
+    let text = crate::text::decoded(&bytes);
     let user = format!("{user}:");
     Ok(text.lines().any(|line| line.starts_with(&user)))
 }

@@ -138,21 +138,10 @@ fn is_id(id: &str) -> bool {
 
 /// The file names of a folder, sorted; none when it is not there.
 fn names(folder: &Path) -> Result<Vec<String>, Error> {
-    let entries = match std::fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Error::io(folder)(error)),
-    };
-    let mut names = Vec::new();
-    for entry in entries {
-        names.push(
-            entry
-                .map_err(Error::io(folder))?
-                .file_name()
-                .to_string_lossy()
-                .into_owned(),
-        );
-    }
+    let entries = crate::fs::list_or_none(folder)?.unwrap_or_default();
+    let names = entries.into_iter();
+    let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.collect();
     names.sort();
     Ok(names)
 }
@@ -343,10 +332,7 @@ fn print(cx: &Exec, args: Print) -> Result<Value, Error> {
         let mut texts = Map::new();
         for id in ids {
             let path = root.join(status.folder()).join(&id);
-            texts.insert(
-                id,
-                std::fs::read_to_string(&path).map_err(Error::io(&path))?,
-            );
+            texts.insert(id, crate::fs::text(&path)?);
         }
         found.insert(status.folder(), texts);
     }

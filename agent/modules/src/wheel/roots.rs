@@ -37,11 +37,7 @@ pub(super) fn find(
         .map(|root| root.join(path))
         .filter(|path| path.is_file());
     files
-        .map(|path| {
-            std::fs::read(&path)
-                .map_err(Error::io(&path))
-                .map(|bytes| (path, bytes))
-        })
+        .map(|path| crate::fs::read(&path).map(|bytes| (path, bytes)))
         .collect()
 }
 
@@ -89,10 +85,8 @@ fn listing(folder: &Path, depth: usize) -> Result<Map, Error> {
     if depth > DEPTH_MAX {
         return Ok(names);
     }
-    let mut entries: Vec<PathBuf> = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(Error::io(folder))? {
-        entries.push(entry.map_err(Error::io(folder))?.path());
-    }
+    let entries = crate::fs::list(folder)?.into_iter();
+    let mut entries: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     entries.sort();
     for path in entries {
         let name = path

@@ -49,7 +49,7 @@ fn unknown() -> Error {
 /// # Errors
 /// When it cannot be read, or is too large.
 pub(crate) fn file(path: &Path) -> Result<Vec<u8>, Error> {
-    let file = std::fs::File::open(path).map_err(Error::io(path))?;
+    let file = crate::fs::open(path)?;
     let mut bytes = Vec::new();
     let read = file
         .take(CERTIFICATE_MAX as u64 + 1)

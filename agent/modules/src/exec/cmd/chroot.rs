@@ -111,15 +111,11 @@ fn end(root: &str) {
 }
 
 fn pids(root: &str) -> Vec<Pid> {
-    let Ok(folders) = std::fs::read_dir("/proc") else {
-        return Vec::new();
-    };
     let inside = |path: &Path| {
-        std::fs::read_link(path.join("root"))
-            .is_ok_and(|link| link.starts_with(root) && root != "/")
+        crate::procfs::link_target(path.join("root"))
+            .is_some_and(|link| link.starts_with(root) && root != "/")
     };
-    folders
-        .flatten()
+    crate::procfs::list("/proc")
         .filter(|entry| inside(&entry.path()))
         .filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
         .collect()

@@ -670,7 +670,7 @@ fn has_exec(_cx: &Exec, args: HasExec) -> Result<Value, Error> {
 }
 
 fn shells(_cx: &Exec, _args: Shells) -> Result<Value, Error> {
-    let text = std::fs::read_to_string("/etc/shells").unwrap_or_default();
+    let text = crate::fs::text_or_none("/etc/shells")?.unwrap_or_default();
     let lines = text.lines().map(str::trim);
     let shells = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
     Ok(Value::list(shells.map(Value::from)))

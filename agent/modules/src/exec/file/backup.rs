@@ -224,7 +224,7 @@ fn restore_backup(cx: &Exec, args: RestoreBackup) -> Result<Value, Error> {
         Err(problem) => return Ok(answer(false, problem)),
     };
     copy(cx, &path)?;
-    let data = std::fs::read(&location).map_err(Error::io(&location))?;
+    let data = fs::read(&location)?;
     Ok(
         match fs::write(cx, Path::new(&path), &data, fs::Owner::default()) {
             Ok(()) => answer(true, format!("Successfully restored {location} to {path}")),

@@ -123,9 +123,9 @@ fn prepend(cx: &Exec, args: Prepend) -> Result<Value, Error> {
 
 /// Puts lines in front; a file that is not there is made.
 pub(crate) fn prepend_lines(cx: &Exec, path: &Path, lines: &[String]) -> Result<(), Error> {
-    let old = match std::fs::read(path) {
-        Ok(old) => utf8(path, old)?,
-        Err(_) => String::new(),
+    let old = match fs::read_or_none(path)? {
+        Some(old) => utf8(path, old)?,
+        None => String::new(),
     };
     let data = terminated(lines) + &old;
     fs::write(cx, path, data.as_bytes(), fs::Owner::default())
@@ -157,12 +157,12 @@ fn terminated(lines: &[String]) -> String {
 fn contains(_cx: &Exec, args: Contains) -> Result<Value, Error> {
     let wanted = args.text.to_text();
     let wanted = wanted.trim();
-    let found = readable(&args.path).is_some_and(|data| text::decoded(&data).contains(wanted));
+    let found = readable(&args.path)?.is_some_and(|data| text::decoded(&data).contains(wanted));
     Ok(found.into())
 }
 
 fn contains_regex(_cx: &Exec, args: ContainsRegex) -> Result<Value, Error> {
-    let Some(data) = readable(&args.path) else {
+    let Some(data) = readable(&args.path)? else {
         return Ok(false.into());
     };
     let regex = Regex::new(&args.regex, Flags::NONE)?;
@@ -179,20 +179,20 @@ fn contains_regex(_cx: &Exec, args: ContainsRegex) -> Result<Value, Error> {
 const CHUNK: usize = 32_768;
 
 fn contains_glob(_cx: &Exec, args: ContainsGlob) -> Result<Value, Error> {
-    let Some(data) = readable(&args.path) else {
+    let Some(data) = readable(&args.path)? else {
         return Ok(false.into());
     };
     let matches = |chunk| fnmatch(&args.glob_expr, &text::decoded(chunk));
     Ok(data.chunks(CHUNK).any(matches).into())
 }
 
-fn readable(path: &str) -> Option<Vec<u8>> {
-    std::fs::read(text::expand_user(path)).ok()
+fn readable(path: &str) -> Result<Option<Vec<u8>>, Error> {
+    fs::read_or_none(text::expand_user(path))
 }
 
 /// A whole file.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(Error::io(path))
+    fs::read(path)
 }
 
 /// A file's text.
@@ -229,7 +229,7 @@ pub(crate) fn keep_backup(cx: &Exec, path: &Path, old: &[u8], suffix: &str) -> R
         ..fs::Owner::default()
     };
     fs::write(cx, &backup, old, owner)?;
-    if let (Ok(modified), Ok(file)) = (known.modified(), std::fs::File::open(&backup)) {
+    if let (Ok(modified), Ok(file)) = (known.modified(), fs::open(&backup)) {
         // The time is a nicety: the backup is good without it.
         let _ = file.set_modified(modified);
     }

@@ -200,7 +200,7 @@ pub(crate) fn run(cx: &Exec, given: &str, wanted: &Wanted) -> Result<String, Err
 /// Where the file was reached by a link, its backup is too.
 fn link_backup(cx: &Exec, given: &str, suffix: &str) -> Result<(), Error> {
     let given = text::expand_user(given);
-    let Ok(target) = std::fs::read_link(&given) else {
+    let Some(target) = fs::link_target_or_none(&given)? else {
         return Ok(());
     };
     let with_suffix = |path: &Path| {

@@ -143,7 +143,7 @@ fn symlink(cx: &Exec, args: Symlink) -> Result<Value, Error> {
     }
     let instead = args.force || args.atomic;
     if ospath::islink(&path) {
-        let now = std::fs::read_link(&path).unwrap_or_default();
+        let now = fs::link_target(&path)?;
         if ospath::normpath(&now.to_string_lossy()) == ospath::normpath(&args.src) {
             return Ok(true.into());
         }
@@ -168,7 +168,7 @@ fn readlink(_cx: &Exec, args: Readlink) -> Result<Value, Error> {
     if !ospath::isabs(&path) {
         return Err(format!("Path to link must be absolute: {path}").into());
     }
-    let Ok(target) = std::fs::read_link(&path) else {
+    let Some(target) = fs::link_target_or_none(&path)? else {
         return Err(format!("A valid link was not specified: {path}").into());
     };
     if args.canonicalize {

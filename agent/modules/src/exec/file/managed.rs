@@ -221,7 +221,7 @@ pub(crate) fn find(cx: &Exec, request: &Request) -> Result<Found, Error> {
             there: None,
         });
     };
-    let body = match String::from_utf8(std::fs::read(&file).map_err(Error::io(&file))?) {
+    let body = match String::from_utf8(fs::read(&file)?) {
         Ok(text) => {
             let variables = request.variables();
             let text =

@@ -164,8 +164,7 @@ fn join(_cx: &Exec, args: Join) -> Result<Value, Error> {
 }
 
 fn names_in(folder: &str) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
+    crate::procfs::list(folder)
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect()
 }
@@ -188,7 +187,7 @@ fn open_by(pid: i64) -> BTreeSet<String> {
                 .map(|fd| format!("{task}/fd/{fd}")),
         );
     }
-    let real = |handle: &String| std::fs::read_link(handle).ok();
+    let real = |handle: &String| crate::procfs::link_target(handle);
     handles
         .iter()
         .filter_map(real)

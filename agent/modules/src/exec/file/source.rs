@@ -263,7 +263,7 @@ fn extract(
     source: &str,
     source_hash_name: Option<&str>,
 ) -> Result<Option<Sum>, Error> {
-    let text = std::fs::read(hash_file).map_err(Error::io(hash_file))?;
+    let text = crate::fs::read(hash_file)?;
     let text = String::from_utf8_lossy(&text).into_owned();
     let digits = hashes::length(hash_type).map_or_else(|| "32,128".into(), |len| len.to_string());
     let pattern = format!("(?i)(?<![a-z0-9])([a-f0-9]{{{digits}}})(?![a-z0-9])");

@@ -165,7 +165,7 @@ fn seek_write(cx: &Exec, args: SeekWrite) -> Result<Value, Error> {
 }
 
 fn read(_cx: &Exec, args: ReadArgs) -> Result<Value, Error> {
-    let data = std::fs::read(&args.path).map_err(Error::io(&args.path))?;
+    let data = fs::read(&args.path)?;
     if args.binary {
         return Ok(Value::Bytes(data.into()));
     }

@@ -333,7 +333,7 @@ impl Key {
         let Some(found) = source::salt_file(git.cx, &path, &git.cx.saltenv)? else {
             return Ok(None);
         };
-        let text = std::fs::read(&found).map_err(Error::io(&found))?;
+        let text = crate::fs::read(&found)?;
         let runas = git.user.as_deref().map(Value::from);
         let copy = super::cmd::Temporary::written("", &text, runas.as_ref())?;
         Ok(Some(Self {

@@ -274,8 +274,8 @@ fn write_block(out: &mut String, block: &Map) {
 /// The interfaces of all files, in the order in which they are first named.
 fn parsed() -> Result<Vec<Adapter>, Error> {
     let mut files = vec![FILE.to_owned()];
-    if let Ok(folder) = std::fs::read_dir(FOLDER) {
-        let names = folder.flatten().filter(|entry| !entry.path().is_dir());
+    if let Some(folder) = crate::fs::list_or_none(FOLDER)? {
+        let names = folder.into_iter().filter(|entry| !entry.path().is_dir());
         let mut names: Vec<String> = names
             .map(|entry| entry.path().display().to_string())
             .collect();

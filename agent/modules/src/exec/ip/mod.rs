@@ -11,7 +11,6 @@ mod options;
 mod system;
 mod wanted;
 
-use std::io::ErrorKind;
 use std::path::Path;
 
 use state::exec::Exec;
@@ -213,11 +212,8 @@ fn asked(cx: &Exec, function: &str, name: &str) -> Result<bool, Error> {
 
 /// The text of a file; empty where it is not there.
 fn read(path: &str) -> Result<String, Error> {
-    match std::fs::read(path) {
-        Ok(bytes) => Ok(text::decoded(&bytes)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
-        Err(error) => Err(Error::io(path)(error)),
-    }
+    let bytes = fs::read_or_none(path)?.unwrap_or_default();
+    Ok(text::decoded(&bytes))
 }
 
 /// Lines with their ends.

@@ -43,11 +43,11 @@ pub(super) fn route_path(iface: &str) -> String {
 
 /// Who configures the interfaces for netplan: what a file says, or its default.
 fn renderer() -> Result<String, Error> {
-    let Ok(folder) = std::fs::read_dir(FOLDER) else {
+    let Some(folder) = crate::fs::list_or_none(FOLDER)? else {
         return Ok("networkd".to_owned());
     };
     let names = folder
-        .flatten()
+        .into_iter()
         .map(|entry| entry.path().display().to_string());
     let mut names: Vec<String> = names.collect();
     names.sort_unstable();

@@ -358,7 +358,7 @@ pub(crate) fn in_force(cx: &Exec, family: &str) -> Result<Map, Error> {
 
 fn in_file(cx: &Exec, given: Option<&str>, family: &str) -> Result<Map, Error> {
     let path = file(cx, given, family)?;
-    saved::parsed(&std::fs::read_to_string(&path).map_err(Error::io(&path))?)
+    saved::parsed(&fs::text(&path)?)
 }
 
 /// Whether a file holds other rules than those in force; one that is missing does.

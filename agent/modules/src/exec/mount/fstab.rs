@@ -180,7 +180,7 @@ pub(crate) fn remove(
     device: Option<&str>,
     config: &str,
 ) -> Result<(), Error> {
-    let text = std::fs::read_to_string(config)
+    let text = fs::text(config)
         .map_err(|error| Error::refused(format!("Couldn't read from {config}: {error}")))?;
     let matches = |line: &&str| {
         Entry::of(line).is_some_and(|Entry([other, place, ..])| {

@@ -166,7 +166,7 @@ pub(crate) fn with_number(option: &str) -> String {
 }
 
 fn read(path: &str) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(Error::io(path))
+    fs::text(path)
 }
 
 /// What is mounted where, as `/proc/self/mounts` has it.
@@ -463,7 +463,7 @@ fn is_fuse_exec(cx: &Exec, args: IsFuseExec) -> Result<Value, Error> {
 
 /// What is used as swap space.
 pub(crate) fn swap_spaces() -> Map {
-    let text = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let text = crate::procfs::text("/proc/swaps");
     let entry = |line: &str| {
         let mut words = line.split_whitespace();
         let name = words.next()?;
@@ -525,15 +525,15 @@ fn swapoff(cx: &Exec, args: Swapoff) -> Result<Value, Error> {
 }
 
 /// What is kept of all mounts.
-fn cache(cx: &Exec) -> Map {
-    let text = std::fs::read_to_string(cx.opts().cachedir().join("mounts")).unwrap_or_default();
-    match render::yaml::load(&text) {
+fn cache(cx: &Exec) -> Result<Map, Error> {
+    let text = fs::text_or_none(cx.opts().cachedir().join("mounts"))?.unwrap_or_default();
+    Ok(match render::yaml::load(&text) {
         Ok(Value::Map(mut cache)) => match cache.remove("mounts") {
             Some(Value::Map(mounts)) => mounts,
             _ => Map::new(),
         },
         _ => Map::new(),
-    }
+    })
 }
 
 fn keep(cx: &Exec, mounts: Map) -> Result<(), Error> {
@@ -552,19 +552,24 @@ fn keep(cx: &Exec, mounts: Map) -> Result<(), Error> {
 }
 
 /// The options that are kept of a mount.
-pub(crate) fn cached_options(cx: &Exec, name: &str) -> Option<Vec<String>> {
-    cache(cx).get(name)?.get("opts").map(option_list)
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn cached_options(cx: &Exec, name: &str) -> Result<Option<Vec<String>>, Error> {
+    let mounts = cache(cx)?;
+    let options = mounts.get(name).and_then(|entry| entry.get("opts"));
+    Ok(options.map(option_list))
 }
 
 fn read_mount_cache(cx: &Exec, args: ReadMountCache) -> Result<Value, Error> {
-    Ok(cache(cx)
+    Ok(cache(cx)?
         .remove(&args.name)
         .unwrap_or_else(|| Map::new().into()))
 }
 
 /// Keeps how something is mounted.
 pub(crate) fn remember(cx: &Exec, name: &str, entry: Map) -> Result<(), Error> {
-    let mut mounts = cache(cx);
+    let mut mounts = cache(cx)?;
     mounts.insert(name, entry);
     keep(cx, mounts)
 }
@@ -581,7 +586,7 @@ fn write_mount_cache(cx: &Exec, args: WriteMountCache) -> Result<Value, Error> {
 
 /// Forgets how something was mounted.
 pub(crate) fn forget(cx: &Exec, name: &str) -> Result<(), Error> {
-    let mut mounts = cache(cx);
+    let mut mounts = cache(cx)?;
     match mounts.remove(name) {
         Some(_) => keep(cx, mounts),
         None => Ok(()),

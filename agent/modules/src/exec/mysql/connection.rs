@@ -126,7 +126,7 @@ impl Conn {
             "" | "client" => text.push_str(&format!("!include {}\n", self.default_file)),
             group => {
                 let file = &self.default_file;
-                let all = std::fs::read_to_string(file).map_err(Error::io(file))?;
+                let all = crate::fs::text(file)?;
                 text.push_str(&format!("[client]\n{}", of_group(&all, group)));
             }
         }

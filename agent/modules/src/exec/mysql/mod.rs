@@ -167,7 +167,7 @@ pub(crate) fn ask(cx: &Exec, conn: &Conn, query: &str) -> Result<Map, Error> {
 
 /// Runs the statements of a file: what `mysql.file_query` returns.
 pub(crate) fn ask_file(cx: &Exec, conn: &Conn, file: &str) -> Result<Map, Error> {
-    let text = std::fs::read_to_string(file).map_err(Error::io(file))?;
+    let text = crate::fs::text(file)?;
     let (mut returned, mut affected, mut seconds) = (0, 0, 0.0);
     let (mut columns, mut results) = (Vec::new(), Vec::new());
     for statement in statements(&text) {

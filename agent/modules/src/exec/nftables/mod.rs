@@ -373,7 +373,7 @@ fn build_rule(_cx: &Exec, args: BuildRule) -> Result<Value, Error> {
 
 fn get_saved_rules(_cx: &Exec, args: GetSavedRules) -> Result<Value, Error> {
     let path = args.conf_file.unwrap_or_else(|| "/etc/nftables".to_owned());
-    let text = std::fs::read_to_string(&path).map_err(Error::io(&path))?;
+    let text = fs::text(&path)?;
     let is_rule = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with('#');
     let lines = text.split_inclusive('\n').filter(is_rule);
     Ok(Value::list(lines.map(Value::from)))

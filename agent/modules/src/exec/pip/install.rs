@@ -607,7 +607,7 @@ impl Files {
             if copy.exists() {
                 continue;
             }
-            let text = std::fs::read_to_string(&file).map_err(Error::io(&file))?;
+            let text = fs::text(&file)?;
             waiting.extend(chained(&text).map(|child| ospath::join(ospath::dirname(&file), child)));
             let owner = fs::Owner {
                 mode: Some(0o600),

@@ -96,7 +96,7 @@ fn wanted(cx: &Exec, args: &SetSelections) -> Result<Map, Error> {
     if let Some(path) = args.path.as_deref().filter(|path| !path.is_empty()) {
         let cached = source::cached(cx, path, &args.saltenv, source::How::default())?;
         let cached = cached.ok_or_else(|| Error::refused(format!("Unable to cache {path}")))?;
-        return read(&std::fs::read_to_string(&cached).map_err(Error::io(&cached))?);
+        return read(&crate::fs::text(&cached)?);
     }
     let given = match &args.selection {
         Value::Str(text) => render::yaml::load(text).map_err(|error| {

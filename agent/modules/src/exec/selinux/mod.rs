@@ -150,7 +150,7 @@ fn setenforce(cx: &Exec, args: Setenforce) -> Result<Value, Error> {
             written.and_then(|mut file| std::io::Write::write_all(&mut file, number.as_bytes()));
         written.map_err(|problem| format!("Could not write SELinux enforce file: {problem}"))?;
     }
-    let old = std::fs::read_to_string(CONFIG);
+    let old = fs::text(CONFIG);
     let old = old.map_err(|problem| format!("Could not read SELinux config file: {problem}"))?;
     let lines = old
         .split_inclusive('\n')

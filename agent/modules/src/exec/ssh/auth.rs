@@ -355,7 +355,7 @@ impl Place<'_> {
             return Ok(Done::Failed);
         }
         let new = if status == "add" {
-            appended(&file, &key)
+            appended(&file, &key)?
         } else {
             replaced(&file, &key)?
         };
@@ -429,13 +429,13 @@ impl Place<'_> {
     }
 }
 
-fn appended(file: &str, key: &Key) -> String {
-    let bytes = std::fs::read(file).unwrap_or_default();
+fn appended(file: &str, key: &Key) -> Result<String, Error> {
+    let bytes = crate::fs::read_or_none(file)?.unwrap_or_default();
     let mut text = crate::text::decoded(&bytes);
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
-    text + &key.line() + "\n"
+    Ok(text + &key.line() + "\n")
 }
 
 fn replaced(file: &str, key: &Key) -> Result<String, Error> {

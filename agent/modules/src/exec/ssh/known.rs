@@ -217,7 +217,7 @@ impl Place {
         if ospath::isfile(&self.file) {
             let old = keygen(cx, &["-F", &named(host, wanted.port), "-f", &self.file])?;
             let gone = line_numbers(&old, wanted.enc.as_deref());
-            let bytes = std::fs::read(&self.file).map_err(Error::io(&self.file))?;
+            let bytes = fs::read(&self.file)?;
             let text = crate::text::decoded(&bytes);
             let kept = text
                 .lines()

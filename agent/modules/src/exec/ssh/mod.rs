@@ -110,16 +110,15 @@ fn restore_context(cx: &Exec, path: &str) -> Result<(), Error> {
 
 /// The lines of a file that are no white space alone, without their ends.
 pub(super) fn lines(path: &str) -> Result<Vec<String>, Error> {
-    let bytes = std::fs::read(path).map_err(Error::io(path))?;
+    let bytes = fs::read(path)?;
     let text = text::decoded(&bytes);
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     Ok(lines.map(str::to_owned).collect())
 }
 
 fn host_keys(_cx: &Exec, args: HostKeys) -> Result<Value, Error> {
-    let folder = std::fs::read_dir(&args.keydir).map_err(Error::io(&args.keydir))?;
-    let names = folder
-        .flatten()
+    let names = fs::list(&args.keydir)?
+        .into_iter()
         .map(|entry| entry.file_name().to_string_lossy().into_owned());
     let mut names: Vec<String> = names.collect();
     names.sort();
@@ -139,7 +138,7 @@ fn host_keys(_cx: &Exec, args: HostKeys) -> Result<Value, Error> {
         if kind.is_empty() || skipped {
             continue;
         }
-        let bytes = std::fs::read(Path::new(&args.keydir).join(&name)).unwrap_or_default();
+        let bytes = fs::read(Path::new(&args.keydir).join(&name))?;
         let key = text::decoded(&bytes);
         keys.insert(format!("{kind}{}", suffix.unwrap_or_default()), key.trim());
     }
@@ -188,7 +187,7 @@ fn user_keys(_cx: &Exec, args: UserKeys) -> Result<Value, Error> {
 }
 
 fn key_is_encrypted(_cx: &Exec, args: KeyIsEncrypted) -> Result<Value, Error> {
-    let bytes = std::fs::read(&args.key).map_err(Error::io(&args.key))?;
+    let bytes = fs::read(&args.key)?;
     let text = text::decoded(&bytes);
     let is_private = text.split("BEGIN ").skip(1).any(|rest| {
         let head = rest.split("PRIVATE KEY").next().unwrap_or_default();

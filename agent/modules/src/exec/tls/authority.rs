@@ -98,7 +98,7 @@ pub(super) fn path_or_text(path: String, as_text: bool, missing: String) -> Resu
         (false, _) => Err(Error::refused(missing)),
         (true, false) => Ok(path.into()),
         (true, true) => {
-            let text = std::fs::read_to_string(&path).map_err(Error::io(path))?;
+            let text = fs::text(&path)?;
             Ok(text.into())
         }
     }

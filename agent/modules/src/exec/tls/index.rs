@@ -50,11 +50,8 @@ fn line(certificate: &Parts, revoked: Option<&str>) -> Result<String, Error> {
 /// Its text; empty where there is none.
 fn text(folder: &str) -> Result<String, Error> {
     let path = path(folder);
-    match std::fs::read(&path) {
-        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
-        Err(error) => Err(Error::io(path)(error)),
-    }
+    let bytes = crate::fs::read_or_none(path)?.unwrap_or_default();
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Adds a certificate.

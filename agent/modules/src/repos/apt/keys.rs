@@ -324,7 +324,7 @@ fn make_folder(cx: &Exec, folder: &Path) -> Result<(), Error> {
 fn add_file(cx: &Exec, file: &str, name: Option<&str>, folder: &Path) -> Result<bool, Error> {
     let own = Path::new(file).file_name().unwrap_or_default();
     let place = folder.join(name.unwrap_or(&own.to_string_lossy()));
-    let key = std::fs::read(file).map_err(Error::io(file))?;
+    let key = fs::read(file)?;
     put(cx, &key, &place)?;
     Ok(true)
 }
@@ -372,17 +372,17 @@ pub(crate) fn known(cx: &Exec, apt_key: bool, folder: &Path) -> Result<Map, Erro
         return Ok(listed(&run(cx, &words, None)?.stdout));
     }
     let mut all = Map::new();
-    for file in files(folder) {
+    for file in files(folder)? {
         all.update(listed(&ring_text(cx, &file)?));
     }
     Ok(all)
 }
 
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+fn files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let entries = fs::list_or_none(folder)?.unwrap_or_default();
+    let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
     value::sorted::sort(&mut files);
-    files
+    Ok(files)
 }
 
 fn ring_text(cx: &Exec, file: &Path) -> Result<String, Error> {
@@ -419,7 +419,7 @@ pub(crate) fn remove(cx: &Exec, id: &str, apt_key: bool, folder: &Path) -> Resul
         ));
         return Ok(false);
     }
-    for file in files(folder) {
+    for file in files(folder)? {
         let keys = listed(&ring_text(cx, &file)?);
         if keys.keys().any(|known| known.to_text().ends_with(id)) {
             fs::remove(cx, &file).map_err(Error::io(&file))?;

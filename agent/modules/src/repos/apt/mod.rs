@@ -66,7 +66,7 @@ pub(crate) fn same_architectures(repo: &str, found: &Map) -> bool {
 impl Repos for Apt {
     fn list(&self, _: &Exec, _: &Map) -> Result<Map, Error> {
         let mut repos = Map::new();
-        let entries = Sources::read().entries;
+        let entries = Sources::read()?.entries;
         for shown in entries.iter().flat_map(entry::Entry::shown) {
             let uri = shown.get("uri").cloned().unwrap_or_default();
             let same = repos.entry(uri, || Vec::<Value>::new().into());
@@ -80,7 +80,7 @@ impl Repos for Apt {
     fn get(&self, cx: &Exec, repo: &str, kwargs: &Map) -> Result<Map, Error> {
         let repo = ppa::spelled_out(cx, repo, kwargs)?;
         let line = ppa::with_login(Line::parse(&repo)?, kwargs);
-        Ok(Sources::read().find(&line).unwrap_or_default())
+        Ok(Sources::read()?.find(&line).unwrap_or_default())
     }
 
     fn modify(&self, cx: &Exec, asked: &Request<'_>) -> Result<Value, Error> {
@@ -94,7 +94,7 @@ impl Repos for Apt {
             }
         }
         let line = modify::definition(&repo)?;
-        let before = Sources::read();
+        let before = Sources::read()?;
         let (after, consolidated) = modified(&before, &repo, &kwargs, apt_key)?;
         keys::provide(cx, &line, &kwargs, asked.saltenv, apt_key)?;
         after.save(cx, &before, consolidated)?;
@@ -112,7 +112,7 @@ impl Repos for Apt {
         }
         let apt_key = uses_apt_key(asked.apt_key) || asked.repo.starts_with("ppa:");
         let line = modify::definition(&repo)?;
-        let before = Sources::read();
+        let before = Sources::read()?;
         let (after, _) = modified(&before, &repo, asked.kwargs, apt_key)?;
         let mut wanted = after.find(&line).unwrap_or_default();
         wanted.remove("enabled");
@@ -126,7 +126,7 @@ impl Repos for Apt {
     fn delete(&self, cx: &Exec, repo: &str, kwargs: &Map) -> Result<Value, Error> {
         let is_ppa = ppa::is_known(cx, repo);
         let repo = ppa::spelled_out(cx, repo, kwargs)?;
-        let before = Sources::read();
+        let before = Sources::read()?;
         let mut after = before.clone();
         let files = after.remove(&repo, is_ppa)?;
         if files.is_empty() {

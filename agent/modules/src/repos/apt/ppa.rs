@@ -80,7 +80,7 @@ pub(super) fn added(cx: &Exec, asked: &Request<'_>, kwargs: &mut Map) -> Result<
         defaults(cx, owner, name, private, kwargs)?;
         return Ok(Added::Definition(definition));
     }
-    let found = super::Sources::read().find(&Line::parse(&definition)?);
+    let found = super::Sources::read()?.find(&Line::parse(&definition)?);
     if let Some(found) = found {
         return Ok(Added::Done(Map::new().with(repo, found).into()));
     }

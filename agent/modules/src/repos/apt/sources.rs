@@ -27,12 +27,14 @@ pub(super) struct Sources {
 
 impl Sources {
     /// Reads all files.
-    pub(super) fn read() -> Self {
+    ///
+    /// # Errors
+    /// When one of them cannot be read.
+    pub(super) fn read() -> Result<Self, Error> {
         let mut sources = Self::default();
-        let mut files: Vec<String> = std::fs::read_dir(FOLDER)
+        let mut files: Vec<String> = fs::list_or_none(FOLDER)?
+            .unwrap_or_default()
             .into_iter()
-            .flatten()
-            .flatten()
             .map(|file| file.path().to_string_lossy().into_owned())
             .filter(|file| file.ends_with(".sources") || file.ends_with(".list"))
             .collect();
@@ -41,14 +43,10 @@ impl Sources {
             if !Path::new(&file).is_file() {
                 continue;
             }
-            match std::fs::read(&file) {
-                Ok(text) => sources.take(&file, &String::from_utf8_lossy(&text)),
-                Err(error) => log::error(format_args!(
-                    "Could not parse source file '{file}': {error}"
-                )),
-            }
+            let text = fs::read(&file)?;
+            sources.take(&file, &String::from_utf8_lossy(&text));
         }
-        sources
+        Ok(sources)
     }
 
     /// Takes in what one file says.

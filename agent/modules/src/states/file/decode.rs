@@ -33,7 +33,7 @@ fn decode(cx: &Exec, args: Decode) -> Result<Ret, Error> {
     let path = Path::new(&args.name);
     let mut old = Value::Null;
     if path.is_file() {
-        let data = std::fs::read(path).map_err(Error::io(path))?;
+        let data = fs::read(path)?;
         let has = digest_of(&data, &args.checksum)?;
         if digest_of(&base64s::decode(&content)?, &args.checksum)? == has {
             return Ok(Ret::ok("File is in the correct state."));

@@ -172,7 +172,7 @@ fn merged(
     if !args.merge_if_exists || !path.is_file() {
         return Ok(None);
     }
-    let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
+    let text = crate::fs::text(path)?;
     let old = serializer
         .deserialize(&text, &args.deserializer_opts)
         .map_err(|error| Error::refused(format!("Failed to deserialize existing data: {error}")))?;

@@ -108,7 +108,7 @@ impl Sources {
         let path = found
             .filter(|path| Path::new(path).is_file())
             .ok_or_else(failed)?;
-        let text = std::fs::read(&path).map_err(|_| failed())?;
+        let text = crate::fs::read(&path).map_err(|_| failed())?;
         let mut variables = self.defaults.clone();
         variables.update(self.context.clone());
         if !template::is_supported(&self.template) {

@@ -128,7 +128,7 @@ impl<'a> Job<'a> {
         if let Some(done) = self.remounted(&changed, ret)? {
             return Ok(Some(done));
         }
-        match mount::cached_options(self.cx, &self.place) {
+        match mount::cached_options(self.cx, &self.place)? {
             Some(cached) => {
                 let gone: Vec<String> = cached
                     .into_iter()

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use state::module::Error;
 use value::{Map, Value};
 
 use super::{NUMBERS, Present};
@@ -49,9 +50,14 @@ impl Wanted<'_> {
 }
 
 /// The attributes to be changed with their new values; none for a user that is not there.
-pub(super) fn difference(wanted: &Wanted<'_>) -> Option<Map> {
+///
+/// # Errors
+/// When the shadow file cannot be read.
+pub(super) fn difference(wanted: &Wanted<'_>) -> Result<Option<Map>, Error> {
     let args = wanted.args;
-    let user = user::known(&args.name, args.root())?;
+    let Some(user) = user::known(&args.name, args.root()) else {
+        return Ok(None);
+    };
     let mut change = Map::new();
     if let Some(uid) = args.uid.filter(|uid| *uid != 0) {
         differ(&mut change, "uid", user.get("uid"), uid.into());
@@ -66,13 +72,13 @@ pub(super) fn difference(wanted: &Wanted<'_>) -> Option<Map> {
         change.insert("groups", groups);
     }
     places(args, &user, &mut change);
-    passwords(args, &mut change);
+    passwords(args, &mut change)?;
     for (key, value) in GECOS.into_iter().zip(args.gecos()) {
         if let Some(value) = value {
             differ(&mut change, key, user.get(key), value.into());
         }
     }
-    Some(change)
+    Ok(Some(change))
 }
 
 fn differ(change: &mut Map, key: &str, now: Option<&Value>, wanted: Value) {
@@ -96,8 +102,8 @@ fn places(args: &Present, user: &Map, change: &mut Map) {
     }
 }
 
-fn passwords(args: &Present, change: &mut Map) {
-    let info = shadow::known(&args.name, None);
+fn passwords(args: &Present, change: &mut Map) -> Result<(), Error> {
+    let info = shadow::known(&args.name, None)?;
     let hash = info
         .get("passwd")
         .and_then(Value::as_str)
@@ -121,6 +127,7 @@ fn passwords(args: &Present, change: &mut Map) {
     {
         change.insert("password_lock", lock);
     }
+    Ok(())
 }
 
 /// The groups that the user should be in, where it is in others. Its primary group counts in neither list.

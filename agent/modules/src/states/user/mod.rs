@@ -187,7 +187,7 @@ fn present(cx: &Exec, mut args: Present) -> Result<Ret, Error> {
         args.gid.clone()
     };
     let wanted = Wanted { args: &args, gid };
-    match difference(&wanted) {
+    match difference(&wanted)? {
         None => add(cx, &args, &missing),
         Some(changes) => {
             if let Some(why) = wanted.refusal(&changes) {
@@ -208,7 +208,7 @@ fn hashed(args: &Present) -> Result<Option<String>, Error> {
     let Some(password) = args.password.as_deref().filter(|text| !text.is_empty()) else {
         return Ok(args.password.clone());
     };
-    let now = shadow::known(&args.name, None);
+    let now = shadow::known(&args.name, None)?;
     let now = now
         .get("passwd")
         .and_then(Value::as_str)
@@ -255,7 +255,7 @@ fn shown(changes: &Map) -> Map {
 
 fn update(cx: &Exec, args: &Present, mut changes: Map) -> Result<Ret, Error> {
     let (name, root) = (args.name.as_str(), args.root());
-    let before_shadow = shadow::known(name, None);
+    let before_shadow = shadow::known(name, None)?;
     let before = user::known(name, root).unwrap_or_default();
     change_password(cx, args, &mut changes)?;
     change_home(cx, args, &mut changes, &before)?;
@@ -280,12 +280,12 @@ fn update(cx: &Exec, args: &Present, mut changes: Map) -> Result<Ret, Error> {
         change::set_groups(cx, name, &groups, !args.remove_groups, None)?;
     }
     let mut ret = Ret::ok(format!("User {name} is present and up to date"));
-    ret.changes = changed(args, &before, &before_shadow).into();
+    ret.changes = changed(args, &before, &before_shadow)?.into();
     if ret.changes.is_true() {
         ret.comment = format!("Updated user {name}");
     }
     let gid = args.gid.clone();
-    let left = difference(&Wanted { args, gid }).unwrap_or_default();
+    let left = difference(&Wanted { args, gid })?.unwrap_or_default();
     if !left.is_empty() {
         let left = python::repr(&shown(&left).into());
         ret.comment = format!("These values could not be changed: {left}");
@@ -328,7 +328,7 @@ fn change_home(cx: &Exec, args: &Present, changes: &mut Map, user: &Map) -> Resu
 }
 
 /// What is another than before.
-fn changed(args: &Present, before: &Map, before_shadow: &Map) -> Map {
+fn changed(args: &Present, before: &Map, before_shadow: &Map) -> Result<Map, Error> {
     let mut changes = Map::new();
     let mut compare = |before: &Map, after: &Map| {
         for (key, value) in after {
@@ -343,11 +343,11 @@ fn changed(args: &Present, before: &Map, before_shadow: &Map) -> Map {
     );
     let hash = before_shadow.get("passwd").and_then(Value::as_str);
     if args.password.is_none() || hash != args.password.as_deref() {
-        compare(before_shadow, &shadow::known(&args.name, None));
+        compare(before_shadow, &shadow::known(&args.name, None)?);
         // `passwd` of `user.info` is the mark that sends to the shadow file.
-        return shown(&changes);
+        return Ok(shown(&changes));
     }
-    changes
+    Ok(changes)
 }
 
 fn add(cx: &Exec, args: &Present, missing: &[String]) -> Result<Ret, Error> {
@@ -427,7 +427,7 @@ fn first_password(cx: &Exec, args: &Present, mut ret: Ret) -> Result<Ret, Error>
             continue;
         };
         shadow::set_number(cx, name, *number, &value.into(), None)?;
-        if shadow::known(name, None).get(number.key) != Some(&value.into()) {
+        if shadow::known(name, None)?.get(number.key) != Some(&value.into()) {
             fail(&mut ret, &format!("set {what} {value}"));
         }
         ret = ret.change(key, value);

@@ -1,0 +1,175 @@
+//! Reading: what cannot be read is an error that names the path and the reason. Only what is not there may be none.
+//!
+//! The whole of a file is read. Where the input may be hostile, or without an end, the caller takes [`open`] and a limit.
+
+use std::ffi::OsString;
+use std::fs::{DirEntry, File};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use state::module::Error;
+
+/// Returns what a file holds.
+///
+/// # Errors
+/// When it cannot be read, or is not there.
+pub fn read(path: impl AsRef<Path>) -> Result<Vec<u8>, Error> {
+    named(path.as_ref(), std::fs::read(&path))
+}
+
+/// Returns what a file holds; none where it is not there.
+///
+/// # Errors
+/// When it is there and cannot be read.
+pub fn read_or_none(path: impl AsRef<Path>) -> Result<Option<Vec<u8>>, Error> {
+    or_none(path.as_ref(), std::fs::read(&path))
+}
+
+/// Returns the text of a file.
+///
+/// # Errors
+/// When it cannot be read, is not there or is no UTF-8.
+pub fn text(path: impl AsRef<Path>) -> Result<String, Error> {
+    named(path.as_ref(), std::fs::read_to_string(&path))
+}
+
+/// Returns the text of a file; none where it is not there.
+///
+/// # Errors
+/// When it is there and cannot be read, or is no UTF-8.
+pub fn text_or_none(path: impl AsRef<Path>) -> Result<Option<String>, Error> {
+    or_none(path.as_ref(), std::fs::read_to_string(&path))
+}
+
+/// Returns what is in a folder, in no order.
+///
+/// # Errors
+/// When it cannot be read, or is not there.
+pub fn list(path: impl AsRef<Path>) -> Result<Vec<DirEntry>, Error> {
+    named(path.as_ref(), entries(path.as_ref()))
+}
+
+/// Returns what is in a folder, in no order; none where it is not there.
+///
+/// # Errors
+/// When it is there and cannot be read.
+pub fn list_or_none(path: impl AsRef<Path>) -> Result<Option<Vec<DirEntry>>, Error> {
+    or_none(path.as_ref(), entries(path.as_ref()))
+}
+
+/// Returns the names of what is in a folder, sorted; none at all where it is not there.
+///
+/// # Errors
+/// When it is there and cannot be read.
+pub fn names(path: impl AsRef<Path>) -> Result<Vec<OsString>, Error> {
+    let entries = list_or_none(path)?.unwrap_or_default().into_iter();
+    let mut names: Vec<OsString> = entries.map(|entry| entry.file_name()).collect();
+    value::sorted::sort(&mut names);
+    Ok(names)
+}
+
+fn entries(path: &Path) -> io::Result<Vec<DirEntry>> {
+    std::fs::read_dir(path)?.collect()
+}
+
+/// Returns where a symbolic link points.
+///
+/// # Errors
+/// When it cannot be read, is not there or is no link.
+pub fn link_target(path: impl AsRef<Path>) -> Result<PathBuf, Error> {
+    named(path.as_ref(), std::fs::read_link(&path))
+}
+
+/// Returns where a symbolic link points; none where no link is there.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn link_target_or_none(path: impl AsRef<Path>) -> Result<Option<PathBuf>, Error> {
+    match std::fs::read_link(&path) {
+        // What is there is no link.
+        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(None),
+        read => or_none(path.as_ref(), read),
+    }
+}
+
+/// Opens a file to be read.
+///
+/// # Errors
+/// When it cannot be opened, or is not there.
+pub fn open(path: impl AsRef<Path>) -> Result<File, Error> {
+    named(path.as_ref(), File::open(&path))
+}
+
+fn named<T>(path: &Path, read: io::Result<T>) -> Result<T, Error> {
+    read.map_err(Error::read(path))
+}
+
+fn or_none<T>(path: &Path, read: io::Result<T>) -> Result<Option<T>, Error> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(error) if is_missing(&error) => Ok(None),
+        Err(error) => Err(Error::read(path)(error)),
+    }
+}
+
+/// Returns whether an error says that nothing is there.
+#[must_use]
+pub fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_not_there_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "text").unwrap();
+        let (missing, below) = (folder.path().join("missing"), file.join("below"));
+        assert_eq!(text_or_none(&file).unwrap().as_deref(), Some("text"));
+        for path in [&missing, &below] {
+            assert!(read_or_none(path).unwrap().is_none());
+            assert!(text_or_none(path).unwrap().is_none());
+            assert!(list_or_none(path).unwrap().is_none());
+            assert!(link_target_or_none(path).unwrap().is_none());
+        }
+        assert!(link_target_or_none(&file).unwrap().is_none());
+        // A folder is no file, and it is there.
+        assert!(read_or_none(folder.path()).is_err());
+        assert!(text_or_none(folder.path()).is_err());
+        let looped = folder.path().join("looped");
+        std::os::unix::fs::symlink(&looped, &looped).unwrap();
+        assert!(read_or_none(&looped).is_err() && list_or_none(&looped).is_err());
+        assert_eq!(link_target(&looped).unwrap(), looped);
+    }
+
+    #[test]
+    fn an_error_names_the_path_and_the_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("missing");
+        let expected = format!(
+            "Cannot read {}: No such file or directory (os error 2)",
+            missing.display()
+        );
+        assert_eq!(read(&missing).unwrap_err().to_string(), expected);
+        assert_eq!(open(&missing).unwrap_err().to_string(), expected);
+        let error = list(&missing).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+        let latin = folder.path().join("latin");
+        std::fs::write(&latin, b"\xe9").unwrap();
+        assert!(text_or_none(&latin).is_err());
+        assert_eq!(read(&latin).unwrap(), b"\xe9");
+    }
+
+    #[test]
+    fn the_names_of_a_folder_are_sorted() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["b", "a"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        assert_eq!(names(folder.path()).unwrap(), ["a", "b"]);
+        assert!(names(folder.path().join("none")).unwrap().is_empty());
+    }
+}
