@@ -7,7 +7,10 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::SystemTime;
 
+use state::module::Error;
 use value::log;
+
+use crate::fs;
 
 /// One line of `/etc/passwd`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,6 +56,15 @@ pub fn groups() -> Vec<Group> {
     GROUPS.all()
 }
 
+/// Checks that the files of users and groups can be read: nothing may be decided about an account as if there were none.
+///
+/// # Errors
+/// When one of them is there and cannot be read.
+pub fn check() -> Result<(), Error> {
+    USERS.load()?;
+    GROUPS.load().map(drop)
+}
+
 /// Every user of the file below another root.
 #[must_use]
 pub fn users_below(root: &Path) -> Vec<User> {
@@ -66,7 +78,11 @@ pub fn groups_below(root: &Path) -> Vec<Group> {
 }
 
 fn below<T>(root: &Path, name: &str, parse: fn(&str) -> Option<T>) -> Vec<T> {
-    let bytes = std::fs::read(root.join("etc").join(name)).unwrap_or_default();
+    let bytes = fs::read_or_none(root.join("etc").join(name)).unwrap_or_else(|error| {
+        log::error(error);
+        None
+    });
+    let bytes = bytes.unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     text.lines().filter_map(parse).collect()
 }
@@ -166,18 +182,26 @@ impl<T: Clone> Database<T> {
         text.lines().filter_map(self.parse).collect()
     }
 
-    /// The entries of the file, read again when it was changed.
+    /// The entries of the file; where it cannot be read it is logged, and there are none.
     fn file(&self) -> Arc<Vec<T>> {
+        self.load().unwrap_or_else(|error| {
+            log::error(error);
+            Arc::default()
+        })
+    }
+
+    /// Returns the entries of the file, read again when it was changed.
+    fn load(&self) -> Result<Arc<Vec<T>>, Error> {
         let path = Path::new("/etc").join(self.name);
         let changed = stamp(&path);
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         match &*read {
-            Some((then, entries)) if *then == changed => entries.clone(),
+            Some((then, entries)) if *then == changed => Ok(entries.clone()),
             _ => {
-                let bytes = std::fs::read(&path).unwrap_or_default();
+                let bytes = fs::read_or_none(&path)?.unwrap_or_default();
                 let entries = Arc::new(self.parsed(&String::from_utf8_lossy(&bytes)));
                 *read = Some((changed, entries.clone()));
-                entries
+                Ok(entries)
             }
         }
     }
@@ -201,7 +225,11 @@ impl<T: Clone> Database<T> {
 
 /// True when `nsswitch.conf` names sources besides the files.
 fn elsewhere(database: &str) -> bool {
-    let conf = std::fs::read_to_string("/etc/nsswitch.conf").unwrap_or_default();
+    let conf = fs::text_or_none("/etc/nsswitch.conf").unwrap_or_else(|error| {
+        log::error(error);
+        None
+    });
+    let conf = conf.unwrap_or_default();
     conf.lines()
         .filter_map(|line| line.split('#').next()?.split_once(':'))
         .filter(|(name, _)| name.trim() == database)

@@ -37,6 +37,11 @@ pub fn list(path: impl AsRef<Path>) -> impl Iterator<Item = DirEntry> {
     std::fs::read_dir(path).into_iter().flatten().flatten()
 }
 
+/// Returns what is in a folder that goes with its process or device.
+pub fn list_or_none(path: impl AsRef<Path>) -> Option<impl Iterator<Item = DirEntry>> {
+    Some(std::fs::read_dir(path).ok()?.flatten())
+}
+
 /// Returns where a link points that goes with its process or device.
 #[must_use]
 pub fn link_target(path: impl AsRef<Path>) -> Option<PathBuf> {

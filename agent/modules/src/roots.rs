@@ -94,9 +94,8 @@ impl Roots {
         if depth > DEPTH_MAX {
             return Ok(());
         }
-        let entries = std::fs::read_dir(folder).map_err(Error::io(folder))?;
-        for entry in entries {
-            let path = entry.map_err(Error::io(folder))?.path();
+        for entry in crate::fs::list(folder)? {
+            let path = entry.path();
             let is_link = !self.follows && path.is_symlink();
             if is_link && (path.is_dir() || !self.serves(root, &path)) {
                 continue;

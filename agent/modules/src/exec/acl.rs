@@ -74,7 +74,9 @@ fn is_set(kwargs: &Map, key: &str) -> bool {
 }
 
 fn version(cx: &Exec, _: Version) -> Result<Value, Error> {
-    let said = Process::words(["getfacl", "--version"]).run(cx)?.stdout;
+    let said = Process::words(["getfacl", "--version"])
+        .run(cx)?
+        .stdout_of_success("getfacl --version")?;
     Ok(said.split_whitespace().nth(1).map(str::to_owned).into())
 }
 

@@ -195,7 +195,7 @@ fn headers(kwargs: &Map) -> Vec<(String, String)> {
 
 fn body(kwargs: &Map) -> Result<Option<Vec<u8>>, Error> {
     if let Some(path) = text(kwargs, "data_file") {
-        return std::fs::read(&path).map(Some).map_err(Error::io(&path));
+        return crate::fs::read(&path).map(Some);
     }
     Ok(match kwargs.get("data") {
         None | Some(Value::Null) => None,

@@ -233,7 +233,11 @@ fn raw(cx: &Exec, user: &str) -> Result<String, Error> {
         rstrip: false,
         ..Process::words(["incrontab", "-l", user]).quiet()
     };
-    Ok(process.run(cx)?.stdout)
+    let output = process.run(cx)?;
+    match output.stderr.contains("no table for") {
+        true => Ok(String::new()),
+        false => output.stdout_of_success("incrontab -l"),
+    }
 }
 
 /// Adds an entry: `present`, `new`, `updated`, or what stands against it.

@@ -85,7 +85,10 @@ fn parsed(text: &str) -> Vec<Loaded> {
 /// The loaded modules, from the kernel itself where `lsmod` is not installed.
 fn loaded(cx: &Exec) -> Result<Vec<Loaded>, Error> {
     let text = match which("lsmod") {
-        Some(lsmod) => Process::words([lsmod]).quiet().run(cx)?.stdout,
+        Some(lsmod) => Process::words([lsmod])
+            .quiet()
+            .run(cx)?
+            .stdout_of_success("lsmod")?,
         None => crate::fs::text("/proc/modules")?,
     };
     Ok(parsed(&text))

@@ -108,7 +108,9 @@ fn check(locale: &str) -> Result<(), Error> {
 }
 
 fn all(cx: &Exec) -> Result<Vec<String>, Error> {
-    let out = Process::words(["locale", "-a"]).run(cx)?.stdout;
+    let out = Process::words(["locale", "-a"])
+        .run(cx)?
+        .stdout_of_success("locale -a")?;
     Ok(out.split('\n').map(str::to_owned).collect())
 }
 

@@ -258,7 +258,7 @@ fn said(cx: &Exec, words: &[&str]) -> Result<String, Error> {
     Ok(Process::words(words.iter().copied())
         .quiet()
         .run(cx)?
-        .stdout)
+        .stdout_regardless())
 }
 
 fn psaux(cx: &Exec, args: Psaux) -> Result<Value, Error> {

@@ -135,9 +135,9 @@ impl Known {
 
     /// The names in one of its folders, in order; none where they may not be read.
     fn names(&self, folder: &str) -> Option<Vec<String>> {
-        let entries = std::fs::read_dir(self.place(folder)).ok()?;
+        let entries = crate::procfs::list_or_none(self.place(folder))?;
         let mut names: Vec<String> = entries
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter_map(|entry| entry.file_name().into_string().ok())
             .collect();
         names.sort();
         Some(names)

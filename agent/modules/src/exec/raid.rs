@@ -307,7 +307,10 @@ fn save_config(cx: &Exec, _: SaveConfig) -> Result<Value, Error> {
         "RedHat" => &["dracut", "--force"],
         _ => return Ok(Value::Null),
     };
-    Ok(Process::words(after.iter().copied()).run(cx)?.stdout.into())
+    Ok(Process::words(after.iter().copied())
+        .run(cx)?
+        .stdout_regardless()
+        .into())
 }
 
 /// What is written on a disk of an array; empty where nothing is.

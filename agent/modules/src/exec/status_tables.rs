@@ -49,7 +49,7 @@ state::exec_module! {
 }
 
 fn read(path: &str) -> String {
-    std::fs::read_to_string(path).unwrap_or_default()
+    crate::procfs::text(path)
 }
 
 /// A number where it is one.

@@ -151,7 +151,8 @@ fn get_zone(cx: &Exec, _args: GetZone) -> Result<Value, Error> {
 }
 
 fn date(cx: &Exec, format: &str) -> Result<Value, Error> {
-    Ok(Process::words(["date", format]).run(cx)?.stdout.into())
+    let output = Process::words(["date", format]).run(cx)?;
+    Ok(output.stdout_of_success("date")?.into())
 }
 
 fn get_zonecode(cx: &Exec, _args: GetZonecode) -> Result<Value, Error> {

@@ -179,7 +179,9 @@ impl Provider for Apt {
     fn available(&self, cx: &Exec, names: &[String], _kwargs: &Map) -> Result<Packages, Error> {
         let mut ask = words(&["apt-cache", if names.is_empty() { "dump" } else { "show" }]);
         ask.extend(names.iter().cloned());
-        Ok(read_versions(&command(ask).quiet().run(cx)?.stdout))
+        Ok(read_versions(
+            &command(ask).quiet().run(cx)?.stdout_regardless(),
+        ))
     }
 
     fn upgrades(&self, cx: &Exec, kwargs: &Map) -> Result<Map, Error> {

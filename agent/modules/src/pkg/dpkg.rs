@@ -171,7 +171,7 @@ pub(super) fn files(cx: &Exec, names: &[String]) -> Result<Packages, Error> {
         let list = Process::words(["dpkg", "-L", &name])
             .quiet()
             .run(cx)?
-            .stdout;
+            .stdout_of_success("dpkg -L")?;
         files.insert(name, Value::list(list.lines().map(Value::from)));
     }
     Ok(files)

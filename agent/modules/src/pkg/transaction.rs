@@ -432,7 +432,7 @@ pub(crate) fn autoremove(
     let command = provider.autoremove(list_only, purge)?;
     if list_only {
         // The program answers with a failure, because it was told to say no.
-        let mut names = provider.autoremovable(&command.quiet().run(cx)?.stdout);
+        let mut names = provider.autoremovable(&command.quiet().run(cx)?.stdout_regardless());
         names.sort();
         return Ok(names.into());
     }

@@ -110,6 +110,31 @@ impl Output {
         self.retcode == Some(0)
     }
 
+    /// Returns what it wrote on its standard output, where it succeeded.
+    ///
+    /// # Errors
+    /// When it failed: with the words of the call, and what it wrote on its standard error.
+    pub fn stdout_of_success(self, call: &str) -> Result<String, Error> {
+        if self.success() {
+            return Ok(self.stdout);
+        }
+        let code = self.retcode.map_or_else(
+            || "it was killed".to_owned(),
+            |code| format!("exit code {code}"),
+        );
+        let said = match self.stderr.trim() {
+            "" => self.stdout.trim(),
+            said => said,
+        };
+        Err(Error::refused(format!("{call} failed ({code}): {said}")))
+    }
+
+    /// Returns what it wrote on its standard output, whether it succeeded or not: for programs whose failure is an answer.
+    #[must_use]
+    pub fn stdout_regardless(self) -> String {
+        self.stdout
+    }
+
     /// As `cmd.run_all` returns it.
     #[must_use]
     pub fn to_map(&self) -> Map {

@@ -161,3 +161,13 @@ fn options_are_read_as_salt_reads_them() {
         "success_retcodes must be a list of integers"
     );
 }
+
+#[test]
+fn the_output_of_a_program_that_failed_is_an_error() {
+    let ran = |script: &str| run(&Process::words(["sh", "-c", script]));
+    let failed = ran("echo half; echo broken >&2; exit 3").stdout_of_success("list");
+    let error = failed.unwrap_err().to_string();
+    assert_eq!(error, "list failed (exit code 3): broken");
+    assert_eq!(ran("echo all").stdout_of_success("list").unwrap(), "all");
+    assert_eq!(ran("echo half; exit 3").stdout_regardless(), "half");
+}

@@ -456,7 +456,7 @@ pub(crate) fn show(cx: &Exec, name: &str, root: Option<&str>) -> Result<Map, Err
         root,
         ..Call::default()
     };
-    let out = Process::words(call.words()?).run(cx)?.stdout;
+    let out = Process::words(call.words()?).run(cx)?.stdout_regardless();
     Ok(out.split('\n').map(property).collect())
 }
 

@@ -90,10 +90,17 @@ fn changed(key: &str, given: &Value, old: &Value, new: &Value) -> Option<String>
     Some(format!("Changed from {} to {}", told(old), told(new)))
 }
 
+/// How `blkid` ends where it knows nothing of what is on a device.
+const NOTHING_FOUND: i64 = 2;
+
 /// The type of the file system on a device; empty where there is none.
 fn found(cx: &Exec, name: &str) -> Result<String, Error> {
     let words = ["blkid", "-o", "value", "-s", "TYPE", "--", name];
-    Ok(Process::words(words).quiet().run(cx)?.stdout)
+    let output = Process::words(words).quiet().run(cx)?;
+    match output.retcode {
+        Some(NOTHING_FOUND) => Ok(String::new()),
+        _ => output.stdout_of_success("blkid"),
+    }
 }
 
 fn formatted(cx: &Exec, args: Formatted) -> Result<Ret, Error> {

@@ -142,6 +142,7 @@ impl Changes {
 }
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
+    accounts::check()?;
     if let Some(why) = conflict(&args) {
         return Ok(Ret::would(why));
     }
@@ -238,6 +239,7 @@ fn creation(args: &Present) -> Add {
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
+    accounts::check()?;
     let name = &args.name;
     if group::known(name, root(args.local)).is_none() {
         return Ok(Ret::ok("Group not present"));

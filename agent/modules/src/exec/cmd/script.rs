@@ -85,7 +85,7 @@ fn fetched(cx: &Exec, source: &str, saltenv: &str) -> Result<Option<Vec<u8>>, Er
     let Some(path) = path.filter(|path| path.is_file()) else {
         return Ok(None);
     };
-    std::fs::read(&path).map(Some).map_err(Error::io(&path))
+    crate::fs::read(&path).map(Some)
 }
 
 /// Renders a text with what Salt gives to the templates of commands and scripts.

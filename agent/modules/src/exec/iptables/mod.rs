@@ -265,7 +265,8 @@ impl Chain<'_> {
             "-t".into(),
             self.table.into(),
         ];
-        let rules = Process::words(words).quiet().run(cx)?.stdout;
+        let output = Process::words(words).quiet().run(cx)?;
+        let rules = output.stdout_of_success("iptables-save")?;
         let start = format!(":{} ", self.name);
         Ok(rules.lines().any(|line| line.starts_with(&start)))
     }
@@ -473,7 +474,9 @@ pub(crate) fn policy(cx: &Exec, chain: Chain<'_>) -> Result<Value, Error> {
 
 fn version(cx: &Exec, args: Version) -> Result<Value, Error> {
     let words = [program(&args.family)?, "--version".into()];
-    let said = Process::words(words).run(cx)?.stdout;
+    let said = Process::words(words)
+        .run(cx)?
+        .stdout_of_success("iptables --version")?;
     Ok(said.split_whitespace().nth(1).map(str::to_owned).into())
 }
 

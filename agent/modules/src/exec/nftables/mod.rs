@@ -309,7 +309,9 @@ pub(crate) fn write(cx: &Exec, filename: Option<&str>) -> Result<String, Error> 
 }
 
 fn version(cx: &Exec, _args: Version) -> Result<Value, Error> {
-    let said = Process::words(["nft", "--version"]).run(cx)?.stdout;
+    let said = Process::words(["nft", "--version"])
+        .run(cx)?
+        .stdout_of_success("nft --version")?;
     let version = said.split_whitespace().nth(1);
     Ok(version
         .ok_or_else(|| format!("nft tells no version: {said:?}"))?

@@ -109,10 +109,11 @@ fn selinux_fs_path(_: &Exec, _: SelinuxFsPath) -> Result<Value, Error> {
 
 /// The mode that SELinux runs in.
 pub(crate) fn mode() -> &'static str {
-    let read = place().map(|place| std::fs::read_to_string(Path::new(place).join("enforce")));
+    let read =
+        place().and_then(|place| crate::procfs::text_or_none(Path::new(place).join("enforce")));
     match read {
-        Some(Ok(text)) if text.trim() == "0" => "Permissive",
-        Some(Ok(_)) => "Enforcing",
+        Some(text) if text.trim() == "0" => "Permissive",
+        Some(_) => "Enforcing",
         _ => "Disabled",
     }
 }

@@ -263,7 +263,7 @@ fn add_words(args: &Add) -> Result<Vec<String>, Error> {
         (Some(gid), _) if !gid.is_empty() => option("-g", gid),
         (_, Some(true)) if !args.local => flags.push("-U"),
         (_, Some(true)) => {}
-        _ if own && has_user_groups() => {
+        _ if own && has_user_groups()? => {
             let group = accounts::group(&args.name);
             option("-g", &group.map_or_else(String::new, |g| g.gid.to_string()));
         }
@@ -287,14 +287,14 @@ fn add_words(args: &Add) -> Result<Vec<String>, Error> {
 }
 
 /// Whether `login.defs` gives every user a group of its own.
-fn has_user_groups() -> bool {
-    let defs = std::fs::read_to_string("/etc/login.defs").unwrap_or_default();
+fn has_user_groups() -> Result<bool, Error> {
+    let defs = crate::fs::text_or_none("/etc/login.defs")?.unwrap_or_default();
     let line = defs.lines().find(|line| {
         let head = line.char_indices().nth(15).map_or(line.len(), |(at, _)| at);
         line.get(..head)
             .is_some_and(|head| head.contains("USERGROUPS_ENAB"))
     });
-    line.is_some_and(|line| line.contains("yes"))
+    Ok(line.is_some_and(|line| line.contains("yes")))
 }
 
 /// Adds a user with busybox's `adduser`, which knows a primary group by its name only.

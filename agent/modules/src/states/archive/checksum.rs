@@ -26,28 +26,28 @@ fn place(cx: &Exec, path: &str) -> PathBuf {
     cachedir.join("archive_hash").join(below)
 }
 
-fn lines(cx: &Exec, path: &str) -> Vec<(String, String)> {
-    let text = std::fs::read_to_string(place(cx, path)).unwrap_or_default();
+fn lines(cx: &Exec, path: &str) -> Result<Vec<(String, String)>, Error> {
+    let text = fs::text_or_none(place(cx, path))?.unwrap_or_default();
     let pairs = text.lines().filter_map(|line| line.split_once(':'));
-    pairs
-        .map(|(kind, hash)| (kind.to_owned(), hash.to_owned()))
-        .collect()
+    let lines = pairs.map(|(kind, hash)| (kind.to_owned(), hash.to_owned()));
+    Ok(lines.collect())
 }
 
 /// The hash that is kept of an archive.
-pub(super) fn read(cx: &Exec, path: &str, kind: Option<&str>) -> Option<String> {
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn read(cx: &Exec, path: &str, kind: Option<&str>) -> Result<Option<String>, Error> {
     let kind = kind.unwrap_or_else(|| hash_type(cx));
-    lines(cx, path)
-        .into_iter()
-        .find(|(known, _)| known == kind)
-        .map(|(_, hash)| hash)
+    let mut lines = lines(cx, path)?.into_iter();
+    Ok(lines.find(|(known, _)| known == kind).map(|(_, hash)| hash))
 }
 
 /// Keeps the hash that an archive has now.
 pub(super) fn update(cx: &Exec, path: &str) -> Result<(), Error> {
     let kind = hash_type(cx);
     let hash = hashes::of_file(path, kind)?;
-    let mut lines = lines(cx, path);
+    let mut lines = lines(cx, path)?;
     lines.retain(|(known, _)| known != kind);
     lines.push((kind.to_owned(), hash));
     let text: String = lines

@@ -44,8 +44,8 @@ impl Job<'_> {
             }
             needed |= self.args.force && !self.args.clean;
         }
-        let changed =
-            |before: &str| checksum::read(self.cx, cached, None).as_deref() != Some(before);
+        let now = checksum::read(self.cx, cached, None)?;
+        let changed = |before: &str| now.as_deref() != Some(before);
         let triggered = !needed && self.args.source_hash_update && before.is_some_and(changed);
         if !needed && !triggered {
             ret.comment = "All files in archive are already present".to_owned();

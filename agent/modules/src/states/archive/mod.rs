@@ -362,7 +362,7 @@ impl Job<'_> {
                 ))
             })?;
         }
-        let before = checksum::read(self.cx, &cached, None);
+        let before = checksum::read(self.cx, &cached, None)?;
         if self.args.source_hash.is_true()
             && self.args.source_hash_update
             && !self.args.skip_verify
@@ -398,7 +398,7 @@ impl Job<'_> {
                 .to_string_lossy()
                 .into_owned(),
         };
-        let known = checksum::read(self.cx, &cached, None);
+        let known = checksum::read(self.cx, &cached, None)?;
         Ok(matches!((&self.sum, known), (Some(sum), Some(known)) if sum.hash == known))
     }
 

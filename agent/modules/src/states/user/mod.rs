@@ -7,6 +7,7 @@ use state::module::{Error, Ret};
 use value::{Map, Value, log, python};
 
 use self::difference::{Wanted, difference};
+use crate::accounts;
 use crate::crypt;
 use crate::exec::file::makedirs;
 use crate::exec::shadow::{self, Number};
@@ -152,6 +153,7 @@ impl Present {
 }
 
 fn present(cx: &Exec, mut args: Present) -> Result<Ret, Error> {
+    accounts::check()?;
     for (key, day) in [("date", &mut args.date), ("expire", &mut args.expire)] {
         *day = shadow::day(key, day)?;
     }
@@ -436,6 +438,7 @@ fn first_password(cx: &Exec, args: &Present, mut ret: Ret) -> Result<Ret, Error>
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
+    accounts::check()?;
     let name = &args.name;
     if user::known(name, args.local.then_some("/")).is_none() {
         return Ok(Ret::ok(format!("User {name} is not present")));
