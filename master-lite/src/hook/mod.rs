@@ -29,6 +29,8 @@ const SUCCESS: &str = "{\"success\": true}";
 /// The hook of a master.
 pub(crate) struct Hook {
     master: Arc<Master>,
+    /// The tags for which a signature of the body alone is enough.
+    hub_tags: Vec<String>,
     signatures: Signatures,
     seen: Seen,
 }
@@ -42,15 +44,27 @@ impl Hook {
         master: Arc<Master>,
         settings: Settings,
     ) -> Result<Server<Self>, String> {
-        let (store, tolerance) = (master.store().clone(), settings.tolerance_s);
-        let seen = smol::unblock(move || Seen::restored(&store, tolerance, now_ms()));
+        let store = master.store().clone();
+        let (tolerance_s, is_hub) = (settings.tolerance_s, !settings.hub_tags.is_empty());
+        let seen = smol::unblock(move || Seen::restored(&store, tolerance_s, is_hub, now_ms()));
         let hook = Self {
             seen: seen.await.map_err(|error| error.to_string())?,
+            hub_tags: settings.hub_tags,
             signatures: Signatures::new(&settings.secrets, settings.tolerance_s),
             master,
         };
         let server = Server::bind(settings.address, hook, settings.limits).await;
         server.map_err(|error| format!("{}: {error}", settings.address))
+    }
+
+    /// Returns the signature in a head and the event's tag.
+    fn shown(&self, head: &Head) -> Result<(Shown, String), Refusal> {
+        let (shown, tag) = (Shown::of(head)?, path::tag(head.path())?);
+        if matches!(shown, Shown::Hub { .. }) && !self.hub_tags.contains(&tag) {
+            let why = "X-Hub-Signature-256 is not accepted at this path: hook_github_paths does not name it";
+            return Err(Refusal::new(401, why));
+        }
+        Ok((shown, tag))
     }
 
     /// Keeps an event. Once it was sent to the disk it is waited for even when the master is busy: nobody may believe it lost.
@@ -78,16 +92,15 @@ impl Service for Hook {
         if head.method != "POST" {
             return Err(Refusal::method("POST"));
         }
-        Shown::of(head).map(|_| ())
+        self.shown(head).map(|_| ())
     }
 
     async fn answer(&self, request: Request) -> Result<Answer, Refusal> {
         let (head, bytes) = (&request.head, &request.body.bytes);
-        let shown = Shown::of(head)?;
+        let (shown, tag) = self.shown(head)?;
         let until = self
             .signatures
             .check(&shown, head, bytes, now_ms() / 1000)?;
-        let tag = path::tag(head.path())?;
         let (text, post) = body::read(head.header("Content-Type"), bytes)?;
         let data = Map::new()
             .with("body", text)
@@ -100,8 +113,7 @@ impl Service for Hook {
                 return Err(Refusal::new(409, why));
             }
             Taken::Full => {
-                let why =
-                    "more signed requests than are remembered (hook_tolerance, hook_rate_all)";
+                let why = "more signed requests than are remembered (131072; hook_tolerance, hook_rate_all)";
                 return Err(Refusal::later(429, 1, why));
             }
         }

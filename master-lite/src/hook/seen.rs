@@ -28,19 +28,28 @@ pub(super) enum Taken {
 pub(super) struct Seen(Mutex<HashMap<Mac, u64>>);
 
 impl Seen {
-    /// Those of the events that the log has from the last while: what was taken before a crash is not taken again.
+    /// Reads back the signatures of the events in the log, so that a request that was accepted before a restart is not accepted again.
+    /// With `is_hub` the whole log is read, because a signature of the body alone is remembered as long as its event is kept.
     ///
     /// # Errors
     /// When the log cannot be read.
-    pub(super) fn restored(store: &Store, tolerance_s: u64, now_ms: u64) -> Result<Self, Error> {
+    pub(super) fn restored(
+        store: &Store,
+        tolerance_s: u64,
+        is_hub: bool,
+        now_ms: u64,
+    ) -> Result<Self, Error> {
         // A clock that is ahead may sign for twice the time.
-        let since = now_ms.saturating_sub(tolerance_s.saturating_mul(2000));
+        let timed = now_ms.saturating_sub(tolerance_s.saturating_mul(2000));
+        let since = if is_hub { 0 } else { timed };
         let mut seen = HashMap::new();
         for event in store.events(first_since(store, since)?)? {
             let event = event?;
             for shown in signatures(&event) {
                 let until = shown.until(tolerance_s, event.at_ms / 1000);
-                seen.insert(shown.mac(), until);
+                if until >= now_ms / 1000 {
+                    seen.insert(shown.mac(), until);
+                }
             }
         }
         Ok(Self(Mutex::new(seen)))

@@ -8,6 +8,7 @@ use std::time::Duration;
 use state::opts::Opts;
 use value::{Value, log};
 
+use super::path;
 use crate::daemon::Error;
 use crate::http::{Limits, Rates};
 
@@ -22,6 +23,8 @@ pub(crate) struct Settings {
     /// What requests are signed with, any of these: while one takes the place of another both are good.
     pub(super) secrets: Vec<Vec<u8>>,
     pub(super) tolerance_s: u64,
+    /// Tags whose requests may be signed as GitHub signs them: see [`super::signature`].
+    pub(super) hub_tags: Vec<String>,
     pub(super) limits: Limits,
 }
 
@@ -55,7 +58,7 @@ impl Settings {
     /// Takes them; none where no hook is asked for. The secret is not in the options any more then: templates and runners see those.
     ///
     /// # Errors
-    /// When there is no secret that is any good.
+    /// When there is no secret that is any good, or a path of `hook_github_paths` is not one of the hook's.
     pub(crate) fn take(opts: &mut Opts) -> Result<Option<Self>, Error> {
         let given = opts.map.remove("hook_secret");
         let Some(address) = listen(opts, "hook_listen")? else {
@@ -84,9 +87,29 @@ impl Settings {
             address,
             secrets,
             tolerance_s: u64::try_from(tolerance).unwrap_or_default().min(86_400),
+            hub_tags: hub_tags(opts)?,
             limits,
         }))
     }
+}
+
+/// Returns the tags of the paths in `hook_github_paths`.
+fn hub_tags(opts: &Opts) -> Result<Vec<String>, Error> {
+    let option = "hook_github_paths";
+    let paths = match opts.get(option) {
+        None | Some(Value::Null) => Vec::new(),
+        Some(list @ Value::List(_)) => list.texts(),
+        Some(one) => vec![one.to_text()],
+    };
+    let tag = |path: String| {
+        let problem = |why: &str| wrong(option, format!("{path}: {why}"));
+        let is_whole = path.starts_with("/hook") && !path.contains('?');
+        let tag = path::tag(&path).map_err(|refusal| problem(&refusal.why))?;
+        is_whole
+            .then_some(tag)
+            .ok_or_else(|| problem("write the path alone, such as /hook/github"))
+    };
+    paths.into_iter().map(tag).collect()
 }
 
 /// Users of `publisher_acl` read the configuration, and so whatever secret stands in it.
@@ -198,6 +221,19 @@ mod tests {
             .with("hook_secret", SECRET)
             .with("hook_max_body", 5 << 20);
         assert!(refused(large).contains("`hook_max_body`: it is at most"));
+    }
+
+    #[test]
+    fn a_path_for_github_is_one_of_the_hooks() {
+        let hook = || hook().with("hook_secret", SECRET);
+        assert!(taken(hook()).unwrap().unwrap().hub_tags.is_empty());
+        let settings = taken(hook().with("hook_github_paths", "/hook//git%68ub/"));
+        let tags = settings.unwrap().unwrap().hub_tags;
+        assert_eq!(tags, ["salt/netapi/hook/github"]);
+        for bad in ["/github", "github", "/hook/a?b", ""] {
+            let said = refused(hook().with("hook_github_paths", bad));
+            assert!(said.contains("`hook_github_paths`: "), "{bad}: {said}");
+        }
     }
 
     #[test]

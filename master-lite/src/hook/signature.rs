@@ -2,7 +2,8 @@
 //!
 //! Two headers are understood. `X-Pinch-Signature: t=UNIX,v1=HEX` signs the time, method, target and body, each on a line of its own (the
 //! body as it is): what is signed is good for one request, and for `hook_tolerance` seconds. `X-Hub-Signature-256: sha256=HEX`, which
-//! GitHub and others send, signs the body alone. Both use HMAC-SHA256 with the same secret, so what one signs must never be what the
+//! GitHub and others send, signs the body alone: whoever captured one such request could send it again, to any path. So it is accepted only
+//! at the paths that `hook_github_paths` names, and each body once for as long as the log keeps its event. Both use HMAC-SHA256 with the same secret, so what one signs must never be what the
 //! other would: the first begins with a digit, and a body that does so is not believed under the second. In a shell, ours is
 //! `printf '%s\nPOST\n%s\n%s' "$t" "$path" "$body" | openssl dgst -sha256 -hmac "$secret"`.
 
@@ -10,6 +11,7 @@ use ring::hmac;
 
 use super::path::digit;
 use crate::http::{Head, Refusal};
+use crate::store::Retention;
 
 const OWN: &str = "X-Pinch-Signature";
 const HUB: &str = "X-Hub-Signature-256";
@@ -42,7 +44,9 @@ impl Shown {
             return Self::timed(text).ok_or_else(|| unreadable(OWN));
         }
         let Some(text) = head.header(HUB) else {
-            return Err(no(format!("it is not signed: {OWN} or {HUB}")));
+            return Err(no(format!(
+                "it is not signed: {OWN}, or {HUB} where hook_github_paths allows it"
+            )));
         };
         let mac = text.strip_prefix("sha256=").and_then(mac);
         mac.map(|mac| Self::Hub { mac })
@@ -82,11 +86,12 @@ impl Shown {
         }
     }
 
-    /// Until when it is good, for one that was taken now.
+    /// Returns the second until which a signature that was accepted now is remembered: ours until its time has passed, one of the body
+    /// alone for as long as the log keeps events.
     pub(super) fn until(&self, tolerance_s: u64, now_s: u64) -> u64 {
         match self {
             Self::Timed { at, .. } => at.saturating_add(tolerance_s),
-            Self::Hub { .. } => now_s.saturating_add(tolerance_s),
+            Self::Hub { .. } => now_s.saturating_add(Retention::default().events_seconds),
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::store::{Command, Limits, Store};
 
 const SECRET: &[u8] = b"0123456789abcdef";
 const NOW: u64 = 1_800_000_000;
+const DAY: u64 = 86_400;
 
 /// Recorded from rest_cherrypy of Salt 3008.5: the path, type and body of a request, and its event.
 #[test]
@@ -122,7 +123,7 @@ fn a_signature_of_the_body_alone_is_never_one_of_ours() {
             body,
         )
     };
-    assert_eq!(check("{\"a\": 1}"), Ok(NOW + 300));
+    assert_eq!(check("{\"a\": 1}"), Ok(NOW + 7 * DAY));
     let of_ours = format!("{NOW}\nPOST\n/hook/a?b=1\nbody");
     assert_eq!(check(&of_ours).unwrap_err().0, 401);
     let wrong = format!("sha256={}", mac("x"));
@@ -183,13 +184,20 @@ fn what_was_taken_is_known_after_a_crash() {
         "X-Pinch-Signature",
         "X-Hub-Signature-256",
     );
-    fire(tag, NOW - 5000, hub, format!("sha256={}", mac("old")));
+    fire(
+        tag,
+        NOW - 8 * DAY,
+        hub,
+        format!("sha256={}", mac("older than the log")),
+    );
+    fire(tag, NOW - 5 * DAY, hub, format!("sha256={}", mac("old")));
     for n in 0..20 {
         fire("other", NOW - 4000 + n, "X", String::new());
     }
     fire(tag, NOW - 400, ours, own(NOW - 150, "ahead"));
     fire(tag, NOW - 10, hub, format!("sha256={}", mac("new")));
-    let seen = Seen::restored(&store, 300, NOW * 1000).unwrap();
+    let seen = |is_hub| Seen::restored(&store, 300, is_hub, NOW * 1000).unwrap();
+    let (with_hub, without) = (seen(true), seen(false));
     let code = |signed: &str| match Shown::of_header(hub, &format!("sha256={}", mac(signed))) {
         Some(shown) => shown.mac(),
         None => panic!(),
@@ -197,9 +205,14 @@ fn what_was_taken_is_known_after_a_crash() {
     for (signed, taken) in [
         ("ahead", Taken::Again),
         ("new", Taken::Again),
-        ("old", Taken::First),
+        ("old", Taken::Again),
+        ("older than the log", Taken::First),
         ("never", Taken::First),
     ] {
-        assert_eq!(seen.take(code(signed), NOW + 300, NOW), taken, "{signed}");
+        let take = |seen: &Seen| seen.take(code(signed), NOW + 300, NOW);
+        assert_eq!(take(&with_hub), taken, "{signed}");
+        if signed == "ahead" {
+            assert_eq!(take(&without), taken, "{signed}");
+        }
     }
 }

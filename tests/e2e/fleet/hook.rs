@@ -52,6 +52,13 @@ fn signed(path: &str, body: &str) -> String {
     request(path, &lines, body)
 }
 
+/// Returns a request of JSON with GitHub's signature of the body.
+fn signed_as_github(path: &str, body: &str) -> String {
+    let mac = mac(body);
+    let lines = format!("Content-Type: application/json\r\nX-Hub-Signature-256: sha256={mac}\r\n");
+    request(path, &lines, body)
+}
+
 /// The status and the whole of an answer.
 fn asked(address: &str, request: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
@@ -264,14 +271,8 @@ fn a_machine_that_is_taken_away_leaves_nothing_behind() {
 
 #[test]
 fn what_was_answered_outlives_the_master_and_is_not_taken_twice() {
-    let mut fleet = Fleet::with(&format!("{HOOK}{DAY}"));
-    let hub = |body: &str| {
-        let lines = format!(
-            "Content-Type: application/json\r\nX-Hub-Signature-256: sha256={}\r\n",
-            mac(body)
-        );
-        request("/hook/hub", &lines, body)
-    };
+    let mut fleet = Fleet::with(&format!("{HOOK}{DAY}hook_github_paths: [/hook/hub]\n"));
+    let hub = |body: &str| signed_as_github("/hook/hub", body);
     let requests = [signed("/hook/own", "{\"n\": 1}"), hub("{\"n\": 2}")];
     for request in &requests {
         assert_eq!(fleet.ask_hook(request).0, 200, "{}", fleet.logs());
@@ -289,6 +290,34 @@ fn what_was_answered_outlives_the_master_and_is_not_taken_twice() {
     assert_eq!(fleet.ask_hook(&signed("/hook/own", "{\"n\": 3}")).0, 200);
     assert_eq!(fleet.ask_with_care(&signed("/hook/own", "{\"n\": 5}")), 200);
     assert_eq!(fleet.ask_hook(&hub("{\"n\": 4}")).0, 200);
+}
+
+#[test]
+fn a_captured_github_webhook_is_accepted_at_no_other_path_and_never_again() {
+    let paths = "hook_tolerance: 1\nhook_github_paths: [/hook/hub, /hook/second]\n";
+    let mut fleet = Fleet::with(&format!("{HOOK}{paths}"));
+    let body = "{\"instance\": \"web-1\"}";
+    let ask = |fleet: &Fleet, path: &str| fleet.ask_hook(&signed_as_github(path, body)).0;
+    // A path that the option does not name, before and after the body was accepted elsewhere.
+    assert_eq!(ask(&fleet, "/hook/asg/terminate"), 401);
+    assert_eq!(ask(&fleet, "/hook/hub"), 200, "{}", fleet.logs());
+    // hook_tolerance has passed.
+    sleep(Duration::from_millis(2500));
+    for (path, status) in [
+        ("/hook/hub", 409),
+        ("/hook/hub?again", 409),
+        ("/hook/second", 409),
+        ("/hook/hub/deeper", 401),
+        ("/hook/asg/terminate", 401),
+    ] {
+        assert_eq!(ask(&fleet, path), status, "{path}");
+    }
+    fleet.kill_master();
+    fleet.start_master();
+    assert_eq!(ask(&fleet, "/hook/second"), 409);
+    let made = events(&fleet, "the/end");
+    let made = made.iter().filter(|(tag, _)| tag.contains("netapi"));
+    assert_eq!(made.count(), 1);
 }
 
 #[test]

@@ -107,6 +107,7 @@ pub(super) const TABLE: &[Known] = &[
     unsupported("hgfs_root", TEXT, Text("")),
     unsupported("hgfs_saltenv_blacklist", LIST, EmptyList),
     unsupported("hgfs_saltenv_whitelist", LIST, EmptyList),
+    used("hook_github_paths", TEXT_OR_LIST, No),
     used("hook_listen", LISTEN, No),
     used("hook_max_body", COUNT, Int(1_048_576)),
     used("hook_rate", POSITIVE, Int(20)),
