@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 
-use cli::output::{Output, OutputFile, display};
+use cli::output::{Output, OutputFile, aside, display};
 use render::yaml::SaltYaml;
 use value::{Map, Value};
 
@@ -54,8 +54,9 @@ impl<'a> Screen<'a> {
         self.how.outputter.is_some()
     }
 
-    /// Prints text as it stands.
+    /// Prints text; a terminal gets no escapes of others.
     pub(crate) fn put(&mut self, text: &str) {
+        let text = aside(text, &self.how);
         let written = self
             .out
             .write_all(text.as_bytes())
@@ -76,7 +77,9 @@ impl<'a> Screen<'a> {
 
     /// Prints data with the outputter `wanted`, unless the user named another one; what has no lines prints none.
     pub(crate) fn show(&mut self, data: &Value, wanted: Option<&str>, retcode: i64) {
-        let text = display(data, wanted, &self.how, retcode, &SaltYaml);
+        let in_file = self.file.as_ref().map(|_| self.how.in_file());
+        let how = in_file.as_ref().unwrap_or(&self.how);
+        let text = display(data, wanted, how, retcode, &SaltYaml);
         if text.is_empty() {
             return;
         }

@@ -135,6 +135,7 @@ impl Failure {
     pub fn report(&self) -> ExitCode {
         let text = self.text();
         let text = value::secret::text(&text);
+        let text = value::visible::text(&text);
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
         self.kind.into()
     }

@@ -20,6 +20,7 @@ pub mod sorted;
 pub mod target;
 pub mod trust;
 mod value;
+pub mod visible;
 pub mod watch;
 pub mod yaml;
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use value::log::{Level, Record, set_sink};
-use value::{Map, Value, secret};
+use value::{Map, Value, secret, visible};
 
 use format::Format;
 
@@ -147,14 +147,9 @@ impl Logger {
         if !self.console.wants(record.level) && !self.file.wants(record.level) {
             return;
         }
-        let message = secret::is_any().then(|| record.message.to_string());
-        match message.as_deref().map(secret::text) {
-            None => self.put(record, file),
-            Some(text) => {
-                let message = format_args!("{text}");
-                self.put(&Record { message, ..*record }, file);
-            }
-        }
+        let text = message(record);
+        let message = format_args!("{text}");
+        self.put(&Record { message, ..*record }, file);
     }
 
     fn put(&self, record: &Record<'_>, file: &Mutex<Option<File>>) {
@@ -170,6 +165,16 @@ impl Logger {
             let _ = writeln!(file, "{}", self.file.format.line(record, &now));
         }
     }
+}
+
+/// Returns what a record says, without secrets and without what a terminal would obey.
+fn message(record: &Record<'_>) -> String {
+    let message = record.message.to_string();
+    let message = match secret::is_any() {
+        true => secret::text(&message),
+        false => message.into(),
+    };
+    visible::log_message(&message).into_owned()
 }
 
 #[cfg(test)]
@@ -193,5 +198,22 @@ mod tests {
                 .file
                 .wants(Level::Critical)
         );
+    }
+
+    #[test]
+    fn a_message_cannot_write_lines_of_its_own_into_the_log() {
+        let forged = "2026-01-01 00:00:00,000 [pinch            :0   ][CRITICAL] all is lost";
+        let said = format!("bye: \x1b[2J\n{forged}\r\n{forged}\rx\u{9b}31m");
+        let text = message(&Record {
+            level: Level::Info,
+            target: "pinch",
+            message: format_args!("{said}"),
+        });
+        assert_eq!(text.lines().count(), 3, "{text}");
+        for line in text.lines() {
+            let is_ours = line.starts_with("bye: \\u001b[2J");
+            assert!(is_ours || line.starts_with("    2026"), "{line}");
+        }
+        assert!(!text.contains(['\x1b', '\r', '\u{9b}']), "{text}");
     }
 }

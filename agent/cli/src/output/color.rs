@@ -20,6 +20,28 @@ pub(crate) enum Color {
 }
 
 impl Color {
+    const ALL: [Self; 13] = [
+        Self::Red,
+        Self::LightRed,
+        Self::Green,
+        Self::LightGreen,
+        Self::LightYellow,
+        Self::Blue,
+        Self::LightBlue,
+        Self::Magenta,
+        Self::LightMagenta,
+        Self::Cyan,
+        Self::LightGray,
+        Self::White,
+        Self::End,
+    ];
+
+    /// Returns the length of the colour's sequence at the start of a text.
+    pub(crate) fn at(text: &str) -> Option<usize> {
+        let mut codes = Self::ALL.iter().map(|color| color.code(true));
+        codes.find(|code| text.starts_with(code)).map(str::len)
+    }
+
     /// The escape sequence, or nothing when colours are off.
     pub(crate) fn code(self, on: bool) -> &'static str {
         if !on {

@@ -9,13 +9,17 @@ mod nested;
 mod plain;
 mod pprint;
 mod print;
+mod seen;
 mod table;
 mod text;
+
+use std::borrow::Cow;
 
 use value::{Map, Value, secret};
 
 use color::Color;
 pub use print::{OutputFile, Return, print_return, return_text};
+use seen::text as on_screen;
 use value::yaml::Yaml;
 
 /// Data that an outputter has no form for: Salt then prints it `nested`.
@@ -164,6 +168,8 @@ pub struct Output {
     pub state: StateOutput,
     /// Print secrets as they are (`--show-secrets`): on stdout, and nowhere else.
     pub show_secrets: bool,
+    /// Whether a terminal shows the text.
+    terminal: bool,
     /// Options of the `table` outputter: `out.table.*`.
     table: Map,
 }
@@ -190,6 +196,7 @@ impl Output {
                 .get("output")
                 .and_then(Value::as_str)
                 .map(str::to_owned),
+            terminal,
             color: truth("force_color") || (color && !truth("no_color")),
             strip_colors: opts.get("strip_colors").is_none_or(Value::is_true),
             indent: match opts.get("output_indent") {
@@ -208,6 +215,16 @@ impl Output {
             table: table
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect(),
+        }
+    }
+
+    /// Returns the same for a file: without secrets, and as no terminal needs it.
+    #[must_use]
+    pub fn in_file(&self) -> Self {
+        Self {
+            show_secrets: false,
+            terminal: false,
+            ..self.clone()
         }
     }
 
@@ -231,6 +248,12 @@ impl Output {
             Some(name) => name,
         }
     }
+}
+
+/// Returns text that is printed beside the returns, without what a terminal would obey; where no terminal shows it, it stays as it is.
+#[must_use]
+pub fn aside<'a>(text: &'a str, how: &Output) -> Cow<'a, str> {
+    on_screen(text, how)
 }
 
 /// Data as JSON without a line's end in it.
@@ -277,5 +300,5 @@ pub fn display(
     };
     let mut text = text.unwrap_or_else(|Unfit| nested());
     text.truncate(text::rstrip(&text).len());
-    text
+    on_screen(&text, how).into_owned()
 }

@@ -92,11 +92,8 @@ pub fn print_return(
     file: Option<&OutputFile>,
     yaml: &dyn Yaml,
 ) -> io::Result<()> {
-    let in_file = Output {
-        show_secrets: false,
-        ..how.clone()
-    };
-    let text = return_text(ret, file.map_or(how, |_| &in_file), yaml);
+    let in_file = file.map(|_| how.in_file());
+    let text = return_text(ret, in_file.as_ref().unwrap_or(how), yaml);
     match file {
         Some(file) => write_file(file, &text),
         None if text.is_empty() => Ok(()),

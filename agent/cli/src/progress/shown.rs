@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use value::{Map, Value};
+use value::{Map, Value, visible};
 
 /// How many lines of a failure are shown; the result has all of them.
 const MOST_LINES: usize = 100;
@@ -62,9 +62,8 @@ pub(super) struct Line {
 pub(super) fn harmless(text: &str) -> String {
     let safe = |sign: char| match sign {
         '\t' => ' ',
-        sign if sign.is_control() => '?',
-        // What turns the direction of a line would let a name look like another.
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '?',
+        '\n' => '?',
+        sign if visible::is_obeyed(sign) => '?',
         sign => sign,
     };
     text.chars().map(safe).collect()

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use value::watch::{Event, State};
-use value::{Map, Value, jid, secret};
+use value::{Map, Value, jid, secret, visible};
 
 use super::lock;
 use super::shown::Outcome;
@@ -62,7 +62,8 @@ impl Stream {
     }
 
     fn write(&self, told: Map) {
-        let mut line = one_line(&secret::map(told).into());
+        let line = one_line(&secret::map(told).into());
+        let mut line = visible::text(&line).into_owned();
         line.push('\n');
         let mut out = lock(&self.out);
         // One who has stopped reading is no reason to stop the run.

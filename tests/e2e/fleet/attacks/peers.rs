@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 use link::Incoming;
 use smol::future::FutureExt;
 use value::{Map, Value};
-use wire::{Frame, Grains, Job, MineGet, MinePut, Pillar, Ping, Request, Return};
+use wire::{Bye, Frame, Grains, Job, MineGet, MinePut, Pillar, Ping, Publish, Request, Return};
 
 use crate::fleet::Fleet;
 use crate::fleet::hostile::{Hostile, bytes, golden, hello, key, run, welcome};
@@ -504,4 +504,41 @@ fn a19_who_gets_an_id_next_sees_nothing_of_the_one_before() {
         .run(&["salt-run", "--out=json", "cache.grains", "m1"])
         .out;
     assert!(!left.contains("hush"), "{left}");
+}
+
+#[test]
+fn l7_a_peer_writes_no_lines_of_its_own_into_the_log() {
+    let fleet = Fleet::with("auto_accept: True\npeer: {m1: [test.ping]}\n");
+    let forged = "2026-01-01 00:00:00,000 [pinch            :0   ][CRITICAL][1] all is lost";
+    let said = format!("bye\n{forged}\x1b[2J\x1b]0;title\x07\r{forged}\u{9b}31m\u{202e}");
+    run(async {
+        let mut peer = Hostile::let_in(fleet.port(), &key(), "m1").await;
+        let publish = Publish {
+            tgt: "*".into(),
+            tgt_type: "glob".into(),
+            fun: said.clone(),
+            arg: Vec::new(),
+            ret: String::new(),
+            jid: None,
+            timeout_s: Some(1.0),
+            options: Map::new(),
+        };
+        peer.ask(publish).await;
+        let (reason, retry_s) = (said.clone(), None);
+        peer.say(&bytes(&Bye { reason, retry_s }.into())).await;
+        fleet.soon("the goodbye is logged", || {
+            fleet.master_log().contains("says goodbye: bye")
+        });
+    });
+    let log = fleet.master_log();
+    assert!(
+        log.contains("\n    2026-01-01 00:00:00,000 [pinch"),
+        "{log}"
+    );
+    assert!(
+        !log.lines().any(|line| line.starts_with("2026-01-01")),
+        "{log}"
+    );
+    let obeyed = ['\x1b', '\x07', '\r', '\u{9b}', '\u{202e}'];
+    assert!(!log.contains(obeyed), "{log:?}");
 }
