@@ -50,7 +50,7 @@ pub(crate) type No = (&'static str, String);
 
 /// A file that was found.
 struct Found {
-    path: PathBuf,
+    file: std::fs::File,
     metadata: Metadata,
     hash: String,
 }
@@ -104,10 +104,10 @@ impl Files {
             return question.fail("invalid", text).await;
         }
         let broken = |error: std::io::Error| format!("salt://{path}: {error}");
-        let mut file = match open(&found.path, asked.offset).await {
-            Ok(file) => file,
-            Err(error) => return question.fail("failed", broken(error)).await,
-        };
+        let mut file = smol::fs::File::from(found.file);
+        if let Err(error) = file.seek(SeekFrom::Start(asked.offset)).await {
+            return question.fail("failed", broken(error)).await;
+        }
         let mut piece = vec![0; PIECE];
         loop {
             match file.read(&mut piece).await {
@@ -131,12 +131,6 @@ impl Files {
     }
 }
 
-async fn open(path: &Path, offset: u64) -> std::io::Result<smol::fs::File> {
-    let mut file = smol::fs::File::open(path).await?;
-    file.seek(SeekFrom::Start(offset)).await?;
-    Ok(file)
-}
-
 /// An environment is a name, and never a way to another folder: `__env__` in the roots stands for it.
 pub(crate) fn environment(saltenv: &str) -> Result<(), No> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
@@ -156,10 +150,19 @@ fn listed(roots: &Roots, asked: &List) -> Result<Vec<String>, No> {
     let mut entries = match asked.what.as_str() {
         "files" => files,
         "dirs" => folders(&files),
+        "symlinks" => links(roots, &asked.saltenv)?,
         other => return Err(("invalid", format!("there are no lists of {other:?}"))),
     };
     entries.retain(|entry| entry.starts_with(&asked.prefix));
     Ok(entries)
+}
+
+/// Returns the symbolic links of an environment: each with NUL and what it points to behind it.
+fn links(roots: &Roots, saltenv: &str) -> Result<Vec<String>, No> {
+    let links = roots.links(saltenv);
+    let links = links.map_err(|error| ("failed", error.to_string()))?;
+    let entry = |(link, target): (String, String)| format!("{link}\0{target}");
+    Ok(links.into_iter().map(entry).collect())
 }
 
 /// The folders in which files are, once each.
@@ -182,16 +185,16 @@ fn found(
 ) -> Result<Found, No> {
     environment(saltenv)?;
     let failed = |error: String| ("failed", format!("salt://{path}: {error}"));
-    let found = roots.file(path, saltenv);
-    let Some(found) = found.map_err(|error| failed(error.to_string()))? else {
+    let found = roots.opened(path, saltenv);
+    let Some((path_there, mut file)) = found.map_err(|error| failed(error.to_string()))? else {
         let text = format!("salt://{path} is not in the environment {saltenv}");
         return Err(("missing", text));
     };
-    let metadata = found.path.metadata();
+    let metadata = file.metadata();
     let metadata = metadata.map_err(|error| failed(error.to_string()))?;
-    let hash = hash(hashes, &found.path, &metadata).map_err(failed)?;
+    let hash = hash(hashes, &path_there, &mut file, &metadata).map_err(failed)?;
     Ok(Found {
-        path: found.path,
+        file,
         metadata,
         hash,
     })
@@ -200,6 +203,7 @@ fn found(
 fn hash(
     hashes: &Mutex<HashMap<PathBuf, Known>>,
     path: &Path,
+    file: &mut std::fs::File,
     metadata: &Metadata,
 ) -> Result<String, String> {
     let version = version(metadata);
@@ -211,7 +215,7 @@ fn hash(
     if let Some(same) = same {
         return Ok(same.hash);
     }
-    let hash = hashes::of_file(&path.to_string_lossy(), "sha256");
+    let hash = hashes::of_open(file, &path.to_string_lossy(), "sha256");
     let hash = hash.map_err(|error| error.to_string())?;
     let mut known = known();
     if known.len() >= HASHES_MAX {

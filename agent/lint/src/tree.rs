@@ -1,6 +1,6 @@
 //! What a look at a tree reads instead of what a run reads: its files, and the names of its modules.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use modules::roots::Roots;
@@ -56,6 +56,10 @@ impl Sources for Files {
         }
         lists.insert(saltenv.to_owned(), all.clone());
         Ok(all)
+    }
+
+    fn links(&self, saltenv: &str) -> Result<BTreeMap<String, String>, Error> {
+        self.roots.links(saltenv)
     }
 
     fn environments(&self) -> Vec<String> {

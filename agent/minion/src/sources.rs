@@ -5,6 +5,7 @@
     reason = "a cache that is fetched again needs no barrier"
 )]
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -193,6 +194,17 @@ impl Sources for OfMaster {
             .unwrap_or_else(PoisonError::into_inner)
             .insert(saltenv, value);
         Ok(files)
+    }
+
+    fn links(&self, saltenv: &str) -> Result<BTreeMap<String, String>, Error> {
+        let entries = self.entries("symlinks", saltenv, "")?;
+        let pair = |entry: &String| {
+            let (link, target) = entry.split_once('\0')?;
+            Some((link.to_owned(), target.to_owned()))
+        };
+        let pairs: Option<_> = entries.iter().map(pair).collect();
+        let problem = "The master's list of symbolic links cannot be read";
+        pairs.ok_or_else(|| Error::refused(problem.to_owned()))
     }
 
     fn environments(&self) -> Vec<String> {

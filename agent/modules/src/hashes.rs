@@ -68,6 +68,14 @@ fn unknown(kind: &str) -> Error {
 /// When it cannot be read, or the type is unknown.
 pub fn of_file(path: &str, kind: &str) -> Result<String, Error> {
     let file = crate::fs::open(Path::new(path))?;
+    of_open(file, path, kind)
+}
+
+/// Returns the hash of what is read from an open file, which errors call by its path.
+///
+/// # Errors
+/// When it cannot be read, or the type is unknown.
+pub fn of_open(file: impl Read, path: &str, kind: &str) -> Result<String, Error> {
     hash(file, kind)
         .ok_or_else(|| unknown(kind))?
         .map_err(Error::io(path))

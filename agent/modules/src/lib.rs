@@ -33,6 +33,7 @@ mod pep440;
 mod pkg;
 pub mod process;
 pub mod procfs;
+mod real;
 mod repos;
 pub mod resume;
 pub mod returners;

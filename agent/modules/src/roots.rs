@@ -1,7 +1,9 @@
 //! The local file server: `file_roots` and `pillar_roots` as folders on this machine.
 
+use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use state::exec::Exec;
 use state::host::Tree;
@@ -10,13 +12,43 @@ use state::opts::Opts;
 use state::sources::{SourceFile, Sources};
 use value::glob::fnmatch;
 use value::pyre::{Flags, Regex};
-use value::{Map, Value};
+use value::{Map, log};
+
+use crate::ospath;
+use crate::real::open_real;
 
 /// How many files a tree may have: a root that is `/` by mistake ends with an error and not with the day.
 const FILES_MAX: usize = 1_000_000;
 
 /// How deep its folders may nest: a link to a folder above itself ends here.
 const DEPTH_MAX: usize = 64;
+
+/// How many links the log names that are not served.
+const TOLD_MAX: usize = 1000;
+
+/// Where the symbolic links of a tree may lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Links {
+    /// Anywhere.
+    Anywhere,
+    /// Into any root of the option, of any environment: a master's default.
+    IntoRoots,
+    /// To files of the same root: `fileserver_followsymlinks: False`, as in Salt.
+    ToOwnFiles,
+}
+
+impl Links {
+    /// Reads `fileserver_followsymlinks`. A master serves minions, so there only the administrator's
+    /// own word lets links lead out of the roots.
+    fn of(opts: &Opts, option: &str) -> Self {
+        let is_masters = opts.text("__role") == Some("master") && option == "file_roots";
+        match opts.get("fileserver_followsymlinks") {
+            Some(follow) if !follow.is_true() => Self::ToOwnFiles,
+            None if is_masters => Self::IntoRoots,
+            _ => Self::Anywhere,
+        }
+    }
+}
 
 /// The folders of one option.
 #[derive(Debug)]
@@ -27,8 +59,9 @@ pub struct Roots {
     ignore_globs: Vec<String>,
     /// `file_ignore_regex`: those that are patterns.
     ignore_regexes: Vec<Regex>,
-    /// `fileserver_followsymlinks`: whether links may lead out of a root.
-    follows: bool,
+    links: Links,
+    /// The links that the log has named.
+    told: Mutex<HashSet<PathBuf>>,
 }
 
 impl Roots {
@@ -53,24 +86,123 @@ impl Roots {
             ignore_regexes: regexes
                 .filter_map(|regex| Regex::new(&regex, Flags::NONE).ok())
                 .collect(),
-            follows: opts
-                .get("fileserver_followsymlinks")
-                .is_none_or(Value::is_true),
+            links: Links::of(opts, option),
+            told: Mutex::default(),
         }
     }
 
-    /// Whether a file below a root may be served: where links are not followed, it must lie in that root when all are resolved.
-    fn serves(&self, root: &Path, file: &Path) -> bool {
-        self.follows
-            || matches!((root.canonicalize(), file.canonicalize()),
-                (Ok(root), Ok(file)) if file.starts_with(&root))
+    /// Returns the path without links at which something below a root may be read; none when a
+    /// link leads where links may not lead.
+    fn place(&self, root: &Path, path: &Path) -> Option<PathBuf> {
+        if self.links == Links::Anywhere {
+            return Some(path.to_owned());
+        }
+        let real = path.canonicalize().ok()?;
+        let is_inside = self.allows(root, &real);
+        if !is_inside {
+            self.tell(root, path);
+        }
+        is_inside.then_some(real)
     }
 
-    /// Returns true if a walk of the root comes to this folder: one that follows no links comes through none.
-    fn reaches(&self, root: &Path, folder: &str) -> bool {
-        self.follows
-            || matches!((root.canonicalize(), root.join(folder).canonicalize()),
-                (Ok(root), Ok(below)) if below == root.join(folder))
+    /// Returns whether a path without links is where links of this root may lead.
+    fn allows(&self, root: &Path, real: &Path) -> bool {
+        let holds = |root: &PathBuf| root.canonicalize().is_ok_and(|root| real.starts_with(root));
+        match self.links {
+            Links::Anywhere => true,
+            Links::ToOwnFiles => holds(&root.to_owned()),
+            Links::IntoRoots => {
+                let environments = self.opts.environments(self.option);
+                let mut roots = environments.iter().flat_map(|name| self.folders(name));
+                holds(&root.to_owned()) || roots.any(|root| holds(&root))
+            }
+        }
+    }
+
+    /// Warns, once for each link, that it leads out of the roots.
+    fn tell(&self, root: &Path, path: &Path) {
+        let Some((link, target)) = self.outward(root, path) else {
+            return;
+        };
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.links == Links::IntoRoots && told.len() < TOLD_MAX && told.insert(link.clone()) {
+            log::warning(format_args!(
+                "{} leads to {}, which is outside of {}: it is not served. Set `fileserver_followsymlinks: True` to serve what such links lead to",
+                link.display(),
+                target.display(),
+                self.option
+            ));
+        }
+    }
+
+    /// Returns the link on the way from a root to a path that leads out of the roots, and where it leads.
+    fn outward(&self, root: &Path, path: &Path) -> Option<(PathBuf, PathBuf)> {
+        let mut here = root.to_owned();
+        for part in path.strip_prefix(root).ok()? {
+            here.push(part);
+            let real = here.canonicalize().ok()?;
+            if !self.allows(root, &real) {
+                return Some((here, real));
+            }
+        }
+        None
+    }
+
+    /// Finds a file: its path below a root, and the one at which it is read.
+    fn find(&self, path: &str, saltenv: &str) -> Option<(PathBuf, PathBuf)> {
+        let inside = inside(path).filter(|inside| !self.ignored(inside))?;
+        self.folders(saltenv).into_iter().find_map(|root| {
+            let path = root.join(&inside);
+            let place = path.is_file().then(|| self.place(&root, &path))??;
+            Some((path, place))
+        })
+    }
+
+    /// Opens a file of the tree for a peer: what was checked is what is read, also when somebody
+    /// changes a folder or a link meanwhile. Returns the path at which it was opened as well.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn opened(&self, path: &str, saltenv: &str) -> Result<Option<(PathBuf, File)>, Error> {
+        let Some((_, place)) = self.find(path, saltenv) else {
+            return Ok(None);
+        };
+        let opened = match self.links {
+            Links::Anywhere => File::open(&place),
+            Links::IntoRoots | Links::ToOwnFiles => open_real(&place),
+        };
+        let file = opened.map_err(Error::io(&place))?;
+        Ok(Some((place, file)))
+    }
+
+    /// Returns whether a symbolic link may be listed. One that leads nowhere counts as the place
+    /// that it names; Salt lists all where it follows none.
+    fn lists(&self, root: &Path, link: &Path, target: &Path) -> bool {
+        if self.links != Links::IntoRoots {
+            return true;
+        }
+        let folder = link.parent().unwrap_or(root);
+        if let Ok(real) = link.canonicalize() {
+            return self.allows(root, &real);
+        }
+        let Ok(folder) = folder.canonicalize() else {
+            return false;
+        };
+        let named = folder.join(target).to_string_lossy().into_owned();
+        self.allows(root, Path::new(&ospath::normpath(&named)))
+    }
+
+    /// Returns whether a walk of the root comes to a folder below it: one that keeps links comes through none.
+    fn reaches(&self, root: &Path, below: &Path) -> bool {
+        match self.links {
+            Links::Anywhere => true,
+            Links::IntoRoots => self.place(root, below).is_some(),
+            Links::ToOwnFiles => {
+                let inside = below.strip_prefix(root).ok();
+                let walked = inside.and_then(|inside| Some(root.canonicalize().ok()?.join(inside)));
+                walked.is_some() && walked == below.canonicalize().ok()
+            }
+        }
     }
 
     fn folders(&self, saltenv: &str) -> Vec<PathBuf> {
@@ -96,8 +228,9 @@ impl Roots {
         }
         for entry in crate::fs::list(folder)? {
             let path = entry.path();
-            let is_link = !self.follows && path.is_symlink();
-            if is_link && (path.is_dir() || !self.serves(root, &path)) {
+            let is_link = self.links != Links::Anywhere && path.is_symlink();
+            let is_kept = self.links == Links::ToOwnFiles && path.is_dir();
+            if is_link && (is_kept || self.place(root, &path).is_none()) {
                 continue;
             }
             if path.is_dir() {
@@ -118,19 +251,8 @@ impl Roots {
 
 impl Sources for Roots {
     fn file(&self, path: &str, saltenv: &str) -> Result<Option<SourceFile>, Error> {
-        let Some(inside) = inside(path) else {
-            return Ok(None);
-        };
-        if self.ignored(&inside) {
-            return Ok(None);
-        }
-        let found = self
-            .folders(saltenv)
-            .into_iter()
-            .map(|root| (root.join(&inside), root))
-            .find(|(path, root)| path.is_file() && self.serves(root, path))
-            .map(|(path, _)| path);
-        Ok(found.map(|path| SourceFile {
+        let found = self.find(path, saltenv);
+        Ok(found.map(|(path, _)| SourceFile {
             shown: path.display().to_string().into(),
             path,
         }))
@@ -152,7 +274,7 @@ impl Sources for Roots {
         };
         for root in self.folders(saltenv) {
             let below = root.join(&folder);
-            if below.is_dir() && self.reaches(&root, &folder) {
+            if below.is_dir() && self.reaches(&root, &below) {
                 self.walk(&root, &below, 0, &mut files)?;
             }
         }
@@ -160,6 +282,27 @@ impl Sources for Roots {
         files.sort();
         files.dedup();
         Ok(files)
+    }
+
+    fn links(&self, saltenv: &str) -> Result<BTreeMap<String, String>, Error> {
+        let mut found = BTreeMap::new();
+        for root in self.folders(saltenv) {
+            let shown = root.to_string_lossy().into_owned();
+            for folder in ospath::walk(&shown, None) {
+                for name in folder.files.iter().chain(&folder.dirs) {
+                    let path = ospath::join(&folder.root, name);
+                    let Ok(target) = std::fs::read_link(&path) else {
+                        continue;
+                    };
+                    if self.lists(&root, Path::new(&path), &target) {
+                        let target = target.to_string_lossy().into_owned();
+                        let below = ospath::relpath(&path, &shown);
+                        found.entry(below).or_insert(target);
+                    }
+                }
+            }
+        }
+        Ok(found)
     }
 
     fn environments(&self) -> Vec<String> {
@@ -190,6 +333,8 @@ fn inside(path: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use value::Value;
+
     use super::*;
 
     #[test]
@@ -201,7 +346,7 @@ mod tests {
         assert_eq!(inside(""), None);
     }
 
-    /// A10: what `fileserver_followsymlinks: False` keeps inside.
+    /// A10, L2: what `fileserver_followsymlinks` keeps inside.
     #[test]
     fn links_lead_out_of_a_root_only_where_they_are_followed() {
         let folder = tempfile::tempdir().unwrap();
@@ -226,6 +371,31 @@ mod tests {
             let there = paths.filter(|path| roots.file(path, "base").unwrap().is_some());
             there.map(str::to_owned).collect::<Vec<_>>()
         };
+        let masters = |opts: Map| Roots::states(&Opts::new(opts.with("__role", "master")));
+        let tree = Map::new().with("base", Value::list([root.display().to_string().into()]));
+        let opts = Map::new().with("file_roots", tree);
+        let default = masters(opts.clone());
+        assert_eq!(found(&default), ["a/in", "within"]);
+        assert_eq!(default.list("base").unwrap(), found(&default));
+        assert!(default.opened("within", "base").unwrap().is_some());
+        for refused in ["file", "folder/out"] {
+            assert!(default.opened(refused, "base").unwrap().is_none());
+        }
+        let links: Vec<String> = default.links("base").unwrap().into_keys().collect();
+        assert_eq!(links, ["within"]);
+        let told = default.told.lock().unwrap().clone();
+        assert_eq!(
+            told,
+            HashSet::from([root.join("file"), root.join("folder")])
+        );
+        // Another root is one of the trees, and a link to it serves what it holds.
+        let both = [&root, &other].map(|path| path.display().to_string().into());
+        let tree = Map::new().with("base", Value::list(both[..1].iter().cloned()));
+        let tree = tree.with("dev", Value::list(both[1..].iter().cloned()));
+        let default = masters(Map::new().with("file_roots", tree));
+        assert_eq!(found(&default), ["a/in", "file", "folder/out", "within"]);
+        let asked = masters(opts.with("fileserver_followsymlinks", true));
+        assert_eq!(found(&asked), ["a/in", "file", "folder/out", "within"]);
         let all = roots(true);
         assert_eq!(found(&all), ["a/in", "file", "folder/out", "within"]);
         assert_eq!(all.list("base").unwrap(), found(&all));

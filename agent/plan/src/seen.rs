@@ -110,6 +110,18 @@ impl Sources for Watched {
         Ok(files)
     }
 
+    fn links(&self, saltenv: &str) -> Result<BTreeMap<String, String>, Error> {
+        let links = self.inner.links(saltenv)?;
+        let shown = links
+            .iter()
+            .map(|(link, target)| format!("{link}\0{target}"));
+        let shown: Vec<String> = shown.collect();
+        let hash = crate::hash(shown.join("\n").as_bytes());
+        self.seen
+            .note(format!("{saltenv}: the symbolic links"), &hash)?;
+        Ok(links)
+    }
+
     fn environments(&self) -> Vec<String> {
         self.inner.environments()
     }

@@ -1,5 +1,6 @@
 //! [`Sources`]: what a run reads.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -46,6 +47,15 @@ pub trait Sources: Send + Sync {
                 .is_some_and(|rest| rest.starts_with('/'))
         });
         Ok(files)
+    }
+
+    /// Returns the symbolic links of an environment, each with what it points to; none where
+    /// there cannot be any.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    fn links(&self, _saltenv: &str) -> Result<BTreeMap<String, String>, Error> {
+        Ok(BTreeMap::new())
     }
 
     /// The environments, in their order.

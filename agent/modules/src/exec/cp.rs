@@ -681,19 +681,7 @@ pub(crate) fn symlinks(
     prefix: &str,
 ) -> Result<BTreeMap<String, String>, Error> {
     let prefix = prefix.trim_start_matches('/');
-    let mut found = BTreeMap::new();
-    for root in cx.opts().roots("file_roots", saltenv) {
-        let root = root.to_string_lossy().into_owned();
-        for folder in ospath::walk(&root, None) {
-            for name in folder.files.iter().chain(&folder.dirs) {
-                let path = ospath::join(&folder.root, name);
-                let below = ospath::relpath(&path, &root);
-                if let (true, Ok(target)) = (below.starts_with(prefix), std::fs::read_link(&path)) {
-                    let target = target.to_string_lossy().into_owned();
-                    found.entry(below).or_insert(target);
-                }
-            }
-        }
-    }
+    let mut found = cx.shared.sources.links(saltenv)?;
+    found.retain(|link, _| link.starts_with(prefix));
     Ok(found)
 }

@@ -21,7 +21,25 @@ fn file(path: &str, saltenv: &str) -> File {
 
 #[test]
 fn a10_nothing_outside_the_roots_is_served() {
-    let fleet = Fleet::with("auto_accept: True\nfileserver_followsymlinks: False\n");
+    nothing_outside_is_served("fileserver_followsymlinks: False\n", 2);
+}
+
+#[test]
+fn l2_links_out_of_the_roots_are_not_served_unless_the_configuration_says_so() {
+    let fleet = nothing_outside_is_served("", 0);
+    fleet.soon("the log says why", || {
+        let log = fleet.master_log();
+        let told = "salt/link leads to /etc/passwd, which is outside of file_roots";
+        log.contains(told) && log.contains("fileserver_followsymlinks: True")
+    });
+    let told = fleet.master_log().matches("leads to /etc,").count();
+    assert_eq!(told, 1, "{}", fleet.master_log());
+}
+
+/// Asks for files outside of the roots in every way, and for lists. Salt lists the links themselves
+/// where it follows none.
+fn nothing_outside_is_served(config: &str, links: u64) -> Fleet {
+    let fleet = Fleet::with(&format!("auto_accept: True\n{config}"));
     fleet.write("salt/top.sls", "base: {}\n");
     fs::write(fleet.path("master/srv/secret"), "hush").unwrap();
     symlink("/etc/passwd", fleet.path("master/srv/salt/link")).unwrap();
@@ -72,7 +90,14 @@ fn a10_nothing_outside_the_roots_is_served() {
             prefix: String::new(),
         };
         assert_eq!(peer.done(list).await, 1_u64.into());
+        let list = List {
+            what: "symlinks".into(),
+            saltenv: "base".into(),
+            prefix: String::new(),
+        };
+        assert_eq!(peer.done(list).await, links.into());
     });
+    fleet
 }
 
 /// Every file below a folder.
