@@ -4,9 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use quinn::{
-    Connection, Endpoint, EndpointConfig, SendStream,
-};
+use quinn::{Connection, Endpoint, EndpointConfig, SendStream};
 use ring::digest::{SHA256, digest};
 use ring::hmac::{HMAC_SHA256, Key};
 use smol::channel::{Receiver, Sender, bounded};
@@ -83,7 +81,8 @@ impl Listener {
         config.max_incoming(limits.handshakes_max);
         let socket = socket(address).map_err(failed)?;
         let runtime = Arc::new(OnSmol);
-        let endpoint = endpoint_config(pair).map_err(|error| failed(std::io::Error::other(error)))?;
+        let endpoint =
+            endpoint_config(pair).map_err(|error| failed(std::io::Error::other(error)))?;
         let endpoint = Endpoint::new(endpoint, Some(config), socket, runtime);
         let endpoint = endpoint.map_err(failed)?;
         let shared = Arc::new(Shared::new(Budget::new(limits)));
