@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::StatVfsMountFlags;
 use state::module::Error;
-use value::{Value, python, trust};
+use value::{Value, python, random, trust};
 
+use crate::accounts;
 use crate::fs::handle::{Folder, Last, Links, place};
-use crate::{accounts, random};
 
 /// How many random bytes a name has.
 const RANDOM: usize = 12;
@@ -63,10 +63,10 @@ impl Temporary {
         let place = base(runs)?;
         let failed = || Error::io(&place);
         let above = Folder::open(&place, Links::Followed).map_err(failed())?;
-        let unique = || python::hex(&random::bytes(RANDOM));
-        let own = format!("pinch-{}", unique());
+        let unique = || random::array::<RANDOM>().map(|bytes| python::hex(&bytes));
+        let own = format!("pinch-{}", unique()?);
         let within = private(&above, own.as_ref()).map_err(failed())?;
-        let name = format!("__salt.tmp.{}{extension}", unique());
+        let name = format!("__salt.tmp.{}{extension}", unique()?);
         let path = within.path().join(&name);
         let owner = runas.and_then(|name| accounts::user(&name.to_text()));
         let temporary = Self {
