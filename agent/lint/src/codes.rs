@@ -148,13 +148,16 @@ pub const CODES: &[Code] = &[
     row(
         "W207",
         "jinja-error",
-        &[
-            "Jinja error",
-            "Problem running salt function",
-            "The template ",
-        ],
+        &["Jinja error", "Problem running salt function"],
         "look at the values at the caret, with the samples of grains and pillar that were given",
         "The template fails while it is rendered with one of the samples: a filter that gets a wrong value, a calculation that cannot be done, a function that says no.",
+    ),
+    row(
+        "E208",
+        "template-limit",
+        &["The template "],
+        "split the file and include the parts, or end the loop that goes on",
+        "The template is larger than a file may be, does more steps, or makes more text than a template may: a run refuses it.\n\n    {% for n in range(100000) %}{% for m in range(100000) %}    <- more steps than any run needs",
     ),
     row(
         "E301",
@@ -401,6 +404,9 @@ fn special(sentence: &str) -> Option<&'static str> {
     if sentence.contains("Jinja variable '") && sentence.contains("' is undefined") {
         return Some("E202");
     }
+    if sentence.contains("that a template may have. Split it") {
+        return Some("E208");
+    }
     if sentence.contains("AliasedLoader object' has no")
         || sentence.contains("LoadedMod object' has no")
     {
@@ -426,5 +432,17 @@ mod tests {
         let once: HashSet<&&str> = all.iter().collect();
         assert_eq!(all.len(), once.len());
         assert!(CODES.iter().all(|row| find(row.code) == Some(row)));
+    }
+
+    #[test]
+    fn what_a_run_refuses_as_too_large_is_an_error() {
+        for sentence in [
+            "x.sls has 2 bytes, more than the 1 that a template may have. Split it and include the parts.",
+            "Jinja error: x.jinja has 2 bytes, more than the 1 that a template may have. Split it and include the parts.",
+            "The template does more steps than a template may: is there a loop that never ends?",
+            "The template puts out more than 1 bytes.",
+        ] {
+            assert_eq!(of_sentence(sentence).code, "E208", "{sentence}");
+        }
     }
 }
