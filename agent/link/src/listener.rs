@@ -162,6 +162,10 @@ async fn admit_all(endpoint: Endpoint, shared: Arc<Shared>, arrivals: Sender<Pee
                 .detach();
             }
             Admission::Prove => drop(incoming.retry()),
+            Admission::Later(error) => {
+                tell(&shared, address, &error);
+                incoming.ignore();
+            }
             Admission::No(error) => {
                 tell(&shared, address, &error);
                 incoming.refuse();

@@ -63,6 +63,8 @@ pub(crate) enum Admission {
     Yes(Slot),
     /// It must send a token back first.
     Prove,
+    /// Its address has its share: it is not answered, so that an honest peer sends its first packet again a second later.
+    Later(Error),
     No(Error),
 }
 
@@ -156,11 +158,12 @@ impl Shared {
                 "handshakes are under way",
                 "handshakes_max",
             ),
-            Err(Full::Share) => full(
-                limits.handshakes_per_address,
-                "handshakes of this address are under way",
-                "handshakes_per_address",
-            ),
+            Err(Full::Share) => Admission::Later(Error::Full {
+                who: Arc::new(Who::at(from)),
+                limit: limits.handshakes_per_address,
+                what: "handshakes of this address are under way",
+                name: "handshakes_per_address",
+            }),
         }
     }
 

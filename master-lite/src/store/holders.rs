@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use link::Shares;
-use value::Map;
+use value::{Map, Value};
 use wire::tag::Tag;
 
 use super::command::Origin;
@@ -85,14 +85,16 @@ pub(super) fn of_event(tag: &str, data: &Map, origin: Option<&Origin>) -> String
     match Tag::parse(tag) {
         Tag::Auth => STRANGERS.to_owned(),
         Tag::Job { .. } => of_user(data),
-        Tag::JobOf { id, .. } => id.to_owned(),
-        _ => MASTER.to_owned(),
+        // What a minion fired has its id, whatever else it says.
+        _ => data
+            .get("id")
+            .map_or_else(|| MASTER.to_owned(), Value::to_text),
     }
 }
 
 /// Returns whose a job is: of the minion that gave it to itself, or of the user who asked for it.
 pub(super) fn of_job(job: &Job) -> String {
-    let is_own = job.load.get("own").is_some_and(value::Value::is_true);
+    let is_own = job.load.get("own").is_some_and(Value::is_true);
     match job.minions.first().filter(|_| is_own) {
         Some(id) => id.to_string(),
         None => of_user(&job.load),
@@ -100,7 +102,7 @@ pub(super) fn of_job(job: &Job) -> String {
 }
 
 fn of_user(load: &Map) -> String {
-    match load.get("user").map(value::Value::to_text) {
+    match load.get("user").map(Value::to_text) {
         // No id has a slash.
         Some(user) => format!("user/{user}"),
         None => MASTER.to_owned(),

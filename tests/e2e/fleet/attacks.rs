@@ -3,6 +3,7 @@
 mod events;
 mod files;
 mod guests;
+pub(crate) mod limits;
 mod local;
 mod peers;
 mod templates;

@@ -18,6 +18,8 @@ use wire::{Answer, Control, Frame, Hello, Request, Way, Welcome};
 
 use super::{Fleet, PATIENCE};
 
+mod together;
+
 /// Runs what may wait for what never comes.
 pub(crate) fn run<T>(what: impl Future<Output = T>) -> T {
     let late = async {
@@ -126,7 +128,18 @@ pub(crate) struct Hostile {
 
 impl Hostile {
     pub(crate) async fn connect(port: u16, pair: &KeyPair, alpn: &[u8]) -> Result<Self, String> {
-        let endpoint = Endpoint::client(([127, 0, 0, 1], 0).into()).unwrap();
+        Self::connect_from(1, port, pair, alpn).await
+    }
+
+    /// The same from another address of this machine, 127.0.0.LAST.
+    pub(crate) async fn connect_from(
+        last: u8,
+        port: u16,
+        pair: &KeyPair,
+        alpn: &[u8],
+    ) -> Result<Self, String> {
+        let endpoint =
+            Endpoint::client(([127, 0, 0, last], 0).into()).map_err(|e| e.to_string())?;
         let address = ([127, 0, 0, 1], port).into();
         let connecting = endpoint.connect_with(config(pair, alpn), address, "x");
         let connection = connecting.unwrap().await.map_err(|e| e.to_string())?;
@@ -143,6 +156,21 @@ impl Hostile {
     pub(crate) async fn greeted(port: u16, pair: &KeyPair, id: &str) -> (Self, Option<Frame>) {
         let mut peer = Self::connect(port, pair, wire::ALPN).await.unwrap();
         peer.say(&bytes(&hello(id).into())).await;
+        let answer = peer.hear().await;
+        (peer, answer)
+    }
+
+    /// One at another address that has said this hello, and what the master said to that.
+    pub(crate) async fn greeted_from(
+        last: u8,
+        port: u16,
+        pair: &KeyPair,
+        hello: Hello,
+    ) -> (Self, Option<Frame>) {
+        let mut peer = Self::connect_from(last, port, pair, wire::ALPN)
+            .await
+            .unwrap();
+        peer.say(&bytes(&hello.into())).await;
         let answer = peer.hear().await;
         (peer, answer)
     }

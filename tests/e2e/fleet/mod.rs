@@ -2,7 +2,7 @@
 
 mod acl;
 mod alone;
-mod attacks;
+pub(crate) mod attacks;
 mod autoscale;
 mod beacons;
 mod certificates;

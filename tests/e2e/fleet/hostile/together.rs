@@ -1,0 +1,466 @@
+//! A stranger, an accepted minion and a guest do the worst that they can, all at once, while honest minions are pinged every second.
+//!
+//! Each attacker is a process of its own: this test's program, started again for one of the tests below that are ignored otherwise.
+//! `PINCH_HOSTILE_SECONDS` says how long they go on.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use link::pki::Pki;
+use link::{Handle, Incoming, KeyPair, Limits, Link, Master, Options, Question, Session, Waits};
+use smol::Timer;
+use value::{Map, Value, jid};
+use wire::{Fire, Hello, Pillar, Ping, Publish, Push, Request, Return, Secret, Way};
+
+use super::{Hostile, asked_locally, bytes, hello, key, run};
+use crate::fleet::attacks::limits::announce;
+use crate::fleet::{Fleet, NOBODY, Process};
+
+/// How many honest minions there are.
+const HONEST: usize = 20;
+/// A ping of all of them takes no longer, nor does a new one's way in.
+const PING_MAX: Duration = Duration::from_secs(1);
+const ENROL_MAX: Duration = Duration::from_secs(3);
+/// Each attacker does so much and breathes, so that what is measured is the master and not the lack of a third processor.
+const BREATH: Duration = Duration::from_millis(20);
+
+const PORT: &str = "PINCH_HOSTILE_PORT";
+const KEY: &str = "PINCH_HOSTILE_KEY";
+const SOCKET: &str = "PINCH_HOSTILE_SOCKET";
+
+fn seconds() -> u64 {
+    let given = std::env::var("PINCH_HOSTILE_SECONDS").ok();
+    given.map_or(20, |seconds| seconds.parse().unwrap())
+}
+
+/// What an attacker was started with; nothing where the test was started by itself.
+fn given(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+fn with_token(id: &str, token: &str) -> Hello {
+    Hello {
+        token: Some(Secret::new(token)),
+        ..hello(id)
+    }
+}
+
+// The honest ones.
+
+/// Takes a job and returns `True`.
+async fn answer(question: Question, handle: Handle) {
+    let Request::Job(job) = question.request.clone() else {
+        let _ = question.done(Value::Null).await;
+        return;
+    };
+    if question.done(true).await.is_err() {
+        return;
+    }
+    let data = Map::new()
+        .with("fun", job.fun)
+        .with("fun_args", Value::list(job.arg))
+        .with("return", true)
+        .with("retcode", 0)
+        .with("success", true);
+    let answer = Return {
+        sequence: 0,
+        jid: job.jid,
+        stamp: jid::stamp(),
+        data,
+    };
+    if let Ok(asked) = handle.ask(answer).await {
+        let _ = asked.done().await;
+    }
+}
+
+async fn serve(mut link: Link) {
+    let handle = link.handle();
+    while let Ok(incoming) = link.next().await {
+        if let Incoming::Question(question) = incoming {
+            smol::spawn(answer(*question, handle.clone())).detach();
+        }
+    }
+}
+
+fn session(fleet: &Fleet, hello: Hello) -> Session {
+    let pki = Pki::open(&fleet.path(&format!("honest/{}", hello.id))).unwrap();
+    Session::new(Options {
+        masters: vec![Master::parse("127.0.0.1", fleet.port())],
+        random: false,
+        source: None,
+        pair: KeyPair::generate().unwrap(),
+        pki,
+        finger: None,
+        hello,
+        limits: Limits::default(),
+        waits: Waits::default(),
+    })
+}
+
+/// A minion that comes back after every loss.
+fn honest(fleet: &Fleet, id: &str, token: &str) -> smol::Task<()> {
+    let mut session = session(fleet, with_token(id, token));
+    smol::spawn(async move {
+        loop {
+            let (link, _) = session.connect(&mut |_| ()).await;
+            serve(link).await;
+        }
+    })
+}
+
+/// Pings all honest minions; how many answered, and how long that took.
+fn pinged(socket: &Path) -> (usize, Duration) {
+    let began = Instant::now();
+    let asked = Publish {
+        tgt: "honest*".into(),
+        tgt_type: "glob".into(),
+        fun: "test.ping".into(),
+        arg: Vec::new(),
+        ret: String::new(),
+        jid: None,
+        timeout_s: Some(10.0),
+        options: Map::new(),
+    };
+    let parts = asked_locally(socket, Way::ClientToMaster, asked).unwrap();
+    let is_return = |part: &&Value| part.get("return").is_some();
+    (parts.iter().filter(is_return).count(), began.elapsed())
+}
+
+/// Lets a new minion in by its token, and says how long that took.
+fn enrolled(fleet: &Fleet, number: u64, token: &str) -> Duration {
+    let began = Instant::now();
+    let mut session = session(fleet, with_token(&format!("new{number}"), token));
+    run(async { drop(session.connect(&mut |_| ()).await) });
+    began.elapsed()
+}
+
+// The attackers.
+
+/// Starts one of the tests below in a process that has less right to the processor than the master.
+fn attacker(fleet: &Fleet, name: &str, user: Option<u32>, env: &[(&str, String)]) -> Process {
+    let program = program(fleet);
+    let mut command = Command::new("nice");
+    command
+        .args(["-n", "10"])
+        .arg(program)
+        .args(["--ignored", "--exact", "--test-threads=1"])
+        .arg(format!("fleet::hostile::together::{name}"))
+        .envs(env.iter().cloned())
+        .env("PINCH_HOSTILE_SECONDS", seconds().to_string())
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    if let Some(user) = user {
+        command.uid(user).gid(user);
+    }
+    Process(command.spawn().unwrap())
+}
+
+/// A copy of this program that everybody can run.
+fn program(fleet: &Fleet) -> PathBuf {
+    let copy = fleet.path("attacker");
+    if !copy.exists() {
+        std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+        open_to_all(&copy);
+        open_to_all(fleet.dir.path());
+    }
+    copy
+}
+
+fn open_to_all(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Goes on for as long as it is asked to.
+fn for_long(mut attack: impl FnMut(u64)) {
+    let until = Instant::now() + Duration::from_secs(seconds());
+    let mut number = 0;
+    while Instant::now() < until {
+        attack(number);
+        number += 1;
+        std::thread::sleep(BREATH);
+    }
+}
+
+/// Knows no key of this master's.
+#[test]
+#[ignore = "started by nobody_is_held_up_by_hostile_peers"]
+fn a_stranger() {
+    let Some(port) = given(PORT).map(|port| port.parse().unwrap()) else {
+        return;
+    };
+    let socket = std::net::UdpSocket::bind("127.0.0.2:0").unwrap();
+    let mut held = Vec::new();
+    for_long(|number| {
+        let _ = socket.send_to(&noise(number), ("127.0.0.1", port));
+        let attack = stranger_says(port, number);
+        let within = async {
+            Timer::after(Duration::from_secs(1)).await;
+            None
+        };
+        held.extend(smol::block_on(smol::future::or(attack, within)));
+        if held.len() > 500 {
+            held.drain(..100);
+        }
+    });
+}
+
+/// Bytes that mean nothing, and are others each time.
+fn noise(number: u64) -> Vec<u8> {
+    let digest = ring::digest::digest(&ring::digest::SHA256, &number.to_be_bytes());
+    digest.as_ref().repeat(38)
+}
+
+/// A connection with one kind of bad beginning; it stays open.
+async fn stranger_says(port: u16, number: u64) -> Option<Hostile> {
+    let last = 2 + (number % 3) as u8;
+    let mut peer = Hostile::connect_from(last, port, &key(), wire::ALPN)
+        .await
+        .ok()?;
+    match number % 8 {
+        // It says nothing.
+        0..=2 => {}
+        // A hello that never ends.
+        3 => peer.say(&[0, 0, 1]).await,
+        4 => peer.say(&[0xff; 4]).await,
+        5 => peer.say(&noise(number)).await,
+        // Another key that waits, and one that squats on an id that will come.
+        6 => {
+            peer.say(&bytes(&hello(&format!("junk{number}")).into()))
+                .await
+        }
+        _ => {
+            peer.say(&bytes(&hello(&format!("new{}", number / 8 % 50)).into()))
+                .await
+        }
+    }
+    Some(peer)
+}
+
+/// A minion whose key is accepted, and that may have others do `test.ping`.
+#[test]
+#[ignore = "started by nobody_is_held_up_by_hostile_peers"]
+fn a_minion() {
+    let (Some(port), Some(file)) = (given(PORT), given(KEY)) else {
+        return;
+    };
+    let port = port.parse().unwrap();
+    let pem = std::fs::read(file).unwrap();
+    let pair = KeyPair::from_pem(&pem).unwrap();
+    let mut peer: Option<Arc<Hostile>> = None;
+    for_long(|number| {
+        smol::block_on(async {
+            if peer
+                .as_ref()
+                .is_none_or(|peer| peer.connection.close_reason().is_some())
+            {
+                peer = greeted(port, &pair).await.map(Arc::new);
+            }
+            if let Some(peer) = peer.clone() {
+                smol::spawn(minion_does(peer, number)).detach();
+                Timer::after(Duration::from_millis(30)).await;
+            }
+        });
+    });
+}
+
+async fn greeted(port: u16, pair: &KeyPair) -> Option<Hostile> {
+    let mut peer = Hostile::connect_from(2, port, pair, wire::ALPN)
+        .await
+        .ok()?;
+    peer.say(&bytes(&hello("evil").into())).await;
+    peer.hear().await?;
+    Some(peer)
+}
+
+async fn minion_does(peer: Arc<Hostile>, number: u64) {
+    let large = || Map::new().with("x", "x".repeat(200_000));
+    match number % 8 {
+        0 => {
+            let streams = announce(&peer, 4).await;
+            Timer::after(Duration::from_secs(5)).await;
+            drop(streams);
+        }
+        1 | 2 => {
+            let tag = "of/evil".to_owned();
+            drop(peer.ask(Fire { tag, data: large() }).await);
+        }
+        3 | 4 => {
+            let invented = Return {
+                sequence: 0,
+                jid: jid::new(),
+                stamp: jid::stamp(),
+                data: large(),
+            };
+            drop(peer.ask(invented).await);
+        }
+        // No patience at all, or too little to be told from none.
+        5 => {
+            let seconds = if number % 16 == 5 { -1.0 } else { 1e-9 };
+            drop(
+                peer.ask(publish("honest1*", "glob", seconds, Map::new()))
+                    .await,
+            );
+        }
+        6 => {
+            let pillar = "secret:hush*";
+            drop(peer.ask(publish(pillar, "pillar", 1.0, Map::new())).await);
+            let pushed = Push {
+                path: "a/".repeat(400) + "x",
+                size: 1,
+                hash: "00".to_owned(),
+            };
+            drop(peer.ask(pushed).await);
+        }
+        _ => {
+            let asked = Pillar {
+                saltenv: None,
+                pillarenv: None,
+                grains: Map::new().with("id", "honest1"),
+                pillar_override: Map::new(),
+                secrets: true,
+            };
+            drop(peer.ask(asked).await);
+            if let Ok((mut send, _receive)) = peer.connection.open_bi().await {
+                let _ = send.write_all(&noise(number)).await;
+            }
+        }
+    }
+}
+
+fn publish(tgt: &str, tgt_type: &str, seconds: f64, options: Map) -> Publish {
+    Publish {
+        tgt: tgt.into(),
+        tgt_type: tgt_type.into(),
+        fun: "test.ping".into(),
+        arg: Vec::new(),
+        ret: String::new(),
+        jid: None,
+        timeout_s: Some(seconds),
+        options,
+    }
+}
+
+/// A user who may do `test.ping`.
+#[test]
+#[ignore = "started by nobody_is_held_up_by_hostile_peers"]
+fn a_guest() {
+    let Some(socket) = given(SOCKET).map(PathBuf::from) else {
+        return;
+    };
+    let mut idle = Vec::new();
+    for_long(|number| {
+        if idle.len() < 60 {
+            idle.extend(std::os::unix::net::UnixStream::connect(&socket));
+        }
+        let socket = socket.clone();
+        let (ended, wait) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            drop(asked_locally(
+                &socket,
+                Way::ClientToMaster,
+                guest_asks(number),
+            ));
+            let _ = ended.send(());
+        });
+        let _ = wait.recv_timeout(Duration::from_millis(300));
+    });
+}
+
+fn guest_asks(number: u64) -> Publish {
+    let none = Map::new;
+    match number % 6 {
+        0 => publish("honest1*", "glob", -1.0, none()),
+        1 => publish("honest1*", "glob", 1e-9, none()),
+        2 => publish("honest1*", "glob", 1.0, none().with("preview", false)),
+        3 => publish("secret:hush.*", "pillar_pcre", 1.0, none()),
+        4 => Publish {
+            fun: "cmd.run".into(),
+            ..publish(
+                "*",
+                "glob",
+                1.0,
+                none().with("preview", false).with("reaction", "runner"),
+            )
+        },
+        _ => Publish {
+            arg: vec!["x".repeat(1_000_000).into()],
+            ..publish("nobody-has-this", "glob", 1.0, none())
+        },
+    }
+}
+
+// All of them.
+
+#[test]
+fn nobody_is_held_up_by_hostile_peers() {
+    let config = "publisher_acl: {'nob*': [test.ping]}\npeer: {evil: [test.ping]}\nfile_recv: True\nkeep_events_bytes: 20000000\nkeep_jobs_bytes: 20000000\n";
+    let fleet = Fleet::alone(config);
+    let token = fleet.token(&["id=*", "uses=1000"]);
+    let minions: Vec<_> = (0..HONEST)
+        .map(|number| honest(&fleet, &format!("honest{number}"), &token))
+        .collect();
+    let socket = fleet.master_socket();
+    fleet.soon("all answer", || pinged(&socket).0 == HONEST);
+
+    let pair = key();
+    let file = fleet.path("evil.pem");
+    std::fs::write(&file, pair.pem().as_bytes()).unwrap();
+    run(async {
+        let hello = with_token("evil", &token);
+        let (evil, _) = Hostile::greeted_from(2, fleet.port(), &pair, hello).await;
+        assert_eq!(evil.done(Ping {}).await, Value::Bool(true));
+    });
+    let port = (PORT, fleet.port().to_string());
+    let env = [
+        port.clone(),
+        (KEY, file.display().to_string()),
+        (SOCKET, socket.display().to_string()),
+    ];
+    open_to_all(&fleet.path("master"));
+    let _attackers = [
+        attacker(&fleet, "a_stranger", None, &env),
+        attacker(&fleet, "a_minion", None, &env),
+        attacker(&fleet, "a_guest", Some(NOBODY), &env),
+    ];
+    let over = AtomicBool::new(false);
+    let (mut slow, mut late) = (Vec::new(), Vec::new());
+    std::thread::scope(|scope| {
+        let (fleet, token, over) = (&fleet, &token, &over);
+        let enrolling = scope.spawn(move || {
+            let mut took = Vec::new();
+            while !over.load(Ordering::Relaxed) {
+                took.push(enrolled(fleet, took.len() as u64, token));
+                std::thread::sleep(Duration::from_secs(2));
+            }
+            took
+        });
+        for second in 0..seconds() {
+            let began = Instant::now();
+            let (answered, took) = pinged(&socket);
+            if answered < HONEST || took > PING_MAX {
+                slow.push((second, answered, took));
+            }
+            std::thread::sleep(Duration::from_secs(1).saturating_sub(began.elapsed()));
+        }
+        over.store(true, Ordering::Relaxed);
+        late = enrolling.join().unwrap();
+    });
+    println!(
+        "the slowest way in took {:?}; slow pings: {slow:?}",
+        late.iter().max()
+    );
+    late.retain(|took| *took > ENROL_MAX);
+    assert!(
+        slow.is_empty() && late.is_empty(),
+        "{slow:?} {late:?}\n{}",
+        fleet.logs()
+    );
+    drop(minions);
+}
