@@ -8,6 +8,7 @@
 )]
 
 mod crash;
+mod handles;
 mod limits;
 mod lock;
 mod machines;

@@ -61,6 +61,10 @@ impl LocalListener {
     ///
     /// # Errors
     /// When a daemon listens there already, or the folder cannot be made.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "only this daemon can change what is in the folder"
+    )]
     pub fn bind(path: &Path, way: Way, limits: Limits) -> Result<Self, Error> {
         let failed = socket_error(path);
         if let Some(folder) = path.parent() {
@@ -101,6 +105,10 @@ impl LocalListener {
     ///
     /// # Errors
     /// When the socket is not there any more.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "only this daemon can change what is in the folder"
+    )]
     pub fn with_guests(mut self) -> Result<Self, Error> {
         let opened = rustix::fs::chmod(&self.path, rustix::fs::Mode::from(0o666));
         opened.map_err(|error| socket_error(&self.path)(error.into()))?;

@@ -234,6 +234,10 @@ fn damaged(folder: &Path, what: String) -> Error {
 }
 
 /// What was made by a program with another mask, or copied back from somewhere.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only this daemon can change what is in the folder"
+)]
 fn restrict(path: &Path) -> io::Result<()> {
     let metadata = path.symlink_metadata()?;
     let right = if metadata.is_dir() { 0o700 } else { 0o600 };

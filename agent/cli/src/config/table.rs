@@ -164,6 +164,7 @@ pub(super) const TABLE: &[Known] = &[
     used("fileserver_followsymlinks", BOOL, True),
     used("fileserver_ignoresymlinks", BOOL, False),
     restricting("fips_mode", BOOL, False),
+    used("follow_user_symlinks", BOOL, True),
     unsupported("git_pillar_base", ANY, Text("master")),
     unsupported("git_pillar_branch", ANY, Text("master")),
     unsupported("git_pillar_depth", ANY, Int(1)),

@@ -5,7 +5,7 @@ use std::path::Path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 
-use super::{absolute, gate};
+use super::{gate, itself_absolute};
 use crate::{fs, ospath};
 
 state::state_module! {
@@ -46,7 +46,7 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     if name.is_empty() {
         return Err("Must provide name to file.absent".into());
     }
-    absolute(&name)?;
+    itself_absolute(cx, &name)?;
     if name == "/" {
         return Err("Refusing to make \"/\" absent".into());
     }

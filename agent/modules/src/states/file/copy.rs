@@ -83,7 +83,7 @@ fn copy(cx: &Exec, args: Copy) -> Result<Ret, Error> {
     if name.is_empty() {
         return Err("Must provide name to file.copy".into());
     }
-    absolute(&name)?;
+    absolute(cx, &name)?;
     if !ospath::exists(&source) {
         return Err(format!("Source file \"{source}\" is not present").into());
     }
@@ -206,7 +206,7 @@ fn rename(cx: &Exec, args: Rename) -> Result<Ret, Error> {
     if name.is_empty() {
         return Err("Must provide name to file.rename".into());
     }
-    absolute(&name)?;
+    absolute(cx, &name)?;
     if !ospath::lexists(&source) {
         let text = format!("Source file \"{source}\" has already been moved out of place");
         return Ok(named(name, Ret::ok(text)));
@@ -248,7 +248,7 @@ fn touch(cx: &Exec, args: Touch) -> Result<Ret, Error> {
     if name.is_empty() {
         return Err("Must provide name to file.touch".into());
     }
-    absolute(&name)?;
+    absolute(cx, &name)?;
     let ret = gate(
         cx,
         || touch_would(&name, &args),

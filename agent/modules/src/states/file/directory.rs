@@ -105,7 +105,7 @@ fn directory(cx: &Exec, mut args: Directory) -> Result<Ret, Error> {
         args.file_mode = args.dir_mode.clone();
     }
     check_user(cx, &user, &args.group)?;
-    absolute(&name)?;
+    absolute(cx, &name)?;
     let mut start = Ret::ok("");
     start.name = Some(shown);
     let way = In::of(&name, args.force, args.allow_symlink);

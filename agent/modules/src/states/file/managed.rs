@@ -161,7 +161,7 @@ fn run(cx: &Exec, mut args: Managed, name: &str) -> Result<Ret, Error> {
         return Ok(Ret { comment, ..start });
     }
     check_user(cx, &args.user, &args.group)?;
-    absolute(name)?;
+    absolute(cx, name)?;
     let there = stat::look(name);
     if there
         .as_ref()

@@ -1,9 +1,12 @@
 //! The `file` state module, in parts.
 
+use std::path::Path;
+
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
+use crate::fs::handle::{self, Links};
 use crate::users;
 
 pub(crate) mod absent;
@@ -78,10 +81,19 @@ pub(crate) fn owner(user: Value, kwargs: &Map) -> Value {
     }
 }
 
-/// Refuses a path that is not absolute.
-pub(crate) fn absolute(name: &str) -> Result<(), Error> {
+/// Refuses a path that is not absolute, or that leads through a symlink which must not be followed.
+pub(crate) fn absolute(cx: &Exec, name: &str) -> Result<(), Error> {
+    itself_absolute(cx, name)?;
+    let permitted = handle::permitted(Path::new(name), Links::of(cx));
+    permitted.map_err(|error| Error::refused(error.to_string()))
+}
+
+/// The same for a path whose last name may be a symlink: that itself is meant.
+pub(crate) fn itself_absolute(cx: &Exec, name: &str) -> Result<(), Error> {
     if name.starts_with('/') {
-        Ok(())
+        let above = Path::new(name).parent().unwrap_or(Path::new(name));
+        let permitted = handle::permitted(above, Links::of(cx));
+        permitted.map_err(|error| Error::refused(error.to_string()))
     } else {
         Err(format!("Specified file {name} is not an absolute path").into())
     }

@@ -139,7 +139,7 @@ fn recurse(cx: &Exec, mut args: Recurse) -> Result<Ret, Error> {
         );
     }
     check_user(cx, &args.user, &args.group)?;
-    absolute(&name)?;
+    absolute(cx, &name)?;
     let failed = |error: Error| Error::refused(format!("Recurse failed: {error}"));
     let sources = tree::sources(cx, &args.source).map_err(failed)?;
     if !ospath::isdir(&name) {

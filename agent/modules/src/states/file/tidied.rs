@@ -257,7 +257,7 @@ fn bottom_up(top: &str, follow: bool, depth: usize, out: &mut Vec<String>) {
 
 fn tidied(cx: &Exec, args: Tidied) -> Result<Ret, Error> {
     let name = ospath::expanduser(&args.name);
-    absolute(&name)?;
+    absolute(cx, &name)?;
     if !ospath::isdir(&name) {
         return Err(format!("{name} does not exist or is not a directory.").into());
     }
