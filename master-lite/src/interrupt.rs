@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use async_signal::{Signal, Signals};
 use smol::stream::StreamExt;
 
-/// The job that is waited for.
+/// The job that is waited for. A command waits for one at a time, and the thread that hears the signal belongs to the process.
 static JOB: Mutex<String> = Mutex::new(String::new());
 /// Salt's exit code then.
 const INTERRUPTED: i32 = 1;

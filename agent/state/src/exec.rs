@@ -1,6 +1,7 @@
 //! [`Exec`]: what a function may use of the world.
 
-use std::collections::BTreeSet;
+use std::any::{Any, TypeId};
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -69,6 +70,8 @@ pub struct Shared {
     context: Mutex<Map>,
     /// Files and folders that are changed and not yet on the disk.
     dirty: Mutex<BTreeSet<OsString>>,
+    /// What parts of the program keep for the run, one value of each type.
+    own: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
 /// The context of one call. Cheap to clone. Everything that a state changes goes through [`Exec::apply`].
@@ -140,6 +143,7 @@ impl Exec {
             grains: Mutex::default(),
             context: Mutex::default(),
             dirty: Mutex::default(),
+            own: Mutex::default(),
         };
         Self {
             shared: Arc::new(shared),
@@ -294,6 +298,16 @@ impl Exec {
     /// Works on Salt's `__context__`, which lives as long as the run.
     pub fn context<T>(&self, work: impl FnOnce(&mut Map) -> T) -> T {
         work(&mut lock(&self.shared.context))
+    }
+
+    /// Returns what a part of the program keeps for this run and no other, made when it is first asked for.
+    #[must_use]
+    pub fn of_run<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
+        let mut own = lock(&self.shared.own);
+        let kept = own.entry(TypeId::of::<T>());
+        let kept = Arc::clone(kept.or_insert_with(|| Arc::<T>::default()));
+        // A value under a type's own number is of that type.
+        kept.downcast().unwrap_or_default()
     }
 
     /// Asks for an exit code (Salt's `__context__["retcode"]`).

@@ -111,7 +111,7 @@ fn keep(cx: &Exec, jid: &str, asked: Map) -> Result<Value, Error> {
         value::trust::folder(folder).map_err(Error::io(folder))?;
     }
     data::write(cx, &path, asked)?;
-    pause::notice();
+    pause::notice(cx);
     Ok(Value::Null)
 }
 

@@ -111,8 +111,9 @@ state::exec_module! {
     fn policies_list(PoliciesList {});
 }
 
-/// The token that an AppRole has got, by where and as whom: one for the life of this process.
-static TOKEN: Mutex<Option<(String, String)>> = Mutex::new(None);
+/// The token that an AppRole has got in this run, by where and as whom.
+#[derive(Debug, Default)]
+struct Token(Mutex<Option<(String, String)>>);
 
 /// A Vault, and how one is let in.
 struct Vault {
@@ -202,7 +203,12 @@ impl Vault {
     fn of_role(&self, cx: &Exec) -> Result<String, Error> {
         let role = self.needed("role_id")?;
         let who = format!("{} {role}", self.url);
-        let known = TOKEN.lock().ok().and_then(|token| token.clone());
+        let known = cx
+            .of_run::<Token>()
+            .0
+            .lock()
+            .ok()
+            .and_then(|token| token.clone());
         if let Some((_, token)) = known.filter(|(known, _)| *known == who) {
             return Ok(token);
         }
@@ -224,7 +230,7 @@ impl Vault {
         let token = told.traverse("auth:client_token", ":").map(Value::to_text);
         let token = token.ok_or("An error occurred while getting a token from approle")?;
         secret::keep(&[], &token.as_str().into());
-        if let Ok(mut kept) = TOKEN.lock() {
+        if let Ok(mut kept) = cx.of_run::<Token>().0.lock() {
             *kept = Some((who, token.clone()));
         }
         Ok(token)
@@ -235,7 +241,7 @@ impl Vault {
         let token = self.token(cx)?;
         secret::keep(&[], &token.as_str().into());
         let answer = self.send(cx, what, body.clone(), Some(&token))?;
-        if answer.status != 403 || !forget() {
+        if answer.status != 403 || !forget(cx) {
             return Ok(answer);
         }
         self.send(cx, what, body, Some(&self.token(cx)?))
@@ -285,8 +291,9 @@ fn escaped(path: &str) -> String {
 }
 
 /// Forgets the token of an AppRole; whether there was one.
-fn forget() -> bool {
-    TOKEN.lock().is_ok_and(|mut token| token.take().is_some())
+fn forget(cx: &Exec) -> bool {
+    let token = cx.of_run::<Token>();
+    token.0.lock().is_ok_and(|mut token| token.take().is_some())
 }
 
 /// `data` of an answer that is no refusal; Python's name of the error before its reason.
@@ -474,8 +481,8 @@ fn destroy_secret(cx: &Exec, args: DestroySecret) -> Result<Value, Error> {
     or_false(destroyed(), "Failed to destroy secret!")
 }
 
-fn clear_token_cache(_: &Exec, _: ClearTokenCache) -> Result<Value, Error> {
-    Ok(forget().into())
+fn clear_token_cache(cx: &Exec, _: ClearTokenCache) -> Result<Value, Error> {
+    Ok(forget(cx).into())
 }
 
 fn query(cx: &Exec, args: Query) -> Result<Value, Error> {

@@ -254,7 +254,7 @@ impl<'a> Run<'a> {
         let Some(low) = self.low(index).filter(|_| !self.has_return(index)) else {
             return false;
         };
-        self.pause.ends(self.cx.opts(), &self.state.jid, &low.id)
+        self.pause.ends(&self.cx, &self.state.jid, &low.id)
     }
 
     /// Runs what has waited for parallel chunks, and waits for all of these.

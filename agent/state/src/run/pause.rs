@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use value::{Map, Value};
 
 use super::clock::{Stamp, sleep};
+use crate::exec::Exec;
 use crate::opts::Opts;
 
 /// What stands for every id.
@@ -39,12 +40,13 @@ pub(super) fn forget(opts: &Opts, jid: &str) {
 /// For how many milliseconds nothing is asked when nothing was. What starts a program takes longer, so what that program asks is seen.
 const MOMENT: f64 = 1.0;
 
-/// Whether this program itself has asked something of a run.
-static IS_NEW: AtomicBool = AtomicBool::new(false);
+/// Whether a state of the run itself has asked something of a run.
+#[derive(Debug, Default)]
+struct IsNew(AtomicBool);
 
 /// Has the next state look whether something is asked of its run.
-pub fn notice() {
-    IS_NEW.store(true, Ordering::Relaxed);
+pub fn notice(cx: &Exec) {
+    cx.of_run::<IsNew>().0.store(true, Ordering::Relaxed);
 }
 
 /// When it was last looked and nothing was asked.
@@ -53,9 +55,10 @@ pub(super) struct Pause(Option<Stamp>);
 
 impl Pause {
     /// Waits as long as a run is to wait before a state; true when it is to end there.
-    pub(super) fn ends(&mut self, opts: &Opts, jid: &str, id: &str) -> bool {
+    pub(super) fn ends(&mut self, cx: &Exec, jid: &str, id: &str) -> bool {
+        let opts = cx.opts();
         let is_fresh = self.0.is_some_and(|looked| looked.duration() < MOMENT);
-        if is_fresh && !IS_NEW.swap(false, Ordering::Relaxed) {
+        if is_fresh && !cx.of_run::<IsNew>().0.swap(false, Ordering::Relaxed) {
             return false;
         }
         let is_quiet = asked(opts, jid).is_none();
