@@ -160,6 +160,13 @@ pub const CODES: &[Code] = &[
         "The template is larger than a file may be, does more steps, or makes more text than a template may: a run refuses it.\n\n    {% for n in range(100000) %}{% for m in range(100000) %}    <- more steps than any run needs",
     ),
     row(
+        "W209",
+        "unfiltered-data",
+        &[],
+        "pass it through a filter that fits, such as ipv4, int, tojson or quote, and skip what does not pass",
+        "A template prints data of the mine, or of an event in a reaction. A minion writes its own mine, and an event holds what its sender likes: a line break is enough for lines of its own in your file.\n\n    {% for id, found in salt['mine.get']('web-*', 'address') | dictsort %}\n    server {{ id }} {{ found[0] }}:80            <- anything that web-1 says\n\n    {% set good = found | ipv4 %}\n    {% if good %}server {{ id }} {{ good | first }}:80{% endif %}",
+    ),
+    row(
         "E301",
         "unknown-state",
         &[],

@@ -20,6 +20,7 @@ mod look;
 mod migrate;
 mod pillar;
 mod reactor;
+mod senders;
 mod tree;
 
 pub use codes::{CODES, Code, Severity, find as code};

@@ -20,7 +20,7 @@ use value::{Map, Value};
 use crate::chunks::{self, Known};
 use crate::finding::Finding;
 use crate::tree::{Files, Modules, NOT_ASKED};
-use crate::{Report, Seen, lines, pillar, reactor};
+use crate::{Report, Seen, lines, pillar, reactor, senders};
 
 /// The grains of one machine, as the tree sees them.
 #[derive(Clone, Debug)]
@@ -106,6 +106,7 @@ pub fn lint(settings: &Settings) -> Result<Report, String> {
     for (path, shown) in &texts {
         lines::look(path, shown, &mut all.findings);
     }
+    senders::look(&settings.opts, &files, &mut all.findings);
     let unreached = unreached(&files, &reached);
     Ok(all.report(unreached, settings.samples.len()))
 }
@@ -273,7 +274,7 @@ impl Look<'_> {
         let (reactions, names): (Vec<String>, Vec<String>) = names
             .iter()
             .cloned()
-            .partition(|name| reactor::is_reaction(self.cx, name));
+            .partition(|name| reactor::is_reaction(self.cx.opts(), name));
         for name in &reactions {
             reactor::look(self.cx, &self.examiner, name, saltenv, self.found);
         }

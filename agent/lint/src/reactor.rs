@@ -3,6 +3,7 @@
 use state::compile::Examiner;
 use state::exec::Exec;
 use state::host::{Tree, read};
+use state::opts::Opts;
 use value::Value;
 
 use crate::calls::Client;
@@ -15,10 +16,10 @@ const KINDS: [&str; 8] = [
 ];
 
 /// Whether an SLS is a reactor's: the configuration names it, or it lies in a folder for them.
-pub(crate) fn is_reaction(cx: &Exec, name: &str) -> bool {
+pub(crate) fn is_reaction(opts: &Opts, name: &str) -> bool {
     let mut folders = name.split('.');
     let named = || {
-        let rules = cx.opts().get("reactor").and_then(Value::as_list);
+        let rules = opts.get("reactor").and_then(Value::as_list);
         let rules = rules.unwrap_or_default().iter().filter_map(Value::as_map);
         let mut files = rules.flat_map(|rule| rule.values().flat_map(Value::texts));
         files.any(|file| {

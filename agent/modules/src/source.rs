@@ -211,7 +211,8 @@ pub(crate) fn external(cx: &Exec, url: &str, saltenv: &str) -> Result<PathBuf, E
     let parts = Url::parse(url);
     let host = parts.netloc.rsplit('@').next().unwrap_or_default();
     let host = host.replace(':', "");
-    let mut name = parts.path.clone();
+    // A URL of a folder names the file that the server gives for it, as in Salt.
+    let mut name = parts.path.trim_end_matches('/').to_owned();
     if !parts.query.is_empty() {
         name = format!("{name}-{}", parts.query);
     }
@@ -363,6 +364,16 @@ fn fetched(url: &str, request: &Request, part: &Path) -> Result<Response, Error>
 mod tests {
     use super::*;
     use crate::web::server;
+
+    #[test]
+    fn a_folder_of_a_web_server_is_a_file_of_the_cache() {
+        let opts = value::Map::new().with("cachedir", "/c");
+        let cx = crate::testing::exec_with(opts, value::Map::new());
+        let place = |url: &str| external(&cx, url, "base").unwrap();
+        let cached = Path::new("/c/extrn_files/base/h8080/dir");
+        assert_eq!(place("http://h:8080/dir/"), cached);
+        assert_eq!(place("http://h:8080/dir"), cached);
+    }
 
     #[test]
     fn urls_come_apart_as_in_python() {

@@ -81,6 +81,32 @@ pub(crate) fn context(
     })
 }
 
+/// Returns the names that Salt gives a template of this path and SLS: `tplpath`, `slspath` and the like.
+pub(crate) fn sls_names(path: &str, sls: &str) -> Map {
+    let named = sls.replace('.', "/");
+    let named = named.trim_end_matches('/');
+    let ends = ["", "/init"].map(|end| format!("{named}{end}.sls"));
+    let file = match ends.iter().find(|end| path.ends_with(*end)) {
+        _ if sls.is_empty() => path.rsplit('/').next().unwrap_or_default(),
+        Some(end) => end,
+        None => {
+            let dir = sls.rsplit_once('/').map_or(".", |(dir, _)| dir);
+            let names = Map::new().with("tplpath", path);
+            return names.with("tplfile", sls).with("tpldir", dir);
+        }
+    };
+    let dir = file.rsplit_once('/').map_or("", |(dir, _)| dir);
+    Map::new()
+        .with("tplpath", path)
+        .with("tplfile", file)
+        .with("tpldir", if dir.is_empty() { "." } else { dir })
+        .with("tpldot", dir.replace('/', "."))
+        .with("slspath", dir)
+        .with("slsdotpath", dir.replace('/', "."))
+        .with("slscolonpath", dir.replace('/', ":"))
+        .with("sls_path", dir.replace('/', "_"))
+}
+
 fn options(cx: &Exec) -> render::JinjaOptions {
     let opts = cx.opts();
     let of_env = |key: &str| {
@@ -91,5 +117,32 @@ fn options(cx: &Exec) -> render::JinjaOptions {
         trim_blocks: opts.flag("jinja_trim_blocks") || of_env("trim_blocks"),
         lstrip_blocks: opts.flag("jinja_lstrip_blocks") || of_env("lstrip_blocks"),
         allow_undefined: opts.flag("allow_undefined"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Recorded from `generate_sls_context` of Salt 3008.5.
+    #[test]
+    fn a_template_has_the_names_that_salt_gives_it() {
+        let names = |path: &str, sls: &str| {
+            let names = sls_names(path, sls);
+            let keys = ["tplfile", "tpldir", "tpldot", "slspath", "slscolonpath"];
+            keys.map(|key| names.get(key).map(Value::to_text))
+        };
+        let some = |words: [&str; 5]| words.map(|word| Some(word.to_owned()));
+        let without = some(["m.sls", ".", "", "", ""]);
+        assert_eq!(names("/srv/salt/sub/m.sls", ""), without);
+        let sub = some(["a/b/m.sls", "a/b", "a.b", "a/b", "a:b"]);
+        assert_eq!(names("/srv/salt/a/b/m.sls", "a.b.m"), sub);
+        let init = some(["a/b/init.sls", "a/b", "a.b", "a/b", "a:b"]);
+        assert_eq!(names("/srv/salt/a/b/init.sls", "a.b"), init);
+        let [file, dir, dot, ..] = names("/srv/salt/sub/m.sls", "a.b");
+        assert_eq!(
+            (file.as_deref(), dir.as_deref(), dot),
+            (Some("a.b"), Some("."), None)
+        );
     }
 }

@@ -90,9 +90,29 @@ impl Error {
         let text = io.to_string();
         match (io.raw_os_error(), text.split(" (os error").next()) {
             (Some(code), Some(reason)) => format!("[Errno {code}] {reason}"),
-            _ => text,
+            _ => unresolved(&text).unwrap_or(text),
         }
     }
+}
+
+/// Returns Python's words for a name that could not be resolved. The code of the resolver is not
+/// known here, but its words are: glibc's or musl's.
+fn unresolved(text: &str) -> Option<String> {
+    let said = text.split_once("failed to lookup address information: ")?.1;
+    let (code, words) = match said {
+        "Temporary failure in name resolution" | "Try again" => {
+            (-3, "Temporary failure in name resolution")
+        }
+        "Non-recoverable failure in name resolution" | "Non-recoverable error" => {
+            (-4, "Non-recoverable failure in name resolution")
+        }
+        "No address associated with hostname" | "Name has no usable address" => {
+            (-5, "No address associated with hostname")
+        }
+        "Name or service not known" | "Name does not resolve" => (-2, "Name or service not known"),
+        _ => return None,
+    };
+    Some(format!("[Errno {code}] {words}"))
 }
 
 /// What is asked for.
@@ -456,6 +476,23 @@ mod tests {
     fn request(path: &str) -> Request {
         let address = server::start(answer);
         Request::get(&format!("{address}{path}"), &Opts::default())
+    }
+
+    #[test]
+    fn a_name_that_is_not_known_is_told_in_pythons_words() {
+        let told = |said: &str| {
+            let text = format!("failed to lookup address information: {said}");
+            let source = Box::new(ureq::Error::Io(std::io::Error::other(text)));
+            let url = "http://nosuch.invalid/".to_owned();
+            Error::Failed { url, source }.reason()
+        };
+        for said in ["Try again", "Temporary failure in name resolution"] {
+            let words = "[Errno -3] Temporary failure in name resolution";
+            assert_eq!(told(said), words);
+        }
+        for said in ["Name does not resolve", "Name or service not known"] {
+            assert_eq!(told(said), "[Errno -2] Name or service not known");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! [`ExecHost`]: what templates may ask of a run.
 
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use render::{Context, Extension, Host};
@@ -53,6 +55,34 @@ impl ExecHost {
     }
 }
 
+impl ExecHost {
+    /// Returns the path below a root of a template that is named by an absolute path, as Salt's
+    /// loader takes it; any other name as it is.
+    fn below_roots<'a>(&self, name: &'a str, saltenv: &str) -> Cow<'a, str> {
+        let opts = self.cx.opts();
+        let option = match self.tree {
+            Tree::State => "file_roots",
+            Tree::Other(_) => "pillar_roots",
+        };
+        let mut roots = opts.roots(option, saltenv);
+        // What came from a master lies here.
+        roots.push(opts.cachedir().join("files").join(saltenv));
+        below(name, &roots)
+    }
+}
+
+/// Returns the part of an absolute path below one of these folders; any other path as it is.
+fn below<'a>(name: &'a str, folders: &[PathBuf]) -> Cow<'a, str> {
+    let path = Path::new(name);
+    let mut below = folders
+        .iter()
+        .filter_map(|root| path.strip_prefix(root).ok());
+    match below.find(|_| path.is_absolute()) {
+        Some(below) => below.to_string_lossy(),
+        None => name.into(),
+    }
+}
+
 impl Host for ExecHost {
     fn call(&self, function: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, String> {
         self.cx
@@ -71,10 +101,11 @@ impl Host for ExecHost {
     }
 
     fn template(&self, name: &str, saltenv: &str) -> Result<Option<Arc<str>>, String> {
+        let name = self.below_roots(name, saltenv);
         let found = self
             .tree
             .sources(&self.cx)
-            .file(name, saltenv)
+            .file(&name, saltenv)
             .map_err(|error| error.to_string())?;
         found
             .map(|file| read(&file.path).map_err(|error| error.to_string()))
@@ -143,7 +174,7 @@ const TEMPLATE_MAX: u64 = 16 << 20;
 ///
 /// # Errors
 /// When it cannot be read, is not UTF-8, or is too large to be one.
-pub fn read(path: &std::path::Path) -> Result<Arc<str>, Error> {
+pub fn read(path: &Path) -> Result<Arc<str>, Error> {
     let size = path.metadata().map_err(Error::io(path))?.len();
     if size > TEMPLATE_MAX {
         let file = path.display();
@@ -159,7 +190,7 @@ pub fn read(path: &std::path::Path) -> Result<Arc<str>, Error> {
 }
 
 /// Where a text stops being UTF-8, and what to do.
-fn not_utf8(path: &std::path::Path, error: &std::string::FromUtf8Error) -> String {
+fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> String {
     let (good, rest) = error
         .as_bytes()
         .split_at_checked(error.utf8_error().valid_up_to())
@@ -180,7 +211,16 @@ fn not_utf8(path: &std::path::Path, error: &std::string::FromUtf8Error) -> Strin
 
 #[cfg(test)]
 mod tests {
-    use super::read;
+    use super::{below, read};
+
+    #[test]
+    fn an_absolute_path_below_a_root_names_what_is_there() {
+        let roots = ["/srv/salt".into(), "/srv/other".into()];
+        assert_eq!(below("/srv/other/a/map.jinja", &roots), "a/map.jinja");
+        for same in ["/etc/passwd", "/srv/salty/x", "a/map.jinja", "srv/salt/x"] {
+            assert_eq!(below(same, &roots), same);
+        }
+    }
 
     #[test]
     #[allow(clippy::unwrap_used, reason = "a test may fail")]

@@ -89,3 +89,25 @@ fn both_come_back_from_being_killed() {
     fleet.start_minion_again("m1");
     fleet.soon("it is back again", || answers(&fleet));
 }
+
+#[test]
+fn recurse_keeps_symbolic_links_of_the_masters_tree() {
+    let mut fleet = Fleet::with("");
+    let made = fleet.path("made");
+    let recurse = "file.recurse:\n    - source: salt://src\n    - keep_symlinks: True\n";
+    fleet.write(
+        "salt/links.sls",
+        &format!("{}:\n  {recurse}", made.display()),
+    );
+    fleet.write("salt/src/sub/file", "content\n");
+    let src = fleet.path("master/srv/salt/src");
+    std::os::unix::fs::symlink("sub/file", src.join("link")).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", src.join("out")).unwrap();
+    fleet.accepted(&["m1"]);
+    let answer = fleet.run(&["salt", "--out=json", "m1", "state.apply", "links"]);
+    assert_eq!(answer.rc, Some(0), "{}", answer.out);
+    let link = std::fs::read_link(made.join("link")).unwrap();
+    assert_eq!(link.to_str(), Some("sub/file"));
+    assert!(made.join("sub/file").is_file() && !made.join("sub").is_symlink());
+    assert!(std::fs::symlink_metadata(made.join("out")).is_err());
+}

@@ -58,7 +58,7 @@ fn query(cx: &Exec, args: Query) -> Result<Value, Error> {
             if flag(kwargs, "status", false) {
                 ret.insert("status", 0);
             }
-            ret.insert("error", error.to_string());
+            ret.insert("error", error.reason());
         }
     }
     Ok(ret.into())

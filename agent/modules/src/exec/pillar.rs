@@ -318,7 +318,21 @@ fn some(pillar: Map, keys: &[Value], default: &Value, delimiter: &str, shown: Sh
 fn items(cx: &Exec, args: Items) -> Result<Value, Error> {
     let (pillar, mask) = all(cx, &args.rest, &args.kwargs)?;
     let mask = mask && cx.opts().get("pillar_mask_output") != Some(&Value::Bool(false));
-    Ok(covered(pillar.into(), mask))
+    Ok(match mask {
+        true => covered_but_errors(pillar).into(),
+        false => pillar.into(),
+    })
+}
+
+/// Returns the pillar with its values covered. What went wrong while it was compiled stays
+/// readable: it holds no values, and nobody could mend what is covered.
+fn covered_but_errors(pillar: Map) -> Map {
+    let is_told = |key: &Value| key.as_str() == Some("_errors");
+    let shown = pillar.into_iter().map(|(key, value)| match is_told(&key) {
+        true => (key, value),
+        false => (key, cover(value)),
+    });
+    shown.collect()
 }
 
 fn data(cx: &Exec, args: Data) -> Result<Value, Error> {
@@ -411,6 +425,17 @@ fn filter_by(cx: &Exec, args: FilterBy) -> Result<Value, Error> {
 mod tests {
     use super::*;
     use crate::testing::{exec_with, json};
+
+    #[test]
+    fn what_went_wrong_is_not_covered() {
+        let pillar =
+            json(r#"{"a": {"b": "x"}, "_errors": ["Failed to load ext_pillar cmd_json: no"]}"#);
+        let shown = covered_but_errors(pillar);
+        let wanted = json(
+            r#"{"a": {"b": "**********"}, "_errors": ["Failed to load ext_pillar cmd_json: no"]}"#,
+        );
+        assert_eq!(shown, wanted);
+    }
 
     fn cx() -> Exec {
         exec_with(

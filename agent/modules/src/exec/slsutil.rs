@@ -207,10 +207,29 @@ fn renderer(cx: &Exec, args: Renderer) -> Result<Value, Error> {
             (file, text)
         }
     };
-    let context = template::context(cx, &name, &saltenv, args.kwargs)?;
+    let variables = variables(args.kwargs, &name)?;
+    let context = template::context(cx, &name, &saltenv, variables)?;
     let rendered = render::render(&text, &args.default_renderer, &context, &ExecHost::of(cx))
         .map_err(|error| Error::refused(error.to_string()))?;
     Ok(rendered.value)
+}
+
+/// Returns the variables of a template: the keywords, `context` over them, and the names that belong
+/// to its path and its `sls` where neither has them.
+fn variables(mut kwargs: Map, path: &str) -> Result<Map, Error> {
+    let sls = kwargs.get("sls").map(Value::to_text).unwrap_or_default();
+    let context = match kwargs.remove("context") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Map(context)) => context,
+        Some(other) => {
+            let kind = other.type_name();
+            return Err(format!("context is a {kind}: write a dictionary").into());
+        }
+    };
+    let mut variables = template::sls_names(path, &sls).with("sls", sls);
+    variables.update(kwargs);
+    variables.update(context);
+    Ok(variables)
 }
 
 fn known(serializer: &str) -> Result<Serializer, Error> {

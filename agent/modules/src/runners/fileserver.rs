@@ -157,7 +157,32 @@ fn symlink_list(cx: &Exec, args: SymlinkList) -> Result<Value, Error> {
     })
 }
 
-fn update(_cx: &Exec, _args: Update) -> Result<Value, Error> {
+/// Returns an error that names the first backend of a list that this program does not have.
+fn refuse_others(backends: &Value) -> Result<(), Error> {
+    let names = match backends {
+        Value::Str(names) => names
+            .split(',')
+            .map(|name| name.trim().to_owned())
+            .collect(),
+        names => names.texts(),
+    };
+    match names
+        .into_iter()
+        .find(|name| name.trim_start_matches('-') != ROOTS)
+    {
+        Some(name) => Err(Error::refused(format!(
+            "The fileserver backend {name} is not supported: only {ROOTS} is. Take it out of `fileserver_backend`"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn update(cx: &Exec, args: Update) -> Result<Value, Error> {
+    let configured = cx.opts().get("fileserver_backend");
+    let asked = Some(&args.backend).filter(|asked| !asked.is_null());
+    if let Some(backends) = asked.or(configured) {
+        refuse_others(backends)?;
+    }
     Ok(true.into())
 }
 
@@ -175,4 +200,39 @@ fn clear_lock(_cx: &Exec, _args: ClearLock) -> Result<Value, Error> {
 
 fn lock(_cx: &Exec, _args: Lock) -> Result<Value, Error> {
     Ok("No locks were set".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::exec_with;
+
+    #[test]
+    fn a_backend_that_is_not_supported_is_named() {
+        let updated = |backends: Value, asked: Value| {
+            let cx = exec_with(Map::new().with("fileserver_backend", backends), Map::new());
+            let answer = update(
+                &cx,
+                Update {
+                    backend: asked,
+                    kwargs: Map::new(),
+                },
+            );
+            answer.map_err(|error| error.to_string())
+        };
+        let list = |names: &[&str]| Value::list(names.iter().map(|name| (*name).into()));
+        assert_eq!(updated(list(&["roots"]), Value::Null), Ok(true.into()));
+        let both = list(&["roots", "gitfs"]);
+        for (backends, asked) in [
+            (both.clone(), Value::Null),
+            (list(&["roots"]), "gitfs".into()),
+        ] {
+            let error = updated(backends, asked).unwrap_err();
+            assert!(
+                error.contains("The fileserver backend gitfs is not supported"),
+                "{error}"
+            );
+        }
+        assert_eq!(updated(both, "roots".into()), Ok(true.into()));
+    }
 }

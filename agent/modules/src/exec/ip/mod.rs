@@ -250,8 +250,8 @@ impl Way {
             "RedHat" if has_ifup => Self::Ifcfg,
             _ if runs("uci", "/etc/config") => Self::OpenWrt,
             _ if runs("nmcli", "/run/NetworkManager") => Self::Manager,
-            _ if runs("networkctl", "/run/systemd/netif") => Self::Networkd,
-            "Debian" if is_dir("/etc/network") => Self::Ifupdown,
+            _ if which("networkctl").is_some() && has_networkd_run("/run") => Self::Networkd,
+            "Debian" => Self::Ifupdown,
             "RedHat" if is_dir("/etc/sysconfig/network-scripts") => Self::Ifcfg,
             _ => {
                 return Err(format!(
@@ -261,6 +261,12 @@ impl Way {
             }
         })
     }
+}
+
+/// Returns whether systemd-networkd has run since the boot: it writes its state then. Its folder
+/// alone is made by systemd wherever networkd is installed.
+fn has_networkd_run(run: &str) -> bool {
+    Path::new(run).join("systemd/netif/state").is_file()
 }
 
 /// A name that can stand in a path and in a command.
@@ -495,4 +501,20 @@ fn build_network_settings(cx: &Exec, args: BuildNetworkSettings) -> Result<Value
 
 fn apply_network_settings(cx: &Exec, args: ApplyNetworkSettings) -> Result<Value, Error> {
     Ok(apply(cx, &args.kwargs)?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networkd_is_taken_where_it_has_run_and_not_where_it_is_only_installed() {
+        let run = tempfile::tempdir().unwrap();
+        let netif = run.path().join("systemd/netif");
+        std::fs::create_dir_all(&netif).unwrap();
+        let has_run = || has_networkd_run(&run.path().to_string_lossy());
+        assert!(!has_run());
+        std::fs::write(netif.join("state"), "OPER_STATE=routable\n").unwrap();
+        assert!(has_run());
+    }
 }
