@@ -21,7 +21,7 @@ fn server() -> u16 {
     std::thread::spawn(move || {
         listener
             .incoming()
-            .for_each(|stream| answer(&stream.unwrap()))
+            .for_each(|stream| answer(&stream.unwrap()));
     });
     port
 }
@@ -120,7 +120,7 @@ fn l11_a_password_is_for_the_server_of_its_repository_alone() {
                 .status()
                 .unwrap()
                 .success()
-        )
+        );
     };
     git(&["remote", "add", "origin", "https://elsewhere.invalid/r.git"]);
     git(&[

@@ -21,7 +21,7 @@ fn machine(folders: usize) -> Scratch {
     scratch.write("srv/salt/two/init.sls", "b:\n  test.nop\n");
     for folder in 0..folders {
         for file in 0..10 {
-            scratch.write(&format!("srv/salt/other{folder}/{file}"), "");
+            scratch.write(format!("srv/salt/other{folder}/{file}"), "");
         }
     }
     scratch

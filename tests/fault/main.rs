@@ -8,6 +8,7 @@
 )]
 
 mod crash;
+mod environments;
 mod handles;
 mod limits;
 mod lock;

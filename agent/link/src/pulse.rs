@@ -82,7 +82,7 @@ mod tests {
         };
         pulse.watch(LOOK, tell).unwrap();
         // A task that never lets others run, on an executor of its own.
-        let beats = pulse.0.clone();
+        let beats = pulse.0;
         let executor = smol::Executor::new();
         let beating = executor.spawn(async move {
             for _ in 0..50 {

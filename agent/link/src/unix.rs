@@ -89,7 +89,7 @@ impl LocalListener {
         // Its own user's programs are not held against one another.
         let own = Limits {
             large_bytes_per_key: limits.large_bytes_max,
-            ..limits.clone()
+            ..limits
         };
         Ok(Self {
             socket,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::SystemTime;
 
@@ -11,6 +11,7 @@ use state::module::Error;
 use value::log;
 
 use crate::fs;
+use crate::process;
 
 /// One line of `/etc/passwd`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -242,8 +243,8 @@ static TOLD: Once = Once::new();
 fn getent(args: &[&str]) -> Option<String> {
     let out = Command::new("getent")
         .args(args)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
+        .stdin(process::nowhere())
+        .stderr(process::nowhere())
         .output()
         .inspect_err(|error| {
             // Once: a run asks for the same few names thousands of times.

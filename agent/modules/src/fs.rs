@@ -2,10 +2,6 @@
 //!
 //! A file is written beside its target, given owner and mode, and renamed. An existing file is only ever replaced by data that is
 //! already on the disk; a new one is made durable by the next barrier ([`Exec::barrier`]), unless `file_sync: always` says otherwise.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the calls that the others must not make are made here, and noted for the barrier"
-)]
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};

@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(mode_of_new_file(dir.path(), "within"), 0o600);
         assert_eq!(current(), 0o077);
         let other = std::thread::scope(|scope| {
-            let started = std::thread::spawn(|| current());
+            let started = std::thread::spawn(current);
             let inner = Umask::set(0o027).unwrap();
             assert_eq!(mode_of_new_file(dir.path(), "nested"), 0o640);
             drop(inner);

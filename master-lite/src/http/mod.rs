@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use link::wait::pause;
 pub(crate) use link::wait::within;
+use smol::future::FutureExt;
 use smol::io::{AsyncReadExt, AsyncWriteExt};
 use smol::net::{TcpListener, TcpStream};
 use value::log;

@@ -44,7 +44,7 @@ impl World {
             .own("master")
             .unwrap();
         let world = Self {
-            master: Master::open(opts, own).unwrap(),
+            master: Master::open(opts, own, std::time::Duration::ZERO).unwrap(),
             _folder: folder,
         };
         world.minion("m1", r#"{"os": "Debian"}"#);

@@ -60,9 +60,9 @@ impl Follow {
         command
             .args(words)
             .env("LC_ALL", "C")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+            .stdin(process::nowhere())
+            .stdout(process::nowhere())
+            .stderr(process::nowhere());
         match output {
             Output::Stdout => command.stdout(Stdio::piped()),
             Output::Stderr => command.stderr(Stdio::piped()),

@@ -3,7 +3,7 @@
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,8 @@ pub(super) fn run(process: &Process, plan: &Plan) -> Result<Output, Error> {
     let input = input(process)?;
     let pipes = if process.bg {
         // Nobody reads what it says, and our own output is for data.
-        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let null = || super::null().map_err(Error::io(super::NULL));
+        command.stdout(null()?).stderr(null()?);
         Vec::new()
     } else {
         pipes(process, &mut command)?

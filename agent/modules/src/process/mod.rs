@@ -8,7 +8,9 @@ mod environment;
 mod options;
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Instant;
 
 use state::exec::Exec;
@@ -453,6 +455,20 @@ fn chunk_umask(cx: &Exec) -> Option<u32> {
 pub fn which(program: &str) -> Option<String> {
     environment::which(program)
 }
+
+/// Returns where output goes that nobody reads: `/dev/null`, or with the program's own where a chroot has no `/dev`.
+#[must_use]
+pub fn nowhere() -> Stdio {
+    null().map_or_else(|_| Stdio::inherit(), Stdio::from)
+}
+
+/// Opens `/dev/null`.
+fn null() -> std::io::Result<File> {
+    File::options().read(true).write(true).open(NULL)
+}
+
+/// What the kernel forgets.
+const NULL: &str = "/dev/null";
 
 /// Python's text of a system error: `[Errno 2] No such file or directory: 'x'`.
 #[must_use]

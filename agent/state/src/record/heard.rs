@@ -68,7 +68,7 @@ impl Record {
 pub(super) fn is_heard(entry: &Map) -> bool {
     ["heard", "hears", "took"]
         .iter()
-        .any(|key| entry.contains(*key))
+        .any(|key| entry.contains(key))
 }
 
 fn number(value: &Value) -> Option<u64> {

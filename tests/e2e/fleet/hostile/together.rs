@@ -233,11 +233,11 @@ async fn stranger_says(port: u16, number: u64) -> Option<Hostile> {
         // Another key that waits, and one that squats on an id that will come.
         6 => {
             peer.say(&bytes(&hello(&format!("junk{number}")).into()))
-                .await
+                .await;
         }
         _ => {
             peer.say(&bytes(&hello(&format!("new{}", number / 8 % 50)).into()))
-                .await
+                .await;
         }
     }
     Some(peer)

@@ -355,7 +355,7 @@ mod tests {
             ["administrator", "policymaker"]
         );
         assert_eq!(tags_of("[]"), [""]);
-        let policy = |line: &str| value::python::repr(&policy_of(line).unwrap().1.into());
+        let policy = |line: &str| python::repr(&policy_of(line).unwrap().1.into());
         let wanted = "{'pattern': '^a', 'apply_to': 'queues', 'definition': '{}', 'priority': '1'}";
         assert_eq!(policy("/\tp\t^a\tqueues\t{}\t1"), wanted);
         assert_eq!(policy("/\tp\tqueues\t^a\t{}\t1"), wanted);

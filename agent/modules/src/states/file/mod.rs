@@ -91,7 +91,7 @@ pub(crate) fn absolute(cx: &Exec, name: &str) -> Result<(), Error> {
 /// The same for a path whose last name may be a symlink: that itself is meant.
 pub(crate) fn itself_absolute(cx: &Exec, name: &str) -> Result<(), Error> {
     if name.starts_with('/') {
-        let above = Path::new(name).parent().unwrap_or(Path::new(name));
+        let above = Path::new(name).parent().unwrap_or_else(|| Path::new(name));
         let permitted = handle::permitted(above, Links::of(cx));
         permitted.map_err(|error| Error::refused(error.to_string()))
     } else {
