@@ -114,7 +114,7 @@ impl Targets for Fleet {
     ) -> Result<Box<dyn Subscription>, Error> {
         let store = self.master.store().clone();
         let watch = store.watch();
-        let start = from.map_or(watch.first(), |from| from.min(watch.first()));
+        let start = from.map_or_else(|| watch.first(), |from| from.min(watch.first()));
         let _task = smol::spawn(deliver(store, watch, start, sink));
         Ok(Box::new(OnLog { start, _task }))
     }

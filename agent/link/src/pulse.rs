@@ -82,7 +82,7 @@ mod tests {
         };
         pulse.watch(LOOK, tell).unwrap();
         // A task that never lets others run, on an executor of its own.
-        let beats = pulse.0;
+        let beats = pulse.0.clone();
         let executor = smol::Executor::new();
         let beating = executor.spawn(async move {
             for _ in 0..50 {
@@ -94,6 +94,8 @@ mod tests {
         assert!(hung.try_recv().is_err(), "it was running all the time");
         let holding = executor.spawn(async move { hung.recv_timeout(Duration::from_secs(30)) });
         assert_eq!(smol::block_on(executor.run(holding)), Ok(()));
+        // It was watched until here.
+        drop(pulse);
     }
 
     #[test]

@@ -384,12 +384,12 @@ fn a_master_has_its_own_files_defaults_and_folders() {
 
 #[test]
 fn a_wrong_value_of_a_master_names_its_line() {
-    let folder = Folder::with(&[("master.d/a.conf", "peer: \"x\"\n")]);
+    let folder = Folder::with(&[("master.d/a.conf", "publisher_acl_blacklist: \"x\"\n")]);
     let error = load_master(&folder.0, "salt-run", Map::new(), &Lines).unwrap_err();
     assert_eq!(
         error.to_string(),
         format!(
-            "{}/master.d/a.conf:1: option `peer` needs a mapping, found 'x' (str)",
+            "{}/master.d/a.conf:1: option `publisher_acl_blacklist` needs a mapping, found 'x' (str)",
             folder.path()
         )
     );
