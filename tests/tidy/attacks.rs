@@ -11,13 +11,8 @@ use super::source::{below, workspace};
 /// The faults that are shown by the fleet's own tests; the others are shown elsewhere.
 const FAULTS: [u32; 5] = [5, 6, 10, 12, 18];
 
-/// Whether a key names a finding of a review: `C1`, `H2`, `M3` and `L4` of security, `fault-5` of faults.
-fn is_finding(key: &str) -> bool {
-    let number = key
-        .strip_prefix("fault-")
-        .or_else(|| key.strip_prefix(['C', 'H', 'M', 'L']));
-    number.is_some_and(|number| number.parse::<u32>().is_ok())
-}
+/// The findings of the reviews of security and of faults: how their numbers begin, and the last one of each.
+const FINDINGS: [(&str, u32); 5] = [("C", 2), ("H", 4), ("M", 11), ("L", 11), ("fault-", 19)];
 
 #[derive(Deserialize)]
 struct Shown {
@@ -44,15 +39,19 @@ fn is_test(path: &str, name: &str) -> bool {
 fn every_attack_and_fault_has_its_tests() {
     let table = table();
     let numbers = (1..=26).map(|n| format!("A{n}"));
-    let numbers: Vec<String> = numbers.chain(FAULTS.map(|n| format!("R{n}"))).collect();
+    let findings = FINDINGS.iter().flat_map(|(kind, last)| {
+        let first = u32::from(*kind != "fault-");
+        (first..=*last).map(move |number| format!("{kind}{number}"))
+    });
+    let numbers = numbers.chain(FAULTS.map(|n| format!("R{n}")));
+    let numbers: Vec<String> = numbers.chain(findings).collect();
     let mut wrong: Vec<String> = numbers
         .iter()
         .filter(|number| !table.contains_key(*number))
         .map(|number| format!("{number} has no tests"))
         .collect();
     for (number, entry) in &table {
-        let is_known = numbers.contains(number) || is_finding(number);
-        if !is_known || entry.what.is_empty() || entry.shown.is_empty() {
+        if !numbers.contains(number) || entry.what.is_empty() || entry.shown.is_empty() {
             wrong.push(format!("{number} is no number, or says nothing"));
         }
         for test in &entry.shown {

@@ -286,6 +286,7 @@ async fn hello(
         budget.clone(),
     );
     (reader.accepted, reader.strict) = (false, true);
+    // No deadline: the caller gives the whole hello one.
     match reader.next(None).await? {
         Some(Frame::Control(Control::Hello(hello))) => Ok((hello, reader, send)),
         other => {

@@ -266,7 +266,8 @@ impl Chain<'_> {
             self.table.into(),
         ];
         let output = Process::words(words).quiet().run(cx)?;
-        let rules = output.stdout_of_success("iptables-save")?;
+        // A table that does not exist has no chain, as Salt sees it: what is then done to the chain fails and says why.
+        let rules = output.stdout_regardless();
         let start = format!(":{} ", self.name);
         Ok(rules.lines().any(|line| line.starts_with(&start)))
     }
