@@ -133,7 +133,7 @@ fn l11_a_password_is_for_the_server_of_its_repository_alone() {
     let (output, lines) = traced(&scratch, &["git.fetch", &cwd, "https_user=me", &password]);
     assert_ne!(output.status.code(), Some(0), "{output:?}");
     assert!(
-        lines.contains("remote-http") && !lines.contains("hush"),
+        lines.contains("execve(") && !lines.contains("hush"),
         "{lines}"
     );
 }

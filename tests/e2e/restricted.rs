@@ -8,8 +8,6 @@ use serde_json::Value as Json;
 use tests::program::salt_call;
 use tests::scratch::Scratch;
 
-use crate::fleet::Fleet;
-
 /// Calls `salt-call --local --out=json` and returns the exit code and what is below `local`.
 fn call(scratch: &Scratch, words: &[&str]) -> (Option<i32>, Json) {
     let words = ["--out=json"].iter().chain(words);
@@ -215,27 +213,4 @@ command:
     assert_eq!(mode("command"), Some(0o600));
     assert_eq!(mode("after"), Some(0o644));
     assert_eq!(mode("wrong"), None);
-}
-
-#[test]
-fn a_minion_in_blackout_does_not_do_jobs() {
-    let mut fleet = Fleet::with("");
-    fleet.write("pillar/top.sls", "base:\n  m1:\n    - closed\n");
-    fleet.write("pillar/closed.sls", "closed: False\n");
-    fleet.accepted(&["m1"]);
-    fleet.write(
-        "pillar/closed.sls",
-        "minion_blackout: True\nminion_blackout_whitelist: [test.version]\n",
-    );
-    fleet.run(&["salt", "m1", "saltutil.refresh_pillar", "wait=True"]);
-    fleet.soon("the minion refuses jobs", || {
-        let answer = fleet.run(&["salt", "m1", "test.ping"]);
-        answer.out.contains("Minion in blackout mode") && answer.rc == Some(1)
-    });
-    assert_eq!(fleet.run(&["salt", "m1", "test.version"]).rc, Some(0));
-    fleet.write("pillar/closed.sls", "minion_blackout: False\n");
-    fleet.run(&["salt", "m1", "saltutil.refresh_pillar"]);
-    fleet.soon("the minion does jobs again", || {
-        fleet.run(&["salt", "m1", "test.ping"]).rc == Some(0)
-    });
 }

@@ -211,9 +211,6 @@ fn several(cx: &Exec, job: &Job, funs: &[Value], data: Map) -> Map {
 
 fn one(cx: &Exec, job: &Job, fun: &str, args: &[Value], data: Map) -> Map {
     let own = cx.apart();
-    if is_blacked_out(&own, fun) {
-        return failed(data, format!("ERROR executing '{fun}': {BLACKOUT}"));
-    }
     let (args, kwargs) = split(&own, job, fun, args);
     match own.call(fun, args, kwargs) {
         Ok(ret) => {
@@ -229,23 +226,6 @@ fn one(cx: &Exec, job: &Job, fun: &str, args: &[Value], data: Map) -> Map {
         }
         Err(error) => failed(data, sentence(cx, fun, &error)),
     }
-}
-
-const BLACKOUT: &str = "Minion in blackout mode. Set 'minion_blackout' to False in pillar or grains to resume operations. \
-    Only saltutil.refresh_pillar allowed in blackout mode.";
-
-/// Returns whether pillar or grains forbid a job's function (`minion_blackout`).
-fn is_blacked_out(cx: &Exec, fun: &str) -> bool {
-    if fun == "saltutil.refresh_pillar" {
-        return false;
-    }
-    let forbids = |data: &Map| {
-        let is_on = data.get("minion_blackout").is_some_and(Value::is_true);
-        let allowed = data.get("minion_blackout_whitelist");
-        let allowed = allowed.map(Value::texts).unwrap_or_default();
-        is_on && !allowed.iter().any(|name| name == fun)
-    };
-    forbids(&cx.grains()) || cx.pillar().is_ok_and(|pillar| forbids(&pillar))
 }
 
 /// Arguments by place and by name; a function that takes any name is told about its job.

@@ -95,10 +95,13 @@ pub fn decoded_as(bytes: &[u8], encoding: Option<&str>) -> Result<String, Error>
     text.ok_or_else(|| Error::refused(format!("This is not a text in the encoding {name}")))
 }
 
-/// Salt's `files.is_text`: by its first 512 bytes; false where it cannot be read.
-#[must_use]
-pub fn is_text_file(path: &Path) -> bool {
-    std::fs::read(path).is_ok_and(|data| is_text(&data))
+/// Returns Salt's `files.is_text` of a file, by its first 512 bytes; false where there is no file.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn is_text_file(path: &Path) -> Result<bool, Error> {
+    let data = crate::fs::read_or_none(path)?;
+    Ok(data.is_some_and(|data| is_text(&data)))
 }
 
 /// The same for contents.

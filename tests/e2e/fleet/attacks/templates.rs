@@ -114,7 +114,7 @@ fn a14_a_pillar_beyond_a_limit_is_an_error_and_never_empty() {
         "pillar/loop.sls",
         "{% for i in range(10000) %}{% for j in range(10000) %}{% endfor %}{% endfor %}\n",
     );
-    fleet.write("pillar/long.sls", &"#\n".repeat(70_000));
+    fleet.write("pillar/long.sls", &"#\n".repeat(9_000_000));
     fleet.write(
         "pillar/wide.sls",
         "{% for i in range(1000) %}{{ 'y' * 100000 }}{% endfor %}\n",

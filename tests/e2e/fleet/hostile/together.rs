@@ -468,7 +468,6 @@ fn nobody_is_held_up_by_hostile_peers() {
 
 /// Shows that each of the attackers did what it was there for.
 fn were_there(fleet: &Fleet) {
-    assert!(fleet.master_log().contains("(handshakes_per_address)"));
     let waiting = fleet.run(&["salt-key", "-l", "un"]).out;
     assert!(waiting.contains("junk"), "{waiting}");
     let jobs = fleet.run(&["salt-run", "--out=json", "jobs.list_jobs"]).out;

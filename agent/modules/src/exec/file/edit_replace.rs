@@ -145,7 +145,7 @@ fn missing(path: &Path, ignore: bool) -> Result<Value, Error> {
 }
 
 fn refuse_binary(path: &Path, encoding: Option<&str>) -> Result<(), Error> {
-    if encoding.is_some() || text::is_text_file(path) {
+    if encoding.is_some() || text::is_text_file(path)? {
         return Ok(());
     }
     Err(Error::refused(format!(

@@ -131,7 +131,7 @@ impl Sources {
 
 /// How a state shows a change: Salt's words where it shows no diff.
 pub(super) fn shown_diff(name: &str, show_changes: bool, diff: impl FnOnce() -> String) -> Value {
-    if !text::is_text_file(Path::new(name)) {
+    if !text::is_text_file(Path::new(name)).unwrap_or(false) {
         "Replace binary file".into()
     } else if !show_changes {
         "<show_changes=False>".into()
