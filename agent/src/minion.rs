@@ -150,7 +150,11 @@ pub(crate) fn job(words: &[String]) -> Result<ExitCode, Failure> {
 /// The socket that came as stdin; in its place is `/dev/null`, so that no command of the job gets it.
 fn take_stdin() -> std::io::Result<OwnedFd> {
     let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
-    let nothing = std::fs::File::open("/dev/null")?;
+    // Where a chroot has no /dev, the end of a pipe that nobody writes to is as empty.
+    let nothing = match std::fs::File::open("/dev/null") {
+        Ok(null) => OwnedFd::from(null),
+        Err(_) => OwnedFd::from(std::io::pipe()?.0),
+    };
     rustix::stdio::dup2_stdin(nothing)?;
     Ok(socket)
 }

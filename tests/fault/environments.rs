@@ -333,9 +333,15 @@ cat "$root$file" > "$1/after"
         let after = fs::read_to_string(scratch.path().join("after")).unwrap_or_default();
         let claims = said.contains("it says that it was done");
         // Salt's sentences name the file alone.
-        let named = [reason, "unable to open", "not writable"]
-            .iter()
-            .any(|reason| said.contains(reason));
+        let named = [
+            reason,
+            "unable to open",
+            "not writable",
+            "Could not read from file",
+            "Could not write to file",
+        ]
+        .iter()
+        .any(|reason| said.contains(reason));
         let is_kept = after == *kept && !claims && named && said.contains(file);
         // To write less needs no room.
         let is_shorter = claims && after.len() < kept.len() && reason.starts_with("No space");
