@@ -35,11 +35,11 @@ mod store {
         let id: Id = "m1".parse().unwrap();
         let place = 7_u64.to_be_bytes();
         row(bytes, |bytes| Key::of_row(id.clone(), bytes), Key::row);
-        row(bytes, |bytes| Event::of_row(&place, bytes), Event::row);
+        row(bytes, |bytes| Event::of_row(&place, bytes), |event| event.row(""));
         row(
             bytes,
             |bytes| Job::of_row("20260101000000000001", bytes),
-            Job::row,
+            |job| job.row(""),
         );
         row(
             bytes,
