@@ -374,7 +374,7 @@ impl Exec {
     #[must_use]
     pub fn function(&self, full: &str) -> Option<&'static Function<Value>> {
         let function = self.internal_function(full)?;
-        self.permits(Kind::Module, full).then_some(function)
+        self.is_listed(Kind::Module, full).then_some(function)
     }
 
     fn internal_function(&self, full: &str) -> Option<&'static Function<Value>> {
@@ -448,7 +448,7 @@ impl Exec {
     /// # Errors
     /// When there is no such function or the configuration does not permit it, its arguments are wrong, or it fails.
     pub fn call(&self, full: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, Error> {
-        if !self.permits(Kind::Module, full) {
+        if !self.is_listed(Kind::Module, full) {
             return Err(Error::not_available(full.to_owned()));
         }
         self.call_internal(full, args, kwargs)

@@ -76,12 +76,14 @@ impl Exec {
     /// Returns whether the configuration lets users name this function: not disabled, and on the list where there is one.
     #[must_use]
     pub fn permits(&self, kind: Kind, full: &str) -> bool {
-        let Some(option) = options(kind).1 else {
-            return !self.is_disabled(kind, full);
-        };
-        let listed = self.opts().texts(option);
-        let is_listed = listed.is_empty() || listed.iter().any(|name| name == module(full));
-        is_listed && !self.is_disabled(kind, full)
+        self.is_listed(kind, full) && !self.is_disabled(kind, full)
+    }
+
+    /// Returns whether the list of modules that users may name has the module of this function, or there is no list.
+    pub(crate) fn is_listed(&self, kind: Kind, full: &str) -> bool {
+        let listed = options(kind).1.map(|option| self.opts().texts(option));
+        let listed = listed.unwrap_or_default();
+        listed.is_empty() || listed.iter().any(|name| name == module(full))
     }
 
     /// Returns whether a `disable_*` list has the module of this function, by its name or that of its file in Salt.

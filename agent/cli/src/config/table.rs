@@ -27,12 +27,7 @@ pub(super) const TEXT_OR_LIST: &[Kind] = &[Word, Items];
 pub(super) const TEXT_OR_NULL: &[Kind] = &[Word, Nothing];
 
 pub(super) const fn used(name: &'static str, kinds: &'static [Kind], default: Default) -> Known {
-    Known {
-        name,
-        kinds,
-        default,
-        status: Status::Used,
-    }
+    known(name, kinds, default, Status::Used)
 }
 
 /// Known to Salt, without an effect here yet.
@@ -41,12 +36,7 @@ pub(super) const fn unsupported(
     kinds: &'static [Kind],
     default: Default,
 ) -> Known {
-    Known {
-        name,
-        kinds,
-        default,
-        status: Status::Unsupported,
-    }
+    known(name, kinds, default, Status::Unsupported)
 }
 
 /// Restricts what Salt does, and is not supported here: setting it stops the program.
@@ -55,21 +45,25 @@ pub(super) const fn restricting(
     kinds: &'static [Kind],
     default: Default,
 ) -> Known {
-    Known {
-        name,
-        kinds,
-        default,
-        status: Status::Restricting,
-    }
+    known(name, kinds, default, Status::Restricting)
 }
 
 /// Has a meaning only where a master is.
 const fn master(name: &'static str, kinds: &'static [Kind], default: Default) -> Known {
+    known(name, kinds, default, Status::Master)
+}
+
+const fn known(
+    name: &'static str,
+    kinds: &'static [Kind],
+    default: Default,
+    status: Status,
+) -> Known {
     Known {
         name,
         kinds,
         default,
-        status: Status::Master,
+        status,
     }
 }
 
