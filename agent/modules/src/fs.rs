@@ -27,7 +27,7 @@ use handle::{Folder, Last, Links, Place};
 use keep::{Hashed, keeper, noted};
 pub use keep::{SHOWN_BYTES_MAX, inverse, is_noted};
 pub use read::{
-    is_missing, link_target, link_target_or_none, list, list_or_none, names, open, read,
+    is_missing, link_target, link_target_or_none, list, list_or_none, names, open, raw, read,
     read_or_none, text, text_or_none,
 };
 
@@ -442,14 +442,13 @@ pub fn move_path(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
 pub fn copy_tree(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
     let found = from.symlink_metadata()?;
     if found.is_symlink() {
-        return symlink(cx, &std::fs::read_link(from)?, to);
+        return symlink(cx, &raw::link_target(from)?, to);
     }
     if !found.is_dir() {
         return copy_file(cx, from, to);
     }
     mkdirs(cx, to)?;
-    for entry in std::fs::read_dir(from)? {
-        let entry = entry?;
+    for entry in raw::entries(from)? {
         copy_tree(cx, &entry.path(), &to.join(entry.file_name()))?;
     }
     chmod(cx, to, found.mode() & 0o7777, true)?;
@@ -479,7 +478,7 @@ pub fn copy_file(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 fn copied(from: &Path, folder: &Folder, name: &OsStr, sync: bool) -> std::io::Result<()> {
-    let mut source = File::open(from)?;
+    let mut source = raw::open(from)?;
     let found = source.metadata()?;
     if !found.is_file() {
         let sentence = "the source path is not a regular file";

@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use state::module::Error;
+use value::log;
+
 use crate::text;
 
 /// `os.path.expanduser`.
@@ -147,7 +150,7 @@ pub(crate) fn realpath(path: &str) -> String {
                 join(&real, &below)
             };
         }
-        if let Ok(target) = std::fs::read_link(&here) {
+        if let Ok(target) = crate::fs::link_target(&here) {
             let target = join(dirname(&here), &target.to_string_lossy());
             return normpath(&join(&target, &below));
         }
@@ -200,32 +203,54 @@ pub(crate) struct Walked {
     pub(crate) files: Vec<String>,
 }
 
-/// `os.walk`, links not followed, each folder's names sorted. What cannot be read counts as empty.
-pub(crate) fn walk(top: &str, max_depth: Option<usize>) -> Vec<Walked> {
+/// `os.walk`, links not followed, each folder's names sorted. What is no folder, or is not there, has nothing in it.
+///
+/// # Errors
+/// When a folder is there and cannot be read; Python's takes it for empty.
+pub(crate) fn walk(top: &str, max_depth: Option<usize>) -> Result<Vec<Walked>, Error> {
     let mut out = Vec::new();
-    descend(top, false, max_depth.unwrap_or(usize::MAX), &mut out);
-    out
+    descend(top, false, max_depth.unwrap_or(usize::MAX), &mut out)?;
+    Ok(out)
 }
 
 /// The same, links to folders followed.
-pub(crate) fn walk_links(top: &str) -> Vec<Walked> {
+///
+/// # Errors
+/// As of [`walk`].
+pub(crate) fn walk_links(top: &str) -> Result<Vec<Walked>, Error> {
     let mut out = Vec::new();
-    descend(top, true, 64, &mut out);
-    out
+    descend(top, true, 64, &mut out)?;
+    Ok(out)
 }
 
-fn descend(root: &str, follow: bool, depth: usize, out: &mut Vec<Walked>) {
-    let Ok(entries) = std::fs::read_dir(root) else {
-        return;
-    };
+/// The folder itself, without those below it; none where it is not there.
+///
+/// # Errors
+/// As of [`walk`].
+pub(crate) fn here(folder: &str) -> Result<Option<Walked>, Error> {
+    Ok(walk(folder, Some(1))?.into_iter().next())
+}
+
+/// The same for a search, which passes over a folder that cannot be read, with a warning.
+pub(crate) fn here_if_readable(folder: &str) -> Option<Walked> {
+    here(folder).unwrap_or_else(|error| {
+        log::warning(error);
+        None
+    })
+}
+
+fn descend(root: &str, follow: bool, depth: usize, out: &mut Vec<Walked>) -> Result<(), Error> {
     if depth == 0 {
-        return;
+        return Ok(());
     }
+    let Some(entries) = crate::fs::list_or_none(root)? else {
+        return Ok(());
+    };
     let mut here = Walked {
         root: root.to_owned(),
         ..Walked::default()
     };
-    for entry in entries.flatten() {
+    for entry in entries {
         let name = entry.file_name().to_string_lossy().into_owned();
         if entry.path().is_dir() {
             here.dirs.push(name);
@@ -238,8 +263,9 @@ fn descend(root: &str, follow: bool, depth: usize, out: &mut Vec<Walked>) {
     let below: Vec<String> = here.dirs.iter().map(|name| join(root, name)).collect();
     out.push(here);
     for path in below.iter().filter(|path| follow || !islink(path)) {
-        descend(path, follow, depth - 1, out);
+        descend(path, follow, depth - 1, out)?;
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -259,5 +285,18 @@ mod tests {
             expandvars("/x/$NO_SUCH_VAR/${NO_SUCH}"),
             "/x/$NO_SUCH_VAR/${NO_SUCH}"
         );
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_read_is_no_empty_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+        std::os::unix::fs::symlink(path("looped"), path("looped")).unwrap();
+        let error = walk(&path("looped"), None).unwrap_err().to_string();
+        assert!(error.starts_with("Cannot read "), "{error}");
+        assert!(here_if_readable(&path("looped")).is_none());
+        assert!(walk(&path("missing"), None).unwrap().is_empty());
+        let top = folder.path().to_string_lossy();
+        assert_eq!(here(&top).unwrap().unwrap().files, ["looped"]);
     }
 }

@@ -1,6 +1,11 @@
 //! What the kernel tells in /proc and /sys. This is the one place where what cannot be read is empty: processes and devices go while
 //! they are looked at, and kernels differ in what they tell. Nothing that is read here is written back.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what cannot be read is empty here"
+)]
+
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 

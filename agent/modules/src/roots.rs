@@ -168,7 +168,7 @@ impl Roots {
             return Ok(None);
         };
         let opened = match self.links {
-            Links::Anywhere => File::open(&place),
+            Links::Anywhere => crate::fs::raw::open(&place),
             Links::IntoRoots | Links::ToOwnFiles => open_real(&place),
         };
         let file = opened.map_err(Error::io(&place))?;
@@ -288,10 +288,10 @@ impl Sources for Roots {
         let mut found = BTreeMap::new();
         for root in self.folders(saltenv) {
             let shown = root.to_string_lossy().into_owned();
-            for folder in ospath::walk(&shown, None) {
+            for folder in ospath::walk(&shown, None)? {
                 for name in folder.files.iter().chain(&folder.dirs) {
                     let path = ospath::join(&folder.root, name);
-                    let Ok(target) = std::fs::read_link(&path) else {
+                    let Some(target) = crate::fs::link_target_or_none(&path)? else {
                         continue;
                     };
                     if self.lists(&root, Path::new(&path), &target) {

@@ -310,7 +310,7 @@ pub(crate) fn download(cx: &Exec, url: &str, place: &Path, how: How<'_>) -> Resu
     request.verify_ssl = how.verify_ssl;
     if how.use_etag
         && place.exists()
-        && let Ok(known) = std::fs::read_to_string(&tag)
+        && let Ok(known) = fs::text(&tag)
     {
         let known = known.trim().to_owned();
         request.headers.push(("If-None-Match".into(), known));

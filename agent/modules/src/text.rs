@@ -153,7 +153,9 @@ pub fn expand_user(path: &str) -> PathBuf {
 }
 
 fn home_of(user: &str) -> Option<String> {
-    let accounts = std::fs::read_to_string("/etc/passwd").ok()?;
+    let accounts = crate::fs::text("/etc/passwd")
+        .inspect_err(|error| value::log::warning(error))
+        .ok()?;
     accounts.lines().find_map(|line| {
         let mut fields = line.split(':');
         (fields.next() == Some(user))

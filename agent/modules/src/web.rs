@@ -383,7 +383,7 @@ fn trusted(named: Option<&Path>) -> Result<Vec<Certificate<'static>>, Error> {
     let Some(path) = named.or(found) else {
         return Ok(Vec::new());
     };
-    let bytes = std::fs::read(path).map_err(|source| Error::File {
+    let bytes = crate::fs::raw::read(path).map_err(|source| Error::File {
         path: path.display().to_string(),
         source,
     })?;

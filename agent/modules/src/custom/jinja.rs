@@ -44,7 +44,13 @@ fn read(custom: &CustomModules) -> Vec<Mention> {
 }
 
 fn mentions(file: &File) -> Vec<Mention> {
-    let text = std::fs::read_to_string(&file.path).unwrap_or_default();
+    let text = match crate::fs::text(&file.path) {
+        Ok(text) => text,
+        Err(error) => {
+            value::log::warning(error);
+            return Vec::new();
+        }
+    };
     let found = registered(&text).into_iter();
     found
         .map(|(kind, name)| Mention {

@@ -142,8 +142,8 @@ pub(crate) fn is_listed(shown: &str, path: &str) -> bool {
     shown.lines().any(listed)
 }
 
-/// What an alternative points to now.
-pub(crate) fn current_of(name: &str) -> Option<String> {
+/// Returns what an alternative points to now; none where it has no link.
+pub(crate) fn current_of(name: &str) -> Result<Option<String>, Error> {
     current(Path::new(LINKS), name)
 }
 
@@ -188,7 +188,7 @@ fn queried(text: &str) -> Option<String> {
 }
 
 fn show_current(_: &Exec, args: ShowCurrent) -> Result<Value, Error> {
-    let current = current_of(&args.name);
+    let current = current_of(&args.name)?;
     if current.is_none() {
         log::error(format_args!("alternative: {} does not exist", args.name));
     }
@@ -200,7 +200,7 @@ fn check_exists(cx: &Exec, args: CheckExists) -> Result<Value, Error> {
 }
 
 fn check_installed(_: &Exec, args: CheckInstalled) -> Result<Value, Error> {
-    Ok((current_of(&args.name).as_deref() == Some(&args.path)).into())
+    Ok((current_of(&args.name)?.as_deref() == Some(&args.path)).into())
 }
 
 fn install(cx: &Exec, args: Install) -> Result<Value, Error> {
@@ -221,9 +221,9 @@ fn set(cx: &Exec, args: Set) -> Result<Value, Error> {
     Ok(change(cx, &["--set", &args.name, &args.path])?.into())
 }
 
-fn current(links: &Path, name: &str) -> Option<String> {
-    let target = std::fs::read_link(links.join(name)).ok()?;
-    Some(target.to_string_lossy().into_owned())
+fn current(links: &Path, name: &str) -> Result<Option<String>, Error> {
+    let target = crate::fs::link_target_or_none(links.join(name))?;
+    Ok(target.map(|target| target.to_string_lossy().into_owned()))
 }
 
 #[cfg(test)]
@@ -235,9 +235,9 @@ mod tests {
         let links = std::env::temp_dir().join(format!("alternatives-{}", std::process::id()));
         std::fs::create_dir_all(&links).unwrap();
         std::os::unix::fs::symlink("/usr/bin/vim.tiny", links.join("editor")).unwrap();
-        let found = (current(&links, "editor"), current(&links, "pager"));
+        let found = ["editor", "pager"].map(|name| current(&links, name).unwrap());
         std::fs::remove_dir_all(&links).unwrap();
-        assert_eq!(found, (Some("/usr/bin/vim.tiny".to_owned()), None));
+        assert_eq!(found, [Some("/usr/bin/vim.tiny".to_owned()), None]);
     }
 
     #[test]

@@ -522,7 +522,7 @@ fn list_minion(cx: &Exec, args: ListMinion) -> Result<Value, Error> {
         cachedir.join("files").join(env(cx, args.saltenv)),
         cachedir.join("localfiles"),
     ] {
-        for here in ospath::walk_links(&folder.to_string_lossy()) {
+        for here in ospath::walk_links(&folder.to_string_lossy())? {
             files.extend(here.files.iter().map(|name| ospath::join(&here.root, name)));
         }
     }
@@ -618,7 +618,7 @@ fn push_dir(cx: &Exec, args: PushDir) -> Result<Value, Error> {
         return Ok(false.into());
     }
     let mut all = true;
-    for folder in ospath::walk_links(&args.path) {
+    for folder in ospath::walk_links(&args.path)? {
         for name in folder.files {
             if !args.glob.as_ref().is_none_or(|glob| fnmatch(glob, &name)) {
                 continue;
@@ -646,7 +646,7 @@ pub(crate) fn dirs(cx: &Exec, saltenv: &str) -> Result<BTreeSet<String>, Error> 
     }
     for root in cx.opts().roots("file_roots", saltenv) {
         let root = root.to_string_lossy().into_owned();
-        for folder in ospath::walk_links(&root) {
+        for folder in ospath::walk_links(&root)? {
             found.insert(ospath::relpath(&folder.root, &root));
         }
     }

@@ -112,22 +112,29 @@ fn key(atom: &str) -> &str {
     }
 }
 
+fn folders(path: &Path) -> Result<Vec<PathBuf>, Error> {
+    let entries = fs::list_or_none(path)?.unwrap_or_default().into_iter();
+    let paths = entries.map(|entry| entry.path());
+    Ok(paths.filter(|path| path.is_dir()).collect())
+}
+
 /// An atom with its category, which is looked for in the trees where it has none.
 fn full(atom: &str) -> Result<String, Error> {
     let name = key(atom);
     if name.contains('/') {
         return Ok(atom.to_owned());
     }
-    let below = |path: PathBuf| {
-        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-        entries
-            .map(|entry| entry.path())
-            .filter(|path| path.is_dir())
-    };
-    let folders = TREES.into_iter().flat_map(|tree| below(tree.into()));
-    // A tree of packages, or a category of one.
-    let categories = folders.flat_map(|folder| below(folder.clone()).chain([folder]));
-    let mut found = categories.filter(|category| !name.is_empty() && category.join(name).is_dir());
+    let mut categories = Vec::new();
+    for tree in TREES {
+        for folder in folders(Path::new(tree))? {
+            // A tree of packages, or a category of one.
+            categories.extend(folders(&folder)?);
+            categories.push(folder);
+        }
+    }
+    let mut found = categories
+        .into_iter()
+        .filter(|category| !name.is_empty() && category.join(name).is_dir());
     match found.next().as_deref().and_then(Path::file_name) {
         Some(category) => Ok(format!("{}/{name}", category.to_string_lossy())),
         None => Err(Error::refused(format!(

@@ -163,7 +163,7 @@ fn list<T: Into<Value>>(items: impl IntoIterator<Item = T>) -> Value {
 
 /// The target of a link of its folder; a process of the kernel has none.
 fn link(known: &Known, name: &str) -> Option<Value> {
-    match std::fs::read_link(known.place(name)) {
+    match crate::fs::raw::link_target(known.place(name)) {
         Ok(path) => Some(path.display().to_string().into()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some("".into()),
         Err(_) => None,
@@ -299,9 +299,8 @@ fn terminal(known: &Known) -> Option<Value> {
         .filter(|number| *number > 0)?;
     let devices = ["/dev", "/dev/pts"]
         .into_iter()
-        .flat_map(std::fs::read_dir)
-        .flatten();
-    let paths = devices.filter_map(|entry| Some(entry.ok()?.path()));
+        .flat_map(crate::procfs::list);
+    let paths = devices.map(|entry| entry.path());
     let mut terminals = paths.filter(|path| {
         let path = path.to_string_lossy();
         path.starts_with("/dev/tty") || path.starts_with("/dev/pts/")

@@ -156,7 +156,7 @@ fn version(cx: &Exec, _: Version) -> Result<Value, Error> {
 
 fn config(_: &Exec, args: Config) -> Result<Value, Error> {
     let path = args.conf_path;
-    match std::fs::read_to_string(&path) {
+    match fs::raw::text(&path) {
         Ok(text) => Ok(text.into()),
         Err(error) => Err(Error::refused(match error.kind() {
             std::io::ErrorKind::NotFound => format!("{path} does not exist"),

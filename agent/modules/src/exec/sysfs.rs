@@ -207,15 +207,24 @@ struct Attributes {
 }
 
 impl Attributes {
+    /// What the kernel takes away meanwhile is passed over.
     fn below(root: &str) -> Self {
         let mut found = Self::default();
-        for folder in ospath::walk(root, None) {
-            for name in &folder.files {
-                let path = ospath::join(&folder.root, name);
+        let mut folders = vec![root.to_owned()];
+        while let Some(folder) = folders.pop() {
+            let here = ospath::here_if_readable(&folder).unwrap_or_default();
+            for name in &here.files {
+                let path = ospath::join(&folder, name);
                 if ospath::isfile(&path) {
                     found.add(&path, ospath::relpath(&path, root));
                 }
             }
+            let below = here
+                .dirs
+                .iter()
+                .rev()
+                .map(|name| ospath::join(&folder, name));
+            folders.extend(below.filter(|path| !ospath::islink(path)));
         }
         found
     }

@@ -81,7 +81,7 @@ fn family(cx: &Exec) -> String {
 }
 
 fn read(path: &str) -> Result<String, Error> {
-    let bytes = std::fs::read(path).map_err(|error| {
+    let bytes = fs::raw::read(path).map_err(|error| {
         let why = error.to_string();
         let why = why.split(" (os error").next().unwrap_or_default();
         Error::refused(format!("Problem reading timezone file {path}: {why}"))
@@ -230,17 +230,21 @@ fn zone_compare(cx: &Exec, args: ZoneCompare) -> Result<Value, Error> {
 }
 
 /// The last line of `/etc/adjtime`; without that file the clock is taken for UTC, where there is one.
-fn adjtime() -> Value {
-    match std::fs::read_to_string("/etc/adjtime") {
-        Ok(text) => text.lines().last().unwrap_or_default().into(),
-        Err(_) if Path::new("/dev/rtc").exists() => "UTC".into(),
-        Err(_) => Value::Null,
-    }
+fn adjtime() -> Result<Value, Error> {
+    Ok(match fs::text_or_none("/etc/adjtime")? {
+        Some(text) => text.lines().last().unwrap_or_default().into(),
+        None if Path::new("/dev/rtc").exists() => "UTC".into(),
+        None => Value::Null,
+    })
 }
 
 /// What stands behind the first line with a key in a file.
-fn setting(path: &str, key: &str) -> Option<String> {
-    let text = std::fs::read_to_string(path).ok()?;
+fn setting(path: &str, key: &str) -> Result<Option<String>, Error> {
+    let text = fs::text_or_none(path)?;
+    Ok(text.and_then(|text| value_in(&text, key)))
+}
+
+fn value_in(text: &str, key: &str) -> Option<String> {
     let mut lines = text.lines().filter(|line| !line.trim().starts_with('#'));
     let value = lines.find(|line| line.contains(key))?.rsplit('=').next()?;
     Some(value.trim_matches(['\'', '"']).to_owned())
@@ -261,18 +265,20 @@ fn get_hwclock(cx: &Exec, _args: GetHwclock) -> Result<Value, Error> {
         return Ok(if is_local { "localtime" } else { "UTC" }.into());
     }
     let said = match family(cx).as_str() {
-        "Debian" => setting("/etc/default/rcS", "UTC=").map(|utc| {
+        "Debian" => setting("/etc/default/rcS", "UTC=")?.map(|utc| {
             if utc.eq_ignore_ascii_case("yes") {
                 "UTC"
             } else {
                 "localtime"
             }
         }),
-        "Gentoo" if !Path::new("/etc/adjtime").exists() => setting("/etc/conf.d/hwclock", "clock=")
-            .map(|clock| if clock == "UTC" { "UTC" } else { "LOCAL" }),
+        "Gentoo" if !Path::new("/etc/adjtime").exists() => {
+            setting("/etc/conf.d/hwclock", "clock=")?
+                .map(|clock| if clock == "UTC" { "UTC" } else { "LOCAL" })
+        }
         _ => None,
     };
-    Ok(said.map_or_else(adjtime, Value::from))
+    said.map_or_else(adjtime, |said| Ok(said.into()))
 }
 
 fn set_hwclock(cx: &Exec, args: SetHwclock) -> Result<Value, Error> {

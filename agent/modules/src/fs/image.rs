@@ -7,6 +7,7 @@ use std::path::Path;
 
 use value::{Map, Value};
 
+use super::raw;
 use crate::hashes;
 
 /// What lies at a path: `kind` (`absent`, `directory`, `file`, `symlink`, `node`), `mode`, `uid`, `gid`, and for a file `size` and
@@ -43,7 +44,7 @@ pub(super) fn of_found(path: &Path, found: &Metadata) -> std::io::Result<Image> 
     };
     let with_mode = |kind| owned(kind).with("mode", found.mode() & 0o7777);
     if found.is_symlink() {
-        let target = std::fs::read_link(path)?;
+        let target = raw::link_target(path)?;
         return Ok(owned("symlink").with("target", target.to_string_lossy().into_owned()));
     }
     if found.is_file() {

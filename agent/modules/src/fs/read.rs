@@ -14,7 +14,7 @@ use state::module::Error;
 /// # Errors
 /// When it cannot be read, or is not there.
 pub fn read(path: impl AsRef<Path>) -> Result<Vec<u8>, Error> {
-    named(path.as_ref(), std::fs::read(&path))
+    named(path.as_ref(), raw::read(&path))
 }
 
 /// Returns what a file holds; none where it is not there.
@@ -22,7 +22,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<Vec<u8>, Error> {
 /// # Errors
 /// When it is there and cannot be read.
 pub fn read_or_none(path: impl AsRef<Path>) -> Result<Option<Vec<u8>>, Error> {
-    or_none(path.as_ref(), std::fs::read(&path))
+    or_none(path.as_ref(), raw::read(&path))
 }
 
 /// Returns the text of a file.
@@ -30,7 +30,7 @@ pub fn read_or_none(path: impl AsRef<Path>) -> Result<Option<Vec<u8>>, Error> {
 /// # Errors
 /// When it cannot be read, is not there or is no UTF-8.
 pub fn text(path: impl AsRef<Path>) -> Result<String, Error> {
-    named(path.as_ref(), std::fs::read_to_string(&path))
+    named(path.as_ref(), raw::text(&path))
 }
 
 /// Returns the text of a file; none where it is not there.
@@ -38,7 +38,7 @@ pub fn text(path: impl AsRef<Path>) -> Result<String, Error> {
 /// # Errors
 /// When it is there and cannot be read, or is no UTF-8.
 pub fn text_or_none(path: impl AsRef<Path>) -> Result<Option<String>, Error> {
-    or_none(path.as_ref(), std::fs::read_to_string(&path))
+    or_none(path.as_ref(), raw::text(&path))
 }
 
 /// Returns what is in a folder, in no order.
@@ -46,7 +46,7 @@ pub fn text_or_none(path: impl AsRef<Path>) -> Result<Option<String>, Error> {
 /// # Errors
 /// When it cannot be read, or is not there.
 pub fn list(path: impl AsRef<Path>) -> Result<Vec<DirEntry>, Error> {
-    named(path.as_ref(), entries(path.as_ref()))
+    named(path.as_ref(), raw::entries(&path))
 }
 
 /// Returns what is in a folder, in no order; none where it is not there.
@@ -54,7 +54,7 @@ pub fn list(path: impl AsRef<Path>) -> Result<Vec<DirEntry>, Error> {
 /// # Errors
 /// When it is there and cannot be read.
 pub fn list_or_none(path: impl AsRef<Path>) -> Result<Option<Vec<DirEntry>>, Error> {
-    or_none(path.as_ref(), entries(path.as_ref()))
+    or_none(path.as_ref(), raw::entries(&path))
 }
 
 /// Returns the names of what is in a folder, sorted; none at all where it is not there.
@@ -68,16 +68,12 @@ pub fn names(path: impl AsRef<Path>) -> Result<Vec<OsString>, Error> {
     Ok(names)
 }
 
-fn entries(path: &Path) -> io::Result<Vec<DirEntry>> {
-    std::fs::read_dir(path)?.collect()
-}
-
 /// Returns where a symbolic link points.
 ///
 /// # Errors
 /// When it cannot be read, is not there or is no link.
 pub fn link_target(path: impl AsRef<Path>) -> Result<PathBuf, Error> {
-    named(path.as_ref(), std::fs::read_link(&path))
+    named(path.as_ref(), raw::link_target(&path))
 }
 
 /// Returns where a symbolic link points; none where no link is there.
@@ -85,7 +81,7 @@ pub fn link_target(path: impl AsRef<Path>) -> Result<PathBuf, Error> {
 /// # Errors
 /// When it cannot be read.
 pub fn link_target_or_none(path: impl AsRef<Path>) -> Result<Option<PathBuf>, Error> {
-    match std::fs::read_link(&path) {
+    match raw::link_target(&path) {
         // What is there is no link.
         Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(None),
         read => or_none(path.as_ref(), read),
@@ -97,7 +93,56 @@ pub fn link_target_or_none(path: impl AsRef<Path>) -> Result<Option<PathBuf>, Er
 /// # Errors
 /// When it cannot be opened, or is not there.
 pub fn open(path: impl AsRef<Path>) -> Result<File, Error> {
-    named(path.as_ref(), File::open(&path))
+    named(path.as_ref(), raw::open(&path))
+}
+
+/// Reads whose error is the system's, for a caller that names the path itself or acts by the kind of error.
+pub mod raw {
+    #![expect(
+        clippy::disallowed_methods,
+        reason = "the rest of the crate reads through these"
+    )]
+    use super::{DirEntry, File, Path, PathBuf, io};
+
+    /// Returns what a file holds.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+        std::fs::read(path)
+    }
+
+    /// Returns the text of a file.
+    ///
+    /// # Errors
+    /// The system's, and where the file is no UTF-8.
+    pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
+        std::fs::read_to_string(path)
+    }
+
+    /// Returns what is in a folder, in no order.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn entries(path: impl AsRef<Path>) -> io::Result<Vec<DirEntry>> {
+        std::fs::read_dir(path)?.collect()
+    }
+
+    /// Returns where a symbolic link points.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn link_target(path: impl AsRef<Path>) -> io::Result<PathBuf> {
+        std::fs::read_link(path)
+    }
+
+    /// Opens a file to be read.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
+        File::open(path)
+    }
 }
 
 fn named<T>(path: &Path, read: io::Result<T>) -> Result<T, Error> {

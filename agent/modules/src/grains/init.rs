@@ -52,7 +52,7 @@ fn init_of_words(words: &[&str]) -> &'static str {
 fn named_in(program: &Path) -> Option<&'static str> {
     const NAMES: [&str; 3] = ["upstart", "sysvinit", "systemd"];
     const EDGE: usize = 7;
-    let mut file = std::fs::File::open(program).ok()?;
+    let mut file = crate::fs::open(program).ok()?;
     let mut buffer = Vec::new();
     loop {
         let kept = buffer.split_off(buffer.len().saturating_sub(EDGE));

@@ -124,7 +124,10 @@ pub(super) fn date(seconds: &str) -> Option<String> {
 /// The licences that a package's copyright file names.
 fn license(package: &str) -> Option<String> {
     let path = format!("/usr/share/doc/{package}/copyright");
-    let text = String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned();
+    let text = crate::fs::read(path)
+        .inspect_err(|error| value::log::debug(error))
+        .ok()?;
+    let text = String::from_utf8_lossy(&text);
     let lines = text
         .lines()
         .filter_map(|line| line.strip_prefix("License:"));

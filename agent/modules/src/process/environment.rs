@@ -40,7 +40,7 @@ pub(super) fn default_shell() -> String {
 
 /// Whether `/etc/shells` has a shell; none when there is no such file.
 pub(super) fn is_valid_shell(shell: &str) -> Option<bool> {
-    let shells = std::fs::read_to_string("/etc/shells").ok()?;
+    let shells = crate::fs::text("/etc/shells").ok()?;
     Some(shells.lines().any(|line| line == shell))
 }
 

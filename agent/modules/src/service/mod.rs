@@ -14,6 +14,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
+use crate::fs;
 use crate::process::{Output, Process, which};
 
 /// Which services are listed.
@@ -185,33 +186,27 @@ fn script_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The sorted names in a folder.
-fn folder(path: &str) -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir(path)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    names
+/// The sorted names in a folder; none where it is not there.
+fn folder(path: &str) -> Result<Vec<String>, Error> {
+    let names = fs::names(path)?;
+    let names = names.iter().map(|name| name.to_string_lossy().into_owned());
+    Ok(names.collect())
 }
 
 /// The services that a folder of links such as `/etc/rc2.d` starts, sorted: what follows `S` and the digits.
-fn started_by(folders: &[&str]) -> Vec<String> {
-    let mut names: Vec<String> = folders
-        .iter()
-        .flat_map(|path| folder(path))
-        .filter_map(|link| {
-            let name = link
-                .strip_prefix('S')?
-                .trim_start_matches(|sign: char| sign.is_ascii_digit());
-            Some(name.to_owned())
-        })
-        .collect();
+fn started_by(folders: &[&str]) -> Result<Vec<String>, Error> {
+    let mut names = Vec::new();
+    for path in folders {
+        let links = folder(path)?;
+        let links = links.iter().filter_map(|link| link.strip_prefix('S'));
+        names.extend(links.map(|name| {
+            name.trim_start_matches(|sign: char| sign.is_ascii_digit())
+                .to_owned()
+        }));
+    }
     names.sort();
     names.dedup();
-    names
+    Ok(names)
 }
 
 /// True for a file that this program may run.

@@ -39,10 +39,10 @@ fn running(answer: &str, name: &str) -> Option<bool> {
     Some(instances.values().any(runs))
 }
 
-fn scripts() -> Vec<String> {
-    let mut names = folder("/etc/init.d");
+fn scripts() -> Result<Vec<String>, Error> {
+    let mut names = folder("/etc/init.d")?;
     names.retain(|name| runnable(&Path::new("/etc/init.d").join(name)));
-    names
+    Ok(names)
 }
 
 impl Provider for Procd {
@@ -74,9 +74,9 @@ impl Provider for Procd {
     }
 
     fn list(&self, _cx: &Exec, which: Which, _options: &Map) -> Result<Value, Error> {
-        let mut names = scripts();
+        let mut names = scripts()?;
         if which != Which::All {
-            let started = started_by(&["/etc/rc.d"]);
+            let started = started_by(&["/etc/rc.d"])?;
             names.retain(|name| started.contains(name) == (which == Which::Enabled));
         }
         Ok(names.into())
@@ -89,7 +89,7 @@ impl Provider for Procd {
     }
 
     fn enabled(&self, _cx: &Exec, name: &str, _options: &Map) -> Result<bool, Error> {
-        Ok(started_by(&["/etc/rc.d"]).iter().any(|each| each == name))
+        Ok(started_by(&["/etc/rc.d"])?.iter().any(|each| each == name))
     }
 }
 

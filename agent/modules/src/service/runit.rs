@@ -61,8 +61,8 @@ fn starts(path: &Path) -> bool {
 
 fn services(which: Which) -> Result<Vec<String>, Error> {
     let watched = watched()?;
-    let mut names = folder(&watched.to_string_lossy());
-    names.extend(folder(AVAILABLE));
+    let mut names = folder(&watched.to_string_lossy())?;
+    names.extend(folder(AVAILABLE)?);
     names.sort();
     names.dedup();
     names.retain(|name| {

@@ -8,6 +8,7 @@ use state::module::Error;
 use value::{Map, Value, log};
 
 use super::{Provider, Which, booted, folder, runlevel, runnable};
+use crate::fs;
 use crate::process::{Output, Process, Stderr, which};
 
 /// systemd.
@@ -301,10 +302,7 @@ pub(crate) fn is_masked(
     let link = relocated(folder, root)
         .join("systemd/system")
         .join(full_name(name));
-    Ok(
-        crate::fs::link_target_or_none(link)?
-            .is_some_and(|target| target == Path::new("/dev/null")),
-    )
+    Ok(fs::link_target_or_none(link)?.is_some_and(|target| target == Path::new("/dev/null")))
 }
 
 /// Masks a unit, or removes its mask.
@@ -351,42 +349,40 @@ fn unmasked(cx: &Exec, name: &str, options: &Map) -> Result<(), Error> {
 }
 
 /// The names of units that have a file.
-fn unit_files(root: Option<&str>) -> Vec<String> {
+fn unit_files(root: Option<&str>) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
     for path in UNITS {
         let path = relocated(path, root);
         // A link leads to one of the others.
         if !path.is_symlink() {
-            let files = folder(&path.to_string_lossy());
+            let files = folder(&path.to_string_lossy())?;
             names.extend(files.iter().filter_map(|file| listed_name(file)));
         }
     }
     names.sort();
     names.dedup();
-    names
+    Ok(names)
 }
 
 /// The init scripts that have no unit of their name.
-fn scripts(root: Option<&str>, units: &[String]) -> Vec<String> {
+fn scripts(root: Option<&str>, units: &[String]) -> Result<Vec<String>, Error> {
     let path = relocated("/etc/init.d", root);
-    let mut names = folder(&path.to_string_lossy());
+    let mut names = folder(&path.to_string_lossy())?;
     names.retain(|name| runnable(&path.join(name)) && !units.contains(name));
-    names
+    Ok(names)
 }
 
-fn is_script(name: &str, root: Option<&str>) -> bool {
-    scripts(root, &unit_files(root))
-        .iter()
-        .any(|each| each == name)
+fn is_script(name: &str, root: Option<&str>) -> Result<bool, Error> {
+    let scripts = scripts(root, &unit_files(root)?)?;
+    Ok(scripts.iter().any(|each| each == name))
 }
 
 /// Whether an init script is linked into the runlevel of now.
-fn script_starts(cx: &Exec, name: &str, root: Option<&str>) -> bool {
+fn script_starts(cx: &Exec, name: &str, root: Option<&str>) -> Result<bool, Error> {
     let level = runlevel(cx).unwrap_or_else(|| "2".to_owned());
     let folder = relocated(&format!("/etc/rc{level}.d"), root);
-    super::started_by(&[&folder.to_string_lossy()])
-        .iter()
-        .any(|each| each == name)
+    let started = super::started_by(&[&folder.to_string_lossy()])?;
+    Ok(started.iter().any(|each| each == name))
 }
 
 /// The program that links init scripts into runlevels, with its words.
@@ -480,11 +476,11 @@ fn property(line: &str) -> (String, Value) {
 
 impl Systemd {
     /// The names of all services.
-    fn all(root: Option<&str>) -> Vec<String> {
-        let mut names = unit_files(root);
-        names.extend(scripts(root, &names));
+    fn all(root: Option<&str>) -> Result<Vec<String>, Error> {
+        let mut names = unit_files(root)?;
+        names.extend(scripts(root, &names)?);
         names.sort();
-        names
+        Ok(names)
     }
 }
 
@@ -536,14 +532,16 @@ impl Provider for Systemd {
         let root = root_of(options);
         let root = root.as_deref();
         let state = match which {
-            Which::All => return Ok(Self::all(root).into()),
+            Which::All => return Self::all(root).map(Value::from),
             Which::Enabled => "enabled",
             Which::Disabled => "disabled",
         };
         let mut names = unit_files_that_are(cx, state, root)?;
-        let scripts = scripts(root, &unit_files(root));
-        let starts = |name: &String| script_starts(cx, name, root) == (which == Which::Enabled);
-        names.extend(scripts.into_iter().filter(starts));
+        for name in scripts(root, &unit_files(root)?)? {
+            if script_starts(cx, &name, root)? == (which == Which::Enabled) {
+                names.push(name);
+            }
+        }
         names.sort();
         names.dedup();
         Ok(names.into())
@@ -561,7 +559,7 @@ impl Provider for Systemd {
         if on {
             unmasked(cx, name, options)?;
         }
-        if is_script(name, root) {
+        if is_script(name, root)? {
             let mut words = scope(cx)?;
             words.extend(script_words(name, on)?);
             return Ok(Process::words(words).quiet().run(cx)?.success());
@@ -605,21 +603,23 @@ impl Provider for Systemd {
             return Ok(true);
         }
         if name.contains('@') {
-            return Ok(has_link(Path::new("/etc/systemd/system"), name));
+            return has_link(Path::new("/etc/systemd/system"), name);
         }
-        Ok(is_script(name, root) && script_starts(cx, name, root))
+        Ok(is_script(name, root)? && script_starts(cx, name, root)?)
     }
 }
 
 /// Whether a folder or one below it has a link that a template's instance is enabled by: older releases did not tell.
-fn has_link(folder: &Path, name: &str) -> bool {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.into_iter().any(|entry| {
-        let kind = entry.file_type();
-        let is = |wanted: fn(&std::fs::FileType) -> bool| kind.as_ref().is_ok_and(wanted);
-        (is(std::fs::FileType::is_symlink) && entry.file_name() == *name)
-            || (is(std::fs::FileType::is_dir) && has_link(&entry.path(), name))
-    })
+fn has_link(folder: &Path, name: &str) -> Result<bool, Error> {
+    for entry in fs::list_or_none(folder)?.unwrap_or_default() {
+        let kind = entry.file_type().map_err(Error::io(entry.path()))?;
+        if (kind.is_symlink() && entry.file_name() == *name)
+            || (kind.is_dir() && has_link(&entry.path(), name)?)
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ impl Scripts {
     }
 
     /// The names of the services that start in the runlevel of now.
-    fn started(self, cx: &Exec) -> Vec<String> {
+    fn started(self, cx: &Exec) -> Result<Vec<String>, Error> {
         let level = runlevel(cx).unwrap_or_else(|| "2".to_owned());
         let folder = format!("/etc/rc{level}.d");
         match self {
@@ -103,12 +103,12 @@ impl Scripts {
     }
 
     fn all(self, cx: &Exec) -> Result<Vec<String>, Error> {
-        let mut names = folder(SCRIPTS);
+        let mut names = folder(SCRIPTS)?;
         match self {
             Self::Plain => {}
             Self::Debian => {
                 names.retain(|name| name != "README" && !name.starts_with('.'));
-                names.extend(self.started(cx));
+                names.extend(self.started(cx)?);
             }
             Self::Ubuntu => names.retain(|name| is_script(name)),
             Self::RedHat => names = chkconfig_names(cx)?,
@@ -145,7 +145,7 @@ fn chkconfig_starts(cx: &Exec, name: &str) -> Result<bool, Error> {
         words.first() == Some(&name) && (line.contains(&on) || words == [name, "on"])
     });
     Ok(listed.success() && starts
-        || started_by(&[&format!("/etc/rc.d/rc{level}.d")])
+        || started_by(&[&format!("/etc/rc.d/rc{level}.d")])?
             .iter()
             .any(|each| each == name))
 }
@@ -213,7 +213,7 @@ impl Provider for Scripts {
 
     fn list(&self, cx: &Exec, which: Which, _options: &Map) -> Result<Value, Error> {
         let mut names = match (self, which) {
-            (Self::Debian, Which::Enabled) => self.started(cx),
+            (Self::Debian, Which::Enabled) => self.started(cx)?,
             _ => self.all(cx)?,
         };
         if *self == Self::RedHat && which != Which::All {
@@ -226,7 +226,7 @@ impl Provider for Scripts {
             return Ok(kept.into());
         }
         if which != Which::All {
-            let started = self.started(cx);
+            let started = self.started(cx)?;
             names.retain(|name| started.contains(name) == (which == Which::Enabled));
         }
         Ok(names.into())
@@ -255,7 +255,7 @@ impl Provider for Scripts {
     fn enabled(&self, cx: &Exec, name: &str, _options: &Map) -> Result<bool, Error> {
         match self {
             Self::RedHat => chkconfig_starts(cx, name),
-            _ => Ok(self.started(cx).iter().any(|each| each == name)),
+            _ => Ok(self.started(cx)?.iter().any(|each| each == name)),
         }
     }
 

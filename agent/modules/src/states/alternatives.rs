@@ -73,7 +73,7 @@ fn installed(cx: &Exec, args: Install) -> Result<Ret, Error> {
             let why = format!("Alternative for {name} not installed: {said}");
             return Ok(Ret::failed(why));
         }
-        let comment = match current_of(name).as_deref() == Some(path.as_str()) {
+        let comment = match current_of(name)?.as_deref() == Some(path.as_str()) {
             true => format!("Alternative for {name} set to path {path} with priority {priority}"),
             false => format!(
                 "Alternative {path} for {name} registered with priority {priority} and not set to default"
@@ -90,7 +90,7 @@ fn remove(cx: &Exec, args: Remove) -> Result<Ret, Error> {
 
 fn removed(cx: &Exec, name: &str, path: &str) -> Result<Ret, Error> {
     if !exists(cx, name, path)? {
-        return Ok(match current_of(name) {
+        return Ok(match current_of(name)? {
             Some(current) => Ret::ok(format!(
                 "Alternative for {name} is set to it's default path {current}"
             )),
@@ -104,7 +104,7 @@ fn removed(cx: &Exec, name: &str, path: &str) -> Result<Ret, Error> {
             let why = format!("Alternative for {name} not removed: {said}");
             return Ok(Ret::failed(why));
         }
-        Ok(match current_of(name) {
+        Ok(match current_of(name)? {
             Some(current) => Ret::ok(format!(
                 "Alternative for {name} removed. Falling back to path {current}"
             ))
@@ -137,7 +137,7 @@ fn set(cx: &Exec, args: Set) -> Result<Ret, Error> {
 }
 
 fn chosen(cx: &Exec, name: &str, path: &str) -> Result<Ret, Error> {
-    if current_of(name).as_deref() == Some(path) {
+    if current_of(name)?.as_deref() == Some(path) {
         return Ok(Ret::ok(format!(
             "Alternative for {name} already set to {path}"
         )));
@@ -150,7 +150,7 @@ fn chosen(cx: &Exec, name: &str, path: &str) -> Result<Ret, Error> {
     let would = format!("Alternative for {name} will be set to path {path}");
     cx.apply(Ret::would(would), || {
         let said = change(cx, &["--set", name, path])?;
-        match current_of(name).as_deref() == Some(path) {
+        match current_of(name)?.as_deref() == Some(path) {
             true => Ok(
                 Ret::ok(format!("Alternative for {name} set to path {path}")).change("path", path),
             ),

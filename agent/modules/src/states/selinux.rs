@@ -140,7 +140,7 @@ fn mode(cx: &Exec, args: Mode) -> Result<Ret, Error> {
             )));
         }
     };
-    let (running, starts) = (now(), configured());
+    let (running, starts) = (now(), configured()?);
     let old = match running == wanted && starts.as_deref() != Some(wanted) {
         true => Value::from(starts),
         false => running.into(),
@@ -152,7 +152,7 @@ fn mode(cx: &Exec, args: Mode) -> Result<Ret, Error> {
     let would = Ret::would(format!("SELinux mode is set to be changed to {wanted}"));
     cx.apply(changed(would, wanted), || {
         let new = call(cx, "setenforce", Map::new().with("mode", wanted))?.to_text();
-        let waits = wanted == "Disabled" && configured().as_deref() == Some(wanted);
+        let waits = wanted == "Disabled" && configured()?.as_deref() == Some(wanted);
         Ok(match new == wanted || waits {
             true => changed(
                 Ret::ok(format!("SELinux has been set to {wanted} mode")),

@@ -348,10 +348,7 @@ fn common_prefix<'a>(mut names: impl Iterator<Item = &'a String>) -> &'a str {
 pub(crate) fn tar_flag(path: &str) -> Option<&'static str> {
     use std::io::Read;
     let mut start = [0; 6];
-    std::fs::File::open(path)
-        .ok()?
-        .read_exact(&mut start)
-        .ok()?;
+    crate::fs::open(path).ok()?.read_exact(&mut start).ok()?;
     match start {
         [0x1f, 0x8b, ..] => Some("-z"),
         [b'B', b'Z', b'h', ..] => Some("-j"),

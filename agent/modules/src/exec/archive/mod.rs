@@ -328,7 +328,7 @@ fn zip(cx: &Exec, args: Zip) -> Result<Value, Error> {
         _ => {}
     }
     let cwd = args.cwd.as_deref().unwrap_or("/");
-    let names = zipped::to_pack(&sources, cwd);
+    let names = zipped::to_pack(&sources, cwd)?;
     zipped::zip(cx, &zip_file, cwd, &names, &args.runas)?;
     Ok(Value::list(names.into_iter().map(Value::from)))
 }

@@ -55,8 +55,8 @@ fn part(file: &mut File, from: u64, length: u64) -> std::io::Result<Vec<u8>> {
 
 /// The entries of an archive, in its own order.
 pub(super) fn members(path: &str) -> Result<Vec<Member>, Error> {
-    let read = || -> std::io::Result<Option<Vec<Member>>> {
-        let mut file = File::open(path)?;
+    let mut file = fs::open(path)?;
+    let mut read = || -> std::io::Result<Option<Vec<Member>>> {
         let Some((start, length)) = directory(&mut file)? else {
             return Ok(None);
         };
@@ -145,7 +145,7 @@ pub(crate) fn unzipped(cx: &Exec, job: &Unpack, extract_perms: bool) -> Result<V
 }
 
 /// The names that sources get in an archive, folders with all that is in them.
-pub(super) fn to_pack(sources: &[String], cwd: &str) -> Vec<String> {
+pub(super) fn to_pack(sources: &[String], cwd: &str) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
     for source in sources {
         let source = ospath::join(cwd, source);
@@ -154,13 +154,13 @@ pub(super) fn to_pack(sources: &[String], cwd: &str) -> Vec<String> {
             names.extend(ospath::exists(&source).then(|| ospath::relpath(&source, base)));
             continue;
         }
-        for folder in ospath::walk(&source, None) {
+        for folder in ospath::walk(&source, None)? {
             let inside = ospath::relpath(&folder.root, base);
             names.push(format!("{inside}/"));
             names.extend(folder.files.iter().map(|name| ospath::join(&inside, name)));
         }
     }
-    names
+    Ok(names)
 }
 
 /// Makes an archive of these names, in this order.
@@ -231,6 +231,7 @@ mod tests {
         std::fs::create_dir(folder.path().join("d")).unwrap();
         std::fs::write(folder.path().join("d/f"), "").unwrap();
         let cwd = folder.path().display().to_string();
-        assert_eq!(to_pack(&["d".into(), "none".into()], &cwd), ["d/", "d/f"]);
+        let names = to_pack(&["d".into(), "none".into()], &cwd);
+        assert_eq!(names.unwrap(), ["d/", "d/f"]);
     }
 }

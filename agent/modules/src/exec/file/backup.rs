@@ -137,13 +137,14 @@ fn parted(name: &str) -> Option<(&str, DateTime)> {
 }
 
 /// The kept copies in the folder of a path, the latest first, of those files that are wanted.
-fn kept(cx: &Exec, path: &str, wanted: impl Fn(&str) -> bool) -> Vec<(String, Kept)> {
+fn kept(
+    cx: &Exec,
+    path: &str,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<(String, Kept)>, Error> {
     let folder = ospath::dirname(path).trim_start_matches('/');
     let folder = root(cx).join(folder).to_string_lossy().into_owned();
-    let here = ospath::walk(&folder, Some(1))
-        .into_iter()
-        .next()
-        .unwrap_or_default();
+    let here = ospath::here(&folder)?.unwrap_or_default();
     let mut found = Vec::new();
     for name in &here.files {
         let Some((base, time)) = parted(name).filter(|(base, _)| wanted(base)) else {
@@ -161,7 +162,7 @@ fn kept(cx: &Exec, path: &str, wanted: impl Fn(&str) -> bool) -> Vec<(String, Ke
         found.push((base.to_owned(), kept));
     }
     value::sorted::sort_by_key(&mut found, |(_, kept)| std::cmp::Reverse(kept.time));
-    found
+    Ok(found)
 }
 
 fn most(limit: Option<i64>) -> usize {
@@ -177,7 +178,7 @@ fn numbered<'a>(kept: impl Iterator<Item = &'a Kept>, limit: Option<i64>) -> Map
 
 fn list_backups(cx: &Exec, args: ListBackups) -> Result<Value, Error> {
     let path = ospath::expanduser(&args.path);
-    let found = kept(cx, &path, |base| base == ospath::basename(&path));
+    let found = kept(cx, &path, |base| base == ospath::basename(&path))?;
     Ok(numbered(found.iter().map(|(_, kept)| kept), args.limit).into())
 }
 
@@ -187,7 +188,7 @@ fn list_backup(cx: &Exec, args: ListBackup) -> Result<Value, Error> {
 }
 
 fn list_backups_dir(cx: &Exec, args: ListBackupsDir) -> Result<Value, Error> {
-    let found = kept(cx, &ospath::expanduser(&args.path), |_| true);
+    let found = kept(cx, &ospath::expanduser(&args.path), |_| true)?;
     let bases: std::collections::BTreeSet<&String> = found.iter().map(|(base, _)| base).collect();
     let of = |base: &String| {
         let own = found.iter().filter(|(name, _)| name == base);
@@ -204,7 +205,8 @@ fn located(cx: &Exec, path: &str, id: &Value) -> Result<String, String> {
     let text = id.to_text();
     let number = text.parse::<usize>().ok().filter(|n| n.to_string() == text);
     let number = number.ok_or_else(|| format!("Invalid backup_id '{text}'"))?;
-    let found = kept(cx, path, |base| base == ospath::basename(path));
+    let found =
+        kept(cx, path, |base| base == ospath::basename(path)).map_err(|error| error.to_string())?;
     let one = found.into_iter().nth(number);
     one.map(|(_, kept)| kept.location)
         .ok_or_else(|| format!("backup_id '{text}' does not exist for {path}"))

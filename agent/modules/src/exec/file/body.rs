@@ -24,7 +24,7 @@ pub(crate) enum Body {
 impl Body {
     fn reader(&self) -> io::Result<Box<dyn Read + '_>> {
         Ok(match self {
-            Self::File(path) => Box::new(File::open(path)?),
+            Self::File(path) => Box::new(fs::raw::open(path)?),
             Self::Bytes(bytes) => Box::new(bytes.as_slice()),
         })
     }
@@ -32,7 +32,7 @@ impl Body {
     /// All of it.
     pub(crate) fn bytes(&self) -> io::Result<Vec<u8>> {
         match self {
-            Self::File(path) => std::fs::read(path),
+            Self::File(path) => fs::raw::read(path),
             Self::Bytes(bytes) => Ok(bytes.clone()),
         }
     }

@@ -7,8 +7,8 @@ use value::{Map, Value};
 use super::managed::{self as work, Found, Ignore, Request};
 use super::source as sums;
 use super::stat::normalized;
-use crate::diff;
 use crate::source::{self, How};
+use crate::{diff, fs};
 
 state::exec_module! {
     /// Compare files.
@@ -164,7 +164,7 @@ fn get_diff(cx: &Exec, args: GetDiff) -> Result<Value, Error> {
                 "Failed to cache one or more files\nAdditional info follows:\n\n- File {url} not found"
             ))
         })?;
-        let data = std::fs::read(&path).map_err(|error| {
+        let data = fs::raw::read(&path).map_err(|error| {
             let reason = error.to_string();
             let reason = reason.split(" (os error").next().unwrap_or_default();
             Error::refused(format!("Failed to read {path}: {reason}"))

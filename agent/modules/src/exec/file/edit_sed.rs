@@ -7,7 +7,7 @@ use value::glob::{fnmatch, is_glob};
 
 use super::edit;
 use crate::process::{self, Process};
-use crate::{fs, shlex, text};
+use crate::{fs, ospath, shlex, text};
 use value::pyre::{Flags, Regex};
 
 state::exec_module! {
@@ -218,11 +218,10 @@ fn globbed(pattern: &str) -> Vec<String> {
                 continue;
             }
             let inside = if prefix.is_empty() { "." } else { &prefix };
-            let entries = std::fs::read_dir(inside).into_iter().flatten().flatten();
-            for entry in entries {
-                let name = entry.file_name().to_string_lossy().into_owned();
+            let here = ospath::here_if_readable(inside).unwrap_or_default();
+            for name in here.dirs.iter().chain(&here.files) {
                 let hidden = name.starts_with('.') && !part.starts_with('.');
-                if !hidden && fnmatch(part, &name) {
+                if !hidden && fnmatch(part, name) {
                     next.push(format!("{prefix}{name}"));
                 }
             }

@@ -226,7 +226,7 @@ impl Finder {
         if self.maxdepth.is_some_and(|most| depth > most) {
             return;
         }
-        let Some(here) = ospath::walk(folder, Some(1)).into_iter().next() else {
+        let Some(here) = ospath::here_if_readable(folder) else {
             return;
         };
         if depth >= self.mindepth {
@@ -286,7 +286,7 @@ impl Test {
             Self::Changed(false, time) => found.mtime() as f64 <= *time,
             Self::Contents(regex) => {
                 found.is_file()
-                    && std::fs::read(path)
+                    && fs::raw::read(path)
                         .is_ok_and(|data| regex.is_match(&text::decoded(&data)).unwrap_or(false))
             }
         }

@@ -272,7 +272,12 @@ impl Pruned {
 }
 
 /// Removes empty folders.
-pub(crate) fn prune(cx: &Exec, path: &str, recurse: bool, older_than: &Value) -> Pruned {
+pub(crate) fn prune(
+    cx: &Exec,
+    path: &str,
+    recurse: bool,
+    older_than: &Value,
+) -> Result<Pruned, Error> {
     let days = older_than
         .as_int()
         .or_else(|| older_than.as_str()?.parse().ok());
@@ -298,7 +303,7 @@ pub(crate) fn prune(cx: &Exec, path: &str, recurse: bool, older_than: &Value) ->
         }
     };
     if recurse {
-        for folder in bottom_up(path) {
+        for folder in bottom_up(path)? {
             if old(&folder) {
                 drop(&folder, &mut out);
             }
@@ -308,13 +313,13 @@ pub(crate) fn prune(cx: &Exec, path: &str, recurse: bool, older_than: &Value) ->
     if old(path) {
         out.result = drop(path, &mut out) && (out.result || !recurse);
     }
-    out
+    Ok(out)
 }
 
 /// The folders below a folder, the deepest first.
-fn bottom_up(path: &str) -> Vec<String> {
+fn bottom_up(path: &str) -> Result<Vec<String>, Error> {
     let mut all: Vec<String> = Vec::new();
-    for folder in ospath::walk(path, None) {
+    for folder in ospath::walk(path, None)? {
         all.extend(
             folder
                 .dirs
@@ -325,7 +330,7 @@ fn bottom_up(path: &str) -> Vec<String> {
     value::sorted::sort_by_key(&mut all, |path| {
         std::cmp::Reverse(path.matches('/').count())
     });
-    all
+    Ok(all)
 }
 
 /// A system's refusal as Python prints it: `[Errno 39] Directory not empty: '/x'`.
@@ -346,7 +351,7 @@ fn rmdir(cx: &Exec, args: Rmdir) -> Result<Value, Error> {
     if !ospath::isdir(&path) {
         return Err(format!("A valid directory was not specified: {path}").into());
     }
-    let pruned = prune(cx, &path, args.recurse, &args.older_than);
+    let pruned = prune(cx, &path, args.recurse, &args.older_than)?;
     if args.verbose {
         return Ok(pruned.shown().with("result", pruned.result).into());
     }

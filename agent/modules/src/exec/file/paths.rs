@@ -103,10 +103,7 @@ pub fn globbed(pattern: &str) -> Vec<String> {
             }
             continue;
         }
-        let here = ospath::walk(&folder, Some(1))
-            .into_iter()
-            .next()
-            .unwrap_or_default();
+        let here = ospath::here_if_readable(&folder).unwrap_or_default();
         let hidden = tail.starts_with('.');
         let names = here.dirs.iter().chain(&here.files);
         let fits = names
@@ -127,7 +124,7 @@ fn path_exists_glob(_cx: &Exec, args: PathExistsGlob) -> Result<Value, Error> {
 
 fn readdir(_cx: &Exec, args: Readdir) -> Result<Value, Error> {
     let path = absolute(&args.path, "Dir path must be absolute.")?;
-    let Some(here) = ospath::walk(&path, Some(1)).into_iter().next() else {
+    let Some(here) = ospath::here(&path)? else {
         return Err(format!("A valid directory was not specified: {path}").into());
     };
     let mut names = here.dirs;

@@ -396,7 +396,7 @@ fn diskusage(_cx: &Exec, args: Diskusage) -> Result<Value, Error> {
     }
     let mut seen = std::collections::HashSet::new();
     let mut total = 0;
-    for folder in ospath::walk(&args.path, None) {
+    for folder in ospath::walk(&args.path, None)? {
         for name in &folder.files {
             if let Ok(found) = Path::new(&ospath::join(&folder.root, name)).metadata()
                 && seen.insert(found.ino())

@@ -138,11 +138,9 @@ fn seek_read(_cx: &Exec, args: SeekRead) -> Result<Value, Error> {
         unsigned(args.offset, "offset")?,
     );
     let mut data = Vec::new();
-    std::fs::File::open(&path)
-        .and_then(|mut file| {
-            file.seek(SeekFrom::Start(offset))?;
-            file.take(size).read_to_end(&mut data)
-        })
+    let mut file = fs::open(&path)?;
+    file.seek(SeekFrom::Start(offset))
+        .and_then(|_| file.take(size).read_to_end(&mut data))
         .map_err(Error::io(&path))?;
     Ok(shown(data))
 }

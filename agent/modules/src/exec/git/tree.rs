@@ -164,23 +164,30 @@ pub(crate) fn init_options(
 
 impl Git<'_> {
     /// Whether the folder's repository lies elsewhere.
-    pub(crate) fn is_worktree(&self) -> bool {
+    ///
+    /// # Errors
+    /// When the file `.git` cannot be read.
+    pub(crate) fn is_worktree(&self) -> Result<bool, Error> {
         let cwd = self.cwd.as_deref().unwrap_or_default();
         if !ospath::isdir(cwd) {
-            return false;
+            return Ok(false);
         }
         let Ok(top) = self.git(&["rev-parse", "--show-toplevel"]) else {
-            return false;
+            return Ok(false);
         };
-        let text = std::fs::read_to_string(ospath::join(&top, ".git")).unwrap_or_default();
-        text.strip_prefix("gitdir:")
-            .is_some_and(|path| ospath::isabs(path.trim_start()))
+        let file = ospath::join(&top, ".git");
+        if !ospath::isfile(&file) {
+            return Ok(false);
+        }
+        let text = fs::text(&file)?;
+        let folder = text.strip_prefix("gitdir:");
+        Ok(folder.is_some_and(|path| ospath::isabs(path.trim_start())))
     }
 }
 
 fn is_worktree(cx: &Exec, args: IsWorktree) -> Result<Value, Error> {
     let common = Common::of(cx, Some(&args.cwd), &args.kwargs, &[])?;
-    Ok(common.git.is_worktree().into())
+    common.git.is_worktree().map(Value::from)
 }
 
 fn list_worktrees(cx: &Exec, mut args: ListWorktrees) -> Result<Value, Error> {
@@ -281,7 +288,7 @@ fn worktree_rm(cx: &Exec, args: WorktreeRm) -> Result<Value, Error> {
     if !ospath::exists(&cwd) {
         return Err(format!("{cwd} does not exist").into());
     }
-    if !common.git.is_worktree() {
+    if !common.git.is_worktree()? {
         return Err(format!("{cwd} is not a git worktree").into());
     }
     fs::remove(cx, std::path::Path::new(&cwd))
@@ -290,9 +297,10 @@ fn worktree_rm(cx: &Exec, args: WorktreeRm) -> Result<Value, Error> {
 }
 
 /// Whether a folder is a repository, or a work tree of one.
-pub(crate) fn is_repository(git: &Git<'_>, bare: bool) -> bool {
+pub(crate) fn is_repository(git: &Git<'_>, bare: bool) -> Result<bool, Error> {
     let cwd = git.cwd.as_deref().unwrap_or_default();
-    ospath::isdir(&ospath::join(cwd, if bare { "refs" } else { ".git" })) || git.is_worktree()
+    let inside = ospath::join(cwd, if bare { "refs" } else { ".git" });
+    Ok(ospath::isdir(&inside) || git.is_worktree()?)
 }
 
 /// Runs a command and says whether it has succeeded.

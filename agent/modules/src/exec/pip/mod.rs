@@ -9,8 +9,8 @@ use value::{Map, Value, json, log, sorted};
 
 use super::cmd::run_all_with;
 use crate::pep440::{Version, at_least, normalized};
-use crate::process;
 use crate::source::Url;
+use crate::{fs, process};
 
 state::exec_module! {
     /// Install Python packages with pip.
@@ -178,7 +178,7 @@ impl Pip {
             ]);
         };
         if std::path::Path::new(bin_env).is_dir() {
-            let python = python_of(bin_env).ok_or_else(|| {
+            let python = python_of(bin_env)?.ok_or_else(|| {
                 Error::refused(format!(
                     "Could not find a pip binary in virtualenv {bin_env}"
                 ))
@@ -360,24 +360,20 @@ fn is_dir(path: &str) -> bool {
 }
 
 /// The Python of a virtual environment: `python`, `python3`, then the first with a version.
-fn python_of(folder: &str) -> Option<String> {
+fn python_of(folder: &str) -> Result<Option<String>, Error> {
     let folder = folder.trim_end_matches('/');
     let usual = ["python", "bin/python", "Scripts/python", "bin/python3"];
     let usual = usual.iter().map(|name| format!("{folder}/{name}"));
-    let numbered = std::fs::read_dir(format!("{folder}/bin")).ok();
-    let mut numbered: Vec<String> = numbered
+    let numbered: Vec<String> = fs::names(format!("{folder}/bin"))?
         .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .map(|name| name.to_string_lossy().into_owned())
         .filter(|name| {
             let version = name.strip_prefix("python").unwrap_or("x");
             !version.is_empty() && version.bytes().all(|b| b.is_ascii_digit() || b == b'.')
         })
         .map(|name| format!("{folder}/bin/{name}"))
         .collect();
-    sorted::sort(&mut numbered);
-    usual.chain(numbered).find_map(|path| process::which(&path))
+    Ok(usual.chain(numbered).find_map(|path| process::which(&path)))
 }
 
 fn rows(out: &str) -> Result<Vec<Value>, Error> {

@@ -118,10 +118,16 @@ pub(crate) fn mode() -> &'static str {
     }
 }
 
-/// The mode that SELinux starts in.
-pub(crate) fn configured() -> Option<String> {
-    let text = std::fs::read_to_string(CONFIG).ok()?;
-    let mode = text
+/// Returns the mode that SELinux starts in; none where its configuration is missing or names none.
+///
+/// # Errors
+/// When the configuration cannot be read.
+pub(crate) fn configured() -> Result<Option<String>, Error> {
+    Ok(fs::text_or_none(CONFIG)?.as_deref().and_then(mode_in))
+}
+
+fn mode_in(config: &str) -> Option<String> {
+    let mode = config
         .lines()
         .find_map(|line| line.trim().strip_prefix("SELINUX="))?;
     let mode = mode.trim_start().to_lowercase();
@@ -134,7 +140,7 @@ fn getenforce(_: &Exec, _: Getenforce) -> Result<Value, Error> {
 }
 
 fn getconfig(_: &Exec, _: Getconfig) -> Result<Value, Error> {
-    Ok(configured().into())
+    configured().map(Value::from)
 }
 
 fn setenforce(cx: &Exec, args: Setenforce) -> Result<Value, Error> {

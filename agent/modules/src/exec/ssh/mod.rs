@@ -172,13 +172,13 @@ fn user_keys(_cx: &Exec, args: UserKeys) -> Result<Value, Error> {
         let Some(user) = accounts::user(&name) else {
             continue;
         };
-        let found = wanted.iter().filter_map(|file| {
+        let mut found = Map::new();
+        for file in &wanted {
             let path = ospath::join(&format!("{}/.ssh", user.home), file);
-            let bytes = std::fs::read(path).ok()?;
-            let text: Value = text::decoded(&bytes).trim().into();
-            Some((Value::from(ospath::basename(file)), text))
-        });
-        let found: Map = found.collect();
+            if let Some(bytes) = fs::read_or_none(path)? {
+                found.insert(ospath::basename(file), text::decoded(&bytes).trim());
+            }
+        }
         if !found.is_empty() {
             keys.insert(name, found);
         }

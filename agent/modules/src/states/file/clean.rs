@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use state::exec::Exec;
+use state::module::Error;
 use value::glob::fnmatch;
 use value::{Map, Value};
 
@@ -39,7 +40,15 @@ pub(crate) fn included(path: &str, include_pat: &Value, exclude_pat: &Value) -> 
 }
 
 /// The paths that required states manage below a folder: they stay.
-pub(crate) fn kept_in(cx: &Exec, name: &str, require: &Value, walked: &[Walked]) -> Vec<String> {
+///
+/// # Errors
+/// When a folder cannot be read.
+pub(crate) fn kept_in(
+    cx: &Exec,
+    name: &str,
+    require: &Value,
+    walked: &[Walked],
+) -> Result<Vec<String>, Error> {
     let lowstate = cx.run.as_ref().map(|run| run.lowstate.as_slice());
     let mut keep = BTreeSet::new();
     for requisite in require.as_list().unwrap_or_default() {
@@ -52,29 +61,35 @@ pub(crate) fn kept_in(cx: &Exec, name: &str, require: &Value, walked: &[Walked])
                 .any(|key| low.get(key) == Some(required))
         };
         for low in lowstate.unwrap_or_default().iter().filter(named) {
-            keep_of(cx, name, low, walked, &mut keep);
+            keep_of(cx, name, low, walked, &mut keep)?;
         }
     }
-    keep.into_iter().collect()
+    Ok(keep.into_iter().collect())
 }
 
-fn keep_of(cx: &Exec, name: &str, low: &Map, walked: &[Walked], keep: &mut BTreeSet<String>) {
+fn keep_of(
+    cx: &Exec,
+    name: &str,
+    low: &Map,
+    walked: &[Walked],
+    keep: &mut BTreeSet<String>,
+) -> Result<(), Error> {
     let text = |key: &str| low.get(key).map(Value::to_text).unwrap_or_default();
     let path = text("name");
     if !ospath::isdir(&path) {
         keep.insert(path);
-        return;
+        return Ok(());
     }
     if ospath::relpath(&path, name).starts_with("..") {
-        return;
+        return Ok(());
     }
     if text("fun") == "recurse" {
         keep.extend(tree::kept(cx, &path, low));
-        return;
+        return Ok(());
     }
     let below = |folder: &&Walked| !ospath::relpath(&folder.root, &path).starts_with("..");
     let found: Vec<Walked> = if walked.is_empty() {
-        ospath::walk(&path, None)
+        ospath::walk(&path, None)?
     } else {
         walked.iter().filter(below).cloned().collect()
     };
@@ -93,10 +108,19 @@ fn keep_of(cx: &Exec, name: &str, low: &Map, walked: &[Walked], keep: &mut BTree
         );
         keep.insert(folder.root);
     }
+    Ok(())
 }
 
 /// Removes what is below a folder and is not kept; in test mode only says what. What cannot be removed is still named, as in Salt.
-pub(crate) fn remove(cx: &Exec, root: &str, keep: &[String], exclude_pat: &Value) -> Vec<String> {
+///
+/// # Errors
+/// When a folder cannot be read.
+pub(crate) fn remove(
+    cx: &Exec,
+    root: &str,
+    keep: &[String],
+    exclude_pat: &Value,
+) -> Result<Vec<String>, Error> {
     let mut real: BTreeSet<String> = BTreeSet::from([root.to_owned()]);
     for path in keep.iter().filter(|path| ospath::isabs(path)) {
         let path = ospath::abspath(path);
@@ -115,8 +139,8 @@ pub(crate) fn remove(cx: &Exec, root: &str, keep: &[String], exclude_pat: &Value
         keep: &real,
         exclude_pat,
     };
-    sweep.folder(root, &mut removed);
-    removed
+    sweep.folder(root, &mut removed)?;
+    Ok(removed)
 }
 
 /// What is removed, and from where.
@@ -129,9 +153,9 @@ struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    fn folder(&self, folder: &str, removed: &mut Vec<String>) {
-        let Some(here) = ospath::walk(folder, Some(1)).into_iter().next() else {
-            return;
+    fn folder(&self, folder: &str, removed: &mut Vec<String>) -> Result<(), Error> {
+        let Some(here) = ospath::here(folder)? else {
+            return Ok(());
         };
         for name in here.dirs.iter().chain(&here.files) {
             let path = ospath::join(folder, name);
@@ -143,9 +167,10 @@ impl Sweep<'_> {
                 }
             }
             if ospath::isdir(&path) && !ospath::islink(&path) {
-                self.folder(&path, removed);
+                self.folder(&path, removed)?;
             }
         }
+        Ok(())
     }
 
     /// Removes an entry through the handles of the folders above it, which others may have replaced since

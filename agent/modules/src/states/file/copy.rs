@@ -163,7 +163,7 @@ fn copied(
     place(cx, source, name)
         .map_err(|_| Error::refused(format!("Failed to copy \"{source}\" to \"{name}\"")))?;
     if ospath::isdir(source) {
-        own(cx, name, like);
+        own(cx, name, like)?;
     }
     if !args.preserve {
         let before = ret.comment.clone();
@@ -190,14 +190,15 @@ fn place(cx: &Exec, source: &str, name: &str) -> std::io::Result<()> {
     }
 }
 
-fn own(cx: &Exec, name: &str, like: &Like) {
+fn own(cx: &Exec, name: &str, like: &Like) -> Result<(), Error> {
     let (uid, gid) = (users::uid(&like.user), users::gid(&like.group));
-    for folder in ospath::walk(name, None) {
+    for folder in ospath::walk(name, None)? {
         for below in folder.dirs.iter().chain(&folder.files) {
             let path = ospath::join(&folder.root, below);
             let _ = fs::chown(cx, Path::new(&path), uid, gid, false);
         }
     }
+    Ok(())
 }
 
 fn rename(cx: &Exec, args: Rename) -> Result<Ret, Error> {

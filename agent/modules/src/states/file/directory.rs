@@ -302,7 +302,7 @@ impl Plan {
 
     /// What the answer is as long as nothing is changed: all right, wrong, or what would change.
     fn checked(&self, cx: &Exec, mut ret: Ret) -> Result<Ret, Error> {
-        let walked = self.walked();
+        let walked = self.walked()?;
         let recurse = match Recurse::of(&self.recurse) {
             Ok(recurse) => recurse,
             Err(problem) => {
@@ -340,7 +340,7 @@ impl Plan {
             self.difference(&self.name, &dir, true, &mut changes);
         }
         if self.clean {
-            self.check_clean(cx, &walked, &mut changes);
+            self.check_clean(cx, &walked, &mut changes)?;
         }
         if !ospath::isdir(&self.name) {
             changes.insert(self.name.as_str(), Map::new().with("directory", "new"));
@@ -357,11 +357,11 @@ impl Plan {
         Ok(ret)
     }
 
-    fn walked(&self) -> Vec<Walked> {
+    fn walked(&self) -> Result<Vec<Walked>, Error> {
         if self.recurse.is_true() || self.clean {
             ospath::walk(&self.name, self.max_depth)
         } else {
-            Vec::new()
+            Ok(Vec::new())
         }
     }
 
@@ -411,8 +411,8 @@ impl Plan {
         }
     }
 
-    fn check_clean(&self, cx: &Exec, walked: &[Walked], changes: &mut Map) {
-        let keep = clean::kept_in(cx, &self.name, &self.require, walked);
+    fn check_clean(&self, cx: &Exec, walked: &[Walked], changes: &mut Map) -> Result<(), Error> {
+        let keep = clean::kept_in(cx, &self.name, &self.require, walked)?;
         for folder in walked {
             for name in folder.files.iter().chain(&folder.dirs) {
                 let path = ospath::join(&folder.root, name);
@@ -422,6 +422,7 @@ impl Plan {
                 }
             }
         }
+        Ok(())
     }
 
     fn change(&self, cx: &Exec, mut ret: Ret) -> Result<Ret, Error> {
@@ -435,7 +436,7 @@ impl Plan {
         if !self.children_only {
             perms::check(cx, &self.name, &mut ret, &own, None)?;
         }
-        let walked = self.walked();
+        let walked = self.walked()?;
         let mut errors = Vec::new();
         if let Ok(recurse) = Recurse::of(&self.recurse)
             && !recurse.0.is_empty()
@@ -443,8 +444,8 @@ impl Plan {
             self.set_below(cx, &walked, &recurse, &mut ret, &mut errors);
         }
         if self.clean {
-            let keep = clean::kept_in(cx, &self.name, &self.require, &walked);
-            let removed = clean::remove(cx, &self.name, &keep, &self.exclude_pat);
+            let keep = clean::kept_in(cx, &self.name, &self.require, &walked)?;
+            let removed = clean::remove(cx, &self.name, &keep, &self.exclude_pat)?;
             if !removed.is_empty() {
                 note(&mut ret, "removed", Value::from(removed));
                 ret.comment = format!("Files cleaned from directory {}", self.name);

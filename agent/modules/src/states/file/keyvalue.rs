@@ -61,7 +61,7 @@ fn keyvalue(cx: &Exec, mut args: Keyvalue) -> Result<Ret, Error> {
         Err(problem) => return Ok(named(Ret::failed(problem), &name)),
     };
     let path = Path::new(&name);
-    let old = match std::fs::read(path) {
+    let old = match fs::raw::read(path) {
         Ok(data) => edit::utf8(path, data)?,
         Err(error) if args.create_if_missing && error.kind() == std::io::ErrorKind::NotFound => {
             args.append_if_not_found = true;

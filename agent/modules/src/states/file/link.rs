@@ -146,9 +146,9 @@ fn preflight(name: &str, user: &Value, group: &Value, target: Option<&str>) -> R
 }
 
 /// What a link points to, as it is written.
-fn points_to(name: &str) -> Option<String> {
-    let target = std::fs::read_link(name).ok()?;
-    Some(target.to_string_lossy().into_owned())
+fn points_to(name: &str) -> Result<Option<String>, Error> {
+    let target = fs::link_target_or_none(name)?;
+    Ok(target.map(|target| target.to_string_lossy().into_owned()))
 }
 
 impl Link {
@@ -227,7 +227,7 @@ impl Link {
                 "File or directory exists where the symlink {name} should be. Did you mean to use force?"
             )));
         }
-        if points_to(name).as_ref() != Some(target) {
+        if points_to(name)?.as_ref() != Some(target) {
             let text = format!("Link {name} target is set to be changed to {target}");
             return Ok(Ret::would(text).change("change", name));
         }
@@ -254,7 +254,7 @@ impl Link {
             makedirs::above(cx, name, &self.user, &self.group, self.mode.clone())?;
         }
         if ospath::islink(name) {
-            let now = points_to(name).unwrap_or_default();
+            let now = points_to(name)?.unwrap_or_default();
             if ospath::normpath(&now) == ospath::normpath(target) {
                 return Ok(self.give(cx));
             }

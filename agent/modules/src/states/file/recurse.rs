@@ -167,7 +167,7 @@ fn recurse(cx: &Exec, mut args: Recurse) -> Result<Ret, Error> {
     };
     make(cx, &args, &tree, &mut sum)?;
     if args.clean {
-        sweep(cx, &args, &name, &tree, &mut sum);
+        sweep(cx, &args, &name, &tree, &mut sum)?;
     }
     Ok(sum.finished(&name))
 }
@@ -289,16 +289,16 @@ fn managed(cx: &Exec, args: &Recurse, path: &str, url: &str) -> Result<Ret, Erro
     function.invoke("file.managed", cx, Given::new(Vec::new(), kwargs))
 }
 
-fn sweep(cx: &Exec, args: &Recurse, name: &str, tree: &Tree, sum: &mut Sum) {
+fn sweep(cx: &Exec, args: &Recurse, name: &str, tree: &Tree, sum: &mut Sum) -> Result<(), Error> {
     let mut keep: Vec<String> = tree.keep.iter().cloned().collect();
-    keep.extend(clean::kept_in(cx, name, &args.require, &[]));
-    let removed = clean::remove(cx, name, &keep, &args.exclude_pat);
+    keep.extend(clean::kept_in(cx, name, &args.require, &[])?);
+    let removed = clean::remove(cx, name, &keep, &args.exclude_pat)?;
     if removed.is_empty() {
-        return;
+        return Ok(());
     }
     if !cx.test {
         sum.changes.insert("removed", Value::from(removed));
-        return;
+        return Ok(());
     }
     if sum.result == Some(true) {
         sum.result = None;
@@ -306,6 +306,7 @@ fn sweep(cx: &Exec, args: &Recurse, name: &str, tree: &Tree, sum: &mut Sum) {
     for path in &removed {
         sum.comment("removed", path);
     }
+    Ok(())
 }
 
 #[cfg(test)]

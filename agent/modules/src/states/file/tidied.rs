@@ -83,7 +83,7 @@ fn pruned(cx: &Exec, args: Pruned) -> Result<Ret, Error> {
     }
     let would = Ret::would(format!("Directory {name} is set for removal"));
     let ret = cx.apply(would.change("deleted", name.as_str()), || {
-        let done = links::prune(cx, &name, recurse, &args.older_than);
+        let done = links::prune(cx, &name, recurse, &args.older_than)?;
         let mut deleted = done.deleted.clone();
         deleted.sort();
         let below = Ret::ok(format!(
@@ -237,14 +237,14 @@ fn zoned(time: f64, zone: &TimeZone) -> Option<DateTime> {
 }
 
 /// Every path below a folder, what is in a folder before the folder.
-fn bottom_up(top: &str, follow: bool, depth: usize, out: &mut Vec<String>) {
-    let Some(here) = ospath::walk(top, Some(1)).into_iter().next() else {
-        return;
+fn bottom_up(top: &str, follow: bool, depth: usize, out: &mut Vec<String>) -> Result<(), Error> {
+    let Some(here) = ospath::here(top)? else {
+        return Ok(());
     };
     for name in &here.dirs {
         let path = ospath::join(top, name);
         if depth > 0 && (follow || !ospath::islink(&path)) {
-            bottom_up(&path, follow, depth - 1, out);
+            bottom_up(&path, follow, depth - 1, out)?;
         }
     }
     out.extend(
@@ -253,6 +253,7 @@ fn bottom_up(top: &str, follow: bool, depth: usize, out: &mut Vec<String>) {
             .chain(&here.dirs)
             .map(|name| ospath::join(top, name)),
     );
+    Ok(())
 }
 
 fn tidied(cx: &Exec, args: Tidied) -> Result<Ret, Error> {
@@ -263,7 +264,7 @@ fn tidied(cx: &Exec, args: Tidied) -> Result<Ret, Error> {
     }
     let search = Search::of(&args)?;
     let mut paths = Vec::new();
-    bottom_up(&name, args.followlinks, 64, &mut paths);
+    bottom_up(&name, args.followlinks, 64, &mut paths)?;
     paths.retain(|path| search.takes(&args, path));
     if paths.is_empty() {
         let text = format!("Nothing to remove from directory {name}");
@@ -360,10 +361,7 @@ fn retention_schedule(cx: &Exec, args: RetentionSchedule) -> Result<Ret, Error> 
         None => TimeZone::system(),
     };
     let mut schedule = Schedule::default();
-    let here = ospath::walk(&name, Some(1))
-        .into_iter()
-        .next()
-        .unwrap_or_default();
+    let here = ospath::here(&name)?.unwrap_or_default();
     let dots = [".", ".."].map(str::to_owned);
     for file in dots.into_iter().chain(here.dirs).chain(here.files) {
         let time = match &args.strptime_format {

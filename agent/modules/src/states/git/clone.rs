@@ -34,7 +34,7 @@ impl Job<'_> {
         let forced = Map::new()
             .with("forced clone", true)
             .with("new", new.as_str());
-        if let Some(ret) = place.cleared(work, &forced) {
+        if let Some(ret) = place.cleared(work, &forced)? {
             return Ok(ret);
         }
         let would = work

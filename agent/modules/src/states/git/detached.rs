@@ -72,7 +72,7 @@ pub(super) fn detached(cx: &Exec, args: Detached) -> Result<Ret, Error> {
 impl Job<'_> {
     fn run(&self, work: &mut Work) -> Result<Ret, Error> {
         let (mut here, mut head) = (false, None);
-        if is_repository(&self.git, false) {
+        if is_repository(&self.git, false)? {
             head = self.git.git(&["rev-parse", "HEAD"]).ok();
             if self.hash {
                 here = self.describes();
@@ -157,7 +157,7 @@ impl Job<'_> {
             target,
             force: self.args.force_clone,
         };
-        if let Some(ret) = place.cleared(work, &Map::new()) {
+        if let Some(ret) = place.cleared(work, &Map::new())? {
             return Ok(Some(ret));
         }
         let mut opts = vec!["--no-checkout"];

@@ -49,7 +49,7 @@ impl Reset {
 pub(super) fn latest(cx: &Exec, args: Latest) -> Result<Ret, Error> {
     no_others(&args.kwargs)?;
     let job = Job::of(cx, &args)?;
-    let existing = is_repository(&job.git, job.bare);
+    let existing = is_repository(&job.git, job.bare)?;
     let mut work = Work::new();
     let done = if existing {
         job.update(&mut work)

@@ -14,7 +14,7 @@ use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use crate::exec::git::{Git, refuse_unknown};
-use crate::ospath;
+use crate::{fs, ospath};
 
 use cloned::cloned;
 use detached::detached;
@@ -293,21 +293,13 @@ fn short(rev: Option<&str>) -> &str {
     rev.map_or("None", |rev| rev.get(..7).unwrap_or(rev))
 }
 
-/// The names in a folder.
-fn names_in(folder: &str) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect()
-}
-
 /// Removes all that is in a folder.
 fn emptied(cx: &Exec, folder: &str) -> Result<(), String> {
     let mut errors = Vec::new();
-    for name in names_in(folder) {
-        let path = ospath::join(folder, &name);
-        if let Err(error) = crate::fs::remove(cx, std::path::Path::new(&path)) {
-            errors.push(format!("  {path}\n    {error}"));
+    for entry in fs::list(folder).map_err(|error| error.to_string())? {
+        let path = entry.path();
+        if let Err(error) = fs::remove(cx, &path) {
+            errors.push(format!("  {}\n    {error}", path.display()));
         }
     }
     if errors.is_empty() {
@@ -327,7 +319,7 @@ struct Place<'a> {
 
 impl Place<'_> {
     /// Makes room: an answer where the folder has something in it.
-    fn cleared(&self, work: &mut Work, forced: &Map) -> Option<Ret> {
+    fn cleared(&self, work: &mut Work, forced: &Map) -> Result<Option<Ret>, Error> {
         let Self {
             cx,
             name,
@@ -335,27 +327,27 @@ impl Place<'_> {
             force,
         } = self;
         if !ospath::isdir(target) {
-            return None;
+            return Ok(None);
         }
         if !force {
-            return (!names_in(target).is_empty()).then(|| {
+            return Ok((!fs::names(target)?.is_empty()).then(|| {
                 work.failed(format!(
                     "Target '{target}' exists, is non-empty and is not a git repository. Set the 'force_clone' option to True \
                      to remove this directory's contents and proceed with cloning the remote repository"
                 ))
-            });
+            }));
         }
         if cx.test {
             let would = work.would(format!(
                 "Target directory {target} exists. Since force_clone=True, the contents of {target} would be deleted, and \
                  {name} would be cloned into this directory."
             ));
-            return Some(would.changes(forced.clone()));
+            return Ok(Some(would.changes(forced.clone())));
         }
         if let Err(error) = emptied(cx, target) {
-            return Some(work.failed(error));
+            return Ok(Some(work.failed(error)));
         }
         work.change("forced clone", true);
-        None
+        Ok(None)
     }
 }

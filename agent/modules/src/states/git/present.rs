@@ -5,7 +5,7 @@ use std::path::Path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 
-use super::{Present, Work, joined, names_in};
+use super::{Present, Work, joined};
 use crate::exec::git::tree::init_options;
 use crate::exec::git::{Git, line};
 use crate::{fs, ospath};
@@ -20,14 +20,14 @@ pub(super) fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         let is_one = if args.bare {
             ospath::isfile(&below("HEAD"))
         } else {
-            ospath::isdir(&below(".git")) || git.is_worktree()
+            ospath::isdir(&below(".git")) || git.is_worktree()?
         };
         if is_one {
             return Ok(work.ok(""));
         }
     }
     let bare = if args.bare { "bare " } else { "" };
-    if exists && !args.force && !names_in(name).is_empty() {
+    if exists && !args.force && !fs::names(name)?.is_empty() {
         return Ok(work.failed(format!(
             "Target '{name}' exists, is non-empty, and is not a git repository. Set the 'force' option to True to remove this \
              directory's contents and proceed with initializing a repository"

@@ -9,7 +9,7 @@ use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use crate::exec::mount::{self, Wanted, option_list};
-use crate::ospath;
+use crate::{fs, ospath};
 
 use mounted::mounted;
 
@@ -119,21 +119,21 @@ fn persisted(ret: Ret, done: &str) -> Ret {
 }
 
 /// The device that a link stands for.
-fn real_swap(name: &str) -> String {
-    let Ok(target) = std::fs::read_link(name) else {
-        return name.to_owned();
+fn real_swap(name: &str) -> Result<String, Error> {
+    let Some(target) = fs::link_target_or_none(name)? else {
+        return Ok(name.to_owned());
     };
     let target = target.to_string_lossy().into_owned();
-    if target.starts_with('/') {
+    Ok(if target.starts_with('/') {
         target
     } else {
         format!("/dev/{}", ospath::basename(&target))
-    }
+    })
 }
 
 fn swap(cx: &Exec, args: Swap) -> Result<Ret, Error> {
     let name = &args.name;
-    let device = real_swap(name);
+    let device = real_swap(name)?;
     let used = mount::swap_spaces().contains(&device);
     let table = mount::fstab::entries(&args.config);
     let in_table = table.contains(name)
