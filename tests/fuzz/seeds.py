@@ -82,6 +82,45 @@ def kept():
             yield kind + path.read_bytes()
 
 
+def hook():
+    """Requests with each kind of body, signed in each way, and what is refused."""
+    heads = ["Content-Type: application/json", "Content-Type: application/x-www-form-urlencoded", "Content-Type: application/x-yaml; charset=utf-8"]
+    bodies = ['{"a": [1, null]}', "arg=1&arg=%7ba: 1%7D&kwarg=x%3D1&name=a+b", "a: [1, {b: c}]\n"]
+    mac = "ab" * 32
+    for head, body in zip(heads, bodies):
+        for signed in [f"X-Pinch-Signature: t=1800000000,v1={mac}", f"X-Hub-Signature-256: sha256={mac}"]:
+            yield f"POST /hook/deploy/%C3%A9?x=1 HTTP/1.1\r\nHost: m\r\n{head}\r\n{signed}\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+    yield "GET /hook HTTP/1.1\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n"
+
+
+def record():
+    """The lines of a run: each kind of entry."""
+    entries = [
+        {"start": 1, "jid": "20260101000000000001", "fun": "state.apply", "args": ["web"], "plan": "ab", "pid": 1, "time": 1},
+        {"begin": "cmd_|-a_|-a_|-run", "policy": "ask"},
+        {"return": "cmd_|-a_|-a_|-run", "ret": {"result": True, "changes": {"pid": 1}}},
+        {"changed": "/etc/a", "was": {"kind": "file", "sha256": "ab"}, "step": "x"},
+        {"in": "part", "return": "x", "ret": {}},
+        {"guard": "x", "told": {"result": True}},
+        {"compensating": ""},
+        {"resumed": "20260101000000000002", "pid": 2, "time": 2},
+        {"left": "why"},
+        {"end": 0, "time": 3},
+    ]
+    lines = [json.dumps(entry) for entry in entries]
+    yield "\n".join(lines)
+    yield from ("\n".join([lines[0], line]) for line in lines)
+
+
+def plan():
+    """A plan with a state of each outcome."""
+    outcomes = ["change", "keep", "depends", "fail", "skip"]
+    states = [{"id": word, "function": "file.managed", "name": f"/{word}", "outcome": word, "changes": {"diff": "-a\n+b"}} for word in outcomes]
+    basis = {"tree": {"hash": "ab", "parts": {"a.sls": "ab"}}, "pillar": {"hash": "cd", "parts": {}}, "grains": {"hash": "ef", "parts": {"os": "ab"}}}
+    asked = {"fun": "state.apply", "args": ["web"], "kwargs": {"saltenv": "base"}, "config_dir": "/etc/salt", "overrides": {}}
+    yield json.dumps({"kind": "pinch plan", "version": 1, "basis": basis, "states": states, "summary": {"change": 1}, "asked": asked})
+
+
 def packed(value):
     """msgpack of what stands in `kept`."""
     if isinstance(value, bool):
@@ -103,7 +142,7 @@ def part(tag, inside):
 
 
 def main():
-    kinds = {"yaml": yaml(), "jinja": jinja(), "compile": compiled(), "wire": wire(), "identity": identity(), "kept": kept()}
+    kinds = {"yaml": yaml(), "jinja": jinja(), "compile": compiled(), "wire": wire(), "identity": identity(), "kept": kept(), "hook": hook(), "record": record(), "plan": plan()}
     for target, seeds in kinds.items():
         folder = Path(sys.argv[1]) / target
         folder.mkdir(parents=True, exist_ok=True)

@@ -187,9 +187,12 @@ fn the_top_level_has_no_other_folders() {
 
 #[test]
 fn every_list_of_banned_functions_has_the_roots() {
-    let root = std::fs::read_to_string(workspace().join("clippy.toml")).unwrap();
-    let theirs = std::fs::read_to_string(workspace().join("agent/modules/clippy.toml")).unwrap();
+    let root = fs::read_to_string(workspace().join("clippy.toml")).unwrap();
+    let theirs = fs::read_to_string(workspace().join("agent/modules/clippy.toml")).unwrap();
     let lacking = root.lines().filter(|line| !theirs.contains(line));
     let lacking: Vec<String> = lacking.map(str::to_owned).collect();
-    none(&lacking, "agent/modules/clippy.toml lacks lines of clippy.toml");
+    none(
+        &lacking,
+        "agent/modules/clippy.toml lacks lines of clippy.toml",
+    );
 }

@@ -475,8 +475,9 @@ pub fn is_alive(path: &Path) -> bool {
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// An entry as it stands in the file: without secrets.
-fn line(entry: &Map) -> String {
+/// Returns an entry as the file has it: without secrets.
+#[must_use]
+pub fn line(entry: &Map) -> String {
     let text = json::write(&secret::map(entry.clone()).into(), Layout::default());
     let mut line = String::with_capacity(text.len() + HEAD + 1);
     put_hex(&mut line, text.len() as u64, 8);
@@ -517,7 +518,15 @@ fn entry(bytes: &[u8]) -> Option<(&str, &[u8])> {
 pub fn read(path: &Path) -> Result<Recorded, Error> {
     trusted(path)?;
     let bytes = std::fs::read(path).map_err(Error::io(path))?;
-    let mut rest = bytes.as_slice();
+    parse(&bytes, path)
+}
+
+/// Reads the bytes of a record up to the first line that is torn. The path is for messages alone.
+///
+/// # Errors
+/// When they are no record.
+pub fn parse(bytes: &[u8], path: &Path) -> Result<Recorded, Error> {
+    let mut rest = bytes;
     let mut recorded = Recorded::default();
     while let Some((text, after)) = entry(rest) {
         rest = after;

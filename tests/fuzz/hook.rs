@@ -1,0 +1,68 @@
+//! What comes to the hook: no bytes crash the readers of a request's head, path, body and signature.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+/// The master's HTTP, of which this is a part.
+#[allow(dead_code, unused_imports)]
+#[path = "."]
+mod http {
+    #[path = "../../master-lite/src/http/answer.rs"]
+    mod answer;
+    #[path = "../../master-lite/src/http/head.rs"]
+    mod head;
+
+    pub(crate) use answer::Refusal;
+    pub(crate) use head::Head;
+
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Head> {
+        Head::parse(bytes, ([127, 0, 0, 1], 4000).into()).ok()
+    }
+}
+
+/// The hook, of which this is a part.
+#[allow(dead_code)]
+#[path = "."]
+mod hook {
+    #[path = "../../master-lite/src/hook/body.rs"]
+    mod body;
+    #[path = "../../master-lite/src/hook/path.rs"]
+    mod path;
+    #[path = "../../master-lite/src/hook/signature.rs"]
+    mod signature;
+
+    use super::http;
+
+    pub(crate) fn request(head: &[u8], body: &[u8]) {
+        let Some(head) = http::parse(head) else {
+            return;
+        };
+        if let Ok(tag) = path::tag(head.path()) {
+            assert!(tag.starts_with(path::BASE) && !tag.contains(['\n', '\0']));
+        }
+        let secrets = [b"secret".to_vec()];
+        let signatures = signature::Signatures::new(&secrets, 300);
+        if let Ok(shown) = signature::Shown::of(&head) {
+            assert!(
+                signatures
+                    .check(&shown, &head, body, 1_800_000_000)
+                    .is_err()
+            );
+        }
+        let _ = body::read(head.header("Content-Type"), body);
+    }
+}
+
+/// What the signatures are remembered by.
+mod store {
+    #[derive(Default)]
+    pub(crate) struct Retention {
+        pub(crate) events_seconds: u64,
+    }
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
+    let (head, body) = bytes.split_at(end.map_or(bytes.len(), |end| end + 4));
+    hook::request(head, body);
+});

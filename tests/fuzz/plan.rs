@@ -1,0 +1,20 @@
+//! A plan's file: no text crashes its reader, and what it reads is written and read as the same again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use plan::Document;
+
+fuzz_target!(|text: &str| {
+    let Ok(document) = Document::read(text) else {
+        return;
+    };
+    let written = document.text();
+    let again = Document::read(&written).unwrap();
+    assert_eq!(again.text(), written);
+    assert!(plan::moved(&document, &again).is_empty());
+    let _ = (
+        plan::shown(&document),
+        document.asked(),
+        document.failures(),
+    );
+});
