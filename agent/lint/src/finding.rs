@@ -45,7 +45,7 @@ impl Finding {
 
     /// A fault of the compiler. What has no place stands in `file`.
     pub(crate) fn of(fault: Fault, file: &str) -> Self {
-        let sentence = sentence(&fault.text);
+        let sentence = render::sentence(&fault.text);
         let code = codes::of_sentence(&sentence);
         let place = fault.place.unwrap_or_else(|| Place {
             file: file.into(),
@@ -117,27 +117,5 @@ impl Finding {
             );
         }
         let _ = writeln!(out, "{gutter} = help: {}\n", self.help());
-    }
-}
-
-/// Salt's sentence without what the place says already, in one line.
-fn sentence(text: &str) -> String {
-    let text = match text.split_once(" failed: ") {
-        Some((before, rest)) if before.starts_with("Rendering SLS '") => rest,
-        _ => text,
-    };
-    let said = |line: &&str| {
-        let line = line.trim();
-        // Where it is in the rendered text, and that what is not there is not there.
-        !line.is_empty()
-            && !line.starts_with("in \"<unicode string>\"")
-            && !line.starts_with("Reason: '")
-            && !line.ends_with("):")
-    };
-    let lines = text.lines().take_while(|line| *line != "---").filter(said);
-    let joined = lines.map(str::trim).collect::<Vec<_>>().join(" ");
-    match joined.rsplit_once("; line ") {
-        Some((before, number)) if number.bytes().all(|b| b.is_ascii_digit()) => before.to_owned(),
-        _ => joined,
     }
 }

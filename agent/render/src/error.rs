@@ -57,3 +57,26 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// Returns Salt's sentence in one line, without what a [`Place`] says already.
+#[must_use]
+pub fn sentence(text: &str) -> String {
+    let text = match text.split_once(" failed: ") {
+        Some((before, rest)) if before.starts_with("Rendering SLS '") => rest,
+        _ => text,
+    };
+    let said = |line: &&str| {
+        let line = line.trim();
+        // Where it is in the rendered text, and that what is not there is not there.
+        !line.is_empty()
+            && !line.starts_with("in \"<unicode string>\"")
+            && !line.starts_with("Reason: '")
+            && !line.ends_with("):")
+    };
+    let lines = text.lines().take_while(|line| *line != "---").filter(said);
+    let joined = lines.map(str::trim).collect::<Vec<_>>().join(" ");
+    match joined.rsplit_once("; line ") {
+        Some((before, number)) if number.bytes().all(|b| b.is_ascii_digit()) => before.to_owned(),
+        _ => joined,
+    }
+}

@@ -14,7 +14,7 @@ mod stateconf;
 mod toml;
 pub mod yaml;
 
-pub use error::{Error, Kind, Place};
+pub use error::{Error, Kind, Place, sentence};
 pub use pipe::{Pipe, RENDERERS, Rendered, render};
 
 /// What a template may ask of the run that renders it.

@@ -66,6 +66,12 @@ impl Opts {
         names
     }
 
+    /// True for the configuration of a program of the minion's, where all that it says stays on this machine.
+    #[must_use]
+    pub fn is_of_minion(&self) -> bool {
+        self.text("__cli") == Some("salt-call")
+    }
+
     /// The minion's id.
     #[must_use]
     pub fn id(&self) -> &str {

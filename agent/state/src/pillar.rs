@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use value::merge::{Strategy, merge};
 use value::{Map, Value, glob, log};
 
+use crate::compile::Fault;
 use crate::exec::Exec;
 use crate::host::{ExecHost, Tree};
 use crate::top;
@@ -613,18 +614,37 @@ impl<'a> Compiler<'a> {
     }
 
     fn render_error(&mut self, sls: &str, error: &render::Error) {
-        let text = format!("Rendering SLS '{sls}' failed, render error:\n{error}");
-        log::write(log::Level::Critical, &text);
-        let safe = self
-            .cx
-            .opts()
+        let fault = Fault {
+            place: error.place.clone(),
+            ..Fault::new(format!(
+                "Rendering SLS '{sls}' failed, render error:\n{error}"
+            ))
+        };
+        log::write(log::Level::Critical, fault.shown());
+        let opts = self.cx.opts();
+        let is_safe = opts
             .get("pillar_safe_render_error")
             .is_none_or(Value::is_true);
-        self.errors.push(if safe {
-            format!("Rendering SLS '{sls}' failed. Please see master log for details.")
-        } else {
-            text
+        self.errors.push(match (is_safe, opts.is_of_minion()) {
+            (false, _) => fault.text,
+            (true, true) => located(sls, error),
+            // What a template of the master's says when it fails may show a secret.
+            (true, false) => {
+                format!("Rendering SLS '{sls}' failed. Please see master log for details.")
+            }
         });
+    }
+}
+
+/// Why an SLS of this machine's own pillar failed, and where.
+fn located(sls: &str, error: &render::Error) -> String {
+    let why = render::sentence(&error.message);
+    match &error.place {
+        Some(place) => format!(
+            "Rendering SLS '{sls}' failed: {}:{}:{}: {why}",
+            place.file, place.line, place.column
+        ),
+        None => format!("Rendering SLS '{sls}' failed: {why}"),
     }
 }
 
