@@ -25,6 +25,7 @@ use crate::metrics::{Metrics, Page};
 use crate::minions::Minions;
 use crate::pillar::Pillars;
 use crate::reactor::Reactor;
+use crate::recall::Connected;
 use crate::refusals::{self, Refusals};
 use crate::store::{self, Applied, Command, KeyState, Store};
 use crate::waiting::Waiting;
@@ -445,11 +446,16 @@ pub(crate) fn run<T>(
             master.chores().await;
             Ok(())
         };
+        let cachedir = master.opts.cachedir();
+        let connected = Connected::open(&cachedir);
+        let following = async { match connected.follow(&listener).await {} };
         let obeyed = obey_signals(signals, notify, &configured, reread);
-        let ended = peers.or(commands).or(chores).or(beating).or(obeyed).await;
+        let ended = peers.or(commands).or(chores).or(beating).or(following);
+        let ended = ended.or(obeyed).await;
         notify.stopping();
         master.goodbye().await;
         listener.close("the master ends").await;
+        Connected::forget(&cachedir);
         ended
     })
 }

@@ -27,6 +27,7 @@ mod pillar;
 mod preview;
 mod push;
 mod reactor;
+mod recall;
 mod refusals;
 mod runners;
 mod salt;

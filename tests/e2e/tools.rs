@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use tests::program::salt_call;
+use tests::program::{copy_program, salt_call};
 use tests::scratch::Scratch;
 
 /// The return of one state.
@@ -27,7 +27,7 @@ fn single(scratch: &Scratch, words: &[&str]) -> Value {
 fn a_process_that_must_not_be_is_ended() {
     let scratch = Scratch::new();
     let program = scratch.tmp().join("sleeper");
-    std::fs::copy("/bin/sleep", &program).unwrap();
+    copy_program("/bin/sleep".as_ref(), &program);
     let mut child = Command::new(&program)
         .arg("600")
         .stdin(Stdio::null())

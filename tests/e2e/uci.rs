@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use serde_json::{Value, json};
-use tests::program::salt_call_in_throwaway;
+use tests::program::{copy_program, salt_call_in_throwaway};
 use tests::scratch::Scratch;
 
 const MANIFEST: &str = "[package]\nname = \"sources\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[lib]\npath = \"lib.rs\"\n\
@@ -69,7 +69,7 @@ const NETWORK: &str = "config interface 'loopback'\n\toption proto 'static'\n\nc
 /// A machine with the program, and a network.
 fn machine(sls: &str) -> Scratch {
     let scratch = Scratch::new();
-    fs::copy(program(), scratch.changeable("/usr/local/bin/uci")).unwrap();
+    copy_program(&program(), &scratch.changeable("/usr/local/bin/uci"));
     fs::write(scratch.changeable("/etc/config/network"), NETWORK).unwrap();
     scratch.write("srv/salt/case.sls", sls);
     scratch

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use tests::program::program;
+use tests::program::{copy_program, program};
 use tests::scratch::Scratch;
 
 /// A file that is read and then written: its place, what it holds, and the call that changes it.
@@ -149,7 +149,7 @@ fn a_hosts_file_that_the_user_may_not_read_keeps_its_entries() {
     let scratch = HOSTS.machine();
     // The program is where only root may go: nobody runs a copy.
     let copy = scratch.path().join("pinch");
-    fs::copy(&program()[0], &copy).unwrap();
+    copy_program(Path::new(&program()[0]), &copy);
     let mode = |path: &str, mode| {
         let path = scratch.path().join(path);
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();

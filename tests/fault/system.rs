@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use tests::program::program;
+use tests::program::{copy_program, program};
 use tests::scratch::Scratch;
 
 fn salt_call(dir: &Path, words: &[&str]) -> Command {
@@ -85,7 +85,7 @@ fn a_user_who_may_not_write_is_told_which_file() {
     if rustix::process::geteuid().is_root() {
         // The program is where only root may go: nobody runs a copy.
         let copy = scratch.path().join("pinch");
-        fs::copy(&program()[0], &copy).unwrap();
+        copy_program(Path::new(&program()[0]), &copy);
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
         let output = command

@@ -89,6 +89,13 @@ fn built_package(package: &str, name: &str) -> PathBuf {
     target_dir.join(name).join(package)
 }
 
+/// Copies a program that a test then starts. Another process does it: a test beside this one that starts a program of its own while the
+/// copy is open for writing would hold it open, and what is open for writing cannot be started.
+pub fn copy_program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg(from).arg(to).status().unwrap();
+    assert!(copied.success(), "{} was not copied", from.display());
+}
+
 /// The file that `PINCH_MASTER_BIN` names, or `pinch-master` built with the profile of the running test.
 pub fn master_program() -> PathBuf {
     if let Some(given) = std::env::var_os("PINCH_MASTER_BIN") {

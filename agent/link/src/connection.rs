@@ -42,6 +42,8 @@ pub struct Link {
     handle: Handle,
     opened: Opened,
     way: Way,
+    /// What runs for as long as it is there.
+    task: Option<smol::Task<()>>,
 }
 
 /// A stream of the peer, while its first frame is read; nothing comes of it where that is no request.
@@ -136,7 +138,13 @@ impl Link {
             handle: Handle(Arc::new(inner)),
             opened: Opened::default(),
             way,
+            task: None,
         }
+    }
+
+    /// Ends a task with this link.
+    pub(crate) fn keep(&mut self, task: smol::Task<()>) {
+        self.task = Some(task);
     }
 
     /// A handle to speak through.

@@ -27,6 +27,7 @@ mod notify;
 mod outgoing;
 pub mod pki;
 mod pulse;
+mod recall;
 mod room;
 mod session;
 mod shares;

@@ -18,6 +18,7 @@ use crate::error::{Error, Wait, Who};
 use crate::ids::KeyedIds;
 use crate::key::{KeyPair, PublicKey};
 use crate::limits::Limits;
+use crate::recall;
 use crate::room::Budget;
 use crate::slot::{Admission, Shared, Slot};
 use crate::socket::OnSmol;
@@ -37,6 +38,8 @@ const REFUSED_STAYS: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Listener {
     endpoint: Endpoint,
+    /// The endpoint's socket, for what is no QUIC.
+    socket: UdpSocket,
     arrivals: Receiver<Peer>,
     shared: Arc<Shared>,
 }
@@ -80,7 +83,8 @@ impl Listener {
         config.transport_config(Arc::new(limits.of_master()));
         config.max_incoming(limits.handshakes_max);
         let socket = socket(address).map_err(failed)?;
-        let runtime = Arc::new(OnSmol);
+        let own = socket.try_clone().map_err(failed)?;
+        let runtime = Arc::new(OnSmol::default());
         let endpoint =
             endpoint_config(pair).map_err(|error| failed(std::io::Error::other(error)))?;
         let endpoint = Endpoint::new(endpoint, Some(config), socket, runtime);
@@ -90,6 +94,7 @@ impl Listener {
         smol::spawn(admit_all(endpoint.clone(), shared.clone(), sender)).detach();
         Ok(Self {
             endpoint,
+            socket: own,
             arrivals,
             shared,
         })
@@ -124,6 +129,18 @@ impl Listener {
     /// Tells which keys are accepted already: a flood of strangers does not keep them out. Keys that are let in later are added.
     pub fn know(&self, keys: impl IntoIterator<Item = PublicKey>) {
         self.shared.know(keys);
+    }
+
+    /// Returns where the peers are that have proved a key.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.shared.addresses()
+    }
+
+    /// Has the minions at these addresses find out at once that the connections are gone which a master that was killed has left: they
+    /// would notice with their next packet.
+    pub async fn recall(&self, addresses: &[SocketAddr]) {
+        recall::send(&self.socket, addresses).await;
     }
 
     /// How many connections there are, pending ones among them.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quinn::{ClientConfig, Connection, Endpoint};
+use smol::channel::{Receiver, Sender, bounded};
 use value::Map;
 use wire::{Control, Frame, Hello, Way, Welcome};
 
@@ -16,7 +17,9 @@ use crate::error::{Error, Wait, Who};
 use crate::key::KeyPair;
 use crate::limits::Limits;
 use crate::pki::Pki;
+use crate::recall;
 use crate::room::Budget;
+use crate::socket::OnSmol;
 use crate::stream::{Reader, Sink, Source, Writer, within};
 use crate::tls::{self, Pinned};
 use crate::wait::pause;
@@ -143,6 +146,8 @@ pub struct Session {
     endpoint: Option<Endpoint>,
     /// The endpoint is another session's.
     is_shared: bool,
+    /// What its endpoint's socket hears of [`recall`](crate::recall).
+    recalls: (Sender<()>, Receiver<()>),
     pub(crate) lookup: Lookup,
 }
 
@@ -178,6 +183,7 @@ impl Session {
             was_connected: false,
             endpoint: None,
             is_shared: false,
+            recalls: bounded(1),
             lookup: system_lookup,
         }
     }
@@ -368,7 +374,9 @@ impl Session {
         {
             return Ok(endpoint.clone());
         }
-        let runtime = Arc::new(crate::socket::OnSmol);
+        let runtime = Arc::new(OnSmol {
+            recalls: Some(self.recalls.0.clone()),
+        });
         Endpoint::new(
             quinn::EndpointConfig::default(),
             None,
@@ -492,7 +500,7 @@ impl Session {
             wait = self.evidence.as_ref().map(|_| again);
         };
         self.is_known = true;
-        let link = Link::new(Let {
+        let mut link = Link::new(Let {
             connection,
             reader,
             writer,
@@ -501,6 +509,8 @@ impl Session {
             way,
             slot: None,
         });
+        let answering = recall::answer(self.recalls.1.clone(), link.handle());
+        link.keep(smol::spawn(answering));
         Ok((link, welcome))
     }
 }

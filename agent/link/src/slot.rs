@@ -223,6 +223,13 @@ impl Shared {
         connections.into_iter().map(|(_, one)| one).collect()
     }
 
+    /// Returns where the peers with a proved key are, pending ones among them.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        let counts = self.counts();
+        let connections = counts.keys.values().flatten();
+        connections.map(|(_, one)| one.remote_address()).collect()
+    }
+
     pub(crate) fn connections(&self) -> usize {
         self.counts().connections
     }

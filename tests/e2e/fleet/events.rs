@@ -234,3 +234,47 @@ fn a_tag_that_is_not_the_minions_own_is_refused_where_it_is_fired() {
     let sent = fleet.call("m1", &["event.send", "autoscale/ready"]);
     assert!(sent.out.contains("True"), "{}", sent.out);
 }
+
+/// Fires an event by a minion, cuts itself short the first time, and waits for the event.
+const RESUMED: &str = "\
+fire:
+  salt.function:
+    - name: event.send
+    - tgt: m1
+    - arg: [my/tag]
+cut:
+  cmd.run:
+    - name: test -e @TMP@/again || { touch @TMP@/again; kill -9 $PPID; }
+    - require: [{salt: fire}]
+wait:
+  salt.wait_for_event:
+    - name: my/tag
+    - id_list: [m1]
+    - timeout: 3
+    - require: [{cmd: cut}]
+";
+
+#[test]
+fn a_resumed_orchestration_has_the_events_that_came_before_it_was_cut_short() {
+    let mut fleet = Fleet::with("");
+    fleet.accepted(&["m1"]);
+    let here = fleet.dir.path().display().to_string();
+    fleet.write("salt/orch.sls", &RESUMED.replace("@TMP@", &here));
+    let cut = fleet.run(&["salt-run", "state.orchestrate", "orch"]);
+    assert_ne!(cut.rc, Some(0), "{}", cut.out);
+    // The orchestration runs in the master's process.
+    fleet.kill_master();
+    fleet.start_master();
+    fleet.soon("the minion is back", || {
+        fleet.run(&["salt", "m1", "test.ping"]).out.contains("True")
+    });
+    let done = fleet.run(&[
+        "salt-run",
+        "--out=json",
+        "state.orchestrate",
+        "orch",
+        "resume=True",
+    ]);
+    assert_eq!(done.rc, Some(0), "{}{}", done.out, fleet.logs());
+    assert!(done.out.contains("\"my/tag\""), "{}", done.out);
+}

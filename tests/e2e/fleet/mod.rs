@@ -38,7 +38,9 @@ use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use tests::program::{Answer, in_recorded_environment, master_program, minion_program};
+use tests::program::{
+    Answer, copy_program, in_recorded_environment, master_program, minion_program,
+};
 
 /// Whatever is waited for is there by then, also on a machine that stands still now and then.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -222,7 +224,7 @@ impl Fleet {
     pub(crate) fn run_as_nobody(&self, words: &[&str]) -> Answer {
         let program = self.path("pinch-master");
         if !program.exists() {
-            fs::copy(&PROGRAMS.0, &program).unwrap();
+            copy_program(&PROGRAMS.0, &program);
             fs::set_permissions(self.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         }
         self.called(Command::new(program).uid(NOBODY).gid(NOBODY), words)

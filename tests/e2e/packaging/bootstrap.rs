@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use serde_json::Value;
-use tests::program::{boot, master_program, minion_program, said};
+use tests::program::{boot, copy_program, master_program, minion_program, said};
 use tests::scratch::Scratch;
 
 use super::{done, file, in_throwaway, is_root, packaged, sh, stand_in_here, target, workspace};
@@ -94,7 +94,7 @@ fn on_machine(init: Option<&str>, script: &str) -> Option<String> {
     let from = workspace().join("packaging/bootstrap");
     done(Command::new("cp").arg("-r").args([&from, dir]));
     // A unit with a /tmp of its own sees no program there, and a link would be the test's own.
-    fs::copy(master_program(), dir.join("pinch-master")).unwrap();
+    copy_program(&master_program(), &dir.join("pinch-master"));
     if let Some(init) = init
         && !boot(dir, init).unwrap()
     {

@@ -258,22 +258,28 @@ const ADDRESS: &str = "LINK_TEST_MASTER";
 
 /// The master that is killed by the test below: its address and key are in the environment.
 #[test]
-#[ignore = "started by a_master_that_was_killed_is_found_again"]
+#[ignore = "started by a_master_that_was_killed_is_found_again_when_it_recalls_its_minions"]
 fn a_master() {
     let Ok(address) = std::env::var(ADDRESS) else {
         return;
     };
-    let (address, pem) = address.split_once(' ').unwrap();
+    let (address, rest) = address.split_once(' ').unwrap();
+    let (file, pem) = rest.split_once(' ').unwrap();
     let pair = KeyPair::from_pem(pem.as_bytes()).unwrap();
     let listener = Listener::bind(address.parse().unwrap(), &pair, patient()).unwrap();
-    let ever = smol::future::pending::<()>();
+    let ever = async {
+        soon(|| !listener.addresses().is_empty()).await;
+        std::fs::write(file, listener.addresses()[0].to_string()).unwrap();
+        smol::future::pending::<()>().await;
+    };
     run(let_in(&listener, ever));
 }
 
 #[test]
-fn a_master_that_was_killed_is_found_again() {
+fn a_master_that_was_killed_is_found_again_when_it_recalls_its_minions() {
     run(async {
         let world = World::new();
+        let file = world.folder.path().join("address");
         let master = KeyPair::generate().unwrap();
         let address = std::net::UdpSocket::bind("127.0.0.1:0")
             .unwrap()
@@ -281,14 +287,18 @@ fn a_master_that_was_killed_is_found_again() {
             .unwrap();
         let mut child = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "tests::session::a_master"])
-            .env(ADDRESS, format!("{address} {}", master.pem()))
+            .env(
+                ADDRESS,
+                format!("{address} {} {}", file.display(), master.pem()),
+            )
             .stdout(std::process::Stdio::null())
             .spawn()
             .unwrap();
         let mut options = world.options("m1");
         options.masters = vec![Master::parse(&address.to_string(), PORT)];
-        // The loss is told by the new master, not noticed by silence.
+        // The loss is told by the new master, not noticed by silence or by the minion's next packet.
         options.limits.idle = ms(600_000);
+        options.limits.keep_alive = ms(600_000);
         options.limits.handshake = ms(300);
         let mut session = Session::new(options);
         let (sender, receiver) = smol::channel::unbounded();
@@ -301,13 +311,42 @@ fn a_master_that_was_killed_is_found_again() {
         })
         .detach();
         assert_eq!(receiver.recv().await.unwrap(), Some(master.public()));
+        let read = || {
+            std::fs::read_to_string(&file)
+                .ok()?
+                .parse::<SocketAddr>()
+                .ok()
+        };
+        soon(|| read().is_some()).await;
         child.kill().unwrap();
         child.wait().unwrap();
         let began = Instant::now();
         let listener = Listener::bind(address, &master, patient()).unwrap();
+        listener.recall(&[read().unwrap()]).await;
         let (key, _link) = let_in(&listener, receiver.recv()).await;
         assert_eq!(key.unwrap(), Some(master.public()));
         assert!(began.elapsed() < ms(30_000), "{:?}", began.elapsed());
+        println!("back after {:?}", began.elapsed());
+    });
+}
+
+#[test]
+fn a_flood_of_recalls_causes_one_ping() {
+    run(async {
+        let world = World::new();
+        let (_minion, mut master) = world.connected("m1").await;
+        let addresses = world.listener.addresses();
+        world.listener.recall(&addresses.repeat(50)).await;
+        let Ok(Incoming::Question(first)) = master.next().await else {
+            panic!("no ping")
+        };
+        first.done(true).await.unwrap();
+        let silent = async {
+            Timer::after(ms(300)).await;
+            None
+        };
+        let second = smol::future::or(async { Some(master.next().await) }, silent).await;
+        assert!(second.is_none(), "{second:?}");
     });
 }
 

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use link::pki::Pki;
 use link::{Handle, Incoming, KeyPair, Limits, Link, Master, Options, Question, Session, Waits};
 use smol::Timer;
+use tests::program::copy_program;
 use value::{Map, Value, jid};
 use wire::{Fire, Hello, Pillar, Ping, Publish, Push, Request, Return, Secret, Way};
 
@@ -221,7 +222,7 @@ fn attacker(fleet: &Fleet, name: &str, user: Option<u32>, env: &[(&str, String)]
 fn program(fleet: &Fleet) -> PathBuf {
     let copy = fleet.path("attacker");
     if !copy.exists() {
-        std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+        copy_program(&std::env::current_exe().unwrap(), &copy);
         open_to_all(&copy);
         open_to_all(fleet.dir.path());
     }

@@ -1,0 +1,115 @@
+//! Keeps the addresses of the minions that are connected, so that a master that was killed can recall them when it runs again
+//! ([`Listener::recall`]). A master that ends says goodbye to each and needs none of this.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "without this file minions come back with their next keep-alive; it is written whole and then put in place"
+)]
+
+use std::convert::Infallible;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use link::Listener;
+use link::wait::pause;
+use value::log;
+
+/// The file's name, below `cachedir`.
+const FILE: &str = "connected";
+/// How often it is looked whether others are connected than the file says.
+const LOOK: Duration = Duration::from_secs(5);
+/// How much of the file is read: the addresses of 20,000 minions at least.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// The file of addresses, one in a line.
+#[derive(Debug)]
+pub(crate) struct Connected {
+    file: PathBuf,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Connected {
+    /// Reads what the last master has left, if it was killed.
+    pub(crate) fn open(cachedir: &Path) -> Self {
+        let file = cachedir.join(FILE);
+        let addresses = read(&file).unwrap_or_else(|error| {
+            log::warning(format_args!("Cannot read {}: {error}", file.display()));
+            Vec::new()
+        });
+        Self { file, addresses }
+    }
+
+    /// Recalls those minions, and writes down who is connected from then on.
+    pub(crate) async fn follow(mut self, listener: &Listener) -> Infallible {
+        listener.recall(&self.addresses).await;
+        loop {
+            pause(LOOK).await;
+            let mut now = listener.addresses();
+            now.sort_unstable();
+            if now != self.addresses {
+                self.addresses = now;
+                self.write().await;
+            }
+        }
+    }
+
+    async fn write(&self) {
+        let (file, addresses) = (self.file.clone(), self.addresses.clone());
+        let written = smol::unblock(move || write(&file, &addresses)).await;
+        if let Err(error) = written {
+            log::warning(format_args!(
+                "Cannot write {}: {error}",
+                self.file.display()
+            ));
+        }
+    }
+
+    /// Removes the file, when the master ends and has said so to all.
+    pub(crate) fn forget(cachedir: &Path) {
+        let _ = fs::remove_file(cachedir.join(FILE));
+    }
+}
+
+fn read(file: &Path) -> io::Result<Vec<SocketAddr>> {
+    let opened = match File::open(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        opened => opened?,
+    };
+    let mut text = String::new();
+    opened.take(BYTES_MAX).read_to_string(&mut text)?;
+    Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
+}
+
+fn write(file: &Path, addresses: &[SocketAddr]) -> io::Result<()> {
+    let lines: String = addresses
+        .iter()
+        .map(|address| format!("{address}\n"))
+        .collect();
+    let part = file.with_extension("part");
+    let mut new = File::create(&part)?;
+    new.write_all(lines.as_bytes())?;
+    new.sync_data()?;
+    fs::rename(&part, file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_and_what_is_no_address_is_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Connected::open(folder.path()).addresses.is_empty());
+        let addresses = ["192.0.2.1:4000", "[2001:db8::1]:4001"].map(|text| text.parse().unwrap());
+        let file = folder.path().join(FILE);
+        write(&file, &addresses).unwrap();
+        assert_eq!(Connected::open(folder.path()).addresses, addresses);
+        fs::write(&file, "x\n192.0.2.1:4000\n192.0.2.").unwrap();
+        assert_eq!(Connected::open(folder.path()).addresses, addresses[..1]);
+        Connected::forget(folder.path());
+        assert!(Connected::open(folder.path()).addresses.is_empty());
+    }
+}
