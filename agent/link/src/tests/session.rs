@@ -259,6 +259,7 @@ const ADDRESS: &str = "LINK_TEST_MASTER";
 /// The master that is killed by the test below: its address and key are in the environment.
 #[test]
 #[ignore = "started by a_master_that_was_killed_is_found_again_when_it_recalls_its_minions"]
+#[expect(clippy::disallowed_methods, reason = "a test's own file")]
 fn a_master() {
     let Ok(address) = std::env::var(ADDRESS) else {
         return;
