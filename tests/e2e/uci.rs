@@ -69,7 +69,7 @@ const NETWORK: &str = "config interface 'loopback'\n\toption proto 'static'\n\nc
 /// A machine with the program, and a network.
 fn machine(sls: &str) -> Scratch {
     let scratch = Scratch::new();
-    copy_program(&program(), &scratch.changeable("/usr/local/bin/uci"));
+    copy_program(program(), &scratch.changeable("/usr/local/bin/uci"));
     fs::write(scratch.changeable("/etc/config/network"), NETWORK).unwrap();
     scratch.write("srv/salt/case.sls", sls);
     scratch

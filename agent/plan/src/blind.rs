@@ -2,7 +2,6 @@
 //! made with a key that lies on this machine and not in the plan.
 
 use std::io::ErrorKind;
-use std::sync::OnceLock;
 
 use modules::fs::{self, Owner};
 use state::exec::Exec;
@@ -16,19 +15,48 @@ const FILE: &str = "plan.key";
 /// How many bytes it has.
 const LENGTH: usize = 32;
 
-/// The key; none where the plan holds no secrets.
-static KEY: OnceLock<Option<String>> = OnceLock::new();
+/// The key of a plan's hashes; none where the plan holds no secrets.
+#[derive(Debug, Default)]
+pub(crate) struct Blind(Option<String>);
 
-/// Decides once whether the hashes of this program are made with a key: when all has been compiled.
-///
-/// # Errors
-/// When the key can be neither read nor made.
-pub(crate) fn decide(cx: &Exec) -> Result<(), Error> {
-    if KEY.get().is_none() {
-        let key = secret::is_any().then(|| key(cx)).transpose()?;
-        let _ = KEY.set(key);
+impl Blind {
+    /// Decides whether the hashes of a plan are made with a key: when all has been compiled.
+    ///
+    /// # Errors
+    /// When the key can be neither read nor made.
+    pub(crate) fn decide(cx: &Exec) -> Result<Self, Error> {
+        Ok(Self(secret::is_any().then(|| key(cx)).transpose()?))
     }
-    Ok(())
+
+    /// Returns a hash as the plan has it.
+    pub(crate) fn hash(&self, hash: &str) -> String {
+        match &self.0 {
+            Some(key) => crate::hash([key, hash].concat().as_bytes()),
+            None => hash.to_owned(),
+        }
+    }
+
+    /// Returns all hashes of a dictionary.
+    pub(crate) fn hashes(&self, map: &Map) -> Map {
+        let entries = map.iter();
+        entries
+            .map(|(key, hashed)| (key.clone(), Value::from(self.hash(&hashed.to_text()))))
+            .collect()
+    }
+
+    /// Returns what is at a path, with its hashes as the plan has them.
+    pub(crate) fn image(&self, found: &Value) -> Value {
+        match found {
+            Value::Map(map) => {
+                let entries = map.iter().map(|(key, value)| match key.as_str() {
+                    Some("sha256") => (key.clone(), Value::from(self.hash(&value.to_text()))),
+                    _ => (key.clone(), self.image(value)),
+                });
+                Value::Map(entries.collect())
+            }
+            other => other.clone(),
+        }
+    }
 }
 
 fn key(cx: &Exec) -> Result<String, Error> {
@@ -50,34 +78,4 @@ fn key(cx: &Exec) -> Result<String, Error> {
     trust::folder(&folder).map_err(Error::io(&folder))?;
     fs::write(cx, &path, key.as_bytes(), owner)?;
     Ok(key)
-}
-
-/// A hash as it stands in the plan.
-pub(crate) fn hash(hash: &str) -> String {
-    match KEY.get() {
-        Some(Some(key)) => crate::hash([key, hash].concat().as_bytes()),
-        _ => hash.to_owned(),
-    }
-}
-
-/// All hashes of a dictionary.
-pub(crate) fn hashes(map: &Map) -> Map {
-    let entries = map.iter();
-    entries
-        .map(|(key, hashed)| (key.clone(), Value::from(hash(&hashed.to_text()))))
-        .collect()
-}
-
-/// What lies at a path, with its hashes as they stand in the plan.
-pub(crate) fn image(found: &Value) -> Value {
-    match found {
-        Value::Map(map) => {
-            let entries = map.iter().map(|(key, value)| match key.as_str() {
-                Some("sha256") => (key.clone(), Value::from(hash(&value.to_text()))),
-                _ => (key.clone(), image(value)),
-            });
-            Value::Map(entries.collect())
-        }
-        other => other.clone(),
-    }
 }

@@ -7,7 +7,7 @@ use state::low::{Low, RequisiteKind};
 use value::json::{self, Layout};
 use value::{Map, Value, secret};
 
-use crate::blind;
+use crate::blind::Blind;
 use crate::footprint::Footprint;
 
 /// The version of the document; one with another is refused.
@@ -114,7 +114,7 @@ pub(crate) struct Chunk {
 
 impl Chunk {
     /// As it stands in the document: without secrets.
-    fn written(&self, names: &Names) -> Map {
+    fn written(&self, names: &Names, blind: &Blind) -> Map {
         let low = &self.low;
         let ret = |key: &str| {
             let value = self.ret.as_ref().and_then(|ret| ret.get(key));
@@ -132,11 +132,11 @@ impl Chunk {
             .with("result", ret("result"))
             .with("comment", ret("comment"))
             .with("changes", ret("changes"))
+            .with("low", blind.hash(&crate::hash_of(&low.data.clone().into())))
             .with(
-                "low",
-                blind::hash(&crate::hash_of(&low.data.clone().into())),
-            )
-            .with("returns", self.returns.as_deref().map(blind::hash));
+                "returns",
+                self.returns.as_deref().map(|hash| blind.hash(hash)),
+            );
         if !self.because.is_empty() {
             let because = self.because.iter().map(|because| {
                 let map = Map::new().with("reason", because.reason);
@@ -147,13 +147,13 @@ impl Chunk {
         if !self.files.is_empty() {
             map.insert(
                 "files",
-                Value::list(self.files.iter().map(|file| self.file(file))),
+                Value::list(self.files.iter().map(|file| self.file(file, blind))),
             );
         }
         if !self.sources.is_empty() {
             let sources = self.sources.iter().map(|(path, now)| {
                 let map = Map::new().with("path", shown(path));
-                map.with("now", blind::image(now)).into()
+                map.with("now", blind.image(now)).into()
             });
             map.insert("sources", Value::list(sources));
         }
@@ -164,14 +164,14 @@ impl Chunk {
         secret::map(map)
     }
 
-    fn file(&self, (path, now): &(PathBuf, Value)) -> Value {
+    fn file(&self, (path, now): &(PathBuf, Value), blind: &Blind) -> Value {
         let mut map = Map::new()
             .with("path", shown(path))
-            .with("now", blind::image(now));
+            .with("now", blind.image(now));
         if let Some(then) = self.then.iter().find(|then| then.path == *path) {
             let held = Map::new()
                 .with("kind", "file")
-                .with("sha256", blind::hash(&then.sha256));
+                .with("sha256", blind.hash(&then.sha256));
             map.insert("then", held.with("size", then.size));
             if let Some(diff) = &then.diff {
                 map.insert("diff", diff.as_str());
@@ -265,8 +265,17 @@ pub(crate) struct Basis {
 
 impl Document {
     /// The document of chunks whose outcomes are known.
-    pub(crate) fn of(id: &str, basis: Basis, chunks: &[Chunk], names: &Names) -> Self {
-        let states = Value::list(chunks.iter().map(|chunk| chunk.written(names).into()));
+    pub(crate) fn of(
+        id: &str,
+        basis: Basis,
+        chunks: &[Chunk],
+        (names, blind): (&Names, &Blind),
+    ) -> Self {
+        let states = Value::list(
+            chunks
+                .iter()
+                .map(|chunk| chunk.written(names, blind).into()),
+        );
         let mut summary = Map::new();
         for outcome in Outcome::ALL {
             let counted = chunks

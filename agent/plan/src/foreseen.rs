@@ -12,11 +12,12 @@ use state::low::Low;
 use state::module::Error;
 use value::{Map, Value};
 
+use crate::blind::Blind;
 use crate::compare;
 use crate::document::{Basis, COMPENSATE, Chunk, Document, Key, Names, Outcome, Then, shown};
 use crate::footprint::{Footprint, Place, by_its_folder, local_sources, salt_sources};
 use crate::seen::Seen;
-use crate::{blind, depends, image, look};
+use crate::{depends, image, look};
 
 /// How large contents a diff is made of.
 const DIFF_BYTES_MAX: usize = 1 << 20;
@@ -47,6 +48,8 @@ struct Inner {
     expected: HashMap<Key, Value>,
     /// Steps whose own states no plan can know.
     free: HashSet<String>,
+    /// How the hashes of documents are made.
+    blind: Arc<Blind>,
     /// How tags with secrets in them stand in documents.
     names: Names,
 }
@@ -153,18 +156,24 @@ impl Foreseen {
 
     fn compile(&self, cx: &Exec) -> Result<Document, Error> {
         let pillar = cx.pillar()?;
-        blind::decide(cx)?;
+        let blind = Arc::new(Blind::decide(cx)?);
         let basis = Basis {
             tree: self.seen.tree(),
-            pillar: blind::hashes(&hashes(&pillar)),
+            pillar: blind.hashes(&hashes(&pillar)),
             grains: hashes(&steady(cx.grains())),
         };
         let mut chunks = Self::in_order(&mut self.inner());
         depends::judge(&mut chunks);
         let names = Names::of_all(&chunks);
-        let document = Document::of(cx.opts().id(), basis, &chunks, &names);
-        self.inner().names = names;
+        let document = Document::of(cx.opts().id(), basis, &chunks, (&names, &blind));
+        let mut inner = self.inner();
+        (inner.names, inner.blind) = (names, blind);
+        drop(inner);
         Ok(document)
+    }
+
+    fn blind(&self) -> Arc<Blind> {
+        self.inner().blind.clone()
     }
 
     /// Lays the test run beside the plan that is applied.
@@ -197,7 +206,7 @@ impl Foreseen {
         }
         let other = plan.chunks().iter().find(|low| {
             let state = inner.planned(&(step.clone(), low.tag()));
-            let hash = blind::hash(&crate::hash_of(&low.data.clone().into()));
+            let hash = inner.blind.hash(&crate::hash_of(&low.data.clone().into()));
             state.and_then(|state| state.get("low")?.as_str()) != Some(&hash)
         });
         let Some(low) = other else {
@@ -257,10 +266,11 @@ impl Foreseen {
         if Outcome::of(Some(&ret)) == Outcome::Unchanged {
             return call(cx);
         }
-        if let Some(moved) = moved_file(&state)? {
+        let blind = self.blind();
+        if let Some(moved) = moved_file(&state, &blind)? {
             return Err(self.stop(format!("{called}: {moved}")));
         }
-        let returns = blind::hash(&crate::hash_of(&crate::settled(&ret.clone().into())));
+        let returns = blind.hash(&crate::hash_of(&crate::settled(&ret.clone().into())));
         if state.get("returns").and_then(Value::as_str) != Some(&returns) {
             let comment = |ret: Option<&Value>| ret.map(Value::to_text).unwrap_or_default();
             let (old, new) = (comment(state.get("comment")), comment(ret.get("comment")));
@@ -419,7 +429,7 @@ fn beginning(path: &Path) -> String {
 }
 
 /// What has changed of the files of a planned state.
-fn moved_file(state: &Value) -> Result<Option<String>, Error> {
+fn moved_file(state: &Value, blind: &Blind) -> Result<Option<String>, Error> {
     let files = state
         .get("files")
         .and_then(Value::as_list)
@@ -428,7 +438,7 @@ fn moved_file(state: &Value) -> Result<Option<String>, Error> {
         let path = PathBuf::from(file.get("path").map(Value::to_text).unwrap_or_default());
         let planned = file.get("now");
         let deep = planned.is_some_and(|planned| planned.get("entries").is_some());
-        let now = blind::image(&image::of(&path, deep)?);
+        let now = blind.image(&image::of(&path, deep)?);
         if Some(&now) != planned {
             let what = compare::differing(planned, Some(&now));
             return Ok(Some(format!("{} has changed: {what}", path.display())));
@@ -543,7 +553,7 @@ impl Foresight for Foreseen {
             return Ok(());
         };
         match modules::hashes::of_file(&new.to_string_lossy(), "sha256") {
-            Ok(hash) if blind::hash(&hash) == planned => Ok(()),
+            Ok(hash) if self.blind().hash(&hash) == planned => Ok(()),
             Ok(_) => Err(std::io::Error::other(
                 self.stop(format!(
                     "{named} would hold something else than was planned"
