@@ -139,7 +139,8 @@ impl Master {
                     return self.let_in(peer, bound).await;
                 }
                 Decision::No { act, reason, text } => {
-                    log::warning(format_args!("{} is not let in: {text}", peer.who()));
+                    let why = format!("{} is not let in: {text}", peer.who());
+                    self.refusals().log(id.as_str(), why);
                     self.auth(&id, &key, act).await;
                     return peer.refuse(reason, &text, Some(ASK_AGAIN_S));
                 }
@@ -148,7 +149,7 @@ impl Master {
                     waits = true;
                     self.auth(&id, &key, "pend").await;
                     if let Err(error) = peer.pend("an administrator has to accept it").await {
-                        log::warning(format_args!("{error}"));
+                        self.refusals().log(id.as_str(), error);
                         return peer.refuse("full", "too many keys wait", Some(ASK_AGAIN_S));
                     }
                 }
@@ -267,7 +268,7 @@ impl Master {
             let good = token::good(self.store(), shown, &peer.id, now_ms());
             let told = good.inspect_err(|why| {
                 if !again {
-                    log::warning(format_args!("{} (key {}): {why}", peer.id, peer.key));
+                    self.refusals().log(&peer.name(), why);
                 }
             });
             told.ok()
@@ -304,10 +305,11 @@ impl Master {
     ) -> Option<Judged> {
         let passed_over = |rule: &Rule, why: String| {
             if !again {
-                log::warning(format_args!(
-                    "{} (key {}): the rule {} of autosign_policy does not hold: {why}",
-                    peer.id, peer.key, rule.name
-                ));
+                let why = format!(
+                    "the rule {} of autosign_policy does not hold: {why}",
+                    rule.name
+                );
+                self.refusals().log(&peer.name(), why);
             }
             None
         };

@@ -58,6 +58,13 @@ pub(super) struct Evidence {
     pub(super) documents: Documents,
 }
 
+impl Evidence {
+    /// Returns what the log calls the peer.
+    pub(super) fn name(&self) -> String {
+        format!("{} (key {})", self.id, self.key)
+    }
+}
+
 /// The words of a rule.
 const WORDS: [&str; 14] = [
     "name",
