@@ -14,7 +14,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("value", &[]),
     ("render", &["value"]),
     ("state", &["render", "value"]),
-    ("modules", &["state", "render", "value"]),
+    ("python", &["value"]),
+    ("modules", &["python", "state", "render", "value"]),
     ("cli", &["value"]),
     ("wire", &["value"]),
     ("link", &["wire", "value"]),
@@ -32,8 +33,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("lint", &["modules", "state", "render", "value"]),
     // Pictures of what it is given: it knows nobody.
     ("graph", &[]),
-    ("plan", &["modules", "state", "value"]),
-    ("undo", &["modules", "state", "value"]),
+    ("plan", &["modules", "python", "state", "value"]),
+    ("undo", &["modules", "python", "state", "value"]),
     (
         "pinch",
         &[
@@ -45,7 +46,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "pinch-master",
         &[
-            "identity", "reactor", "link", "wire", "modules", "state", "render", "cli", "value",
+            "identity", "reactor", "link", "wire", "modules", "python", "state", "render", "cli",
+            "value",
         ],
     ),
 ];

@@ -13,6 +13,7 @@ mod modules;
 mod source;
 mod sources;
 mod waits;
+mod words;
 
 /// Fails with every finding on a line of its own.
 fn none(findings: &[String], rule: &str) {

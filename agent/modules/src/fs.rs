@@ -22,6 +22,7 @@ pub mod handle;
 pub mod image;
 mod keep;
 mod read;
+mod walk;
 
 use handle::{Folder, Last, Links, Place};
 use keep::{Hashed, keeper, noted};
@@ -30,6 +31,7 @@ pub use read::{
     is_missing, link_target, link_target_or_none, list, list_or_none, names, open, raw, read,
     read_or_none, text, text_or_none,
 };
+pub use walk::{Walked, here, here_if_readable, is_text_file, walk, walk_links};
 
 /// Owner and mode of a file that is written; what is none stays as the replaced file has it, or as a new file gets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

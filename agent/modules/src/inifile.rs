@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use python::encoding::encoded;
+use python::text;
 use state::exec::Exec;
 use state::module::{Error, Problem};
 use value::{Map, Value};
 
-use crate::encoding::encoded;
-use crate::{fs, process, text};
+use crate::{fs, process};
 
 /// How a file is read and written.
 #[derive(Clone, Debug)]

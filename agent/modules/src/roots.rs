@@ -5,6 +5,7 @@ use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use python::path;
 use state::exec::Exec;
 use state::host::Tree;
 use state::module::Error;
@@ -14,7 +15,7 @@ use value::glob::fnmatch;
 use value::pyre::{Flags, Regex};
 use value::{Map, log};
 
-use crate::ospath;
+use crate::fs;
 use crate::real::open_real;
 
 /// How many files a tree may have: a root that is `/` by mistake ends with an error and not with the day.
@@ -168,7 +169,7 @@ impl Roots {
             return Ok(None);
         };
         let opened = match self.links {
-            Links::Anywhere => crate::fs::raw::open(&place),
+            Links::Anywhere => fs::raw::open(&place),
             Links::IntoRoots | Links::ToOwnFiles => open_real(&place),
         };
         let file = opened.map_err(Error::io(&place))?;
@@ -189,7 +190,7 @@ impl Roots {
             return false;
         };
         let named = folder.join(target).to_string_lossy().into_owned();
-        self.allows(root, Path::new(&ospath::normpath(&named)))
+        self.allows(root, Path::new(&path::normpath(&named)))
     }
 
     /// Returns whether a walk of the root comes to a folder below it: one that keeps links comes through none.
@@ -226,7 +227,7 @@ impl Roots {
         if depth > DEPTH_MAX {
             return Ok(());
         }
-        for entry in crate::fs::list(folder)? {
+        for entry in fs::list(folder)? {
             let path = entry.path();
             let is_link = self.links != Links::Anywhere && path.is_symlink();
             let is_kept = self.links == Links::ToOwnFiles && path.is_dir();
@@ -288,15 +289,15 @@ impl Sources for Roots {
         let mut found = BTreeMap::new();
         for root in self.folders(saltenv) {
             let shown = root.to_string_lossy().into_owned();
-            for folder in ospath::walk(&shown, None)? {
+            for folder in fs::walk(&shown, None)? {
                 for name in folder.files.iter().chain(&folder.dirs) {
-                    let path = ospath::join(&folder.root, name);
-                    let Some(target) = crate::fs::link_target_or_none(&path)? else {
+                    let path = path::join(&folder.root, name);
+                    let Some(target) = fs::link_target_or_none(&path)? else {
                         continue;
                     };
                     if self.lists(&root, Path::new(&path), &target) {
                         let target = target.to_string_lossy().into_owned();
-                        let below = ospath::relpath(&path, &shown);
+                        let below = path::relpath(&path, &shown);
                         found.entry(below).or_insert(target);
                     }
                 }

@@ -9,11 +9,12 @@
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use python::{base64, path};
 use state::exec::Exec;
 use state::module::Error;
 
 use crate::web::{self, Request, Response};
-use crate::{base64s, fs, hashes, ospath};
+use crate::{fs, hashes};
 
 /// A URL in its parts, as Python's `urlparse` takes it apart. Plain paths have no scheme.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,7 +71,7 @@ impl Url {
 
     /// The path of this machine that a local URL names.
     pub(crate) fn local_path(&self) -> String {
-        ospath::join(&self.netloc, &self.path)
+        path::join(&self.netloc, &self.path)
             .trim_end_matches('/')
             .to_owned()
     }
@@ -177,7 +178,7 @@ pub(crate) fn cached(
         "salt" => salt_file(cx, url, saltenv),
         "" | "file" => {
             let path = parts.local_path();
-            if ospath::isabs(&path) {
+            if path::isabs(&path) {
                 Ok(Some(path))
             } else {
                 Err(format!("Path '{path}' is not absolute").into())
@@ -251,7 +252,7 @@ fn credentials(url: &str) -> (String, Option<String>) {
     match parts.netloc.rsplit_once('@') {
         Some((login, _)) => (
             url.replacen(&format!("{login}@"), "", 1),
-            Some(format!("Basic {}", base64s::encode(login.as_bytes()))),
+            Some(format!("Basic {}", base64::encode(login.as_bytes()))),
         ),
         None => (url.to_owned(), None),
     }

@@ -1,11 +1,11 @@
 //! Calling zypper: no questions, its lock respected, its errors in its own words.
 
+use python::xml;
 use state::exec::Exec;
 use state::module::Error;
 
 use crate::pkg::transaction;
 use crate::process::{Output, Process};
-use crate::xml;
 
 /// The return code that says that another zypper is at work.
 const LOCKED: i64 = 7;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use modules::text::expand_user;
+use python::path::expand_user;
 use state::low::Low;
 use value::Value;
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use modules::diff;
+use python::difflib;
 use state::compile::Plan;
 use state::exec::Exec;
 use state::foresight::{Call, Foresight};
@@ -570,5 +570,5 @@ fn difference(path: &Path, new: &[u8]) -> Option<String> {
     let size = path.metadata().map_or(0, |found| found.len());
     let fits = usize::try_from(size).is_ok_and(|size| size.max(new.len()) <= DIFF_BYTES_MAX);
     let old = fits.then(|| std::fs::read(path).unwrap_or_default())?;
-    Some(diff::of_files(&old, new))
+    Some(difflib::of_files(&old, new))
 }

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use modules::diff;
 use modules::fs::SHOWN_BYTES_MAX;
 use modules::fs::image::{self, Image};
+use python::difflib;
 use state::opts::Opts;
 use state::record;
 use value::{Map, Value};
@@ -47,7 +47,7 @@ pub(crate) fn item(item: &Item, kept: Option<&Path>) -> Map {
                 .with("by", thing.by.clone());
             match (kept, now, &thing.was) {
                 (Some(_), Value::Str(is), Value::Str(was)) if is_text(is) || is_text(was) => {
-                    entry.with("diff", diff::of_files(is.as_bytes(), was.as_bytes()))
+                    entry.with("diff", difflib::of_files(is.as_bytes(), was.as_bytes()))
                 }
                 _ => entry,
             }
@@ -104,7 +104,7 @@ fn difference(path: &Path, now: &Image, goal: &Image, kept: &Path) -> Option<Str
         std::fs::read(path).ok()?,
         std::fs::read(kept.join(hash)).ok()?,
     );
-    let told = diff::of_files(&is, &was);
+    let told = difflib::of_files(&is, &was);
     (!told.is_empty()).then_some(told)
 }
 

@@ -1,6 +1,7 @@
 //! The `survey` runner: which minions answer the same.
 
-use modules::{diff, orchestrate};
+use modules::orchestrate;
+use python::difflib;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
@@ -99,5 +100,5 @@ fn differences(first: &Pool, other: &Pool) -> String {
         lines.map(|line| format!("{line}\n")).collect()
     };
     let name = |pool: &Pool| pool.ids.first().cloned().unwrap_or_default();
-    diff::get_diff(&lines(first), &lines(other), &name(first), &name(other))
+    difflib::get_diff(&lines(first), &lines(other), &name(first), &name(other))
 }

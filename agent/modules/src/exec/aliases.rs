@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use python::{path, text};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
@@ -9,7 +10,6 @@ use value::{Map, Value};
 use crate::exec::config;
 use crate::fs::{self, Owner};
 use crate::process::{self, Process};
-use crate::{ospath, text};
 
 state::exec_module! {
     /// Manage the aliases of mail.
@@ -52,7 +52,7 @@ type Line = (String, String, String);
 
 fn file(cx: &Exec) -> Result<PathBuf, Error> {
     let path = config::found(cx, "aliases.file")?;
-    Ok(ospath::realpath(&path.to_text()).into())
+    Ok(path::realpath(&path.to_text()).into())
 }
 
 fn lines(path: &Path) -> Result<Vec<Line>, Error> {

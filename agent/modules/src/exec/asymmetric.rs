@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use python::base64;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
 use crate::exec::cmd::Temporary;
 use crate::x509::keys::{self, Private};
-use crate::{base64s, fs, hashes};
+use crate::{fs, hashes};
 
 state::exec_module! {
     /// Signatures.
@@ -135,12 +136,12 @@ fn sign(cx: &Exec, args: Sign) -> Result<Value, Error> {
     let Some(path) = path else {
         return Ok(match is_raw {
             true => Value::Bytes(signature.into()),
-            false => base64s::encode(&signature).into(),
+            false => base64::encode(&signature).into(),
         });
     };
     let bytes = match is_raw {
         true => signature,
-        false => base64s::encode(&signature).into_bytes(),
+        false => base64::encode(&signature).into_bytes(),
     };
     fs::write(cx, Path::new(&path), &bytes, fs::Owner::default())?;
     Ok(format!("Signature written to '{path}'").into())
@@ -186,8 +187,8 @@ fn loaded(given: &Value) -> Result<Vec<u8>, Error> {
     };
     let text = String::from_utf8(bytes.clone()).unwrap_or_default();
     let line = text.replace('\n', "");
-    let decoded = base64s::decode(&line).ok();
-    let decoded = decoded.filter(|bytes| !line.is_empty() && base64s::encode(bytes) == line);
+    let decoded = base64::decode(&line).ok();
+    let decoded = decoded.filter(|bytes| !line.is_empty() && base64::encode(bytes) == line);
     Ok(decoded.unwrap_or(bytes))
 }
 

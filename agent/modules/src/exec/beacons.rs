@@ -3,13 +3,14 @@
 
 use std::path::PathBuf;
 
+use python::difflib;
 use render::yaml::{self, Dump};
 use state::ask::Ask;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use crate::{diff, fs};
+use crate::fs;
 
 state::exec_module! {
     /// What a running minion looks at and tells of as events.
@@ -235,7 +236,7 @@ fn modify(cx: &Exec, args: Modify) -> Result<Value, Error> {
     if data == current {
         return Ok(answer(true, format!("Job {name} in correct state")).into());
     }
-    let diff = diff::unified(&lines(current), &lines(data), "", "").concat();
+    let diff = difflib::unified(&lines(current), &lines(data), "", "").concat();
     let changes = Map::new().with("diff", diff);
     let modified = asked(cx, "modify", Some(name), Some(data))?;
     let answer = match has(&modified, "complete") {

@@ -1,10 +1,10 @@
 //! The `consul` execution module: keys and values of Consul. Salt 3008 has it no more; answers are those of its last one.
 
+use python::base64;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, secret};
 
-use crate::base64s;
 use crate::stores::{Question, profile};
 use crate::web::quoted;
 
@@ -166,7 +166,7 @@ pub(crate) fn value_at(cx: &Exec, profile: &Map, key: &str) -> Result<Value, Err
         .and_then(<[_]>::first)
         .and_then(|row| row.get("Value"));
     Ok(match text.and_then(Value::as_str) {
-        Some(text) => String::from_utf8_lossy(&base64s::decode(text)?)
+        Some(text) => String::from_utf8_lossy(&base64::decode(text)?)
             .into_owned()
             .into(),
         None => Value::Null,
@@ -215,7 +215,7 @@ fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
         let Some(text) = row.get("Value").and_then(Value::as_str) else {
             continue;
         };
-        let plain = String::from_utf8_lossy(&base64s::decode(text)?).into_owned();
+        let plain = String::from_utf8_lossy(&base64::decode(text)?).into_owned();
         secret::keep(&[], &plain.as_str().into());
         if args.raw && !args.recurse {
             return Ok(plain.into());

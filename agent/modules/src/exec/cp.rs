@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use python::path;
 use state::ask::Ask;
 use state::exec::Exec;
 use state::module::Error;
@@ -12,7 +13,7 @@ use value::{Map, Value, log};
 use crate::exec::file::makedirs;
 use crate::source::{How, Url, salt_path};
 use crate::states::file::clean::included;
-use crate::{fs, hashes, ospath, source, template};
+use crate::{fs, hashes, source, template};
 
 state::exec_module! {
     /// Copy files from the file roots and from the web.
@@ -253,13 +254,13 @@ fn path_of(cx: &Exec, path: &str, engine: Option<&str>, saltenv: &str) -> Result
 /// The target of a copy: below a folder that is there or ends with a slash it keeps its name. None when its folder is missing.
 fn target(cx: &Exec, url: &str, dest: &str, makedirs: bool) -> Result<Option<String>, Error> {
     let name = salt_path(url).0;
-    let dest = if dest.ends_with('/') || ospath::isdir(dest) {
-        ospath::join(dest, ospath::basename(&name))
+    let dest = if dest.ends_with('/') || path::isdir(dest) {
+        path::join(dest, path::basename(&name))
     } else {
         dest.to_owned()
     };
-    let folder = ospath::dirname(&dest);
-    if ospath::isdir(folder) {
+    let folder = path::dirname(&dest);
+    if path::isdir(folder) {
         return Ok(Some(dest));
     }
     if !makedirs {
@@ -378,7 +379,7 @@ fn get_dir(cx: &Exec, args: GetDir) -> Result<Value, Error> {
     let dest = path_of(cx, &args.dest, engine, &saltenv)?;
     let (path, named) = salt_path(path.trim_end_matches('/'));
     let saltenv = named.unwrap_or(saltenv);
-    let above = ospath::dirname(&path);
+    let above = path::dirname(&path);
     let below = format!("{path}/");
     let mut made = Vec::new();
     for file in cx.shared.sources.list_below(&path, &saltenv)? {
@@ -460,7 +461,7 @@ fn cache_master(cx: &Exec, args: CacheMaster) -> Result<Value, Error> {
 }
 
 fn cache_local_file(cx: &Exec, args: CacheLocalFile) -> Result<Value, Error> {
-    if !ospath::exists(&args.path) {
+    if !path::exists(&args.path) {
         return Ok("".into());
     }
     let place = cx.opts().cachedir().join("localfiles");
@@ -522,8 +523,8 @@ fn list_minion(cx: &Exec, args: ListMinion) -> Result<Value, Error> {
         cachedir.join("files").join(env(cx, args.saltenv)),
         cachedir.join("localfiles"),
     ] {
-        for here in ospath::walk_links(&folder.to_string_lossy())? {
-            files.extend(here.files.iter().map(|name| ospath::join(&here.root, name)));
+        for here in fs::walk_links(&folder.to_string_lossy())? {
+            files.extend(here.files.iter().map(|name| path::join(&here.root, name)));
         }
     }
     Ok(files.into_iter().collect::<Vec<String>>().into())
@@ -539,7 +540,7 @@ fn local_file(cx: &Exec, url: &str, saltenv: &str) -> Result<Option<String>, Err
     let parts = Url::parse(url);
     if parts.is_local() {
         let path = parts.local_path();
-        return Ok(Some(path).filter(|path| ospath::isfile(path)));
+        return Ok(Some(path).filter(|path| path::isfile(path)));
     }
     source::salt_file(cx, url, saltenv)
 }
@@ -618,7 +619,7 @@ fn push_dir(cx: &Exec, args: PushDir) -> Result<Value, Error> {
         return Ok(false.into());
     }
     let mut all = true;
-    for folder in ospath::walk_links(&args.path)? {
+    for folder in fs::walk_links(&args.path)? {
         for name in folder.files {
             if !args.glob.as_ref().is_none_or(|glob| fnmatch(glob, &name)) {
                 continue;
@@ -639,15 +640,15 @@ fn push_dir(cx: &Exec, args: PushDir) -> Result<Value, Error> {
 pub(crate) fn dirs(cx: &Exec, saltenv: &str) -> Result<BTreeSet<String>, Error> {
     let mut found = BTreeSet::new();
     for file in cx.shared.sources.list(saltenv)? {
-        let mut here = ospath::dirname(&file);
+        let mut here = path::dirname(&file);
         while !here.is_empty() && found.insert(here.to_owned()) {
-            here = ospath::dirname(here);
+            here = path::dirname(here);
         }
     }
     for root in cx.opts().roots("file_roots", saltenv) {
         let root = root.to_string_lossy().into_owned();
-        for folder in ospath::walk_links(&root)? {
-            found.insert(ospath::relpath(&folder.root, &root));
+        for folder in fs::walk_links(&root)? {
+            found.insert(path::relpath(&folder.root, &root));
         }
     }
     found.remove(".");

@@ -1,10 +1,10 @@
 //! The `etcd` execution module: keys and values of etcd, over version 2 of its interface or over the JSON form of version 3.
 
+use python::base64;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log, secret};
 
-use crate::base64s;
 use crate::serializers::msgpack;
 use crate::stores::{self, Question};
 use crate::web::quoted;
@@ -168,7 +168,7 @@ impl Etcd {
             (Some(token), _) => Some(token.clone()),
             (None, Some((name, password))) if !self.is_v3 => {
                 let both = format!("{name}:{password}");
-                Some(format!("Basic {}", base64s::encode(both.as_bytes())))
+                Some(format!("Basic {}", base64::encode(both.as_bytes())))
             }
             _ => None,
         };
@@ -249,7 +249,7 @@ impl Etcd {
         let told = self.v3(cx, "kv/range", whom(key, begins))?;
         let rows = told.get("kvs").and_then(Value::as_list).unwrap_or_default();
         let bytes = |row: &Value, name: &str| match row.get(name).and_then(Value::as_str) {
-            Some(text) => base64s::decode(text),
+            Some(text) => base64::decode(text),
             None => Ok(Vec::new()),
         };
         let pair = |row: &Value| {
@@ -330,8 +330,8 @@ impl Etcd {
                 false => value.to_text().into_bytes(),
             };
             let mut body = Map::new()
-                .with("key", base64s::encode(key.as_bytes()))
-                .with("value", base64s::encode(&kept));
+                .with("key", base64::encode(key.as_bytes()))
+                .with("value", base64::encode(&kept));
             if let Some(seconds) = ttl.filter(|seconds| *seconds > 0) {
                 let lease = self.v3(cx, "lease/grant", Map::new().with("TTL", seconds))?;
                 body.insert("lease", lease.get("ID").cloned().unwrap_or_default());
@@ -414,7 +414,7 @@ fn all(cx: &Exec) -> Result<Map, Error> {
 
 /// The range of one key, or of all that begin so.
 fn whom(key: &str, begins: bool) -> Map {
-    let mut body = Map::new().with("key", base64s::encode(key.as_bytes()));
+    let mut body = Map::new().with("key", base64::encode(key.as_bytes()));
     if begins {
         let mut end = key.as_bytes().to_vec();
         while end.last() == Some(&0xff) {
@@ -424,7 +424,7 @@ fn whom(key: &str, begins: bool) -> Map {
             Some(last) => *last += 1,
             None => end.push(0),
         }
-        body.insert("range_end", base64s::encode(&end));
+        body.insert("range_end", base64::encode(&end));
     }
     body
 }

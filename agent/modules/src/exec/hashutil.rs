@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use python::{base64, path};
 use sha2::Digest;
 use state::exec::Exec;
 use state::module::Error;
 use value::Value;
 use value::python::hex;
 
-use crate::{base64s, fs, hashes, text};
+use crate::{fs, hashes};
 
 state::exec_module! {
     /// A collection of hashing and encoding functions.
@@ -148,7 +149,7 @@ fn digest(_cx: &Exec, args: DigestString) -> Result<Value, Error> {
 }
 
 fn digest_file(_cx: &Exec, args: DigestFile) -> Result<Value, Error> {
-    let path = text::expand_user(&args.infile);
+    let path = path::expand_user(&args.infile);
     if !path.is_file() {
         return Err(Error::refused(format!(
             "File path '{}' not found.",
@@ -160,28 +161,28 @@ fn digest_file(_cx: &Exec, args: DigestFile) -> Result<Value, Error> {
 }
 
 fn base64_b64encode(_cx: &Exec, args: Base64B64encode) -> Result<Value, Error> {
-    Ok(base64s::encode(&bytes(&args.instr)).into())
+    Ok(base64::encode(&bytes(&args.instr)).into())
 }
 
 fn base64_b64decode(_cx: &Exec, args: Base64B64decode) -> Result<Value, Error> {
-    base64s::decode(&args.instr.to_text()).map(text_or_bytes)
+    Ok(text_or_bytes(base64::decode(&args.instr.to_text())?))
 }
 
 fn base64_encodestring(_cx: &Exec, args: Base64Encodestring) -> Result<Value, Error> {
-    Ok(base64s::encode_lines(&bytes(&args.instr)).into())
+    Ok(base64::encode_lines(&bytes(&args.instr)).into())
 }
 
 fn base64_encodefile(_cx: &Exec, args: Base64Encodefile) -> Result<Value, Error> {
     let data = fs::read(&args.fname)?;
-    Ok(base64s::encode_lines(&data).into())
+    Ok(base64::encode_lines(&data).into())
 }
 
 fn base64_decodestring(_cx: &Exec, args: Base64Decodestring) -> Result<Value, Error> {
-    base64s::decode(&args.instr.to_text()).map(text_or_bytes)
+    Ok(text_or_bytes(base64::decode(&args.instr.to_text())?))
 }
 
 fn base64_decodefile(cx: &Exec, args: Base64Decodefile) -> Result<Value, Error> {
-    let data = base64s::decode_lines(&args.instr)?;
+    let data = base64::decode_lines(&args.instr)?;
     fs::write(cx, Path::new(&args.outfile), &data, fs::Owner::default())?;
     Ok(true.into())
 }
@@ -200,7 +201,7 @@ fn sha512_digest(_cx: &Exec, args: Sha512Digest) -> Result<Value, Error> {
 
 fn hmac_signature(_cx: &Exec, args: HmacSignature) -> Result<Value, Error> {
     let made = hmac::<sha2::Sha256>(&bytes(&args.shared_secret), &bytes(&args.string), 64);
-    Ok(same(&base64s::encode(&made), &args.challenge_hmac).into())
+    Ok(same(&base64::encode(&made), &args.challenge_hmac).into())
 }
 
 fn hmac_compute(_cx: &Exec, args: HmacCompute) -> Result<Value, Error> {

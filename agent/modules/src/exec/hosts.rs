@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use python::text;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use crate::exec::config;
-use crate::{fs, text};
+use crate::fs;
 
 state::exec_module! {
     /// The names of hosts that this machine knows by itself.

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use python::base64;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use crate::base64s;
 use crate::web::{self, Request, Response};
 
 state::exec_module! {
@@ -184,7 +184,7 @@ fn headers(kwargs: &Map) -> Vec<(String, String)> {
         text(kwargs, "agent").unwrap_or_else(|| AGENT.to_owned()),
     );
     if let (Some(name), Some(password)) = (text(kwargs, "username"), text(kwargs, "password")) {
-        let credentials = base64s::encode(format!("{name}:{password}").as_bytes());
+        let credentials = base64::encode(format!("{name}:{password}").as_bytes());
         headers.insert("Authorization", format!("Basic {credentials}"));
     }
     let pairs = headers.iter();

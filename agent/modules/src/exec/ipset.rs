@@ -2,13 +2,13 @@
 
 use std::net::IpAddr;
 
+use ::python::shlex;
 use state::exec::Exec;
 use state::module::Error;
 use value::networks::Network;
 use value::{Map, Value, python};
 
 use crate::process::{Output, Process};
-use crate::shlex;
 
 state::exec_module! {
     /// Sets of addresses, networks and ports, for the packet filter (`ipset`).

@@ -72,7 +72,7 @@ fn parsed_at(path: &str, depth: usize) -> Result<Map, Error> {
         return Err(format!("{path}: files include each other more than {MAX_DEPTH} deep").into());
     }
     let text = crate::fs::read(path)?;
-    let text = crate::text::decoded(&text);
+    let text = ::python::text::decoded(&text);
     let (mut all, mut waiting, mut block) = (Map::new(), Vec::new(), None::<(Vec<String>, Map)>);
     let mut script = None::<(&str, Vec<Value>)>;
     for line in text.lines().map(str::trim) {

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use ::python::path::realpath;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log, python};
 
-use crate::ospath::realpath;
 use crate::process::{Output, Process};
 
 state::exec_module! {

@@ -148,7 +148,7 @@ impl Running {
 
 /// The kernel cuts names at 15 bytes; the first argument may have the rest.
 fn full_name(name: &str, words: &[String]) -> String {
-    let first = words.first().map(|word| crate::ospath::basename(word));
+    let first = words.first().map(|word| python::path::basename(word));
     match first {
         Some(first) if name.len() >= 15 && first.starts_with(name) => first.to_owned(),
         _ => name.to_owned(),
@@ -423,7 +423,7 @@ mod tests {
     #[test]
     fn processes_are_found() {
         let own = Running::of(std::process::id()).unwrap();
-        assert!(own.shown().contains(crate::ospath::basename(&own.name)));
+        assert!(own.shown().contains(python::path::basename(&own.name)));
         assert!(own.has(&own.name, Some(&own.user), false));
         assert!(!own.has(&own.name, Some("no such user"), false));
         assert!(pids().contains(&own.pid));

@@ -196,7 +196,7 @@ fn disk_io_counters(_cx: &Exec, args: DiskIoCounters) -> Result<Value, Error> {
     // What a partition has counted its disk has too.
     let is_disk = |name: &str| {
         let name = name.replace('/', "!");
-        crate::ospath::exists(&format!("/sys/block/{name}"))
+        python::path::exists(&format!("/sys/block/{name}"))
     };
     let rows = text.lines().filter_map(row).collect();
     match one_or_sum(rows, args.device.as_deref(), is_disk) {

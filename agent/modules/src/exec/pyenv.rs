@@ -1,12 +1,13 @@
 //! The `pyenv` execution module, and what it has in common with `rbenv`: both are the same program for another language.
 
+use python::{path, shlex};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use crate::exec::{config, tool};
+use crate::process;
 use crate::process::{Output, Process};
-use crate::{ospath, process, shlex};
 
 state::exec_module! {
     /// Several versions of Python (`pyenv`).
@@ -157,7 +158,7 @@ impl<'a> Versioned<'a> {
             cx,
             kind,
             runas,
-            path: ospath::expanduser(&path),
+            path: path::expanduser(&path),
         })
     }
 
@@ -165,7 +166,7 @@ impl<'a> Versioned<'a> {
     pub(crate) fn at(self, path: Option<String>) -> Self {
         match path.filter(|path| !path.is_empty()) {
             Some(path) => Self {
-                path: ospath::expanduser(&path),
+                path: path::expanduser(&path),
                 ..self
             },
             None => self,
@@ -212,7 +213,7 @@ impl<'a> Versioned<'a> {
     pub(crate) fn install(&self) -> Result<bool, Error> {
         for (below, url) in self.kind.sources {
             let path = format!("{}{below}", self.path);
-            if !ospath::isdir(&path) && !self.git(&["git", "clone", "--", url, &path], None)? {
+            if !path::isdir(&path) && !self.git(&["git", "clone", "--", url, &path], None)? {
                 return Ok(false);
             }
         }
@@ -222,7 +223,7 @@ impl<'a> Versioned<'a> {
     pub(crate) fn update(&self) -> Result<bool, Error> {
         for (below, _) in self.kind.sources {
             let path = format!("{}{below}", self.path);
-            if !ospath::isdir(&path) || !self.git(&["git", "pull"], Some(&path))? {
+            if !path::isdir(&path) || !self.git(&["git", "pull"], Some(&path))? {
                 return Ok(false);
             }
         }

@@ -1,11 +1,12 @@
 //! The `random` execution module.
 
+use python::base64;
+use python::random::Mersenne;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, random};
 
-use crate::mersenne::{self, Mersenne};
-use crate::{base64s, crypt, hashes};
+use crate::{crypt, hashes};
 
 state::exec_module! {
     /// Provides access to randomness generators.
@@ -119,7 +120,7 @@ fn str_encode(_cx: &Exec, args: StrEncode) -> Result<Value, Error> {
     if args.encoder != "base64" {
         return Err("You must specify a valid encoder".into());
     }
-    Ok(base64s::encode(&data(&args.value)).into())
+    Ok(base64::encode(&data(&args.value)).into())
 }
 
 const PUNCTUATION: &str = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
@@ -237,12 +238,12 @@ fn sampled(value: &Value, size: Option<usize>, seed: &Value) -> Result<Value, Er
     let size = size.ok_or("Sample larger than population or is negative")?;
     if !seed.is_null() {
         let mut source = seeded(&hashed(seed, "sha512")?.into())?;
-        return Ok(Value::list(mersenne::sample(&items, size, |end| {
+        return Ok(Value::list(python::random::sample(&items, size, |end| {
             source.below(end)
         })));
     }
     let mut failed = None;
-    let chosen = mersenne::sample(&items, size, |end| {
+    let chosen = python::random::sample(&items, size, |end| {
         random::below(end).unwrap_or_else(|error| {
             failed = Some(error);
             0

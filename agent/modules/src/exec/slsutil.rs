@@ -1,5 +1,6 @@
 //! The `slsutil` execution module.
 
+use python::path;
 use state::exec::Exec;
 use state::host::ExecHost;
 use state::module::Error;
@@ -8,7 +9,7 @@ use value::{Map, Value, log};
 
 use super::cp;
 use crate::serializers::Serializer;
-use crate::{ospath, source, template};
+use crate::{source, template};
 
 mod banner;
 
@@ -199,7 +200,7 @@ fn renderer(cx: &Exec, args: Renderer) -> Result<Value, Error> {
         (None, Some(string)) => (":string:".to_owned(), string),
         (Some(path), None) => {
             let found = source::cached(cx, &path, &saltenv, source::How::default())?;
-            let Some(file) = found.filter(|file| ospath::isfile(file)) else {
+            let Some(file) = found.filter(|file| path::isfile(file)) else {
                 log::error(format_args!("slsutil.renderer: {path} is not there"));
                 return Ok(Map::new().into());
             };
@@ -288,7 +289,7 @@ fn findup(cx: &Exec, args: Findup) -> Result<Value, Error> {
     let start = args.startpath.unwrap_or_default();
     let mut start = match start.as_str() {
         "" => String::new(),
-        start => ospath::normpath(start),
+        start => path::normpath(start),
     };
     if !start.is_empty() && !is_path(cx, &start, &args.saltenv)? {
         return Err(Error::refused(format!(
@@ -302,7 +303,7 @@ fn findup(cx: &Exec, args: Findup) -> Result<Value, Error> {
     };
     loop {
         for name in &names {
-            let whole = ospath::normpath(&format!("{start}/{name}"));
+            let whole = path::normpath(&format!("{start}/{name}"));
             let whole = whole.trim_start_matches('/');
             if is_path(cx, whole, &args.saltenv)? {
                 return Ok(whole.into());
@@ -311,6 +312,6 @@ fn findup(cx: &Exec, args: Findup) -> Result<Value, Error> {
         if start.is_empty() {
             return Err("File pattern(s) not found in path ancestry".into());
         }
-        start = ospath::dirname(&start).to_owned();
+        start = path::dirname(&start).to_owned();
     }
 }

@@ -1,11 +1,11 @@
 //! The `svn` execution module: Subversion. Salt 3008 has it no more; answers are those of its last one.
 
+use python::shlex;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use crate::process::Process;
-use crate::shlex;
 
 state::exec_module! {
     /// Subversion's working copies.

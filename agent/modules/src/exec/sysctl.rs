@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use python::text;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
 use crate::process::{Process, which};
 use crate::service::{booted, systemd};
-use crate::{fs, inverses, text};
+use crate::{fs, inverses};
 
 /// The first systemd that reads no `/etc/sysctl.conf`.
 const READS_FOLDER: i64 = 207;

@@ -5,11 +5,12 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use python::{path, text};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
-use crate::{fs, ospath, text};
+use crate::fs;
 
 state::exec_module! {
     /// The attributes of the kernel's devices below `/sys`.
@@ -58,7 +59,7 @@ fn attr(cx: &Exec, args: Attr) -> Result<Value, Error> {
     let Some(path) = real(&args.key) else {
         return Ok(false.into());
     };
-    if ospath::isdir(&path) {
+    if path::isdir(&path) {
         return Ok(path.into());
     }
     Ok(match args.value {
@@ -75,7 +76,7 @@ fn write(cx: &Exec, args: WriteAttr) -> Result<Value, Error> {
 }
 
 fn read(_cx: &Exec, args: ReadAttr) -> Result<Value, Error> {
-    let path = |key: &str| ospath::join(&args.root, key);
+    let path = |key: &str| path::join(&args.root, key);
     if let Some(key) = args.key.as_str() {
         return Ok(read_below(&path(key)));
     }
@@ -89,12 +90,12 @@ fn target(_cx: &Exec, args: Target) -> Result<Value, Error> {
     Ok(match real(&args.key) {
         None => false.into(),
         Some(path) if args.full => path.into(),
-        Some(path) => ospath::basename(&path).into(),
+        Some(path) => path::basename(&path).into(),
     })
 }
 
 fn interfaces(_cx: &Exec, args: Interfaces) -> Result<Value, Error> {
-    let Some(root) = real(&args.root).filter(|root| ospath::isdir(root)) else {
+    let Some(root) = real(&args.root).filter(|root| path::isdir(root)) else {
         let shown = real(&args.root).unwrap_or_else(|| "False".to_owned());
         log::error(format_args!("SysFS {shown} not a dir"));
         return Ok(false.into());
@@ -115,10 +116,10 @@ fn is_false(value: &Value) -> bool {
 fn real(key: &str) -> Option<String> {
     let path = match key.starts_with("/sys") {
         true => key.to_owned(),
-        false => ospath::join("/sys", key),
+        false => path::join("/sys", key),
     };
-    let path = ospath::realpath(&path);
-    if ospath::exists(&path) {
+    let path = path::realpath(&path);
+    if path::exists(&path) {
         return Some(path);
     }
     log::debug(format_args!("Unknown SysFS key {path}"));
@@ -136,7 +137,7 @@ fn read_below(key: &str) -> Value {
     let Some(root) = real(key) else {
         return false.into();
     };
-    if !ospath::isdir(&root) {
+    if !path::isdir(&root) {
         return read_file(&root);
     }
     let Attributes {
@@ -145,7 +146,7 @@ fn read_below(key: &str) -> Value {
     reads.extend(both);
     let mut found = Map::new();
     for path in reads {
-        let value = read_file(&ospath::join(&root, &path));
+        let value = read_file(&path::join(&root, &path));
         if !is_false(&value) {
             let names: Vec<&str> = path.split('/').collect();
             place(&mut found, &names, value);
@@ -212,19 +213,15 @@ impl Attributes {
         let mut found = Self::default();
         let mut folders = vec![root.to_owned()];
         while let Some(folder) = folders.pop() {
-            let here = ospath::here_if_readable(&folder).unwrap_or_default();
+            let here = fs::here_if_readable(&folder).unwrap_or_default();
             for name in &here.files {
-                let path = ospath::join(&folder, name);
-                if ospath::isfile(&path) {
-                    found.add(&path, ospath::relpath(&path, root));
+                let path = path::join(&folder, name);
+                if path::isfile(&path) {
+                    found.add(&path, path::relpath(&path, root));
                 }
             }
-            let below = here
-                .dirs
-                .iter()
-                .rev()
-                .map(|name| ospath::join(&folder, name));
-            folders.extend(below.filter(|path| !ospath::islink(path)));
+            let below = here.dirs.iter().rev().map(|name| path::join(&folder, name));
+            folders.extend(below.filter(|path| !path::islink(path)));
         }
         found
     }

@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
+use python::text;
 use state::exec::Exec;
 use state::module::Error;
 use value::pyre::{Flags, Regex};
 use value::{Map, Value};
 
+use crate::fs;
 use crate::process::{Output, Process, which};
 use crate::service::booted;
-use crate::{fs, text};
 
 const LOCALTIME: &str = "/etc/localtime";
 const ZONES: &str = "/usr/share/zoneinfo";

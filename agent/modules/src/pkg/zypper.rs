@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use python::xml;
 use state::exec::Exec;
 use state::module::Error;
 use value::glob::fnmatch;
@@ -10,7 +11,6 @@ use value::{Map, Value};
 use super::apt::is_set;
 use super::{Listed, OnHold, Order, Packages, Provider, Wanted, holds, listing, rpm, rpm_info};
 use crate::process::{Output, Process};
-use crate::xml;
 use crate::zypper::{self, call, complaint, words};
 
 /// The package manager of SUSE.

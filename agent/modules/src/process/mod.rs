@@ -13,12 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Instant;
 
+use ::python::shlex;
 use state::exec::Exec;
 use state::module::Error;
 use value::log::{self, Level};
 use value::{Map, Value, python, watch};
 
-use crate::{accounts, shlex};
+use crate::accounts;
 
 pub use become_user::{BECOME, become_user, set_own_program};
 pub use child::MAX_OUTPUT_BYTES;

@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
+use python::path;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
 use super::{Repos, Request, is_true};
+use crate::fs;
 use crate::process::{self, Process};
 use crate::serializers::configparser::raw_sections;
-use crate::{fs, ospath};
 
 /// The repositories of Fedora, Red Hat and their family.
 pub(super) struct Yum;
@@ -149,7 +150,7 @@ fn folders(kwargs: &Map) -> Result<Vec<String>, Error> {
         None => {}
     }
     let mut files = CONFIGURATIONS.iter();
-    let Some(file) = files.find(|file| ospath::exists(file)) else {
+    let Some(file) = files.find(|file| path::exists(file)) else {
         let known = CONFIGURATIONS.map(|file| format!("'{file}'")).join(", ");
         return Err(Error::refused(format!(
             "No suitable yum config file found in: ({known})"

@@ -1,5 +1,6 @@
 //! The repositories of zypper: read from its files, changed by its own commands.
 
+use python::xml;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
@@ -7,7 +8,7 @@ use value::{Map, Value, log};
 use super::{Repos, Request, is_true};
 use crate::serializers::configparser;
 use crate::source::Url;
-use crate::{xml, zypper};
+use crate::zypper;
 
 /// The repositories of SUSE.
 pub(super) struct Zypper;

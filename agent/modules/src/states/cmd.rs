@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use python::shlex;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value, json};
 
 use crate::exec::cmd::{run_all_with, run_chroot_with, script_with};
-use crate::shlex;
 
 state::state_module! {
     /// Execution of arbitrary commands.

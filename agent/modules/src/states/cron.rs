@@ -1,10 +1,10 @@
 //! The `cron` state module.
 
+use python::difflib;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
-use crate::diff;
 use crate::exec::cron::tab::{Job, Outcome, When};
 use crate::exec::cron::{self};
 use crate::exec::file::body::Body;
@@ -277,7 +277,7 @@ fn file(cx: &Exec, args: File) -> Result<Ret, Error> {
         Ok(body) => body.bytes().map_err(Error::io("crontab"))?,
         Err(error) => return Ok(Ret::failed(error.to_string())),
     };
-    let diff = diff::of_files(now.as_bytes(), &wanted);
+    let diff = difflib::of_files(now.as_bytes(), &wanted);
     if wanted == now.as_bytes() {
         return Ok(Ret::ok(format!(
             "Crontab for user {user} is in the correct state"

@@ -1,11 +1,11 @@
 //! The `ipset` state module.
 
+use ::python::shlex;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value, python};
 
 use crate::exec::ipset::{exists, has, make, put, run_on, take};
-use crate::shlex;
 
 state::state_module! {
     /// Sets of addresses, networks and ports, for the packet filter (`ipset`).

@@ -434,7 +434,7 @@ fn set_policy(cx: &Exec, args: SetPolicy) -> Result<Ret, Error> {
     );
     cx.apply(Ret::would(would), || {
         if !place
-            .change(cx, "-P", &crate::shlex::quote(&wanted))?
+            .change(cx, "-P", &python::shlex::quote(&wanted))?
             .is_empty()
         {
             return Ok(Ret::failed("Failed to set iptables default policy"));

@@ -1,11 +1,11 @@
 //! The `lvm` state module.
 
+use ::python::path::realpath;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value, python};
 
 use crate::exec::lvm::{devices, groups, logical, physical, real};
-use crate::ospath::realpath;
 
 state::state_module! {
     /// Logical volumes (LVM2).

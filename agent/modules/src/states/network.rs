@@ -1,12 +1,13 @@
 //! The `network` state module: interfaces, their routes, and the settings of the whole machine.
 
+use python::difflib;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use crate::exec::ip::{self, Plan};
+use crate::interfaces;
 use crate::process::{Process, which};
-use crate::{diff, interfaces};
 
 state::state_module! {
     /// The network of this machine.
@@ -41,7 +42,7 @@ state::state_module! {
 
 /// What changes, as `difflib` shows it with lines between that have ends of their own.
 fn difference(plan: &Plan) -> String {
-    let lines = diff::unified(&plan.old, &plan.new, "", "");
+    let lines = difflib::unified(&plan.old, &plan.new, "", "");
     // Headers end in a newline that the lines of a file may not have.
     let is_header = |line: &&String| {
         line.starts_with("--- ") || line.starts_with("+++ ") || line.starts_with("@@ ")

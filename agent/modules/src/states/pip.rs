@@ -1,12 +1,12 @@
 //! The `pip` state module.
 
+use python::pep440::{Requirement, Version, fulfils, normalized};
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use crate::accounts;
 use crate::exec::pip::{Pip, install};
-use crate::pep440::{Requirement, Version, fulfils, normalized};
 
 state::state_module! {
     /// Install Python packages with pip.

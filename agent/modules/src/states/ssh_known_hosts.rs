@@ -1,11 +1,11 @@
 //! The `ssh_known_hosts` state module.
 
+use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use crate::exec::ssh::known::{self, CheckKnownHost, Done, Place, SetKnownHost};
-use crate::ospath;
 
 state::state_module! {
     /// Control of the hosts that ssh knows.
@@ -52,7 +52,7 @@ fn file(user: Option<&str>, config: Option<String>) -> Result<String, Ret> {
     let usual = user.map_or("/etc/ssh/ssh_known_hosts", |_| ".ssh/known_hosts");
     let config = config.filter(|config| !config.is_empty());
     let config = config.unwrap_or_else(|| usual.to_owned());
-    if user.is_none() && !ospath::isabs(&config) {
+    if user.is_none() && !path::isabs(&config) {
         return Err(Ret::failed(
             "If not specifying a \"user\", specify an absolute \"config\".",
         ));

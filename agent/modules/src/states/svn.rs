@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 
 use crate::exec::svn::Svn;
-use crate::ospath;
 
 state::state_module! {
     /// Subversion's working copies.
@@ -134,7 +134,7 @@ fn foretold(svn: &Svn<'_>, args: &Latest, target: &str) -> Result<Ret, Error> {
             "{target} doesn't exist and is set to be checked out at revision {rev}."
         )));
     }
-    let cwd = ospath::dirname(target);
+    let cwd = path::dirname(target);
     let Ok(now) = svn.revision(cwd, Some(target)) else {
         let why = format!("{target} exists but is not a svn working copy.");
         return Ok(Ret::failed(why));
@@ -150,7 +150,7 @@ fn foretold(svn: &Svn<'_>, args: &Latest, target: &str) -> Result<Ret, Error> {
 }
 
 fn brought(svn: &Svn<'_>, args: &Latest, target: &str) -> Result<Ret, Error> {
-    let (cwd, name) = ospath::split(target);
+    let (cwd, name) = path::split(target);
     let rev = args.rev.iter();
     let mut options: Vec<String> = rev.flat_map(|rev| ["-r".to_owned(), rev.clone()]).collect();
     options.extend::<Vec<String>>(options!(args));
@@ -181,7 +181,7 @@ fn export(cx: &Exec, args: Export) -> Result<Ret, Error> {
     if let Some(ret) = in_the_way(target).filter(|_| !args.overwrite) {
         return Ok(ret);
     }
-    let (cwd, name) = ospath::split(target);
+    let (cwd, name) = path::split(target);
     let svn = Svn {
         cx,
         user: args.user.clone(),

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use python::path;
 use state::exec::Exec;
 use state::module::{Error, Given, Ret};
 use value::{Map, Value};
 
 use crate::exec::pip::{Pip, install};
-use crate::{ospath, source};
+use crate::source;
 
 state::state_module! {
     /// Manage Python virtual environments.
@@ -207,8 +208,8 @@ fn filled(cx: &Exec, args: Managed, pip: &Pip, ret: Ret) -> Result<Ret, Error> {
     let file = file.filter(|file| !file.starts_with("salt://"));
     // pip is run where a file lies whose path is a relative one.
     let cwd = match file.as_deref().and_then(|files| files.split(',').next()) {
-        Some(first) if ospath::abspath(first) != first => {
-            Some(ospath::dirname(&ospath::abspath(first)).to_owned())
+        Some(first) if path::abspath(first) != first => {
+            Some(path::dirname(&path::abspath(first)).to_owned())
         }
         _ => args.cwd.clone(),
     };

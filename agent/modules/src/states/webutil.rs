@@ -44,7 +44,7 @@ fn has(path: &str, user: &str) -> Result<bool, Error> {
     let Some(bytes) = crate::fs::read_or_none(path)? else {
         return Ok(false);
     };
-    let text = crate::text::decoded(&bytes);
+    let text = python::text::decoded(&bytes);
     let user = format!("{user}:");
     Ok(text.lines().any(|line| line.starts_with(&user)))
 }

@@ -3,11 +3,11 @@
 use std::io::Read;
 use std::path::Path;
 
+use python::base64;
 use state::module::Error;
 use value::Value;
 
 use super::shown::CERTIFICATE_MAX;
-use crate::base64s;
 
 const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";
@@ -34,7 +34,7 @@ pub(crate) fn source(given: &Value) -> Result<Vec<u8>, Error> {
     match unhexed(bare) {
         Some(bytes) => Ok(bytes),
         None if bare.len() % 4 == 0 && !bare.is_empty() && bare.chars().all(is_base64) => {
-            base64s::decode(bare)
+            Ok(base64::decode(bare)?)
         }
         None => Err(unknown()),
     }
@@ -85,7 +85,7 @@ pub(crate) fn blocks(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
         } else if line.starts_with(END) {
             let block = open
                 .take()
-                .and_then(|(kind, body)| Some((kind, base64s::decode(&body).ok()?)));
+                .and_then(|(kind, body)| Some((kind, base64::decode(&body).ok()?)));
             all.extend(block);
         } else if let Some((_, body)) = &mut open {
             body.push_str(line);
@@ -106,7 +106,7 @@ pub(crate) fn der(bytes: &[u8], kinds: &[&str]) -> Option<(Vec<u8>, bool)> {
 
 /// The PEM of DER.
 pub(crate) fn text(kind: &str, der: &[u8]) -> String {
-    let lines = der.chunks(48).map(|chunk| base64s::encode(chunk) + "\n");
+    let lines = der.chunks(48).map(|chunk| base64::encode(chunk) + "\n");
     format!(
         "{BEGIN}{kind}-----\n{}{END}{kind}-----\n",
         lines.collect::<String>()

@@ -2,13 +2,13 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use python::{path, shlex};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::{needs, plain_names, zipped};
 use crate::process::{Process, which};
-use crate::{ospath, shlex};
 
 /// What a member is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,7 +233,7 @@ impl Contents {
 
     /// Refuses an archive that would write outside of the folder it is unpacked to.
     pub(crate) fn check(&self, dest: &str) -> Result<(), Error> {
-        let root = ospath::realpath(dest);
+        let root = path::realpath(dest);
         let mut links: Vec<PathBuf> = self
             .named(Kind::Link)
             .iter()
@@ -246,7 +246,7 @@ impl Contents {
                 .is_ok()
         };
         let leaves = |folder: &Path| {
-            let place = ospath::realpath(&ospath::join(dest, &folder.to_string_lossy()));
+            let place = path::realpath(&path::join(dest, &folder.to_string_lossy()));
             folder.ancestors().any(is_link) || !Path::new(&place).starts_with(&root)
         };
         let mut last = PathBuf::new();

@@ -3,6 +3,7 @@
 mod contents;
 mod zipped;
 
+use python::{path, shlex};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
@@ -10,7 +11,6 @@ use value::{Map, Value};
 use super::file::paths::globbed;
 use crate::process::{Output, Process, which};
 use crate::source::{self, How};
-use crate::{ospath, shlex};
 
 pub(crate) use contents::{Contents, Kind, guessed, untar};
 pub(crate) use zipped::unzipped;
@@ -321,10 +321,10 @@ fn zip(cx: &Exec, args: Zip) -> Result<Value, Error> {
     };
     let sources = expanded(&sources);
     match &args.cwd {
-        None if !sources.iter().all(|source| ospath::isabs(source)) => {
+        None if !sources.iter().all(|source| path::isabs(source)) => {
             return Err("Relative paths require the 'cwd' parameter".into());
         }
-        Some(cwd) if !ospath::isabs(cwd) => return Err("cwd must be absolute".into()),
+        Some(cwd) if !path::isabs(cwd) => return Err("cwd must be absolute".into()),
         _ => {}
     }
     let cwd = args.cwd.as_deref().unwrap_or("/");
@@ -461,7 +461,7 @@ pub(crate) fn trimmed(mut files: Vec<String>, trim: &Value) -> Value {
 
 /// The archive on this machine.
 fn fetched(cx: &Exec, name: &str, saltenv: &str, how: How<'_>) -> Result<String, Error> {
-    let cached = source::cached(cx, name, saltenv, how)?.filter(|path| ospath::exists(path));
+    let cached = source::cached(cx, name, saltenv, how)?.filter(|path| path::exists(path));
     cached.ok_or_else(|| Error::refused(format!("Failed to cache {name}")))
 }
 

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
+use python::path;
 use state::exec::Exec;
 use state::module::Error;
 use state::umask;
@@ -11,8 +12,8 @@ use value::Value;
 
 use super::contents::{Contents, Kind};
 use super::{Unpack, plain_names, said};
+use crate::fs;
 use crate::process::Process;
-use crate::{fs, ospath};
 
 /// One entry of a zip archive's directory.
 #[derive(Debug)]
@@ -133,7 +134,7 @@ pub(crate) fn unzipped(cx: &Exec, job: &Unpack, extract_perms: bool) -> Result<V
     contents.check(&job.dest)?;
     job.unzip(cx, vec!["-o".into(), "-q".into()])?;
     for member in members.iter().filter(|member| member.kind() != Kind::Link) {
-        let path = ospath::join(&job.dest, &member.name);
+        let path = path::join(&job.dest, &member.name);
         let mode = match member.mode & 0o7777 {
             mode if extract_perms && member.mode != 0 => mode,
             _ if member.name.ends_with('/') => 0o777 & !umask::current(),
@@ -148,16 +149,16 @@ pub(crate) fn unzipped(cx: &Exec, job: &Unpack, extract_perms: bool) -> Result<V
 pub(super) fn to_pack(sources: &[String], cwd: &str) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
     for source in sources {
-        let source = ospath::join(cwd, source);
+        let source = path::join(cwd, source);
         let base = if source.starts_with(cwd) { cwd } else { "/" };
-        if !ospath::isdir(&source) {
-            names.extend(ospath::exists(&source).then(|| ospath::relpath(&source, base)));
+        if !path::isdir(&source) {
+            names.extend(path::exists(&source).then(|| path::relpath(&source, base)));
             continue;
         }
-        for folder in ospath::walk(&source, None)? {
-            let inside = ospath::relpath(&folder.root, base);
+        for folder in fs::walk(&source, None)? {
+            let inside = path::relpath(&folder.root, base);
             names.push(format!("{inside}/"));
-            names.extend(folder.files.iter().map(|name| ospath::join(&inside, name)));
+            names.extend(folder.files.iter().map(|name| path::join(&inside, name)));
         }
     }
     Ok(names)
@@ -174,9 +175,9 @@ pub(super) fn zip(
     if names.iter().any(|name| name.contains('\n')) {
         return Err("zip cannot take names with line breaks".into());
     }
-    let zip_file = ospath::join(cwd, zip_file);
+    let zip_file = path::join(cwd, zip_file);
     // An archive that is there would be added to.
-    if ospath::isfile(&zip_file) {
+    if path::isfile(&zip_file) {
         fs::remove(cx, Path::new(&zip_file)).map_err(Error::io(&zip_file))?;
     }
     let mut process = Process::words(["zip", "-q", zip_file.as_str(), "-@"]);

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use python::shlex;
 use rustix::process::{Pid, Signal};
 use state::exec::Exec;
 use state::module::Error;
@@ -9,7 +10,6 @@ use value::{Map, Value, log};
 
 use super::run_all_with;
 use crate::process::Process;
-use crate::shlex;
 
 /// The file systems that programs expect, as (folder, device, type).
 const KERNEL: [(&str, &str, &str); 3] = [

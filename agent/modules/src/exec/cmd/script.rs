@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use python::shlex;
 use render::{Context, Pipe};
 use state::exec::Exec;
 use state::host::ExecHost;
@@ -10,7 +11,6 @@ use value::{Map, Value, log};
 
 use super::temporary::Temporary;
 use super::{Stderr, execute, hide, run_all_with};
-use crate::shlex;
 
 /// `cmd.script` with its options in a dictionary.
 pub(crate) fn script_with(

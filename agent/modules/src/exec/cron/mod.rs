@@ -2,6 +2,7 @@
 
 pub(crate) mod tab;
 
+use python::text;
 use state::exec::Exec;
 use state::module::Error;
 use value::Value;
@@ -9,7 +10,7 @@ use value::Value;
 use self::tab::{Job, Outcome, Tab, When};
 use crate::exec::cmd::Temporary;
 use crate::process::{self, Output, Process};
-use crate::{accounts, fs, inverses, text};
+use crate::{accounts, fs, inverses};
 
 state::exec_module! {
     /// Work with cron.

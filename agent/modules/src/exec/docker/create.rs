@@ -1,5 +1,6 @@
 //! Containers and networks are made: what is asked for becomes options of the program.
 
+use python::shlex;
 use state::module::Error;
 use value::log;
 use value::{Map, Value};
@@ -7,7 +8,6 @@ use value::{Map, Value};
 use super::client::{CLIENT_SECONDS, Client, complaint};
 use super::translate::{self, Kind, Table};
 use crate::process::Process;
-use crate::shlex;
 
 /// What a container can be given. An option that ends in a colon has its name and value parted by that, others by `=`.
 pub(crate) const CONTAINER: Table = Table {

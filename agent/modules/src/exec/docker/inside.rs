@@ -1,12 +1,12 @@
 //! Commands in a container.
 
+use python::shlex;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::client::{Client, WORK_SECONDS_MAX};
 use super::with_input;
 use crate::process::{Output, Process};
-use crate::shlex;
 
 /// Where programs are looked for in a container whose own environment is not kept.
 const PATH: &str = "PATH=/bin:/usr/bin:/sbin:/usr/sbin:/opt/bin:/usr/local/bin:/usr/local/sbin";

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use jiff::civil::DateTime;
+use python::path;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use crate::{fs, ospath};
+use crate::fs;
 
 /// The mode of a backup: what the state says, else the option `backup_mode`.
 pub(crate) fn mode(cx: &Exec, given: &str) -> String {
@@ -25,7 +26,7 @@ pub(crate) fn root(cx: &Exec) -> PathBuf {
 
 /// Keeps a copy of a file that will be replaced, when the mode asks for it.
 pub(crate) fn keep(cx: &Exec, path: &str, mode: &str) -> Result<(), Error> {
-    if matches!(mode, "minion" | "both") && ospath::exists(path) {
+    if matches!(mode, "minion" | "both") && path::exists(path) {
         copy(cx, path)?;
     }
     Ok(())
@@ -33,7 +34,7 @@ pub(crate) fn keep(cx: &Exec, path: &str, mode: &str) -> Result<(), Error> {
 
 /// Copies a file to the backups, under its name and the time.
 pub(crate) fn copy(cx: &Exec, path: &str) -> Result<(), Error> {
-    let (folder, name) = ospath::split(path);
+    let (folder, name) = path::split(path);
     let place = root(cx).join(folder.trim_start_matches('/'));
     fs::mkdirs_private(cx, &place).map_err(Error::io(&place))?;
     let place = place.join(format!("{name}_{}", stamp()));
@@ -142,15 +143,15 @@ fn kept(
     path: &str,
     wanted: impl Fn(&str) -> bool,
 ) -> Result<Vec<(String, Kept)>, Error> {
-    let folder = ospath::dirname(path).trim_start_matches('/');
+    let folder = path::dirname(path).trim_start_matches('/');
     let folder = root(cx).join(folder).to_string_lossy().into_owned();
-    let here = ospath::here(&folder)?.unwrap_or_default();
+    let here = fs::here(&folder)?.unwrap_or_default();
     let mut found = Vec::new();
     for name in &here.files {
         let Some((base, time)) = parted(name).filter(|(base, _)| wanted(base)) else {
             continue;
         };
-        let location = ospath::join(&folder, name);
+        let location = path::join(&folder, name);
         let size = Path::new(&location)
             .metadata()
             .map_or(0, |found| found.len());
@@ -177,8 +178,8 @@ fn numbered<'a>(kept: impl Iterator<Item = &'a Kept>, limit: Option<i64>) -> Map
 }
 
 fn list_backups(cx: &Exec, args: ListBackups) -> Result<Value, Error> {
-    let path = ospath::expanduser(&args.path);
-    let found = kept(cx, &path, |base| base == ospath::basename(&path))?;
+    let path = path::expanduser(&args.path);
+    let found = kept(cx, &path, |base| base == path::basename(&path))?;
     Ok(numbered(found.iter().map(|(_, kept)| kept), args.limit).into())
 }
 
@@ -188,7 +189,7 @@ fn list_backup(cx: &Exec, args: ListBackup) -> Result<Value, Error> {
 }
 
 fn list_backups_dir(cx: &Exec, args: ListBackupsDir) -> Result<Value, Error> {
-    let found = kept(cx, &ospath::expanduser(&args.path), |_| true)?;
+    let found = kept(cx, &path::expanduser(&args.path), |_| true)?;
     let bases: std::collections::BTreeSet<&String> = found.iter().map(|(base, _)| base).collect();
     let of = |base: &String| {
         let own = found.iter().filter(|(name, _)| name == base);
@@ -206,7 +207,7 @@ fn located(cx: &Exec, path: &str, id: &Value) -> Result<String, String> {
     let number = text.parse::<usize>().ok().filter(|n| n.to_string() == text);
     let number = number.ok_or_else(|| format!("Invalid backup_id '{text}'"))?;
     let found =
-        kept(cx, path, |base| base == ospath::basename(path)).map_err(|error| error.to_string())?;
+        kept(cx, path, |base| base == path::basename(path)).map_err(|error| error.to_string())?;
     let one = found.into_iter().nth(number);
     one.map(|(_, kept)| kept.location)
         .ok_or_else(|| format!("backup_id '{text}' does not exist for {path}"))
@@ -220,7 +221,7 @@ fn answer(result: bool, comment: String) -> Value {
 }
 
 fn restore_backup(cx: &Exec, args: RestoreBackup) -> Result<Value, Error> {
-    let path = ospath::expanduser(&args.path);
+    let path = path::expanduser(&args.path);
     let location = match located(cx, &path, &args.backup_id) {
         Ok(location) => location,
         Err(problem) => return Ok(answer(false, problem)),
@@ -244,7 +245,7 @@ fn remove_backup(cx: &Exec, args: RemoveBackup) -> Result<Value, Error> {
 }
 
 fn delete_backup(cx: &Exec, args: DeleteBackup) -> Result<Value, Error> {
-    let path = ospath::expanduser(&args.path);
+    let path = path::expanduser(&args.path);
     let location = match located(cx, &path, &args.backup_id) {
         Ok(location) => location,
         Err(problem) => return Ok(answer(false, problem)),

@@ -4,13 +4,14 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use python::difflib;
 use rustix::fs::OFlags;
 use state::exec::Exec;
 use state::module::Error;
 
 use super::perms::mode_bits;
 use super::stat;
-use crate::{diff, fs, hashes};
+use crate::{fs, hashes};
 
 /// The contents of a managed file.
 #[derive(Clone, Debug)]
@@ -60,10 +61,10 @@ impl Body {
     /// The diff from a file to it, or Salt's sentence where one is binary.
     pub(crate) fn diff_from(&self, path: &str) -> io::Result<String> {
         let old = Self::File(path.to_owned());
-        if let Some(sentence) = diff::binary(&old.head()?, &self.head()?) {
+        if let Some(sentence) = difflib::binary(&old.head()?, &self.head()?) {
             return Ok(sentence.to_owned());
         }
-        Ok(diff::of_files(&old.bytes()?, &self.bytes()?))
+        Ok(difflib::of_files(&old.bytes()?, &self.bytes()?))
     }
 
     fn head(&self) -> io::Result<Vec<u8>> {

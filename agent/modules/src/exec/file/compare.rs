@@ -1,5 +1,6 @@
 //! `file.get_diff`, `file.apply_template_on_contents`, and comparing files with what they should be.
 
+use python::difflib;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
@@ -7,8 +8,8 @@ use value::{Map, Value};
 use super::managed::{self as work, Found, Ignore, Request};
 use super::source as sums;
 use super::stat::normalized;
+use crate::fs;
 use crate::source::{self, How};
-use crate::{diff, fs};
 
 state::exec_module! {
     /// Compare files.
@@ -185,9 +186,9 @@ fn get_diff(cx: &Exec, args: GetDiff) -> Result<Value, Error> {
     } else if !args.show_changes {
         "<show_changes=False>".into()
     } else if args.show_filenames {
-        diff::of_named_files(&old, &new, &from, &to)
+        difflib::of_named_files(&old, &new, &from, &to)
     } else {
-        diff::of_files(&old, &new)
+        difflib::of_files(&old, &new)
     };
     if ignore.any() {
         let counts = work::counts(&ignore, &old, &new);
@@ -261,7 +262,7 @@ fn check_managed(cx: &Exec, args: CheckManaged) -> Result<Value, Error> {
 
 fn manage_file(cx: &Exec, args: ManageFile) -> Result<Value, Error> {
     let request = Request {
-        name: crate::ospath::expanduser(&args.name),
+        name: python::path::expanduser(&args.name),
         source: args.source.filter(|url| !url.is_empty()),
         contents: args.contents.map(String::into_bytes),
         saltenv: args.saltenv,

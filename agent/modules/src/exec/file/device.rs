@@ -3,6 +3,7 @@
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
+use python::path;
 use rustix::fs::FileType;
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -11,7 +12,7 @@ use value::{Map, Value};
 use super::makedirs;
 use super::perms::{self, Wanted, mode_bits};
 use super::stat::normalized;
-use crate::{fs, ospath};
+use crate::fs;
 
 state::exec_module! {
     /// Make and look at device nodes and pipes.
@@ -135,7 +136,7 @@ fn kind(ntype: &str) -> Option<(FileType, &'static str)> {
 /// # Errors
 /// When the kind is unknown or the system refuses.
 pub(crate) fn make(cx: &Exec, node: &Node) -> Result<Ret, Error> {
-    let name = ospath::expanduser(&node.name);
+    let name = path::expanduser(&node.name);
     let Some((file_type, word)) = kind(&node.ntype) else {
         return Err(format!(
             "Node type unavailable: '{}'. Available node types are character ('c'), block ('b'), and pipe ('p').",
@@ -165,7 +166,7 @@ pub(crate) fn make(cx: &Exec, node: &Node) -> Result<Ret, Error> {
 
 fn shown(name: &str, ret: Ret) -> Value {
     Map::new()
-        .with("name", ospath::expanduser(name))
+        .with("name", path::expanduser(name))
         .with("changes", ret.changes)
         .with("comment", ret.comment)
         .with("result", ret.result)
@@ -226,7 +227,7 @@ fn mknod_fifo(cx: &Exec, args: MknodFifo) -> Result<Value, Error> {
 
 /// True when a path is a node of a kind.
 pub(crate) fn is(name: &str, ntype: &str) -> bool {
-    let Ok(found) = Path::new(&ospath::expanduser(name)).metadata() else {
+    let Ok(found) = Path::new(&path::expanduser(name)).metadata() else {
         return false;
     };
     match ntype {
@@ -238,7 +239,7 @@ pub(crate) fn is(name: &str, ntype: &str) -> bool {
 
 /// The major and the minor number of a device; zeros where it is none.
 pub(crate) fn numbers(name: &str) -> (i64, i64) {
-    let found = Path::new(&ospath::expanduser(name)).metadata();
+    let found = Path::new(&path::expanduser(name)).metadata();
     match found {
         Ok(found) if is(name, "c") || is(name, "b") => (
             rustix::fs::major(found.rdev()).into(),

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use python::{path, text};
 use state::exec::Exec;
 use state::module::Error;
 use value::glob::fnmatch;
 use value::{Map, Value};
 
-use crate::{fs, template, text};
+use crate::{fs, template};
 use value::pyre::{Flags, Regex};
 
 state::exec_module! {
@@ -91,7 +92,7 @@ fn apply_template_on_contents(cx: &Exec, args: ApplyTemplateOnContents) -> Resul
 }
 
 fn append(cx: &Exec, args: Append) -> Result<Value, Error> {
-    let path = text::expand_user(&args.path);
+    let path = path::expand_user(&args.path);
     let lines = given_lines(args.args, args.kwargs);
     append_lines(cx, &path, &lines)?;
     let (count, path) = (lines.len(), path.display());
@@ -114,7 +115,7 @@ pub(crate) fn append_lines(cx: &Exec, path: &Path, lines: &[String]) -> Result<(
 }
 
 fn prepend(cx: &Exec, args: Prepend) -> Result<Value, Error> {
-    let path = text::expand_user(&args.path);
+    let path = path::expand_user(&args.path);
     let lines = given_lines(args.args, args.kwargs);
     prepend_lines(cx, &path, &lines)?;
     let (count, path) = (lines.len(), path.display());
@@ -132,7 +133,7 @@ pub(crate) fn prepend_lines(cx: &Exec, path: &Path, lines: &[String]) -> Result<
 }
 
 fn write(cx: &Exec, args: Write) -> Result<Value, Error> {
-    let path = text::expand_user(&args.path);
+    let path = path::expand_user(&args.path);
     let lines = given_lines(args.args, args.kwargs);
     let data = terminated(&lines);
     fs::write(cx, &path, data.as_bytes(), fs::Owner::default())?;
@@ -187,7 +188,7 @@ fn contains_glob(_cx: &Exec, args: ContainsGlob) -> Result<Value, Error> {
 }
 
 fn readable(path: &str) -> Result<Option<Vec<u8>>, Error> {
-    fs::read_or_none(text::expand_user(path))
+    fs::read_or_none(path::expand_user(path))
 }
 
 /// A whole file.
@@ -207,7 +208,7 @@ pub(crate) fn utf8(path: &Path, data: Vec<u8>) -> Result<String, Error> {
 
 /// Python's `os.path.realpath(os.path.expanduser(path))`.
 pub(crate) fn real_path(path: &str) -> PathBuf {
-    let path = text::expand_user(path);
+    let path = path::expand_user(path);
     path.canonicalize().unwrap_or(path)
 }
 

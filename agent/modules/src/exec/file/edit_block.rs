@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use python::{difflib, path, text};
 use state::exec::Exec;
 use state::module::Error;
 use value::Value;
 
 use super::edit;
-use crate::{diff, fs, text};
+use crate::fs;
 use value::pyre::{Flags, Regex};
 
 state::exec_module! {
@@ -90,7 +91,7 @@ pub(crate) fn run(cx: &Exec, path: &str, wanted: &Wanted) -> Result<String, Erro
     if exclusive.iter().filter(|given| **given).count() > 1 {
         return Err("Only one of append_if_not_found, prepend_if_not_found, insert_before_match, and insert_after_match is permitted".into());
     }
-    let path = text::expand_user(path);
+    let path = path::expand_user(path);
     if !path.exists() {
         return Err(Error::refused(format!(
             "File not found: {}",
@@ -101,7 +102,7 @@ pub(crate) fn run(cx: &Exec, path: &str, wanted: &Wanted) -> Result<String, Erro
     let old = readable(&path, &data)?;
     let old_lines = text::owned(text::file_lines(&old));
     let new_lines = wanted.placed(&old_lines)?;
-    let diff = diff::get_diff(&old_lines, &new_lines, "", "");
+    let diff = difflib::get_diff(&old_lines, &new_lines, "", "");
     if diff.is_empty() || wanted.dry_run {
         if !diff.is_empty() {
             fs::would_hold(cx, &path, || Ok(new_lines.concat()));

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use python::{difflib, text};
 use state::exec::Exec;
 use state::module::Error;
 use value::Value;
 
 use super::edit;
-use crate::{diff, fs, text};
+use crate::fs;
 use value::pyre::{Anchor, Flags, Regex, Subject};
 
 state::exec_module! {
@@ -114,7 +115,7 @@ pub(crate) fn run(
         edit::keep_backup(cx, &path, data.as_bytes(), &suffix)?;
     }
     fs::write(cx, &path, all.as_bytes(), fs::Owner::default())?;
-    Ok(diff::get_diff(&old, &new, "", "").into())
+    Ok(difflib::get_diff(&old, &new, "", "").into())
 }
 
 fn checked(path: &Path) -> Result<String, Error> {

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use python::{difflib, text};
 use state::exec::Exec;
 use state::module::Error;
 use value::Value;
 
 use super::edit;
-use crate::{diff, fs, text};
+use crate::fs;
 use value::pyre::{Flags, Regex};
 
 state::exec_module! {
@@ -93,7 +94,7 @@ pub(crate) fn run(cx: &Exec, path: &str, wanted: &Wanted) -> Result<Value, Error
     if old == new.concat() {
         return Ok(false.into());
     }
-    let diff = diff::get_diff(&text::owned(text::split_lines(&old)), &new, "", "");
+    let diff = difflib::get_diff(&text::owned(text::split_lines(&old)), &new, "", "");
     if cx.test {
         fs::would_hold(cx, &path, || Ok(new.concat()));
     } else {

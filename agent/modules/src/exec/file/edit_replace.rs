@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use python::encoding::Encoding;
+use python::{difflib, path, text};
 use state::exec::Exec;
 use state::module::Error;
 use value::Value;
 
 use super::edit;
-use crate::encoding::Encoding;
-use crate::{diff, fs, text};
+use crate::fs;
 use value::pyre::{self, BytesSearch, Flags, Regex, Template};
 
 state::exec_module! {
@@ -145,7 +146,7 @@ fn missing(path: &Path, ignore: bool) -> Result<Value, Error> {
 }
 
 fn refuse_binary(path: &Path, encoding: Option<&str>) -> Result<(), Error> {
-    if encoding.is_some() || text::is_text_file(path)? {
+    if encoding.is_some() || fs::is_text_file(path)? {
         return Ok(());
     }
     Err(Error::refused(format!(
@@ -179,7 +180,7 @@ pub(crate) fn run(cx: &Exec, given: &str, wanted: &Wanted) -> Result<String, Err
         Some(encoding) => in_text(encoding, old, wanted)?,
         None => {
             let new = in_bytes(&old, wanted)?;
-            let diff = diff::of_bytes(&old, &new);
+            let diff = difflib::of_bytes(&old, &new);
             (old, new, diff)
         }
     };
@@ -199,7 +200,7 @@ pub(crate) fn run(cx: &Exec, given: &str, wanted: &Wanted) -> Result<String, Err
 
 /// Where the file was reached by a link, its backup is too.
 fn link_backup(cx: &Exec, given: &str, suffix: &str) -> Result<(), Error> {
-    let given = text::expand_user(given);
+    let given = path::expand_user(given);
     let Some(target) = fs::link_target_or_none(&given)? else {
         return Ok(());
     };
@@ -244,7 +245,7 @@ fn in_text(
         ))
     })?;
     let new = in_str(&old, wanted)?;
-    let diff = diff::get_diff(
+    let diff = difflib::get_diff(
         &text::owned(text::split_lines(&old)),
         &text::owned(text::split_lines(&new)),
         "",

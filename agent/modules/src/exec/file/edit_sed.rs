@@ -1,13 +1,14 @@
 //! Editing and searching with the system's programs: `sed`, `grep` and `patch`.
 
+use python::{path, shlex};
 use state::exec::Exec;
 use state::module::Error;
 use value::Value;
 use value::glob::{fnmatch, is_glob};
 
 use super::edit;
+use crate::fs;
 use crate::process::{self, Process};
-use crate::{fs, ospath, shlex, text};
 use value::pyre::{Flags, Regex};
 
 state::exec_module! {
@@ -109,7 +110,7 @@ fn address(limit: &str) -> String {
 }
 
 fn sed(cx: &Exec, args: Sed) -> Result<Value, Error> {
-    let path = text::expand_user(&args.path);
+    let path = path::expand_user(&args.path);
     if !path.exists() {
         return Ok(false.into());
     }
@@ -129,7 +130,7 @@ fn sed(cx: &Exec, args: Sed) -> Result<Value, Error> {
 }
 
 fn sed_contains(cx: &Exec, args: SedContains) -> Result<Value, Error> {
-    let path = text::expand_user(&args.path);
+    let path = path::expand_user(&args.path);
     if !path.exists() {
         return Ok(false.into());
     }
@@ -143,7 +144,7 @@ fn sed_contains(cx: &Exec, args: SedContains) -> Result<Value, Error> {
 }
 
 fn psed(cx: &Exec, args: Psed) -> Result<Value, Error> {
-    let path = text::expand_user(&args.path);
+    let path = path::expand_user(&args.path);
     let data = edit::read(&path)?;
     let old = edit::utf8(&path, data.clone())?;
     let limit = sed_escaped(&args.limit, args.escape_all);
@@ -178,7 +179,7 @@ fn after_limit(text: &str, limit: &str) -> Result<String, Error> {
 }
 
 fn grep(cx: &Exec, args: Grep) -> Result<Value, Error> {
-    let path = text::expand_user(&args.path);
+    let path = path::expand_user(&args.path);
     let shown = path.display().to_string();
     let mut command = vec!["grep".to_owned()];
     for option in &args.opts {
@@ -218,7 +219,7 @@ fn globbed(pattern: &str) -> Vec<String> {
                 continue;
             }
             let inside = if prefix.is_empty() { "." } else { &prefix };
-            let here = ospath::here_if_readable(inside).unwrap_or_default();
+            let here = fs::here_if_readable(inside).unwrap_or_default();
             for name in here.dirs.iter().chain(&here.files) {
                 let hidden = name.starts_with('.') && !part.starts_with('.');
                 if !hidden && fnmatch(part, name) {

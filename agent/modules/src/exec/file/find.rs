@@ -5,12 +5,13 @@ use std::path::Path;
 use std::process::Command;
 use std::time::SystemTime;
 
+use python::{path, shlex, text};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::paths::globbed;
-use crate::{fs, hashes, ospath, shlex, text, users};
+use crate::{fs, hashes, users};
 use value::pyre::{Anchor, Flags, Regex, Subject};
 
 state::exec_module! {
@@ -226,17 +227,17 @@ impl Finder {
         if self.maxdepth.is_some_and(|most| depth > most) {
             return;
         }
-        let Some(here) = ospath::here_if_readable(folder) else {
+        let Some(here) = fs::here_if_readable(folder) else {
             return;
         };
         if depth >= self.mindepth {
             for name in here.dirs.iter().chain(&here.files) {
-                self.visit(cx, &ospath::join(folder, name), out);
+                self.visit(cx, &path::join(folder, name), out);
             }
         }
         for name in &here.dirs {
-            let path = ospath::join(folder, name);
-            if ospath::isdir(&path) && !ospath::islink(&path) {
+            let path = path::join(folder, name);
+            if path::isdir(&path) && !path::islink(&path) {
                 self.below(cx, &path, depth + 1, out);
             }
         }
@@ -277,7 +278,7 @@ fn kind(found: &std::fs::Metadata) -> char {
 impl Test {
     fn holds(&self, path: &str, found: &std::fs::Metadata) -> bool {
         match self {
-            Self::Name(regex) => regex.is_match(ospath::basename(path)).unwrap_or(false),
+            Self::Name(regex) => regex.is_match(path::basename(path)).unwrap_or(false),
             Self::Kinds(kinds) => kinds.contains(kind(found)),
             Self::Owners(uids) => uids.contains(&found.uid()),
             Self::Groups(gids) => gids.contains(&found.gid()),
@@ -316,7 +317,7 @@ impl Action {
 fn shown(what: &str, path: &str, found: &std::fs::Metadata) -> Option<Value> {
     Some(match what {
         "path" => path.into(),
-        "name" => ospath::basename(path).into(),
+        "name" => path::basename(path).into(),
         "size" => found.len().into(),
         "type" => kind(found).to_string().into(),
         "mode" => (found.mode() & 0o777).into(),
@@ -359,7 +360,7 @@ fn find(cx: &Exec, mut args: Find) -> Result<Value, Error> {
         Err(problem) => return Ok(format!("error: {problem}").into()),
     };
     let mut found = Vec::new();
-    for top in globbed(&ospath::expanduser(&args.path)) {
+    for top in globbed(&path::expanduser(&args.path)) {
         finder.search(cx, &top, &mut found);
     }
     value::sorted::sort(&mut found);

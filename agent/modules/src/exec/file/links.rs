@@ -3,13 +3,14 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use super::perms::{self, Wanted};
 use super::stat::{self, absolute};
-use crate::{fs, ospath};
+use crate::fs;
 
 state::exec_module! {
     /// Link, move, copy and remove files.
@@ -114,9 +115,9 @@ state::exec_module! {
 /// # Errors
 /// When the system refuses.
 pub(crate) fn moved(cx: &Exec, src: &str, dst: &str, copies: bool) -> Result<(), Error> {
-    let (src, mut dst) = (ospath::expanduser(src), ospath::expanduser(dst));
-    if copies && ospath::isdir(&dst) {
-        dst = ospath::join(&dst, ospath::basename(src.trim_end_matches('/')));
+    let (src, mut dst) = (path::expanduser(src), path::expanduser(dst));
+    if copies && path::isdir(&dst) {
+        dst = path::join(&dst, path::basename(src.trim_end_matches('/')));
     }
     let (from, to) = (Path::new(&src), Path::new(&dst));
     if copies {
@@ -137,24 +138,24 @@ fn link(cx: &Exec, args: Link) -> Result<Value, Error> {
 }
 
 fn symlink(cx: &Exec, args: Symlink) -> Result<Value, Error> {
-    let path = ospath::expanduser(&args.path);
-    if !ospath::isabs(&path) {
+    let path = path::expanduser(&args.path);
+    if !path::isabs(&path) {
         return Err(format!("Link path must be absolute: {path}").into());
     }
     let instead = args.force || args.atomic;
-    if ospath::islink(&path) {
+    if path::islink(&path) {
         let now = fs::link_target(&path)?;
-        if ospath::normpath(&now.to_string_lossy()) == ospath::normpath(&args.src) {
+        if path::normpath(&now.to_string_lossy()) == path::normpath(&args.src) {
             return Ok(true.into());
         }
         if !instead {
             return Err(format!("Found existing symlink: {path}").into());
         }
-    } else if ospath::exists(&path) && !instead {
+    } else if path::exists(&path) && !instead {
         return Err(format!("Existing path is not a symlink: {path}").into());
     }
     let (target, place) = (Path::new(&args.src), Path::new(&path));
-    let made = if ospath::lexists(&path) {
+    let made = if path::lexists(&path) {
         fs::replace_with_symlink(cx, target, place)
     } else {
         fs::symlink(cx, target, place)
@@ -164,21 +165,21 @@ fn symlink(cx: &Exec, args: Symlink) -> Result<Value, Error> {
 }
 
 fn readlink(_cx: &Exec, args: Readlink) -> Result<Value, Error> {
-    let path = ospath::expandvars(&ospath::expanduser(&args.path));
-    if !ospath::isabs(&path) {
+    let path = path::expandvars(&path::expanduser(&args.path));
+    if !path::isabs(&path) {
         return Err(format!("Path to link must be absolute: {path}").into());
     }
     let Some(target) = fs::link_target_or_none(&path)? else {
         return Err(format!("A valid link was not specified: {path}").into());
     };
     if args.canonicalize {
-        return Ok(ospath::realpath(&path).into());
+        return Ok(path::realpath(&path).into());
     }
     Ok(target.to_string_lossy().into_owned().into())
 }
 
 fn is_link(_cx: &Exec, args: IsLink) -> Result<Value, Error> {
-    Ok(ospath::islink(&ospath::expanduser(&args.path)).into())
+    Ok(path::islink(&path::expanduser(&args.path)).into())
 }
 
 fn is_hardlink(_cx: &Exec, args: IsHardlink) -> Result<Value, Error> {
@@ -212,17 +213,17 @@ fn r#move(cx: &Exec, args: Move) -> Result<Value, Error> {
 
 fn copy(cx: &Exec, args: Copy) -> Result<Value, Error> {
     let src = absolute(&args.src, "File path must be absolute.")?;
-    let dst = ospath::expanduser(&args.dst);
-    if !ospath::exists(&src) {
+    let dst = path::expanduser(&args.dst);
+    if !path::exists(&src) {
         return Err(format!("No such file or directory '{src}'").into());
     }
     let before = stat::of(&src, true)?;
-    if (ospath::isdir(&dst) || ospath::isdir(&src)) && !args.recurse {
+    if (path::isdir(&dst) || path::isdir(&src)) && !args.recurse {
         return Err("Cannot copy overwriting a directory without recurse flag set to true!".into());
     }
     let (from, to) = (Path::new(&src), Path::new(&dst));
     let copied = || -> std::io::Result<()> {
-        if args.remove_existing && ospath::isdir(&dst) {
+        if args.remove_existing && path::isdir(&dst) {
             fs::remove(cx, to)?;
         }
         if from.is_dir() {
@@ -238,11 +239,11 @@ fn copy(cx: &Exec, args: Copy) -> Result<Value, Error> {
 }
 
 fn remove(cx: &Exec, args: Remove) -> Result<Value, Error> {
-    let path = ospath::expanduser(&args.path);
-    if !ospath::isabs(&path) {
+    let path = path::expanduser(&args.path);
+    if !path::isabs(&path) {
         return Err(format!("File path must be absolute: {path}").into());
     }
-    if !ospath::lexists(&path) {
+    if !path::lexists(&path) {
         return Ok(false.into());
     }
     fs::remove(cx, Path::new(&path))
@@ -319,12 +320,12 @@ pub(crate) fn prune(
 /// The folders below a folder, the deepest first.
 fn bottom_up(path: &str) -> Result<Vec<String>, Error> {
     let mut all: Vec<String> = Vec::new();
-    for folder in ospath::walk(path, None)? {
+    for folder in fs::walk(path, None)? {
         all.extend(
             folder
                 .dirs
                 .iter()
-                .map(|name| ospath::join(&folder.root, name)),
+                .map(|name| path::join(&folder.root, name)),
         );
     }
     value::sorted::sort_by_key(&mut all, |path| {
@@ -348,7 +349,7 @@ pub(crate) fn python_error(error: &std::io::Error, path: &str) -> String {
 
 fn rmdir(cx: &Exec, args: Rmdir) -> Result<Value, Error> {
     let path = absolute(&args.path, "File path must be absolute.")?;
-    if !ospath::isdir(&path) {
+    if !path::isdir(&path) {
         return Err(format!("A valid directory was not specified: {path}").into());
     }
     let pruned = prune(cx, &path, args.recurse, &args.older_than)?;

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::Value;
 
 use super::perms::{self, Wanted};
 use super::stat::normalized;
-use crate::{fs, ospath};
+use crate::fs;
 
 state::exec_module! {
     /// Make folders.
@@ -62,12 +63,12 @@ pub(crate) fn all(
     group: &Value,
     mode: Option<String>,
 ) -> Result<(), Error> {
-    let path = ospath::normpath(path);
+    let path = path::normpath(path);
     let mut missing = Vec::new();
     let mut here = path.as_str();
-    while !ospath::isdir(here) {
+    while !path::isdir(here) {
         missing.push(here.to_owned());
-        let above = ospath::dirname(here);
+        let above = path::dirname(here);
         if above == here || above.is_empty() {
             break;
         }
@@ -92,12 +93,12 @@ pub(crate) fn above(
     group: &Value,
     mode: Option<String>,
 ) -> Result<Option<String>, Error> {
-    let path = ospath::expanduser(path);
-    let folder = ospath::normpath(ospath::dirname(&path));
-    if ospath::isdir(&folder) {
+    let path = path::expanduser(path);
+    let folder = path::normpath(path::dirname(&path));
+    if path::isdir(&folder) {
         return Ok(Some(format!("Directory '{folder}' already exists")));
     }
-    if ospath::exists(&folder) {
+    if path::exists(&folder) {
         return Ok(Some(format!(
             "The path '{folder}' already exists and is not a directory"
         )));
@@ -107,7 +108,7 @@ pub(crate) fn above(
 }
 
 fn mkdir(cx: &Exec, args: Mkdir) -> Result<Value, Error> {
-    let path = ospath::expanduser(&args.dir_path);
+    let path = path::expanduser(&args.dir_path);
     all(cx, &path, &args.user, &args.group, normalized(&args.mode))?;
     Ok(true.into())
 }
@@ -124,8 +125,8 @@ fn makedirs(cx: &Exec, args: Makedirs) -> Result<Value, Error> {
 }
 
 fn makedirs_perms(cx: &Exec, args: MakedirsPerms) -> Result<Value, Error> {
-    let path = ospath::expanduser(&args.name);
-    if ospath::lexists(&path) {
+    let path = path::expanduser(&args.name);
+    if path::lexists(&path) {
         return Err(format!("[Errno 17] File exists: '{path}'").into());
     }
     all(cx, &path, &args.user, &args.group, normalized(&args.mode))?;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use python::{difflib, path};
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
@@ -14,7 +15,7 @@ use super::{backup, makedirs};
 use crate::exec::cp;
 use crate::exec::gpg::verify::{Signed, Signers};
 use crate::source::{self, How, Url, redacted};
-use crate::{diff, fs, ospath, template, users};
+use crate::{fs, template, users};
 
 /// Which differences count for the requisites of a managed file.
 #[derive(Clone, Debug, Default)]
@@ -241,7 +242,7 @@ pub(crate) fn find(cx: &Exec, request: &Request) -> Result<Found, Error> {
 fn expected(cx: &Exec, request: &Request, url: &str, parts: &Url) -> Result<Option<Sum>, Error> {
     if parts.is_local() {
         let path = local_path(url, parts);
-        if !ospath::exists(&path) {
+        if !path::exists(&path) {
             return Err(format!("Local file source {path} does not exist").into());
         }
         if !request.source_hash.is_true() {
@@ -308,7 +309,7 @@ fn fetched(
     };
     let file = source::cached(cx, url, &request.saltenv, how)
         .map_err(|error| Error::refused(format!("Failed to cache {shown}: {error}")))?;
-    file.filter(|file| ospath::exists(file))
+    file.filter(|file| path::exists(file))
         .ok_or_else(|| Error::refused(format!("Source file '{shown}' not found")))
 }
 
@@ -402,7 +403,7 @@ pub(crate) fn manage(
     let name = request.name.clone();
     let mut ret = if is_right(&request, &found) {
         ret
-    } else if ospath::isfile(&name) || ospath::islink(&name) {
+    } else if path::isfile(&name) || path::islink(&name) {
         replace(cx, &request, &found, ret)?
     } else {
         create(cx, &request, &found, ret)?
@@ -478,9 +479,9 @@ fn committed(result: Result<(), Error>) -> Result<(), Error> {
 
 fn replace(cx: &Exec, request: &Request, found: &Found, mut ret: Ret) -> Result<Ret, Error> {
     let name = &request.name;
-    let is_link = ospath::islink(name);
+    let is_link = path::islink(name);
     let real = if is_link && request.follow {
-        ospath::realpath(name)
+        path::realpath(name)
     } else {
         name.clone()
     };
@@ -528,8 +529,8 @@ fn create(cx: &Exec, request: &Request, found: &Found, mut ret: Ret) -> Result<R
     if let Some(body) = &found.body {
         verify_signature(cx, request, body)?;
     }
-    let folder = ospath::dirname(name);
-    if !ospath::isdir(folder) {
+    let folder = path::dirname(name);
+    if !path::isdir(folder) {
         if !request.makedirs {
             return Err("Parent directory not present".into());
         }
@@ -612,5 +613,5 @@ pub(crate) fn trial(cx: &Exec, request: &Request, body: &Body, place: &Path) -> 
 
 /// A conditional diff for `file.get_diff`: whether the differences count.
 pub(crate) fn counts(ignore: &Ignore, old: &[u8], new: &[u8]) -> bool {
-    ignore.counts(&diff::of_files(old, new))
+    ignore.counts(&difflib::of_files(old, new))
 }

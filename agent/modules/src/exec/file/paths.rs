@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use python::path;
 use state::exec::Exec;
 use state::module::Error;
 use value::glob::{fnmatch, is_glob};
 use value::{Map, Value};
 
 use super::stat::absolute;
-use crate::ospath;
+use crate::fs;
 
 state::exec_module! {
     /// Look at paths.
@@ -72,21 +73,21 @@ state::exec_module! {
 }
 
 fn file_exists(_cx: &Exec, args: FileExists) -> Result<Value, Error> {
-    Ok(ospath::isfile(&ospath::expanduser(&args.path)).into())
+    Ok(path::isfile(&path::expanduser(&args.path)).into())
 }
 
 fn directory_exists(_cx: &Exec, args: DirectoryExists) -> Result<Value, Error> {
-    Ok(ospath::isdir(&ospath::expanduser(&args.path)).into())
+    Ok(path::isdir(&path::expanduser(&args.path)).into())
 }
 
 /// Python's `glob.glob`, sorted: names that begin with a dot only where the pattern says so.
 #[must_use]
 pub fn globbed(pattern: &str) -> Vec<String> {
     if !is_glob(pattern) {
-        let there = ospath::lexists(pattern);
+        let there = path::lexists(pattern);
         return there.then(|| pattern.to_owned()).into_iter().collect();
     }
-    let (head, tail) = ospath::split(pattern);
+    let (head, tail) = path::split(pattern);
     let folders = if head.is_empty() {
         vec![".".to_owned()]
     } else if head == pattern {
@@ -97,13 +98,13 @@ pub fn globbed(pattern: &str) -> Vec<String> {
     let mut found = Vec::new();
     for folder in folders {
         if !is_glob(tail) {
-            let path = ospath::join(&folder, tail);
-            if ospath::lexists(&path) {
+            let path = path::join(&folder, tail);
+            if path::lexists(&path) {
                 found.push(path);
             }
             continue;
         }
-        let here = ospath::here_if_readable(&folder).unwrap_or_default();
+        let here = fs::here_if_readable(&folder).unwrap_or_default();
         let hidden = tail.starts_with('.');
         let names = here.dirs.iter().chain(&here.files);
         let fits = names
@@ -111,7 +112,7 @@ pub fn globbed(pattern: &str) -> Vec<String> {
             .filter(|name| fnmatch(tail, name));
         found.extend(fits.map(|name| match head {
             "" => name.clone(),
-            _ => ospath::join(&folder, name),
+            _ => path::join(&folder, name),
         }));
     }
     found.sort();
@@ -119,12 +120,12 @@ pub fn globbed(pattern: &str) -> Vec<String> {
 }
 
 fn path_exists_glob(_cx: &Exec, args: PathExistsGlob) -> Result<Value, Error> {
-    Ok((!globbed(&ospath::expanduser(&args.path)).is_empty()).into())
+    Ok((!globbed(&path::expanduser(&args.path)).is_empty()).into())
 }
 
 fn readdir(_cx: &Exec, args: Readdir) -> Result<Value, Error> {
     let path = absolute(&args.path, "Dir path must be absolute.")?;
-    let Some(here) = ospath::here(&path)? else {
+    let Some(here) = fs::here(&path)? else {
         return Err(format!("A valid directory was not specified: {path}").into());
     };
     let mut names = here.dirs;
@@ -141,22 +142,22 @@ fn pardir(_cx: &Exec, _args: Pardir) -> Result<Value, Error> {
 }
 
 fn normpath(_cx: &Exec, args: Normpath) -> Result<Value, Error> {
-    Ok(ospath::normpath(&args.path).into())
+    Ok(path::normpath(&args.path).into())
 }
 
 fn basename(_cx: &Exec, args: Basename) -> Result<Value, Error> {
-    Ok(ospath::basename(&args.path).into())
+    Ok(path::basename(&args.path).into())
 }
 
 fn dirname(_cx: &Exec, args: Dirname) -> Result<Value, Error> {
-    Ok(ospath::dirname(&args.path).into())
+    Ok(path::dirname(&args.path).into())
 }
 
 fn join(_cx: &Exec, args: Join) -> Result<Value, Error> {
     let mut parts = args.parts.iter().map(Value::to_text);
     let first = parts.next().ok_or_else(|| Error::missing("parts"))?;
     Ok(parts
-        .fold(first, |path, part| ospath::join(&path, &part))
+        .fold(first, |path, part| path::join(&path, &part))
         .into())
 }
 
@@ -189,7 +190,7 @@ fn open_by(pid: i64) -> BTreeSet<String> {
         .iter()
         .filter_map(real)
         .map(|path| path.to_string_lossy().into_owned())
-        .filter(|path| ospath::exists(path))
+        .filter(|path| path::exists(path))
         .collect()
 }
 

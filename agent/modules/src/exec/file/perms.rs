@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::process::Command;
 
+use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use super::stat::{self, Stats, normalized};
-use crate::{fs, ospath, users};
+use crate::{fs, users};
 
 state::exec_module! {
     /// Change owners and modes of files.
@@ -148,7 +149,7 @@ pub(crate) fn check(
     wanted: &Wanted,
     before: Option<Stats>,
 ) -> Result<Before, Error> {
-    let path = ospath::expanduser(path);
+    let path = path::expanduser(path);
     let spot = Spot::Path(&path);
     check_spot(cx, spot, ret, wanted, before)
 }
@@ -204,7 +205,7 @@ pub(crate) fn check_spot(
         None => stat::of(path, wanted.follow)?,
     };
     // What is no symlink is not followed either: it may have become one since it was looked at.
-    let follow = wanted.follow || !ospath::islink(path);
+    let follow = wanted.follow || !path::islink(path);
     let mut comments = Vec::new();
     let user = now.user_differs(&wanted.user);
     let group = now.group_differs(&wanted.group);
@@ -235,7 +236,7 @@ pub(crate) fn check_spot(
         let still = mode != post.mode;
         outcome("mode", &mode.into(), new_mode.is_some(), still);
     }
-    if follow && !ospath::isdir(path) {
+    if follow && !path::isdir(path) {
         attributes(cx, path, wanted, ret, &mut comments)?;
     }
     finish(cx, ret, comments);
@@ -283,7 +284,7 @@ fn give(
     let gid = gid.or(Some(now.gid));
     if spot.chown(cx, uid, gid, wanted.follow).is_err() {
         ret.result = Some(false);
-    } else if !ospath::islink(spot.path())
+    } else if !path::islink(spot.path())
         && let Some(bits) = mode_bits(&now.mode)
     {
         // Changing the owner clears the set-id bits.
@@ -365,9 +366,9 @@ fn run_chattr(args: &[String]) -> Result<bool, Error> {
 }
 
 fn set_mode(cx: &Exec, args: SetMode) -> Result<Value, Error> {
-    let path = ospath::expanduser(&args.path);
+    let path = path::expanduser(&args.path);
     let mode = args.mode.to_text();
-    if !ospath::exists(&path) {
+    if !path::exists(&path) {
         return Err(format!("{path}: File not found").into());
     }
     let set = mode_bits(&mode).and_then(|bits| fs::chmod(cx, Path::new(&path), bits, true).ok());
@@ -397,7 +398,7 @@ fn change_owner(
     group: &Value,
     follow: bool,
 ) -> Result<Value, Error> {
-    let path = ospath::expanduser(path);
+    let path = path::expanduser(path);
     let (uid, gid) = (users::uid(user), users::gid(group));
     let mut problems = String::new();
     if user.is_true() && uid.is_none() {
@@ -406,13 +407,13 @@ fn change_owner(
     if group.is_true() && gid.is_none() {
         problems.push_str("Group does not exist\n");
     }
-    if follow && !ospath::lexists(&path) {
+    if follow && !path::lexists(&path) {
         problems.push_str("File not found");
     }
     if !problems.is_empty() {
         return Ok(problems.into());
     }
-    let follow = follow && ospath::exists(&path);
+    let follow = follow && path::exists(&path);
     fs::chown(cx, Path::new(&path), uid, gid, follow).map_err(Error::io(&path))?;
     Ok(Value::Null)
 }
@@ -433,7 +434,7 @@ fn check_perms(cx: &Exec, args: CheckPerms) -> Result<Value, Error> {
         attrs: args.attrs,
         ..Wanted::new(&args.user, &args.group, normalized(&args.mode))
     };
-    let path = ospath::expanduser(&args.name);
+    let path = path::expanduser(&args.name);
     let now = stat::of(&path, args.follow_symlinks)?;
     check(
         cx,
@@ -477,7 +478,7 @@ fn permissions(user: &Value, group: &Value, mode: &Option<String>, now: &Stats) 
 pub(crate) const SELINUX: &str = "SELinux contexts cannot be set by the file module. Leave `selinux` out and use a state of the selinux module.";
 
 fn lsattr(_cx: &Exec, args: Lsattr) -> Result<Value, Error> {
-    if !ospath::exists(&args.path) {
+    if !path::exists(&args.path) {
         return Err(format!("File or directory does not exist: {}", args.path).into());
     }
     let Some(letters) = attributes_of(&args.path) else {

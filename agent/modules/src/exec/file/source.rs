@@ -1,13 +1,14 @@
 //! Which of several sources is taken, and what hash it must have.
 
 use fancy_regex::Regex;
+use python::path;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use crate::exec::gpg::verify::{Signed, signers};
 use crate::source::{How, Url, redacted};
-use crate::{hashes, ospath, source};
+use crate::{hashes, source};
 
 state::exec_module! {
     /// Find the source of a managed file and its hash.
@@ -145,8 +146,8 @@ fn is_there(cx: &Exec, url: &str, saltenv: &str) -> Result<bool, Error> {
                 || crate::exec::cp::is_dir(cx, url, saltenv)?
         }
         "http" | "https" => source::answers(cx, url),
-        "file" => ospath::exists(&parts.local_path()),
-        _ => ospath::isabs(url) && ospath::exists(url),
+        "file" => path::exists(&parts.local_path()),
+        _ => path::isabs(url) && path::exists(url),
     })
 }
 
@@ -191,7 +192,7 @@ pub(crate) struct Asked<'a> {
 pub(crate) fn sum(cx: &Exec, asked: Asked<'_>) -> Result<Sum, Error> {
     let text = asked.hash.to_text();
     let parts = Url::parse(&text);
-    let file = if ospath::isabs(&text) {
+    let file = if path::isabs(&text) {
         Some(text.clone())
     } else if parts.scheme == "salt" || parts.scheme == "file" || parts.is_remote() {
         let how = How {
@@ -281,8 +282,8 @@ fn extract(
             "",
             " \t\n\r\u{b}\u{c}",
         ),
-        (ospath::basename(file_name), file_name, separators),
-        (ospath::basename(path), source, separators),
+        (path::basename(file_name), file_name, separators),
+        (path::basename(path), source, separators),
     ];
     let mut found: [Option<Sum>; 3] = [None, None, None];
     let mut partial = None;
@@ -350,8 +351,8 @@ fn extract_hash(_cx: &Exec, args: ExtractHash) -> Result<Value, Error> {
 }
 
 fn get_sum(_cx: &Exec, args: GetSum) -> Result<Value, Error> {
-    let path = ospath::expanduser(&args.path);
-    if ospath::isfile(&path) {
+    let path = path::expanduser(&args.path);
+    if path::isfile(&path) {
         Ok(hashes::of_file(&path, &args.form)?.into())
     } else {
         Ok("File not found".into())
@@ -359,7 +360,7 @@ fn get_sum(_cx: &Exec, args: GetSum) -> Result<Value, Error> {
 }
 
 fn get_hash(_cx: &Exec, args: GetHash) -> Result<Value, Error> {
-    Ok(hashes::of_file(&ospath::expanduser(&args.path), &args.form)?.into())
+    Ok(hashes::of_file(&path::expanduser(&args.path), &args.form)?.into())
 }
 
 fn check_hash(_cx: &Exec, args: CheckHash) -> Result<Value, Error> {
@@ -383,7 +384,7 @@ fn check_hash(_cx: &Exec, args: CheckHash) -> Result<Value, Error> {
             (hashes::of_length(text.len()).ok_or_else(unknown)?, text)
         }
     };
-    let path = ospath::expanduser(&args.path);
+    let path = path::expanduser(&args.path);
     Ok((hashes::of_file(&path, kind)? == hash).into())
 }
 

@@ -6,12 +6,13 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use python::path;
 use rustix::fs::{Mode, OFlags};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use crate::{hashes, ospath, users};
+use crate::{fs, hashes, users};
 
 state::exec_module! {
     /// Read what the system says of files.
@@ -178,7 +179,7 @@ impl Stats {
 
 /// Reads [`Stats`]. With `follow`, a link that leads nowhere is described itself, as Salt does.
 pub(crate) fn of(path: &str, follow: bool) -> Result<Stats, Error> {
-    let path = ospath::expanduser(path);
+    let path = path::expanduser(path);
     let file = Path::new(&path);
     let found = if follow { file.metadata().ok() } else { None };
     let found = found
@@ -258,7 +259,7 @@ pub(crate) fn normalized(mode: &Value) -> Option<String> {
 
 fn stats(_cx: &Exec, args: StatsArgs) -> Result<Value, Error> {
     let found = of(&args.path, args.follow_symlinks)?;
-    let path = ospath::expanduser(&args.path);
+    let path = path::expanduser(&args.path);
     let [atime, mtime, ctime] = found.times;
     let mut out = Map::new()
         .with("inode", found.inode)
@@ -276,9 +277,9 @@ fn stats(_cx: &Exec, args: StatsArgs) -> Result<Value, Error> {
     }
     out.insert("type", found.kind);
     let target = if args.follow_symlinks {
-        ospath::realpath(&path)
+        path::realpath(&path)
     } else {
-        ospath::abspath(&path)
+        path::abspath(&path)
     };
     Ok(out.with("target", target).into())
 }
@@ -303,8 +304,8 @@ fn lstat(_cx: &Exec, args: LstatArgs) -> Result<Value, Error> {
 
 /// The path with its `~` resolved; refused with `problem` when it is not absolute.
 pub(crate) fn absolute(path: &str, problem: &str) -> Result<String, Error> {
-    let path = ospath::expanduser(path);
-    if ospath::isabs(&path) {
+    let path = path::expanduser(path);
+    if path::isabs(&path) {
         Ok(path)
     } else {
         Err(problem.into())
@@ -396,9 +397,9 @@ fn diskusage(_cx: &Exec, args: Diskusage) -> Result<Value, Error> {
     }
     let mut seen = std::collections::HashSet::new();
     let mut total = 0;
-    for folder in ospath::walk(&args.path, None)? {
+    for folder in fs::walk(&args.path, None)? {
         for name in &folder.files {
-            if let Ok(found) = Path::new(&ospath::join(&folder.root, name)).metadata()
+            if let Ok(found) = Path::new(&path::join(&folder.root, name)).metadata()
                 && seen.insert(found.ino())
             {
                 total += found.len();

@@ -5,11 +5,12 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use python::path;
 use state::exec::Exec;
 use state::module::Error;
 use value::Value;
 
-use crate::{fs, ospath};
+use crate::fs;
 
 state::exec_module! {
     /// Read files and change them in place.
@@ -104,9 +105,9 @@ pub(crate) fn set(cx: &Exec, name: &str, atime: &Value, mtime: &Value) -> Result
 }
 
 fn touch(cx: &Exec, args: Touch) -> Result<Value, Error> {
-    let name = ospath::expanduser(&args.name);
+    let name = path::expanduser(&args.name);
     set(cx, &name, &args.atime, &args.mtime)?;
-    Ok(ospath::exists(&name).into())
+    Ok(path::exists(&name).into())
 }
 
 fn unsigned(number: i64, name: &'static str) -> Result<u64, Error> {
@@ -115,7 +116,7 @@ fn unsigned(number: i64, name: &'static str) -> Result<u64, Error> {
 }
 
 fn truncate(cx: &Exec, args: Truncate) -> Result<Value, Error> {
-    let path = ospath::expanduser(&args.path);
+    let path = path::expanduser(&args.path);
     let length = unsigned(args.length, "length")?;
     fs::open_in_place(cx, Path::new(&path))
         .and_then(|file| file.set_len(length))
@@ -132,7 +133,7 @@ fn shown(bytes: Vec<u8>) -> Value {
 }
 
 fn seek_read(_cx: &Exec, args: SeekRead) -> Result<Value, Error> {
-    let path = ospath::expanduser(&args.path);
+    let path = path::expanduser(&args.path);
     let (size, offset) = (
         unsigned(args.size, "size")?,
         unsigned(args.offset, "offset")?,
@@ -146,7 +147,7 @@ fn seek_read(_cx: &Exec, args: SeekRead) -> Result<Value, Error> {
 }
 
 fn seek_write(cx: &Exec, args: SeekWrite) -> Result<Value, Error> {
-    let path = ospath::expanduser(&args.path);
+    let path = path::expanduser(&args.path);
     let offset = unsigned(args.offset, "offset")?;
     let data = match &args.data {
         Value::Bytes(bytes) => bytes.to_vec(),

@@ -6,6 +6,7 @@ mod login;
 pub(crate) mod remote;
 pub(crate) mod tree;
 
+use python::{path, shlex};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
@@ -13,7 +14,7 @@ use value::{Map, Value};
 pub(crate) use login::{Login, redacted, with_login};
 
 use crate::process::{Output, Process, Stderr};
-use crate::{ospath, shlex, source};
+use crate::source;
 
 /// How git is run: as whom, where, and with which key.
 #[derive(Clone)]
@@ -186,8 +187,8 @@ pub(crate) fn refuse_unknown(names: &[String], kwargs: &Map) -> Result<(), Error
 
 /// A relative path is one below the user's home.
 fn expanded(cwd: &str, user: Option<&str>) -> String {
-    let home = ospath::expanduser(&format!("~{}", user.unwrap_or_default()));
-    ospath::join(&home, cwd)
+    let home = path::expanduser(&format!("~{}", user.unwrap_or_default()));
+    path::join(&home, cwd)
 }
 
 /// What ssh is told: Salt's options. The key's path comes by the environment, so that it is never read as shell.
@@ -326,9 +327,9 @@ struct Key {
 
 impl Key {
     fn of(git: &Git<'_>, identity: &str) -> Result<Option<Self>, Error> {
-        let path = ospath::expanduser(identity);
+        let path = path::expanduser(identity);
         if !path.starts_with("salt://") {
-            return Ok(ospath::isfile(&path).then_some(Self { path, _copy: None }));
+            return Ok(path::isfile(&path).then_some(Self { path, _copy: None }));
         }
         let Some(found) = source::salt_file(git.cx, &path, &git.cx.saltenv)? else {
             return Ok(None);

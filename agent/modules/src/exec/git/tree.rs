@@ -1,12 +1,13 @@
 //! Repositories and their work trees: making them, and which there are.
 
+use python::path;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::{Common, Git, line, options, plain};
+use crate::fs;
 use crate::process::Stderr;
-use crate::{fs, ospath};
 
 state::exec_module! {
     /// Repositories of git and their work trees.
@@ -112,14 +113,14 @@ fn archive(cx: &Exec, args: Archive) -> Result<Value, Error> {
     let mut words = common.words(&["archive"]);
     let prefix = args
         .prefix
-        .unwrap_or_else(|| format!("{}/", ospath::basename(&cwd)));
+        .unwrap_or_else(|| format!("{}/", path::basename(&cwd)));
     if !prefix.is_empty() {
         words.extend(["--prefix".to_owned(), prefix]);
     }
     if let Some(format) = args.kwargs.get("format").filter(|format| format.is_true()) {
         words.extend(["--format".to_owned(), format.to_text()]);
     }
-    let output = ospath::join(&ospath::expanduser("~"), &args.output);
+    let output = path::join(&path::expanduser("~"), &args.output);
     words.extend(["--output".to_owned(), output, plain(&args.rev)?.to_owned()]);
     common.git.words(&words)?;
     Ok(true.into())
@@ -169,19 +170,19 @@ impl Git<'_> {
     /// When the file `.git` cannot be read.
     pub(crate) fn is_worktree(&self) -> Result<bool, Error> {
         let cwd = self.cwd.as_deref().unwrap_or_default();
-        if !ospath::isdir(cwd) {
+        if !path::isdir(cwd) {
             return Ok(false);
         }
         let Ok(top) = self.git(&["rev-parse", "--show-toplevel"]) else {
             return Ok(false);
         };
-        let file = ospath::join(&top, ".git");
-        if !ospath::isfile(&file) {
+        let file = path::join(&top, ".git");
+        if !path::isfile(&file) {
             return Ok(false);
         }
         let text = fs::text(&file)?;
         let folder = text.strip_prefix("gitdir:");
-        Ok(folder.is_some_and(|path| ospath::isabs(path.trim_start())))
+        Ok(folder.is_some_and(|path| path::isabs(path.trim_start())))
     }
 }
 
@@ -206,7 +207,7 @@ fn list_worktrees(cx: &Exec, mut args: ListWorktrees) -> Result<Value, Error> {
         let (Some(path), Some(head)) = (of("worktree"), of("HEAD")) else {
             continue;
         };
-        let stale = !ospath::isdir(path);
+        let stale = !path::isdir(path);
         if stale != args.stale && !all {
             continue;
         }
@@ -256,7 +257,7 @@ fn worktree_add(cx: &Exec, mut args: WorktreeAdd) -> Result<Value, Error> {
     if args.detach {
         words.push("--detach".into());
     } else {
-        let branch = branch.unwrap_or_else(|| ospath::basename(&args.worktree_path).to_owned());
+        let branch = branch.unwrap_or_else(|| path::basename(&args.worktree_path).to_owned());
         words.extend([
             if args.reset_branch { "-B" } else { "-b" }.to_owned(),
             branch,
@@ -285,7 +286,7 @@ fn worktree_prune(cx: &Exec, args: WorktreePrune) -> Result<Value, Error> {
 fn worktree_rm(cx: &Exec, args: WorktreeRm) -> Result<Value, Error> {
     let common = Common::of(cx, Some(&args.cwd), &args.kwargs, &[])?;
     let cwd = common.git.cwd.clone().unwrap_or_default();
-    if !ospath::exists(&cwd) {
+    if !path::exists(&cwd) {
         return Err(format!("{cwd} does not exist").into());
     }
     if !common.git.is_worktree()? {
@@ -299,8 +300,8 @@ fn worktree_rm(cx: &Exec, args: WorktreeRm) -> Result<Value, Error> {
 /// Whether a folder is a repository, or a work tree of one.
 pub(crate) fn is_repository(git: &Git<'_>, bare: bool) -> Result<bool, Error> {
     let cwd = git.cwd.as_deref().unwrap_or_default();
-    let inside = ospath::join(cwd, if bare { "refs" } else { ".git" });
-    Ok(ospath::isdir(&inside) || git.is_worktree()?)
+    let inside = path::join(cwd, if bare { "refs" } else { ".git" });
+    Ok(path::isdir(&inside) || git.is_worktree()?)
 }
 
 /// Runs a command and says whether it has succeeded.

@@ -1,5 +1,6 @@
 //! Red Hat's `/etc/sysconfig/network-scripts`: the same options, in the same order, as Salt's `rh_ip` writes.
 
+use ::python::text;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, python};
@@ -7,7 +8,7 @@ use value::{Map, Value, python};
 use super::ifupdown::{is_address, is_mac};
 use super::options::{Options, SWITCH, int};
 use super::{File, Plan, read};
-use crate::{interfaces, text};
+use crate::interfaces;
 
 const FOLDER: &str = "/etc/sysconfig/network-scripts";
 

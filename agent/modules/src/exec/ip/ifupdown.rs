@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use ::python::shlex;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, python};
@@ -9,7 +10,6 @@ use value::{Map, Value, python};
 use super::debian_types::{bonding, bridging, peer, pppoe};
 use super::options::{Options, int};
 use super::{File, Plan, lines, read};
-use crate::shlex;
 
 const FILE: &str = "/etc/network/interfaces";
 const FOLDER: &str = "/etc/network/interfaces.d";

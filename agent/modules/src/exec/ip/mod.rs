@@ -13,12 +13,13 @@ mod wanted;
 
 use std::path::Path;
 
+use python::text;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
+use crate::fs;
 use crate::process::{Output, Process, which};
-use crate::{fs, text};
 
 pub(crate) use system::{apply, plan};
 

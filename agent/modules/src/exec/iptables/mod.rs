@@ -5,13 +5,14 @@ mod saved;
 
 use std::path::Path;
 
+use python::shlex;
 use state::exec::Exec;
 use state::module::Error;
 use value::pyre::{Flags, Regex};
 use value::{Map, Value, log};
 
+use crate::fs;
 use crate::process::{Output, Process, which};
-use crate::{fs, shlex};
 
 pub(crate) use rule::{full, short};
 

@@ -1,9 +1,8 @@
 //! What `iptables-save` writes, as Salt shows it.
 
+use python::shlex;
 use state::module::Error;
 use value::{Map, Value};
-
-use crate::shlex;
 
 /// Short options, and long ones that go under another name.
 const NAMES: [(&str, &str); 18] = [

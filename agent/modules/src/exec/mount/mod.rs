@@ -4,6 +4,7 @@ pub(crate) mod fstab;
 
 use std::path::Path;
 
+use python::path::{self, dirname, realpath};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
@@ -11,7 +12,6 @@ use value::{Map, Value};
 use super::disk;
 use crate::accounts;
 use crate::fs::{self, Owner};
-use crate::ospath::{self, dirname, realpath};
 use crate::process::{Process, which};
 
 state::exec_module! {
@@ -302,7 +302,7 @@ pub(crate) struct Wanted<'a> {
 impl Wanted<'_> {
     /// Mounts it: `Err` holds what mount says.
     pub(crate) fn mount(&self, cx: &Exec) -> Result<Result<(), String>, Error> {
-        if !ospath::exists(self.name) && self.mkmnt {
+        if !path::exists(self.name) && self.mkmnt {
             cx.call_internal(
                 "file.mkdir",
                 vec![self.name.into()],

@@ -1,5 +1,6 @@
 //! How a server is reached, and what it answers.
 
+use python::xml;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
@@ -7,7 +8,6 @@ use value::{Map, Value};
 use crate::exec::cmd::Temporary;
 use crate::exec::config;
 use crate::process::{Process, which};
-use crate::xml;
 
 /// The arguments of a connection, each with the option of the minion that stands in for it, and its name in the client's own file.
 const ARGUMENTS: [(&str, &str, &str); 7] = [

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use ::python::path;
+use ::python::pep440::at_least;
 use state::exec::Exec;
 use state::module::Error;
 use value::pyre::{Flags, Regex};
@@ -9,8 +11,7 @@ use value::{Map, Value, log, python, random};
 
 use super::{NO_CHECK, Pip, is_url, refuse_option, valid_url};
 use crate::exec::environ;
-use crate::pep440::at_least;
-use crate::{accounts, fs, ospath, source};
+use crate::{accounts, fs, source};
 
 state::exec_module! {
     /// Install Python packages with pip.
@@ -387,13 +388,13 @@ fn connection(
 }
 
 fn check_log(log: &str) -> Result<(), Error> {
-    let parent = ospath::dirname(log);
-    if ospath::isdir(log) {
+    let parent = path::dirname(log);
+    if path::isdir(log) {
         return Err(Error::refused(format!(
             "'{log}' is a directory. Use --log path_to_file"
         )));
     }
-    if !ospath::exists(log) && !ospath::exists(parent) {
+    if !path::exists(log) && !path::exists(parent) {
         return Err(Error::refused(format!(
             "Trying to create '{log}' but parent directory '{parent}' does not exist."
         )));
@@ -600,15 +601,15 @@ impl Files {
                 folder
             }
         };
-        let first = ospath::join(cwd.unwrap_or("."), path);
+        let first = path::join(cwd.unwrap_or("."), path);
         let mut waiting = vec![first.clone()];
         while let Some(file) = waiting.pop() {
-            let copy = folder.join(ospath::basename(&file));
+            let copy = folder.join(path::basename(&file));
             if copy.exists() {
                 continue;
             }
             let text = fs::text(&file)?;
-            waiting.extend(chained(&text).map(|child| ospath::join(ospath::dirname(&file), child)));
+            waiting.extend(chained(&text).map(|child| path::join(path::dirname(&file), child)));
             let owner = fs::Owner {
                 mode: Some(0o600),
                 uid: Some(uid),
@@ -616,7 +617,7 @@ impl Files {
             };
             fs::write(cx, &copy, text.as_bytes(), owner)?;
         }
-        let copy = folder.join(ospath::basename(&first));
+        let copy = folder.join(path::basename(&first));
         self.paths.push(copy.to_string_lossy().into_owned());
         Ok(())
     }

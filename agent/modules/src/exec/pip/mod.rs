@@ -2,13 +2,13 @@
 
 pub(crate) mod install;
 
+use python::pep440::{Version, at_least, normalized};
 use state::exec::Exec;
 use state::module::Error;
 use value::pyre::{Flags, Regex};
 use value::{Map, Value, json, log, sorted};
 
 use super::cmd::run_all_with;
-use crate::pep440::{Version, at_least, normalized};
 use crate::source::Url;
 use crate::{fs, process};
 

@@ -1,11 +1,12 @@
 //! Passwords as PostgreSQL keeps them.
 
+use python::base64;
 use sha2::{Digest, Sha256};
 use state::module::Error;
 use value::{Value, log, random};
 
 use crate::exec::hashutil::hmac;
-use crate::{base64s, hashes};
+use crate::hashes;
 
 /// How a password is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +79,7 @@ fn salt_of(kept: &str) -> Option<(Vec<u8>, u32)> {
     let (count, salt) = rest.split_once('$')?.0.split_once(':')?;
     let count = count.parse().ok()?;
     (1..=ITERATIONS_MAX).contains(&count).then_some(())?;
-    Some((base64s::decode(salt).ok()?, count))
+    Some((base64::decode(salt).ok()?, count))
 }
 
 /// RFC 7677's verifier.
@@ -86,7 +87,7 @@ fn scram(password: &str, salt: &[u8], iterations: u32) -> String {
     let salted = pbkdf2(password.as_bytes(), salt, iterations);
     let stored = Sha256::digest(code(&salted, b"Client Key"));
     let server = code(&salted, b"Server Key");
-    let [salt, stored, server] = [salt, &stored, &server].map(base64s::encode);
+    let [salt, stored, server] = [salt, &stored, &server].map(base64::encode);
     format!("SCRAM-SHA-256${iterations}:{salt}${stored}:{server}")
 }
 

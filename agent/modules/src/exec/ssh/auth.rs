@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use python::path;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::{fingerprint, lines, write};
 use crate::accounts::{self, User};
-use crate::{ospath, source};
+use crate::source;
 
 state::exec_module! {
     /// Manage keys that may log in.
@@ -303,13 +304,13 @@ impl Place<'_> {
                 }
             }
         }
-        Ok(ospath::join(&account.home, &path))
+        Ok(path::join(&account.home, &path))
     }
 
     /// The keys that are there; none for a user or a file that is not.
     pub(crate) fn keys(&self) -> Result<Vec<Key>, Error> {
         match self.file() {
-            Ok(file) if ospath::isfile(&file) => keys_of(&file, self.fingerprint),
+            Ok(file) if path::isfile(&file) => keys_of(&file, self.fingerprint),
             _ => Ok(Vec::new()),
         }
     }
@@ -431,7 +432,7 @@ impl Place<'_> {
 
 fn appended(file: &str, key: &Key) -> Result<String, Error> {
     let bytes = crate::fs::read_or_none(file)?.unwrap_or_default();
-    let mut text = crate::text::decoded(&bytes);
+    let mut text = python::text::decoded(&bytes);
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
@@ -467,7 +468,7 @@ pub(crate) fn keys_of(file: &str, kind: Option<&str>) -> Result<Vec<Key>, Error>
 /// The file with the keys of a source; none when it is not there.
 pub(crate) fn fetched(cx: &Exec, url: &str, saltenv: &str) -> Result<Option<String>, Error> {
     let file = source::cached(cx, url, saltenv, source::How::default())?;
-    Ok(file.filter(|file| ospath::isfile(file)))
+    Ok(file.filter(|file| path::isfile(file)))
 }
 
 /// What is said of a source without a key in it.
@@ -496,7 +497,7 @@ fn auth_keys(_cx: &Exec, args: AuthKeys) -> Result<Value, Error> {
             config: &args.config,
             fingerprint: kind,
         };
-        let is_there = place.file().is_ok_and(|file| ospath::isfile(&file));
+        let is_there = place.file().is_ok_and(|file| path::isfile(&file));
         Ok::<_, Error>((is_there, shown(&place.keys()?, kind)?))
     };
     let users: Vec<String> = match &args.user {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use python::path;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
@@ -9,8 +10,8 @@ use value::{Map, Value};
 use super::{fingerprint, write};
 use crate::account_tools::find;
 use crate::accounts;
+use crate::fs;
 use crate::process::{Process, Stderr};
-use crate::{fs, ospath};
 
 state::exec_module! {
     /// Manage hosts that are known.
@@ -128,13 +129,13 @@ impl Place {
         let config = config.filter(|config| !config.is_empty());
         let usual = user.map_or("/etc/ssh/ssh_known_hosts", |_| ".ssh/known_hosts");
         let config = config.unwrap_or(usual);
-        let file = if ospath::isabs(config) {
+        let file = if path::isabs(config) {
             config.to_owned()
         } else {
             let name = user.ok_or("Cannot determine absolute path to file.")?;
             let account =
                 accounts::user(name).ok_or_else(|| format!("User {name} does not exist"))?;
-            ospath::join(&account.home, config)
+            path::join(&account.home, config)
         };
         let user = user.map(str::to_owned);
         Ok(Self { user, file })
@@ -185,7 +186,7 @@ impl Place {
         host: &str,
         port: Option<i64>,
     ) -> Result<Said<String>, Error> {
-        if !ospath::isfile(&self.file) {
+        if !path::isfile(&self.file) {
             return Ok(Err(format!(
                 "Known hosts file {} does not exist",
                 self.file
@@ -196,7 +197,7 @@ impl Place {
     }
 
     fn hash(&self, cx: &Exec) -> Result<Said<String>, Error> {
-        if !ospath::isfile(&self.file) {
+        if !path::isfile(&self.file) {
             return Ok(Err(format!(
                 "Known hosts file {} does not exist",
                 self.file
@@ -214,11 +215,11 @@ impl Place {
         new: &[Map],
     ) -> Result<(), Error> {
         let mut lines = Vec::new();
-        if ospath::isfile(&self.file) {
+        if path::isfile(&self.file) {
             let old = keygen(cx, &["-F", &named(host, wanted.port), "-f", &self.file])?;
             let gone = line_numbers(&old, wanted.enc.as_deref());
             let bytes = fs::read(&self.file)?;
-            let text = crate::text::decoded(&bytes);
+            let text = python::text::decoded(&bytes);
             let kept = text
                 .lines()
                 .enumerate()

@@ -5,11 +5,12 @@ pub(crate) mod known;
 
 use std::path::Path;
 
+use python::{base64, path, text};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use crate::{accounts, base64s, fs, hashes, ospath, process, text};
+use crate::{accounts, fs, hashes, process};
 
 state::exec_module! {
     /// Manage the client side of ssh.
@@ -54,7 +55,7 @@ pub(super) fn fingerprint(key: &str, kind: Option<&str>) -> Result<Option<String
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/');
     let is_strict =
         body.chars().all(plain) && key.len() - body.len() < 3 && key.len().is_multiple_of(4);
-    let Some(raw) = base64s::decode(key).ok().filter(|_| is_strict) else {
+    let Some(raw) = base64::decode(key).ok().filter(|_| is_strict) else {
         return Ok(None);
     };
     let hash = hashes::of_bytes(&raw, &kind)?;
@@ -79,13 +80,13 @@ pub(super) fn write(
         account.as_ref().map(|user| user.uid),
         account.map(|user| user.gid),
     );
-    let folder = ospath::dirname(path);
-    if !ospath::isdir(folder) {
+    let folder = path::dirname(path);
+    if !path::isdir(folder) {
         let mode = owner.map(|_| "0700".to_owned());
         crate::exec::file::makedirs::all(cx, folder, &id(uid), &id(gid), mode)?;
         restore_context(cx, folder)?;
     }
-    let is_new = !ospath::isfile(path);
+    let is_new = !path::isfile(path);
     let owner = fs::Owner {
         mode: is_new.then_some(0o600),
         uid: uid.filter(|_| is_new),
@@ -174,9 +175,9 @@ fn user_keys(_cx: &Exec, args: UserKeys) -> Result<Value, Error> {
         };
         let mut found = Map::new();
         for file in &wanted {
-            let path = ospath::join(&format!("{}/.ssh", user.home), file);
+            let path = path::join(&format!("{}/.ssh", user.home), file);
             if let Some(bytes) = fs::read_or_none(path)? {
-                found.insert(ospath::basename(file), text::decoded(&bytes).trim());
+                found.insert(path::basename(file), text::decoded(&bytes).trim());
             }
         }
         if !found.is_empty() {

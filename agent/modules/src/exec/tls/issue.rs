@@ -158,7 +158,7 @@ pub(super) fn create_csr(cx: &Exec, args: CreateCsr) -> Result<Value, Error> {
     let der = Asking::of(cx, &all)?.signed(cx)?;
     hidden(cx, &format!("{folder}/{file}.key"), key.as_bytes())?;
     public(cx, &path, "CERTIFICATE REQUEST", &der)?;
-    let shown = crate::ospath::join(&folder, &file);
+    let shown = python::path::join(&folder, &file);
     Ok(
         format!("Created Private Key: \"{shown}.key\" Created CSR for \"{CN}\": \"{shown}.csr\"")
             .into(),

@@ -61,7 +61,7 @@ pub(super) fn keep_copy(cx: &Exec, certificate: &Parts, told: &Map) -> Result<()
         .map(|byte| format!("{byte:02x}"))
         .collect();
     let file = format!("{before}{}.crt", serial.trim_start_matches('0'));
-    let path = crate::ospath::join(&folder.to_text(), &file);
+    let path = python::path::join(&folder.to_text(), &file);
     place(
         cx,
         &path,
@@ -72,7 +72,7 @@ pub(super) fn keep_copy(cx: &Exec, certificate: &Parts, told: &Map) -> Result<()
 fn binary(bytes: &[u8], is_raw: bool) -> Value {
     match is_raw {
         true => Value::Bytes(bytes.into()),
-        false => crate::base64s::encode(bytes).into(),
+        false => python::base64::encode(bytes).into(),
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use python::path;
 use state::exec::Exec;
 use state::module::Error;
 
 use crate::fs::{self, Owner};
-use crate::{hashes, ospath};
+use crate::hashes;
 
 fn hash_type(cx: &Exec) -> &str {
     cx.opts().text("hash_type").unwrap_or("sha256")
@@ -14,10 +15,7 @@ fn hash_type(cx: &Exec) -> &str {
 
 fn place(cx: &Exec, path: &str) -> PathBuf {
     let cachedir = cx.opts().cachedir();
-    let below = format!(
-        "{}.hash",
-        ospath::relpath(path, &cachedir.to_string_lossy())
-    );
+    let below = format!("{}.hash", path::relpath(path, &cachedir.to_string_lossy()));
     let below = if below.starts_with("../") {
         format!("local/{}", path.trim_start_matches('/'))
     } else {

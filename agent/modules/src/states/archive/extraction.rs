@@ -3,13 +3,14 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use python::{path, shlex};
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use super::{Job, call_state, checksum, ownership};
 use crate::exec::archive::{Contents, Kind, Unpack, trimmed, untar, unzipped};
+use crate::fs;
 use crate::process::{Process, which};
-use crate::{fs, ospath, shlex};
 
 /// What a look at the folder has told.
 #[derive(Default)]
@@ -115,7 +116,7 @@ impl Job<'_> {
         let mut look = Look::default();
         for wanted in [Kind::Folder, Kind::File, Kind::Link] {
             for name in contents.named(wanted) {
-                let path = ospath::join(&self.name, &name);
+                let path = path::join(&self.name, &name);
                 match std::fs::symlink_metadata(path.trim_end_matches('/')) {
                     Ok(found) => {
                         let kind = match found.file_type() {
@@ -171,7 +172,7 @@ impl Job<'_> {
         }
         let paths: Vec<String> = wrong
             .iter()
-            .map(|path| ospath::join(&self.name, path))
+            .map(|path| path::join(&self.name, path))
             .collect();
         if test {
             *ret = std::mem::take(ret).change("removed", paths);
@@ -222,7 +223,7 @@ impl Job<'_> {
     fn unpack(&self, cached: &str, contents: &Contents, mut ret: Ret) -> Result<Ret, Error> {
         contents.check(&self.name)?;
         let folder = self.name.trim_end_matches('/');
-        if self.args.clean_parent && ospath::lexists(folder) {
+        if self.args.clean_parent && path::lexists(folder) {
             fs::remove(self.cx, Path::new(folder))
                 .map_err(|error| Error::refused(format!("Unable to remove the directory {}. The following errors were observed:\n\n- {error}", self.name)))?;
             if let Some(changes) = ret.changes.as_map_mut() {
@@ -240,11 +241,11 @@ impl Job<'_> {
             let top = ["top_level_dirs", "top_level_files"].into_iter();
             let top = top.filter_map(|key| verbose.get(key)?.as_list()).flatten();
             let paths = top
-                .map(|name| ospath::join(&self.name, &name.to_text()))
+                .map(|name| path::join(&self.name, &name.to_text()))
                 .collect();
             self.remove(paths, &mut ret, "One or more paths could not be cleaned.")?;
         }
-        let created = !ospath::isdir(&self.name);
+        let created = !path::isdir(&self.name);
         if created {
             let kwargs = Map::new()
                 .with("user", self.args.user.clone())
@@ -256,7 +257,7 @@ impl Job<'_> {
         }
         let unpacked = self.files(cached, contents);
         for (_, name) in &contents.members {
-            self.cx.changed(Path::new(&ospath::join(&self.name, name)));
+            self.cx.changed(Path::new(&path::join(&self.name, name)));
         }
         match unpacked {
             Ok(Unpacked::Files(files)) => {

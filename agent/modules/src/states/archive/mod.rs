@@ -4,6 +4,7 @@ mod checksum;
 mod extraction;
 mod ownership;
 
+use python::{path, shlex};
 use state::exec::Exec;
 use state::module::{Error, Given, Ret};
 use value::{Map, Value};
@@ -13,7 +14,7 @@ use crate::exec::file::source::{self as sums, Sum};
 use crate::exec::gpg::verify::{Signed, Signers, signers};
 use crate::process::which;
 use crate::source::{self, Url, redacted};
-use crate::{ospath, shlex, users};
+use crate::users;
 
 state::state_module! {
     /// Unpack archives.
@@ -140,7 +141,7 @@ enum Step<T> {
 }
 
 fn absolute(path: &Value, what: &str) -> Result<(), Error> {
-    if path.is_null() || path.as_str().is_some_and(ospath::isabs) {
+    if path.is_null() || path.as_str().is_some_and(path::isabs) {
         return Ok(());
     }
     Err(format!("Value for '{what}' is not an absolute path").into())
@@ -148,18 +149,18 @@ fn absolute(path: &Value, what: &str) -> Result<(), Error> {
 
 /// The folder to unpack to, with a slash at its end.
 fn target(args: &Extracted) -> Result<String, Error> {
-    if !ospath::isabs(&args.name) {
+    if !path::isabs(&args.name) {
         return Err(format!("{} is not an absolute path", args.name).into());
     }
     let name = args.name.trim_end_matches('/');
-    if ospath::isfile(name) {
+    if path::isfile(name) {
         return Err(format!("{name} exists and is not a directory").into());
     }
     let name = format!("{name}/");
     absolute(&args.if_missing, "if_missing")?;
     absolute(&args.enforce_ownership_on, "enforce_ownership_on")?;
     if let Some(path) = args.enforce_ownership_on.as_str()
-        && ospath::relpath(path, &name).starts_with("../")
+        && path::relpath(path, &name).starts_with("../")
     {
         return Err(format!("Value for 'enforce_ownership_on' must be within {name}").into());
     }
@@ -191,7 +192,7 @@ fn checked<'a>(
         );
     }
     let name = target(args)?;
-    if let Some(path) = args.if_missing.as_str().filter(|path| ospath::exists(path)) {
+    if let Some(path) = args.if_missing.as_str().filter(|path| path::exists(path)) {
         return Ok(Step::Done(Ret::ok(format!("Path {path} exists"))));
     }
     if args.user.is_true() && users::uid(&args.user).is_none() {
@@ -214,8 +215,8 @@ fn checked<'a>(
     let url = Url::parse(&source);
     let (local, path) = (url.is_local(), url.local_path());
     if local {
-        source = ospath::realpath(&ospath::expanduser(&path));
-        if !ospath::isfile(&source) {
+        source = path::realpath(&path::expanduser(&path));
+        if !path::isfile(&source) {
             return Err(format!("Source file '{source}' does not exist").into());
         }
     }

@@ -3,12 +3,13 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use python::path;
 use state::module::Ret;
 use value::{Map, Value};
 
 use super::{Job, call_state};
 use crate::exec::archive::Contents;
-use crate::{fs, ospath, users};
+use crate::{fs, users};
 
 /// Paths that were not as they should be.
 #[derive(Default)]
@@ -61,7 +62,7 @@ pub(super) fn enforce(job: &Job<'_>, contents: &Contents, ret: &mut Ret) {
 fn paths(job: &Job<'_>, contents: &Contents) -> (Vec<String>, Vec<String>) {
     if let Some(path) = job.args.enforce_ownership_on.as_str() {
         let one = vec![path.to_owned()];
-        return if ospath::isdir(path) {
+        return if path::isdir(path) {
             (one, Vec::new())
         } else {
             (Vec::new(), one)
@@ -74,7 +75,7 @@ fn paths(job: &Job<'_>, contents: &Contents) -> (Vec<String>, Vec<String>) {
             .filter_map(|key| verbose.get(key)?.as_list())
             .flatten();
         found
-            .map(|name| ospath::join(&job.name, &name.to_text()))
+            .map(|name| path::join(&job.name, &name.to_text()))
             .collect()
     };
     (
@@ -84,7 +85,7 @@ fn paths(job: &Job<'_>, contents: &Contents) -> (Vec<String>, Vec<String>) {
 }
 
 fn directory(job: &Job<'_>, path: &str, trouble: &mut Trouble) -> bool {
-    if !ospath::isdir(path) {
+    if !path::isdir(path) {
         if !job.cx.test {
             trouble.missing.push(path.to_owned());
         }

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 
 use super::{gate, itself_absolute};
-use crate::{fs, ospath};
+use crate::fs;
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
@@ -42,7 +43,7 @@ fn named(name: String, ret: Ret) -> Ret {
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
-    let name = ospath::expanduser(&args.name);
+    let name = path::expanduser(&args.name);
     if name.is_empty() {
         return Err("Must provide name to file.absent".into());
     }
@@ -50,9 +51,9 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     if name == "/" {
         return Err("Refusing to make \"/\" absent".into());
     }
-    let (kind, word) = if ospath::isfile(&name) || ospath::islink(&name) {
+    let (kind, word) = if path::isfile(&name) || path::islink(&name) {
         ("File", "file")
-    } else if ospath::isdir(&name) {
+    } else if path::isdir(&name) {
         ("Directory", "directory")
     } else {
         return Ok(named(
@@ -74,22 +75,22 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
 }
 
 fn exists(_cx: &Exec, args: Exists) -> Result<Ret, Error> {
-    let name = ospath::expanduser(&args.name);
+    let name = path::expanduser(&args.name);
     if name.is_empty() {
         return Err("Must provide name to file.exists".into());
     }
-    if !ospath::exists(&name) {
+    if !path::exists(&name) {
         return Err(format!("Specified path {name} does not exist").into());
     }
     Ok(named(name.clone(), Ret::ok(format!("Path {name} exists"))))
 }
 
 fn missing(_cx: &Exec, args: Missing) -> Result<Ret, Error> {
-    let name = ospath::expanduser(&args.name);
+    let name = path::expanduser(&args.name);
     if name.is_empty() {
         return Err("Must provide name to file.missing".into());
     }
-    if ospath::exists(&name) {
+    if path::exists(&name) {
         return Err(format!("Specified path {name} exists").into());
     }
     Ok(named(

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use python::{shlex, text};
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use super::texts::{self, Sources, named, shown_diff};
 use crate::exec::file::{edit, edit_replace};
-use crate::{fs, shlex, text};
+use crate::fs;
 
 state::state_module! {
     /// Text at the end or the beginning of files.

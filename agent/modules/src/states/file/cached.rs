@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
@@ -10,7 +11,7 @@ use super::gate;
 use crate::exec::file::source::{self as sums, Sum};
 use crate::exec::gpg::verify::{Signed, signers};
 use crate::source::{self, How, Url, redacted};
-use crate::{fs, hashes, ospath};
+use crate::{fs, hashes};
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
@@ -112,8 +113,8 @@ fn would(cx: &Exec, args: &Cached, sum: Option<&Sum>) -> Result<String, Error> {
 }
 
 fn local(cx: &Exec, parts: &Url, args: &Cached, sum: Option<&Sum>) -> Result<Ret, Error> {
-    let path = ospath::realpath(&ospath::expanduser(&parts.path));
-    if !ospath::exists(&path) {
+    let path = path::realpath(&path::expanduser(&parts.path));
+    if !path::exists(&path) {
         return Err(format!("File {path} is not present on the minion").into());
     }
     let Some(sum) = sum.filter(|_| !args.skip_verify) else {
@@ -172,7 +173,7 @@ fn not_cached(cx: &Exec, args: NotCached) -> Result<Ret, Error> {
     let name = &args.name;
     let parts = Url::parse(name);
     if parts.is_local() {
-        let path = ospath::realpath(&ospath::expanduser(&parts.path));
+        let path = path::realpath(&path::expanduser(&parts.path));
         return Ok(Ret::ok(format!(
             "File {path} is a local path, no action taken"
         )));

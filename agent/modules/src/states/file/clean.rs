@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use python::path;
 use state::exec::Exec;
 use state::module::Error;
 use value::glob::fnmatch;
 use value::{Map, Value};
 
 use crate::fs;
+use crate::fs::Walked;
 use crate::fs::handle::{Folder, Links};
-use crate::ospath::{self, Walked};
 use value::pyre::{Flags, Regex};
 
 use super::tree;
@@ -76,20 +77,20 @@ fn keep_of(
 ) -> Result<(), Error> {
     let text = |key: &str| low.get(key).map(Value::to_text).unwrap_or_default();
     let path = text("name");
-    if !ospath::isdir(&path) {
+    if !path::isdir(&path) {
         keep.insert(path);
         return Ok(());
     }
-    if ospath::relpath(&path, name).starts_with("..") {
+    if path::relpath(&path, name).starts_with("..") {
         return Ok(());
     }
     if text("fun") == "recurse" {
         keep.extend(tree::kept(cx, &path, low));
         return Ok(());
     }
-    let below = |folder: &&Walked| !ospath::relpath(&folder.root, &path).starts_with("..");
+    let below = |folder: &&Walked| !path::relpath(&folder.root, &path).starts_with("..");
     let found: Vec<Walked> = if walked.is_empty() {
-        ospath::walk(&path, None)?
+        fs::walk(&path, None)?
     } else {
         walked.iter().filter(below).cloned().collect()
     };
@@ -98,13 +99,13 @@ fn keep_of(
             folder
                 .files
                 .iter()
-                .map(|name| ospath::join(&folder.root, name)),
+                .map(|name| path::join(&folder.root, name)),
         );
         keep.extend(
             folder
                 .dirs
                 .iter()
-                .map(|name| ospath::join(&folder.root, name)),
+                .map(|name| path::join(&folder.root, name)),
         );
         keep.insert(folder.root);
     }
@@ -122,11 +123,11 @@ pub(crate) fn remove(
     exclude_pat: &Value,
 ) -> Result<Vec<String>, Error> {
     let mut real: BTreeSet<String> = BTreeSet::from([root.to_owned()]);
-    for path in keep.iter().filter(|path| ospath::isabs(path)) {
-        let path = ospath::abspath(path);
+    for path in keep.iter().filter(|path| path::isabs(path)) {
+        let path = path::abspath(path);
         let mut here = path.as_str();
         while real.insert(here.to_owned()) && here != "/" {
-            here = ospath::dirname(here);
+            here = path::dirname(here);
         }
     }
     let mut removed = Vec::new();
@@ -154,19 +155,19 @@ struct Sweep<'a> {
 
 impl Sweep<'_> {
     fn folder(&self, folder: &str, removed: &mut Vec<String>) -> Result<(), Error> {
-        let Some(here) = ospath::here(folder)? else {
+        let Some(here) = fs::here(folder)? else {
             return Ok(());
         };
         for name in here.dirs.iter().chain(&here.files) {
-            let path = ospath::join(folder, name);
-            let below = ospath::relpath(&path, self.root);
+            let path = path::join(folder, name);
+            let below = path::relpath(&path, self.root);
             if !self.keep.contains(&path) && !excluded(&below, self.exclude_pat) {
                 removed.push(path.clone());
                 if !self.cx.test {
                     self.remove(folder, name);
                 }
             }
-            if ospath::isdir(&path) && !ospath::islink(&path) {
+            if path::isdir(&path) && !path::islink(&path) {
                 self.folder(&path, removed)?;
             }
         }

@@ -1,10 +1,9 @@
 //! Contents that stand in the state itself: `contents`, `contents_pillar`, `contents_grains`, and their encoding.
 
+use python::text::bare_lines;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
-
-use crate::text::bare_lines;
 
 /// A text, or a list of texts, as the lines of a file.
 pub(crate) fn joined(contents: &Value, newline: bool) -> String {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
@@ -12,7 +13,7 @@ use crate::exec::file::managed::searchable;
 use crate::exec::file::perms::{self, Wanted};
 use crate::exec::file::stat::{self, normalized};
 use crate::exec::file::{links, makedirs, touch as times};
-use crate::{fs, hashes, ospath, users};
+use crate::{fs, hashes, users};
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
@@ -77,28 +78,28 @@ struct Like {
 }
 
 fn copy(cx: &Exec, args: Copy) -> Result<Ret, Error> {
-    let mut name = ospath::expanduser(&args.name);
+    let mut name = path::expanduser(&args.name);
     let shown = name.clone();
-    let source = ospath::expanduser(&args.source);
+    let source = path::expanduser(&args.source);
     if name.is_empty() {
         return Err("Must provide name to file.copy".into());
     }
     absolute(cx, &name)?;
-    if !ospath::exists(&source) {
+    if !path::exists(&source) {
         return Err(format!("Source file \"{source}\" is not present").into());
     }
     let like = like(cx, &args, &source)?;
-    if ospath::isdir(&name) && args.subdir {
-        name = ospath::join(&name, ospath::basename(&source));
+    if path::isdir(&name) && args.subdir {
+        name = path::join(&name, path::basename(&source));
     }
     let mut comment = format!("Copied \"{source}\" to \"{shown}\"");
-    if ospath::lexists(&name) {
+    if path::lexists(&name) {
         if !args.force {
             let text = format!("The target file \"{name}\" exists and will not be overwritten");
             return Ok(named(shown, Ret::ok(text)));
         }
         let hash = |path: &str| hashes::of_file(path, "sha256").ok();
-        if ospath::isfile(&name) && hash(&name) == hash(&source) {
+        if path::isfile(&name) && hash(&name) == hash(&source) {
             comment.push_str(" - files are identical but force flag is set");
         }
     }
@@ -151,8 +152,8 @@ fn copied(
     name: &str,
     comment: String,
 ) -> Result<Ret, Error> {
-    let folder = ospath::dirname(name);
-    if !ospath::isdir(folder) {
+    let folder = path::dirname(name);
+    if !path::isdir(folder) {
         if !args.makedirs {
             return Err(format!("The target directory {folder} is not present").into());
         }
@@ -162,7 +163,7 @@ fn copied(
     let mut ret = Ret::ok(comment).change(name, source);
     place(cx, source, name)
         .map_err(|_| Error::refused(format!("Failed to copy \"{source}\" to \"{name}\"")))?;
-    if ospath::isdir(source) {
+    if path::isdir(source) {
         own(cx, name, like)?;
     }
     if !args.preserve {
@@ -179,10 +180,10 @@ fn copied(
 /// A file replaces a file in one step; anything else that is there goes away first.
 fn place(cx: &Exec, source: &str, name: &str) -> std::io::Result<()> {
     let (from, to) = (Path::new(source), Path::new(name));
-    if ospath::lexists(name) && (ospath::isdir(name) || ospath::isdir(source)) {
+    if path::lexists(name) && (path::isdir(name) || path::isdir(source)) {
         fs::remove(cx, to)?;
     }
-    if ospath::isdir(source) {
+    if path::isdir(source) {
         let real = from.canonicalize()?;
         fs::copy_tree(cx, &real, to)
     } else {
@@ -192,9 +193,9 @@ fn place(cx: &Exec, source: &str, name: &str) -> std::io::Result<()> {
 
 fn own(cx: &Exec, name: &str, like: &Like) -> Result<(), Error> {
     let (uid, gid) = (users::uid(&like.user), users::gid(&like.group));
-    for folder in ospath::walk(name, None)? {
+    for folder in fs::walk(name, None)? {
         for below in folder.dirs.iter().chain(&folder.files) {
-            let path = ospath::join(&folder.root, below);
+            let path = path::join(&folder.root, below);
             let _ = fs::chown(cx, Path::new(&path), uid, gid, false);
         }
     }
@@ -202,17 +203,17 @@ fn own(cx: &Exec, name: &str, like: &Like) -> Result<(), Error> {
 }
 
 fn rename(cx: &Exec, args: Rename) -> Result<Ret, Error> {
-    let expanded = |path: &str| ospath::expandvars(&ospath::expanduser(path));
+    let expanded = |path: &str| path::expandvars(&path::expanduser(path));
     let (name, source) = (expanded(&args.name), expanded(&args.source));
     if name.is_empty() {
         return Err("Must provide name to file.rename".into());
     }
     absolute(cx, &name)?;
-    if !ospath::lexists(&source) {
+    if !path::lexists(&source) {
         let text = format!("Source file \"{source}\" has already been moved out of place");
         return Ok(named(name, Ret::ok(text)));
     }
-    if ospath::lexists(&name) && !args.force {
+    if path::lexists(&name) && !args.force {
         let text = format!("The target file \"{name}\" exists and will not be overwritten");
         return Ok(named(name, Ret::ok(text)));
     }
@@ -224,15 +225,15 @@ fn rename(cx: &Exec, args: Rename) -> Result<Ret, Error> {
 }
 
 fn renamed(cx: &Exec, args: &Rename, source: &str, name: &str) -> Result<Ret, Error> {
-    let folder = ospath::dirname(name);
-    if !ospath::isdir(folder) {
+    let folder = path::dirname(name);
+    if !path::isdir(folder) {
         if !args.makedirs {
             return Err(format!("The target directory {folder} is not present").into());
         }
         makedirs::above(cx, name, &Value::Null, &Value::Null, None)?;
     }
     // A file takes the place of a file in one step; a folder must go first.
-    if ospath::isdir(name) || (ospath::lexists(name) && ospath::isdir(source)) {
+    if path::isdir(name) || (path::lexists(name) && path::isdir(source)) {
         fs::remove(cx, Path::new(name)).map_err(|_| {
             Error::refused(format!(
                 "Failed to delete \"{name}\" in preparation for forced move"
@@ -245,7 +246,7 @@ fn renamed(cx: &Exec, args: &Rename, source: &str, name: &str) -> Result<Ret, Er
 }
 
 fn touch(cx: &Exec, args: Touch) -> Result<Ret, Error> {
-    let name = ospath::expanduser(&args.name);
+    let name = path::expanduser(&args.name);
     if name.is_empty() {
         return Err("Must provide name to file.touch".into());
     }
@@ -259,7 +260,7 @@ fn touch(cx: &Exec, args: Touch) -> Result<Ret, Error> {
 }
 
 fn touch_would(name: &str, args: &Touch) -> Result<Ret, Error> {
-    if !ospath::exists(name) {
+    if !path::exists(name) {
         let text = format!("File {name} is set to be created");
         return Ok(Ret::would(text).change("new", name));
     }
@@ -281,15 +282,15 @@ fn touched(cx: &Exec, name: &str, args: &Touch) -> Result<Ret, Error> {
     if args.makedirs {
         makedirs::above(cx, name, &Value::Null, &Value::Null, None)?;
     }
-    if !ospath::isdir(ospath::dirname(name)) {
+    if !path::isdir(path::dirname(name)) {
         return Err(format!("Directory not present to touch file {name}").into());
     }
-    let extant = ospath::exists(name);
+    let extant = path::exists(name);
     times::set(cx, name, &args.atime, &args.mtime)?;
     if !extant {
         return Ok(Ret::ok(format!("Created empty file {name}")).change("new", name));
     }
-    let kind = if ospath::isdir(name) {
+    let kind = if path::isdir(name) {
         "directory"
     } else {
         "file"

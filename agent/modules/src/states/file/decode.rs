@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use python::base64;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use crate::exec::hashutil::digest_of;
-use crate::{base64s, fs};
+use crate::fs;
 
 state::state_module! {
     /// Files from base64.
@@ -35,12 +36,12 @@ fn decode(cx: &Exec, args: Decode) -> Result<Ret, Error> {
     if path.is_file() {
         let data = fs::read(path)?;
         let has = digest_of(&data, &args.checksum)?;
-        if digest_of(&base64s::decode(&content)?, &args.checksum)? == has {
+        if digest_of(&base64::decode(&content)?, &args.checksum)? == has {
             return Ok(Ret::ok("File is in the correct state."));
         }
         old = has.into();
     }
-    let data = base64s::decode_lines(&content)?;
+    let data = base64::decode_lines(&content)?;
     let new = digest_of(&data, &args.checksum)?;
     let would = Ret::would("File is set to be updated.");
     let changes = Map::new().with("old", old.clone()).with("new", new);

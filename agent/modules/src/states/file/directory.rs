@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
@@ -11,8 +12,8 @@ use super::{absolute, check_user, gate, owner};
 use crate::exec::file::makedirs;
 use crate::exec::file::perms::{self, Spot, Wanted, note};
 use crate::exec::file::stat::{self, normalized};
+use crate::fs::Walked;
 use crate::fs::handle::{Folder, Links, Place};
-use crate::ospath::{self, Walked};
 use crate::{fs, users};
 
 state::state_module! {
@@ -86,7 +87,7 @@ pub(crate) struct Plan {
 }
 
 fn directory(cx: &Exec, mut args: Directory) -> Result<Ret, Error> {
-    let mut name = ospath::expanduser(&args.name);
+    let mut name = path::expanduser(&args.name);
     if name.is_empty() {
         return Err("Must provide name to file.directory".into());
     }
@@ -148,8 +149,8 @@ enum In {
 
 impl In {
     fn of(name: &str, force: bool, allow_symlink: bool) -> Self {
-        let link = ospath::islink(name);
-        if ospath::isfile(name) {
+        let link = path::islink(name);
+        if path::isfile(name) {
             Self::File
         } else if link && (force || !allow_symlink) {
             Self::Link
@@ -203,7 +204,7 @@ fn backed_up(
     force: bool,
     ret: &mut Ret,
 ) -> Result<Option<Ret>, Error> {
-    if ospath::lexists(backup) {
+    if path::lexists(backup) {
         if !force {
             return Err(format!("File exists where the backup target {backup} should go").into());
         }
@@ -342,7 +343,7 @@ impl Plan {
         if self.clean {
             self.check_clean(cx, &walked, &mut changes)?;
         }
-        if !ospath::isdir(&self.name) {
+        if !path::isdir(&self.name) {
             changes.insert(self.name.as_str(), Map::new().with("directory", "new"));
         }
         if changes.is_empty() {
@@ -359,7 +360,7 @@ impl Plan {
 
     fn walked(&self) -> Result<Vec<Walked>, Error> {
         if self.recurse.is_true() || self.clean {
-            ospath::walk(&self.name, self.max_depth)
+            fs::walk(&self.name, self.max_depth)
         } else {
             Ok(Vec::new())
         }
@@ -375,12 +376,12 @@ impl Plan {
     ) {
         if !recurse.has("ignore_files") {
             for name in &folder.files {
-                self.difference(&ospath::join(&folder.root, name), file, false, changes);
+                self.difference(&path::join(&folder.root, name), file, false, changes);
             }
         }
         if !recurse.has("ignore_dirs") {
             for name in &folder.dirs {
-                self.difference(&ospath::join(&folder.root, name), dir, true, changes);
+                self.difference(&path::join(&folder.root, name), dir, true, changes);
             }
         }
     }
@@ -415,9 +416,9 @@ impl Plan {
         let keep = clean::kept_in(cx, &self.name, &self.require, walked)?;
         for folder in walked {
             for name in folder.files.iter().chain(&folder.dirs) {
-                let path = ospath::join(&folder.root, name);
+                let path = path::join(&folder.root, name);
                 let kept = keep.iter().any(|kept| kept.contains(&path));
-                if !kept && !excluded(&ospath::relpath(&path, &self.name), &self.exclude_pat) {
+                if !kept && !excluded(&path::relpath(&path, &self.name), &self.exclude_pat) {
                     changes.insert(path, Map::new().with("removed", "Removed due to clean"));
                 }
             }
@@ -428,7 +429,7 @@ impl Plan {
     fn change(&self, cx: &Exec, mut ret: Ret) -> Result<Ret, Error> {
         ret.result = Some(true);
         ret.comment = String::new();
-        if !ospath::isdir(&self.name) {
+        if !path::isdir(&self.name) {
             return self.create(cx, ret);
         }
         let own =
@@ -483,7 +484,7 @@ impl Plan {
 
     fn create(&self, cx: &Exec, mut ret: Ret) -> Result<Ret, Error> {
         let name = &self.name;
-        if !ospath::isdir(ospath::dirname(name)) {
+        if !path::isdir(path::dirname(name)) {
             if !self.makedirs {
                 return Ok(Ret {
                     result: Some(false),
@@ -548,7 +549,7 @@ impl Plan {
     /// Opens the folder. What was no symlink when it was looked at is none that is followed now.
     fn top(&self, cx: &Exec) -> Result<Folder, Error> {
         let (path, links) = (Path::new(&self.name), Links::of(cx));
-        let opened = match ospath::islink(&self.name) {
+        let opened = match path::islink(&self.name) {
             true => Folder::open(path, links),
             false => Folder::open_itself(path, links),
         };
@@ -566,7 +567,7 @@ impl Plan {
         wanted: &Wanted,
         ret: &mut Ret,
     ) -> Result<(), Error> {
-        let path = ospath::join(root, name);
+        let path = path::join(root, name);
         let rest = Path::new(root).strip_prefix(&self.name);
         let rest = rest.map_err(|error| Error::refused(error.to_string()))?;
         let folder = top.below(rest).map_err(Error::io(root))?;

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use python::text;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use super::texts::{self, named};
 use crate::exec::file::edit;
-use crate::{fs, text};
+use crate::fs;
 
 state::state_module! {
     /// Key and value on lines.

@@ -3,6 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
@@ -10,7 +11,7 @@ use value::{Map, Value};
 use super::{gate, owner};
 use crate::exec::file::stat::{self, normalized};
 use crate::exec::file::{links, makedirs};
-use crate::{accounts, fs, ospath, users};
+use crate::{accounts, fs, users};
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
@@ -92,7 +93,7 @@ pub(crate) struct Link {
 fn symlink(cx: &Exec, args: Symlink) -> Result<Ret, Error> {
     Link {
         user: owner(args.user, &args.kwargs),
-        name: ospath::expanduser(&args.name),
+        name: path::expanduser(&args.name),
         target: args.target,
         force: args.force,
         backupname: args.backupname,
@@ -132,10 +133,10 @@ fn preflight(name: &str, user: &Value, group: &Value, target: Option<&str>) -> R
     if users::gid(group).is_none() {
         problems.push(format!("Group {} does not exist", group.to_text()));
     }
-    if !ospath::isabs(name) {
+    if !path::isabs(name) {
         problems.push(format!("Specified file {name} is not an absolute path"));
     }
-    if let Some(target) = target.filter(|target| !ospath::isabs(target)) {
+    if let Some(target) = target.filter(|target| !path::isabs(target)) {
         problems.push(format!("Specified target {target} is not an absolute path"));
     }
     match problems.len() {
@@ -157,7 +158,7 @@ impl Link {
         if self.name.is_empty() {
             return Err("Must provide name to file.symlink".into());
         }
-        if self.inherit && ospath::islink(&self.name) {
+        if self.inherit && path::islink(&self.name) {
             let now = stat::of(&self.name, false)?;
             if self.user.is_null() {
                 self.user = now.user();
@@ -180,9 +181,9 @@ impl Link {
 
     fn exists(&self) -> bool {
         if self.follow {
-            ospath::exists(&self.name)
+            path::exists(&self.name)
         } else {
-            ospath::lexists(&self.name)
+            path::lexists(&self.name)
         }
     }
 
@@ -199,8 +200,8 @@ impl Link {
 
     fn would(&self) -> Result<Ret, Error> {
         let mut ret = self.checked()?;
-        let folder = ospath::dirname(&self.name);
-        if !ospath::isdir(folder) {
+        let folder = path::dirname(&self.name);
+        if !path::isdir(folder) {
             if self.makedirs {
                 ret.comment.push_str(&format!("\n{folder} will be created"));
             } else {
@@ -213,7 +214,7 @@ impl Link {
 
     fn checked(&self) -> Result<Ret, Error> {
         let (name, target) = (&self.name, &self.target);
-        if !ospath::islink(name) {
+        if !path::islink(name) {
             if !self.exists() {
                 let text = format!("Symlink {name} to {target} is set for creation");
                 return Ok(Ret::would(text).change("new", name));
@@ -246,16 +247,16 @@ impl Link {
 
     fn change(&self, cx: &Exec) -> Result<Ret, Error> {
         let (name, target) = (&self.name, &self.target);
-        let folder = ospath::dirname(name);
-        if !ospath::isdir(folder) {
+        let folder = path::dirname(name);
+        if !path::isdir(folder) {
             if !self.makedirs {
                 return Err(format!("Directory {folder} for symlink is not present").into());
             }
             makedirs::above(cx, name, &self.user, &self.group, self.mode.clone())?;
         }
-        if ospath::islink(name) {
+        if path::islink(name) {
             let now = points_to(name)?.unwrap_or_default();
-            if ospath::normpath(&now) == ospath::normpath(target) {
+            if path::normpath(&now) == path::normpath(target) {
                 return Ok(self.give(cx));
             }
         } else if self.exists() {
@@ -286,7 +287,7 @@ impl Link {
     fn make(&self, cx: &Exec) -> Result<(), Error> {
         let (name, target) = (Path::new(&self.name), Path::new(&self.target));
         let could_not = || Error::refused(format!("Could not create '{}'", self.name));
-        if ospath::islink(&self.name) || self.atomic {
+        if path::islink(&self.name) || self.atomic {
             return fs::replace_with_symlink(cx, target, name).map_err(|_| could_not());
         }
         if self.exists() {
@@ -333,25 +334,25 @@ impl Link {
             if self.force || self.atomic {
                 return Ok(());
             }
-            let kind = if ospath::isfile(name) {
+            let kind = if path::isfile(name) {
                 "File"
-            } else if ospath::isdir(name) {
+            } else if path::isdir(name) {
                 "Directory"
             } else {
                 "File system entry"
             };
             return Err(format!("{kind} exists where the symlink {name} should be").into());
         };
-        let backup = if ospath::isabs(backup) {
+        let backup = if path::isabs(backup) {
             backup.clone()
-        } else if ospath::basename(backup) == backup {
-            ospath::join(ospath::dirname(&ospath::normpath(name)), backup)
+        } else if path::basename(backup) == backup {
+            path::join(path::dirname(&path::normpath(name)), backup)
         } else {
             return Err(
                 format!("Backupname must be an absolute path or a file name: {backup}").into(),
             );
         };
-        if ospath::lexists(&backup) {
+        if path::lexists(&backup) {
             if !self.force {
                 return Err(format!(
                     "Symlink & backup dest exists and Force not set. {name} -> {target} - backup: {backup}"
@@ -369,7 +370,7 @@ impl Link {
 }
 
 fn hardlink(cx: &Exec, args: Hardlink) -> Result<Ret, Error> {
-    let name = ospath::expanduser(&args.name);
+    let name = path::expanduser(&args.name);
     let target = args.target.clone();
     if name.is_empty() {
         return Err("Must provide name to file.hardlink".into());
@@ -405,16 +406,16 @@ fn is_hardlink(path: &str) -> bool {
 }
 
 fn hardlink_would(name: &str, target: &str, force: bool) -> Ret {
-    if !ospath::exists(target) {
+    if !path::exists(target) {
         return Ret::failed(format!("Target {target} for hard link does not exist"));
     }
-    if ospath::isdir(target) {
+    if path::isdir(target) {
         return Ret::failed(format!("Unable to hard link from directory {target}"));
     }
-    if ospath::isdir(name) {
+    if path::isdir(name) {
         return Ret::failed(format!("Unable to hard link to directory {name}"));
     }
-    if !ospath::exists(name) {
+    if !path::exists(name) {
         let text = format!("Hard link {name} to {target} is set for creation");
         return Ret::would(text).change("new", name);
     }
@@ -446,15 +447,15 @@ fn hardlink_change(
 ) -> Result<Ret, Error> {
     let target = &args.target;
     for (direction, path) in [("to", name), ("from", target)] {
-        if ospath::isdir(path) {
+        if path::isdir(path) {
             return Err(format!("Unable to hard link {direction} directory {path}").into());
         }
     }
-    if !ospath::exists(target) {
+    if !path::exists(target) {
         return Err(format!("Target {target} for hard link does not exist").into());
     }
-    let folder = ospath::dirname(name);
-    if !ospath::isdir(folder) {
+    let folder = path::dirname(name);
+    if !path::isdir(folder) {
         if !args.makedirs {
             return Err(format!("Directory {folder} for hard link is not present").into());
         }
@@ -467,13 +468,13 @@ fn hardlink_change(
         let text = format!("Target of hard link {name} is already pointing to {target}");
         return Ok(Ret::ok(text));
     }
-    if ospath::isfile(name) && !linked {
+    if path::isfile(name) && !linked {
         if !args.force {
             return Err(format!("File exists where the hard link {name} should be").into());
         }
         changes.insert("forced", "File for hard link was forcibly replaced");
     }
-    if ospath::lexists(name) {
+    if path::lexists(name) {
         fs::remove(cx, place).map_err(Error::io(name))?;
     }
     let what = if linked {

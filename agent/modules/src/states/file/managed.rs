@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use python::{encoding, path};
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
@@ -14,7 +15,7 @@ use crate::exec::file::source as sums;
 use crate::exec::file::stat::{self, Stats, normalized};
 use crate::exec::gpg::verify::{Signers, signers};
 use crate::source::Url;
-use crate::{encoding, hashes, ospath, template};
+use crate::{hashes, template};
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
@@ -127,7 +128,7 @@ state::state_module! {
 }
 
 fn managed(cx: &Exec, args: Managed) -> Result<Ret, Error> {
-    let name = ospath::expanduser(&args.name);
+    let name = path::expanduser(&args.name);
     let mut ret = run(cx, args, &name)?;
     ret.name = Some(name);
     Ok(ret)
@@ -156,7 +157,7 @@ fn run(cx: &Exec, mut args: Managed, name: &str) -> Result<Ret, Error> {
     }
     let contents = contents_of(cx, &args)?;
     args.user = owner(args.user, &args.kwargs);
-    if !args.create && !ospath::isfile(name) {
+    if !args.create && !path::isfile(name) {
         let comment = format!("File {name} is not present and is not set for creation");
         return Ok(Ret { comment, ..start });
     }
@@ -178,7 +179,7 @@ fn run(cx: &Exec, mut args: Managed, name: &str) -> Result<Ret, Error> {
     if replace && has_source_hash(cx, &mut request, &source) {
         replace = false;
     }
-    if !replace && ospath::exists(name) {
+    if !replace && path::exists(name) {
         return kept(cx, &request, start);
     }
     accumulated(cx, &mut request);
@@ -205,7 +206,7 @@ fn run(cx: &Exec, mut args: Managed, name: &str) -> Result<Ret, Error> {
 }
 
 fn leads_to_folder(name: &str, there: &Stats) -> bool {
-    there.kind == "dir" || there.kind == "link" && ospath::isdir(name)
+    there.kind == "dir" || there.kind == "link" && path::isdir(name)
 }
 
 /// How many of the three ways to give contents are used.
@@ -282,7 +283,11 @@ fn contents_of(cx: &Exec, args: &Managed) -> Result<Option<Vec<u8>>, Error> {
         text = template::render(cx, &args.name, &text, &cx.saltenv, variables)?;
     }
     match &args.encoding {
-        Some(encoding) => encoding::encoded(&text, encoding, &args.encoding_errors).map(Some),
+        Some(encoding) => Ok(Some(encoding::encoded(
+            &text,
+            encoding,
+            &args.encoding_errors,
+        )?)),
         None => Ok(Some(text.into_bytes())),
     }
 }
@@ -348,7 +353,7 @@ fn has_source_hash(cx: &Exec, request: &mut Request, source: &Value) -> bool {
         && request.template.is_none()
         && source.is_true()
         && !request.skip_verify
-        && ospath::exists(&request.name);
+        && path::exists(&request.name);
     if !wanted || resolve(cx, request, source).is_err() {
         return false;
     }

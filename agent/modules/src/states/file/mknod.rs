@@ -1,5 +1,6 @@
 //! `file.mknod`.
 
+use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::Value;
@@ -8,7 +9,6 @@ use super::gate;
 use crate::exec::file::device::{self, Node};
 use crate::exec::file::perms::{self, Wanted};
 use crate::exec::file::stat::normalized;
-use crate::ospath;
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
@@ -34,7 +34,7 @@ state::state_module! {
 }
 
 fn mknod(cx: &Exec, args: Mknod) -> Result<Ret, Error> {
-    let name = ospath::expanduser(&args.name);
+    let name = path::expanduser(&args.name);
     if name.is_empty() {
         return Err("Must provide name to file.mknod".into());
     }
@@ -49,7 +49,7 @@ fn mknod(cx: &Exec, args: Mknod) -> Result<Ret, Error> {
             .into());
         }
     };
-    if ospath::isfile(&name) {
+    if path::isfile(&name) {
         return Err(
             format!("File {name} exists and is not {article}. Refusing to continue").into(),
         );

@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
+use python::shlex;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
@@ -14,7 +15,7 @@ use super::texts::{self, named};
 use crate::exec::file::edit_sed::run_patch;
 use crate::exec::file::managed::{self as work, Request};
 use crate::exec::file::source as sums;
-use crate::{process, shlex};
+use crate::process;
 
 state::state_module! {
     /// Patches.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use python::path;
 use state::exec::Exec;
 use state::module::{Error, Given, Ret};
 use value::{Map, Value};
@@ -12,7 +13,7 @@ use super::tree::{self, Options, Tree};
 use super::{absolute, check_user, clean, owner};
 use crate::exec::file::makedirs;
 use crate::exec::file::stat::normalized;
-use crate::{fs, ospath};
+use crate::fs;
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
@@ -130,7 +131,7 @@ impl Sum {
 }
 
 fn recurse(cx: &Exec, mut args: Recurse) -> Result<Ret, Error> {
-    let name = ospath::expanduser(&args.name);
+    let name = path::expanduser(&args.name);
     args.user = owner(args.user, &args.kwargs);
     if args.kwargs.contains("mode") {
         return Err(
@@ -142,8 +143,8 @@ fn recurse(cx: &Exec, mut args: Recurse) -> Result<Ret, Error> {
     absolute(cx, &name)?;
     let failed = |error: Error| Error::refused(format!("Recurse failed: {error}"));
     let sources = tree::sources(cx, &args.source).map_err(failed)?;
-    if !ospath::isdir(&name) {
-        if ospath::exists(&name) {
+    if !path::isdir(&name) {
+        if path::exists(&name) {
             return Err(format!("The path {name} exists and is not a directory").into());
         }
         let mode = normalized(&args.dir_mode);
@@ -219,7 +220,7 @@ fn make(cx: &Exec, args: &Recurse, tree: &Tree, sum: &mut Sum) -> Result<(), Err
 fn ordered(tree: &Tree) -> Vec<String> {
     let leads = |path: &str| {
         let target = tree.links.get(path).map(String::as_str).unwrap_or_default();
-        ospath::normpath(&ospath::join(ospath::dirname(path), target))
+        path::normpath(&path::join(path::dirname(path), target))
     };
     let mut done: Vec<String> = Vec::new();
     while done.len() < tree.links.len() {
@@ -245,7 +246,7 @@ fn in_the_way(
     path: &str,
     wants_dir: bool,
 ) -> Result<Option<Ret>, Error> {
-    let other = ospath::exists(path) && ospath::isdir(path) != wants_dir;
+    let other = path::exists(path) && path::isdir(path) != wants_dir;
     if !args.clean || !other || !(wants_dir || args.replace) {
         return Ok(None);
     }

@@ -2,16 +2,18 @@
 
 use std::path::Path;
 
+use python::{difflib, path, text};
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value, log};
 
+use crate::fs;
 use crate::source::{self, How};
-use crate::{diff, template, text};
+use crate::template;
 
 /// The path with `~` written out.
 pub(super) fn expanded(name: &str) -> String {
-    text::expand_user(name).display().to_string()
+    path::expand_user(name).display().to_string()
 }
 
 /// A return that carries the path as it was written out.
@@ -108,7 +110,7 @@ impl Sources {
         let path = found
             .filter(|path| Path::new(path).is_file())
             .ok_or_else(failed)?;
-        let text = crate::fs::read(&path).map_err(|_| failed())?;
+        let text = fs::read(&path).map_err(|_| failed())?;
         let mut variables = self.defaults.clone();
         variables.update(self.context.clone());
         if !template::is_supported(&self.template) {
@@ -131,7 +133,7 @@ impl Sources {
 
 /// How a state shows a change: Salt's words where it shows no diff.
 pub(super) fn shown_diff(name: &str, show_changes: bool, diff: impl FnOnce() -> String) -> Value {
-    if !text::is_text_file(Path::new(name)).unwrap_or(false) {
+    if !fs::is_text_file(Path::new(name)).unwrap_or(false) {
         "Replace binary file".into()
     } else if !show_changes {
         "<show_changes=False>".into()
@@ -143,12 +145,12 @@ pub(super) fn shown_diff(name: &str, show_changes: bool, diff: impl FnOnce() -> 
 /// A diff of lines with their ends.
 pub(super) fn line_diff(old: &str, new: &str) -> String {
     let lines = |text| text::owned(text::split_lines(text));
-    diff::get_diff(&lines(old), &lines(new), "", "")
+    difflib::get_diff(&lines(old), &lines(new), "", "")
 }
 
 /// A diff of lines without their ends, as `file.append` shows it: with an empty line after each line of its header.
 pub(super) fn bare_diff(old: &[String], new: &[String]) -> String {
-    diff::unified(old, new, "", "").join("\n")
+    difflib::unified(old, new, "", "").join("\n")
 }
 
 /// The comment and changes of `file.touch` in test mode, for a file that is not there.

@@ -5,13 +5,14 @@ use std::path::Path;
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use super::{absolute, gate};
 use crate::exec::file::{links, stat};
-use crate::{fs, ospath};
+use crate::fs;
 use value::pyre::{Anchor, Flags, Regex, Subject};
 
 state::state_module! {
@@ -73,9 +74,9 @@ state::state_module! {
 }
 
 fn pruned(cx: &Exec, args: Pruned) -> Result<Ret, Error> {
-    let name = ospath::expanduser(&args.name);
+    let name = path::expanduser(&args.name);
     let recurse = args.recurse || args.ignore_errors;
-    if !ospath::isdir(&name) {
+    if !path::isdir(&name) {
         return Ok(named(
             &name,
             Ret::ok(format!("Directory {name} is not present")),
@@ -189,7 +190,7 @@ impl Search {
     }
 
     fn takes(&self, args: &Tidied, path: &str) -> bool {
-        let link = ospath::islink(path);
+        let link = path::islink(path);
         let Ok(found) = stat::of(path, !link) else {
             return false;
         };
@@ -215,7 +216,7 @@ impl Search {
         let name = if args.full_path_match {
             path
         } else {
-            ospath::basename(path)
+            path::basename(path)
         };
         fits && self.named(name)
     }
@@ -238,12 +239,12 @@ fn zoned(time: f64, zone: &TimeZone) -> Option<DateTime> {
 
 /// Every path below a folder, what is in a folder before the folder.
 fn bottom_up(top: &str, follow: bool, depth: usize, out: &mut Vec<String>) -> Result<(), Error> {
-    let Some(here) = ospath::here(top)? else {
+    let Some(here) = fs::here(top)? else {
         return Ok(());
     };
     for name in &here.dirs {
-        let path = ospath::join(top, name);
-        if depth > 0 && (follow || !ospath::islink(&path)) {
+        let path = path::join(top, name);
+        if depth > 0 && (follow || !path::islink(&path)) {
             bottom_up(&path, follow, depth - 1, out)?;
         }
     }
@@ -251,15 +252,15 @@ fn bottom_up(top: &str, follow: bool, depth: usize, out: &mut Vec<String>) -> Re
         here.files
             .iter()
             .chain(&here.dirs)
-            .map(|name| ospath::join(top, name)),
+            .map(|name| path::join(top, name)),
     );
     Ok(())
 }
 
 fn tidied(cx: &Exec, args: Tidied) -> Result<Ret, Error> {
-    let name = ospath::expanduser(&args.name);
+    let name = path::expanduser(&args.name);
     absolute(cx, &name)?;
-    if !ospath::isdir(&name) {
+    if !path::isdir(&name) {
         return Err(format!("{name} does not exist or is not a directory.").into());
     }
     let search = Search::of(&args)?;
@@ -278,7 +279,7 @@ fn tidied(cx: &Exec, args: Tidied) -> Result<Ret, Error> {
 fn take_away(cx: &Exec, name: &str, paths: &[String]) -> Result<Ret, Error> {
     let mut removed: Vec<&str> = Vec::new();
     for path in paths {
-        if ospath::lexists(path)
+        if path::lexists(path)
             && let Err(error) = fs::remove(cx, Path::new(path))
         {
             let text = format!("Could not remove '{path}': {error}");
@@ -349,11 +350,11 @@ impl Schedule {
 }
 
 fn retention_schedule(cx: &Exec, args: RetentionSchedule) -> Result<Ret, Error> {
-    let name = ospath::expanduser(&args.name);
+    let name = path::expanduser(&args.name);
     if name.is_empty() {
         return Err("Must provide name to file.retention_schedule".into());
     }
-    if !ospath::isdir(&name) {
+    if !path::isdir(&name) {
         return Err("Name provided to file.retention must be a directory".into());
     }
     let zone = match &args.timezone {
@@ -361,7 +362,7 @@ fn retention_schedule(cx: &Exec, args: RetentionSchedule) -> Result<Ret, Error> 
         None => TimeZone::system(),
     };
     let mut schedule = Schedule::default();
-    let here = ospath::here(&name)?.unwrap_or_default();
+    let here = fs::here(&name)?.unwrap_or_default();
     let dots = [".", ".."].map(str::to_owned);
     for file in dots.into_iter().chain(here.dirs).chain(here.files) {
         let time = match &args.strptime_format {
@@ -413,7 +414,7 @@ fn swept(
     ));
     cx.apply(would.changes(changes.clone()), || {
         for file in &deletable {
-            let path = ospath::join(name, file);
+            let path = path::join(name, file);
             fs::remove(cx, Path::new(&path)).map_err(Error::io(&path))?;
         }
         Ok(Ret::ok(format!("{count} backups were removed from {name}.\n")).changes(changes))
@@ -435,7 +436,7 @@ fn changed_time(folder: &str, name: &str, zone: &TimeZone) -> Option<(DateTime, 
     if matches!(name, "." | "..") {
         return None;
     }
-    let [_, changed, _] = stat::of(&ospath::join(folder, name), false).ok()?.times;
+    let [_, changed, _] = stat::of(&path::join(folder, name), false).ok()?.times;
     Some((zoned(changed, zone)?, (changed * 1e6) as i64))
 }
 

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use python::path;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::clean::included;
 use crate::exec::cp;
-use crate::ospath;
 use crate::source::salt_path;
 
 /// How a tree is read.
@@ -118,7 +118,7 @@ impl Reader<'_> {
                 continue;
             }
             tree.keep.insert(dest.clone());
-            tree.dirs.insert(ospath::dirname(&dest).to_owned());
+            tree.dirs.insert(path::dirname(&dest).to_owned());
             for above in parents(&dest) {
                 tree.above.insert(above);
             }
@@ -145,13 +145,12 @@ impl Reader<'_> {
         let source_dirs: BTreeSet<String> = dirs
             .iter()
             .filter_map(|dir| dir.strip_prefix(root))
-            .map(|dir| ospath::join(self.name, dir))
+            .map(|dir| path::join(self.name, dir))
             .collect();
         let before = tree.links.len();
         let links = std::mem::take(&mut tree.links);
-        let leads = |link: &str, target: &str| {
-            ospath::normpath(&ospath::join(ospath::dirname(link), target))
-        };
+        let leads =
+            |link: &str, target: &str| path::normpath(&path::join(path::dirname(link), target));
         let kept = links.iter().filter(|(link, target)| {
             let leads = leads(link, target);
             !source_dirs.contains(&leads)
@@ -195,7 +194,7 @@ impl Reader<'_> {
             if tree.is_occupied(&dest) {
                 continue;
             }
-            let leads = ospath::normpath(&ospath::join(ospath::dirname(&dest), &target));
+            let leads = path::normpath(&path::join(path::dirname(&dest), &target));
             if was_dir && tree.files.contains_key(&leads) {
                 tree.ignored.insert(dest);
             } else if was_dir || !tree.dirs.contains(&leads) {
@@ -221,16 +220,16 @@ impl Reader<'_> {
             &self.options.include_pat,
             &self.options.exclude_pat,
         )
-        .then(|| ospath::join(self.name, relative))
+        .then(|| path::join(self.name, relative))
     }
 }
 
 fn parents(path: &str) -> Vec<String> {
     let mut all = Vec::new();
-    let mut here = ospath::dirname(path);
+    let mut here = path::dirname(path);
     while !here.is_empty() {
         all.push(here.to_owned());
-        let above = ospath::dirname(here);
+        let above = path::dirname(here);
         if above == here {
             break;
         }

@@ -1,5 +1,6 @@
 //! `git.cloned`.
 
+use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::Map;
@@ -7,13 +8,12 @@ use value::Map;
 use super::clone::clone;
 use super::{Cloned, identities, said};
 use crate::exec::git::{Git, plain, with_login};
-use crate::ospath;
 
 pub(super) fn cloned(cx: &Exec, args: Cloned) -> Result<Ret, Error> {
     let Some(target) = args.target.as_deref() else {
         return Err("'target' argument is required".into());
     };
-    if !ospath::isabs(target) {
+    if !path::isabs(target) {
         return Err("'target' path must be absolute".into());
     }
     if args.branch.as_deref() == Some("") {
@@ -25,7 +25,7 @@ pub(super) fn cloned(cx: &Exec, args: Cloned) -> Result<Ret, Error> {
         args.user.as_ref(),
         args.output_encoding.as_ref(),
     );
-    if !ospath::exists(target) {
+    if !path::exists(target) {
         return anew(&git, &args, target);
     }
     git.git(&["status", "-z", "--porcelain"])?;

@@ -1,5 +1,6 @@
 //! `git.detached`.
 
+use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
@@ -8,7 +9,6 @@ use super::clone::clone;
 use super::{Detached, Place, Work, identities, is_hash, joined, no_others, said};
 use crate::exec::git::tree::is_repository;
 use crate::exec::git::{Git, line, plain, with_login};
-use crate::ospath;
 
 struct Job<'a> {
     cx: &'a Exec,
@@ -30,11 +30,11 @@ pub(super) fn detached(cx: &Exec, args: Detached) -> Result<Ret, Error> {
     if target.is_empty() {
         return Err(format!("'{rev}' is not a valid value for the 'target' argument").into());
     }
-    if !ospath::isabs(target) {
+    if !path::isabs(target) {
         return Err(format!("Target '{target}' is not an absolute path").into());
     }
     let keys = identities(&args.identity, "Identity")?;
-    if ospath::isfile(target) {
+    if path::isfile(target) {
         return Err(
             format!("Target '{target}' exists and is a regular file, cannot proceed").into(),
         );

@@ -1,5 +1,6 @@
 //! `git.latest`: what is asked for, and what is there.
 
+use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::Value;
@@ -8,7 +9,6 @@ use super::remote::{Kind, Remote, Upstream};
 use super::{Latest, Work, identities, no_others, said};
 use crate::exec::git::tree::{is_repository, succeeds};
 use crate::exec::git::{Git, line, redacted, with_login};
-use crate::ospath;
 
 /// What is asked for.
 pub(super) struct Job<'a> {
@@ -72,11 +72,11 @@ impl<'a> Job<'a> {
             return Err(format!("'{rev}' is not a valid value for the 'rev' argument").into());
         }
         Reset::of(&args.force_reset)?;
-        if !ospath::isabs(target) {
+        if !path::isabs(target) {
             return Err(format!("target '{target}' is not an absolute path").into());
         }
         let keys = identities(&args.identity, "identity")?;
-        if ospath::isfile(target) {
+        if path::isfile(target) {
             return Err(
                 format!("Target '{target}' exists and is a regular file, cannot proceed").into(),
             );

@@ -9,12 +9,13 @@ mod present;
 mod remote;
 mod update;
 
+use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use crate::exec::git::{Git, refuse_unknown};
-use crate::{fs, ospath};
+use crate::fs;
 
 use cloned::cloned;
 use detached::detached;
@@ -264,10 +265,10 @@ fn identities(given: &Value, word: &str) -> Result<Vec<String>, Error> {
         Value::List(items) => items.iter().map(Value::to_text).collect(),
         _ => return Err(format!("{word} must be either a list or a string").into()),
     };
-    let keys: Vec<String> = keys.iter().map(|key| ospath::expanduser(key)).collect();
+    let keys: Vec<String> = keys.iter().map(|key| path::expanduser(key)).collect();
     match keys
         .iter()
-        .find(|key| !ospath::isabs(key) && !key.starts_with("salt://"))
+        .find(|key| !path::isabs(key) && !key.starts_with("salt://"))
     {
         Some(key) => Err(format!("{word} '{key}' is not an absolute path").into()),
         None => Ok(keys),
@@ -326,7 +327,7 @@ impl Place<'_> {
             target,
             force,
         } = self;
-        if !ospath::isdir(target) {
+        if !path::isdir(target) {
             return Ok(None);
         }
         if !force {

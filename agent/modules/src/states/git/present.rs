@@ -2,25 +2,26 @@
 
 use std::path::Path;
 
+use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 
 use super::{Present, Work, joined};
 use crate::exec::git::tree::init_options;
 use crate::exec::git::{Git, line};
-use crate::{fs, ospath};
+use crate::fs;
 
 pub(super) fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let name = &args.name;
     let git = super::git(cx, name, args.user.as_ref(), args.output_encoding.as_ref());
     let mut work = Work::new();
-    let exists = ospath::isdir(name);
+    let exists = path::isdir(name);
     if exists {
-        let below = |inside: &str| ospath::join(name, inside);
+        let below = |inside: &str| path::join(name, inside);
         let is_one = if args.bare {
-            ospath::isfile(&below("HEAD"))
+            path::isfile(&below("HEAD"))
         } else {
-            ospath::isdir(&below(".git")) || git.is_worktree()?
+            path::isdir(&below(".git")) || git.is_worktree()?
         };
         if is_one {
             return Ok(work.ok(""));

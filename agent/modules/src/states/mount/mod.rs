@@ -4,12 +4,13 @@ pub(crate) mod fstab;
 mod mounted;
 mod options;
 
+use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use crate::exec::mount::{self, Wanted, option_list};
-use crate::{fs, ospath};
+use crate::fs;
 
 use mounted::mounted;
 
@@ -127,7 +128,7 @@ fn real_swap(name: &str) -> Result<String, Error> {
     Ok(if target.starts_with('/') {
         target
     } else {
-        format!("/dev/{}", ospath::basename(&target))
+        format!("/dev/{}", path::basename(&target))
     })
 }
 

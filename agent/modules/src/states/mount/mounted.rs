@@ -1,5 +1,6 @@
 //! `mount.mounted`.
 
+use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
@@ -7,7 +8,7 @@ use value::{Map, Value};
 use super::{Mounted, listed, options, persisted};
 use crate::exec::mount::fstab::{self, Entry, Writing};
 use crate::exec::mount::{self, Wanted, option_list};
-use crate::{fs, ospath};
+use crate::fs;
 
 /// What is asked for, and what is there.
 struct Job<'a> {
@@ -63,7 +64,7 @@ impl<'a> Job<'a> {
             args.name.trim_end_matches('/')
         }
         .to_owned();
-        let place = ospath::realpath(&name);
+        let place = path::realpath(&name);
         let mut all = mount::extended(cx)?;
         let mut opts = option_list(&args.opts);
         let mut active = all.remove(&listed(&place));
@@ -108,7 +109,7 @@ impl<'a> Job<'a> {
                 .map(Value::to_text)
         };
         let device = of("device").unwrap_or_default();
-        let mut names = vec![device.clone(), ospath::realpath(&device)];
+        let mut names = vec![device.clone(), path::realpath(&device)];
         for name in ["alt_device", "device_uuid", "device_label"]
             .into_iter()
             .filter_map(of)
@@ -248,7 +249,7 @@ impl<'a> Job<'a> {
     /// Nothing is mounted there.
     fn absent(&mut self, ret: &mut Ret) -> Result<Option<Ret>, Error> {
         let (name, mkmnt) = (&self.name, self.args.mkmnt);
-        let there = ospath::exists(name);
+        let there = path::exists(name);
         if !self.args.mount {
             return self.not_mounted(there, ret).map(|()| None);
         }
@@ -388,7 +389,7 @@ fn bound(args: &Mounted, opts: &mut Vec<String>, active: &mut Option<Value>, all
     let mut shows = all.get(&listed(&folder));
     if at.starts_with('/') {
         while shows.is_none() && folder != "/" {
-            folder = ospath::dirname(&folder).to_owned();
+            folder = path::dirname(&folder).to_owned();
             shows = all.get(&listed(&folder));
         }
     }
@@ -436,7 +437,7 @@ fn device_of(cx: &Exec, device: &str) -> Result<String, Error> {
             .map(|(device, _)| device.to_text());
         return first.ok_or_else(|| format!("Unable to find device with label {value}.").into());
     }
-    if let Some(mapper) = volume(device).filter(|mapper| ospath::exists(mapper)) {
+    if let Some(mapper) = volume(device).filter(|mapper| path::exists(mapper)) {
         return Ok(mapper);
     }
     // `sshfs#host:`: the list has what stands behind.
@@ -449,7 +450,7 @@ fn device_of(cx: &Exec, device: &str) -> Result<String, Error> {
         return Ok(host.to_owned());
     }
     Ok(if device.starts_with('/') {
-        ospath::realpath(device)
+        path::realpath(device)
     } else {
         device.to_owned()
     })

@@ -1,19 +1,52 @@
 //! Paths as text, with the rules of Python's `os.path`: what Salt shows of a path is what comes out here.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use state::module::Error;
 use value::log;
 
-use crate::text;
-
 /// `os.path.expanduser`.
-pub(crate) fn expanduser(path: &str) -> String {
-    text::expand_user(path).to_string_lossy().into_owned()
+pub fn expanduser(path: &str) -> String {
+    expand_user(path).to_string_lossy().into_owned()
+}
+
+const PASSWD: &str = "/etc/passwd";
+
+/// Python's `os.path.expanduser`: `~` and `~user` at the start.
+#[must_use]
+pub fn expand_user(path: &str) -> PathBuf {
+    let Some(rest) = path.strip_prefix('~') else {
+        return PathBuf::from(path);
+    };
+    let (user, below) = rest
+        .split_once('/')
+        .map_or((rest, None), |(u, b)| (u, Some(b)));
+    let home = match user {
+        "" => std::env::var("HOME").ok().or_else(|| home_of("root")),
+        user => home_of(user),
+    };
+    match (home, below) {
+        (Some(home), Some(below)) => {
+            PathBuf::from(format!("{}/{below}", home.trim_end_matches('/')))
+        }
+        (Some(home), None) => PathBuf::from(home),
+        (None, _) => PathBuf::from(path),
+    }
+}
+
+fn home_of(user: &str) -> Option<String> {
+    let accounts = std::fs::read_to_string(PASSWD)
+        .inspect_err(|error| log::warning(format_args!("Cannot read {PASSWD}: {error}")))
+        .ok()?;
+    accounts.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(user))
+            .then(|| fields.nth(4).map(str::to_owned))
+            .flatten()
+    })
 }
 
 /// `os.path.expandvars`: unknown variables stay as they are.
-pub(crate) fn expandvars(path: &str) -> String {
+pub fn expandvars(path: &str) -> String {
     let mut out = String::new();
     let mut rest = path;
     while let Some((before, after)) = rest.split_once('$') {
@@ -46,12 +79,12 @@ fn variable(text: &str) -> (&str, usize) {
 }
 
 /// `os.path.isabs`.
-pub(crate) fn isabs(path: &str) -> bool {
+pub fn isabs(path: &str) -> bool {
     path.starts_with('/')
 }
 
 /// `os.path.join`.
-pub(crate) fn join(head: &str, tail: &str) -> String {
+pub fn join(head: &str, tail: &str) -> String {
     if tail.starts_with('/') || head.is_empty() {
         tail.to_owned()
     } else if head.ends_with('/') {
@@ -62,7 +95,7 @@ pub(crate) fn join(head: &str, tail: &str) -> String {
 }
 
 /// `os.path.split`.
-pub(crate) fn split(path: &str) -> (&str, &str) {
+pub fn split(path: &str) -> (&str, &str) {
     let (head, tail) = match path.rfind('/') {
         Some(slash) => path.split_at(slash + 1),
         None => ("", path),
@@ -72,17 +105,17 @@ pub(crate) fn split(path: &str) -> (&str, &str) {
 }
 
 /// `os.path.dirname`.
-pub(crate) fn dirname(path: &str) -> &str {
+pub fn dirname(path: &str) -> &str {
     split(path).0
 }
 
 /// `os.path.basename`.
-pub(crate) fn basename(path: &str) -> &str {
+pub fn basename(path: &str) -> &str {
     split(path).1
 }
 
 /// `os.path.normpath`.
-pub(crate) fn normpath(path: &str) -> String {
+pub fn normpath(path: &str) -> String {
     if path.is_empty() {
         return ".".into();
     }
@@ -109,7 +142,7 @@ pub(crate) fn normpath(path: &str) -> String {
 }
 
 /// `os.path.abspath`.
-pub(crate) fn abspath(path: &str) -> String {
+pub fn abspath(path: &str) -> String {
     if isabs(path) {
         return normpath(path);
     }
@@ -118,7 +151,7 @@ pub(crate) fn abspath(path: &str) -> String {
 }
 
 /// `os.path.relpath` of two paths that are both absolute or both relative.
-pub(crate) fn relpath(path: &str, start: &str) -> String {
+pub fn relpath(path: &str, start: &str) -> String {
     let (path, start) = (normpath(path), normpath(start));
     let parts = |text: &str| -> Vec<String> {
         text.split('/')
@@ -138,7 +171,7 @@ pub(crate) fn relpath(path: &str, start: &str) -> String {
 }
 
 /// `os.path.realpath`: what is not there stays as it is written.
-pub(crate) fn realpath(path: &str) -> String {
+pub fn realpath(path: &str) -> String {
     let mut here = abspath(path);
     let mut below = String::new();
     loop {
@@ -150,7 +183,7 @@ pub(crate) fn realpath(path: &str) -> String {
                 join(&real, &below)
             };
         }
-        if let Ok(target) = crate::fs::link_target(&here) {
+        if let Ok(target) = std::fs::read_link(&here) {
             let target = join(dirname(&here), &target.to_string_lossy());
             return normpath(&join(&target, &below));
         }
@@ -168,104 +201,28 @@ pub(crate) fn realpath(path: &str) -> String {
 }
 
 /// `os.path.isdir`.
-pub(crate) fn isdir(path: &str) -> bool {
+pub fn isdir(path: &str) -> bool {
     Path::new(path).is_dir()
 }
 
 /// `os.path.isfile`.
-pub(crate) fn isfile(path: &str) -> bool {
+pub fn isfile(path: &str) -> bool {
     Path::new(path).is_file()
 }
 
 /// `os.path.islink`.
-pub(crate) fn islink(path: &str) -> bool {
+pub fn islink(path: &str) -> bool {
     Path::new(path).is_symlink()
 }
 
 /// `os.path.exists`.
-pub(crate) fn exists(path: &str) -> bool {
+pub fn exists(path: &str) -> bool {
     Path::new(path).exists()
 }
 
 /// `os.path.lexists`.
-pub(crate) fn lexists(path: &str) -> bool {
+pub fn lexists(path: &str) -> bool {
     Path::new(path).symlink_metadata().is_ok()
-}
-
-/// One folder of a walk: its path, the names of the folders in it (links to folders too), the names of everything else.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Walked {
-    /// The folder.
-    pub(crate) root: String,
-    /// Names of folders.
-    pub(crate) dirs: Vec<String>,
-    /// Names of files and whatever else.
-    pub(crate) files: Vec<String>,
-}
-
-/// `os.walk`, links not followed, each folder's names sorted. What is no folder, or is not there, has nothing in it.
-///
-/// # Errors
-/// When a folder is there and cannot be read; Python's takes it for empty.
-pub(crate) fn walk(top: &str, max_depth: Option<usize>) -> Result<Vec<Walked>, Error> {
-    let mut out = Vec::new();
-    descend(top, false, max_depth.unwrap_or(usize::MAX), &mut out)?;
-    Ok(out)
-}
-
-/// The same, links to folders followed.
-///
-/// # Errors
-/// As of [`walk`].
-pub(crate) fn walk_links(top: &str) -> Result<Vec<Walked>, Error> {
-    let mut out = Vec::new();
-    descend(top, true, 64, &mut out)?;
-    Ok(out)
-}
-
-/// The folder itself, without those below it; none where it is not there.
-///
-/// # Errors
-/// As of [`walk`].
-pub(crate) fn here(folder: &str) -> Result<Option<Walked>, Error> {
-    Ok(walk(folder, Some(1))?.into_iter().next())
-}
-
-/// The same for a search, which passes over a folder that cannot be read, with a warning.
-pub(crate) fn here_if_readable(folder: &str) -> Option<Walked> {
-    here(folder).unwrap_or_else(|error| {
-        log::warning(error);
-        None
-    })
-}
-
-fn descend(root: &str, follow: bool, depth: usize, out: &mut Vec<Walked>) -> Result<(), Error> {
-    if depth == 0 {
-        return Ok(());
-    }
-    let Some(entries) = crate::fs::list_or_none(root)? else {
-        return Ok(());
-    };
-    let mut here = Walked {
-        root: root.to_owned(),
-        ..Walked::default()
-    };
-    for entry in entries {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if entry.path().is_dir() {
-            here.dirs.push(name);
-        } else {
-            here.files.push(name);
-        }
-    }
-    here.dirs.sort();
-    here.files.sort();
-    let below: Vec<String> = here.dirs.iter().map(|name| join(root, name)).collect();
-    out.push(here);
-    for path in below.iter().filter(|path| follow || !islink(path)) {
-        descend(path, follow, depth - 1, out)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -285,18 +242,5 @@ mod tests {
             expandvars("/x/$NO_SUCH_VAR/${NO_SUCH}"),
             "/x/$NO_SUCH_VAR/${NO_SUCH}"
         );
-    }
-
-    #[test]
-    fn a_folder_that_cannot_be_read_is_no_empty_one() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
-        std::os::unix::fs::symlink(path("looped"), path("looped")).unwrap();
-        let error = walk(&path("looped"), None).unwrap_err().to_string();
-        assert!(error.starts_with("Cannot read "), "{error}");
-        assert!(here_if_readable(&path("looped")).is_none());
-        assert!(walk(&path("missing"), None).unwrap().is_empty());
-        let top = folder.path().to_string_lossy();
-        assert_eq!(here(&top).unwrap().unwrap().files, ["looped"]);
     }
 }

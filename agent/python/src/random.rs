@@ -7,14 +7,14 @@ const SIZE: usize = 624;
 const MIDDLE: usize = 397;
 
 /// A generator that was seeded.
-pub(crate) struct Mersenne {
+pub struct Mersenne {
     state: Vec<u32>,
     next: usize,
 }
 
 impl Mersenne {
     /// `random.seed(value)`; nothing for what Python does not take.
-    pub(crate) fn seeded(seed: &Value) -> Option<Self> {
+    pub fn seeded(seed: &Value) -> Option<Self> {
         let words = match seed {
             Value::Int(number) => words(&number.unsigned_abs().to_be_bytes()),
             Value::Bool(truth) => vec![u32::from(*truth)],
@@ -112,7 +112,7 @@ impl Mersenne {
     }
 
     /// A number below `end`, which is not 0.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
+    pub fn below(&mut self, end: u64) -> u64 {
         let bits = u64::BITS - end.leading_zeros();
         loop {
             let number = self.bits(bits);
@@ -143,11 +143,7 @@ fn words(bytes: &[u8]) -> Vec<u32> {
 }
 
 /// Python's `random.sample`, with a source of numbers below a number.
-pub(crate) fn sample(
-    items: &[Value],
-    size: usize,
-    mut below: impl FnMut(u64) -> u64,
-) -> Vec<Value> {
+pub fn sample(items: &[Value], size: usize, mut below: impl FnMut(u64) -> u64) -> Vec<Value> {
     let mut place = |end: usize| usize::try_from(below(end as u64)).unwrap_or_default();
     let count = items.len();
     let mut pool_max = 21.0;

@@ -1,21 +1,29 @@
 //! The encodings of texts that a user names as Python names them.
 
-use state::module::Error;
 use value::pyre;
 
 /// An encoding. Those of two and four bytes say whether the small end comes first; without it a mark at the beginning does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Encoding {
+pub enum Encoding {
     /// UTF-8; with a mark at its beginning.
-    Utf8 { marked: bool },
+    Utf8 {
+        /// True with a mark at the beginning.
+        marked: bool,
+    },
     /// The first 128 characters.
     Ascii,
     /// The first 256 characters.
     Latin1,
     /// UTF-16.
-    Utf16 { little: Option<bool> },
+    Utf16 {
+        /// True for little endian; `None` if the mark decides.
+        little: Option<bool>,
+    },
     /// UTF-32.
-    Utf32 { little: Option<bool> },
+    Utf32 {
+        /// True for little endian; `None` if the mark decides.
+        little: Option<bool>,
+    },
 }
 
 impl Encoding {
@@ -23,7 +31,7 @@ impl Encoding {
     ///
     /// # Errors
     /// When there is none, in Python's words.
-    pub(crate) fn named(name: &str) -> Result<Self, Error> {
+    pub fn named(name: &str) -> Result<Self, String> {
         let plain = name.to_ascii_lowercase().replace(['_', ' '], "-");
         Ok(match plain.as_str() {
             "utf-8" | "utf8" | "u8" => Self::Utf8 { marked: false },
@@ -40,12 +48,12 @@ impl Encoding {
             "utf-32-be" | "utf-32be" => Self::Utf32 {
                 little: Some(false),
             },
-            _ => return Err(Error::refused(format!("unknown encoding: {name}"))),
+            _ => return Err(format!("unknown encoding: {name}")),
         })
     }
 
     /// The text of bytes; none where they are not in the encoding.
-    pub(crate) fn decode(self, bytes: &[u8]) -> Option<String> {
+    pub fn decode(self, bytes: &[u8]) -> Option<String> {
         match self {
             Self::Utf8 { marked: false } | Self::Ascii => String::from_utf8(bytes.to_vec()).ok(),
             Self::Utf8 { marked: true } => {
@@ -80,7 +88,7 @@ impl Encoding {
     ///
     /// # Errors
     /// When it cannot hold the text and `errors` is `strict`.
-    pub(crate) fn encode(self, text: &str, named: &str, errors: &str) -> Result<Vec<u8>, Error> {
+    pub fn encode(self, text: &str, named: &str, errors: &str) -> Result<Vec<u8>, String> {
         Ok(match self {
             Self::Utf8 { marked: false } => text.as_bytes().to_vec(),
             Self::Utf8 { marked: true } => [UTF8_MARK, text.as_bytes()].concat(),
@@ -118,7 +126,7 @@ impl Encoding {
 ///
 /// # Errors
 /// When the encoding is unknown, or cannot hold the text and `errors` is `strict`.
-pub(crate) fn encoded(text: &str, name: &str, errors: &str) -> Result<Vec<u8>, Error> {
+pub fn encoded(text: &str, name: &str, errors: &str) -> Result<Vec<u8>, String> {
     Encoding::named(name)?.encode(text, name, errors)
 }
 
@@ -144,18 +152,18 @@ fn mark(little: Option<bool>, marks: [&'static [u8]; 2]) -> &'static [u8] {
     if little.is_none() { small } else { b"" }
 }
 
-fn narrow(text: &str, encoding: &str, errors: &str, most: u32) -> Result<Vec<u8>, Error> {
+fn narrow(text: &str, encoding: &str, errors: &str, most: u32) -> Result<Vec<u8>, String> {
     let mut out = Vec::with_capacity(text.len());
     for (at, c) in text.chars().enumerate() {
         let code = u32::from(c);
         match u8::try_from(code) {
             Ok(byte) if code <= most => out.push(byte),
             _ => out.extend(substitute(c, errors).ok_or_else(|| {
-                Error::refused(format!(
+                format!(
                     "'{encoding}' codec can't encode character '{}' in position {at}: ordinal not in range({})",
                     c.escape_default(),
                     most + 1
-                ))
+                )
             })?),
         }
     }

@@ -1,8 +1,5 @@
 //! Text as Python's file objects and strings see it: lines and their ends, what counts as binary, `~` in paths.
 
-use std::path::{Path, PathBuf};
-
-use state::module::Error;
 use value::pyre;
 
 use crate::encoding::Encoding;
@@ -89,22 +86,13 @@ pub fn decoded(bytes: &[u8]) -> String {
 ///
 /// # Errors
 /// When the encoding is unknown, or the bytes are not in it.
-pub fn decoded_as(bytes: &[u8], encoding: Option<&str>) -> Result<String, Error> {
+pub fn decoded_as(bytes: &[u8], encoding: Option<&str>) -> Result<String, String> {
     let name = encoding.unwrap_or("utf-8");
     let text = Encoding::named(name)?.decode(bytes);
-    text.ok_or_else(|| Error::refused(format!("This is not a text in the encoding {name}")))
+    text.ok_or_else(|| format!("This is not a text in the encoding {name}"))
 }
 
-/// Returns Salt's `files.is_text` of a file, by its first 512 bytes; false where there is no file.
-///
-/// # Errors
-/// When it cannot be read.
-pub fn is_text_file(path: &Path) -> Result<bool, Error> {
-    let data = crate::fs::read_or_none(path)?;
-    Ok(data.is_some_and(|data| is_text(&data)))
-}
-
-/// The same for contents.
+/// Returns Salt's `files.is_text` of contents, by their first 512 bytes.
 #[must_use]
 pub fn is_text(data: &[u8]) -> bool {
     let block = data.get(..512).unwrap_or(data);
@@ -128,40 +116,6 @@ pub fn is_text(data: &[u8]) -> bool {
 #[must_use]
 pub fn owned(lines: Vec<&str>) -> Vec<String> {
     lines.into_iter().map(str::to_owned).collect()
-}
-
-/// Python's `os.path.expanduser`: `~` and `~user` at the start.
-#[must_use]
-pub fn expand_user(path: &str) -> PathBuf {
-    let Some(rest) = path.strip_prefix('~') else {
-        return PathBuf::from(path);
-    };
-    let (user, below) = rest
-        .split_once('/')
-        .map_or((rest, None), |(u, b)| (u, Some(b)));
-    let home = match user {
-        "" => std::env::var("HOME").ok().or_else(|| home_of("root")),
-        user => home_of(user),
-    };
-    match (home, below) {
-        (Some(home), Some(below)) => {
-            PathBuf::from(format!("{}/{below}", home.trim_end_matches('/')))
-        }
-        (Some(home), None) => PathBuf::from(home),
-        (None, _) => PathBuf::from(path),
-    }
-}
-
-fn home_of(user: &str) -> Option<String> {
-    let accounts = crate::fs::text("/etc/passwd")
-        .inspect_err(|error| value::log::warning(error))
-        .ok()?;
-    accounts.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        (fields.next() == Some(user))
-            .then(|| fields.nth(4).map(str::to_owned))
-            .flatten()
-    })
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ enum Pre {
 
 /// A version. The order of the fields is that in which versions are compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Version {
+pub struct Version {
     epoch: u64,
     /// Without zeros at the end.
     release: Vec<u64>,
@@ -37,7 +37,7 @@ const VERSION: &str = r"^\s*v?(?:(\d+)!)?(\d+(?:\.\d+)*)(?:[-_.]?(alpha|a|beta|b
 
 impl Version {
     /// None where it is no version as Python has them.
-    pub(crate) fn of(text: &str) -> Option<Self> {
+    pub fn of(text: &str) -> Option<Self> {
         let text = text.to_lowercase();
         let found = Regex::new(VERSION, Flags::NONE).ok()?;
         let found = found.captures(&text, 0).ok()??;
@@ -92,16 +92,16 @@ impl Version {
 }
 
 /// True when the one version is not lower than the other; what is no version is.
-pub(crate) fn at_least(version: &str, other: &str) -> bool {
+pub fn at_least(version: &str, other: &str) -> bool {
     matches!((Version::of(version), Version::of(other)), (Some(one), Some(other)) if one >= other)
 }
 
 /// One condition: an operator and a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Condition {
+pub struct Condition {
     operator: String,
     /// The version as it was written.
-    pub(crate) version: String,
+    pub version: String,
 }
 
 impl Condition {
@@ -182,7 +182,7 @@ fn starts_with(version: &Version, start: &str) -> bool {
 }
 
 /// True when a version fulfils all conditions; one before a release only where a condition names one.
-pub(crate) fn fulfils(version: &str, conditions: &[Condition]) -> bool {
+pub fn fulfils(version: &str, conditions: &[Condition]) -> bool {
     if conditions.is_empty() {
         return true;
     }
@@ -198,7 +198,7 @@ pub(crate) fn fulfils(version: &str, conditions: &[Condition]) -> bool {
 }
 
 /// The name of a package as indexes compare it.
-pub(crate) fn normalized(name: &str) -> String {
+pub fn normalized(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for c in name.chars() {
         match c {
@@ -212,9 +212,11 @@ pub(crate) fn normalized(name: &str) -> String {
 
 /// What a requirement asks for: the package's normalized name and conditions. A path or URL that does not tell has no name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Requirement {
-    pub(crate) name: Option<String>,
-    pub(crate) conditions: Vec<Condition>,
+pub struct Requirement {
+    /// The name of the package.
+    pub name: Option<String>,
+    /// The conditions on its version, all of which hold.
+    pub conditions: Vec<Condition>,
 }
 
 const NAME: &str = r"^([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[[^\]]*\])?\s*(.*)$";
@@ -224,7 +226,7 @@ impl Requirement {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if let Some(place) = place(text) {
             return Ok(Self::at(place));

@@ -2,15 +2,14 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use state::module::Error;
 
 /// On one line.
-pub(crate) fn encode(data: &[u8]) -> String {
+pub fn encode(data: &[u8]) -> String {
     STANDARD.encode(data)
 }
 
 /// In lines of 76 characters, each with its newline.
-pub(crate) fn encode_lines(data: &[u8]) -> String {
+pub fn encode_lines(data: &[u8]) -> String {
     data.chunks(57)
         .map(|chunk| STANDARD.encode(chunk) + "\n")
         .collect()
@@ -20,7 +19,7 @@ pub(crate) fn encode_lines(data: &[u8]) -> String {
 ///
 /// # Errors
 /// Python's sentence about a text that is cut short.
-pub(crate) fn decode(text: &str) -> Result<Vec<u8>, Error> {
+pub fn decode(text: &str) -> Result<Vec<u8>, String> {
     let known = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/');
     let mut data = String::new();
     let mut pads = 0;
@@ -39,9 +38,9 @@ pub(crate) fn decode(text: &str) -> Result<Vec<u8>, Error> {
         0 => {}
         1 => {
             let count = data.len();
-            return Err(Error::refused(format!(
+            return Err(format!(
                 "Invalid base64-encoded string: number of data characters ({count}) cannot be 1 more than a multiple of 4"
-            )));
+            ));
         }
         rest if rest + pads >= 4 => {
             while !data.len().is_multiple_of(4) {
@@ -56,15 +55,15 @@ pub(crate) fn decode(text: &str) -> Result<Vec<u8>, Error> {
         .with_decode_padding_mode(DecodePaddingMode::Indifferent);
     GeneralPurpose::new(&base64::alphabet::STANDARD, lenient)
         .decode(data)
-        .map_err(|error| Error::refused(error.to_string()))
+        .map_err(|error| error.to_string())
 }
 
 /// Reads each line by itself, as a file is read.
 ///
 /// # Errors
 /// As [`decode`].
-pub(crate) fn decode_lines(text: &str) -> Result<Vec<u8>, Error> {
-    let lines: Result<Vec<Vec<u8>>, Error> = text.split('\n').map(decode).collect();
+pub fn decode_lines(text: &str) -> Result<Vec<u8>, String> {
+    let lines: Result<Vec<Vec<u8>>, String> = text.split('\n').map(decode).collect();
     Ok(lines?.concat())
 }
 
@@ -75,13 +74,8 @@ mod tests {
     #[test]
     fn base64_is_read_as_python_reads_it() {
         assert_eq!(decode("aGVs\nbG8=\nzzzz").unwrap(), b"hello");
-        assert_eq!(decode("a b").unwrap_err().to_string(), "Incorrect padding");
-        assert!(
-            decode("a")
-                .unwrap_err()
-                .to_string()
-                .contains("cannot be 1 more")
-        );
+        assert_eq!(decode("a b").unwrap_err(), "Incorrect padding");
+        assert!(decode("a").unwrap_err().contains("cannot be 1 more"));
         assert_eq!(decode_lines("aGVs\nbG8=\n").unwrap(), b"hello");
         assert_eq!(encode_lines(&[b'x'; 58]).lines().count(), 2);
     }

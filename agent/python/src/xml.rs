@@ -2,17 +2,17 @@
 
 /// One start tag, and the text behind it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Element {
+pub struct Element {
     /// Its name.
-    pub(crate) name: String,
+    pub name: String,
     attributes: Vec<(String, String)>,
     /// The text up to the next tag.
-    pub(crate) text: String,
+    pub text: String,
 }
 
 impl Element {
     /// An attribute; empty where there is none.
-    pub(crate) fn get(&self, name: &str) -> &str {
+    pub fn get(&self, name: &str) -> &str {
         let mut attributes = self.attributes.iter();
         let found = attributes.find(|(known, _)| known == name);
         found.map_or("", |(_, value)| value)
@@ -20,7 +20,7 @@ impl Element {
 }
 
 /// The elements of a text, inner ones after those that they are in. What is no XML before or behind them is passed over.
-pub(crate) fn elements(text: &str) -> Vec<Element> {
+pub fn elements(text: &str) -> Vec<Element> {
     let mut all = Vec::new();
     let mut rest = text;
     while let Some((_, tag)) = rest.split_once('<') {

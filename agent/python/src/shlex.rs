@@ -1,7 +1,5 @@
 //! Words as a shell splits them, and quoting for it: Python's `shlex`.
 
-use state::module::Error;
-
 /// Splits a line into words; quotes and backslashes group, nothing is expanded.
 ///
 /// # Errors
@@ -64,7 +62,7 @@ pub fn quote(text: &str) -> String {
 ///
 /// # Errors
 /// When a quotation is not closed.
-pub(crate) fn parts(line: &str) -> Result<Vec<String>, Error> {
+pub fn parts(line: &str) -> Result<Vec<String>, String> {
     let quotes = if line.contains("'\\\"") {
         ""
     } else if line.contains('\'') {
