@@ -1,4 +1,5 @@
-//! What the binaries say of themselves: the target that they are built for, and by which compiler.
+//! Sets the build data that the binaries show: the target that they are built for, and the
+//! compiler.
 #![allow(clippy::print_stdout, reason = "that is how cargo is told")]
 
 fn main() -> std::io::Result<()> {
@@ -11,7 +12,8 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-/// `rustc 1.95.0 (…)`: std is of the same version, whether it came with the compiler or is built from source.
+/// Returns the compiler's version, such as `rustc 1.95.0 (…)`. std has the same version, whether it
+/// came with the compiler or is built from source.
 fn compiler(rustc: &str) -> std::io::Result<String> {
     let output = std::process::Command::new(rustc)
         .arg("--version")

@@ -1,4 +1,5 @@
-//! `pinch answer`: answers another program's lines of JSON. The package of `pinch install-python` starts it.
+//! `pinch answer`: answers the requests of another program, one line of JSON each. The package of
+//! `pinch install-python` starts it.
 
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
@@ -17,13 +18,13 @@ use value::{Map, Value};
 use crate::call;
 use render::yaml::SaltYaml;
 
-/// Where the configuration is when a request does not say.
+/// The folder of the configuration if a request names none.
 const CONFIG: &str = "/etc/salt";
 
-/// Answers line after line until the input ends.
+/// Answers one line after the other until the input ends.
 ///
 /// # Errors
-/// When what asks does not read the answers.
+/// If an answer cannot be written to stdout.
 pub(crate) fn run() -> Result<ExitCode, Failure> {
     heap::claim();
     let mut known = None;
@@ -38,7 +39,7 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
     Ok(Exit::Ok.into())
 }
 
-/// A context and the options that it was made of.
+/// A context and the options that it was made from.
 type Known = Option<(Option<Map>, Exec)>;
 
 fn answered(line: &str, known: &mut Known) -> Map {
@@ -62,7 +63,7 @@ fn answered(line: &str, known: &mut Known) -> Map {
     })
 }
 
-/// Data as an outputter lays it out.
+/// Returns data as the requested outputter formats it.
 fn shown(data: &Value, asked: &Map) -> String {
     let opts = asked.get("opts").and_then(Value::as_map);
     let how = Output::from_opts(&opts.cloned().unwrap_or_default(), false);
@@ -70,7 +71,8 @@ fn shown(data: &Value, asked: &Map) -> String {
     display(data, wanted, &how, 0, &SaltYaml)
 }
 
-/// The configuration that a file of this path belongs to.
+/// Returns the options of the configuration folder at `path`, or of the folder that contains the
+/// file at `path`.
 fn options(path: &Path) -> Result<Map, String> {
     let folder = match path.parent() {
         Some(parent) if !path.is_dir() => parent,
@@ -82,7 +84,8 @@ fn options(path: &Path) -> Result<Map, String> {
     Ok(loaded.opts)
 }
 
-/// The context of a request: that of the one before where the options are the same.
+/// Returns the context for a request. It reuses the context of the previous request if the options
+/// are the same.
 fn context(asked: &Map, known: &mut Known) -> Result<Exec, String> {
     let given = asked.get("opts").and_then(Value::as_map).cloned();
     if let Some((options, cx)) = known

@@ -1,4 +1,5 @@
-//! `salt-call`: options, configuration, one call, its output, its exit code.
+//! `salt-call`: reads the options and the configuration, makes one call, prints its result and
+//! returns the exit code.
 #![expect(
     clippy::disallowed_methods,
     reason = "the id is written once, before there is a run"
@@ -31,10 +32,10 @@ use value::{Map, Value, log, secret};
 
 use render::yaml::SaltYaml;
 
-/// Runs `salt-call` with these words.
+/// Runs `salt-call` with the arguments `words`.
 ///
 /// # Errors
-/// What is wrong with the command line, the configuration, or the call.
+/// If the command line, the configuration or the call is wrong.
 pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     heap::claim();
     let usage = |error| Failure::usage(&SALT_CALL, error);
@@ -57,7 +58,8 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
         .chain(&loaded.warnings)
         .for_each(log::warning);
     keep_id(&loaded);
-    // Each collection of the grains reads the file anew; here it is only held to be YAML.
+    // Each collection of the grains reads the file again. This call only checks that it is valid
+    // YAML.
     config::static_grains(&call.config_dir, &SaltYaml)
         .map_err(|error| Failure::new(Exit::Generic, error))?;
     let mut opts = loaded.opts;
@@ -87,12 +89,13 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
             .map_err(|error| Failure::new(Exit::CantCreate, error))?;
     }
     let code = exit_of(answer.retcode, passthrough);
-    // The program ends: what was returned goes with it as a whole, and not piece by piece.
+    // The program ends here, so the memory of the return need not be freed value by value.
     std::mem::forget(answer);
     Ok(code)
 }
 
-/// Who calls `sdb.get` wants the value, and nothing else: it is what scripts read.
+/// Reports whether the called function returns one secret. A caller of `sdb.get` needs the value
+/// itself, because scripts read it, so the output must not mask it.
 fn asks_for_secret(asked: &Asked) -> bool {
     let asking = ["sdb.get", "sdb.get_or_set_hash"];
     matches!(asked, Asked::Call { fun, .. } if asking.contains(&fun.as_str()))
@@ -100,7 +103,7 @@ fn asks_for_secret(asked: &Asked) -> bool {
 
 fn stdin() -> String {
     let mut text = String::new();
-    // What cannot be read adds no words.
+    // Input that cannot be read adds no words.
     let _ = std::io::stdin().read_to_string(&mut text);
     text
 }
@@ -109,7 +112,7 @@ fn env(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// An id that was made up is kept, so that the machine has the same one next time.
+/// Writes a generated id to its file, so that the machine has the same id at the next start.
 pub(crate) fn keep_id(loaded: &Loaded) {
     let Some(new) = &loaded.new_id else {
         return;
@@ -127,7 +130,8 @@ pub(crate) fn keep_id(loaded: &Loaded) {
     }
 }
 
-/// What is not there or not used is told before anything runs: returners, and outputters of a tree.
+/// Fails before anything runs if the options name a returner that does not exist, or a custom
+/// outputter of the tree, which is not supported.
 fn refuse_custom(cx: &Exec) -> Result<(), Failure> {
     let opts = cx.opts();
     let asked = opts.text("return").unwrap_or_default();
@@ -151,11 +155,12 @@ fn refuse_custom(cx: &Exec) -> Result<(), Failure> {
     }
 }
 
-/// The context of a run on this machine: with trees of its own, or with those of the master that its daemon is connected to. For functions
-/// that compile states the master says how.
+/// Returns the context of a run on this machine. It uses either local trees, or the trees of the
+/// master that this machine's daemon is connected to. For functions that compile states, the
+/// options include those that the master decides.
 ///
 /// # Errors
-/// When such a function has a master that does not answer.
+/// If the function compiles states and the master does not answer.
 pub(crate) fn context(opts: Opts, is_state: bool) -> Result<(Exec, Option<Uplink>), link::Error> {
     minion::know_token(&opts);
     let custom = Box::new(CustomModules::of(&opts));
@@ -177,7 +182,7 @@ pub(crate) fn context(opts: Opts, is_state: bool) -> Result<(Exec, Option<Uplink
     Ok((cx, uplink))
 }
 
-/// What the call came to, as the return of a job is told.
+/// Returns the result of the call as the data of a job's return.
 fn told(call: &SaltCall, jid: &str, answer: &Return) -> Option<Map> {
     let Asked::Call { fun, words } = &call.asked else {
         return None;
@@ -195,7 +200,8 @@ fn told(call: &SaltCall, jid: &str, answer: &Return) -> Option<Map> {
     Some(secret::map(data))
 }
 
-/// Tells the master what the call came to. One that cannot be told is no failure of the call.
+/// Sends the result of the call to the master. If that fails, the error is logged and the call
+/// still succeeds.
 fn hand_over(uplink: &Uplink, call: &SaltCall, jid: &str, answer: &Return) {
     if let Some(data) = told(call, jid, answer)
         && let Err(error) = uplink.hand_over(jid, data)
@@ -206,7 +212,7 @@ fn hand_over(uplink: &Uplink, call: &SaltCall, jid: &str, answer: &Return) {
     }
 }
 
-/// Gives what was returned to the returners that were asked for.
+/// Sends the result of the call to the returners that the options name.
 fn hand_out(cx: &Exec, call: &SaltCall, jid: &str, answer: &Return) {
     let asked = cx.opts().text("return").unwrap_or_default();
     if asked.is_empty() {
@@ -219,7 +225,7 @@ fn hand_out(cx: &Exec, call: &SaltCall, jid: &str, answer: &Return) {
     }
 }
 
-/// Does what was asked.
+/// Makes the call that the command line asks for.
 fn answer(cx: &Exec, call: &SaltCall, jid: &str) -> Result<Return, Failure> {
     match &call.asked {
         Asked::Grains => Ok(Return {
@@ -280,7 +286,8 @@ fn called(
         kwargs
     };
     if name.starts_with("pillar.") && !cx.opts().flag("show_secrets") {
-        // Asked for by name the pillar's values are covered; its templates see them.
+        // `pillar.*` functions mask secret values unless `show_secrets` is set. Templates of the
+        // pillar still see the values.
         cx.context(|context| context.insert("mask_pillar", true));
     }
     function
@@ -309,7 +316,7 @@ fn custom(
     })
 }
 
-/// Salt's sentence about named arguments that a function does not have.
+/// Returns Salt's error message about keyword arguments that the function does not have.
 fn not_taken(signature: &Signature, kwargs: &Map) -> Option<String> {
     let has = |key: &Value| {
         let names = signature.args.iter();
@@ -330,7 +337,8 @@ fn not_taken(signature: &Signature, kwargs: &Map) -> Option<String> {
     })
 }
 
-/// What is known of functions whose names begin with a name that is none, such as that of a module; the call has failed.
+/// Returns the documentation of all functions whose names begin with `name`, if `name` itself is
+/// not a function but, for example, a module. The call counts as failed.
 fn begun(cx: &Exec, name: &str) -> Option<Value> {
     let pattern = vec![format!("{name}*").into()];
     let Ok(Value::Map(docs)) = cx.call("sys.doc", pattern, Map::new()) else {
@@ -344,25 +352,28 @@ fn begun(cx: &Exec, name: &str) -> Option<Value> {
     Some(docs.with(name, why).into())
 }
 
-/// A function that is not there: a custom module of its name that cannot be loaded says why.
+/// Returns the error for a function that does not exist. If a custom module of that name cannot be
+/// loaded, the error has the reason.
 fn unknown(cx: &Exec, name: &str) -> Failure {
     let error = match cx.call(name, Vec::new(), Map::new()) {
         Err(error) => error,
         Ok(_) => Error::not_available(name.to_owned()),
     };
-    // What is known and cannot work here is not misspelt.
+    // A function that is known but does not work on this machine is not misspelt.
     let misspelt = error.is_not_available().then(|| cx.function_names());
     let near = misspelt
         .and_then(|known| state::compile::did_you_mean(name, known.iter().map(String::as_str)));
     Failure::plain(Exit::NoFunction, error).hints(near)
 }
 
-/// `retcode_compat: True`: a failed orchestration exits 0, as in Salt.
+/// Reports whether a failed orchestration exits with 0. As in Salt, `retcode_compat: True` asks for
+/// that.
 fn keeps_zero(cx: &Exec, name: &str) -> bool {
     matches!(name, "state.orchestrate" | "state.orch") && cx.opts().flag("retcode_compat")
 }
 
-/// What Salt tells a function that takes any keyword about its call.
+/// Adds the arguments that Salt passes to a function that accepts any keyword, which describe the
+/// call.
 fn published(name: &str, jid: &str, kwargs: Map) -> Map {
     kwargs
         .with("__pub_fun", name)
@@ -371,7 +382,8 @@ fn published(name: &str, jid: &str, kwargs: Map) -> Map {
         .with("__pub_tgt", "salt-call")
 }
 
-/// A call that failed. With wrong arguments the function's documentation goes to stdout, as in Salt.
+/// Returns the failure of a call. If the arguments are wrong, it also prints the function's
+/// documentation to stdout, as Salt does.
 fn failed(name: &str, doc: &str, error: Error) -> Failure {
     let Some(wrong) = wrong_arguments(name, &error) else {
         return Failure::plain(Exit::Generic, format!("Error running '{name}': {error}"));

@@ -1,6 +1,8 @@
-//! `pinch explain run`: why a state of a run ran or did not, and where its arguments stand.
+//! `pinch explain run`: shows why a state of a run ran or did not run, and in which file and line
+//! its arguments are written.
 //!
-//! The record has returns and guards; requisites and places are found in the tree as it is now, which says so where it has changed.
+//! The record of the run contains returns and guards. Requisites and places come from the tree in
+//! its current state. If the tree has changed since the run, the output has a note about it.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -20,16 +22,16 @@ use value::{Value, secret};
 
 use crate::runs::{configured, outcome, recorded};
 
-/// How many requisites of requisites are followed.
+/// The maximum depth to which requisites of requisites are shown.
 const DEPTH_MAX: usize = 20;
 
-/// How many characters of an argument's value are shown.
+/// The maximum number of characters shown of an argument's value.
 const VALUE_MAX: usize = 60;
 
-/// Runs `pinch explain run` with these words.
+/// Runs `pinch explain run` with the arguments `words`.
 ///
 /// # Errors
-/// When there is no such run, or no such state in it.
+/// If the run does not exist, or has no state of that name.
 pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     let (dir, words) = match words {
         [option, dir, rest @ ..] if option == "-c" => (Some(dir.as_str()), rest),
@@ -74,7 +76,7 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     Ok(binary::put(&out))
 }
 
-/// What would run now of what was asked then.
+/// Compiles the recorded call again from the tree in its current state.
 fn plan(cx: &Exec, recorded: &Recorded) -> Result<Plan, String> {
     let start = |key: &str| recorded.start.get(key).cloned().unwrap_or_default();
     let args = start("args").as_map().cloned().unwrap_or_default();
@@ -100,7 +102,8 @@ fn plan(cx: &Exec, recorded: &Recorded) -> Result<Plan, String> {
     })
 }
 
-/// The tags of the states that a word means: those that have a return, and those that have none yet.
+/// Returns the tags of the states that match `word`: first those with a return, then those of the
+/// plan without one.
 fn tags(recorded: &Recorded, plan: Option<&Plan>, word: &str) -> Vec<String> {
     let returns = recorded.returns.keys().map(Value::to_text);
     let mut tags: Vec<String> = returns.filter(|tag| means(word, tag)).collect();
@@ -125,7 +128,7 @@ impl Explained<'_> {
         chunks.find(|low| low.tag() == tag).map(|low| &**low)
     }
 
-    /// What came of a state, in a word or two.
+    /// Returns the outcome of a state in a few words.
     fn outcome(&self, tag: &str) -> &'static str {
         let begun = || self.recorded.begun.iter().any(|one| one.tag == tag);
         match self.ret(tag) {
@@ -169,7 +172,7 @@ impl Explained<'_> {
         }
     }
 
-    /// The guard that kept it from running.
+    /// Prints the guard that kept the state from running.
     fn guard(&self, out: &mut String, tag: &str) {
         let Some(told) = self.recorded.guards.get(tag) else {
             return;
@@ -182,7 +185,8 @@ impl Explained<'_> {
         };
     }
 
-    /// What a state waited for, and what that waited for where it did not succeed.
+    /// Prints the requisites of a state and their outcomes. For each requisite that did not
+    /// succeed, it also prints that one's own requisites.
     fn requisites(&self, out: &mut String, plan: &Plan, low: &Low, depth: usize) {
         if depth > DEPTH_MAX {
             return;
@@ -205,10 +209,12 @@ impl Explained<'_> {
         }
     }
 
-    /// An argument with the place where it stands, and what its line reads.
+    /// Prints an argument, the file and line where it is written, and the pillar keys and grains
+    /// that this line reads.
     fn argument(&self, out: &mut String, plan: &Plan, low: &Low, key: &str, value: &Value) {
         let _ = write!(out, "  {key}: {}", shown(&secret::at(&[key], value)));
-        // Where there is no line of its own it is the id, or came from elsewhere.
+        // If the line does not contain the key, the value is the state's id or comes from another
+        // place.
         let place = plan.place(low, Some(key));
         if let Some(place) = place.filter(|place| place.source.contains(key)) {
             let _ = write!(out, "  {}:{}", place.file, place.line);
@@ -220,7 +226,7 @@ impl Explained<'_> {
     }
 }
 
-/// A value in short.
+/// Returns a value as one short line of text.
 fn shown(value: &Value) -> String {
     let text = match value {
         Value::Str(text) => text.to_string(),
@@ -234,7 +240,8 @@ fn shown(value: &Value) -> String {
     text
 }
 
-/// Which pillar keys and grains a line of a template names: `pillar.a.b`, `pillar['a']`, `pillar.get('a:b')`, `salt['grains.get']('os')`.
+/// Returns the pillar keys and grains that a line of a template names: `pillar.a.b`, `pillar['a']`,
+/// `pillar.get('a:b')`, `salt['grains.get']('os')`.
 fn reads(line: &str) -> Vec<String> {
     let mut found = Vec::new();
     for word in ["pillar", "grains"] {
@@ -251,7 +258,8 @@ fn reads(line: &str) -> Vec<String> {
     found
 }
 
-/// The key that follows `pillar` or `grains` in an expression; none where it is not written out.
+/// Returns the key that follows `pillar` or `grains` in an expression, or `None` if the key is not
+/// a literal.
 fn key(rest: &str) -> Option<String> {
     let rest = rest
         .strip_prefix(".get")
@@ -267,7 +275,7 @@ fn key(rest: &str) -> Option<String> {
         let name = rest.strip_prefix('.')?;
         let end = name.find(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '.'));
         let name = name.get(..end.unwrap_or(name.len()))?;
-        // A method's name is no key.
+        // The name of a method is not a key.
         let called = end.is_some_and(|end| {
             rest.get(1 + end..)
                 .is_some_and(|after| after.starts_with('('))

@@ -1,4 +1,4 @@
-//! `pinch graph`: the plan of a run as a picture.
+//! `pinch graph`: draws the plan of a run.
 #![expect(
     clippy::disallowed_methods,
     reason = "a picture is no part of the machine's state"
@@ -21,15 +21,15 @@ use value::{Map, Value, jid, secret};
 
 use crate::setup::{self, Asked};
 
-/// Writes a picture.
+/// A function that returns a graph as the text of a picture.
 type Write = fn(&Graph) -> String;
 
-/// A way to write one.
+/// A file format for pictures.
 struct Format {
-    /// The end of a file's name.
+    /// The extension of the file's name.
     name: &'static str,
     write: Write,
-    /// Whether another program has to make dots of what is written.
+    /// True if another program must turn the written text into pixels.
     painted: bool,
 }
 
@@ -52,15 +52,17 @@ const FORMATS: [Format; 4] = [
     },
 ];
 
-/// What makes dots of an SVG: librsvg's program, in every distribution. Letters need fonts, which no small binary carries.
+/// The program that turns an SVG into pixels. It belongs to librsvg, which every distribution has.
+/// Text in pixels needs fonts, and a small binary cannot contain them.
 const PAINTER: &str = "rsvg-convert";
-/// How long that may take, in seconds: a graph of ten thousand states takes some.
+/// The maximum run time of [`PAINTER`], in seconds. A graph of ten thousand states takes a while.
 const PAINTER_SECONDS: i64 = 120;
 
-/// Runs `pinch graph` with these words.
+/// Runs `pinch graph` with the arguments `words`.
 ///
 /// # Errors
-/// When the command line, the configuration or the tree is wrong, the run has no record, or the file cannot be written.
+/// If the command line, the configuration or the tree is wrong, the run has no record, or the file
+/// cannot be written.
 pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     setup::run(&GRAPH, words, drawn)
 }
@@ -98,7 +100,8 @@ fn drawn(parsed: &Parsed) -> Result<ExitCode, Failure> {
     }
 }
 
-/// How the picture is written: the end of the file's name, else `--format`.
+/// Returns the format of the picture: that of `--format`, or else that of the file's extension, or
+/// else `dot`.
 fn format(parsed: &Parsed) -> Result<&'static Format, Failure> {
     let end = parsed.text("output_file").map(|file| {
         let end = Path::new(file).extension().unwrap_or_default();
@@ -127,7 +130,7 @@ fn put(file: Option<&str>, picture: &str) -> Result<ExitCode, Failure> {
     Ok(Exit::Ok.into())
 }
 
-/// Has another program make a file of dots of a picture.
+/// Runs [`PAINTER`] to turn an SVG into a file of pixels.
 fn painted(cx: &Exec, svg: String, file: &str) -> Result<ExitCode, Failure> {
     if which(PAINTER).is_none() {
         let error = format!("{file}: {PAINTER}, which makes a .png of a picture, is not installed");
@@ -135,7 +138,7 @@ fn painted(cx: &Exec, svg: String, file: &str) -> Result<ExitCode, Failure> {
         return Err(Failure::new(Exit::Unavailable, error).hints([hint.to_owned()]));
     }
     let failed = |why: String| Failure::new(Exit::CantCreate, format!("{file}: {PAINTER}: {why}"));
-    // A program runs in the home of its user.
+    // The program's working directory is its user's home, so it needs an absolute path.
     let whole = std::path::absolute(file).map_err(|error| failed(error.to_string()))?;
     let output = format!("--output={}", whole.display());
     let painter = Process {
@@ -153,7 +156,7 @@ fn painted(cx: &Exec, svg: String, file: &str) -> Result<ExitCode, Failure> {
     Ok(Exit::Ok.into())
 }
 
-/// The record of a run on this machine.
+/// Returns the record of a run on this machine.
 fn recorded(cx: &Exec, name: &str) -> Result<Recorded, Failure> {
     let known = record::jids(cx.opts());
     let hint = match known.last() {
@@ -171,7 +174,8 @@ fn recorded(cx: &Exec, name: &str) -> Result<Recorded, Failure> {
     record::read(&path).map_err(|error| refused(error.to_string()))
 }
 
-/// What a recorded run was asked for; where its record does not say, the SLS of its returns.
+/// Returns the states that a recorded run was called with. If the record does not contain them,
+/// returns the SLS names in its returns.
 fn asked_of(run: &Recorded) -> Option<Asked> {
     let mods = run.start.get("args").and_then(|args| args.get("mods"));
     if let Some(mods) = mods {
@@ -196,7 +200,7 @@ fn graph_of(plan: &Plan, title: String, run: Option<&Recorded>) -> Graph {
     for (index, low) in chunks.iter().enumerate() {
         for requisite in &low.requisites {
             for &other in requisite.chunks.iter().filter(|other| **other != index) {
-                // What has a prereq, or is compensated, runs before the state that it names.
+                // A state with `prereq` or `compensate` runs before the state that it names.
                 let (from, to) = match requisite.kind {
                     RequisiteKind::Prereq | RequisiteKind::Compensate => (index, other),
                     _ => (other, index),

@@ -1,4 +1,5 @@
-//! `pinch lint` and `pinch explain`: the words, the roots, the report.
+//! `pinch lint` and `pinch explain`: reads the arguments, finds the roots of the tree and prints
+//! the report.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,19 +15,19 @@ use value::{Map, Value};
 
 use crate::setup;
 
-/// Where the configuration is when no tree is named.
+/// The folder of the configuration if the command line names no tree.
 const CONFIG_DIR: &str = "/etc/salt";
 
-/// A folder that has no configuration: its defaults count.
+/// A folder without a configuration, so that the defaults apply.
 const NO_CONFIG: &str = "/nonexistent";
 
-/// Folders that hold a file root.
+/// The folders of a tree that may be its file root.
 const ROOTS: [&str; 4] = ["salt", "states", "srv/salt", "salt/states"];
 
-/// Runs `pinch lint` with these words.
+/// Runs `pinch lint` with the arguments `words`.
 ///
 /// # Errors
-/// When the command line is wrong, or the tree, the configuration or a sample cannot be read.
+/// If the command line is wrong, or the tree, the configuration or a sample cannot be read.
 pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     setup::run(&LINT, words, examined)
 }
@@ -43,10 +44,10 @@ fn examined(parsed: &Parsed) -> Result<ExitCode, Failure> {
     Ok(if failed { Exit::Generic } else { Exit::Ok }.into())
 }
 
-/// What to look at: the tree that the words name, or that of the configuration.
+/// Returns what to examine: the tree that `words` names, or that of the configuration.
 ///
 /// # Errors
-/// When there is no such folder, or the configuration or a sample cannot be read.
+/// If the folder does not exist, or the configuration or a sample cannot be read.
 pub(crate) fn settings(parsed: &Parsed, words: &[String]) -> Result<Settings, Failure> {
     let tree = match words {
         [] => None,
@@ -70,7 +71,8 @@ pub(crate) fn settings(parsed: &Parsed, words: &[String]) -> Result<Settings, Fa
     })
 }
 
-/// Takes a folder for the tree, and says which folder of the file root is the pillar's.
+/// Sets `file_roots` and `pillar_roots` to the folders of a tree. If the pillar is inside the file
+/// root, returns the pillar's folder within it.
 fn roots(tree: &Path, opts: &mut Map) -> Result<Option<String>, Failure> {
     if !tree.is_dir() {
         let error = format!("{} is no folder", tree.display());
@@ -97,7 +99,7 @@ fn roots(tree: &Path, opts: &mut Map) -> Result<Option<String>, Failure> {
     Ok(within.then(|| "pillar/".to_owned()))
 }
 
-/// The environment `base` with a folder, or with none.
+/// Returns a map that gives the environment `base` one folder, or none.
 fn base(folder: Option<PathBuf>) -> Value {
     let folders = folder.map(|folder| folder.display().to_string().into());
     Map::new().with("base", Value::list(folders)).into()
@@ -110,7 +112,7 @@ fn holds_sls(folder: &Path) -> bool {
         .any(|path| path.extension().is_some_and(|extension| extension == "sls"))
 }
 
-/// This machine, and the machines of the files.
+/// Returns this machine and the machines in the files of `--grains` as samples.
 fn samples(parsed: &Parsed) -> Result<Vec<Sample>, Failure> {
     let mut all = vec![Sample {
         name: "this machine".into(),
@@ -125,10 +127,10 @@ fn samples(parsed: &Parsed) -> Result<Vec<Sample>, Failure> {
     Ok(all)
 }
 
-/// Runs `pinch explain` with these words.
+/// Runs `pinch explain` with the arguments `words`.
 ///
 /// # Errors
-/// When there is no such code.
+/// If the code does not exist.
 pub(crate) fn explain(words: &[String]) -> Result<ExitCode, Failure> {
     let all = || lint::CODES.iter().map(|code| code.code);
     match words {

@@ -1,4 +1,5 @@
-//! `pinch`: one binary, called by its applet's name. This file and its neighbours only wire the crates together.
+//! `pinch`: one binary for several applets, chosen by the name that it is called by. This file and
+//! its submodules only wire the crates together.
 #![cfg_attr(
     test,
     allow(
@@ -58,10 +59,10 @@ fn main() -> ExitCode {
     outcome.unwrap_or_else(|failure| failure.report())
 }
 
-/// Runs an applet with its words.
+/// A function that runs an applet with the given arguments.
 type Applet = fn(Vec<String>) -> Result<ExitCode, Failure>;
 
-/// What runs under one of Salt's names.
+/// Returns the applet with one of Salt's names.
 fn applet(name: &str) -> Option<Applet> {
     match name {
         "salt-call" => Some(call::run),
@@ -70,7 +71,8 @@ fn applet(name: &str) -> Option<Applet> {
     }
 }
 
-/// Puts the package `salt` into a folder of Python's path; its functions are answered by this program.
+/// Writes the Python package `salt` into a folder of Python's path. This program answers the
+/// package's function calls.
 fn install_python(words: &[String]) -> Result<ExitCode, Failure> {
     let [folder] = words else {
         return Err(Failure::new(

@@ -1,4 +1,5 @@
-//! `pinch migrate`: what of a tree for Salt runs here, and where the two differ on this machine.
+//! `pinch migrate`: reports which parts of a tree for Salt run in Pinch, and where the results of
+//! Salt and Pinch differ on this machine.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,16 +18,16 @@ use value::{Map, Value};
 
 use crate::setup::{self, Asked};
 
-/// How long each of the two programs may take where `--timeout` does not say.
+/// The maximum run time of each of the two programs, in seconds, if `--timeout` sets none.
 const SECONDS: i64 = 600;
 
-/// What of a return is compared.
+/// The fields of a return that are compared.
 const COMPARED: [&str; 3] = ["result", "comment", "changes"];
 
-/// Runs `pinch migrate` with these words.
+/// Runs `pinch migrate` with the arguments `words`.
 ///
 /// # Errors
-/// When the command line, the configuration or the tree is wrong, or a program does not do what it was asked.
+/// If the command line, the configuration or the tree is wrong, or one of the two programs fails.
 pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     setup::run(&MIGRATE, words, answered)
 }
@@ -76,7 +77,8 @@ fn compare(parsed: &Parsed, words: &[String]) -> Result<ExitCode, Failure> {
     .into())
 }
 
-/// The salt-call of Salt: the one that is named, or the first in the path that is not this program.
+/// Returns the path of Salt's own `salt-call`: that of `--salt`, or the first one in `PATH` that is
+/// not this program.
 fn salt(parsed: &Parsed) -> Result<PathBuf, Failure> {
     let own = binary::own_path()?.canonicalize().ok();
     let is_other = |path: &Path| path.is_file() && path.canonicalize().ok() != own;
@@ -101,7 +103,7 @@ fn salt(parsed: &Parsed) -> Result<PathBuf, Failure> {
         })
 }
 
-/// What both programs are called with.
+/// Returns the arguments that both programs are called with.
 fn arguments(parsed: &Parsed, asked: &Asked) -> Vec<String> {
     let mut all = vec![
         "--local".to_owned(),
@@ -127,7 +129,7 @@ fn arguments(parsed: &Parsed, asked: &Asked) -> Vec<String> {
     all
 }
 
-/// The returns by tag that a program prints.
+/// Runs a program and returns the returns that it prints, by tag.
 fn returns(
     cx: &Exec,
     parsed: &Parsed,
@@ -163,7 +165,7 @@ fn returns(
     }
 }
 
-/// Where the two differ about a state.
+/// A difference between the results of Salt and Pinch for one state.
 #[derive(Clone, Debug, PartialEq)]
 struct Difference {
     tag: String,

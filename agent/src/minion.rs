@@ -1,4 +1,4 @@
-//! `salt-minion` and the processes of its jobs.
+//! Runs `salt-minion`, and the processes of its jobs.
 
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,7 +19,7 @@ use render::yaml::SaltYaml;
 use state::opts::Opts;
 use value::{Map, log};
 
-/// The word that starts the process of a job.
+/// The first argument of a job's process.
 pub(crate) const JOB: &str = "job";
 
 fn loaded(dir: &Path, overrides: Map) -> Result<Loaded, ConfigError> {
@@ -28,10 +28,10 @@ fn loaded(dir: &Path, overrides: Map) -> Result<Loaded, ConfigError> {
     Ok(loaded)
 }
 
-/// Runs `salt-minion` with these words.
+/// Runs `salt-minion` with the arguments `words`.
 ///
 /// # Errors
-/// When the command line is wrong, or the configuration, the keys or the spool cannot be used.
+/// If the command line is wrong, or the configuration, the keys or the spool cannot be used.
 pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     let env = |name: &str| std::env::var(name).ok();
     let daemon = options::Daemon::parse(&SALT_MINION, words.clone(), env)
@@ -80,15 +80,16 @@ fn stay(daemon: options::Daemon) -> Result<ExitCode, Failure> {
     Ok(Exit::Ok.into())
 }
 
-/// Where an enrolment token may stand.
+/// The environment variable that may contain an enrolment token.
 const TOKEN: &str = "PINCH_TOKEN";
-/// What the variable says when the token comes on stdin.
+/// The value of the variable if the token is on stdin.
 const ON_STDIN: &str = "-";
-/// What is read of it.
+/// The maximum number of bytes read of the token.
 const TOKEN_MAX: u64 = 4096;
 
-/// The token of the environment. The system shows everybody of this user what a process was started with: so the program starts itself
-/// once more without it, and reads it from a pipe.
+/// Returns the enrolment token of the environment. The system shows a process's initial environment
+/// to every process of the same user. The program therefore executes itself once more without the
+/// token in its environment, and reads it from a pipe.
 fn token() -> Result<Option<String>, Failure> {
     let failed = |error: std::io::Error| Failure::new(Exit::Generic, error);
     let Some(token) = std::env::var(TOKEN).ok().filter(|token| !token.is_empty()) else {
@@ -103,7 +104,7 @@ fn token() -> Result<Option<String>, Failure> {
         return Ok(Some(token.trim().to_owned()).filter(|token| !token.is_empty()));
     }
     let (reader, mut writer) = std::io::pipe().map_err(failed)?;
-    // A pipe holds that much, read or not.
+    // A pipe buffers this many bytes even if no process reads it yet.
     let token = token.bytes().take(TOKEN_MAX as usize).collect::<Vec<u8>>();
     writer.write_all(&token).map_err(failed)?;
     drop(writer);
@@ -116,21 +117,22 @@ fn token() -> Result<Option<String>, Failure> {
     Err(failed(error))
 }
 
-/// The configuration as it is now.
+/// Returns the options of the current configuration files.
 fn reload(dir: &Path, overrides: Map) -> Result<Opts, String> {
     let loaded = loaded(dir, overrides).map_err(|error| error.to_string())?;
     Ok(Opts::new(loaded.opts))
 }
 
-/// This program, even where a newer one has taken its place: a job must speak as its daemon does.
+/// Returns the path of this program's own executable, even if a newer version has replaced it. A
+/// job must speak the same protocol as its daemon.
 fn own_program() -> Result<PathBuf, Failure> {
     binary::own_program().map_err(|error| Failure::new(Exit::Software, error))
 }
 
-/// Does one job: `pinch job DIR JID`, with its daemon's socket as its stdin.
+/// Does one job: `pinch job DIR JID`, with its daemon's socket as stdin.
 ///
 /// # Errors
-/// When it was not started by a daemon, or the daemon is gone.
+/// If no daemon started this process, or the daemon has ended.
 pub(crate) fn job(words: &[String]) -> Result<ExitCode, Failure> {
     let Some(dir) = words.first() else {
         return Err(Failure::new(
@@ -147,10 +149,11 @@ pub(crate) fn job(words: &[String]) -> Result<ExitCode, Failure> {
     Ok(Exit::Ok.into())
 }
 
-/// The socket that came as stdin; in its place is `/dev/null`, so that no command of the job gets it.
+/// Takes the socket from stdin and replaces stdin by `/dev/null`, so that no command of the job
+/// inherits the socket.
 fn take_stdin() -> std::io::Result<OwnedFd> {
     let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
-    // Where a chroot has no /dev, the end of a pipe that nobody writes to is as empty.
+    // A chroot may have no `/dev`. The read end of a pipe without a writer is just as empty.
     let nothing = match std::fs::File::open("/dev/null") {
         Ok(null) => OwnedFd::from(null),
         Err(_) => OwnedFd::from(std::io::pipe()?.0),

@@ -1,4 +1,5 @@
-//! `pinch plan` and `pinch apply`: the words, the context, what is printed, the exit code.
+//! `pinch plan` and `pinch apply`: reads the arguments, builds the context, prints the result and
+//! returns the exit code.
 
 use std::io::{IsTerminal, Read};
 use std::os::unix::fs::MetadataExt;
@@ -31,13 +32,13 @@ use value::{Value, log};
 
 use crate::call;
 
-/// How large a plan may be.
+/// The maximum size of a plan, in bytes.
 const PLAN_BYTES_MAX: u64 = 64 << 20;
 
-/// The exit code of a plan that has something to change.
+/// The exit code of a plan that has changes to make.
 const CHANGES: u8 = 2;
 
-/// Options of the command line that do not belong to what is planned.
+/// Command-line options that do not become part of the plan.
 const NOT_PLANNED: [&str; 9] = [
     "plan_file",
     "output",
@@ -50,10 +51,10 @@ const NOT_PLANNED: [&str; 9] = [
     "force_color",
 ];
 
-/// Runs `pinch plan` with these words.
+/// Runs `pinch plan` with the arguments `words`.
 ///
 /// # Errors
-/// What is wrong with the command line, the configuration or the tree.
+/// If the command line, the configuration or the tree is wrong.
 pub(crate) fn plan(words: &[String]) -> Result<ExitCode, Failure> {
     heap::claim();
     let mut call = match parsed(&PLAN, words)? {
@@ -96,10 +97,10 @@ pub(crate) fn plan(words: &[String]) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Runs `pinch apply` with these words.
+/// Runs `pinch apply` with the arguments `words`.
 ///
 /// # Errors
-/// When the file is no plan, or something has moved since it was made.
+/// If the file is not a plan, or something has changed since the plan was made.
 pub(crate) fn apply(words: &[String]) -> Result<ExitCode, Failure> {
     heap::claim();
     let call = match parsed(&APPLY, words)? {
@@ -141,11 +142,11 @@ pub(crate) fn apply(words: &[String]) -> Result<ExitCode, Failure> {
     finished(&cx, &call, &asked, &foreseen, returned)
 }
 
-/// The command line, or the exit code of one that asks only for the help.
+/// Returns the parsed command line, or the exit code if it only asks for help or the version.
 fn parsed(program: &Program, words: &[String]) -> Result<Result<SaltCall, ExitCode>, Failure> {
     let stdin = || {
         let mut text = String::new();
-        // What cannot be read adds no words.
+        // Input that cannot be read adds no words.
         let _ = std::io::stdin().read_to_string(&mut text);
         text
     };
@@ -162,7 +163,7 @@ fn parsed(program: &Program, words: &[String]) -> Result<Result<SaltCall, ExitCo
     Ok(Err(PINCH.tell(program, about)))
 }
 
-/// What is to be planned, with all that it takes to ask for it again.
+/// Returns the call to plan, with everything that is needed to repeat it later.
 fn asked(call: &SaltCall) -> Result<Asked, Failure> {
     let Words::Call { fun: first, words } = &call.asked else {
         return Err(Failure::new(
@@ -213,7 +214,7 @@ fn asked(call: &SaltCall) -> Result<Asked, Failure> {
     })
 }
 
-/// The context of a run without a master, and who looks on.
+/// Returns the context of a run without a master, and its [`Foreseen`], which observes the run.
 fn context(
     asked: &Asked,
     call: &SaltCall,
@@ -250,7 +251,7 @@ fn context(
     Ok((cx, foreseen))
 }
 
-/// Runs what was asked for; what looks on decides how far.
+/// Runs the planned function. The context's foresight decides how far it gets.
 fn run(cx: &Exec, asked: &Asked) -> Result<Value, Failure> {
     let failed = |error: String| Failure::plain(Exit::Generic, error);
     let fun = asked.fun.as_str();
@@ -266,7 +267,7 @@ fn run(cx: &Exec, asked: &Asked) -> Result<Value, Failure> {
         .map_err(|error| failed(format!("Error running '{fun}': {error}")))
 }
 
-/// Why there is no plan: what the run returned instead.
+/// Returns the failure if the run made no plan. It contains what the run returned instead.
 fn nothing(foreseen: &Foreseen, returned: &Value) -> Failure {
     let mut said = foreseen.refusal();
     said.extend(sentences(returned));
@@ -276,7 +277,7 @@ fn nothing(foreseen: &Foreseen, returned: &Value) -> Failure {
     )
 }
 
-/// The sentences of a return that stands for a refusal.
+/// Returns the messages of a return that is a refusal.
 fn sentences(returned: &Value) -> Vec<String> {
     match returned {
         Value::List(items) => items.iter().map(Value::to_text).collect(),
@@ -293,7 +294,8 @@ fn sentences(returned: &Value) -> Vec<String> {
     }
 }
 
-/// Keeps a plan where only its owner may read it: it says what a machine holds.
+/// Writes a plan to a file that only its owner can read, because a plan describes a machine's
+/// contents.
 fn keep(cx: &Exec, file: &str, document: &Document) -> Result<(), Failure> {
     let owner = Owner {
         mode: Some(0o600),
@@ -305,7 +307,8 @@ fn keep(cx: &Exec, file: &str, document: &Document) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads a plan that nobody else can have written: it says what is run, and with which configuration.
+/// Reads a plan. It refuses a file that another user could have written, because a plan decides
+/// which states run and with which configuration.
 fn read(file: &Path) -> Result<Document, Failure> {
     let wrong = |text: String| Failure::new(Exit::Generic, format!("{}: {text}", file.display()));
     let io = |error: std::io::Error| wrong(error.to_string());
@@ -326,7 +329,7 @@ fn read(file: &Path) -> Result<Document, Failure> {
     Document::read(&text).map_err(|problem| wrong(problem.to_string()))
 }
 
-/// Says what has moved; nothing was changed.
+/// Returns the failure of a plan that is not applied. It lists the changes since the plan was made.
 fn refused(file: &str, foreseen: &Foreseen, moved: &[String], returned: &Value) -> Failure {
     let mut lines = moved.to_vec();
     if foreseen.document().is_none() {
@@ -339,7 +342,7 @@ fn refused(file: &str, foreseen: &Foreseen, moved: &[String], returned: &Value) 
     Failure::new(Exit::Generic, error).hints(["plan again, and look at what it says".to_owned()])
 }
 
-/// Prints what was done.
+/// Prints the returns of an applied plan.
 fn finished(
     cx: &Exec,
     call: &SaltCall,

@@ -1,4 +1,5 @@
-//! `pinch runs`: which runs there were, what one returned, how two differ, and forgetting old ones.
+//! `pinch runs`: lists runs, shows the returns of one, compares two, deletes old ones, and
+//! continues runs after a reboot.
 
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -22,13 +23,13 @@ use crate::setup;
 
 mod continued;
 
-/// Microseconds of a day.
+/// The number of microseconds in a day.
 const DAY: u64 = 86_400_000_000;
 
-/// Runs `pinch runs` with these words.
+/// Runs `pinch runs` with the arguments `words`.
 ///
 /// # Errors
-/// When the command line is wrong, or a record cannot be read.
+/// If the command line is wrong, or a record cannot be read.
 pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     setup::run(&RUNS, words, answered)
 }
@@ -49,7 +50,7 @@ fn answered(parsed: &Parsed) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The configuration of a folder.
+/// Returns the options of the configuration in a folder.
 pub(crate) fn configured(dir: Option<&str>) -> Result<Map, Failure> {
     let env = std::env::var("SALT_CONFIG_DIR").ok();
     let dir = dir.or(env.as_deref()).unwrap_or(config::DEFAULT_DIR);
@@ -58,7 +59,7 @@ pub(crate) fn configured(dir: Option<&str>) -> Result<Map, Failure> {
     Ok(loaded.opts)
 }
 
-/// The record of a job id.
+/// Returns the record of a job id.
 pub(crate) fn recorded(opts: &Opts, jid: &str) -> Result<Recorded, Failure> {
     let path = record::folder(opts).join(jid);
     if !jid::is_jid(jid) || !path.is_file() {
@@ -86,7 +87,7 @@ impl Runs {
         })
     }
 
-    /// Prints text, or the data where another outputter is named.
+    /// Prints the text, or the data if the options name an outputter.
     fn put(&self, data: Value, text: &str) -> ExitCode {
         match self.how.outputter {
             None => binary::put(text),
@@ -97,7 +98,7 @@ impl Runs {
     fn list(&self) -> Result<ExitCode, Failure> {
         let mut all = Vec::new();
         for jid in record::jids(&self.opts) {
-            // One that is being written, or was cut off in its first line, is no run.
+            // A record that is just being written, or was cut off in its first line, is not listed.
             if let Ok(recorded) = record::read(&record::folder(&self.opts).join(&jid)) {
                 all.push(self.summary(&jid, &recorded));
             }
@@ -106,7 +107,7 @@ impl Runs {
         Ok(self.put(Value::list(all.into_iter().map(Value::Map)), &lines))
     }
 
-    /// What there is to say of a run in a line.
+    /// Returns a summary of a run.
     fn summary(&self, jid: &str, recorded: &Recorded) -> Map {
         let start = |key: &str| recorded.start.get(key).cloned();
         let end = recorded.end.as_ref();
@@ -267,7 +268,7 @@ impl Runs {
     }
 }
 
-/// What came of a state, in a word.
+/// Returns the outcome of a state in a word or two.
 pub(crate) fn outcome(ret: &Value) -> &'static str {
     let changed = ret.get("changes").is_some_and(Value::is_true);
     let ran = ret.get("__state_ran__").is_none_or(Value::is_true);
@@ -280,7 +281,7 @@ pub(crate) fn outcome(ret: &Value) -> &'static str {
     }
 }
 
-/// A run in a line.
+/// Returns a line that describes a run.
 fn line(run: &Map) -> String {
     let text = |key| run.get(key).map(Value::to_text).unwrap_or_default();
     let args = run
@@ -307,7 +308,7 @@ fn line(run: &Map) -> String {
             json::write(value, Layout::default())
         ),
     };
-    // What is run stands first, as on a command line.
+    // The SLS names come first, as on a command line.
     let (mods, rest): (Vec<_>, Vec<_>) = args
         .iter()
         .partition(|(key, _)| key.as_str() == Some("mods"));

@@ -1,4 +1,5 @@
-//! What the commands that look at this machine's states have in common: their words, the configuration, the context, the plan.
+//! The common parts of the commands that examine this machine's states: their arguments, the
+//! configuration, the context and the plan.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,10 +18,10 @@ use value::Map;
 
 use crate::call;
 
-/// Runs a command with its words, or prints its help.
+/// Runs a command with its arguments, or prints its help.
 ///
 /// # Errors
-/// When the words are wrong, and those of the command.
+/// If the arguments are wrong, or the command fails.
 pub(crate) fn run(
     program: &Program,
     words: &[String],
@@ -35,10 +36,10 @@ pub(crate) fn run(
     command(&parsed)
 }
 
-/// The configuration with what the words put over it.
+/// Returns the configuration with the overrides of the command line.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If it cannot be read.
 pub(crate) fn loaded(parsed: &Parsed, local: bool) -> Result<Loaded, Failure> {
     let mut over = Map::new();
     if local || parsed.has("local") {
@@ -56,23 +57,23 @@ pub(crate) fn loaded(parsed: &Parsed, local: bool) -> Result<Loaded, Failure> {
     Ok(loaded)
 }
 
-/// The folder of the configuration.
+/// Returns the folder of the configuration.
 pub(crate) fn config_dir(parsed: &Parsed) -> PathBuf {
     let given = parsed.text("config_dir").map(str::to_owned);
     let given = given.or_else(|| std::env::var("SALT_CONFIG_DIR").ok());
     given.map_or_else(|| config::DEFAULT_DIR.into(), |dir| absolute(&dir).into())
 }
 
-/// The path of a folder from the root on.
+/// Returns the absolute path of a folder.
 pub(crate) fn absolute(folder: &str) -> String {
     let path = std::path::absolute(folder);
     path.map_or_else(|_| folder.to_owned(), |path| path.display().to_string())
 }
 
-/// The context of a look at states.
+/// Returns the context for a command that examines states.
 ///
 /// # Errors
-/// When the configuration cannot be read, or a master that is asked does not answer.
+/// If the configuration cannot be read, or a configured master does not answer.
 pub(crate) fn context(parsed: &Parsed) -> Result<Exec, Failure> {
     let loaded = loaded(parsed, false)?;
     let _first = Logger::from_opts(&loaded.opts).install();
@@ -81,20 +82,20 @@ pub(crate) fn context(parsed: &Parsed) -> Result<Exec, Failure> {
     Ok(cx)
 }
 
-/// How many SLS a title names.
+/// The maximum number of SLS names in a title.
 const NAMED: usize = 4;
 
-/// What a command is asked to look at.
+/// The states that a command examines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// What the top files name.
+    /// The states of the top files.
     Highstate,
-    /// SLS.
+    /// The states of these SLS files.
     Sls(Vec<String>),
 }
 
 impl Asked {
-    /// Of the words `highstate`, `orchestrate ORCH` or `SLS…`; none where there are none.
+    /// Reads `highstate`, `orchestrate ORCH` or `SLS…`. Returns `None` if there are no names.
     pub(crate) fn of(words: &[String]) -> Option<Self> {
         let named = match words {
             [] => return None,
@@ -110,7 +111,7 @@ impl Asked {
         (!names.is_empty()).then_some(Self::Sls(names))
     }
 
-    /// As a title says it.
+    /// Returns the title for the states.
     pub(crate) fn title(&self) -> String {
         match self {
             Self::Highstate => "highstate".to_owned(),
@@ -122,10 +123,10 @@ impl Asked {
         }
     }
 
-    /// The plan of a run of it.
+    /// Returns the plan of a run of these states.
     ///
     /// # Errors
-    /// When the pillar or the tree is wrong.
+    /// If the pillar or the tree is wrong.
     pub(crate) fn plan(&self, cx: &Exec) -> Result<Plan, Failure> {
         let pillar =
             compile::pillar_faults(cx).map_err(|error| Failure::new(Exit::Generic, error))?;
@@ -141,7 +142,7 @@ impl Asked {
     }
 }
 
-/// All that is wrong, each with its place.
+/// Returns all faults as one failure, each with its place.
 fn refused(faults: &[Fault]) -> Failure {
     let shown: Vec<String> = faults.iter().map(Fault::shown).collect();
     Failure::new(Exit::Generic, shown.join("\n"))

@@ -1,4 +1,5 @@
-//! `pinch undo`: the words, the question, the lock, the record, the exit code.
+//! `pinch undo`: reads the arguments, asks for confirmation, takes the lock, writes the record and
+//! returns the exit code.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -21,16 +22,16 @@ use value::{Map, jid, log};
 
 use crate::{call, runs, setup};
 
-/// The exit code of `--dry-run` when there is something to undo.
+/// The exit code of `--dry-run` if there is something to undo.
 const SOMETHING: u8 = 2;
 
-/// How long an answer may be.
+/// The maximum number of bytes read of an answer.
 const ANSWER_BYTES_MAX: u64 = 16;
 
-/// Runs `pinch undo` with these words.
+/// Runs `pinch undo` with the arguments `words`.
 ///
 /// # Errors
-/// When the command line is wrong, something has moved since the run, or it cannot be undone.
+/// If the command line is wrong, something has changed since the run, or the run cannot be undone.
 pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     setup::run(&UNDO, words, undone)
 }
@@ -50,7 +51,8 @@ fn undone(parsed: &Parsed) -> Result<ExitCode, Failure> {
     let how = Output::from_opts(&loaded.opts, std::io::stdout().is_terminal());
     let context = call::context(Opts::new(loaded.opts), false);
     let (cx, _) = context.map_err(|error| Failure::new(Exit::Generic, error))?;
-    // With the pillar its secrets are known; a machine whose pillar is broken is undone all the same.
+    // Compiling the pillar registers its secrets, so that the output masks them. A broken pillar
+    // does not prevent the undo.
     if let Err(error) = cx.pillar() {
         log::warning(format_args!("the pillar cannot be read: {error}"));
     }
@@ -85,7 +87,7 @@ fn undone(parsed: &Parsed) -> Result<ExitCode, Failure> {
     undo.act(&plan)
 }
 
-/// The job id of a run: that of the last one that was no test for `last`.
+/// Returns the job id of a run. `last` is the last run that was not in test mode.
 fn named(opts: &Opts, word: &str) -> Result<String, Failure> {
     if word != "last" {
         return Ok(word.to_owned());
@@ -99,7 +101,7 @@ fn named(opts: &Opts, word: &str) -> Result<String, Failure> {
     last.ok_or_else(|| Failure::new(Exit::Generic, "there is no run on record"))
 }
 
-/// Asks on a terminal; where there is none, that has to be said before.
+/// Asks for confirmation on the terminal. Without a terminal it fails, and `--yes` is needed.
 fn is_wanted() -> Result<bool, Failure> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {
@@ -108,7 +110,7 @@ fn is_wanted() -> Result<bool, Failure> {
         return Err(Failure::new(Exit::Generic, error).hints([hint]));
     }
     let mut stderr = std::io::stderr();
-    // Who cannot read the question can say no to nothing.
+    // If the question cannot be written, the answer is read all the same.
     let _ = write!(stderr, "Undo this? [y/N] ").and_then(|()| stderr.flush());
     let mut answer = String::new();
     let mut line = std::io::Read::take(stdin.lock(), ANSWER_BYTES_MAX);
@@ -145,13 +147,14 @@ impl Undo {
         Ok(Plan::of(&self.cx, &self.jid, &recorded, &self.wanted))
     }
 
-    /// Does what was shown, as a run of its own.
+    /// Does what was shown, as a separate run with its own record.
     fn act(mut self, shown: &Plan) -> Result<ExitCode, Failure> {
         let failed = |error: &dyn std::fmt::Display| Failure::new(Exit::Generic, error.to_string());
         let own = jid::new();
         let _lock =
             Lock::take(&self.cx, &own, "undo", Other::Refuse).map_err(|error| failed(&error))?;
-        // What it keeps must not make room for what this run keeps.
+        // Without this hold, the pruning of kept files for this run could remove those that the
+        // undo needs.
         let path = record::folder(self.cx.opts()).join(&self.jid);
         let plan = self.plan()?;
         let _held = record::held(&path);
@@ -189,7 +192,8 @@ impl Undo {
         Ok(Exit::Ok.into())
     }
 
-    /// The record of the undo itself; none where the disk takes none: it may be what makes room.
+    /// Starts the record of the undo itself. Returns `None` if the disk takes no record, because
+    /// this undo may be what makes room on it.
     fn record(&self, own: &str) -> Result<Option<Arc<Record>>, Failure> {
         let asked = Asked {
             jid: own,
@@ -208,7 +212,7 @@ impl Undo {
     }
 }
 
-/// What a plan works on.
+/// Returns the names of the items that a plan changes.
 fn names(plan: &Plan) -> Vec<String> {
     let items = plan.items.iter();
     items

@@ -1,4 +1,4 @@
-//! Daemons in the background (`-d`), and the file that tells a daemon's process id.
+//! Starts daemons in the background (`-d`), and writes the file with a daemon's process id.
 #![cfg_attr(
     not(test),
     expect(
@@ -21,16 +21,17 @@ use crate::binary;
 use crate::failure::{Exit, Failure};
 use crate::options::{Program, STARTED};
 
-/// How long a daemon may take until it is waited for no more.
+/// The maximum time to wait for a daemon to write its process id.
 const BEGINNING: Duration = Duration::from_secs(30);
 
-/// How often it is looked at until then.
+/// The interval between two checks of a daemon that is starting.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Starts a daemon of this program anew, apart from this terminal, and leaves it alone when it has written its process id.
+/// Starts this program again as a daemon that is detached from the terminal. Returns when the
+/// daemon has written its process id.
 ///
 /// # Errors
-/// When it cannot be started, or ends at once.
+/// If the daemon cannot be started, or ends at once.
 pub fn start(program: &Program, words: &[String], pidfile: &Path) -> Result<ExitCode, Failure> {
     let own = binary::own_program().map_err(|error| Failure::new(Exit::Software, error))?;
     let started = Command::new(own)
@@ -53,7 +54,8 @@ pub fn start(program: &Program, words: &[String], pidfile: &Path) -> Result<Exit
     }
 }
 
-/// Whether a daemon runs: its file is there, or it has not ended in a while.
+/// Waits until the daemon has written its process id. Returns false if the daemon has ended, and
+/// true if it still runs after [`BEGINNING`].
 fn began(mut child: Child, pidfile: &Path) -> std::io::Result<bool> {
     let id = child.id().to_string();
     let since = Instant::now();
@@ -69,12 +71,13 @@ fn began(mut child: Child, pidfile: &Path) -> std::io::Result<bool> {
     Ok(true)
 }
 
-/// The file that tells a daemon's process id; it goes with the daemon.
+/// The file with a daemon's process id. It is removed when the daemon ends.
 #[derive(Debug)]
 pub struct PidFile(PathBuf);
 
 impl PidFile {
-    /// Writes the file that the command line names. One that cannot be written is told in the log, and the daemon goes on.
+    /// Writes the file that the command line names. If the file cannot be written, the error is
+    /// logged and the daemon continues.
     #[must_use]
     pub fn asked_for(overrides: &Map) -> Option<Self> {
         let path = PathBuf::from(overrides.get("pidfile")?.to_text());

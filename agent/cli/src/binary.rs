@@ -1,4 +1,4 @@
-//! [`Binary`]: what `pinch` and `pinch-master` can be called as, and what each can be asked for itself.
+//! [`Binary`]: the applets of `pinch` and `pinch-master`, and the commands of each binary itself.
 
 use std::io::Write;
 use std::os::unix::fs::symlink;
@@ -11,17 +11,17 @@ use crate::options::{
     SALT_MASTER, SALT_MINION, SALT_RUN, UNDO,
 };
 
-/// The Salt whose behaviour this is.
+/// The version of Salt that this program behaves like.
 const SALT_VERSION: &str = "3008.5";
 
-/// Something that a binary does itself.
+/// A command that a binary runs itself, without an applet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// Its word; an option may have two.
+    /// The first argument that selects it. An option may have two spellings.
     pub word: &'static str,
-    /// What follows it.
+    /// The arguments that follow it.
     pub takes: &'static str,
-    /// One line about it.
+    /// A one-line description.
     pub help: &'static str,
 }
 
@@ -29,7 +29,7 @@ const fn command(word: &'static str, takes: &'static str, help: &'static str) ->
     Command { word, takes, help }
 }
 
-/// What every binary does itself.
+/// The commands that every binary has.
 const COMMANDS: [Command; 4] = [
     command(
         "install-links",
@@ -41,22 +41,22 @@ const COMMANDS: [Command; 4] = [
     command("--help, -h", "", "this help"),
 ];
 
-/// A program that is called by the names of its applets.
+/// A program that contains several applets and is called by their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binary {
-    /// What it is called.
+    /// The name of the program.
     pub name: &'static str,
-    /// One line about it.
+    /// A one-line description.
     pub about: &'static str,
-    /// More about it, for its page.
+    /// A longer description for the man page.
     pub description: &'static str,
-    /// The applets: their names are Salt's.
+    /// The applets. Their names are those of Salt's programs.
     pub applets: &'static [Program],
-    /// What it does beside [`COMMANDS`].
+    /// The commands of this binary, in addition to [`COMMANDS`].
     own: &'static [Command],
-    /// The option tables of those that have options.
+    /// The option tables of the commands that have options.
     pub tables: &'static [Program],
-    /// The files that it reads, with a line about each.
+    /// The files that the program reads, each with a one-line description.
     pub files: &'static [(&'static str, &'static str)],
 }
 
@@ -161,7 +161,8 @@ pub const PINCH_MASTER: Binary = Binary {
     ],
 };
 
-/// How this program was called: the name of its link, or its own, and the words after that.
+/// Returns the name that this program was called by, which is that of its link or its own, and the
+/// arguments.
 #[must_use]
 pub fn called() -> (String, Vec<String>) {
     let mut words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
@@ -170,20 +171,22 @@ pub fn called() -> (String, Vec<String>) {
     (name.to_string_lossy().into_owned(), words.collect())
 }
 
-/// The path of this program itself, for links.
+/// Returns the path of this program's executable, to be the target of links.
 ///
 /// # Errors
-/// When it cannot be found.
+/// If the path cannot be found.
 pub fn own_path() -> Result<PathBuf, Failure> {
     std::env::current_exe()
         .or_else(|_| called_path())
         .map_err(|error| Failure::new(Exit::Generic, error))
 }
 
-/// Returns a path by which this program can start itself, even where a newer one has taken its place: both must speak alike.
+/// Returns a path by which this program can start itself, even if a newer version has replaced its
+/// file. Both processes must speak the same protocol.
 ///
 /// # Errors
-/// When it cannot be found: `/proc` is missing, and it was not started by a path or from a folder of `PATH`.
+/// If the path cannot be found: `/proc` is missing, and the program was not started by a path or
+/// from a folder of `PATH`.
 pub fn own_program() -> std::io::Result<PathBuf> {
     let running = Path::new("/proc/self/exe");
     if running.exists() {
@@ -192,7 +195,8 @@ pub fn own_program() -> std::io::Result<PathBuf> {
     called_path()
 }
 
-/// The path by which this program was called; its folder never changes while it runs.
+/// Returns the path that this program was called by. The program never changes its working
+/// directory.
 fn called_path() -> std::io::Result<PathBuf> {
     let called = std::env::args_os().next().unwrap_or_default();
     let called = Path::new(&called);
@@ -209,7 +213,7 @@ fn called_path() -> std::io::Result<PathBuf> {
     })
 }
 
-/// Writes to stdout, without secrets; one who has stopped reading is no error.
+/// Writes text to stdout with secrets masked. Errors, such as a closed pipe, are ignored.
 pub fn put(text: &str) -> ExitCode {
     let text = value::secret::text(text);
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
@@ -217,16 +221,16 @@ pub fn put(text: &str) -> ExitCode {
 }
 
 impl Binary {
-    /// What it does itself.
+    /// Returns the commands that the binary runs itself.
     pub fn commands(&self) -> impl Iterator<Item = &'static Command> + use<> {
         let (first, rest) = COMMANDS.split_at(1);
         first.iter().chain(self.own).chain(rest)
     }
 
-    /// Does what the words ask of the binary itself.
+    /// Runs a command of the binary itself.
     ///
     /// # Errors
-    /// When the first word is none that it knows, or the links cannot be made.
+    /// If the first word is not a known command, or the links cannot be made.
     pub fn itself(&self, words: &[String]) -> Result<ExitCode, Failure> {
         let (first, rest) = match words.split_first() {
             Some((first, rest)) => (first.as_str(), rest),
@@ -241,7 +245,7 @@ impl Binary {
         })
     }
 
-    /// Prints what one of its applets is asked about itself.
+    /// Prints the help or the versions of an applet.
     pub fn tell(&self, applet: &Program, about: About) -> ExitCode {
         match about {
             About::Help => put(&applet.help()),
@@ -267,7 +271,7 @@ impl Binary {
         Failure::new(Exit::Usage, error).hints([hint])
     }
 
-    /// What `--help` prints.
+    /// Returns the text that `--help` prints.
     #[must_use]
     pub fn usage(&self) -> String {
         let name = self.name;
@@ -297,7 +301,8 @@ impl Binary {
         out
     }
 
-    /// Makes a link for each applet. What is already there and no link of ours is left alone and named.
+    /// Makes a symbolic link for each applet. It stops with an error at the first path that exists
+    /// and is not such a link. It replaces nothing.
     fn install_links(&self, words: &[String]) -> Result<ExitCode, Failure> {
         let [folder] = words else {
             let error = format!(

@@ -1,7 +1,8 @@
-//! How both binaries compare bytes where the library is musl.
+//! Byte comparison for binaries that are linked with musl.
 //!
-//! musl's `memcmp` takes one byte after the other on every processor, and a run compares some three hundred short texts a state: keys of
-//! dictionaries, names of functions. This one takes eight bytes at a time. The linker takes it in the place of the library's.
+//! musl's `memcmp` compares one byte at a time on every processor, and a run compares about three
+//! hundred short texts for each state: keys of dictionaries, names of functions. The function in
+//! this file compares eight bytes at a time. The linker uses it instead of musl's.
 #![allow(
     unsafe_code,
     reason = "the compiler calls these by their names with addresses; this file is all of it"
@@ -9,17 +10,18 @@
 
 use std::ffi::c_int;
 
-/// The order of the first bytes that differ, as C's function of this name.
+/// Compares the first bytes that differ, like the C function of this name.
 ///
 /// # Safety
 /// `count` bytes can be read at both addresses.
-// SAFETY: it does what the C standard says of its name.
+// SAFETY: this function does what the C standard says about its name.
 #[cfg_attr(target_env = "musl", unsafe(no_mangle))]
 pub unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, count: usize) -> c_int {
-    // Nothing is called here: most texts are shorter than what a call costs.
+    // This function calls no other function, because most texts are so short that a call costs more
+    // than the comparison.
     let mut at = 0;
     while at + 8 < count {
-        // SAFETY: eight bytes from `at` on are among the `count` ones.
+        // SAFETY: the eight bytes from `at` are within the `count` bytes.
         let (one, other) = unsafe { (eight(left, at), eight(right, at)) };
         if one != other {
             return sign(one, other);
@@ -30,11 +32,11 @@ pub unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, count: usize)
     unsafe { sign(last(left, count), last(right, count)) }
 }
 
-/// Zero where the bytes are the same.
+/// Returns zero if the bytes are the same.
 ///
 /// # Safety
-/// As for `memcmp`.
-// SAFETY: what `memcmp` answers is right for this name too.
+/// The same as for [`memcmp`].
+// SAFETY: the result of `memcmp` is a correct result for this name too.
 #[cfg_attr(target_env = "musl", unsafe(no_mangle))]
 pub unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, count: usize) -> c_int {
     // SAFETY: the caller makes the same promise.
@@ -46,17 +48,18 @@ fn sign(one: u64, other: u64) -> c_int {
     c_int::from(one > other) - c_int::from(one < other)
 }
 
-/// The last eight bytes as a number that has their order. Of fewer bytes the first and the last ones, some twice: that changes no order.
+/// Returns the last eight bytes as a number that sorts in their order. If there are fewer bytes, it
+/// combines the first and the last ones, so some count twice. That does not change the order.
 #[inline(always)]
 unsafe fn last(bytes: *const u8, count: usize) -> u64 {
     if count >= 8 {
-        // SAFETY: there are eight.
+        // SAFETY: there are at least eight bytes.
         unsafe { eight(bytes, count - 8) }
     } else if count >= 4 {
-        // SAFETY: there are four at either end.
+        // SAFETY: there are at least four bytes from the start and up to the end.
         unsafe { four(bytes, 0) << 32 | four(bytes, count - 4) }
     } else if count > 0 {
-        // SAFETY: the first, the middle and the last of one to three.
+        // SAFETY: these are the first, the middle and the last of one to three bytes.
         unsafe { one(bytes, 0) << 16 | one(bytes, count / 2) << 8 | one(bytes, count - 1) }
     } else {
         0
@@ -65,20 +68,20 @@ unsafe fn last(bytes: *const u8, count: usize) -> u64 {
 
 #[inline(always)]
 unsafe fn one(bytes: *const u8, at: usize) -> u64 {
-    // SAFETY: the caller has a byte there.
+    // SAFETY: the caller guarantees a byte at this address.
     u64::from(unsafe { *bytes.add(at) })
 }
 
 #[inline(always)]
 unsafe fn four(bytes: *const u8, at: usize) -> u64 {
-    // SAFETY: the caller has four bytes there.
+    // SAFETY: the caller guarantees four bytes at this address.
     let bytes = unsafe { bytes.add(at).cast::<u32>().read_unaligned() };
     u64::from(u32::from_be(bytes))
 }
 
 #[inline(always)]
 unsafe fn eight(bytes: *const u8, at: usize) -> u64 {
-    // SAFETY: the caller has eight bytes there.
+    // SAFETY: the caller guarantees eight bytes at this address.
     u64::from_be(unsafe { bytes.add(at).cast::<u64>().read_unaligned() })
 }
 
@@ -86,7 +89,8 @@ unsafe fn eight(bytes: *const u8, at: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// All texts of two letters up to a length, and long ones that differ at one place.
+    /// Returns all texts of two letters up to a maximum length, and long ones that differ at one
+    /// position.
     fn texts() -> Vec<Vec<u8>> {
         let short = (0..10_u32).flat_map(|length| {
             (0..1 << length).map(move |bits| {
@@ -106,10 +110,10 @@ mod tests {
         let texts = texts();
         for left in &texts {
             for right in texts.iter().filter(|right| right.len() == left.len()) {
-                // SAFETY: both have as many bytes.
+                // SAFETY: both slices have the same length.
                 let found = unsafe { memcmp(left.as_ptr(), right.as_ptr(), left.len()) };
                 assert_eq!(found, left.cmp(right) as c_int, "{left:?} {right:?}");
-                // SAFETY: as above.
+                // SAFETY: both slices have the same length.
                 let same = unsafe { bcmp(left.as_ptr(), right.as_ptr(), left.len()) } == 0;
                 assert_eq!(same, left == right);
             }

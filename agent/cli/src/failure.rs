@@ -1,4 +1,4 @@
-//! How a program ends: exit codes, and errors printed with their causes and hints.
+//! The end of a program: exit codes, and errors that are printed with their causes and hints.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -7,30 +7,31 @@ use std::process::ExitCode;
 
 use crate::options::{Program, UsageError};
 
-/// The exit codes, by Salt's numbers.
+/// The exit codes, which are Salt's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Everything went well.
     Ok = 0,
-    /// Something failed: a state, a compile error, a call that raised, a configuration that cannot be read.
+    /// A failure: a state failed, a tree did not compile, a call raised an error, or a
+    /// configuration cannot be read.
     Generic = 1,
-    /// A state failed, where a script asks `state.*` with `--retcode-passthrough`.
+    /// A state failed, in a call of `state.*` with `--retcode-passthrough`.
     StateFailure = 2,
     /// The pillar did not compile, with `--retcode-passthrough`.
     PillarFailure = 5,
-    /// One of several failed.
+    /// At least one of several calls failed.
     Aggregate = 20,
     /// The command line is wrong.
     Usage = 64,
-    /// The user to run as does not exist.
+    /// The user that the program must run as does not exist.
     NoUser = 67,
-    /// A service that is needed is not there.
+    /// A required service is not available.
     Unavailable = 69,
     /// An error of the program itself.
     Software = 70,
     /// An output file cannot be written.
     CantCreate = 73,
-    /// Another run is in the way: try again.
+    /// Another run holds the lock. The caller can try again.
     TempFail = 75,
     /// Permission denied.
     NoPermission = 77,
@@ -44,34 +45,35 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// The exit code of a call that returned: its own with `--retcode-passthrough`, else 0 or 1.
+/// Returns the exit code of a call that returned: the call's own code with `--retcode-passthrough`,
+/// otherwise 0 or 1.
 #[must_use]
 pub fn exit_of(retcode: i64, passthrough: bool) -> ExitCode {
     match (retcode, passthrough) {
         (0, _) => Exit::Ok.into(),
-        // The system keeps the lowest eight bits, as it does of Salt's.
+        // The kernel keeps only the lowest eight bits, also for Salt's exit codes.
         (code, true) => ExitCode::from(code.rem_euclid(256) as u8),
         (_, false) => Exit::Generic.into(),
     }
 }
 
-/// What ends a program: the error, what could help, and the exit code.
+/// An error that ends the program, with hints for the user and the exit code.
 #[derive(Debug)]
 pub struct Failure {
-    /// What kind of failure it is: its exit code.
+    /// The exit code.
     pub kind: Exit,
-    /// What went wrong, with what caused it.
+    /// The error, with its causes.
     pub error: Box<dyn Error + Send + Sync>,
-    /// What the user can do.
+    /// Hints for the user.
     pub hints: Vec<String>,
-    /// Printed before the error: the usage line.
+    /// The text before the error: the usage line.
     heading: String,
-    /// What the error is announced with.
+    /// The prefix of the error, such as `error`.
     label: String,
 }
 
 impl Failure {
-    /// A failure without hints.
+    /// Makes a failure without hints.
     #[must_use]
     pub fn new(kind: Exit, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self {
@@ -83,7 +85,7 @@ impl Failure {
         }
     }
 
-    /// A failure whose sentence stands alone, as Salt prints those of a call.
+    /// Makes a failure that is printed without a prefix, as Salt prints the errors of a call.
     #[must_use]
     pub fn plain(kind: Exit, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self {
@@ -92,7 +94,7 @@ impl Failure {
         }
     }
 
-    /// A wrong command line, announced as Salt's option parser does.
+    /// Makes a failure for a wrong command line, printed as Salt's option parser prints it.
     #[must_use]
     pub fn usage(program: &Program, error: UsageError) -> Self {
         let hint = error.hint.clone();
@@ -110,7 +112,7 @@ impl Failure {
         self
     }
 
-    /// The text: the error, its causes, the hints.
+    /// Returns the text: the error, its causes and the hints.
     #[must_use]
     pub fn text(&self) -> String {
         let label = if self.label.is_empty() {
@@ -130,7 +132,7 @@ impl Failure {
         out
     }
 
-    /// Prints it on stderr and returns the exit code; a stderr that is closed changes nothing.
+    /// Prints the failure to stderr and returns the exit code. A closed stderr is ignored.
     #[must_use]
     pub fn report(&self) -> ExitCode {
         let text = self.text();

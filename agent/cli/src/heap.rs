@@ -1,9 +1,11 @@
-//! [`Heap`]: where the memory of both binaries comes from.
+//! [`Heap`]: the memory allocator of both binaries.
 //!
-//! A run makes and drops hundreds of small values for each state, nearly all of them in one thread. A general allocator spends a quarter
-//! of such a run, musl's nearly half. Here a block comes from a list of its size that belongs to the first thread, without
-//! a lock and without a header; all other threads share a second set of lists behind a lock. A block goes to the lists of the
-//! thread that frees it. The chunks that blocks are cut from come from the system, and what is larger from its own allocator.
+//! A run makes and drops hundreds of small values for each state, nearly all of them in one thread.
+//! A general allocator takes a quarter of the time of such a run, and musl's nearly half. Here, a
+//! block comes from a list of blocks of its size that belongs to the first thread, without a lock
+//! and without a header. All other threads share a second set of lists behind a lock. A freed block
+//! goes to the lists of the thread that frees it. The kernel provides the chunks that blocks are
+//! cut from, and the system's allocator provides larger blocks.
 #![allow(
     unsafe_code,
     reason = "an allocator hands out raw memory; this file is all of it"
@@ -21,37 +23,42 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
 use crate::failure::Exit;
 
-/// Sizes are rounded up to this; every block is aligned to it.
+/// The unit in bytes that sizes are rounded up to. Every block is aligned to it.
 const STEP: usize = 16;
 
-/// Up to this many bytes there is a size for each step, from there on sixteen for each doubling.
+/// The largest size in bytes with one size for each step. Above it, each doubling has sixteen
+/// sizes.
 const FINE: usize = 2048;
 
-/// How many sizes a doubling has, as a power of two: a connection of the master is a few large blocks, and half of each would be air.
+/// The number of sizes in a doubling, as a power of two. The master needs a few large blocks for
+/// each connection, and with fewer sizes up to half of each block would be unused.
 const PARTS: u32 = 4;
 
-/// The largest block that comes from a list, in bytes: what grows passes through these sizes, and leaves them to what grows next.
+/// The largest block that comes from a list, in bytes. A growing value passes through these sizes
+/// and leaves its old blocks to the next growing value.
 const LARGEST: usize = 128 << 10;
 
-/// How many sizes there are: 0, 16, 32, … FINE, and those of its doublings up to LARGEST. Nobody asks for none.
+/// The number of sizes: 0, 16, 32, … FINE, and those of its doublings up to LARGEST. No caller asks
+/// for size 0.
 const SIZES: usize = FINE / STEP + 1 + ((LARGEST / FINE).ilog2() << PARTS) as usize;
 
-/// How much is asked of the system at once, in bytes.
+/// The number of bytes that are requested from the kernel at once.
 const CHUNK: usize = 256 << 10;
 
-/// Up to this many bytes nobody goes on without them. Who asks for more, as for a whole file, may be able to tell what for.
+/// The largest size in bytes for which a failed allocation ends the program. A caller that
+/// allocates more, such as for a whole file, may be able to report what it needs the memory for.
 const NEEDED: usize = 16 << 20;
 
 /// The program's allocator.
 #[derive(Debug)]
 pub struct Heap;
 
-/// A free block holds the address of the next one of its size.
+/// A free block. It contains the address of the next free block of its size.
 struct Free {
     next: *mut Self,
 }
 
-/// The free blocks by size, and what is left of the last chunk.
+/// The free blocks by size, and the rest of the last chunk.
 struct Lists {
     free: [*mut Free; SIZES],
     chunk: *mut u8,
@@ -61,10 +68,11 @@ struct Lists {
 /// The lists of the thread that claimed them.
 struct Claimed(UnsafeCell<Lists>);
 
-// SAFETY: only the one thread whose `MINE` is true reaches into it, and `claim` lets one thread have that.
+// SAFETY: only the one thread whose `MINE` is true accesses it, and `claim` sets that for one
+// thread only.
 unsafe impl Sync for Claimed {}
 
-// SAFETY: the addresses in it are of blocks that nobody else knows.
+// SAFETY: the addresses in it are those of blocks that no other code has.
 unsafe impl Send for Lists {}
 
 static CLAIMED: Claimed = Claimed(UnsafeCell::new(Lists::EMPTY));
@@ -72,12 +80,14 @@ static SHARED: Mutex<Lists> = Mutex::new(Lists::EMPTY);
 static IS_CLAIMED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// Whether this thread has the claimed lists. Without a destructor it can be asked at any time of a thread's life.
+    /// True if this thread has the claimed lists. It has no destructor, so it can be read at any
+    /// time of the thread's life.
     static MINE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Gives this thread lists of its own, if no other has them: for the thread that does a run. A daemon does not ask for them: what its first
-/// thread makes and others drop would go to the shared lists one way, and its memory would grow for as long as it lives.
+/// Gives this thread separate lists, if no other thread has them. A thread that does a run calls
+/// it. A daemon does not: blocks that its first thread allocates and other threads free would only
+/// ever move to the shared lists, and its memory would grow for as long as it lives.
 pub fn claim() {
     if !IS_CLAIMED.swap(true, Ordering::Relaxed) {
         MINE.set(true);
@@ -91,31 +101,33 @@ impl Lists {
         left: 0,
     };
 
-    /// A block of a size, by the number of that; null when the system has no memory.
+    /// Returns a block of the size with the given number, or null if the system has no memory.
     ///
     /// # Safety
     /// `size` is at least 1 and below `SIZES`.
     #[inline(always)]
     unsafe fn take(&mut self, size: usize) -> *mut u8 {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller guarantees the bounds.
         let head = unsafe { self.free.get_unchecked_mut(size) };
         let block = *head;
         if block.is_null() {
             return self.cut(bytes(size));
         }
-        // SAFETY: what is in a list was given back whole, and holds what `put` wrote.
+        // SAFETY: a block in a list was freed as a whole and contains what `put` wrote.
         *head = unsafe { (*block).next };
         block.cast()
     }
 
-    /// Takes back a block of a size.
+    /// Returns a block to the list of its size.
     ///
     /// # Safety
-    /// It came from `take` with the same `size`, of these lists or of others, and nobody uses it any more.
+    /// The block came from `take` with the same `size`, of these lists or of others, and is no
+    /// longer in use.
     #[inline(always)]
     unsafe fn put(&mut self, block: *mut u8, size: usize) {
         let block = block.cast::<Free>();
-        // SAFETY: the caller's word; a block is as large and as aligned as an address at least.
+        // SAFETY: the caller guarantees it. A block is at least as large and as aligned as an
+        // address.
         unsafe {
             let head = self.free.get_unchecked_mut(size);
             (*block).next = *head;
@@ -130,18 +142,20 @@ impl Lists {
             return null_mut();
         }
         let block = self.chunk;
-        // SAFETY: `bytes` are left.
+        // SAFETY: at least `bytes` are left.
         self.chunk = unsafe { block.add(bytes) };
         self.left -= bytes;
         block
     }
 
-    /// Takes a new chunk of the system; false when it has none. What is left of the old one becomes blocks, the largest first.
+    /// Gets a new chunk from the system, and returns false if the system has none. The rest of the
+    /// old chunk becomes free blocks, the largest first.
     fn renew(&mut self) -> bool {
         while self.left > 0 {
             let size = (1..SIZES).rev().find(|size| bytes(*size) <= self.left);
             let size = size.unwrap_or(1);
-            // SAFETY: nobody has it; what is left is a multiple of a step, so that the block is no larger.
+            // SAFETY: no other code has this memory. The rest is a multiple of a step, so the block
+            // fits into it.
             unsafe {
                 self.put(self.chunk, size);
                 self.chunk = self.chunk.add(bytes(size));
@@ -154,19 +168,20 @@ impl Lists {
     }
 }
 
-/// New memory of the system; null when it has none. It is there at once: a chunk is used up soon, and to be given each page when it
-/// is first touched costs twice as much.
+/// Returns new memory from the kernel, or null if there is none. The kernel populates all pages at
+/// once: a chunk is used up soon, and populating each page at its first access costs twice as much.
 fn mapped(bytes: usize) -> *mut u8 {
     let (access, flags) = (
         ProtFlags::READ | ProtFlags::WRITE,
         MapFlags::PRIVATE | MapFlags::POPULATE,
     );
-    // SAFETY: memory of no file, at no address that is asked for, takes the place of nothing.
+    // SAFETY: an anonymous mapping at an address that the kernel chooses replaces no other mapping.
     let new = unsafe { mmap_anonymous(null_mut(), bytes, access, flags) };
     new.map_or(null_mut(), <*mut c_void>::cast)
 }
 
-/// The number of the size that a layout takes; none where the system's own allocator is asked.
+/// Returns the number of the size for a layout, or `None` if the system's allocator must provide
+/// it.
 #[inline(always)]
 fn size_for(layout: Layout) -> Option<usize> {
     let fits = layout.size() <= LARGEST && layout.align() <= STEP;
@@ -183,7 +198,7 @@ fn size_for(layout: Layout) -> Option<usize> {
     })
 }
 
-/// How many bytes a block of a size has.
+/// Returns the number of bytes in a block of a size.
 #[inline(always)]
 fn bytes(size: usize) -> usize {
     match size.checked_sub(FINE / STEP + 1) {
@@ -195,7 +210,8 @@ fn bytes(size: usize) -> usize {
     }
 }
 
-/// A block that is there; ends the program where it is not and nobody could go on.
+/// Returns the block. If the allocation failed and the size is one that no caller can do without,
+/// it ends the program.
 #[inline(always)]
 fn had(block: *mut u8, size: usize) -> *mut u8 {
     if block.is_null() && size <= NEEDED {
@@ -204,7 +220,7 @@ fn had(block: *mut u8, size: usize) -> *mut u8 {
     block
 }
 
-/// Ends the program for want of memory, with what it needs none for.
+/// Ends the program because there is no memory. It does not allocate.
 #[cold]
 #[expect(
     clippy::disallowed_methods,
@@ -219,10 +235,12 @@ fn end() -> ! {
     std::process::exit(Exit::Software as i32)
 }
 
-// SAFETY: a block has the size and the alignment asked for, and is in one list or in one hand, never in two.
+// SAFETY: a block has the requested size and alignment, and is either in one list or in use by one
+// owner.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: no layout that is asked for has size 0, and `size_for` gives none that is too large; the lists are this thread's or locked.
+        // SAFETY: no caller asks for a layout of size 0, and `size_for` returns no number that is
+        // too large. The lists belong to this thread or are locked.
         let block = unsafe {
             match size_for(layout) {
                 None => System.alloc(layout),
@@ -236,9 +254,10 @@ unsafe impl GlobalAlloc for Heap {
         had(block, layout.size())
     }
 
-    /// New pages of the system are zero: to write that would only take them, as 3 MB of a socket's buffers that are never filled.
+    /// Returns zeroed memory. New pages from the kernel are zero already. Writing zeros to them
+    /// would only make them resident, such as 3 MB of socket buffers that are never filled.
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's word; a block of `alloc` has the size that is written.
+        // SAFETY: the caller guarantees it. A block from `alloc` has the size that is written.
         unsafe {
             if size_for(layout).is_none() {
                 return had(System.alloc_zeroed(layout), layout.size());
@@ -252,7 +271,8 @@ unsafe impl GlobalAlloc for Heap {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller gives the layout that it asked with, so the block goes where it came from.
+        // SAFETY: the caller passes the layout of the allocation, so the block returns to where it
+        // came from.
         unsafe {
             match size_for(layout) {
                 None => System.dealloc(block, layout),
@@ -266,13 +286,13 @@ unsafe impl GlobalAlloc for Heap {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller's word: `size` is not 0 and is no more than a layout may have.
+        // SAFETY: the caller guarantees that `size` is not 0 and not larger than a layout allows.
         let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
         let (before, after) = (size_for(layout), size_for(wanted));
         if before == after && before.is_some() {
             return block;
         }
-        // SAFETY: both layouts are right, and what is copied is in both blocks.
+        // SAFETY: both layouts are valid, and both blocks contain the copied range.
         unsafe {
             if before.is_none() && after.is_none() {
                 return had(System.realloc(block, layout, size), size);
@@ -315,17 +335,18 @@ mod tests {
         for size in (1..5000).step_by(7).chain((5000..300_000).step_by(9973)) {
             for align in [1, 8, 16, 64, 4096] {
                 let layout = layout(size, align);
-                // SAFETY: the size is not 0; the block is written within its size.
+                // SAFETY: the size is not 0, and the block is written within its size.
                 let block = unsafe { Heap.alloc(layout) };
                 assert_eq!(block as usize % align, 0);
-                // SAFETY: as above.
+                // SAFETY: the block has `size` bytes.
                 unsafe { block.write_bytes(size as u8, size) };
                 blocks.push((block, layout));
             }
         }
         for (number, (block, before)) in blocks.into_iter().enumerate() {
             let size = (before.size() * (1 + number % 5) / 2).max(1);
-            // SAFETY: the block came with this layout and is given back once, with its last one.
+            // SAFETY: the block was allocated with this layout and is freed once, with its last
+            // layout.
             unsafe {
                 let new = Heap.realloc(block, before, size);
                 let kept = std::slice::from_raw_parts(new, size.min(before.size()));

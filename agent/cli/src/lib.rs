@@ -1,6 +1,7 @@
-//! What stands between the user and a run: options, configuration files, outputters, errors and exit codes.
+//! The layer between the user and a run: options, configuration files, outputters, errors and exit
+//! codes.
 //!
-//! Nothing here knows a module, and YAML comes in through a trait.
+//! This crate knows no module. It reads and writes YAML through a trait.
 #![cfg_attr(
     test,
     allow(

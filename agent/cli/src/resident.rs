@@ -1,8 +1,9 @@
-//! What of a daemon's program stays in memory.
+//! Releases the resident memory of a daemon's program code.
 //!
-//! Reading a configuration, opening stores and the first handshake bring most of the program's code into the daemon's memory, and nothing
-//! of that is needed again for as long as it waits. The system keeps what is mapped longer than what is not, so it is let go: what is
-//! needed comes back from the file, at the price of a page fault.
+//! Reading a configuration, opening stores and the first handshake load most of the program's code
+//! into the daemon's memory. While the daemon waits, it needs none of that again. The kernel keeps
+//! mapped pages longer than others, so this module releases them. Code that is needed again is read
+//! from the file, at the price of a page fault.
 #![allow(
     unsafe_code,
     reason = "pages of the program's own code are taken out of its memory; this file is all of it"
@@ -16,11 +17,11 @@ use std::time::Duration;
 
 use rustix::mm::{Advice, madvise};
 
-/// How long after its start a daemon has come to rest.
+/// The time after its start at which a daemon is idle.
 pub const AT_REST: Duration = Duration::from_secs(10);
 
-/// Takes the program's code out of the memory of this process; how many bytes of addresses it took. Where `/proc` does not tell where the
-/// code is, nothing happens.
+/// Releases the pages of the program's code from this process's memory, and returns the size of the
+/// released address ranges in bytes. If `/proc` does not show where the code is, it does nothing.
 pub fn let_code_go() -> usize {
     let Ok(program) = std::fs::metadata("/proc/self/exe") else {
         return 0;
@@ -33,7 +34,8 @@ pub fn let_code_go() -> usize {
     of_program.map(|(from, to)| let_go(from, to)).sum()
 }
 
-/// The addresses of a line of `/proc/self/maps`, if that is code of the file with this number.
+/// Returns the address range in a line of `/proc/self/maps`, if it is code of the file with the
+/// given inode number.
 fn code(line: &str, inode: u64) -> Option<(usize, usize)> {
     let mut words = line.split_ascii_whitespace();
     let (range, rights) = (words.next()?, words.next()?);
@@ -48,8 +50,9 @@ fn code(line: &str, inode: u64) -> Option<(usize, usize)> {
 
 fn let_go(from: usize, to: usize) -> usize {
     let bytes = to.saturating_sub(from);
-    // SAFETY: the pages are mapped from the program's file, can be read and run and not written, and nothing was: these programs have no
-    // relocations in their code. Each is read from the file again when it is touched.
+    // SAFETY: the pages are mapped from the program's file, readable and executable but not
+    // writable, and no code has written to them: these programs have no relocations in their code.
+    // The kernel reads each page from the file again at its next access.
     let taken = unsafe {
         madvise(
             with_exposed_provenance_mut(from),

@@ -1,4 +1,4 @@
-//! The machine: its clock, its disks, who may read what, what is locked.
+//! Checks of the machine: its clock, its disks, its file permissions and its locks.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,22 +11,23 @@ use state::record;
 
 use super::{Lines, Look};
 
-/// 2020-01-01: a clock before it was never set.
+/// The time 2020-01-01. A clock that shows an earlier time was never set.
 const NEVER_SET: Duration = Duration::from_secs(1_577_836_800);
 
-/// How far ahead of the clock a file may lie: clocks of file servers differ a little.
+/// The maximum time by which a file may be newer than the clock. The clocks of file servers differ
+/// a little.
 const AHEAD: Duration = Duration::from_secs(120);
 
-/// With less room than this a run fails soon.
+/// The minimum free space in bytes. With less, a run fails soon.
 const LITTLE: u64 = 16 << 20;
 
-/// With less room than this large packages do not fit.
+/// The free space in bytes below which large packages do not fit.
 const SCARCE: u64 = 200 << 20;
 
-/// With fewer free inodes a run fails soon.
+/// The minimum number of free inodes. With fewer, a run fails soon.
 const FEW: u64 = 1_000;
 
-/// Signs that something sets the clock.
+/// Paths that exist while a time service sets the clock.
 const TIME_SERVICES: [&str; 5] = [
     "/run/systemd/timesync/synchronized",
     "/run/chrony",
@@ -35,7 +36,7 @@ const TIME_SERVICES: [&str; 5] = [
     "/run/openntpd",
 ];
 
-/// Lock files of package managers.
+/// The lock files of package managers.
 const PACKAGE_LOCKS: [&str; 8] = [
     "/var/lib/dpkg/lock-frontend",
     "/var/lib/dpkg/lock",
@@ -152,7 +153,7 @@ pub(super) fn permissions(look: &Look, lines: &mut Lines) {
     ];
     for folder in folders {
         if let Ok(data) = folder.metadata() {
-            // A folder with the sticky bit keeps what others have made from each other.
+            // In a folder with the sticky bit, users cannot remove the files of other users.
             if data.mode() & 0o002 != 0 && data.mode() & 0o1000 == 0 {
                 let shown = folder.display();
                 lines.problem(
@@ -174,7 +175,7 @@ pub(super) fn permissions(look: &Look, lines: &mut Lines) {
     }
 }
 
-/// The private keys in a folder.
+/// Returns the private keys in a folder.
 fn keys(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut keys: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -183,7 +184,7 @@ fn keys(folder: &Path) -> Vec<PathBuf> {
     keys
 }
 
-/// Whether a folder, or the nearest one above it, can be written by us.
+/// Checks that this process can write to a folder, or to its nearest ancestor that exists.
 fn writable(folder: &Path) -> rustix::io::Result<()> {
     let there = folder.ancestors().find(|path| path.exists());
     let there = there.unwrap_or_else(|| Path::new("/"));
@@ -220,8 +221,8 @@ pub(super) fn locks(look: &Look, lines: &mut Lines) {
     }
 }
 
-/// The process that holds a lock on the file with this number, as `/proc/locks` tells:
-/// `1: POSIX  ADVISORY  WRITE 1234 08:01:131085 0 EOF`.
+/// Returns the process that holds a lock on the file with the given inode number. `locks` is the
+/// text of `/proc/locks`, with lines such as `1: POSIX  ADVISORY  WRITE 1234 08:01:131085 0 EOF`.
 fn holder_of(locks: &str, inode: u64) -> Option<u32> {
     locks.lines().find_map(|line| {
         let words: Vec<&str> = line

@@ -1,4 +1,5 @@
-//! `pinch doctor`: what a run needs of this machine. Nothing is changed, and every question has a deadline.
+//! `pinch doctor`: checks whether this machine has everything that a run needs. It changes nothing,
+//! and every check has a deadline.
 
 mod machine;
 mod salt;
@@ -16,10 +17,10 @@ use value::{Map, Value};
 
 use crate::setup;
 
-/// The version of `--out=json`.
+/// The version of the format of `--out=json`.
 const VERSION: i64 = 1;
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Ok,
@@ -37,17 +38,17 @@ impl Level {
     }
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Line {
     level: Level,
     topic: &'static str,
     what: String,
-    /// What to do about it.
+    /// The advice on how to fix it.
     todo: Option<String>,
 }
 
-/// The lines about one topic.
+/// The results of the checks of one topic.
 struct Lines {
     topic: &'static str,
     all: Vec<Line>,
@@ -76,14 +77,14 @@ impl Lines {
     }
 }
 
-/// What is looked at.
+/// The input of the checks.
 struct Look {
     opts: Opts,
     config_dir: PathBuf,
     loaded: Loaded,
 }
 
-/// A look at one topic.
+/// A function that checks one topic.
 type Check = fn(&Look, &mut Lines);
 
 const CHECKS: [(&str, Check); 9] = [
@@ -98,10 +99,10 @@ const CHECKS: [(&str, Check); 9] = [
     ("services", salt::services),
 ];
 
-/// Runs `pinch doctor` with these words.
+/// Runs `pinch doctor` with the arguments `words`.
 ///
 /// # Errors
-/// When the command line is wrong.
+/// If the command line is wrong.
 pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     setup::run(&DOCTOR, words, told)
 }
@@ -119,7 +120,8 @@ fn told(parsed: &Parsed) -> Result<ExitCode, Failure> {
     Ok(if failed { Exit::Generic } else { Exit::Ok }.into())
 }
 
-/// All lines. A configuration that cannot be read is the only one, since all else follows from it.
+/// Returns the results of all checks. If the configuration cannot be read, that problem is the only
+/// result, because all other checks depend on it.
 fn looked(parsed: &Parsed) -> Vec<Line> {
     let loaded = match setup::loaded(parsed, false) {
         Ok(loaded) => loaded,

@@ -1,4 +1,5 @@
-//! What Pinch itself needs: configuration, trees, a master, Python for custom modules, services.
+//! Checks of Pinch's own needs: configuration, trees, a master, Python for custom modules,
+//! services.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -12,13 +13,13 @@ use value::{Map, Value};
 use super::{Lines, Look};
 use crate::call;
 
-/// How long the master is waited for.
+/// The maximum time to wait for the master.
 const MASTER: Duration = Duration::from_secs(20);
 
-/// How long a program is, in seconds.
+/// The maximum run time of a program, in seconds.
 const PROGRAM: i64 = 20;
 
-/// Folders of a tree whose Python files run in a python3.
+/// The folders of a tree whose Python files run in a `python3`.
 const CUSTOM: [&str; 7] = [
     "_modules",
     "_states",
@@ -49,7 +50,7 @@ fn is_local(opts: &Opts) -> bool {
     opts.text("file_client") == Some("local") || opts.text("master_type") == Some("disable")
 }
 
-/// The folders of `file_roots` or `pillar_roots`.
+/// Returns the folders of `file_roots` or `pillar_roots`.
 fn folders(opts: &Opts, key: &str) -> Vec<PathBuf> {
     let roots = opts.get(key).and_then(Value::as_map);
     let folders = roots.into_iter().flatten().flat_map(|(_, folders)| {
@@ -98,7 +99,7 @@ pub(super) fn master(look: &Look, lines: &mut Lines) {
     }
     let (opts, name) = (look.opts.clone(), masters(&look.opts));
     let (sender, receiver) = mpsc::channel();
-    // One that hangs is left behind: the program ends soon.
+    // A thread that hangs is not joined, because the program ends soon.
     std::thread::spawn(move || {
         let asked = call::context(opts, true)
             .map(|_| ())
@@ -158,7 +159,7 @@ pub(super) fn python(look: &Look, lines: &mut Lines) {
     }
 }
 
-/// A context of this machine for questions that need no master.
+/// Returns a context of this machine for checks that need no master.
 fn context(opts: &Opts) -> Exec {
     let sources = Box::new(modules::roots::Roots::states(opts));
     Exec::new(
@@ -169,7 +170,7 @@ fn context(opts: &Opts) -> Exec {
     )
 }
 
-/// A Python file of custom modules, synced or in the tree.
+/// Returns the path of one Python file of custom modules, either synced or in the tree.
 fn custom_file(opts: &Opts) -> Option<PathBuf> {
     let synced = opts.path("extension_modules");
     let in_synced = CUSTOM

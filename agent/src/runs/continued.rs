@@ -1,4 +1,4 @@
-//! `pinch runs continue`: going on with the runs that waited for a reboot, once the machine is up again.
+//! `pinch runs continue`: continues the runs that waited for a reboot, once the machine has booted.
 
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -15,7 +15,7 @@ use state::opts::Opts;
 use state::record::{self, Recorded};
 use value::{Map, Value, log, secret};
 
-/// What is gone on with: what has a name under which it can be asked for again.
+/// The functions whose runs are continued: those that can be called again by name.
 const KINDS: [&str; 4] = [
     "state.orchestrate",
     "state.sls",
@@ -23,22 +23,23 @@ const KINDS: [&str; 4] = [
     "state.highstate",
 ];
 
-/// How long it is waited for a way to other machines before a run goes on without one.
+/// The maximum time to wait for a network route before a run continues without one.
 const NETWORK: Duration = Duration::from_secs(60);
 
-/// How long it is waited for the master before a run goes on, or fails, without it.
+/// The maximum time to wait for the master before a run continues, or fails, without it.
 const MASTER: Duration = Duration::from_secs(120);
 
-/// How often it is tried to go on with a run of a master's.
+/// The maximum number of attempts to continue a run that a master started.
 const TRIES: u32 = 3;
 
-/// How often it is looked for one.
+/// The interval between two checks for a network route or for the master.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Goes on with each run that waited for a reboot which has come. The exit code is that of the first that fails.
+/// Continues each run that waited for a reboot, if the machine has rebooted since. The exit code is
+/// that of the first run that fails.
 ///
 /// # Errors
-/// When a run cannot be started.
+/// If a run cannot be started.
 pub(super) fn all(opts: &Opts, parsed: &Parsed) -> Result<ExitCode, Failure> {
     let mut code = 0;
     let now = boot::id();
@@ -118,7 +119,8 @@ fn named(recorded: &Recorded) -> String {
     named.trim_end().to_owned()
 }
 
-/// Why nothing can go on with a run by itself: it was given secrets, which no record holds.
+/// Returns the reason if a run cannot be continued automatically because it was given secrets,
+/// which no record contains.
 fn hidden(jid: &str, recorded: &Recorded) -> Option<String> {
     let args = recorded.start.get("args")?;
     let is_hidden = |key: &&str| args.get(key).is_some_and(secret::is_masked);
@@ -129,8 +131,8 @@ fn hidden(jid: &str, recorded: &Recorded) -> Option<String> {
     ))
 }
 
-/// Whether a word is the name of an SLS or of an environment, or several with commas between them:
-/// never an option, nor an argument with a name.
+/// Reports whether a word is the name of an SLS or of an environment, or several names separated by
+/// commas. An option or a keyword argument is not.
 fn is_named(word: &str) -> bool {
     let is_of_name = |c: char| c.is_alphanumeric() || "._-/+@ ".contains(c);
     word.split(',').all(|name| {
@@ -138,8 +140,9 @@ fn is_named(word: &str) -> bool {
     })
 }
 
-/// Returns the words of `salt-call` that go on with a run. A record names only what is allowed here: one
-/// of four functions, SLS files and an environment. None where it names anything else.
+/// Returns the arguments of `salt-call` that continue a run. A record may name only what is allowed
+/// here: one of four functions, SLS files and an environment. Returns `None` if it names anything
+/// else.
 fn words(jid: &str, recorded: &Recorded) -> Option<Vec<String>> {
     let fun = text(recorded, "fun");
     if !KINDS.contains(&fun.as_str()) {
@@ -149,7 +152,7 @@ fn words(jid: &str, recorded: &Recorded) -> Option<Vec<String>> {
     if !recorded.start.contains("remote") {
         words.push("--local".to_owned());
     }
-    // What follows is no option, whatever it looks like.
+    // After `--`, no word is parsed as an option.
     words.extend(["--retcode-passthrough", "--no-color", "--", &fun].map(str::to_owned));
     let mods = mods(recorded);
     if !mods.is_empty() {
@@ -160,12 +163,12 @@ fn words(jid: &str, recorded: &Recorded) -> Option<Vec<String>> {
         let saltenv = saltenv.to_text();
         words.push(is_named(&saltenv).then(|| format!("saltenv={saltenv}"))?);
     }
-    // Another run may have begun at boot.
+    // Another run may have started at boot.
     words.extend([format!("resume={jid}"), "queue=True".to_owned()]);
     Some(words)
 }
 
-/// Gives the master what came of a job of its that the reboot has taken the return from.
+/// Sends the master the result of its job if the reboot prevented the job from returning it.
 fn give_back(opts: &Opts, jid: &str, path: &Path) {
     let Ok(recorded) = record::read(path) else {
         return;
@@ -205,7 +208,7 @@ fn give_back(opts: &Opts, jid: &str, path: &Path) {
     }
 }
 
-/// Waits for a way to other machines, where there was one when the run began.
+/// Waits for a network route, if the machine had one when the run began.
 fn wait_for_network(had_one: bool) {
     let started = Instant::now();
     while had_one && !boot::is_routed() && started.elapsed() < NETWORK {
@@ -213,8 +216,9 @@ fn wait_for_network(had_one: bool) {
     }
 }
 
-/// Runs the program once the master answers, whose files and pillar a run needs; again where the daemon came up in that moment, and the run
-/// was not taken up.
+/// Runs the program once the master answers, because the run needs the master's files and pillar.
+/// Tries again if the run was not resumed, for example because the daemon started at the same
+/// moment.
 fn started_with_master(
     opts: &Opts,
     parsed: &Parsed,
@@ -238,7 +242,7 @@ fn started_with_master(
     Ok(code)
 }
 
-/// Runs the program with these words, and gives its exit code.
+/// Runs the program with the given arguments and returns its exit code.
 fn started(parsed: &Parsed, words: &[String]) -> Result<u8, Failure> {
     let own = std::env::current_exe();
     let own = own.map_err(|error| Failure::new(Exit::Generic, error))?;
@@ -247,7 +251,7 @@ fn started(parsed: &Parsed, words: &[String]) -> Result<u8, Failure> {
     if let Some(dir) = parsed.text("config_dir") {
         command.env("SALT_CONFIG_DIR", Path::new(dir));
     }
-    // No deadline: it runs as long as the states do that are left.
+    // No deadline: the program runs as long as the remaining states do.
     let status = command.status();
     let status = status.map_err(|error| Failure::new(Exit::Generic, error))?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());

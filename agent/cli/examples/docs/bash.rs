@@ -1,11 +1,11 @@
-//! The completion for bash: one file for a binary and its applets.
+//! Writes the completion for bash: one file for a binary and its applets.
 
 use cli::binary::Binary;
 use cli::options::{Flag, Program, Takes};
 
 use super::{function, function_of, tables};
 
-/// The script.
+/// Returns the completion script.
 pub(super) fn script(binary: &Binary) -> String {
     let (name, own) = (binary.name, function(binary.name));
     let mut out = format!(
@@ -28,7 +28,8 @@ pub(super) fn script(binary: &Binary) -> String {
     out
 }
 
-/// The words after the binary's and an applet's or a command's name are its own.
+/// Returns the cases that complete the arguments after an applet's or a command's name by that
+/// applet's own function.
 fn applets(binary: &Binary) -> String {
     let lines = tables(binary).map(|applet| {
         let (function, name) = (function_of(binary, applet), applet.name);
@@ -39,7 +40,8 @@ fn applets(binary: &Binary) -> String {
     lines.collect()
 }
 
-/// Completes what follows an option by what it takes, and else the options. `--x=y` reaches bash as three words.
+/// Returns a shell function that completes the value after an option, and otherwise the options.
+/// bash splits `--x=y` into three words.
 fn options(function: &str, applet: &Program) -> String {
     let mut cases = String::new();
     for flag in applet.flags() {

@@ -1,11 +1,11 @@
-//! The completion for fish: one file for a binary and its applets.
+//! Writes the completion for fish: one file for a binary and its applets.
 
 use cli::binary::Binary;
 use cli::options::{Flag, Takes};
 
 use super::tables;
 
-/// The script.
+/// Returns the completion script.
 pub(super) fn script(binary: &Binary) -> String {
     let own = binary.name;
     let mut out = format!(

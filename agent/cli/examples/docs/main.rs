@@ -1,5 +1,6 @@
-//! `docs DIR`: writes the man pages and the completions of both binaries and of their applets into DIR, made of the tables that the
-//! parser reads. An example, so that the program itself does not carry them; `packaging/build` runs it.
+//! `docs DIR`: writes the man pages and the completions of both binaries and of their applets into
+//! DIR, from the tables that the parser reads. It is an example, so that the program itself does
+//! not contain it; `packaging/build` runs it.
 #![allow(
     clippy::disallowed_methods,
     reason = "pages are written into a folder of their own, not on a machine that is managed"
@@ -40,12 +41,12 @@ fn write(binary: &Binary, folder: &Path) -> std::io::Result<()> {
     std::fs::write(folder.join(format!("_{name}")), zsh::script(binary))
 }
 
-/// What has options behind the binary's name: its applets and commands.
+/// Returns the option tables of the binary's applets and commands.
 fn tables(binary: &Binary) -> impl Iterator<Item = &'static Program> {
     binary.applets.iter().chain(binary.tables)
 }
 
-/// The words that may follow the binary's name, each with a line about it.
+/// Returns the words that can follow the binary's name, each with a one-line description.
 fn words(binary: &Binary) -> impl Iterator<Item = (&'static str, &'static str)> {
     let applets = binary
         .applets
@@ -57,12 +58,13 @@ fn words(binary: &Binary) -> impl Iterator<Item = (&'static str, &'static str)> 
     applets.chain(commands)
 }
 
-/// What a shell's function about this is called.
+/// Returns the name of the shell function for a word.
 fn function(name: &str) -> String {
     format!("_{}", name.replace('-', "_"))
 }
 
-/// What one about an applet is called: no other program's completion of that name is in its way.
+/// Returns the name of the shell function for an applet. It contains the binary's name, so that it
+/// does not clash with another program's completion.
 fn function_of(binary: &Binary, applet: &Program) -> String {
     function(&format!("{} {}", binary.name, applet.name)).replace(' ', "_")
 }

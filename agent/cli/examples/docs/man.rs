@@ -1,4 +1,4 @@
-//! Man pages.
+//! Writes man pages.
 
 use cli::binary::Binary;
 use cli::options::{Flag, Program, SALT_RUN, Takes};
@@ -38,7 +38,7 @@ tells which there are, and
 explains each.
 ";
 
-/// The page of an applet.
+/// Returns the man page of an applet.
 pub(super) fn applet(binary: &Binary, applet: &Program) -> String {
     let own = escaped(binary.name);
     let mut page = head(&format!("{}-{}", binary.name, applet.name), &applet.brief());
@@ -52,7 +52,7 @@ pub(super) fn applet(binary: &Binary, applet: &Program) -> String {
         escaped(applet.name),
         escaped(applet.about)
     ));
-    // A runner's functions are others.
+    // `salt-run` has other functions than these: runners.
     if applet.usage.contains("<function>") && *applet != SALT_RUN {
         page.push_str(FUNCTIONS);
     }
@@ -77,7 +77,7 @@ pub(super) fn applet(binary: &Binary, applet: &Program) -> String {
     page + &format!(".SH SEE ALSO\n.BR {own} (1)\n")
 }
 
-/// The page of a binary itself.
+/// Returns the man page of a binary itself.
 pub(super) fn binary(binary: &Binary) -> String {
     let own = escaped(binary.name);
     let mut page = head(binary.name, binary.about);
@@ -111,7 +111,7 @@ pub(super) fn binary(binary: &Binary) -> String {
     page + &files(binary)
 }
 
-/// What a page says of a command that has options.
+/// Returns the section about a command that has options.
 fn command(own: &str, table: &Program) -> String {
     let (name, usage) = (escaped(table.name), escaped(table.usage));
     let mut part = format!(
@@ -143,7 +143,8 @@ fn head(name: &str, about: &str) -> String {
     )
 }
 
-/// `-c DIR, --config-dir=DIR`, options bold and what they take in italics.
+/// Returns an option's names, such as `-c DIR, --config-dir=DIR`, with the options in bold and
+/// their values in italics.
 fn names(flag: &Flag) -> String {
     let takes = match flag.takes {
         Takes::Nothing => None,
@@ -162,7 +163,7 @@ fn names(flag: &Flag) -> String {
     short.into_iter().chain(long).collect::<Vec<_>>().join(", ")
 }
 
-/// Text that roff takes as it stands.
+/// Returns text escaped so that roff prints it unchanged.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     match text.starts_with(['.', '\'']) {

@@ -1,11 +1,11 @@
-//! The completion for zsh: one file for a binary and its applets.
+//! Writes the completion for zsh: one file for a binary and its applets.
 
 use cli::binary::Binary;
 use cli::options::{Flag, Program, Takes};
 
 use super::{function, function_of, tables};
 
-/// The script.
+/// Returns the completion script.
 pub(super) fn script(binary: &Binary) -> String {
     let (name, own) = (binary.name, function(binary.name));
     let names: Vec<&str> = binary.applets.iter().map(|applet| applet.name).collect();
@@ -40,7 +40,7 @@ fn options(function: &str, applet: &Program) -> String {
     format!("\n{function}() {{\n    _arguments -s -S \\\n{specs}        '*: :_default'\n}}\n")
 }
 
-/// `'(-c --config-dir)'{-c+,--config-dir=}'[help]:DIR:_files -/'`.
+/// Returns an option's spec: `'(-c --config-dir)'{-c+,--config-dir=}'[help]:DIR:_files -/'`.
 fn spec(flag: &Flag) -> String {
     let (short_end, long_end) = match flag.takes {
         Takes::Nothing => ("", ""),

@@ -1,4 +1,5 @@
-//! What Salt makes of the options once they are read: paths below the root, roots as lists, old names.
+//! Completes the options as Salt does after reading them: paths below the root, roots as lists, old
+//! names.
 
 use std::path::Path;
 
@@ -7,7 +8,7 @@ use value::{Map, Value};
 use super::glob::{glob, has_magic};
 use super::id;
 
-/// Paths that are moved below `root_dir`.
+/// The options of a minion whose paths are moved below `root_dir`.
 pub(super) const BELOW_ROOT: [&str; 5] = [
     "pki_dir",
     "cachedir",
@@ -16,7 +17,7 @@ pub(super) const BELOW_ROOT: [&str; 5] = [
     "pidfile",
 ];
 
-/// Paths of a master that are moved below `root_dir`.
+/// The options of a master whose paths are moved below `root_dir`.
 pub(super) const MASTER_BELOW_ROOT: [&str; 9] = [
     "pki_dir",
     "cachedir",
@@ -29,7 +30,7 @@ pub(super) const MASTER_BELOW_ROOT: [&str; 9] = [
     "sqlite_queue_dir",
 ];
 
-/// Old names of file server backends.
+/// The old names of file server backends, each with the new one.
 const BACKENDS: [(&str, &str); 4] = [
     ("git", "gitfs"),
     ("hg", "hgfs"),
@@ -37,7 +38,7 @@ const BACKENDS: [(&str, &str); 4] = [
     ("minion", "minionfs"),
 ];
 
-/// `environment` is the old name of `saltenv`.
+/// Converts `environment`, the old name of `saltenv`.
 pub(super) fn environment(opts: &mut Map, role: &str, warnings: &mut Vec<String>) {
     let Some(environment) = opts.get("environment").cloned() else {
         return;
@@ -58,7 +59,7 @@ pub(super) fn environment(opts: &mut Map, role: &str, warnings: &mut Vec<String>
     }
 }
 
-/// Everything that follows from the id: the domain, folders of its own.
+/// Sets the options that depend on the id: the id with its domain, and the folders of this id.
 pub(super) fn id_and_folders(opts: &mut Map) {
     let mut name = text(opts, "id");
     if let Some(domain) = opts.get("append_domain").and_then(Value::as_str) {
@@ -87,7 +88,8 @@ pub(super) fn id_and_folders(opts: &mut Map) {
     }
 }
 
-/// A master's own id, which names its part in an orchestration's return: the machine's, with `_master`.
+/// Sets a master's id, which names its part in an orchestration's return: the machine's id with
+/// `_master`.
 pub(super) fn master_id(opts: &mut Map) {
     if opts.get("id").is_some_and(Value::is_true) {
         return;
@@ -100,7 +102,8 @@ pub(super) fn master_id(opts: &mut Map) {
     opts.insert("id", name + "_master");
 }
 
-/// Groups of minions may be written as a list of mappings; nothing is none.
+/// Converts `nodegroups` from a list of mappings to one mapping. A missing value becomes an empty
+/// one.
 pub(super) fn nodegroups(opts: &mut Map) {
     let mut groups = Map::new();
     match opts.get("nodegroups") {
@@ -114,10 +117,11 @@ pub(super) fn nodegroups(opts: &mut Map) {
     opts.insert("nodegroups", groups);
 }
 
-/// Paths, roots and spellings as the rest of the program expects them.
+/// Converts paths, roots and spellings to the form that the rest of the program expects.
 pub(super) fn paths(opts: &mut Map, role: &str, below: &[&str], warnings: &mut Vec<String>) {
     let (sock_dir, cachedir) = (text(opts, "sock_dir"), text(opts, "cachedir"));
-    // A socket's path has little room: Salt moves it when the cache is somewhere short.
+    // The path of a socket has a small maximum length. Like Salt, this moves the sockets into the
+    // cache if that path is shorter.
     if sock_dir.len() > cachedir.len() + 10 {
         opts.insert("sock_dir", join(&cachedir, ".salt-unix"));
     }
@@ -182,7 +186,7 @@ fn backends(opts: &mut Map) {
     }
 }
 
-/// `log_dir` is where a relative log file stands.
+/// Puts a relative `log_file` into `log_dir`.
 fn log_file(opts: &mut Map, role: &str) {
     let Some(folder) = opts
         .get("log_dir")
@@ -200,7 +204,7 @@ fn log_file(opts: &mut Map, role: &str) {
     }
 }
 
-/// `file:///dev/log` is no path.
+/// Reports whether a path is a URL, such as `file:///dev/log`.
 fn has_scheme(path: &str) -> bool {
     path.split_once(':').is_some_and(|(scheme, _)| {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -210,7 +214,7 @@ fn has_scheme(path: &str) -> bool {
     })
 }
 
-/// Puts paths below `root_dir`, unless they are there already.
+/// Moves paths below `root_dir`, unless they are there already.
 pub(super) fn below_root(opts: &mut Map, keys: &[&str]) {
     let root = text(opts, "root_dir");
     let root = root.trim_end_matches('/');
@@ -228,7 +232,8 @@ pub(super) fn below_root(opts: &mut Map, keys: &[&str]) {
     }
 }
 
-/// File or pillar roots: environments as text, folders as lists, patterns as what they match.
+/// Returns file or pillar roots with environments as text, folders as lists, and glob patterns
+/// replaced by their matches.
 pub(super) fn roots(roots: &Map) -> Map {
     let folders = |value: &Value| expanded(value.as_list().unwrap_or_default());
     roots
@@ -237,7 +242,8 @@ pub(super) fn roots(roots: &Map) -> Map {
         .collect()
 }
 
-/// Salt takes an environment whose folders are no list as one without folders, and does not say so.
+/// Returns a warning for each environment whose folders are not a list. Salt treats it as an
+/// environment without folders, and does not warn.
 fn without_folders(key: &str, roots: &Map) -> Vec<String> {
     let wrong = roots
         .iter()

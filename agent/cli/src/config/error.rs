@@ -1,73 +1,73 @@
-//! Why the configuration cannot be used.
+//! The errors of reading the configuration.
 
 use std::path::PathBuf;
 
 use crate::failure::{Exit, Failure};
 
-/// Why the configuration cannot be used; nothing runs then.
+/// An error in the configuration. No run starts after one.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// A file is there and cannot be read.
+    /// A file exists and cannot be read.
     #[error("cannot read {path}", path = .path.display())]
     Read {
-        /// The file.
+        /// The file that cannot be read.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// A file is not YAML.
     #[error("{path}:{line}:{column}: {message}", path = .path.display())]
     Syntax {
-        /// The file.
+        /// The file with the error.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
         /// The column, from 1.
         column: usize,
-        /// What the YAML reader says.
+        /// The message of the YAML reader.
         message: String,
     },
-    /// A file holds something else than options.
+    /// A file contains something other than options.
     #[error("{path}: expected options as `name: value`, found {found}", path = .path.display())]
     NotAMapping {
-        /// The file.
+        /// The file without options.
         path: PathBuf,
-        /// The type of what is in it.
+        /// The type of its content.
         found: &'static str,
     },
-    /// An option restricts what the program does, and is not supported.
+    /// An unsupported option that restricts what the program does.
     #[error(
         "{place}: option `{option}` restricts what may be done and is not supported: remove it to start without that restriction"
     )]
     Restricting {
-        /// Where it is set.
+        /// The place where it is set.
         place: String,
-        /// Its name.
+        /// The option.
         option: String,
     },
-    /// An option has a value of a type that it cannot take.
+    /// An option has a value of a wrong type.
     #[error("{place}: option `{option}` needs {expected}, found {value} ({found})")]
     WrongType {
-        /// The file and line, or that it came from the command line.
+        /// The file and line of the value, or `command line`.
         place: String,
         /// The option.
         option: String,
         /// The value.
         value: String,
-        /// Its type.
+        /// The type of the value.
         found: &'static str,
-        /// What it should be.
+        /// The type or values that the option accepts.
         expected: String,
     },
-    /// Somebody else may write to what is obeyed.
+    /// Another user could change the configuration or the code that it loads.
     #[error(transparent)]
     Untrusted(#[from] value::trust::Untrusted),
-    /// Files include each other without end.
+    /// Files include each other more than `limit` deep.
     #[error("{path}: files are included more than {limit} deep", path = .path.display())]
     TooDeep {
         /// The file at the limit.
         path: PathBuf,
-        /// The limit.
+        /// The maximum depth.
         limit: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! Reading the files: the main one, and those that it includes.
+//! Reads the configuration files: the main one and those that it includes.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,10 +11,11 @@ use super::glob::glob;
 use crate::options::absolute;
 use value::yaml::Yaml;
 
-/// How deep files may include each other.
+/// The maximum depth to which files include each other.
 const INCLUDES: usize = 16;
 
-/// What the files say, and the files themselves, to find a line again.
+/// The options in the files, and the text of the files, which is needed to find the line of an
+/// option.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     pub(super) opts: Map,
@@ -23,7 +24,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Reads the main file and what it includes; a missing main file is an empty one.
+    /// Reads the main file and the files that it includes. A missing main file counts as empty.
     pub(super) fn load(
         path: &Path,
         main: &Path,
@@ -52,7 +53,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Where an option stands: the last file that has it, and its line.
+    /// Returns the place of an option: the last file that sets it, and the line.
     pub(super) fn place(&self, option: &str) -> Option<String> {
         self.read.iter().rev().find_map(|(path, text)| {
             let line = text.lines().position(|line| is_key(line, option))? + 1;
@@ -60,7 +61,7 @@ impl Files {
         })
     }
 
-    /// The files that were read.
+    /// Returns the paths of the files that were read.
     pub(super) fn paths(&self) -> Vec<PathBuf> {
         self.read.iter().map(|(path, _)| path.clone()).collect()
     }
@@ -85,7 +86,7 @@ impl Files {
         Ok(Some(value))
     }
 
-    /// Reads the files that match, in order; later ones are merged into earlier ones.
+    /// Reads the files that match, in order. Each one is merged over the earlier ones.
     fn include(
         &mut self,
         include: &Value,
@@ -160,7 +161,7 @@ pub(super) fn parse(path: &Path, text: &str, yaml: &dyn Yaml) -> Result<Map, Con
     }
 }
 
-/// Mappings are merged, lists are joined without repeating, all else is replaced.
+/// Merges mappings, appends the new items of lists, and replaces all other values.
 fn merge(into: &mut Map, from: &Map) {
     for (key, value) in from.iter() {
         match (into.get_value_mut(key), value) {
@@ -183,7 +184,7 @@ fn merge(into: &mut Map, from: &Map) {
     }
 }
 
-/// True for `option: …` at the left margin, quoted or not.
+/// Reports whether a line sets the option: `option: …` at the left margin, quoted or not.
 fn is_key(line: &str, option: &str) -> bool {
     let rest = line
         .strip_prefix(['"', '\''])

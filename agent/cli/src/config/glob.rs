@@ -1,14 +1,14 @@
-//! Folders by pattern, as Python's `glob.glob` finds them.
+//! Finds paths by pattern, as Python's `glob.glob` does.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// True when a path has wildcards.
+/// Reports whether a path has wildcards.
 pub(super) fn has_magic(path: &str) -> bool {
     path.contains(['*', '?', '['])
 }
 
-/// The paths that match, sorted; a path without wildcards matches when it is there.
+/// Returns the matching paths, sorted. A path without wildcards matches if it exists.
 #[must_use]
 pub(super) fn glob(pattern: &Path) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::new()];
@@ -28,7 +28,8 @@ pub(super) fn glob(pattern: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What is in a folder and matches; hidden names only when the pattern starts with a dot.
+/// Returns the entries of a folder that match. Hidden names match only if the pattern starts with a
+/// dot.
 fn entries(folder: &Path, pattern: &str) -> Vec<PathBuf> {
     let listed = if folder.as_os_str().is_empty() {
         Path::new(".")
@@ -70,11 +71,12 @@ fn matches_rest(pattern: &[char], name: &[char]) -> bool {
     }
 }
 
-/// Whether a character is in `[…]`, and the pattern after it; `None` when the bracket is never closed.
+/// Reports whether a character is in `[…]`, and returns the pattern after the bracket; `None` if
+/// the bracket is never closed.
 fn class(pattern: &[char], c: char) -> Option<(bool, &[char])> {
     let negated = pattern.first() == Some(&'!');
     let body = pattern.get(usize::from(negated)..)?;
-    // A bracket right after the opening one is a member.
+    // A closing bracket directly after the opening one is a member of the set.
     let close = body.iter().skip(1).position(|c| *c == ']')? + 1;
     let (members, rest) = body.split_at(close);
     let mut inside = false;

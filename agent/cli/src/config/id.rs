@@ -1,24 +1,25 @@
-//! The minion id, when the configuration does not say it.
+//! Finds the minion id if the configuration does not set it.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use value::{Map, Value};
 
-/// An id, and where it came from.
+/// An id and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Id {
     pub(super) name: String,
-    /// Made up from the machine's names, not read from the file that keeps it.
+    /// True if the id was generated from the machine's names and is to be saved, false if it was
+    /// read from its file or is not saved.
     pub(super) generated: bool,
 }
 
-/// Where a generated id is kept: `etc/salt/minion_id` below the root.
+/// Returns the file of a generated id: `etc/salt/minion_id` below the root.
 pub(super) fn cache_file(root: &str) -> PathBuf {
     Path::new(root).join("etc/salt/minion_id")
 }
 
-/// The kept id, else one made from the machine's names.
+/// Returns the saved id, or else one generated from the machine's names.
 pub(super) fn id(opts: &Map, root: &str) -> Id {
     let keeps = opts.get("minion_id_caching").is_none_or(Value::is_true);
     if let Some(name) = keeps.then(|| kept(&cache_file(root))).flatten() {
@@ -63,8 +64,9 @@ fn without_domain(name: &str, domain: &Value) -> String {
     short.unwrap_or(name).to_owned()
 }
 
-/// The first name of the machine that does not mean "this machine": its full name in `/etc/hosts`, its host name,
-/// `/etc/hostname`, `/etc/nodename`, the loopback names of `/etc/hosts`. No name server is asked.
+/// Returns the first name of the machine that is not a local name. The candidates are its full name
+/// in `/etc/hosts`, its host name, `/etc/hostname`, `/etc/nodename` and the loopback names of
+/// `/etc/hosts`. No name server is queried.
 fn generated(hostname: &str, read: impl Fn(&str) -> Option<String>) -> String {
     let hosts = read("/etc/hosts").unwrap_or_default();
     let mut names = vec![full_name(hostname, &hosts), hostname.to_owned()];
@@ -95,7 +97,8 @@ fn words(line: &str) -> Vec<&str> {
         .collect()
 }
 
-/// What Python's `getfqdn` finds in `/etc/hosts`: the first name with a dot for the address of this host name.
+/// Returns the name that Python's `getfqdn` finds in `/etc/hosts`: the first name with a dot for
+/// the address of this host name.
 fn full_name(hostname: &str, hosts: &str) -> String {
     let lines: Vec<Vec<&str>> = hosts.lines().map(words).collect();
     let address = lines
@@ -114,7 +117,7 @@ fn full_name(hostname: &str, hosts: &str) -> String {
         .map_or_else(|| hostname.into(), |name| (*name).to_owned())
 }
 
-/// True for names and addresses that every machine has.
+/// Reports whether a name or an address is one that every machine has.
 fn is_local(name: &str) -> bool {
     const STARTS: [&str; 7] = [
         "localhost",
@@ -132,7 +135,8 @@ fn is_local(name: &str) -> bool {
         || (name.starts_with("1.0.0.") && name.contains(".ip6.arpa"))
 }
 
-/// `append_domain`: not to an address, nor where it is already, nor after a dot at the end.
+/// Returns the id with `append_domain` added. The domain is not added to an IPv4 address, to an id
+/// that already ends with it, or after a dot at the end.
 pub(super) fn with_domain(id: &str, domain: &str) -> String {
     if id.parse::<Ipv4Addr>().is_ok() || id.ends_with(domain) || id.ends_with('.') {
         return id.to_owned();

@@ -1,4 +1,4 @@
-//! Loading the configuration of a minion or a master.
+//! Loads the configuration of a minion or a master.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,36 +10,36 @@ use super::option::{Known, Status};
 use super::{ConfigError, complete, id, known, known_of_master, master_table, table};
 use value::yaml::Yaml;
 
-/// Where the configuration is when nobody says.
+/// The folder of the configuration if the user names none.
 pub const DEFAULT_DIR: &str = "/etc/salt";
 
-/// The options of a run.
+/// The loaded options of a run.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// Every option with its value, Salt's defaults included.
+    /// All options with their values, including Salt's defaults.
     pub opts: Map,
-    /// What to tell the user.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
-    /// The files that it came from.
+    /// The files that the options were read from.
     pub files: Vec<PathBuf>,
-    /// An id that was made up and is to be kept.
+    /// A generated id that is to be saved.
     pub new_id: Option<NewId>,
 }
 
-/// An id that was made up, and the file to keep it in.
+/// A generated id and the file to save it in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewId {
-    /// The file.
+    /// The file to save the id in.
     pub file: PathBuf,
     /// The id.
     pub id: String,
 }
 
-/// Whose configuration it is.
+/// The kind of a configuration: a minion's or a master's.
 struct Role {
-    /// `minion` or `master`: the main file, and what others call it.
+    /// `minion` or `master`: the name of the main file, and of the role in messages.
     name: &'static str,
-    /// The variable that names the main file.
+    /// The environment variable that names the main file.
     variable: &'static str,
     known: fn(&str) -> Option<&'static Known>,
     defaults: fn() -> Map,
@@ -59,10 +59,10 @@ const MASTER: Role = Role {
     defaults: master_defaults,
 };
 
-/// Reads the minion's configuration in `dir`, checks it, completes it, and lays `overrides` over it.
+/// Reads the minion's configuration in `dir`, checks and completes it, and applies `overrides`.
 ///
 /// # Errors
-/// When a file cannot be read or parsed, or an option has a value of a wrong type.
+/// If a file cannot be read or parsed, or an option has a value of a wrong type.
 pub fn load(dir: &Path, overrides: Map, yaml: &dyn Yaml) -> Result<Loaded, ConfigError> {
     let mut loaded = read(&MINION, dir, yaml)?;
     let opts = &mut loaded.opts;
@@ -74,10 +74,11 @@ pub fn load(dir: &Path, overrides: Map, yaml: &dyn Yaml) -> Result<Loaded, Confi
     finished(loaded, &MINION, "salt-call", overrides)
 }
 
-/// Reads the master's configuration in `dir` for one of its programs, checks it, completes it, and lays `overrides` over it.
+/// Reads the master's configuration in `dir` for one of its programs, checks and completes it, and
+/// applies `overrides`.
 ///
 /// # Errors
-/// When a file cannot be read or parsed, or an option has a value of a wrong type.
+/// If a file cannot be read or parsed, or an option has a value of a wrong type.
 pub fn load_master(
     dir: &Path,
     program: &str,
@@ -94,7 +95,7 @@ pub fn load_master(
     finished(loaded, &MASTER, program, overrides)
 }
 
-/// The defaults, and what the files say.
+/// Returns the defaults, overridden by the options in the files.
 fn read(role: &Role, dir: &Path, yaml: &dyn Yaml) -> Result<Loaded, ConfigError> {
     let mut warnings = Vec::new();
     if !dir.is_dir() {
@@ -125,7 +126,8 @@ fn read(role: &Role, dir: &Path, yaml: &dyn Yaml) -> Result<Loaded, ConfigError>
     })
 }
 
-/// With the options of the command line, which an environment of the system must not make look like the file's.
+/// Checks the options of the command line and applies them to the loaded ones. Wrong values are
+/// reported as those of the command line, not of a file.
 fn finished(
     mut loaded: Loaded,
     role: &Role,
@@ -140,10 +142,10 @@ fn finished(
     Ok(loaded)
 }
 
-/// The grains that the file `grains` beside the configuration sets.
+/// Returns the grains that the file `grains` next to the configuration sets.
 ///
 /// # Errors
-/// When the file is there and is no mapping.
+/// If the file exists and cannot be read, or is not a mapping.
 pub fn static_grains(dir: &Path, yaml: &dyn Yaml) -> Result<Map, ConfigError> {
     let path = dir.join("grains");
     match fs::read_to_string(&path) {
@@ -153,7 +155,8 @@ pub fn static_grains(dir: &Path, yaml: &dyn Yaml) -> Result<Map, ConfigError> {
     }
 }
 
-/// A variable names the main file, unless a folder was named.
+/// Returns the main file that the environment variable names, unless the user named a configuration
+/// folder.
 fn from_environment(dir: &Path, variable: &str) -> Option<PathBuf> {
     let named = std::env::var_os(variable).map(PathBuf::from);
     named.filter(|file| dir == Path::new(DEFAULT_DIR) && file.is_file())
@@ -174,10 +177,12 @@ fn master_defaults() -> Map {
         .collect()
 }
 
-/// Options that let minions do something, and nothing where they are not a mapping. Salt only warns of these as well.
+/// Options that grant minions permissions. If they are not mappings, they grant nothing. Salt, too,
+/// only warns about that.
 const GRANTS: [&str; 2] = ["peer", "peer_run"];
 
-/// The options with the values that the table lets them have; a known option without a value keeps its default.
+/// Returns the options, converted to the types that the table lists. A known option without a value
+/// keeps its default.
 fn checked(
     given: &Map,
     known: fn(&str) -> Option<&'static Known>,
@@ -199,7 +204,8 @@ fn checked(
                 "{}option `{name}` has no value: its default is used",
                 before(place(name))
             )),
-            // Who may do something by them may do nothing then: what is wrong opens nothing.
+            // Without this option, the minions that it names have no permission. A wrong value
+            // therefore grants nothing.
             Err(expected) if GRANTS.contains(&name) => {
                 let found = value.type_name();
                 warnings.push(format!(
@@ -238,7 +244,7 @@ fn before(place: Option<String>) -> String {
     place.map(|place| format!("{place}: ")).unwrap_or_default()
 }
 
-/// Enough of a value to know it again.
+/// Returns the start of a value, long enough to recognise it.
 fn shortened(value: &Value) -> String {
     const LONGEST: usize = 60;
     let text = python::repr(value);
@@ -262,7 +268,8 @@ fn settle_id(opts: &mut Map, overrides: &Map) -> Option<NewId> {
     })
 }
 
-/// Options of the command line stand over the files'; a cache folder takes the extension modules with it.
+/// Applies the options of the command line. If `cachedir` changes, a default `extension_modules`
+/// moves with it.
 fn lay_over(opts: &mut Map, mut overrides: Map) {
     let generated = complete::join(&complete::text(opts, "__cachedir"), "extmods");
     if let Some(folder) = overrides.remove("cachedir") {

@@ -1,4 +1,5 @@
-//! The options of a master that differ from a minion's: what they may be, what they are when nobody says, what comes of them.
+//! The table of the master's options that differ from a minion's: their types, defaults and support
+//! in Pinch.
 
 use super::option::Default::{
     self, EmptyDict, EmptyList, False, Float, Int, List, No, Null, Roots, Text, True,
@@ -16,7 +17,8 @@ const POSITIVE: &[Kind] = &[Positive];
 const DICT_OR_LIST_OR_NULL: &[Kind] = &[Entries, Items, Nothing];
 const LIST_OR_NULL: &[Kind] = &[Items, Nothing];
 
-/// Adjusts a part of Salt that has no counterpart here: without an effect, and nothing is missed.
+/// Adds an option that adjusts a part of Salt that Pinch does not have. It has no effect, and
+/// nothing is missing without it.
 const fn moot(name: &'static str, kinds: &'static [Kind], default: Default) -> Known {
     Known {
         name,
@@ -26,7 +28,7 @@ const fn moot(name: &'static str, kinds: &'static [Kind], default: Default) -> K
     }
 }
 
-/// The options, by name.
+/// All options, sorted by name.
 pub(super) const TABLE: &[Known] = &[
     unsupported("allow_minion_key_revoke", BOOL, True),
     unsupported("archive_jobs", BOOL, False),
@@ -282,7 +284,7 @@ pub(super) const TABLE: &[Known] = &[
     moot("zmq_monitor", ANY, False),
 ];
 
-/// Options of a minion's table that a master has with the same default.
+/// The options of the minion's table that a master has with the same default.
 pub(super) const SHARED: &[&str] = &[
     "cache",
     "cache_sreqs",

@@ -1,4 +1,4 @@
-//! Configuration: the files of `/etc/salt`, checked and completed as Salt completes them.
+//! Configuration: reads the files of `/etc/salt`, checks and completes them as Salt does.
 
 mod complete;
 mod error;
@@ -16,7 +16,7 @@ pub use load::{DEFAULT_DIR, Loaded, NewId, load, load_master, static_grains};
 pub use option::{Default, Kind, Known, Status};
 pub use trust::{obeyed, trusted};
 
-/// The option that Salt knows by this name.
+/// Returns the minion option of this name.
 #[must_use]
 pub fn known(name: &str) -> Option<&'static Known> {
     table::TABLE
@@ -25,7 +25,7 @@ pub fn known(name: &str) -> Option<&'static Known> {
         .and_then(|index| table::TABLE.get(index))
 }
 
-/// The option that a master knows by this name: its own, else a minion's.
+/// Returns the master option of this name: one that only masters have, or else the minion's.
 #[must_use]
 pub fn known_of_master(name: &str) -> Option<&'static Known> {
     let own = master_table::TABLE.binary_search_by(|known| known.name.cmp(name));
@@ -34,7 +34,7 @@ pub fn known_of_master(name: &str) -> Option<&'static Known> {
         .or_else(|| known(name))
 }
 
-/// Every option that Salt knows and that touches a run, by name.
+/// Returns all known options of a minion, sorted by name.
 #[must_use]
 pub fn all() -> &'static [Known] {
     table::TABLE

@@ -1,23 +1,23 @@
-//! What the table says of an option.
+//! The entries of the option tables: types, defaults and support of each option.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
 use value::{Map, Value};
 
-/// What a value may be.
+/// A type of values that an option accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `True` or `False`.
     Bool,
     /// A whole number.
     Whole,
-    /// A whole number from 1 on.
+    /// A whole number of at least 1.
     Count,
     /// Any number.
     Number,
     /// A number above 0.
     Positive,
-    /// Where to listen: an address with a port; a port alone is one of this machine's own address.
+    /// An address with a port to listen on. A port alone means the loopback address.
     Listen,
     /// Text.
     Word,
@@ -27,14 +27,14 @@ pub enum Kind {
     Items,
     /// A mapping.
     Entries,
-    /// Nothing at all.
+    /// Null.
     Nothing,
 }
 
-/// What an option is when nobody sets it.
+/// The default of an option.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Default {
-    /// Not there.
+    /// The option is absent.
     No,
     /// `None`.
     Null,
@@ -54,35 +54,36 @@ pub enum Default {
     EmptyDict,
     /// A list of words.
     List(&'static [&'static str]),
-    /// Folders of the environment `base`.
+    /// The folders of the environment `base`.
     Roots(&'static [&'static str]),
 }
 
-/// What comes of an option.
+/// The support of an option in Pinch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It does what it does in Salt.
+    /// It works as in Salt.
     Used,
-    /// Setting it has no effect here, which the user is told.
+    /// Setting it has no effect and causes a warning.
     Unsupported,
-    /// It restricts something and has no effect here: setting it stops the program, which would do what it forbids.
+    /// It restricts the program in Salt and is not supported. Setting it stops the program, which
+    /// would otherwise do what the option forbids.
     Restricting,
-    /// It has a meaning only where a master is.
+    /// It has a meaning only with a master.
     Master,
-    /// It adjusts a part of Salt that has no counterpart here; nothing is missed without it.
+    /// It adjusts a part of Salt that Pinch does not have. Without it, nothing is missing.
     Moot,
 }
 
 /// An option that Salt knows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Known {
-    /// Its name.
+    /// The name of the option.
     pub name: &'static str,
-    /// What it may be; empty is anything.
+    /// The accepted types; empty accepts any value.
     pub kinds: &'static [Kind],
-    /// What it is when nobody sets it.
+    /// The default.
     pub default: Default,
-    /// What comes of it.
+    /// Its support in Pinch.
     pub status: Status,
 }
 
@@ -106,7 +107,8 @@ impl Default {
 }
 
 impl Known {
-    /// The value as this option takes it: what Salt would accept, numbers in quotes included; else what was expected.
+    /// Returns the value converted to the option's type, as Salt converts it, including numbers in
+    /// quotes. If no type fits, returns a description of the expected types.
     pub(super) fn accept(&self, value: &Value) -> Result<Value, String> {
         let from_sdb = value
             .as_str()
@@ -152,7 +154,7 @@ impl Kind {
         fits.then(|| value.clone())
     }
 
-    /// A number that is above 0, whole where it is counted in it.
+    /// Returns the number if it is above 0, and for [`Kind::Count`] only if it is whole.
     fn above_zero(self, value: &Value) -> Option<Value> {
         let plain = match self {
             Self::Count => Self::Whole,
@@ -182,7 +184,7 @@ impl Kind {
     }
 }
 
-/// The address with its port, in full.
+/// Returns the full address with its port.
 fn listen(text: &str) -> Option<Value> {
     let text = text.trim();
     let address = match text.parse::<u16>() {

@@ -1,4 +1,4 @@
-//! Every option that touches a run: what it may be, what it is when nobody says, and what comes of it.
+//! The table of the minion's options: their types, defaults and support in Pinch.
 
 use super::option::Default::{
     self, EmptyDict, EmptyList, False, Float, Int, List, No, Null, Roots, Text, True,
@@ -30,7 +30,7 @@ pub(super) const fn used(name: &'static str, kinds: &'static [Kind], default: De
     known(name, kinds, default, Status::Used)
 }
 
-/// Known to Salt, without an effect here yet.
+/// Adds an option that Salt has and that has no effect in Pinch yet.
 pub(super) const fn unsupported(
     name: &'static str,
     kinds: &'static [Kind],
@@ -39,7 +39,7 @@ pub(super) const fn unsupported(
     known(name, kinds, default, Status::Unsupported)
 }
 
-/// Restricts what Salt does, and is not supported here: setting it stops the program.
+/// Adds an option that restricts what Salt does and is not supported. Setting it stops the program.
 pub(super) const fn restricting(
     name: &'static str,
     kinds: &'static [Kind],
@@ -48,7 +48,7 @@ pub(super) const fn restricting(
     known(name, kinds, default, Status::Restricting)
 }
 
-/// Has a meaning only where a master is.
+/// Adds an option that has a meaning only with a master.
 const fn master(name: &'static str, kinds: &'static [Kind], default: Default) -> Known {
     known(name, kinds, default, Status::Master)
 }
@@ -67,7 +67,7 @@ const fn known(
     }
 }
 
-/// The options, by name.
+/// All options, sorted by name.
 pub(super) const TABLE: &[Known] = &[
     master("acceptance_wait_time", FLOAT, Int(10)),
     master("acceptance_wait_time_max", FLOAT, Int(0)),
@@ -140,7 +140,7 @@ pub(super) const TABLE: &[Known] = &[
     used("extmod_blacklist", DICT, EmptyDict),
     used("extmod_whitelist", DICT, EmptyDict),
     used("failhard", BOOL, False),
-    // In Salt 3008.5 there is but one, which chooses between two modules of one name.
+    // Salt 3008.5 has only one feature, which chooses between two modules of the same name.
     used("features", DICT, EmptyDict),
     master("file_buffer_size", INT, Int(262_144)),
     used("file_client", TEXT, Text("remote")),

@@ -1,4 +1,4 @@
-//! Which configurations are obeyed: none that another user could change.
+//! Checks that no other user could change a configuration.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -8,14 +8,16 @@ use value::trust::{self, Untrusted};
 
 use super::{ConfigError, DEFAULT_DIR, Loaded};
 
-/// How deep below `extension_modules` is looked: a folder a kind, its files, and the folders of packages.
+/// The maximum depth of the check below `extension_modules`: one folder for each kind, its files,
+/// and the folders of packages.
 const DEPTH: usize = 4;
 
-/// Checks that a program may obey the configuration of a folder. Root obeys none that others can
-/// change; other users vouch for a folder that they name, and the usual one is checked for them too.
+/// Checks that a program may use the configuration of a folder. Root refuses one that other users
+/// can change. Other users take responsibility for a folder that they name, but the default folder
+/// is checked for them too.
 ///
 /// # Errors
-/// When another user may write to one of its files.
+/// If another user may write to one of its files.
 pub fn obeyed(loaded: &Loaded, dir: &Path) -> Result<(), ConfigError> {
     let user = trust::user();
     if user != 0 && dir != Path::new(DEFAULT_DIR) {
@@ -26,13 +28,14 @@ pub fn obeyed(loaded: &Loaded, dir: &Path) -> Result<(), ConfigError> {
     trusted(loaded, user)
 }
 
-/// Holds the files of a configuration, their folders and the custom modules to be `user`'s and root's alone.
+/// Checks that only `user` and root can write to the files of a configuration, their folders and
+/// the custom modules.
 ///
 /// # Errors
-/// When another user may write to one of them.
+/// If another user may write to one of them.
 pub fn trusted(loaded: &Loaded, user: u32) -> Result<(), ConfigError> {
     for file in &loaded.files {
-        // The folder itself as well: a file that is added to it is obeyed.
+        // The folder is checked as well, because a file that is added to it is read too.
         for path in [Some(file.as_path()), file.parent()].into_iter().flatten() {
             present(trust::path(path, user))?;
         }
@@ -62,7 +65,7 @@ fn below(folder: &Path, user: u32, depth: usize) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Returns nothing for what is not there: nobody can change it.
+/// Returns `None` for a path that does not exist, because no user can change it.
 fn present<T>(checked: Result<T, Untrusted>) -> Result<Option<T>, ConfigError> {
     match checked {
         Ok(found) => Ok(Some(found)),

@@ -1,4 +1,4 @@
-//! Log lines by Python's `%(field)s` layouts.
+//! Formats log lines by Python's `%(field)s` layouts.
 
 use jiff::Zoned;
 use value::log::{Level, Record};
@@ -22,7 +22,7 @@ impl Format {
         }
     }
 
-    /// One message as a line.
+    /// Returns a message as a line.
     pub(super) fn line(&self, record: &Record<'_>, now: &Zoned) -> String {
         let mut out = String::new();
         let mut rest = self.layout.as_str();
@@ -67,7 +67,7 @@ impl Format {
     }
 }
 
-/// `(name)-8s…` as name, `-8` and what follows.
+/// Splits `(name)-8s…` into the name, the `-8` and the rest.
 fn field(text: &str) -> Option<(&str, &str, &str)> {
     let (name, tail) = text.strip_prefix('(')?.split_once(')')?;
     let end = tail.find(|c: char| c.is_ascii_alphabetic())?;
@@ -75,7 +75,8 @@ fn field(text: &str) -> Option<(&str, &str, &str)> {
     Some((name, spec, tail.get(1..)?))
 }
 
-/// `-8` is to the left in eight columns, `03` has zeros before it.
+/// Pads text by a format spec: `-8` aligns it to the left in eight columns, `03` puts zeros before
+/// it.
 fn padded(text: &str, spec: &str) -> String {
     let left = spec.starts_with('-');
     let digits = spec.trim_start_matches('-');

@@ -1,4 +1,5 @@
-//! The logger: what crates send through `value::log`, formatted as Salt formats it, on stderr and in the log file.
+//! The logger: formats the messages that crates send through `value::log` as Salt formats them, and
+//! writes them to stderr and to the log file.
 
 mod format;
 mod time;
@@ -14,7 +15,8 @@ use value::{Map, Value, secret, visible};
 
 use format::Format;
 
-/// The level of a name, `None` for `quiet`; the outer `None` is a name that is no level.
+/// Returns the level of a name. The inner `None` is `quiet`; the outer `None` means that no level
+/// has this name.
 #[must_use]
 pub fn level(name: &str) -> Option<Option<Level>> {
     Some(Some(match name.to_lowercase().as_str() {
@@ -31,10 +33,10 @@ pub fn level(name: &str) -> Option<Option<Level>> {
     }))
 }
 
-/// One place that messages go to.
+/// One destination of messages.
 #[derive(Clone, Debug)]
 struct Target {
-    /// The lowest level that goes there; `None` is nothing.
+    /// The lowest level that is written; `None` writes nothing.
     level: Option<Level>,
     format: Format,
 }
@@ -58,18 +60,19 @@ impl Target {
     }
 }
 
-/// Where messages go, and from which level on.
+/// The logger: its destinations and their lowest levels.
 #[derive(Clone, Debug)]
 pub struct Logger {
     console: Target,
     file: Target,
     path: Option<PathBuf>,
-    /// A `log_file` that is no file.
+    /// A `log_file` that is a URL instead of a path.
     elsewhere: Option<String>,
 }
 
 impl Logger {
-    /// What the options of a run say: `log_level`, `log_file`, `log_fmt_console` and so on.
+    /// Reads the logger's settings from the options of a run: `log_level`, `log_file`,
+    /// `log_fmt_console` and so on.
     #[must_use]
     pub fn from_opts(opts: &Map) -> Self {
         let text = |key: &str, default: &str| {
@@ -104,7 +107,7 @@ impl Logger {
         }
     }
 
-    /// Makes this the logger of the program; false when there was one already.
+    /// Makes this the logger of the program. Returns false if the program already had one.
     #[must_use]
     pub fn install(self) -> bool {
         let opened = self.open();
@@ -134,7 +137,8 @@ impl Logger {
         let folder = path.parent().unwrap_or_else(|| Path::new("/"));
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o755).create(folder)?;
-        // Whatever the umask, only its owner writes to it, and others do not read it.
+        // Whatever the umask is, only the owner can write to the file, and other users cannot read
+        // it.
         OpenOptions::new()
             .append(true)
             .create(true)
@@ -167,7 +171,7 @@ impl Logger {
     }
 }
 
-/// Returns what a record says, without secrets and without what a terminal would obey.
+/// Returns the message of a record with secrets masked and terminal control sequences escaped.
 fn message(record: &Record<'_>) -> String {
     let message = record.message.to_string();
     let message = match secret::is_any() {

@@ -1,17 +1,18 @@
-//! The time of a log line, in the machine's own time zone.
+//! The time of a log line, in the machine's time zone.
 
 use jiff::Zoned;
 use jiff::fmt::strtime::{BrokenDownTime, Config};
 
-/// Now.
+/// Returns the current time.
 pub(super) fn now() -> Zoned {
     Zoned::now()
 }
 
-/// A time as Python's `strftime` writes it; a field that is none stays as it is.
+/// Formats a time as Python's `strftime` does. An unknown field stays unchanged.
 pub(super) fn strftime(layout: &str, moment: &Zoned) -> String {
     let lenient = Config::new().lenient(true);
-    // A layout that cannot be written is shown, so that a message is never lost for it.
+    // If the layout cannot be formatted, the line shows the layout itself, so that no message is
+    // lost.
     BrokenDownTime::from(moment)
         .to_string_with_config(&lenient, layout)
         .unwrap_or_else(|_| layout.to_owned())

@@ -1,14 +1,14 @@
-//! Options that several programs have.
+//! Options that several programs share.
 
 use super::Takes::{self, Choice, Many, Nothing, Number, Text};
 use super::{Flag, Group};
 
-/// The log levels by name.
+/// The names of the log levels.
 pub(super) const LEVELS: &[&str] = &[
     "all", "debug", "error", "critical", "garbage", "info", "profile", "quiet", "trace", "warning",
 ];
 
-/// A row of a table.
+/// Returns a row of an option table.
 pub(super) const fn flag(
     dest: &'static str,
     short: Option<char>,
@@ -25,7 +25,7 @@ pub(super) const fn flag(
     }
 }
 
-/// How every program is asked what it takes.
+/// The option that prints the help.
 pub(super) const HELP: Flag = flag(
     "help",
     Some('h'),
@@ -34,7 +34,7 @@ pub(super) const HELP: Flag = flag(
     "show this help and exit",
 );
 
-/// What every program has.
+/// The options of every program.
 pub(super) const COMMON: Group = Group {
     title: "Options",
     flags: &[
@@ -64,7 +64,7 @@ pub(super) const COMMON: Group = Group {
     ],
 };
 
-/// How a result is printed.
+/// The options for the output of a result.
 pub(super) const OUTPUT: Group = Group {
     title: "Output Options",
     flags: &[
@@ -127,7 +127,7 @@ pub(super) const OUTPUT: Group = Group {
     ],
 };
 
-/// Profiles.
+/// The options for profiling.
 pub(super) const PROFILING: Group = Group {
     title: "Profiling support",
     flags: &[
@@ -148,7 +148,7 @@ pub(super) const PROFILING: Group = Group {
     ],
 };
 
-/// The log.
+/// The options for the log.
 pub(super) const LOGGING: Group = Group {
     title: "Logging Options",
     flags: &[
@@ -176,7 +176,7 @@ pub(super) const LOGGING: Group = Group {
     ],
 };
 
-/// Words from stdin.
+/// The option to read more words from stdin.
 pub(super) const ARGS_STDIN: Flag = flag(
     "args_stdin",
     None,
@@ -185,7 +185,7 @@ pub(super) const ARGS_STDIN: Flag = flag(
     "read more options and arguments from stdin, one a line",
 );
 
-/// Arguments that are not YAML.
+/// The option for arguments that are not read as YAML.
 pub(super) const NO_PARSE: Flag = flag(
     "no_parse",
     None,
@@ -194,7 +194,7 @@ pub(super) const NO_PARSE: Flag = flag(
     "take the values of these arguments as plain text",
 );
 
-/// For those who look for an error of the program.
+/// The option to find errors in the program itself.
 pub(super) const HARD_CRASH: Flag = flag(
     "hard_crash",
     None,
@@ -203,7 +203,7 @@ pub(super) const HARD_CRASH: Flag = flag(
     "let an internal error crash the program",
 );
 
-/// The documentation.
+/// The option to show the documentation.
 pub(super) const DOC: Flag = flag(
     "doc",
     Some('d'),
@@ -212,7 +212,7 @@ pub(super) const DOC: Flag = flag(
     "show the documentation of a function, a module or all",
 );
 
-/// No grains.
+/// The option to skip the grains.
 pub(super) const SKIP_GRAINS: Flag = flag(
     "skip_grains",
     None,
@@ -221,7 +221,7 @@ pub(super) const SKIP_GRAINS: Flag = flag(
     "do not load grains",
 );
 
-/// Which folder the configuration lies in.
+/// The option for the folder of the configuration.
 pub(super) const CONFIG_DIR: Flag = flag(
     "config_dir",
     Some('c'),
@@ -230,7 +230,7 @@ pub(super) const CONFIG_DIR: Flag = flag(
     "read the configuration from DIR (default /etc/salt)",
 );
 
-/// Where states lie.
+/// The option for the folder of the states.
 pub(super) const FILE_ROOT: Flag = flag(
     "file_root",
     None,
@@ -239,7 +239,7 @@ pub(super) const FILE_ROOT: Flag = flag(
     "use DIR as the base file root",
 );
 
-/// Where pillar lies.
+/// The option for the folder of the pillar.
 pub(super) const PILLAR_ROOT: Flag = flag(
     "pillar_root",
     None,
@@ -248,7 +248,7 @@ pub(super) const PILLAR_ROOT: Flag = flag(
     "use DIR as the base pillar root",
 );
 
-/// Goes on with a run that was cut short.
+/// The option to resume a run that was interrupted.
 pub(super) const RESUME: Flag = flag(
     "resume",
     None,
@@ -257,7 +257,7 @@ pub(super) const RESUME: Flag = flag(
     "go on with the last run of these that was cut short (resume=True)",
 );
 
-/// Returners.
+/// The option for returners.
 pub(super) const RETURN: Flag = flag(
     "return",
     None,
@@ -266,7 +266,7 @@ pub(super) const RETURN: Flag = flag(
     "hand the result to these returners as well",
 );
 
-/// Secrets as they are.
+/// The option to print secrets unmasked.
 pub(super) const SHOW_SECRETS: Flag = flag(
     "show_secrets",
     None,
@@ -275,7 +275,7 @@ pub(super) const SHOW_SECRETS: Flag = flag(
     "print secrets as they are; logs and records have them covered all the same",
 );
 
-/// How a run is shown on stderr.
+/// The option for the progress of a run on stderr.
 pub(super) const PROGRESS: Flag = flag(
     "progress",
     None,
@@ -284,7 +284,7 @@ pub(super) const PROGRESS: Flag = flag(
     "on stderr while states run: auto (live on a terminal, else none), plain lines, none",
 );
 
-/// Only what changed.
+/// The option to show only the states that changed something or failed.
 pub(super) const OUTPUT_DIFF: Flag = flag(
     "state_output_diff",
     None,
@@ -293,7 +293,7 @@ pub(super) const OUTPUT_DIFF: Flag = flag(
     "show only states that changed something or failed",
 );
 
-/// Executors.
+/// The option for executors.
 pub(super) const MODULE_EXECUTORS: Flag = flag(
     "module_executors",
     None,
@@ -302,7 +302,7 @@ pub(super) const MODULE_EXECUTORS: Flag = flag(
     "run functions through these executors",
 );
 
-/// Their options.
+/// The option for the options of the executors.
 pub(super) const EXECUTOR_OPTS: Flag = flag(
     "executor_opts",
     None,
@@ -311,7 +311,7 @@ pub(super) const EXECUTOR_OPTS: Flag = flag(
     "options of the executors",
 );
 
-/// How long to wait for what was asked.
+/// The option for the maximum time to wait for an answer.
 pub(super) const TIMEOUT: Flag = flag(
     "timeout",
     Some('t'),
@@ -320,10 +320,10 @@ pub(super) const TIMEOUT: Flag = flag(
     "how long to wait for an answer",
 );
 
-/// Whom to run as.
+/// The option for the user to run as.
 pub(super) const USER: Flag = flag("user", Some('u'), &["user"], Text("USER"), "run as USER");
 
-/// Who one is to Salt's external authentication, which is not here.
+/// The options for Salt's external authentication, which Pinch does not support.
 pub(super) const EAUTH: Group = Group {
     title: "External Authentication",
     flags: &[
@@ -334,7 +334,8 @@ pub(super) const EAUTH: Group = Group {
     ],
 };
 
-/// The way of authentication; `salt-key` has another use for the letter and a name.
+/// Returns the option for the method of authentication. `salt-key` uses its letter and one of its
+/// names for another option.
 pub(super) const fn eauth(short: Option<char>, long: &'static [&'static str]) -> Flag {
     flag(
         "eauth",
@@ -345,7 +346,7 @@ pub(super) const fn eauth(short: Option<char>, long: &'static [&'static str]) ->
     )
 }
 
-/// A token.
+/// The option to make a token.
 pub(super) const MAKE_TOKEN: Flag = flag(
     "mktoken",
     Some('T'),
@@ -354,7 +355,7 @@ pub(super) const MAKE_TOKEN: Flag = flag(
     "not supported",
 );
 
-/// A name.
+/// The option for a user's name.
 pub(super) const USERNAME: Flag = flag(
     "username",
     None,
@@ -363,7 +364,7 @@ pub(super) const USERNAME: Flag = flag(
     "not supported",
 );
 
-/// A password.
+/// The option for a password.
 pub(super) const PASSWORD: Flag = flag(
     "password",
     None,

@@ -1,37 +1,39 @@
-//! The options of the daemons.
+//! Reads the options of the daemons.
 
 use super::settings::{self, About, Settings};
 use super::{Program, UsageError};
 
-/// What a daemon is asked for.
+/// The request of a daemon's command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DaemonAsked {
-    /// Something about itself.
+    /// To print the help or the version.
     About(About),
-    /// To run; in the background, if told so.
+    /// To run the daemon.
     Run {
-        /// `-d`.
+        /// True for `-d`: in the background.
         background: bool,
     },
 }
 
-/// The first word of a daemon that `-d` has started already: the others are what its user wrote, however `-d` stands among them.
+/// The first word of a daemon that `-d` has started in the background. The other words are the
+/// user's own, and `-d` among them no longer counts.
 pub(crate) const STARTED: &str = "--started-in-background";
 
-/// A command line of `salt-master` or `salt-minion`.
+/// A parsed command line of `salt-master` or `salt-minion`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Daemon {
-    /// What is asked for.
+    /// The request.
     pub asked: DaemonAsked,
-    /// Its configuration.
+    /// The settings of the configuration.
     pub settings: Settings,
 }
 
 impl Daemon {
-    /// Reads a command line without the program's name; other words are passed over, as Salt does.
+    /// Reads a command line without the program's name. Like Salt, it ignores words that are not
+    /// options.
     ///
     /// # Errors
-    /// When an option is wrong.
+    /// If an option is wrong.
     pub fn parse(
         program: &'static Program,
         mut args: Vec<String>,

@@ -10,7 +10,7 @@ use super::{Group, Program};
 
 const TARGET_TYPES: &[&str] = &["glob", "list", "compound", "grain", "grain_pcre", "pcre"];
 
-/// What a call on this machine can be given.
+/// The options of a call on this machine.
 pub(super) const CALL: Group = Group {
     title: "Options",
     flags: &[

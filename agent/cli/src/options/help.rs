@@ -1,18 +1,18 @@
-//! `--help`.
+//! Formats the text of `--help`.
 
 use super::{Flag, Program, Takes};
 
-/// Where the line about an option starts.
+/// The column of an option's description.
 const COLUMN: usize = 34;
 
 impl Program {
-    /// The usage line.
+    /// Returns the usage line.
     #[must_use]
     pub fn usage_line(&self) -> String {
         format!("Usage: {} {}", self.name, self.usage)
     }
 
-    /// What it does, as part of a sentence.
+    /// Returns the program's description in the form of a part of a sentence.
     #[must_use]
     pub fn brief(&self) -> String {
         let mut letters = self.about.trim_end_matches('.').chars();
@@ -20,7 +20,7 @@ impl Program {
         first.into_iter().chain(letters).collect()
     }
 
-    /// What `--help` prints: every option with one line.
+    /// Returns the text that `--help` prints, with one line for each option.
     #[must_use]
     pub fn help(&self) -> String {
         let mut out = format!("{}\n\n{}\n", self.usage_line(), self.about);
@@ -44,7 +44,7 @@ impl Program {
     }
 }
 
-/// `-c DIR, --config-dir=DIR`.
+/// Returns an option's names and its value, such as `-c DIR, --config-dir=DIR`.
 fn names(flag: &Flag) -> String {
     let argument = match flag.takes {
         Takes::Nothing => None,

@@ -50,7 +50,7 @@ pub const SALT_KEY: Program = Program {
     ],
 };
 
-/// What can be done with keys, and with which.
+/// The actions on keys, and the options that select the keys.
 pub(super) const ACTIONS: Group = Group {
     title: "Actions",
     flags: &[
@@ -235,7 +235,8 @@ const EAUTH: Group = Group {
     ],
 };
 
-/// As in every program, without the letter that lists here, and with a file of its own.
+/// The log options of every program, but without the letter `-l`, which means `--list` here, and
+/// with a separate log file.
 const LOGGING: Group = Group {
     title: "Logging Options",
     flags: &[

@@ -1,4 +1,4 @@
-//! The option tables of the commands that look and change nothing.
+//! The option tables of the commands that examine something and change nothing.
 
 use super::Takes::{Choice, Many, Nothing, Number, Text};
 use super::common::{CONFIG_DIR, FILE_ROOT, HELP, PILLAR_ROOT, flag};

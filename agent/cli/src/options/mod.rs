@@ -1,4 +1,4 @@
-//! Options: one table a program, from which the parser, the help and the completions come.
+//! Options: one table for each program. The parser, the help and the completions are made from it.
 
 mod common;
 mod daemon;
@@ -38,14 +38,14 @@ pub(crate) use settings::absolute;
 pub use settings::{About, Settings, read_saltfile, saltfile_path};
 pub use words::{Input, parse_input, yamlify_arg};
 
-/// What follows an option.
+/// The kind of value that follows an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
-    /// Nothing: it is a switch.
+    /// No value: the option is a switch.
     Nothing,
-    /// Any text; the word is what the help calls it.
+    /// Any text. The word is the value's name in the help.
     Text(&'static str),
-    /// Any text, and the option may be given more than once.
+    /// Any text, and the option can be given more than once.
     Many(&'static str),
     /// A whole number.
     Number(&'static str),
@@ -58,15 +58,15 @@ pub enum Takes {
 /// One option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flag {
-    /// The name of what it sets: the key of the configuration that it overrides.
+    /// The name of the option's value. It is the configuration option that it overrides.
     pub dest: &'static str,
-    /// Its letter.
+    /// The option's letter.
     pub short: Option<char>,
-    /// Its names, the first one being what the help shows first.
+    /// The option's long names. The help shows the first one first.
     pub long: &'static [&'static str],
-    /// What follows it.
+    /// The kind of value that follows it.
     pub takes: Takes,
-    /// One line about it.
+    /// A one-line description.
     pub help: &'static str,
 }
 
@@ -79,21 +79,21 @@ pub struct Group {
     pub flags: &'static [Flag],
 }
 
-/// A program by its options.
+/// A program or command and its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// What it is called.
+    /// The name of the program.
     pub name: &'static str,
-    /// What follows the name: `[options] <function> [arguments]`.
+    /// The arguments after the name: `[options] <function> [arguments]`.
     pub usage: &'static str,
-    /// One line about it.
+    /// A description of the program.
     pub about: &'static str,
-    /// All its options.
+    /// All options of the program, in groups.
     pub groups: &'static [Group],
 }
 
 impl Program {
-    /// Every option, in the order of the help.
+    /// Returns every option, in the order of the help.
     pub fn flags(&self) -> impl Iterator<Item = &'static Flag> + use<> {
         self.groups.iter().flat_map(|group| group.flags)
     }

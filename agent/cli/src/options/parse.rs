@@ -1,4 +1,4 @@
-//! A command line, read as Python's `optparse` reads it.
+//! Parses a command line as Python's `optparse` does.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,17 +8,17 @@ use value::hint::nearest;
 
 use super::{Flag, Program, Takes};
 
-/// What a command line said.
+/// A parsed command line.
 #[derive(Clone, Debug, Default)]
 pub struct Parsed {
-    /// The options in the order they came, each with its value; a switch has `true`.
+    /// The options in their given order, each with its value. The value of a switch is `true`.
     pub given: Vec<(&'static Flag, Value)>,
-    /// The other words.
+    /// The words that are not options.
     pub words: Vec<String>,
 }
 
 impl Parsed {
-    /// The value of an option; the last one counts.
+    /// Returns the value of an option. If it was given more than once, the last value counts.
     #[must_use]
     pub fn get(&self, dest: &str) -> Option<&Value> {
         self.given
@@ -28,19 +28,19 @@ impl Parsed {
             .map(|(_, value)| value)
     }
 
-    /// The text of an option.
+    /// Returns the value of an option that takes text.
     #[must_use]
     pub fn text(&self, dest: &str) -> Option<&str> {
         self.get(dest)?.as_str()
     }
 
-    /// True when a switch was given.
+    /// Reports whether an option was given.
     #[must_use]
     pub fn has(&self, dest: &str) -> bool {
         self.get(dest).is_some()
     }
 
-    /// All values of an option that may be given more than once.
+    /// Returns all values of an option that can be given more than once.
     pub fn all<'a>(&'a self, dest: &'a str) -> impl Iterator<Item = &'a str> + 'a {
         self.given
             .iter()
@@ -49,12 +49,12 @@ impl Parsed {
     }
 }
 
-/// Why a command line cannot be read, in `optparse`'s words.
+/// An error in a command line, with `optparse`'s message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageError {
-    /// What is wrong.
+    /// The message.
     pub message: String,
-    /// What was probably meant.
+    /// A suggestion for what the user probably meant.
     pub hint: Option<String>,
 }
 
@@ -75,14 +75,15 @@ impl fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// Options that end the reading: what follows them does not matter.
+/// Options that end the parsing. The words after them do not matter.
 const AT_ONCE: [&str; 3] = ["help", "version", "versions_report"];
 
 impl Program {
-    /// Reads a command line without the program's name: options may stand anywhere before `--`.
+    /// Parses a command line without the program's name. Options can be anywhere before `--`.
     ///
     /// # Errors
-    /// At the first option that is unknown, ambiguous, or has a wrong value.
+    /// If an option is unknown or ambiguous, or has a wrong value. Parsing stops at the first such
+    /// option.
     pub fn parse(&self, args: impl IntoIterator<Item = String>) -> Result<Parsed, UsageError> {
         let mut rest: VecDeque<String> = args.into_iter().collect();
         let mut parsed = Parsed::default();
@@ -103,7 +104,7 @@ impl Program {
         Ok(parsed)
     }
 
-    /// Reads a command line, and the text of `stdin` too when it has `--args-stdin`.
+    /// Parses a command line. If it has `--args-stdin`, also parses the text of `stdin`.
     pub(super) fn parse_with_stdin(
         &self,
         args: Vec<String>,
@@ -118,7 +119,8 @@ impl Program {
         Ok(parsed)
     }
 
-    /// A negative number is a word unless its first digit is an option.
+    /// Reports whether a word is a negative number. If an option has the number's first digit as
+    /// its letter, the word is an option instead.
     fn is_number(&self, arg: &str) -> bool {
         let digits = arg.trim_start_matches('-');
         let first = digits.chars().next();
@@ -182,7 +184,7 @@ impl Program {
         Ok(())
     }
 
-    /// The option of that name, or the only one whose name starts so.
+    /// Returns the option of that name, or the only one whose name begins with it.
     fn long(&self, name: &str) -> Result<(&'static Flag, &'static str), UsageError> {
         let all = || {
             self.flags()
@@ -221,7 +223,8 @@ impl Program {
         }
     }
 
-    /// `-local` is likelier `--local` than five letters.
+    /// Returns a hint if the letters of a word are a long name: with `-local`, the user probably
+    /// meant `--local`.
     fn long_name_meant(&self, arg: &str) -> Option<String> {
         let word = arg
             .trim_start_matches('-')
@@ -262,7 +265,7 @@ fn value(flag: &Flag, name: &str, text: Option<String>) -> Result<Value, UsageEr
     }
 }
 
-/// A whole number as `optparse` reads it: decimal, `0x`, `0b`, and octal with a leading zero.
+/// Parses a whole number as `optparse` does: decimal, `0x`, `0b`, and octal with a leading zero.
 fn whole(text: &str) -> Option<i64> {
     let text = text.trim();
     let (sign, digits) = text

@@ -5,7 +5,7 @@ use super::common::{COMMON, HELP, LOGGING, OUTPUT, PROGRESS, flag};
 use super::flags::CALL;
 use super::{Group, Program};
 
-/// The option table of `pinch plan`: what `salt-call` takes, and where the plan goes.
+/// The option table of `pinch plan`: the options of `salt-call`, and the file of the plan.
 pub const PLAN: Program = Program {
     name: "plan",
     usage: "[options] (highstate | SLS... | orchestrate ORCH) [pillar='{...}'] [saltenv=ENV]",
@@ -33,7 +33,7 @@ pub const APPLY: Program = Program {
     name: "apply",
     usage: "[options] FILE",
     about: "Do what the plan in FILE says, or refuse and change nothing when the tree, the pillar, the grains or a target has moved since it was made. Exits 0 when it is done, 1 when it refused or a state failed.",
-    // The plan names the configuration itself.
+    // The plan contains the path of the configuration, so there is no option for it.
     groups: &[
         Group {
             title: "Options",

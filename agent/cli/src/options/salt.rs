@@ -1,4 +1,4 @@
-//! The options of `salt`.
+//! Reads the options of `salt`.
 
 use value::Value;
 
@@ -7,64 +7,67 @@ use super::salt_flags::TARGETS;
 use super::settings::{self, About, Settings};
 use super::{Parsed, SALT, UsageError};
 
-/// What `salt` is asked for.
+/// The request of a command line of `salt`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SaltAsked {
-    /// Something about itself.
+    /// To print the help or the version.
     About(About),
-    /// The master's configuration.
+    /// To print the master's configuration.
     ConfigDump,
-    /// Which minions match.
+    /// To print which minions match.
     Preview(Target),
-    /// A job.
+    /// To run a job.
     Job(Target, Job),
-    /// Nothing that can be done: the help if there were too few words, then this on stderr, and 42 as the exit code.
+    /// An incomplete command line. The program prints the help if there were too few words, then
+    /// the message on stderr, and exits with 42.
     Incomplete {
-        /// Whether the help comes first.
+        /// True if the help is printed first.
         help: bool,
-        /// What is missing.
+        /// The message about the missing part.
         message: &'static str,
     },
 }
 
-/// Whom a job is for.
+/// The target of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The target: a text, or a list of ids.
+    /// The target's value: a text, or a list of ids.
     pub tgt: Value,
-    /// How it is meant: `glob`, `grain`, …
+    /// The type of the target: `glob`, `grain`, …
     pub tgt_type: &'static str,
-    /// What stands between the keys of a grain or a pillar.
+    /// The delimiter between the keys of a grain or a pillar.
     pub delimiter: String,
 }
 
-/// What is to be run.
+/// The functions of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// The function, or several of them.
+    /// The function, or several functions.
     pub funs: Vec<String>,
-    /// The words of each of them, unread.
+    /// The arguments of each function, not yet parsed.
     pub words: Vec<Vec<String>>,
-    /// Whether it was written as a list of functions; even a list of one is one.
+    /// True if the functions were written as a list, even as a list of one.
     pub several: bool,
 }
 
-/// A command line of `salt`. The configuration says all else: `timeout`, `batch`, `static`, `verbose`, …
+/// A parsed command line of `salt`. All other settings are in the configuration: `timeout`,
+/// `batch`, `static`, `verbose`, …
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Salt {
-    /// What is asked for.
+    /// The request.
     pub asked: SaltAsked,
-    /// Its configuration.
+    /// The settings of the configuration.
     pub settings: Settings,
-    /// Names whose values are not read as YAML.
+    /// The names of arguments whose values are not read as YAML.
     pub no_parse: Vec<String>,
 }
 
 impl Salt {
-    /// Reads a command line without the program's name; `stdin` is asked for its text when `--args-stdin` is there.
+    /// Parses a command line without the program's name. If it has `--args-stdin`, calls `stdin`
+    /// for more words.
     ///
     /// # Errors
-    /// When an option is wrong.
+    /// If an option is wrong.
     pub fn parse(
         args: Vec<String>,
         stdin: impl FnOnce() -> String,
@@ -75,7 +78,7 @@ impl Salt {
         let own = [TARGETS.flags, EAUTH.flags];
         let mut settings = Settings::of(&SALT, &parsed, &own, &env);
         let overrides = &mut settings.overrides;
-        // The last of the two counts, as in optparse, where one is the other's negation.
+        // The last of the two options counts. In optparse, one is the negation of the other.
         let shown = parsed
             .given
             .iter()
@@ -89,7 +92,7 @@ impl Salt {
         if let Some(shown) = shown {
             overrides.insert("show_timeout", shown);
         }
-        // Nothing, and less than nothing, is as long as the configuration says.
+        // With a timeout of 0 or less, the configured one applies.
         if overrides.get("timeout").and_then(Value::as_int) <= Some(0) {
             overrides.remove("timeout");
         }
@@ -142,7 +145,7 @@ fn asked(parsed: &Parsed) -> Result<SaltAsked, UsageError> {
     }
 }
 
-/// `-d` asks all minions, and `sys.doc` is the function, whatever the words leave out.
+/// Completes the words of `-d`: the default target is all minions, and the function is `sys.doc`.
 fn documentation(words: &mut Vec<String>) -> Result<(), UsageError> {
     if words.is_empty() {
         words.push("*".into());
@@ -185,7 +188,8 @@ fn tgt_type(parsed: &Parsed) -> Result<&'static str, UsageError> {
     }
 }
 
-/// The target of `-L` is a list: of what commas part, without any spaces, or of words.
+/// Returns the target as a value. The target of `-L` becomes a list: if it has commas, they
+/// separate the ids and all spaces are removed, otherwise spaces separate the ids.
 fn tgt_value(tgt: String, tgt_type: &str) -> Value {
     match tgt_type {
         "list" if tgt.contains(',') => {
@@ -230,7 +234,8 @@ fn job(fun: &str, words: Vec<String>, separator: &str) -> Result<Job, &'static s
     }
 }
 
-/// The separator may stand inside of words: `a,b` ends the words of one function and begins those of the next.
+/// Splits the words at separators inside them: `a,b` ends the arguments of one function and begins
+/// those of the next.
 fn split_inside(words: &[String], separator: &str) -> Vec<Vec<String>> {
     let mut out = Vec::new();
     let mut current = Vec::new();

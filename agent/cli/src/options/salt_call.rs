@@ -1,4 +1,4 @@
-//! The options of `salt-call`.
+//! Reads the options of `salt-call`.
 
 use std::path::PathBuf;
 
@@ -8,50 +8,52 @@ use super::settings::{self, About, absolute};
 use super::{Parsed, Program, SALT_CALL, UsageError};
 use crate::output::OutputFile;
 
-/// What the user wants done.
+/// The request of a command line of `salt-call`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// The help.
+    /// To print the help.
     Help,
-    /// The version.
+    /// To print the version.
     Version,
-    /// The versions of all parts.
+    /// To print the versions of all parts.
     VersionsReport,
-    /// The grains.
+    /// To print the grains.
     Grains,
-    /// The documentation of what starts so; empty is everything.
+    /// To print the documentation of the functions whose names begin with the text; empty means
+    /// all.
     Doc(String),
-    /// A call.
+    /// To call a function.
     Call {
         /// The function.
         fun: String,
-        /// Its arguments, unread.
+        /// The arguments, not yet parsed.
         words: Vec<String>,
     },
 }
 
-/// A command line of `salt-call`.
+/// A parsed command line of `salt-call`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaltCall {
-    /// What the user wants done.
+    /// The request.
     pub asked: Asked,
-    /// `-c`, else `$SALT_CONFIG_DIR`, else `/etc/salt`; absolute.
+    /// The absolute path of `-c`, else of `$SALT_CONFIG_DIR`, else `/etc/salt`.
     pub config_dir: PathBuf,
-    /// Options that stand over the configuration, by the names they have there.
+    /// The options that override the configuration, by their names in it.
     pub overrides: Map,
-    /// Where the output goes, if not to stdout.
+    /// The file for the output; `None` is stdout.
     pub output_file: Option<OutputFile>,
-    /// Names whose values are not read as YAML.
+    /// The names of arguments whose values are not read as YAML.
     pub no_parse: Vec<String>,
-    /// What to tell the user before anything is done.
+    /// Warnings to print before the call.
     pub warnings: Vec<String>,
 }
 
 impl SaltCall {
-    /// Reads a command line without the program's name; `stdin` is asked for its text when `--args-stdin` is there.
+    /// Parses a command line without the program's name. If it has `--args-stdin`, calls `stdin`
+    /// for more words.
     ///
     /// # Errors
-    /// When an option is wrong, or nothing is asked for.
+    /// If an option is wrong, or the command line requests nothing.
     pub fn parse(
         args: Vec<String>,
         stdin: impl FnOnce() -> String,
@@ -60,10 +62,10 @@ impl SaltCall {
         Self::parse_as(&SALT_CALL, args, stdin, env)
     }
 
-    /// The same for a program that takes what `salt-call` takes, and more.
+    /// Like [`SaltCall::parse`], for a program that accepts the options of `salt-call` and more.
     ///
     /// # Errors
-    /// When an option is wrong, or nothing is asked for.
+    /// If an option is wrong, or the command line requests nothing.
     pub fn parse_as(
         program: &Program,
         args: Vec<String>,
@@ -81,7 +83,7 @@ impl SaltCall {
         })
     }
 
-    /// Takes in the options that a Saltfile has under `salt-call`; the command line stands over them.
+    /// Adds the options that a Saltfile has under `salt-call`. The command line takes precedence.
     pub fn merge_saltfile(&mut self, saltfile: &Map) {
         settings::merge_saltfile(&mut self.overrides, SALT_CALL.name, saltfile);
     }
@@ -118,7 +120,7 @@ fn asked(program: &Program, parsed: &Parsed) -> Result<Asked, UsageError> {
     }
 }
 
-/// Options whose values do not go into the configuration as they stand.
+/// Options whose values are not copied into the configuration unchanged.
 const NOT_OVERRIDES: [&str; 13] = [
     "help",
     "resume",
@@ -178,7 +180,8 @@ fn overrides(parsed: &Parsed, env: &impl Fn(&str) -> Option<String>) -> Map {
     map
 }
 
-/// Salt ignores local roots when a master is asked.
+/// Returns a warning if local roots were given without `--local`. Like Salt, the program ignores
+/// them when it uses a master.
 fn warnings(parsed: &Parsed) -> Vec<String> {
     let given = [
         ("file_root", "--file-root"),

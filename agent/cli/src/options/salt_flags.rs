@@ -15,7 +15,7 @@ const ASYNC: Flag = flag(
     "start the job, print its id and do not wait",
 );
 
-/// The ways to say who is meant; only one of them may be given.
+/// The options for the type of the target. A command line can have only one of them.
 pub(super) const TARGETS: Group = Group {
     title: "Target Options",
     flags: &[

@@ -1,63 +1,64 @@
-//! The options of `salt-key`.
+//! Reads the options of `salt-key`.
 
 use super::key_flags::ACTIONS;
 use super::settings::{self, About, Settings};
 use super::{Parsed, SALT_KEY, UsageError};
 
-/// What `salt-key` is asked for.
+/// The request of a command line of `salt-key`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyAsked {
-    /// Something about itself.
+    /// To print the help or the version.
     About(About),
-    /// Something with keys.
+    /// To do something with keys.
     Action(KeyAction),
 }
 
-/// What is to be done with keys; the text is a glob of ids, or several with commas.
+/// An action on keys. The text is a glob of ids, or several globs separated by commas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyAction {
-    /// List them: `acc…`, `pre…`, `un…`, `rej…`, `den…` or `all…`.
+    /// Lists the keys of a status: `acc…`, `pre…`, `un…`, `rej…`, `den…` or `all…`.
     List(String),
-    /// List them all, by their names as headings.
+    /// Lists all keys, with the names of their statuses as headings.
     ListAll,
-    /// Print them.
+    /// Prints keys.
     Print(String),
-    /// Print their fingerprints.
+    /// Prints the fingerprints of keys.
     Finger(String),
-    /// Accept them.
+    /// Accepts keys.
     Accept(String),
-    /// Reject them.
+    /// Rejects keys.
     Reject(String),
-    /// Delete them.
+    /// Deletes keys.
     Delete(String),
-    /// Make a pair with this name.
+    /// Generates a pair of keys with this name.
     Generate(String),
-    /// Sign the master's key.
+    /// Signs the master's key.
     Sign,
 }
 
-/// A command line of `salt-key`.
+/// A parsed command line of `salt-key`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaltKey {
-    /// What is asked for.
+    /// The request.
     pub asked: KeyAsked,
-    /// Its configuration, with `yes`, `quiet`, `user`, `gen_keys_dir` and `preserve_minions`.
+    /// The settings of the configuration, including `yes`, `quiet`, `user`, `gen_keys_dir` and
+    /// `preserve_minions`.
     pub settings: Settings,
-    /// Whether accepted keys are meant too.
+    /// True if the action also applies to accepted keys.
     pub include_accepted: bool,
-    /// Whether rejected keys are meant too.
+    /// True if the action also applies to rejected keys.
     pub include_rejected: bool,
-    /// Whether denied keys are meant too.
+    /// True if the action also applies to denied keys.
     pub include_denied: bool,
-    /// Words that are no options.
+    /// The words that are not options.
     pub words: Vec<String>,
 }
 
 impl SaltKey {
-    /// Reads a command line without the program's name.
+    /// Parses a command line without the program's name.
     ///
     /// # Errors
-    /// When an option is wrong.
+    /// If an option is wrong.
     pub fn parse(
         args: Vec<String>,
         env: impl Fn(&str) -> Option<String>,
@@ -111,10 +112,10 @@ fn asked(parsed: &Parsed) -> Result<KeyAsked, UsageError> {
     Ok(KeyAsked::Action(action(parsed)))
 }
 
-/// One option with a glob, its sibling for all keys, and what they do.
+/// An option that takes a glob, the option for all keys, and their action.
 type Verb = (&'static str, &'static str, fn(String) -> KeyAction);
 
-/// The verbs in the order in which Salt looks for them: the first one that was given counts.
+/// The actions in the order in which Salt checks them. The first one that was given counts.
 const VERBS: [Verb; 5] = [
     ("print", "print_all", KeyAction::Print),
     ("accept", "accept_all", KeyAction::Accept),

@@ -1,42 +1,43 @@
-//! The options of `salt-run`.
+//! Reads the options of `salt-run`.
 
 use super::settings::{self, About, Settings};
 use super::{Parsed, SALT_RUN, UsageError};
 
-/// What `salt-run` is asked for.
+/// The request of a command line of `salt-run`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunAsked {
-    /// Something about itself.
+    /// To print the help or the version.
     About(About),
-    /// The documentation of what starts so; empty is everything.
+    /// To print the documentation of the runners whose names begin with the text; empty means all.
     Doc(String),
-    /// A runner.
+    /// To call a runner.
     Call {
         /// The function.
         fun: String,
-        /// Its arguments, unread.
+        /// The arguments, not yet parsed.
         words: Vec<String>,
     },
 }
 
-/// A command line of `salt-run`. The configuration says `async` and `quiet`.
+/// A parsed command line of `salt-run`. `async` and `quiet` are in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaltRun {
-    /// What is asked for.
+    /// The request.
     pub asked: RunAsked,
-    /// Its configuration.
+    /// The settings of the configuration.
     pub settings: Settings,
-    /// Names whose values are not read as YAML.
+    /// The names of arguments whose values are not read as YAML.
     pub no_parse: Vec<String>,
     /// The job id to use.
     pub jid: Option<String>,
 }
 
 impl SaltRun {
-    /// Reads a command line without the program's name; `stdin` is asked for its text when `--args-stdin` is there.
+    /// Parses a command line without the program's name. If it has `--args-stdin`, calls `stdin`
+    /// for more words.
     ///
     /// # Errors
-    /// When an option is wrong.
+    /// If an option is wrong.
     pub fn parse(
         args: Vec<String>,
         stdin: impl FnOnce() -> String,
@@ -67,7 +68,7 @@ fn asked(parsed: &Parsed) -> Result<RunAsked, UsageError> {
             "You can only get documentation for one method at one time",
         )),
         (true, [name]) => Ok(RunAsked::Doc(name.clone())),
-        // Without a function Salt explains them all.
+        // Without a function, Salt shows the documentation of all runners.
         (_, []) => Ok(RunAsked::Doc(String::new())),
         (false, [fun, words @ ..]) => Ok(RunAsked::Call {
             fun: fun.clone(),

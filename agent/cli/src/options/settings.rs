@@ -1,4 +1,4 @@
-//! What the options of every program say of its configuration and its output.
+//! Reads the options that every program has for its configuration and its output.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -8,22 +8,24 @@ use super::{Flag, Parsed, Program, UsageError};
 use crate::output::OutputFile;
 use value::yaml::Yaml;
 
-/// What a program of the master is told about its configuration and its output.
+/// The settings of a program of the master for its configuration and its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The program: the Saltfile's options stand under its name.
+    /// The name of the program. In a Saltfile, its options are under this name.
     pub program: &'static str,
-    /// `-c`, else `$SALT_CONFIG_DIR`, else `/etc/salt`; absolute.
+    /// The absolute path of `-c`, else of `$SALT_CONFIG_DIR`, else `/etc/salt`.
     pub config_dir: PathBuf,
-    /// Options that stand over the configuration, by the names they have there: also `batch`, `static`, `verbose` and all the
-    /// others, which Salt reads from the configuration where the command line does not say them.
+    /// The options that override the configuration, by their names in it. They include `batch`,
+    /// `static`, `verbose` and all others that Salt reads from the configuration if the command
+    /// line does not set them.
     pub overrides: Map,
-    /// Where the output goes, if not to stdout.
+    /// The file for the output; `None` is stdout.
     pub output_file: Option<OutputFile>,
 }
 
 impl Settings {
-    /// Takes over what was given, without the groups of options that are the program's own business.
+    /// Reads the settings from a parsed command line, without the groups of options that the
+    /// program handles itself.
     pub(super) fn of(
         program: &Program,
         parsed: &Parsed,
@@ -46,19 +48,19 @@ impl Settings {
         }
     }
 
-    /// Takes in the options that a Saltfile has for the program; the command line stands over them.
+    /// Adds the options that a Saltfile has for the program. The command line takes precedence.
     pub fn merge_saltfile(&mut self, saltfile: &Map) {
         merge_saltfile(&mut self.overrides, self.program, saltfile);
     }
 }
 
-/// The words of a call, with `--resume` as the argument that it stands for.
+/// Returns the words of a call, with `--resume` replaced by the argument `resume=True`.
 pub(super) fn call_words(parsed: &Parsed, words: &[String]) -> Vec<String> {
     let resume = parsed.has("resume").then(|| "resume=True".to_owned());
     words.iter().cloned().chain(resume).collect()
 }
 
-/// Options that say what to do, and not how.
+/// Options that say what to do and not how, so they do not override the configuration.
 const NOT_OVERRIDES: [&str; 11] = [
     "help",
     "resume",
@@ -73,7 +75,7 @@ const NOT_OVERRIDES: [&str; 11] = [
     "hard_crash",
 ];
 
-/// What every program can say of itself.
+/// The information about itself that every program can print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
     /// The help.
@@ -84,7 +86,7 @@ pub enum About {
     VersionsReport,
 }
 
-/// Whether the program is to speak of itself.
+/// Returns the information that the command line requests, if any.
 pub(super) fn about(parsed: &Parsed) -> Option<About> {
     [
         ("help", About::Help),
@@ -96,7 +98,8 @@ pub(super) fn about(parsed: &Parsed) -> Option<About> {
     .map(|(_, about)| about)
 }
 
-/// What asks for a login is refused: the kernel says who is at the other end of the master's socket.
+/// Refuses options that ask for a login. The kernel identifies the user at the other end of the
+/// master's socket.
 pub(super) fn no_login(parsed: &Parsed) -> Result<(), UsageError> {
     let asked = [("eauth", "--eauth"), ("mktoken", "--make-token")];
     match asked.into_iter().find(|(dest, _)| parsed.has(dest)) {
@@ -123,7 +126,7 @@ pub(super) fn output_file(parsed: &Parsed) -> Option<OutputFile> {
     })
 }
 
-/// Names whose values are not read as YAML.
+/// Returns the names of arguments whose values are not read as YAML.
 pub(super) fn no_parse(parsed: &Parsed) -> Vec<String> {
     parsed
         .text("no_parse")
@@ -131,14 +134,14 @@ pub(super) fn no_parse(parsed: &Parsed) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// `--state-verbose` takes a word and means a truth.
+/// Converts the text of `--state-verbose` to a Boolean.
 pub(super) fn state_verbose(parsed: &Parsed, overrides: &mut Map) {
     if let Some(truth) = parsed.text("state_verbose").and_then(truth) {
         overrides.insert("state_verbose", truth);
     }
 }
 
-/// `True` or `False`, in small letters too.
+/// Parses `True` or `False`, in any case.
 pub(super) fn truth(word: &str) -> Option<bool> {
     word.to_lowercase().parse().ok()
 }
@@ -152,7 +155,8 @@ pub(super) fn merge_saltfile(overrides: &mut Map, program: &str, saltfile: &Map)
     }
 }
 
-/// Where the Saltfile is: `--saltfile`, `$SALT_SALTFILE`, `./Saltfile` or `~/.salt/Saltfile`.
+/// Returns the path of the Saltfile: `--saltfile`, `$SALT_SALTFILE`, `./Saltfile` or
+/// `~/.salt/Saltfile`.
 #[must_use]
 pub fn saltfile_path(overrides: &Map, env: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let named = overrides
@@ -169,7 +173,7 @@ pub fn saltfile_path(overrides: &Map, env: impl Fn(&str) -> Option<String>) -> O
     }
 }
 
-/// `os.path.abspath(os.path.expanduser(path))`.
+/// Returns `os.path.abspath(os.path.expanduser(path))`.
 pub(crate) fn absolute(path: &str, env: &impl Fn(&str) -> Option<String>) -> PathBuf {
     let expanded = match (path.strip_prefix('~'), env("HOME")) {
         (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => home + rest,
@@ -191,10 +195,10 @@ pub(crate) fn absolute(path: &str, env: &impl Fn(&str) -> Option<String>) -> Pat
     out
 }
 
-/// Reads a Saltfile; what is no mapping has no options.
+/// Reads a Saltfile. One that is not a mapping has no options.
 ///
 /// # Errors
-/// When it cannot be read or is not YAML.
+/// If the file cannot be read or is not YAML.
 pub fn read_saltfile(path: &Path, yaml: &dyn Yaml) -> Result<Map, UsageError> {
     let wrong = |why: String| UsageError::new(format!("{}: {why}", path.display()));
     let text = std::fs::read_to_string(path)

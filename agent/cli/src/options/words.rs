@@ -1,4 +1,4 @@
-//! The words after the function: arguments and keyword arguments, values read as YAML.
+//! Parses the words after the function: positional and keyword arguments, with values read as YAML.
 
 use value::{Map, Value};
 
@@ -7,13 +7,14 @@ use value::yaml::Yaml;
 /// The arguments of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Input {
-    /// By place.
+    /// The positional arguments.
     pub args: Vec<Value>,
-    /// By name.
+    /// The keyword arguments.
     pub kwargs: Map,
 }
 
-/// Reads words as Salt does: `name=value` is a keyword argument, values are YAML where that keeps what was meant.
+/// Parses words as Salt does: `name=value` is a keyword argument, and values are read as YAML
+/// unless that would lose something.
 #[must_use]
 pub fn parse_input(words: &[String], no_parse: &[String], yaml: &dyn Yaml) -> Input {
     let mut input = Input::default();
@@ -32,7 +33,8 @@ pub fn parse_input(words: &[String], no_parse: &[String], yaml: &dyn Yaml) -> In
 }
 
 impl Input {
-    /// A text that only YAML brought to light, as in `'name=value'` with quotes of its own, is a keyword argument too.
+    /// Adds a value. A text that becomes `name=value` only after YAML has removed its quotes, as in
+    /// `'name=value'`, is a keyword argument too.
     fn add(&mut self, value: Value, yaml: &dyn Yaml) {
         match value.as_str().and_then(kwarg) {
             Some((name, text)) => {
@@ -43,7 +45,7 @@ impl Input {
     }
 }
 
-/// `name=value`, but not `name==value`, nor a value of several lines.
+/// Splits `name=value`. It does not split `name==value`, or a word whose value has several lines.
 fn kwarg(word: &str) -> Option<(&str, &str)> {
     let (name, value) = word.split_once('=')?;
     let mut letters = name.chars();
@@ -54,7 +56,7 @@ fn kwarg(word: &str) -> Option<(&str, &str)> {
     (named && !value.starts_with('=') && !value_line.contains('\n')).then_some((name, value_line))
 }
 
-/// A number that is a job id stays text.
+/// Converts a number that is a job id back to text.
 fn jid_as_text(value: Value) -> Value {
     const JID_LENGTH: usize = 20;
     match value {
@@ -65,7 +67,8 @@ fn jid_as_text(value: Value) -> Value {
     }
 }
 
-/// Reads one value of the command line as YAML, or leaves it as text where YAML would lose something.
+/// Reads one value of the command line as YAML. If YAML would lose something, it returns the text
+/// itself.
 #[must_use]
 pub fn yamlify_arg(word: &str, yaml: &dyn Yaml) -> Value {
     let text = || Value::from(word);
@@ -84,7 +87,7 @@ pub fn yamlify_arg(word: &str, yaml: &dyn Yaml) -> Value {
         return text();
     };
     match &value {
-        // What follows a `#` is a comment to YAML.
+        // In YAML, a comment begins at `#`.
         Value::Str(_) | Value::Null if word.contains('#') => text(),
         Value::Map(_) if word.contains('#') || word.starts_with('{') => value,
         Value::List(_) if word.contains('#') || word.starts_with('[') => value,
@@ -105,7 +108,8 @@ mod tests {
     use super::*;
     use value::yaml::{YamlFault, YamlLayout};
 
-    /// Reads JSON, whole numbers and plain words: enough to see what is handed to YAML and what is not.
+    /// A reader for JSON, whole numbers and plain words, which is enough to see which words are
+    /// read as YAML.
     struct Simple;
 
     impl Yaml for Simple {
@@ -183,7 +187,7 @@ mod tests {
         );
     }
 
-    /// Knows what Salt's YAML made of the words of the corpus.
+    /// A reader that returns the values recorded from Salt's YAML for the words of the corpus.
     struct Recorded(Map);
 
     impl Yaml for Recorded {

@@ -1,6 +1,6 @@
-//! The colours that Salt prints in.
+//! The colours of Salt's output.
 
-/// A colour by Salt's name for it.
+/// A colour, with Salt's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Color {
     Red,
@@ -15,7 +15,7 @@ pub(crate) enum Color {
     Cyan,
     LightGray,
     White,
-    /// Back to the terminal's own.
+    /// The terminal's default colour.
     End,
 }
 
@@ -36,13 +36,13 @@ impl Color {
         Self::End,
     ];
 
-    /// Returns the length of the colour's sequence at the start of a text.
+    /// Returns the length of the colour sequence at the start of a text.
     pub(crate) fn at(text: &str) -> Option<usize> {
         let mut codes = Self::ALL.iter().map(|color| color.code(true));
         codes.find(|code| text.starts_with(code)).map(str::len)
     }
 
-    /// The escape sequence, or nothing when colours are off.
+    /// Returns the escape sequence, or an empty text if colours are off.
     pub(crate) fn code(self, on: bool) -> &'static str {
         if !on {
             return "";

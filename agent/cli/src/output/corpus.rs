@@ -1,4 +1,5 @@
-//! Every outputter against what Salt's own printed for the same data and options.
+//! Compares every outputter with the text that Salt's outputter printed for the same data and
+//! options.
 
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,9 @@
-//! The part of Python's `str.format` that line layouts need: `{0}`, `{6[duration]!s:>7}`.
+//! Formats text by the part of Python's `str.format` that line layouts need: `{0}`,
+//! `{6[duration]!s:>7}`.
 
 use value::{Value, python};
 
-/// Fills the fields of a layout; `None` when it names a field that is not there.
+/// Fills the fields of a layout. Returns `None` if the layout names a field that does not exist.
 pub(crate) fn format(layout: &str, fields: &[Value]) -> Option<String> {
     let mut out = String::new();
     let mut rest = layout;
@@ -47,7 +48,7 @@ fn put(field: &str, fields: &[Value]) -> Option<String> {
     Some(align(&text, spec, right_by_default))
 }
 
-/// `[[fill]align][width]`.
+/// Aligns text by a spec `[[fill]align][width]`.
 fn align(text: &str, spec: &str, right_by_default: bool) -> String {
     let chars: Vec<char> = spec.chars().collect();
     let is_align = |c: &char| matches!(c, '<' | '>' | '^');

@@ -1,4 +1,4 @@
-//! Outputters: return data as the text that Salt prints for it.
+//! Outputters: convert return data to the text that Salt prints for it.
 
 mod color;
 #[cfg(test)]
@@ -22,73 +22,74 @@ pub use print::{OutputFile, Return, print_return, return_text};
 use seen::text as on_screen;
 use value::yaml::Yaml;
 
-/// Data that an outputter has no form for: Salt then prints it `nested`.
+/// The error for data that an outputter cannot format. As in Salt, the data is then printed by
+/// `nested`.
 pub(crate) struct Unfit;
 
-/// `output_indent`.
+/// The value of `output_indent`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Indent {
-    /// Not set: each outputter has its own.
+    /// Not set: each outputter has its default.
     #[default]
     Default,
     /// `null`: everything on one line.
     OneLine,
     /// `pretty`: four spaces, keys sorted.
     Pretty,
-    /// So many spaces a level; a negative number is one line.
+    /// The number of spaces for each level. A negative number puts everything on one line.
     Spaces(i64),
 }
 
-/// `state_output` without its `_id`.
+/// The value of `state_output` without its suffix `_id`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Many lines a state.
+    /// Many lines for each state.
     #[default]
     Full,
-    /// One line a state.
+    /// One line for each state.
     Terse,
-    /// One line a state unless it failed.
+    /// One line for each state that did not fail, many for the others.
     Mixed,
-    /// One line a state unless it failed or changed something.
+    /// One line for each state that neither failed nor changed something, many for the others.
     Changes,
-    /// What `state_output_exclude` and `state_output_terse` say.
+    /// The amount that `state_output_exclude` and `state_output_terse` set for each result.
     Filter,
 }
 
-/// `state_tabular`: how terse lines are laid out.
+/// The layout of terse lines: the value of `state_tabular`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Tabular {
-    /// As a sentence.
+    /// One sentence for each state.
     #[default]
     No,
-    /// In columns.
+    /// Columns.
     Yes,
-    /// By a layout of the user's own.
+    /// The user's own layout.
     Own(String),
 }
 
-/// What the `highstate` outputter goes by.
+/// The settings of the `highstate` outputter.
 #[derive(Clone, Debug)]
 pub struct StateOutput {
-    /// How much of a state is shown.
+    /// The amount of output for each state.
     pub mode: Mode,
-    /// Show the id where the name would stand.
+    /// True to show the id instead of the name.
     pub by_id: bool,
-    /// Show states that succeeded and changed nothing.
+    /// True to show states that succeeded and changed nothing.
     pub verbose: bool,
-    /// How terse lines are laid out.
+    /// The layout of terse lines.
     pub tabular: Tabular,
-    /// Show only states that failed or changed something.
+    /// True to show only states that failed or changed something.
     pub output_diff: bool,
-    /// Show percentages in the summary.
+    /// True to show percentages in the summary.
     pub output_pct: bool,
-    /// Roll the names of one id into one state.
+    /// True to combine the names of one id into one state.
     pub compress_ids: bool,
-    /// Show when states started and how long they took.
+    /// True to show the start time and the duration of states.
     pub profile: bool,
-    /// Results not to show in `filter` mode: `True`, `False`, `None`.
+    /// Results that are not shown in `filter` mode: `True`, `False`, `None`.
     pub exclude: Vec<String>,
-    /// Results to show tersely in `filter` mode.
+    /// Results that are shown tersely in `filter` mode.
     pub terse: Vec<String>,
 }
 
@@ -138,7 +139,7 @@ fn mode(named: &str) -> Mode {
         .map_or(Mode::Full, |(_, mode)| mode)
 }
 
-/// A list of results: `True,None` or a YAML list of strings.
+/// Returns a list of results from `True,None` or from a YAML list of strings.
 fn results(value: Option<&Value>) -> Vec<String> {
     match value {
         Some(Value::Str(words)) => words.split(',').map(str::to_owned).collect(),
@@ -151,30 +152,30 @@ fn results(value: Option<&Value>) -> Vec<String> {
     }
 }
 
-/// How return data is to be printed.
+/// The settings for printing return data.
 #[derive(Clone, Debug, Default)]
 pub struct Output {
-    /// `--out`, or `output` of the configuration.
+    /// The outputter of `--out`, or of `output` in the configuration.
     pub outputter: Option<String>,
-    /// Print in colour.
+    /// True to print in colour.
     pub color: bool,
-    /// Take escape sequences out of the data.
+    /// True to remove escape sequences from the data.
     pub strip_colors: bool,
-    /// How deep a level is indented.
+    /// The indentation of a level.
     pub indent: Indent,
-    /// How far nested data stands from the left.
+    /// The initial indentation of nested data.
     pub nested_indent: usize,
-    /// What the `highstate` outputter goes by.
+    /// The settings of the `highstate` outputter.
     pub state: StateOutput,
-    /// Print secrets as they are (`--show-secrets`): on stdout, and nowhere else.
+    /// True to print secrets unmasked (`--show-secrets`). This applies to stdout only.
     pub show_secrets: bool,
-    /// Whether a terminal shows the text.
+    /// True if the output goes to a terminal.
     terminal: bool,
-    /// Options of the `table` outputter: `out.table.*`.
+    /// The options of the `table` outputter: `out.table.*`.
     table: Map,
 }
 
-/// The variable `NO_COLOR`, set to anything, is as good as `--no-color`.
+/// Turns colours off, like `--no-color`, if the variable `NO_COLOR` is set and not empty.
 pub fn heed_no_color(opts: &mut Map, env: impl Fn(&str) -> Option<String>) {
     if env("NO_COLOR").is_some_and(|set| !set.is_empty()) {
         opts.insert("no_color", true);
@@ -182,7 +183,8 @@ pub fn heed_no_color(opts: &mut Map, env: impl Fn(&str) -> Option<String>) {
 }
 
 impl Output {
-    /// What the options of a run say; colours are on for a terminal unless the options differ.
+    /// Reads the settings from the options of a run. Colours are on for a terminal unless the
+    /// options say otherwise.
     #[must_use]
     pub fn from_opts(opts: &Map, terminal: bool) -> Self {
         let truth = |key: &str| opts.get(key).is_some_and(Value::is_true);
@@ -218,7 +220,8 @@ impl Output {
         }
     }
 
-    /// Returns the same for a file: without secrets, and as no terminal needs it.
+    /// Returns the settings for output to a file: secrets are masked, and nothing is escaped for a
+    /// terminal.
     #[must_use]
     pub fn in_file(&self) -> Self {
         Self {
@@ -236,7 +239,7 @@ impl Output {
         )
     }
 
-    /// The outputter to use for data whose function asks for `wanted`.
+    /// Returns the outputter for data whose function asks for `wanted`.
     fn choose<'a>(&'a self, wanted: Option<&'a str>) -> &'a str {
         let chosen = match self.outputter.as_deref() {
             Some(name) if name != "highstate" => Some(name),
@@ -250,13 +253,14 @@ impl Output {
     }
 }
 
-/// Returns text that is printed beside the returns, without what a terminal would obey; where no terminal shows it, it stays as it is.
+/// Returns text that is printed next to the returns, with terminal control sequences escaped. If
+/// the output does not go to a terminal, the text is unchanged.
 #[must_use]
 pub fn aside<'a>(text: &'a str, how: &Output) -> Cow<'a, str> {
     on_screen(text, how)
 }
 
-/// Data as JSON without a line's end in it.
+/// Returns data as JSON without line breaks.
 pub(crate) fn one_line(data: &Value) -> String {
     let how = Output {
         indent: Indent::OneLine,
@@ -265,7 +269,7 @@ pub(crate) fn one_line(data: &Value) -> String {
     plain::json(data, &how)
 }
 
-/// Lays data out with the outputter `wanted`, unless the user named another one.
+/// Formats data with the outputter `wanted`, unless the user named another one.
 #[must_use]
 pub fn display(
     data: &Value,
@@ -289,7 +293,7 @@ pub fn display(
         "table" => table::output(data, how, &how.table),
         "txt" => Ok(plain::txt(data)),
         "yaml" => Ok(plain::yaml(data, how, yaml)),
-        // Old minions still ask for it.
+        // Old minions still ask for this outputter.
         "grains" => Ok(nested()),
         other => {
             value::log::error(format_args!(

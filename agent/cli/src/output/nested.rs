@@ -1,4 +1,4 @@
-//! The `nested` outputter: what most functions print with.
+//! The `nested` outputter, which prints the returns of most functions.
 
 use value::Value;
 use value::nested::{Kind, Line};
@@ -7,14 +7,14 @@ use super::Output;
 use super::color::Color;
 use super::text;
 
-/// Lays a value out, every line indented by at least `indent`.
+/// Formats a value with every line indented by at least `indent`.
 pub(crate) fn output(value: &Value, how: &Output, indent: usize, retcode: i64) -> String {
     let lines = value::nested::lines(value, indent).into_iter();
     let painted: Vec<String> = lines.map(|line| painted(line, how, retcode != 0)).collect();
     painted.join("\n")
 }
 
-/// A line in its colour; rules and keys are red when the call failed.
+/// Returns a line in its colour. Rules and keys are red if the call failed.
 fn painted(line: Line, how: &Output, failed: bool) -> String {
     let color = match line.kind {
         Kind::Scalar => Color::LightYellow,

@@ -1,4 +1,4 @@
-//! The outputters of a few lines: `json`, `yaml`, `txt`, `raw`, `pprint`, `no_return`, `key`.
+//! The outputters with little code: `json`, `yaml`, `txt`, `raw`, `pprint`, `no_return`, `key`.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(super) fn json(value: &Value, how: &Output) -> String {
     }
 }
 
-/// True when JSON has a form for all of it, as nearly always.
+/// Reports whether JSON can represent all of the value. Nearly all values pass.
 fn has_a_form(value: &Value) -> bool {
     match value {
         Value::Bytes(_) | Value::Set(_) => false,
@@ -42,7 +42,8 @@ fn has_a_form(value: &Value) -> bool {
     }
 }
 
-/// What JSON has no form for becomes its `repr`; `None` for keys that JSON cannot have.
+/// Replaces values that JSON cannot represent by their `repr`. Returns `None` if a key is one that
+/// JSON cannot have.
 fn jsonable(value: &Value) -> Option<Value> {
     Some(match value {
         Value::Bytes(_) | Value::Set(_) => Value::from(python::repr(value)),
@@ -139,7 +140,7 @@ fn put_no_return(out: &mut String, value: &Value, how: &Output, indent: usize) {
     }
 }
 
-/// The lists of keys that `salt-key` prints.
+/// Formats the lists of keys that `salt-key` prints.
 pub(super) fn key(value: &Value, how: &Output) -> Result<String, Unfit> {
     let on = how.color;
     let mut lines = Vec::new();

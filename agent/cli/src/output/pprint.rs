@@ -1,4 +1,4 @@
-//! Python's `pprint.pformat`: values laid out within 80 columns, keys sorted.
+//! Formats values as Python's `pprint.pformat` does: within 80 columns, with sorted keys.
 
 use value::{Map, Value, python};
 
@@ -6,7 +6,7 @@ use super::text;
 
 const COLUMNS: usize = 80;
 
-/// `pprint.pformat(value, indent=indent)`.
+/// Returns `pprint.pformat(value, indent=indent)`.
 pub(crate) fn pformat(value: &Value, indent: usize) -> String {
     let mut printer = Printer {
         out: String::new(),
@@ -18,12 +18,13 @@ pub(crate) fn pformat(value: &Value, indent: usize) -> String {
 
 struct Printer {
     out: String,
-    /// Columns a level.
+    /// The number of columns for each level.
     step: usize,
 }
 
 impl Printer {
-    /// Writes a value that starts at column `indent` and has `allowance` characters after it on its last line.
+    /// Writes a value that starts at column `indent`. On its last line, it leaves room for
+    /// `allowance` more characters.
     fn put(&mut self, value: &Value, indent: usize, allowance: usize, level: usize) {
         let flat = repr(value);
         if text::width(&flat) + indent + allowance <= COLUMNS {
@@ -102,7 +103,8 @@ impl Printer {
         self.out.extend(std::iter::repeat_n(' ', indent));
     }
 
-    /// A long string goes over several lines, each a literal of its own; brackets hold them at the top level.
+    /// Writes a long string as several lines, each a separate literal. At the top level, the lines
+    /// are in parentheses.
     fn put_text(&mut self, words: &str, indent: usize, allowance: usize, level: usize) {
         if words.is_empty() {
             self.out.push_str("''");
@@ -130,7 +132,8 @@ impl Printer {
     }
 }
 
-/// One line of text as literals that fit `room`; the last one leaves `after` columns free.
+/// Returns a line of text as literals of at most `room` columns. The last one leaves `after`
+/// columns free.
 fn literals_of(line: &str, room: usize, after: usize) -> Vec<String> {
     let whole = quoted(line);
     if text::width(&whole) + after <= room {
@@ -161,7 +164,7 @@ fn literals_of(line: &str, room: usize, after: usize) -> Vec<String> {
     literals
 }
 
-/// Each word with the white space after it.
+/// Splits a line into words, each with the white space after it.
 fn words_with_space(line: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut in_space = true;
@@ -183,7 +186,8 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// `repr` with the keys of every dictionary sorted, as `pprint` writes what fits one line.
+/// Returns the `repr` with the keys of every dictionary sorted, as `pprint` writes a value that
+/// fits on one line.
 fn repr(value: &Value) -> String {
     python::repr(&with_sorted_keys(value))
 }

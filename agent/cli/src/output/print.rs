@@ -1,4 +1,4 @@
-//! Printing what a call returned.
+//! Prints the return of a call.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -9,33 +9,33 @@ use value::{Map, Value};
 use super::{Output, display};
 use value::yaml::Yaml;
 
-/// What a call returned, and how its function wants it printed.
+/// The return of a call, and how to print it.
 #[derive(Clone, Debug, Default)]
 pub struct Return {
-    /// The data.
+    /// The returned data.
     pub value: Value,
-    /// The outputter of the function: `highstate` for state runs.
+    /// The outputter of the function, such as `highstate` for state runs.
     pub out: Option<String>,
-    /// The exit code of the call; not 0 makes nested data red.
+    /// The exit code of the call. If it is not 0, nested data is red.
     pub retcode: i64,
-    /// With `--metadata`: everything about the call, printed in the data's place.
+    /// All data about the call, which is printed instead of the return. It is set for `--metadata`.
     pub metadata: Option<Map>,
 }
 
-/// `--out-file`: where the text goes instead of stdout.
+/// The file of `--out-file`, for the output instead of stdout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputFile {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Write after what is there.
+    /// True to append to the file's contents.
     pub append: bool,
 }
 
 impl OutputFile {
-    /// Opens it, and makes it where it is not there.
+    /// Opens the file, and creates it if it does not exist.
     ///
     /// # Errors
-    /// The system's reason, with the file's name.
+    /// The system's error, with the file's name.
     pub(crate) fn opened(&self) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options
@@ -48,9 +48,10 @@ impl OutputFile {
     }
 }
 
-/// Lays out what a call returned as `salt-call` prints it.
+/// Formats the return of a call as `salt-call` prints it.
 ///
-/// An orchestration is laid out as `salt-run` does, without `local` around it; in JSON it keeps `local`, as `salt-call` prints it.
+/// An orchestration is formatted as `salt-run` prints it, without `local` around it. In JSON it has
+/// `local`, as `salt-call` prints it.
 #[must_use]
 pub fn return_text(ret: &Return, how: &Output, yaml: &dyn Yaml) -> String {
     let local = |value: Value| Value::Map(Map::new().with("local", value));
@@ -69,7 +70,7 @@ pub fn return_text(ret: &Return, how: &Output, yaml: &dyn Yaml) -> String {
         .and_then(|_| ret.value.get("outputter"))
         .and_then(Value::as_str);
     let wanted = ret.out.as_deref().or(orchestration).unwrap_or("nested");
-    // Data that a program reads has the same outer key whatever was called.
+    // JSON is for programs, so its outer key is the same for every function.
     if orchestration.is_some() && how.choose(Some(wanted)) != "json" {
         return display(&ret.value, Some(wanted), how, ret.retcode, yaml);
     }
@@ -82,10 +83,10 @@ pub fn return_text(ret: &Return, how: &Output, yaml: &dyn Yaml) -> String {
     )
 }
 
-/// Prints what a call returned on stdout, or into the output file.
+/// Prints the return of a call to stdout or to the output file.
 ///
 /// # Errors
-/// When the text cannot be written; a reader that went away is no error.
+/// If the text cannot be written. A closed pipe is not an error.
 pub fn print_return(
     ret: &Return,
     how: &Output,
@@ -104,7 +105,7 @@ pub fn print_return(
     }
 }
 
-/// The error with the name of what could not be written.
+/// Adds the name of the output to its error.
 fn named(what: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }

@@ -1,4 +1,4 @@
-//! What a terminal may get of data that others sent.
+//! Makes the data of others safe to show on a terminal.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,8 @@ use value::visible;
 use super::Output;
 use super::color::Color;
 
-/// Returns text with escapes in the place of what a terminal would obey; our own colours stay. Where no terminal shows it, it stays as it is.
+/// Returns text with terminal control sequences escaped, except for the output's own colours. If
+/// the output does not go to a terminal, the text is unchanged.
 pub(super) fn text<'a>(text: &'a str, how: &Output) -> Cow<'a, str> {
     if !how.terminal {
         return Cow::Borrowed(text);
@@ -18,7 +19,8 @@ pub(super) fn text<'a>(text: &'a str, how: &Output) -> Cow<'a, str> {
     })
 }
 
-/// Returns the length of the sequence for a colour at the start of a text: what `strip_colors: False` lets through.
+/// Returns the length of the colour sequence at the start of a text. `strip_colors: False` permits
+/// such sequences in the data.
 fn color_sequence(text: &str) -> Option<usize> {
     let numbers = text.strip_prefix("\x1b[")?;
     let end = numbers.find(|sign: char| !sign.is_ascii_digit() && sign != ';')?;

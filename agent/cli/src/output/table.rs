@@ -1,4 +1,4 @@
-//! The `table` outputter: lists of rows as tables.
+//! The `table` outputter: formats lists of rows as tables.
 
 use value::{Map, Value};
 
@@ -80,7 +80,7 @@ impl Table<'_> {
                 continue;
             }
             if wanted.is_none() {
-                // Salt names a dark grey here and prints it.
+                // Salt prints this dark grey.
                 self.line(indent, "\x1b[0;1;30m", &key.to_text());
                 if let Some(line) = self.lines.last_mut() {
                     line.push(':');
@@ -188,7 +188,7 @@ impl Table<'_> {
         }
     }
 
-    /// The lines a row takes; like Salt's, a row has as many as its shortest cell.
+    /// Returns the lines of a row. As in Salt, a row has only as many lines as its shortest cell.
     fn physical(&self, row: &[String]) -> Vec<Vec<String>> {
         let wrapped: Vec<Vec<String>> = row.iter().map(|cell| self.wrapped(cell)).collect();
         let lines = wrapped.iter().map(Vec::len).min().unwrap_or(0);
@@ -215,7 +215,8 @@ impl Table<'_> {
         out.split('\n').map(str::to_owned).collect()
     }
 
-    /// Python's `center` puts the odd space to the left when the width is odd.
+    /// Returns a cell padded to the width. Like Python's `center`, it puts the odd space on the
+    /// left if the width is odd.
     fn justified(&self, cell: &str, width: usize) -> String {
         let missing = width.saturating_sub(text::width(cell));
         let left = match self.justify {
@@ -252,7 +253,7 @@ fn cells(row: &Value) -> Result<Vec<String>, Unfit> {
     }
 }
 
-/// `str.replace("_", " ").title()`.
+/// Returns `str.replace("_", " ").title()`.
 fn title(key: &str) -> String {
     let mut start = true;
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! Python's ways with strings that Salt's layout rests on.
+//! The string functions of Python that Salt's layout depends on.
 
 pub(crate) use value::nested::{sorted, split_keeping_ends, splitlines};
 
@@ -6,27 +6,27 @@ fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
 
-/// `str.strip()`.
+/// Returns `str.strip()`.
 pub(crate) fn strip(text: &str) -> &str {
     text.trim_matches(is_space)
 }
 
-/// `str.rstrip()`.
+/// Returns `str.rstrip()`.
 pub(crate) fn rstrip(text: &str) -> &str {
     text.trim_end_matches(is_space)
 }
 
-/// How many characters a text has.
+/// Returns the number of characters in a text.
 pub(crate) fn width(text: &str) -> usize {
     text.chars().count()
 }
 
-/// Takes the sting out of escape sequences that came with the data.
+/// Disables the escape sequences in data by replacing each escape character with `?`.
 pub(crate) fn without_escapes(text: &str) -> String {
     text.replace('\u{1b}', "?")
 }
 
-/// `textwrap.fill` at 80 columns with every line indented by 14.
+/// Returns `textwrap.fill` at 80 columns, with every line indented by 14.
 pub(crate) fn fill(text: &str) -> String {
     const COLUMNS: usize = 80;
     const INDENT: usize = 14;
@@ -45,7 +45,7 @@ pub(crate) fn fill(text: &str) -> String {
     lines.join("\n")
 }
 
-/// One line's worth of chunks; white space at its end is dropped.
+/// Takes the chunks of one line, without the white space at its end.
 fn take_line(chunks: &mut std::collections::VecDeque<String>, room: usize) -> String {
     let mut line: Vec<String> = Vec::new();
     let mut used = 0;
@@ -68,7 +68,7 @@ fn take_line(chunks: &mut std::collections::VecDeque<String>, room: usize) -> St
     line.concat()
 }
 
-/// Breaks a word that is longer than a line, after a hyphen if one is in reach.
+/// Splits a word that is longer than a line, after a hyphen if one fits on the line.
 fn break_word(word: &str, room: usize) -> (String, String) {
     let head: String = word.chars().take(room).collect();
     let hyphen = head.rfind('-').filter(|at| {
@@ -80,7 +80,7 @@ fn break_word(word: &str, room: usize) -> (String, String) {
     (head.to_owned(), tail.to_owned())
 }
 
-/// Splits a text where a line may break: around white space, after hyphens, around dashes.
+/// Splits a text where a line can break: around white space, after hyphens and around dashes.
 fn chunks(text: &str) -> Vec<String> {
     let chars: Vec<char> = expand_tabs(text)
         .chars()
@@ -155,7 +155,7 @@ fn chunk_end(chars: &[char], start: usize) -> usize {
     chars.len()
 }
 
-/// True when a line may break after the hyphen at `index`: letters on both sides.
+/// Reports whether a line can break after the hyphen at `index`, which needs letters on both sides.
 fn hyphen_breaks(chars: &[char], index: usize) -> bool {
     let letter = |at: Option<usize>| {
         at.and_then(|at| chars.get(at))

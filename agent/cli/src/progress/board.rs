@@ -1,4 +1,5 @@
-//! [`Board`]: what runs, since when, what it waits for, and what has finished. It reads no clock and writes nowhere.
+//! [`Board`]: the state of the runs of a call: the chunks that run, their start times, what they
+//! wait for, and the finished ones. It reads no clock and writes no output.
 
 use std::time::{Duration, Instant};
 
@@ -7,16 +8,17 @@ use value::watch::{Event, State, Worker};
 
 use super::shown::{Line, Outcome, columns, duration, harmless, named, time, told};
 
-/// Of a run with more chunks those that had nothing to do are counted and not listed.
+/// The maximum number of chunks of a run for which all chunks are listed. In a longer run, chunks
+/// that changed nothing or were skipped are only counted.
 const LISTED: usize = 50;
 
-/// A chunk that took longer is listed whatever came of it.
+/// The minimum duration of a chunk that is always listed, whatever its outcome.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// What runs longer says what it waits for.
+/// The time after which a running chunk shows what it waits for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How many chunks had which outcome.
+/// The number of chunks by outcome.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts([usize; 5]);
 
@@ -31,7 +33,7 @@ impl Counts {
         self.0.iter().sum()
     }
 
-    /// `45 ok, 4 changed, 1 failed`.
+    /// Returns the counts as text: `45 ok, 4 changed, 1 failed`.
     fn told(self) -> String {
         use Outcome::{Changed, Failed, Ok, Skipped, Would};
         let all = [Ok, Changed, Would, Skipped, Failed].into_iter();
@@ -47,7 +49,7 @@ impl Counts {
     }
 }
 
-/// A run under way.
+/// A run that has not finished.
 #[derive(Debug)]
 struct Run {
     jid: String,
@@ -56,7 +58,7 @@ struct Run {
     counts: Counts,
 }
 
-/// A chunk under way.
+/// A chunk that has not finished.
 #[derive(Debug)]
 struct Step {
     worker: Worker,
@@ -66,21 +68,21 @@ struct Step {
     id: String,
     since: Instant,
     depth: usize,
-    /// When a line said last what it waits for, and what that was.
+    /// The time of the last line about what it waits for, and that line's subject.
     told: Option<(Instant, String)>,
 }
 
-/// Something that a worker waits for.
+/// A wait of a worker.
 #[derive(Debug)]
 struct Wait {
     worker: Worker,
     what: String,
     since: Instant,
-    /// Whether a line has said so.
+    /// True if a line about it was printed.
     told: bool,
 }
 
-/// What is known of the runs of a call.
+/// The state of the runs of a call.
 #[derive(Debug, Default)]
 pub(super) struct Board {
     runs: Vec<Run>,
@@ -97,7 +99,7 @@ fn plain(text: String) -> Line {
 }
 
 impl Board {
-    /// Takes in an event of a worker and gives the lines of what has finished by it.
+    /// Processes an event of a worker and returns the lines of the chunks that it finished.
     pub(super) fn take(&mut self, event: Event<'_>, worker: Worker, now: Instant) -> Vec<Line> {
         match event {
             Event::Started { jid, chunks, .. } => self.runs.push(Run {
@@ -169,7 +171,7 @@ impl Board {
         lines
     }
 
-    /// A run is over: of the outermost one a summary is left.
+    /// Removes a finished run. The outermost run leaves a summary.
     fn ended(&mut self, jid: &str, now: Instant) {
         self.steps.retain(|step| step.jid != jid);
         let Some(at) = self.runs.iter().position(|run| run.jid == jid) else {
@@ -188,12 +190,12 @@ impl Board {
         }
     }
 
-    /// The summary of the outermost run, once.
+    /// Returns the summary of the outermost run. It can be taken only once.
     pub(super) fn summary(&mut self) -> Option<Line> {
         self.summary.take()
     }
 
-    /// What is under way, in at most so many lines.
+    /// Returns the lines about the running chunks, at most `most` lines and one about the run.
     pub(super) fn live(&self, now: Instant, most: usize) -> Vec<String> {
         let mut lines: Vec<String> = self.steps.iter().map(|step| self.step(step, now)).collect();
         let more = lines.len().saturating_sub(most.saturating_sub(1));
@@ -225,18 +227,19 @@ impl Board {
         line
     }
 
-    /// What a worker waits for.
+    /// Returns the current wait of a worker.
     fn wait_of(&self, worker: Worker) -> Option<&Wait> {
         self.waits.iter().rev().find(|wait| wait.worker == worker)
     }
 
-    /// Lines for what takes long, each once, and again when it waits for something else.
+    /// Returns a line for each chunk that takes long. Another line for the same chunk follows only
+    /// if it waits for something else.
     fn overdue(&mut self, now: Instant) -> Vec<String> {
         let mut lines = Vec::new();
         let mut steps = std::mem::take(&mut self.steps);
         let mut inner: Vec<Worker> = Vec::new();
         for step in steps.iter_mut().rev() {
-            // What a step runs says it for that.
+            // If a step runs an inner step in the same thread, the inner one's line is enough.
             let is_outer = inner.contains(&step.worker);
             inner.push(step.worker);
             let what = self.wait_of(step.worker).map(|wait| wait.what.clone());
@@ -262,7 +265,7 @@ impl Board {
         lines
     }
 
-    /// What is waited for before there is a run: the lock of another one.
+    /// Returns a line about a wait before any run: for the lock of another run.
     fn loose(&self, now: Instant) -> Option<String> {
         let wait = self.waits.first()?;
         let since = now.duration_since(wait.since);
@@ -270,7 +273,7 @@ impl Board {
     }
 }
 
-/// `12 of 50 states, 1 failed, 32 s`.
+/// Returns the progress of a run: `12 of 50 states, 1 failed, 32 s`.
 fn counted(run: &Run, now: Instant) -> String {
     let (done, of) = (run.counts.total(), run.chunks);
     let failed = match run.counts.0.get(Outcome::Failed as usize) {
@@ -281,7 +284,8 @@ fn counted(run: &Run, now: Instant) -> String {
     format!("{done} of {of} states{failed}, {since}")
 }
 
-/// `--progress=plain`: a line when a state has finished, one when it takes long, and one when all have finished.
+/// The output of `--progress=plain`: a line for each state that finishes or takes long, and one
+/// when all have finished.
 #[derive(Debug, Default)]
 pub(super) struct Plain {
     board: Board,
@@ -294,7 +298,7 @@ fn lines_of(lines: impl IntoIterator<Item = String>) -> String {
 }
 
 impl Plain {
-    /// The lines that an event comes to, and whether it is the first one.
+    /// Returns the lines for an event, and whether it is the first event.
     pub(super) fn take(&mut self, worker: Worker, event: Event<'_>) -> (String, bool) {
         let lines = self.board.take(event, worker, Instant::now());
         let all = lines.into_iter().chain(self.board.summary());
@@ -302,7 +306,7 @@ impl Plain {
         (lines_of(all.map(|line| line.text)), is_first)
     }
 
-    /// The lines for what takes long.
+    /// Returns the lines for chunks that take long.
     pub(super) fn overdue(&mut self) -> String {
         lines_of(self.board.overdue(Instant::now()))
     }

@@ -1,7 +1,9 @@
-//! What a person sees of a run while it goes on, and what a program is told: lines on stderr, `--out=ndjson` on stdout.
+//! Shows a run while it is in progress: as lines on stderr for people, and as `--out=ndjson` on
+//! stdout for programs.
 //!
-//! On a terminal a timer draws at most ten times a second what runs and for how long; chunks only note what happened. Where there is
-//! no terminal nobody looks on, no timer runs, and nothing is printed before the end, as with Salt.
+//! On a terminal, a timer draws the running chunks and their durations, at most ten times a second.
+//! The threads of the run only record events. Without a terminal there is no timer, and as in Salt
+//! nothing is printed before the end.
 
 mod board;
 mod shown;
@@ -20,22 +22,22 @@ use board::Plain;
 use stream::Stream;
 use terminal::Terminal;
 
-/// The outputter that tells each event of a run as it happens.
+/// The outputter that prints each event of a run as it happens.
 pub const NDJSON: &str = "ndjson";
 
-/// How a run is shown on stderr.
+/// The form of a run's progress on stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// Lines that change, on a terminal.
+    /// Lines that are redrawn, on a terminal.
     Live {
-        /// In colours.
+        /// True if the lines are coloured.
         color: bool,
     },
-    /// A line for each state that has finished, or takes long.
+    /// A line for each state that has finished or takes long.
     Plain,
 }
 
-/// Who looks on.
+/// The outputs of the progress.
 struct Progress {
     stream: Option<Stream>,
     terminal: Option<Mutex<Terminal>>,
@@ -48,7 +50,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the options and the terminal come to; nothing where nobody looks on.
+/// Returns the mode that the options and the terminal select; `None` shows no progress.
 fn mode(opts: &Map, terminal: bool, env: impl Fn(&str) -> Option<String>) -> Option<Mode> {
     let given = |key: &str| opts.get(key).is_some_and(value::Value::is_true);
     match opts.get("progress").and_then(|word| word.as_str()) {
@@ -62,10 +64,10 @@ fn mode(opts: &Map, terminal: bool, env: impl Fn(&str) -> Option<String>) -> Opt
     }
 }
 
-/// Looks on from now on, as the options say.
+/// Starts to show the progress as the options say.
 ///
 /// # Errors
-/// When the file for `--out=ndjson` cannot be written.
+/// If the file for `--out=ndjson` cannot be opened.
 pub fn start(
     opts: &Map,
     file: Option<&OutputFile>,
@@ -93,7 +95,7 @@ pub fn start(
     Ok(())
 }
 
-/// Whether the options ask for `--out=ndjson`.
+/// Reports whether the options ask for `--out=ndjson`.
 #[must_use]
 pub fn is_asked(opts: &Map) -> bool {
     opts.get("output").and_then(|name| name.as_str()) == Some(NDJSON)
@@ -116,7 +118,7 @@ fn take(worker: Worker, event: Event<'_>) {
     if let Some(terminal) = &progress.terminal {
         let is_first = lock(terminal).take(worker, event);
         if is_first {
-            // Without a thread nothing is drawn before the end, and that is no reason to stop.
+            // If the thread does not start, nothing is drawn before the end. The run continues.
             let _ = std::thread::Builder::new().spawn(|| terminal::draw_until_over(terminal));
         }
     }
@@ -126,16 +128,17 @@ fn take(worker: Worker, event: Event<'_>) {
         put(&text);
         drop(shown);
         if is_first {
-            // Without a thread nothing is said of what takes long, and that is no reason to stop.
+            // If the thread does not start, there are no lines for chunks that take long. The run
+            // continues.
             let _ = std::thread::Builder::new().spawn(|| tell_until_over(plain));
         }
     }
 }
 
-/// How often it is looked what takes long.
+/// The interval between two checks for chunks that take long.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Says in plain lines what takes long until the call is over.
+/// Prints plain lines for chunks that take long, until the call has ended.
 fn tell_until_over(plain: &Mutex<Plain>) {
     loop {
         std::thread::sleep(LOOK);
@@ -148,12 +151,13 @@ fn tell_until_over(plain: &Mutex<Plain>) {
 }
 
 fn put(text: &str) {
-    // A closed stderr is no reason to stop.
+    // A closed stderr does not stop the run.
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// The call is over: takes away what changes on the terminal and prints the summary there; the last line of `--out=ndjson` is what was
-/// returned by a call that ran no states.
+/// Ends the progress of a call. On the terminal, it removes the lines that are redrawn and prints
+/// the summary. For `--out=ndjson`, it prints the return of a call that ran no states as the last
+/// line.
 pub fn end(answer: Option<&Return>) {
     let Some(progress) = PROGRESS.get() else {
         return;
@@ -169,14 +173,14 @@ pub fn end(answer: Option<&Return>) {
     }
 }
 
-/// Writes a line to stderr, above what changes there.
+/// Writes a line to stderr, above the lines that are redrawn.
 pub(crate) fn above(line: &str) {
     let terminal = PROGRESS
         .get()
         .and_then(|progress| progress.terminal.as_ref());
     match terminal {
         Some(terminal) => lock(terminal).above(line),
-        // A closed stderr is no reason to stop.
+        // A closed stderr does not stop the run.
         None => drop(writeln!(io::stderr().lock(), "{line}")),
     }
 }

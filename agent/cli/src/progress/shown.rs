@@ -1,13 +1,13 @@
-//! A return as a line, and the rest of it where it failed.
+//! Formats a return as a line, and the details of a failed one.
 
 use std::time::Duration;
 
 use value::{Map, Value, visible};
 
-/// How many lines of a failure are shown; the result has all of them.
+/// The maximum number of lines shown of a failure. The result contains all of them.
 const MOST_LINES: usize = 100;
 
-/// What became of a chunk.
+/// The outcome of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Ok,
@@ -40,7 +40,7 @@ impl Outcome {
         }
     }
 
-    /// Salt's colour for it.
+    /// Returns Salt's colour for the outcome.
     pub(super) const fn color(self) -> &'static str {
         match self {
             Self::Ok | Self::Skipped => "\x1b[0;32m",
@@ -51,14 +51,14 @@ impl Outcome {
     }
 }
 
-/// A line that is to be shown, and what it is coloured by.
+/// A line to show, and the outcome that sets its colour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) text: String,
     pub(super) outcome: Option<Outcome>,
 }
 
-/// Text without what a terminal would obey.
+/// Returns text with terminal control characters replaced.
 pub(super) fn harmless(text: &str) -> String {
     let safe = |sign: char| match sign {
         '\t' => ' ',
@@ -69,7 +69,7 @@ pub(super) fn harmless(text: &str) -> String {
     text.chars().map(safe).collect()
 }
 
-/// A time that a person reads.
+/// Returns a duration in a readable form.
 pub(super) fn time(time: Duration) -> String {
     let seconds = time.as_secs();
     let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -81,14 +81,14 @@ pub(super) fn time(time: Duration) -> String {
     }
 }
 
-/// The columns of every line: what became of it, its time, its function, its id.
+/// Returns a line of the output: outcome, time, function and id, in columns.
 pub(super) fn columns(word: &str, time: &str, depth: usize, function: &str, id: &str) -> String {
     let indent = "  ".repeat(depth);
     let (function, id) = (harmless(function), harmless(id));
     format!("{word:<8}{time:>7}  {indent}{function}  {id}")
 }
 
-/// Function and id of the key of a return (`file_|-id_|-name_|-managed`).
+/// Returns the function and the id in the key of a return (`file_|-id_|-name_|-managed`).
 pub(super) fn named(tag: &str) -> (String, String) {
     let parts: Vec<&str> = tag.split("_|-").collect();
     match parts.as_slice() {
@@ -97,13 +97,13 @@ pub(super) fn named(tag: &str) -> (String, String) {
     }
 }
 
-/// How long a return says that it took.
+/// Returns the duration in a return.
 pub(super) fn duration(ret: &Map) -> Duration {
     let millis = ret.get("duration").and_then(Value::as_float);
     Duration::try_from_secs_f64(millis.unwrap_or_default() / 1000.0).unwrap_or_default()
 }
 
-/// What a failed return has to tell: its comment, and the texts of its changes.
+/// Returns the details of a failed return: its comment, and the texts of its changes.
 pub(super) fn told(ret: &Map) -> Vec<String> {
     let mut lines = Vec::new();
     let comment = ret.get("comment").map(Value::to_text).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! `--out=ndjson`: an object a line for each event of a run. `packaging/schemas/ndjson.schema.json` says what is in them.
+//! The output of `--out=ndjson`: one JSON object on a line for each event of a run.
+//! `packaging/schemas/ndjson.schema.json` describes the objects.
 
 use std::io::Write;
 use std::sync::Mutex;
@@ -11,18 +12,18 @@ use super::lock;
 use super::shown::Outcome;
 use crate::output::{Return, one_line};
 
-/// The version of the schema. Fields are only ever added within one.
+/// The version of the schema. Within a version, fields are only added.
 const VERSION: i64 = 1;
 
-/// Where the lines go.
+/// The output stream.
 pub(super) struct Stream {
     out: Mutex<Box<dyn Write + Send>>,
-    /// Whether a run was told of: its returns were told one by one.
+    /// True after a run's start was written. Then each of its returns is written separately.
     ran: AtomicBool,
     runs: Mutex<Vec<Tally>>,
 }
 
-/// What the summary of a run says.
+/// The counts for the summary of a run.
 #[derive(Default)]
 struct Tally {
     jid: String,
@@ -66,7 +67,7 @@ impl Stream {
         let mut line = visible::text(&line).into_owned();
         line.push('\n');
         let mut out = lock(&self.out);
-        // One who has stopped reading is no reason to stop the run.
+        // A reader that closes the pipe does not stop the run.
         let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
     }
 
@@ -121,7 +122,7 @@ impl Stream {
             .with("counts", counts.collect::<Value>())
     }
 
-    /// What a call returned that ran no states, or was refused.
+    /// Writes the return of a call that ran no states or was refused.
     pub(super) fn returned(&self, answer: &Return) {
         if !self.ran.load(Ordering::Relaxed) {
             let told = object("returned")

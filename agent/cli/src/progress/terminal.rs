@@ -1,4 +1,5 @@
-//! [`Terminal`]: finished states above, and below them what runs, drawn anew in its place.
+//! [`Terminal`]: shows finished states, and below them the running ones, which are redrawn in
+//! place.
 
 use std::io::Write;
 use std::sync::Mutex;
@@ -11,35 +12,35 @@ use super::board::Board;
 use super::lock;
 use super::shown::Line;
 
-/// How often it is drawn at most.
+/// The interval between two drawings.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// A run that is over before this shows nothing: its result is there at once.
+/// The minimum duration of a run that is shown. A shorter run's result appears at once.
 const QUIET: Duration = Duration::from_millis(400);
 
-/// How many steps are shown that run side by side.
+/// The maximum number of parallel steps that are shown.
 const MOST_STEPS: usize = 8;
 
-/// The size where the terminal does not tell.
+/// The columns and rows if the terminal does not report its size.
 const USUAL: (usize, usize) = (80, 24);
 
-/// Below so many columns nothing that changes is shown.
+/// The minimum number of columns. On a narrower terminal, no running steps are shown.
 const NARROWEST: usize = 20;
 
-/// Back to the terminal's own colour.
+/// The escape sequence for the terminal's default colour.
 const END: &str = "\x1b[0m";
 
-/// What is on the terminal, and what shall be.
+/// The contents of the terminal, and the lines to draw.
 pub(super) struct Terminal {
     board: Board,
     color: bool,
-    /// Since when there is something to show; none where nothing was told yet.
+    /// The time of the first event; `None` before it.
     since: Option<Instant>,
-    /// What has finished and is not written yet.
+    /// Lines about finished states that are not yet written.
     above: Vec<Line>,
-    /// What stands there and will change.
+    /// The drawn lines that will be redrawn.
     drawn: Vec<String>,
-    /// Whether anything was shown.
+    /// True after anything was drawn.
     shown: bool,
     over: bool,
 }
@@ -57,7 +58,7 @@ impl Terminal {
         }
     }
 
-    /// Takes in an event; true for the first one.
+    /// Processes an event. Returns true for the first one.
     pub(super) fn take(&mut self, worker: Worker, event: Event<'_>) -> bool {
         let now = Instant::now();
         let lines = self.board.take(event, worker, now);
@@ -67,7 +68,7 @@ impl Terminal {
         is_first
     }
 
-    /// Draws what has changed since it was drawn last.
+    /// Draws the changes since the last drawing.
     fn draw(&mut self, now: Instant) {
         let is_early = |since: Instant| now.duration_since(since) < QUIET;
         if !self.shown && self.since.is_none_or(is_early) {
@@ -95,7 +96,8 @@ impl Terminal {
         put(&text);
     }
 
-    /// What takes away all that changes. A terminal that was made narrower has broken the lines on its own.
+    /// Returns the sequence that removes the lines that are redrawn. If the terminal was made
+    /// narrower, it has wrapped these lines, so they take more rows.
     fn erased(&self, columns: usize) -> String {
         let rows = |line: &String| width(line).div_ceil(columns.max(1)).max(1);
         match self.drawn.iter().map(rows).sum() {
@@ -112,7 +114,8 @@ impl Terminal {
         }
     }
 
-    /// Writes a line of somebody else above what changes, which is drawn again.
+    /// Writes another module's line above the lines that are redrawn. The next drawing restores
+    /// those.
     pub(super) fn above(&mut self, line: &str) {
         let mut text = self.erased(size().0);
         self.drawn.clear();
@@ -121,7 +124,7 @@ impl Terminal {
         put(&text);
     }
 
-    /// Takes away what changes, and writes the summary where anything was shown.
+    /// Removes the lines that are redrawn, and writes the summary if anything was shown.
     pub(super) fn end(&mut self) {
         self.over = true;
         if !self.shown {
@@ -137,7 +140,7 @@ impl Terminal {
     }
 }
 
-/// Draws until the call is over.
+/// Draws until the call has ended.
 pub(super) fn draw_until_over(terminal: &Mutex<Terminal>) {
     loop {
         std::thread::sleep(EVERY);
@@ -150,11 +153,11 @@ pub(super) fn draw_until_over(terminal: &Mutex<Terminal>) {
 }
 
 fn put(text: &str) {
-    // A closed stderr is no reason to stop.
+    // A closed stderr does not stop the run.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Columns and rows; they are asked for each time, since a window changes.
+/// Returns the columns and rows. They are read each time, because the window's size can change.
 fn size() -> (usize, usize) {
     match tcgetwinsize(std::io::stderr()) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
@@ -162,12 +165,12 @@ fn size() -> (usize, usize) {
     }
 }
 
-/// How many columns a sign takes.
+/// Returns the number of columns that a character takes.
 fn columns_of(sign: char) -> usize {
     match u32::from(sign) {
-        // Marks on the sign before.
+        // Combining marks on the previous character.
         0x300..=0x36f | 0x200b..=0x200f | 0xfe00..=0xfe0f => 0,
-        // East Asian signs and pictures are wide.
+        // East Asian characters and pictographs are wide.
         0x1100..=0x115f
         | 0x2e80..=0xa4cf
         | 0xac00..=0xd7a3
@@ -185,7 +188,7 @@ fn width(text: &str) -> usize {
     text.chars().map(columns_of).sum()
 }
 
-/// The text in at most so many columns.
+/// Returns the text cut to at most `most` columns.
 fn cut(text: &str, most: usize) -> String {
     if width(text) <= most {
         return text.to_owned();

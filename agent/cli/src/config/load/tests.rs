@@ -7,7 +7,7 @@ use super::*;
 use crate::config::{Default, all};
 use value::yaml::{YamlFault, YamlLayout};
 
-/// Lines `name: JSON`, which is enough YAML for these tests.
+/// A reader for lines of `name: JSON`, which is enough YAML for these tests.
 struct Lines;
 
 impl Yaml for Lines {
@@ -306,7 +306,7 @@ fn options_are_completed_as_salt_completes_them() {
             fs::write(path, text.as_str().unwrap().replace('@', &folder.path())).unwrap();
         }
         let loaded = folder.load(Map::new()).unwrap();
-        // A case holds what differs from the defaults.
+        // A case contains only the options that differ from the defaults.
         let mut want = defaults
             .get("opts")
             .and_then(Value::as_map)

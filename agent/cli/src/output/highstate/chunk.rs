@@ -1,4 +1,4 @@
-//! One state of a run.
+//! Formats one state of a run.
 
 use value::{Map, Value, python};
 
@@ -7,7 +7,7 @@ use super::super::format::format;
 use super::super::{Mode, Output, Tabular, Unfit, text};
 use super::{Host, changes_text};
 
-/// Puts one state into its minion's block, as full or as terse as was asked, and counts it.
+/// Adds a state to its minion's block, in the requested detail, and counts it.
 pub(super) fn put(host: &mut Host<'_>, tag: &str, ret: &Map) -> Result<(), Unfit> {
     let how = host.how;
     let mut parts: Vec<&str> = tag.split("_|-").collect();
@@ -57,7 +57,7 @@ pub(super) fn put(host: &mut Host<'_>, tag: &str, ret: &Map) -> Result<(), Unfit
     Ok(())
 }
 
-/// How many names a compressed state stands for.
+/// Returns the number of names in a compressed state.
 fn names_in(how: &Output, tag: &str) -> usize {
     if !how.state.compress_ids || !tag.contains("_|-state_compressed_") {
         return 1;
@@ -245,7 +245,8 @@ impl Chunk<'_> {
         Ok(self.terse_warnings()? + &format(&layout, &fields).ok_or(Unfit)?)
     }
 
-    /// A terse state has its warnings before it; Salt puts a line break after them in tables only.
+    /// Returns the warnings before a terse state. As in Salt, a line break follows them only in
+    /// tables.
     fn terse_warnings(&self) -> Result<String, Unfit> {
         let Some(warnings) = self.ret.get("warnings") else {
             return Ok(String::new());
@@ -281,7 +282,7 @@ fn joined(warnings: &Value) -> Result<String, Unfit> {
     Ok(lines.ok_or(Unfit)?.join("\n"))
 }
 
-/// A duration in milliseconds: a number, or the text `12.3 ms`.
+/// Returns the duration in milliseconds. It can be a number or a text such as `12.3 ms`.
 pub(super) fn milliseconds(ret: &Map) -> Result<f64, Unfit> {
     match ret.get("duration") {
         None => Ok(0.0),
@@ -297,7 +298,7 @@ pub(super) fn milliseconds(ret: &Map) -> Result<f64, Unfit> {
     }
 }
 
-/// `round(number, digits)` as Python prints it.
+/// Returns `round(number, digits)` as Python prints it.
 pub(super) fn rounded(number: f64, digits: usize) -> String {
     python::float(format!("{number:.digits$}").parse().unwrap_or(number))
 }

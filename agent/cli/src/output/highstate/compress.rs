@@ -1,8 +1,8 @@
-//! `state_compress_ids`: states of one id, SLS and result become one.
+//! Combines states for `state_compress_ids`: those with the same id, SLS and result become one.
 
 use value::{Map, Value};
 
-/// The hosts with their states compressed; `None` when a state lacks what that needs.
+/// Returns the hosts with their states compressed, or `None` if a state lacks the data for it.
 pub(super) fn compressed(hosts: &Map) -> Option<Map> {
     hosts
         .iter()
@@ -39,7 +39,7 @@ fn chunks_compressed(chunks: &Map) -> Option<Map> {
     Some(out)
 }
 
-/// What states must share to be compressed into one.
+/// Returns the key that states must share to be compressed into one.
 fn group(tag: &Value, ret: &Value) -> Option<Value> {
     let state = tag.as_str()?.split("_|-").next()?;
     let shared = ["__id__", "__sls__", "result"].map(|key| ret.get(key).map(Value::to_text));
@@ -58,7 +58,8 @@ fn compressed_tag(tag: &str, ret: &Value, count: i64) -> Option<String> {
     Some(parts.join("_|-"))
 }
 
-/// The lowest number, the sum of the durations, the earliest start, the changes by name.
+/// Combines a state with the first one of its group: the lowest number, the sum of the durations,
+/// the earliest start, and the changes by name.
 fn fold(first: &mut Map, ret: &Map) -> Option<()> {
     let lowest = first
         .get("__run_num__")?

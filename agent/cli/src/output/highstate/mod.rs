@@ -1,4 +1,4 @@
-//! The `highstate` outputter: what state runs and orchestrations print with.
+//! The `highstate` outputter, which prints state runs and orchestrations.
 
 mod chunk;
 mod compress;
@@ -10,7 +10,8 @@ use super::color::Color;
 use super::{Output, Unfit, nested, pprint, text};
 use summary::Counts;
 
-/// Lays out what a state run returned: `{minion: {tag: ret}}`, with or without the envelope of a runner or a job.
+/// Formats the return of a state run: `{minion: {tag: ret}}`, with or without the envelope of a
+/// runner or a job.
 pub(super) fn output(data: &Value, how: &Output, level: usize) -> Result<String, Unfit> {
     let data = without_envelope(data);
     let hosts = match &data {
@@ -49,7 +50,8 @@ pub(super) fn output(data: &Value, how: &Output, level: usize) -> Result<String,
     Ok(blocks.join("\n"))
 }
 
-/// Takes off `return` (a job), `data` (a runner) and what a job lookup wraps both in.
+/// Removes `return` (of a job), `data` (of a runner) and the envelope that a job lookup puts around
+/// both.
 fn without_envelope(data: &Value) -> Value {
     let mut data = data;
     for key in ["return", "data"] {
@@ -76,11 +78,11 @@ struct Block {
     changed: bool,
 }
 
-/// What is written into the block of one minion.
+/// The block of one minion while it is written.
 struct Host<'a> {
     how: &'a Output,
     level: usize,
-    /// The colour of the minion's name: the worst that happened.
+    /// The colour of the minion's name: that of the worst result.
     color: Color,
     lines: Vec<String>,
     counts: Counts,
@@ -122,7 +124,7 @@ fn host_block(host: &Value, data: &Value, how: &Output, level: usize) -> Result<
 }
 
 impl Host<'_> {
-    /// The answer of `salt.function`: always a change.
+    /// Adds the return of `salt.function`, which always counts as a change.
     fn put_function_lines(&mut self, lines: &[&str]) {
         self.counts.changed = 1;
         for line in lines {
@@ -175,7 +177,7 @@ impl Host<'_> {
     }
 }
 
-/// Lays out the changes of a state: whether there were any, and their text.
+/// Reports whether a state has changes, and returns their text.
 fn changes_text(changes: &Value, how: &Output) -> Result<(bool, String), Unfit> {
     if !changes.is_true() {
         return Ok((false, String::new()));
@@ -196,7 +198,8 @@ fn changes_text(changes: &Value, how: &Output) -> Result<(bool, String), Unfit> 
     }
 }
 
-/// The minions that a `salt.state` ran on, indented.
+/// Returns the indented text of the minions that a `salt.state` ran on, and whether any of them
+/// changed.
 fn minions_text(hosts: &Map, how: &Output) -> Result<(bool, String), Unfit> {
     let (mut changed, mut out) = (false, String::new());
     for (host, data) in hosts.iter() {

@@ -1,4 +1,4 @@
-//! The counts at the end of a minion's block.
+//! Writes the counts at the end of a minion's block.
 
 use value::{Map, Value};
 
@@ -7,19 +7,19 @@ use super::super::color::Color;
 use super::Host;
 use super::chunk::{milliseconds, rounded};
 
-/// The longest label.
+/// The length of the longest label.
 const LABEL: usize = "Succeeded".len();
 
-/// What is counted while states are put out.
+/// The counts of the states that were written.
 #[derive(Default)]
 pub(super) struct Counts {
-    /// How many states had which result.
+    /// The number of states by result.
     results: Map,
     pub(super) warnings: usize,
     pub(super) changed: usize,
-    /// The sum for the states that ran one after the other.
+    /// The sum of the durations of states that ran one after the other, in milliseconds.
     serial_ms: f64,
-    /// The longest of those that ran side by side.
+    /// The longest duration of the states that ran in parallel, in milliseconds.
     parallel_ms: f64,
 }
 
@@ -48,7 +48,7 @@ impl Counts {
         self.results.keys().map(|result| self.of(result)).sum()
     }
 
-    /// How wide the table of counts is.
+    /// Returns the width of the table of counts.
     fn width(&self) -> usize {
         let counts = self.results.keys().map(|result| self.of(result));
         let warnings = Some(self.warnings).filter(|count| *count > 0);
@@ -114,7 +114,7 @@ pub(super) fn put(host: &mut Host<'_>, name: &str) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// ` (unchanged=1, changed=2)`, or nothing.
+/// Returns the text ` (unchanged=1, changed=2)`, or an empty text.
 fn changes(host: &Host<'_>) -> String {
     let mut parts = Vec::new();
     let unchanged = host.counts.of(&Value::Null);
