@@ -1,104 +1,109 @@
-//! [`Ask`]: what a function may ask of the daemon of its machine, and through it of the master.
+//! [`Ask`]: the questions that a function can send to the daemon of its machine, and through it to
+//! the master.
 
 use value::{Map, Value};
 
-/// One question.
+/// One question. The docs of the variants say what the answer contains.
 #[derive(Clone, Debug)]
 pub enum Ask {
-    /// Data of the mine: a map by function of maps by id.
+    /// Data of the mine. The answer maps each function to a map of its data by minion id.
     MineGet {
-        /// Whose.
+        /// The minions whose data is wanted.
         tgt: Value,
-        /// How `tgt` is meant.
+        /// The kind of target that `tgt` is.
         tgt_type: String,
-        /// Which functions.
+        /// The functions whose data is wanted.
         fun: Vec<String>,
-        /// Whether the asker's own are left out.
+        /// True if the data of the asking minion is left out.
         exclude_minion: bool,
     },
-    /// Data for the mine, by function.
+    /// Data to store in the mine, by function.
     MinePut {
-        /// The data, each with who may see it where that is limited.
+        /// The data by function. An entry with restricted access names the minions that may see it.
         data: Map,
-        /// Whether what was there before goes.
+        /// True if the data replaces everything that this minion stored before.
         clear: bool,
     },
-    /// One function's data goes out of the mine; none means all.
+    /// The removal of one function's data from the mine, or of all data if `fun` is `None`.
     MineDelete {
         /// The function.
         fun: Option<String>,
     },
-    /// A job for minions: a list of returns.
+    /// A job to publish to minions. The answer is a list of returns.
     Publish {
-        /// Which minions.
+        /// The minions to target.
         tgt: Value,
-        /// How `tgt` is meant.
+        /// The kind of target that `tgt` is.
         tgt_type: String,
         /// The function.
         fun: String,
         /// Its arguments.
         arg: Vec<Value>,
-        /// For how many seconds to wait for returns.
+        /// The number of seconds to wait for returns.
         timeout_s: Option<f64>,
     },
-    /// A runner's function on the master.
+    /// A runner function to call on the master. The answer is its return.
     Runner {
         /// The function.
         fun: String,
         /// Its arguments.
         arg: Vec<Value>,
     },
-    /// A wheel function of the master itself: what it returns.
+    /// A wheel function to call on the master itself. The answer is its return.
     Wheel {
         /// The function.
         fun: String,
-        /// Its arguments; those with names lie in a map that says so.
+        /// Its arguments. Keyword arguments are in a map that is marked as such.
         arg: Vec<Value>,
     },
-    /// A file for the master, under a path of its own there: true.
+    /// A file to copy to the master, which stores it below the folder of this minion. The answer is
+    /// true.
     Push {
-        /// The file.
+        /// The path of the file on this machine.
         file: std::path::PathBuf,
-        /// What the master calls it.
+        /// The path that the master stores it under.
         path: String,
     },
-    /// The jobs that run on this machine: a list.
+    /// The jobs that run on this machine. The answer is a list.
     Running,
-    /// A job that runs on this machine: a map, or nothing.
+    /// A job that runs on this machine. The answer is a map, or nothing if the job does not run.
     FindJob {
         /// Its id.
         jid: String,
     },
-    /// A signal to a job of this machine: a sentence, empty where it does not run.
+    /// A signal to send to a job of this machine. The answer is a sentence, which is empty if the
+    /// job does not run.
     SignalJob {
         /// Its id.
         jid: String,
         /// The signal's number.
         signal: u64,
     },
-    /// Something about the daemon's beacons: a map, of which `complete` says whether it was done.
+    /// A request about the daemon's beacons. The answer is a map; its key `complete` says whether
+    /// the request was carried out.
     Beacons {
-        /// What: `list`, `add`, …
+        /// The operation: `list`, `add`, …
         fun: &'static str,
-        /// Which.
+        /// The name of the beacon.
         name: Option<String>,
         /// Its settings.
         data: Option<Value>,
     },
-    /// Something about the daemon's schedule: a map, of which `complete` says whether it was done.
+    /// A request about the daemon's schedule. The answer is a map; its key `complete` says whether
+    /// the request was carried out.
     Schedule {
-        /// What: `list`, `add`, …
+        /// The operation: `list`, `add`, …
         fun: &'static str,
-        /// Which job.
+        /// The name of the scheduled job.
         name: Option<String>,
-        /// What belongs to it.
+        /// The arguments of the operation.
         data: Map,
     },
-    /// Something that the daemon is to read again.
+    /// A request to the daemon to read something again.
     Refresh {
-        /// `grains`, `pillar`, `schedule`, `beacons`, `mine`.
+        /// The part to read again: `grains`, `pillar`, `schedule`, `beacons` or `mine`.
         what: &'static str,
-        /// For how many seconds to wait until that is done; `None` for not at all.
+        /// The number of seconds to wait until it is read; `None` to return at once.
         wait_s: Option<f64>,
     },
 }

@@ -1,4 +1,5 @@
-//! A reboot in the middle of a run: a step that takes the machine down, after which the run goes on.
+//! Reboots in the middle of a run: a step takes the machine down, and the run continues after the
+//! boot.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -13,29 +14,30 @@ use crate::module::{Error, Ret};
 use crate::resume::Policy;
 use crate::targets::MinionReturn;
 
-/// Where the kernel has the number of this boot, which no other has.
+/// The kernel's file with the id of this boot. Every boot has a different id.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// How long a machine may take to go down, where the step does not say.
+/// The default time that a machine has to go down, if the step names none.
 const GOES_DOWN: Duration = Duration::from_secs(600);
 
-/// How long it is waited before a step has failed that may have been ended by the shutdown which it asked for itself.
+/// The delay before a failed step counts as failed. The shutdown that a step started may have
+/// killed its command: then the program is killed during this delay, before it records a failure.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How often it is looked whether a minion has returned.
+/// The interval at which a wait checks whether a minion has returned.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// What takes the machine down by itself.
+/// The execution function that takes the machine down.
 const REBOOT: &str = "system.reboot";
 
-/// The number of this boot; none where the kernel does not say.
+/// Returns the id of this boot; `None` if the kernel does not provide one.
 #[must_use]
 pub fn id() -> Option<String> {
     let text = std::fs::read_to_string(BOOT_ID).ok()?;
     Some(text.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
-/// Whether there is a way from here to other machines.
+/// Returns whether this machine has a default route to other machines.
 #[must_use]
 pub fn is_routed() -> bool {
     let has = |path: &str, is_default: &dyn Fn(&str) -> bool| {
@@ -51,7 +53,8 @@ pub fn is_routed() -> bool {
     })
 }
 
-/// Where a run goes on by itself: one of these is there when the service is to start at boot.
+/// Files of the services that continue runs after boot: one of them exists if the service is
+/// enabled.
 const ENABLED: [(&str, &str); 5] = [
     (
         "/usr/lib/systemd/system/multi-user.target.d",
@@ -66,7 +69,7 @@ const ENABLED: [(&str, &str); 5] = [
     ("/etc/service", "pinch-continue"),
 ];
 
-/// Whether something goes on with a run after boot.
+/// Returns whether a service that continues runs after boot is enabled.
 fn goes_on() -> bool {
     let there =
         |(folder, name): &(&str, &str)| Path::new(folder).join(name).symlink_metadata().is_ok();
@@ -81,7 +84,7 @@ fn goes_on() -> bool {
         })
 }
 
-/// What is wrong with what a chunk says of a reboot, if anything is.
+/// Returns what is wrong with the `reboot` option of a chunk, if anything is.
 pub(crate) fn fault(data: &Map) -> Option<String> {
     let said = data.get("reboot")?;
     let known = matches!(said, Value::Null | Value::Bool(_)) || seconds(said).is_some();
@@ -98,7 +101,7 @@ fn seconds(said: &Value) -> Option<u64> {
     }
 }
 
-/// How long a step waits for the reboot that it asks for; none where it asks for none.
+/// Returns how long a step waits for the reboot that it starts; `None` if it starts none.
 pub(crate) fn awaited(cx: &Exec, low: &Low) -> Option<Duration> {
     if cx.test || is_elsewhere(cx, low) {
         return None;
@@ -114,7 +117,8 @@ pub(crate) fn awaited(cx: &Exec, low: &Low) -> Option<Duration> {
     }
 }
 
-/// How long a chunk says that a reboot is waited for; none where it says of none.
+/// Returns how long the `reboot` option of a chunk says to wait for the reboot; `None` if it asks
+/// for none.
 fn patience(low: &Low) -> Option<Duration> {
     match low.data.get("reboot")? {
         Value::Bool(true) => Some(GOES_DOWN),
@@ -122,15 +126,16 @@ fn patience(low: &Low) -> Option<Duration> {
     }
 }
 
-/// Whether a chunk is a step for other machines than this one, which stays up.
+/// Returns whether a chunk is a step for other machines than this one: this machine stays up then.
 fn is_elsewhere(cx: &Exec, low: &Low) -> bool {
     low.state == "salt" && !cx.shared.targets.is_here()
 }
 
-/// Waits for what minions have to return that went down in a step which says so.
+/// Waits for the late returns of minions that went down in a step with the `reboot` option, and
+/// puts them in place of the missing ones.
 ///
 /// # Errors
-/// When that cannot be looked up.
+/// When the returns cannot be looked up.
 pub fn wait_for_minions(cx: &Exec, returns: &mut [MinionReturn]) -> Result<(), Error> {
     let patience = cx.low.as_deref().and_then(patience).unwrap_or_default();
     let until = Instant::now() + patience;
@@ -146,7 +151,7 @@ pub fn wait_for_minions(cx: &Exec, returns: &mut [MinionReturn]) -> Result<(), E
     Ok(())
 }
 
-/// Whether a chunk calls the function that takes the machine down.
+/// Returns whether a chunk calls the function that takes the machine down.
 fn takes_down(low: &Low) -> bool {
     match (low.state.as_str(), low.fun.as_str()) {
         ("salt", "function") => low.name == REBOOT,
@@ -155,17 +160,17 @@ fn takes_down(low: &Low) -> bool {
     }
 }
 
-/// Whether a plan has a chunk that may take the machine down.
+/// Returns whether a plan has a chunk that may take the machine down.
 #[must_use]
 pub fn is_in(plan: &Plan) -> bool {
     let says = |low: &Low| low.data.get("reboot").is_some_and(Value::is_true);
     plan.chunks().iter().any(|low| says(low) || takes_down(low))
 }
 
-/// Has it on the disk that a chunk begins after which the machine goes down.
+/// Records durably that a chunk begins after which the machine goes down.
 ///
 /// # Errors
-/// When nothing could go on with the run after that.
+/// When the run could not continue after the reboot.
 pub(crate) fn begins(cx: &Exec, low: &Low, tag: &str) -> Result<(), Error> {
     let kept = cx.run.as_ref().map(|run| &run.kept);
     let Some((kept, record)) = kept.and_then(|kept| Some((kept, kept.record.as_ref()?))) else {
@@ -190,10 +195,10 @@ pub(crate) fn begins(cx: &Exec, low: &Low, tag: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Waits until the machine goes down, and this program with it.
+/// Waits until the machine goes down, which ends this program.
 ///
 /// # Errors
-/// When it does not, or the step has failed.
+/// When the machine does not go down, or the step has failed.
 pub(crate) fn comes(ret: Result<Ret, Error>, patience: Duration) -> Result<Ret, Error> {
     let failed = ret.as_ref().map_or(true, |ret| ret.result == Some(false));
     if failed {

@@ -1,4 +1,4 @@
-//! [`Custom`]: modules that come with a tree instead of with the program.
+//! [`Custom`]: modules that are files of a Salt tree, not part of the program.
 
 use std::path::Path;
 
@@ -7,20 +7,20 @@ use value::{Map, Value};
 use crate::exec::Exec;
 use crate::module::{Error, Function, Ret};
 
-/// What a custom function takes.
+/// The arguments and the documentation of a custom function.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Signature {
-    /// The arguments it declares, with their defaults; one without a default must be given.
+    /// The arguments it declares, with their defaults. An argument without a default is required.
     pub args: Vec<(String, Option<Value>)>,
-    /// Whether it takes more positional arguments (`*args`).
+    /// True if it accepts more positional arguments (`*args`).
     pub varargs: bool,
-    /// Whether it takes any named argument (`**kwargs`).
+    /// True if it accepts any keyword argument (`**kwargs`).
     pub kwargs: bool,
     /// Its documentation.
     pub doc: String,
 }
 
-/// What a custom function is for.
+/// The kind of a custom module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Execution modules, `_modules`.
@@ -39,41 +39,42 @@ pub enum Kind {
     Returner,
 }
 
-/// What a renderer is given.
+/// The input of a custom renderer.
 #[derive(Clone, Debug)]
 pub struct Rendering<'a> {
     /// The renderer's name.
     pub name: &'a str,
-    /// What stands behind its name in the shebang.
+    /// The text after the renderer's name in the shebang.
     pub argline: &'a str,
-    /// The text, or what the renderer before it made.
+    /// The text of the file, or the output of the renderer before it in the pipe.
     pub input: Value,
-    /// The file that is rendered; one that is not there for a text.
+    /// The path of the rendered file. It names no existing file if a bare text is rendered.
     pub path: &'a Path,
-    /// Its environment.
+    /// The environment of the file.
     pub saltenv: &'a str,
-    /// What templates see: `sls`, `tplfile` and so on.
+    /// The variables of templates: `sls`, `tplfile` and so on.
     pub variables: &'a Map,
 }
 
 /// The custom modules of a machine.
 pub trait Custom: Send + Sync {
-    /// True for a function of a custom module whose file has the module's name: it goes before a built-in one.
+    /// Returns true if a custom module provides this function and its file has the module's name:
+    /// such a function replaces a built-in one.
     fn replaces(&self, cx: &Exec, full: &str) -> bool;
 
-    /// What a function takes; none when no custom module has it.
+    /// Returns the signature of a function; `None` if no custom module has the function.
     fn signature(&self, cx: &Exec, full: &str) -> Option<Signature>;
 
     /// Calls a function.
     ///
     /// # Errors
-    /// When there is none of the name, its module cannot be loaded, or it fails.
+    /// When there is no function of that name, its module cannot be loaded, or it fails.
     fn call(&self, cx: &Exec, full: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, Error>;
 
-    /// All functions of a kind by their full names, sorted.
+    /// Returns all functions of a kind by their full names, sorted.
     fn functions(&self, cx: &Exec, kind: Kind) -> Vec<(String, Signature)>;
 
-    /// Calls a runner, a wheel function or a returner. None when no custom module has it.
+    /// Calls a runner, a wheel function or a returner. Returns `None` if no custom module has it.
     fn call_client(
         &self,
         cx: &Exec,
@@ -83,7 +84,7 @@ pub trait Custom: Send + Sync {
         kwargs: Map,
     ) -> Option<Result<Value, Error>>;
 
-    /// True when there is a renderer of this name.
+    /// Returns true if there is a custom renderer of this name.
     fn has_renderer(&self, cx: &Exec, name: &str) -> bool;
 
     /// Renders with a custom renderer.
@@ -92,10 +93,11 @@ pub trait Custom: Send + Sync {
     /// When it fails.
     fn render(&self, cx: &Exec, rendering: &Rendering<'_>) -> Result<Value, Error>;
 
-    /// What custom modules add to Jinja, as far as a template mentions it: filters, tests, globals. None where they add nothing.
+    /// Returns the filters, tests and globals that custom modules add to Jinja, as far as the
+    /// template mentions them. Returns `None` if they add nothing.
     fn jinja(&self, cx: &Exec, template: &str) -> Option<Vec<(render::Extension, String)>>;
 
-    /// Calls a filter, a test or a global of theirs.
+    /// Calls a filter, a test or a global of a custom module.
     ///
     /// # Errors
     /// When it fails.
@@ -108,19 +110,20 @@ pub trait Custom: Send + Sync {
         kwargs: Map,
     ) -> Result<Value, Error>;
 
-    /// A custom state function; with `named` only one of a file that has the module's name, which goes before a built-in one.
+    /// Returns a custom state function. With `named`, it must be from a file that has the module's
+    /// name: such a function takes precedence over a built-in one.
     fn state_function(&self, cx: &Exec, full: &str, named: bool) -> Option<&'static Function<Ret>>;
 
     /// Calls a custom state function.
     ///
     /// # Errors
-    /// When there is none of the name, or it fails.
+    /// When there is no function of that name, or it fails.
     fn call_state(&self, cx: &Exec, full: &str, kwargs: Map) -> Result<Ret, Error>;
 
-    /// The grains with those of custom grains modules.
+    /// Returns the built-in grains together with those of custom grains modules.
     fn grains(&self, cx: &Exec, built_in: Map) -> Map;
 
-    /// Forgets what was loaded, because the files may have changed.
+    /// Drops everything that was loaded, because the files may have changed.
     fn refresh(&self);
 }
 

@@ -1,4 +1,5 @@
-//! [`Exec`]: what a function may use of the world.
+//! [`Exec`]: the context of a call, through which a function uses the configuration, the tree and
+//! the machine.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeSet, HashMap};
@@ -20,7 +21,8 @@ use crate::run::RunState;
 use crate::sources::Sources;
 use crate::targets::Targets;
 
-/// The modules that a run can call, each list in the order of their names. The engine takes them as an argument and knows none.
+/// The modules that a run can call. Each list is sorted by module name. The engine receives them as
+/// an argument and depends on none.
 #[derive(Debug)]
 pub struct Registry {
     /// State modules.
@@ -31,20 +33,22 @@ pub struct Registry {
     pub runners: &'static [Module<Value>],
     /// Wheel functions that need no master.
     pub wheel: &'static [Module<Value>],
-    /// Why a function is not there on this machine, where it is not (what the `__virtual__` of its module says in Salt).
+    /// Returns why a function is missing on this machine: the reason that the `__virtual__` of its
+    /// module gives in Salt. `None` if the function is not missing.
     pub missing: fn(&Exec, Kind, &str) -> Option<String>,
-    /// State modules whose chunks can be put together, each with how.
+    /// State modules whose chunks can be combined, each with the function that combines them.
     pub aggregates: &'static [(&'static str, Aggregate)],
     /// Collects the grains.
     pub grains: fn(&Opts) -> Map,
 }
 
-/// Puts chunks of one module together: from the low data of the one that runs and of others that could run now, its new low data
-/// and which of the others are in it (Salt's `mod_aggregate`).
+/// Combines chunks of one module (Salt's `mod_aggregate`). Its arguments are the low data of the
+/// chunk that runs, and of others that could run now. It returns the new low data of the chunk, and
+/// a flag for each other chunk: true if the new low data includes it.
 pub type Aggregate = fn(&Map, &[Map]) -> (Map, Vec<bool>);
 
 impl Registry {
-    /// How chunks of this state module are put together, if they can be.
+    /// Returns the function that combines chunks of this state module, if they can be combined.
     #[must_use]
     pub fn aggregate(&self, state: &str) -> Option<Aggregate> {
         let mut all = self.aggregates.iter();
@@ -52,64 +56,68 @@ impl Registry {
     }
 }
 
-/// What is the same for every call of one run, and what the calls leave for each other.
+/// The part of the context that all calls of one run share, including the data that calls leave for
+/// each other.
 pub struct Shared {
     /// The configuration.
     pub opts: Opts,
     /// The modules.
     pub registry: &'static Registry,
-    /// Where SLS, files and pillar come from.
+    /// The provider of SLS, files and pillar.
     pub sources: Box<dyn Sources>,
-    /// Who answers an orchestration's steps, and the event bus.
+    /// The machines that run an orchestration's steps, and the event bus.
     pub targets: Box<dyn Targets>,
     /// The custom modules of this machine.
     pub custom: Box<dyn Custom>,
-    /// The grains, read when they are first asked for.
+    /// The grains, collected on first use.
     grains: Mutex<Option<Map>>,
     /// Salt's `__context__`.
     context: Mutex<Map>,
-    /// Files and folders that are changed and not yet on the disk.
+    /// Changed files and folders that are not flushed to the disk yet.
     dirty: Mutex<BTreeSet<OsString>>,
-    /// What parts of the program keep for the run, one value of each type.
+    /// Data that parts of the program keep for the run, one value of each type.
     own: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
-/// The context of one call. Cheap to clone. Everything that a state changes goes through [`Exec::apply`].
+/// The context of one call. Cheap to clone. A state must make all its changes through
+/// [`Exec::apply`].
 #[derive(Clone)]
 pub struct Exec {
-    /// What is the same for the whole run.
+    /// The part that is the same for the whole run.
     pub shared: Arc<Shared>,
     /// True when nothing may be changed.
     pub test: bool,
     /// The environment that the call works in.
     pub saltenv: String,
-    /// Whether each return of the run is told by an event; `None` for what the option `state_events` says.
+    /// True if each return of the run is fired as an event; `None` to use the option
+    /// `state_events`.
     pub state_events: Option<bool>,
     /// The chunk that the call is for, in a state run.
     pub low: Option<Arc<Low>>,
     /// The state run that the call belongs to.
     pub run: Option<Arc<RunState>>,
-    /// The pillar of this call's run.
+    /// The pillar of the run that the call belongs to.
     pillar: Arc<Mutex<Option<Map>>>,
-    /// What the SLS templates of this call's run share.
+    /// The variables that the SLS templates of the run share.
     pub(crate) templates: SharedVariables,
-    /// What was given as `pillar=`, laid over the pillar.
+    /// The map given as `pillar=`, which overrides the pillar.
     pub pillar_override: Option<Arc<Map>>,
     /// The environment that the pillar comes from (`pillarenv`), when one is named.
     pub pillarenv: Option<String>,
-    /// Who looks at the run before it happens; nobody does in an ordinary one.
+    /// The observer that examines the run before it happens (`pinch plan`, `pinch apply`). `None`
+    /// in an ordinary run.
     pub foresight: Option<Arc<dyn Foresight>>,
-    /// The exit code that a function has asked for.
+    /// The exit code that a function has set.
     retcode: Arc<Mutex<i64>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic aborts the program in a release build: a poisoned lock is only met in tests.
+    // A panic aborts the program in a release build, so only tests can meet a poisoned lock.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Exec {
-    /// The context that a program without custom modules starts with.
+    /// Returns the initial context of a program without custom modules.
     #[must_use]
     pub fn new(
         opts: Opts,
@@ -120,7 +128,7 @@ impl Exec {
         Self::with_custom(opts, registry, sources, targets, Box::new(NoCustom))
     }
 
-    /// The context that a program starts with.
+    /// Returns the initial context of a program.
     #[must_use]
     pub fn with_custom(
         opts: Opts,
@@ -161,13 +169,13 @@ impl Exec {
         }
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     #[must_use]
     pub fn opts(&self) -> &Opts {
         &self.shared.opts
     }
 
-    /// The configuration as templates see it: `test` is that of the run.
+    /// Returns the configuration as templates see it: its `test` is that of the run.
     #[must_use]
     pub fn template_opts(&self) -> Map {
         let mut opts = self.opts().map.clone();
@@ -177,20 +185,21 @@ impl Exec {
         opts
     }
 
-    /// A grain as text; empty where there is none.
+    /// Returns a grain as text; empty if there is no such grain.
     #[must_use]
     pub fn grain(&self, name: &str) -> String {
         let grains = self.grains();
         grains.get(name).map(Value::to_text).unwrap_or_default()
     }
 
-    /// The grains.
+    /// Returns the grains. The first call collects them.
     #[must_use]
     pub fn grains(&self) -> Map {
         let known = lock(&self.shared.grains).clone();
         known.unwrap_or_else(|| {
             let built_in = (self.shared.registry.grains)(&self.shared.opts);
-            // Custom grains run without the lock: a module that asks for the grains sees the built-in ones.
+            // Custom grains are collected without holding the lock. A grains module that reads the
+            // grains gets the built-in ones.
             *lock(&self.shared.grains) = Some(built_in.clone());
             let grains = self.shared.custom.grains(self, built_in);
             *lock(&self.shared.grains) = Some(grains.clone());
@@ -198,53 +207,55 @@ impl Exec {
         })
     }
 
-    /// Asks the daemon of this machine, or its master; nothing where there is none.
+    /// Sends a question to the daemon of this machine, or to its master. Returns `None` if there is
+    /// no daemon.
     ///
     /// # Errors
-    /// When it does not answer, or says no.
+    /// When the daemon does not answer, or refuses.
     pub fn ask(&self, ask: Ask) -> Result<Option<Value>, Error> {
         self.shared.targets.ask(self, ask)
     }
 
-    /// Takes these for the grains: those of another machine, whose pillar is compiled here.
+    /// Replaces the grains with those of another machine, whose pillar is compiled here.
     pub fn set_grains(&self, grains: Map) {
         *lock(&self.shared.grains) = Some(grains);
     }
 
-    /// Forgets the grains, so that they are read again.
+    /// Drops the grains, so that the next call of [`Exec::grains`] collects them again.
     pub fn refresh_grains(&self) {
         *lock(&self.shared.grains) = None;
         self.templates.forget();
     }
 
-    /// The pillar, compiled when it is first asked for.
+    /// Returns the pillar. The first call compiles it.
     ///
     /// # Errors
-    /// When the pillar does not render: missing data is never empty.
+    /// When the pillar does not render. A pillar that fails is never replaced by an empty one.
     pub fn pillar(&self) -> Result<Map, Error> {
         if let Some(pillar) = lock(&self.pillar).clone() {
             return Ok(pillar);
         }
-        // Compiled without the lock: a pillar's own template may ask for the pillar, and sees it empty as in Salt.
+        // Compiled without holding the lock: a template of the pillar may read the pillar, and gets
+        // an empty one, as in Salt.
         let pillar = self.shared.sources.pillar(self)?;
         secret::note(&pillar);
         *lock(&self.pillar) = Some(pillar.clone());
         Ok(pillar)
     }
 
-    /// Puts a changed pillar in place of this call's.
+    /// Replaces the pillar of this call's run.
     pub fn set_pillar(&self, pillar: Map) {
         secret::note(&pillar);
         *lock(&self.pillar) = Some(pillar);
     }
 
-    /// Forgets the pillar, so that it is compiled again.
+    /// Drops the pillar, so that it is compiled again.
     pub fn refresh_pillar(&self) {
         *lock(&self.pillar) = None;
         self.templates.forget();
     }
 
-    /// The same context with this pillar and no other.
+    /// Returns the same context with this pillar. The original context keeps its own.
     #[must_use]
     pub fn with_pillar(&self, pillar: Map) -> Self {
         secret::note(&pillar);
@@ -255,7 +266,8 @@ impl Exec {
         }
     }
 
-    /// The same context for a run of its own with this `pillar=`, whose pillar is compiled anew.
+    /// Returns the same context for a separate run with this `pillar=`, whose pillar is compiled
+    /// anew.
     #[must_use]
     pub fn with_override(&self, pillar: Option<Map>) -> Self {
         pillar.iter().for_each(secret::note);
@@ -267,7 +279,7 @@ impl Exec {
         }
     }
 
-    /// The same with the pillar of another environment.
+    /// Like [`Exec::with_override`], but with the pillar of another environment.
     #[must_use]
     pub fn with_pillarenv(&self, pillarenv: Option<String>, pillar: Option<Map>) -> Self {
         Self {
@@ -276,7 +288,8 @@ impl Exec {
         }
     }
 
-    /// Runs `change`, or in test mode only says what it would do: no state can forget test mode.
+    /// Runs `change`. In test mode it returns `would` with the result `None` instead, so that no
+    /// state can change anything in test mode by mistake.
     ///
     /// # Errors
     /// Those of `change`.
@@ -295,33 +308,34 @@ impl Exec {
         }
     }
 
-    /// Works on Salt's `__context__`, which lives as long as the run.
+    /// Calls `work` with Salt's `__context__`, which lives as long as the run.
     pub fn context<T>(&self, work: impl FnOnce(&mut Map) -> T) -> T {
         work(&mut lock(&self.shared.context))
     }
 
-    /// Returns what a part of the program keeps for this run and no other, made when it is first asked for.
+    /// Returns the value that a part of the program keeps for this run alone. The first call
+    /// creates it.
     #[must_use]
     pub fn of_run<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
         let mut own = lock(&self.shared.own);
         let kept = own.entry(TypeId::of::<T>());
         let kept = Arc::clone(kept.or_insert_with(|| Arc::<T>::default()));
-        // A value under a type's own number is of that type.
+        // The entry under a type's id always has that type.
         kept.downcast().unwrap_or_default()
     }
 
-    /// Asks for an exit code (Salt's `__context__["retcode"]`).
+    /// Sets the exit code (Salt's `__context__["retcode"]`).
     pub fn set_retcode(&self, code: i64) {
         *lock(&self.retcode) = code;
     }
 
-    /// The exit code that was asked for.
+    /// Returns the exit code that was set.
     #[must_use]
     pub fn retcode(&self) -> i64 {
         *lock(&self.retcode)
     }
 
-    /// The same context for a call whose exit code is its own.
+    /// Returns the same context with a separate exit code.
     #[must_use]
     pub fn apart(&self) -> Self {
         Self {
@@ -330,7 +344,7 @@ impl Exec {
         }
     }
 
-    /// Notes a file or folder that was changed, to be on the disk at the next [`Exec::barrier`].
+    /// Marks a file or folder as changed: the next [`Exec::barrier`] flushes it to the disk.
     pub fn changed(&self, path: &Path) {
         let mut dirty = lock(&self.shared.dirty);
         if !dirty.contains(path.as_os_str()) {
@@ -338,19 +352,20 @@ impl Exec {
         }
     }
 
-    /// True for a file or folder that the next [`Exec::barrier`] will put on the disk.
+    /// Returns true if the next [`Exec::barrier`] will flush this file or folder to the disk.
     #[must_use]
     pub fn is_changed(&self, path: &Path) -> bool {
         lock(&self.shared.dirty).contains(path.as_os_str())
     }
 
-    /// Makes every change so far durable: before a command, a service action or a step that must not be repeated, and at the end.
+    /// Makes all changes so far durable. Called before a command, a service action or a step that
+    /// must not be repeated, and at the end of the run.
     pub fn barrier(&self) {
         let dirty = std::mem::take(&mut *lock(&self.shared.dirty));
         flush(&dirty);
     }
 
-    /// A state function by its full name, built-in or custom.
+    /// Returns a state function by its full name, built-in or custom.
     #[must_use]
     pub fn state_function(&self, full: &str) -> Option<&'static Function<Ret>> {
         if !self.permits(Kind::State, full) {
@@ -363,14 +378,15 @@ impl Exec {
             .or_else(|| custom.state_function(self, full, false))
     }
 
-    /// Whether there is a state module of this name.
+    /// Returns whether there is a built-in state module of this name.
     #[must_use]
     pub fn has_state_module(&self, name: &str) -> bool {
         let states = self.shared.registry.states;
         states.iter().any(|module| module.name == name)
     }
 
-    /// Returns a built-in execution function by its full name, where this machine has it and users may name it.
+    /// Returns a built-in execution function by its full name, if this machine has it and users may
+    /// call it by name.
     #[must_use]
     pub fn function(&self, full: &str) -> Option<&'static Function<Value>> {
         let function = self.internal_function(full)?;
@@ -385,13 +401,15 @@ impl Exec {
         self.missing(Kind::Module, full).is_none().then_some(found)
     }
 
-    /// Why this machine does not have a built-in function, in Salt's words; nothing where it has it, or nobody does.
+    /// Returns why this machine does not have a built-in function, in Salt's words. Returns `None`
+    /// if it has the function, or if there is no such function at all.
     #[must_use]
     pub fn missing(&self, kind: Kind, full: &str) -> Option<String> {
         (self.shared.registry.missing)(self, kind, full)
     }
 
-    /// True when a custom module answers this function: it replaces a built-in one, or there is none.
+    /// Returns true if a custom module provides this function: it replaces a built-in one, or there
+    /// is no built-in one.
     #[must_use]
     pub fn is_custom(&self, full: &str) -> bool {
         let custom = &self.shared.custom;
@@ -401,14 +419,15 @@ impl Exec {
         }
     }
 
-    /// Returns whether there is an execution function of this name, built-in or custom, that users may name.
+    /// Returns whether there is an execution function of this name, built-in or custom, that users
+    /// may call by name.
     #[must_use]
     pub fn has_function(&self, full: &str) -> bool {
         let exists = self.internal_function(full).is_some() || self.is_custom(full);
         exists && self.permits(Kind::Module, full)
     }
 
-    /// The full names of all execution functions, sorted.
+    /// Returns the full names of all execution functions that users may call by name, sorted.
     #[must_use]
     pub fn function_names(&self) -> Vec<String> {
         let modules = self.shared.registry.functions.iter();
@@ -426,7 +445,8 @@ impl Exec {
         names
     }
 
-    /// What a virtual module shall be answered by on this machine: a state's own `provider`, else the option `providers`.
+    /// Returns the module that provides a virtual module on this machine, if one is configured: by
+    /// the chunk's own `provider`, else by the option `providers`.
     #[must_use]
     pub fn provider(&self, module: &str) -> Option<String> {
         let named = |all: &Value| all.get(module).map(Value::to_text);
@@ -443,10 +463,11 @@ impl Exec {
         functions.into_iter().map(|(full, _)| full)
     }
 
-    /// Calls an execution function that an SLS, a template, a job or a command line names.
+    /// Calls an execution function by a name from an SLS, a template, a job or a command line.
     ///
     /// # Errors
-    /// When there is no such function or the configuration does not permit it, its arguments are wrong, or it fails.
+    /// When there is no such function or the configuration does not permit it, its arguments are
+    /// wrong, or it fails.
     pub fn call(&self, full: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, Error> {
         if !self.is_listed(Kind::Module, full) {
             return Err(Error::not_available(full.to_owned()));
@@ -454,7 +475,8 @@ impl Exec {
         self.call_internal(full, args, kwargs)
     }
 
-    /// Calls an execution function for a module, which `whitelist_modules` does not restrict: Salt's `__salt__['m.f'](…)`.
+    /// Calls an execution function on behalf of a module (Salt's `__salt__['m.f'](…)`).
+    /// `whitelist_modules` does not restrict such calls.
     ///
     /// # Errors
     /// When there is no such function or it is disabled, its arguments are wrong, or it fails.
@@ -479,17 +501,19 @@ impl Exec {
     }
 }
 
-/// How many changed paths make it cheaper to flush their whole file system.
+/// The number of changed paths from which on a flush syncs their whole file system, which is
+/// cheaper then.
 const MANY: usize = 64;
 
-/// Puts these on the disk. What is gone again needs no sync; a file system that cannot sync has nothing better to offer.
+/// Flushes these paths to the disk. A path that no longer exists needs no sync. Errors are ignored:
+/// a file system that cannot sync offers nothing better.
 fn flush(paths: &BTreeSet<OsString>) {
     let mut flushed = BTreeSet::new();
     for path in paths {
         let Ok(found) = std::fs::metadata(path) else {
             continue;
         };
-        // Opening a pipe would wait for its other end.
+        // Opening a pipe would block until its other end is opened.
         let holds_data = found.is_file() || found.is_dir();
         if !holds_data || flushed.contains(&found.dev()) {
             continue;
@@ -505,7 +529,8 @@ fn flush(paths: &BTreeSet<OsString>) {
     }
 }
 
-/// A function by its full name in a list of modules, which stand there by their names. A large module may have several parts.
+/// Returns a function by its full name from a list of modules that is sorted by name. A large
+/// module may be split into several entries of the same name.
 #[must_use]
 pub fn find<R>(modules: &'static [Module<R>], full: &str) -> Option<&'static Function<R>> {
     let (module, function) = full.split_once('.')?;

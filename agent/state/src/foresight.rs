@@ -1,4 +1,5 @@
-//! [`Foresight`]: who looks at a run before it happens, for `pinch plan` and `pinch apply`. An ordinary run has nobody who does.
+//! [`Foresight`]: an observer that examines a run before it happens, for `pinch plan` and `pinch
+//! apply`. An ordinary run has none.
 
 use std::path::Path;
 
@@ -12,32 +13,36 @@ use crate::module::Error;
 /// Calls a chunk's function in a context.
 pub type Call<'a> = &'a dyn Fn(&Exec) -> Result<Map, Error>;
 
-/// Is asked at each place of a run where what was foreseen can differ from what is.
+/// An observer that the engine calls at each point of a run where the actual run can differ from
+/// the plan.
 pub trait Foresight: Send + Sync {
-    /// The chunks of a plan are about to run, in test mode or for good. A plan inside another has its step in `cx.low`.
+    /// Called before the chunks of a plan run, in test mode or to apply changes. For a plan inside
+    /// another one, `cx.low` is the step that runs it.
     ///
     /// # Errors
-    /// When they are not what was foreseen: none of them runs then.
+    /// When the chunks are not the planned ones: none of them runs then.
     fn starts(&self, cx: &Exec, plan: &Plan) -> Result<(), Error>;
 
-    /// The outermost plan has run in test mode: whether it is to run for good.
+    /// Called after the outermost plan has run in test mode. Returns true if it shall now run again
+    /// and apply its changes.
     fn tried(&self, cx: &Exec) -> bool;
 
-    /// Calls a chunk's function, once or first in test mode, or not at all.
+    /// Called in place of a chunk's function. The implementation calls it once, or first in test
+    /// mode, or not at all.
     ///
     /// # Errors
-    /// Those of the function, and when it would do something else than was foreseen.
+    /// Those of the function. Also when the function would do something else than planned.
     fn called(&self, cx: &Exec, low: &Low, call: Call<'_>) -> Result<Map, Error>;
 
-    /// A chunk has its final return.
+    /// Called when a chunk has its final return.
     fn returned(&self, cx: &Exec, low: &Low, ret: &Map);
 
-    /// In test mode: a file would hold this.
+    /// Called in test mode with the contents that a file would have.
     fn would_hold(&self, cx: &Exec, path: &Path, contents: &[u8]);
 
-    /// A file is written and about to be put in its place.
+    /// Called when the new version of a file is written, before it is renamed to its place.
     ///
     /// # Errors
-    /// When it does not hold what was foreseen.
+    /// When it does not hold the planned contents.
     fn may_place(&self, cx: &Exec, path: &Path, new: &Path) -> std::io::Result<()>;
 }

@@ -1,4 +1,4 @@
-//! [`ExecHost`]: what templates may ask of a run.
+//! [`ExecHost`]: the functions and data of a run that templates can use.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,17 @@ use crate::exec::Exec;
 use crate::module::Error;
 use crate::sources::Sources;
 
-/// The tree that a template stands in: its imports are looked up there.
+/// The tree that a template belongs to. Its imports are looked up in this tree.
 #[derive(Clone)]
 pub enum Tree {
     /// The file roots of the run.
     State,
-    /// Other roots: those of pillar.
+    /// Other roots: those of the pillar.
     Other(Arc<dyn Sources>),
 }
 
 impl Tree {
-    /// Where its files come from.
+    /// Returns the provider of the tree's files.
     #[must_use]
     pub fn sources<'a>(&'a self, cx: &'a Exec) -> &'a dyn Sources {
         match self {
@@ -32,20 +32,20 @@ impl Tree {
     }
 }
 
-/// Answers templates from the context that renders them.
+/// A template host that answers from the context in which the templates are rendered.
 pub struct ExecHost {
     cx: Exec,
     tree: Tree,
 }
 
 impl ExecHost {
-    /// The host of templates that are rendered in this context.
+    /// Returns the host for templates of the state tree that are rendered in this context.
     #[must_use]
     pub fn of(cx: &Exec) -> Arc<dyn Host> {
         Self::in_tree(cx, &Tree::State)
     }
 
-    /// The same for templates of another tree.
+    /// Like [`ExecHost::of`], for templates of another tree.
     #[must_use]
     pub fn in_tree(cx: &Exec, tree: &Tree) -> Arc<dyn Host> {
         Arc::new(Self {
@@ -56,8 +56,8 @@ impl ExecHost {
 }
 
 impl ExecHost {
-    /// Returns the path below a root of a template that is named by an absolute path, as Salt's
-    /// loader takes it; any other name as it is.
+    /// Returns the path, relative to its root, of a template that is named by an absolute path
+    /// below a root, as Salt's loader does. Returns any other name unchanged.
     fn below_roots<'a>(&self, name: &'a str, saltenv: &str) -> Cow<'a, str> {
         let opts = self.cx.opts();
         let option = match self.tree {
@@ -65,13 +65,14 @@ impl ExecHost {
             Tree::Other(_) => "pillar_roots",
         };
         let mut roots = opts.roots(option, saltenv);
-        // What came from a master lies here.
+        // Files that a master has sent are cached below this folder.
         roots.push(opts.cachedir().join("files").join(saltenv));
         below(name, &roots)
     }
 }
 
-/// Returns the part of an absolute path below one of these folders; any other path as it is.
+/// Returns the part of an absolute path below the first of these folders that contains it. Returns
+/// any other path unchanged.
 fn below<'a>(name: &'a str, folders: &[PathBuf]) -> Cow<'a, str> {
     let path = Path::new(name);
     let mut below = folders
@@ -167,13 +168,13 @@ impl Host for ExecHost {
     }
 }
 
-/// The most bytes that a template may have.
+/// The maximum size of a template, in bytes.
 const TEMPLATE_MAX: u64 = 16 << 20;
 
 /// Reads a template as text.
 ///
 /// # Errors
-/// When it cannot be read, is not UTF-8, or is too large to be one.
+/// When it cannot be read, is not UTF-8, or exceeds the maximum size.
 pub fn read(path: &Path) -> Result<Arc<str>, Error> {
     let size = path.metadata().map_err(Error::io(path))?.len();
     if size > TEMPLATE_MAX {
@@ -189,7 +190,7 @@ pub fn read(path: &Path) -> Result<Arc<str>, Error> {
     }
 }
 
-/// Where a text stops being UTF-8, and what to do.
+/// Returns an error sentence that says where a text stops being UTF-8, and what to do.
 fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> String {
     let (good, rest) = error
         .as_bytes()

@@ -1,4 +1,4 @@
-//! The keys that each chunk and each return has.
+//! The map keys that every chunk and every return contains.
 
 use value::Key;
 

@@ -1,4 +1,5 @@
-//! The engine: compiles SLS to a plan and runs it. It knows no module: they are given to it.
+//! The state engine: compiles SLS to a plan and runs it. It depends on no module: the caller passes
+//! the modules to it.
 #![cfg_attr(
     test,
     allow(

@@ -1,8 +1,10 @@
-//! [`Lock`]: one run at a time changes a machine.
+//! [`Lock`]: ensures that only one run at a time changes a machine.
 //!
-//! The lock is the kernel's, on a file: it goes with its holder however that ends, and no process id is taken for another's.
-//! The file says who holds it. Those who wait have a ticket each, locked in the same way, and go in the order of their tickets.
-//! Where the disk is full or read-only the lock is on what is there: the file, or the nearest folder above it.
+//! The lock is a kernel lock on a file. The kernel releases it when its holder ends, however that
+//! happens, and no reused process id can be mistaken for the holder. The file names the holder.
+//! Each waiting run has a ticket, which is a file that is locked in the same way. Waiting runs get
+//! the lock in the order of their tickets. If the disk is full or read-only, the lock is taken on
+//! what exists: the lock file, or the nearest folder above it.
 #![expect(
     clippy::disallowed_methods,
     reason = "a lock does not outlive its process"
@@ -22,13 +24,13 @@ use crate::module::Error;
 use crate::opts::Opts;
 use crate::record;
 
-/// How often one who waits looks again.
+/// The interval at which a waiting run tries again.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Who holds the lock.
+/// The run that holds the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The process.
+    /// The process id.
     pub pid: u32,
     /// The job id, which also says when it was started.
     pub jid: String,
@@ -37,7 +39,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Salt's sentence for the one who is refused.
+    /// Returns Salt's sentence for a run that is refused because this one holds the lock.
     #[must_use]
     pub fn sentence(&self) -> String {
         format!(
@@ -73,21 +75,21 @@ impl Holder {
     }
 }
 
-/// What a run does when another one is under way.
+/// The behaviour of a run if another one is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Other {
-    /// It is refused.
+    /// The run is refused.
     Refuse,
-    /// It waits for its turn (`queue=True`), at most so long.
+    /// The run waits for its turn (`queue=True`), at most this long.
     Wait(Option<Duration>),
-    /// It runs beside it (`concurrent=True`).
+    /// The run starts at the same time (`concurrent=True`).
     Ignore,
 }
 
-/// Why a run does not get the lock.
+/// The reason why a run does not get the lock.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// Another run has it.
+    /// Another run holds it.
     #[error("{}", .0.sentence())]
     Held(Holder),
     /// The lock file cannot be used.
@@ -95,15 +97,16 @@ pub enum Refusal {
     Failed(#[from] Error),
 }
 
-/// The right to change the machine. It is given back when this is dropped.
+/// The right to change the machine. Dropping it releases the lock.
 #[derive(Debug)]
 pub struct Lock(Option<File>);
 
 impl Lock {
-    /// Takes the lock for a run. A run inside another is covered by that one's.
+    /// Takes the lock for a run. A run inside another one takes none: the outer run holds it.
     ///
     /// # Errors
-    /// When another run has it, or the wait for it took too long, or the lock file cannot be used.
+    /// When another run has the lock, or the wait for it exceeds its limit, or the lock file cannot
+    /// be used.
     pub fn take(cx: &Exec, jid: &str, fun: &str, other: Other) -> Result<Self, Refusal> {
         if cx.run.is_some() || other == Other::Ignore {
             return Ok(Self(None));
@@ -124,7 +127,7 @@ impl Lock {
             _ if !locked(&folder, &file)? => return Err(held(&mut file)),
             _ => {}
         }
-        // The lock is held; the text is only for those who read it meanwhile, and a full disk takes none.
+        // The lock is held. The text only informs other processes, and a full disk cannot store it.
         let _ = holder.write(&mut file);
         Ok(Self(Some(file)))
     }
@@ -134,13 +137,14 @@ impl Drop for Lock {
     fn drop(&mut self) {
         if let Some(file) = &self.0 {
             let _ = file.set_len(0);
-            // A child that is just being started may hold the same file open: closing it here would not be enough.
+            // A child process that is just being started may have the same file open, so closing it
+            // here would not release the lock.
             let _ = file.unlock();
         }
     }
 }
 
-/// Who holds the lock now, for `state.running`.
+/// Returns the run that holds the lock now, for `state.running`.
 ///
 /// # Errors
 /// When the lock file cannot be used.
@@ -157,7 +161,8 @@ pub fn holder(opts: &Opts) -> Result<Option<Holder>, Error> {
     }
 }
 
-/// Where the disk takes no lock file, what is there of its path.
+/// Returns the lock file. If the disk does not accept it, returns the nearest existing file or
+/// folder of its path instead.
 fn or_nearest(path: &Path, made: Result<File, Error>) -> Result<File, Error> {
     let is_there = || path.ancestors().find_map(|path| File::open(path).ok());
     made.or_else(|error| match is_there() {
@@ -182,7 +187,8 @@ fn locked(path: &Path, file: &File) -> Result<bool, Error> {
     }
 }
 
-/// Reads who holds the lock; one that has just taken it may not have written that yet.
+/// Reads the holder from the lock file. A run that has just taken the lock may not have written its
+/// entry yet, so this tries for about 20 ms.
 fn told(file: &mut File) -> Option<Holder> {
     (0..20).find_map(|_| {
         Holder::read(file).or_else(|| {
@@ -199,7 +205,7 @@ fn held(file: &mut File) -> Refusal {
     }
 }
 
-/// Another run, as those are told of it who wait for it.
+/// Returns a description of the run that holds the lock, for the progress of a waiting run.
 fn waited_for(file: &mut File) -> String {
     match told(file) {
         Some(holder) => format!(
@@ -210,7 +216,7 @@ fn waited_for(file: &mut File) -> String {
     }
 }
 
-/// Waits until all who came before are through, and the lock is free.
+/// Waits until all earlier runs in the queue are through and the lock is free.
 fn queued(folder: &Path, file: &mut File, deadline: Option<Instant>) -> Result<(), Refusal> {
     let ticket = match Ticket::drawn(&folder.join("queue")) {
         Err(error) if error.is_of_disk() => None,
@@ -230,7 +236,7 @@ fn queued(folder: &Path, file: &mut File, deadline: Option<Instant>) -> Result<(
     }
 }
 
-/// A place in the queue. It is given up when this is dropped, or its process is gone.
+/// A place in the queue. It is given up when the ticket is dropped, or when its process ends.
 struct Ticket {
     path: PathBuf,
     _file: File,
@@ -240,7 +246,8 @@ impl Ticket {
     fn drawn(queue: &Path) -> Result<Self, Error> {
         trust::folder(queue).map_err(Error::io(queue))?;
         let name = format!("{}.{}", jid::new(), std::process::id());
-        // Locked before it has its name: nobody may take it for one whose process is gone.
+        // It is locked before it gets its name, so that no other process takes it for the ticket of
+        // a dead process and removes it.
         let hidden = queue.join(format!(".{name}"));
         let file = made(&hidden)?;
         locked(&hidden, &file)?;
@@ -249,7 +256,7 @@ impl Ticket {
         Ok(Self { path, _file: file })
     }
 
-    /// Whether nobody came before; tickets of those who are gone are removed.
+    /// Returns whether no earlier run waits. Removes the tickets of processes that have ended.
     fn is_first(&self) -> Result<bool, Error> {
         let queue = self.path.parent().unwrap_or(&self.path);
         let entries = std::fs::read_dir(queue).map_err(Error::io(queue))?;

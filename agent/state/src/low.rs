@@ -1,10 +1,11 @@
-//! [`Low`]: one chunk, what Salt calls low data, with its requisites and run options taken out once.
+//! [`Low`]: one chunk (Salt's low data), with its requisites and run options parsed once.
 
 use value::{Map, Value, secret};
 
 use crate::options::RunOptions;
 
-/// Keys of a chunk that are not arguments of its function unless the function declares them, by their length: each chunk asks for many.
+/// Keys of a chunk that are not arguments of its function unless the function declares them. They
+/// are grouped by length to make lookups fast: each chunk needs many.
 const INTERNAL: &[&[&str]] = &[
     &[],
     &[],
@@ -68,46 +69,48 @@ const INTERNAL: &[&[&str]] = &[
 /// The requisites that a chunk can have once `*_in` and `use` are resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RequisiteKind {
-    /// All must have succeeded.
+    /// All targets must have succeeded.
     Require,
-    /// One must have succeeded.
+    /// At least one target must have succeeded.
     RequireAny,
-    /// As require; `mod_watch` is called when one changed.
+    /// Like `Require`. If a target has changes, `mod_watch` is called.
     Watch,
-    /// One must have succeeded; `mod_watch` is called when one changed.
+    /// At least one target must have succeeded. If a target has changes, `mod_watch` is called.
     WatchAny,
-    /// Runs only when one changed.
+    /// The chunk runs only if a target has changes.
     Onchanges,
-    /// The same, under its older name.
+    /// The same as `Onchanges`, under its older name.
     OnchangesAny,
-    /// Runs only when one failed.
+    /// The chunk runs only if a target failed.
     Onfail,
-    /// The same, under its older name.
+    /// The same as `Onfail`, under its older name.
     OnfailAny,
-    /// Runs only when all failed.
+    /// The chunk runs only if all targets failed.
     OnfailAll,
-    /// Runs before the target, and only when the target would change something.
+    /// The chunk runs before the target, and only if the target would change something.
     Prereq,
-    /// `mod_watch` is called at the end when one changed.
+    /// `mod_watch` is called at the end of the run if a target has changes.
     Listen,
-    /// What undoes it when a later one fails: not asked for before it runs, and none of Salt's.
+    /// The target undoes this chunk if a later one fails. It is not checked before the chunk runs.
+    /// Salt has no such requisite.
     Compensate,
 }
 
-/// When a chunk has its turn.
+/// The phase of the run in which a chunk runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum When {
-    /// In its place among the others.
+    /// In its place among the other chunks.
     #[default]
     Ordinary,
-    /// Once something has failed, where it undoes what had succeeded: one names it in `compensate`.
+    /// After a chunk has failed: this chunk undoes one that had succeeded and names it in
+    /// `compensate`.
     Compensating,
-    /// At the end, whatever happened before: `finally: True`.
+    /// At the end, whatever happened before (`finally: True`).
     Finally,
 }
 
 impl RequisiteKind {
-    /// Every kind of Salt's, in the order in which it looks at them.
+    /// All of Salt's kinds, in the order in which Salt evaluates them.
     pub const ALL: [Self; 11] = [
         Self::Require,
         Self::RequireAny,
@@ -122,7 +125,7 @@ impl RequisiteKind {
         Self::Listen,
     ];
 
-    /// The word in the SLS.
+    /// Returns the keyword of this kind in an SLS.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -141,23 +144,23 @@ impl RequisiteKind {
         }
     }
 
-    /// The kind of Salt's that a word names.
+    /// Returns the kind of Salt's that a keyword names.
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.word() == word)
     }
 }
 
-/// One item of a requisite list, with the chunks that it names.
+/// One item of a requisite list, with the chunks that it matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requisite {
-    /// What must hold.
+    /// The condition.
     pub kind: RequisiteKind,
-    /// The module, or `sls` or `id`.
+    /// The state module, or `sls` or `id`.
     pub state: String,
     /// The id, name, SLS, or a glob of them.
     pub name: String,
-    /// The chunks that it names, as places in the plan; none before the plan is made.
+    /// The matching chunks, as indexes into the plan. Empty until the plan is made.
     pub chunks: Vec<usize>,
 }
 
@@ -170,23 +173,24 @@ pub struct Low {
     pub fun: String,
     /// The id in the SLS.
     pub id: String,
-    /// The name: the id where none is given.
+    /// The name. It defaults to the id.
     pub name: String,
-    /// The SLS that it stands in.
+    /// The SLS that declares it.
     pub sls: String,
     /// The environment of that SLS.
     pub saltenv: String,
-    /// What must hold before it runs.
+    /// The conditions for running it.
     pub requisites: Vec<Requisite>,
-    /// When it has its turn.
+    /// The phase of the run in which it runs.
     pub when: When,
-    /// How it is to be run.
+    /// The options that control how it runs.
     pub options: RunOptions,
-    /// The chunk as Salt shows it: everything above and the arguments.
+    /// The chunk as Salt shows it: all of the above and the arguments.
     pub data: Map,
 }
 
-/// Arguments that say where and how, and are no secrets of a chunk with `no_log`: they stand in every other chunk too.
+/// Arguments that say where and how a chunk works. They also occur in chunks without `no_log`, so
+/// `no_log` does not make them secrets.
 const NO_SECRETS: &[&str] = &[
     "__id__",
     "cwd",
@@ -212,17 +216,19 @@ const NO_SECRETS: &[&str] = &[
     "user",
 ];
 
-/// Options of a chunk that hold commands, as arguments do.
+/// Options of a chunk that contain commands and are secret like arguments if the chunk has
+/// `no_log`.
 const COMMANDS: &[&str] = &["check_cmd", "name", "names", "onlyif", "unless"];
 
-/// Keeps the arguments of a chunk with `no_log` as secrets.
+/// Registers the arguments of a chunk with `no_log` as secrets.
 fn keep_arguments(data: &Map) {
     let is_step = data.get("state").and_then(Value::as_str) == Some("salt");
     for (key, value) in data {
         let key = key.as_str().unwrap_or_default();
         let is_argument =
             COMMANDS.contains(&key) || !is_internal(key) && !NO_SECRETS.contains(&key);
-        // The name of a step is its function; one that is the id is in every message.
+        // The name of an orchestration step is its function, and a name that equals the id occurs
+        // in every message: neither can be a secret.
         let is_said = key == "name" && (is_step || data.get("__id__") == Some(value));
         if is_argument && !is_said {
             keep_texts(value);
@@ -230,7 +236,8 @@ fn keep_arguments(data: &Map) {
     }
 }
 
-/// Keeps the arguments of those states of high data that have `no_log`: faults and `state.show_*` show them before there are chunks.
+/// Registers the arguments of all states of high data that have `no_log` as secrets. Faults and
+/// `state.show_*` can show them before there are chunks.
 pub(crate) fn keep_of_high(high: &Map) {
     let declared = high
         .iter()
@@ -251,7 +258,8 @@ pub(crate) fn keep_of_high(high: &Map) {
     }
 }
 
-/// Keeps the texts in a value that are more than a path: paths stand in what other chunks say.
+/// Registers the texts in a value as secrets, except for bare paths, which also occur in the
+/// messages of other chunks.
 fn keep_texts(value: &Value) {
     match value {
         Value::Map(map) => map.values().for_each(keep_texts),
@@ -265,21 +273,24 @@ fn is_place(text: &str) -> bool {
     (text.starts_with('/') || text.starts_with("salt://")) && !text.contains(char::is_whitespace)
 }
 
-/// Whether a key of a chunk is no argument of its function unless the function declares it.
+/// Returns whether a key of a chunk is not an argument of its function unless the function declares
+/// it.
 #[must_use]
 pub fn is_internal(key: &str) -> bool {
     let same_length = INTERNAL.get(key.len());
     same_length.is_some_and(|keys| keys.contains(&key))
 }
 
-/// The keys that a user may write and that are no argument of a function unless it declares them.
+/// Returns the keys that users may write in any state and that are not arguments of a function
+/// unless it declares them.
 pub(crate) fn options() -> impl Iterator<Item = &'static str> {
     let keys = INTERNAL.iter().copied().flatten().copied();
     keys.filter(|key| !key.starts_with('_'))
 }
 
 impl Low {
-    /// A chunk of its low data. What is no string where one must be was refused before.
+    /// Parses the low data of a chunk. The caller has already refused values that must be strings
+    /// and are not.
     #[must_use]
     pub fn of(data: Map) -> Self {
         let text = |key| data.get(key).map(Value::to_text).unwrap_or_default();
@@ -305,19 +316,20 @@ impl Low {
         }
     }
 
-    /// Salt's key for it in the returns: `file_|-id_|-name_|-managed`.
+    /// Returns Salt's key of the chunk in the returns: `file_|-id_|-name_|-managed`.
     #[must_use]
     pub fn tag(&self) -> String {
         [&*self.state, &*self.id, &*self.name, &*self.fun].join("_|-")
     }
 
-    /// `file.managed`.
+    /// Returns the full name of its function: `file.managed`.
     #[must_use]
     pub fn function(&self) -> String {
         [&*self.state, ".", &*self.fun].concat()
     }
 
-    /// The arguments for its function: what is not internal, and `name`; internal keys where the function declares them.
+    /// Returns the arguments for its function: `name` and all other keys that are not internal, and
+    /// those internal keys that the function declares.
     #[must_use]
     pub fn arguments(&self, declares: impl Fn(&str) -> bool) -> Map {
         let wanted = |key: &Value| {

@@ -1,4 +1,4 @@
-//! Holding a target against this minion.
+//! Matching targets against this minion.
 
 use value::target::{self, Facts};
 use value::{Map, Value};
@@ -28,10 +28,10 @@ impl Facts for Exec {
     }
 }
 
-/// True when this minion matches a target.
+/// Returns true if this minion matches a target.
 ///
 /// # Errors
-/// When the pillar is needed and does not render, or the kind of target is unknown.
+/// When the pillar is needed and does not render, or the target type is unknown.
 pub fn matches(cx: &Exec, tgt: &Value, tgt_type: &str) -> Result<bool, Error> {
     target::matches(cx, tgt, tgt_type).map_err(Error::refused)
 }

@@ -1,4 +1,5 @@
-//! What a module is: a name and a list of functions, each declared once with its docs and arguments.
+//! The declaration of modules: a name and a list of functions. Each function is declared once, with
+//! its docs and arguments.
 //!
 //! The declaration feeds the typed arguments, `sys.doc`, `sys.argspec` and `sys.list_functions`.
 
@@ -9,12 +10,12 @@ use value::{Map, Value};
 use crate::exec::Exec;
 use crate::typed::Typed;
 
-/// One module, such as `file`. The file that declares it holds everything about it.
+/// One module, such as `file`. The source file that declares it contains all of it.
 #[derive(Debug)]
 pub struct Module<R: 'static> {
-    /// Its name, as Salt has it.
+    /// Its name in Salt.
     pub name: &'static str,
-    /// What it is for.
+    /// Its documentation.
     pub doc: &'static str,
     /// Its functions.
     pub functions: &'static [Function<R>],
@@ -23,17 +24,17 @@ pub struct Module<R: 'static> {
 /// One function of a module, as `sys.doc`, `sys.argspec` and `sys.list_functions` show it.
 #[derive(Debug)]
 pub struct Function<R: 'static> {
-    /// Its name without the module's.
+    /// Its name, without the module's.
     pub name: &'static str,
-    /// Its lines of documentation, each with its end.
+    /// Its documentation. Each line ends with a newline.
     pub doc: &'static str,
-    /// The arguments it declares, in Salt's order.
+    /// The declared arguments, in Salt's order.
     pub args: &'static [Arg],
-    /// Whether it takes more positional arguments than it declares (`*args`).
+    /// True if it accepts more positional arguments than it declares (`*args`).
     pub varargs: bool,
-    /// What becomes of keyword arguments that it does not declare.
+    /// The treatment of keyword arguments that it does not declare.
     pub extra: Extra,
-    /// Calls it.
+    /// Takes the arguments and calls the function.
     pub call: fn(&Exec, &mut Given) -> Result<R, Error>,
 }
 
@@ -42,37 +43,38 @@ pub struct Function<R: 'static> {
 pub struct Arg {
     /// Its name.
     pub name: &'static str,
-    /// Its lines of documentation, each with its end.
+    /// Its documentation. Each line ends with a newline.
     pub doc: &'static str,
-    /// Its default; none means that it must be given.
+    /// Its default; `None` if the argument is required.
     pub default: Option<fn() -> Value>,
 }
 
-/// What becomes of keyword arguments that a function does not declare.
+/// The treatment of keyword arguments that a function does not declare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extra {
-    /// Salt's function takes `**kwargs`: accepted.
+    /// They are accepted, because Salt's function takes `**kwargs`.
     Accept,
-    /// It does not: the call is refused before anything runs.
+    /// They are not accepted: the call is refused before anything runs.
     Reject,
 }
 
 /// The arguments of one call.
 #[derive(Clone, Debug, Default)]
 pub struct Given {
-    /// By position.
+    /// The positional arguments.
     pub args: Vec<Value>,
-    /// By name.
+    /// The keyword arguments.
     pub kwargs: Map,
-    /// Those that the function declares and that are not taken yet.
+    /// The declared arguments that are not taken yet.
     declared: &'static [Arg],
     next: usize,
-    /// The first argument that could not be taken, and why where it was there.
+    /// The first argument that could not be taken. The text says why; it is `None` if the argument
+    /// is missing.
     refused: Option<(&'static str, Option<String>)>,
 }
 
 impl Given {
-    /// The arguments of a call.
+    /// Returns the arguments of a call, of which none is taken yet.
     #[must_use]
     pub fn new(args: Vec<Value>, kwargs: Map) -> Self {
         Self {
@@ -82,9 +84,10 @@ impl Given {
         }
     }
 
-    /// Takes the next declared argument: by position, by name, or its default. The macro below calls it for each and then
-    /// [`Given::finish`]: a refusal that was returned each time, or a name and a default that were passed, would be a fifth
-    /// of the code of all declarations.
+    /// Takes the next declared argument: by position, by name, or its default. The macro below
+    /// calls this for each argument, and then [`Given::finish`], which reports errors. Returning
+    /// each error here, or passing names and defaults to this function, would make the code of all
+    /// declarations a fifth larger.
     #[inline(never)]
     pub fn take<T: Typed>(&mut self) -> T {
         let Some((arg, later)) = self.declared.split_first() else {
@@ -109,10 +112,10 @@ impl Given {
         T::default()
     }
 
-    /// Ends the taking.
+    /// Reports the first error of the calls of [`Given::take`].
     ///
     /// # Errors
-    /// The first argument that was missing and has no default, or was not of its type.
+    /// The first argument that is missing and has no default, or has the wrong type.
     pub fn finish(&mut self) -> Result<(), Error> {
         match self.refused.take() {
             None => Ok(()),
@@ -121,40 +124,40 @@ impl Given {
         }
     }
 
-    /// Takes the positional arguments that are left (`*args`).
+    /// Takes the remaining positional arguments (`*args`).
     pub fn rest(&mut self) -> Vec<Value> {
         let rest = self.args.split_off(self.next.min(self.args.len()));
         self.next = self.args.len();
         rest
     }
 
-    /// Takes the keyword arguments that are left (`**kwargs`).
+    /// Takes the remaining keyword arguments (`**kwargs`).
     pub fn extra(&mut self) -> Map {
         std::mem::take(&mut self.kwargs)
     }
 }
 
-/// What a state function returns; the engine adds the `__…__` keys, times and the low tag.
+/// The return of a state function. The engine adds the `__…__` keys, the times and the low tag.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ret {
-    /// True, false, or none: would change.
+    /// True for success, false for failure, `None` if the state would change something (test mode).
     pub result: Option<bool>,
-    /// What changed, or would.
+    /// The changes that were made, or in test mode would be made.
     pub changes: Value,
-    /// One sentence or more for the user.
+    /// One or more sentences for the user.
     pub comment: String,
-    /// The name that the return carries where it is not the chunk's.
+    /// The name in the return, if it is not the chunk's.
     pub name: Option<String>,
-    /// Whether the comment stands before the result.
+    /// True if the comment comes before the result in the return.
     pub comment_first: bool,
-    /// Shown to the user beside the comment.
+    /// Warnings that are shown to the user next to the comment.
     pub warnings: Vec<String>,
-    /// Other keys that this function's return has in Salt (`skip_watch`, `pchanges`, `data` …).
+    /// Other keys of this function's return in Salt (`skip_watch`, `pchanges`, `data` …).
     pub extra: Map,
 }
 
 impl Ret {
-    /// It is as asked; nothing was to be done unless changes are added.
+    /// Returns a success. It has no changes unless the caller adds some.
     #[must_use]
     pub fn ok(comment: impl Into<String>) -> Self {
         Self {
@@ -165,7 +168,7 @@ impl Ret {
         }
     }
 
-    /// It could not be made as asked.
+    /// Returns a failure.
     #[must_use]
     pub fn failed(comment: impl Into<String>) -> Self {
         Self {
@@ -174,7 +177,7 @@ impl Ret {
         }
     }
 
-    /// Test mode: what would be done.
+    /// Returns the result of test mode: the comment says what would be done.
     #[must_use]
     pub fn would(comment: impl Into<String>) -> Self {
         Self {
@@ -183,7 +186,7 @@ impl Ret {
         }
     }
 
-    /// With one more entry in `changes`.
+    /// Adds an entry to `changes`.
     #[must_use]
     pub fn change(mut self, key: &str, value: impl Into<Value>) -> Self {
         if let Some(changes) = self.changes.as_map_mut() {
@@ -192,7 +195,7 @@ impl Ret {
         self
     }
 
-    /// With these changes.
+    /// Replaces the changes.
     #[must_use]
     pub fn changes(self, changes: impl Into<Value>) -> Self {
         Self {
@@ -201,14 +204,14 @@ impl Ret {
         }
     }
 
-    /// With one more warning.
+    /// Adds a warning.
     #[must_use]
     pub fn warning(mut self, text: impl Into<String>) -> Self {
         self.warnings.push(text.into());
         self
     }
 
-    /// With one more key of its own.
+    /// Adds another key to the return.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.extra.insert(key, value);
@@ -216,39 +219,41 @@ impl Ret {
     }
 }
 
-/// Why a function failed. Its text is a state's comment, or what `salt-call` prints, so it reads as Salt's does.
-/// It is one pointer, for it stands in what nearly every function here returns.
+/// The reason why a function failed. Its text becomes the comment of a state, or the output of
+/// `salt-call`, so it reads as Salt's does. It is only one pointer in size, because nearly every
+/// function here returns it.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Error(Box<Problem>);
 
-/// What went wrong, by its kind.
+/// The kinds of failure.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
-    /// The function says no, in a sentence of its own (Salt's `CommandExecutionError`, or a state that returns False).
+    /// The function refuses, with a sentence that says why (Salt's `CommandExecutionError`, or a
+    /// state that returns False).
     #[error("{0}")]
     Refused(String),
-    /// An argument is of the wrong type or out of its range (Salt's `SaltInvocationError`).
+    /// An argument has the wrong type or is out of range (Salt's `SaltInvocationError`).
     #[error("{name}: {problem}")]
     Argument {
-        /// Which.
+        /// The name of the argument.
         name: &'static str,
-        /// What was expected, and what came.
+        /// The expected and the actual value.
         problem: String,
     },
     /// A required argument is missing.
     #[error("Missing parameter {0}")]
     Missing(&'static str),
-    /// Arguments that the function does not take.
+    /// The call has arguments that the function does not take.
     #[error("{0}")]
     Unexpected(String),
-    /// No such function.
+    /// There is no such function.
     #[error("'{0}' is not available.")]
     NotAvailable(String),
-    /// The system refused.
+    /// A system call failed.
     #[error("{path}: {source}")]
     Io {
-        /// What it was about.
+        /// The path, or another name of the object of the call.
         path: String,
         /// The system's reason.
         source: std::io::Error,
@@ -256,7 +261,7 @@ pub enum Problem {
     /// A file, folder or link cannot be read.
     #[error("Cannot read {path}: {source}")]
     Read {
-        /// Which.
+        /// The path.
         path: String,
         /// The system's reason.
         source: std::io::Error,
@@ -272,7 +277,7 @@ impl From<Problem> for Error {
 }
 
 impl Error {
-    /// The function says no, in a sentence of its own.
+    /// Returns an error of a function that refuses, with its sentence.
     #[cold]
     #[inline(never)]
     #[must_use]
@@ -280,49 +285,50 @@ impl Error {
         Problem::Refused(sentence).into()
     }
 
-    /// An argument is of the wrong type or out of its range.
+    /// Returns an error about an argument that has the wrong type or is out of range.
     #[must_use]
     pub fn argument(name: &'static str, problem: String) -> Self {
         Problem::Argument { name, problem }.into()
     }
 
-    /// A required argument is missing.
+    /// Returns an error about a required argument that is missing.
     #[must_use]
     pub fn missing(name: &'static str) -> Self {
         Problem::Missing(name).into()
     }
 
-    /// The function does not take some of the arguments.
+    /// Returns an error about arguments that the function does not take.
     #[must_use]
     pub fn unexpected(sentence: String) -> Self {
         Problem::Unexpected(sentence).into()
     }
 
-    /// There is no such function.
+    /// Returns an error about a function that does not exist.
     #[must_use]
     pub fn not_available(name: String) -> Self {
         Problem::NotAvailable(name).into()
     }
 
-    /// What went wrong, by its kind.
+    /// Returns the kind of failure.
     #[must_use]
     pub fn problem(&self) -> &Problem {
         &self.0
     }
 
-    /// Whether there is no such function.
+    /// Returns whether the error is that there is no such function.
     #[must_use]
     pub fn is_not_available(&self) -> bool {
         matches!(self.problem(), Problem::NotAvailable(_))
     }
 
-    /// Whether the function itself failed, not the way that it was called.
+    /// Returns whether the function itself failed. False if the call was wrong.
     #[must_use]
     pub fn is_of_command(&self) -> bool {
         matches!(self.problem(), Problem::Refused(_) | Problem::Io { .. })
     }
 
-    /// Whether the file system takes nothing from anybody now: it is full, or mounted read-only.
+    /// Returns whether the file system accepts no writes from any process now: it is full, or
+    /// mounted read-only.
     #[must_use]
     pub fn is_of_disk(&self) -> bool {
         let Problem::Io { source, .. } = self.problem() else {
@@ -334,13 +340,14 @@ impl Error {
         )
     }
 
-    /// For `map_err`: the system's reason with the path that it is about.
+    /// Returns a function for `map_err`, which adds the path to the system's error.
     pub fn io(path: impl AsRef<std::path::Path>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.as_ref().display().to_string();
         move |source| Problem::Io { path, source }.into()
     }
 
-    /// For `map_err`: why the file, folder or link of a path cannot be read.
+    /// Returns a function for `map_err`, which makes an error about a file, folder or link that
+    /// cannot be read.
     pub fn read(path: impl AsRef<std::path::Path>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.as_ref().display().to_string();
         move |source| Problem::Read { path, source }.into()
@@ -372,7 +379,7 @@ impl From<&str> for Error {
 }
 
 impl<R> Module<R> {
-    /// A function by its name without the module's.
+    /// Returns a function by its name, without the module's.
     #[must_use]
     pub fn function(&self, name: &str) -> Option<&'static Function<R>> {
         let mut functions = self.functions.iter();
@@ -381,17 +388,17 @@ impl<R> Module<R> {
 }
 
 impl<R> Function<R> {
-    /// Calls the function, once the arguments that it does not declare are refused.
+    /// Checks the arguments and calls the function.
     ///
     /// # Errors
-    /// Its own, or what is wrong with the arguments.
+    /// Those of the function, and those of [`Function::check`].
     pub fn invoke(&self, full_name: &str, cx: &Exec, mut given: Given) -> Result<R, Error> {
         self.check(full_name, &given)?;
         given.declared = self.args;
         (self.call)(cx, &mut given)
     }
 
-    /// What is wrong with the arguments of a call, before anything runs.
+    /// Checks the arguments of a call before anything runs.
     ///
     /// # Errors
     /// Arguments that are unknown, given twice, too many or missing, in Salt's words.
@@ -425,7 +432,7 @@ impl<R> Function<R> {
         missing.map_or(Ok(()), |arg| Err(Error::missing(arg.name)))
     }
 
-    /// The names among `kwargs` that the function does not declare.
+    /// Returns the names in `kwargs` that the function does not declare.
     #[must_use]
     pub fn unknown(&self, kwargs: &Map) -> Vec<String> {
         let known = |key: &str| key.starts_with("__") || self.declares(key);
@@ -436,16 +443,17 @@ impl<R> Function<R> {
             .collect()
     }
 
-    /// Whether the function declares an argument of this name.
+    /// Returns whether the function declares an argument of this name.
     #[must_use]
     pub fn declares(&self, name: &str) -> bool {
-        // Most names differ in their length: nothing is called to see that.
+        // Most names differ in length. Comparing lengths first avoids a call of the string
+        // comparison.
         let mut args = self.args.iter();
         args.any(|arg| arg.name.len() == name.len() && arg.name == name)
     }
 }
 
-/// Salt's sentence about arguments that a function does not take.
+/// Returns Salt's sentence about arguments that a function does not take.
 #[must_use]
 pub fn invalid_keywords(names: &[String], full_name: &str) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
@@ -461,7 +469,7 @@ pub fn invalid_keywords(names: &[String], full_name: &str) -> String {
     }
 }
 
-/// `type` for `r#type`: an argument may have the name of a Rust keyword.
+/// Returns `type` for `r#type`: an argument may have the name of a Rust keyword.
 #[must_use]
 pub const fn bare(ident: &'static str) -> &'static str {
     match ident.as_bytes() {
@@ -470,27 +478,29 @@ pub const fn bare(ident: &'static str) -> &'static str {
     }
 }
 
-/// A declared default as `sys.argspec` shows it.
+/// Returns a declared default as `sys.argspec` shows it.
 pub fn shown<T: Typed>(default: T) -> Value {
     default.shown()
 }
 
 /// Declares a module of state functions (`fn(&Exec, Args) -> Result<Ret, Error>`).
 ///
-/// No default means that the argument must be given; `*rest` collects further positional arguments into `args.rest`;
-/// `..kwargs` collects further keyword arguments into `args.kwargs`. Write `r#true` for names that Rust keeps to itself.
+/// An argument without a default is required. `*rest` collects further positional arguments into
+/// `args.rest`; `..kwargs` collects further keyword arguments into `args.kwargs`. A name that is a
+/// Rust keyword is written `r#true`.
 #[macro_export]
 macro_rules! state_module {
     ($($body:tt)*) => { $crate::module! { @of $crate::module::Ret; $($body)* } };
 }
 
-/// Declares a module of execution functions, runners or wheel functions (`fn(&Exec, Args) -> Result<Value, Error>`).
+/// Declares a module of execution functions, runners or wheel functions (`fn(&Exec, Args) ->
+/// Result<Value, Error>`).
 #[macro_export]
 macro_rules! exec_module {
     ($($body:tt)*) => { $crate::module! { @of value::Value; $($body)* } };
 }
 
-/// What both kinds of declaration come to.
+/// Expands to the declaration of a module, for both macros above.
 #[macro_export]
 macro_rules! module {
     (

@@ -1,61 +1,63 @@
-//! [`RunOptions`]: the global state arguments, which say how a chunk is run.
+//! [`RunOptions`]: the global state arguments, which control how a chunk runs.
 
 use value::{Map, Value};
 
-/// How a chunk is run: `unless`, `retry`, `failhard` and their like.
+/// The options that control how a chunk runs: `unless`, `retry`, `failhard` and so on.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
-    /// Skip when all of these are true.
+    /// Conditions: the chunk is skipped if all are true.
     pub unless: Option<Value>,
-    /// Skip when one of these is false.
+    /// Conditions: the chunk is skipped if one is false.
     pub onlyif: Option<Value>,
-    /// Skip when all of these paths are there.
+    /// Paths: the chunk is skipped if all exist.
     pub creates: Option<Value>,
-    /// Commands that decide whether it succeeded.
+    /// Commands that decide whether the chunk succeeded.
     pub check_cmd: Option<Value>,
-    /// Try again.
+    /// Settings for further attempts after a failure.
     pub retry: Option<Retry>,
-    /// Run beside the others.
+    /// True if the chunk runs in parallel with the others.
     pub parallel: bool,
-    /// Stop the run when it fails; the option of the configuration holds where this is none.
+    /// True if a failure stops the run; `None` to use the option of the configuration.
     pub failhard: Option<bool>,
-    /// Fire an event with the return.
+    /// True, or a tag, if an event with the return is fired.
     pub fire_event: Option<Value>,
-    /// Stop calling a handled failure a failure when false.
+    /// False if a failure that an `onfail` state handles does not count as a failure of the run.
     pub onfail_stop: bool,
-    /// The user that commands of this chunk run as.
+    /// False if failures that this `onfail` chunk handles are not failures of the run.
     pub runas: Option<String>,
     /// The umask of this chunk's commands and new files, in octal.
     pub umask: Option<Value>,
-    /// Seconds that a command may take.
+    /// The maximum number of seconds for a command.
     pub timeout: Option<Value>,
-    /// Read the grains again after it.
+    /// True if the grains are read again after the chunk.
     pub reload_grains: bool,
-    /// Read the pillar again after it.
+    /// True if the pillar is compiled again after the chunk.
     pub reload_pillar: bool,
-    /// Look for modules again after it.
+    /// True if modules are looked up again after the chunk.
     pub reload_modules: bool,
-    /// Put it together with its like; the option `state_aggregate` holds where this is none.
+    /// Settings for combining the chunk with others of its module; `None` to use the option
+    /// `state_aggregate`.
     pub aggregate: Option<Value>,
-    /// Keep its output out of logs and returns.
+    /// True if the output is kept out of logs and returns.
     pub no_log: bool,
 }
 
-/// How often, how long and until when a chunk is tried again.
+/// The limits and the condition for further attempts of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Retry {
-    /// How many tries in all.
+    /// The total number of attempts.
     pub attempts: i64,
-    /// Seconds between two.
+    /// The number of seconds between two attempts.
     pub interval: f64,
-    /// The result to wait for.
+    /// The result that ends the attempts.
     pub until: bool,
-    /// Up to so many seconds more, by chance.
+    /// The maximum of a random number of seconds added to each interval.
     pub splay: f64,
 }
 
 impl RunOptions {
-    /// Reads them from low data. Wrong types mean what they mean in Salt: mostly the default.
+    /// Parses the options of low data. As in Salt, a value of a wrong type mostly means the
+    /// default.
     #[must_use]
     pub fn of(data: &Map) -> Self {
         let given = |key: &str| data.get(key).filter(|value| !value.is_null()).cloned();
@@ -83,7 +85,7 @@ impl RunOptions {
 }
 
 impl RunOptions {
-    /// Returns the umask as a number, or Salt's sentence about one that is not octal.
+    /// Returns the umask as a number, or Salt's sentence about a value that is not octal.
     ///
     /// # Errors
     /// When the umask is not an octal number.
@@ -109,7 +111,8 @@ impl Retry {
         splay: 0.0,
     };
 
-    /// What is no retry means the default, as does what is of a wrong type in one; `False` means no try at all.
+    /// Parses `retry`. `False` means no attempts. Any other value that is not a map, and a setting
+    /// of a wrong type, mean the default.
     fn of(value: &Value) -> Self {
         let whole = |key| match value.get(key) {
             Some(Value::Bool(truth)) => Some(i64::from(*truth)),

@@ -1,54 +1,56 @@
-//! [`Opts`]: the configuration as the run needs it.
+//! [`Opts`]: the configuration of a run.
 
 use std::path::{Path, PathBuf};
 
 use value::{Map, Value};
 
-/// The configuration: what `config.get` and templates see, and the parts that the engine itself uses.
+/// The configuration: the options that `config.get` and templates see, and typed access to those
+/// that the engine itself uses.
 #[derive(Clone, Debug, Default)]
 pub struct Opts {
-    /// Every option, as `opts` in templates.
+    /// All options (`opts` in templates).
     pub map: Map,
 }
 
 impl Opts {
-    /// The configuration of a run. Its values were checked when it was read.
+    /// Returns the configuration of a run. The caller has already checked the values.
     #[must_use]
     pub fn new(map: Map) -> Self {
         Self { map }
     }
 
-    /// An option as it stands.
+    /// Returns an option, if it is set and not null.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.map.get(name).filter(|value| !value.is_null())
     }
 
-    /// An option that is text; nothing where it is not set.
+    /// Returns an option that is text, if it is set.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         self.get(name).and_then(Value::as_str)
     }
 
-    /// True when an option is set and true.
+    /// Returns true if an option is set and true.
     #[must_use]
     pub fn flag(&self, name: &str) -> bool {
         self.get(name).is_some_and(Value::is_true)
     }
 
-    /// An option that is a whole number.
+    /// Returns an option that is a whole number, if it is set.
     #[must_use]
     pub fn int(&self, name: &str) -> Option<i64> {
         self.get(name).and_then(Value::as_int)
     }
 
-    /// An option that is text or a list of texts.
+    /// Returns an option that is a text or a list of texts. Empty if it is not set.
     #[must_use]
     pub fn texts(&self, name: &str) -> Vec<String> {
         self.get(name).map(Value::texts).unwrap_or_default()
     }
 
-    /// The names of the options that another configuration has otherwise, or that only one of both has, in their order.
+    /// Returns the names of the options that differ between two configurations, or that only one of
+    /// them has, sorted.
     #[must_use]
     pub fn changed(&self, other: &Self) -> Vec<String> {
         let only_there = other
@@ -66,37 +68,37 @@ impl Opts {
         names
     }
 
-    /// True for the configuration of a program of the minion's, where all that it says stays on this machine.
+    /// Returns true for the configuration of `salt-call`. All output of it stays on this machine.
     #[must_use]
     pub fn is_of_minion(&self) -> bool {
         self.text("__cli") == Some("salt-call")
     }
 
-    /// The minion's id.
+    /// Returns the minion's id.
     #[must_use]
     pub fn id(&self) -> &str {
         self.text("id").unwrap_or_default()
     }
 
-    /// An option that is a path.
+    /// Returns an option that is a path. Empty if it is not set.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         PathBuf::from(self.text(name).unwrap_or_default())
     }
 
-    /// Where caches and run records are kept.
+    /// Returns the folder for caches and run records.
     #[must_use]
     pub fn cachedir(&self) -> PathBuf {
         self.path("cachedir")
     }
 
-    /// The environment that a function works in when none is named.
+    /// Returns the default environment of a function.
     #[must_use]
     pub fn saltenv(&self) -> &str {
         self.text("saltenv").unwrap_or("base")
     }
 
-    /// The environments of `file_roots` or `pillar_roots`, in their order.
+    /// Returns the environments of `file_roots` or `pillar_roots`, in their order.
     #[must_use]
     pub fn environments(&self, roots: &str) -> Vec<String> {
         self.get(roots)
@@ -105,7 +107,8 @@ impl Opts {
             .unwrap_or_default()
     }
 
-    /// The folders of an environment of `file_roots` or `pillar_roots`; those of `__env__` where it is not named.
+    /// Returns the folders of an environment of `file_roots` or `pillar_roots`. If the option does
+    /// not name the environment, returns those of `__env__`.
     #[must_use]
     pub fn roots(&self, roots: &str, saltenv: &str) -> Vec<PathBuf> {
         let Some(map) = self.get(roots).and_then(Value::as_map) else {

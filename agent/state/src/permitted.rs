@@ -1,12 +1,15 @@
-//! Options that restrict which modules may be used: `whitelist_modules`, `whitelist_state_modules` and Salt's `disable_*` lists.
+//! The options that restrict which modules may be used: `whitelist_modules`,
+//! `whitelist_state_modules` and Salt's `disable_*` lists.
 //!
-//! As in Salt, `whitelist_modules` restricts what an SLS, a template, a job or a command line names; state modules call the
-//! functions that they need all the same. A `disable_*` list takes a module away from everybody.
+//! As in Salt, `whitelist_modules` only restricts the functions that an SLS, a template, a job or a
+//! command line names. State modules may still call the functions that they need. A `disable_*`
+//! list disables a module for every caller.
 
 use crate::custom::Kind;
 use crate::exec::Exec;
 
-/// Names of files of Salt's that hold a module of another name, as `disable_*` lists name them: file, module.
+/// Salt's files whose name differs from the module in them: kind, file, module. A `disable_*` list
+/// can name the file.
 const FILES: &[(Kind, &str, &str)] = &[
     (Kind::Module, "aptpkg", "pkg"),
     (Kind::Module, "cmdmod", "cmd"),
@@ -55,7 +58,8 @@ const FILES: &[(Kind, &str, &str)] = &[
     (Kind::State, "x509_v2", "x509"),
 ];
 
-/// Returns the option that disables modules of a kind, and the one that lists those that may be named.
+/// Returns the option that disables modules of a kind, and the option that lists the modules that
+/// users may name.
 fn options(kind: Kind) -> (&'static str, Option<&'static str>) {
     match kind {
         Kind::Module => ("disable_modules", Some("whitelist_modules")),
@@ -73,20 +77,23 @@ fn module(full: &str) -> &str {
 }
 
 impl Exec {
-    /// Returns whether the configuration lets users name this function: not disabled, and on the list where there is one.
+    /// Returns whether the configuration lets users call this function by name: its module is not
+    /// disabled, and it is in the list of permitted modules if there is one.
     #[must_use]
     pub fn permits(&self, kind: Kind, full: &str) -> bool {
         self.is_listed(kind, full) && !self.is_disabled(kind, full)
     }
 
-    /// Returns whether the list of modules that users may name has the module of this function, or there is no list.
+    /// Returns whether the list of modules that users may name contains the module of this
+    /// function. Also true if there is no list.
     pub(crate) fn is_listed(&self, kind: Kind, full: &str) -> bool {
         let listed = options(kind).1.map(|option| self.opts().texts(option));
         let listed = listed.unwrap_or_default();
         listed.is_empty() || listed.iter().any(|name| name == module(full))
     }
 
-    /// Returns whether a `disable_*` list has the module of this function, by its name or that of its file in Salt.
+    /// Returns whether a `disable_*` list contains the module of this function, by the module's
+    /// name or by its file in Salt.
     #[must_use]
     pub fn is_disabled(&self, kind: Kind, full: &str) -> bool {
         let disabled = self.opts().texts(options(kind).0);

@@ -1,4 +1,5 @@
-//! Compiling the pillar: its top file, its SLS with their includes, and what was given on the command line over it.
+//! Compiles the pillar: its top files, its SLS files with their includes, and the overrides given
+//! on the command line.
 
 use std::collections::HashMap;
 
@@ -13,14 +14,15 @@ use crate::tree::{self, SlsFile};
 
 mod external;
 
-/// How deep pillar SLS may include each other.
+/// The maximum depth of includes in pillar SLS files.
 const INCLUDE_DEPTH_MAX: usize = 100;
 
-/// Compiles the pillar of this minion. What is wrong stands under `_errors`, as in Salt: a state run refuses to start then.
+/// Compiles the pillar of this minion. Errors are stored under `_errors`, as in Salt; a state run
+/// refuses to start if there are any.
 #[must_use]
 pub fn compile(cx: &Exec, tree: &Tree) -> Map {
     let given = cx.pillar_override.as_deref().cloned().unwrap_or_default();
-    // Templates of the pillar see what is known so far, and no more.
+    // Templates of the pillar only see the data that is compiled so far.
     let cx = cx.with_pillar(Map::new());
     let first = cx.opts().flag("ext_pillar_first");
     let mut before = Compiler::new(&cx, tree);
@@ -59,7 +61,8 @@ pub fn compile(cx: &Exec, tree: &Tree) -> Map {
     pillar
 }
 
-/// Decrypts the values that the option `decrypt_pillar` names, and returns what cannot be decrypted.
+/// Decrypts the values that the option `decrypt_pillar` names. Returns an error for each value that
+/// cannot be decrypted.
 fn decrypt(cx: &Exec, pillar: &mut Map) -> Vec<String> {
     let wanted = cx.opts().get("decrypt_pillar").cloned().unwrap_or_default();
     let delimiter = cx.opts().text("decrypt_pillar_delimiter").unwrap_or(":");
@@ -90,7 +93,8 @@ fn decrypt(cx: &Exec, pillar: &mut Map) -> Vec<String> {
     problems
 }
 
-/// Paths, some with a renderer: a list of words and single-key dictionaries, or a dictionary.
+/// Returns the paths that `decrypt_pillar` names, each with its renderer if it has one. The option
+/// is a list of strings and single-key dictionaries, or a dictionary.
 fn paths(wanted: &Value) -> Vec<(String, Option<String>)> {
     match wanted {
         Value::Map(map) => map
@@ -119,10 +123,10 @@ fn place_of<'a>(pillar: &'a mut Map, path: &[&str]) -> Option<&'a mut Value> {
     Some(place)
 }
 
-/// The merged top files of the pillar: which SLS each target gets.
+/// Returns the merged top files of the pillar: the SLS that each target gets.
 ///
 /// # Errors
-/// What is wrong with the top files.
+/// Faults of the top files.
 pub fn top(cx: &Exec, tree: &Tree) -> Result<Map, Vec<String>> {
     let cx = cx.with_pillar(Map::new());
     let mut compiler = Compiler::new(&cx, tree);
@@ -148,14 +152,14 @@ struct Compiler<'a> {
     tree: &'a Tree,
     strategy: Strategy,
     merge_lists: bool,
-    /// SLS that a top file allows to be missing, with their environment.
+    /// The SLS that a top file allows to be missing, with their environments.
     ignored: Vec<(String, String)>,
-    /// The names of all pillar SLS of an environment, once they are needed.
+    /// The names of all pillar SLS of each environment, filled on demand.
     names: HashMap<String, Vec<String>>,
     errors: Vec<String>,
 }
 
-/// One environment's targets, each with its items and its `order`.
+/// The targets of one environment, each with its items and its `order`.
 type Section = Vec<(Value, Vec<Value>, i64)>;
 
 impl<'a> Compiler<'a> {
@@ -187,7 +191,8 @@ impl<'a> Compiler<'a> {
         merge(lower, upper, self.strategy, self.merge_lists)
     }
 
-    /// The pillar with what the external sources give, each laid over what there was.
+    /// Returns the pillar with the data of the external sources, each merged over the data before
+    /// it.
     fn external(&mut self, mut pillar: Map) -> Map {
         let Some(sources) = self.cx.opts().get("ext_pillar").cloned() else {
             return pillar;
@@ -235,7 +240,7 @@ impl<'a> Compiler<'a> {
         pillar
     }
 
-    /// The environments whose top files count.
+    /// Returns the environments whose top files are used.
     fn environments(&self) -> Vec<String> {
         let known = self.cx.opts().environments("pillar_roots");
         if let Some(env) = &self.cx.pillarenv {
@@ -286,7 +291,7 @@ impl<'a> Compiler<'a> {
         tops
     }
 
-    /// Renders a top file and those that it includes.
+    /// Renders a top file and the top files that it includes.
     fn top(
         &mut self,
         tops: &mut Vec<(String, Map)>,
@@ -335,7 +340,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Merges the top files: a target that comes again replaces, `order` sorts.
+    /// Merges the top files. A target that occurs again replaces the earlier one; `order` sorts the
+    /// targets.
     fn sections(&mut self, tops: &[(String, Map)]) -> Vec<(String, Section)> {
         let mut sections: Vec<(String, Section)> = Vec::new();
         for (env, targets) in tops.iter().flat_map(|(_, top)| top.iter()) {
@@ -416,7 +422,7 @@ impl<'a> Compiler<'a> {
         matched
     }
 
-    /// `env_order` first, the others behind it.
+    /// Sorts the environments: those in `env_order` first, the others after them.
     fn ordered(&self, mut matched: top::Matched) -> top::Matched {
         let order = self.cx.opts().texts("env_order");
         let place = |env: &String| {
@@ -441,7 +447,8 @@ impl<'a> Compiler<'a> {
         names
     }
 
-    /// Globs replaced by what they match; what matches nothing stays, to be reported as missing.
+    /// Replaces each glob by the names that it matches. A pattern that matches nothing remains, and
+    /// is later reported as missing.
     fn expanded(&mut self, env: &str, patterns: &[String]) -> Vec<String> {
         let mut out = Vec::new();
         for pattern in patterns {
@@ -462,7 +469,8 @@ impl<'a> Compiler<'a> {
         out
     }
 
-    /// One SLS with what it includes; `done` holds those that were rendered before.
+    /// Returns the data of an SLS with its includes. `done` contains the SLS that are already
+    /// rendered.
     fn sls(
         &mut self,
         sls: &str,
@@ -559,7 +567,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The SLS that an include names: relative to its own place with leading dots, globs replaced.
+    /// Returns the SLS that an include names. A name with leading dots is relative to the including
+    /// SLS; globs are expanded.
     fn include_names(&mut self, sls: &str, env: &str, found: &SlsFile, name: &str) -> Vec<String> {
         let plain = name.trim_start_matches('.').replace('/', ".");
         let mut wanted = vec![plain.clone()];
@@ -628,7 +637,7 @@ impl<'a> Compiler<'a> {
         self.errors.push(match (is_safe, opts.is_of_minion()) {
             (false, _) => fault.text,
             (true, true) => located(sls, error),
-            // What a template of the master's says when it fails may show a secret.
+            // The error message of a template on the master may contain a secret.
             (true, false) => {
                 format!("Rendering SLS '{sls}' failed. Please see master log for details.")
             }
@@ -636,7 +645,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// Why an SLS of this machine's own pillar failed, and where.
+/// Returns an error sentence that says why and where an SLS of this machine's own pillar failed.
 fn located(sls: &str, error: &render::Error) -> String {
     let why = render::sentence(&error.message);
     match &error.place {
@@ -648,7 +657,7 @@ fn located(sls: &str, error: &render::Error) -> String {
     }
 }
 
-/// `sls`, or `{sls: {defaults: {…}, key: a:b}}`.
+/// Parses an item of `include`: `sls`, or `{sls: {defaults: {…}, key: a:b}}`.
 fn include_item(item: &Value) -> (String, Map, Option<String>) {
     match item.as_map().and_then(Map::first) {
         Some((name, options)) => {
@@ -667,7 +676,7 @@ fn include_item(item: &Value) -> (String, Map, Option<String>) {
     }
 }
 
-/// `a:b` and data become `{a: {b: data}}`.
+/// Wraps data under a key: `a:b` and data become `{a: {b: data}}`.
 fn under(key: &str, data: &Map) -> Map {
     key.rsplit(':')
         .fold(data.clone(), |inner, key| Map::new().with(key, inner))

@@ -1,7 +1,9 @@
-//! [`Record`]: what a run was asked, and each return as it comes in, in a file that outlives the run.
+//! [`Record`]: the request of a run, and each return as it arrives, in a file that outlives the
+//! run.
 //!
-//! One file a run, `cachedir/runs/JID`, that is only ever appended to. A line is its length, its checksum and JSON, so that
-//! what a power cut tore off is seen when it is read, and not taken for a return.
+//! Each run has one file, `cachedir/runs/JID`, which is only ever appended to. A line consists of
+//! its length, its checksum and JSON. A reader thus detects a line that a power failure cut short,
+//! and does not take it for a return.
 #![expect(
     clippy::disallowed_methods,
     reason = "records are made durable by this file itself"
@@ -28,58 +30,60 @@ use crate::resume::Policy;
 use crate::run::Observer;
 use crate::run::events::EventLog;
 
-/// The version of the format; a reader knows all before its own.
+/// The version of the format. A reader supports its own version and all earlier ones.
 const VERSION: i64 = 1;
 
-/// How many records are kept where `runs_keep` does not say.
+/// The default of `runs_keep`: the number of records that are kept.
 const KEEP: i64 = 200;
 
-/// How many bytes they may have in all where `runs_bytes` does not say.
+/// The default of `runs_bytes`: the maximum total size of the records, in bytes.
 const BYTES: i64 = 32 << 20;
 
-/// How far from its end the last line of a record is looked for.
+/// The number of bytes at the end of a record in which its last line is searched.
 const LAST_LINE: u64 = 512;
 
-/// How much of a record is read for what was asked.
+/// The number of bytes of a record that are read to get its first line.
 const FIRST_LINE: u64 = 64 << 10;
 
-/// How long what stands before a line's JSON is.
+/// The length in bytes of the text before a line's JSON.
 const HEAD: usize = 26;
 
-/// How often, and how long apart, it is tried to have a record that another looks at.
+/// The number of attempts to lock a record that another process is reading, and the pause between
+/// two attempts.
 const TRIES: (u32, Duration) = (40, Duration::from_millis(5));
 
-/// The record of a run under way. Its file is locked as long as the run is alive.
+/// The record of a run that is under way. Its file stays locked while the run is alive.
 #[derive(Debug)]
 pub struct Record {
     path: PathBuf,
     written: Mutex<Written>,
-    /// The steps under way whose end is a barrier, each with its part before it.
+    /// The steps under way whose end is a barrier. Each is its part followed by its tag.
     begun: Mutex<Vec<String>>,
-    /// What is known of the places that the run has changed.
+    /// The notes about the paths that the run has changed.
     keeping: Mutex<Keeping>,
-    /// Tags that stand in the file otherwise.
+    /// The aliases of tags that contain secrets. The file contains the alias instead of the tag.
     aliases: Mutex<HashMap<String, String>>,
-    /// The event logs that are noted here.
+    /// The event logs whose events are recorded here.
     logs: Mutex<Vec<Weak<EventLog>>>,
 }
 
-/// The file of a record.
+/// The open file of a record.
 #[derive(Debug)]
 struct Written {
     file: File,
-    /// How many bytes of it are whole lines.
+    /// The number of bytes that are complete lines.
     length: u64,
-    /// Lines for which there was no room yet: none stands in the file before those that came earlier.
+    /// Lines that could not be written yet for lack of space. They are written before any later
+    /// line.
     owed: Vec<u8>,
 }
 
 impl Written {
-    /// Writes a line after those that are owed.
+    /// Writes a line after those that could not be written earlier.
     fn append(&mut self, line: &str) -> std::io::Result<()> {
         self.owed.extend_from_slice(line.as_bytes());
         if let Err(error) = self.file.write_all(&self.owed) {
-            // What cannot even be cut off is seen by its sum.
+            // If even the truncation fails, a reader detects the torn line by its checksum.
             let _ = self.file.set_len(self.length);
             return Err(error);
         }
@@ -89,7 +93,7 @@ impl Written {
     }
 }
 
-/// What was asked of a run.
+/// The request of a run.
 #[derive(Clone, Debug)]
 pub struct Asked<'a> {
     /// The job id.
@@ -98,63 +102,65 @@ pub struct Asked<'a> {
     pub fun: &'a str,
     /// Its arguments, as the job cache shows them.
     pub args: Value,
-    /// Who asked, where that is another than the user of this process.
+    /// The user who made the request, if it is not the user of this process.
     pub user: Option<Value>,
 }
 
-/// A record as it is read.
+/// The parsed contents of a record.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recorded {
-    /// What was asked: `jid`, `fun`, `args`, `plan`, `pid`, `time`, `version`.
+    /// The request: `jid`, `fun`, `args`, `plan`, `pid`, `time`, `version`.
     pub start: Map,
-    /// The returns by tag, in the order in which they came in.
+    /// The returns by tag, in the order of their arrival.
     pub returns: Map,
-    /// Those of nested orchestrations, by the part of the run that each is.
+    /// The returns of nested orchestrations, by the part of the run that each orchestration is.
     pub parts: BTreeMap<String, Map>,
-    /// The steps that must not be repeated unasked, which began and have no return.
+    /// The steps that began and have no return, and must not be repeated without the user's order.
     pub begun: Vec<Begun>,
-    /// What is known of guards that kept a state from running, by tag.
+    /// Details about guards that kept a state from running, by tag.
     pub guards: Map,
-    /// The parts, and the run itself as an empty one, that undo what had succeeded in them, because something failed.
+    /// The parts in which a failure started the compensation of earlier steps. An empty name is the
+    /// run itself.
     pub compensating: Vec<String>,
-    /// What was changed, each noted before it was: what `pinch undo` goes by.
+    /// The changes of the run, each recorded before it was made. `pinch undo` uses them.
     pub changes: Vec<Map>,
-    /// What its parts have heard for their steps that wait for events.
+    /// The events that each part received for its steps that wait for events.
     pub heard: BTreeMap<String, Heard>,
-    /// How often it was taken up again: `resumed` (the job id of that call), `pid`, `time`.
+    /// One entry for each time the run was resumed: `resumed` (the job id of that call), `pid`,
+    /// `time`.
     pub resumed: Vec<Map>,
-    /// Why nothing has gone on with it by itself after a reboot.
+    /// The reason why the run was not resumed automatically after a reboot.
     pub left: Option<String>,
-    /// How it ended, `retcode` and `time`; none while it runs, or when it was cut short.
+    /// The end of the run, `retcode` and `time`. `None` while it runs, or if it was cut short.
     pub end: Option<Map>,
 }
 
-/// A step that began.
+/// A step that has begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Begun {
-    /// The part of the run that it stands in; empty for the run itself.
+    /// The part of the run that contains it; empty for the run itself.
     pub part: String,
     /// Its tag.
     pub tag: String,
-    /// What is to be done about it when the run is taken up.
+    /// The action for this step when the run is resumed.
     pub policy: Policy,
-    /// The number of the boot in which it began, where it takes the machine down.
+    /// The id of the boot in which it began, if the step takes the machine down.
     pub boot: Option<String>,
-    /// Whether there was a way to other machines then.
+    /// True if the machine had a default route at that time.
     pub routed: bool,
 }
 
-/// The folder of the records.
+/// Returns the folder of the records.
 #[must_use]
 pub fn folder(opts: &Opts) -> PathBuf {
     opts.cachedir().join("runs")
 }
 
-/// Makes the folder of the records if it is not there; others than its owner cannot look into it,
-/// whatever the umask is.
+/// Creates the folder of the records if it does not exist. Whatever the umask is, only its owner
+/// can read it.
 ///
 /// # Errors
-/// When it cannot be made, or others could put records of their own into it.
+/// When it cannot be created, or other users could put records into it.
 pub(crate) fn made_folder(opts: &Opts) -> Result<PathBuf, Error> {
     let folder = folder(opts);
     for path in [&opts.cachedir(), &folder] {
@@ -164,11 +170,12 @@ pub(crate) fn made_folder(opts: &Opts) -> Result<PathBuf, Error> {
     Ok(folder)
 }
 
-/// Checks that a record, what a run keeps, or their folder could only have been written by root or
-/// this user: a run goes on from it, and an undo puts it back.
+/// Checks that only root or this user could have written a record, the contents that a run keeps,
+/// or their folder. A run resumes from a record, and an undo restores from it, so both must be
+/// trustworthy.
 ///
 /// # Errors
-/// Says what others could have changed, and how to mend that.
+/// A sentence that says what other users could have changed, and how to fix that.
 pub fn trusted(path: &Path) -> Result<(), Error> {
     trust::path(path, trust::user()).map_err(|error| match error {
         trust::Untrusted::Unreadable { path, source } => Error::io(path)(source),
@@ -177,10 +184,10 @@ pub fn trusted(path: &Path) -> Result<(), Error> {
 }
 
 impl Record {
-    /// Starts the record of a run, and makes room for it: the oldest finished ones go first.
+    /// Starts the record of a run. Removes the oldest finished records first, to make room.
     ///
     /// # Errors
-    /// When it cannot be written, or there is one of that job id already.
+    /// When it cannot be written, or a record of that job id exists.
     pub fn start(cx: &Exec, asked: &Asked<'_>, plan: &Plan) -> Result<Self, Error> {
         let folder = made_folder(cx.opts())?;
         prune(cx.opts());
@@ -191,7 +198,8 @@ impl Record {
             .mode(0o600)
             .open(&path)
             .map_err(Error::io(&path))?;
-        // A record that cannot be locked is one that nobody can tell to be alive: a run goes on all the same.
+        // Without a lock, other processes cannot detect that the run is alive. The run continues
+        // anyway.
         let _ = file.try_lock();
         let mut start = Map::new()
             .with("start", VERSION)
@@ -214,15 +222,15 @@ impl Record {
         let record = Self::of(path, file, 0);
         record.knows(plan);
         if let Err(error) = record.lock().append(&line(&start)) {
-            // Without its first line it is no record.
+            // A file without its first line is no valid record.
             let _ = std::fs::remove_file(&record.path);
             return Err(Error::io(&record.path)(error));
         }
         Ok(record)
     }
 
-    /// Goes on with the record of a run that was cut short: what is torn is cut off, and it is noted who takes it up, and which
-    /// returns count no more.
+    /// Resumes the record of a run that was cut short. Truncates a torn line, and records the
+    /// caller that resumes the run and the returns that are no longer valid.
     ///
     /// # Errors
     /// When it cannot be written, or its run is alive.
@@ -278,32 +286,34 @@ impl Record {
         }
     }
 
-    /// Has the tags of a plan stand in the file without the secrets in them.
+    /// Registers the aliases of a plan's tags, so that the file contains no secrets in tags.
     pub fn knows(&self, plan: &Plan) {
         let mut known = self.aliases.lock().unwrap_or_else(PoisonError::into_inner);
         known.extend(aliases::aliases(plan));
     }
 
-    /// A tag as it stands in the file.
+    /// Returns the form of a tag that the file contains: its alias if it has one.
     fn shown(&self, tag: &str) -> String {
         let known = self.aliases.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(tag).map_or_else(|| tag.to_owned(), String::clone)
     }
 
-    /// Where it lies.
+    /// Returns the path of the record.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Notes that a step begins which must not be repeated unasked, and puts all so far on the disk. Its return will be put there at once.
-    /// False where there is no room for that.
+    /// Records that a step begins that must not be repeated without the user's order, and flushes
+    /// everything so far to the disk. The return of the step will be flushed as soon as it arrives.
+    /// Returns false if there is no space for the entry.
     #[must_use]
     pub fn begins(&self, cx: &Exec, part: &str, tag: &str, policy: Policy) -> bool {
         self.begins_with(cx, (part, tag), policy, Map::new())
     }
 
-    /// The same of a step after which the machine goes down: with the number of this boot, the run goes on when there is another.
+    /// Like [`Record::begins`], for a step after which the machine goes down. The entry contains
+    /// the id of this boot; the run continues once the boot id is another.
     #[must_use]
     pub fn awaits_boot(&self, cx: &Exec, step: (&str, &str), policy: Policy, boot: &str) -> bool {
         self.begins_with(
@@ -329,19 +339,19 @@ impl Record {
         is_written
     }
 
-    /// Notes that a nested orchestration begins from its first step.
+    /// Records that a nested orchestration starts from its first step.
     pub fn part_begins(&self, part: &str) {
         self.write(&Map::new().with("part", part));
     }
 
-    /// Notes that what had succeeded is undone from here on, because something failed.
+    /// Records that the compensation of earlier steps starts, because something failed.
     pub fn compensates(&self, cx: &Exec, part: &str) {
         self.write(&Map::new().with("compensating", part));
         self.dirty(cx);
         cx.barrier();
     }
 
-    /// Notes the return of a step of a nested orchestration.
+    /// Records the return of a step of a nested orchestration.
     pub fn part_returned(&self, cx: &Exec, part: &str, tag: &str, ret: &Map) {
         let entry = Map::new()
             .with("in", part)
@@ -350,7 +360,7 @@ impl Record {
         self.filed(cx, &entry, &[part, tag].concat(), ret);
     }
 
-    /// Notes the return of a step that is not done.
+    /// Records the return of a step that is not executed.
     pub fn settled(&self, cx: &Exec, part: &str, tag: &str, ret: &Map) {
         match part {
             "" => self.returned(cx, tag, ret),
@@ -358,12 +368,12 @@ impl Record {
         }
     }
 
-    /// Notes what a guard that keeps a state from running said.
+    /// Records the details about a guard that keeps a state from running.
     pub fn guarded(&self, tag: &str, told: Map) {
         self.write(&Map::new().with("guard", self.shown(tag)).with("told", told));
     }
 
-    /// Writes a return, and puts it on the disk where its step must not be repeated.
+    /// Writes a return. If its step must not be repeated, also flushes it to the disk.
     fn filed(&self, cx: &Exec, entry: &Map, step: &str, ret: &Map) {
         self.catch_up();
         self.write(entry);
@@ -377,7 +387,8 @@ impl Record {
         }
     }
 
-    /// Whether this is the end of a step that must not be repeated.
+    /// Returns whether this is the end of a step that must not be repeated, and removes the step
+    /// from the list of those.
     fn ends(&self, step: &str) -> bool {
         let mut begun = self.lock_begun();
         let before = begun.len();
@@ -393,7 +404,7 @@ impl Record {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that the run is over.
+    /// Records that the run is over.
     pub fn end(&self, cx: &Exec, retcode: i64) {
         let end = Map::new().with("end", retcode).with("time", jid::new());
         if !self.write(&end) {
@@ -403,13 +414,15 @@ impl Record {
             ));
             let _ = remove(&self.path);
         }
-        // Where nothing happened nothing need be flushed: a run that is lost in a power cut was not worth a write.
+        // If nothing has changed, nothing needs to be flushed: losing the record of such a run in a
+        // power failure does no harm.
         if cx.is_changed(&self.path) {
             cx.barrier();
         }
     }
 
-    /// Writes a line. A full disk must not stop the run that may make room: what there is no room for is written with the next line.
+    /// Writes a line. A full disk must not stop the run, which may free some space: a line that
+    /// does not fit is written together with the next one.
     fn write(&self, entry: &Map) -> bool {
         let mut written = self.lock();
         let is_first = written.owed.is_empty();
@@ -423,7 +436,7 @@ impl Record {
         done.is_ok()
     }
 
-    /// Has the next barrier flush it.
+    /// Marks the record to be flushed by the next barrier.
     fn dirty(&self, cx: &Exec) {
         cx.changed(&self.path);
         if let Some(folder) = self.path.parent() {
@@ -441,14 +454,15 @@ impl Observer for Record {
     }
 }
 
-/// Adds what is known of a plan: its hash, and a short one of each chunk, so that it can be said what has changed.
+/// Adds the hash of a plan and a short hash of each chunk, so that a later call can tell what has
+/// changed.
 fn note_plan(entry: &mut Map, plan: &Plan) {
     let (whole, chunks) = hashes::plan_hashes(plan);
     entry.insert("plan", whole);
     entry.insert("chunks", chunks);
 }
 
-/// Takes a record for this run, also when another process looks at it for a moment.
+/// Locks a record for this run. Waits a moment if another process is just reading it.
 fn locked(file: &File) -> bool {
     let (times, pause) = TRIES;
     (0..times).any(|_| match file.try_lock() {
@@ -456,26 +470,27 @@ fn locked(file: &File) -> bool {
             std::thread::sleep(pause);
             false
         }
-        // Where files cannot be locked the lock of all runs has to do.
+        // On file systems without file locks, the lock of all runs has to suffice.
         _ => true,
     })
 }
 
-/// Holds a record for who works with it, so that it does not go meanwhile; none where another has it.
+/// Locks a record while the caller works with it, so that it is not removed. Returns `None` if
+/// another process holds it.
 #[must_use]
 pub fn held(path: &Path) -> Option<File> {
     let file = File::open(path).ok()?;
     locked(&file).then_some(file)
 }
 
-/// Whether the run of a record is under way, or somebody works with it.
+/// Returns whether the run of a record is under way, or another process works with the record.
 #[must_use]
 pub fn is_alive(path: &Path) -> bool {
     let file = File::open(path);
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// Returns an entry as the file has it: without secrets.
+/// Returns an entry as a line of the file, without secrets.
 #[must_use]
 pub fn line(entry: &Map) -> String {
     let text = json::write(&secret::map(entry.clone()).into(), Layout::default());
@@ -487,7 +502,7 @@ pub fn line(entry: &Map) -> String {
     line
 }
 
-/// So many hexadecimal digits and a space.
+/// Appends `count` hexadecimal digits and a space.
 fn put_hex(line: &mut String, number: u64, count: u32) {
     digits(line, number, count);
     line.push(' ');
@@ -501,7 +516,7 @@ fn digits(line: &mut String, number: u64, count: u32) {
     }
 }
 
-/// The first entry of `bytes` and what follows it; none where it is torn.
+/// Returns the first entry of `bytes` and the bytes after it; `None` if the entry is torn.
 fn entry(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let (head, rest) = bytes.split_at_checked(HEAD)?;
     let (length, sum) = std::str::from_utf8(head).ok()?.trim_end().split_once(' ')?;
@@ -511,7 +526,7 @@ fn entry(bytes: &[u8]) -> Option<(&str, &[u8])> {
     whole.then_some((std::str::from_utf8(text).ok()?, rest))
 }
 
-/// Reads a record up to the first line that is torn.
+/// Reads a record up to the first torn line.
 ///
 /// # Errors
 /// When the file cannot be read, is not a record, or could have been written by another user.
@@ -521,10 +536,10 @@ pub fn read(path: &Path) -> Result<Recorded, Error> {
     parse(&bytes, path)
 }
 
-/// Reads the bytes of a record up to the first line that is torn. The path is for messages alone.
+/// Parses the bytes of a record up to the first torn line. The path is only used in messages.
 ///
 /// # Errors
-/// When they are no record.
+/// When the bytes are not a record.
 pub fn parse(bytes: &[u8], path: &Path) -> Result<Recorded, Error> {
     let mut rest = bytes;
     let mut recorded = Recorded::default();
@@ -551,7 +566,7 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<Recorded, Error> {
     }
 }
 
-/// How many bytes of a record are whole lines.
+/// Returns the number of bytes of a record that are complete lines.
 fn whole(bytes: &[u8]) -> u64 {
     let mut rest = bytes;
     while let Some((_, after)) = entry(rest) {
@@ -590,7 +605,7 @@ impl Recorded {
         }
     }
 
-    /// A step that begins, or the return of a nested one.
+    /// Adds an entry about a part: a step that begins, or the return of a nested step.
     fn add_of_part(&mut self, mut entry: Map) {
         let mut text = |key| entry.remove(key).map(|value| value.to_text());
         let part = text("in").unwrap_or_default();
@@ -613,7 +628,7 @@ impl Recorded {
         }
     }
 
-    /// A step has its return.
+    /// Notes that a step has its return.
     fn returned(&mut self, part: &str, tag: &str) {
         self.ended(part, tag);
         self.heard.entry(part.to_owned()).or_default().returned(tag);
@@ -623,7 +638,7 @@ impl Recorded {
         self.begun.retain(|one| one.part != part || one.tag != tag);
     }
 
-    /// Drops all that is known of a nested orchestration, and of those in it.
+    /// Removes all data about a nested orchestration, and about those inside it.
     fn forget_part(&mut self, part: &str) {
         self.parts.retain(|name, _| !name.starts_with(part));
         self.heard.retain(|name, _| !name.starts_with(part));
@@ -631,7 +646,7 @@ impl Recorded {
         self.compensating.retain(|name| !name.starts_with(part));
     }
 
-    /// Drops the return of a step, with what is known of its parts.
+    /// Removes the return of a step, and all data about the parts inside it.
     pub fn forget(&mut self, tag: &str) {
         self.returns.remove(tag);
         self.ended("", tag);
@@ -641,7 +656,7 @@ impl Recorded {
         }
     }
 
-    /// It was taken up again.
+    /// Adds an entry that says that the run was resumed.
     fn resume(&mut self, mut entry: Map) {
         for key in ["plan", "chunks", "pid"] {
             if let Some(now) = entry.remove(key) {
@@ -664,7 +679,7 @@ impl Recorded {
     }
 }
 
-/// What was asked of the run of a record, without reading the rest.
+/// Returns the request of a recorded run, without reading the whole record.
 #[must_use]
 pub fn start_of(path: &Path) -> Option<Map> {
     trusted(path)
@@ -675,12 +690,13 @@ pub fn start_of(path: &Path) -> Option<Map> {
     file.take(FIRST_LINE).read_to_end(&mut bytes).ok()?;
     match entry(&bytes) {
         Some((text, _)) => json::read(text).ok()?.as_map().cloned(),
-        // A long pillar was given with it.
+        // The first line is longer than the part that was read, for example because the request has
+        // a large pillar.
         None => read(path).ok().map(|recorded| recorded.start),
     }
 }
 
-/// The job ids that have a record, the oldest first.
+/// Returns the job ids that have a record, the oldest first.
 #[must_use]
 pub fn jids(opts: &Opts) -> Vec<String> {
     let entries = std::fs::read_dir(folder(opts)).into_iter().flatten();
@@ -692,17 +708,18 @@ pub fn jids(opts: &Opts) -> Vec<String> {
     jids
 }
 
-/// Removes a record, with the contents that it keeps.
+/// Removes a record, and the contents that it keeps.
 ///
 /// # Errors
 /// When it cannot be removed.
 pub fn remove(path: &Path) -> Result<(), Error> {
-    // First, so that no contents are left that nothing tells of.
+    // The contents are removed first, so that no contents remain without a record.
     drop_kept(path)?;
     std::fs::remove_file(path).map_err(Error::io(path))
 }
 
-/// Removes the oldest finished records until one more has room. Those of runs that did not finish stay.
+/// Removes the oldest finished records until there is room for one more. Records of unfinished runs
+/// remain.
 fn prune(opts: &Opts) {
     let limit = |name, default| {
         let limit = opts.int(name).unwrap_or(default);
@@ -729,7 +746,7 @@ fn prune(opts: &Opts) {
     }
 }
 
-/// Whether the last line of a record says that the run is over.
+/// Returns whether the last line of a record says that the run is over.
 #[must_use]
 pub fn is_finished(path: &Path) -> bool {
     let tail = || -> std::io::Result<Vec<u8>> {
@@ -749,7 +766,9 @@ pub fn is_finished(path: &Path) -> bool {
     text.is_some_and(|text| text.starts_with("{\"end\""))
 }
 
-/// A sum that tells a torn or damaged line from a whole one: FNV-1a over eight bytes at a time, each folded so that high bits count too.
+/// Returns a checksum that distinguishes a torn or damaged line from a complete one. It is FNV-1a
+/// over words of eight bytes; each step folds the high bits into the low ones, so that they count
+/// too.
 fn hash(bytes: &[u8]) -> u64 {
     let step = |sum: u64, word: u64| {
         let sum = (sum ^ word).wrapping_mul(0x0100_0000_01b3);

@@ -1,4 +1,5 @@
-//! Taking up a run that was cut short: which returns stand, what is done about the steps that were under way, what has changed since.
+//! Resuming a run that was cut short: which recorded returns remain valid, what is done about the
+//! steps that were under way, and what has changed since.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +10,25 @@ use crate::compile::{Plan, did_you_mean};
 use crate::low::{Low, RequisiteKind, When};
 use crate::record::{self, Begun, Heard, Recorded};
 
-/// What parts a tag.
+/// The separator of the parts of a tag.
 const SEPARATOR: &str = "_|-";
 
-/// The runners that are orchestrations: their own steps are in the record.
+/// The runners that are orchestrations. The record contains their own steps.
 const ORCHESTRATIONS: [&str; 3] = ["state.orchestrate", "state.orch", "state.sls"];
 
-/// What is done about a step that was under way when its run was cut short (`resume:`).
+/// The action for a step that was under way when its run was cut short (`resume:`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// It is done again.
+    /// The step is executed again.
     Redo,
-    /// Nothing is done before it is said what.
+    /// The user must decide; nothing runs before.
     Ask,
-    /// It is not done again, and counts as failed.
+    /// The step is not executed again, and counts as failed.
     Never,
 }
 
 impl Policy {
-    /// The word in the SLS.
+    /// Returns the word of this policy in an SLS.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -37,14 +38,16 @@ impl Policy {
         }
     }
 
-    /// The policy that a word names.
+    /// Returns the policy that a word names.
     #[must_use]
     pub fn of_word(word: &str) -> Option<Self> {
         let mut all = [Self::Redo, Self::Ask, Self::Never].into_iter();
         all.find(|policy| policy.word() == word)
     }
 
-    /// What a chunk asks for. States converge, and so do those of an orchestration; what a function does is not known.
+    /// Returns the policy of a chunk. Without `resume:` it is `Redo` for states, and for
+    /// orchestration steps that run states, because states converge. It is `Ask` for steps that run
+    /// functions, because their effect is not known.
     #[must_use]
     pub fn of(low: &Low) -> Self {
         let said = low.data.get("resume").and_then(Value::as_str);
@@ -59,7 +62,7 @@ impl Policy {
         })
     }
 
-    /// What is wrong with the word that a chunk has, if anything is.
+    /// Returns what is wrong with the `resume` option of a chunk, if anything is.
     pub(crate) fn fault(data: &Map) -> Option<String> {
         let said = data.get("resume")?;
         let known = said.as_str().and_then(Self::of_word).is_some();
@@ -71,7 +74,7 @@ fn is_orchestration(runner: &str) -> bool {
     ORCHESTRATIONS.contains(&runner)
 }
 
-/// Whether all runners of a `salt.parallel_runners` step are orchestrations.
+/// Returns whether all runners of a `salt.parallel_runners` step are orchestrations.
 fn runs_orchestrations(runners: Option<&Value>) -> bool {
     let named = |(id, config): (&Value, &Value)| {
         let inner = config.as_list().unwrap_or_default().iter();
@@ -86,40 +89,41 @@ fn runs_orchestrations(runners: Option<&Value>) -> bool {
     }
 }
 
-/// What the user says about the steps of a run that is taken up.
+/// The user's decisions about the steps of a run that is resumed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Orders {
-    /// These are done again.
+    /// The steps to execute again.
     pub redo: Vec<String>,
-    /// These are taken for done.
+    /// The steps to treat as done.
     pub skip: Vec<String>,
-    /// This one and all that follow are done again, whatever came of them.
+    /// The step from which on all steps are executed again, whatever their result was.
     pub from: Option<String>,
 }
 
-/// What a run starts with that takes up another.
+/// The state with which a resumed run starts.
 #[derive(Clone, Debug, Default)]
 pub struct TakenUp {
-    /// The returns that stand.
+    /// The recorded returns that remain valid.
     pub returns: Map,
-    /// Those of the nested orchestrations.
+    /// The valid returns of nested orchestrations, by part.
     pub parts: BTreeMap<String, Map>,
-    /// The parts that were undoing what they had done; the run itself is an empty one.
+    /// The parts whose compensation had started. An empty name is the run itself.
     pub compensating: Vec<String>,
-    /// What its parts have heard for their steps that wait for events; the run itself is an empty one.
+    /// The events that each part received for its steps that wait for events. An empty name is the
+    /// run itself.
     pub heard: BTreeMap<String, Heard>,
-    /// Returns of steps that are not done: skipped, or never to be repeated.
+    /// The returns of steps that are not executed: they are skipped, or must never be repeated.
     pub settled: Vec<Settled>,
-    /// The tags whose returns count no more.
+    /// The tags whose returns are no longer valid.
     pub forgotten: Vec<String>,
-    /// What the user is to know.
+    /// Messages for the user.
     pub told: Vec<String>,
 }
 
-/// A return of a step that is not done.
+/// The return of a step that is not executed.
 #[derive(Clone, Debug)]
 pub struct Settled {
-    /// The part of the run that it stands in.
+    /// The part of the run that contains the step.
     pub part: String,
     /// Its tag.
     pub tag: String,
@@ -128,10 +132,10 @@ pub struct Settled {
 }
 
 impl TakenUp {
-    /// Says how a plan goes on from a record.
+    /// Determines how a plan continues from a record.
     ///
     /// # Errors
-    /// Sentences about what has to be said first, or makes no sense.
+    /// Sentences about decisions that the user must make first, or that make no sense.
     pub fn of(plan: &Plan, recorded: &Recorded, orders: &Orders) -> Result<Self, Vec<String>> {
         let mut work = Work {
             plan,
@@ -165,19 +169,19 @@ impl TakenUp {
     }
 }
 
-/// The id of a tag.
+/// Returns the id in a tag.
 #[must_use]
 pub fn id_of(tag: &str) -> &str {
     tag.split(SEPARATOR).nth(1).unwrap_or(tag)
 }
 
-/// Whether it is a call at the end of a run, of `listen` or `beacon`.
+/// Returns whether a tag is that of a call at the end of a run, for `listen` or `beacon`.
 fn is_late(tag: &str) -> bool {
     let id = id_of(tag);
     id.starts_with("listener_") || id.starts_with("beacon_")
 }
 
-/// Whether a word means a step: by its tag, its id or its name.
+/// Returns whether a word names a step: it is the step's tag, id or name.
 #[must_use]
 pub fn means(word: &str, tag: &str) -> bool {
     tag == word
@@ -202,7 +206,8 @@ impl Work<'_> {
         chunks.find(|low| low.tag() == tag).map(|low| &**low)
     }
 
-    /// Forgets the returns of a step and of all that come after it; those never to be repeated stand.
+    /// Drops the returns of the step `from` and of all later steps. Returns of steps that must
+    /// never be repeated remain valid.
     fn start_from(&mut self) {
         let Some(word) = &self.orders.from else {
             return;
@@ -230,17 +235,18 @@ impl Work<'_> {
                 forgotten.push(tag);
             }
         }
-        // What compensates, or runs at the end, has its turn again.
+        // Compensating chunks, and those that run at the end, run again.
         let later = chunks.iter().filter(|low| low.when != When::Ordinary);
         forgotten.extend(later.map(|low| low.tag()));
-        // They are called again for what changes now.
+        // They are called again for the changes of the resumed run.
         let returns = self.recorded.returns.keys().filter_map(Value::as_str);
         forgotten.extend(returns.filter(|tag| is_late(tag)).map(str::to_owned));
         forgotten.iter().for_each(|tag| self.recorded.forget(tag));
         self.taken.forgotten = forgotten;
     }
 
-    /// The first step that was compensated: what was undone has to be done again.
+    /// Returns the first step that was compensated, if any: its effect was undone, so the run must
+    /// continue from there.
     fn first_undone(&mut self) -> Option<usize> {
         let ran = |tag: &str| {
             let ret = self.recorded.returns.get(tag);
@@ -281,7 +287,7 @@ impl Work<'_> {
         self.errors.push(error.trim_end_matches("; ").to_owned());
     }
 
-    /// Steps without a return that are to be taken for done.
+    /// Gives a return to the steps without one that the user treats as done.
     fn settle_skipped(&mut self) {
         for word in &self.orders.skip {
             let chunks = self.plan.chunks().iter().map(|low| low.tag());
@@ -305,7 +311,7 @@ impl Work<'_> {
         }
     }
 
-    /// What is said about a step that is finished, or not there.
+    /// Adds an error about a word that names a finished step, or no step at all.
     fn no_such(&mut self, order: &str, word: &str) {
         let returns = self.recorded.returns.iter();
         let done = returns.filter(|(tag, _)| tag.as_str().is_some_and(|tag| means(word, tag)));
@@ -353,7 +359,7 @@ impl Work<'_> {
         self.taken.settled.push(Settled { part, tag, ret });
     }
 
-    /// The next `__run_num__` of a part.
+    /// Returns the next `__run_num__` of a part.
     fn number(&self, part: &str) -> i64 {
         let returns = match part {
             "" => Some(&self.recorded.returns),
@@ -394,7 +400,8 @@ impl Work<'_> {
             );
             self.taken.told.push(told);
         } else if self.holds_reboot(&one) {
-            // It was not cut short: what runs in it has a part of the record, and goes on there.
+            // This step was not cut short: the run inside it has its own part of the record, and
+            // continues there.
         } else if policy == Policy::Never && redone {
             self.errors.push(format!(
                 "{id} ({word}) is marked resume: never: it is not done again; say skip={id} to take it for done, or change the mark"
@@ -409,14 +416,14 @@ impl Work<'_> {
         }
     }
 
-    /// Whether a step inside this one took the machine down.
+    /// Returns whether a step inside this one took the machine down.
     fn holds_reboot(&self, one: &Begun) -> bool {
         let part = [&one.part, one.tag.as_str(), "\n"].concat();
         let mut begun = self.recorded.begun.iter();
         begun.any(|inner| inner.boot.is_some() && inner.part.starts_with(&part))
     }
 
-    /// Steps that are to be done again and have nothing to be done again.
+    /// Refuses `redo` for words that name no step without a return.
     fn refuse_unmeant(&mut self) {
         for word in &self.orders.redo {
             let nested = self.recorded.begun.iter().any(|one| means(word, &one.tag));
@@ -429,7 +436,7 @@ impl Work<'_> {
     }
 }
 
-/// The `__run_num__` that comes after those of returns.
+/// Returns the `__run_num__` that follows those of the given returns.
 #[must_use]
 pub fn next_number(returns: &Map) -> i64 {
     let numbers = returns.values().filter_map(|ret| ret.get("__run_num__"));
@@ -439,7 +446,8 @@ pub fn next_number(returns: &Map) -> i64 {
         .map_or(0, |last| last + 1)
 }
 
-/// The function of a tag; of a step of an orchestration with what it runs.
+/// Returns the function in a tag. For a step of an orchestration, the name that it runs is
+/// included.
 #[must_use]
 pub fn function_of(tag: &str) -> String {
     let parts: Vec<&str> = tag.split(SEPARATOR).collect();
@@ -450,7 +458,8 @@ pub fn function_of(tag: &str) -> String {
     }
 }
 
-/// What has changed between a recorded plan and this one, in sentences; none where nothing has.
+/// Returns sentences about the differences between a recorded plan and this one. Empty if there are
+/// none.
 #[must_use]
 pub fn changes(plan: &Plan, recorded: &Recorded) -> Vec<String> {
     let known = |key| recorded.start.get(key).and_then(Value::as_str);
@@ -481,7 +490,7 @@ pub fn changes(plan: &Plan, recorded: &Recorded) -> Vec<String> {
     let now: Vec<String> = plan.chunks().iter().map(|low| low.tag()).collect();
     for (tag, ret) in &recorded.returns {
         let tag = tag.as_str().unwrap_or_default();
-        // The parts of a state that is made of several have its id.
+        // A state with several parts returns one entry for each part, with the id of the state.
         let own = ret.get("__id__").and_then(Value::as_str) == Some(id_of(tag));
         if own && !is_late(tag) && !now.iter().any(|one| one == tag) {
             told.push(format!(

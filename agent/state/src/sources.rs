@@ -1,4 +1,4 @@
-//! [`Sources`]: what a run reads.
+//! [`Sources`]: the provider of the files and the pillar that a run reads.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,27 +12,29 @@ use crate::module::Error;
 /// A file of the tree.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
-    /// Where it lies on this machine, if it does.
+    /// The path of the file on this machine, if it has one.
     pub path: PathBuf,
-    /// What errors call it: the path as the user knows it.
+    /// The name of the file in errors: the path as the user knows it.
     pub shown: Arc<str>,
 }
 
-/// Where SLS, files and pillar come from: local roots, a master's streams, or a bundle.
+/// A provider of SLS, files and pillar: local roots, a master's streams, or a bundle.
 pub trait Sources: Send + Sync {
-    /// A file by its path below the roots of an environment: `nginx/files/site.conf`. `None` when it is not there.
+    /// Returns a file by its path below the roots of an environment: `nginx/files/site.conf`.
+    /// Returns `None` if it does not exist.
     ///
     /// # Errors
     /// When it cannot be looked up.
     fn file(&self, path: &str, saltenv: &str) -> Result<Option<SourceFile>, Error>;
 
-    /// The paths of all files of an environment, sorted.
+    /// Returns the paths of all files of an environment, sorted.
     ///
     /// # Errors
     /// When they cannot be listed.
     fn list(&self, saltenv: &str) -> Result<Vec<String>, Error>;
 
-    /// The paths of the files below one folder of an environment, sorted; of all files if it is empty.
+    /// Returns the paths of the files below one folder of an environment, sorted. An empty folder
+    /// name means all files.
     ///
     /// # Errors
     /// When they cannot be listed.
@@ -49,8 +51,8 @@ pub trait Sources: Send + Sync {
         Ok(files)
     }
 
-    /// Returns the symbolic links of an environment, each with what it points to; none where
-    /// there cannot be any.
+    /// Returns the symbolic links of an environment, each with its target. Empty if the provider
+    /// has no links.
     ///
     /// # Errors
     /// When they cannot be listed.
@@ -58,10 +60,11 @@ pub trait Sources: Send + Sync {
         Ok(BTreeMap::new())
     }
 
-    /// The environments, in their order.
+    /// Returns the environments, in their order.
     fn environments(&self) -> Vec<String>;
 
-    /// The pillar of this minion for a call's environment, with what was given as `pillar=` laid over it.
+    /// Returns the pillar of this minion for the environment of a call, with the given `pillar=`
+    /// merged over it.
     ///
     /// # Errors
     /// When it does not render.

@@ -1,4 +1,4 @@
-//! [`Targets`]: who answers an orchestration's steps.
+//! [`Targets`]: the machines that run an orchestration's steps, and the event bus.
 
 use std::any::Any;
 
@@ -8,22 +8,23 @@ use crate::ask::Ask;
 use crate::exec::Exec;
 use crate::module::Error;
 
-/// What one minion returned.
+/// The return of one minion.
 #[derive(Clone, Debug)]
 pub struct MinionReturn {
-    /// Which minion.
+    /// The id of the minion.
     pub id: String,
-    /// What its function returned.
+    /// The return of its function.
     pub ret: Value,
-    /// Its exit code: not 0 means that the function failed.
+    /// The exit code. A value other than 0 means that the function failed.
     pub retcode: i64,
-    /// The job in which it ran.
+    /// The id of the job that ran it.
     pub jid: String,
-    /// Nothing came from it: the sentence why stands where its return would.
+    /// True if the minion did not return. `ret` is then a sentence that says why.
     pub is_missing: bool,
 }
 
-/// The data of an event that a minion sends, as a master has it on its bus: with who sent it, and what it said under `data`.
+/// Returns the data of a minion's event as it appears on a master's bus: the sender's id, the tag,
+/// and the minion's own data under `data`.
 #[must_use]
 pub fn minion_event(cx: &Exec, tag: &str, data: Map) -> Map {
     Map::new()
@@ -33,37 +34,40 @@ pub fn minion_event(cx: &Exec, tag: &str, data: Map) -> Map {
         .with("cmd", "_minion_event")
 }
 
-/// Takes events, each with its number in the bus's log where it has one, its tag and its data.
+/// A callback that receives events: the number in the bus's log if it has one, the tag, and the
+/// data.
 pub type Sink = Box<dyn Fn(Option<u64>, String, Map) + Send + Sync>;
 
-/// A subscription to the event bus, which ends when it is dropped.
+/// A subscription to the event bus. Dropping it ends the subscription.
 pub trait Subscription: Send + Sync {
-    /// Hands over every event that was fired before this call; a bus with a log may do that later.
+    /// Delivers every event that was fired before this call. A bus with a log may deliver them
+    /// later.
     fn catch_up(&self) {}
 
-    /// Returns the number of the first event that it hands over, where the bus has a log.
+    /// Returns the number of the first event that it delivers, if the bus has a log.
     fn start(&self) -> Option<u64> {
         None
     }
 }
 
-/// This machine alone, or a master's minions; and the event bus that goes with them.
+/// The targets of orchestrations: this machine alone, or a master's minions. The targets also
+/// provide the event bus that belongs to them.
 pub trait Targets: Send + Sync {
-    /// Whether the only target is the machine that this program runs on.
+    /// Returns whether the only target is the machine on which this program runs.
     fn is_here(&self) -> bool {
         true
     }
 
-    /// The ids that a target names.
+    /// Returns the ids of the minions that match a target.
     ///
     /// # Errors
-    /// When the target makes no sense.
+    /// When the target is invalid.
     fn resolve(&self, cx: &Exec, tgt: &Value, tgt_type: &str) -> Result<Vec<String>, Error>;
 
-    /// Runs a function on these minions and waits for all of them.
+    /// Runs a function on these minions and waits for all returns.
     ///
     /// # Errors
-    /// When it cannot be sent.
+    /// When the job cannot be published.
     fn run(
         &self,
         cx: &Exec,
@@ -73,7 +77,8 @@ pub trait Targets: Send + Sync {
         kwargs: Map,
     ) -> Result<Vec<MinionReturn>, Error>;
 
-    /// What came of a job in place of a return that was missing; none as long as it is.
+    /// Returns the late return of a minion that was missing in an earlier result. Returns `None`
+    /// while it is still missing.
     ///
     /// # Errors
     /// When it cannot be looked up.
@@ -84,10 +89,11 @@ pub trait Targets: Send + Sync {
     /// Fires an event.
     ///
     /// # Errors
-    /// When the bus does not take it.
+    /// When the bus does not accept it.
     fn fire(&self, cx: &Exec, tag: &str, data: Map) -> Result<(), Error>;
 
-    /// Fires an event that tells of a runner or a wheel function. What waits for nobody's answer need not wait for the disk either.
+    /// Fires an event about the progress of a runner or a wheel function. No caller waits for such
+    /// an event, so an implementation need not make it durable first.
     ///
     /// # Errors
     /// Those of [`Targets::fire`].
@@ -98,7 +104,7 @@ pub trait Targets: Send + Sync {
     /// Subscribes to the events from now on, or from a number in the bus's log on.
     ///
     /// # Errors
-    /// When there is no bus, or it cannot be listened to.
+    /// When there is no bus, or the subscription fails.
     fn subscribe(
         &self,
         _cx: &Exec,
@@ -108,15 +114,17 @@ pub trait Targets: Send + Sync {
         Err(Error::refused("There is no event bus here.".to_owned()))
     }
 
-    /// Asks the daemon of this machine, or its master; nothing where there is none, and the function does what is done then.
+    /// Sends a question to the daemon of this machine, or to its master. Returns `None` if there is
+    /// no daemon; the calling function then does what it does without one.
     ///
     /// # Errors
-    /// When it does not answer, or says no.
+    /// When the daemon does not answer, or refuses.
     fn ask(&self, _cx: &Exec, _ask: Ask) -> Result<Option<Value>, Error> {
         Ok(None)
     }
 
-    /// What it is, for functions that know more of it than this trait does: the runners of a master.
+    /// Returns the implementation itself, for functions that need more than this trait offers: the
+    /// runners of a master.
     fn as_any(&self) -> Option<&dyn Any> {
         None
     }

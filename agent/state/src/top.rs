@@ -1,4 +1,4 @@
-//! Top files: which SLS a minion gets, of states and of pillar.
+//! Top files: the assignment of SLS to minions, for states and for pillar.
 
 use value::{Map, Value, log};
 
@@ -8,28 +8,29 @@ use crate::host::Tree;
 use crate::matcher;
 use crate::tree;
 
-/// What the matching sections of the top files name: an environment and its SLS, in order.
+/// The environments and their SLS that the matching sections of the top files name, in order.
 pub type Matched = Vec<(String, Vec<String>)>;
 
-/// The top files of each environment, as they were rendered: several where one includes others.
+/// The rendered top files of each environment. An environment has several if its top file includes
+/// others.
 type Tops = Vec<(String, Vec<Map>)>;
 
-/// How deep top files may include each other.
+/// The maximum number of top files that the top file of an environment may include.
 const INCLUDES_MAX: usize = 1000;
 
-/// Which top files count, and for which environment: what `state.highstate` and `state.top` are given.
+/// The choice of top files and environment, as arguments of `state.highstate` and `state.top`.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// The top file's name; that of the option `state_top` where it is none.
+    /// The top file's name; `None` to use the option `state_top`.
     pub top: Option<String>,
-    /// Only what the top files say of this environment.
+    /// The only environment whose SLS are wanted; `None` for all.
     pub saltenv: Option<String>,
-    /// The environment that the top file is looked for in; all where it is none.
+    /// The environment in which the top file is searched; `None` for all.
     pub top_saltenv: Option<String>,
 }
 
 impl Request {
-    /// What the configuration says.
+    /// Returns the choice that the configuration makes.
     #[must_use]
     pub fn of(cx: &Exec) -> Self {
         let text = |option: &str| {
@@ -46,10 +47,10 @@ impl Request {
     }
 }
 
-/// What this minion gets by its top files: `state.highstate`.
+/// Returns the SLS that the top files assign to this minion: those of `state.highstate`.
 ///
 /// # Errors
-/// What is wrong with the top files.
+/// Faults of the top files.
 pub fn matched(cx: &Exec, request: &Request) -> Result<Matched, Vec<Fault>> {
     let top = merged(cx, request)?;
     let faults = verify(&top);
@@ -59,7 +60,7 @@ pub fn matched(cx: &Exec, request: &Request) -> Result<Matched, Vec<Fault>> {
     select(cx, &top, request.saltenv.as_deref())
 }
 
-/// The merged top files: `state.show_top` without the matching.
+/// Returns the merged top files: `state.show_top` without the matching.
 ///
 /// # Errors
 /// When one does not render.
@@ -84,7 +85,7 @@ pub fn merged(cx: &Exec, request: &Request) -> Result<Map, Vec<Fault>> {
     }
 }
 
-/// The environments in which top files are looked for: `env_order` first.
+/// Returns the environments in which top files are searched: those of `env_order` first.
 fn environments(cx: &Exec, request: &Request) -> Vec<String> {
     let opts = cx.opts();
     if let Some(one) = &request.top_saltenv {
@@ -130,7 +131,8 @@ fn gather(cx: &Exec, request: &Request) -> Result<Tops, Vec<Fault>> {
         .collect()
 }
 
-/// The top file of an environment with those it includes; an empty one where there is none.
+/// Returns the top file of an environment with those that it includes, or an empty one if the
+/// environment has none.
 fn gather_one(cx: &Exec, name: &str, env: String) -> Result<(String, Vec<Map>), Vec<Fault>> {
     let fault = |error: &dyn std::fmt::Display| {
         vec![Fault::new(format!("Unable to render top file: {error}"))]
@@ -192,7 +194,7 @@ fn as_top(value: Value) -> Result<Map, Vec<Fault>> {
     }
 }
 
-/// The sections of one top file, each with its targets.
+/// Returns the sections of one top file, each with its targets.
 fn sections(top: &Map) -> Result<Vec<(&Value, &Map)>, Vec<Fault>> {
     let named = top
         .iter()
@@ -214,7 +216,8 @@ fn add(merged: &mut Map, env: &Value, targets: &Map) {
     }
 }
 
-/// Salt's default: the top file of `base` decides; another environment's only for itself where `base` says nothing of it.
+/// Merges by Salt's default strategy: the top file of `base` decides. The top file of another
+/// environment is only used for that environment, and only if `base` has no section for it.
 fn merge(tops: Tops) -> Result<Map, Vec<Fault>> {
     let mut merged = Map::new();
     let (base, others): (Tops, Tops) = tops.into_iter().partition(|(env, _)| env == "base");
@@ -236,7 +239,7 @@ fn merge(tops: Tops) -> Result<Map, Vec<Fault>> {
     Ok(merged)
 }
 
-/// Each environment by its own top file, or by that of `default_top`.
+/// Merges by the strategy `same`: each environment uses its own top file, or that of `default_top`.
 fn merge_same(cx: &Exec, tops: &Tops) -> Result<Map, Vec<Fault>> {
     let default_top = cx.opts().text("default_top").unwrap_or("base").to_owned();
     let of = |wanted: &str| {
@@ -263,7 +266,7 @@ fn merge_same(cx: &Exec, tops: &Tops) -> Result<Map, Vec<Fault>> {
     Ok(merged)
 }
 
-/// All sections of all top files; what several say of one target is joined.
+/// Merges all sections of all top files. Entries for the same target are joined.
 fn merge_all(tops: &Tops) -> Result<Map, Vec<Fault>> {
     let mut merged = Map::new();
     for top in tops.iter().flat_map(|(_, tops)| tops) {
@@ -355,7 +358,7 @@ fn verify_items(faults: &mut Vec<Fault>, env: &Value, target: &Value, items: &Va
     }
 }
 
-/// The sections whose targets match this minion.
+/// Returns the SLS of the sections whose targets match this minion.
 fn select(cx: &Exec, top: &Map, only: Option<&str>) -> Result<Matched, Vec<Fault>> {
     let mut matched = Matched::new();
     for (env, targets) in top {
@@ -393,7 +396,7 @@ fn select_target(
                         select_target(cx, matched, env, target, items)?;
                     }
                 }
-                // `{dev: sls}` takes an SLS from another environment.
+                // `{dev: sls}` adds an SLS from another environment.
                 if let Some((Value::Str(other), sls)) = options.iter().next_back()
                     && cx
                         .shared
@@ -418,7 +421,8 @@ fn push(matched: &mut Matched, env: &str, sls: &str) {
     }
 }
 
-/// Salt's `confirm_top`: the target is compound unless `- match:` says otherwise.
+/// Returns whether this minion matches a target (Salt's `confirm_top`). The target is compound
+/// unless an item `match` names another type.
 ///
 /// # Errors
 /// When the matcher is unknown, or needs a pillar that does not render.

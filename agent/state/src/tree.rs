@@ -1,4 +1,4 @@
-//! Finding and rendering the SLS of a tree: of states, or of pillar.
+//! Finds and renders the SLS files of a tree, for states and for pillar.
 
 use render::{Allowed, Context, JinjaOptions, Rendered};
 use value::glob::{fnmatch, is_glob};
@@ -9,16 +9,16 @@ use crate::host::{ExecHost, Tree, read};
 use crate::module::Error;
 use crate::sources::SourceFile;
 
-/// An SLS that was found.
+/// An SLS file that was found.
 #[derive(Clone, Debug)]
 pub struct SlsFile {
     /// Its file.
     pub file: SourceFile,
-    /// Its path below the roots: `nginx/init.sls`.
+    /// Its path relative to its root: `nginx/init.sls`.
     pub path: String,
 }
 
-/// Finds `a.b`: `a/b.sls`, else `a/b/init.sls`.
+/// Finds the file of the SLS `a.b`: `a/b.sls`, else `a/b/init.sls`.
 ///
 /// # Errors
 /// When it cannot be looked up.
@@ -32,7 +32,7 @@ pub fn find(cx: &Exec, tree: &Tree, sls: &str, saltenv: &str) -> Result<Option<S
     Ok(None)
 }
 
-/// Returns true if an environment has an SLS of this name. A name that holds a slash is the name of none.
+/// Returns true if an environment has an SLS of this name. No SLS has a name that contains a slash.
 ///
 /// # Errors
 /// When it cannot be looked up.
@@ -40,8 +40,8 @@ pub fn has(cx: &Exec, tree: &Tree, sls: &str, saltenv: &str) -> Result<bool, Err
     Ok(!sls.contains('/') && find(cx, tree, sls, saltenv)?.is_some())
 }
 
-/// Returns the names that a pattern of a top file or an `include` matches, sorted.
-/// Only a pattern needs the listing of the whole environment.
+/// Returns the names of the SLS that match a pattern of a top file or an `include`, sorted. Only a
+/// glob requires a listing of the whole environment.
 ///
 /// # Errors
 /// When they cannot be looked up.
@@ -60,7 +60,7 @@ pub fn matching(
     Ok(names)
 }
 
-/// The names of all SLS of an environment, sorted.
+/// Returns the names of all SLS of an environment, sorted.
 ///
 /// # Errors
 /// When the environment cannot be listed.
@@ -79,10 +79,10 @@ fn name_of(path: &str) -> Option<String> {
     Some(stem.replace('/', "."))
 }
 
-/// Renders a found SLS, or a top file when `sls` is empty.
+/// Renders an SLS file, or a top file if `sls` is empty.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Faults of the file, and a pillar that does not render.
 pub fn render(
     cx: &Exec,
     tree: &Tree,
@@ -106,7 +106,7 @@ pub fn render(
         context.shared = cx.templates.clone();
     }
     match render::render(&text, &default, &context, &ExecHost::in_tree(cx, tree)) {
-        // As in Salt: an SLS for a renderer that is not there has nothing in it, and the log says so.
+        // As in Salt, an SLS for a renderer that does not exist is empty, and an error is logged.
         Err(error) if error.kind == render::Kind::Renderer => {
             log::error(format_args!("{}: {}", found.file.shown, error.message));
             Ok(Rendered {
@@ -118,7 +118,8 @@ pub fn render(
     }
 }
 
-/// The variables that a template of an SLS sees (Salt's `generate_sls_context` and what stands beside it).
+/// Returns the variables of the templates of an SLS (Salt's `generate_sls_context`, and those that
+/// Salt adds elsewhere).
 ///
 /// # Errors
 /// When the pillar does not render.
@@ -177,7 +178,8 @@ pub fn context(
     })
 }
 
-/// The Jinja options of SLS: `jinja_sls_env`, and the older `jinja_trim_blocks`, `jinja_lstrip_blocks`.
+/// Returns the Jinja options of SLS: `jinja_sls_env`, and the older `jinja_trim_blocks` and
+/// `jinja_lstrip_blocks`.
 fn sls_options(cx: &Exec) -> JinjaOptions {
     let opts = cx.opts();
     let env = opts

@@ -1,19 +1,20 @@
-//! [`Typed`]: from what a user wrote to what a function needs.
+//! [`Typed`]: the conversion of a user's values to the argument types of functions.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use value::{Map, Value};
 
-/// A type that an argument can have. As lenient as Salt's functions are: numbers pass for text, a single value for a list of one.
+/// A type of an argument. Conversions are as lenient as Salt's functions are: a number is accepted
+/// as text, and a single value as a list of one.
 pub trait Typed: Default {
-    /// Makes one of what the user wrote.
+    /// Converts the user's value.
     ///
     /// # Errors
-    /// What was expected, and what came.
+    /// A sentence that names the expected type and the actual value.
     fn typed(value: Value) -> Result<Self, String>;
 
-    /// What `sys.argspec` shows for a default.
+    /// Returns a default as `sys.argspec` shows it.
     fn shown(&self) -> Value;
 }
 
@@ -60,7 +61,7 @@ impl Typed for PathBuf {
     }
 }
 
-/// Python's truth, but the words that mean no are no.
+/// Python's truth value, except that words such as `no` and `off` are false.
 impl Typed for bool {
     fn typed(value: Value) -> Result<Self, String> {
         Ok(match value.as_str() {
@@ -111,7 +112,7 @@ impl Typed for f64 {
     }
 }
 
-/// `None`, and nothing given, are none.
+/// Null, or no value, is `None`.
 impl<T: Typed> Typed for Option<T> {
     fn typed(value: Value) -> Result<Self, String> {
         if value.is_null() {
@@ -126,7 +127,7 @@ impl<T: Typed> Typed for Option<T> {
     }
 }
 
-/// A single value passes for a list of one.
+/// A single value is accepted as a list of one.
 impl<T: Typed> Typed for Vec<T> {
     fn typed(value: Value) -> Result<Self, String> {
         match value {
@@ -144,7 +145,7 @@ impl<T: Typed> Typed for Vec<T> {
     }
 }
 
-/// A dictionary; a list of single-key dictionaries passes for one.
+/// A list of single-key dictionaries is accepted as a dictionary.
 impl Typed for Map {
     fn typed(value: Value) -> Result<Self, String> {
         match value {

@@ -1,7 +1,8 @@
-//! The global state argument `umask`: a file mode creation mask that holds for one thread alone.
+//! The global state argument `umask`: a file mode creation mask for a single thread.
 //!
-//! Linux keeps the umask in a structure that threads share. A chunk with `umask` first takes a copy of that structure for its
-//! thread (`unshare(2)` with `CLONE_FS`), so that neither other chunks nor the rest of the program see the changed mask.
+//! Linux keeps the umask in a structure that threads share. A chunk with `umask` first creates a
+//! copy of that structure for its thread (`unshare(2)` with `CLONE_FS`), so that neither other
+//! chunks nor the rest of the program use the changed mask.
 
 use std::cell::Cell;
 use std::io;
@@ -15,7 +16,7 @@ thread_local! {
     static CURRENT: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// The mask that the program was started with, which it never changes.
+/// The mask with which the program was started. The program never changes it.
 static INHERITED: LazyLock<u32> = LazyLock::new(|| {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
@@ -23,13 +24,13 @@ static INHERITED: LazyLock<u32> = LazyLock::new(|| {
         .unwrap_or(0o022)
 });
 
-/// Returns the mask that holds for files made by this thread.
+/// Returns the mask for new files of this thread.
 #[must_use]
 pub fn current() -> u32 {
     CURRENT.get().unwrap_or_else(|| *INHERITED)
 }
 
-/// Restores the previous mask of this thread when it is dropped.
+/// Restores the previous mask of this thread when dropped.
 #[derive(Debug)]
 pub(crate) struct Umask {
     mask: Mode,
@@ -40,7 +41,7 @@ impl Umask {
     /// Sets the mask of this thread.
     ///
     /// # Errors
-    /// When the kernel does not let this thread have a mask of its own, as in some containers.
+    /// When the kernel does not allow this thread a separate mask, as in some containers.
     pub(crate) fn set(mask: u32) -> io::Result<Self> {
         unshare()?;
         Ok(Self {
@@ -62,8 +63,8 @@ impl Drop for Umask {
     reason = "the call is unsafe for tables of file descriptors (CLONE_FILES), which stay shared here"
 )]
 fn unshare() -> io::Result<()> {
-    // SAFETY: only the umask, the root and the working directory are no longer shared with other threads, and the program changes
-    // none of these for another thread to see.
+    // SAFETY: only the umask, the root and the working directory are no longer shared with other
+    // threads, and the program changes none of these for another thread to see.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) }.map_err(io::Error::from)
 }
 

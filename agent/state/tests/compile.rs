@@ -1,4 +1,4 @@
-//! SLS trees through the compiler, held against what real Salt made of them (`tests/corpus/compile`).
+//! Compiles SLS trees, and compares the results with those of real Salt (`tests/corpus/compile`).
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -152,7 +152,7 @@ static REGISTRY: Registry = Registry {
     functions: &[],
     runners: &[],
     wheel: &[],
-    // The programs of `user` are not there yet.
+    // The programs that `user` needs are not installed.
     missing: |_, _, full| full.starts_with("user.").then(|| "no useradd".to_owned()),
     aggregates: &[],
     grains: |_| Map::new(),
@@ -171,7 +171,7 @@ fn main_sls(cx: &Exec) -> Result<compile::HighData, Vec<Fault>> {
     compile::shown(cx, &["main".into()], "base")
 }
 
-/// What a function of the `state` module prints.
+/// Returns the text that a function of the `state` module prints.
 fn printed<T>(result: Result<T, Vec<Fault>>, good: impl FnOnce(T) -> Value) -> Value {
     match result {
         Ok(value) => good(value),
@@ -219,7 +219,8 @@ fn trees_compile_as_salt_compiles_them() {
         let expected = std::fs::read_to_string(case.join("expected.json")).unwrap();
         let expected = json::read(&expected).unwrap();
         let got = shown(&context(&case));
-        // A case that is meant to differ says why in a file; when it no longer does, that file must go.
+        // A case that differs from Salt on purpose has a file with the reason. If the case no
+        // longer differs, the file must be removed.
         if case.join("differs.txt").is_file() {
             assert_ne!(
                 expected,
@@ -242,7 +243,7 @@ fn trees_compile_as_salt_compiles_them() {
     assert_eq!(failed, 0, "cases differ");
 }
 
-/// The context of a scratch folder with one `main.sls`.
+/// Returns a context with a scratch folder that contains one `main.sls`.
 fn scratch(name: &str, main: &str) -> Exec {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&folder).unwrap();
@@ -435,6 +436,6 @@ fn a_long_chain_compiles_in_no_time() {
     let took = start.elapsed();
     assert_eq!(plan.chunks().len(), 3001);
     println!("{} chunks in {took:?}", plan.chunks().len());
-    // A quadratic step would take many seconds.
+    // A step with quadratic cost would take many seconds.
     assert!(took < Duration::from_secs(2), "{took:?}");
 }

@@ -1,4 +1,5 @@
-//! Which chunks may be put together with their like (`aggregate`, `state_aggregate`).
+//! Determines which chunks may be combined with chunks of the same module (`aggregate`,
+//! `state_aggregate`).
 
 use std::collections::HashMap;
 
@@ -7,10 +8,11 @@ use value::{Map, Value};
 use super::graph::Graph;
 use super::order::Rules;
 
-/// Salt puts no more together.
+/// The maximum size of a group. Salt has the same limit.
 const MOST: usize = 500;
 
-/// The groups of nodes that may run as one: of one module, none of them needing another.
+/// Returns the groups of nodes that may run as one. All nodes of a group belong to one module, and
+/// none needs another.
 pub(crate) fn groups(
     graph: &Graph,
     chunks: &[Map],

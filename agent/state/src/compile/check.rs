@@ -1,4 +1,4 @@
-//! Holding a plan against the declared tables before anything runs.
+//! Checks a plan against the declared functions and arguments before anything runs.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,27 +16,28 @@ use crate::module::{Extra, invalid_keywords};
 use crate::resume::Policy;
 use crate::run::{StateFunction, unavailable};
 
-/// What is wrong with one chunk of a plan.
+/// A problem with one chunk of a plan.
 #[derive(Clone, Debug)]
 pub struct Checked {
-    /// The chunk, as a place in [`Plan::chunks`].
+    /// The chunk, as an index into [`Plan::chunks`].
     pub chunk: usize,
-    /// What is wrong.
+    /// The problem.
     pub problem: Problem,
 }
 
-/// What can be wrong with a chunk, and what comes of it.
+/// The kinds of problem, by their consequence.
 #[derive(Clone, Debug)]
 pub enum Problem {
-    /// The chunk fails with this comment; the others run, as in Salt.
+    /// The chunk fails with this comment. The other chunks run, as in Salt.
     Fails(Fault),
     /// The run must not start: Salt would stop in the middle of it.
     Stops(Fault),
-    /// An argument that is swallowed, and may be a slip of the pen: for stderr only.
+    /// An argument that Salt accepts and ignores, and that may be misspelt. Only shown on stderr.
     Warning(Fault),
 }
 
-/// What is wrong with the chunks of a plan: unknown functions, missing arguments, unknown arguments.
+/// Returns the problems with the chunks of a plan: unknown functions, missing arguments, unknown
+/// arguments.
 #[must_use]
 pub fn check(plan: &Plan, cx: &Exec) -> Vec<Checked> {
     let mut all = Vec::new();
@@ -52,7 +53,8 @@ pub fn check(plan: &Plan, cx: &Exec) -> Vec<Checked> {
     all
 }
 
-/// Who is told by `listen_in` and is not there: Salt says so at the end of a run, and only when there was something to tell.
+/// Returns warnings about targets of `listen_in` that do not exist. Salt reports them at the end of
+/// a run, and only if a listener would have been called.
 fn unheard(plan: &Plan) -> Vec<Checked> {
     let named = |low: &Arc<Low>| {
         [
@@ -86,14 +88,15 @@ fn unheard(plan: &Plan) -> Vec<Checked> {
     all
 }
 
-/// What Salt's `verify_data` says about a chunk when its turn comes: empty when it can be called.
+/// Returns the errors that Salt's `verify_data` reports when a chunk is about to run. Empty if the
+/// chunk can be called.
 #[must_use]
 pub fn verify(low: &Low, cx: &Exec) -> Vec<String> {
     let full = low.function();
     verified(low, cx, &full, cx.state_function(&full))
 }
 
-/// The same for a chunk whose function was looked up.
+/// Like [`verify`], for a chunk whose function is already looked up.
 fn verified(low: &Low, cx: &Exec, full: &str, function: Option<StateFunction>) -> Vec<String> {
     let errors = form(low);
     if !errors.is_empty() {
@@ -151,7 +154,8 @@ fn problems(low: &Low, cx: &Exec, documents: &Documents) -> Vec<Problem> {
     let function = cx.state_function(&full);
     let errors = match (form(low), function) {
         (errors, _) if !errors.is_empty() => errors,
-        // What the machine lacks for it may be there when its turn comes: an earlier state installs it.
+        // A program that the function needs may be missing now, but exist when the chunk runs: an
+        // earlier state may install it.
         (_, Some(function)) => missing(low, &full, function),
         (_, None) => verified(low, cx, &full, None),
     };
@@ -181,10 +185,10 @@ fn problems(low: &Low, cx: &Exec, documents: &Documents) -> Vec<Problem> {
     problems
 }
 
-/// What says of an argument of ours what is wrong with its value, if anything is.
+/// Returns what is wrong with the value of one of our own arguments, if anything is.
 type Wrong = fn(&Map) -> Option<String>;
 
-/// The arguments of every state that Salt does not know.
+/// The arguments that every state accepts and that Salt does not have.
 const OURS: [(&str, Wrong); 3] = [
     ("resume", Policy::fault),
     ("finally", no_truth),
@@ -208,7 +212,8 @@ fn near_function(low: &Low, cx: &Exec) -> Option<String> {
     did_you_mean(&low.function(), names.iter().map(String::as_str))
 }
 
-/// Arguments that the function does not declare: refused, or swallowed with a warning.
+/// Returns problems about arguments that the function does not declare: the call is refused, or
+/// there is a warning.
 fn arguments(low: &Low, function: StateFunction, documents: &Documents) -> Vec<Problem> {
     let known = |key: &str| key.starts_with("__") || is_internal(key) || function.declares(key);
     let unknown: Vec<String> = low
@@ -227,12 +232,13 @@ fn arguments(low: &Low, function: StateFunction, documents: &Documents) -> Vec<P
         let fault = fault(low, documents, text, std::slice::from_ref(first));
         return vec![Problem::Stops(fault.hint(hint))];
     }
-    // `m_name` is how `module.run` is given a `name` for the function that it calls.
+    // `module.run` passes an argument `m_name` as `name` to the function that it calls.
     let is_free = |name: &&String| low.state == "module" && name.starts_with("m_");
     let warning = |name: &String| {
         let full = low.function();
-        // Only what reads like a declared argument is worth a word: functions with free arguments have their own. `match` is no `watch`:
-        // hardly anybody mistakes the first letter.
+        // A warning is only useful if the name resembles a declared argument: functions with free
+        // arguments have arguments of their own. The first letter must be the same, because it is
+        // hardly ever mistyped: `match` is not a misspelt `watch`.
         let alike = |known: &&str| known.chars().next() == name.chars().next();
         let hint = did_you_mean(name, near_arguments(function).filter(alike))?;
         let text = format!("{full} does not know the argument '{name}'");
@@ -243,10 +249,11 @@ fn arguments(low: &Low, function: StateFunction, documents: &Documents) -> Vec<P
     unknown.filter_map(warning).collect()
 }
 
-/// Shorter words of every state are near too much: `user` is not meant to be `use`.
+/// The minimum length of a global state argument that is suggested. Shorter ones resemble too many
+/// words: `user` is not a misspelt `use`.
 const NEAR_MIN: usize = 4;
 
-/// What an argument may have been meant to be.
+/// Returns the arguments that the user may have meant.
 fn near_arguments(function: StateFunction) -> impl Iterator<Item = &'static str> {
     let declared = function.args.iter().map(|arg| arg.name);
     declared.chain(low::options().filter(|option| option.len() >= NEAR_MIN))
@@ -257,7 +264,7 @@ fn fault(low: &Low, documents: &Documents, text: String, argument: &[String]) ->
     documents.fault_in(text, &low.data, &path)
 }
 
-/// Where a chunk stands, or one of its arguments.
+/// Returns the place of a chunk in the templates, or of one of its arguments.
 pub(super) fn place(
     low: &Low,
     documents: &Documents,

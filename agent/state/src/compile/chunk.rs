@@ -1,4 +1,4 @@
-//! From high data to low chunks: each state of each ID, once for each of its names.
+//! Converts high data to low chunks: one for each state of each ID and each of its names.
 
 use value::glob::fnmatch;
 use value::{Map, Value};
@@ -7,16 +7,17 @@ use super::HighData;
 use super::high::{is_dunder, states};
 use crate::keys;
 
-/// A chunk that an administrator has disabled on this machine (`state.disable`), and why it does not run.
+/// A chunk that does not run because an administrator has disabled it on this machine
+/// (`state.disable`).
 #[derive(Clone, Debug)]
 pub struct Disabled {
     /// The chunk.
     pub data: Map,
-    /// Salt's sentence.
+    /// Salt's sentence that says why.
     pub comment: String,
 }
 
-/// The chunks of high data, in no order yet.
+/// The chunks of high data, not sorted yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chunks {
     pub(crate) chunks: Vec<Map>,
@@ -24,7 +25,8 @@ pub(crate) struct Chunks {
 }
 
 impl HighData {
-    /// The chunks (the first half of Salt's `compile_high_data`). `runs_disabled` are globs of functions.
+    /// Returns the chunks (the first half of Salt's `compile_high_data`). `runs_disabled` are globs
+    /// of disabled functions.
     pub(crate) fn chunks(&self, runs_disabled: &[String]) -> Chunks {
         let mut all = Chunks::default();
         for (id, body) in self.map.iter().filter(|(id, _)| !is_dunder(id)) {
@@ -53,7 +55,7 @@ fn bare(id: &Value, body: &Value, state: &Value) -> Map {
 impl Chunks {
     fn state(&mut self, id: &Value, mut chunk: Map, run: &Value, runs_disabled: &[String]) {
         let arguments = run.as_list().unwrap_or_default();
-        // Keys keep each name once, and their order.
+        // The map keeps each name only once, and keeps their order.
         let mut names = Map::new();
         for (key, value) in arguments.iter().filter_map(Value::as_map).flatten() {
             match key.as_str() {
@@ -110,7 +112,8 @@ fn take_names(names: &mut Map, value: &Value) {
     }
 }
 
-/// The chunk for one of its names: a name alone, or a name with arguments of its own.
+/// Returns the chunk for one of its names. The entry is a name alone, or a name with additional
+/// arguments.
 fn named(mut chunk: Map, entry: &Value) -> Map {
     match entry.as_map().and_then(Map::first) {
         None => {

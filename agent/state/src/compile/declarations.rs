@@ -1,4 +1,5 @@
-//! What Salt does to one rendered SLS before it is merged: short declarations, `extend`, `exclude`, the order of its states.
+//! Prepares one rendered SLS for merging, as Salt does: short declarations, `extend`, `exclude`,
+//! and the order of its states.
 
 use value::{Map, Value};
 
@@ -7,7 +8,7 @@ use super::documents::Documents;
 use super::high::first_key;
 use crate::keys;
 
-/// One SLS on its way into the high data.
+/// One SLS that is being prepared for the high data.
 pub(crate) struct Declarations<'a> {
     pub(crate) sls: &'a str,
     pub(crate) saltenv: &'a str,
@@ -21,7 +22,7 @@ impl Declarations<'_> {
         self.faults.push(fault);
     }
 
-    /// Takes `include` out.
+    /// Removes `include` and returns its items.
     pub(crate) fn include(&mut self, state: &mut Map) -> Vec<Value> {
         match state.get("include") {
             None => Vec::new(),
@@ -40,7 +41,7 @@ impl Declarations<'_> {
         }
     }
 
-    /// Turns `extend` into `__extend__`.
+    /// Converts `extend` to `__extend__`.
     pub(crate) fn extend(&mut self, state: &mut Map) {
         let Some(extend) = state.remove("extend") else {
             return;
@@ -77,7 +78,7 @@ impl Declarations<'_> {
         }
     }
 
-    /// Turns `exclude` into `__exclude__`.
+    /// Converts `exclude` to `__exclude__`.
     pub(crate) fn exclude(&mut self, state: &mut Map) {
         let Some(exclude) = state.remove("exclude") else {
             return;
@@ -95,7 +96,8 @@ impl Declarations<'_> {
         }
     }
 
-    /// Gives every ID its SLS and environment, and every state its function as an argument.
+    /// Adds the SLS and the environment to every ID, and moves the function of every state to its
+    /// arguments.
     pub(crate) fn states(&mut self, state: &mut Map) {
         let mut faults = Vec::new();
         let place = (self.sls.into(), self.saltenv.into());
@@ -122,7 +124,7 @@ impl Declarations<'_> {
         }
     }
 
-    /// `id: mod.fun`.
+    /// Converts a short declaration: `id: mod.fun`.
     fn short(&self, short: &str) -> Option<Value> {
         let (module, rest) = short.split_once('.')?;
         let fun = rest.split('.').next().unwrap_or(rest);
@@ -170,7 +172,7 @@ impl Declarations<'_> {
     }
 }
 
-/// The keys with a function in them.
+/// Returns the keys that contain a function.
 fn dotted(body: &Map) -> Vec<String> {
     body.iter()
         .filter(|(_, arguments)| matches!(arguments, Value::List(_)))
@@ -180,7 +182,7 @@ fn dotted(body: &Map) -> Vec<String> {
         .collect()
 }
 
-/// `mod.fun: [args]` becomes `mod: [args, fun]`.
+/// Converts `mod.fun: [args]` to `mod: [args, fun]`.
 pub(crate) fn split(body: &mut Map, key: &str) {
     let Some((module, rest)) = key.split_once('.') else {
         return;
@@ -195,7 +197,8 @@ pub(crate) fn split(body: &mut Map, key: &str) {
     body.insert(module, arguments);
 }
 
-/// Numbers the states that name no order, in the order in which they were rendered (Salt's `_handle_iorder`).
+/// Numbers the states without an `order`, in the order in which they are rendered (Salt's
+/// `_handle_iorder`).
 pub(crate) fn number(state: &mut Map, next: &mut i64) {
     let bodies = state.iter_mut().filter_map(|(_, body)| body.as_map_mut());
     for body in bodies {

@@ -1,4 +1,4 @@
-//! [`Documents`]: the rendered SLS files of a run, kept to say where a fault stands.
+//! [`Documents`]: the rendered SLS files of a run, kept to find the places of faults.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,19 +8,21 @@ use value::{Map, Value};
 
 use super::Fault;
 
-/// Finds the place in a template that made a line of the rendered text, by rendering it again.
+/// Returns the place in a template that produced a line of the rendered text. It renders the
+/// template again.
 pub(crate) type Tracer = Arc<dyn Fn(u32) -> Option<Place> + Send + Sync>;
 
-/// One SLS file as it was rendered.
+/// One rendered SLS file.
 #[derive(Clone, Default)]
 pub(crate) struct Document {
-    /// What it renders to.
+    /// The data that it renders to.
     pub(crate) value: Value,
-    /// True when its file is an `init.sls`: leading dots of its includes count from its own folder.
+    /// True if its file is an `init.sls`: leading dots in its includes are relative to its own
+    /// folder.
     pub(crate) init: bool,
-    /// Finds lines of the template; none where the text was not rendered.
+    /// Finds lines of the template; `None` if the text is not rendered from one.
     pub(crate) tracer: Option<Tracer>,
-    /// What the YAML loader read.
+    /// The text that the YAML loader parsed.
     pub(crate) rendered: Arc<str>,
 }
 
@@ -29,12 +31,13 @@ pub(crate) struct Document {
 pub(crate) struct Documents(Arc<HashMap<(String, String), Document>>);
 
 impl Documents {
-    /// Keeps a document.
+    /// Adds a document.
     pub(crate) fn keep(&mut self, saltenv: &str, sls: &str, document: Document) {
         Arc::make_mut(&mut self.0).insert((saltenv.to_owned(), sls.to_owned()), document);
     }
 
-    /// A fault that stands in an SLS, at a path of keys and list indexes or as near to it as the document goes.
+    /// Returns a fault in an SLS, with the place of a path of keys and list indexes. If the
+    /// document does not contain the whole path, the place is that of its longest existing part.
     pub(crate) fn fault(
         &self,
         text: impl Into<String>,
@@ -48,20 +51,23 @@ impl Documents {
         }
     }
 
-    /// A fault about an ID: `body` names its SLS and environment, `path` begins with the ID.
+    /// Returns a fault about an ID: `body` names its SLS and environment, `path` begins with the
+    /// ID.
     pub(crate) fn fault_in(&self, text: impl Into<String>, body: &Map, path: &[Value]) -> Fault {
         let word = |key| body.get(key).and_then(Value::as_str).unwrap_or_default();
         self.fault(text, word("__env__"), word("__sls__"), path)
     }
 
-    /// Where a path of keys and list indexes leads in an SLS, or its longest beginning that leads somewhere.
+    /// Returns the place of a path of keys and list indexes in an SLS, or of the longest part of
+    /// the path that exists.
     pub(crate) fn place(&self, saltenv: &str, sls: &str, path: &[Value]) -> Option<Place> {
         let document = self.0.get(&(saltenv.to_owned(), sls.to_owned()))?;
         let (line, column) = located(&document.rendered, path)?;
         document.traced(line, column)
     }
 
-    /// The place of an argument in the list of a state, `path` leading there.
+    /// Returns the index of an argument in the argument list of a state. `path` is the path of that
+    /// list.
     pub(crate) fn argument(&self, body: &Map, path: &[Value], argument: &str) -> Option<usize> {
         let word = |key| body.get(key).and_then(Value::as_str).map(str::to_owned);
         let document = self.0.get(&(word("__env__")?, word("__sls__")?))?;
@@ -76,12 +82,12 @@ impl Documents {
 }
 
 impl Document {
-    /// A place of the rendered text in the template.
+    /// Returns the place in the template of a place in the rendered text.
     fn traced(&self, line: u32, column: u32) -> Option<Place> {
         let number = usize::try_from(line).ok()?.checked_sub(1)?;
         let rendered = self.rendered.lines().nth(number)?;
         let place = self.tracer.as_ref()?(line)?;
-        // The column holds as far as the template's line reads like what it made.
+        // The column is only valid as far as the template's line is identical to the rendered one.
         let same = rendered.chars().zip(place.source.chars());
         let same = same.take_while(|(a, b)| a == b).count();
         let column = match usize::try_from(column) {
@@ -110,7 +116,8 @@ fn located(text: &str, path: &[Value]) -> Option<(u32, u32)> {
     })
 }
 
-/// The path with its state as the SLS has it: with the function that was cut off (`file.managed`).
+/// Returns the path with the key of its state as the SLS contains it, which includes the function
+/// (`file.managed`).
 fn as_written(text: &str, path: &[Value]) -> Option<Vec<Value>> {
     let document = yaml::load(text).ok()?;
     let at = usize::from(path.first()?.as_str() == Some("extend"));

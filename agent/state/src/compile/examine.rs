@@ -1,4 +1,5 @@
-//! [`Examiner`]: all that is wrong with SLS files, without a run: every fault of a tree, and not those of the first step that has one.
+//! [`Examiner`]: finds all faults of SLS files without running them: those of all steps, not only
+//! those of the first step that has any.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,33 +18,34 @@ use crate::host::{ExecHost, Tree, read};
 use crate::low::Low;
 use crate::tree::{self, SlsFile};
 
-/// What came of rendering one SLS.
+/// The result of rendering one SLS.
 type Outcome = Result<Option<Document>, Fault>;
 
-/// Looks at the SLS files of one tree. Each is rendered once.
+/// Examines the SLS files of one tree. Each file is rendered only once.
 pub struct Examiner<'a> {
     cx: &'a Exec,
-    /// Notes the branches of templates that are reached.
+    /// Records the branches of templates that are reached.
     reached: Arc<Reached>,
     rendered: RefCell<HashMap<(String, String), Outcome>>,
     names: RefCell<HashMap<String, Result<Vec<String>, Fault>>>,
 }
 
-/// What was found in SLS files that belong together.
+/// The results for SLS files that belong together.
 #[derive(Clone, Debug, Default)]
 pub struct Examined {
-    /// What does not compile.
+    /// The faults that prevent compilation.
     pub faults: Vec<Fault>,
-    /// What is wrong with single chunks.
+    /// The problems with single chunks.
     pub checked: Vec<Checked>,
-    /// The chunks in no order.
+    /// The chunks, not sorted.
     pub plan: Plan,
-    /// Whether all of them could be rendered: only then is a requisite to nothing known to be one.
+    /// True if all files could be rendered. Only then is it certain that a requisite without a
+    /// target has none.
     pub whole: bool,
 }
 
 impl<'a> Examiner<'a> {
-    /// One for the tree of this context.
+    /// Returns an examiner for the tree of this context.
     #[must_use]
     pub fn new(cx: &'a Exec, reached: Arc<Reached>) -> Self {
         Self {
@@ -54,7 +56,7 @@ impl<'a> Examiner<'a> {
         }
     }
 
-    /// The names of all SLS files of an environment.
+    /// Returns the names of all SLS files of an environment.
     ///
     /// # Errors
     /// When it cannot be listed.
@@ -62,13 +64,13 @@ impl<'a> Examiner<'a> {
         self.names(saltenv)
     }
 
-    /// Whether an SLS renders by itself.
+    /// Returns whether an SLS renders on its own.
     #[must_use]
     pub fn renders(&self, sls: &str, saltenv: &str) -> bool {
         self.render(sls, saltenv).is_ok()
     }
 
-    /// Looks at SLS files that run together, with all that they include.
+    /// Examines SLS files that run together, with all their includes.
     #[must_use]
     pub fn examine(&self, matches: &[(String, Vec<String>)]) -> Examined {
         let rendered = sls::rendered(self, matches, auto_order(self.cx));
@@ -92,7 +94,7 @@ impl<'a> Examiner<'a> {
         };
         let mut checked = check(&plan, self.cx);
         if !well_formed {
-            // What is in the wrong place reads like an argument.
+            // Misplaced data can look like an argument, so warnings are not reliable here.
             checked.retain(|one| !matches!(one.problem, Problem::Warning(_)));
         }
         if whole {
@@ -110,13 +112,13 @@ impl<'a> Examiner<'a> {
         }
     }
 
-    /// Who is told of the branches that are reached.
+    /// Returns the record of the template branches that are reached.
     #[must_use]
     pub fn reached(&self) -> Arc<Reached> {
         Arc::clone(&self.reached)
     }
 
-    /// Where a path of keys leads in an SLS.
+    /// Returns the place of a path of keys in an SLS.
     #[must_use]
     pub fn place(&self, sls: &str, saltenv: &str, path: &[Value]) -> Option<Place> {
         let document = self.render(sls, saltenv).ok()??;
@@ -125,7 +127,7 @@ impl<'a> Examiner<'a> {
         documents.place(saltenv, sls, path)
     }
 
-    /// The SLS files that one names under `include`, as far as it renders.
+    /// Returns the SLS files in the `include` of an SLS. Empty if the SLS does not render.
     #[must_use]
     pub fn includes(&self, name: &str, saltenv: &str) -> Vec<String> {
         let Ok(Some(document)) = self.render(name, saltenv) else {
@@ -142,10 +144,10 @@ impl<'a> Examiner<'a> {
             .collect()
     }
 
-    /// What is wrong with one file of another tree, that of pillar.
+    /// Renders one file of another tree, that of the pillar. Returns `None` if it does not exist.
     ///
     /// # Errors
-    /// What keeps it from rendering.
+    /// The fault that prevents it from rendering.
     pub fn other(&self, tree: &Tree, sls: &str, saltenv: &str) -> Result<Option<Value>, Fault> {
         let found = tree::find(self.cx, tree, sls, saltenv);
         let found = found.map_err(|error| Fault::new(error.to_string()))?;
@@ -198,13 +200,13 @@ impl<'a> Examiner<'a> {
     }
 }
 
-/// A chunk that no order has been made of: that would have taken out the place among its names.
+/// Converts a chunk that has not been sorted. Sorting would have removed `name_order`.
 fn unordered(mut chunk: Map) -> Arc<Low> {
     chunk.remove("name_order");
     Arc::new(Low::of(chunk))
 }
 
-/// Where a file begins: the place of what is wrong with all of it.
+/// Returns the beginning of a file, as the place of a fault of the whole file.
 fn beginning(found: &SlsFile) -> Option<Place> {
     Some(Place {
         file: found.file.shown.clone(),

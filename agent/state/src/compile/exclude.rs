@@ -1,4 +1,4 @@
-//! Taking out what `exclude` names.
+//! Removes the IDs and SLS files that `exclude` names.
 
 use std::collections::HashSet;
 
@@ -9,11 +9,12 @@ use super::HighData;
 use super::high::{is_dunder, states};
 use super::order::compensating;
 
-/// Where it stands what excluded states would have been compensated with: that has no turn in the ordinary course either.
+/// The key of high data with the states that excluded states name in `compensate`. These states do
+/// not run in the ordinary phase either.
 pub(crate) const SPARED: &str = "__spared__";
 
 impl HighData {
-    /// Without the IDs, and the SLS files, that `exclude` names.
+    /// Removes the IDs, and the SLS files, that `exclude` names.
     pub(crate) fn excluded(mut self) -> Self {
         let Some(exclude) = self.map.remove("__exclude__") else {
             return self;
@@ -55,7 +56,7 @@ impl HighData {
     }
 }
 
-/// What the states of an ID name in `compensate`.
+/// Returns the items that the states of an ID name in `compensate`.
 fn compensations(body: &Value) -> Vec<Value> {
     let arguments = states(body).flat_map(|(_, run)| run.as_list().unwrap_or_default());
     let maps = arguments.filter_map(Value::as_map);

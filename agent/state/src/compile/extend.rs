@@ -1,4 +1,4 @@
-//! Laying `extend`, and what the `*_in` requisites say, over the IDs that they are about.
+//! Merges `extend`, and the extensions that `*_in` requisites produce, into the IDs that they name.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,13 @@ use super::high::{first_key, is_dunder, is_requisite, states};
 use super::hint::did_you_mean;
 use super::{Fault, HighData};
 
-/// Where the faults of an extension stand, where that is not under `extend:`.
+/// The paths of the declarations that caused extensions, by ID, for extensions that are not below
+/// `extend:`.
 pub(crate) type Origins = HashMap<Value, Vec<Value>>;
 
 impl HighData {
-    /// Salt's `reconcile_extend`. A strict one also wants the state to be there, not only the ID.
+    /// Merges the extensions (Salt's `reconcile_extend`). If `strict`, not only the ID must exist,
+    /// but also the state.
     pub(crate) fn extend(&mut self, strict: bool, origins: &Origins) -> Vec<Fault> {
         let Some(extensions) = self.map.remove("__extend__") else {
             return Vec::new();
@@ -42,7 +44,8 @@ impl HighData {
         faults
     }
 
-    /// The ID that an extension is about: by its ID, or by the only name that is the same.
+    /// Returns the ID that an extension names: by the ID itself, or by a unique argument value that
+    /// equals it.
     fn target(&self, names: &mut Names, strict: bool, id: &Value, body: &Value) -> Option<Value> {
         let (state, _) = states(body).next()?;
         let here = self.map.get_value(id).and_then(Value::as_map);
@@ -105,7 +108,8 @@ fn lay_over(high: &mut Map, names: &mut Names, target: &Value, body: &Value) {
     }
 }
 
-/// One argument of an extension: it replaces its like, requisites are added to their like, anything else is added.
+/// Merges one argument of an extension. It replaces an argument of the same name. Requisites are
+/// appended to those of the same kind. Any other argument is added.
 fn lay_argument(arguments: &mut Value, argument: &Value) {
     let Some(arguments) = arguments.as_list_mut() else {
         return;
@@ -148,14 +152,16 @@ fn lay_option(here: &mut Value, key: &Value, argument: &Value) {
     *here = argument.clone();
 }
 
-/// Finds IDs by the values of their arguments (Salt's `find_name`), from an index that is made when it is first asked.
+/// Finds IDs by the values of their arguments (Salt's `find_name`). The index is built on first
+/// use.
 #[derive(Default)]
 pub(crate) struct Names {
     index: Option<HashMap<Value, Vec<(Value, Value)>>>,
 }
 
 impl Names {
-    /// The IDs with this state that have `name` as an argument's value, or all IDs of an SLS.
+    /// Returns the IDs with this state that have `name` as the value of an argument. If `state` is
+    /// `sls`, returns all IDs of that SLS.
     pub(crate) fn find(&mut self, high: &Map, name: &Value, state: &Value) -> Vec<(Value, Value)> {
         if state.as_str() == Some("sls") {
             let of_sls = |(id, body): (&Value, &Value)| {
@@ -173,7 +179,7 @@ impl Names {
             .collect()
     }
 
-    /// Takes in what was added to an ID.
+    /// Adds an extended state to the index.
     fn note(&mut self, id: &Value, state: &Value, arguments: &Value) {
         if let Some(index) = &mut self.index {
             take_in(index, id, state, arguments);
@@ -210,7 +216,7 @@ fn take_in(
     }
 }
 
-/// The names of the arguments that a state of an ID has (Salt's `state_args`).
+/// Returns the names of the arguments of a state of an ID (Salt's `state_args`).
 pub(crate) fn argument_names(arguments: &Value) -> Vec<Value> {
     let single = |argument: &Value| {
         let map = argument.as_map().filter(|map| map.len() == 1)?;

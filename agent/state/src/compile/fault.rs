@@ -1,20 +1,20 @@
-//! [`Fault`]: what is wrong with a document.
+//! [`Fault`]: an error in an SLS tree.
 
 use render::Place;
 
-/// One thing that is wrong with a tree: Salt's sentence, and where it stands.
+/// One error in a tree: Salt's sentence, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Salt's sentence, as it stands in the return.
+    /// Salt's sentence, as in the return.
     pub text: String,
-    /// Where in the template, for the caret on stderr.
+    /// The place in the template, for the caret on stderr.
     pub place: Option<Place>,
-    /// What to do about it, where that can be said.
+    /// A hint about what to do, if there is one.
     pub hint: Option<String>,
 }
 
 impl Fault {
-    /// A fault with no place.
+    /// Returns a fault without a place.
     pub fn new(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -23,13 +23,14 @@ impl Fault {
         }
     }
 
-    /// The same with what to do about it.
+    /// Adds a hint about what to do.
     #[must_use]
     pub fn hint(self, hint: Option<String>) -> Self {
         Self { hint, ..self }
     }
 
-    /// The sentence with the place it stands at, its source line, a caret and what to do: for people, on stderr.
+    /// Returns the sentence with the place, its source line, a caret and the hint, for people on
+    /// stderr.
     #[must_use]
     pub fn shown(&self) -> String {
         let mut out = self.text.clone();

@@ -1,4 +1,4 @@
-//! [`Graph`]: which chunk needs which, the cycles in that, and the order that follows from it.
+//! [`Graph`]: the dependencies between chunks, their cycles, and the resulting order.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -8,20 +8,20 @@ use value::hash::Keyed;
 
 use crate::low::RequisiteKind;
 
-/// A chunk, or the test run of one that a prereq asks for.
+/// A chunk, or the test run of a chunk that a prereq requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    /// Salt's name for it: the last thing that decides the order.
+    /// Salt's tag of it: the last criterion of the order.
     pub(crate) tag: String,
-    /// The chunk, as a place in the list that the graph was made from.
+    /// The chunk, as an index into the list from which the graph was built.
     pub(crate) chunk: usize,
-    /// True for the test run.
+    /// True for a test run.
     pub(crate) test: bool,
 }
 
 type Edges = IndexMap<usize, Vec<RequisiteKind>, Keyed>;
 
-/// Nodes by number, with the edges from what is needed to what needs it.
+/// Nodes by number, with edges from each node to those that need it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Graph {
     nodes: Vec<Node>,
@@ -30,10 +30,10 @@ pub(crate) struct Graph {
     tests: Vec<Option<usize>>,
 }
 
-/// What decides which of the nodes that could run comes first.
+/// The sort key that decides which of the runnable nodes is first.
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
-    /// The least order of the node and of what needs it.
+    /// The minimum of the orders of the node and of the nodes that need it.
     pub(crate) least: f64,
     /// The order of the node.
     pub(crate) order: f64,
@@ -51,29 +51,30 @@ impl Graph {
         self.nodes.len() - 1
     }
 
-    /// All nodes by number.
+    /// Returns all nodes by number.
     pub(crate) fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// Lets a node stand for another chunk with the same tag.
+    /// Assigns another chunk with the same tag to a node.
     pub(crate) fn stands_for(&mut self, node: usize, chunk: usize) {
         if let Some(node) = self.nodes.get_mut(node) {
             node.chunk = chunk;
         }
     }
 
-    /// What a node needs, and how.
+    /// Returns the nodes that a node needs, with the kind of requisite.
     pub(crate) fn needs(&self, node: usize) -> impl Iterator<Item = (usize, RequisiteKind)> {
         pairs(&self.into, node)
     }
 
-    /// What needs a node, and how.
+    /// Returns the nodes that need a node, with the kind of requisite.
     pub(crate) fn needed_by(&self, node: usize) -> impl Iterator<Item = (usize, RequisiteKind)> {
         pairs(&self.out, node)
     }
 
-    /// Says that `node` needs `needed`; its test run, where there is one, needs it too.
+    /// Adds the dependency of `node` on `needed`. If `node` has a test run, that depends on
+    /// `needed`, too.
     pub(crate) fn require(&mut self, needed: usize, node: usize, kind: RequisiteKind) {
         if let Some(test) = self.test_of(node) {
             self.edge(needed, test, kind);
@@ -81,7 +82,8 @@ impl Graph {
         self.edge(needed, node, kind);
     }
 
-    /// Says that `node` runs before `target` and only when a test run of that would change something.
+    /// Adds a prereq: `node` runs before `target`, and only if a test run of `target` would change
+    /// something.
     pub(crate) fn prereq(&mut self, node: usize, target: usize) {
         let test = self
             .test_of(target)
@@ -125,7 +127,8 @@ impl Graph {
         note(&mut self.into, to, from, kind);
     }
 
-    /// The nodes in an order in which each comes after all that it needs, the least key first; none when there is a cycle.
+    /// Returns the nodes sorted so that each comes after all that it needs, the smallest key first.
+    /// Returns `None` if there is a cycle.
     pub(crate) fn sorted(&self, mut key: impl FnMut(usize) -> Key) -> Option<Vec<usize>> {
         let mut waiting: Vec<usize> = self
             .into
@@ -155,7 +158,8 @@ impl Graph {
         (sorted.len() == self.nodes.len()).then_some(sorted)
     }
 
-    /// The edges of one cycle, from needed to needing; none when there is no cycle.
+    /// Returns the edges of one cycle, each from the needed to the needing node. Empty if there is
+    /// no cycle.
     pub(crate) fn cycle(&self) -> Vec<(usize, usize, RequisiteKind)> {
         let mut seen = vec![Colour::White; self.nodes.len()];
         for root in 0..self.nodes.len() {
@@ -169,7 +173,7 @@ impl Graph {
         Vec::new()
     }
 
-    /// Depth first without recursion: a chain may be long.
+    /// Searches depth first, without recursion, because a chain may be long.
     fn cycle_from(&self, root: usize, seen: &mut [Colour]) -> Vec<(usize, usize, RequisiteKind)> {
         let mut path: Vec<(usize, usize, RequisiteKind)> = Vec::new();
         let mut stack = vec![(root, self.needed_by(root).collect::<Vec<_>>().into_iter())];
@@ -203,7 +207,7 @@ impl Graph {
         Vec::new()
     }
 
-    /// True when `to` is one of these nodes, or needs one directly or through others.
+    /// Returns true if `to` is one of these nodes, or needs one of them directly or indirectly.
     pub(crate) fn reaches(&self, from: &[usize], to: usize) -> bool {
         let mut seen = vec![false; self.nodes.len()];
         let mut stack = from.to_vec();

@@ -1,4 +1,4 @@
-//! [`HighData`]: the merged SLS files of a run, and what Salt checks in them before it looks at requisites.
+//! [`HighData`]: the merged SLS files of a run, and Salt's checks before requisites are resolved.
 
 use value::{Map, Value};
 
@@ -6,7 +6,8 @@ use super::Fault;
 use super::documents::Documents;
 use crate::low::{self, RequisiteKind};
 
-/// Every ID of a run with its states, as Salt's high data has it: `__extend__` and `__exclude__` stand beside the IDs.
+/// Every ID of a run with its states, as in Salt's high data. `__extend__` and `__exclude__` are
+/// keys next to the IDs.
 #[derive(Clone, Debug, Default)]
 pub struct HighData {
     pub(crate) map: Map,
@@ -14,7 +15,7 @@ pub struct HighData {
 }
 
 impl HighData {
-    /// High data that comes from somewhere else than SLS files (`state.high`).
+    /// Returns high data that does not come from SLS files (`state.high`).
     #[must_use]
     pub fn of(map: Map) -> Self {
         Self {
@@ -23,14 +24,14 @@ impl HighData {
         }
     }
 
-    /// The data as `state.show_sls` and `state.show_highstate` print it.
+    /// Returns the data as `state.show_sls` and `state.show_highstate` print it.
     #[must_use]
     pub fn map(&self) -> &Map {
         low::keep_of_high(&self.map);
         &self.map
     }
 
-    /// Excludes more SLS files (text) or IDs (`{id: x}`): what `state.sls exclude=…` names.
+    /// Excludes more SLS files (strings) or IDs (`{id: x}`), for `state.sls exclude=…`.
     #[must_use]
     pub fn excluding(mut self, exclude: impl IntoIterator<Item = Value>) -> Self {
         let exclude: Vec<Value> = exclude.into_iter().collect();
@@ -43,7 +44,7 @@ impl HighData {
         self
     }
 
-    /// What Salt's `verify_high` finds.
+    /// Returns the faults that Salt's `verify_high` reports.
     #[must_use]
     pub fn faults(&self) -> Vec<Fault> {
         low::keep_of_high(&self.map);
@@ -57,7 +58,7 @@ impl HighData {
         check.faults
     }
 
-    /// The same data when nothing is wrong with its form.
+    /// Returns the data if its form has no faults.
     pub(crate) fn verified(self) -> Result<Self, Vec<Fault>> {
         let faults = self.faults();
         if faults.is_empty() {
@@ -68,12 +69,12 @@ impl HighData {
     }
 }
 
-/// True for the keys that Salt puts beside IDs and states.
+/// Returns true for the internal keys that Salt stores next to IDs and states.
 pub(crate) fn is_dunder(key: &Value) -> bool {
     key.as_str().is_some_and(|key| key.starts_with("__"))
 }
 
-/// The states of an ID with their arguments.
+/// Returns the states of an ID with their arguments.
 pub(crate) fn states(body: &Value) -> impl Iterator<Item = (&Value, &Value)> {
     body.as_map()
         .into_iter()
@@ -81,12 +82,13 @@ pub(crate) fn states(body: &Value) -> impl Iterator<Item = (&Value, &Value)> {
         .filter(|(state, _)| !is_dunder(state))
 }
 
-/// The first key of an argument, when it is a dictionary.
+/// Returns the first key of an argument that is a dictionary.
 pub(crate) fn first_key(argument: &Value) -> Option<&Value> {
     argument.as_map()?.first().map(|(key, _)| key)
 }
 
-/// A value as Python prints it where Salt prints what its YAML loader made: ordered dictionaries show their type.
+/// Returns the `repr()` of a value as Salt prints the data of its YAML loader: dictionaries show
+/// their type, `OrderedDict`.
 pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::Map(map) if map.is_empty() => "OrderedDict()".into(),
@@ -105,7 +107,7 @@ pub(crate) fn shown(value: &Value) -> String {
     }
 }
 
-/// The same for `str()`: text stands there without quotes.
+/// Like [`shown`], but for `str()`: a string is not quoted.
 pub(crate) fn shown_text(value: &Value) -> String {
     match value {
         Value::Str(text) => String::from(&**text),
@@ -113,7 +115,7 @@ pub(crate) fn shown_text(value: &Value) -> String {
     }
 }
 
-/// True for the arguments whose value must be a list of requisites.
+/// Returns true for the arguments whose value must be a list of requisites.
 pub(crate) fn is_requisite(word: &str) -> bool {
     word == "prerequired" || RequisiteKind::of(word).is_some()
 }
@@ -290,7 +292,7 @@ impl Check<'_> {
     }
 }
 
-/// The argument that is looked at; its texts are only made for a fault.
+/// The argument that is being checked. Its texts are only built for a fault.
 struct Spot<'a> {
     id: &'a Value,
     body: &'a Map,

@@ -1,8 +1,9 @@
-//! Did you mean: the nearest of the names that are there.
+//! "Did you mean" hints: the most similar of the existing names.
 
 use value::hint::nearest;
 
-/// A hint that names the candidate nearest to what was written, when one is near enough to be meant.
+/// Returns a hint with the candidate that is most similar to the written name, if one is similar
+/// enough.
 #[must_use]
 pub fn did_you_mean<'a>(
     written: &str,

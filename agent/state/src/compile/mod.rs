@@ -1,4 +1,5 @@
-//! From SLS to a plan, one step a file: each eats the last step's type and returns the next, or all of its faults.
+//! Compiles SLS to a plan. Each file is one step, which takes the result of the previous step and
+//! returns the next one, or all of its faults.
 
 mod aggregate;
 mod check;
@@ -35,26 +36,27 @@ use crate::exec::Exec;
 use crate::low::Low;
 use crate::top::{Matched, Request};
 
-/// The high data of SLS files by name (`state.sls`).
+/// Returns the high data of SLS files by name (`state.sls`).
 ///
 /// # Errors
-/// All that is wrong with them and with what they include.
+/// All faults of these files and of those that they include.
 pub fn sls(cx: &Exec, mods: &[String], saltenv: &str) -> Result<HighData, Vec<Fault>> {
     matched(cx, &vec![(saltenv.to_owned(), mods.to_vec())])
 }
 
-/// The high data of what the top files name (`state.highstate`). Empty when they name nothing.
+/// Returns the high data of the SLS that the top files assign (`state.highstate`). Empty if they
+/// assign none.
 ///
 /// # Errors
-/// All that is wrong with the top files and the SLS files.
+/// All faults of the top files and the SLS files.
 pub fn highstate(cx: &Exec) -> Result<HighData, Vec<Fault>> {
     matched(cx, &crate::top::matched(cx, &Request::of(cx))?)
 }
 
-/// The high data of SLS files by environment.
+/// Returns the high data of SLS files by environment.
 ///
 /// # Errors
-/// All that is wrong with them.
+/// All faults of these files.
 pub fn matched(cx: &Exec, matches: &Matched) -> Result<HighData, Vec<Fault>> {
     let rendered = sls::rendered(&render::Roots(cx), matches, auto_order(cx));
     if rendered.faults.is_empty() {
@@ -64,10 +66,11 @@ pub fn matched(cx: &Exec, matches: &Matched) -> Result<HighData, Vec<Fault>> {
     }
 }
 
-/// The high data of SLS files with its form checked too (`state.show_sls`, `state.show_low_sls`, `state.sls_id`).
+/// Returns the high data of SLS files, with its form checked too (`state.show_sls`,
+/// `state.show_low_sls`, `state.sls_id`).
 ///
 /// # Errors
-/// All that is wrong with them.
+/// All faults of these files.
 pub fn shown(cx: &Exec, mods: &[String], saltenv: &str) -> Result<HighData, Vec<Fault>> {
     let matches = [(saltenv.to_owned(), mods.to_vec())];
     let mut rendered = sls::rendered(&render::Roots(cx), &matches, auto_order(cx));
@@ -79,18 +82,19 @@ pub fn shown(cx: &Exec, mods: &[String], saltenv: &str) -> Result<HighData, Vec<
     }
 }
 
-/// The plan of what the top files name, with the faults of all steps together (`state.show_lowstate`, `state.show_states`).
+/// Returns the plan of the SLS that the top files assign. Unlike [`HighData::plan`], it reports the
+/// faults of all steps together (`state.show_lowstate`, `state.show_states`).
 ///
 /// # Errors
-/// All that is wrong with the top files, the SLS files and their requisites.
+/// All faults of the top files, the SLS files and their requisites.
 pub fn lowstate(cx: &Exec) -> Result<Plan, Vec<Fault>> {
     lowstate_of(cx, &crate::top::matched(cx, &Request::of(cx))?)
 }
 
-/// The same for SLS files by environment.
+/// Like [`lowstate`], for SLS files by environment.
 ///
 /// # Errors
-/// All that is wrong with them and their requisites.
+/// All faults of these files and their requisites.
 pub fn lowstate_of(cx: &Exec, matches: &Matched) -> Result<Plan, Vec<Fault>> {
     let rendered = sls::rendered(&render::Roots(cx), matches, auto_order(cx));
     let (mut high, mut faults) = (rendered.high, rendered.faults);
@@ -106,10 +110,10 @@ pub fn lowstate_of(cx: &Exec, matches: &Matched) -> Result<Plan, Vec<Fault>> {
     }
 }
 
-/// What is wrong with the pillar: a state run refuses to start then.
+/// Returns the faults of the pillar. A state run refuses to start if there are any.
 ///
 /// # Errors
-/// When the pillar cannot be had at all.
+/// When the pillar cannot be compiled at all.
 pub fn pillar_faults(cx: &Exec) -> Result<Vec<Fault>, crate::module::Error> {
     let pillar = cx.pillar()?;
     let errors = pillar
@@ -127,7 +131,8 @@ pub fn pillar_faults(cx: &Exec) -> Result<Vec<Fault>, crate::module::Error> {
         .collect())
 }
 
-/// True when an environment has an SLS file of this name, or one that it matches as a pattern (`state.sls_exists`).
+/// Returns true if an environment has an SLS file of this name, or, if the name is a glob, one that
+/// matches it (`state.sls_exists`).
 ///
 /// # Errors
 /// When the environment cannot be listed.
@@ -140,17 +145,18 @@ pub fn sls_exists(cx: &Exec, sls: &str, saltenv: &str) -> Result<bool, crate::mo
     crate::tree::find(cx, &tree, sls, saltenv).map(|found| found.is_some())
 }
 
-/// The plan of one chunk (`state.single`, `state.low`).
+/// Returns the plan of one chunk (`state.single`, `state.low`).
 #[must_use]
 pub fn single(data: Map) -> Plan {
     Plan::of_one(Low::of(data))
 }
 
 impl HighData {
-    /// The plan of a run: extended, checked, with the requisites of both sides, without what is excluded, in order.
+    /// Returns the plan of a run: extended, checked, with `*_in` requisites resolved and excluded
+    /// states removed, sorted.
     ///
     /// # Errors
-    /// All faults of the first step that has one.
+    /// All faults of the first step that has any.
     pub fn plan(self, cx: &Exec) -> Result<Plan, Vec<Fault>> {
         let mut high = self;
         let mut faults = high.extend(false, &extend::Origins::new());
@@ -163,18 +169,19 @@ impl HighData {
             .ordered(cx)
     }
 
-    /// The plan without `extend`, requisites from the other side and `exclude` (`state.show_low_sls`).
+    /// Returns the plan without applying `extend`, `*_in` requisites and `exclude`
+    /// (`state.show_low_sls`).
     ///
     /// # Errors
-    /// What is wrong with the data or its requisites.
+    /// Faults of the data or its requisites.
     pub fn plan_as_written(self, cx: &Exec) -> Result<Plan, Vec<Fault>> {
         self.verified()?.ordered(cx)
     }
 
-    /// The plan without `extend` and `exclude` (`state.sls_id`).
+    /// Returns the plan without applying `extend` and `exclude` (`state.sls_id`).
     ///
     /// # Errors
-    /// What is wrong with the data or its requisites.
+    /// Faults of the data or its requisites.
     pub fn plan_of_id(self, cx: &Exec) -> Result<Plan, Vec<Fault>> {
         let mut high = self.verified()?;
         high.map.remove("__extend__");
@@ -213,7 +220,8 @@ impl HighData {
     }
 }
 
-/// Salt's state modules with `mod_watch` that may not be in this binary: a plan is the same without them.
+/// Salt's state modules with `mod_watch` that this binary may lack. The list ensures that the plan
+/// is the same with and without them.
 const WATCHING: [&str; 4] = ["at", "mount", "pkg", "service"];
 
 fn watches_elsewhere(cx: &Exec, function: &str) -> bool {

@@ -1,4 +1,4 @@
-//! Resolving the requisites of chunks and putting the chunks in order (Salt's `order_chunks`).
+//! Resolves the requisites of chunks and sorts the chunks (Salt's `order_chunks`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ mod compensate;
 
 pub(crate) use compensate::compensating;
 
-/// The kinds that make edges, in the order in which Salt reads them.
+/// The requisite kinds that create edges, in the order in which Salt evaluates them.
 const KINDS: [RequisiteKind; 10] = [
     RequisiteKind::Require,
     RequisiteKind::RequireAny,
@@ -33,19 +33,19 @@ const KINDS: [RequisiteKind; 10] = [
     RequisiteKind::OnchangesAny,
 ];
 
-/// What the order depends on besides the chunks.
+/// The settings that the order depends on, in addition to the chunks.
 pub(crate) struct Rules<'a> {
-    /// Whether a state function is there: without `mod_watch` a watch is a require.
+    /// Returns whether a state function exists. Without `mod_watch`, a watch is a require.
     pub(crate) has: &'a dyn Fn(&str) -> bool,
-    /// Requisites that the configuration disables.
+    /// The requisites that the configuration disables.
     pub(crate) disabled: &'a [String],
-    /// What states that are left out name in `compensate`.
+    /// The items that disabled and excluded states name in `compensate`.
     pub(crate) left_out: &'a [Value],
     /// The option `state_aggregate`.
     pub(crate) aggregate: &'a Value,
 }
 
-/// The plan of these chunks; `high` says where they stand.
+/// Returns the plan of these chunks. `high` provides the places of faults.
 pub(crate) fn ordered(
     chunks: Vec<Map>,
     high: &HighData,
@@ -64,7 +64,7 @@ pub(crate) fn ordered(
     order.finished(cap, rules)
 }
 
-/// Nodes by a name.
+/// Nodes by name.
 type Named = IndexMap<String, Vec<usize>, Keyed>;
 
 struct Order<'a> {
@@ -73,13 +73,13 @@ struct Order<'a> {
     graph: Graph,
     /// The node of each chunk.
     node_of: Vec<usize>,
-    /// Nodes by module (or `id`) and by name or ID.
+    /// The nodes by module (or `id`) and by name or ID.
     named: HashMap<String, Named, Keyed>,
-    /// Nodes by the SLS that they stand in or are included from.
+    /// The nodes by the SLS that declares or includes them.
     of_sls: Named,
-    /// The requisites that each node declares, with nodes for chunks.
+    /// The requisites that each node declares. Their `chunks` are node numbers.
     declared: Vec<Vec<Requisite>>,
-    /// When each node has its turn.
+    /// The phase in which each node runs.
     when: Vec<When>,
     faults: Vec<Fault>,
 }
@@ -101,7 +101,7 @@ impl<'a> Order<'a> {
         for (index, chunk) in chunks.iter().enumerate() {
             let tag = tag(chunk);
             let node = match tags.get(&tag) {
-                // The same tag again: the later chunk takes the place of the earlier one.
+                // If a tag occurs again, the later chunk replaces the earlier one.
                 Some(node) => {
                     order.graph.stands_for(*node, index);
                     *node
@@ -146,7 +146,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// A module without `mod_watch` cannot watch: it requires.
+    /// Converts the watches of a module without `mod_watch` to requires.
     fn reconcile_watch(&mut self, chunk: usize, has: &dyn Fn(&str) -> bool) {
         let Some(chunk) = self.chunks.get_mut(chunk) else {
             return;
@@ -200,7 +200,7 @@ impl<'a> Order<'a> {
         Ok(())
     }
 
-    /// What an item of a requisite names: a module, a name, and the nodes of that.
+    /// Resolves an item of a requisite: returns its module, its name, and the matching nodes.
     fn named_by(
         &self,
         chunk: usize,
@@ -251,7 +251,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// The nodes that a requisite names; none when there is no such thing.
+    /// Returns the nodes that a requisite names; `None` if nothing matches.
     fn find(&self, group: &str, name: &str) -> Option<Vec<usize>> {
         let glob = is_glob(name) || name.contains(']');
         let empty = Named::default();
@@ -294,12 +294,13 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// What a chunk listens to makes no edges: it is asked when all have run. Names are matched as they stand.
+    /// Adds the listeners of a chunk. They create no edges, because they are evaluated after all
+    /// chunks have run. Names are compared literally, not as globs.
     fn listen(&mut self, chunk: usize) {
         for (group, target) in self.items(chunk, "listen").iter().filter_map(item_of) {
             let name = target.to_text();
             let found = self.listed(&group, &name);
-            // A bare word that names nothing is nothing to Salt.
+            // Salt ignores a bare word that names nothing.
             if group != "id" || !found.is_empty() {
                 self.declare(chunk, RequisiteKind::Listen, group, &name, found);
             }
@@ -368,7 +369,7 @@ impl<'a> Order<'a> {
         self.high.documents.fault_in(text(&low), chunk, &path)
     }
 
-    /// Where a requisite of a chunk stands in the high data.
+    /// Returns the path of a requisite of a chunk in the high data.
     fn path(&self, chunk: &Map, kind: RequisiteKind, place: usize) -> Vec<Value> {
         let (id, state) = (chunk.get("__id__"), chunk.get("state"));
         let (Some(id), Some(state)) = (id, state) else {
@@ -408,7 +409,8 @@ impl<'a> Order<'a> {
         let mut sorted = graph.sorted(|node| key(graph, &mut chunks, cap, node));
         self.chunks = chunks;
         if let Some(sorted) = &mut sorted {
-            // Nothing of the ordinary course needs what has its turn later.
+            // No chunk of the ordinary phase needs one of a later phase, so this keeps the order
+            // valid.
             sorted.sort_by_key(|node| self.turn_of(*node));
         }
         if sorted.is_none() {
@@ -519,7 +521,8 @@ impl<'a> Order<'a> {
 }
 
 impl Order<'_> {
-    /// A bare word after `listen` is the first chunk to run that has it, and those of the same module.
+    /// Keeps only the nodes that a bare word after `listen` means: the first chunk to run that
+    /// matches, and those of the same module.
     fn only_first(&self, nodes: &mut Vec<usize>, place: &impl Fn(usize) -> usize) {
         let state = |node: usize| {
             let node = self.graph.nodes().get(node)?;
@@ -541,7 +544,8 @@ fn put(names: &mut Named, name: &str, node: usize) {
     }
 }
 
-/// What an item of a requisite list names: a module (its function cut off), `sls` or `id`; a bare word is an ID.
+/// Parses an item of a requisite list: a module (its function is removed), `sls` or `id`, and the
+/// name. A bare word is an ID.
 fn item_of(item: &Value) -> Option<(String, Value)> {
     if item.as_str().is_some() {
         return Some(("id".into(), item.clone()));
@@ -552,13 +556,13 @@ fn item_of(item: &Value) -> Option<(String, Value)> {
     Some((module.unwrap_or(group), target.clone()))
 }
 
-/// Salt's tag of low data.
+/// Returns Salt's tag of low data.
 pub(crate) fn tag(chunk: &Map) -> String {
     let text = |key| chunk.get(key).map(Value::as_text).unwrap_or_default();
     ["state", "__id__", "name", "fun"].map(text).join("_|-")
 }
 
-/// A chunk as the sentence about a cycle names it.
+/// Returns the description of a chunk in the error about a cycle.
 fn named(chunk: &Map) -> String {
     let get = |key| chunk.get(key).cloned().unwrap_or_default();
     let mut shown = Map::new()

@@ -1,4 +1,4 @@
-//! [`Plan`]: what will run, in its order.
+//! [`Plan`]: the chunks to run, in order.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use super::chunk::Disabled;
 use super::documents::Documents;
 use crate::low::{Low, RequisiteKind, When};
 
-/// The chunks in the order in which they run, each with its requisites resolved to chunks.
+/// The chunks in the order in which they run. The requisites of each are resolved to chunks.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Shared with the run.
+    /// The chunks, shared with the run.
     pub(crate) chunks: Vec<Arc<Low>>,
     pub(crate) steps: Vec<Step>,
     pub(crate) groups: Vec<Vec<usize>>,
@@ -19,20 +19,20 @@ pub struct Plan {
     pub(crate) documents: Documents,
 }
 
-/// One step of a run: a chunk, or the test run of a chunk that a prereq asks for before it.
+/// One step of a run: a chunk, or the test run of a chunk that a prereq requests before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
-    /// The chunk, as a place in [`Plan::chunks`].
+    /// The chunk, as an index into [`Plan::chunks`].
     pub chunk: usize,
-    /// True for the test run.
+    /// True for a test run.
     pub test: bool,
-    /// The chunks whose returns decide whether it runs. A `Prereq` looks at the test run of its chunk; the target of a prereq
-    /// has a `Require` on the chunk that declares it.
+    /// The chunks whose returns decide whether it runs. A `Prereq` depends on the test run of its
+    /// chunk. The target of a prereq has a `Require` on the chunk that declares the prereq.
     pub needs: Vec<(RequisiteKind, usize)>,
 }
 
 impl Plan {
-    /// The plan of one chunk that stands in no SLS.
+    /// Returns the plan of one chunk that belongs to no SLS.
     pub(crate) fn of_one(low: Low) -> Self {
         let step = Step::default();
         Self {
@@ -42,54 +42,57 @@ impl Plan {
         }
     }
 
-    /// The same with the chunks that are left out because they are disabled.
+    /// Adds the chunks that do not run because they are disabled.
     pub(crate) fn with_disabled(self, disabled: Vec<Disabled>) -> Self {
         Self { disabled, ..self }
     }
 
-    /// The rendered SLS files that the chunks come from.
+    /// Returns the rendered SLS files that the chunks come from.
     pub(crate) fn documents(&self) -> &Documents {
         &self.documents
     }
 
-    /// Where a chunk stands, or one of its arguments.
+    /// Returns the place of a chunk in the templates, or of one of its arguments.
     #[must_use]
     pub fn place(&self, low: &Low, argument: Option<&str>) -> Option<render::Place> {
         super::check::place(low, &self.documents, argument)
     }
 
-    /// The chunks in the order in which they run.
+    /// Returns the chunks in the order in which they run.
     #[must_use]
     pub fn chunks(&self) -> &[Arc<Low>] {
         &self.chunks
     }
 
-    /// The steps in their order: every chunk once, and before it its test run where a prereq asks for one.
+    /// Returns the steps in order. Every chunk occurs once, and before that its test run if a
+    /// prereq requests one.
     #[must_use]
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// The groups of chunks that may be put together (`aggregate`), each of two or more.
+    /// Returns the groups of chunks that may be combined (`aggregate`). Each group has at least two
+    /// chunks.
     #[must_use]
     pub fn groups(&self) -> &[Vec<usize>] {
         &self.groups
     }
 
-    /// The chunks that do not run because their function is disabled.
+    /// Returns the chunks that do not run because their function is disabled.
     #[must_use]
     pub fn disabled(&self) -> &[Disabled] {
         &self.disabled
     }
 
-    /// The low data of all steps as `state.show_lowstate` prints it: the target of a prereq stands there twice, as in Salt.
+    /// Returns the low data of all steps as `state.show_lowstate` prints it. As in Salt, the target
+    /// of a prereq occurs twice.
     #[must_use]
     pub fn lowstate(&self) -> Vec<Map> {
         let low = |step: &Step| self.chunks.get(step.chunk).map(|low| low.data.clone());
         self.steps.iter().filter_map(low).collect()
     }
 
-    /// The plan of one id: its chunks and those that their requisites name.
+    /// Returns the plan of one id: its chunks, and those that their requisites name.
     #[must_use]
     pub fn of_id(self, id: &str) -> Self {
         let mut wanted: Vec<usize> = Vec::new();
@@ -114,7 +117,7 @@ impl Plan {
             .iter()
             .filter_map(|&at| self.chunks.get(at).map(|low| (**low).clone()))
             .collect();
-        // Asked for by its id a compensating chunk runs.
+        // A compensating chunk runs if the user requests it by its id.
         let asked = chunks.iter_mut().filter(|low| low.id == id);
         asked.for_each(|low| low.when = When::Ordinary);
         for requisite in chunks.iter_mut().flat_map(|low| low.requisites.iter_mut()) {
@@ -145,7 +148,8 @@ impl Plan {
         }
     }
 
-    /// The SLS files that the chunks stand in, in the order in which they run (`state.show_states`).
+    /// Returns the SLS files that declare the chunks, in the order in which they run
+    /// (`state.show_states`).
     #[must_use]
     pub fn states(&self) -> Vec<Value> {
         let mut states = Map::new();
@@ -162,7 +166,7 @@ impl Plan {
 
 #[cfg(test)]
 impl Plan {
-    /// A plan of chunks whose requisites are resolved already.
+    /// Returns a plan of chunks whose requisites are already resolved.
     pub(crate) fn of_chunks(chunks: Vec<Low>) -> Self {
         let step = |chunk| Step {
             chunk,

@@ -1,14 +1,15 @@
-//! What decides the place of a chunk in the order, besides what it needs.
+//! Computes the sort keys of chunks, which decide the order of chunks that do not need each other.
 
 use value::{Map, Value};
 
 use super::graph::{Graph, Key};
 use crate::low::RequisiteKind;
 
-/// `last`, and negative orders, count from so far behind the highest order.
+/// The distance from the highest order at which `last`, and negative orders, begin.
 const BEHIND: i64 = 1_000_000;
 
-/// What decides the place of a node. Salt settles the `order` of a chunk, and of those that need it, while it asks for that.
+/// Returns the sort key of a node. As in Salt, this also replaces the `order` of the chunk, and of
+/// those that need it, by the final number.
 pub(crate) fn key(graph: &Graph, chunks: &mut [Map], cap: i64, node: usize) -> Key {
     let chunk_of = |node: usize| graph.nodes().get(node).map(|node| node.chunk);
     let Some(chunk) = chunk_of(node).and_then(|chunk| chunks.get_mut(chunk)) else {
@@ -37,7 +38,8 @@ pub(crate) fn key(graph: &Graph, chunks: &mut [Map], cap: i64, node: usize) -> K
     }
 }
 
-/// Only the needing chunks of the heaviest kind pull a chunk forward.
+/// Returns the weight of a requisite kind. Only the needing chunks of the heaviest kind move a
+/// chunk forward.
 fn weight_of(kind: RequisiteKind) -> usize {
     const RISING: [RequisiteKind; 11] = [
         RequisiteKind::Onfail,
@@ -58,7 +60,8 @@ fn weight_of(kind: RequisiteKind) -> usize {
         .unwrap_or_default()
 }
 
-/// The order of a chunk as a number, written back where it was a word, negative, or one of several names.
+/// Returns the order of a chunk as a number. Stores it in the chunk if the order was a word or
+/// negative, or if the chunk is one of several names.
 fn settled(chunk: &mut Map, cap: i64) -> f64 {
     let mut order = match chunk.get("order").and_then(number) {
         Some(order) => order,

@@ -1,4 +1,4 @@
-//! The SLS files of a run's own sources, rendered.
+//! Renders the SLS files of a run's own sources.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Library for Roots<'_> {
     }
 }
 
-/// One file by its path on this machine (`state.template`); what it includes comes from the file roots.
+/// One file by its path on this machine (`state.template`). Its includes come from the file roots.
 pub(crate) struct Single<'a> {
     pub(crate) cx: &'a Exec,
     pub(crate) path: &'a str,
@@ -106,7 +106,8 @@ pub(super) fn tracer(cx: &Exec, found: &SlsFile, sls: &str, saltenv: &str) -> Tr
     })
 }
 
-/// Without Jinja in it a template is what is rendered.
+/// Returns the place of a line in a template without Jinja, which is identical to the rendered
+/// text.
 fn plain(text: &str, found: &SlsFile, line: u32) -> Option<Place> {
     if ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark)) {
         return None;

@@ -1,4 +1,4 @@
-//! Turning `require_in` and its like, `use` and `use_in` into what they say about other IDs.
+//! Resolves `require_in` and its like, `use` and `use_in` to extensions of other IDs.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::extend::{Names, Origins, argument_names};
 use super::high::{first_key, is_dunder, states};
 use super::{Fault, HighData};
 
-/// The words that this step resolves.
+/// The keywords that this step resolves.
 const WORDS: [&str; 7] = [
     "require_in",
     "watch_in",
@@ -19,7 +19,7 @@ const WORDS: [&str; 7] = [
     "prereq_in",
 ];
 
-/// Arguments that `use` does not carry over.
+/// The arguments that `use` does not copy.
 const NOT_USED: [&str; 17] = [
     "require_in",
     "watch_in",
@@ -41,7 +41,8 @@ const NOT_USED: [&str; 17] = [
 ];
 
 impl HighData {
-    /// With requisites stated from the other side laid over the IDs that they are about (Salt's `requisite_in`).
+    /// Merges the requisites that are declared on the other side into the IDs that they name
+    /// (Salt's `requisite_in`).
     pub(crate) fn requisites_in(self, disabled: &[String]) -> Result<Self, Vec<Fault>> {
         let (high, faults) = self.requisites_in_with_faults(disabled);
         if faults.is_empty() {
@@ -51,7 +52,7 @@ impl HighData {
         }
     }
 
-    /// The same with all faults beside it.
+    /// Like [`HighData::requisites_in`], but returns the data together with all faults.
     pub(crate) fn requisites_in_with_faults(mut self, disabled: &[String]) -> (Self, Vec<Fault>) {
         let mut step = Step::of(&self, disabled);
         for (id, body) in self.map.iter().filter(|(_, body)| body.as_map().is_some()) {
@@ -88,7 +89,7 @@ impl HighData {
     }
 }
 
-/// The argument that is looked at.
+/// The argument that is being processed.
 struct Here<'a> {
     id: &'a Value,
     body: &'a Value,
@@ -116,9 +117,9 @@ struct Step<'a> {
     high: &'a HighData,
     disabled: &'a [String],
     names: Names,
-    /// The first state with each `name:`, made when it is first asked for.
+    /// The first state with each `name:`, computed on first use.
     named: Option<HashMap<Value, (Value, Value)>>,
-    /// The IDs of each SLS with their states, made when it is first asked for.
+    /// The IDs of each SLS with their states, computed on first use.
     of_sls: Option<HashMap<Value, Vec<(Value, Value)>>>,
     extend: Map,
     origins: Origins,
@@ -162,7 +163,8 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Salt goes through all targets so far again with each item, so that a list of n items names its first target n times.
+    /// Processes a list of items. As Salt does, it processes all earlier targets again with each
+    /// item, so that a list of n items adds its first target n times.
     fn list(&mut self, here: &Here<'_>, word: &str, kind: &str, items: &[Value]) {
         let mut targets: Vec<(Value, Value)> = Vec::new();
         for item in items {
@@ -185,7 +187,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// The state and the name that an item of a list names; a bare word is an ID, or the `name` of one.
+    /// Returns the state and the name of a list item. A bare word is an ID, or the `name` of one.
     fn item(&mut self, item: &Value) -> Option<(Value, Value)> {
         if let Some(item) = item.as_map() {
             return item
@@ -210,7 +212,7 @@ impl<'a> Step<'a> {
         index.get(sls).cloned().unwrap_or_default()
     }
 
-    /// The state without its function, and a fault when it had one.
+    /// Returns the state without its function, and adds a fault if it has one.
     fn undotted(
         &mut self,
         here: &Here<'_>,
@@ -241,7 +243,7 @@ impl<'a> Step<'a> {
         Value::from(module)
     }
 
-    /// Notes that `name` has a requisite of this kind on the ID that says so.
+    /// Adds a requisite of this kind to `name`, with the declaring ID as its target.
     fn add(&mut self, here: &Here<'_>, kind: &str, name: &Value, state: &Value) {
         self.origins
             .entry(name.clone())
@@ -270,7 +272,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// `use_in`: what stands here is also for the state that is named.
+    /// `use_in`: copies the arguments of this state to the named one.
     fn used_in(&mut self, here: &Here<'_>, name: &Value, state: &Value) {
         for (id, of) in self.found(name, state) {
             let target = self.high.map.get_value(&id).and_then(Value::as_map);
@@ -280,7 +282,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// `use`: what stands at the state that is named is also for this one.
+    /// `use`: copies the arguments of the named state to this one.
     fn using(&mut self, here: &Here<'_>, name: &Value, state: &Value) {
         let own = argument_names(here.run);
         for (id, of) in self.found(name, state) {

@@ -1,4 +1,5 @@
-//! From SLS names to high data: rendering, includes, merging (Salt's `render_highstate` and `render_state`).
+//! Converts SLS names to high data: rendering, includes, merging (Salt's `render_highstate` and
+//! `render_state`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,28 +13,28 @@ use super::high::{is_dunder, shown_text};
 use super::hint::did_you_mean;
 use super::{Fault, HighData};
 
-/// How deep includes may go: each level is a call.
+/// The maximum depth of includes. Each level is a recursive call.
 const DEEPEST: usize = 400;
 
-/// What Salt starts numbering states with.
+/// The first number that Salt assigns to states.
 const FIRST_ORDER: i64 = 10000;
 
-/// Where SLS files come from.
+/// A provider of SLS files.
 pub(crate) trait Library {
-    /// The environments.
+    /// Returns the environments.
     fn environments(&self) -> Vec<String>;
 
-    /// The names of all SLS files of an environment: this looks at every file of its roots.
+    /// Returns the names of all SLS files of an environment. This lists every file of its roots.
     fn names(&self, saltenv: &str) -> Result<Vec<String>, Fault>;
 
-    /// Returns true if an environment has an SLS file of this name, which is no pattern.
+    /// Returns true if an environment has an SLS file of this name, which is not a glob.
     fn has(&self, sls: &str, saltenv: &str) -> Result<bool, Fault>;
 
-    /// An SLS file, rendered; none when it is not there.
+    /// Returns a rendered SLS file; `None` if it does not exist.
     fn render(&self, sls: &str, saltenv: &str) -> Result<Option<Document>, Fault>;
 }
 
-/// What the merged SLS files of a run came to, faulty or not.
+/// The merged SLS files of a run, and their faults.
 pub(crate) struct Rendered {
     pub(crate) high: HighData,
     pub(crate) faults: Vec<Fault>,
@@ -64,7 +65,7 @@ pub(crate) fn rendered(
     }
 }
 
-/// Renders one file that is no part of a tree (`state.template`).
+/// Renders one file that is not part of a tree (`state.template`).
 pub(crate) fn alone(library: &dyn Library, sls: &str, saltenv: &str, auto_order: bool) -> Rendered {
     let mut merge = Merge::of(library, &[], auto_order);
     let (state, faults) = merge.state(sls, saltenv, 0);
@@ -78,18 +79,19 @@ pub(crate) fn alone(library: &dyn Library, sls: &str, saltenv: &str, auto_order:
 
 struct Merge<'a> {
     library: &'a dyn Library,
-    /// The environments that the run is about.
+    /// The environments of the run.
     wanted: Vec<String>,
     environments: Vec<String>,
-    /// The names of all SLS files, by environment: a listing is made only for a pattern or a hint.
+    /// The names of all SLS files, by environment. An environment is only listed for a glob or a
+    /// hint.
     names: HashMap<String, Arc<Vec<String>>>,
     done: HashSet<(String, String)>,
-    /// The number of the next state without an order; none when states are not numbered.
+    /// The number of the next state without an order; `None` if states are not numbered.
     next: Option<i64>,
     documents: Documents,
 }
 
-/// An SLS that includes others.
+/// The SLS that contains an `include`.
 struct Including<'a> {
     sls: &'a str,
     saltenv: &'a str,
@@ -123,7 +125,8 @@ impl<'a> Merge<'a> {
         Ok(names)
     }
 
-    /// The SLS files of an environment that a pattern matches; the pattern itself where there is none, so that its absence shows.
+    /// Returns the SLS files of an environment that match a pattern. If none matches, returns the
+    /// pattern itself, which is later reported as missing.
     fn targets(&mut self, saltenv: &str, pattern: &str) -> Result<Vec<String>, Fault> {
         let mut found = Vec::new();
         if is_glob(pattern) {
@@ -168,7 +171,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// One SLS with what it includes, and all that is wrong with them.
+    /// Renders one SLS with its includes. Returns its data and all faults.
     fn state(&mut self, sls: &str, saltenv: &str, depth: usize) -> (Value, Vec<Fault>) {
         let mut faults = Vec::new();
         let found = self.library.render(sls, saltenv);
@@ -184,7 +187,7 @@ impl<'a> Merge<'a> {
                 return (Map::new().into(), faults);
             }
         };
-        // Taken, not cloned: what nobody shares is changed in place.
+        // Taken instead of cloned: data that is not shared is changed in place.
         let (value, init) = (std::mem::take(&mut document.value), document.init);
         self.documents.keep(saltenv, sls, document);
         let mut state = match value {
@@ -267,7 +270,8 @@ impl<'a> Merge<'a> {
             }
             let (included, mut own) = self.state(&sls, &env, including.depth + 1);
             for fault in own.iter_mut().filter(|fault| fault.place.is_none()) {
-                // What is not there has no place of its own: where it was asked for is the place to look at.
+                // A missing file has no place in a document, so the fault gets the place of the
+                // include.
                 let (saltenv, sls) = (including.saltenv, including.sls);
                 fault.place = self.documents.fault("", saltenv, sls, &path).place;
             }
@@ -279,7 +283,10 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// The environment and the SLS files that an item of `include` names, or Salt's sentence about it.
+    /// Returns the environment and the SLS files that an item of `include` names.
+    ///
+    /// # Errors
+    /// Salt's sentence about an invalid item.
     fn resolve(
         &mut self,
         including: &Including<'_>,
@@ -351,7 +358,8 @@ impl<'a> Merge<'a> {
         Ok(found)
     }
 
-    /// Returns true if an environment has an SLS file of this name, or one that the pattern matches.
+    /// Returns true if an environment has an SLS file of this name, or, if the name is a glob, one
+    /// that matches it.
     fn matches_any(&mut self, saltenv: &str, wanted: &str) -> Result<bool, Fault> {
         if !is_glob(wanted) {
             return self.library.has(wanted, saltenv);
@@ -360,7 +368,7 @@ impl<'a> Merge<'a> {
         Ok(names.iter().any(|name| fnmatch(wanted, name)))
     }
 
-    /// Lays one SLS beside the others: an ID must not stand in two with different contents.
+    /// Merges one SLS into the others. An ID must not occur in two of them with different contents.
     fn merge(&self, high: &mut Map, mut state: Map, faults: &mut Vec<Fault>) {
         for key in ["__extend__", "__exclude__"] {
             let Some(list) = state.remove(key) else {
@@ -392,7 +400,8 @@ impl<'a> Merge<'a> {
     }
 }
 
-/// An include with leading dots is relative to the including SLS: one for its folder, one more for each level above.
+/// Returns the absolute name of an include. Leading dots are relative to the including SLS: one for
+/// its folder, one more for each level above.
 fn relative(including: &Including<'_>, wanted: &str) -> Result<String, String> {
     let rest = wanted.trim_start_matches('.');
     let levels = wanted.len() - rest.len();
@@ -414,7 +423,7 @@ fn relative(including: &Including<'_>, wanted: &str) -> Result<String, String> {
     Ok(parts.join("."))
 }
 
-/// The SLS that an item of `include` in `sls` means; none when it leads above the tree.
+/// Returns the SLS that an item of `include` in `sls` names; `None` if it leads above the tree.
 pub(super) fn resolved(sls: &str, init: bool, wanted: &str) -> Option<String> {
     let including = Including {
         sls,
@@ -437,7 +446,8 @@ fn included_from(included: &mut Map, sls: &str) {
     }
 }
 
-/// What Salt says once more about text or a list where IDs should be.
+/// Returns Salt's additional fault about an SLS that is a string or a list instead of a dictionary
+/// of IDs.
 fn not_merged(state: &Value) -> Option<Fault> {
     let state = match state {
         Value::Str(_) | Value::List(_) => shown_text(state),
@@ -448,7 +458,7 @@ fn not_merged(state: &Value) -> Option<Fault> {
     )))
 }
 
-/// Makes one extension of each ID of each `extend`, each only once.
+/// Splits each `extend` into one extension for each ID, and removes duplicates.
 fn clean_duplicate_extends(high: &mut Map) {
     let Some(Value::List(extends)) = high.get("__extend__").cloned() else {
         return;

@@ -1,4 +1,5 @@
-//! Single templates: a file outside the tree (`state.template`) and a text (`state.template_str`).
+//! Compiles single templates: a file outside the tree (`state.template`) and a string
+//! (`state.template_str`).
 
 use render::{Context, render};
 use value::{Map, Value};
@@ -9,13 +10,13 @@ use super::{Fault, HighData, auto_order, sls};
 use crate::exec::Exec;
 use crate::host::ExecHost;
 
-/// What messages call a template that is no file.
+/// The name in messages of a template that is not a file.
 const TEXT: &str = "<template-str>";
 
-/// The high data of one file by its path; it may leave `.sls` out.
+/// Returns the high data of one file by its path, with or without `.sls`.
 ///
 /// # Errors
-/// All that is wrong with it.
+/// All faults of the file.
 pub fn template(cx: &Exec, path: &str, saltenv: &str) -> Result<HighData, Vec<Fault>> {
     let path = match path.ends_with(".sls") {
         true => path.to_owned(),
@@ -30,10 +31,10 @@ pub fn template(cx: &Exec, path: &str, saltenv: &str) -> Result<HighData, Vec<Fa
     }
 }
 
-/// The high data of a text: no includes, excludes or extends.
+/// Returns the high data of a string. It must not contain includes, excludes or extends.
 ///
 /// # Errors
-/// All that is wrong with it.
+/// All faults of the string.
 pub fn template_str(cx: &Exec, text: &str) -> Result<HighData, Vec<Fault>> {
     let renderer = cx.opts().text("renderer").unwrap_or("jinja|yaml");
     let context = Context {
@@ -74,7 +75,7 @@ fn variables(cx: &Exec) -> Result<Map, Vec<Fault>> {
         .with("proxy", Map::new()))
 }
 
-/// Short declarations and functions, as Salt's `render_template` takes them.
+/// Converts short declarations and splits functions, as Salt's `render_template` does.
 fn declared(mut high: Map) -> Result<HighData, Vec<Fault>> {
     for item in ["include", "exclude", "extends"] {
         if high.contains(item) {

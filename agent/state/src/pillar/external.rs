@@ -1,4 +1,5 @@
-//! External pillar (`ext_pillar`): commands that print it, files that are its values. A source that fails is an error, never empty.
+//! External pillar (`ext_pillar`): commands that print pillar data, and files whose contents are
+//! pillar values. If a source fails, that is an error; its data is never taken as empty.
 
 use std::path::Path;
 
@@ -10,13 +11,14 @@ use crate::exec::Exec;
 use crate::host::ExecHost;
 use crate::matcher;
 
-/// How deep folders of `file_tree` may be.
+/// The maximum depth of folders in `file_tree`.
 const DEPTH_MAX: usize = 100;
 
-/// What one source gives: `key` is its kind, `val` its arguments, `pillar` what is known so far.
+/// Returns the data of one source. `key` is the kind of source, `val` its arguments, and `pillar`
+/// the data so far.
 ///
 /// # Errors
-/// Why it gives nothing.
+/// The reason why the source provides no data.
 pub(super) fn of(cx: &Exec, key: &str, val: &Value, pillar: &Map) -> Result<Map, String> {
     match key {
         "cmd_json" => command(cx, val, false, |text| {
@@ -37,7 +39,7 @@ pub(super) fn of(cx: &Exec, key: &str, val: &Value, pillar: &Map) -> Result<Map,
     }
 }
 
-/// The data that a command prints. What it says on the standard error does not count, its exit status does.
+/// Returns the data that a command prints. Its standard error is ignored, its exit status is not.
 fn command(
     cx: &Exec,
     val: &Value,
@@ -63,7 +65,7 @@ fn command(
     }
 }
 
-/// An argument of a source: by name, by position, or the only one.
+/// Returns an argument of a source: by name, by position, or the only one.
 fn argument(val: &Value, position: usize, name: &str) -> Option<Value> {
     match val {
         Value::Map(map) => map.get(name).cloned(),
@@ -73,7 +75,7 @@ fn argument(val: &Value, position: usize, name: &str) -> Option<Value> {
     }
 }
 
-/// The node groups that this minion is in.
+/// Returns the node groups that this minion belongs to.
 fn nodegroups(cx: &Exec, val: &Value) -> Result<Map, String> {
     let name = argument(val, 0, "pillar_name").filter(Value::is_true);
     let mut member = Vec::new();
@@ -98,13 +100,15 @@ fn matches(cx: &Exec, target: &Value) -> Result<bool, String> {
     matcher::matches(cx, target, "compound").map_err(|error| error.to_string())
 }
 
-/// `file_tree`: `hosts/ID` and `nodegroups/NAME` below a folder; names are keys, contents are values.
+/// The source `file_tree`: `hosts/ID` and `nodegroups/NAME` below a folder. File names are keys,
+/// file contents are values.
 struct FileTree {
     root: String,
     follow: bool,
-    /// Patterns of the paths that keep their last newline; none or all where it is a word.
+    /// Patterns of the paths whose contents keep their last newline. A boolean applies to all
+    /// paths.
     keep_newline: Value,
-    /// Files are templates.
+    /// True if the files are templates.
     template: bool,
     renderer: Option<String>,
 }
@@ -153,7 +157,8 @@ impl FileTree {
         Ok(pillar)
     }
 
-    /// The folder, or where it lies below the roots of the pillar's environment.
+    /// Returns the configured folder. A relative one is returned once for each root of the pillar's
+    /// environment.
     fn roots(&self, cx: &Exec) -> Result<Vec<String>, String> {
         if self.root.starts_with('/') {
             return Ok(vec![self.root.clone()]);

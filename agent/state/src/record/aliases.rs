@@ -1,11 +1,12 @@
-//! Tags that hold secrets stand in a record under other names.
+//! Aliases in a record for tags that contain secrets.
 
 use value::{Map, Value, secret};
 
 use super::Recorded;
 use crate::compile::Plan;
 
-/// The tags of a plan that have a secret in them, each with how it stands in a record: by itself, whatever others look like.
+/// Returns the tags of a plan that contain a secret, each with its alias in a record. If two tags
+/// look alike without their secrets, they still get different aliases.
 pub(super) fn aliases(plan: &Plan) -> Vec<(String, String)> {
     let mut aliases: Vec<(String, String)> = Vec::new();
     if !secret::is_any() {
@@ -23,7 +24,7 @@ pub(super) fn aliases(plan: &Plan) -> Vec<(String, String)> {
     aliases
 }
 
-/// Returns of a record by the tags of the plan that they are of.
+/// Returns recorded returns with the aliases replaced by the tags of the plan.
 #[must_use]
 pub fn by_tags_of(plan: &Plan, returns: Map) -> Map {
     renamed(&aliases(plan), returns)
@@ -47,7 +48,8 @@ fn real<'a>(aliases: &'a [(String, String)], shown: &'a str) -> &'a str {
 }
 
 impl Recorded {
-    /// The same by the tags of a plan, in which secrets stand as they are.
+    /// Returns the record with all aliases replaced by the tags of the plan, which contain the
+    /// secrets.
     #[must_use]
     pub fn of_plan(mut self, plan: &Plan) -> Self {
         let aliases = aliases(plan);

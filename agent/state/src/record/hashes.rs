@@ -1,4 +1,4 @@
-//! Numbers that tell whether a plan has changed since its run was cut short.
+//! Hashes that show whether a plan has changed since its run was cut short.
 
 use std::hash::{Hash as _, Hasher as _};
 use std::mem::discriminant;
@@ -9,13 +9,13 @@ use value::{Map, Value, secret};
 use super::digits;
 use crate::compile::Plan;
 
-/// A number that changes when what will run changes.
+/// Returns a hash of a plan. It changes if the chunks that will run change.
 #[must_use]
 pub fn plan_hash(plan: &Plan) -> String {
     plan_hashes(plan).0
 }
 
-/// The hash of a plan, and eight digits for each of its chunks.
+/// Returns the hash of a plan, and eight hexadecimal digits for each of its chunks.
 pub(super) fn plan_hashes(plan: &Plan) -> (String, String) {
     let mut sum = Folded::of_all_programs();
     let mut chunks = String::with_capacity(8 * plan.chunks().len());
@@ -27,7 +27,8 @@ pub(super) fn plan_hashes(plan: &Plan) -> (String, String) {
     (format!("{:016x}", sum.finish()), chunks)
 }
 
-/// A number for a chunk, wherever it stands in its plan. Secrets are left out: a short one could be guessed from it.
+/// Returns a hash of a chunk that does not depend on its position in the plan. Secrets are left
+/// out, because a short one could be guessed from the hash.
 #[must_use]
 pub fn chunk_hash(data: &Map) -> u32 {
     let mut sum = Folded::of_all_programs();
@@ -41,7 +42,7 @@ pub fn chunk_hash(data: &Map) -> u32 {
     (sum ^ (sum >> 32)) as u32
 }
 
-/// Adds all that is in a value, and of what kind it is, to a hash.
+/// Adds the kind of a value and its whole contents to a hash.
 fn fold(sum: &mut Folded, value: &Value) {
     match value {
         Value::List(items) | Value::Tuple(items) => {

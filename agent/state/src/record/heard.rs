@@ -1,4 +1,5 @@
-//! The events that a run has heard for its steps that wait, and which of them a step has waited for.
+//! The events that a run has received for its steps that wait for events, and which of them each
+//! step has consumed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -8,42 +9,45 @@ use value::{Map, Value};
 use super::{Record, Recorded};
 use crate::run::events::{self, Event, EventLog};
 
-/// What a part of a run has heard.
+/// The events that a part of a run has received.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Heard {
-    /// The number in the bus's log from which on it listens; none where the bus has no log, or what follows is to come anew.
+    /// The number in the event bus's log from which the part continues to listen. `None` if the bus
+    /// has no log, or if the events that follow will be fired again.
     pub next: Option<u64>,
-    /// The events.
+    /// The received events.
     pub events: Vec<Event>,
-    /// The numbers of those that each step has waited for.
+    /// The numbers of the events that each step has waited for, by step.
     pub taken: BTreeMap<String, Vec<u64>>,
-    /// The steps that have returned, in order.
+    /// The tags of the steps that have returned, in order.
     returned: Vec<String>,
-    /// How many steps had returned when each event came.
+    /// The number of steps that had returned when each event arrived.
     after: Vec<usize>,
 }
 
 impl Record {
-    /// Has a log take in what was fired before each return is noted.
+    /// Registers an event log. Before each return is recorded, the log receives the events that
+    /// were fired so far.
     pub(crate) fn add_log(&self, log: &Arc<EventLog>) {
         let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
         logs.retain(|log| log.strong_count() > 0);
         logs.push(Arc::downgrade(log));
     }
 
-    /// Notes the events that a step has fired before its return is noted: it will not fire them again.
+    /// Records the events that a step has fired, before its return is recorded: the step will not
+    /// fire them again.
     pub(super) fn catch_up(&self) {
         let logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
         let logs: Vec<_> = logs.iter().filter_map(std::sync::Weak::upgrade).collect();
         logs.iter().for_each(|log| log.catch_up());
     }
 
-    /// Notes from which number in the bus's log on a run listens.
+    /// Records the number in the event bus's log from which a part listens.
     pub(crate) fn hears(&self, part: &str, next: u64) {
         self.write(&Map::new().with("hears", next).with("in", part));
     }
 
-    /// Notes an event.
+    /// Records an event.
     pub(crate) fn heard(&self, part: &str, event: &Event) {
         let entry = Map::new()
             .with("heard", event.number)
@@ -53,7 +57,7 @@ impl Record {
         self.write(&entry);
     }
 
-    /// Notes which events a step has waited for.
+    /// Records which events a step has waited for.
     pub(crate) fn took(&self, part: &str, step: &str, numbers: &[u64]) {
         let numbers = Value::list(numbers.iter().map(|number| Value::from(*number)));
         let entry = Map::new()
@@ -64,7 +68,7 @@ impl Record {
     }
 }
 
-/// Returns whether an entry tells what was heard.
+/// Returns whether an entry is about received events.
 pub(super) fn is_heard(entry: &Map) -> bool {
     ["heard", "hears", "took"]
         .iter()
@@ -107,7 +111,8 @@ impl Heard {
         self.returned.push(tag.to_owned());
     }
 
-    /// Forgets a step: what it has waited for, and what came since it began where it will come again.
+    /// Removes a step: the events that it waited for, and, unless it is itself a wait step, the
+    /// events since it began, because they will be fired again.
     pub(super) fn forget(&mut self, tag: &str) {
         self.taken.remove(tag);
         let waits = events::is_wait_tag(tag);
@@ -122,7 +127,8 @@ impl Heard {
         self.next = None;
     }
 
-    /// Returns it with what was waited for by steps that have their return alone.
+    /// Returns the same data, but keeps the waited-for events only of those steps that have a
+    /// return.
     #[must_use]
     pub fn of_returns(mut self, returns: Option<&Map>) -> Self {
         let has = |step: &str| returns.is_some_and(|returns| returns.contains(step));
@@ -130,7 +136,7 @@ impl Heard {
         self
     }
 
-    /// Calls its steps by their tags in the plan.
+    /// Replaces the aliases of steps by their tags in the plan.
     pub(super) fn rename(&mut self, real: impl Fn(&str) -> String) {
         let taken = std::mem::take(&mut self.taken).into_iter();
         self.taken = taken.map(|(step, took)| (real(&step), took)).collect();

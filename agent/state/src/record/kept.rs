@@ -1,7 +1,9 @@
-//! What a run leaves to be undone: lines of its record that tell of each change before it is made, and a folder `kept.JID` beside it
-//! with the contents that were replaced, each under its hash.
+//! The data that a run keeps for an undo: lines of its record that describe each change before it
+//! is made, and a folder `kept.JID` next to the record with the contents that were replaced, each
+//! named by its hash.
 //!
-//! A run has a folder of its own, so that what is forgotten with it can be seen without reading every other record.
+//! Each run has a separate folder, so that removing a run can remove its contents without reading
+//! all other records.
 #![expect(
     clippy::disallowed_methods,
     reason = "what is kept goes with its record"
@@ -19,47 +21,48 @@ use crate::exec::Exec;
 use crate::module::Error;
 use crate::opts::Opts;
 
-/// What is known of a place that the run has changed.
+/// The amount of data recorded about a path that the run has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Its owner, mode or times are noted, as they were.
+    /// Its original owner, mode or times are recorded.
     Looks,
-    /// All of it is noted, as it was.
+    /// Its complete original state is recorded.
     Whole,
 }
 
-/// What a run under way knows of the places that it has changed.
+/// The notes of a running run about the paths that it has changed.
 #[derive(Debug, Default)]
 pub struct Keeping {
-    /// By path.
+    /// The amount of recorded data, by path.
     pub places: HashMap<PathBuf, Place>,
-    /// Where folders really are; forgotten when a link or a folder may have moved.
+    /// The resolved paths of folders. They are dropped when a link or a folder may have moved.
     pub folders: HashMap<PathBuf, PathBuf>,
-    /// How many bytes all runs keep; none until it was counted.
+    /// The total size in bytes of the contents that all runs keep; `None` until it is computed.
     pub bytes: Option<u64>,
 }
 
 impl Record {
-    /// Notes a change that is about to be made, or how to take one back.
+    /// Records a change that is about to be made, or how to revert one.
     pub fn change(&self, cx: &Exec, entry: &Map) {
         self.write(entry);
         self.dirty(cx);
     }
 
-    /// What is known of the places that the run has changed.
+    /// Locks and returns the notes about the paths that the run has changed.
     pub fn keeping(&self) -> MutexGuard<'_, Keeping> {
         self.keeping.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The folder of the contents that the run of a record keeps.
+/// Returns the folder of the contents that the run of a record keeps.
 #[must_use]
 pub fn kept(record: &Path) -> PathBuf {
     let jid = record.file_name().unwrap_or_default().to_string_lossy();
     record.with_file_name(format!("kept.{jid}"))
 }
 
-/// The records of the runs that keep contents, each with how many bytes they are, that of the oldest run first.
+/// Returns the records of the runs that keep contents, each with the size of the contents in bytes,
+/// the oldest run first.
 #[must_use]
 pub fn kept_of(opts: &Opts) -> Vec<(PathBuf, u64)> {
     let records = folder(opts);
@@ -70,7 +73,8 @@ pub fn kept_of(opts: &Opts) -> Vec<(PathBuf, u64)> {
         .collect()
 }
 
-/// How many bytes of contents the run of a record keeps; none where it keeps nothing.
+/// Returns the total size in bytes of the contents that the run of a record keeps; `None` if it
+/// keeps none.
 #[must_use]
 pub fn kept_bytes(record: &Path) -> Option<u64> {
     let entries = std::fs::read_dir(kept(record)).ok()?;

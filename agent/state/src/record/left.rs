@@ -1,4 +1,4 @@
-//! A run that waited for a reboot, and is not gone on with after it.
+//! Runs that waited for a reboot and are not resumed automatically after it.
 
 use std::fs::OpenOptions;
 use std::io::{Read as _, Write as _};
@@ -9,10 +9,11 @@ use value::{Map, jid};
 use super::{Recorded, line, locked, whole};
 use crate::module::Error;
 
-/// Notes in the record of a run why nothing goes on with it by itself. One that somebody works with stays as it is.
+/// Records why a run is not resumed automatically. Does nothing if another process holds the
+/// record.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the entry cannot be written.
 pub fn leave(path: &Path, why: &str) -> Result<(), Error> {
     let opened = OpenOptions::new().append(true).read(true).open(path);
     let mut file = opened.map_err(Error::io(path))?;
@@ -21,7 +22,7 @@ pub fn leave(path: &Path, why: &str) -> Result<(), Error> {
     }
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(Error::io(path))?;
-    // What is torn would hide it.
+    // A reader would stop at a torn line, and miss the new one.
     file.set_len(whole(&bytes)).map_err(Error::io(path))?;
     let entry = Map::new().with("left", why).with("time", jid::new());
     let written = file.write_all(line(&entry).as_bytes());
@@ -31,7 +32,8 @@ pub fn leave(path: &Path, why: &str) -> Result<(), Error> {
 }
 
 impl Recorded {
-    /// Whether it has taken the machine down, and goes on by itself after that.
+    /// Returns whether the run has taken the machine down and continues automatically after the
+    /// boot.
     #[must_use]
     pub fn waits_for_boot(&self) -> bool {
         let waits = self.begun.iter().any(|one| one.boot.is_some());

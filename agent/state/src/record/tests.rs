@@ -1,4 +1,4 @@
-//! Records that are written, torn, read and thrown away.
+//! Tests that write, tear, read and remove records.
 
 use std::os::unix::fs::PermissionsExt as _;
 

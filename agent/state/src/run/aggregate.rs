@@ -1,4 +1,5 @@
-//! Putting chunks together that ask for the same kind of thing (`aggregate`, `state_aggregate`): one call does it for all.
+//! Combines chunks that request the same kind of thing (`aggregate`, `state_aggregate`), so that
+//! one call serves all of them.
 
 use std::sync::Arc;
 
@@ -9,7 +10,8 @@ use super::requisite::Status;
 use crate::low::Low;
 
 impl Run<'_> {
-    /// The chunk with what others of its group ask for. They have their turn as ever, and find it done.
+    /// Returns the chunk, combined with the requests of other chunks of its group. The others still
+    /// run in their turn, and find nothing left to do.
     pub(super) fn aggregated(&mut self, index: usize, low: &Arc<Low>) -> Arc<Low> {
         let groups = self.plan().groups().iter();
         let group = groups.clone().find(|group| group.contains(&index));
@@ -44,7 +46,8 @@ impl Run<'_> {
         }
     }
 
-    /// Whether a chunk may be done before its turn: it has not run, nothing guards it, and what it requires is done.
+    /// Returns whether a chunk may be executed before its turn: it has not run, it has no guard,
+    /// and its requisites are met.
     fn may_join(&mut self, index: usize) -> bool {
         if self.has_return(index) || self.joined.contains(&index) {
             return false;

@@ -1,4 +1,4 @@
-//! Calling a chunk's function, and what its return looks like.
+//! Calls the function of a chunk, and builds its return.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use crate::module::{Error, Function, Given, Ret};
 use crate::resume::Policy;
 use crate::umask::Umask;
 
-/// A state function as the registry has it.
+/// A state function of the registry.
 pub(crate) type StateFunction = &'static Function<Ret>;
 
 impl Run<'_> {
-    /// Calls a chunk as often as its `retry` says.
+    /// Calls a chunk as often as its `retry` requests.
     pub(super) fn called(&mut self, index: usize, low: &Arc<Low>) -> Map {
         let low = &self.aggregated(index, low);
         match self.called_once(index, low) {
@@ -35,7 +35,7 @@ impl Run<'_> {
         }
     }
 
-    /// Calls a chunk once; the error is the return of a chunk that cannot be called.
+    /// Calls a chunk once. The error is the return of a chunk that cannot be called.
     fn called_once(&mut self, index: usize, low: &Arc<Low>) -> Result<Map, Map> {
         let stamp = Stamp::now();
         let _hush = secret::hush(low.options.no_log);
@@ -67,7 +67,7 @@ impl Run<'_> {
         Ok(ret)
     }
 
-    /// Starts a parallel chunk, unless a guard or condition stops it.
+    /// Starts a parallel chunk, unless a guard or a condition prevents it.
     fn called_beside(
         &mut self,
         index: usize,
@@ -90,7 +90,7 @@ impl Run<'_> {
         }
     }
 
-    /// Calls a chunk in test mode for those that name it in `prereq`.
+    /// Calls a chunk in test mode, for the chunks that name it in `prereq`.
     pub(super) fn called_to_try(&self, low: &Arc<Low>) -> Map {
         super::tell_started(&self.cx, low, true);
         let _hush = secret::hush(low.options.no_log);
@@ -101,7 +101,7 @@ impl Run<'_> {
     }
 }
 
-/// The context of a chunk's call.
+/// Returns the context of a chunk's call.
 fn context(cx: &Exec, low: &Arc<Low>, test: bool) -> Exec {
     let asked = low.data.get("saltenv").filter(|value| !value.is_null());
     let saltenv = match asked {
@@ -114,7 +114,7 @@ fn context(cx: &Exec, low: &Arc<Low>, test: bool) -> Exec {
     cx
 }
 
-/// The function of a chunk, once it is known that it can be called; else what is wrong, in Salt's words.
+/// Returns the function of a chunk if it can be called, else the errors in Salt's words.
 fn verified(cx: &Exec, low: &Low) -> Result<StateFunction, Vec<String>> {
     low.options.umask().map_err(|text| vec![text])?;
     let full = low.function();
@@ -139,7 +139,8 @@ fn verified(cx: &Exec, low: &Low) -> Result<StateFunction, Vec<String>> {
     }
 }
 
-/// Why a chunk's function is not there, in Salt's words; nothing where it is.
+/// Returns why the function of a chunk is not available, in Salt's words; `None` if it is
+/// available.
 pub(crate) fn unavailable(cx: &Exec, full: &str, unknown: bool) -> Option<String> {
     let custom = |named| {
         let custom = &cx.shared.custom;
@@ -151,7 +152,7 @@ pub(crate) fn unavailable(cx: &Exec, full: &str, unknown: bool) -> Option<String
         .or_else(|| unknown.then(|| format!("'{full}' is not available.")))
 }
 
-/// The return of a chunk that cannot be called.
+/// Returns the return of a chunk that cannot be called.
 fn refused(low: &Low, errors: Vec<String>) -> Map {
     let comment: String = errors.iter().map(|error| format!("{error}\n")).collect();
     log::error(&comment);
@@ -162,14 +163,15 @@ fn refused(low: &Low, errors: Vec<String>) -> Map {
         .with("comment", comment)
 }
 
-/// Calls the function between its guards and its `check_cmd`.
+/// Calls the function if its guards permit it, and then its `check_cmd`.
 pub(super) fn called_here(cx: &Exec, low: &Low, function: StateFunction) -> Map {
     let ret =
         stopped(cx, low).and_then(|stopped| stopped.map_or_else(|| acted(cx, low, function), Ok));
     checked(cx, low, function, ret)
 }
 
-/// The return of a chunk that a guard or a global condition keeps from being called.
+/// Returns the return of a chunk that a guard or a global condition prevents from running; `None`
+/// if it may run.
 fn stopped(cx: &Exec, low: &Low) -> Result<Option<Map>, Error> {
     match guard::skipped(cx, low)? {
         Some(ret) => Ok(Some(ret)),
@@ -177,7 +179,8 @@ fn stopped(cx: &Exec, low: &Low) -> Result<Option<Map>, Error> {
     }
 }
 
-/// The option `global_state_conditions`: targets that this minion must match for a function to be called.
+/// Checks the option `global_state_conditions`: targets that this minion must match for a function
+/// to be called. Returns the return of the chunk if it matches none of them.
 fn unwanted(cx: &Exec, low: &Low) -> Result<Option<Map>, Error> {
     let Some(conditions) = cx
         .opts()
@@ -206,7 +209,8 @@ fn unwanted(cx: &Exec, low: &Low) -> Result<Option<Map>, Error> {
     }))
 }
 
-/// Calls the function itself, as who looks ahead allows it.
+/// Calls the function itself, through the run's [`Foresight`](crate::foresight::Foresight) if it
+/// has one.
 pub(super) fn acted(cx: &Exec, low: &Low, function: StateFunction) -> Result<Map, Error> {
     match &cx.foresight {
         None => invoked(cx, low, function),
@@ -238,7 +242,7 @@ fn invoked(cx: &Exec, low: &Low, function: StateFunction) -> Result<Map, Error> 
     Ok(laid_out(ret, low))
 }
 
-/// Sets the umask that a chunk asks for, until it is dropped.
+/// Sets the umask that a chunk requests, until the returned guard is dropped.
 fn umask_of(low: &Low) -> Result<Option<Umask>, Error> {
     let Some(mask) = low.options.umask()? else {
         return Ok(None);
@@ -247,11 +251,11 @@ fn umask_of(low: &Low) -> Result<Option<Umask>, Error> {
     Ok(Some(set?))
 }
 
-/// Has it on the disk that a chunk begins which must not be repeated unasked. On a full disk it begins all the same, unless its SLS says
-/// `resume:`.
+/// Records durably that a chunk begins that must not be repeated without the user's order. If the
+/// disk is full, the chunk begins anyway, unless its SLS has the option `resume`.
 ///
 /// # Errors
-/// When it must not begin.
+/// When the chunk must not begin.
 fn note_begin(cx: &Exec, low: &Low) -> Result<(), Error> {
     let kept = cx.run.as_ref().map(|run| &run.kept);
     if let Some(kept) = kept.filter(|_| !cx.test)
@@ -269,7 +273,7 @@ fn note_begin(cx: &Exec, low: &Low) -> Result<(), Error> {
     Ok(())
 }
 
-/// The tag of a chunk also when its `mod_watch` is called.
+/// Returns the chunk's own tag, even if its `mod_watch` is called.
 fn own_tag(low: &Low) -> String {
     match low.data.get("sfun").and_then(Value::as_str) {
         Some(fun) if low.data.contains("__reqs__") => {
@@ -279,7 +283,7 @@ fn own_tag(low: &Low) -> String {
     }
 }
 
-/// A return as Salt's functions write it.
+/// Returns the map of a return, with the keys in the order of Salt's functions.
 fn laid_out(ret: Ret, low: &Low) -> Map {
     let name = ret
         .name
@@ -303,7 +307,8 @@ fn laid_out(ret: Ret, low: &Low) -> Map {
     map
 }
 
-/// Applies `check_cmd`, unless the function has an argument of that name, and makes a return of an error.
+/// Applies `check_cmd`, unless the function has an argument of that name. Converts an error to a
+/// return.
 pub(super) fn checked(
     cx: &Exec,
     low: &Low,
@@ -319,7 +324,7 @@ pub(super) fn checked(
     checked.unwrap_or_else(|error| failed(low, &error))
 }
 
-/// The return of a function that failed with an error.
+/// Returns the return of a function that failed with an error.
 pub(super) fn failed(low: &Low, error: &Error) -> Map {
     Map::new()
         .with("result", false)
@@ -328,14 +333,14 @@ pub(super) fn failed(low: &Low, error: &Error) -> Map {
         .with("comment", error.to_string())
 }
 
-/// Writes into a return whose it is, where the call itself does not.
+/// Adds the SLS, the id and the name of its chunk to a return that the call did not fill in.
 pub(super) fn sign(ret: &mut Map, low: &Low) {
     ret.insert("__sls__", low.data.get("__sls__").cloned());
     ret.insert("__id__", low.id.as_str());
     ret.insert("name", low.name.as_str());
 }
 
-/// Reads grains and pillar again when the chunk asks for it.
+/// Drops the cached grains and pillar if the chunk requests it.
 pub(super) fn refresh(cx: &Exec, low: &Low) {
     if low.options.reload_grains {
         cx.refresh_grains();
@@ -345,7 +350,7 @@ pub(super) fn refresh(cx: &Exec, low: &Low) {
     }
 }
 
-/// Hides what a chunk with `no_log` has to tell.
+/// Masks the parts of a return that a chunk with `no_log` must hide.
 pub(super) fn mask(ret: &mut Map) {
     for key in ["name", "comment", "changes"] {
         if let Some(value) = ret.get_mut(key) {
@@ -364,7 +369,7 @@ fn hide(value: &mut Value) {
     }
 }
 
-/// One line in the log for a return; an error where it failed.
+/// Writes one log line for a return; a failure is logged as an error.
 fn tell_log(ret: &Map) {
     match ret.get("result") {
         Some(Value::Bool(false)) => log::error(Told(ret)),
@@ -372,7 +377,7 @@ fn tell_log(ret: &Map) {
     }
 }
 
-/// A return as the log shows it.
+/// A return in the format of the log.
 struct Told<'a>(&'a Map);
 
 impl std::fmt::Display for Told<'_> {
@@ -396,7 +401,7 @@ impl std::fmt::Display for Told<'_> {
     }
 }
 
-/// Lines for changes that all have `old` and `new`; nothing where one has not.
+/// Returns lines for changes that all have `old` and `new`; `None` if one of them does not.
 fn old_and_new(changes: &Map) -> Option<String> {
     let shown = |value: &Value| match value {
         Value::Bool(false) | Value::Null => value.to_text(),

@@ -1,4 +1,4 @@
-//! The only place of a run that reads the clock.
+//! The only code of a run that reads the clock.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// Now.
+    /// Returns the current moment.
     pub(super) fn now() -> Self {
         Self {
             wall: Timestamp::now(),
@@ -23,7 +23,7 @@ impl Stamp {
         }
     }
 
-    /// The local time of day, as `start_time` has it: `12:34:56.789012`.
+    /// Returns the local time of day in the format of `start_time`: `12:34:56.789012`.
     pub(super) fn start_time(&self) -> Value {
         static ZONE: OnceLock<TimeZone> = OnceLock::new();
         let zone = ZONE.get_or_init(TimeZone::system);
@@ -35,7 +35,7 @@ impl Stamp {
             text.push_str(mark);
             two_digits(&mut text, i32::from(number));
         }
-        // As Python's isoformat.
+        // Like Python's `isoformat`, which omits zero microseconds.
         if micros > 0 {
             text.push('.');
             for number in [micros / 10_000, micros / 100 % 100, micros % 100] {
@@ -45,7 +45,7 @@ impl Stamp {
         text.into()
     }
 
-    /// Milliseconds since then, as `duration` has it.
+    /// Returns the milliseconds since this moment, in the format of `duration`.
     pub(super) fn duration(&self) -> f64 {
         let micros = u32::try_from(self.at.elapsed().as_micros()).unwrap_or(u32::MAX);
         f64::from(micros) / 1000.0
@@ -58,7 +58,7 @@ fn two_digits(out: &mut String, number: i32) {
     }
 }
 
-/// Waits. What is no time to wait for is none.
+/// Sleeps for a number of seconds. An invalid number means no sleep.
 pub(super) fn sleep(seconds: f64) {
     std::thread::sleep(Duration::try_from_secs_f64(seconds).unwrap_or_default());
 }

@@ -1,4 +1,4 @@
-//! `compensate`: undoing what had succeeded when something fails later.
+//! `compensate`: undoes chunks that had succeeded if something fails later.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::engine::Run;
 use crate::low::{RequisiteKind, When};
 
 impl Run<'_> {
-    /// Notes the chunks that were finished when the run was cut short, in their order.
+    /// Stores the chunks that were finished when the run was cut short, in their order.
     pub(super) fn note_finished(&mut self, tags: &[Value]) {
         if tags.is_empty() {
             return;
@@ -19,14 +19,14 @@ impl Run<'_> {
         self.finished = known.collect();
     }
 
-    /// Whether the run that this one takes up was undoing what it had done.
+    /// Returns whether the run that this one resumes had started to compensate.
     pub(super) fn was_compensating(&self) -> bool {
         let kept = self.kept();
         kept.compensating.contains(&kept.part)
     }
 
-    /// Undoes what had succeeded, the last first, where something failed in the ordinary course. One that fails does not keep the others
-    /// from running.
+    /// Runs the compensating chunks of those that had succeeded, the last first, if something
+    /// failed in the ordinary phase. A compensating chunk that fails does not stop the others.
     pub(super) fn compensate(&mut self) {
         if self.cx.test || !self.failed() {
             return;
@@ -46,7 +46,7 @@ impl Run<'_> {
         self.run_steps(owed.into_iter().map(|index| (index, false)));
     }
 
-    /// Whether something failed in the ordinary course.
+    /// Returns whether something failed in the ordinary phase.
     fn failed(&self) -> bool {
         let later: Vec<&Value> = self
             .chunks
@@ -57,7 +57,8 @@ impl Run<'_> {
         self.has_failed(|tag| !later.contains(&tag))
     }
 
-    /// What undoes those that succeeded and changed something, in the order in which it runs; each once.
+    /// Returns the compensating chunks of those that succeeded and changed something, in the order
+    /// of execution, each once.
     fn owed(&mut self) -> Vec<usize> {
         let mut owed = Vec::new();
         for index in std::mem::take(&mut self.finished).into_iter().rev() {
@@ -82,7 +83,7 @@ impl Run<'_> {
         all.flat_map(|one| one.chunks.iter().copied()).collect()
     }
 
-    /// Files the returns of compensating chunks that had nothing to undo.
+    /// Adds the returns of compensating chunks that had nothing to undo.
     pub(super) fn spare(&mut self) {
         for index in 0..self.plan().chunks().len() {
             let compensates = self
@@ -109,7 +110,7 @@ impl Run<'_> {
         }
     }
 
-    /// The ids of those that a chunk compensates.
+    /// Returns the ids of the chunks that a chunk compensates.
     fn compensated_by(&self, index: usize) -> String {
         let mut ids: Vec<&str> = Vec::new();
         for (at, chunk) in self.chunks.iter().enumerate() {
@@ -123,13 +124,15 @@ impl Run<'_> {
         }
     }
 
-    /// Whether a chunk of the ordinary course has not had its turn and will not have it: the run stopped before it.
+    /// Returns whether a chunk of the ordinary phase has not run and will not run, because the run
+    /// stopped before it.
     pub(super) fn is_past(&self, index: usize) -> bool {
         let low = self.low(index);
         self.is_ending && low.is_some_and(|low| low.when == When::Ordinary)
     }
 
-    /// A requisite has not run, and will not: what waits for its success has failed, what waits for something else has nothing to do.
+    /// Adds the return of a chunk with a requisite that has not run and will not run. If the chunk
+    /// needs the requisite's success, it failed; otherwise it has nothing to do.
     pub(super) fn miss(&mut self, index: usize, kind: RequisiteKind, target: usize) {
         use RequisiteKind::{Require, RequireAny, Watch, WatchAny};
         let Some(low) = self.low(target) else { return };

@@ -1,4 +1,4 @@
-//! [`Run`]: the loop over the chunks, and what is known of each.
+//! [`Run`]: the loop over the chunks, and the state of each chunk.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use crate::exec::Exec;
 use crate::low::{Low, RequisiteKind, When};
 use crate::resume::next_number;
 
-/// What requisites ask of a return.
+/// The parts of a return that requisites depend on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outcome {
     pub(super) result: Option<bool>,
@@ -25,7 +25,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Reads it from a return.
+    /// Extracts them from a return.
     pub(super) fn of(ret: &Map) -> Self {
         let truth = |key| ret.get(key).is_some_and(Value::is_true);
         Self {
@@ -37,7 +37,7 @@ impl Outcome {
     }
 }
 
-/// A chunk and what came of it.
+/// A chunk and its outcome.
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) low: Arc<Low>,
@@ -55,26 +55,26 @@ impl Chunk {
     }
 }
 
-/// Whether a chunk had its turn.
+/// The result of trying to run a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// It has a return.
+    /// The chunk has a return.
     Done,
-    /// It waits for a parallel one.
+    /// The chunk waits for a parallel one.
     Pending,
 }
 
-/// One run under way.
+/// A run that is under way.
 pub(super) struct Run<'a> {
     pub(super) cx: Exec,
     pub(super) chunks: Vec<Chunk>,
-    /// The returns of the test runs that `prereq` asks for.
+    /// The returns of the test-mode calls for `prereq`.
     pub(super) tried: HashMap<usize, Map>,
-    /// Who must run before a chunk because it named the chunk in `prereq`.
+    /// For each chunk, the chunks that name it in `prereq` and must run before it.
     pub(super) prerequired: HashMap<usize, Vec<usize>>,
     pub(super) disabled_requisites: Vec<RequisiteKind>,
     pub(super) parallel: Parallel,
-    /// The chunks that were put together with others.
+    /// The chunks that were combined with others.
     pub(super) joined: Vec<usize>,
     plan: &'a Plan,
     state: Arc<RunState>,
@@ -82,11 +82,11 @@ pub(super) struct Run<'a> {
     pause: pause::Pause,
     next_number: i64,
     length: usize,
-    /// It goes on with a run that was cut short.
+    /// True if the run resumes one that was cut short.
     resumed: bool,
-    /// The chunks in the order in which they came to their final return.
+    /// The chunks in the order of their final returns.
     pub(super) finished: Vec<usize>,
-    /// The ordinary course is over: what is left runs whatever comes of it.
+    /// True after the ordinary phase: the remaining chunks run even if some fail.
     pub(super) is_ending: bool,
     stopped: bool,
 }
@@ -150,7 +150,7 @@ impl<'a> Run<'a> {
         self.plan
     }
 
-    /// Runs everything and gives the returns.
+    /// Runs everything and returns the returns by tag.
     pub(super) fn finished(mut self) -> Map {
         self.refuse_disabled();
         if !self.was_compensating() {
@@ -167,14 +167,14 @@ impl<'a> Run<'a> {
         std::mem::take(&mut *lock(&self.state.running))
     }
 
-    /// Runs those that have their turn now.
+    /// Runs the chunks of one phase.
     fn run_turn(&mut self, when: When) {
         let (steps, chunks) = (self.plan.steps().iter(), self.plan.chunks());
         let steps = steps.filter(|step| chunks.get(step.chunk).is_some_and(|low| low.when == when));
         self.run_steps(steps.map(|step| (step.chunk, step.test)));
     }
 
-    /// Files the returns of chunks whose function `state.disable` has forbidden.
+    /// Adds the returns of chunks whose function is disabled by `state.disable`.
     fn refuse_disabled(&mut self) {
         for disabled in self.plan.disabled() {
             let low = Low::of(disabled.data.clone());
@@ -188,25 +188,26 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Adds a chunk that is not in the plan (of `listen`) and gives its place.
+    /// Adds a chunk that is not in the plan (for `listen`) and returns its index.
     pub(super) fn add(&mut self, low: Low) -> usize {
         self.chunks.push(Chunk::of(Arc::new(low)));
         self.chunks.len() - 1
     }
 
-    /// What the run has of its record.
+    /// Returns the run's part of its record.
     pub(super) fn kept(&self) -> &Kept {
         &self.state.kept
     }
 
-    /// Whether one of the returns so far is a failure, of those whose tags count.
+    /// Returns whether a return so far is a failure. Only tags for which `counts` is true are
+    /// considered.
     pub(super) fn has_failed(&self, counts: impl Fn(&Value) -> bool) -> bool {
         let running = lock(&self.state.running);
         let failed = |ret: &Value| ret.get("result") == Some(&Value::Bool(false));
         running.iter().any(|(tag, ret)| failed(ret) && counts(tag))
     }
 
-    /// The next `__run_num__`.
+    /// Returns the next `__run_num__`.
     pub(super) fn number(&mut self) -> i64 {
         self.next_number += 1;
         self.next_number - 1
@@ -216,7 +217,7 @@ impl<'a> Run<'a> {
         self.chunks.get(index)?.outcome
     }
 
-    /// A chunk's return so far.
+    /// Returns a chunk's return so far.
     pub(super) fn return_of(&self, index: usize) -> Option<Map> {
         let tag = &self.chunks.get(index)?.tag;
         let running = lock(&self.state.running);
@@ -227,7 +228,8 @@ impl<'a> Run<'a> {
         self.chunks.get(index).map(|chunk| Arc::clone(&chunk.low))
     }
 
-    /// Runs these chunks, or tries them out in test mode; parallel ones are finished when it comes back.
+    /// Runs these chunks, or calls them in test mode if the flag is true. When this returns,
+    /// parallel chunks are finished, too.
     pub(super) fn run_steps(&mut self, steps: impl Iterator<Item = (usize, bool)>) {
         self.stopped = false;
         let mut pending = Vec::new();
@@ -237,7 +239,7 @@ impl<'a> Run<'a> {
                 break;
             }
             if test {
-                // One that must wait is tried when it is asked for.
+                // A chunk that must wait is tried later, when it is needed.
                 let _ = self.try_one(index);
             } else if self.is_ended_before(index) || !self.step(index, &mut pending) {
                 break;
@@ -246,7 +248,8 @@ impl<'a> Run<'a> {
         self.finish(pending);
     }
 
-    /// Waits where the run is paused before a chunk; true when it is to end there. That is looked up once for all states of a moment.
+    /// Waits if the run is paused before a chunk. Returns true if the run shall end there. The
+    /// pause file is read at most once within a moment.
     fn is_ended_before(&mut self, index: usize) -> bool {
         if self.is_ending {
             return false;
@@ -257,7 +260,7 @@ impl<'a> Run<'a> {
         self.pause.ends(&self.cx, &self.state.jid, &low.id)
     }
 
-    /// Runs what has waited for parallel chunks, and waits for all of these.
+    /// Runs the chunks that have waited for parallel ones, and waits for all parallel ones.
     fn finish(&mut self, mut pending: Vec<usize>) {
         while !self.stopped && !pending.is_empty() {
             let before = pending.len();
@@ -272,10 +275,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Gives one chunk its turn. False when the run must stop.
+    /// Runs one chunk. Returns false if the run must stop.
     fn step(&mut self, index: usize, pending: &mut Vec<usize>) -> bool {
         if self.has_return(index) {
-            // The run that had this failure was cut short before it could stop.
+            // The run with this failure was cut short before it could stop.
             self.stopped |= self.resumed && self.fails_hard(index);
             return !self.stopped;
         }
@@ -286,7 +289,7 @@ impl<'a> Run<'a> {
         !self.stopped
     }
 
-    /// Gives those that waited another turn. False when the run must stop.
+    /// Tries again to run the chunks that have waited. Returns false if the run must stop.
     fn call_pending(&mut self, pending: &mut Vec<usize>) -> bool {
         for index in std::mem::take(pending) {
             if !self.step(index, pending) {
@@ -296,7 +299,7 @@ impl<'a> Run<'a> {
         true
     }
 
-    /// True when the chunk, or one with the same tag, has a return.
+    /// Returns true if the chunk, or another one with the same tag, has a return.
     pub(super) fn has_return(&mut self, index: usize) -> bool {
         let Some(chunk) = self.chunks.get_mut(index) else {
             return true;
@@ -309,7 +312,7 @@ impl<'a> Run<'a> {
         chunk.outcome.is_some()
     }
 
-    /// Does what the chunk's requisites allow.
+    /// Runs a chunk as far as its requisites allow.
     pub(super) fn call_chunk(&mut self, index: usize, depth: usize) -> Turn {
         let Some(low) = self.low(index) else {
             return Turn::Done;
@@ -332,7 +335,7 @@ impl<'a> Run<'a> {
         Turn::Done
     }
 
-    /// Runs the requisites that have not run, then the chunk.
+    /// Runs the requisites that have not run yet, then the chunk.
     fn call_unmet(&mut self, index: usize, low: &Arc<Low>, depth: usize) -> Turn {
         for (kind, target) in self.dependencies(index, low, false) {
             if self.has_return(target) {
@@ -369,7 +372,7 @@ impl<'a> Run<'a> {
         self.returned(index, ret);
     }
 
-    /// Calls the function, and says that `mod_watch` was not called.
+    /// Calls the function, and adds to the comment that `mod_watch` was not called.
     fn call_unwatching(&mut self, index: usize, low: &Arc<Low>) {
         self.tell_started(low);
         let mut ret = self.called(index, low);
@@ -379,7 +382,7 @@ impl<'a> Run<'a> {
         self.returned(index, ret);
     }
 
-    /// Calls the function, and `mod_watch` when it found nothing to do itself.
+    /// Calls the function, and then `mod_watch` if the function itself made no changes.
     fn call_watching(&mut self, index: usize, low: &Arc<Low>) {
         self.tell_started(low);
         let ret = self.called(index, low);
@@ -392,7 +395,7 @@ impl<'a> Run<'a> {
         self.returned(index, ret);
     }
 
-    /// The chunk as a call of `mod_watch`.
+    /// Returns the chunk as a call of `mod_watch`.
     fn watching(&self, index: usize, low: &Arc<Low>) -> Low {
         let mut requisites = Map::new();
         for (kind, target) in self.dependencies(index, low, false) {
@@ -414,20 +417,20 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A requisite failed: says which.
+    /// Adds the return of a chunk with failed requisites, which names them.
     fn fail(&mut self, index: usize, low: &Arc<Low>) {
         let Some(mut ret) = self.tried.get(&index).cloned() else {
             let comment = self.failure(index, low);
             return self.not_run(index, false, &comment);
         };
-        // What was tried out will not be done.
+        // The changes that the test-mode call predicted will not be made.
         ret.insert("changes", Map::new());
         ret.insert("__run_num__", self.number());
         call::sign(&mut ret, low);
         self.returned(index, ret);
     }
 
-    /// Notes the return of a chunk that its requisites kept from running.
+    /// Adds the return of a chunk that its requisites prevented from running.
     pub(super) fn not_run(&mut self, index: usize, result: impl Into<Option<bool>>, comment: &str) {
         let stamp = Stamp::now();
         let number = self.number();
@@ -444,7 +447,8 @@ impl<'a> Run<'a> {
         self.returned(index, ret);
     }
 
-    /// Files a return: for the requisites of others, for the run's result, for whoever looks on.
+    /// Stores a return, for the requisites of other chunks and for the result of the run, and
+    /// reports it to observers if it is final.
     pub(super) fn returned(&mut self, index: usize, mut ret: Map) {
         let Some(chunk) = self.chunks.get_mut(index) else {
             return;
@@ -462,7 +466,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Files the return of one part of a state that is made of several (`sub_state_run`).
+    /// Stores the return of one part of a state with several parts (`sub_state_run`).
     fn part_returned(&mut self, low: &Low, part: &Value) {
         let stamp = Stamp::now();
         self.next_number += 1;
@@ -491,13 +495,13 @@ impl<'a> Run<'a> {
         lock(&self.state.running).insert(tag, ret);
     }
 
-    /// Files a return that belongs to no chunk.
+    /// Stores a return that belongs to no chunk.
     pub(super) fn returned_as(&mut self, tag: String, ret: Map) {
         self.tell_returned(&tag, &ret);
         lock(&self.state.running).insert(tag, ret);
     }
 
-    /// Lays the final return of a parallel chunk over its first one.
+    /// Merges the final return of a parallel chunk into its first one.
     pub(super) fn parallel_returned(&mut self, index: usize, ret: Map) {
         let Some(chunk) = self.chunks.get_mut(index) else {
             return;
@@ -523,14 +527,15 @@ impl<'a> Run<'a> {
         self.tell(&tag, &low, &whole);
     }
 
-    /// Tells whoever looks on that a chunk is called; a parallel one says so itself, once it has its turn.
+    /// Reports to onlookers that a chunk is called. A parallel chunk reports this itself when it
+    /// starts.
     fn tell_started(&self, low: &Low) {
         if !low.options.parallel {
             super::tell_started(&self.cx, low, false);
         }
     }
 
-    /// Tells whoever looks on of a final return.
+    /// Reports a final return to the observers.
     fn tell(&self, tag: &Value, low: &Low, ret: &Map) {
         event::fire(&self.cx, &self.state.jid, low, ret, self.length);
         if let Some(foresight) = &self.cx.foresight {
@@ -559,7 +564,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether the run must stop because this chunk failed.
+    /// Returns whether the run must stop because this chunk failed.
     fn fails_hard(&self, index: usize) -> bool {
         let (Some(low), Some(outcome)) = (self.low(index), self.outcome(index)) else {
             return false;

@@ -6,7 +6,7 @@ use crate::exec::Exec;
 use crate::low::Low;
 use crate::targets::minion_event;
 
-/// Fires the event that a chunk asks for, or the configuration for all.
+/// Fires the event that a chunk requests, or that the configuration requests for all chunks.
 pub(super) fn fire(cx: &Exec, jid: &str, low: &Low, ret: &Map, length: usize) {
     let is_asked = low.options.fire_event.is_some()
         || cx

@@ -1,8 +1,10 @@
 //! [`EventLog`]: the events of one run, for its steps that wait for events.
 //!
-//! A run that waits listens from its start on, so that an event is not missed that comes before its step. What one step has waited
-//! for does not end the wait of a later step of the same run; steps side by side share it. The log is a field of the run and goes
-//! with it; what it holds is noted in the run's record, so that a run that is resumed still has it.
+//! A run with such a step listens from its start, so that it does not miss an event that is fired
+//! before the step runs. An event that one step has waited for does not end the wait of a later
+//! step of the same run; steps that run in parallel share it. The log is a field of the run and is
+//! dropped with it. Its events are also recorded in the run's record, so that a resumed run still
+//! has them.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,22 +20,22 @@ use crate::module::Error;
 use crate::record::{Heard, Record};
 use crate::targets::Subscription;
 
-/// The most events that a run keeps for its steps that wait.
+/// The maximum number of events that a run keeps for its waiting steps.
 const EVENTS_MAX: usize = 10_000;
 
-/// The most bytes that these events may have, as JSON.
+/// The maximum total size of these events as JSON, in bytes.
 const BYTES_MAX: usize = 32 << 20;
 
-/// What parts a tag.
+/// The separator of the parts of a tag.
 const SEPARATOR: &str = "_|-";
 
-/// How a value begins that is only known when its step runs.
+/// The prefix of a value that is only known when its step runs.
 const SLOT: &str = "__slot__:";
 
-/// One event that a run has kept.
+/// One event that a run keeps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Its number: in the bus's own log, or else in this run.
+    /// Its number: in the event bus's own log, or else in this run.
     pub number: u64,
     /// Its tag.
     pub tag: String,
@@ -41,14 +43,14 @@ pub struct Event {
     pub data: Map,
 }
 
-/// What an event was to a step that waits.
+/// The relevance of an event for a waiting step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// Nothing.
+    /// The event does not matter.
     Other,
-    /// A part of what it waits for.
+    /// The event is a part of what the step waits for.
     Part,
-    /// All that was missing.
+    /// The event completes what the step waits for.
     All,
 }
 
@@ -58,9 +60,9 @@ pub struct EventLog {
     subscription: Box<dyn Subscription>,
 }
 
-/// The end of a subscription at which events arrive.
+/// The receiving end of a subscription.
 struct Listener {
-    /// The patterns of the tags that the run's steps wait for.
+    /// The tag patterns that the run's steps wait for.
     wanted: Vec<String>,
     kept: Mutex<Kept>,
     arrived: Condvar,
@@ -70,14 +72,14 @@ struct Listener {
 struct Kept {
     events: Vec<Event>,
     bytes: usize,
-    /// The number of the next event, where the bus gives none.
+    /// The number of the next event, if the bus does not number events.
     next: u64,
-    /// The numbers of the events that a step has waited for.
+    /// The numbers of the events that steps have waited for.
     taken: BTreeSet<u64>,
     is_full: bool,
-    /// How many of the events the record had from the start.
+    /// The number of events that the record contained from the start.
     noted: usize,
-    /// The record that is told of them, and the part of it that is this run's.
+    /// The record that stores the events, and the part of it that belongs to this run.
     record: Option<(Arc<Record>, String)>,
 }
 
@@ -86,14 +88,14 @@ fn is_wait(state: &str, fun: &str) -> bool {
     state == "salt" && fun == "wait_for_event"
 }
 
-/// Returns whether a tag is that of a step that waits for events.
+/// Returns whether a tag belongs to a step that waits for events.
 pub(crate) fn is_wait_tag(tag: &str) -> bool {
     tag.split_once(SEPARATOR)
         .zip(tag.rsplit_once(SEPARATOR))
         .is_some_and(|((state, _), (_, fun))| is_wait(state, fun))
 }
 
-/// Returns the tags that the steps of a plan wait for.
+/// Returns the tag patterns that the steps of a plan wait for.
 fn wanted(plan: &Plan) -> Vec<String> {
     let chunks = plan.chunks().iter();
     let waits = chunks.filter(|low| is_wait(&low.state, &low.fun));
@@ -105,10 +107,11 @@ fn wanted(plan: &Plan) -> Vec<String> {
 }
 
 impl EventLog {
-    /// Subscribes for a plan that waits for events, with what an earlier call of the same run has heard.
+    /// Subscribes if a plan has steps that wait for events. The log starts with the events that an
+    /// earlier call of the same run has received.
     ///
     /// # Errors
-    /// When the bus cannot be listened to.
+    /// When the subscription fails.
     pub fn open(cx: &Exec, plan: &Plan, heard: Heard) -> Result<Option<Arc<Self>>, Error> {
         let wanted = wanted(plan);
         if wanted.is_empty() || cx.test {
@@ -117,10 +120,10 @@ impl EventLog {
         Self::of(cx, wanted, heard).map(Arc::new).map(Some)
     }
 
-    /// Subscribes for one step, where its run has no log.
+    /// Subscribes for one step, if its run has no log.
     ///
     /// # Errors
-    /// When the bus cannot be listened to.
+    /// When the subscription fails.
     pub fn of_step(cx: &Exec, name: &str) -> Result<Self, Error> {
         Self::of(cx, vec![name.to_owned()], Heard::default())
     }
@@ -144,7 +147,7 @@ impl EventLog {
         })
     }
 
-    /// Notes in a record what was heard so far, and all that is heard from now on.
+    /// Records the events received so far, and all later ones.
     pub fn note_in(self: &Arc<Self>, record: &Arc<Record>, part: &str) {
         record.add_log(self);
         let mut kept = self.listener.lock();
@@ -156,12 +159,13 @@ impl EventLog {
         kept.record = Some((Arc::clone(record), part.to_owned()));
     }
 
-    /// Takes in every event that was fired before this call.
+    /// Receives every event that was fired before this call.
     pub(crate) fn catch_up(&self) {
         self.subscription.catch_up();
     }
 
-    /// Shows `look` the events since the start of the run until it has seen all, which is true, or the time is over.
+    /// Passes the events since the start of the run to `look`. Returns true when `look` reports
+    /// that nothing is missing any more, or false at the deadline.
     ///
     /// # Errors
     /// When the run cannot keep more events.
@@ -202,7 +206,7 @@ impl Listener {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps an event that a step waits for.
+    /// Keeps an event if a step waits for its tag.
     fn take(&self, number: Option<u64>, tag: String, data: Map) {
         if self.wanted.iter().any(|pattern| fnmatch(pattern, &tag)) {
             self.lock().add(number, tag, data);
@@ -243,7 +247,8 @@ impl Kept {
         self.events.push(event);
     }
 
-    /// Shows `look` the events from `next` on that no earlier step has waited for; true when it has seen all.
+    /// Passes the events from `next` on to `look`, except those that an earlier step has waited for.
+    /// Returns true when nothing is missing any more.
     fn look(
         &self,
         next: &mut usize,
@@ -267,7 +272,7 @@ impl Kept {
         false
     }
 
-    /// Notes which events a step has waited for.
+    /// Records which events a step has waited for.
     fn took(&mut self, step: &str, numbers: &[u64]) {
         self.taken.extend(numbers);
         if let (Some((record, part)), false) = (&self.record, numbers.is_empty()) {

@@ -1,4 +1,4 @@
-//! `onlyif`, `unless`, `creates` and `check_cmd`.
+//! The guards `onlyif`, `unless` and `creates`, and `check_cmd`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::exec::Exec;
 use crate::low::Low;
 use crate::module::Error;
 
-/// Arguments of the chunk that its guards' commands are run with.
+/// The arguments of a chunk that are passed to the commands of its guards.
 const COMMAND_ARGUMENTS: [&str; 8] = [
     "cwd",
     "root",
@@ -22,7 +22,7 @@ const COMMAND_ARGUMENTS: [&str; 8] = [
     "success_retcodes",
 ];
 
-/// What a guard says.
+/// The result of a guard.
 struct Verdict {
     skip: bool,
     comment: String,
@@ -47,14 +47,14 @@ impl Verdict {
         }
     }
 
-    /// The same with what decided.
+    /// Adds the entry that decided.
     fn by(self, entry: &Value, status: Option<i64>) -> Self {
         let decided = Some((entry.clone(), status));
         Self { decided, ..self }
     }
 }
 
-/// The return of a chunk that one of its guards keeps from running.
+/// Returns the return of a chunk if one of its guards prevents it from running.
 pub(super) fn skipped(cx: &Exec, low: &Low) -> Result<Option<Map>, Error> {
     let options = &low.options;
     let mut verdicts = Vec::new();
@@ -84,7 +84,8 @@ pub(super) fn skipped(cx: &Exec, low: &Low) -> Result<Option<Map>, Error> {
     ))
 }
 
-/// Has the record say which guard it was, and what its command ended with: the return does not.
+/// Records which guard it was and the exit status of its command, because the return does not
+/// contain them.
 fn note(cx: &Exec, low: &Low, verdicts: &[(&str, Verdict)]) {
     let kept = cx.run.as_ref().map(|run| &run.kept);
     let Some(record) = kept
@@ -110,7 +111,7 @@ fn entries(value: &Value) -> &[Value] {
     }
 }
 
-/// Skips at the first entry that is false.
+/// Evaluates `onlyif`: skips the chunk at the first entry that is false.
 fn onlyif(cx: &Exec, low: &Low, given: &Value) -> Result<Verdict, Error> {
     for entry in entries(given) {
         match held(cx, low, entry, 100)? {
@@ -127,7 +128,7 @@ fn onlyif(cx: &Exec, low: &Low, given: &Value) -> Result<Verdict, Error> {
     Ok(Verdict::run("onlyif condition is true"))
 }
 
-/// Skips when every entry is true.
+/// Evaluates `unless`: skips the chunk if every entry is true.
 fn unless(cx: &Exec, low: &Low, given: &Value) -> Result<Verdict, Error> {
     let mut verdict = Verdict::run("unless condition is false");
     for entry in entries(given) {
@@ -145,7 +146,7 @@ fn unless(cx: &Exec, low: &Low, given: &Value) -> Result<Verdict, Error> {
 }
 
 fn no_function(guard: &str, entry: &Value) -> Verdict {
-    // A dictionary of an SLS prints as Python's OrderedDict.
+    // Salt prints a dictionary of an SLS as Python's `OrderedDict`.
     let pairs = entry.as_map().into_iter().flatten();
     let pairs = pairs.map(|(key, value)| Value::Tuple(Arc::new(vec![key.clone(), value.clone()])));
     let shown = Value::list(pairs).to_text();
@@ -154,7 +155,7 @@ fn no_function(guard: &str, entry: &Value) -> Verdict {
     Verdict::run(comment)
 }
 
-/// Whether an entry holds, with the exit status of its command where it is one.
+/// The truth of an entry. If the entry is a command, with its exit status.
 enum Held {
     Yes(Option<i64>),
     No(Option<i64>),
@@ -171,7 +172,8 @@ impl Held {
     }
 }
 
-/// Looks whether an entry holds; a command that cannot be run counts as one that gave `cannot_run`.
+/// Evaluates an entry. A command that cannot be started counts as one that exited with
+/// `cannot_run`.
 fn held(cx: &Exec, low: &Low, entry: &Value, cannot_run: i64) -> Result<Held, Error> {
     match entry {
         Value::Str(command) => {
@@ -186,7 +188,7 @@ fn held(cx: &Exec, low: &Low, entry: &Value, cannot_run: i64) -> Result<Held, Er
     }
 }
 
-/// Runs a command and gives its exit code.
+/// Runs a command and returns its exit code.
 fn retcode(cx: &Exec, command: &str, arguments: Map) -> Result<i64, Error> {
     let arguments = arguments
         .with("ignore_retcode", true)
@@ -195,7 +197,7 @@ fn retcode(cx: &Exec, command: &str, arguments: Map) -> Result<i64, Error> {
     Ok(code.as_int().unwrap_or_default())
 }
 
-/// The arguments that a guard's command gets from its chunk.
+/// Returns the arguments that a guard's command gets from its chunk.
 fn command_arguments(cx: &Exec, low: &Low) -> Map {
     let excluded = low.data.get("cmd_opts_exclude").map(entries);
     let wanted = |name: &str| {
@@ -223,7 +225,8 @@ fn shell(cx: &Exec) -> Option<Value> {
     cx.grains().get("shell").cloned()
 }
 
-/// Looks whether an entry `{fun: …, args: […], …}` holds: by what it returns, or by the exit code that it asks for.
+/// Evaluates an entry `{fun: …, args: […], …}`: it is false if the function sets an exit code, else
+/// its return decides.
 fn function_holds(cx: &Exec, mut call: Map) -> Result<Held, Error> {
     let Some(fun) = call.remove("fun") else {
         return Ok(Held::NoFunction);
@@ -260,7 +263,7 @@ fn creates(paths: &Value) -> Verdict {
     }
 }
 
-/// Lets commands decide whether the chunk succeeded.
+/// Runs the commands that decide whether the chunk succeeded, and sets the result.
 pub(super) fn check_cmd(
     cx: &Exec,
     low: &Low,

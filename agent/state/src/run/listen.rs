@@ -1,4 +1,4 @@
-//! `listen` and `beacon`: what is called once all chunks have run.
+//! `listen` and `beacon`: calls after all chunks have run.
 
 use value::Map;
 
@@ -6,7 +6,8 @@ use super::engine::Run;
 use crate::low::{Low, RequisiteKind};
 
 impl Run<'_> {
-    /// Calls `mod_watch` for each listener of a chunk that changed, in the order of the listeners.
+    /// Calls `mod_watch` for each chunk with a listener whose target has changes, in the order of
+    /// the listeners.
     pub(super) fn listen(&mut self) {
         if self.disabled_requisites.contains(&RequisiteKind::Listen) {
             return;
@@ -62,7 +63,7 @@ impl Run<'_> {
     }
 }
 
-/// The chunk as a call of another function of its module, without its requisites.
+/// Returns the chunk as a call of another function of its module, without its requisites.
 fn called_as(low: &Low, prefix: &str, fun: &str) -> Low {
     let id = format!("{prefix}_{}", low.id);
     let mut data = low

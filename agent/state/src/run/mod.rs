@@ -1,4 +1,4 @@
-//! Running a plan.
+//! Runs a plan.
 
 mod aggregate;
 mod call;
@@ -34,50 +34,50 @@ use crate::low::Low;
 use crate::record::{Heard, Record};
 use events::EventLog;
 
-/// What the chunks of one state run know of it.
+/// The data of one state run that its chunks can access.
 #[derive(Debug, Default)]
 pub struct RunState {
     /// The run's job id.
     pub jid: String,
-    /// The tag of the step that runs it, where it is inside another run.
+    /// The tag of the step that runs it, if it is inside another run.
     pub within: Option<String>,
     /// The low data of all chunks, in order (Salt's `__lowstate__`).
     pub lowstate: Vec<Map>,
     /// The returns so far, by tag (Salt's `__running__`).
     pub running: Mutex<Map>,
-    /// Its record.
+    /// The run's part of a record.
     pub kept: Kept,
 }
 
-/// What a run has of the record that it stands in.
+/// The part of a record that belongs to a run.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
-    /// The record; none where nobody keeps one.
+    /// The record; `None` if none is kept.
     pub record: Option<Arc<Record>>,
-    /// The record that is told of changes alone, where its returns stand in no record.
+    /// A record that only receives changes, for a run whose returns are not recorded.
     pub notes: Option<Arc<Record>>,
-    /// The part of the record that is this run's: empty for the outermost one.
+    /// The name of this run's part of the record. The outermost run has an empty name.
     pub part: String,
-    /// The returns that it had when it was cut short.
+    /// The returns that the run had when it was cut short.
     pub returns: Map,
-    /// Those of nested orchestrations, which take them when they begin.
+    /// The returns of nested orchestrations. Each orchestration takes its own when it begins.
     pub parts: Arc<Mutex<BTreeMap<String, Map>>>,
-    /// What nested orchestrations had heard, which take it when they begin.
+    /// The events of nested orchestrations. Each orchestration takes its own when it begins.
     pub heard: Arc<Mutex<BTreeMap<String, Heard>>>,
-    /// The parts that were undoing what they had done when the run was cut short.
+    /// The parts whose compensation had started when the run was cut short.
     pub compensating: Arc<Vec<String>>,
-    /// The events that its steps wait for; none where no step waits.
+    /// The events that its steps wait for; `None` if no step waits.
     pub events: Option<Arc<EventLog>>,
 }
 
 impl Kept {
-    /// The record that is told of each change before it is made.
+    /// Returns the record that receives each change before it is made.
     #[must_use]
     pub fn noted(&self) -> Option<&Arc<Record>> {
         self.record.as_ref().or(self.notes.as_ref())
     }
 
-    /// Returns it with the log of the run's events, which is noted in its record.
+    /// Adds the log of the run's events, and connects the log to the run's record.
     #[must_use]
     pub fn listening(self, events: Option<Arc<EventLog>>) -> Self {
         if let (Some(events), Some(record)) = (&events, &self.record) {
@@ -97,13 +97,14 @@ impl Observer for Kept {
     }
 }
 
-/// Who is told how a run goes on: its record, a progress display.
+/// An observer of a run: its record, a progress display.
 pub trait Observer {
-    /// A chunk has its final return. The next one starts after this has come back.
+    /// Called when a chunk has its final return. The next chunk starts after this function has
+    /// returned.
     fn returned(&self, cx: &Exec, tag: &str, ret: &Map);
 }
 
-/// Looks away.
+/// An observer that ignores everything.
 #[derive(Clone, Copy, Debug)]
 pub struct Unobserved;
 
@@ -111,9 +112,11 @@ impl Observer for Unobserved {
     fn returned(&self, _cx: &Exec, _tag: &str, _ret: &Map) {}
 }
 
-/// Runs a plan and gives Salt's `running`: the return of each chunk by its tag, in the order in which they ran.
+/// Runs a plan and returns Salt's `running`: the return of each chunk by its tag, in the order of
+/// execution.
 ///
-/// A run inside another has a job id of its own; the outermost one has that of the program's call.
+/// A run inside another one has a separate job id. The outermost one has that of the program's
+/// call.
 pub fn run(cx: &Exec, plan: &Plan, observer: &dyn Observer) -> Map {
     let jid = match cx.opts().text("jid") {
         Some(jid) if cx.run.is_none() => jid.to_owned(),
@@ -122,17 +125,18 @@ pub fn run(cx: &Exec, plan: &Plan, observer: &dyn Observer) -> Map {
     run_as(cx, plan, observer, &jid)
 }
 
-/// The same under a given job id.
+/// Like [`run`], under a given job id.
 pub fn run_as(cx: &Exec, plan: &Plan, observer: &dyn Observer, jid: &str) -> Map {
     engine::Run::new(cx, plan, observer, jid, Kept::default()).finished()
 }
 
-/// The same for a run with a record, which is told of each return; it does not do again what has a return there.
+/// Like [`run_as`], for a run with a record. The record receives each return, and chunks that
+/// already have a return in it are not executed again.
 pub fn run_kept(cx: &Exec, plan: &Plan, kept: Kept, jid: &str) -> Map {
     engine::Run::new(cx, plan, &kept.clone(), jid, kept).finished()
 }
 
-/// Tells whoever looks on that a chunk is called, or tried out.
+/// Reports to onlookers that a chunk is called, or called in test mode for `prereq`.
 fn tell_started(cx: &Exec, low: &Low, tried: bool) {
     if let (Some(run), true) = (&cx.run, watch::is_on()) {
         watch::tell(Event::StateStarted(watch::State {

@@ -1,4 +1,4 @@
-//! `parallel`: chunks that run side by side, each in a thread.
+//! `parallel`: chunks that run at the same time, each in a thread.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::retry;
 use crate::exec::Exec;
 use crate::low::Low;
 
-/// What a thread does.
+/// The work of a thread.
 pub(super) type Job = Box<dyn FnOnce() -> Map + Send>;
 
 const STARTED: &str = "Started in a separate process";
@@ -25,7 +25,8 @@ const WAITING: &str = "Waiting to be started in a separate process, max_parallel
 #[derive(Debug)]
 pub(super) struct Parallel {
     most: usize,
-    /// One that could not be started has no handle; its return is under way.
+    /// The threads by chunk. A thread that could not be started has no handle; its return is
+    /// already in the channel.
     threads: HashMap<usize, Option<JoinHandle<()>>>,
     waiting: VecDeque<Waiting>,
     sender: Sender<(usize, Map)>,
@@ -44,7 +45,8 @@ impl std::fmt::Debug for Waiting {
 }
 
 impl Parallel {
-    /// At most so many at a time; none, or 0, is no limit.
+    /// Limits the number of concurrent jobs. `None`, or a number that is not positive, means no
+    /// limit.
     pub(super) fn new(most: Option<i64>) -> Self {
         let most = most.and_then(|most| usize::try_from(most).ok());
         let (sender, receiver) = channel();
@@ -57,17 +59,17 @@ impl Parallel {
         }
     }
 
-    /// True for a chunk that is under way, or waits to be.
+    /// Returns true if a chunk is running, or waits to be started.
     pub(super) fn holds(&self, index: usize) -> bool {
         self.threads.contains_key(&index) || self.waiting.iter().any(|w| w.index == index)
     }
 
-    /// True when none is.
+    /// Returns true if no chunk is running or waiting.
     pub(super) fn is_idle(&self) -> bool {
         self.threads.is_empty() && self.waiting.is_empty()
     }
 
-    /// Starts a job, or lets it wait for its turn, and says which.
+    /// Starts a job, or queues it, and returns the comment that says which.
     pub(super) fn start(&mut self, index: usize, job: Job) -> &'static str {
         if self.threads.len() >= self.most {
             self.waiting.push_back(Waiting { index, job });
@@ -82,7 +84,7 @@ impl Parallel {
         let onlooker = watch::onlooker();
         let thread = Builder::new().spawn(move || {
             let ret = watch::looked_on(onlooker, job);
-            // The other end is only gone when the run is.
+            // The receiver only disappears together with the run.
             let _ = sender.send((index, ret));
         });
         if let Err(error) = &thread {
@@ -92,7 +94,7 @@ impl Parallel {
         self.threads.insert(index, thread.ok());
     }
 
-    /// Starts those that waited, as far as there is room, and says which.
+    /// Starts waiting jobs as far as the limit permits, and returns their chunks.
     fn start_waiting(&mut self) -> Vec<usize> {
         let mut started = Vec::new();
         while self.threads.len() < self.most
@@ -104,7 +106,7 @@ impl Parallel {
         started
     }
 
-    /// Returns that have come in; waits for one when asked to.
+    /// Returns the returns that have arrived. With `wait`, it waits for at least one.
     fn finished(&mut self, wait: bool) -> Vec<(usize, Map)> {
         let mut finished: Vec<_> = self.receiver.try_iter().collect();
         while wait && finished.is_empty() && !self.threads.is_empty() {
@@ -121,12 +123,12 @@ impl Parallel {
         finished
     }
 
-    /// A thread that ended without a return.
+    /// Returns a return for a thread that ended without one.
     fn dead(&self) -> Option<(usize, Map)> {
         let ended =
             |thread: &Option<JoinHandle<()>>| thread.as_ref().is_none_or(JoinHandle::is_finished);
         let (index, _) = self.threads.iter().find(|(_, thread)| ended(thread))?;
-        // It may have sent its return while we looked.
+        // The thread may have sent its return in the meantime.
         match self.receiver.try_recv() {
             Ok(one) => Some(one),
             Err(_) => Some((*index, lost("Parallel process failed to return"))),
@@ -141,7 +143,7 @@ fn lost(comment: &str) -> Map {
         .with("changes", Map::new())
 }
 
-/// The work of a parallel chunk, once its guards let it run.
+/// Returns the work of a parallel chunk whose guards permit it to run.
 pub(super) fn job(cx: Exec, low: Arc<Low>, function: StateFunction) -> Job {
     Box::new(move || {
         super::tell_started(&cx, &low, false);
@@ -159,14 +161,14 @@ pub(super) fn job(cx: Exec, low: Arc<Low>, function: StateFunction) -> Job {
 }
 
 impl Run<'_> {
-    /// Files the returns that have come in and starts those that waited.
+    /// Stores the returns that have arrived, and starts waiting jobs.
     pub(super) fn collect_parallel(&mut self) {
         if !self.parallel.is_idle() {
             self.collect(false);
         }
     }
 
-    /// The same, once one more has come in.
+    /// Like [`Run::collect_parallel`], but waits for at least one return.
     pub(super) fn wait_for_one(&mut self) {
         self.collect(true);
     }

@@ -1,4 +1,4 @@
-//! Pauses: a file that belongs to a run under way says before which of its states it waits, or ends.
+//! Pauses: a file of a running run that names the states before which the run waits or ends.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,16 +9,17 @@ use super::clock::{Stamp, sleep};
 use crate::exec::Exec;
 use crate::opts::Opts;
 
-/// What stands for every id.
+/// The name that means all ids.
 pub const ALL: &str = "__all__";
 
-/// The file in which a run finds what is asked of it.
+/// Returns the path of the file with the requests to a run.
 #[must_use]
 pub fn path(opts: &Opts, jid: &str) -> PathBuf {
     opts.cachedir().join("state_pause").join(jid)
 }
 
-/// What is asked of a run, by the ids of its states: dictionaries with `duration` and `kill`.
+/// Returns the requests to a run, by the ids of its states: dictionaries with `duration` and
+/// `kill`.
 #[must_use]
 pub fn asked(opts: &Opts, jid: &str) -> Option<Map> {
     let text = std::fs::read_to_string(path(opts, jid)).ok()?;
@@ -28,7 +29,7 @@ pub fn asked(opts: &Opts, jid: &str) -> Option<Map> {
     }
 }
 
-/// What was asked of a run is over with it.
+/// Removes the requests to a run that has ended.
 #[expect(
     clippy::disallowed_methods,
     reason = "nobody minds when it comes back after a power cut"
@@ -37,24 +38,25 @@ pub(super) fn forget(opts: &Opts, jid: &str) {
     let _ = std::fs::remove_file(path(opts, jid));
 }
 
-/// For how many milliseconds nothing is asked when nothing was. What starts a program takes longer, so what that program asks is seen.
+/// The number of milliseconds for which the file is not read again if it had no requests. Starting
+/// a program takes longer, so the requests of a program that a state starts are always seen.
 const MOMENT: f64 = 1.0;
 
-/// Whether a state of the run itself has asked something of a run.
+/// True if a state of the run itself has written a request.
 #[derive(Debug, Default)]
 struct IsNew(AtomicBool);
 
-/// Has the next state look whether something is asked of its run.
+/// Makes the next state read the requests to its run again.
 pub fn notice(cx: &Exec) {
     cx.of_run::<IsNew>().0.store(true, Ordering::Relaxed);
 }
 
-/// When it was last looked and nothing was asked.
+/// The time of the last read that found no requests.
 #[derive(Debug, Default)]
 pub(super) struct Pause(Option<Stamp>);
 
 impl Pause {
-    /// Waits as long as a run is to wait before a state; true when it is to end there.
+    /// Waits as long as a run must wait before a state. Returns true if the run shall end there.
     pub(super) fn ends(&mut self, cx: &Exec, jid: &str, id: &str) -> bool {
         let opts = cx.opts();
         let is_fresh = self.0.is_some_and(|looked| looked.duration() < MOMENT);

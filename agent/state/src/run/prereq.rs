@@ -1,4 +1,4 @@
-//! `prereq`: what would the target change?
+//! `prereq`: runs a chunk before its target if the target would change something.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::requisite::Status;
 use crate::low::{Low, RequisiteKind};
 
 impl Run<'_> {
-    /// Notes which chunks must wait for those that name them in `prereq`.
+    /// Stores, for each chunk, the chunks that name it in `prereq` and that it must wait for.
     pub(super) fn note_prerequired(&mut self) {
         for index in 0..self.chunks.len() {
             for target in self
@@ -33,7 +33,8 @@ impl Run<'_> {
         prereqs.flat_map(|r| r.chunks.iter().copied()).collect()
     }
 
-    /// Runs what a chunk names in `prereq` in test mode, each once, the innermost of a chain first.
+    /// Runs the targets of a chunk's `prereq` in test mode, each once, the innermost of a chain
+    /// first.
     pub(super) fn try_prereqs(&mut self, low: &Arc<Low>) -> Turn {
         for target in self.prereqs(low) {
             if self.try_one(target) == Turn::Pending {
@@ -51,7 +52,7 @@ impl Run<'_> {
         let Some(low) = self.low(index) else {
             return Turn::Done;
         };
-        // One that already has its return, being disabled, stands with that.
+        // A chunk that already has its return, because it is disabled, keeps that return.
         if self.has_return(index) {
             return self.keep_return(index);
         }
@@ -94,7 +95,7 @@ impl Run<'_> {
         Turn::Done
     }
 
-    /// A target whose own requisites forbid it will not run later either.
+    /// Stores the return of a target that its own requisites forbid: it will not run later either.
     fn not_tried(&mut self, index: usize, result: bool, comment: &str) -> Turn {
         self.not_run(index, result, comment);
         self.keep_return(index)

@@ -1,4 +1,4 @@
-//! What the returns of a chunk's requisites mean for the chunk.
+//! Evaluates the requisites of a chunk from their returns.
 
 use std::sync::Arc;
 
@@ -7,33 +7,34 @@ use indexmap::IndexSet;
 use super::engine::{Outcome, Run};
 use crate::low::{Low, RequisiteKind};
 
-/// What a chunk's requisites come to.
+/// The result of a chunk's requisites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
-    /// One has not run.
+    /// A requisite has not run.
     Unmet,
-    /// One is under way, and the chunk need not be waited for.
+    /// A requisite is running in parallel, and the run need not wait for this chunk.
     Pending,
-    /// It may run.
+    /// The chunk may run.
     Met,
-    /// One failed.
+    /// A requisite failed.
     Fail,
-    /// Another state said that what depends on it is to be skipped.
+    /// Another state requested that chunks depending on it are skipped (`skip_req`).
     SkipReq,
-    /// Another state said that `mod_watch` is to be skipped.
+    /// Another state requested that `mod_watch` is skipped.
     SkipWatch,
-    /// What its `prereq` names would change nothing.
+    /// The targets of its `prereq` would change nothing.
     Pre,
-    /// Nothing failed that it is there for.
+    /// No target of its `onfail` failed.
     Onfail,
-    /// Nothing changed that it waits for.
+    /// No target of its `onchanges` changed.
     Onchanges,
-    /// Something that it watches changed.
+    /// A target of its `watch` changed.
     Change,
 }
 
 impl Status {
-    /// What a chunk's return says that this keeps from running, for no fault of others.
+    /// Returns the comment of a chunk that this status prevents from running, if the cause is not a
+    /// failure.
     pub(super) fn skipped(self) -> Option<&'static str> {
         match self {
             Self::SkipReq => {
@@ -47,7 +48,7 @@ impl Status {
     }
 }
 
-/// What was seen among the requisites of one kind, or of all.
+/// The facts found among the requisites of one kind, or of all kinds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     unmet: bool,
@@ -63,7 +64,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Notes one requisite's return.
+    /// Adds the return of one requisite.
     fn note(&mut self, kind: RequisiteKind, outcome: Outcome) {
         use RequisiteKind::{
             Onchanges, OnchangesAny, Onfail, OnfailAll, OnfailAny, Prereq, Watch, WatchAny,
@@ -71,7 +72,7 @@ impl Seen {
         self.skip_req |= outcome.skip_req;
         match kind {
             Onfail | OnfailAny | OnfailAll if outcome.result == Some(true) => self.onfail = true,
-            // A target that failed is taken for one that did not change.
+            // As a target of `onchanges`, a failed chunk counts as unchanged.
             Onchanges | OnchangesAny => {
                 let changed = outcome.result != Some(false) && outcome.changed;
                 self.onchanges |= !changed;
@@ -86,7 +87,8 @@ impl Seen {
         }
     }
 
-    /// Applies what is particular to a kind once all of that kind are noted: that one of several is enough.
+    /// Applies the special rule of a kind after all requisites of that kind are added: for some
+    /// kinds, one of several is enough.
     fn settled(mut self, kind: RequisiteKind) -> Self {
         use RequisiteKind::{OnchangesAny, Onfail, OnfailAny, RequireAny, WatchAny};
         if matches!(
@@ -153,8 +155,9 @@ impl Seen {
 }
 
 impl Run<'_> {
-    /// The chunks that a chunk waits for. For its test run those of its own `prereq` count as they were tried,
-    /// and those that prerequire it do not.
+    /// Returns the chunks that a chunk waits for. For its test-mode call, the targets of the
+    /// chunk's `prereq` count with their test-mode returns, and the chunks that prerequire it do
+    /// not count.
     pub(super) fn dependencies(
         &self,
         index: usize,
@@ -187,7 +190,7 @@ impl Run<'_> {
         found
     }
 
-    /// A module that has no `mod_watch` can only require.
+    /// Returns the kind that applies. In a module without `mod_watch`, `watch` means `require`.
     fn reconciled(&self, low: &Low, kind: RequisiteKind) -> RequisiteKind {
         let plain = match kind {
             RequisiteKind::Watch => RequisiteKind::Require,
@@ -200,7 +203,8 @@ impl Run<'_> {
         }
     }
 
-    /// What the requisites of a chunk come to, once those under way are finished.
+    /// Returns the result of a chunk's requisites. Waits for running requisites first, unless the
+    /// chunk is itself parallel.
     pub(super) fn status(&mut self, index: usize, low: &Arc<Low>, to_try: bool) -> Status {
         let dependencies = self.dependencies(index, low, to_try);
         if dependencies.is_empty() {
@@ -242,7 +246,7 @@ impl Run<'_> {
         self.outcome(target)
     }
 
-    /// Which requisites failed, as Salt says it.
+    /// Returns Salt's sentence that names the failed requisites.
     pub(super) fn failure(&self, index: usize, low: &Low) -> String {
         let mut names: Vec<String> = Vec::new();
         for (_, target) in self.dependencies(index, low, false) {

@@ -1,4 +1,4 @@
-//! `retry`: calling a chunk again until it returns what is waited for.
+//! `retry`: calls a chunk again until it returns the requested result.
 
 use value::{Map, Value, random};
 
@@ -6,7 +6,8 @@ use super::clock;
 use crate::low::Low;
 use crate::options::Retry;
 
-/// Calls a chunk again until it returns what its `retry` waits for; in test mode only says so.
+/// Calls a chunk again until it returns the result that its `retry` requests. In test mode it only
+/// adds a comment about that.
 pub(super) fn repeated(first: Map, low: &Low, test: bool, mut again: impl FnMut() -> Map) -> Map {
     let Some(retry) = low.options.retry else {
         return first;
@@ -34,7 +35,7 @@ pub(super) fn repeated(first: Map, low: &Low, test: bool, mut again: impl FnMut(
     ret
 }
 
-/// The same for a parallel chunk, which tells of its tries after the first return.
+/// Like [`repeated`], for a parallel chunk: its comment lists the attempts after the first return.
 pub(super) fn repeated_beside(
     first: Map,
     low: &Low,
@@ -53,7 +54,7 @@ pub(super) fn repeated_beside(
     while !reached(&ret, retry) && retry.attempts >= attempt {
         let interval = waited(retry);
         let mut next = again();
-        // Salt marks the first return only.
+        // Salt marks only the first return.
         next.remove("__parallel__");
         let this = match text(&next, "comment") {
             comment if comment.is_empty() => comment,
@@ -90,14 +91,14 @@ fn tried(ret: &Map, attempt: i64) -> String {
     )
 }
 
-/// Waits between two tries, and says how long.
+/// Waits between two attempts, and returns the number of seconds.
 fn waited(retry: Retry) -> f64 {
     let interval = retry.interval + by_chance(retry.splay);
     clock::sleep(interval);
     interval
 }
 
-/// A whole number of seconds up to `most`.
+/// Returns a random whole number of seconds up to `most`.
 fn by_chance(most: f64) -> f64 {
     random::jitter(most.max(0.0) as u64) as f64
 }

@@ -1,4 +1,4 @@
-//! `__slot__:salt:mod.fun(args).key ~ suffix`: arguments that are looked up just before the call.
+//! `__slot__:salt:mod.fun(args).key ~ suffix`: arguments that are evaluated just before the call.
 
 use value::{Map, Value, log};
 
@@ -7,7 +7,7 @@ use crate::module::Error;
 
 const SLOT: &str = "__slot__:";
 
-/// Fills in the slots among arguments: texts, and texts one level down in lists and dictionaries.
+/// Evaluates the slots in arguments: strings, and strings one level down in lists and dictionaries.
 pub(super) fn fill(cx: &Exec, arguments: &mut Map) -> Result<(), Error> {
     if arguments.values().any(has_slot) {
         for (_, value) in arguments.iter_mut() {
@@ -17,7 +17,7 @@ pub(super) fn fill(cx: &Exec, arguments: &mut Map) -> Result<(), Error> {
     Ok(())
 }
 
-/// Fills in the slots of one argument.
+/// Evaluates the slots in one argument.
 pub(super) fn fill_value(cx: &Exec, value: &mut Value) -> Result<(), Error> {
     if !has_slot(value) {
         return Ok(());
@@ -63,7 +63,7 @@ fn has_slot(value: &Value) -> bool {
     }
 }
 
-/// What a slot stands for; the slot itself where it makes no sense.
+/// Returns the value of a slot; the slot itself if it is malformed.
 fn evaluated(cx: &Exec, slot: &str) -> Result<Value, Error> {
     let mut parts = slot.splitn(3, ':').skip(1);
     let (Some("salt"), Some(rest)) = (parts.next(), parts.next()) else {
@@ -100,7 +100,7 @@ fn unquoted(text: &str) -> &str {
     within('"').or_else(|| within('\'')).unwrap_or(text)
 }
 
-/// A function call as a slot writes it; all arguments are texts.
+/// A function call in a slot. All arguments are strings.
 #[derive(Debug, Default, PartialEq)]
 struct Call {
     function: String,
@@ -109,7 +109,7 @@ struct Call {
 }
 
 impl Call {
-    /// Reads `mod.fun(a, "b c", key=[d, e])`; none where it is no call.
+    /// Parses `mod.fun(a, "b c", key=[d, e])`; `None` if it is not a call.
     fn parsed(text: &str) -> Option<Self> {
         let (name, rest) = text.split_once('(')?;
         let function: String = name.chars().filter(|c| !c.is_whitespace()).collect();
@@ -160,7 +160,7 @@ impl Call {
     }
 }
 
-/// Reads up to the closing quote; a backslash keeps a quote or itself.
+/// Reads up to the closing quote. A backslash escapes a quote or itself.
 fn quoted(mark: char, chars: &mut std::str::Chars<'_>, word: &mut String) -> Option<()> {
     loop {
         match chars.next()? {

@@ -1,4 +1,4 @@
-//! Plans made by hand, held against what Salt returned for the same chunks.
+//! Runs handwritten plans, and compares the returns with Salt's for the same chunks.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use super::{Observer, Unobserved, run, run_as};
 use crate::compile::{Disabled, Plan};
 use crate::low::{Low, Requisite, RequisiteKind};
 
-/// The plan of these chunks, each requisite resolved by id, name, glob or SLS.
+/// Returns the plan of these chunks. Each requisite is resolved by id, name, glob or SLS.
 fn plan(chunks: &[Value]) -> Plan {
     let mut lows: Vec<Low> = chunks
         .iter()
@@ -65,7 +65,7 @@ fn resolved(lows: &[Low], low: &Low, kind: RequisiteKind) -> Vec<Requisite> {
     items.iter().map(resolve).collect()
 }
 
-/// A run without what no two runs share.
+/// Removes the data that differs between any two runs.
 fn steady(mut running: Map) -> Map {
     for (_, ret) in running.iter_mut() {
         let ret = ret.as_map_mut().unwrap();

@@ -1,4 +1,4 @@
-//! Just enough modules to try out the engine, with Salt's texts.
+//! A minimal set of modules to test the engine, with Salt's texts.
 
 use std::sync::Mutex;
 
@@ -220,7 +220,7 @@ mod file {
 
 static COMMANDS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// The calls of `cmd.retcode` so far.
+/// Returns the calls of `cmd.retcode` so far.
 pub(crate) fn commands() -> Vec<String> {
     COMMANDS.lock().unwrap().clone()
 }
@@ -253,7 +253,7 @@ mod cmd {
 const STATES: &[Module<Ret>] = &[states::MODULE];
 const FUNCTIONS: &[Module<Value>] = &[cmd::MODULE, file::MODULE, functions::MODULE];
 
-/// Puts notifications together: the first says what all of them say.
+/// Combines notifications: the first one shows the texts of all.
 fn joined(low: &Map, others: &[Map]) -> (Map, Vec<bool>) {
     let all = std::iter::once(low).chain(others);
     let texts = all.filter_map(|low| low.get("text")).map(Value::to_text);
@@ -293,7 +293,7 @@ impl Sources for Nothing {
     }
 }
 
-/// Notes events in the context of the run.
+/// A target provider that stores events in the context of the run.
 struct Nobody;
 
 impl Targets for Nobody {
@@ -321,7 +321,7 @@ impl Targets for Nobody {
     }
 }
 
-/// The tags of the events that were fired.
+/// Returns the tags of the events that were fired.
 pub(crate) fn events(cx: &Exec) -> Vec<String> {
     let events = cx.context(|context| context.get("events").cloned().unwrap());
     events
@@ -332,7 +332,7 @@ pub(crate) fn events(cx: &Exec) -> Vec<String> {
         .collect()
 }
 
-/// A context for a run.
+/// Returns a context for a run.
 pub(crate) fn exec(opts: Map) -> Exec {
     let mut map = Map::new()
         .with("id", "minion")

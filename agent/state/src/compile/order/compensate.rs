@@ -1,4 +1,4 @@
-//! `compensate` and `finally`: which chunks have their turn only when the others have had theirs.
+//! `compensate` and `finally`: the chunks that run after the ordinary phase.
 
 use value::{Map, Value};
 
@@ -7,7 +7,8 @@ use crate::compile::Fault;
 use crate::low::{RequisiteKind, When};
 use value::glob::is_glob;
 
-/// What a chunk names in `compensate`, one by one; none where that is nothing that names a state.
+/// Returns the items that a chunk names in `compensate`. Returns `None` if the value cannot name
+/// states.
 pub(crate) fn compensating(chunk: &Map) -> Option<Vec<Value>> {
     match chunk.get("compensate") {
         None | Some(Value::Null) => Some(Vec::new()),
@@ -24,7 +25,8 @@ pub(crate) fn compensating(chunk: &Map) -> Option<Vec<Value>> {
 }
 
 impl Order<'_> {
-    /// Notes when each node has its turn: before requisites are looked at, which depend on it.
+    /// Determines the phase of each node. This happens before requisites are resolved, because they
+    /// depend on it.
     pub(super) fn turns(&mut self, left_out: &[Value]) {
         self.when = vec![When::Ordinary; self.graph.nodes().len()];
         for chunk in 0..self.chunks.len() {
@@ -62,7 +64,7 @@ impl Order<'_> {
         }
     }
 
-    /// When a node has its turn; the test run of a chunk with the chunk.
+    /// Returns the phase of a node. The test run of a chunk has the phase of the chunk.
     pub(super) fn turn_of(&self, node: usize) -> When {
         let chunk = self.graph.nodes().get(node).map(|node| node.chunk);
         let node = chunk.map(|chunk| self.node(chunk));
@@ -70,7 +72,7 @@ impl Order<'_> {
         when.copied().unwrap_or_default()
     }
 
-    /// Notes what compensates a chunk.
+    /// Adds the compensating chunks of a chunk.
     fn compensation(&mut self, chunk: usize) -> Result<(), Fault> {
         const KIND: RequisiteKind = RequisiteKind::Compensate;
         let Some(items) = self.chunks.get(chunk).and_then(compensating) else {
@@ -108,7 +110,8 @@ impl Order<'_> {
         Ok(())
     }
 
-    /// What is wrong with a chunk that is to be compensated and has no turn of its own before that.
+    /// Returns the fault of a chunk that names others in `compensate` but does not run in the
+    /// ordinary phase itself.
     fn chain(&self, chunk: usize) -> Option<Fault> {
         const KIND: RequisiteKind = RequisiteKind::Compensate;
         let why = match self.turn_of(self.node(chunk)) {
@@ -126,7 +129,8 @@ impl Order<'_> {
         Some(self.fault(chunk, KIND, 0, |low| format!("{head} {low} {why}")))
     }
 
-    /// Of what a requisite names, what has its turn in time; what `sls` and patterns name besides is left out.
+    /// Returns those nodes of a requisite that run early enough. For `sls` and globs, later ones
+    /// are ignored; otherwise a later one is a fault.
     pub(super) fn in_turn(
         &self,
         chunk: usize,
@@ -157,7 +161,8 @@ impl Order<'_> {
         Err(self.fault(chunk, kind, place, |low| format!("{head} {low} {tail}")))
     }
 
-    /// Listeners are called before what has its turn later: neither of both may be of that.
+    /// Checks the listeners of a chunk. Listeners are called before the later phases, so neither
+    /// side may run in one of them.
     pub(super) fn heard_in_time(&self, chunk: usize) -> Result<(), Fault> {
         let own = self.turn_of(self.node(chunk));
         let listened = ["listen", "listen_in"].map(|key| self.items(chunk, key));
