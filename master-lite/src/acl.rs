@@ -1,4 +1,5 @@
-//! Who besides root may have jobs done: the options `publisher_acl` and `publisher_acl_blacklist`.
+//! The rules for users other than root who publish jobs: the options `publisher_acl` and
+//! `publisher_acl_blacklist`.
 
 use std::sync::Arc;
 
@@ -16,45 +17,48 @@ use crate::peer::whole;
 use crate::preview::is_previewed;
 use crate::targets::Matched;
 
-/// What who may not do something is told: Salt's sentence, which says no more.
+/// The refusal of a job that the user may not publish. It is Salt's sentence, which gives no
+/// details.
 const REFUSED: &str = "Authorization error occurred.";
-/// What a guest is told whose target matches nobody: there is nothing to do, and nothing is kept of it.
+/// The refusal of a guest whose target matches no minion. Such a job is neither sent nor stored.
 const NOBODY: &str = "No minions matched the target.";
-/// What every guest may ask: whether a job runs.
+/// The function that every guest may call: it reports whether a job runs.
 const ASKING: &str = "saltutil.find_job";
 
-/// A user of this machine who is neither root nor the one that the master runs as.
+/// A user of this machine other than root and the user that the master runs as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Guest(String);
 
 impl Guest {
-    /// The user of this number, as the system names it.
+    /// Returns the user with this number, by the name that the system has for it, or by the number
+    /// if it has none.
     pub(crate) fn of(uid: u32) -> Self {
         let user = accounts::user_of(uid);
         Self(user.map_or_else(|| uid.to_string(), |user| user.name))
     }
 }
 
-/// A job that may be done.
+/// A job that its user may publish.
 #[derive(Debug)]
 pub(crate) struct Permitted {
     pub(crate) asked: Publish,
-    /// In whose name it is done.
+    /// The user in whose name the job is published.
     pub(crate) user: String,
-    /// Whom it reaches. They are looked for once, so that those who get it are those whom the rules were asked about.
+    /// The minions that the job reaches. The target is matched once, so that the job is sent to
+    /// exactly the minions that the rules were checked for.
     pub(crate) matched: Matched,
-    /// Whether it is not to be sent.
+    /// True if the job must not be sent.
     pub(crate) is_preview: bool,
 }
 
 impl Master {
-    /// Whether the configuration lets other users of this machine have anything done.
+    /// Returns whether the configuration gives other users of this machine any rights.
     pub(crate) fn has_guests(&self) -> bool {
         self.opts().get("publisher_acl").is_some_and(Value::is_true)
     }
 
-    /// Returns the job that a command of this machine asks for, in the name of who asks; the word and the sentence of the
-    /// refusal when it may not be done.
+    /// Returns the job that a command of this machine asks for, in the name of the calling user. If
+    /// the job is not allowed, returns the word and the sentence of the refusal, and logs it.
     pub(crate) async fn permitted(
         self: &Arc<Self>,
         asked: Publish,
@@ -92,7 +96,7 @@ impl Master {
             }
             false => (asked, PillarMatch::Pattern),
         };
-        // No user speaks for a minion.
+        // Only the master may set this option: no user may publish in the name of a minion.
         asked.options.remove(PEER);
         let is_preview = is_previewed(&asked.options);
         let funs: Vec<&str> = asked.fun.split(',').map(str::trim).collect();
@@ -101,7 +105,8 @@ impl Master {
         }
         let matched = self.matched(&asked.tgt, &asked.tgt_type, &asked.options, pillar);
         let matched = matched.await.map_err(|error| ("invalid", error))?;
-        // Who would be reached is for all to know who may do something.
+        // A preview is not checked against the rules: every user with a rule may see which minions
+        // match.
         if is_guest && !is_preview {
             if !self.is_in_acl(&rules, &funs, &asked, &matched.0).await {
                 return Err(refused(REFUSED));
@@ -118,7 +123,7 @@ impl Master {
         })
     }
 
-    /// The rules of `publisher_acl` for a user.
+    /// Returns the rules of `publisher_acl` that apply to a user.
     fn rules_of(&self, user: &str) -> Vec<Value> {
         let acl = self.opts().get("publisher_acl").and_then(Value::as_map);
         acl.map(|acl| rules(acl, user)).unwrap_or_default()
@@ -134,7 +139,7 @@ impl Master {
         listed("users", user) || funs.iter().any(|fun| listed("modules", fun))
     }
 
-    /// Returns whether every function is allowed, each by some rule.
+    /// Returns whether each function is allowed by at least one rule.
     async fn is_in_acl(
         self: &Arc<Self>,
         rules: &[Value],
@@ -175,7 +180,7 @@ impl Master {
         false
     }
 
-    /// Whether a target, in the compound form, has all of these minions.
+    /// Returns whether a compound target matches all of these minions.
     async fn reaches_all(self: &Arc<Self>, target: &str, minions: &[Id]) -> bool {
         if target == "*" {
             return true;
@@ -193,7 +198,7 @@ impl Master {
     }
 }
 
-/// The rules of a user: those of every pattern that is meant.
+/// Returns the rules of all patterns that match a user.
 fn rules(acl: &Map, user: &str) -> Vec<Value> {
     acl.iter()
         .filter(|(pattern, _)| is_meant(&pattern.to_text(), user))
@@ -201,7 +206,8 @@ fn rules(acl: &Map, user: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Salt's way of naming users and functions here: a glob or a regular expression, of all of the word.
+/// Returns whether a pattern names a user or function. As in Salt, it is a glob or a regular
+/// expression that matches the whole word.
 fn is_meant(pattern: &str, word: &str) -> bool {
     fnmatch(pattern, word) || whole(pattern, word)
 }
@@ -213,14 +219,14 @@ fn several(value: &Value) -> Vec<Value> {
     }
 }
 
-/// The one entry of a dictionary that has one.
+/// Returns the key and value of a dictionary with exactly one entry.
 fn only(value: &Value) -> Option<(String, &Value)> {
     let map = value.as_map().filter(|map| map.len() == 1)?;
     let (key, value) = map.iter().next()?;
     Some((key.to_text(), value))
 }
 
-/// The arguments of one of several functions.
+/// Returns the arguments of the function at position `at` of a job that calls `count` functions.
 fn arguments(asked: &Publish, count: usize, at: usize) -> &[Value] {
     match count {
         1 => &asked.arg,
@@ -231,7 +237,7 @@ fn arguments(asked: &Publish, count: usize, at: usize) -> &[Value] {
     }
 }
 
-/// Whether a condition, `fun` or `fun: [{args: …, kwargs: …}]`, allows a call.
+/// Returns whether a condition, `fun` or `fun: [{args: …, kwargs: …}]`, allows a call.
 fn allows(condition: &Value, fun: &str, args: &[Value]) -> bool {
     match only(condition) {
         None => condition.as_map().is_none() && whole(&condition.to_text(), fun),
@@ -242,11 +248,11 @@ fn allows(condition: &Value, fun: &str, args: &[Value]) -> bool {
     }
 }
 
-/// The last one of the places of a condition that lets any others follow.
+/// The last item of a condition's `args` that allows any further positional arguments.
 const ANY_MORE: &str = "...";
 
-/// Returns whether arguments are as a condition wants them. Where it has `args` or `kwargs`, it binds all of them: one that
-/// it does not name is refused.
+/// Returns whether arguments satisfy a condition. A condition with `args` or `kwargs` covers all
+/// arguments: one that it does not name is refused.
 fn suits(condition: &Value, args: &[Value]) -> bool {
     let Some(condition) = condition.as_map() else {
         return false;
@@ -262,7 +268,8 @@ fn suits(condition: &Value, args: &[Value]) -> bool {
     places_suit(&wanted, &places) && names_suit(named, &names)
 }
 
-/// Returns whether a value is as a condition wants it; a null there allows any.
+/// Returns whether a value matches the one of a condition. A null in the condition matches any
+/// value.
 fn fits(wanted: &Value, given: &Value) -> bool {
     wanted.is_null() || whole(&wanted.to_text(), &given.to_text())
 }
@@ -283,8 +290,8 @@ fn places_suit(wanted: &[Value], given: &[Value]) -> bool {
             .all(|(one, given)| fits(one, given))
 }
 
-/// Returns whether every name of a condition is given, and every name that is given is one of the condition's or matches one
-/// of its patterns.
+/// Returns whether every name of a condition is given, and every given name is either in the
+/// condition or matches one of its patterns.
 fn names_suit(wanted: &Map, given: &Map) -> bool {
     let mut names = wanted.keys().map(Value::to_text);
     let has_all = names.all(|name| !is_name(&name) || given.contains(&name));
@@ -301,7 +308,7 @@ fn names_suit(wanted: &Map, given: &Map) -> bool {
         })
 }
 
-/// Returns whether a key of a condition is an argument's name, and no pattern of names.
+/// Returns whether a key of a condition is an argument's name rather than a pattern of names.
 fn is_name(key: &str) -> bool {
     key.chars()
         .all(|letter| letter.is_alphanumeric() || letter == '_')

@@ -1,4 +1,5 @@
-//! Who is let in: each peer comes with a key that it has proved, and waits until somebody decides.
+//! The admission of peers: each peer connects with a key that it has proved, and waits until the
+//! key is accepted or refused.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +27,7 @@ pub(crate) mod token;
 use policy::{Action, Evidence, Rule};
 pub(crate) use policy::{Policy, bound, milliseconds};
 
-/// Peers that wait for what becomes of their keys.
+/// The connected peers whose keys are not decided on yet.
 #[derive(Debug, Default)]
 pub(crate) struct Pending(Mutex<HashMap<PublicKey, Vec<Sender<()>>>>);
 
@@ -51,7 +52,7 @@ impl Pending {
         waiting.into_iter().any(|sender| !sender.is_closed())
     }
 
-    /// The state of a key has changed.
+    /// Wakes the peers that wait for a decision on a key, since its state has changed.
     pub(crate) fn changed(&self, key: &PublicKey) {
         for sender in self.all().remove(key).into_iter().flatten() {
             let _ = sender.try_send(());
@@ -59,7 +60,7 @@ impl Pending {
     }
 }
 
-/// What a peer is told.
+/// The decision that is sent to a peer.
 enum Decision {
     In(Map),
     Wait,
@@ -70,29 +71,32 @@ enum Decision {
     },
 }
 
-/// How a key is let in.
+/// The terms of a key's acceptance.
 struct Accept {
-    /// What is counted for it in the same change.
+    /// The commands that count the acceptance, applied in the same change.
     counted: Vec<Command>,
     bound: Map,
     why: String,
-    /// Whether it has proved what others cannot: another key of its id that is not accepted makes way for it.
+    /// True if the peer has proved something that no other peer can. Its key then replaces another
+    /// key of its id that is not accepted.
     is_proved: bool,
 }
 
-/// What is to become of a key that waits.
+/// The judgement on a key that waits.
 enum Judged {
     Accept(Accept),
     Reject(String),
     Wait,
 }
 
-/// How often a waiting key is looked at again where files and rules may accept it.
+/// The interval at which a waiting key is judged again, since files and rules may accept it by
+/// then.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
-/// After how many seconds a refused minion may ask again: a key that was rejected is seldom accepted within a minute.
+/// The number of seconds after which a refused minion may connect again. A rejected key is seldom
+/// accepted within a minute.
 const ASK_AGAIN_S: u64 = 60;
 
-/// Returns how many keys may wait for a decision, in all and of one address.
+/// Returns the maximum number of keys that may wait for a decision: in all, and from one address.
 pub(crate) fn pending_limits(opts: &Opts) -> (usize, usize) {
     let option = |name: &str, default: usize| {
         let number = opts.int(name);
@@ -119,7 +123,7 @@ impl Master {
         }
     }
 
-    /// Decides on a peer, and serves it when it is let in.
+    /// Decides on a peer, and serves it once it is accepted.
     pub(crate) async fn admit(self: Arc<Self>, mut peer: Peer) {
         let (id, key) = (peer.hello().id.clone(), peer.key());
         let evidence = Evidence {
@@ -156,7 +160,7 @@ impl Master {
             }
             let gone = async { Some(peer.watch().await) };
             let decided = async {
-                // No deadline: a key pends until somebody decides or its minion goes.
+                // No deadline: a key waits until it is decided on or its minion disconnects.
                 let _ = changed.recv().await;
                 None
             };
@@ -170,7 +174,7 @@ impl Master {
         }
     }
 
-    /// Decides on a key; `again` says that it was told to wait already.
+    /// Decides on a key. `again` is true if the peer already waits for a decision.
     async fn decide(self: &Arc<Self>, evidence: &Evidence, again: bool) -> Decision {
         let (id, key) = (&evidence.id, evidence.key);
         let no = |act, reason, text: String| Decision::No { act, reason, text };
@@ -179,8 +183,9 @@ impl Master {
             Ok(Some(why)) => return no("reject", "rejected", why),
             Err(error) => return no("error", "failed", error.to_string()),
         }
-        // The key of an id that has none is judged first: what lets it in is one change with its offer then. So is one that may have
-        // proof where another key waits or was rejected.
+        // A key is judged before it is offered if its id has no key yet, so that the store takes
+        // offer and acceptance as one change. A key is also judged first if the id has another key
+        // that is not accepted, since this one may have proof.
         let claim = match self.store().key(id) {
             Ok(None) if again => {
                 let why = "the key was deleted, or had to make room for others, while it waited";
@@ -220,7 +225,7 @@ impl Master {
         }
     }
 
-    /// Decides on a key that nobody has decided on, by what the configuration says of such keys.
+    /// Decides on a pending key by the configuration.
     async fn judge(self: &Arc<Self>, evidence: &Evidence, again: bool) -> Decision {
         let _turn = self.turn_of(evidence).await;
         match self.judgement(evidence, again).await {
@@ -230,8 +235,9 @@ impl Master {
         }
     }
 
-    /// Lets a key in that nobody knows, or that has proof against one that is not accepted; nothing where something else becomes of it,
-    /// which is told when it was offered.
+    /// Accepts a key whose id has no key, or that has proof while the id's other key is not
+    /// accepted. The store takes the offer and the acceptance as one change. Returns `None` in
+    /// every other case: the caller then offers the key and decides on it.
     async fn enrol(self: &Arc<Self>, evidence: &Evidence, claim: Claim) -> Option<Decision> {
         let _turn = self.turn_of(evidence).await;
         let Judged::Accept(mut accept) = self.judgement(evidence, claim == Claim::New).await else {
@@ -245,7 +251,9 @@ impl Master {
         matches!(decision, Decision::In(_)).then_some(decision)
     }
 
-    /// Held where something may be counted for a key's acceptance.
+    /// Takes the lock for acceptances that are counted, so that they are counted one after the
+    /// other. Returns `None` if nothing is counted: the peer shows no token, and there is no
+    /// `autosign_policy`.
     async fn turn_of(&self, evidence: &Evidence) -> Option<smol::lock::MutexGuard<'_, ()>> {
         let may_count = evidence.token.is_some() || !self.policy().is_empty();
         match may_count {
@@ -259,7 +267,7 @@ impl Master {
         smol::unblock(move || master.judged(&peer, again)).await
     }
 
-    /// Salt's order: what rejects comes first. It reads files.
+    /// Judges a key in Salt's order: rejection comes first. It reads files.
     fn judged(&self, peer: &Evidence, again: bool) -> Judged {
         if autosign::rejects(self.opts(), &peer.id) {
             return Judged::Reject("autoreject_file names it".to_owned());
@@ -285,7 +293,7 @@ impl Master {
             });
         }
         match token {
-            // Where there are rules, they say what a token is worth.
+            // If `autosign_policy` has rules, they alone decide what a token is good for.
             Some(token) if self.policy().is_empty() => Judged::Accept(Accept {
                 counted: vec![token.used()],
                 bound: token.bound(),
@@ -296,7 +304,7 @@ impl Master {
         }
     }
 
-    /// What the first rule says that holds.
+    /// Returns the judgement of the first rule that holds.
     fn judged_by_policy(
         &self,
         peer: &Evidence,
@@ -320,8 +328,9 @@ impl Master {
         })
     }
 
-    /// What a rule says whose plain conditions hold; nothing where no document is shown, and why not where the document, the instance's
-    /// use or the rule's count is against it.
+    /// Returns the judgement of a rule whose plain conditions hold, or `None` if the rule needs a
+    /// signed document and the peer shows none. Returns an error if the document, an earlier use of
+    /// the instance or the rule's count forbids acceptance.
     fn judged_by(
         &self,
         rule: &Rule,
@@ -363,7 +372,8 @@ impl Master {
         })))
     }
 
-    /// Where a key stands that was shown under an id; the first time it is remembered.
+    /// Returns the stored row of a key that was shown under an id. A key that is shown for the
+    /// first time is stored.
     async fn offered(self: &Arc<Self>, evidence: &Evidence) -> Result<Option<store::Key>, String> {
         let (id, key) = (&evidence.id, evidence.key);
         let known = |error: store::Error| error.to_string();
@@ -392,7 +402,7 @@ impl Master {
         }))
     }
 
-    /// Accepts a key in one change with what is counted for that.
+    /// Accepts a key, in one change with the commands that count the acceptance.
     async fn accept_now(self: &Arc<Self>, evidence: &Evidence, accept: Accept) -> Decision {
         let Accept {
             counted: mut steps,
@@ -439,7 +449,7 @@ impl Master {
         }
     }
 
-    /// `salt/auth`, where `auth_events` has it.
+    /// Counts a decision, and fires `salt/auth` unless `auth_events` is off.
     async fn auth(&self, id: &Id, key: &PublicKey, act: &str) {
         self.metrics().auth(act);
         if !self.opts().get("auth_events").is_none_or(Value::is_true) {
@@ -486,7 +496,8 @@ impl Master {
                     epoch,
                     bound,
                 };
-                // A task of its own: what it took to let the minion in is not kept for as long as that stays.
+                // A separate task: this one ends, so the memory that admission took is freed while
+                // the session lasts.
                 smol::spawn(self.serve(link, minion, is_call)).detach();
             }
             Err(error) => log::info(format_args!("{error}")),

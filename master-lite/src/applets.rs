@@ -1,4 +1,4 @@
-//! The applets by their names, and how each of them begins.
+//! The applets by name, and how each of them starts.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ use value::log;
 
 use crate::{command, daemon};
 
-/// Runs an applet with its words.
+/// A function that runs an applet with its arguments.
 type Applet = fn(Vec<String>) -> Result<ExitCode, Failure>;
 
 const APPLETS: &[(&str, Applet)] = &[
@@ -25,13 +25,13 @@ const APPLETS: &[(&str, Applet)] = &[
     ("salt-key", command::salt_key),
 ];
 
-/// The applet of a name.
+/// Returns the applet with this name.
 pub(crate) fn named(name: &str) -> Option<Applet> {
     let found = APPLETS.iter().find(|(known, _)| *known == name);
     found.map(|(_, applet)| *applet)
 }
 
-/// Runs what the first word names.
+/// Runs the applet that the first word names, or `pinch-master` itself.
 pub(crate) fn first(words: &[String]) -> Result<ExitCode, Failure> {
     match words.split_first() {
         Some((word, rest)) if let Some(applet) = named(word) => applet(rest.to_vec()),
@@ -39,24 +39,25 @@ pub(crate) fn first(words: &[String]) -> Result<ExitCode, Failure> {
     }
 }
 
-/// What a program says of itself.
+/// Prints a program's help or version.
 pub(crate) fn about(program: &Program, about: About) -> ExitCode {
     PINCH_MASTER.tell(program, about)
 }
 
-/// The configuration of one of the master's programs, with its log begun.
+/// Loads the configuration of one of the master's programs, and starts its log.
 pub(crate) fn configured(settings: &Settings) -> Result<Opts, Failure> {
     Ok(begun(loaded(settings)?))
 }
 
-/// The same for the daemon, which obeys only what nobody else can change.
+/// Like [`configured`], but for the daemon, which refuses a configuration that another user could
+/// change.
 fn trusted(settings: &Settings) -> Result<Opts, Failure> {
     let loaded = loaded(settings)?;
     config::trusted(&loaded, rustix::process::geteuid().as_raw())?;
     Ok(begun(loaded))
 }
 
-/// The configuration as it is now.
+/// Reads the current configuration, with the same check as [`trusted`].
 fn reread(settings: &Settings) -> Result<Opts, String> {
     let overrides = settings.overrides.clone();
     let loaded = config::load_master(&settings.config_dir, settings.program, overrides, &SaltYaml);

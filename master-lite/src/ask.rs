@@ -1,4 +1,4 @@
-//! How a command asks the master: over its socket, or, in tests, of answers that were recorded.
+//! The requests of commands to the master: over its socket or, in tests, to recorded answers.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -8,36 +8,37 @@ use link::{Limits, Part};
 use value::{Map, Value};
 use wire::{Request, Way};
 
-/// What is done with a part of an answer; [`ControlFlow::Break`] takes the question back.
+/// A callback that receives each part of an answer; [`ControlFlow::Break`] cancels the request.
 pub(crate) type Each<'a> = dyn FnMut(Value) -> ControlFlow<()> + 'a;
 
-/// Who answers. Questions may be asked side by side, each from a thread of its own.
+/// A master that answers requests. Several threads may send requests at the same time.
 pub(crate) trait Master: Sync {
-    /// Asks; each part of the answer is handed on as it comes, and what is left to say at the end is returned.
+    /// Sends a request and passes each part of the answer to `each` as it arrives. Returns the
+    /// value at the end of the answer.
     ///
     /// # Errors
     /// When there is no answer.
     fn ask(&self, request: Request, each: &mut Each<'_>) -> Result<Value, AskError>;
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskError {
-    /// The socket is the master's and root's.
+    /// Permission is denied: the socket belongs to root and the master's user.
     #[error("{0}: only root and the user that the master runs as may give it commands")]
     NotAllowed(String),
-    /// Nobody listens at the socket.
+    /// No process listens on the socket.
     #[error("The salt master could not be contacted. Is master running?")]
     NotRunning(#[source] link::Error),
-    /// The master says so.
+    /// The master reports a failure.
     #[error("{text}")]
     Failed {
-        /// One word for programs.
+        /// The kind of failure as one word, for programs.
         reason: String,
-        /// What was wrong.
+        /// The message.
         text: String,
     },
-    /// Chance is asked for, and the kernel has none.
+    /// Random numbers are needed, and the kernel returns none.
     #[error(transparent)]
     Random(#[from] value::random::Error),
     /// The connection broke.
@@ -60,7 +61,7 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// The socket in the `sock_dir` of the configuration.
+    /// Returns the socket in the `sock_dir` of the configuration.
     pub(crate) fn of(opts: &Map) -> Self {
         let folder = opts.get("sock_dir").map(Value::to_text);
         let folder = PathBuf::from(folder.unwrap_or_default());
@@ -83,7 +84,7 @@ impl Master for Socket {
         })?;
         pipe.ask(request)?;
         loop {
-            // No deadline: the master has them; one that dies closes its end.
+            // No deadline: the master has deadlines; if it dies, its end of the socket closes.
             match pipe.next(None)? {
                 Part::Done(value) => return Ok(value),
                 Part::Data(value) => {

@@ -1,4 +1,5 @@
-//! What the master does once a minute: old events and jobs go, and who is connected is told.
+//! The master's regular chores, once a minute unless `loop_interval` is set: it removes old events
+//! and jobs, expires keys, and fires presence events.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,13 +14,13 @@ use crate::daemon::{Master, now_ms};
 use crate::store::Retention;
 
 const EVERY: Duration = Duration::from_secs(60);
-/// How often it is looked whether there is too much: in so long a time little comes.
+/// The interval between checks whether the store exceeds its limits. Little is added in this time.
 const LOOK: Duration = Duration::from_secs(1);
-/// After a failure, and between two steps of what takes many.
+/// The pause between two steps of a removal that takes many.
 const BREATH: Duration = Duration::from_millis(50);
 
 impl Master {
-    /// Does its chores for as long as it runs.
+    /// Does the chores for as long as the master runs.
     pub(crate) async fn chores(self: &Arc<Self>) {
         let (mut known, mut gone) = (BTreeSet::new(), Gone::new());
         loop {
@@ -35,7 +36,7 @@ impl Master {
         }
     }
 
-    /// The option `loop_interval`.
+    /// Returns the time between two rounds (`loop_interval`).
     fn every(&self) -> Duration {
         let seconds = self.opts().get("loop_interval").and_then(Value::as_float);
         let seconds = seconds.filter(|seconds| *seconds >= 1.0);
@@ -58,7 +59,8 @@ impl Master {
         }
     }
 
-    /// Waits until the chores are due again. What is too much goes sooner.
+    /// Waits until the chores are due again. If the store exceeds its limits before, old rows are
+    /// removed at once.
     async fn until_due(&self) {
         let keep = self.retention();
         let until = Instant::now() + self.every();
@@ -84,7 +86,8 @@ impl Master {
         }
     }
 
-    /// `salt/presence/change` and `salt/presence/present`.
+    /// Fires `salt/presence/change` if the connected minions have changed, then
+    /// `salt/presence/present`.
     async fn tell_presence(&self, known: &mut BTreeSet<Id>) {
         let now: BTreeSet<Id> = self.minions().ids().into_iter().collect();
         let listed =

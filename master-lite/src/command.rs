@@ -1,4 +1,5 @@
-//! What `salt`, `salt-run` and `salt-key` have in common: their configuration, what they say of themselves, how they end.
+//! The common parts of `salt`, `salt-run` and `salt-key`: configuration, help and version, input
+//! and exit codes.
 
 use std::io::{Read, Write};
 use std::ops::ControlFlow;
@@ -93,10 +94,10 @@ pub(crate) fn salt_key(words: Vec<String>) -> Result<ExitCode, Failure> {
     })
 }
 
-/// How long to wait before a store is tried again that another process has.
+/// The pause before the store is tried again while another process holds it.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// Calls a function of the wheel in the master that runs; in its place where none does.
+/// Calls a wheel function in the running master, or in this process if no master runs.
 fn wheel(opts: &Map, fun: &str, kwargs: Map) -> Result<Value, AskError> {
     let (fun, arg) = (fun.to_owned(), joined(Vec::new(), kwargs));
     let request = Wheel {
@@ -119,12 +120,13 @@ fn wheel(opts: &Map, fun: &str, kwargs: Map) -> Result<Value, AskError> {
             let (reason, text) = ("failed".to_owned(), error.to_string());
             return Err(AskError::Failed { reason, text });
         }
-        // Another command has the store, or a master that has no socket yet.
+        // Another command holds the store, or a master that has not opened its socket yet.
         std::thread::sleep(AGAIN);
     }
 }
 
-/// The options of a program of the master, with the log set up and the user warned.
+/// Returns the options of one of the master's programs. Starts the log and logs the configuration's
+/// warnings.
 fn configured(program: &Program, settings: &mut Settings) -> Result<Map, Failure> {
     if let Some(path) = saltfile_path(&settings.overrides, env) {
         let saltfile = read_saltfile(&path, &SaltYaml);
@@ -149,12 +151,12 @@ fn with_screen(
 
 fn stdin() -> String {
     let mut text = String::new();
-    // What cannot be read adds no words.
+    // Input that cannot be read adds no words.
     let _ = std::io::stdin().read_to_string(&mut text);
     text
 }
 
-/// One line from the user; none at the end of the input.
+/// Reads one line from the user; returns `None` at the end of the input.
 fn answer() -> Option<String> {
     let mut line = String::new();
     let read = std::io::stdin().read_line(&mut line).ok()?;
@@ -165,12 +167,12 @@ fn env(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// True when an option of the configuration is set to something.
+/// Returns whether an option of the configuration is true in Python's sense.
 pub(crate) fn flag(opts: &Map, name: &str) -> bool {
     opts.get(name).is_some_and(Value::is_true)
 }
 
-/// A number of the configuration, which may be in quotes.
+/// Returns a number of the configuration, which may be quoted.
 pub(crate) fn number(opts: &Map, name: &str) -> Option<f64> {
     let value = opts.get(name)?;
     value
@@ -178,7 +180,7 @@ pub(crate) fn number(opts: &Map, name: &str) -> Option<f64> {
         .or_else(|| value.as_str()?.trim().parse().ok())
 }
 
-/// An exit code as the system takes it.
+/// Returns an exit code as the system has it: modulo 256.
 pub(crate) fn exit_code(retcode: i64) -> u8 {
     retcode.rem_euclid(256) as u8
 }

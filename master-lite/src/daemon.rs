@@ -1,4 +1,4 @@
-//! [`Master`]: the daemon `salt-master`: what all its tasks share, and how it begins and ends.
+//! [`Master`], the daemon `salt-master`: the state that its tasks share, its start and its end.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ use crate::store::{self, Applied, Command, KeyState, Store};
 use crate::waiting::Waiting;
 use crate::wheel;
 
-/// Why the master does not start, or ends.
+/// The reason why the master does not start, or ends.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// An option that cannot be used.
@@ -48,7 +48,7 @@ pub(crate) enum Error {
     Store(#[from] store::Error),
     #[error(transparent)]
     Keys(#[from] keys::Error),
-    /// What a function of the wheel says.
+    /// A failure that a wheel function reports.
     #[error("{0}")]
     Wheel(String),
     #[error("{path}: {source}")]
@@ -59,7 +59,7 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// Whether another process has the store.
+    /// Returns whether another process holds the store.
     pub(crate) fn is_locked(&self) -> bool {
         matches!(self, Self::Store(store::Error::Locked { .. }))
     }
@@ -77,9 +77,9 @@ pub(crate) struct Master {
     minions: Minions,
     pending: Pending,
     policy: Policy,
-    /// Held while it is decided on a key by what is counted: once.
+    /// Locked during a decision on a key that is counted, so that each use is counted once.
     enrolling: smol::lock::Mutex<()>,
-    /// The places of users who are not root.
+    /// The slots for commands of users other than root.
     guests: Arc<Semaphore>,
     waiting: Waiting,
     reactor: Reactor,
@@ -88,24 +88,26 @@ pub(crate) struct Master {
     ignored_grains: Refusals,
 }
 
-/// Now, as the store counts time.
+/// Returns the current time in milliseconds since the Unix epoch, as the store has it.
 pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Where commands find the master.
+/// Returns the path of the socket on which the master accepts commands.
 pub(crate) fn socket_path(opts: &Opts) -> PathBuf {
     opts.path("sock_dir").join("master.sock")
 }
 
-/// How many commands of users other than root are served at a time (`publisher_acl`).
+/// The maximum number of commands of users other than root that are served at a time
+/// (`publisher_acl`).
 const GUESTS_MAX: usize = 64;
-/// How often the log says of a minion that a grain of its own is ignored: once, for all that matters.
+/// The interval at which the log repeats that a minion's own grain is ignored: a year, so in
+/// practice once.
 const IGNORED_EVERY: Duration = Duration::from_secs(365 * 24 * 3600);
-/// How long minions wait before they come back to a master that is started again.
+/// The number of seconds that minions wait before they reconnect to a master that is restarted.
 const BACK_AFTER_S: u64 = 1;
-/// How long it takes to say goodbye, at most.
+/// The maximum time for saying goodbye to all minions.
 const GOODBYE: Duration = Duration::from_secs(2);
 
 fn address(opts: &Opts) -> Result<SocketAddr, Error> {
@@ -132,7 +134,8 @@ impl std::fmt::Debug for Master {
 }
 
 impl Master {
-    /// Opens the store, for which it waits no longer than `lock_wait` while another process has it, and the keys.
+    /// Opens the store and the keys. While another process holds the store, waits at most
+    /// `lock_wait`.
     pub(crate) fn open(opts: Opts, own: Own, lock_wait: Duration) -> Result<Arc<Self>, Error> {
         let limits = store::Limits {
             lock_wait,
@@ -214,22 +217,23 @@ impl Master {
         &self.metrics
     }
 
-    /// The log's lines about guests and peers that were refused.
+    /// Returns the log of guests and peers that were refused.
     pub(crate) fn refusals(&self) -> &Refusals {
         &self.refusals
     }
 
-    /// The log's lines about grains that are not believed.
+    /// Returns the log of grains that are not believed.
     pub(crate) fn ignored_grains(&self) -> &Refusals {
         &self.ignored_grains
     }
 
-    /// Fires an event of the master's own; whether it is kept. One that is not is told in the log and holds nothing up.
+    /// Fires an event of the master itself, and returns whether it is stored. A failure is only
+    /// logged.
     pub(crate) async fn fire(&self, tag: &str, data: Map) -> bool {
         is_kept(tag, self.store.apply(own_event(tag, data)).await)
     }
 
-    /// Puts an event of the master's own into the log behind those before it, without waiting for the disk.
+    /// Appends an event of the master itself to the event log, without waiting for the disk.
     pub(crate) async fn fire_behind(&self, tag: &str, data: Map) {
         let begun = self.store.begin(own_event(tag, data)).await;
         let tag = tag.to_owned();
@@ -243,7 +247,7 @@ impl Master {
         smol::spawn(kept).detach();
     }
 
-    /// Makes changes together, and durable.
+    /// Applies changes as one, and waits until they are durable.
     pub(crate) async fn keep(&self, commands: Vec<Command>) -> Result<(), String> {
         let kept = self.store.apply(Command::All(commands)).await;
         let kept = kept.map_err(|error| error.to_string())?;
@@ -251,7 +255,7 @@ impl Master {
             .map_or(Ok(()), |refusal| Err(refusal.to_string()))
     }
 
-    /// The accepted minions, sorted.
+    /// Returns the ids of the accepted minions, sorted.
     pub(crate) fn accepted(&self) -> Result<Vec<Id>, String> {
         let keys = self.store.keys(KeyState::Accepted);
         let keys = keys.map_err(|error| error.to_string())?;
@@ -261,24 +265,25 @@ impl Master {
         ids.map_err(|error| error.to_string())
     }
 
-    /// Returns the keys that are accepted.
+    /// Returns the accepted keys.
     fn accepted_keys(&self) -> Result<Vec<PublicKey>, store::Error> {
         let keys = self.store.keys(KeyState::Accepted)?;
         keys.map(|key| Ok(key?.key)).collect()
     }
 
-    /// Whether a minion is accepted.
+    /// Returns whether a minion's key is accepted.
     pub(crate) fn is_accepted(&self, id: &Id) -> Result<bool, String> {
         let known = self.store.key(id).map_err(|error| error.to_string())?;
         Ok(known.is_some_and(|known| known.state == KeyState::Accepted))
     }
 
-    /// Changes the state of a key, shows it in the files, and tells whom that concerns.
+    /// Changes the state of a key, updates the key files, and notifies the peers that the change
+    /// concerns.
     pub(crate) async fn change_key(self: &Arc<Self>, command: Command) -> Result<Applied, String> {
         self.key_change(Some(command)).await
     }
 
-    /// Takes what administrators did to the key files.
+    /// Applies the changes that administrators made to the key files.
     pub(crate) async fn look_at_key_files(self: &Arc<Self>) {
         if self.key_files.are_as_left() {
             return;
@@ -341,7 +346,8 @@ impl Master {
         }
     }
 
-    /// Closes whatever has a key that is not accepted any more, and tells a peer that waits for what becomes of its key.
+    /// Closes every connection of a key that is no longer accepted, and wakes peers that wait for a
+    /// decision on the key.
     pub(crate) fn key_changed(&self, id: &Id, key: &PublicKey, state: Option<KeyState>) {
         self.pending.changed(key);
         if state != Some(KeyState::Accepted) {
@@ -361,7 +367,7 @@ fn own_event(tag: &str, data: Map) -> Command {
     }
 }
 
-/// Whether an event is kept; why not is told.
+/// Returns whether an event is stored. If it is not, logs the reason.
 fn is_kept(tag: &str, kept: Result<Applied, store::Error>) -> bool {
     let why = match kept {
         Ok(Applied::Refused(refusal)) => refusal.to_string(),
@@ -372,21 +378,23 @@ fn is_kept(tag: &str, kept: Result<Applied, store::Error>) -> bool {
     false
 }
 
-/// Calls a wheel function about keys where no master runs.
+/// Calls a wheel function about keys in this process, while no master runs.
 ///
 /// # Errors
-/// When the keys or the store cannot be used, or the function says no.
+/// When the keys or the store cannot be used, or the function fails.
 pub(crate) fn wheel_alone(opts: Opts, fun: &str, arg: Vec<Value>) -> Result<Value, Error> {
     let own = Pki::open(&opts.path("pki_dir"))?.own("master")?;
-    // Who has the store may be a master that starts: it is asked then.
+    // No wait: a master that is starting may hold the store, and the caller then sends it the
+    // request.
     let master = Master::open(opts, own, Duration::ZERO)?;
     smol::block_on(master.wheel(fun, arg)).map_err(Error::Wheel)
 }
 
-/// Reads the configuration again; a sentence where it cannot be used.
+/// A function that reads the configuration again, or returns a sentence if it cannot be used.
 pub(crate) type Reread<'a> = &'a dyn Fn() -> Result<Opts, String>;
 
-/// Runs the master until SIGTERM or SIGINT, and keeps what is made when it listens until then.
+/// Runs the master until SIGTERM or SIGINT. Calls `when_it_listens` once the master listens, and
+/// keeps its result until the master ends.
 ///
 /// # Errors
 /// When the configuration, the keys, the store or a socket cannot be used.
@@ -428,7 +436,7 @@ pub(crate) fn run<T>(
         let pulse = watched()?;
         let beating = async { match pulse.beat(notify).await {} };
         let peers = async {
-            // No deadline: peers come when they come.
+            // No deadline: peers connect at any time.
             while let Some(peer) = listener.next().await {
                 master.metrics.hellos.add();
                 smol::spawn(master.clone().admit(peer)).detach();
@@ -437,7 +445,7 @@ pub(crate) fn run<T>(
         };
         let commands = async {
             loop {
-                // No deadline: commands come when they come.
+                // No deadline: commands arrive at any time.
                 let local = socket.next().await?;
                 smol::spawn(master.clone().obey(local)).detach();
             }
@@ -460,8 +468,9 @@ pub(crate) fn run<T>(
     })
 }
 
-/// Has a thread watch whether the master runs its tasks, and end the process where it does not (SIGABRT): it would serve nobody any
-/// more and would not even obey SIGTERM, and a service manager starts it again.
+/// Starts a thread that checks whether the master still runs its tasks, and ends the process with
+/// SIGABRT if it does not. A master that hangs serves no peer and does not even obey SIGTERM; the
+/// service manager restarts it.
 fn watched() -> Result<Pulse, Error> {
     let pulse = Pulse::default();
     let hung = || {
@@ -476,7 +485,7 @@ fn watched() -> Result<Pulse, Error> {
     Ok(pulse)
 }
 
-/// The signals that the daemon obeys, from now on.
+/// Starts to catch the signals that the daemon obeys.
 fn signals() -> Result<Signals, Error> {
     let signals = Signals::new([Signal::Term, Signal::Int, Signal::Hup]);
     signals.map_err(|source| Error::Io {
@@ -485,14 +494,15 @@ fn signals() -> Result<Signals, Error> {
     })
 }
 
-/// Waits for a signal that ends the daemon; SIGHUP has it look at its configuration.
+/// Waits for a signal that ends the daemon. On SIGHUP it compares the configuration with the one in
+/// use, and logs the differences.
 async fn obey_signals(
     mut signals: Signals,
     notify: &Notify,
     configured: &Opts,
     reread: Reread<'_>,
 ) -> Result<(), Error> {
-    // No deadline: signals come when they come.
+    // No deadline: signals arrive at any time.
     while let Some(Ok(Signal::Hup)) = signals.next().await {
         notify.reloading();
         tell_changed(configured, reread());
@@ -502,7 +512,8 @@ async fn obey_signals(
     Ok(())
 }
 
-/// What stands in the configuration now and is not obeyed: states, pillar and keys are always read as they are, options at the start.
+/// Logs which options of the configuration have changed since the start. Options are read at the
+/// start only; states, pillar and keys are always read in their current form.
 fn tell_changed(configured: &Opts, read: Result<Opts, String>) {
     let changed = match read {
         Ok(read) => configured.changed(&read),
@@ -520,7 +531,8 @@ fn tell_changed(configured: &Opts, read: Result<Opts, String>) {
 }
 
 impl Master {
-    /// Serves what `hook_listen` and `metrics_listen` ask for, until the tasks are dropped.
+    /// Starts the servers for `hook_listen` and `metrics_listen`. They run until the returned tasks
+    /// are dropped.
     async fn serve_http(
         self: &Arc<Self>,
         hook: Option<Settings>,
@@ -538,7 +550,7 @@ impl Master {
         Ok(servers)
     }
 
-    /// Tells all minions to come back soon.
+    /// Announces the master's end to all minions, and asks them to reconnect soon.
     async fn goodbye(&self) {
         let all = async {
             for id in self.minions.ids() {

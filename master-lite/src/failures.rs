@@ -1,12 +1,14 @@
-//! What a master tells of states that failed: two events for each, besides the one of the return.
+//! The events that the master fires about failed states: two for each, in addition to the event of
+//! the return.
 
 use value::{Map, Value};
 use wire::tag;
 
-/// The functions whose returns are looked at (Salt's `SUB_EVENT`).
+/// The functions whose returns are searched for failed states (Salt's `SUB_EVENT`).
 const FUNCTIONS: [&str; 2] = ["state.highstate", "state.sls"];
 
-/// The events of a return, in order: for each failed state one by the function's name, and one of the job.
+/// Returns the events of a return, in order: for each failed state one with the state function's
+/// name as its tag, then one of the job.
 pub(crate) fn events(answer: &Map) -> Vec<(String, Map)> {
     let text = |key: &str| answer.get(key).map(Value::to_text).unwrap_or_default();
     let (fun, retcode) = (text("fun"), answer.get("retcode"));
@@ -47,8 +49,8 @@ fn has_failed(ret: &Map) -> bool {
     ret.get("result") == Some(&Value::Bool(false))
 }
 
-/// Returns `test.nop` of `test_|-ID_|-NAME_|-nop`. It becomes the tag of an event, so it must be a function's name: a minion
-/// would speak in another's name otherwise.
+/// Returns `test.nop` of `test_|-ID_|-NAME_|-nop`. It becomes the tag of an event, so it must be
+/// the name of a function: otherwise a minion could fire events with any tag.
 fn function(tag: &str) -> Option<String> {
     let first = tag.split("_|-").next()?;
     let last = tag.rsplit("_|-").next()?;

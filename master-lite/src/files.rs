@@ -1,4 +1,4 @@
-//! The file server: what the file roots hold, and nothing else.
+//! The file server. It serves the files of the file roots and nothing else.
 
 use std::collections::HashMap;
 use std::fs::Metadata;
@@ -16,11 +16,11 @@ use state::sources::Sources;
 use value::{Map, Value};
 use wire::{File, List, Stat};
 
-/// Bytes of a file in one frame.
+/// The maximum number of bytes of a file in one frame.
 const PIECE: usize = 256 << 10;
-/// Entries of a list in one frame.
+/// The maximum number of entries of a list in one frame.
 const ENTRIES: usize = 1000;
-/// Hashes that are remembered.
+/// The maximum number of hashes that are kept in memory.
 const HASHES_MAX: usize = 4096;
 
 /// The trees that minions may read.
@@ -30,14 +30,14 @@ pub(crate) struct Files {
     hashes: Arc<Mutex<HashMap<PathBuf, Known>>>,
 }
 
-/// The hash of a file as it was.
+/// The hash of a file, and the version of the file that it was computed from.
 #[derive(Clone, Debug)]
 struct Known {
     version: Version,
     hash: String,
 }
 
-/// What tells a changed file from what it was.
+/// The size, inode and modification time of a file: if one of them differs, the file has changed.
 type Version = (u64, u64, i64, i64);
 
 fn version(metadata: &Metadata) -> Version {
@@ -45,7 +45,7 @@ fn version(metadata: &Metadata) -> Version {
     (size, inode, metadata.mtime(), metadata.mtime_nsec())
 }
 
-/// What a minion asked for and does not get: a word and a sentence.
+/// The refusal of a request: a word for programs and a sentence.
 pub(crate) type No = (&'static str, String);
 
 /// A file that was found.
@@ -63,7 +63,7 @@ impl Files {
         }
     }
 
-    /// Answers `list`: the entries in parts, then how many there were.
+    /// Answers `list`: sends the entries in parts, then their number.
     pub(crate) async fn list(&self, mut question: Question, asked: List) -> Result<(), Error> {
         let roots = self.roots.clone();
         let listed = smol::unblock(move || listed(&roots, &asked)).await;
@@ -78,7 +78,7 @@ impl Files {
         question.done(entries.len() as u64).await
     }
 
-    /// Answers `stat`.
+    /// Answers `stat`: sends a file's size, mode and hash.
     pub(crate) async fn stat(&self, question: Question, asked: Stat) -> Result<(), Error> {
         match self.find(asked.path, asked.saltenv).await {
             Ok(found) => {
@@ -92,7 +92,7 @@ impl Files {
         }
     }
 
-    /// Answers `file`: its bytes from the offset on, then size and hash.
+    /// Answers `file`: sends the bytes from the offset on, then size and hash.
     pub(crate) async fn file(&self, mut question: Question, asked: File) -> Result<(), Error> {
         let found = match self.find(asked.path.clone(), asked.saltenv).await {
             Ok(found) => found,
@@ -131,7 +131,8 @@ impl Files {
     }
 }
 
-/// An environment is a name, and never a way to another folder: `__env__` in the roots stands for it.
+/// Checks that an environment is a plain name. It replaces `__env__` in the roots, so it must not
+/// lead to another folder.
 pub(crate) fn environment(saltenv: &str) -> Result<(), No> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     if !saltenv.is_empty() && !saltenv.starts_with('.') && saltenv.bytes().all(fits) {
@@ -157,7 +158,7 @@ fn listed(roots: &Roots, asked: &List) -> Result<Vec<String>, No> {
     Ok(entries)
 }
 
-/// Returns the symbolic links of an environment: each with NUL and what it points to behind it.
+/// Returns the symbolic links of an environment, each as the link, NUL and its target.
 fn links(roots: &Roots, saltenv: &str) -> Result<Vec<String>, No> {
     let links = roots.links(saltenv);
     let links = links.map_err(|error| ("failed", error.to_string()))?;
@@ -165,7 +166,7 @@ fn links(roots: &Roots, saltenv: &str) -> Result<Vec<String>, No> {
     Ok(links.into_iter().map(entry).collect())
 }
 
-/// The folders in which files are, once each.
+/// Returns the folders that contain files, each once.
 fn folders(files: &[String]) -> Vec<String> {
     let mut folders: Vec<String> = files
         .iter()

@@ -1,4 +1,5 @@
-//! [`Fleet`]: the master's minions as the targets of an orchestration, and the runners that work on them.
+//! [`Fleet`]: the master's minions as the targets of an orchestration, and the runners that use
+//! them.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -21,11 +22,12 @@ use crate::jobs::{Came, GivenUp};
 use crate::runners;
 use crate::store::{Event, Seen, Store, Watch};
 
-/// The minions of a master.
+/// The minions of a master, as targets.
 #[derive(Clone, Debug)]
 pub(crate) struct Fleet {
     master: Arc<Master>,
-    /// Whether nobody waits for the answer of a runner but the reactor, which keeps itself how it went.
+    /// True for runners that the reactor calls. No caller waits for their answers, and the reactor
+    /// records their outcome itself.
     is_of_reactor: bool,
 }
 
@@ -87,7 +89,7 @@ impl Targets for Fleet {
         if !self.is_of_reactor {
             return self.fire(cx, tag, data);
         }
-        // It has its place in the log before whatever comes of it.
+        // The log has the event before any of its consequences; there is no wait for the disk.
         smol::block_on(self.master.fire_behind(tag, without_token(data)));
         Ok(())
     }
@@ -120,7 +122,7 @@ impl Targets for Fleet {
     }
 }
 
-/// A token is shown to who makes it, and not to who reads events.
+/// Hides the token that `token.create` returns: its creator may see it, readers of events may not.
 fn without_token(mut data: Map) -> Map {
     let is_token = data.get("fun").and_then(Value::as_str) == Some("runner.token.create");
     if is_token && data.contains("return") {
@@ -141,7 +143,7 @@ impl Subscription for OnLog {
     }
 }
 
-/// Hands over the events of the log from `start` on, as long as there is a store.
+/// Passes the events of the log from `start` on to `sink`, until the store is closed.
 async fn deliver(store: Store, watch: Watch, start: u64, sink: Sink) {
     let sink: Arc<dyn Fn(Event) + Send + Sync> =
         Arc::new(move |event| sink(Some(event.sequence), event.tag.clone(), event.stamped()));
@@ -157,7 +159,7 @@ async fn deliver(store: Store, watch: Watch, start: u64, sink: Sink) {
     }
 }
 
-/// Hands over the events that stand in the log from one number to another.
+/// Passes the events of the log with the numbers `from` to `to` to `sink`.
 async fn read_log(store: &Store, from: u64, to: u64, sink: &Arc<dyn Fn(Event) + Send + Sync>) {
     let (store, sink) = (store.clone(), Arc::clone(sink));
     let read = smol::unblock(move || {
@@ -182,7 +184,7 @@ impl Fleet {
         let mut published = self.master.publish(asked, user).await?;
         let jid = published.jid.clone();
         let mut returns = Vec::new();
-        // No deadline: each minion's silence has its end (`timeout`, `gather_job_timeout`).
+        // No deadline: a silent minion is given up (`timeout`, `gather_job_timeout`).
         while let Some(came) = published.next().await {
             returns.push(match came {
                 Came::Return(data) => {
@@ -203,7 +205,7 @@ impl Fleet {
     }
 }
 
-/// What a minion returned in a job.
+/// Returns a minion's return of a job, from the data of its event.
 fn returned_in(jid: &str, id: String, mut data: Map) -> MinionReturn {
     let retcode = data.get("retcode").and_then(Value::as_int);
     MinionReturn {
@@ -215,7 +217,7 @@ fn returned_in(jid: &str, id: String, mut data: Map) -> MinionReturn {
     }
 }
 
-/// What stands where a return would.
+/// Returns the sentence that replaces a missing return.
 fn sentence(why: GivenUp) -> &'static str {
     match why {
         GivenUp::NotConnected => "Minion did not return. [Not connected]",
@@ -226,12 +228,13 @@ fn sentence(why: GivenUp) -> &'static str {
 }
 
 impl Master {
-    /// What a runner's function came to: `return`, `success`, `jid`, `retcode`; of one that nobody waits for only the `jid`.
+    /// Calls a runner's function and returns `return`, `success`, `jid` and `retcode`. An
+    /// asynchronous call returns only the `jid`.
     pub(crate) async fn run(self: &Arc<Self>, asked: Runner) -> Map {
         self.run_looked_on(asked, None).await
     }
 
-    /// The same with somebody who looks on.
+    /// Like [`Master::run`], with a callback that receives the progress.
     pub(crate) async fn run_looked_on(
         self: &Arc<Self>,
         mut asked: Runner,
@@ -256,7 +259,7 @@ impl Master {
         onlooker: Option<Onlooker>,
     ) -> Map {
         let cx = self.runners();
-        // Who calls `sdb.get` wants the value.
+        // A caller of `sdb.get` needs the value in clear text.
         let shows = asked.fun == "sdb.get";
         let mut called = smol::unblock(move || {
             let (args, kwargs) = modules::call::split(&asked.arg);
@@ -281,7 +284,7 @@ impl Master {
             )
     }
 
-    /// What a wheel function came to that is not about keys.
+    /// Calls a wheel function that is not about keys, and returns its result.
     pub(crate) async fn wheel_without_keys(self: &Arc<Self>, fun: &str, arg: Vec<Value>) -> Value {
         let (cx, fun) = (self.runners(), fun.to_owned());
         smol::unblock(move || {
@@ -293,19 +296,19 @@ impl Master {
         .await
     }
 
-    /// The context of runners: the master's own trees, with its minions as targets.
+    /// Returns the context of runners: the master's own trees, with its minions as targets.
     pub(crate) fn runners(self: &Arc<Self>) -> Exec {
         self.runners_of(false)
     }
 
-    /// The same for those that the reactor calls.
+    /// Like [`Master::runners`], for runners that the reactor calls.
     pub(crate) fn runners_of_reactor(self: &Arc<Self>) -> Exec {
         self.runners_of(true)
     }
 
     fn runners_of(self: &Arc<Self>, is_of_reactor: bool) -> Exec {
         let mut map = self.opts().map.clone();
-        // A step that matches nobody runs nowhere, least of all here.
+        // A step whose target matches no minion must not run on the master.
         map.insert("masterless_tgt", "match");
         let opts = Opts::new(map);
         Exec::with_custom(

@@ -1,4 +1,5 @@
-//! Which of its grains a minion is believed: those that only its key's binding may give are not its own to say.
+//! The grains of a minion that the master believes. A minion cannot set a grain that only its key's
+//! binding may set.
 
 use value::{Map, Value};
 use wire::bound_grains;
@@ -7,7 +8,8 @@ use crate::daemon::Master;
 use crate::session::Minion;
 
 impl Master {
-    /// Returns a minion's grains without those of the option `bound_grains`, and with what its key is bound to.
+    /// Returns a minion's grains without those of the option `bound_grains`, but with those that
+    /// its key is bound to.
     pub(crate) fn believed(&self, minion: &Minion, grains: Map) -> Map {
         let names = self.opts().get("bound_grains").map(Value::texts);
         let (grains, ignored) = believed(grains, &minion.bound, &names.unwrap_or_default());
@@ -22,7 +24,8 @@ impl Master {
     }
 }
 
-/// The grains that are believed, and the names of those that are not and that the key is not bound to.
+/// Returns the grains that are believed, and the names of the ignored ones that the key is not
+/// bound to.
 fn believed(mut grains: Map, bound: &Map, names: &[String]) -> (Map, Vec<String>) {
     let bound = bound_grains(bound);
     let mut ignored = Vec::new();
@@ -53,7 +56,7 @@ mod tests {
         let (kept, ignored) = believed(said.clone(), &bound, &names());
         assert_eq!(kept, Map::new().with("os", "Debian").with("role", "web"));
         assert!(ignored.is_empty());
-        // An administrator may believe every grain; what a key is bound to stands on top all the same.
+        // An administrator may believe every grain. The key's binding still has precedence.
         assert_eq!(believed(said.clone(), &Map::new(), &[]).0, said);
         assert_eq!(
             believed(said, &bound, &[]).0.get("role"),

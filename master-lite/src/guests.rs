@@ -1,15 +1,17 @@
-//! What a guest may say of a job: a list of what is allowed, and nothing else.
+//! The parts of a job that a guest may set: a list of what is allowed, and nothing else.
 
 use value::{Map, Value};
 use wire::Publish;
 
 use crate::preview::PREVIEW;
 
-/// The options of a job that a guest may give. Any other could name a file, hide the job, or say in whose name it is done.
+/// The options of a job that a guest may set. Any other could name a file, hide the job, or set the
+/// user in whose name it runs.
 const OPTIONS: [&str; 3] = ["delimiter", "metadata", PREVIEW];
 
-/// Returns a guest's job as it may be taken; a sentence where it says what only root may. `returner` is the one of the
-/// master's configuration, which the command line sends by itself.
+/// Returns a guest's job in the form that may be published, or a sentence if it sets something that
+/// only root may set. `returner` is the one of the master's configuration, which the command line
+/// always sends.
 pub(crate) fn taken(asked: Publish, returner: Option<&str>) -> Result<Publish, String> {
     if let Some(name) = refused_option(&asked.options) {
         return Err(format!("Only root may give a job the option {name:?}."));
@@ -17,7 +19,7 @@ pub(crate) fn taken(asked: Publish, returner: Option<&str>) -> Result<Publish, S
     if !asked.ret.is_empty() && Some(asked.ret.as_str()) != returner {
         return Err("Only root may name a returner.".to_owned());
     }
-    // Nobody does a job in a number of a guest's choice.
+    // A guest must not choose the job id.
     Ok(Publish { jid: None, ..asked })
 }
 
@@ -27,7 +29,7 @@ fn refused_option(options: &Map) -> Option<String> {
     Some(name.chars().take(NAME_MAX).collect())
 }
 
-/// How much of an option's name is repeated to who gave it.
+/// The number of characters of an option's name that the refusal repeats.
 const NAME_MAX: usize = 64;
 
 #[cfg(test)]

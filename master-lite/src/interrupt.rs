@@ -1,4 +1,5 @@
-//! Ctrl-C in a command: what is under way goes on without it, and it says how to find out what became of that.
+//! Ctrl-C in a command: the job continues without it, and the command prints how to look up the
+//! returns.
 
 #![expect(
     clippy::exit,
@@ -12,18 +13,19 @@ use std::sync::{Mutex, PoisonError};
 use async_signal::{Signal, Signals};
 use smol::stream::StreamExt;
 
-/// The job that is waited for. A command waits for one at a time, and the thread that hears the signal belongs to the process.
+/// The id of the job that the command waits for. It is global since a command waits for one job at
+/// a time, and the process has one thread for signals.
 static JOB: Mutex<String> = Mutex::new(String::new());
-/// Salt's exit code then.
+/// Salt's exit code of an interrupted command.
 const INTERRUPTED: i32 = 1;
 
-/// A job is waited for from here on.
+/// Records the job that the command waits for from now on.
 pub(crate) fn waits_for(jid: &str) {
     let mut job = JOB.lock().unwrap_or_else(PoisonError::into_inner);
     jid.clone_into(&mut job);
 }
 
-/// Ends the program in Salt's words when it is interrupted. Without this the system ends it.
+/// Makes SIGINT end the program with Salt's message. Without this call the kernel ends the program.
 pub(crate) fn watch() {
     std::thread::spawn(|| {
         let Ok(mut signals) = Signals::new([Signal::Int]) else {

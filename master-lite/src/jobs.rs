@@ -1,4 +1,4 @@
-//! Jobs: to whom they go, who has returned, and who will not.
+//! Jobs: the minions that receive a job, those that have returned, and those that will not.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -21,45 +21,45 @@ use crate::store::Command;
 use crate::targets::Matched;
 use crate::waiting::Returns;
 
-/// A job that was sent, and whose returns are waited for.
+/// A published job with its returns.
 #[derive(Debug)]
 pub(crate) struct Published {
     master: Arc<Master>,
     pub(crate) jid: String,
-    /// To whom it went.
+    /// The minions that the job is sent to.
     pub(crate) minions: Vec<Id>,
-    /// Whom the target named and nobody knows.
+    /// The names in the target that are not accepted minions.
     pub(crate) missing: Vec<String>,
     left: BTreeSet<Id>,
     returns: Returns,
-    /// Those who have not taken the job.
+    /// The minions that did not take the job, with the reason.
     refusals: Receiver<(Id, GivenUp)>,
-    /// Closed when the job is on its way to all of them.
+    /// A channel that is closed once the job has been sent to all minions.
     sent: Receiver<()>,
-    /// For how long a minion may be silent before it is asked whether it works still.
+    /// The time that a minion may be silent before the master asks whether it still works.
     patience: Patience,
-    /// When the silent ones are asked next; `None` until the job is on its way to all.
+    /// The time of the next question to silent minions; `None` until the job has been sent to all.
     ask_at: Option<Instant>,
-    /// When nobody is waited for any longer.
+    /// The time at which the master stops waiting for all minions.
     end: Instant,
     given_up: Vec<(Id, GivenUp)>,
 }
 
-/// Why a minion's return is waited for no longer.
+/// The reason why the master no longer waits for a minion's return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GivenUp {
-    /// It was not connected when the job was sent.
+    /// The minion was not connected when the job was sent.
     NotConnected,
-    /// It is connected, says that it does not do the job, and has not returned.
+    /// The minion is connected, reports that it does not run the job, and has not returned.
     NoReturn,
-    /// It was lost while it did the job: what became of that is not known.
+    /// The connection was lost while the minion ran the job. The outcome is unknown.
     Lost,
-    /// It has not taken the job.
+    /// The minion did not take the job.
     Refused,
 }
 
 impl GivenUp {
-    /// The word of the wire.
+    /// Returns the word for it in the protocol.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::NotConnected => "not_connected",
@@ -70,37 +70,42 @@ impl GivenUp {
     }
 }
 
-/// What comes of a job, one minion after the other.
+/// The result of a job on one minion.
 #[derive(Clone, Debug)]
 pub(crate) enum Came {
-    /// A return, as its event has it.
+    /// A return, as in its event.
     Return(Map),
-    /// A minion that is waited for no longer.
+    /// A minion that the master no longer waits for.
     GivenUp(Id, GivenUp),
 }
 
-/// How long a minion has to say whether it does a job (`gather_job_timeout`), unless the configuration says so.
+/// The default of `gather_job_timeout`: the time that a minion has to report whether it runs a job.
 const GATHER: Duration = Duration::from_secs(10);
-/// How long a minion has to return (`timeout`), likewise.
+/// The default of `timeout`: the time that a minion has to return.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How long minions that say they still work are waited for (`job_wait_max`), likewise.
+/// The default of `job_wait_max`: the maximum time to wait for minions that report that they still
+/// work.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
-/// Minions that are told or asked something at the same time: what thousands answer at once, the socket has no room for.
+/// The maximum number of minions that a job or question is sent to at the same time. The socket has
+/// no room for thousands of answers at once.
 const AT_ONCE: usize = 64;
-/// Of a longer list a minion is told no other names than its own: ten thousand with ten thousand names each are a gigabyte.
+/// The maximum length of a list target that is sent to its minions. A minion on a longer list
+/// receives only its own name: ten thousand minions with ten thousand names each would be a
+/// gigabyte.
 const LIST_MAX: usize = 64;
-/// A minion that takes longer to answer makes room for the next.
+/// The time after which a minion that has not answered makes room for the next one.
 const TURN_MAX: Duration = Duration::from_millis(50);
 
 impl Master {
-    /// An option's number of seconds as a time that can be waited for.
+    /// Returns an option's number of seconds as a time, within the limits for waits.
     fn seconds(&self, option: &str, default: Duration) -> Duration {
         let number = self.opts().get(option).and_then(Value::as_float);
         let seconds = number.and_then(link::wait::seconds).unwrap_or(default);
         seconds.max(patience::SHORTEST)
     }
 
-    /// Sends a job of root's to the minions that its target names, after its record is on the disk.
+    /// Publishes a job in root's name to the minions that its target names, once its record is on
+    /// the disk.
     pub(crate) async fn publish(
         self: &Arc<Self>,
         asked: Publish,
@@ -112,7 +117,7 @@ impl Master {
         self.publish_to(asked, user, matched).await
     }
 
-    /// Sends a job to minions, after its record is on the disk.
+    /// Publishes a job to these minions, once its record is on the disk.
     pub(crate) async fn publish_to(
         self: &Arc<Self>,
         asked: Publish,
@@ -134,7 +139,7 @@ impl Master {
         Ok(self.hand_out(&asked, user, jid, whom))
     }
 
-    /// Sends a job whose record is on the disk.
+    /// Sends a job whose record is already on the disk.
     pub(crate) fn hand_out(
         self: &Arc<Self>,
         asked: &Publish,
@@ -166,23 +171,23 @@ impl Master {
     }
 }
 
-/// The ends of the channels that a job's sender holds until it has done its work.
+/// The ends of the channels that the sender of a job holds until it is done.
 struct Told {
     refused: Sender<(Id, GivenUp)>,
     is_sent: Sender<()>,
 }
 
-/// To whom a job goes.
+/// The recipients of a job.
 #[derive(Debug)]
 pub(crate) struct Whom {
     pub(crate) minions: Vec<Id>,
-    /// Whom the target named and nobody knows.
+    /// The names in the target that are not accepted minions.
     pub(crate) missing: Vec<String>,
-    /// For how long it is kept for a minion that is not connected.
+    /// The time for which the job is kept for a minion that is not connected.
     pub(crate) patience: Duration,
 }
 
-/// What keeps a job, and fires its events.
+/// Returns the commands that store a job and fire its events.
 pub(crate) fn job_commands(
     asked: &Publish,
     user: &str,
@@ -192,7 +197,7 @@ pub(crate) fn job_commands(
 ) -> Vec<Command> {
     let mut load = load(asked, jid, user);
     if minions.is_empty() {
-        // Nobody will ever ask for them, and they may be large.
+        // No minion will need these, and they may be large.
         load.insert("arg", Value::list([]));
         load.remove("metadata");
     }
@@ -216,8 +221,9 @@ pub(crate) fn job_commands(
     vec![job, event("new", new), event("publish", publish)]
 }
 
-/// A minion's connection, as soon as there is one. Who comes with another key than the id has now is another machine: what was
-/// meant for the one before is none of its business.
+/// Returns a minion's connection, and waits for it up to `patience`. Returns `None` if a peer
+/// connects with another key than the id has now: it is another machine, which must not receive the
+/// job.
 async fn connected(master: &Master, id: &Id, patience: Duration) -> Option<Connected> {
     if patience.is_zero() {
         return master.minions().get(id);
@@ -230,7 +236,7 @@ async fn connected(master: &Master, id: &Id, patience: Duration) -> Option<Conne
         loop {
             match master.minions().get_or_wait(id) {
                 Ok(minion) => return (minion.key == key).then_some(minion),
-                // No deadline: it stands in a race with the patience.
+                // No deadline: `within` ends this wait after the patience.
                 Err(awaited) => drop(awaited.recv().await),
             }
         }
@@ -238,14 +244,16 @@ async fn connected(master: &Master, id: &Id, patience: Duration) -> Option<Conne
     within(patience, come).await.flatten()
 }
 
-/// Asks a minion something. One whose connection answers no packet is lost, long before its answer is late.
+/// Sends a request to a minion and returns the answer. Fails as soon as the connection stops
+/// answering packets, long before the answer is overdue.
 async fn asked(minion: &Connected, request: impl Into<Request>) -> Result<Value, Error> {
     let answer = async { minion.handle.ask(request).await?.done().await };
     let lost = async { Err(minion.handle.silence().await) };
     answer.or(lost).await
 }
 
-/// Does something that waits for a minion while it has a turn, which it gives back when it takes too long.
+/// Runs a future that waits for a minion. Gives the turn back when the future is done, or after
+/// [`TURN_MAX`].
 async fn in_turn<T>(turn: SemaphoreGuardArc, doing: impl Future<Output = T>) -> T {
     let mut doing = pin!(doing);
     let done = within(TURN_MAX, doing.as_mut()).await;
@@ -256,7 +264,7 @@ async fn in_turn<T>(turn: SemaphoreGuardArc, doing: impl Future<Output = T>) -> 
     }
 }
 
-/// Gives a job to a minion; one that does not take it is told of.
+/// Sends a job to a minion. If the minion does not take it, reports that to `refused`.
 async fn hand_out(minion: Connected, id: Id, job: Job, refused: Sender<(Id, GivenUp)>) {
     let jid = job.jid.clone();
     if let Err(error) = asked(&minion, job).await {
@@ -269,7 +277,8 @@ async fn hand_out(minion: Connected, id: Id, job: Job, refused: Sender<(Id, Give
     }
 }
 
-/// Keeps a job for a minion that is not connected, until it comes or the patience is at its end.
+/// Keeps a job for a minion that is not connected, and sends it when the minion connects within
+/// `patience`.
 async fn hand_out_later(
     master: Arc<Master>,
     patience: Duration,
@@ -285,7 +294,8 @@ async fn hand_out_later(
     }
 }
 
-/// What is kept of a job, and what its event says: without secrets that this master knows.
+/// Returns the stored form of a job, which its event has too. Secrets that this master knows are
+/// removed.
 pub(crate) fn load(asked: &Publish, jid: &str, user: &str) -> Map {
     let mut load = Map::new()
         .with("jid", jid)
@@ -300,7 +310,7 @@ pub(crate) fn load(asked: &Publish, jid: &str, user: &str) -> Map {
     secret::map(load)
 }
 
-/// Whether a target is a list that is too long to be told to all who are on it.
+/// Returns whether a target is a list too long to be sent to all minions on it.
 fn is_long_list(asked: &Publish) -> bool {
     let names = match &asked.tgt {
         Value::Str(names) => names.matches(',').count(),
@@ -309,7 +319,7 @@ fn is_long_list(asked: &Publish) -> bool {
     asked.tgt_type == "list" && names > LIST_MAX
 }
 
-/// One function, or several with commas between them.
+/// Returns the name of one function, or a list of names if they are separated by commas.
 fn function(fun: &str) -> Value {
     if fun.contains(',') {
         Value::list(fun.split(',').map(|fun| fun.trim().into()))
@@ -319,7 +329,8 @@ fn function(fun: &str) -> Value {
 }
 
 impl Published {
-    /// Sends the job to all who are connected, many at the same time. Nobody waits for a slow one.
+    /// Sends the job to all minions, many at the same time, so that a slow minion does not delay
+    /// the others.
     fn send(&self, asked: &Publish, user: &str, patience: Duration, told: Told) {
         let mut options = asked.options.clone();
         let marks = secret::marks(&asked.arg.clone().into());
@@ -363,9 +374,11 @@ impl Published {
         smol::spawn(all).detach();
     }
 
-    /// Waits until every minion has taken the job, or will not; and says who will not. The time to return begins then.
+    /// Waits until every minion has taken the job or failed to, and returns those that failed. The
+    /// time to return starts then.
     pub(crate) async fn handed_out(&mut self) -> &[(Id, GivenUp)] {
-        // No deadline: each hand-out has one (`answer`), and it ends with them.
+        // No deadline: each hand-out has one (`answer`), and the channel closes with the last of
+        // them.
         while let Ok(refused) = self.refusals.recv().await {
             self.given_up.push(refused);
         }
@@ -373,14 +386,15 @@ impl Published {
         &self.given_up
     }
 
-    /// Gives minions the time that the patience allows, from now on.
+    /// Starts the time that minions have to return.
     fn begin_to_wait(&mut self) {
         if let Patience::Wait(time) = self.patience {
             self.ask_at = Some(Instant::now() + time);
         }
     }
 
-    /// The next return, or the next minion that is given up; nothing when nobody is left, or the caller did not want to wait.
+    /// Waits for the next return, or the next minion that is given up. Returns `None` when no
+    /// minion is left, or if the caller does not want to wait.
     pub(crate) async fn next(&mut self) -> Option<Came> {
         enum Now {
             Return(Option<Map>),
@@ -401,19 +415,20 @@ impl Published {
             }
             let late = async {
                 let Some(ask_at) = self.ask_at else {
-                    // No deadline: the task that sends the job waits for turns only, which have one (`TURN_MAX`).
+                    // No deadline: the task that sends the job waits for turns only, which have one
+                    // (`TURN_MAX`).
                     let _ = self.sent.recv().await;
                     return Now::Sent;
                 };
                 until(ask_at).await;
                 Now::Late
             };
-            // No deadline: it stands in a race with `late`.
+            // No deadline: it races with `late`, which ends.
             let came = async { Now::Return(self.returns.next().await) };
             let refused = async {
                 match self.refusals.recv().await {
                     Ok((id, why)) => Now::Refused(id, why),
-                    // All have taken it.
+                    // All minions have taken the job.
                     Err(_) => pending().await,
                 }
             };
@@ -434,7 +449,7 @@ impl Published {
         }
     }
 
-    /// Waits no longer for minions that say they still work.
+    /// Gives up the minions that report that they still work.
     fn give_all_up(&mut self) {
         log::warning(format_args!(
             "The job {} is not waited for any longer (job_wait_max); {} minions have not returned",
@@ -446,7 +461,8 @@ impl Published {
         self.take_late_returns();
     }
 
-    /// Asks who has not returned whether it still works; who does not is given up.
+    /// Asks every minion that has not returned whether it still works, and gives up those that do
+    /// not.
     async fn ask_the_silent(&mut self) {
         let gather = self.master.seconds("gather_job_timeout", GATHER);
         let turns = Arc::new(Semaphore::new(AT_ONCE));
@@ -478,7 +494,7 @@ impl Published {
         self.take_late_returns();
     }
 
-    /// A return that came while its minion was asked is no silence.
+    /// Keeps a minion that has returned in the meantime from being given up.
     fn take_late_returns(&mut self) {
         let mut returned = BTreeSet::new();
         for (id, _) in &self.given_up {

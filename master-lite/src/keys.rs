@@ -1,4 +1,5 @@
-//! [`KeyFiles`]: keys as files in Salt's `pki_dir`, which administrators read, move, put there and remove.
+//! [`KeyFiles`]: keys as files in Salt's `pki_dir`, which administrators read, move, add and
+//! remove.
 //!
 //! ```text
 //! pki/master/minions/ID            accepted
@@ -7,9 +8,11 @@
 //! pki/master/minions_denied/ID     one of the denied
 //! ```
 //!
-//! The store decides, and the files are a view of it: written after the store's command, with a mark in the store that says which files
-//! there are now. So whoever finds other files than the mark says knows that an administrator was there, and that is a command too; and
-//! files that the mark names, but not the store, are what a crash left behind. A key of Salt (RSA) in one of the places is left alone.
+//! The store is authoritative, and the files are a view of it. They are written after the store's
+//! command. Then a mark in the store records which files exist. If the files differ from the mark,
+//! an administrator has changed them, and that change is applied as a command. Files that the mark
+//! has, but that do not fit the store's keys, were left by a crash. An RSA key of Salt in one of
+//! the places is left alone.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -27,47 +30,48 @@ use wire::Id;
 
 use crate::store::{self, Applied, Begun, Claim, Command, Key, KeyState, Store};
 
-/// A key file holds three lines: what is longer is none.
+/// The maximum size of a key file in bytes. A key file has three lines, so a longer file is none.
 const FILE_MAX: u64 = 16 << 10;
-/// Where administrators come first when they left several files of one id: what keeps out wins.
+/// The order of precedence if an administrator leaves several files for one id: rejection wins.
 const FIRST: [KeyState; 3] = [KeyState::Rejected, KeyState::Accepted, KeyState::Pending];
 
-/// Files of keys that cannot be used.
+/// A failure of the key files.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// A folder that others may write to, or that is somebody else's.
+    /// A folder belongs to another user, or others may write to it.
     #[error(transparent)]
     Pki(#[from] link::pki::Error),
-    /// The store says no.
+    /// The store has failed.
     #[error(transparent)]
     Store(#[from] store::Error),
     /// A file or folder cannot be read or written.
     #[error("{path}: {source}")]
     Io {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 }
 
-/// A key that is not what it was.
+/// A key whose state has changed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Changed {
-    /// Whose it is.
+    /// The minion.
     pub(crate) id: Id,
     /// The key.
     pub(crate) key: PublicKey,
-    /// Where it stands now; none when the id does not have it any more.
+    /// The new state; `None` if the id no longer has the key.
     pub(crate) state: Option<KeyState>,
 }
 
-/// What was done, and what came of it.
+/// The result of applying commands.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    /// What became of each command.
+    /// The result of each command.
     pub(crate) applied: Vec<Applied>,
-    /// The keys that are not what they were, by these commands or because administrators were at the files.
+    /// The keys that have changed, by these commands or because administrators have changed the
+    /// files.
     pub(crate) changed: Vec<Changed>,
 }
 
@@ -78,25 +82,27 @@ pub(crate) struct KeyFiles {
     turn: Mutex<Turn>,
 }
 
-/// What only one at a time may do, and remember.
+/// The state that only the holder of the lock may use.
 #[derive(Debug, Default)]
 struct Turn {
-    /// Folders that were not there: their files were lost and not taken away one by one.
+    /// The folders that did not exist at the start. Their files were lost, rather than removed one
+    /// by one.
     lost: Vec<KeyState>,
-    /// When the folders were changed last, as far as we know.
+    /// The modification times of the folders after our last change.
     times: Vec<Option<SystemTime>>,
-    /// Ids whose files are written but not on the disk for sure.
+    /// The ids whose files are written but may not be on the disk yet.
     unsettled: Vec<(Id, Files)>,
-    /// The folders that these files are in, or were.
+    /// The folders that these files are in, or were in.
     touched: BTreeSet<KeyState>,
-    /// Files that are written beside their places.
+    /// The files that are written under a temporary name.
     written: Vec<(KeyState, Id)>,
-    /// Files that go when those are in their places.
+    /// The files to remove once those are in place.
     removed: Vec<(KeyState, Id)>,
 }
 
 impl Turn {
-    /// What was not brought to its end is done again from what lies there and what the store says.
+    /// Forgets incomplete changes. They are made again from the files that are found and the
+    /// store's rows.
     fn drop_unfinished(&mut self) {
         self.unsettled.clear();
         self.touched.clear();
@@ -108,21 +114,21 @@ impl Turn {
 /// The key files of an id, by folder.
 type Files = Vec<(KeyState, PublicKey)>;
 
-/// What lies in an id's places.
+/// The files found in an id's places.
 #[derive(Debug, Default)]
 struct Found {
     ours: Files,
-    /// Keys of Salt.
+    /// The folders with an RSA key of Salt.
     salts: Vec<KeyState>,
-    /// What is no key, or half of one.
+    /// The folders with a file that is no key, or an incomplete one.
     damaged: Vec<KeyState>,
 }
 
 impl KeyFiles {
-    /// Opens the folders in `pki_dir`, and makes those that are not there.
+    /// Opens the folders in `pki_dir`, and creates missing ones.
     ///
     /// # Errors
-    /// When others may write to one, or it cannot be made.
+    /// When others may write to a folder, or it cannot be created.
     pub(crate) fn open(pki_dir: &Path) -> Result<Self, Error> {
         let mut turn = Turn::default();
         for state in KeyState::ALL {
@@ -138,10 +144,11 @@ impl KeyFiles {
         })
     }
 
-    /// Takes what administrators did while nobody looked as commands, and makes the files say again what the store says.
+    /// Applies the changes that administrators made to the files since the last look, then makes
+    /// the files match the store.
     ///
     /// # Errors
-    /// When a folder cannot be read or written, or the store.
+    /// When a folder or the store cannot be read or written.
     pub(crate) fn repair(&self, store: &Store, at_ms: u64) -> Result<Vec<Changed>, Error> {
         let mut turn = self.turn();
         turn.drop_unfinished();
@@ -155,7 +162,8 @@ impl KeyFiles {
         Ok(changed)
     }
 
-    /// The same when a folder was changed by somebody else since; nothing is read when none was.
+    /// Like [`KeyFiles::repair`], but reads nothing if no other process has changed a folder since
+    /// the last look.
     ///
     /// # Errors
     /// As [`KeyFiles::repair`].
@@ -166,16 +174,19 @@ impl KeyFiles {
         }
     }
 
-    /// Whether the folders are certainly as they were left. This does not wait for who changes them.
+    /// Returns true if the folders are certainly unchanged since the last look. Returns false,
+    /// without waiting, while they are being changed.
     pub(crate) fn are_as_left(&self) -> bool {
         let turn = self.turn.try_lock();
         turn.is_ok_and(|turn| turn.times == self.times())
     }
 
-    /// Applies commands about keys, after whatever administrators did to those ids, and shows them in the files.
+    /// Applies commands about keys, and makes the files match. Changes that administrators made to
+    /// these ids are applied first.
     ///
     /// # Errors
-    /// When a file cannot be read or written, or the store. The commands may have been done then.
+    /// When a file or the store cannot be read or written. The commands may have been applied by
+    /// then.
     pub(crate) fn apply(
         &self,
         store: &Store,
@@ -187,7 +198,7 @@ impl KeyFiles {
         Ok(outcome)
     }
 
-    /// The same; what was done before an error stands in the outcome.
+    /// Like [`KeyFiles::apply`]. After an error, `outcome` has the changes made before it.
     fn apply_to(
         &self,
         store: &Store,
@@ -197,7 +208,7 @@ impl KeyFiles {
     ) -> Result<(), Error> {
         let mut turn = self.turn();
         turn.drop_unfinished();
-        // Somebody else's changes must not be taken for those that we are about to make.
+        // Changes of another process must not be mistaken for those that are made here.
         let is_known = turn.times == self.times();
         let mut ids = BTreeSet::new();
         commands.iter().for_each(|command| about(command, &mut ids));
@@ -246,7 +257,7 @@ impl KeyFiles {
         KeyState::ALL.into_iter().map(time).collect()
     }
 
-    /// Takes as a command what an administrator did to an id's files.
+    /// Applies the changes that an administrator made to an id's files.
     fn adopt(
         &self,
         turn: &Turn,
@@ -277,7 +288,7 @@ impl KeyFiles {
         Ok(difference(before, store.key(id)?))
     }
 
-    /// Makes an id's files say what the store says.
+    /// Makes an id's files match the store.
     fn show(&self, turn: &mut Turn, store: &Store, id: &Id) -> Result<(), Error> {
         let shown = store.shown(id)?;
         let found = self.read(id)?;
@@ -316,8 +327,8 @@ impl KeyFiles {
         Ok(())
     }
 
-    /// Brings what was written to the disk and into its place, and only then says in the store that it is there. Where that fails nothing
-    /// is said, as after a crash.
+    /// Syncs the written files and puts them in place, and only then records them in the store. If
+    /// that fails, nothing is recorded, as after a crash.
     fn settle(&self, turn: &mut Turn, store: &Store) -> Result<(), Error> {
         turn.times.clear();
         self.put(turn)?;
@@ -329,7 +340,8 @@ impl KeyFiles {
         Ok(())
     }
 
-    /// What is new first: an id is never without a file that it has before and after.
+    /// Puts new files in place, then removes old ones, so that an id with a file before and after
+    /// is never without one.
     fn put(&self, turn: &Turn) -> Result<(), Error> {
         self.sync(turn)?;
         for (number, (state, id)) in turn.written.iter().enumerate() {
@@ -348,7 +360,8 @@ impl KeyFiles {
         Ok(())
     }
 
-    /// The files beside their places on the disk: each by itself, or many with all that their file system has in memory.
+    /// Syncs the temporary files: each separately, or the whole file system if there are more than
+    /// [`TOGETHER`].
     fn sync(&self, turn: &Turn) -> Result<(), Error> {
         if turn.written.len() > TOGETHER {
             let all = File::open(&self.folder).and_then(|folder| Ok(rustix::fs::syncfs(folder)?));
@@ -362,7 +375,7 @@ impl KeyFiles {
         Ok(())
     }
 
-    /// Where a file lies that is not in its place yet. No id begins with a dot.
+    /// Returns the temporary path of a file. No id begins with a dot.
     fn beside(&self, state: KeyState, number: usize) -> PathBuf {
         self.folder
             .join(state.folder())
@@ -391,7 +404,7 @@ impl KeyFiles {
         }
     }
 
-    /// The ids that have files, are known to the store, or had files.
+    /// Returns the ids that have files, are known to the store, or had files.
     fn all_ids(&self, store: &Store) -> Result<BTreeSet<Id>, Error> {
         let mut ids: BTreeSet<Id> = store.all_shown()?.collect::<Result<_, _>>()?;
         for state in KeyState::ALL {
@@ -406,9 +419,9 @@ impl KeyFiles {
     }
 }
 
-/// More files than these are brought to the disk by one call.
+/// The maximum number of files that are synced separately.
 const TOGETHER: usize = 4;
-/// How the name of a file ends that is not whole yet.
+/// The suffix of a temporary file.
 const BESIDE: &str = ".new";
 
 fn failed(path: &Path, source: io::Error) -> Error {
@@ -418,7 +431,8 @@ fn failed(path: &Path, source: io::Error) -> Error {
     }
 }
 
-/// The ids that have a file in a folder. What an end of the process left there goes.
+/// Adds the ids that have a file in a folder. Removes temporary files that a killed process has
+/// left.
 fn listed(folder: &Path, ids: &mut BTreeSet<Id>) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -432,7 +446,8 @@ fn listed(folder: &Path, ids: &mut BTreeSet<Id>) -> io::Result<()> {
     Ok(())
 }
 
-/// The key in a file; none where there is no file, but a folder, a link or a pipe.
+/// Reads the key in a file. Returns `None` if there is no file, or a folder, a symbolic link or a
+/// pipe.
 fn read(path: &Path) -> io::Result<Option<Result<PublicKey, NotAKey>>> {
     let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32;
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
@@ -462,7 +477,7 @@ fn without(these: &Files, those: &Files) -> Files {
     these.copied().collect()
 }
 
-/// The files that an id should have: its key, and one of those that are denied.
+/// Returns the files that an id should have: one for its key, and one for a denied key.
 fn wanted(store: &Store, id: &Id) -> Result<Files, Error> {
     let mut wanted = Files::new();
     if let Some(key) = store.key(id)? {
@@ -474,7 +489,8 @@ fn wanted(store: &Store, id: &Id) -> Result<Files, Error> {
     Ok(wanted)
 }
 
-/// What an administrator meant who put and took these files.
+/// Returns the commands that match an administrator's change: the files `new` were added, the files
+/// `gone` removed.
 fn commands(
     store: &Store,
     id: &Id,
@@ -529,7 +545,7 @@ fn deleted(id: &Id, key: PublicKey, at_ms: u64) -> Command {
     }
 }
 
-/// Brings an id to have this key in this state, whatever it had.
+/// Returns the command that gives an id this key in this state, whatever key it has.
 fn becomes(id: &Id, key: PublicKey, state: KeyState, known: Option<&Key>, at_ms: u64) -> Command {
     let same = known.filter(|known| known.key == key);
     let id = id.clone();
@@ -561,7 +577,7 @@ fn becomes(id: &Id, key: PublicKey, state: KeyState, known: Option<&Key>, at_ms:
     Command::All(steps)
 }
 
-/// The ids that a command is about.
+/// Collects the ids that a command is about.
 fn about(command: &Command, ids: &mut BTreeSet<Id>) {
     match command {
         Command::KeyOffered { id, .. }
@@ -577,7 +593,7 @@ fn about(command: &Command, ids: &mut BTreeSet<Id>) {
     }
 }
 
-/// Returns the pending key that had to make room for another one.
+/// Returns the pending key that was removed to make room for another one.
 fn displaced(applied: &Applied) -> Option<(Id, PublicKey)> {
     match applied {
         Applied::Displaced { id, key } => Some((id.clone(), *key)),
@@ -586,7 +602,7 @@ fn displaced(applied: &Applied) -> Option<(Id, PublicKey)> {
     }
 }
 
-/// Applies commands with as few syncs as there can be.
+/// Applies commands with as few syncs as possible.
 async fn all(store: &Store, commands: Vec<Command>) -> Result<Vec<Applied>, store::Error> {
     let mut begun: Vec<Begun> = Vec::with_capacity(commands.len());
     for command in commands {
@@ -599,7 +615,7 @@ async fn all(store: &Store, commands: Vec<Command>) -> Result<Vec<Applied>, stor
     Ok(applied)
 }
 
-/// What became of the key that an id had, and of the one that it has.
+/// Returns the changes from the key that an id had to the one that it has.
 fn difference(before: Option<Key>, after: Option<Key>) -> Vec<Changed> {
     let mut changed = Vec::new();
     if let Some(before) = &before

@@ -1,4 +1,4 @@
-//! What the commands of this machine ask.
+//! The requests of commands on this machine.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use crate::store::{self, Event, Seen};
 use crate::watched;
 
 impl Master {
-    /// Does what a command asks, until it closes its end.
+    /// Serves a command until it closes its end.
     pub(crate) async fn obey(self: Arc<Self>, mut local: Local) {
         let Ok(guest) = self.guest(&local) else {
             let _ = local.fail("full", FULL).await;
             return;
         };
         loop {
-            // No deadline: the kernel says when a process is gone.
+            // No deadline: the kernel closes the socket when the command ends.
             let obeyed = match local.next().await {
                 Ok(None) => return,
                 Ok(Some(Said::Event(event))) if guest.is_none() => {
@@ -43,7 +43,8 @@ impl Master {
         }
     }
 
-    /// Who asks, when it is neither root nor this master's own user; of those not too many are served at a time.
+    /// Returns the calling user, unless it is root or the master's own user, with one of a limited
+    /// number of slots.
     fn guest(&self, local: &Local) -> Result<Option<(Guest, SemaphoreGuardArc)>, ()> {
         let Some(user) = local.guest() else {
             return Ok(None);
@@ -85,14 +86,15 @@ impl Master {
         }
     }
 
-    /// Runs a runner's function; a command that asked for it is told of each event of a state run.
+    /// Runs a runner's function. A command that wants the progress receives each event of a state
+    /// run.
     async fn run_for(self: &Arc<Self>, asked: Runner, local: &mut Local) -> Map {
         if !asked.watched {
             return self.run(asked).await;
         }
         let (onlooker, told) = watched::pair();
         let pass_on = async {
-            // No deadline: it ends with the run. A command that is gone is no reason to stop that.
+            // No deadline: it ends with the run. The run continues even if the command has gone.
             while let Ok(part) = told.recv().await
                 && local.data(part).await.is_ok()
             {}
@@ -126,7 +128,7 @@ impl Master {
             .with("minions", Value::list(minions))
             .with("missing", Value::list(missing));
         local.data(first).await?;
-        // No deadline: each minion's silence has its end (`timeout`, `gather_job_timeout`).
+        // No deadline: a silent minion is given up (`timeout`, `gather_job_timeout`).
         while let Some(came) = published.next().await {
             let said = match came {
                 Came::Return(data) => secret::map(data),
@@ -141,7 +143,7 @@ impl Master {
             .await
     }
 
-    /// Events as they come, until the command goes.
+    /// Sends events as they occur, until the command closes its end.
     async fn listen(self: &Arc<Self>, asked: Listen, local: &mut Local) -> Result<(), Error> {
         let wanted = |tag: &str| {
             let mut tags = asked.tags.iter();
@@ -155,7 +157,7 @@ impl Master {
                 from = self.tell_past(from, upto, &wanted, local).await?;
                 continue;
             }
-            // No deadline: who listens does so until it goes.
+            // No deadline: a command may listen for as long as it runs.
             let next = async { Some(watch.next().await) };
             let gone = async {
                 let _ = local.next().await;
@@ -173,7 +175,7 @@ impl Master {
         }
     }
 
-    /// Events of the log, some at a time; from which one on others are left.
+    /// Sends up to [`PAST`] events of the log. Returns the number of the next event to send.
     async fn tell_past(
         &self,
         from: u64,
@@ -204,11 +206,11 @@ impl Master {
     }
 }
 
-/// What users besides root are told who ask for more than jobs.
+/// The refusal of other requests than jobs, for users other than root.
 const ROOTS: &str = "only root and the user that the master runs as may ask for that";
 const FULL: &str = "too many users ask at the same time";
 
-/// Events of the log that are read at once.
+/// The maximum number of events of the log that are read at once.
 const PAST: usize = 256;
 
 fn shown(event: &Event) -> Map {

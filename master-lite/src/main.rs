@@ -1,4 +1,5 @@
-//! `pinch-master`: one binary, called by its applet's name: `salt-master`, `salt`, `salt-run`, `salt-key`.
+//! `pinch-master`: one binary that is called by the names of its applets: `salt-master`, `salt`,
+//! `salt-run`, `salt-key`.
 
 mod acl;
 mod admit;

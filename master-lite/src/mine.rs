@@ -1,4 +1,4 @@
-//! The mine: data that minions share, each seen by whom its owner allows.
+//! The mine: data that minions share. Each entry is visible to the minions that its owner allows.
 
 use value::target::{How, PillarMatch, matches_with};
 use value::{Map, Value};
@@ -7,18 +7,20 @@ use wire::{Id, MineGet};
 use crate::daemon::Master;
 use crate::store::Cache;
 
-/// Salt's marks of an entry that not everybody may see.
+/// Salt's keys in an entry that only some minions may see.
 const LIMITED: &str = "__saltmine_acl__";
 const DATA: &str = "__data__";
 
-/// The pillar of others is compared as a whole: nobody can guess what it holds letter by letter.
+/// Pillar of other minions is compared as a whole, so that a minion cannot guess values letter by
+/// letter.
 const EXACT: How<'static> = How {
     delimiter: ":",
     pillar: PillarMatch::Exact,
 };
 
 impl Master {
-    /// What a minion may see of the mine, by function and id; the master itself sees all.
+    /// Returns the mine's data that a minion may see, by function and id. The master itself may see
+    /// all.
     ///
     /// # Errors
     /// When the target makes no sense, or the store cannot be read.
@@ -43,8 +45,8 @@ impl Master {
         Ok(found)
     }
 
-    /// Returns the data of an entry of `owner`, where the asker may see it. An owner whose `allow_tgt` makes no sense hides its
-    /// own data and no other's.
+    /// Returns the data of an entry of `owner` if the asker may see it. An `allow_tgt` that makes
+    /// no sense hides its owner's data only.
     fn visible(&self, asker: Option<&Id>, owner: &Id, entry: &Value) -> Option<Value> {
         if entry.get(LIMITED).is_none() {
             return Some(entry.clone());

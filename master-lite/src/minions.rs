@@ -1,4 +1,4 @@
-//! [`Minions`]: who is connected.
+//! [`Minions`]: the connected minions.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,27 +7,29 @@ use link::{Handle, PublicKey};
 use smol::channel::{Receiver, Sender, bounded};
 use wire::Id;
 
-/// The minions that are let in.
+/// The connections of accepted minions.
 #[derive(Debug, Default)]
 pub(crate) struct Minions(Mutex<All>);
 
 #[derive(Debug, Default)]
 struct All {
     by_id: HashMap<Id, Connected>,
-    /// Commands of minions whose daemons do not run: they get no jobs.
+    /// The connections of calls on machines whose daemon does not run. They receive no jobs.
     calls: Vec<Connected>,
-    /// Closed when a minion comes that somebody waits for. Only accepted ids are waited for, so these are no more than keys.
+    /// The channels that close when a minion connects. Only accepted ids are waited for, so there
+    /// are at most as many as keys.
     awaited: HashMap<Id, (Sender<()>, Receiver<()>)>,
-    /// How many have come.
+    /// The number of connections so far.
     count: u64,
 }
 
-/// One of them.
+/// The connection of a minion.
 #[derive(Clone, Debug)]
 pub(crate) struct Connected {
     pub(crate) handle: Handle,
     pub(crate) key: PublicKey,
-    /// Which of its connections this is: a minion that came back before its loss was noticed has two for a moment.
+    /// The number of the connection. A minion that reconnects before its loss is noticed has two
+    /// for a moment.
     number: u64,
 }
 
@@ -36,7 +38,8 @@ impl Minions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A minion has come, or a call of one; an older connection of a minion is closed. The number is what [`went`](Self::went) wants to know.
+    /// Adds the connection of a minion, or of a call. Closes an older connection of the minion.
+    /// Returns the number that [`went`](Self::went) needs.
     pub(crate) fn came(&self, id: Id, handle: Handle, key: PublicKey, is_call: bool) -> u64 {
         let mut all = self.all();
         all.count += 1;
@@ -57,7 +60,7 @@ impl Minions {
         number
     }
 
-    /// A connection is lost; true when it was the minion's newest.
+    /// Removes a lost connection. Returns true if it was the minion's newest.
     pub(crate) fn went(&self, id: &Id, number: u64) -> bool {
         let mut all = self.all();
         all.calls.retain(|call| call.number != number);
@@ -71,7 +74,7 @@ impl Minions {
         is_newest
     }
 
-    /// Closes whatever an id has open with this key.
+    /// Closes all connections of an id that have this key.
     pub(crate) fn close(&self, id: &Id, key: &PublicKey, reason: &str) {
         let all = self.all();
         let open = all.by_id.get(id).into_iter().chain(&all.calls);
@@ -80,12 +83,12 @@ impl Minions {
         }
     }
 
-    /// The way to a minion, while it is connected.
+    /// Returns a minion's connection, if there is one.
     pub(crate) fn get(&self, id: &Id) -> Option<Connected> {
         self.all().by_id.get(id).cloned()
     }
 
-    /// The way to a minion; where there is none, a channel that is closed as soon as the minion comes.
+    /// Returns a minion's connection, or a channel that closes as soon as the minion connects.
     pub(crate) fn get_or_wait(&self, id: &Id) -> Result<Connected, Receiver<()>> {
         let mut all = self.all();
         if let Some(connected) = all.by_id.get(id) {
@@ -95,7 +98,7 @@ impl Minions {
         Err(awaited.or_insert_with(|| bounded(1)).1.clone())
     }
 
-    /// The ids of all that are connected, sorted.
+    /// Returns the ids of all connected minions, sorted.
     pub(crate) fn ids(&self) -> Vec<Id> {
         let mut ids: Vec<Id> = self.all().by_id.keys().cloned().collect();
         ids.sort();

@@ -1,24 +1,26 @@
-//! [`Patience`]: how long a caller waits for a silent minion before the master asks whether it still works.
+//! [`Patience`]: the time for which a caller waits for a silent minion before the master asks
+//! whether it still works.
 
 use std::time::Duration;
 
-/// The shortest patience: a minion that does the job gets this long before it is asked about it.
+/// The shortest patience: the master asks a minion about its job no earlier than this.
 pub(crate) const SHORTEST: Duration = Duration::from_secs(1);
 
-/// What a job's `timeout` says.
+/// The meaning of a job's `timeout`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// The caller wants the job's number only.
+    /// The caller wants the job id only.
     None,
     /// The caller wants the returns.
     Wait(Duration),
 }
 
 impl Patience {
-    /// Reads the `timeout_s` of a caller: zero, less and NaN are no patience, and no number at all is `default`.
+    /// Reads the `timeout_s` of a caller. Zero, a negative number and NaN mean no patience; no
+    /// number means `default`.
     pub(crate) fn of(timeout_s: Option<f64>, default: Duration) -> Self {
         let asked = match timeout_s {
-            // A part of a nanosecond is a time as well.
+            // A fraction of a nanosecond is still a patience, the shortest.
             Some(seconds) if seconds > 0.0 => link::wait::seconds(seconds),
             Some(_) => None,
             None => Some(default),

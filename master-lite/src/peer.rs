@@ -1,4 +1,5 @@
-//! What a minion may have done by others: the options `peer` and `peer_run`. Nothing, unless they say so.
+//! The jobs and runners that minions may start: the options `peer` and `peer_run`. Without them
+//! nothing is allowed.
 
 use std::sync::Arc;
 
@@ -11,11 +12,11 @@ use wire::{Id, PEER, Publish};
 use crate::daemon::Master;
 use crate::jobs::Came;
 
-/// The longest that a peer may wait for returns.
+/// The maximum time in seconds that a minion may wait for returns.
 const TIMEOUT_MAX_S: f64 = 3600.0;
 
 impl Master {
-    /// Whether `peer_run` lets a minion call a runner.
+    /// Checks that `peer_run` allows a minion to call a runner.
     pub(crate) fn may_run(&self, id: &Id, fun: &str) -> Result<(), String> {
         self.allows("peer_run", id, &[fun])
     }
@@ -37,7 +38,7 @@ impl Master {
         }
     }
 
-    /// Does a job for a minion, where `peer` lets it; the returns in parts.
+    /// Publishes a job for a minion if `peer` allows it, and sends the returns in parts.
     pub(crate) async fn publish_for_peer(
         self: &Arc<Self>,
         id: &Id,
@@ -48,10 +49,10 @@ impl Master {
         if let Err(text) = self.allows("peer", id, &funs) {
             return question.fail("refused", text).await;
         }
-        // Nobody does a job in a number of another's choice, or in another's name.
+        // A minion must not choose the job id, or another user.
         let asked = Publish {
             jid: None,
-            // Its returns come to the peer alone.
+            // Only the minion that asked receives the returns.
             ret: String::new(),
             timeout_s: asked
                 .timeout_s
@@ -77,7 +78,7 @@ impl Master {
             Ok(published) => published,
             Err(error) => return question.fail("invalid", error).await,
         };
-        // No deadline: each minion's silence has its end (`timeout`, `gather_job_timeout`).
+        // No deadline: a silent minion is given up (`timeout`, `gather_job_timeout`).
         while let Some(came) = published.next().await {
             if let Came::Return(data) = came {
                 question.data(data).await?;
@@ -89,7 +90,8 @@ impl Master {
     }
 }
 
-/// The patterns of functions that the rules have for a minion: rules are by patterns of ids.
+/// Returns the patterns of functions that a minion may call. The rules map patterns of ids to
+/// these.
 fn allowed(rules: Option<&Map>, id: &Id) -> Vec<String> {
     let rules = rules.into_iter().flat_map(Map::iter);
     rules
@@ -98,7 +100,7 @@ fn allowed(rules: Option<&Map>, id: &Id) -> Vec<String> {
         .collect()
 }
 
-/// True when a regular expression matches all of a text.
+/// Returns whether a regular expression matches a whole text.
 pub(crate) fn whole(pattern: &str, text: &str) -> bool {
     let pattern = format!("(?:{pattern})\\Z");
     let regex = Regex::compiled(&pattern, Flags::NONE, Subject::Text, Anchor::Start);

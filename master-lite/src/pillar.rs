@@ -1,4 +1,4 @@
-//! Pillar for a minion: compiled for the id that its key is bound to, and for no other.
+//! The pillar of minions, compiled for the id that a session's key is bound to and for no other id.
 
 use modules::custom::CustomModules;
 use modules::orchestrate::ThisMachine;
@@ -11,10 +11,10 @@ use wire::{Id, Pillar};
 
 use crate::files::environment;
 
-/// How many pillars are compiled at a time.
+/// The maximum number of pillars that are compiled at a time.
 const AT_ONCE: usize = 4;
 
-/// Compiles pillars.
+/// The compiler of pillars.
 #[derive(Debug)]
 pub(crate) struct Pillars {
     opts: Opts,
@@ -29,12 +29,12 @@ impl Pillars {
         }
     }
 
-    /// The pillar of a minion, when its turn has come.
+    /// Compiles the pillar of a minion, once it is its turn.
     pub(crate) async fn compile(&self, id: &Id, asked: Pillar) -> Result<Map, String> {
         for named in [&asked.saltenv, &asked.pillarenv].into_iter().flatten() {
             environment(named).map_err(|(_, text)| text)?;
         }
-        // No deadline: each pillar that has its turn has limits.
+        // No deadline: each compilation before it has limits.
         let _turn = self.turns.acquire().await;
         let cx = self.context(id, &asked);
         let pillar = smol::unblock(move || cx.shared.sources.pillar(&cx))
@@ -44,7 +44,8 @@ impl Pillars {
         Ok(pillar)
     }
 
-    /// What a minion's pillar sees: its grains, its id, and the master's trees.
+    /// Returns the context of a minion's pillar: the minion's id and grains, and the master's
+    /// trees.
     fn context(&self, id: &Id, asked: &Pillar) -> Exec {
         let mut map = self.opts.map.clone();
         map.insert("id", id.as_str());
@@ -53,7 +54,7 @@ impl Pillars {
                 map.insert(key, value.as_str());
             }
         }
-        // Of all that a minion says of itself, its id is what its key is bound to.
+        // The minion may report any id; its key is bound to this one.
         let grains = asked.grains.clone().with("id", id.as_str());
         map.insert("grains", grains.clone());
         map.insert("__role", "minion");
@@ -71,7 +72,7 @@ impl Pillars {
     }
 }
 
-/// The options that a run on a minion takes from its master.
+/// Returns the options of the master that apply to runs on its minions.
 pub(crate) fn options(opts: &Opts) -> Map {
     const TAKEN: &[&str] = &[
         "state_top",
@@ -102,7 +103,7 @@ pub(crate) fn options(opts: &Opts) -> Map {
 mod tests {
     use super::*;
 
-    /// A10: an environment that leads out of the roots.
+    /// Attack A10: an environment that leads out of the roots.
     #[test]
     fn a_pillar_of_an_environment_that_is_a_path_is_refused() {
         let folder = tempfile::tempdir().unwrap();

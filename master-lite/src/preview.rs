@@ -1,4 +1,4 @@
-//! Who a job would go to: `--preview-target`, and what a batch begins with.
+//! The preview of a job's target: `--preview-target`, and the first step of a batch.
 
 use std::sync::Arc;
 
@@ -9,16 +9,17 @@ use value::{Map, Value};
 use crate::daemon::Master;
 use crate::targets::Matched;
 
-/// The option of a job that is not to be sent.
+/// The option of a job that must not be sent.
 pub(crate) const PREVIEW: &str = "preview";
 
-/// Returns whether options say that the job is not to be sent.
+/// Returns whether the options say that the job must not be sent.
 pub(crate) fn is_previewed(options: &Map) -> bool {
     options.get(PREVIEW).is_some_and(Value::is_true)
 }
 
 impl Master {
-    /// Says who matches, and who of those is not there; nothing is sent to anybody.
+    /// Reports the minions that match, and those of them that are not connected. Nothing is sent to
+    /// any minion.
     pub(crate) async fn preview(
         self: &Arc<Self>,
         (minions, unknown): Matched,

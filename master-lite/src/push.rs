@@ -1,4 +1,5 @@
-//! `cp.push`: files of minions, where `file_recv` lets them come: whole or not at all, below `cachedir/minions/ID/files`.
+//! `cp.push`: files that minions send, if `file_recv` allows it. A file is stored whole or not at
+//! all, below `cachedir/minions/ID/files`.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::Write;
@@ -13,26 +14,26 @@ use wire::{Id, Push};
 
 use crate::daemon::Master;
 
-/// `file_recv_max_size`, unless the configuration says so: MiB.
+/// The default of `file_recv_max_size`, in MiB.
 const SIZE_MAX_MIB: u64 = 100;
-/// What all files of one minion may be together, by the largest one that it may send.
+/// The total size of one minion's files, in multiples of the largest file that it may send.
 const TOGETHER: u64 = 10;
-/// How many files and folders of one minion are kept.
+/// The maximum number of files and folders of one minion.
 const FILES_MAX: usize = 10_000;
-/// How long a path may be, and each of its names.
+/// The maximum length of a path, and of each name in it.
 const PATH_MAX: usize = 1024;
 const NAME_MAX: usize = 200;
 
-/// No two files that come have one name.
+/// A counter that gives each incoming file a different temporary name.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// A word for programs, and a sentence.
+/// A refusal: a word for programs, and a sentence.
 type No = (&'static str, String);
 
-/// A file on its way.
+/// A file that is being received.
 struct Coming {
     file: File,
-    /// Where it lies until it is whole.
+    /// The temporary path of the file until it is complete.
     beside: PathBuf,
     place: PathBuf,
     left: u64,
@@ -40,7 +41,7 @@ struct Coming {
 }
 
 impl Master {
-    /// Takes a file from a minion.
+    /// Receives a file from a minion.
     pub(crate) async fn take_file(
         &self,
         id: &Id,
@@ -69,7 +70,7 @@ impl Master {
             }
         };
         let taken = loop {
-            // No deadline: a question has its own, from one part to the next.
+            // No deadline: a question has a deadline from one part to the next.
             match question.next().await? {
                 Part::Data(Value::Bytes(bytes)) => match coming.take(&bytes) {
                     Ok(()) => {}
@@ -95,7 +96,7 @@ impl Master {
     }
 }
 
-/// A path below the minion's folder: of plain names.
+/// Returns the path relative to the minion's folder. All of its names must be plain.
 fn below(path: &str) -> Result<PathBuf, No> {
     let wrong = || {
         (
@@ -155,14 +156,14 @@ fn begin(folder: &Path, asked: Push, size_max: u64) -> Result<Coming, No> {
     })
 }
 
-/// Makes a folder for this program's user alone, with all above it.
+/// Creates a folder and its parents, for this program's user only.
 fn made(folder: &Path) -> Result<(), No> {
     let mut builder = DirBuilder::new();
     let made = builder.recursive(true).mode(0o700).create(folder);
     made.map_err(failed(folder))
 }
 
-/// Returns how many files and folders lie in some folders, and how many bytes they have.
+/// Returns the number of files and folders in some folders, and their total size in bytes.
 fn held(folders: &[&Path]) -> (usize, u64) {
     let (mut files, mut bytes) = (0, 0_u64);
     let mut folders: Vec<PathBuf> = folders.iter().map(|folder| folder.to_path_buf()).collect();
@@ -200,7 +201,7 @@ impl Coming {
         )
     }
 
-    /// Puts the file in its place, when it is what was announced.
+    /// Puts the file in place if its size and hash are as announced.
     fn settle(self) -> Result<(), No> {
         self.file.sync_all().map_err(failed(&self.beside))?;
         let hash = hashes::of_file(&self.beside.to_string_lossy(), "sha256");
@@ -218,7 +219,7 @@ impl Coming {
 
 impl Drop for Coming {
     fn drop(&mut self) {
-        // There is none when it is in its place.
+        // This fails if the file has been moved into place.
         let _ = rustix::fs::unlink(&self.beside);
     }
 }
@@ -227,7 +228,7 @@ impl Drop for Coming {
 mod tests {
     use super::*;
 
-    /// A11: a file for the master with a crafted name.
+    /// Attack A11: a file for the master with a crafted name.
     #[test]
     fn a_name_that_leads_elsewhere_is_refused() {
         for bad in [
@@ -280,7 +281,7 @@ mod tests {
         whole.take(b"hello").unwrap();
         whole.settle().unwrap();
         assert_eq!(fs::read_to_string(place).unwrap(), "hello");
-        // One that is too large, and one that is too much with the others.
+        // The first is too large, the second too much together with the others.
         assert!(coming(dir.path(), 101, &hash).is_err());
         let much = File::create(files.join("much")).unwrap();
         much.set_len(950).unwrap();

@@ -1,5 +1,6 @@
-//! Keeps the addresses of the minions that are connected, so that a master that was killed can recall them when it runs again
-//! ([`Listener::recall`]). A master that ends says goodbye to each and needs none of this.
+//! Stores the addresses of the connected minions, so that a master that was killed can recall them
+//! after its restart ([`Listener::recall`]). A master that ends in order says goodbye to each
+//! minion, and needs none of this.
 
 #![expect(
     clippy::disallowed_methods,
@@ -17,14 +18,14 @@ use link::Listener;
 use link::wait::pause;
 use value::log;
 
-/// The file's name, below `cachedir`.
+/// The name of the file, below `cachedir`.
 const FILE: &str = "connected";
-/// How often it is looked whether others are connected than the file says.
+/// The interval at which the connected minions are compared with the file.
 const LOOK: Duration = Duration::from_secs(5);
-/// How much of the file is read: the addresses of 20,000 minions at least.
+/// The number of bytes of the file that are read: the addresses of at least 20,000 minions.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// The file of addresses, one in a line.
+/// The file of addresses, one per line.
 #[derive(Debug)]
 pub(crate) struct Connected {
     file: PathBuf,
@@ -32,7 +33,7 @@ pub(crate) struct Connected {
 }
 
 impl Connected {
-    /// Reads what the last master has left, if it was killed.
+    /// Reads the addresses that the last master left if it was killed.
     pub(crate) fn open(cachedir: &Path) -> Self {
         let file = cachedir.join(FILE);
         let addresses = read(&file).unwrap_or_else(|error| {
@@ -42,7 +43,7 @@ impl Connected {
         Self { file, addresses }
     }
 
-    /// Recalls those minions, and writes down who is connected from then on.
+    /// Recalls those minions, then keeps the file up to date with the connected ones.
     pub(crate) async fn follow(mut self, listener: &Listener) -> Infallible {
         listener.recall(&self.addresses).await;
         loop {
@@ -67,7 +68,7 @@ impl Connected {
         }
     }
 
-    /// Removes the file, when the master ends and has said so to all.
+    /// Removes the file. A master calls this at its end, once it has said goodbye to all minions.
     pub(crate) fn forget(cachedir: &Path) {
         let _ = fs::remove_file(cachedir.join(FILE));
     }

@@ -1,4 +1,5 @@
-//! What the log says of refusals: one line for each peer in a while, so that nobody fills the log by asking again and again.
+//! The log of refusals: one line per peer and interval, so that a peer that keeps asking cannot
+//! fill the log.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -7,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use value::log;
 
-/// How often a refusal of one peer is logged.
+/// The interval at which refusals of one peer are logged.
 pub(crate) const EVERY: Duration = Duration::from_secs(60);
-/// How many peers are told apart; the others share one line.
+/// The maximum number of peers that are counted separately. The others share one line.
 const PEERS_MAX: usize = 4096;
-/// The name under which peers are counted that are not told apart.
+/// The name under which all other peers are counted.
 const OTHERS: &str = "";
-/// How much of a reason is logged: a part of it may be the peer's own words.
+/// The maximum number of characters of a reason in the log. A part of it may come from the peer.
 const REASON_MAX: usize = 500;
 
-/// Logs refusals, at most one of each peer in a while.
+/// A log of refusals, with at most one line per peer and interval.
 #[derive(Debug)]
 pub(crate) struct Refusals {
     every: Duration,
@@ -27,12 +28,12 @@ pub(crate) struct Refusals {
 #[derive(Debug)]
 struct Logged {
     at: Instant,
-    /// How many refusals were not logged since.
+    /// The number of refusals since then that were not logged.
     more: u64,
 }
 
 impl Refusals {
-    /// Returns a log of refusals with one line for each peer in so long a time.
+    /// Returns a log of refusals with this interval.
     pub(crate) fn every(every: Duration) -> Self {
         Self {
             every,
@@ -40,7 +41,7 @@ impl Refusals {
         }
     }
 
-    /// Logs why a peer is refused, unless it was logged that it is a short while ago.
+    /// Logs why a peer is refused, unless a refusal of it was logged within the interval.
     pub(crate) fn log(&self, who: &str, why: impl Display) {
         let Some(more) = self.is_due(who, Instant::now()) else {
             return;
@@ -54,7 +55,8 @@ impl Refusals {
         }
     }
 
-    /// Returns how many refusals were not logged since the last line, when it is time for another one.
+    /// Returns the number of refusals that were not logged since the last line, if another line is
+    /// due.
     fn is_due(&self, who: &str, now: Instant) -> Option<u64> {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         let is_fresh = |last: &Logged| now.duration_since(last.at) < self.every;

@@ -1,4 +1,4 @@
-//! `salt`: jobs for minions, and their returns as they come.
+//! `salt`: publishes jobs, and prints the returns as they arrive.
 
 use std::ops::ControlFlow;
 
@@ -22,15 +22,15 @@ mod summary;
 use answer::{Answer, Said, Sent};
 use summary::Summary;
 
-/// The exit code of a command line that lacks words.
+/// The exit code of a command line with missing words.
 pub(crate) const INCOMPLETE: u8 = 42;
 
-/// The exit code when there is nothing to print.
+/// The exit code when there is nothing to print, or the master reports an error.
 const NOTHING: u8 = 2;
 
 const NO_MATCH: &str = "No minions matched the target. No command was sent, no jid was assigned.";
 
-/// Does what was asked; the exit code.
+/// Runs the command, and returns its exit code.
 pub(crate) fn run(salt: &Salt, opts: &Map, master: &dyn Master, screen: &mut Screen<'_>) -> u8 {
     let done = match &salt.asked {
         SaltAsked::ConfigDump => {
@@ -51,7 +51,8 @@ pub(crate) fn run(salt: &Salt, opts: &Map, master: &dyn Master, screen: &mut Scr
     })
 }
 
-/// Several functions go as one, named with commas, and have a list of arguments each.
+/// Returns the function and arguments of a job. Several functions are sent as one, separated by
+/// commas, with a list of arguments each.
 fn called(job: &Job, no_parse: &[String]) -> (String, Vec<Value>) {
     let read = |words: &Vec<String>| {
         let input = parse_input(words, no_parse, &SaltYaml);
@@ -66,7 +67,7 @@ fn called(job: &Job, no_parse: &[String]) -> (String, Vec<Value>) {
     }
 }
 
-/// Sends jobs to a target as the options say.
+/// The target of the command line, and the options with which jobs are sent to it.
 struct Asker<'a> {
     opts: &'a Map,
     master: &'a dyn Master,
@@ -82,7 +83,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// A job for the target of the command line.
+    /// Returns a job for the target of the command line.
     fn job(&self, fun: &str, arg: Vec<Value>) -> Publish {
         Publish {
             tgt: self.target.tgt.clone(),
@@ -96,7 +97,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// The same for these minions.
+    /// Like [`Asker::job`], but for these minions.
     fn job_for(&self, ids: &[String], fun: &str, arg: Vec<Value>) -> Publish {
         Publish {
             tgt: Value::list(ids.iter().map(|id| Value::from(id.as_str()))),
@@ -105,7 +106,8 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// Which minions match, and which of those are not connected; nothing is sent to them.
+    /// Returns the minions that match, and those of them that are not connected. Nothing is sent to
+    /// minions.
     fn matching(&self) -> Result<Sent, AskError> {
         let mut job = self.job("test.ping", Vec::new());
         job.timeout_s = Some(0.0);
@@ -120,7 +122,8 @@ impl<'a> Asker<'a> {
         Ok(found)
     }
 
-    /// Sends a job and hands on what is said of it; who was named and is not known is at last said to be silent.
+    /// Publishes a job, and passes each part of the answer to `each`. If a minion matches, the
+    /// unknown names of the target are reported as silent at the end.
     fn publish(
         &self,
         job: Publish,
@@ -154,7 +157,7 @@ impl<'a> Asker<'a> {
         value.map(Value::to_text).unwrap_or_default()
     }
 
-    /// What else belongs to a job.
+    /// Returns the options that are sent with a job.
     fn options(&self) -> Map {
         const READ: [(&str, &str); 4] = [
             ("metadata", "metadata"),
@@ -191,7 +194,7 @@ fn preview(asker: &Asker<'_>, screen: &mut Screen<'_>) -> Result<u8, AskError> {
     Ok(received(!found.minions.is_empty(), screen))
 }
 
-/// Salt's word on a command that printed nothing.
+/// Returns the exit code, and prints Salt's error if there was no return.
 fn received(anything: bool, screen: &mut Screen<'_>) -> u8 {
     if anything {
         return 0;
@@ -242,7 +245,7 @@ fn dispatched(
     waited(asker, job, screen)
 }
 
-/// `--async`: the job's id is all there is to wait for.
+/// Implements `--async`: prints the job id, and does not wait for returns.
 fn started(asker: &Asker<'_>, mut job: Publish, screen: &mut Screen<'_>) -> Result<u8, AskError> {
     job.timeout_s = Some(0.0);
     let mut jid = String::new();
@@ -259,7 +262,7 @@ fn started(asker: &Asker<'_>, mut job: Publish, screen: &mut Screen<'_>) -> Resu
     Ok(0)
 }
 
-/// Prints each return as it comes, and at last who has none.
+/// Prints each return as it arrives, and at the end the minions without one.
 fn waited(asker: &Asker<'_>, job: Publish, screen: &mut Screen<'_>) -> Result<u8, AskError> {
     let mut summary = Summary::default();
     let mut matched = false;
@@ -300,7 +303,7 @@ fn shown(answer: &Answer, summary: &mut Summary, screen: &mut Screen<'_>) {
     summary.add(answer);
 }
 
-/// What is said before the first return; false when there will be none.
+/// Prints the lines that precede the first return. Returns false if no minion matches.
 fn announced(opts: &Map, sent: &Sent, screen: &mut Screen<'_>) -> bool {
     if sent.minions.is_empty() {
         screen.say(NO_MATCH);

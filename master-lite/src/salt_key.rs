@@ -1,4 +1,4 @@
-//! `salt-key`: what is asked of the wheel, and what is printed of its answers.
+//! `salt-key`: calls wheel functions about keys, and prints their results.
 
 use cli::options::{KeyAction, KeyAsked, SaltKey};
 use value::{Map, Value};
@@ -7,10 +7,10 @@ use crate::ask::AskError;
 use crate::command::flag;
 use crate::screen::Screen;
 
-/// A function of the wheel by its name, with its named arguments.
+/// A callback that calls a wheel function by name with keyword arguments.
 pub(crate) type Wheel<'a> = dyn Fn(&str, Map) -> Result<Value, AskError> + 'a;
 
-/// One line from the user; none when there is nobody.
+/// A callback that reads one line from the user; `None` at the end of the input.
 pub(crate) type Line<'a> = dyn FnMut() -> Option<String> + 'a;
 
 /// One call of `salt-key`.
@@ -21,7 +21,7 @@ struct Call<'a, 's> {
     screen: &'a mut Screen<'s>,
 }
 
-/// Does what was asked; the exit code.
+/// Runs the command, and returns its exit code.
 pub(crate) fn run(
     line: &SaltKey,
     opts: &Map,
@@ -47,7 +47,8 @@ pub(crate) fn run(
     })
 }
 
-/// A change of keys: what Salt calls it, the wheel's function, and how a question about it is answered by an empty line.
+/// A change of keys: Salt's verb, the wheel function, and the meaning of an empty answer to the
+/// confirmation.
 struct Verb {
     name: &'static str,
     function: &'static str,
@@ -99,7 +100,7 @@ impl Call<'_, '_> {
 
     fn list(&mut self, function: &str, kwargs: Map) -> Result<u8, AskError> {
         let mut keys = (self.wheel)(function, kwargs)?;
-        // The master's own keys are no minion's; only fingerprints of them are of use.
+        // The master's own keys belong to no minion. Only their fingerprints are useful.
         if let Some(keys) = keys.as_map_mut().filter(|_| function != "key.finger") {
             keys.remove("local");
         }
@@ -136,13 +137,14 @@ impl Call<'_, '_> {
             }
         }
         let changed = (self.wheel)(verb.function, self.arguments(verb, &keys))?;
-        // Of deleted keys nothing is left to name.
+        // After a deletion the wheel function returns no keys to name, so the matching ones are
+        // named.
         let shown = changed.as_map().filter(|_| verb.default);
         self.told(verb, shown.unwrap_or(&keys));
         Ok(0)
     }
 
-    /// The keys that the verb is for, of those that match.
+    /// Returns the matching keys that the verb applies to.
     fn meant(&self, verb: &Verb, found: &Map) -> Map {
         let more = [
             ("minions", self.line.include_accepted),
@@ -193,7 +195,7 @@ impl Call<'_, '_> {
         ));
     }
 
-    /// What the user says to it; none when nobody is there to say anything.
+    /// Asks the user to confirm a change. Returns `None` at the end of the input.
     fn confirmed(&mut self, verb: &Verb, answer: &mut Line<'_>) -> Option<bool> {
         if flag(self.opts, "yes") {
             return Some(true);

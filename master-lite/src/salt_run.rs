@@ -1,4 +1,4 @@
-//! `salt-run`: runners of the master, and what they return.
+//! `salt-run`: calls runners on the master, and prints their returns.
 
 use std::ops::ControlFlow;
 
@@ -18,7 +18,7 @@ use modules::call::joined;
 
 mod events;
 
-/// Does what was asked; the exit code.
+/// Runs the command, and returns its exit code.
 pub(crate) fn run(
     line: &SaltRun,
     opts: &Map,
@@ -51,7 +51,8 @@ pub(crate) fn run(
     done.unwrap_or_else(|error| failed(&error, opts, screen))
 }
 
-/// What a runner says that cannot do its work is Salt's answer, and no failure of the command; all else is one.
+/// Prints an error and returns the exit code: 0 if the master reports `missing` or `invalid`, which
+/// to Salt is an answer of the runner, and 1 for all else.
 fn failed(error: &AskError, opts: &Map, screen: &mut Screen<'_>) -> u8 {
     if !flag(opts, "quiet") {
         screen.show(&Value::from(error.to_string()), Some("nested"), 0);
@@ -99,14 +100,14 @@ fn called(
     if !quiet {
         show(&answer, &returned, screen);
     }
-    // To Salt a function that is not there is a sentence, and no failure.
+    // To Salt, a missing function is a message and no failure.
     if returned.as_str() == Some(&not_there) {
         return Ok(0);
     }
     Ok(exit_code(retcode(&answer)))
 }
 
-/// What a runner tells of its progress: text that it prints, or an event of its own.
+/// Prints a runner's progress: a text, or one of the runner's events.
 fn told_of(part: &Value, screen: &mut Screen<'_>) {
     if let Some(text) = part.get("print") {
         screen.say(&text.to_text());
@@ -116,7 +117,7 @@ fn told_of(part: &Value, screen: &mut Screen<'_>) {
     else {
         return;
     };
-    // `salt/run/JID/SUFFIX`
+    // The tag is `salt/run/JID/SUFFIX`.
     let suffix = tag.splitn(4, '/').nth(3).unwrap_or(tag);
     if matches!(suffix, "new" | "ret") {
         return;
@@ -128,7 +129,8 @@ fn told_of(part: &Value, screen: &mut Screen<'_>) {
     screen.show(&event.into(), outputter, 0);
 }
 
-/// A return of `data` and `outputter` alone is its data; any other names its outputter and is shown whole.
+/// Prints a return. One with only `data` and `outputter` is printed as its data; any other is
+/// printed whole, and may name its outputter.
 fn show(answer: &Value, returned: &Value, screen: &mut Screen<'_>) {
     let named =
         |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -144,7 +146,7 @@ fn show(answer: &Value, returned: &Value, screen: &mut Screen<'_>) {
     }
 }
 
-/// The exit code: the run's own, else the one that stands in the return.
+/// Returns the exit code of a run, or the one in its return.
 fn retcode(answer: &Value) -> i64 {
     let returned = answer.get("return");
     let code = |value: Option<&Value>| value.and_then(|value| value.get("retcode")?.as_int());
@@ -155,7 +157,7 @@ fn retcode(answer: &Value) -> i64 {
         .unwrap_or_default()
 }
 
-/// `-d`: a runner, a function of it, or all.
+/// Implements `-d`: prints the documentation of a runner, a function, or all.
 fn documentation(runners: &[Module<Value>], prefix: &str, screen: &mut Screen<'_>) {
     let mut docs: Vec<(String, &str)> = runners
         .iter()

@@ -1,4 +1,4 @@
-//! What a command prints, and where.
+//! The output of a command.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
@@ -7,7 +7,8 @@ use cli::output::{Output, OutputFile, aside, display};
 use render::yaml::SaltYaml;
 use value::{Map, Value};
 
-/// The two streams of a command, and how returns are laid out. A reader that goes away ends the printing and is no error.
+/// The two output streams of a command, and the form of returns. If a reader closes its end,
+/// printing stops without an error.
 pub(crate) struct Screen<'a> {
     out: &'a mut dyn Write,
     err: &'a mut dyn Write,
@@ -17,10 +18,11 @@ pub(crate) struct Screen<'a> {
 }
 
 impl<'a> Screen<'a> {
-    /// Lays out as the options say; `--out-file` takes the returns, and is emptied first unless told otherwise.
+    /// Creates the output as the options say. With `--out-file`, returns are written to that file,
+    /// which is emptied first unless the option for appending is set.
     ///
     /// # Errors
-    /// When that file cannot be opened.
+    /// When the file cannot be opened.
     pub(crate) fn new(
         out: &'a mut dyn Write,
         err: &'a mut dyn Write,
@@ -44,17 +46,17 @@ impl<'a> Screen<'a> {
         })
     }
 
-    /// Whether nobody reads any more.
+    /// Returns whether the reader has closed its end.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Whether the user named an outputter.
+    /// Returns whether the user named an outputter.
     pub(crate) fn has_outputter(&self) -> bool {
         self.how.outputter.is_some()
     }
 
-    /// Prints text; a terminal gets no escapes of others.
+    /// Prints text. On a terminal, control sequences in it are removed.
     pub(crate) fn put(&mut self, text: &str) {
         let text = aside(text, &self.how);
         let written = self
@@ -75,7 +77,8 @@ impl<'a> Screen<'a> {
         let _ = self.err.flush();
     }
 
-    /// Prints data with the outputter `wanted`, unless the user named another one; what has no lines prints none.
+    /// Prints data with the outputter `wanted`, unless the user named another one. Empty output
+    /// adds no line.
     pub(crate) fn show(&mut self, data: &Value, wanted: Option<&str>, retcode: i64) {
         let in_file = self.file.as_ref().map(|_| self.how.in_file());
         let how = in_file.as_ref().unwrap_or(&self.how);

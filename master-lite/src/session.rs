@@ -1,4 +1,4 @@
-//! A minion that was let in: its events, its returns, and what it asks.
+//! The session of an accepted minion: its events, its returns and its requests.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,26 +14,27 @@ use crate::files::No;
 use crate::pillar;
 use crate::store::{self, Applied, Cache, Change, Command, Origin, Refusal};
 
-/// Events of one minion that are on their way to the disk: no more is read of it until one is there.
+/// The maximum number of one minion's events that are being written to the disk. At this number,
+/// nothing more is read from the minion until one of them is durable.
 const UNACKED: usize = 128;
-/// After so many an ack is due even while more come.
+/// The number of events after which an ack is sent even while more arrive.
 const ACK_AFTER: usize = 64;
 
-/// What the record of a job says that a minion gave itself.
+/// The key that marks the record of a job that a minion gave itself.
 const OWN: &str = "own";
 
-/// Who is at the other end of a session.
+/// The minion of a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Minion {
     pub(crate) id: Id,
     pub(crate) key: PublicKey,
     pub(crate) epoch: u64,
-    /// What its key is bound to.
+    /// The properties that the minion's key is bound to.
     pub(crate) bound: Map,
 }
 
 impl Minion {
-    /// The pillar that goes on top of the one that is compiled.
+    /// Returns the pillar that overrides the compiled one.
     fn bound_pillar(&self) -> Map {
         let mut pillar = Map::new();
         if let Some(role) = self.bound.get("role") {
@@ -55,7 +56,7 @@ impl Minion {
 }
 
 impl Master {
-    /// Serves a minion until it is gone.
+    /// Serves a minion until its connection ends.
     pub(crate) async fn serve(self: Arc<Self>, mut link: Link, minion: Minion, is_call: bool) {
         let handle = link.handle();
         let (id, key) = (minion.id.clone(), minion.key);
@@ -109,9 +110,10 @@ impl Master {
         log::info(format_args!("{error}"));
     }
 
-    /// An event on its way to the disk. One whose tag is not for this minion is logged and acked: it would never be better.
+    /// Starts to store an event. If the minion may not use its tag, the refusal is logged, and
+    /// stored in place of a numbered event: that one is acked, since it would be refused each time.
     async fn take_event(&self, minion: &Minion, event: Event) -> Option<store::Begun> {
-        // A minion covers what it knows; what this master knows may have come by another way.
+        // The minion masks the secrets that it knows. This master may know others.
         let (mut name, mut data) = (event.tag, secret::map(event.data));
         if let Err(refused) = self.may_fire(minion, &name) {
             let why = format!("key {}: {refused}", minion.key);
@@ -124,7 +126,7 @@ impl Master {
         }
         let at_ms = now_ms();
         let data = data.with("id", minion.id.as_str());
-        // What a beacon says is Salt's event as it stands.
+        // A beacon's data is already in the form of Salt's event.
         let data = match tag::Tag::parse(&name) {
             tag::Tag::Beacon { .. } => data,
             _ => data
@@ -145,7 +147,8 @@ impl Master {
             .ok()
     }
 
-    /// Checks that an event is the minion's own to tell. One of a job is, as a return is, when the job was given to it.
+    /// Checks that a minion may fire an event. It may fire one about a job if it may return that
+    /// job.
     fn may_fire(&self, minion: &Minion, name: &str) -> Result<(), String> {
         tag::may_send(&minion.id, name).map_err(|refused| refused.to_string())?;
         match tag::Tag::parse(name) {
@@ -157,7 +160,7 @@ impl Master {
         }
     }
 
-    /// An event that its sender waits for.
+    /// Fires an event, and answers once it is stored.
     async fn fire_for(
         &self,
         minion: &Minion,
@@ -190,7 +193,7 @@ impl Master {
             }
             Request::Pillar(asked) => match self.pillar_of(minion, asked).await {
                 Ok(pillar) => {
-                    // What looks for minions by their pillar need not know their secrets.
+                    // Targeting by pillar does not need the secrets.
                     let seen = Change::Set(secret::map(pillar.clone()));
                     let _ = self
                         .store()
@@ -248,7 +251,7 @@ impl Master {
         }
     }
 
-    /// A minion's pillar, with what its key is bound to.
+    /// Compiles a minion's pillar, and adds the values that its key is bound to.
     async fn pillar_of(&self, minion: &Minion, asked: Pillar) -> Result<Map, String> {
         let asked = Pillar {
             grains: self.believed(minion, asked.grains.clone()),
@@ -259,7 +262,7 @@ impl Master {
         Ok(pillar)
     }
 
-    /// `minion/refresh/ID`, where `minion_data_cache_events` has it.
+    /// Fires `minion/refresh/ID` unless `minion_data_cache_events` is off.
     async fn refreshed(&self, id: &Id) {
         let option = self.opts().get("minion_data_cache_events");
         if option.is_none_or(Value::is_true) {
@@ -268,7 +271,7 @@ impl Master {
         }
     }
 
-    /// A return, and the event that tells of it, in one piece.
+    /// Stores a return and its events in one change.
     async fn take_return(
         self: &Arc<Self>,
         minion: &Minion,
@@ -327,7 +330,8 @@ impl Master {
                 }
                 match applied.refusal() {
                     None => question.done(Value::Null).await,
-                    // It can be kept when the key is accepted again; what is too large never will.
+                    // A return that is refused for its key can be stored once the key is accepted
+                    // again. One that is too large never can.
                     Some(refusal @ Refusal::NotAccepted { .. }) => {
                         question.fail("failed", refusal.to_string()).await
                     }
@@ -338,8 +342,10 @@ impl Master {
         }
     }
 
-    /// A minion's own job (its schedule's, its startup states, a call of its machine) is known from its return on. A job that this master
-    /// sent to others is not for it to answer. Of a job that was sent to it, when that was.
+    /// Returns the data of a return, the commands to apply before it, and the time at which the job
+    /// was sent to the minion. A job that the minion gave itself (by its schedule, its startup
+    /// states, or a call on its machine) is recorded with its return, and has no such time. A
+    /// return of a job that was sent only to others is refused.
     fn own_job(
         &self,
         minion: &Minion,
@@ -379,13 +385,14 @@ impl Master {
         Ok((data, vec![job], None))
     }
 
-    /// Checks that a minion may answer a job. Returns when it was sent to it; nothing for a job of the minion's own.
+    /// Checks that a minion may return a job. Returns the time at which the job was sent to it, or
+    /// `None` for one that the minion gave itself.
     fn answerable(&self, minion: &Minion, jid: &str) -> Result<Option<u64>, No> {
         let known = self.store().expected(jid);
         let known = known.map_err(|error| ("failed", error.to_string()))?;
         match known {
             Some(job) if job.minions.contains(&minion.id) => Ok(Some(job.at_ms)),
-            // Two minions have given the same number to jobs of their own.
+            // Two minions have used the same number for jobs that they gave themselves.
             Some(job) if job.load.get(OWN).is_some_and(Value::is_true) => Ok(None),
             Some(_) => {
                 let text = format!("the job {jid} was not sent to {}", minion.id);
@@ -410,7 +417,8 @@ impl Master {
     }
 }
 
-/// A return without the secrets that this master knows. Whose it is stands there whatever is a secret.
+/// Returns a return without the secrets that this master knows. The fields that identify the return
+/// are kept in any case.
 fn without_secrets(data: &Map) -> Map {
     let mut kept = secret::map(data.clone());
     for key in ["id", "jid", "fun", "cmd"] {
@@ -421,7 +429,7 @@ fn without_secrets(data: &Map) -> Map {
     kept
 }
 
-/// Answers with a pillar; before it stands what in it is secret, for a minion that understands that.
+/// Sends a pillar. If the minion supports it, marks of the secrets in the pillar are sent first.
 async fn tell_pillar(mut question: Question, pillar: Map) -> Result<(), Error> {
     let pillar = Value::Map(pillar);
     let is_asked = matches!(&question.request, Request::Pillar(asked) if asked.secrets);
@@ -444,7 +452,7 @@ fn minion_cache(minion: &Minion, what: Cache, change: Change) -> Command {
     }
 }
 
-/// Events on their way to the disk, in their order.
+/// The events that are being written to the disk, in order.
 #[derive(Default)]
 struct Unacked {
     begun: VecDeque<store::Begun>,
@@ -456,22 +464,24 @@ impl Unacked {
         self.begun.len() >= UNACKED
     }
 
-    /// What became of the oldest one, as soon as that is known. Nothing is lost when this is dropped half-way.
+    /// Waits for the result of the oldest event. It may be dropped at any time without losing a
+    /// result.
     async fn next(&self) -> Result<Applied, store::Error> {
         match self.begun.front() {
             Some(begun) => begun.done().await,
-            // No deadline: it stands in a race.
+            // No deadline: it races with the next message of the link.
             None => pending().await,
         }
     }
 
-    /// Takes the oldest one out; up to which number all are durable, when it is time to say so: many events have one ack.
+    /// Removes the oldest event. Returns the number up to which all events are durable, if an ack
+    /// is due: one ack covers many events.
     fn take(&mut self, applied: &Applied) -> Option<u64> {
         self.begun.pop_front();
         self.unsaid += 1;
         let is_last = self.begun.is_empty();
         if is_last {
-            // An idle minion needs no room.
+            // Frees the memory of the queue while the minion is idle.
             self.begun = VecDeque::new();
         }
         let durable = match applied {

@@ -1,4 +1,4 @@
-//! Which minions a target names, by what the master knows of them.
+//! The minions that match a target, by what the master knows about them.
 
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use wire::Id;
 use crate::daemon::Master;
 use crate::store::{Cache, Store};
 
-/// The accepted minions that a target names, sorted, and the names of a list that nobody has.
+/// The accepted minions that match a target, sorted, and the names in a list that no accepted
+/// minion has.
 pub(crate) type Matched = (Vec<Id>, Vec<String>);
 
-/// What the master knows of one minion.
+/// The facts that the master knows about one minion.
 pub(crate) struct Known<'a> {
     id: &'a Id,
     store: &'a Store,
@@ -41,13 +42,13 @@ impl Facts for Known<'_> {
 }
 
 impl Master {
-    /// The option `nodegroups`.
+    /// Returns the option `nodegroups`.
     pub(crate) fn nodegroups(&self) -> Map {
         let groups = self.opts().get("nodegroups").and_then(Value::as_map);
         groups.cloned().unwrap_or_default()
     }
 
-    /// What is known of a minion.
+    /// Returns the known facts about a minion.
     pub(crate) fn known<'a>(&'a self, id: &'a Id, nodegroups: &'a Map) -> Known<'a> {
         Known {
             id,
@@ -56,7 +57,8 @@ impl Master {
         }
     }
 
-    /// Finds the minions of a target. `pillar` is exact where the target is not root's.
+    /// Returns the minions that match a target. `pillar` must be exact if the target does not come
+    /// from root.
     pub(crate) async fn matched(
         self: &Arc<Self>,
         tgt: &Value,
@@ -84,7 +86,8 @@ impl Master {
         tgt_type: &str,
         how: How<'_>,
     ) -> Result<Matched, String> {
-        // Who is called by name is looked up: a reaction to one minion must not cost more the more of them there are.
+        // Names are looked up directly, so that a reaction to one minion does not cost more in a
+        // larger fleet.
         if tgt_type == "list" {
             return listed(tgt, |id| self.is_accepted(id));
         }
@@ -104,13 +107,13 @@ impl Master {
     }
 }
 
-/// An id in the place of a pattern.
+/// Returns the id in a glob without wildcards.
 fn plain(glob: &str) -> Option<Id> {
     let is_pattern = glob.contains(['*', '?', '[']);
     (!is_pattern).then(|| glob.parse().ok()).flatten()
 }
 
-/// Those of a list that are known, and those that are not.
+/// Splits a list into the known minions and the unknown names.
 fn listed(tgt: &Value, is_known: impl Fn(&Id) -> Result<bool, String>) -> Result<Matched, String> {
     let names = match tgt.as_list() {
         Some(names) => names.iter().map(Value::to_text).collect::<Vec<_>>(),

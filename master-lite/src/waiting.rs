@@ -1,4 +1,4 @@
-//! [`Waiting`]: who waits for the returns of which job.
+//! [`Waiting`]: the callers that wait for returns, by job.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use smol::channel::{Receiver, Sender, unbounded};
 use value::Map;
 
-/// The returns that are waited for, by job. A job's returns are no more than its minions: the queues need no limit of their own.
+/// The channels for returns, by job. A job has at most as many returns as minions, so the channels
+/// need no limit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waiting(Arc<Mutex<HashMap<String, Vec<Sender<Map>>>>>);
 
-/// One who waits for the returns of a job, until it is dropped.
+/// A caller's place among those that wait for a job's returns, given up on drop.
 #[derive(Debug)]
 pub(crate) struct Returns {
     waiting: Waiting,
@@ -23,12 +24,12 @@ impl Waiting {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many jobs are waited for.
+    /// Returns the number of jobs with waiting callers.
     pub(crate) fn count(&self) -> usize {
         self.all().len()
     }
 
-    /// Waits for a job from here on.
+    /// Returns a receiver for the returns of a job that are stored from now on.
     pub(crate) fn for_job(&self, jid: &str) -> Returns {
         let (sender, returns) = unbounded();
         self.all().entry(jid.to_owned()).or_default().push(sender);
@@ -39,7 +40,7 @@ impl Waiting {
         }
     }
 
-    /// A return is on the disk.
+    /// Passes a return that is on the disk to the callers that wait for its job.
     pub(crate) fn came(&self, jid: &str, data: &Map) {
         for sender in self.all().get(jid).into_iter().flatten() {
             let _ = sender.try_send(data.clone());
@@ -49,7 +50,7 @@ impl Waiting {
 
 impl Returns {
     pub(crate) async fn next(&self) -> Option<Map> {
-        // No deadline: who asks has one.
+        // No deadline: the caller has one.
         self.returns.recv().await.ok()
     }
 }

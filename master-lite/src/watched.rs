@@ -1,17 +1,19 @@
-//! What a run in the daemon tells the command that waits for it, as parts of the answer.
+//! The progress of a run in the daemon, sent as parts of the answer to the command that waits for
+//! it.
 
 use smol::channel::{Receiver, bounded};
 use value::watch::{self, Event, Onlooker, State};
 use value::{Map, Value};
 
-/// How many events wait for a command that does not read them; what is told besides is lost to it, and the run goes on.
+/// The maximum number of events that wait for the command to read them. Further events are lost to
+/// the command, and the run continues.
 const MOST_WAITING: usize = 1024;
 
-/// Somebody who looks on at a run, and what is told of it.
+/// Returns an observer for a run, and the channel that receives the events.
 pub(crate) fn pair() -> (Onlooker, Receiver<Map>) {
     let (sender, receiver) = bounded(MOST_WAITING);
     let onlooker = Onlooker::new(move |worker, event| {
-        // A run does not wait for who looks on.
+        // The run must not wait for its observer.
         let _ = sender.try_send(written(event).with("worker", worker));
     });
     (onlooker, receiver)
@@ -48,7 +50,8 @@ fn written(event: Event<'_>) -> Map {
     }
 }
 
-/// Hands a part of an answer on to who looks on here; false for one that tells something else.
+/// Passes a progress event on to this process's observer. Returns false if the part is something
+/// else.
 pub(crate) fn relay(part: &Value) -> bool {
     let Some(kind) = part.get("watch").and_then(Value::as_str) else {
         return false;
@@ -61,7 +64,7 @@ pub(crate) fn relay(part: &Value) -> bool {
     true
 }
 
-/// The event of a part; none for a kind of a later version.
+/// Reads the event in a part. Returns `None` for a kind of a later version.
 fn read<'a>(kind: &str, part: &'a Value) -> Option<Event<'a>> {
     let text = |key: &str| part.get(key).and_then(Value::as_str).unwrap_or_default();
     let flag = |key: &str| part.get(key).is_some_and(Value::is_true);

@@ -1,5 +1,5 @@
-//! Salt's own ways to accept and reject keys: `autosign_file`, `autoreject_file`, `minions_autosign` and `autosign_grains`. They read
-//! files, and may wait for them.
+//! Salt's own options that accept and reject keys: `autosign_file`, `autoreject_file`,
+//! `minions_autosign` and `autosign_grains`. The functions read files, and may block on them.
 
 use std::fs::{self, File, Metadata};
 use std::io::Read;
@@ -12,17 +12,18 @@ use value::pyre::{Anchor, Flags, Regex, Subject};
 use value::{Map, Value, log};
 use wire::Id;
 
-/// How much of a file is read.
+/// The maximum number of bytes that are read from a file.
 const FILE_MAX: u64 = 1 << 20;
-/// After how many minutes a file of `minions_autosign` counts no longer (`autosign_timeout`).
+/// The number of minutes after which a file in `minions_autosign` expires, unless
+/// `autosign_timeout` is set.
 const TIMEOUT_MIN: i64 = 120;
 
-/// Whether `autoreject_file` names an id.
+/// Returns whether `autoreject_file` names an id.
 pub(super) fn rejects(opts: &Opts, id: &Id) -> bool {
     is_in_file(opts, "autoreject_file", id)
 }
 
-/// What accepts an id, if anything does.
+/// Returns the name of the option that accepts an id, if one does.
 pub(super) fn accepts(opts: &Opts, id: &Id, grains: &Map) -> Option<&'static str> {
     let by = |is_so: bool, name| is_so.then_some(name);
     by(opts.flag("auto_accept"), "auto_accept")
@@ -32,7 +33,8 @@ pub(super) fn accepts(opts: &Opts, id: &Id, grains: &Map) -> Option<&'static str
         .or_else(|| by(has_grains(opts, grains), "autosign_grains"))
 }
 
-/// A file that was set, that is there, and that nobody else may write to.
+/// Returns the text of a file if it exists and no other user may write to it. Logs a file that is
+/// ignored.
 fn trusted(opts: &Opts, path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let found = file.metadata().ok()?;
@@ -54,7 +56,8 @@ fn trusted(opts: &Opts, path: &Path) -> Option<String> {
     }
 }
 
-/// Others may not write to it; its group with `permissive_pki_access` alone, and only our own group then.
+/// Returns whether no other user may write to a file. Its group may, but only with
+/// `permissive_pki_access`, and only if it is the master's own group.
 fn is_ours(opts: &Opts, found: &Metadata) -> bool {
     if found.mode() & 0o002 != 0 {
         return false;
@@ -63,7 +66,7 @@ fn is_ours(opts: &Opts, found: &Metadata) -> bool {
     found.mode() & 0o020 == 0 || opts.flag("permissive_pki_access") && found.gid() == own
 }
 
-/// The lines that say something.
+/// Returns the lines that are neither empty nor comments.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     let lines = text.lines().map(str::trim);
     lines.filter(|line| !line.is_empty() && !line.starts_with('#'))
@@ -77,7 +80,8 @@ fn is_in_file(opts: &Opts, option: &str, id: &Id) -> bool {
     text.is_some_and(|text| lines(&text).any(|line| matches(line, id.as_str())))
 }
 
-/// Salt's `expr_match`: a glob, or a regular expression for all of the text.
+/// Returns whether an expression matches a text, like Salt's `expr_match`: as the text itself, as a
+/// glob, or as a regular expression for the whole text.
 pub(super) fn matches(expression: &str, text: &str) -> bool {
     if expression == text || value::glob::fnmatch(expression, text) {
         return true;
@@ -87,7 +91,8 @@ pub(super) fn matches(expression: &str, text: &str) -> bool {
     regex.is_ok_and(|regex| regex.is_match(text).unwrap_or(false))
 }
 
-/// A file with the id's name lets its key in once. Old ones go.
+/// Returns whether `minions_autosign` has a file with the id's name, and removes that file, so that
+/// it accepts one key. Removes expired files first.
 fn is_in_folder(opts: &Opts, id: &Id) -> bool {
     let folder = opts.path("pki_dir").join("minions_autosign");
     let minutes = opts.int("autosign_timeout").unwrap_or(TIMEOUT_MIN);
@@ -111,7 +116,9 @@ fn forget_old(folder: &Path, longest: Duration) {
     }
 }
 
-/// Whether a grain, or with `autosign_grains_match: all` each that has a file, is in the file of its name.
+/// Returns whether the peer's value of a grain is a line of the grain's file in
+/// `autosign_grains_dir`. With `autosign_grains_match: all`, every file of the folder must have the
+/// value of its grain.
 fn has_grains(opts: &Opts, grains: &Map) -> bool {
     let folder = opts.text("autosign_grains_dir");
     let Some(folder) = folder.filter(|folder| !folder.is_empty()) else {

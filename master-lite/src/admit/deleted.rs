@@ -1,5 +1,6 @@
-//! `refuse_deleted_keys_seconds`: for a while a key that was deleted is not let in again, nor does it wait to be. A node that still runs
-//! when an auto-scaling group has given it up would else be back at once. Its id may come with another key.
+//! The option `refuse_deleted_keys_seconds`: for this time after its deletion a key is neither
+//! accepted nor kept as pending. Without it, a node that still runs after its auto-scaling group
+//! has given it up would reconnect at once. The same id may come back with another key.
 
 use std::sync::Arc;
 
@@ -22,7 +23,8 @@ impl Master {
         seconds.unwrap_or_default().saturating_mul(1000)
     }
 
-    /// Why a key is refused that was deleted a while ago; nothing where somebody has put it back since.
+    /// Returns the reason to refuse a key that was deleted within `refuse_deleted_keys_seconds`, or
+    /// `None` if it was not, or if an administrator has restored it since.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -49,7 +51,7 @@ impl Master {
         }))
     }
 
-    /// Forgets the deleted keys that are refused no longer.
+    /// Removes the deleted keys that are no longer refused from the store.
     pub(crate) async fn forget_deleted(self: &Arc<Self>) {
         let master = self.clone();
         let old = smol::unblock(move || master.deleted_long_ago()).await;

@@ -1,4 +1,4 @@
-//! Keys that go by themselves: those whose rule or token says for how long they are good.
+//! Keys that expire: those whose rule or token limits how long they are valid.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,11 +9,12 @@ use wire::{Id, tag};
 use crate::daemon::{Master, now_ms};
 use crate::store::{Command, Key, KeyState};
 
-/// Since when a minion with such a key is seen to be gone; a master that starts counts anew.
+/// The time (in ms) since which the minion of an expiring key has been seen to be disconnected. It
+/// is not stored: a master that starts counts from then.
 pub(crate) type Gone = HashMap<Id, u64>;
 
 impl Master {
-    /// Deletes the keys whose time is over.
+    /// Deletes the keys that have expired.
     pub(crate) async fn expire_keys(self: &Arc<Self>, gone: &mut Gone) {
         let master = self.clone();
         let keys = smol::unblock(move || master.bound_to_end()).await;
@@ -67,7 +68,8 @@ impl Master {
 }
 
 impl Master {
-    /// Forgets keys that nobody has accepted for long, and whose hosts are not connected.
+    /// Removes the keys that have been pending for longer than `pending_keys_expire_seconds` and
+    /// whose peers are not connected.
     pub(crate) async fn expire_waiting(self: &Arc<Self>) {
         let seconds = self.opts().int("pending_keys_expire_seconds");
         let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
@@ -102,7 +104,8 @@ impl Master {
     }
 }
 
-/// Whether a key has been accepted, or its minion gone, for as long as it may.
+/// Returns whether a key has been accepted, or its minion disconnected, for as long as its binding
+/// allows.
 fn is_over(key: &Key, gone_since: Option<u64>, now: u64) -> bool {
     let expire = key.bound.get("expire");
     let time = |word: &str| {

@@ -1,9 +1,13 @@
-//! `identity:` in `autosign_policy`: what a cloud must have signed of the instance whose key is let in. What a document proves is
-//! the crate `identity`'s matter; here it is held against the rule, and its instance is taken down in the change that accepts the key.
+//! The condition `identity:` of `autosign_policy`: the facts that a cloud must have signed about
+//! the instance whose key is to be accepted. The crate `identity` verifies documents. This module
+//! compares what they prove with the rule, and records the instance in the same change that accepts
+//! the key.
 //!
-//! An instance lets one key in. Its row in the store names the key, so that the same key may come again, and another one when that key
-//! was deleted: the row of a key that is gone proves nothing any more, and goes with the next chores. So a deleted key may come back
-//! with its document for as long as that is good: who is to stay out is rejected.
+//! An instance may have one key accepted. Its row in the store names that key, so that the same key
+//! may connect again. Another key is accepted only after the recorded key was deleted: the row of a
+//! key that no longer exists is void, and the next chores remove it. A deleted key can therefore
+//! come back with its document for as long as the document is valid. To keep a minion out, reject
+//! its key.
 
 use std::fmt;
 use std::fs::File;
@@ -21,14 +25,15 @@ use super::policy::{Evidence, milliseconds};
 use crate::daemon::Master;
 use crate::store::{Command, Store};
 
-/// Before the name of an instance in the store, where tokens stand as well.
+/// The prefix of an instance's name in the store, whose table also holds tokens.
 const PREFIX: &str = "identity/";
-/// How old an AWS document may be, whose time is that of the instance's launch, unless the rule says so.
+/// The maximum age of an AWS document in seconds, unless the rule sets one. The time in the
+/// document is that of the instance's launch.
 const AWS_MAX_AGE_S: i64 = 600;
-/// How long a file of certificates or keys may be.
+/// The maximum size of a file of certificates or keys, in bytes.
 const FILE_MAX: u64 = 1 << 20;
 
-/// The documents of a hello. No log shows them.
+/// The documents of a hello. Logs never show them.
 #[derive(Clone, Default)]
 pub(super) struct Documents(Map);
 
@@ -43,7 +48,7 @@ impl Documents {
         Self(evidence.clone())
     }
 
-    /// Whether there is one of the cloud that a rule is about.
+    /// Returns whether there is a document of the rule's cloud.
     pub(super) fn has(&self, wanted: &Condition) -> bool {
         self.0.contains(wanted.cloud.name())
     }
@@ -71,18 +76,19 @@ fn small(bytes: usize) -> Result<(), String> {
     }
 }
 
-/// What a rule wants of a document.
+/// The requirements of a rule on a document.
 #[derive(Clone, Debug)]
 pub(super) struct Condition {
     cloud: Cloud,
     max_age_s: Option<i64>,
-    /// The fact, and the values or globs of which it must match one.
+    /// The facts, each with the values or globs of which it must match at least one.
     facts: Vec<(&'static str, Vec<String>)>,
-    /// The fact that the minion's id must hold.
+    /// The fact that the minion's id must contain.
     id: Option<&'static str>,
 }
 
-/// Where to read what a cloud's signatures are checked with: files are read anew each time, since clouds change their keys.
+/// The certificates or keys that verify a cloud's signatures. Files are read again for each check,
+/// since clouds change their keys.
 #[derive(Clone, Debug)]
 enum Cloud {
     Aws(Vec<Source>),
@@ -178,7 +184,7 @@ impl Cloud {
         })
     }
 
-    /// Whether what it is to be checked with can be read.
+    /// Checks that the certificates or keys can be read.
     fn try_sources(&self) -> Result<(), String> {
         match self {
             Self::Aws(sources) => {
@@ -214,7 +220,8 @@ impl Cloud {
     }
 }
 
-/// The words of a cloud: whose customer it must be, what else may be compared, and what else stands there.
+/// The settings of a cloud: the one that names the customer, the others that are compared, and the
+/// remaining ones.
 type Words = (
     &'static str,
     &'static [&'static str],
@@ -242,7 +249,8 @@ impl Condition {
     /// Reads `identity: {aws: {…}, max_age: 10m}`.
     ///
     /// # Errors
-    /// When it makes no sense, does not say whose instances are meant, or names files that cannot be read.
+    /// When it makes no sense, does not name the customer whose instances are meant, or names files
+    /// that cannot be read.
     pub(super) fn read(value: &Value) -> Result<Self, String> {
         let map = value.as_map().ok_or("`identity` is a dictionary")?;
         let mut clouds = map
@@ -267,7 +275,7 @@ impl Condition {
         Ok(condition)
     }
 
-    /// What a peer's document proves, if that is what the rule wants.
+    /// Returns the facts that a peer's document proves, if they meet the rule.
     pub(super) fn check(&self, peer: &Evidence, now_ms: u64) -> Result<Proven, String> {
         let when = When {
             now_s: i64::try_from(now_ms / 1000).unwrap_or(i64::MAX),
@@ -313,7 +321,8 @@ fn max_age(map: &Map, cloud: &str) -> Result<Option<i64>, String> {
     Ok(given.or_else(|| (cloud == "aws").then_some(AWS_MAX_AGE_S)))
 }
 
-/// What is compared. Whose customer it is has to be said: everybody can have documents with a good signature.
+/// Reads the facts to compare. The rule must name the customer: every customer of the cloud has
+/// documents with a valid signature.
 fn facts(
     cloud: &Map,
     (whose, others, rest): Words,
@@ -361,7 +370,8 @@ fn id(map: &Map, cloud: &str) -> Result<Option<&'static str>, String> {
     }
 }
 
-/// Whose customer it is must be the very same: somebody else may have a project whose name a glob matches.
+/// Returns whether a fact is as wanted. The customer must be equal, with no glob: another customer
+/// may have a project whose name matches the glob.
 fn is_like(name: &str, wanted: &str, found: &str) -> bool {
     match name {
         "subscription" => wanted.eq_ignore_ascii_case(found),
@@ -370,7 +380,8 @@ fn is_like(name: &str, wanted: &str, found: &str) -> bool {
     }
 }
 
-/// Whether an id is this name or has it as a part of its own: `web-i-0a1` has `i-0a1`, and `web-i-0a12` has not.
+/// Returns whether an id is this name or contains it as a separate word: `web-i-0a1` contains
+/// `i-0a1`, `web-i-0a12` does not.
 fn holds(id: &str, name: &str) -> bool {
     let is_edge = |letter: Option<char>| letter.is_none_or(|letter| !letter.is_alphanumeric());
     let places = id.match_indices(name).filter(|_| !name.is_empty());
@@ -381,17 +392,17 @@ fn holds(id: &str, name: &str) -> bool {
     })
 }
 
-/// Binds the key to what is proven: the grain `identity` cannot be changed by the minion.
+/// Binds the key to the proved facts, as the grain `identity`, which the minion cannot change.
 pub(super) fn bind(bound: &mut Map, proven: &Proven) {
     let grains = bound.get("grains").and_then(Value::as_map).cloned();
     let grains = grains.unwrap_or_default();
     bound.insert("grains", grains.with("identity", proven.facts.clone()));
 }
 
-/// The change that takes an instance down as used by this key.
+/// Returns the change that records an instance as used by this key.
 ///
 /// # Errors
-/// When another key has used it that is still there.
+/// When another key that still exists has used the instance.
 pub(super) fn used(
     store: &Store,
     proven: &Proven,
@@ -427,7 +438,7 @@ pub(super) fn used(
     })
 }
 
-/// Whether the key is still there that a row names.
+/// Returns whether the key that a row names still exists.
 fn has_key(store: &Store, row: &Map) -> Result<bool, String> {
     let text = |word: &str| row.get(word).and_then(Value::as_str).unwrap_or_default();
     let Ok(id) = text("id").parse::<Id>() else {
@@ -437,7 +448,7 @@ fn has_key(store: &Store, row: &Map) -> Result<bool, String> {
     Ok(known.is_some_and(|known| known.key.finger() == text("key")))
 }
 
-/// The changes that forget the instances whose keys are gone.
+/// Returns the changes that remove the rows of instances whose keys no longer exist.
 fn forgotten(store: &Store) -> Result<Vec<Command>, String> {
     let mut gone = Vec::new();
     for token in store.tokens().map_err(|error| error.to_string())? {
@@ -454,7 +465,8 @@ fn forgotten(store: &Store) -> Result<Vec<Command>, String> {
 }
 
 impl Master {
-    /// Forgets the instances whose keys are gone, so that a fleet that comes and goes for years leaves nothing behind.
+    /// Removes the rows of instances whose keys no longer exist. Otherwise the store of a fleet
+    /// with short-lived instances would grow for years.
     pub(crate) async fn forget_instances(self: &Arc<Self>) {
         let _turn = self.enrolling().lock().await;
         let master = self.clone();

@@ -1,4 +1,5 @@
-//! `autosign_policy`: rules of conditions that must all hold. The first rule that holds decides.
+//! The option `autosign_policy`: a list of rules, each with conditions that must all hold. The
+//! first rule that holds decides.
 
 use std::net::IpAddr;
 
@@ -15,7 +16,7 @@ use super::identity::{Condition, Documents};
 #[derive(Debug, Default)]
 pub(crate) struct Policy(Vec<Rule>);
 
-/// What is done with a key.
+/// The action that a rule takes on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Accept,
@@ -23,49 +24,50 @@ pub(super) enum Action {
     Reject,
 }
 
-/// One rule: every condition that it has must hold.
+/// A rule. It holds if all of its conditions hold.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
-    /// What logs call it, and under what its count is kept.
+    /// The name in logs, and the name under which the rule's count is stored.
     pub(super) name: String,
     id: Vec<String>,
     networks: Vec<Network>,
-    /// Whether a token must be shown that is good for the id.
+    /// True if the peer must show a token that is good for its id.
     pub(super) token: bool,
     fingers: Vec<String>,
     grains: Map,
-    /// What a cloud must have signed; looked at when everything else holds.
+    /// The facts that a cloud must have signed. They are checked last, when all other conditions
+    /// hold.
     pub(super) identity: Option<Condition>,
-    /// Whether the key is bound to what the document says.
+    /// True if the key is bound to the facts of the document.
     pub(super) binds_identity: bool,
-    /// How many keys it accepts in how many milliseconds.
+    /// The maximum number of keys that the rule accepts, and the period in milliseconds.
     pub(super) max: Option<(u64, u64)>,
     pub(super) action: Action,
-    /// What the key is bound to.
+    /// The properties that the key is bound to.
     pub(super) bound: Map,
 }
 
-/// What is known of a peer whose key waits.
+/// The facts about a peer whose key waits.
 #[derive(Clone, Debug)]
 pub(super) struct Evidence {
     pub(super) id: Id,
     pub(super) key: PublicKey,
     pub(super) address: IpAddr,
-    /// What it says of itself.
+    /// The grains that the peer reports.
     pub(super) grains: Map,
     pub(super) token: Option<wire::Secret>,
-    /// What others have signed of it.
+    /// The documents about the peer that others have signed.
     pub(super) documents: Documents,
 }
 
 impl Evidence {
-    /// Returns what the log calls the peer.
+    /// Returns the peer's name in logs.
     pub(super) fn name(&self) -> String {
         format!("{} (key {})", self.id, self.key)
     }
 }
 
-/// The words of a rule.
+/// The keys that a rule may have.
 const WORDS: [&str; 14] = [
     "name",
     "id",
@@ -84,17 +86,18 @@ const WORDS: [&str; 14] = [
 ];
 
 impl Rule {
-    /// Returns whether whoever it accepts has proved something that others cannot.
+    /// Returns whether a peer that the rule accepts has proved something that no other peer can.
     pub(super) fn proves(&self) -> bool {
         self.token || self.identity.is_some() || !self.fingers.is_empty()
     }
 }
 
 impl Policy {
-    /// The rules of the configuration.
+    /// Reads the rules of the configuration.
     ///
     /// # Errors
-    /// When one makes no sense: a rule that is misread would let in whom nobody meant.
+    /// When a rule makes no sense. A misread rule could accept keys that the administrator did not
+    /// mean.
     pub(crate) fn read(opts: &Opts) -> Result<Self, String> {
         let rules = match opts.get("autosign_policy") {
             None | Some(Value::Null) => return Ok(Self::default()),
@@ -116,7 +119,8 @@ impl Policy {
         self.0.is_empty()
     }
 
-    /// The rules whose conditions hold, apart from documents and what is counted; `has_token` says whether a good token was shown.
+    /// Returns the rules whose conditions hold, apart from documents and counts. `has_token` is
+    /// true if the peer has shown a good token.
     pub(super) fn holding<'a>(
         &'a self,
         evidence: &'a Evidence,
@@ -219,7 +223,7 @@ fn action(map: &Map) -> Result<Action, String> {
     }
 }
 
-/// `20/1h`: so many in that time.
+/// Reads a `max` such as `20/1h` as a count and a period in milliseconds.
 fn max(value: &Value) -> Result<(u64, u64), String> {
     let text = value.to_text();
     let wrong = || format!("`max` is {text:?}, and should be like 20/1h");
@@ -229,7 +233,8 @@ fn max(value: &Value) -> Result<(u64, u64), String> {
     Ok((count, period))
 }
 
-/// What a key gets that a rule or a token accepts: `role`, `grains`, `pillar`, `expire`.
+/// Returns the properties that a key accepted by a rule or a token is bound to: `role`, `grains`,
+/// `pillar`, `expire`.
 pub(crate) fn bound(map: &Map) -> Result<Map, String> {
     let mut bound = Map::new();
     if let Some(role) = map.get("role").filter(|role| !role.is_null()) {
@@ -256,7 +261,7 @@ pub(crate) fn bound(map: &Map) -> Result<Map, String> {
     Ok(bound)
 }
 
-/// A time in milliseconds: a number of seconds, or one with `s`, `m`, `h` or `d` behind it.
+/// Reads a time as milliseconds: a number of seconds, or a number followed by `s`, `m`, `h` or `d`.
 pub(crate) fn milliseconds(value: &Value) -> Result<u64, String> {
     let text = value.to_text();
     let wrong = || format!("{text:?} is no time: 90s, 10m, 2h and 1d are");

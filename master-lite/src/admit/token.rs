@@ -1,4 +1,5 @@
-//! Enrolment tokens: `NAME.SECRET`, of which the store has the secret's hash. A use is counted in the same change that accepts the key.
+//! Enrolment tokens `NAME.SECRET`. The store holds the hash of the secret. A use is counted in the
+//! same change that accepts the key.
 
 use link::key::secret;
 use modules::hashes;
@@ -8,12 +9,12 @@ use wire::{Id, Secret};
 
 use crate::store::{Command, Store};
 
-/// Before the name of a token in the store, where counts of rules stand as well.
+/// The prefix of a token's name in the store, whose table also holds the counts of rules.
 const PREFIX: &str = "enroll/";
-/// How many tokens there may be.
+/// The maximum number of tokens.
 const TOKENS_MAX: usize = 10_000;
 
-/// A token that is good for an id, before it is used.
+/// A token that is good for an id and not used yet.
 #[derive(Clone, Debug)]
 pub(super) struct Good {
     name: String,
@@ -21,7 +22,8 @@ pub(super) struct Good {
 }
 
 impl Good {
-    /// The change that counts a use; it is refused when somebody else was faster.
+    /// Returns the change that counts a use. The store refuses it if the token was changed since it
+    /// was read.
     pub(super) fn used(&self) -> Command {
         let used = number(&self.row, "used").saturating_add(1);
         Command::Token {
@@ -31,7 +33,7 @@ impl Good {
         }
     }
 
-    /// What the key is bound to.
+    /// Returns the properties that the key is bound to.
     pub(super) fn bound(&self) -> Map {
         let bound = self.row.get("bound").and_then(Value::as_map);
         bound.cloned().unwrap_or_default()
@@ -47,14 +49,15 @@ fn hashed(secret: &str) -> Result<String, String> {
     hashes::of_bytes(secret.as_bytes(), "sha256").map_err(|error| error.to_string())
 }
 
-/// Compares in a time that does not tell where two texts differ.
+/// Compares two texts in a time that does not depend on where they differ.
 fn is_equal(one: &str, other: &str) -> bool {
     let pairs = one.bytes().zip(other.bytes());
     let different = pairs.fold(0, |different, (one, other)| different | (one ^ other));
     std::hint::black_box(different) == 0 && one.len() == other.len()
 }
 
-/// A token that was shown, when it is good for an id now; else why it is not, for the master's log alone.
+/// Returns the token that a peer shows, if it is good for an id now. The reason of a refusal is for
+/// the master's log only.
 pub(super) fn good(store: &Store, shown: &Secret, id: &Id, now_ms: u64) -> Result<Good, String> {
     let (name, secret) = shown.reveal().split_once('.').unwrap_or_default();
     let unknown = || "the token is not known here, or was revoked".to_owned();
@@ -86,7 +89,7 @@ pub(super) fn good(store: &Store, shown: &Secret, id: &Id, now_ms: u64) -> Resul
 
 const NAME_BYTES: usize = 4;
 
-/// A new token, and the change that keeps it.
+/// Returns a new token, and the change that stores it.
 pub(crate) fn create(
     id: &str,
     uses: u64,
@@ -111,7 +114,7 @@ pub(crate) fn create(
     Ok((format!("{name}.{secret}"), keep))
 }
 
-/// All tokens by name, without what they prove.
+/// Returns all tokens by name, without the hashes of their secrets.
 pub(crate) fn list(store: &Store) -> Result<Vec<(String, Map)>, String> {
     let mut all = Vec::new();
     for token in store.tokens().map_err(|error| error.to_string())? {
@@ -128,7 +131,8 @@ pub(crate) fn list(store: &Store) -> Result<Vec<(String, Map)>, String> {
     Ok(all)
 }
 
-/// The change that takes a token away, which may be given whole or by its name.
+/// Returns a token's name and the change that removes it. The token may be given whole or by its
+/// name.
 pub(crate) fn revoked(token: &str) -> (String, Command) {
     let name = token.split('.').next().unwrap_or_default();
     let take = Command::Token {
@@ -139,7 +143,8 @@ pub(crate) fn revoked(token: &str) -> (String, Command) {
     (name.to_owned(), take)
 }
 
-/// The change that counts a key for a rule with a `max`; none when the rule has let in all that it may in this time.
+/// Returns the change that counts a key for a rule with a `max`, or `None` if the rule has accepted
+/// its maximum in this period.
 pub(super) fn counted(
     store: &Store,
     rule: &str,

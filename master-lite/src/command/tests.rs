@@ -1,5 +1,6 @@
-//! What Salt's own `salt`, `salt-run` and `salt-key` printed, held against ours: each case of `tests/corpus/master` has the words, what
-//! the master is asked and answers, both streams and the exit code.
+//! Compares our `salt`, `salt-run` and `salt-key` with recorded output of Salt's. Each case of
+//! `tests/corpus/master` has the command line, the requests to the master with its answers, both
+//! output streams and the exit code.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -18,10 +19,10 @@ use crate::ask::{AskError, Each, Master};
 use crate::screen::Screen;
 use crate::{salt, salt_key, salt_run};
 
-/// How long a question waits for those before it: they are asked by threads.
+/// The time that a request waits for those before it. Several threads send requests.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A master that says what was recorded, in the order in which it was asked.
+/// A master that gives recorded answers, in the recorded order of the requests.
 struct Recorded {
     asks: Mutex<VecDeque<Value>>,
     asked: Condvar,
@@ -30,7 +31,7 @@ struct Recorded {
 
 type Asks<'a> = MutexGuard<'a, VecDeque<Value>>;
 
-/// Whether a question stands behind others.
+/// Returns whether a request comes before others that were recorded before it.
 fn is_early(asks: &VecDeque<Value>, asked: &Map) -> bool {
     let tgt = asked.get("tgt");
     let is_it = |ask: &Value| ask.get("tgt") == tgt;
@@ -47,7 +48,8 @@ impl Recorded {
         }
     }
 
-    /// The next answer; what is asked must be what was. Nobody else is answered before the questions are given back.
+    /// Returns the next recorded answer, and checks the request against the recorded one. No other
+    /// request is answered until the caller drops the returned lock.
     fn next(&self, asked: &Map) -> (Value, Asks<'_>) {
         let asks = self.asks.lock().unwrap();
         let waited = self
@@ -76,7 +78,8 @@ impl Recorded {
         Ok(self.next(&asked).0.get("done").cloned().unwrap())
     }
 
-    /// What differed in the questions; every one must have been asked.
+    /// Returns how the requests differ from the recorded ones. Every recorded request must have
+    /// been sent.
     fn wrong(self) -> Vec<String> {
         let mut wrong = self.wrong.into_inner().unwrap();
         let left = self.asks.into_inner().unwrap();
@@ -130,7 +133,7 @@ fn options(settings: &Settings) -> Map {
         .opts
 }
 
-/// What a case prints, its exit code, and what was wrong with its questions.
+/// Runs a case. Returns both streams, the exit code, and how its requests differ.
 fn played(case: &Value) -> (String, String, u8, Vec<String>) {
     let words = case.get("words").and_then(Value::as_list).unwrap();
     let mut words: VecDeque<String> = words.iter().map(Value::to_text).collect();
@@ -170,7 +173,7 @@ fn played(case: &Value) -> (String, String, u8, Vec<String>) {
     (text(out), text(err), code, master.wrong())
 }
 
-/// Without what differs from run to run.
+/// Replaces the parts that differ between runs.
 fn masked(text: &str) -> String {
     const MASKS: [(&str, &str); 5] = [
         (r"\d\d:\d\d:\d\d\.\d{6}", "TIME"),

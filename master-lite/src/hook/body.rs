@@ -1,4 +1,4 @@
-//! What a body says: as rest_cherrypy reads it.
+//! The body of a hook's request, read like rest_cherrypy reads it.
 
 use cli::options::yamlify_arg;
 use render::yaml::SaltYaml;
@@ -8,7 +8,8 @@ use value::{Map, Value, json};
 use super::path::unquoted;
 use crate::http::Refusal;
 
-/// The text of a body, and the data in it: `{}` where there is none, as in Salt.
+/// Returns the text of a body and the data in it: `{}` if the body is empty or its data is false,
+/// as in Salt.
 pub(super) fn read(kind: Option<&str>, bytes: &[u8]) -> Result<(String, Value), Refusal> {
     let text = std::str::from_utf8(bytes);
     let text = text.map_err(|_| Refusal::new(400, "the body is not UTF-8"))?;
@@ -35,8 +36,8 @@ fn invalid(what: &str) -> Refusal {
     Refusal::new(400, format!("the body is no {what}"))
 }
 
-/// The fields of a form. A field without a value is none, one that is there twice is a list, and `arg` and `kwarg` are words of a
-/// command line.
+/// Returns the fields of a form. A field without a value is left out. A field that occurs more than
+/// once is a list. `arg` and `kwarg` are read like words of a command line.
 fn form(text: &str) -> Map {
     let mut fields = Map::new();
     let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
@@ -63,7 +64,7 @@ fn field(name: &str, mut values: Vec<String>) -> Value {
     }
 }
 
-/// A name or a value without its escapes.
+/// Decodes a name or a value of a form.
 fn plain(text: &str) -> String {
     let bytes = unquoted(&text.replace('+', " "));
     String::from_utf8_lossy(&bytes).into_owned()

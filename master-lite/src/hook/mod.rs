@@ -1,8 +1,10 @@
-//! The hook: signed requests of other programs become events `salt/netapi/hook/…`, as rest_cherrypy's are.
+//! The hook: signed HTTP requests of other programs become events `salt/netapi/hook/…`, like those
+//! of rest_cherrypy.
 //!
-//! A request is answered with `{"success": true}` when its event is on the disk, so that no reactor misses what its sender believes done.
-//! Who may send is said by a signature ([`signature`]) alone; it is looked at before anything is made of the body ([`body`]). There is no
-//! TLS here: the listener is for this machine, or for a proxy in front of it.
+//! The answer `{"success": true}` is sent once the event is on the disk, so the reactor never
+//! misses an event that its sender believes fired. Only a signature ([`signature`]) authorizes a
+//! request; it is checked before the body is parsed ([`body`]). There is no TLS: the listener is
+//! for this machine, or for a proxy in front of it.
 
 mod body;
 mod path;
@@ -23,7 +25,7 @@ pub(crate) use settings::{Settings, listen};
 use seen::{Seen, Taken};
 use signature::{Shown, Signatures};
 
-/// What a sender is told whose event is kept, as in Salt.
+/// The answer to a request whose event is stored, as in Salt.
 const SUCCESS: &str = "{\"success\": true}";
 
 /// The hook of a master.
@@ -36,10 +38,11 @@ pub(crate) struct Hook {
 }
 
 impl Hook {
-    /// Listens as the configuration has it. What was taken before the master was started is not taken again.
+    /// Listens as configured. Requests that were accepted before a restart of the master are not
+    /// accepted again.
     ///
     /// # Errors
-    /// When the log of events cannot be read, or the address cannot be had.
+    /// When the event log cannot be read, or the address cannot be bound.
     pub(crate) async fn bind(
         master: Arc<Master>,
         settings: Settings,
@@ -57,7 +60,7 @@ impl Hook {
         server.map_err(|error| format!("{}: {error}", settings.address))
     }
 
-    /// Returns the signature in a head and the event's tag.
+    /// Returns the signature in a head and the tag of the event.
     fn shown(&self, head: &Head) -> Result<(Shown, String), Refusal> {
         let (shown, tag) = (Shown::of(head)?, path::tag(head.path())?);
         if matches!(shown, Shown::Hub { .. }) && !self.hub_tags.contains(&tag) {
@@ -67,7 +70,8 @@ impl Hook {
         Ok((shown, tag))
     }
 
-    /// Keeps an event. Once it was sent to the disk it is waited for even when the master is busy: nobody may believe it lost.
+    /// Stores an event. Waits until the store answers, even when the master is busy: a sender must
+    /// not believe a stored event lost.
     async fn fire(&self, tag: String, data: Map) -> Result<(), Refusal> {
         let kept = self.master.store().apply(Command::Event {
             tag,

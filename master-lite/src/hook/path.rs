@@ -1,13 +1,13 @@
-//! From a path to the tag of an event.
+//! Maps the path of a request to the tag of its event.
 
 use crate::http::Refusal;
 
-/// What every tag of the hook begins with.
+/// The prefix of every tag of the hook.
 pub(super) const BASE: &str = "salt/netapi/hook";
-/// How long a tag may be.
+/// The maximum length of a tag in bytes.
 const TAG_MAX: usize = 512;
 
-/// The tag that a path stands for, as in rest_cherrypy: its parts, those that are empty left out.
+/// Returns the tag for a path, like rest_cherrypy: the parts of the path without the empty ones.
 pub(super) fn tag(path: &str) -> Result<String, Refusal> {
     let parts = path.strip_prefix("/hook");
     let parts = parts.filter(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -30,7 +30,7 @@ pub(super) fn tag(path: &str) -> Result<String, Refusal> {
     Ok(tag)
 }
 
-/// A text without its `%` escapes; what is none stays as it is.
+/// Returns a text with its `%` escapes decoded. An invalid escape is kept unchanged.
 pub(super) fn unquoted(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -53,7 +53,7 @@ pub(super) fn unquoted(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// What a hexadecimal digit stands for.
+/// Returns the value of a hexadecimal digit.
 pub(super) fn digit(byte: u8) -> Option<u8> {
     let value = char::from(byte).to_digit(16)?;
     u8::try_from(value).ok()

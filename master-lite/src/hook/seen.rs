@@ -1,4 +1,4 @@
-//! [`Seen`]: signatures that were used, for as long as they would be good.
+//! [`Seen`]: the signatures that have been used, each kept for as long as it would be valid.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,27 +9,29 @@ use super::path::BASE;
 use super::signature::{Mac, Shown};
 use crate::store::{Error, Event, Store};
 
-/// How many are remembered.
+/// The maximum number of signatures that are kept.
 const SEEN_MAX: usize = 1 << 17;
 
-/// What is said of a signature.
+/// The result of using a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// It is used now, for the first time.
+    /// The signature is used for the first time.
     First,
-    /// It was used before.
+    /// The signature was used before.
     Again,
-    /// More are in use than are remembered, so that nothing could be said of the next.
+    /// Too many signatures are in use to keep another one, so a repetition of this one would not be
+    /// noticed.
     Full,
 }
 
-/// The signatures, each with the second after which it is good no more.
+/// The used signatures, each with the second after which it is no longer valid.
 #[derive(Debug, Default)]
 pub(super) struct Seen(Mutex<HashMap<Mac, u64>>);
 
 impl Seen {
-    /// Reads back the signatures of the events in the log, so that a request that was accepted before a restart is not accepted again.
-    /// With `is_hub` the whole log is read, because a signature of the body alone is remembered as long as its event is kept.
+    /// Reads the signatures of the events in the log, so that a request that was accepted before a
+    /// restart is not accepted again. With `is_hub` it reads the whole log, since a signature of
+    /// the body alone is kept as long as its event.
     ///
     /// # Errors
     /// When the log cannot be read.
@@ -39,7 +41,8 @@ impl Seen {
         is_hub: bool,
         now_ms: u64,
     ) -> Result<Self, Error> {
-        // A clock that is ahead may sign for twice the time.
+        // A sender whose clock is ahead makes signatures that are valid for up to twice the
+        // tolerance.
         let timed = now_ms.saturating_sub(tolerance_s.saturating_mul(2000));
         let since = if is_hub { 0 } else { timed };
         let mut seen = HashMap::new();
@@ -59,7 +62,7 @@ impl Seen {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Uses a signature that is good until then.
+    /// Records the use of a signature that is valid until the second `until`.
     pub(super) fn take(&self, mac: Mac, until: u64, now_s: u64) -> Taken {
         let mut all = self.all();
         if all.len() >= SEEN_MAX {
@@ -75,18 +78,18 @@ impl Seen {
         Taken::First
     }
 
-    /// What it was used for was not done.
+    /// Makes a signature usable again, since its request failed.
     pub(super) fn forget(&self, mac: Mac) {
         self.all().remove(&mac);
     }
 }
 
-/// The number of the first event that came at this time or later: events stand in the log in the order in which they came.
+/// Returns the number of the first event at this time or later. The log is ordered by arrival.
 fn first_since(store: &Store, at_ms: u64) -> Result<u64, Error> {
     let (mut low, mut high) = store.log()?;
     while low < high {
         let middle = low + (high - low) / 2;
-        // The log has gaps, where events of a sender went that had too many.
+        // The log has gaps, left by removed events of senders with too many.
         match store.events(middle)?.next().transpose()? {
             Some(event) if event.at_ms < at_ms => low = event.sequence + 1,
             _ => high = middle,
@@ -95,7 +98,7 @@ fn first_since(store: &Store, at_ms: u64) -> Result<u64, Error> {
     Ok(low)
 }
 
-/// The signatures of the request that an event was made of.
+/// Returns the signatures in the headers of an event's request.
 fn signatures(event: &Event) -> Vec<Shown> {
     if !event.tag.starts_with(BASE) {
         return Vec::new();

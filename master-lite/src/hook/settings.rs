@@ -12,18 +12,20 @@ use super::path;
 use crate::daemon::Error;
 use crate::http::{Limits, Rates};
 
-/// How short a secret may be: who sees one signed request can try shorter ones out.
+/// The minimum length of a secret in bytes. An attacker who sees one signed request could find a
+/// shorter one by trial.
 const SECRET_MIN: usize = 16;
-/// How large a body may be made: the event has it twice, and has its own limit.
+/// The maximum of `hook_max_body`. The event holds the body twice, and events have their own limit.
 const BODY_MAX: i64 = 4 << 20;
 
-/// What the hook needs to know.
+/// The settings of the hook.
 pub(crate) struct Settings {
     pub(super) address: SocketAddr,
-    /// What requests are signed with, any of these: while one takes the place of another both are good.
+    /// The secrets, any of which may sign a request: while an administrator replaces one, both are
+    /// valid.
     pub(super) secrets: Vec<Vec<u8>>,
     pub(super) tolerance_s: u64,
-    /// Tags whose requests may be signed as GitHub signs them: see [`super::signature`].
+    /// The tags whose requests may be signed as GitHub signs them: see [`super::signature`].
     pub(super) hub_tags: Vec<String>,
     pub(super) limits: Limits,
 }
@@ -33,7 +35,7 @@ fn wrong(option: &'static str, problem: impl Into<String>) -> Error {
     Error::Option { option, problem }
 }
 
-/// The address of an option, which was checked when it was read.
+/// Returns the address in an option. Its form was checked when the configuration was read.
 pub(crate) fn listen(opts: &Opts, option: &'static str) -> Result<Option<SocketAddr>, Error> {
     let Some(text) = opts.text(option) else {
         return Ok(None);
@@ -48,17 +50,18 @@ fn number(opts: &Opts, option: &str, default: f64) -> f64 {
     given.unwrap_or(default)
 }
 
-/// How long a request may take: a second at least, an hour at most.
+/// Returns the time that a request may take: between a second and an hour.
 fn timeout(seconds: f64) -> Duration {
     let time = Duration::try_from_secs_f64(seconds.clamp(1.0, 3600.0));
     time.unwrap_or(Duration::from_secs(10))
 }
 
 impl Settings {
-    /// Takes them; none where no hook is asked for. The secret is not in the options any more then: templates and runners see those.
+    /// Takes the settings out of the options, or returns `None` if no hook is configured. The
+    /// secret is removed from the options, since templates and runners can read those.
     ///
     /// # Errors
-    /// When there is no secret that is any good, or a path of `hook_github_paths` is not one of the hook's.
+    /// When there is no usable secret, or a path of `hook_github_paths` is not one of the hook.
     pub(crate) fn take(opts: &mut Opts) -> Result<Option<Self>, Error> {
         let given = opts.map.remove("hook_secret");
         let Some(address) = listen(opts, "hook_listen")? else {
@@ -112,7 +115,8 @@ fn hub_tags(opts: &Opts) -> Result<Vec<String>, Error> {
     paths.into_iter().map(tag).collect()
 }
 
-/// Users of `publisher_acl` read the configuration, and so whatever secret stands in it.
+/// Warns if all users may read the configuration file with its secret. Users of `publisher_acl`
+/// need to read it.
 fn tell_of_readers(conf_file: &Path) {
     let mode = std::fs::metadata(conf_file).map(|found| found.mode());
     if mode.is_ok_and(|mode| mode & 0o004 != 0) {
@@ -158,7 +162,7 @@ fn secrets(
     Ok(secrets)
 }
 
-/// The secrets in a file that nobody else may read, one a line.
+/// Returns the secrets in a file, one per line. Refuses a file that other users may access.
 fn of_file(path: &Path) -> Result<Vec<Vec<u8>>, Error> {
     let io = |source| Error::Io {
         path: path.to_owned(),

@@ -1,11 +1,20 @@
-//! [`Signatures`]: who signed a request knows the secret.
+//! [`Signatures`]: the check that a sender knows the secret.
 //!
-//! Two headers are understood. `X-Pinch-Signature: t=UNIX,v1=HEX` signs the time, method, target and body, each on a line of its own (the
-//! body as it is): what is signed is good for one request, and for `hook_tolerance` seconds. `X-Hub-Signature-256: sha256=HEX`, which
-//! GitHub and others send, signs the body alone: whoever captured one such request could send it again, to any path. So it is accepted only
-//! at the paths that `hook_github_paths` names, and each body once for as long as the log keeps its event. Both use HMAC-SHA256 with the same secret, so what one signs must never be what the
-//! other would: the first begins with a digit, and a body that does so is not believed under the second. In a shell, ours is
-//! `printf '%s\nPOST\n%s\n%s' "$t" "$path" "$body" | openssl dgst -sha256 -hmac "$secret"`.
+//! There are two headers. `X-Pinch-Signature: t=UNIX,v1=HEX` signs the time, method, target and
+//! body, each on a separate line (the body unchanged). It is valid for one request, and for
+//! `hook_tolerance` seconds.
+//!
+//! `X-Hub-Signature-256: sha256=HEX`, which GitHub and others send, signs the body alone. An
+//! attacker who captures such a request could send it again, to any path. It is therefore accepted
+//! only at the paths in `hook_github_paths`, and each body only once for as long as the log keeps
+//! its event.
+//!
+//! Both use HMAC-SHA256 with the same secret, so a text signed for one header must never be valid
+//! for the other. A text for the first begins with a digit, and a body that begins with a digit is
+//! refused under the second.
+//!
+//! A shell computes the first one with `printf '%s\nPOST\n%s\n%s' "$t" "$path" "$body" | openssl
+//! dgst -sha256 -hmac "$secret"`.
 
 use ring::hmac;
 
@@ -16,16 +25,16 @@ use crate::store::Retention;
 const OWN: &str = "X-Pinch-Signature";
 const HUB: &str = "X-Hub-Signature-256";
 
-/// How long a code of HMAC-SHA256 is.
+/// The length of an HMAC-SHA256 code in bytes.
 pub(super) const LENGTH: usize = 32;
 pub(super) type Mac = [u8; LENGTH];
 
 /// The signature that a request shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
-    /// Ours, with the time that it has.
+    /// A signature in our own header, with its time.
     Timed { at: u64, mac: Mac },
-    /// Of the body.
+    /// A signature of the body alone.
     Hub { mac: Mac },
 }
 
@@ -34,7 +43,7 @@ fn no(why: impl Into<String>) -> Refusal {
 }
 
 impl Shown {
-    /// The signature in a head.
+    /// Returns the signature in a head.
     ///
     /// # Errors
     /// When there is none.
@@ -53,7 +62,7 @@ impl Shown {
             .ok_or_else(|| unreadable(HUB))
     }
 
-    /// The signature in a header of an event.
+    /// Returns the signature in a header of an event.
     pub(super) fn of_header(name: &str, text: &str) -> Option<Self> {
         match name {
             OWN => Self::timed(text),
@@ -86,8 +95,8 @@ impl Shown {
         }
     }
 
-    /// Returns the second until which a signature that was accepted now is remembered: ours until its time has passed, one of the body
-    /// alone for as long as the log keeps events.
+    /// Returns the second until which a signature accepted now must be kept. One with a time is
+    /// kept until it is no longer valid, one of the body alone for as long as the log keeps events.
     pub(super) fn until(&self, tolerance_s: u64, now_s: u64) -> u64 {
         match self {
             Self::Timed { at, .. } => at.saturating_add(tolerance_s),
@@ -115,7 +124,7 @@ fn mac(hex: &str) -> Option<Mac> {
     Some(mac)
 }
 
-/// The secrets, and for how long what they sign is good.
+/// The secrets, and how long their signatures are valid.
 pub(super) struct Signatures {
     keys: Vec<hmac::Key>,
     tolerance_s: u64,
@@ -135,10 +144,10 @@ impl Signatures {
         keys.any(|key| hmac::verify(key, signed, mac).is_ok())
     }
 
-    /// Holds a signature against the request; until when it is to be remembered.
+    /// Checks a signature against the request. Returns the second until which it must be kept.
     ///
     /// # Errors
-    /// When it is not the request's, or not of this time.
+    /// When it does not match the request, or its time is too far from now.
     pub(super) fn check(
         &self,
         shown: &Shown,

@@ -1,4 +1,4 @@
-//! What a request becomes, beside Salt's own answers; and which signatures are believed.
+//! The hook's events compared with Salt's own, and the signatures that are accepted.
 
 use value::{Map, Value, json};
 
@@ -13,7 +13,8 @@ const SECRET: &[u8] = b"0123456789abcdef";
 const NOW: u64 = 1_800_000_000;
 const DAY: u64 = 86_400;
 
-/// Recorded from rest_cherrypy of Salt 3008.5: the path, type and body of a request, and its event.
+/// The cases are recorded from rest_cherrypy of Salt 3008.5: path, type and body of a request, and
+/// its event.
 #[test]
 fn requests_become_the_events_that_salt_makes_of_them() {
     let recorded = include_str!("../../../tests/corpus/reactor/hook.jsonl");
@@ -160,7 +161,7 @@ fn a_signature_is_used_once() {
         }
     }
     assert_eq!(take(1, 100, 50), Taken::Again);
-    // They are good no more.
+    // The other signatures have expired.
     assert_eq!(take(3, 200, 101), Taken::First);
 }
 

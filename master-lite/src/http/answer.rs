@@ -1,16 +1,16 @@
-//! [`Answer`] and [`Refusal`]: what a peer is told.
+//! [`Answer`] and [`Refusal`]: the responses to a request.
 
-/// What a request is answered with.
+/// An HTTP response.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     kind: &'static str,
-    /// More lines of the head.
+    /// Additional lines of the head.
     lines: String,
     body: String,
 }
 
-/// Why a request is not done: its status for the peer, the reason for the log.
+/// The reason why a request is refused. The peer receives the status; the reason is only logged.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: u16,
@@ -18,7 +18,7 @@ pub(crate) struct Refusal {
     lines: String,
 }
 
-/// What statuses are called.
+/// Returns the reason phrase of a status.
 fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
@@ -38,7 +38,7 @@ fn reason(status: u16) -> &'static str {
 }
 
 impl Answer {
-    /// One that is good.
+    /// Returns a response with status 200.
     pub(crate) fn good(kind: &'static str, body: impl Into<String>) -> Self {
         Self {
             status: 200,
@@ -48,7 +48,7 @@ impl Answer {
         }
     }
 
-    /// As it is sent.
+    /// Returns the bytes to send.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let Self {
             status,
@@ -73,7 +73,7 @@ impl Refusal {
         }
     }
 
-    /// Another method would do.
+    /// Returns the refusal of a method, with the allowed one.
     pub(crate) fn method(allowed: &str) -> Self {
         let lines = format!("Allow: {allowed}\r\n");
         let why = format!("the method is not {allowed}");
@@ -83,7 +83,7 @@ impl Refusal {
         }
     }
 
-    /// It may come again after so many seconds.
+    /// Returns a refusal after which the peer may try again in this many seconds.
     pub(crate) fn later(status: u16, seconds: u64, why: impl Into<String>) -> Self {
         let lines = format!("Retry-After: {}\r\n", seconds.max(1));
         Self {
@@ -92,7 +92,8 @@ impl Refusal {
         }
     }
 
-    /// The peer learns the status alone: who may not come in need not know why.
+    /// Returns the response to the peer. It holds the status alone: a peer without access need not
+    /// learn the reason.
     pub(super) fn answer(&self) -> Answer {
         Answer {
             status: self.status,

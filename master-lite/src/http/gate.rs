@@ -1,4 +1,4 @@
-//! [`Gate`]: how many may come, how often, and with how much.
+//! [`Gate`]: limits on connections, request rates and bodies.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,26 +10,28 @@ use link::{Places, Ticket, customer};
 
 use super::Refusal;
 
-/// How many connections there are at a time, and how many of one address.
+/// The maximum number of connections at a time: in all, and from one address.
 const CONNECTIONS_MAX: usize = 256;
 const CONNECTIONS_EACH: usize = 64;
-/// How many more are told that there are too many.
+/// The maximum number of further connections that are answered with a refusal.
 const AWAY_MAX: usize = 64;
-/// How many addresses are counted: when there are more, those that were quiet are forgotten.
+/// The maximum number of addresses that are counted. Beyond it, addresses with no recent requests
+/// are forgotten.
 const ADDRESSES_MAX: usize = 4096;
-/// How many bytes of bodies are in memory at a time, of all connections; one body may always be there.
+/// The maximum number of bytes of bodies in memory, of all connections. A single body may exceed
+/// it.
 const BODIES_MAX: usize = 16 << 20;
 
-/// How many requests a second.
+/// The allowed requests per second.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rates {
-    /// From one address.
+    /// The rate for one address.
     pub(crate) each: f64,
-    /// From all.
+    /// The rate for all addresses together.
     pub(crate) all: f64,
 }
 
-/// A store of requests that fills up with time, to what one second brings.
+/// A token bucket. It holds at most the requests of one second.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     rate: f64,
@@ -56,7 +58,7 @@ impl Bucket {
         self.left >= self.rate.max(1.0)
     }
 
-    /// Takes one; else in how many seconds there is one.
+    /// Takes one request, or returns the number of seconds until one is available.
     fn take(&mut self, now: Instant) -> Result<(), u64> {
         self.fill(now);
         if self.left >= 1.0 {
@@ -64,56 +66,57 @@ impl Bucket {
             return Ok(());
         }
         let seconds = ((1.0 - self.left) / self.rate).ceil();
-        // Nobody is sent away for longer than a day.
+        // `Retry-After` is at most a day.
         Err(seconds.clamp(1.0, 86_400.0) as u64)
     }
 }
 
 struct All {
     bucket: Bucket,
-    /// The connections that are served. One whose request is not here yet makes room for one of an address that has fewer.
+    /// The connections that are served. One whose request has not arrived yet makes room for one
+    /// from an address with fewer.
     places: Places<IpAddr>,
     away: usize,
     addresses: HashMap<IpAddr, Bucket>,
 }
 
-/// Counts who comes.
+/// The counters of connections, requests and bodies.
 pub(crate) struct Gate {
     rates: Rates,
     all: Mutex<All>,
     bodies: AtomicUsize,
 }
 
-/// What becomes of a connection.
+/// The decision on a connection.
 pub(super) enum Entered {
-    /// It is served.
+    /// The connection is served.
     In(Place),
-    /// It is told that it may not come.
+    /// The connection is answered with a refusal.
     Away(Place, Refusal),
-    /// Not even that.
+    /// The connection is closed without an answer.
     Dropped(&'static str),
 }
 
-/// A connection's place, given back when it is dropped.
+/// A connection's slot, released on drop.
 pub(super) struct Place {
     gate: Arc<Gate>,
-    /// None for one that is turned away.
+    /// `None` for a connection that is refused.
     ticket: Option<Ticket>,
 }
 
 impl Place {
-    /// The request is here: the place is kept until it is answered.
+    /// Keeps the slot until the request is answered, since the request has arrived.
     pub(super) fn settle(&self) {
         if let Some(ticket) = &self.ticket {
             self.gate.all().places.settle(ticket.number);
         }
     }
 
-    /// Waits until the place is given to another address, which makes the request one that is refused.
+    /// Waits until the slot is given to another address. Returns the refusal of the request.
     pub(super) async fn lost(&self) -> Refusal {
         match &self.ticket {
             Some(ticket) => ticket.lost().await,
-            // No deadline: it stands in a race.
+            // No deadline: it races with the request, which has one.
             None => smol::future::pending().await,
         }
         let why =
@@ -141,7 +144,7 @@ impl Gate {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection has come.
+    /// Decides on a new connection.
     pub(super) fn enter(self: &Arc<Self>, ip: IpAddr, now: Instant) -> Entered {
         let ip = customer(ip);
         let mut all = self.all();
@@ -159,7 +162,7 @@ impl Gate {
         }
     }
 
-    /// Makes room for some more bytes of a body.
+    /// Returns an empty reservation for the bytes of a body.
     pub(super) fn room(self: &Arc<Self>) -> Room {
         Room {
             gate: self.clone(),
@@ -197,7 +200,8 @@ impl All {
         }
     }
 
-    /// An address that has its full share again is as good as one that never came.
+    /// Forgets addresses without connections whose buckets are full again: they count like new
+    /// ones.
     fn forget_the_quiet(&mut self, now: Instant) {
         if self.addresses.len() < ADDRESSES_MAX {
             return;
@@ -220,14 +224,14 @@ impl Drop for Place {
     }
 }
 
-/// The room that a body has taken, given back when it is dropped.
+/// The memory reserved for a body, released on drop.
 pub(super) struct Room {
     gate: Arc<Gate>,
     taken: usize,
 }
 
 impl Room {
-    /// Takes some more.
+    /// Reserves more bytes.
     pub(super) fn more(&mut self, bytes: usize) -> Result<(), Refusal> {
         let all = self.gate.bodies.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.taken += bytes;
@@ -348,7 +352,7 @@ mod tests {
     fn bodies_have_room_together() {
         let gate = gate(1.0, 1.0);
         let (mut one, mut two) = (gate.room(), gate.room());
-        // One alone may be as large as its own limit says.
+        // A single body may use its full limit.
         assert!(one.more(BODIES_MAX + 1).is_ok());
         assert_eq!(two.more(1).unwrap_err().status, 429);
         drop(one);

@@ -1,4 +1,4 @@
-//! [`Head`]: what stands before a request's body.
+//! [`Head`]: the head of a request.
 
 use std::net::SocketAddr;
 
@@ -6,25 +6,26 @@ use value::Map;
 
 use super::Refusal;
 
-/// How many lines a head may have.
+/// The maximum number of header lines in a head.
 const LINES_MAX: usize = 64;
 
 /// The head of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Head {
     pub(crate) method: String,
-    /// What stands in the request line: the path, and the query behind it.
+    /// The target in the request line: the path, and the query after it.
     pub(crate) target: String,
-    /// The headers as rest_cherrypy has them: names in title case, the last of a name, and the peer's address.
+    /// The headers, like rest_cherrypy has them: names in title case, the last value of a repeated
+    /// name, and the peer's address.
     pub(crate) headers: Map,
-    /// How long the body is.
+    /// The length of the body in bytes.
     pub(super) length: usize,
-    /// Whether the peer waits for a word before it sends the body.
+    /// True if the peer waits for `100 Continue` before it sends the body.
     pub(super) is_expecting: bool,
 }
 
 impl Head {
-    /// The head in these bytes, which end with an empty line.
+    /// Parses the bytes of a head, which end with an empty line.
     pub(super) fn parse(bytes: &[u8], from: SocketAddr) -> Result<Self, Refusal> {
         let mut lines = [httparse::EMPTY_HEADER; LINES_MAX];
         let mut request = httparse::Request::new(&mut lines);
@@ -59,12 +60,12 @@ impl Head {
         }
     }
 
-    /// A header's value.
+    /// Returns the value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.as_str()
     }
 
-    /// The path alone.
+    /// Returns the path without the query.
     pub(crate) fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or_default()
     }
@@ -73,15 +74,15 @@ impl Head {
 fn headers(lines: &[httparse::Header<'_>], from: SocketAddr) -> Map {
     let mut headers = Map::new();
     for line in lines {
-        // HTTP's own characters are Latin-1.
+        // Header values in HTTP are Latin-1.
         let value: String = line.value.iter().map(|byte| char::from(*byte)).collect();
         headers.insert(titled(line.name), value.trim());
     }
-    // Whatever a peer says of that.
+    // This replaces a `Remote-Addr` header from the peer.
     headers.with("Remote-Addr", from.ip().to_string())
 }
 
-/// A name as Python's `str.title` writes it.
+/// Returns a name in the form of Python's `str.title`.
 fn titled(name: &str) -> String {
     let mut is_inside = false;
     let letter = |c: char| {
@@ -102,7 +103,7 @@ fn has(lines: &[httparse::Header<'_>], name: &str, value: &str) -> bool {
     found.any(|line| line.value.eq_ignore_ascii_case(value.as_bytes()))
 }
 
-/// How long the body is. What could be read in two ways is not read at all.
+/// Returns the length of the body. Refuses a head whose length is ambiguous.
 fn length(lines: &[httparse::Header<'_>]) -> Result<usize, Refusal> {
     let named = |name: &'static str| {
         lines

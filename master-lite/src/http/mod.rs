@@ -1,7 +1,9 @@
-//! A small HTTP/1.1 server for programs of other people's making: one request a connection, everything with a limit.
+//! A small HTTP/1.1 server for programs written by others: one request per connection, with limits
+//! on everything.
 //!
-//! [`Server`] takes connections as far as its [`Gate`] lets it, reads a [`Request`] until its deadline, and has a [`Service`] answer it.
-//! Whatever is refused is one line of the log with the peer's address and the reason; what the peer sent is not in it.
+//! [`Server`] accepts the connections that its [`Gate`] allows, reads a [`Request`] within its
+//! deadline, and passes it to a [`Service`]. Each refusal is one line in the log, with the peer's
+//! address and the reason but nothing that the peer sent.
 
 mod answer;
 mod gate;
@@ -26,40 +28,41 @@ pub(crate) use read::Request;
 
 use gate::{Entered, Place};
 
-/// How much of what is sent after the answer is still taken, so that the answer arrives, and for how long.
+/// The number of bytes that are still read after the answer, so that the answer arrives, and the
+/// time for that.
 const DRAIN_MAX: usize = 1 << 20;
 const DRAIN: Duration = Duration::from_secs(2);
-/// How long an answer may take to be sent.
+/// The maximum time to send an answer.
 const SEND: Duration = Duration::from_secs(5);
-/// After a connection could not be taken: there are no more file descriptors, most likely.
+/// The pause after a connection could not be accepted, most likely for lack of file descriptors.
 const BREATH: Duration = Duration::from_millis(200);
 
-/// What a request may take.
+/// The limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The largest body.
+    /// The maximum size of a body in bytes.
     pub(crate) body_max: usize,
-    /// How long a request may take to arrive.
+    /// The maximum time until a request has arrived.
     pub(crate) timeout: Duration,
     pub(crate) rates: Rates,
 }
 
-/// What answers requests.
+/// A service that answers requests.
 pub(crate) trait Service: Send + Sync + 'static {
-    /// What the log calls it.
+    /// The name in the log.
     const NAME: &'static str;
 
-    /// Looks at a request before its body is read.
+    /// Checks a request before its body is read.
     fn check(&self, head: &Head) -> Result<(), Refusal>;
 
-    /// Answers it.
+    /// Answers a request.
     fn answer(&self, request: Request) -> impl Future<Output = Result<Answer, Refusal>> + Send;
 
-    /// Told of each request how it was answered.
+    /// Receives the status of each answer.
     fn answered(&self, status: u16);
 }
 
-/// A listener with what it needs to answer.
+/// A listener with its service.
 pub(crate) struct Server<S> {
     listener: TcpListener,
     shared: Arc<Shared<S>>,
@@ -72,17 +75,17 @@ struct Shared<S> {
 }
 
 impl<S: Service> Server<S> {
-    /// Listens at an address.
+    /// Listens on an address.
     ///
     /// # Errors
-    /// When the address cannot be had.
+    /// When the address cannot be bound.
     pub(crate) async fn bind(
         address: SocketAddr,
         service: S,
         limits: Limits,
     ) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
-        // The port that the system has chosen, where none was named.
+        // If the configuration gives port 0, the kernel has chosen the port.
         let address = listener.local_addr()?;
         log::info(format_args!("{}: it listens on {address}", S::NAME));
         let gate = Arc::new(Gate::new(limits.rates));
@@ -94,10 +97,10 @@ impl<S: Service> Server<S> {
         Ok(Self { listener, shared })
     }
 
-    /// Answers until it is dropped.
+    /// Answers requests until it is dropped.
     pub(crate) async fn run(self) {
         loop {
-            // No deadline: peers come when they come.
+            // No deadline: peers connect at any time.
             match self.listener.accept().await {
                 Ok((stream, from)) => self.shared.clone().take(stream, from),
                 Err(error) => {
@@ -110,7 +113,7 @@ impl<S: Service> Server<S> {
 }
 
 impl<S: Service> Shared<S> {
-    /// Lets a connection in, or turns it away; one too many of those is dropped.
+    /// Serves a connection, answers it with a refusal, or drops it if too many are being refused.
     fn take(self: Arc<Self>, stream: TcpStream, from: SocketAddr) {
         let entered = self.gate.enter(from.ip(), Instant::now());
         match entered {
@@ -154,7 +157,7 @@ impl<S: Service> Shared<S> {
         Ok(Request { head, body })
     }
 
-    /// Sends the answer, and waits until the peer has it or its time is over.
+    /// Sends the answer, and waits until the peer has received it or its time is over.
     async fn finish(
         &self,
         mut stream: TcpStream,
@@ -182,7 +185,8 @@ impl<S: Service> Shared<S> {
     }
 }
 
-/// A connection that is closed while something unread lies in it takes the answer along.
+/// Reads the rest of what the peer sends: if unread data is left when a connection is closed, the
+/// kernel discards the answer.
 async fn drain(stream: &mut TcpStream) {
     let mut piece = [0; 4096];
     let mut left = DRAIN_MAX;

@@ -1,4 +1,4 @@
-//! [`Request`]: how it is read from a connection.
+//! [`Request`]: reads a request from a connection.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use smol::net::TcpStream;
 use super::gate::Room;
 use super::{Gate, Head, Refusal};
 
-/// How long a head may be.
+/// The maximum length of a head in bytes.
 const HEAD_MAX: usize = 16 << 10;
-/// How much is read at a time.
+/// The number of bytes per read.
 const PIECE: usize = 8 << 10;
-/// What ends a head.
+/// The end of a head.
 const END: &[u8] = b"\r\n\r\n";
 
-/// A request that is here in full.
+/// A request that has fully arrived.
 pub(crate) struct Request {
     pub(crate) head: Head,
     pub(crate) body: Body,
 }
 
-/// Its body, which has its room until it is dropped.
+/// The body of a request. It holds its reservation of memory until it is dropped.
 pub(crate) struct Body {
     pub(crate) bytes: Vec<u8>,
     _room: Room,
@@ -39,7 +39,7 @@ async fn more(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Result<usize, Refu
     Ok(count)
 }
 
-/// Where a head ends; what was searched before is not searched again.
+/// Returns the position after the head. Bytes that were searched before are not searched again.
 fn end(bytes: &[u8], searched: usize) -> Option<usize> {
     let from = searched.saturating_sub(END.len() - 1);
     let found = bytes.get(from..)?.windows(END.len());
@@ -47,7 +47,7 @@ fn end(bytes: &[u8], searched: usize) -> Option<usize> {
     Some(from + at + END.len())
 }
 
-/// The head of a request, and what has come after it.
+/// Reads the head of a request. Returns it with the bytes that arrived after it.
 pub(super) async fn head(
     stream: &mut TcpStream,
     from: SocketAddr,
@@ -68,7 +68,7 @@ pub(super) async fn head(
     }
 }
 
-/// The body of a request, of which some has come already.
+/// Reads the body of a request, of which `rest` has already arrived.
 pub(super) async fn body(
     stream: &mut TcpStream,
     head: &Head,

@@ -1,5 +1,6 @@
-//! [`Changes`]: keys that change while others are being written wait for those, and are written together: with one sync of the store
-//! and of the files, however many minions come at once.
+//! [`Changes`]: batches changes of keys. Changes that arrive while others are being written wait
+//! for these, and are then written together: with one sync of the store and of the files, however
+//! many minions connect at once.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,21 +10,22 @@ use super::{Changed, KeyFiles, Outcome};
 use crate::daemon::now_ms;
 use crate::store::{Applied, Command, Store};
 
-/// How many are written together.
+/// The maximum number of changes that are written together.
 const TOGETHER_MAX: usize = 256;
 
-/// What became of a change, or why it could not be made.
+/// The result of a change, or the reason why it failed.
 pub(crate) type Answer = Result<Applied, String>;
 
-/// Changes that wait.
+/// The queue of changes.
 #[derive(Debug, Default)]
 pub(crate) struct Changes(Mutex<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Each with who waits for it; one without a command is a look at the files alone.
+    /// The changes, each with the channel for its answer. `None` instead of a command asks for a
+    /// look at the files.
     calls: Vec<(Option<Command>, Sender<Answer>)>,
-    /// Whether somebody writes.
+    /// True while a thread writes changes.
     busy: bool,
 }
 
@@ -32,7 +34,8 @@ impl Changes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a change, or a look at the files, behind those that wait. Whoever is told that nobody writes has to [`write`](Self::write).
+    /// Queues a change, or with `None` a look at the files. Returns the channel for the answer, and
+    /// true if no thread writes: the caller must then call [`write`](Self::write).
     pub(crate) fn put(&self, command: Option<Command>) -> (Receiver<Answer>, bool) {
         let (sender, answer) = bounded(1);
         let mut waiting = self.waiting();
@@ -47,7 +50,8 @@ impl Changes {
         waiting.calls.drain(..count).collect()
     }
 
-    /// Makes the changes until none waits, and tells of the keys that are not what they were before their senders hear of them.
+    /// Makes the queued changes until none is left. Passes the keys that have changed to `changed`
+    /// before it answers the callers.
     pub(crate) fn write(&self, files: &KeyFiles, store: &Store, changed: impl Fn(&[Changed])) {
         loop {
             let calls = self.take();
@@ -73,7 +77,8 @@ impl Changes {
     }
 }
 
-/// Makes changes together; each by itself where that fails: what is wrong with one is nothing to the others.
+/// Makes changes together. If that fails, makes each separately, so that a faulty one does not
+/// affect the others.
 fn made(
     files: &KeyFiles,
     store: &Store,

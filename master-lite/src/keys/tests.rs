@@ -29,7 +29,7 @@ impl World {
         }
     }
 
-    /// The master, started again.
+    /// Restarts the master.
     fn again(self) -> (Self, Vec<Changed>) {
         let Self { folder, store, .. } = self;
         drop(store);
@@ -65,7 +65,7 @@ impl World {
         key.map(|key| (key.state, key.key))
     }
 
-    /// All files below the folder of keys.
+    /// Returns all files below the folder of keys.
     fn listed(&self) -> Vec<String> {
         let mut all = Vec::new();
         for state in KeyState::ALL {
@@ -219,7 +219,7 @@ fn what_an_administrator_does_meanwhile_counts_when_somebody_looks() {
     let (one, two) = (key(), key());
     world.offer("m1", one);
     assert_eq!(world.files.refresh(&world.store, 1).unwrap(), []);
-    // Before the minion comes, and while it waits.
+    // An administrator acts before the minion connects, and while it waits.
     fs::write(world.place("minions/m2"), two.pem()).unwrap();
     let outcome = world.apply(offered("m2", two));
     let accepted = Some(KeyState::Accepted);
@@ -239,7 +239,7 @@ fn what_an_administrator_does_meanwhile_counts_when_somebody_looks() {
     };
     assert_eq!(changed, [expected]);
     fs::remove_file(world.place("minions/m2")).unwrap();
-    // A change of ours in between hides nothing.
+    // A change by the master in between must not hide the administrator's.
     world.offer("m3", key());
     let changed = world.files.refresh(&world.store, 1).unwrap();
     let expected = Changed {
@@ -255,13 +255,13 @@ fn what_a_crash_left_between_store_and_files_is_mended_towards_the_store() {
     let world = World::new();
     let (one, two) = (key(), key());
     world.accept("m1", one);
-    // The store's command is done, and the files are as before.
+    // The store's command is applied, and the files are unchanged.
     world.store.apply_blocking(rejected("m1", one)).unwrap();
     world.store.apply_blocking(offered("m2", two)).unwrap();
     let (world, changed) = world.again();
     assert_eq!(changed, []);
     assert_eq!(world.listed(), ["minions_pre/m2", "minions_rejected/m1"]);
-    // The new file is written, the old one is still there, and the mark is the old one.
+    // The new file is written, the old file still exists, and the mark is not updated.
     world.store.apply_blocking(accepted("m2", two)).unwrap();
     fs::write(world.place("minions/m2"), two.pem()).unwrap();
     fs::write(world.place("minions/.m3.new"), "-----BEGIN").unwrap();

@@ -1,4 +1,4 @@
-//! What the master counts of its own work, and the page on which Prometheus reads it (`metrics_listen`).
+//! The counters of the master's work, and the page that Prometheus reads (`metrics_listen`).
 
 mod page;
 mod text;
@@ -11,7 +11,7 @@ use crate::daemon::now_ms;
 use crate::store::Applied;
 use reactor::State;
 
-/// A number that grows.
+/// A number that only grows.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -48,16 +48,17 @@ const BOUNDS_MS: [u64; 12] = [
     5, 10, 25, 50, 100, 250, 500, 1000, 5000, 30_000, 120_000, 600_000,
 ];
 
-/// How long something took, by size.
+/// A histogram of durations.
 #[derive(Debug, Default)]
 pub(crate) struct Histogram {
-    /// Those up to each bound and above the one before it; the last ones are above all.
+    /// The counts per bucket: up to its bound and above the one before it. The last bucket is above
+    /// all bounds.
     buckets: [AtomicU64; BOUNDS_MS.len() + 1],
     sum_ms: AtomicU64,
 }
 
 impl Histogram {
-    /// It has taken from then until now.
+    /// Adds the duration from `began_ms` until now.
     pub(crate) fn since(&self, began_ms: u64) {
         self.took(now_ms().saturating_sub(began_ms));
     }
@@ -71,7 +72,7 @@ impl Histogram {
     }
 }
 
-/// Numbers by a word.
+/// Counters by the value of a label.
 #[derive(Debug)]
 struct Family<const N: usize> {
     words: [&'static str; N],
@@ -86,7 +87,7 @@ impl<const N: usize> Family<N> {
         }
     }
 
-    /// One more; of a word that is not known nothing is counted.
+    /// Counts one. An unknown word is not counted.
     fn add(&self, word: &str) {
         let at = self.words.iter().position(|known| *known == word);
         if let Some(counter) = at.and_then(|at| self.counters.get(at)) {
@@ -100,22 +101,23 @@ impl<const N: usize> Family<N> {
     }
 }
 
-/// What is counted while the master works. What the store knows anyway is asked there when somebody wants to know.
+/// The counters of a running master. Numbers that the store has are read from it when the page is
+/// requested.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    /// When the master was started.
+    /// The time at which the master started.
     began_ms: u64,
-    /// Peers that have said hello.
+    /// The peers that have sent a hello.
     pub(crate) hellos: Counter,
-    /// Jobs that were sent.
+    /// The jobs that were sent.
     pub(crate) jobs: Counter,
-    /// Returns that were not theirs to give who gave them.
+    /// The refused returns, such as those of jobs that were not sent to the minion.
     pub(crate) returns_refused: Counter,
-    /// Events that a rule of the reactor has taken and is not done with.
+    /// The events that a rule of the reactor has taken and not finished.
     pub(crate) reactions_waiting: Gauge,
-    /// From an event to the end of what a rule made of it.
+    /// The time from an event to the end of a rule's reaction.
     pub(crate) reaction_seconds: Histogram,
-    /// From a job to the return of a minion.
+    /// The time from a job to a minion's return.
     job_seconds: Histogram,
     returns: Counter,
     duplicates: Counter,
@@ -154,22 +156,23 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// What a peer was told about its key.
+    /// Counts a decision on a key by its name in `salt/auth`.
     pub(crate) fn auth(&self, act: &str) {
         self.auth.add(act);
     }
 
-    /// How a reaction ended.
+    /// Counts a reaction by its final state.
     pub(crate) fn reaction(&self, state: State) {
         self.reactions.add(state.as_str());
     }
 
-    /// How a request to the hook was answered.
+    /// Counts a request to the hook by its status.
     pub(crate) fn hook(&self, status: u16) {
         self.requests.add(&status.to_string());
     }
 
-    /// What became of a return, and of when the job was that it answers.
+    /// Counts a return by its result. For a stored one, also records the time since the job was
+    /// sent.
     pub(crate) fn returned(&self, applied: &Applied, sent_ms: Option<u64>) {
         if applied.has_return() {
             self.returns.add();

@@ -1,4 +1,4 @@
-//! [`Page`]: `GET /metrics`.
+//! [`Page`]: the response to `GET /metrics`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,11 +13,11 @@ use crate::http::{Answer, Head, Limits, Rates, Refusal, Request, Server, Service
 use crate::reactor;
 use crate::store::{Error, KeyState};
 
-/// What Prometheus takes it for.
+/// The content type of Prometheus' text format.
 const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// For how long a page is shown again: to count keys means to read them.
+/// The time for which a page is served again: counting keys means reading them all.
 const KEPT: Duration = Duration::from_secs(1);
-/// Nobody needs more: what asks for it comes every few seconds.
+/// The limits. Prometheus requests the page every few seconds, so these suffice.
 const LIMITS: Limits = Limits {
     body_max: 0,
     timeout: Duration::from_secs(10),
@@ -27,17 +27,17 @@ const LIMITS: Limits = Limits {
     },
 };
 
-/// The page, as it was last.
+/// The page, with its last contents.
 pub(crate) struct Page {
     master: Arc<Master>,
     last: Mutex<Option<(Instant, String)>>,
 }
 
 impl Page {
-    /// Shows it at an address.
+    /// Serves the page at an address.
     ///
     /// # Errors
-    /// When the address cannot be had.
+    /// When the address cannot be bound.
     pub(crate) async fn bind(
         master: Arc<Master>,
         address: SocketAddr,
@@ -89,7 +89,7 @@ impl Service for Page {
 }
 
 impl Master {
-    /// Everything that is measured. It reads the store.
+    /// Returns all metrics as text. It reads the store.
     fn measured(&self) -> Result<String, Error> {
         let mut text = Text::default();
         self.measured_master(&mut text);
@@ -151,7 +151,7 @@ impl Master {
                 .store()
                 .cursor(&reactor::cursor(&rule))?
                 .unwrap_or_default();
-            // Two rules may have the same pattern: the slower one is told of.
+            // Two rules may have the same pattern: the page shows the slower one.
             let most = behind.entry(rule.glob).or_default();
             *most = next.saturating_sub(done + 1).max(*most);
         }

@@ -1,4 +1,4 @@
-//! [`Text`]: numbers as Prometheus reads them (text format 0.0.4).
+//! [`Text`]: metrics in Prometheus' text format 0.0.4.
 
 use std::fmt::{Display, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,13 +17,13 @@ impl Text {
         );
     }
 
-    /// A number.
+    /// Appends a metric with one number.
     pub(super) fn one(&mut self, kind: &str, name: &str, help: &str, number: impl Display) {
         self.begin(name, help, kind);
         let _ = writeln!(self.0, "pinch_{name} {number}");
     }
 
-    /// Numbers by the value of a label.
+    /// Appends a metric with a number for each value of a label.
     pub(super) fn by<W: AsRef<str>>(
         &mut self,
         kind: &str,
@@ -59,13 +59,13 @@ fn number(of: &AtomicU64) -> u64 {
     of.load(Ordering::Relaxed)
 }
 
-/// Milliseconds in seconds, as a decimal number without needless digits.
+/// Returns milliseconds as seconds: a decimal number without trailing zeros.
 pub(super) fn seconds(ms: u64) -> String {
     let text = format!("{}.{:03}", ms / 1000, ms % 1000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A label's value.
+/// Returns the value of a label, escaped.
 fn quoted(text: &str) -> String {
     let text = text.replace('\\', "\\\\").replace('"', "\\\"");
     text.replace('\n', "\\n")

@@ -1,4 +1,4 @@
-//! What the master says of a job, part by part.
+//! The parts of the master's answer to a job.
 
 use crate::interrupt;
 use value::{Map, Value};
@@ -8,51 +8,52 @@ use value::{Map, Value};
 pub(super) enum Said {
     /// The job was sent.
     Sent(Sent),
-    /// A minion returned, or is given up.
+    /// A minion returned, or was given up.
     Answered(Answer),
 }
 
-/// To whom a job was sent.
+/// The recipients of a job.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sent {
-    /// Its id.
+    /// The job id.
     pub(super) jid: String,
-    /// Who matches.
+    /// The minions that match.
     pub(super) minions: Vec<String>,
-    /// Those of them that are not connected.
+    /// The unknown names of a list. In a preview, also the matching minions that are not connected.
     pub(super) missing: Vec<String>,
 }
 
-/// What a minion returned, or what is said in its place.
+/// A minion's return, or the text that replaces it.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
     /// The minion.
     pub(super) id: String,
     /// The return.
     pub(super) value: Value,
-    /// How its function wants it printed.
+    /// The outputter that the function wants.
     pub(super) out: Option<String>,
-    /// Its exit code, the highest one of several functions.
+    /// The exit code: the highest one if there are several functions.
     pub(super) retcode: i64,
-    /// The exit code as it came.
+    /// The exit code as the minion sent it.
     pub(super) retcode_shown: Value,
-    /// The job.
+    /// The job id.
     pub(super) jid: String,
-    /// Set when there is no return.
+    /// The reason why there is no return.
     pub(super) given_up: Option<GivenUp>,
 }
 
-/// Why a minion is given up.
+/// The reason why a minion is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GivenUp {
-    /// It was not there.
+    /// The minion was not connected.
     NotConnected,
-    /// It said nothing in time.
+    /// The minion did not answer in time.
     NoResponse,
 }
 
 impl Said {
-    /// Reads a part; the first one says the job's id, which the others may need. What is neither of both is passed over.
+    /// Reads a part. The first part contains the job id, which `jid` keeps for the others. Returns
+    /// `None` for other parts.
     pub(super) fn of(part: &Value, jid: &mut String) -> Option<Self> {
         let part = part.as_map()?;
         if part.get("minions").is_some() {
@@ -73,7 +74,7 @@ impl Said {
 }
 
 impl Answer {
-    /// What is said of a minion that was sent a job and is silent.
+    /// Returns the answer that replaces the return of a silent minion.
     pub(super) fn no_response(id: String, jid: &str) -> Self {
         let sentence = format!(
             "Minion did not return. [No response]\nThe minions may not have all finished running and any remaining minions will return upon completion. To look up the return data for this job later, run the following command:\n\nsalt-run jobs.lookup_jid {jid}"
@@ -89,7 +90,8 @@ impl Answer {
         }
     }
 
-    /// What a batch has of a minion that was there at its start and does not return: nothing, and no failure.
+    /// Returns the answer of a batch for a minion that was connected at the start and does not
+    /// return: it is empty, and no failure.
     pub(super) fn silent(id: String) -> Self {
         Self {
             id,

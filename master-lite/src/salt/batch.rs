@@ -1,4 +1,5 @@
-//! `--batch` and `--static`: a window that moves over the minions, and all returns as one.
+//! `--batch` and `--static`: jobs for a window that moves over the minions, and all returns printed
+//! as one.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -15,7 +16,7 @@ use crate::ask::AskError;
 use crate::command::{exit_code, flag, number};
 use crate::screen::Screen;
 
-/// Runs a job in batches; a size of nothing is all minions at once.
+/// Runs a job in batches. An empty size means all minions at once.
 pub(super) fn run(
     asker: &Asker<'_>,
     fun: &str,
@@ -85,7 +86,8 @@ fn seconds(number: Option<f64>) -> Duration {
     Duration::try_from_secs_f64(number.unwrap_or_default()).unwrap_or_default()
 }
 
-/// How many at a time: a number or a part of all, and never none.
+/// Returns the number of minions at a time, at least one. The size is a number or a percentage of
+/// all.
 fn slots(size: &str, all: usize) -> Option<usize> {
     let size = size.trim();
     if size.is_empty() {
@@ -99,25 +101,25 @@ fn slots(size: &str, all: usize) -> Option<usize> {
     Some((percent / 100.0 * all as f64).max(1.0) as usize)
 }
 
-/// What the thread of a part of the batch says.
+/// A message from the thread of one part of the batch.
 enum Told {
-    /// A minion returned or is given up.
+    /// A minion returned, or was given up.
     Answer(Answer),
-    /// The part is over.
+    /// The part has ended.
     Over(Result<(), AskError>),
 }
 
-/// The batch as it goes.
+/// The state of a running batch.
 struct Window<'a> {
     asker: &'a Asker<'a>,
     fun: &'a str,
     arg: Vec<Value>,
-    /// All parts are one job.
+    /// The job id, which all parts share.
     jid: String,
     size: usize,
     pending: VecDeque<String>,
     active: usize,
-    /// When slots are free again that `--batch-wait` keeps.
+    /// The times at which the slots that `--batch-wait` holds become free again.
     waiting: Vec<Instant>,
     wait: Duration,
     failhard: bool,
@@ -127,7 +129,7 @@ struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    /// Sends and waits until everybody has returned, or one has failed that may not.
+    /// Runs the batch until all minions have returned, or until one has failed under `failhard`.
     fn lead<'s>(
         &mut self,
         scope: &'s Scope<'s, 'a>,
@@ -143,10 +145,11 @@ impl<'a> Window<'a> {
                     if self.returned(&answer).is_break() {
                         self.show(&answer, screen);
                         log::error("Batch run stopped due to failhard");
-                        // Those that still run are left to themselves.
+                        // The minions that still run are not waited for.
                         return Ok(());
                     }
-                    // The next one is announced before what made room for it is printed, as in Salt.
+                    // As in Salt, the next minion is announced before the return that made room for
+                    // it is printed.
                     self.fill(scope, &sender, screen);
                     self.show(&answer, screen);
                 }
@@ -183,7 +186,7 @@ impl<'a> Window<'a> {
         scope.spawn(move || part(asker, job, ids, &sender));
     }
 
-    /// What comes next; nothing when a slot becomes free before that.
+    /// Waits for the next message. Returns `None` when a slot becomes free first.
     fn next(&self, receiver: &Receiver<Told>) -> Option<Told> {
         let until = self
             .waiting
@@ -195,12 +198,12 @@ impl<'a> Window<'a> {
                 let left = until.saturating_duration_since(Instant::now());
                 receiver.recv_timeout(left).ok()
             }
-            // No deadline: each sender asks the master, which has them.
+            // No deadline: each sender waits for the master, which has deadlines.
             None => receiver.recv().ok(),
         }
     }
 
-    /// Counts an answer; the batch ends when it is one that may not be.
+    /// Counts an answer. Breaks if it is a failure that ends the batch.
     fn returned(&mut self, answer: &Answer) -> ControlFlow<()> {
         self.freed();
         self.retcode = self.retcode.max(answer.retcode);
@@ -234,7 +237,7 @@ impl<'a> Window<'a> {
     }
 }
 
-/// One part of the batch: what is said of it goes to the window, each of its minions once.
+/// Runs one part of the batch. Sends an answer for each of its minions to the window, once each.
 fn part(asker: &Asker<'_>, job: Publish, mut ids: Vec<String>, window: &Sender<Told>) {
     let asked = asker.publish(job, &mut |said| {
         let Said::Answered(answer) = said else {
@@ -250,7 +253,7 @@ fn part(asker: &Asker<'_>, job: Publish, mut ids: Vec<String>, window: &Sender<T
         };
         match window.send(Told::Answer(answer)) {
             Ok(()) => ControlFlow::Continue(()),
-            // The batch has ended without this part.
+            // The batch has ended before this part.
             Err(_) => ControlFlow::Break(()),
         }
     });

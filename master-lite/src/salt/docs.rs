@@ -1,4 +1,4 @@
-//! `salt -d`: what the minions say of their functions, each function once.
+//! `salt -d`: prints the documentation that minions return, each function once.
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,5 @@
-//! `--progress`: how many minions have returned, on stderr; of the returns only a summary is printed, as in Salt.
+//! `--progress`: shows on stderr how many minions have returned. As in Salt, only a summary of the
+//! returns is printed.
 
 use std::ops::ControlFlow;
 
@@ -11,7 +12,7 @@ use super::{NO_MATCH, received};
 use crate::ask::AskError;
 use crate::screen::Screen;
 
-/// How many letters wide the bar is.
+/// The width of the bar in characters.
 const WIDTH: usize = 40;
 
 pub(super) fn run(

@@ -1,4 +1,4 @@
-//! `--subset`: some of the minions that have the function, by chance.
+//! `--subset`: picks a random subset of the minions that have the function.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +9,8 @@ use super::{Asker, NO_MATCH};
 use crate::ask::AskError;
 use crate::screen::Screen;
 
-/// Asks all who match for the functions that they have, and takes `count` of those that have this one.
+/// Asks all matching minions for their functions. Returns `count` random ones of those that have
+/// this function.
 pub(super) fn chosen(
     asker: &Asker<'_>,
     fun: &str,

@@ -1,9 +1,9 @@
-//! `--summary`: how many minions returned, and how.
+//! `--summary`: prints how many minions returned, failed or did not answer.
 
 use super::answer::{Answer, GivenUp};
 use crate::screen::Screen;
 
-/// What is counted of the returns of a job.
+/// The counts of a job's returns.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Summary {
     returned: usize,
@@ -34,12 +34,12 @@ impl Summary {
         self.not_connected.len() + self.no_response.len()
     }
 
-    /// Whether a minion failed or said nothing.
+    /// Returns whether a minion failed or did not return.
     pub(super) fn has_failed(&self) -> bool {
         !self.failed.is_empty() || self.silent() > 0
     }
 
-    /// Prints it; with the names of the minions if `verbose`.
+    /// Prints the summary, with the names of the minions if `verbose`.
     pub(super) fn print(&self, verbose: bool, screen: &mut Screen<'_>) {
         let counts = [
             ("targeted", self.returned + self.silent()),

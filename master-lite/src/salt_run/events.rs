@@ -1,4 +1,4 @@
-//! `salt-run state.event`: events as they come, a line each.
+//! `salt-run state.event`: prints events as they occur, one per line.
 
 use std::ops::ControlFlow;
 
@@ -12,17 +12,17 @@ use wire::Listen;
 use crate::ask::{AskError, Master};
 use crate::screen::Screen;
 
-/// What is to be listened to, and how it is printed.
+/// The events to listen for, and their form.
 struct Watch {
     tagmatch: String,
     count: i64,
     quiet: bool,
     pretty: bool,
-    /// From which number of the log; from now on otherwise.
+    /// The number of the first event in the log; `None` means from now on.
     from: Option<u64>,
 }
 
-/// The arguments in Salt's order, and `from`, which is ours: events are kept, and can be read again.
+/// The arguments in Salt's order, and our `from`: events are stored, and can be read again.
 const NAMES: [&str; 7] = [
     "tagmatch", "count", "quiet", "sock_dir", "pretty", "node", "from",
 ];
