@@ -1,7 +1,9 @@
-//! Salt's beacons: what is looked at regularly, or what the kernel tells of, and becomes events.
+//! Salt's beacons: they look at the machine regularly, or whenever the kernel reports a change, and
+//! turn what they find into events.
 //!
-//! It waits for nothing: a daemon calls [`Beacons::poll`], sends what comes, and sleeps for [`Beacons::next`] or until one of
-//! [`Beacons::descriptors`] can be read. Functions of modules are asked for through [`Ask`].
+//! Nothing here waits. A daemon calls [`Beacons::poll`], sends the returned events, and sleeps for
+//! [`Beacons::next`] or until one of [`Beacons::descriptors`] is readable. Beacons call functions
+//! of modules through [`Ask`].
 
 mod cert_info;
 mod diskusage;
@@ -30,29 +32,31 @@ use std::time::Duration;
 
 use value::{Map, Value};
 
-/// Calls an execution function; the error is a sentence.
+/// A callback that calls an execution function. Its error is a sentence.
 pub type Ask<'a> = dyn Fn(&str, Vec<Value>) -> Result<Value, String> + 'a;
 
-/// One kind of beacon, with the configuration that it was made of.
+/// One kind of beacon, with its settings.
 trait Beacon: Send {
-    /// What there is to tell: a map an event. `tag` of it becomes a part of the event's tag.
+    /// Returns what there is to report, one map for each event. The value of `tag` becomes a part
+    /// of the event's tag.
     fn poll(&mut self, ask: &Ask<'_>) -> Result<Vec<Map>, String>;
 
-    /// What can be read when there is something to tell; none where it must be looked for.
+    /// Returns a descriptor that is readable when there is something to report, or `None` if the
+    /// beacon must be polled regularly.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Forgets what happens until the next poll.
+    /// Discards what happens until the next poll.
     fn pause(&mut self) {
-        // Who only looks has nothing to forget.
+        // A beacon that only looks at the current state has nothing to discard.
     }
 }
 
-/// Makes a beacon of its settings; the error is Salt's sentence.
+/// A function that makes a beacon from its settings. Its error is Salt's sentence.
 type Make = fn(settings: &Settings) -> Result<Box<dyn Beacon>, String>;
 
-/// The beacons that there are.
+/// All kinds of beacons.
 const KINDS: &[(&str, Make)] = &[
     ("cert_info", cert_info::make),
     ("diskusage", diskusage::make),
@@ -72,10 +76,10 @@ const KINDS: &[(&str, Make)] = &[
     ("watchdog", watchdog::make),
 ];
 
-/// What is looked at without an interval is looked at this often, as with Salt's `loop_interval`.
+/// The interval of a beacon that has no `interval`, as with Salt's `loop_interval`.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The names of the beacons that there are.
+/// Returns the names of all kinds of beacons.
 pub fn available() -> impl Iterator<Item = &'static str> {
     KINDS.iter().map(|(name, _)| *name)
 }
@@ -85,26 +89,27 @@ pub fn available() -> impl Iterator<Item = &'static str> {
 pub struct Fired {
     /// `salt/beacon/ID/NAME/…`
     pub tag: String,
-    /// What it says.
+    /// The event's data.
     pub data: Map,
 }
 
-/// A beacon that cannot be, and why. The others run.
+/// An invalid beacon, and the reason. The other beacons run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Its name; empty where it is all of them.
+    /// The beacon's name; empty if the fault concerns all beacons.
     pub beacon: String,
     /// A sentence for the log.
     pub text: String,
 }
 
-/// Settings of a beacon: a list of dictionaries, as the configuration has them, and as one.
+/// The settings of a beacon: the list of dictionaries of the configuration, and their contents in
+/// one.
 struct Settings {
     list: Vec<Value>,
     all: Map,
 }
 
-/// Settings that every beacon may have.
+/// The settings that every beacon may have.
 const COMMON: [&str; 5] = [
     "beacon_module",
     "disable_during_state_run",
@@ -138,7 +143,7 @@ impl Settings {
         self.all.get(name)
     }
 
-    /// A setting that must be a boolean.
+    /// Returns a setting that must be a boolean.
     fn flag(&self, kind: &str, name: &str, default: bool) -> Result<bool, String> {
         let value = self.get(name).map_or(Some(default), Value::as_bool);
         value.ok_or_else(|| {
@@ -146,7 +151,7 @@ impl Settings {
         })
     }
 
-    /// The dictionaries without what every beacon may have.
+    /// Returns the dictionaries that have no common settings and no keys with a leading underscore.
     fn own(&self) -> impl Iterator<Item = &Map> {
         let maps = self.list.iter().filter_map(Value::as_map);
         maps.filter(|map| {
@@ -158,7 +163,7 @@ impl Settings {
     }
 }
 
-/// A number, of a percentage too.
+/// Returns a number, which may be written as a percentage.
 fn number(value: &Value) -> Option<f64> {
     match value.as_str() {
         Some(text) => text.replace('%', "").trim().parse().ok(),
@@ -174,7 +179,7 @@ struct Item {
     disable_during_state_run: bool,
     run_once: bool,
     ended: bool,
-    /// When it is looked at, by a clock that does not jump.
+    /// The time of the next look, by a clock that does not jump.
     next: Duration,
 }
 
@@ -194,8 +199,8 @@ impl std::fmt::Debug for Beacons {
 }
 
 impl Beacons {
-    /// Reads the beacons of the configuration and of pillar, for the minion that is called `id`. `running` is the time since any
-    /// moment, of a clock that does not jump.
+    /// Reads the beacons of the configuration and of pillar, for the minion with the id `id`.
+    /// `running` is the time since any fixed moment, of a clock that does not jump.
     #[must_use]
     pub fn new(id: &str, config: &Value, pillar: &Map, running: Duration) -> Self {
         let mut new = Self {
@@ -207,13 +212,13 @@ impl Beacons {
         new
     }
 
-    /// What is wrong with beacons that do not run.
+    /// Returns the faults of beacons that do not run.
     #[must_use]
     pub fn faults(&self) -> &[Fault] {
         &self.faults
     }
 
-    /// Reads them again. Those that are as before go on where they were.
+    /// Reads the beacons again. Unchanged beacons continue where they were.
     pub fn update(&mut self, config: &Value, pillar: &Map, running: Duration) {
         self.faults.clear();
         let mut old = std::mem::take(&mut self.items);
@@ -258,7 +263,7 @@ impl Beacons {
         all
     }
 
-    /// Looks at what is to be looked at now. `state_run` says whether a state run is under way.
+    /// Polls the beacons that are due now. `state_run` is true while a state run is in progress.
     pub fn poll(&mut self, running: Duration, state_run: bool, ask: &Ask<'_>) -> Vec<Fired> {
         let mut fired = Vec::new();
         for item in self.items.iter_mut().filter(|item| item.is_due(running)) {
@@ -279,7 +284,7 @@ impl Beacons {
         fired
     }
 
-    /// For how long there is nothing to look at; none where only descriptors tell.
+    /// Returns how long no beacon is due, or `None` if all beacons wait for descriptors.
     #[must_use]
     pub fn next(&self, running: Duration) -> Option<Duration> {
         let items = self
@@ -289,14 +294,15 @@ impl Beacons {
         items.map(|item| item.next.saturating_sub(running)).min()
     }
 
-    /// What can be read when a beacon that has no interval has something to tell.
+    /// Returns the descriptors of beacons that have no interval. They are readable when a beacon
+    /// has something to report.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let items = self.items.iter().filter(|item| item.waits_for_descriptor());
         items.filter_map(|item| item.beacon.descriptor())
     }
 }
 
-/// The kind of a beacon, and its settings.
+/// Returns the constructor of a beacon's kind, and its settings.
 fn kind_of(name: &str, said: &Value) -> Result<(Make, Settings), String> {
     let kind = Settings::read(name, said).ok();
     let kind = kind.and_then(|settings| settings.get("beacon_module").map(Value::to_text));
@@ -313,17 +319,17 @@ fn kind_of(name: &str, said: &Value) -> Result<(Make, Settings), String> {
     Ok((*make, settings))
 }
 
-/// Holds a beacon's settings against its kind.
+/// Checks the settings of a beacon.
 ///
 /// # Errors
-/// Salt's sentence about what is wrong.
+/// Salt's sentence about the problem.
 pub fn validated(name: &str, said: &Value) -> Result<(), String> {
     let (make, settings) = kind_of(name, said)?;
     make(&settings).map(drop)
 }
 
 impl Item {
-    /// Reads a beacon; none where it is switched off.
+    /// Reads a beacon. Returns `None` if it is disabled.
     fn read(name: &str, said: &Value, running: Duration) -> Result<Option<Self>, String> {
         let (make, settings) = kind_of(name, said)?;
         let is = |name: &str| settings.get(name).is_some_and(Value::is_true);
@@ -348,7 +354,7 @@ impl Item {
             name: name.to_owned(),
             said: said.clone(),
             beacon: make(&settings)?,
-            // The first time comes after the interval, as with Salt.
+            // As in Salt, the first look comes after the interval.
             next: running + interval.unwrap_or_default(),
             interval,
             disable_during_state_run: is("disable_during_state_run"),

@@ -1,4 +1,4 @@
-//! [`Daemon`]: connects, does what the master asks, and comes back after every loss.
+//! [`Daemon`]: connects, does what the master asks, and connects again after every loss.
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -31,30 +31,34 @@ use crate::reactor::Reactor;
 use crate::upstream::Upstream;
 use crate::watch::Watch;
 
-/// More jobs at a time are refused (`process_count_max`), unless the configuration says how many.
+/// The maximum number of jobs at a time where `process_count_max` is not configured. Further jobs
+/// are refused.
 const JOBS_MAX: usize = 100;
 
-/// What SIGHUP changes in a daemon besides its plan.
+/// The options that SIGHUP changes in a running daemon, in addition to those of its plan
+/// ([`OF_CONFIG`]).
 const READ_AGAIN: [&str; 2] = ["beacons", "reactor"];
 
-/// What the daemon is made of.
+/// The settings that a daemon is opened with.
 #[derive(Debug)]
 pub struct Settings {
     /// The configuration.
     pub opts: Opts,
-    /// The folder that it is from.
+    /// The folder that the configuration is read from.
     pub dir: PathBuf,
-    /// What the command line and the environment put in its place.
+    /// The options of the command line and the environment, which override the configuration.
     pub overrides: Map,
-    /// The version, for `manage.versions`.
+    /// The version of the program, for `manage.versions`.
     pub program: String,
-    /// The words that start the process of a job: it has its socket as its stdin.
+    /// The command line that starts the process of a job. The process gets its socket as stdin.
     pub job: Vec<OsString>,
-    /// Reads the configuration of a folder again; a sentence where it cannot be.
+    /// A function that reads the configuration of a folder again. Its error is a sentence.
     pub reload: fn(&Path, Map) -> Result<Opts, String>,
-    /// What is done once the daemon has come to rest, and after how long that is.
+    /// A function that is called once, and how long after the start it is called. By then the
+    /// daemon is expected to be idle.
     pub at_rest: (Duration, fn()),
-    /// Who is told when the daemon is ready, reads its configuration again, or ends.
+    /// The connection to the service manager, which is notified when the daemon is ready, reads its
+    /// configuration again, or ends.
     pub notify: Notify,
 }
 
@@ -70,32 +74,32 @@ pub(crate) struct Shared {
     planned: Planned,
     watching: Watch,
     reactor: Reactor,
-    /// Whether the states of the start were applied.
+    /// True once the startup states have been started.
     has_begun: AtomicBool,
 }
 
-/// Where a job's return goes.
+/// The receiver of a job's return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum For {
-    /// Through its spool to the master that asked for it.
+    /// The master that asked for the job, through its spool.
     Master(usize),
-    /// To every master: nobody asked for it.
+    /// Every master, because no master asked for the job.
     Masters,
-    /// It is the minion's grains, for the master's cache.
+    /// The master's cache: the return has the minion's grains.
     Grains,
-    /// It is the minion's pillar, of which some is the daemon's own.
+    /// The daemon itself, which uses parts of it: the return has the minion's pillar.
     Pillar,
-    /// To the reaction that it belongs to.
+    /// The reaction that the job belongs to.
     Reactor,
-    /// Nowhere.
+    /// No receiver.
     Nobody,
 }
 
 impl Daemon {
-    /// Opens what the daemon keeps on the disk.
+    /// Opens the daemon's files on disk.
     ///
     /// # Errors
-    /// When another daemon has it, or it cannot be used.
+    /// When another daemon has them open, or they cannot be used.
     pub fn open(settings: Settings) -> Result<Self, Error> {
         let upstreams = Upstream::all(&settings.opts)?;
         let planned = Planned::new(&settings.opts);
@@ -116,7 +120,8 @@ impl Daemon {
     /// Runs until SIGTERM or SIGINT.
     ///
     /// # Errors
-    /// When the configuration or the keys cannot be used. A master that does not answer is no error: it is waited for.
+    /// When the configuration or the keys cannot be used. A master that does not answer is no
+    /// error: the daemon waits for it.
     pub fn run(self) -> Result<(), Error> {
         let shared = self.0;
         let session =
@@ -132,7 +137,7 @@ impl Daemon {
             shared.begin_reactor().await;
             let commands = async {
                 loop {
-                    // No deadline: commands come when they come.
+                    // No deadline: a command may connect at any time.
                     let local = socket.next().await?;
                     smol::spawn(shared.clone().attend(local)).detach();
                 }
@@ -153,7 +158,8 @@ impl Daemon {
                 shared.watch().await;
                 Ok(())
             };
-            // From here on signals are obeyed: one that came before its handler would end the daemon.
+            // Notify only now, when the signal handlers are installed: an earlier signal would kill
+            // the daemon.
             shared.settings.notify.ready();
             let (after, rest) = shared.settings.at_rest;
             smol::spawn(async move {
@@ -176,7 +182,7 @@ impl Daemon {
     }
 }
 
-/// The signals that a daemon obeys, from now on.
+/// Installs the handlers of the signals that a daemon obeys.
 fn signals() -> Result<Signals, Error> {
     let signals = Signals::new([Signal::Term, Signal::Int, Signal::Hup]);
     signals.map_err(|source| Error::Io {
@@ -186,7 +192,7 @@ fn signals() -> Result<Signals, Error> {
 }
 
 impl Shared {
-    /// Where commands of this machine find the daemon.
+    /// Listens on the socket at which commands of this machine find the daemon.
     fn socket(&self) -> Result<LocalListener, Error> {
         let path = local::socket_path(&self.settings.opts);
         Ok(LocalListener::bind(
@@ -196,7 +202,8 @@ impl Shared {
         )?)
     }
 
-    /// Tells the service manager that the daemon runs its tasks, where it wants to hear that. Nothing wakes an idle daemon otherwise.
+    /// Notifies the service manager regularly that the daemon runs its tasks, if it has a watchdog.
+    /// Without a watchdog nothing wakes an idle daemon.
     async fn beat(&self) -> Result<(), Error> {
         let notify = &self.settings.notify;
         if notify.watchdog().is_none() {
@@ -205,9 +212,10 @@ impl Shared {
         match Pulse::default().beat(notify).await {}
     }
 
-    /// Waits for the signals that end the daemon; SIGHUP has it read its configuration again.
+    /// Waits for a signal that ends the daemon. SIGHUP makes the daemon read its configuration
+    /// again.
     async fn obey_signals(self: &Arc<Self>, mut signals: Signals) -> Result<(), Error> {
-        // No deadline: signals come when they come.
+        // No deadline: a signal may come at any time.
         while let Some(signal) = signals.next().await {
             match signal {
                 Ok(Signal::Hup) => {
@@ -228,7 +236,8 @@ impl Shared {
         &self.upstreams
     }
 
-    /// The way for what has to do with a purpose: to who asked, or to any master that is there.
+    /// Returns the connection to the master that asked for the job, or to any connected master when
+    /// no master asked for it.
     fn master(&self, purpose: For) -> Option<Handle> {
         match purpose {
             For::Master(at) => self.upstreams.get(at)?.handle(),
@@ -256,7 +265,8 @@ impl Shared {
         &self.jobs
     }
 
-    /// Tells a master that has let this minion in what it needs to know: the grains, and at the first time that the minion is there.
+    /// Sends a master that has accepted this minion what it needs: the grains and the mine, and
+    /// after the first connection the minion's start events.
     pub(crate) async fn greet(self: &Arc<Self>, upstream: &Upstream, is_first: bool) {
         self.begin();
         self.fill_mine();
@@ -272,7 +282,8 @@ impl Shared {
         }
     }
 
-    /// What is done when there is a master, or there will be none; at the first time the states of the start are applied.
+    /// Begins to collect the grains and the pillar, and applies the startup states the first time.
+    /// Called when a master is connected, or when there will be no master.
     fn begin(self: &Arc<Self>) {
         let jobs = [self.refresh_grains(), self.refresh_pillar()];
         jobs.into_iter().flatten().for_each(Task::detach);
@@ -281,7 +292,7 @@ impl Shared {
         }
     }
 
-    /// Puts an event on the disk for every master; whether it is there.
+    /// Stores an event on disk for every master. Returns true when all of them are stored.
     pub(crate) async fn keep(&self, event: Event) -> bool {
         let mut is_kept = true;
         for upstream in &self.upstreams {
@@ -290,7 +301,7 @@ impl Shared {
         is_kept
     }
 
-    /// Collects the grains anew; the task ends when this daemon and its masters have them.
+    /// Collects the grains anew. The returned task ends when this daemon and its masters have them.
     fn refresh_grains(self: &Arc<Self>) -> Option<Task<()>> {
         let job = own_job("grains.items", Vec::new(), Map::new());
         let started = self.begin_job(job, For::Grains);
@@ -298,7 +309,8 @@ impl Shared {
         started.map_err(failed).ok()
     }
 
-    /// Asks for the pillar anew, of which the schedule and the mine are the daemon's; the task ends when it has them.
+    /// Requests the pillar anew; the daemon uses its schedule and its mine functions. The returned
+    /// task ends when the daemon has them.
     fn refresh_pillar(self: &Arc<Self>) -> Option<Task<()>> {
         let job = own_job("pillar.raw", Vec::new(), Map::new());
         let started = self.begin_job(job, For::Pillar);
@@ -306,7 +318,8 @@ impl Shared {
         started.map_err(failed).ok()
     }
 
-    /// Reads again what somebody has changed, and waits for the end of that for as long as is asked.
+    /// Reads again what the request names, and waits until that is finished, for at most the time
+    /// that the request allows.
     async fn refreshed(self: &Arc<Self>, asked: &Refresh) {
         let Some(task) = self.refresh(&asked.what) else {
             return;
@@ -314,7 +327,7 @@ impl Shared {
         let Some(wait) = asked.wait_s.and_then(link::wait::seconds) else {
             return task.detach();
         };
-        // A task that is dropped would not go on.
+        // Dropping the task would cancel it.
         let mut task = Box::pin(task);
         if within(wait, task.as_mut()).await.is_none() {
             smol::spawn(task).detach();
@@ -326,7 +339,7 @@ impl Shared {
         }
     }
 
-    /// Reads again what somebody has changed; a task where that takes a job.
+    /// Reads again what `what` names. Returns a task if that needs a job.
     fn refresh(self: &Arc<Self>, what: &str) -> Option<Task<()>> {
         match what {
             "grains" => return self.refresh_grains(),
@@ -343,7 +356,8 @@ impl Shared {
         None
     }
 
-    /// Reads the configuration again; what is wrong with it is told, and the old one goes on.
+    /// Reads the configuration again. If it cannot be read, the error is logged and the old
+    /// configuration remains in force.
     fn reload(self: &Arc<Self>) -> Option<Opts> {
         let Settings { dir, overrides, .. } = &self.settings;
         match (self.settings.reload)(dir, overrides.clone()) {
@@ -360,7 +374,8 @@ impl Shared {
         }
     }
 
-    /// What stands in the configuration now and the daemon does not obey, for it was read at its start.
+    /// Logs the options that have changed in the configuration but that the daemon reads at its
+    /// start only.
     fn tell_changed(&self, read: &Opts) {
         let mut changed = self.opts().changed(read);
         let is_obeyed = |name: &str| OF_CONFIG.contains(&name) || READ_AGAIN.contains(&name);
@@ -373,7 +388,7 @@ impl Shared {
         }
     }
 
-    /// Answers what the master asks.
+    /// Answers a request of the master.
     pub(crate) async fn answer(self: &Arc<Self>, at: usize, question: Question) {
         let answered = match question.request.clone() {
             Request::Job(job) => match self.take(at, job) {
@@ -385,7 +400,8 @@ impl Shared {
                 self.refreshed(&asked).await;
                 question.done(true).await
             }
-            // What has not reached the master yet is no silence.
+            // The job has ended and its return is still in the spool: the master must
+            // not conclude that the job is lost.
             Request::FindJob(asked) if self.is_returning(at, &asked.jid) => {
                 question.done(true).await
             }
@@ -408,7 +424,7 @@ impl Shared {
         upstream.is_some_and(|upstream| upstream.has_return(jid))
     }
 
-    /// Takes a job from the master; a word and a sentence when it is not taken.
+    /// Accepts a job from the master. The error is a reason code and a sentence.
     fn take(self: &Arc<Self>, at: usize, job: Job) -> Result<(), (&'static str, String)> {
         if !jid::is_jid(&job.jid) {
             return Err(("invalid", format!("{:?} is no job id", job.jid)));
@@ -431,7 +447,8 @@ impl Shared {
         })
     }
 
-    /// A master's job with the returners of this minion's configuration beside its own.
+    /// Returns a master's job with the returners of this minion's configuration (`return`) added to
+    /// its own.
     fn with_returners(&self, mut job: Job) -> Job {
         if let Some(own) = self
             .settings
@@ -446,7 +463,8 @@ impl Shared {
         job
     }
 
-    /// The grains that the key is bound to: by the master that a job is from, otherwise by the first one that binds it to any.
+    /// Returns the grains that the minion's key is bound to: as stated by the master that sent the
+    /// job, or else by the first master that binds the key to any grains.
     pub(crate) fn bound_grains(&self, purpose: For) -> Map {
         if let For::Master(at) = purpose {
             let upstream = self.upstreams.get(at);
@@ -461,14 +479,16 @@ impl Shared {
         self.begin_job(job, purpose).map(Task::detach)
     }
 
-    /// The same; the task ends with the job, when its return was dealt with.
+    /// Like [`Self::start`], but returns the task, which ends when the job has ended and its return
+    /// was handled.
     fn begin_job(self: &Arc<Self>, mut job: Job, purpose: For) -> std::io::Result<Task<()>> {
         job.options.insert(BOUND_GRAINS, self.bound_grains(purpose));
         let (ours, its) = UnixStream::pair()?;
         let mut words = self.settings.job.iter();
         let program = words.next().ok_or(std::io::ErrorKind::NotFound)?;
         let mut command = Command::new(program);
-        // The path may be a link with the name of an applet, which would not take the word of a job.
+        // The path may be a symbolic link named after an applet, and that applet would not accept
+        // the argument that starts a job.
         command.arg0("pinch");
         command.args(words).arg(&job.jid).process_group(0);
         let child = smol::process::Command::from(command)
@@ -484,7 +504,8 @@ impl Shared {
         Ok(smol::spawn(accompanied))
     }
 
-    /// Speaks with a job's process until it ends. A process that ends without a return gets one that says so.
+    /// Speaks with a job's process until it ends. If the process ends without a return, the daemon
+    /// creates a return that says so.
     async fn accompany(
         self: &Arc<Self>,
         job: Job,
@@ -505,7 +526,7 @@ impl Shared {
             (_, Err(error)) => error.to_string(),
         };
         log::error(format_args!("The job {} has no return: {why}", job.jid));
-        // Its run goes on after the boot, and returns then.
+        // The run continues after the reboot, and returns then.
         let path = record::folder(self.opts()).join(&job.jid);
         let recorded = smol::unblock(move || record::read(&path)).await;
         if recorded.is_ok_and(|run| run.waits_for_boot()) {
@@ -516,7 +537,7 @@ impl Shared {
         }
     }
 
-    /// Whether the job's return came.
+    /// Serves a job's process on its socket. Returns true if the job's return arrived.
     async fn converse(
         self: &Arc<Self>,
         job: &Job,
@@ -526,7 +547,7 @@ impl Shared {
         let mut local = Local::of_job(socket, Limits::default())?;
         local.give(job.clone()).await?;
         let mut has_returned = false;
-        // No deadline: the kernel says when a process is gone.
+        // No deadline: the kernel closes the socket when the process is gone.
         while let Some(said) = local.next().await? {
             match said {
                 Said::Request(Request::Return(answer)) => {
@@ -540,10 +561,10 @@ impl Shared {
         Ok(has_returned)
     }
 
-    /// Serves a command of this machine until it goes.
+    /// Serves a command of this machine until it disconnects.
     async fn attend(self: Arc<Self>, mut local: Local) {
         loop {
-            // No deadline: the kernel says when a process is gone.
+            // No deadline: the kernel closes the socket when the process is gone.
             let obeyed = match local.next().await {
                 Ok(Some(said)) => self.obey(said, &mut local, For::Nobody).await,
                 Ok(None) => return,
@@ -555,7 +576,7 @@ impl Shared {
         }
     }
 
-    /// Does what a process of this machine says.
+    /// Handles a message from a process of this machine.
     async fn obey(
         self: &Arc<Self>,
         said: Said,
@@ -590,7 +611,8 @@ impl Shared {
         }
     }
 
-    /// Keeps an event for the masters. One that they would refuse is refused here, where somebody can read why.
+    /// Stores an event for the masters. An event that they would refuse is refused here, so that
+    /// the caller sees the reason.
     async fn fire(&self, fire: wire::Fire) -> Result<(), String> {
         if !self.upstreams.is_empty()
             && let Ok(id) = self.settings.opts.id().parse()
@@ -603,7 +625,8 @@ impl Shared {
             .ok_or_else(|| "the event is not kept".to_owned())
     }
 
-    /// What the daemon knows or does by itself, whoever asks.
+    /// Answers a request that the daemon can answer itself, no matter who sent it. Returns `None`
+    /// for other requests.
     fn own_answer(self: &Arc<Self>, request: &Request) -> Option<Value> {
         Some(match request {
             Request::FindJob(asked) => self.jobs.find(&asked.jid).map_or(Value::Null, Value::Map),
@@ -651,7 +674,7 @@ impl Shared {
         self.tell_all(&Grains { grains }.into()).await;
     }
 
-    /// Tells the masters that are there something that each of them keeps.
+    /// Sends a request to every connected master, because each of them stores its own copy.
     async fn tell_all(&self, request: &Request) {
         for master in self.upstreams.iter().filter_map(Upstream::handle) {
             let told = async { master.ask(request.clone()).await?.done().await };
@@ -661,7 +684,8 @@ impl Shared {
         }
     }
 
-    /// Asks the master for a job, and gives it the answer in the parts in which it comes.
+    /// Forwards a job's request to the master, and passes the answer to the job part by part as it
+    /// arrives.
     async fn forward(
         &self,
         request: Request,
@@ -702,7 +726,7 @@ fn how_it_ended(status: ExitStatus) -> String {
     }
 }
 
-/// What a job returns whose process did not.
+/// Creates the return of a job whose process ended without one.
 fn without_return(job: &Job, why: &str) -> Return {
     let data = Map::new()
         .with("jid", job.jid.as_str())

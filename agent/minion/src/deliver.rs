@@ -1,7 +1,9 @@
-//! What is in the spool goes to the master, in order and once: events many at a time, a return when everything before it is safe.
+//! Delivers the records of the spool to the master, in order and once. Events are sent many at a
+//! time; a return is sent when everything before it is safe on the master.
 //!
-//! A return that the master has no room for now goes to the end of the spool, under a new number, so that it holds nothing up: it is
-//! tried again when some time has passed, and never dropped for that.
+//! A return that the master has no room for now is moved to the end of the spool under a new
+//! number, so that it does not delay the others. It is tried again after some time, and is never
+//! dropped for lack of room.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,15 +17,17 @@ use wire::Return;
 
 use crate::spool::{self, Entry, Spool};
 
-/// How many records are read from the spool together.
+/// The number of records that are read from the spool at once.
 const BATCH: usize = 64;
-/// When a return is tried again that the master had no room for: each time twice as long, up to the second.
+/// The wait before a return that the master had no room for is tried again. Each further wait is
+/// twice as long, up to `AGAIN_MAX`.
 const AGAIN_FIRST: Duration = Duration::from_secs(1);
 const AGAIN_MAX: Duration = Duration::from_secs(60);
-/// How long a return that is not due yet holds up those behind it, before it goes to the end once more.
+/// The longest time that a return which is not due yet delays those behind it. After that it moves
+/// to the end of the spool again.
 const HELD_UP_MAX: Duration = Duration::from_secs(1);
 
-/// Something that happened and needs no more than one look: many of them before that look are one.
+/// A notification without content: any number of rings before the next look count as one.
 #[derive(Clone, Debug)]
 pub(crate) struct Bell(Sender<()>, Receiver<()>);
 
@@ -38,15 +42,15 @@ impl Bell {
     }
 
     pub(crate) async fn rung(&self) {
-        // No deadline: who waits for a bell is ended with its connection.
+        // No deadline: a task that waits for a bell is cancelled with its connection.
         let _ = self.1.recv().await;
     }
 }
 
-/// Up to where the master has everything on its disk.
+/// The number up to which the master has everything on its disk.
 #[derive(Debug)]
 pub(crate) struct Safe {
-    /// Not every machine has an atomic number so large.
+    /// A mutex, because not every machine has 64-bit atomics.
     upto: Mutex<u64>,
     moved: Bell,
 }
@@ -59,7 +63,7 @@ impl Safe {
         }
     }
 
-    /// The master has said so.
+    /// Records that the master has confirmed everything up to `sequence`.
     pub(crate) fn is(&self, sequence: u64) {
         let mut upto = self.upto();
         *upto = sequence.max(*upto);
@@ -73,7 +77,7 @@ impl Safe {
 
     async fn reaches(&self, sequence: u64) {
         while *self.upto() < sequence {
-            // No deadline: who waits for a bell is ended with its connection.
+            // No deadline: a task that waits for a bell is cancelled with its connection.
             self.moved.rung().await;
         }
     }
@@ -83,11 +87,11 @@ impl Safe {
 #[derive(Clone, Copy, Debug)]
 struct PutOff {
     due: Instant,
-    /// How long it waits after the next time.
+    /// The length of the wait after the next attempt.
     wait: Duration,
 }
 
-/// What became of a return.
+/// The result of handing a return over.
 enum HandedOver {
     /// The master has it, or will never take it.
     Done,
@@ -95,16 +99,16 @@ enum HandedOver {
     Busy,
 }
 
-/// Sends what the spool has and will have.
+/// The parts that delivering a spool over one connection needs.
 pub(crate) struct Delivery<'a> {
     pub(crate) spool: &'a Arc<Spool>,
     pub(crate) handle: &'a Handle,
     pub(crate) safe: &'a Safe,
-    /// Told which number the return of a job has now.
+    /// A callback that receives the new number of a job's return.
     pub(crate) moved: &'a (dyn Fn(&str, u64) + Send + Sync),
 }
 
-/// Sends what the spool has and will have, until the connection is lost.
+/// Sends what the spool has and what is added to it, until the connection is lost.
 pub(crate) async fn deliver(delivery: Delivery<'_>, filled: &Bell) -> Result<(), Error> {
     let Delivery {
         spool,
@@ -113,7 +117,7 @@ pub(crate) async fn deliver(delivery: Delivery<'_>, filled: &Bell) -> Result<(),
         ..
     } = delivery;
     let mut next = *safe.upto() + 1;
-    // The last event that was sent: a return comes after it.
+    // The number of the last event that was sent: a return waits until that event is safe.
     let mut sent = 0;
     let mut put_off = HashMap::new();
     loop {
@@ -124,7 +128,7 @@ pub(crate) async fn deliver(delivery: Delivery<'_>, filled: &Bell) -> Result<(),
             Vec::new()
         });
         if batch.is_empty() {
-            // No deadline: who waits for a bell is ended with its connection.
+            // No deadline: a task that waits for a bell is cancelled with its connection.
             filled.rung().await;
         }
         for entry in batch {
@@ -147,7 +151,8 @@ pub(crate) async fn deliver(delivery: Delivery<'_>, filled: &Bell) -> Result<(),
 }
 
 impl Delivery<'_> {
-    /// Hands a return over, or puts it off. Either way the place that it had is not needed any more.
+    /// Hands a return over, or moves it to the end of the spool. In both cases its old place is not
+    /// needed any more.
     async fn give(&self, answer: Return, all: &mut HashMap<u64, PutOff>) -> Result<(), Error> {
         let known = all.remove(&answer.sequence);
         let left = known.map_or(Duration::ZERO, |known| {
@@ -157,7 +162,8 @@ impl Delivery<'_> {
             pause(left.min(HELD_UP_MAX)).await;
         }
         let is_due = left <= HELD_UP_MAX;
-        // Where the end of the spool takes nothing, the return keeps its place, and is tried again in a while.
+        // If the return cannot be added at the end of the spool, it keeps its place and is tried
+        // again after a pause.
         loop {
             if is_due && let HandedOver::Done = hand_over(self.handle, answer.clone()).await? {
                 return Ok(());
@@ -185,7 +191,7 @@ impl Delivery<'_> {
     }
 }
 
-/// When a return is tried again that was refused just now.
+/// Returns when a return that was refused just now is tried again.
 fn later(known: Option<PutOff>) -> PutOff {
     let wait = known.map_or(AGAIN_FIRST, |known| known.wait);
     PutOff {
@@ -194,14 +200,15 @@ fn later(known: Option<PutOff>) -> PutOff {
     }
 }
 
-/// What the master has is not needed here any more.
+/// Removes the records that the master has from the spool.
 pub(crate) fn forget(spool: &Spool, upto: u64) {
     if let Err(error) = spool.acked(upto) {
         log::error(format_args!("{error}"));
     }
 }
 
-/// Hands a return over. One that the master does not take, whenever it comes, must not stand in the way of the others for ever.
+/// Hands a return over. A return that the master refuses is dropped, so that it does not block the
+/// others for ever.
 async fn hand_over(handle: &Handle, answer: Return) -> Result<HandedOver, Error> {
     let jid = answer.jid.clone();
     let answered = async { handle.ask(answer).await?.done().await };
@@ -295,7 +302,7 @@ mod tests {
         (minion.await, master)
     }
 
-    /// Waits for the next return, and takes it.
+    /// Waits for the next return, and accepts it.
     async fn next(master: &mut Link) -> String {
         loop {
             if let Incoming::Question(question) = master.next().await.unwrap()
@@ -339,7 +346,7 @@ mod tests {
             let came = async {
                 assert_eq!(next(&mut master).await, "small");
                 assert_eq!(next(&mut master).await, "middle");
-                // Time enough to be refused once more.
+                // Long enough for the return to be refused once more.
                 let _ = smol::future::or(async { Some(next(&mut master).await) }, async {
                     pause(Duration::from_secs(3)).await;
                     None
@@ -351,7 +358,7 @@ mod tests {
         let moved = moved.into_inner().unwrap();
         assert_eq!(moved.first(), Some(&("large".to_owned(), 4)));
         assert!(moved.len() >= 2, "{moved:?}");
-        // It is not lost.
+        // The large return is not lost.
         assert_eq!(spool.len(), 1);
     }
 }

@@ -1,4 +1,5 @@
-//! Small files of the daemon that are on the disk when they are written: the old content or the new one, whenever power fails.
+//! Writes small files of the daemon durably: after a power failure a file has either its old or its
+//! new content.
 #![expect(
     clippy::disallowed_methods,
     reason = "the file is synced here, before it takes its place"
@@ -11,10 +12,10 @@ use std::path::Path;
 
 use value::trust;
 
-/// What the name of a file ends with that is not whole yet.
+/// The suffix of a file's name while the file is not complete yet.
 pub(crate) const BESIDE: &str = ".new";
 
-/// Writes a file of a folder that nobody else may read.
+/// Writes a file durably into a folder that only its owner can read.
 pub(crate) fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     trust::folder(folder)?;
     let beside = folder.join(format!("{name}{BESIDE}"));

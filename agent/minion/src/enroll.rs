@@ -1,8 +1,11 @@
-//! The document by which this machine's cloud says what it is, for a master that has a rule about it: `enroll_identity: aws|gcp|azure`.
+//! Gets the document by which this machine's cloud proves the machine's identity, for a master that
+//! has a rule about it: `enroll_identity: aws|gcp|azure`.
 //!
-//! It is asked for at each connection for as long as the key is not accepted, from the service that each instance has at a link-local
-//! address, and shown to the master and to nobody else: no log has it. Where the cloud puts something of ours into its document
-//! (Google's audience, Azure's nonce), that follows from this minion's key, so that the document is of use with this key alone.
+//! The document is requested at each connection as long as the key is not accepted, from the
+//! metadata service that each instance has at a link-local address. It is shown to the master only,
+//! and is never logged. If the cloud includes a value of the caller in its document (Google's
+//! audience, Azure's nonce), the value is derived from this minion's key, so that the document is
+//! only of use with this key.
 
 use std::time::{Duration, Instant};
 
@@ -16,13 +19,13 @@ use wire::EVIDENCE_MAX;
 use crate::error::Error;
 use crate::settings::wrong;
 
-/// Where instances find their metadata, in all three clouds.
+/// The address of the metadata service of an instance, the same in all three clouds.
 const METADATA: &str = "http://169.254.169.254";
-/// How long the service may take for all that it is asked.
+/// The time limit for all requests to the service together.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Seconds for which AWS's token is good: it is used at once.
+/// The lifetime of AWS's token in seconds. It is short, because the token is used at once.
 const TOKEN_TTL_S: &str = "60";
-/// The version of Azure's interface: every newer one has attested documents in this form too.
+/// The version of Azure's interface. Every newer version has attested documents in this form too.
 const AZURE_VERSION: &str = "2020-09-01";
 
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +35,7 @@ enum Cloud {
     Azure,
 }
 
-/// The metadata service, and for whom it is to make a document.
+/// The metadata service, and the values that it is to include in a document.
 #[derive(Clone, Debug)]
 struct Metadata {
     cloud: Cloud,
@@ -42,7 +45,7 @@ struct Metadata {
     opts: Opts,
 }
 
-/// The documents that `enroll_identity` names.
+/// Returns the source of the documents that `enroll_identity` names.
 ///
 /// # Errors
 /// When the option names no cloud.
@@ -74,7 +77,8 @@ impl Metadata {
         }))
     }
 
-    /// The document under its cloud's name; nothing where the service has none, which is told.
+    /// Returns the document under its cloud's name. If the service has none, this is logged and the
+    /// map is empty.
     fn evidence(&self) -> Map {
         let until = Instant::now() + PATIENCE;
         let (name, got) = match self.cloud {
@@ -135,7 +139,8 @@ impl Metadata {
         Ok(signature.into())
     }
 
-    /// Asks the service, without any proxy: it knows who asks by where the question comes from.
+    /// Sends a request to the service, never through a proxy: the service identifies the instance
+    /// by the address that the request comes from.
     fn asked(
         &self,
         method: &str,
@@ -168,7 +173,7 @@ impl Metadata {
     }
 }
 
-/// A document, if it is not too long for a hello.
+/// Returns a document if it is not too long for a hello.
 fn small(document: Value) -> Result<Value, String> {
     let bytes = match &document {
         Value::Map(map) => map.values().map(|text| text.to_text().len()).sum(),

@@ -1,33 +1,33 @@
-//! What keeps a minion's daemon from working.
+//! The errors that keep a minion's daemon from working.
 
 use std::path::PathBuf;
 
-/// Why the daemon does not start, or ends.
+/// The reason why the daemon does not start, or ends.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An option that cannot be used.
     #[error("the option `{option}`: {problem}")]
     Option {
-        /// Which.
+        /// The name of the option.
         option: &'static str,
-        /// What is wrong with it, and what would be right.
+        /// The problem with its value, and what would be valid.
         problem: String,
     },
-    /// The keys.
+    /// The keys cannot be used.
     #[error(transparent)]
     Pki(#[from] link::pki::Error),
-    /// The connection or the socket of a job.
+    /// The connection or the socket of a job failed.
     #[error(transparent)]
     Link(#[from] link::Error),
-    /// What is not delivered yet cannot be kept.
+    /// The spool, which keeps what is not delivered yet, cannot be used.
     #[error(transparent)]
     Spool(#[from] crate::spool::Error),
-    /// The system refused.
+    /// An operation of the system failed.
     #[error("{path}: {source}")]
     Io {
-        /// What it was about.
+        /// The path that the operation was about.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: std::io::Error,
     },
 }

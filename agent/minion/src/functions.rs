@@ -1,4 +1,5 @@
-//! The execution modules that know the daemon's own files. A function that stands here goes before the one of its name that needs nothing.
+//! The execution modules that need the daemon's own files. A function here replaces a function of
+//! the same name that does not need them.
 
 use std::sync::LazyLock;
 
@@ -15,7 +16,8 @@ static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry {
     ..modules::REGISTRY
 });
 
-/// What a minion runs: all that this machine can, and its own functions.
+/// Returns everything that a minion can run: all functions that this machine supports, and the
+/// minion's own functions.
 #[must_use]
 pub fn registry() -> &'static Registry {
     &REGISTRY

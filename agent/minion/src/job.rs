@@ -1,4 +1,5 @@
-//! The process of one job: from the frame that says what to do to the return that the daemon has on its disk.
+//! Runs the process of one job: from receiving the job to the moment when the daemon has its return
+//! on disk.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -22,7 +23,7 @@ use crate::orphans;
 use crate::reactor::REACTION;
 use crate::sources::OfMaster;
 
-/// Does the job that comes on the socket which this process was started with.
+/// Runs the job that arrives on the socket which this process was started with.
 ///
 /// # Errors
 /// When the daemon is gone before it has the return.
@@ -39,7 +40,8 @@ pub fn run(opts: Opts, socket: OwnedFd) -> Result<(), link::Error> {
         Ok(cx) => {
             let data = done(&cx, &job);
             cx.barrier();
-            // Of a quiet job's return only whose it is; its other parts as they are.
+            // The return of a job with `no_log` is covered as a whole, except for the parts that
+            // say which job it belongs to.
             secret::event(data)
         }
         Err(error) => failed(returned(&job), format!("ERROR: {error}")),
@@ -55,7 +57,7 @@ pub fn run(opts: Opts, socket: OwnedFd) -> Result<(), link::Error> {
     let Err(error) = called else {
         return Ok(());
     };
-    // The daemon has gone meanwhile: the next one finds it.
+    // The daemon is gone. Leave the return on disk for the next daemon.
     let leave = match job.options.contains(REACTION) {
         true => orphans::leave_to_reactor,
         false => orphans::leave,
@@ -64,12 +66,12 @@ pub fn run(opts: Opts, socket: OwnedFd) -> Result<(), link::Error> {
         log::error(format_args!("The return is lost: {left}"));
         error
     })?;
-    // It may be there already.
+    // The next daemon may run already.
     local::tell_of_orphans(&opts);
     Ok(())
 }
 
-/// Gives the return to the returners that the job names.
+/// Passes the return to the returners that the job names.
 fn hand_out(opts: &Opts, uplink: &Uplink, job: &Job, data: &Map) {
     if job.ret.is_empty() {
         return;
@@ -112,14 +114,15 @@ fn context(opts: Opts, uplink: &Uplink, job: &Job) -> Result<Exec, link::Error> 
     ))
 }
 
-/// True for functions that compile states: the master says how.
+/// Returns true for functions that compile states: the master provides options for them.
 fn is_state(job: &Job) -> bool {
     let is_one = |fun: &Value| fun.as_str().is_some_and(|fun| fun.starts_with("state."));
     let several = job.fun.as_list().unwrap_or_default();
     is_one(&job.fun) || several.iter().any(is_one)
 }
 
-/// Options with the grains on top that this minion's key is bound to.
+/// Returns the options with the grains that this minion's key is bound to. They override the grains
+/// of the configuration.
 pub(crate) fn with_grains(opts: Opts, bound: Option<&Map>) -> Opts {
     let Some(bound) = bound.filter(|map| !map.is_empty()) else {
         return opts;
@@ -130,7 +133,8 @@ pub(crate) fn with_grains(opts: Opts, bound: Option<&Map>) -> Opts {
     Opts::new(opts.map.with("grains", grains))
 }
 
-/// The options of a state run that the master has a say in, and the grains that this minion's key is bound to.
+/// Returns the options of a state run, with those that the master sets and the grains that this
+/// minion's key is bound to.
 ///
 /// # Errors
 /// When the master does not answer.
@@ -145,7 +149,7 @@ pub fn with_masters(opts: Opts, uplink: &Uplink) -> Result<Opts, link::Error> {
     Ok(with_grains(Opts::new(map), bound))
 }
 
-/// What every return has.
+/// Returns the fields that every return has.
 fn returned(job: &Job) -> Map {
     let mut data = Map::new()
         .with("jid", job.jid.as_str())
@@ -167,7 +171,7 @@ fn failed(data: Map, text: String) -> Map {
         .with("out", "nested")
 }
 
-/// Calls what the job names.
+/// Calls the functions that the job names.
 fn done(cx: &Exec, job: &Job) -> Map {
     let data = returned(job);
     if job.options.get(REACTION).and_then(Value::as_str) == Some("runner") {
@@ -179,7 +183,8 @@ fn done(cx: &Exec, job: &Job) -> Map {
     }
 }
 
-/// A runner of a reaction: the reactor does not answer its events.
+/// Runs a runner for a reaction, as the reactor's user: the reactor does not answer events of that
+/// user.
 fn runner(cx: &Exec, job: &Job, data: Map) -> Map {
     let (args, kwargs) = modules::call::split(&job.arg);
     let (jid, fun) = (job.jid.clone(), job.fun.to_text());
@@ -189,7 +194,7 @@ fn runner(cx: &Exec, job: &Job, data: Map) -> Map {
         .with("success", called.success)
 }
 
-/// Several functions in one job, each with its own arguments (Salt's `test.ping,test.arg`).
+/// Calls several functions in one job, each with its own arguments (Salt's `test.ping,test.arg`).
 fn several(cx: &Exec, job: &Job, funs: &[Value], data: Map) -> Map {
     let (mut rets, mut codes, mut successes) = (Map::new(), Map::new(), Map::new());
     for (at, fun) in funs.iter().enumerate() {
@@ -228,7 +233,8 @@ fn one(cx: &Exec, job: &Job, fun: &str, args: &[Value], data: Map) -> Map {
     }
 }
 
-/// Arguments by place and by name; a function that takes any name is told about its job.
+/// Splits the arguments into positional and named ones. A function that accepts any name also gets
+/// the `__pub_*` arguments, which describe its job.
 fn split(cx: &Exec, job: &Job, fun: &str, args: &[Value]) -> (Vec<Value>, Map) {
     let (places, mut names) = modules::call::split(args);
     if cx
@@ -244,7 +250,7 @@ fn split(cx: &Exec, job: &Job, fun: &str, args: &[Value]) -> (Vec<Value>, Map) {
             .with("__pub_tgt_type", job.tgt_type.as_str())
             .with("__pub_ret", job.ret.as_str())
             .with("__pub_pid", std::process::id());
-        // Who asked is what the master says, and nothing that was asked.
+        // The id of the minion that asked must come from the master only, never from the arguments.
         names.remove("__pub_id");
         if let Some(id) = job.options.get(PEER) {
             names.insert("__pub_id", id.clone());
@@ -253,7 +259,7 @@ fn split(cx: &Exec, job: &Job, fun: &str, args: &[Value]) -> (Vec<Value>, Map) {
     (places, names)
 }
 
-/// What a failed call returns, in Salt's words.
+/// Returns the text of a failed call, in Salt's words.
 fn sentence(cx: &Exec, fun: &str, error: &Error) -> String {
     if let Some(wrong) = wrong_arguments(fun, error) {
         let doc = cx.function(fun).map_or("", |function| function.doc);

@@ -1,4 +1,4 @@
-//! [`Jobs`]: the processes that this daemon has started and that have not ended.
+//! [`Jobs`]: the job processes that this daemon has started and that have not ended.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use wire::Job;
 
 use crate::taken::Taken;
 
-/// The jobs that run, by their ids, and the ids of the last ones that the master gave.
+/// The running jobs by their ids, and the ids of the last jobs that masters sent.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     running: Mutex<HashMap<String, Running>>,
@@ -24,7 +24,8 @@ struct Running {
 }
 
 impl Jobs {
-    /// None runs; those that were given before stand in a file of this folder.
+    /// Starts without running jobs. The ids of jobs that were sent before are read from a file in
+    /// this folder.
     pub(crate) fn open(folder: &Path) -> Self {
         Self {
             taken: Mutex::new(Taken::open(folder)),
@@ -40,12 +41,12 @@ impl Jobs {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The master gives a job; false when it has given it before.
+    /// Remembers a job that a master sends. Returns false if the job was sent before.
     pub(crate) fn is_new(&self, jid: &str) -> bool {
         self.taken().is_new(jid)
     }
 
-    /// A job was not begun: it may be given again.
+    /// Forgets a job that could not be started, so that it may be sent again.
     pub(crate) fn is_not_begun(&self, jid: &str) {
         self.taken().is_not_begun(jid);
     }
@@ -62,13 +63,13 @@ impl Jobs {
         self.all().len()
     }
 
-    /// Whether states are being applied.
+    /// Returns true while states are being applied.
     pub(crate) fn has_state_run(&self) -> bool {
         let is_state = |running: &Running| running.job.fun.to_text().starts_with("state.");
         self.all().values().any(is_state)
     }
 
-    /// How many of a scheduled job run.
+    /// Returns how many jobs of a schedule's entry are running.
     pub(crate) fn scheduled(&self, name: &str) -> u64 {
         let is_of = |running: &&Running| {
             let schedule = running.job.options.get("schedule");
@@ -77,17 +78,18 @@ impl Jobs {
         self.all().values().filter(is_of).count() as u64
     }
 
-    /// A job as `saltutil.find_job` shows it; nothing when it does not run.
+    /// Returns a job as `saltutil.find_job` shows it, or `None` if it is not running.
     pub(crate) fn find(&self, jid: &str) -> Option<Map> {
         self.all().get(jid).map(Running::shown)
     }
 
-    /// All of them, as `saltutil.running` shows them.
+    /// Returns all running jobs as `saltutil.running` shows them.
     pub(crate) fn shown(&self) -> Value {
         Value::list(self.all().values().map(|running| running.shown().into()))
     }
 
-    /// Sends a signal to a job and to what it has started; Salt's sentence about it, or nothing when it does not run.
+    /// Sends a signal to a job and the processes that it has started. Returns Salt's sentence about
+    /// it, or `None` if the job is not running.
     pub(crate) fn signal(&self, jid: &str, signal: u64) -> Option<String> {
         let process = self.all().get(jid)?.process;
         let number = i32::try_from(signal).ok()?;

@@ -1,9 +1,10 @@
-//! The minion's daemon: its session with a master, the spool of what it has not delivered yet, its schedule, beacons, mine and job
-//! processes.
+//! The minion's daemon: its session with a master, the spool of events and returns that are not
+//! delivered yet, its schedule, beacons, mine and job processes.
 //!
-//! [`Daemon::run`] connects, does what the master asks, and comes back after every loss. Each job is a process of its own
-//! ([`job::run`]) that speaks with the daemon over the socket pair it was started with: what it asks of the master goes through the
-//! daemon's connection, and its events and its return are on the disk before they are sent.
+//! [`Daemon::run`] connects, does what the master asks, and connects again after every loss. Each
+//! job is a separate process ([`job::run`]) that speaks with the daemon over the socket pair that
+//! it inherits. The daemon forwards the job's requests to the master over its own connection, and
+//! writes the job's events and return to disk before it sends them.
 
 pub mod beacons;
 pub mod daemon;

@@ -1,4 +1,5 @@
-//! The way to the daemon of this machine, and through it to the master: for jobs, and for `salt-call`.
+//! The connection to the daemon of this machine, and through it to the master: for jobs, and for
+//! `salt-call`.
 
 use std::fs::File;
 use std::io::Read;
@@ -20,7 +21,8 @@ use wire::{Refresh, Request, Return, Way};
 
 use crate::{orphans, own};
 
-/// How long the master's answer is waited for: a pillar may take its time.
+/// The time that an answer of the master is waited for. It is long, because compiling a pillar may
+/// take long.
 pub(crate) const ANSWER: Duration = Duration::from_secs(300);
 
 pub(crate) fn limits() -> Limits {
@@ -30,18 +32,20 @@ pub(crate) fn limits() -> Limits {
     }
 }
 
-/// Where the daemon listens for commands of its machine.
+/// Returns the path of the socket at which the daemon accepts commands of its machine.
 pub(crate) fn socket_path(opts: &Opts) -> PathBuf {
     opts.path("sock_dir").join("minion.sock")
 }
 
-/// The daemon's end of a socket, shared by all that ask through it, one after the other.
+/// A connection to the daemon. It is shared by all its clones, whose requests are sent one after
+/// the other.
 #[derive(Clone, Debug)]
 pub struct Uplink(Arc<Mutex<Socket>>);
 
 #[derive(Debug)]
 enum Socket {
-    /// Where it is, before it was needed, and how to reach the master where no daemon is.
+    /// A connection that was not needed yet: the path of the daemon's socket, and the options for
+    /// connecting to the master if no daemon runs.
     At(PathBuf, Box<Opts>),
     Open(Box<Pipe>),
 }
@@ -51,14 +55,15 @@ impl Uplink {
         Self(Arc::new(Mutex::new(Socket::Open(Box::new(pipe)))))
     }
 
-    /// The daemon that this configuration belongs to; where none runs, its master itself. It is asked when there is something to ask.
+    /// Returns a connection to the daemon of this configuration, or to its master if no daemon
+    /// runs. It is opened with the first request.
     #[must_use]
     pub fn here(opts: &Opts) -> Self {
         let at = Socket::At(socket_path(opts), Box::new(opts.clone()));
         Self(Arc::new(Mutex::new(at)))
     }
 
-    /// Hands the return of a call of this machine over; it is on a disk then.
+    /// Hands over the return of a call on this machine. The return is on disk when this succeeds.
     ///
     /// # Errors
     /// When there is neither a daemon nor a master.
@@ -72,7 +77,8 @@ impl Uplink {
         self.call(answer).map(|_| ())
     }
 
-    /// Leaves the return of a job that outlived the daemon which began it: it lies on the disk until a daemon takes it. The reactor has
+    /// Leaves the return of a job that outlived the daemon which started it. The return stays on
+    /// disk until a daemon takes it. A return of the reactor is dropped, because the reactor has
     /// given its jobs up by then.
     ///
     /// # Errors
@@ -96,12 +102,13 @@ impl Uplink {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for an answer of one part.
+    /// Sends a request, and returns its answer of one part.
     pub(crate) fn call(&self, request: impl Into<Request>) -> Result<Value, Error> {
         self.socket().open()?.call(request)
     }
 
-    /// Asks, and shows each part of the answer to `take`; what stands at its end, and what became of the parts.
+    /// Sends a request, and passes each part of the answer to `take`. Returns the value at the end
+    /// of the answer, and the first error of `take`.
     pub(crate) fn parts(
         &self,
         request: impl Into<Request>,
@@ -113,7 +120,8 @@ impl Uplink {
         let mut taken = Ok(());
         loop {
             match pipe.next(Some(ANSWER))? {
-                // What cannot be taken is read all the same: the next answer comes after it.
+                // After an error of `take` the remaining parts are still read, because the next
+                // answer follows them.
                 Part::Data(part) if taken.is_ok() => taken = take(part),
                 Part::Data(_) => {}
                 Part::Done(end) => return Ok((end, taken)),
@@ -141,22 +149,24 @@ impl Socket {
     }
 }
 
-/// Tells the daemon that there are returns without one.
+/// Notifies the daemon that there are returns of jobs which outlived their daemon.
 pub(crate) fn tell_of_orphans(opts: &Opts) {
     let what = "orphans".to_owned();
-    // The next daemon looks by itself.
+    // An error is ignored, because the next daemon looks for them by itself.
     if let Ok(mut daemon) = Pipe::connect(&socket_path(opts), Way::ClientToMinion, limits()) {
         let _ = daemon.call(Refresh { what, wait_s: None });
     }
 }
 
-/// True when no daemon is there, and nobody is hindered from asking one.
+/// Returns true if the error means that no daemon runs. Other errors mean that a daemon cannot be
+/// reached.
 fn is_nobody(error: &Error) -> bool {
     use std::io::ErrorKind::{ConnectionRefused, NotFound};
     matches!(error, Error::Socket { source, .. } if matches!(source.kind(), ConnectionRefused | NotFound))
 }
 
-/// Asks the master for a process of this machine, and gives it the answer in the parts in which it comes.
+/// Forwards a request of a process of this machine to the master, and passes the answer on part by
+/// part as it arrives.
 pub(crate) async fn forward(
     master: &Handle,
     request: Request,
@@ -173,7 +183,7 @@ pub(crate) async fn forward(
         Err(error) => return to.fail("unreachable", error.to_string()).await,
     };
     loop {
-        // No deadline: it has the question's own (`ANSWER`).
+        // No deadline: the question has its own (`ANSWER`).
         match asked.next().await {
             Ok(Part::Data(part)) => to.data(part).await?,
             Ok(Part::Done(end)) => return to.done(end).await,
@@ -183,7 +193,8 @@ pub(crate) async fn forward(
     }
 }
 
-/// The parts that belong to a request. They are taken also where nobody wants them: the answer says why.
+/// Passes the parts that follow a request on to the master. After an error the remaining parts are
+/// still read; the master's answer has the reason.
 pub(crate) async fn hand_on(from: &mut Local, mut to: Option<&mut Asked>) -> Result<(), Error> {
     while let Part::Data(part) = from.part().await? {
         if let Some(asked) = &mut to
@@ -193,18 +204,18 @@ pub(crate) async fn hand_on(from: &mut Local, mut to: Option<&mut Asked>) -> Res
         }
     }
     if let Some(asked) = to {
-        // A master that has said no already takes no end.
+        // A master that has already refused does not accept the end of the parts.
         let _ = asked.sent().await;
     }
     Ok(())
 }
 
-/// This machine as the target of its own orchestrations; its events go to the master.
+/// This machine as the target of the orchestrations that it runs. Its events go to the master.
 #[derive(Debug)]
 pub struct OfMinion(Uplink);
 
 impl OfMinion {
-    /// With the events going through this daemon.
+    /// Creates the target. Its events go through this daemon.
     #[must_use]
     pub fn new(daemon: Uplink) -> Self {
         Self(daemon)
@@ -238,7 +249,8 @@ impl Targets for OfMinion {
                 "The event {tag} is not on this machine's bus: {error}"
             ));
         }
-        // Answered when it is on the disk: an event that was only written to a socket may be lost with its reader.
+        // The daemon answers when the event is on disk. An event that is only written to a socket
+        // may be lost if the reader dies.
         let (tag, data) = (secret::text(tag).into_owned(), secret::event(data));
         let kept = self.0.call(wire::Fire { tag, data });
         let refused =
@@ -260,7 +272,8 @@ impl Targets for OfMinion {
             return push(&self.0, file, path).map(Some);
         }
         let is_publish = matches!(ask, Ask::Publish { .. });
-        // The wheel is the master's own: this machine has another one.
+        // There is no request for the master's wheel: on a minion, wheel functions are this
+        // machine's own.
         let Some(request) = request(ask) else {
             return Ok(None);
         };
@@ -276,7 +289,7 @@ impl Targets for OfMinion {
     }
 }
 
-/// How much of a file goes in one frame.
+/// The number of bytes of a file that are sent in one frame.
 const PIECE: usize = 64 << 10;
 
 /// Sends a file to the master.
@@ -295,7 +308,7 @@ fn push(uplink: &Uplink, file: &Path, path: &str) -> Result<Value, module::Error
             Ok(0) => break,
             Ok(length) => length,
             Err(error) => {
-                // What was announced never comes whole, and the master says no.
+                // The parts stay shorter than announced, so the master refuses the file.
                 log::error(format_args!("{}: {error}", file.display()));
                 break;
             }
@@ -309,10 +322,11 @@ fn push(uplink: &Uplink, file: &Path, path: &str) -> Result<Value, module::Error
     }
 }
 
-/// The frame of a question; none where a minion does not ask that.
+/// Returns the request frame of a question, or `None` if a minion does not send that question to
+/// its master.
 fn request(ask: Ask) -> Option<Request> {
     Some(match ask {
-        // A file has parts, and a way of its own.
+        // A file is sent in parts, by `push`.
         Ask::Wheel { .. } | Ask::Push { .. } => return None,
         Ask::MineGet {
             tgt,

@@ -1,4 +1,5 @@
-//! Returns of jobs whose daemon was gone when they ended: each lies in a file until a daemon takes it into its spool.
+//! Stores returns of jobs whose daemon was gone when they ended. Each is a file until a daemon
+//! moves it into its spool.
 #![expect(
     clippy::disallowed_methods,
     reason = "a file is gone when the spool or the reactor has its return"
@@ -19,13 +20,14 @@ fn folder(opts: &Opts) -> PathBuf {
     opts.cachedir().join("orphans")
 }
 
-/// Keeps a return for the next daemon.
+/// Writes a return for the next daemon.
 pub(crate) fn leave(opts: &Opts, answer: Return) -> io::Result<()> {
     let name = answer.jid.clone();
     durable::write(&folder(opts), &name, &encoded(answer)?)
 }
 
-/// The same for a reaction's job: what stands behind the dot keeps it from the masters.
+/// Like [`leave`], for a job of a reaction: its file has an extension, so that the return is not
+/// sent to the masters.
 pub(crate) fn leave_to_reactor(opts: &Opts, answer: Return) -> io::Result<()> {
     let name = of_reaction(&answer.jid);
     durable::write(&folder(opts), &name, &encoded(answer)?)
@@ -42,17 +44,17 @@ fn encoded(answer: Return) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The return of a reaction's job that outlived its daemon.
+/// Returns the return of a reaction's job that outlived its daemon.
 pub(crate) fn of_job(opts: &Opts, jid: &str) -> Option<Return> {
     read(&folder(opts).join(of_reaction(jid))).ok()
 }
 
-/// Forgets it.
+/// Removes the return of a reaction's job.
 pub(crate) fn forget(opts: &Opts, jid: &str) {
     let _ = fs::remove_file(folder(opts).join(of_reaction(jid)));
 }
 
-/// Takes into these spools what was left; true when there was something.
+/// Moves the returns that were left into these spools. Returns true if there were any.
 pub(crate) fn take(opts: &Opts, spools: &[&Spool]) -> bool {
     if spools.is_empty() {
         return false;
@@ -86,7 +88,7 @@ fn taken(path: &Path, spools: &[&Spool]) -> io::Result<()> {
 
 fn read(path: &Path) -> io::Result<Return> {
     let bytes = fs::read(path)?;
-    // The length stands before the frame.
+    // Skips the length in front of the frame.
     let frame = Frame::decode(bytes.get(4..).unwrap_or_default(), Limits::STREAM);
     let Frame::Request(Request::Return(answer)) = frame.map_err(io::Error::other)? else {
         return Err(io::Error::other("it holds no return"));

@@ -1,5 +1,5 @@
-//! A way of a command's own to the master, with the minion's key, where no daemon of this machine has one. It ends with its process,
-//! so nothing is taken before the master has it.
+//! A command's own connection to the master, with the minion's key, for a machine where no daemon
+//! runs. It ends with the command's process, so a request only succeeds once the master has it.
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use wire::{Fire, Request};
 use crate::local::{forward, limits};
 use crate::{enroll, settings};
 
-/// How long the master is waited for (`auth_timeout`), unless the configuration says so.
+/// The time that the master is waited for, unless `auth_timeout` is configured.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn failed(text: String) -> Error {
@@ -45,7 +45,8 @@ pub(crate) fn open(opts: &Opts) -> Result<Pipe, Error> {
     let mut session = Session::new(options);
     session.show(evidence);
     session.hello_mut().features = vec![wire::CALL.to_owned()];
-    // Salt's default of five seconds is for one of many tries.
+    // Salt's default of five seconds is the limit of one attempt among many, so it counts as not
+    // configured.
     let patience = match opts.int("auth_timeout").map(u64::try_from) {
         None | Some(Err(_) | Ok(5)) => PATIENCE,
         Some(Ok(seconds)) => Duration::from_secs(seconds),
@@ -60,14 +61,15 @@ pub(crate) fn open(opts: &Opts) -> Result<Pipe, Error> {
     Pipe::of_job(ours, limits())
 }
 
-/// Each master is tried once, and none is waited for that does not know this minion's key.
+/// Connects to a master. Each master is tried once. A master that has not accepted this minion's
+/// key is an error at once.
 async fn connected(session: &mut Session, patience: Duration) -> Result<Link, Error> {
     let (sender, given_up) = bounded(1);
     let mut last = None;
     let mut tell = |status: Status<'_>| told(&status, &mut last, &sender);
     let connect = async { Ok(session.connect(&mut tell).await.0) };
     let failure = async {
-        // No deadline: it stands in a race with `late`.
+        // No deadline: this future races with `late`.
         let text = given_up.recv().await;
         Err(failed(text.unwrap_or_default()))
     };
@@ -100,7 +102,8 @@ fn told(status: &Status<'_>, last: &mut Option<String>, given_up: &Sender<String
     }
 }
 
-/// What the master says by itself is not for a command.
+/// Reads the link until it ends. Questions of the master are refused, because a command does not
+/// answer them.
 async fn read(mut link: Link) {
     // No deadline: the link has its own (`idle`).
     while let Ok(incoming) = link.next().await {
@@ -113,7 +116,7 @@ async fn read(mut link: Link) {
 
 async fn serve(master: Handle, mut local: Local) {
     loop {
-        // No deadline: the kernel says when a process is gone.
+        // No deadline: the kernel closes the socket when the process is gone.
         let served = match local.next().await {
             Ok(Some(Said::Request(request))) => answer(&master, request, &mut local).await,
             Ok(Some(Said::Event(event))) => {
@@ -130,7 +133,8 @@ async fn serve(master: Handle, mut local: Local) {
     }
 }
 
-/// Nothing runs without a daemon, and nothing is read again.
+/// Answers a request of the command. Without a daemon no job runs and there is nothing to refresh,
+/// so such requests are answered here. The others go to the master.
 async fn answer(master: &Handle, request: Request, local: &mut Local) -> Result<(), Error> {
     match request {
         Request::FindJob(_) | Request::Schedule(_) => local.done(Value::Null).await,

@@ -1,4 +1,5 @@
-//! What the daemon does by itself: the jobs of its schedule, the mine, and the states of its start.
+//! Jobs that the daemon starts by itself: those of its schedule, the updates of the mine, and the
+//! startup states.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,21 +17,22 @@ use crate::deliver::Bell;
 use crate::schedule::{Due, Now, ReturnJob, Schedule, Source, manage};
 use crate::watch;
 
-/// How often the schedule is looked at where nothing is ever due: somebody may have changed it unseen.
+/// The longest wait between two looks at the schedule, for changes that the daemon was not notified
+/// of.
 const IDLE: Duration = Duration::from_secs(3600);
-/// Of the configuration, what the plan is made of.
+/// The options of the configuration that the plan depends on.
 pub(crate) const OF_CONFIG: [&str; 4] = [
     "schedule",
     "mine_functions",
     "mine_interval",
     "mine_enabled",
 ];
-/// Of the pillar, what the daemon itself has a use for.
+/// The keys of the pillar that the plan depends on.
 const OF_PILLAR: [&str; 4] = ["schedule", "whens", "mine_functions", "mine_interval"];
-/// Of the grains, likewise.
+/// The keys of the grains that the plan depends on.
 const OF_GRAINS: [&str; 1] = ["whens"];
 
-/// What the schedule is made of, and what is planned by it.
+/// The schedule, and the data that it is made from.
 pub(crate) struct Planned {
     parts: Mutex<Parts>,
     changed: Bell,
@@ -38,7 +40,8 @@ pub(crate) struct Planned {
 
 struct Parts {
     schedule: Schedule,
-    /// The jobs as the files had them: they do not undo what was changed since, unless they say something else.
+    /// The schedule as the configuration files had it. Changes at run time remain when the files
+    /// are read again, unless their schedule differs from this one.
     configured: Value,
     config: Map,
     pillar: Map,
@@ -66,11 +69,11 @@ fn has_mine(opts: &Map, pillar: &Map) -> bool {
     is_enabled && of_either.is_some_and(Value::is_true)
 }
 
-/// What became of a request about the jobs.
+/// The result of a request about the schedule.
 struct Managed {
     answer: Map,
     due: Option<Due>,
-    /// What is to be written.
+    /// The jobs to write to the schedule's file, if they have changed.
     saved: Option<Map>,
 }
 
@@ -78,7 +81,8 @@ fn said(config: &Map) -> Value {
     config.get("schedule").cloned().unwrap_or_default()
 }
 
-/// The schedule of the configuration, with the mine's own job where there is a mine (Salt's `__mine_interval`).
+/// Returns the schedule of the configuration. If there is a mine, it includes the job that updates
+/// it (Salt's `__mine_interval`).
 fn jobs(opts: &Map, pillar: &Map) -> Value {
     let mut jobs = opts
         .get("schedule")
@@ -137,7 +141,7 @@ impl Planned {
         self.changed.ring();
     }
 
-    /// The configuration was read again.
+    /// Applies a configuration that was read again.
     pub(crate) fn has_config(&self, opts: &Map) {
         self.change(|parts| {
             let mut config = kept(opts, &OF_CONFIG);
@@ -151,7 +155,8 @@ impl Planned {
         });
     }
 
-    /// Answers a request about the jobs; beside it the job that is to run now.
+    /// Answers a request about the schedule. The result includes a job to start now, if the request
+    /// asks for one.
     fn manage(&self, asked: &wire::Schedule, running: impl Fn(&str) -> u64) -> Managed {
         let (mut parts, now) = (self.parts(), Now::read());
         let name = asked.name.as_deref().unwrap_or_default();
@@ -174,30 +179,30 @@ impl Planned {
         Managed { answer, due, saved }
     }
 
-    /// The pillar was compiled again.
+    /// Applies a pillar that was compiled again.
     pub(crate) fn has_pillar(&self, pillar: &Map) {
         self.change(|parts| parts.pillar = kept(pillar, &OF_PILLAR));
     }
 
-    /// The grains were collected again.
+    /// Applies grains that were collected again.
     pub(crate) fn has_grains(&self, grains: &Map) {
         self.change(|parts| parts.grains = kept(grains, &OF_GRAINS));
     }
 }
 
-/// A time as Salt shows it.
+/// Returns a time as Salt shows it.
 fn shown(time: DateTime) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S").to_string()
 }
 
 impl Parts {
-    /// The jobs of the configuration, with what was changed since.
+    /// Returns the jobs of the configuration, including changes at run time.
     fn own(&self) -> Map {
         let own = self.config.get("schedule").and_then(Value::as_map);
         own.cloned().unwrap_or_default()
     }
 
-    /// What is asked about the jobs as they are written.
+    /// Answers a request about the configured jobs, and applies the changes that it makes to them.
     fn managed(&mut self, asked: &wire::Schedule, now: &Now) -> Map {
         let mut own = self.own();
         let mut salts = jobs(&self.config, &self.pillar);
@@ -242,7 +247,7 @@ impl Parts {
 }
 
 impl Shared {
-    /// Starts what is due, for as long as the daemon runs.
+    /// Starts the jobs that are due, for as long as the daemon runs.
     pub(crate) async fn keep_to_plan(self: &Arc<Self>) {
         loop {
             let now = Now::read();
@@ -312,7 +317,7 @@ impl Shared {
         }
     }
 
-    /// Fills the mine, for a master that may know nothing of it.
+    /// Fills the mine, because a newly connected master may not have its data.
     pub(crate) fn fill_mine(self: &Arc<Self>) {
         let parts = self.planned().parts();
         let has_mine = has_mine(&parts.config, &parts.pillar);
@@ -325,7 +330,7 @@ impl Shared {
         }
     }
 
-    /// `startup_states`: what is applied when the daemon has begun.
+    /// Applies the states of the option `startup_states`.
     pub(crate) fn apply_startup_states(self: &Arc<Self>, opts: &Opts) {
         let (fun, arg) = match opts.text("startup_states").unwrap_or_default() {
             "" => return,
@@ -347,7 +352,7 @@ impl Shared {
     }
 }
 
-/// A job that nobody has asked for.
+/// Creates a job that the daemon starts by itself.
 pub(crate) fn own_job(fun: &str, arg: Vec<Value>, options: Map) -> Job {
     Job {
         jid: jid::new(),

@@ -1,8 +1,10 @@
-//! Salt's `schedule`: which jobs are due, and how long nothing will be. It waits for nothing and starts nothing: a daemon asks
-//! [`Schedule::due`], starts what it is told, and sleeps for [`Schedule::next`].
+//! Salt's `schedule`: decides which jobs are due, and for how long none will be. It neither waits
+//! nor starts jobs: a daemon calls [`Schedule::due`], starts the returned jobs, and sleeps for
+//! [`Schedule::next`].
 //!
-//! What counts seconds goes by a clock that nobody sets; what names times goes by the machine's, which may jump. Neither a sleep nor a
-//! jump makes a job run more than once: what is due by then runs once where it counts or is cron's, and what named a time that was
+//! Jobs that count seconds use a clock that cannot be set. Jobs that name times use the machine's
+//! clock, which may jump. Neither a suspended machine nor a jump makes a job run more than once. A
+//! job that counts seconds or uses cron, and became due meanwhile, runs once. A named time that was
 //! missed by more than [`LATE`] is left out.
 
 mod cron;
@@ -23,12 +25,13 @@ use value::{Map, Value};
 use entry::{Common, Entry, Times};
 use guards::Verdict;
 
-/// A time that was missed by more is not made up for.
+/// The longest delay after which a named time that was missed is still made up for.
 pub const LATE: Duration = Duration::from_secs(60);
-/// Who goes by the machine's clock looks at it this often: it may be set.
+/// The interval at which jobs that use the machine's clock are looked at, because the clock may be
+/// set.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// What the clocks say.
+/// The time by both clocks.
 #[derive(Clone, Debug)]
 pub struct Now {
     /// The machine's time, which may jump, in its zone.
@@ -38,7 +41,7 @@ pub struct Now {
 }
 
 impl Now {
-    /// What the machine's clocks say.
+    /// Reads the machine's clocks.
     #[must_use]
     pub fn read() -> Self {
         let running = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -50,10 +53,10 @@ impl Now {
     }
 }
 
-/// Where jobs come from.
+/// The data that the jobs are read from.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
-    /// `schedule` of the configuration, which goes before that of pillar.
+    /// The `schedule` of the configuration, which overrides that of pillar.
     pub config: &'a Value,
     /// The pillar: its `schedule` and `whens`.
     pub pillar: &'a Map,
@@ -61,52 +64,52 @@ pub struct Source<'a> {
     pub grains: &'a Map,
 }
 
-/// A job that cannot be, and why. The others run.
+/// An invalid job, and the reason. The other jobs run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Its key; empty where it is the whole schedule.
+    /// The job's key; empty if the fault concerns the whole schedule.
     pub job: String,
     /// A sentence for the log.
     pub text: String,
 }
 
-/// A job that is to be started.
+/// A job to start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Due {
-    /// Its name, as its returns have it in `schedule`.
+    /// The job's name, as its returns have it in `schedule`.
     pub name: String,
     /// The function.
     pub fun: String,
-    /// Its arguments.
+    /// The positional arguments.
     pub args: Vec<Value>,
-    /// Those with names.
+    /// The named arguments.
     pub kwargs: Map,
-    /// Whether it is listed among the jobs that run.
+    /// True if the job is listed among the running jobs.
     pub jid_include: bool,
-    /// Where the return goes beside the master.
+    /// The returners that receive the return in addition to the master.
     pub returners: Vec<String>,
-    /// Which configuration those take.
+    /// The configuration that the returners use.
     pub return_config: Option<Value>,
-    /// Their arguments.
+    /// The arguments of the returners.
     pub return_kwargs: Option<Value>,
-    /// Whether the master gets the return.
+    /// The part of the return that the master gets.
     pub return_job: ReturnJob,
-    /// What is added to the return.
+    /// The metadata that is added to the return.
     pub metadata: Option<Map>,
 }
 
-/// What of a job's return goes to the master.
+/// The part of a job's return that goes to the master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReturnJob {
     /// The return.
     Yes,
-    /// The return, which it does not keep.
+    /// The return, which the master does not store.
     NoCache,
     /// Nothing.
     No,
 }
 
-/// When a job runs next, by one of two clocks.
+/// The time of a job's next run, by one of the two clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     Running(Duration),
@@ -128,16 +131,17 @@ impl At {
 struct Job {
     key: String,
     entry: Entry,
-    /// Of what counts seconds or is cron's; of the others, a run that was put off.
+    /// The next run of a job that counts seconds or uses cron. For other jobs, a run that `splay`
+    /// has put off.
     next: Option<At>,
     starting: bool,
-    /// Due, and its range is not yet there.
+    /// True while the job is due and its range has not begun.
     waits: bool,
-    /// It was due where it may be skipped, and runs when that has ended.
+    /// True after the job was due with a range that may skip it. It runs when that range has ended.
     skips: bool,
 }
 
-/// Jobs, and when each was last looked at.
+/// The jobs, and the time of the last look at them.
 pub struct Schedule {
     jobs: Vec<Job>,
     faults: Vec<Fault>,
@@ -153,7 +157,7 @@ impl std::fmt::Debug for Schedule {
     }
 }
 
-/// A number between two, both of them possible.
+/// Returns a number between two others, both included.
 fn between(low: u64, high: u64) -> u64 {
     low + value::random::jitter(high.saturating_sub(low))
 }
@@ -173,13 +177,14 @@ impl Schedule {
         new
     }
 
-    /// What is wrong with jobs that do not run.
+    /// Returns the faults of jobs that do not run.
     #[must_use]
     pub fn faults(&self) -> &[Fault] {
         &self.faults
     }
 
-    /// Reads the jobs again, after a change of configuration or pillar. What runs at the same times as before goes on where it was.
+    /// Reads the jobs again, after a change of configuration or pillar. A job whose times have not
+    /// changed continues where it was.
     pub fn update(&mut self, source: Source<'_>, now: &Now) {
         self.faults.clear();
         let mut old = std::mem::take(&mut self.jobs);
@@ -199,7 +204,7 @@ impl Schedule {
         }
     }
 
-    /// The jobs by name, and what is said of all of them.
+    /// Returns the jobs by name, and the settings that apply to all of them.
     fn read(&mut self, source: Source<'_>) -> (Map, Common) {
         let null = Value::Null;
         let pillar = source.pillar.get("schedule").unwrap_or(&null);
@@ -237,7 +242,8 @@ impl Schedule {
         (jobs, common)
     }
 
-    /// The jobs that are to be started now. `running` says how many of a name run, for `maxrunning`.
+    /// Returns the jobs to start now. `running` returns how many jobs of a name are running, for
+    /// `maxrunning`.
     pub fn due(&mut self, now: &Now, running: impl Fn(&str) -> u64) -> Vec<Due> {
         let checked = self.checked.replace(now.clone());
         let look = Look {
@@ -253,7 +259,8 @@ impl Schedule {
             .collect()
     }
 
-    /// A job that is to run now, whatever its times say; none where there is none, or as many of it run as may.
+    /// Returns a job to start now, whatever its times are. Returns `None` if there is no such job,
+    /// or if `maxrunning` of it are running.
     #[must_use]
     pub fn at_once(&self, key: &str, running: impl Fn(&str) -> u64) -> Option<Due> {
         let entry = &self.jobs.iter().find(|job| job.key == key)?.entry;
@@ -262,7 +269,7 @@ impl Schedule {
         (!is_full).then(|| due_of(entry, entry.fun.clone()))
     }
 
-    /// When a job runs next, in the machine's zone.
+    /// Returns the time of a job's next run, in the machine's zone.
     #[must_use]
     pub fn next_fire_time(&self, key: &str, now: &Now) -> Option<DateTime> {
         let job = self.jobs.iter().find(|job| job.key == key)?;
@@ -279,7 +286,7 @@ impl Schedule {
         Some(next.to_zoned(now.wall.time_zone().clone()).datetime())
     }
 
-    /// For how long nothing is due; none where nothing ever is.
+    /// Returns how long no job is due, or `None` if none ever will be.
     #[must_use]
     pub fn next(&self, now: &Now) -> Option<Duration> {
         if self.checked.is_none() {
@@ -289,7 +296,8 @@ impl Schedule {
     }
 }
 
-/// From when on times count that are not dealt with yet.
+/// Returns the time after which named times are new: that of the previous look, but at most
+/// [`LATE`] ago.
 fn since(checked: Option<&Now>, now: &Now, slack: SignedDuration) -> Timestamp {
     let at = now.wall.timestamp();
     let before = |span: SignedDuration| at.checked_sub(span).unwrap_or(Timestamp::MIN);
@@ -303,7 +311,7 @@ fn since(checked: Option<&Now>, now: &Now, slack: SignedDuration) -> Timestamp {
 /// One look at the clocks.
 struct Look<'a> {
     now: &'a Now,
-    /// The end of the look before.
+    /// The time of the previous look.
     since: Timestamp,
     jumped_back: bool,
     slack: SignedDuration,
@@ -311,7 +319,7 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Whether a time has come since the look before.
+    /// Returns true if a time has come since the previous look.
     fn is_new(&self, at: Timestamp) -> bool {
         at > self.since && at <= self.now.wall.timestamp()
     }
@@ -334,7 +342,7 @@ impl Job {
         let Some(was) = was else { return new };
         (new.next, new.starting) = (was.next, was.starting);
         (new.waits, new.skips) = (was.waits, was.skips);
-        // What was switched off did not count.
+        // A disabled job does not make up for the time that it was disabled.
         let over = new.next.is_some_and(|next| next.wait(now).is_zero());
         if !was.entry.enabled && over && matches!(new.entry.times, Times::Every(_)) {
             new.next = None;
@@ -342,7 +350,7 @@ impl Job {
         new
     }
 
-    /// Looks whether it is due, and says what is to be started.
+    /// Returns the job if it is to be started now, and plans its next run.
     fn looked_at(&mut self, look: &Look<'_>, running: &impl Fn(&str) -> u64) -> Option<Due> {
         let explicit = self.is_explicit(look);
         let due = self.came(look);
@@ -379,7 +387,8 @@ impl Job {
         guards.verdict(&look.now.wall, look.now.wall.timestamp(), look.slack)
     }
 
-    /// Whether a time has come that was set for it alone, or that at which its skipping ends.
+    /// Returns true if a time has come that was set for this job alone, or the end of the range
+    /// that it skips.
     fn is_explicit(&mut self, look: &Look<'_>) -> bool {
         let mut times = self.entry.run_explicit.iter();
         let set = times.any(|time| look.at(*time).is_some_and(|at| look.is_new(at)));
@@ -391,7 +400,7 @@ impl Job {
         set || ended
     }
 
-    /// Whether its time has come, by its own count or what it names.
+    /// Returns true if the job's time has come, by its interval or by the times that it names.
     fn came(&mut self, look: &Look<'_>) -> bool {
         if let Times::Every(_) | Times::Cron(_) = self.entry.times {
             let cron = matches!(self.entry.times, Times::Cron(_));
@@ -411,7 +420,8 @@ impl Job {
         self.next.is_some_and(|next| next.wait(look.now).is_zero())
     }
 
-    /// Whether a time that it names has come since the look before: as it is read for today, and for the day of that look.
+    /// Returns true if a time that the job names has come since the previous look. Each time is
+    /// read for today, and for the day of that look.
     fn named(&self, look: &Look<'_>) -> bool {
         let zone = look.now.wall.time_zone();
         let days = [
@@ -429,7 +439,7 @@ impl Job {
         }
     }
 
-    /// Says when it runs next.
+    /// Plans the job's next run.
     fn plan(&mut self, look: &Look<'_>) {
         let splay = self
             .entry
@@ -452,7 +462,7 @@ impl Job {
         };
     }
 
-    /// For how long it need not be looked at; none for ever.
+    /// Returns how long the job need not be looked at, or `None` if never again.
     fn wait(&self, now: &Now) -> Option<Duration> {
         if !self.entry.enabled {
             return None;
@@ -481,14 +491,14 @@ impl Job {
             .min()
     }
 
-    /// Whether it goes by times that are named.
+    /// Returns true if the job depends on the machine's clock.
     fn has_names(&self) -> bool {
         !matches!(self.entry.times, Times::Every(_))
             || !self.entry.run_explicit.is_empty()
             || self.skips
     }
 
-    /// The times that it names, today and tomorrow.
+    /// Returns the times that the job names, for today and tomorrow.
     fn names(&self, now: &Now) -> impl Iterator<Item = Timestamp> {
         let zone = now.wall.time_zone();
         let today = now.wall.date();

@@ -1,4 +1,4 @@
-//! The options of the configuration that say how to reach a master.
+//! Reads the options that say how to reach a master.
 
 use std::fs::File;
 use std::io::Read;
@@ -18,7 +18,8 @@ pub(crate) fn wrong(option: &'static str, problem: impl Into<String>) -> Error {
     Error::Option { option, problem }
 }
 
-/// A number of milliseconds (Salt's `recon_*`) or seconds.
+/// Returns the time of an option, which is a number of milliseconds (Salt's `recon_*`) or seconds;
+/// at most one day.
 fn duration(opts: &Opts, option: &'static str, unit: Duration, default: Duration) -> Duration {
     let number = opts.get(option).and_then(Value::as_float);
     let longest = Duration::from_secs(24 * 3600);
@@ -34,7 +35,8 @@ fn waits(opts: &Opts) -> Waits {
         recon_default: duration(opts, "recon_default", ms, defaults.recon_default),
         recon_max: duration(opts, "recon_max", ms, defaults.recon_max),
         recon_randomize: opts.flag("recon_randomize"),
-        // Salt's default of ten seconds is for its own handshakes, which are slow.
+        // Salt's default of ten seconds is meant for its own slow handshakes, so it counts as not
+        // configured.
         random_reauth_delay: match opts.int("random_reauth_delay") {
             None | Some(10) => defaults.random_reauth_delay,
             Some(_) => duration(
@@ -59,7 +61,7 @@ fn waits(opts: &Opts) -> Waits {
     }
 }
 
-/// The masters in the order of the configuration, each once.
+/// Returns the masters in the order of the configuration, each once.
 pub(crate) fn masters(opts: &Opts) -> Result<Vec<Master>, Error> {
     let port = match opts.get("master_port") {
         None => PORT,
@@ -85,7 +87,8 @@ pub(crate) fn masters(opts: &Opts) -> Result<Vec<Master>, Error> {
     Ok(masters)
 }
 
-/// Where connections come from: `source_address`, or the first address of `source_interface_name`.
+/// Returns the local address for connections: `source_address`, or the first address of
+/// `source_interface_name`.
 fn source(opts: &Opts) -> Result<Option<IpAddr>, Error> {
     let said = |option| opts.text(option).filter(|text| !text.is_empty());
     if let Some(address) = said("source_address") {
@@ -106,7 +109,8 @@ fn source(opts: &Opts) -> Result<Option<IpAddr>, Error> {
     })
 }
 
-/// `random_startup_delay`: how long the first try waits, so that a whole room that gets its power back does not come at once.
+/// Returns how long the first attempt waits: a random time up to `random_startup_delay`, so that
+/// many machines that get their power back together do not connect at the same time.
 pub(crate) fn startup_delay(opts: &Opts) -> Duration {
     let most = duration(
         opts,
@@ -118,17 +122,19 @@ pub(crate) fn startup_delay(opts: &Opts) -> Duration {
     Duration::from_millis(value::random::jitter(most))
 }
 
-/// What an enrolment token is at most.
+/// The maximum size of an enrolment token in bytes.
 const TOKEN_MAX: u64 = 4096;
 
-/// Keeps the enrolment token as a secret of this program: nothing shows it, and of a file that holds it no copy is kept.
+/// Registers the enrolment token as a secret of this program: it is not shown anywhere, and no copy
+/// is kept of a file that contains it.
 pub fn know_token(opts: &Opts) {
     if let Ok(Some(token)) = token(opts) {
         secret::keep(&[], &token.reveal().into());
     }
 }
 
-/// `enroll_token`, or what is in `enroll_token_file`. A file that is gone has done its work.
+/// Returns `enroll_token`, or the contents of `enroll_token_file`. A missing file is no error,
+/// because the token is not needed after the enrolment.
 fn token(opts: &Opts) -> Result<Option<Secret>, Error> {
     let said = |name: &str| {
         opts.text(name)
@@ -157,7 +163,8 @@ fn token(opts: &Opts) -> Result<Option<Secret>, Error> {
     Ok(Some(Secret::new(text.trim())))
 }
 
-/// The grains that `autosign_grains` names, for the master's files of the same names.
+/// Returns the grains that `autosign_grains` names. The master compares them with its files of the
+/// same names.
 fn autosign_grains(opts: &Opts) -> Map {
     let names = opts.texts("autosign_grains");
     if names.is_empty() {
@@ -195,10 +202,11 @@ fn hello(opts: &Opts, epoch: u64, program: &str) -> Result<Hello, Error> {
     })
 }
 
-/// The masters by the sessions that they have: one for all with `failover`, one each without, none with `disable`.
+/// Returns the masters grouped by session: one session for all of them with `failover`, one for
+/// each without it, and none with `disable`.
 ///
 /// # Errors
-/// When there is no master, or `master_type` is none that is known.
+/// When there is no master, or `master_type` is unknown.
 pub(crate) fn groups(opts: &Opts) -> Result<Vec<Vec<Master>>, Error> {
     match opts.text("master_type").unwrap_or("str") {
         "disable" => Ok(Vec::new()),
@@ -214,12 +222,12 @@ pub(crate) fn groups(opts: &Opts) -> Result<Vec<Vec<Master>>, Error> {
     }
 }
 
-/// What becomes of the order of masters when one is lost or is back.
+/// The behaviour when a master is lost, or when the first master is back.
 #[derive(Debug)]
 pub(crate) struct Failover {
-    /// Whether one that is lost is tried last.
+    /// True if a master that was lost is tried last.
     pub(crate) leaves: bool,
-    /// How often it is looked whether the first one is back.
+    /// The interval of checks whether the first master is back.
     pub(crate) failback: Option<Duration>,
 }
 
@@ -239,10 +247,10 @@ impl Failover {
     }
 }
 
-/// What a session with these masters needs to know.
+/// Returns the options of a session with these masters.
 ///
 /// # Errors
-/// When an option makes no sense, or the keys cannot be used.
+/// When an option is invalid, or the keys cannot be used.
 pub(crate) fn session(
     opts: &Opts,
     masters: Vec<Master>,

@@ -1,5 +1,6 @@
-//! [`OfMaster`]: what a run with a master reads. Files go to `cachedir/files`, whole and with the right hash or not at all; a
-//! transfer that broke off goes on where it stopped.
+//! [`OfMaster`]: the sources of a run with a master. Files are stored in `cachedir/files`, either
+//! complete and with the right hash or not at all. A transfer that was interrupted resumes where it
+//! stopped.
 #![expect(
     clippy::disallowed_methods,
     reason = "a cache that is fetched again needs no barrier"
@@ -22,19 +23,20 @@ use wire::{List, Pillar, Stat};
 
 use crate::local::Uplink;
 
-/// The trees of the master that the daemon is connected to.
+/// The file trees and pillar of the master that the daemon is connected to.
 #[derive(Debug)]
 pub struct OfMaster {
     uplink: Uplink,
     cache: PathBuf,
-    /// Lists of files that were asked for, by environment.
+    /// The lists of files that were already requested, by environment.
     lists: Mutex<Map>,
 }
 
-/// What the master says of a file.
+/// The master's information about a file.
 struct Said {
     hash: String,
-    /// Its permissions: `mode: keep` asks for them, and programs have a run bit.
+    /// The file's permissions on the master: `mode: keep` needs them, and programs need their
+    /// execute bit.
     mode: Option<u32>,
 }
 
@@ -48,7 +50,7 @@ fn refused(error: &link::Error) -> Error {
 }
 
 impl OfMaster {
-    /// Those that this daemon's master has.
+    /// Returns the sources of this daemon's master.
     #[must_use]
     pub fn new(uplink: Uplink, opts: &Opts) -> Self {
         Self {
@@ -58,7 +60,7 @@ impl OfMaster {
         }
     }
 
-    /// All parts of a list.
+    /// Requests a list, and returns the entries of all its parts.
     fn entries(&self, what: &str, saltenv: &str, prefix: &str) -> Result<Vec<String>, Error> {
         let list = List {
             what: what.to_owned(),
@@ -102,7 +104,8 @@ impl OfMaster {
         }
     }
 
-    /// Fetches a file beside its place, on top of what an earlier try has left there, and puts it in place when its hash is right.
+    /// Fetches a file to a temporary name next to its place, and appends to what an earlier attempt
+    /// has left there. Renames the file into place when its hash is right.
     fn fetch(&self, path: &str, saltenv: &str, said: &Said, place: &Path) -> Result<(), Error> {
         let short: String = said.hash.chars().take(16).collect();
         let part = place.with_file_name(format!(
@@ -137,14 +140,15 @@ impl OfMaster {
     }
 }
 
-/// What the master's hashes are.
+/// The algorithm of the master's hashes.
 const HASH: &str = "sha256";
 
 fn has_hash(path: &Path, hash: &str) -> bool {
     hashes::of_file(&path.to_string_lossy(), HASH).is_ok_and(|found| found == hash)
 }
 
-/// Gives a file of the cache the permissions that it has on the master; nobody else gets to it, for the folder is ours alone.
+/// Gives a file of the cache the permissions that it has on the master. Other users still cannot
+/// reach it, because the folder belongs to this user alone.
 fn permit(place: &Path, mode: Option<u32>) -> Result<(), Error> {
     let Some(mode) = mode.map(|mode| mode | 0o400) else {
         return Ok(());

@@ -1,16 +1,20 @@
-//! What a minion has not delivered yet: its events and returns, in one row of numbers, on the disk.
+//! Stores what a minion has not delivered yet, its events and returns, on disk and in one sequence
+//! of numbers.
 //!
-//! A record is durable when [`Spool::push`] returns, and goes when the master says that it has it durably ([`Spool::acked`],
-//! [`Spool::delivered`]). That is written down without haste: losing it costs that something is sent twice, which the master drops by
-//! (key, epoch, sequence). A spool that is made anew has another epoch.
+//! A record is durable when [`Spool::push`] returns. It is removed when the master confirms that it
+//! has the record durably ([`Spool::acked`], [`Spool::delivered`]). The spool does not wait until
+//! the confirmation is on disk: if it is lost, the record is sent twice, and the master drops the
+//! second one by (key, epoch, sequence). A newly created spool has a new epoch.
 //!
-//! A spool has a size. What is too much pushes out the oldest events, and where there are none the oldest returns; a record with the
-//! tag [`GAP`] stands in their place: `{first, last, dropped, returns, since}`. It has the number `last`; while nothing has acked it,
-//! more may be dropped, and it then comes again further on with the same `first`: who has both takes the later one.
+//! A spool has a maximum size. When a new record exceeds it, the spool drops its oldest events, and
+//! when there are none its oldest returns. A record with the tag [`GAP`] replaces them: `{first,
+//! last, dropped, returns, since}`. It has the number `last`. As long as the master has not acked
+//! it, more records may be dropped; the gap then moves to a higher number with the same `first`. A
+//! receiver of both records uses the later one.
 //!
-//! Numbers may be missing where others were dropped or delivered; they only ever grow.
+//! Numbers may be missing where records were dropped or delivered. They only ever grow.
 //!
-//! Everything here waits for a disk: call it where waiting is allowed.
+//! All functions wait for the disk: call them only where blocking is allowed.
 
 mod error;
 mod folder;
@@ -37,22 +41,23 @@ use folder::{Current, Folder};
 use record::{Gap, Kind};
 use store::{Batch, Store};
 
-/// Whether what waits outlives the daemon: not in a build without the feature `store`.
+/// True if records outlive the daemon. False in a build without the feature `store`.
 pub const LASTS: bool = store::LASTS;
 
-/// How far a spool is.
+/// The progress of a spool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Mark {
-    /// Everything up to here is delivered.
+    /// The number up to which everything is delivered.
     acked: u64,
-    /// The last number that was given.
+    /// The last number that was assigned.
     last: u64,
 }
 
-/// How large a spool may be.
+/// The maximum size of a spool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of records. On the disk it is up to four times that, and a little.
+    /// The maximum number of bytes of records. The spool needs up to four times as much disk
+    /// space, and a little more.
     pub bytes: u64,
 }
 
@@ -62,20 +67,22 @@ impl Default for Limits {
     }
 }
 
-/// No limit is smaller: an event may be as large.
+/// The smallest limit in bytes, because a single event may be this large.
 const LIMIT_MIN: u64 = 64 << 10;
-/// What a record takes beside its bytes.
+/// The bytes that a record takes in addition to its value.
 const RECORD: u64 = 40;
-/// At once no more is changed, so that a long row takes little memory.
+/// The maximum number of records that are changed at once, so that a long spool needs little
+/// memory.
 const STEP: usize = 512;
-/// [`Spool::from`] gives no more bytes than this at once, and a record more.
+/// The maximum number of bytes that [`Spool::from`] returns at once, exceeded by at most one
+/// record.
 const READ_MAX: usize = 1 << 20;
-/// A store takes so many times the limit before another is begun in its place.
+/// A store is replaced by a new one when it has taken this many times the limit.
 const WRITTEN_MAX: u64 = 2;
-/// So many bytes are copied at once.
+/// The number of bytes that are copied at once.
 const COPY: u64 = 128 << 10;
 
-/// What a minion has not delivered yet.
+/// The events and returns that a minion has not delivered yet.
 pub struct Spool {
     inner: Mutex<Inner>,
     epoch: u64,
@@ -85,11 +92,12 @@ struct Inner {
     folder: Folder,
     limit: u64,
     current: Current,
-    /// After a failure, no other store is begun before this one has taken so many bytes.
+    /// The number of bytes that this store must take before it is replaced, after an attempt to
+    /// replace it has failed.
     renew_after: u64,
-    /// None after an error, until it can be opened again.
+    /// `None` after an error, until the store can be opened again.
     store: Option<Store>,
-    /// Something could not be written: the store takes no more before it is opened again.
+    /// True after a failed write: the store must be opened again before it takes more.
     failed: bool,
     mark: Mark,
     count: u64,
@@ -109,10 +117,11 @@ impl std::fmt::Debug for Spool {
 }
 
 impl Spool {
-    /// Opens the spool of a folder, or makes it there. One process may have it open.
+    /// Opens the spool of a folder, or creates it there. Only one process can have it open.
     ///
     /// # Errors
-    /// When another has it, a later release wrote it, it is damaged, or the disk fails.
+    /// When another process has it open, a later release wrote it, it is damaged, or the disk
+    /// fails.
     pub fn open(folder: &Path, limits: Limits) -> Result<Self, Error> {
         let folder = Folder::held(folder)?;
         let known = match LASTS {
@@ -146,51 +155,53 @@ impl Spool {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The spool's number, within which sequence numbers count.
+    /// Returns the spool's epoch, within which sequence numbers count.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// The last sequence number that was given; 0 before the first.
+    /// Returns the last sequence number that was assigned; 0 before the first.
     #[must_use]
     pub fn last(&self) -> u64 {
         self.inner().mark.last
     }
 
-    /// False when the master has the record of this number on its disk.
+    /// Returns false when the master has the record of this number on its disk.
     #[must_use]
     pub fn is_waiting(&self, sequence: u64) -> bool {
         sequence > self.inner().mark.acked
     }
 
-    /// How many records wait.
+    /// Returns the number of records that wait.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.inner().count
     }
 
-    /// True when all is delivered.
+    /// Returns true when everything is delivered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How large they are.
+    /// Returns the size of the waiting records in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.inner().bytes
     }
 
-    /// Takes one in. It is on the disk when its number comes back.
+    /// Adds a record, and returns its number when the record is on disk.
     ///
     /// # Errors
-    /// When it is too large, or the disk fails or is full: then it is not in the spool, and may be pushed again.
+    /// When it is too large, or the disk fails or is full. The record is then not in the spool, and
+    /// may be pushed again.
     pub fn push(&self, entry: impl Into<Entry>) -> Result<u64, Error> {
         self.push_all(vec![entry.into()])
     }
 
-    /// Takes several in, with one wait for the disk; the last one's number comes back, and the others' are those before it.
+    /// Adds several records with one wait for the disk. Returns the number of the last one; the
+    /// others have the numbers before it.
     ///
     /// # Errors
     /// As [`Spool::push`]: then none of them is in the spool.
@@ -201,7 +212,8 @@ impl Spool {
         inner.noted(pushed)
     }
 
-    /// Records in their order: at most `n` of them, from this number on. Fewer come where they are large; none where there are none.
+    /// Returns at most `n` records in order, beginning at this number. Returns fewer records when
+    /// they are large, and none when there are none.
     ///
     /// # Errors
     /// When the disk fails, or a record is damaged.
@@ -213,12 +225,14 @@ impl Spool {
         inner.read(sequence, n)
     }
 
-    /// Everything up to this number is durable on the master: it is not needed here any more.
+    /// Removes everything up to this number, because it is durable on the master.
     ///
-    /// A number beyond the last one means that this spool has lost what the master has. The next one is then given beyond it.
+    /// A number beyond the last one means that this spool has lost records that the master has. The
+    /// next number is then assigned beyond it.
     ///
     /// # Errors
-    /// When the disk fails. They are not given out again even so, until the program is started again.
+    /// When the disk fails. Even so, the records are not returned again until the program is
+    /// restarted.
     pub fn acked(&self, sequence: u64) -> Result<(), Error> {
         let mut inner = self.inner();
         if sequence <= inner.mark.acked {
@@ -230,7 +244,8 @@ impl Spool {
         inner.noted(acked)
     }
 
-    /// The record of this number is durable on the master, whatever is true of those before it.
+    /// Removes the record of this number, because it is durable on the master. The records before
+    /// it may still be undelivered.
     ///
     /// # Errors
     /// As [`Spool::acked`].
@@ -241,7 +256,7 @@ impl Spool {
     }
 }
 
-/// A new spool, with nothing in it.
+/// Creates a new, empty spool.
 fn made(folder: &Folder) -> Result<Current, Error> {
     let current = Current {
         epoch: new_epoch()?,
@@ -256,7 +271,7 @@ fn made(folder: &Folder) -> Result<Current, Error> {
     Ok(current)
 }
 
-/// Returns a random number that msgpack and Python's structs have as a positive one.
+/// Returns a random number that is positive in msgpack and in Python's structs.
 fn new_epoch() -> Result<u64, value::random::Error> {
     Ok(value::random::below(u64::MAX >> 1)? + 1)
 }
@@ -266,7 +281,7 @@ fn size(value: &[u8]) -> u64 {
 }
 
 impl Inner {
-    /// The store, open.
+    /// Returns the store, and opens it if necessary.
     fn opened(&mut self) -> Result<&mut Store, Error> {
         if self.store.is_none() {
             self.reopen()?;
@@ -276,7 +291,7 @@ impl Inner {
         self.store.as_mut().ok_or_else(|| Error::disk(path)(lost()))
     }
 
-    /// Can be written to, even if the last write failed.
+    /// Makes the store writable again if the last write failed.
     fn ready(&mut self) -> Result<(), Error> {
         if self.failed || self.store.is_none() {
             self.reopen()?;
@@ -290,7 +305,8 @@ impl Inner {
         done
     }
 
-    /// Opens the store and counts what is in it. What a failed write left there is taken out again: its number is given anew.
+    /// Opens the store and counts its records. Removes what a failed write has left there, because
+    /// its numbers are assigned anew.
     fn reopen(&mut self) -> Result<(), Error> {
         let again = self.failed;
         self.store = None;
@@ -321,7 +337,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Counts what is there. After a failed write, the numbers of records that should not be there.
+    /// Counts the records of a store. Returns the numbers of records to remove: delivered ones, and
+    /// after a failed write those that it has left.
     fn counted(&mut self, store: &Store, again: bool) -> Result<Vec<u64>, Error> {
         let (mut count, mut bytes, mut gap) = (0, 0, None);
         let mut stray = Vec::new();
@@ -343,7 +360,8 @@ impl Inner {
         Ok(stray)
     }
 
-    /// All of them or none: what a failed write leaves behind is taken out when the store is opened again.
+    /// Adds all entries or none: what a failed write leaves behind is removed when the store is
+    /// opened again.
     fn push_all(&mut self, entries: Vec<Entry>) -> Result<u64, Error> {
         let before = self.mark.last;
         let mut values = Vec::with_capacity(entries.len());
@@ -364,7 +382,7 @@ impl Inner {
     }
 
     fn fitting(&self, value: Vec<u8>) -> Result<Vec<u8>, Error> {
-        // The record of a gap must fit beside it.
+        // Leave room for the record of a gap.
         let (bytes, limit) = (size(&value), self.limit - LIMIT_MIN / 2);
         match bytes > limit {
             true => Err(Error::TooLarge { bytes, limit }),
@@ -372,7 +390,8 @@ impl Inner {
         }
     }
 
-    /// As many of the next values as are written at once: one, or some that are a part of the spool only.
+    /// Returns the values to write at once: a single one, or several that take at most a quarter of
+    /// the limit.
     fn group(&self, values: &mut Peekable<std::vec::IntoIter<Vec<u8>>>) -> Vec<Vec<u8>> {
         let mut group = Vec::new();
         let mut room = self.limit / 4;
@@ -406,7 +425,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Drops the oldest events, then the oldest returns, until so many bytes fit, and a little more so that this is rare.
+    /// Drops the oldest events, then the oldest returns, until `needed` bytes fit. It drops a
+    /// little more than needed, so that this happens rarely.
     fn make_room(&mut self, needed: u64) -> Result<(), Error> {
         let target = self.limit.saturating_sub(needed + self.limit / 16);
         for kind in [Kind::Event, Kind::Return] {
@@ -419,10 +439,10 @@ impl Inner {
         Ok(())
     }
 
-    /// Drops some of the oldest records of a kind; false where there are none.
+    /// Drops some of the oldest records of a kind. Returns false if there are none.
     fn dropped(&mut self, kind: Kind, target: u64) -> Result<bool, Error> {
         let mut gap = self.gap.clone().unwrap_or_default();
-        // Older events than those that are dropped are dropped already.
+        // All events up to the gap's end are dropped already.
         let from = match kind {
             Kind::Event => gap.last + 1,
             _ => 1,
@@ -454,7 +474,8 @@ impl Inner {
         Ok(true)
     }
 
-    /// Writes what goes together with the record of the gap, which moves from its place before.
+    /// Removes the dropped records and writes the gap's record in the same batch. The gap's record
+    /// moves from its number `before`.
     fn drop_with_gap(
         &mut self,
         mut batch: Batch,
@@ -562,11 +583,11 @@ impl Inner {
         self.gap = self.gap.take().filter(|gap| gap.last > acked);
     }
 
-    /// Begins another store where this one's journal has grown large, and takes what waits along. Where that fails the old one
-    /// goes on, and it is tried again later.
+    /// Replaces the store by a new one if its journal has grown large, and copies the waiting
+    /// records. If that fails, the old store remains in use and the attempt is repeated later.
     fn renewed(&mut self) {
         let written = self.store.as_ref().map_or(0, Store::written);
-        // With nothing to take along it costs little.
+        // Replacing an empty store is cheap.
         let at = match self.count {
             0 => self.limit / 4,
             _ => WRITTEN_MAX * self.limit,
@@ -589,7 +610,7 @@ impl Inner {
         self.copied()?;
         self.store = None;
         let switched = self.folder.switch(current);
-        // What counts is what stands there, however far that came.
+        // The file `current` decides which store is in use, however far the switch got.
         self.current = self.folder.current()?.unwrap_or(current);
         switched?;
         self.reopen()

@@ -1,8 +1,10 @@
-//! [`Taken`]: the ids of the last jobs that masters gave, so that none is done twice, however often it is given.
+//! [`Taken`]: the ids of the last jobs that masters sent, so that a job runs only once, however
+//! often it is sent.
 //!
-//! They stand in a file, a line each, so that a daemon that was started again knows them. A line is written before its job begins; the
-//! disk has it when the system next writes to it, at the latest with the return. A machine that loses its power in between may
-//! forget the jobs of its last moments.
+//! The ids are lines of a file, so that a daemon that was restarted knows them. A line is written
+//! before its job starts. It reaches the disk when the system next writes to the disk, at the
+//! latest with the return. A machine that loses its power before that may forget the jobs of its
+//! last moments.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -14,15 +16,16 @@ use value::{jid, log};
 
 use crate::durable;
 
-/// How many are remembered (Salt's `minion_jid_queue_hwm` is 100): a master that was started again gives what it may not have given
-/// before.
+/// The number of ids that are remembered (Salt's `minion_jid_queue_hwm` is 100). A restarted master
+/// sends again what it may not have sent before.
 const TAKEN_MAX: usize = 1024;
-/// The file is written anew when it has so many lines.
+/// The number of lines at which the file is rewritten.
 const LINES_MAX: usize = 8 * TAKEN_MAX;
-/// What is read of it; it is never longer unless somebody else has written to it.
+/// The maximum number of bytes that are read from the file. It is never longer unless another
+/// program has written to it.
 const BYTES_MAX: u64 = 1 << 20;
 const NAME: &str = "taken";
-/// Before an id that may be given again after all.
+/// The prefix of an id that may be sent again after all.
 const BACK: char = '-';
 
 /// The ids of the last jobs.
@@ -35,7 +38,8 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// Those that the file of a folder has. A file that cannot be read or written is told of, and they are remembered without it.
+    /// Reads the ids from the file of a folder. If the file cannot be read or written, this is
+    /// logged, and the ids are remembered in memory only.
     pub(crate) fn open(folder: &Path) -> Self {
         let mut taken = Self {
             folder: Some(folder.to_owned()),
@@ -59,7 +63,7 @@ impl Taken {
         Read::by_ref(&mut file)
             .take(BYTES_MAX)
             .read_to_end(&mut bytes)?;
-        // A crash may have left half a line.
+        // A crash may have left an incomplete line.
         if bytes.last().is_some_and(|last| *last != b'\n') {
             file.write_all(b"\n")?;
         }
@@ -86,7 +90,7 @@ impl Taken {
         self.ids.retain(|known| known != jid);
     }
 
-    /// A master gives a job; false when it has given it before.
+    /// Remembers a job that a master sends. Returns false if the job was sent before.
     pub(crate) fn is_new(&mut self, jid: &str) -> bool {
         if self.ids.iter().any(|known| known == jid) {
             return false;
@@ -96,7 +100,7 @@ impl Taken {
         true
     }
 
-    /// A job was not begun: it may be given again.
+    /// Forgets a job that could not be started, so that it may be sent again.
     pub(crate) fn is_not_begun(&mut self, jid: &str) {
         self.forget(jid);
         self.note(&format!("{BACK}{jid}\n"));
@@ -116,7 +120,7 @@ impl Taken {
         }
     }
 
-    /// Begins the file anew with what is remembered.
+    /// Rewrites the file with the ids that are remembered.
     fn rewrite(&mut self) -> io::Result<()> {
         let Some(folder) = &self.folder else {
             return Ok(());

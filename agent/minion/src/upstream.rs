@@ -1,7 +1,9 @@
-//! [`Upstream`]: a way to a master, or to one of several, with what that end has not got yet.
+//! [`Upstream`]: a connection to a master, or to one of several, with the events and returns that
+//! it has not received yet.
 //!
-//! Masters that are served side by side (`master:` as a list) have one each, so that one that is away holds nothing up for the
-//! others. With `master_type: failover` there is one, whose master changes.
+//! Several masters that are served at the same time (`master:` as a list) have one `Upstream` each,
+//! so that a master that is away does not delay the others. With `master_type: failover` there is a
+//! single one, whose master changes.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +23,7 @@ use crate::settings::{self, Failover};
 use crate::spool::{self, Entry, Spool};
 use crate::{enroll, orphans};
 
-/// How long it takes to say goodbye.
+/// The time that is left for the goodbye message to be sent.
 const GOODBYE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
@@ -29,15 +31,17 @@ pub(crate) struct Upstream {
     masters: Vec<Master>,
     spool: Arc<Spool>,
     filled: Bell,
-    /// The jobs whose returns wait in the spool, or waited there a moment ago, and where.
+    /// The jobs whose returns are in the spool, or were until a moment ago, and the numbers of the
+    /// returns.
     returns: Arc<Mutex<Vec<(String, u64)>>>,
-    /// The way, while there is one.
+    /// The connection, while there is one.
     handle: Mutex<Option<Handle>>,
-    /// The grains that the key is bound to, by the master's last word.
+    /// The grains that the key is bound to, as the master stated them last.
     bound: Mutex<Map>,
 }
 
-/// Where an upstream's spool lies: of one among several the name says whose it is.
+/// Returns the folder of an upstream's spool. If there are several upstreams, the folder is named
+/// after the first master.
 fn folder(opts: &Opts, masters: &[Master], is_only: bool) -> PathBuf {
     let cache = opts.cachedir();
     match masters.first().filter(|_| !is_only) {
@@ -54,7 +58,7 @@ fn folder(opts: &Opts, masters: &[Master], is_only: bool) -> PathBuf {
 }
 
 impl Upstream {
-    /// The ways that the configuration says.
+    /// Opens the upstreams of the configuration.
     pub(crate) fn all(opts: &Opts) -> Result<Vec<Self>, Error> {
         let groups = settings::groups(opts)?;
         let is_only = groups.len() == 1;
@@ -95,7 +99,7 @@ impl Upstream {
         handle.clone()
     }
 
-    /// The grains that the key is bound to.
+    /// Returns the grains that the key is bound to.
     pub(crate) fn bound_grains(&self) -> Map {
         let bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
         bound.clone()
@@ -105,13 +109,14 @@ impl Upstream {
         self.returns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a job's return is on its way to the master, which may take long on a bad link.
+    /// Returns true while the master has not confirmed a job's return. On a bad link this may last
+    /// long.
     pub(crate) fn has_return(&self, jid: &str) -> bool {
         let waits = |(of, sequence): &(String, u64)| of == jid && self.spool.is_waiting(*sequence);
         self.returns().iter().any(waits)
     }
 
-    /// Puts an event or a return on the disk, from where it is sent; its number comes back.
+    /// Stores an event or a return on disk, from where it is sent. Returns its number.
     async fn push(&self, entry: Entry) -> Result<u64, spool::Error> {
         let spool = self.spool.clone();
         let sequence = smol::unblock(move || spool.push(entry)).await?;
@@ -119,7 +124,7 @@ impl Upstream {
         Ok(sequence)
     }
 
-    /// The same for an event; whether it is there.
+    /// Stores an event on disk, from where it is sent. Returns true on success.
     pub(crate) async fn keep(&self, event: Event) -> bool {
         let pushed = self.push(event.into()).await;
         pushed
@@ -127,7 +132,8 @@ impl Upstream {
             .is_ok()
     }
 
-    /// The same for a return; where the disk takes nothing, the master gets it at once.
+    /// Stores a return on disk, from where it is sent. If the disk fails, the return is sent to the
+    /// master at once.
     pub(crate) async fn keep_return(&self, answer: Return) {
         let error = match self.push(answer.clone().into()).await {
             Ok(sequence) => {
@@ -145,22 +151,24 @@ impl Upstream {
         }
     }
 
-    /// Says goodbye.
+    /// Says goodbye to the master, and closes the connection.
     pub(crate) async fn drain(&self) {
         if let Some(master) = self.handle() {
             let _ = master.bye("the minion ends", None).await;
             master.close("the minion ends");
-            // The packet that says so is on its way in a moment.
+            // The packet that closes the connection needs a moment to be sent.
             pause(GOODBYE).await;
         }
     }
 }
 
-/// How often a return is tried that only memory has, where the master has no room for it, and how long there is in between.
+/// The number of attempts to send a return that is in memory only to a master that has no room for
+/// it, and (`AGAIN`) the time between them.
 const TRIES: u32 = 6;
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Gives the master a return that the spool does not take. A master without room for it now is asked again a few times.
+/// Sends the master a return that the spool could not store. If the master has no room for it, this
+/// is repeated a few times.
 async fn sent_at_once(master: &Handle, answer: Return) -> Result<(), link::Error> {
     let mut tries = 1;
     loop {
@@ -175,7 +183,7 @@ async fn sent_at_once(master: &Handle, answer: Return) -> Result<(), link::Error
     }
 }
 
-/// What a session does, for the log.
+/// Logs the status of a session.
 fn tell(status: Status<'_>) {
     match status {
         Status::Trying(master, address) => {
@@ -192,7 +200,8 @@ fn tell(status: Status<'_>) {
     }
 }
 
-/// Waits until the first master can be gone back to; for ever where that is not wanted, or it is the one that is served.
+/// Waits until the minion can go back to its first master. Waits for ever if that is not
+/// configured, or if the first master is the connected one.
 async fn first_is_back(session: &mut Session, failover: &Failover) {
     let Some(interval) = failover.failback.filter(|_| !session.is_with_first()) else {
         return smol::future::pending().await;
@@ -206,7 +215,7 @@ async fn first_is_back(session: &mut Session, failover: &Failover) {
 }
 
 impl Shared {
-    /// Connects a way for as long as the daemon runs.
+    /// Keeps an upstream connected for as long as the daemon runs.
     pub(crate) async fn serve(self: &Arc<Self>, at: usize, mut session: Session) {
         let Some(upstream) = self.upstreams().get(at) else {
             return;
@@ -233,7 +242,8 @@ impl Shared {
                 .bound
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner) = bound_grains(&welcome.bound);
-            // What it is greeted with may be there before the link is read.
+            // Set the handle first: the messages that greet the master may be ready before the link
+            // is read.
             upstream.connected(Some(link.handle()));
             self.adopt().await;
             self.greet(upstream, std::mem::take(&mut is_first)).await;
@@ -261,7 +271,7 @@ impl Shared {
         }
     }
 
-    /// Speaks with a master until the connection is lost; why it was.
+    /// Speaks with a master until the connection is lost. Returns the reason of the loss.
     async fn speak(
         self: &Arc<Self>,
         at: usize,
@@ -314,7 +324,8 @@ impl Shared {
         error
     }
 
-    /// Takes in what jobs have left that outlived their daemon. Which master asked is not known any more: every one gets it.
+    /// Takes the returns of jobs that outlived their daemon. Every master gets them, because the
+    /// one that asked is not known any more.
     pub(crate) async fn adopt(self: &Arc<Self>) {
         let shared = self.clone();
         let adopt = move || {

@@ -1,4 +1,5 @@
-//! The daemon's beacons: looked at when it is time or the kernel tells, and what they say becomes events.
+//! Runs the daemon's beacons when they are due or the kernel reports something, and turns what they
+//! report into events.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +24,7 @@ use crate::deliver::Bell;
 use crate::functions::registry;
 use crate::schedule::Now;
 
-/// The beacons, and what they are made of.
+/// The beacons, and the configuration that they are made from.
 #[derive(Debug)]
 pub(crate) struct Watch {
     beacons: Mutex<Beacons>,
@@ -33,9 +34,10 @@ pub(crate) struct Watch {
 
 #[derive(Debug)]
 struct MadeOf {
-    /// What the configuration said: it does not undo what was changed since, unless it says something else.
+    /// The beacons as the configuration files had them. Changes at run time remain when the files
+    /// are read again, unless their beacons differ from these.
     configured: Value,
-    /// That, with what was changed at run time.
+    /// The configured beacons, including changes at run time.
     config: Value,
     pillar: Map,
 }
@@ -75,7 +77,7 @@ impl Watch {
         self.changed.ring();
     }
 
-    /// The configuration was read again.
+    /// Applies a configuration that was read again.
     pub(crate) fn has_config(&self, opts: &Map) {
         let config = of_config(opts);
         self.change(|made_of| {
@@ -86,7 +88,7 @@ impl Watch {
         });
     }
 
-    /// The pillar was compiled again.
+    /// Applies a pillar that was compiled again.
     pub(crate) fn has_pillar(&self, pillar: &Map) {
         let beacons = pillar.get("beacons").cloned();
         let kept = beacons.map(|beacons| Map::new().with("beacons", beacons));
@@ -96,7 +98,7 @@ impl Watch {
     /// Answers a request about the beacons.
     pub(crate) fn manage(&self, asked: &wire::Beacons) -> Map {
         let mut is_changed = false;
-        // Only a change begins anything anew.
+        // Only a change may restart beacons, so the request works on a copy.
         let made_of = locked(&self.made_of);
         let (mut config, pillar) = (made_of.config.clone(), made_of.pillar.clone());
         drop(made_of);
@@ -107,7 +109,7 @@ impl Watch {
         answer
     }
 
-    /// What the kernel may tell of, as descriptors of our own.
+    /// Returns duplicates of the beacons' descriptors, through which the kernel reports changes.
     fn descriptors(&self) -> Vec<OwnedFd> {
         let beacons = locked(&self.beacons);
         let descriptors = beacons.descriptors();
@@ -127,7 +129,7 @@ fn tell_faults(beacons: &Beacons) {
 }
 
 impl Shared {
-    /// Looks at the beacons for as long as the daemon runs.
+    /// Runs the beacons for as long as the daemon runs.
     pub(crate) async fn watch(self: &Arc<Self>) {
         loop {
             let shared = self.clone();
@@ -151,7 +153,7 @@ impl Shared {
         }
     }
 
-    /// What the beacons say now, and when to look again.
+    /// Returns what the beacons report now, and when to look again.
     fn looked(&self) -> (Vec<Fired>, Option<Duration>) {
         let mut beacons = locked(&self.watching().beacons);
         let now = Now::read().running;
@@ -170,7 +172,7 @@ impl Shared {
     }
 }
 
-/// What beacons ask functions in.
+/// Returns the context in which beacons call functions.
 pub(crate) fn context(opts: &Opts) -> Exec {
     Exec::with_custom(
         opts.clone(),
@@ -181,7 +183,7 @@ pub(crate) fn context(opts: &Opts) -> Exec {
     )
 }
 
-/// Comes back when the kernel has something to tell.
+/// Waits until the kernel reports something for a beacon.
 async fn told(shared: &Shared) {
     let (sender, first) = bounded(1);
     let mut waiting = Vec::new();
@@ -194,7 +196,7 @@ async fn told(shared: &Shared) {
             }));
         }
     }
-    // No deadline: it stands in a race.
+    // No deadline: this future races with others.
     let _ = first.recv().await;
 }
 

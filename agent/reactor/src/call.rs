@@ -1,8 +1,9 @@
-//! [`Call`]: what a chunk of a reactor asks for, from its low data, as Salt's `ReactWrap` reads it.
+//! [`Call`]: the call that a chunk of a reaction asks for. It is read from the chunk's low data as
+//! Salt's `ReactWrap` does it.
 
 use value::{Map, Value, log};
 
-/// What is to be called.
+/// A call that a chunk asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Call {
     /// A job for minions.
@@ -16,50 +17,50 @@ pub enum Call {
 /// A job for minions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Local {
-    /// Which minions.
+    /// The minions that are targeted.
     pub tgt: Value,
-    /// How that is meant.
+    /// The type of the target.
     pub tgt_type: String,
     /// The function.
     pub fun: String,
-    /// Its arguments; those with names lie in a map that says so.
+    /// The function's arguments. Named ones are in a map that is marked as such.
     pub arg: Vec<Value>,
     /// The returners.
     pub ret: String,
-    /// What else belongs to the job.
+    /// The other options of the job.
     pub options: Map,
 }
 
 /// A function on the machine that reacts: a minion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Caller {
-    /// Its name.
+    /// The function's name.
     pub fun: String,
-    /// Its arguments, as those of [`Local`].
+    /// The function's arguments, in the form of [`Local::arg`].
     pub arg: Vec<Value>,
 }
 
 /// A runner or a wheel function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Client {
-    /// Whether it is a wheel function.
+    /// True for a wheel function, false for a runner.
     pub is_wheel: bool,
-    /// Its name.
+    /// The function's name.
     pub fun: String,
-    /// Its arguments by their places.
+    /// The positional arguments.
     pub arg: Vec<Value>,
-    /// Its arguments by their names.
+    /// The named arguments.
     pub kwarg: Map,
 }
 
 impl Client {
-    /// True when doing it once more changes nothing.
+    /// Returns true if doing it once more changes nothing.
     pub fn may_be_done_again(&self) -> bool {
         self.is_wheel && self.fun.starts_with("key.")
     }
 }
 
-/// A chunk under the name that its type has now: `cmd` was `local`.
+/// Returns a chunk with the current name of its type: `cmd` is the old name of `local`.
 pub fn unaliased(low: &Map) -> Map {
     let is_old = low.get("state").and_then(Value::as_str) == Some("cmd");
     match is_old {
@@ -68,14 +69,15 @@ pub fn unaliased(low: &Map) -> Map {
     }
 }
 
-/// What a job takes besides its function's arguments.
+/// The options that a job takes in addition to its function's arguments.
 const OPTIONS: [&str; 4] = ["metadata", "delimiter", "ret_config", "ret_kwargs"];
 
 impl Call {
-    /// The call of a chunk.
+    /// Reads the call of a chunk.
     ///
     /// # Errors
-    /// When the chunk does not say what it must, in Salt's words where it has some.
+    /// When the chunk lacks something that its call needs. The error is in Salt's words where Salt
+    /// has some.
     pub fn of(low: &Map) -> Result<Self, String> {
         let text = |key: &str| low.get(key).map(Value::to_text).unwrap_or_default();
         let (id, state, fun) = (text("__id__"), text("state"), text("fun"));
@@ -98,7 +100,7 @@ impl Call {
         }
     }
 
-    /// As dry runs and the history show it.
+    /// Returns the call as dry runs and the history show it.
     pub fn shown(&self) -> Map {
         match self {
             Self::Local(local) => Map::new()
@@ -131,7 +133,7 @@ fn local(low: &Map, id: &str, fun: String, arg: Vec<Value>) -> Result<Call, Stri
         let given = low.get(key).filter(|value| !value.is_null());
         given.map_or_else(|| default.to_owned(), Value::to_text)
     };
-    // `expr_form` is what `tgt_type` was called before.
+    // `expr_form` is the old name of `tgt_type`.
     let tgt_type = text("tgt_type", &text("expr_form", "glob"));
     let options = OPTIONS.iter();
     let options = options.filter_map(|name| Some(((*name).into(), low.get(name)?.clone())));
@@ -148,8 +150,8 @@ fn local(low: &Map, id: &str, fun: String, arg: Vec<Value>) -> Result<Call, Stri
     }))
 }
 
-/// Arguments by their place and by their name: of `args`, of the older `arg` and `kwarg`, and for a function of the master of the
-/// chunk itself.
+/// Returns the positional and the named arguments. They are in `args`, in the older `arg` and
+/// `kwarg`, or, for a function of the master, in the chunk itself.
 fn arguments(low: &Map, id: &str, state: &str, fun: &str) -> Result<(Vec<Value>, Map), String> {
     if let Some(args) = low.get("args") {
         for older in ["arg", "kwarg"].iter().filter(|name| low.contains(name)) {
@@ -157,7 +159,7 @@ fn arguments(low: &Map, id: &str, state: &str, fun: &str) -> Result<(Vec<Value>,
                 "Reactor '{id}' is ignoring '{older}' param due to presence of 'args' param. Check the Reactor System documentation for the correct argument format."
             ));
         }
-        // A caller's `args` were a list of what stands by its place before they were names.
+        // In the older form, the `args` of a caller are a list of positional arguments.
         if let ("caller", Value::List(args)) = (state, args)
             && !args.iter().all(is_pair)
         {
@@ -189,12 +191,13 @@ fn arguments(low: &Map, id: &str, state: &str, fun: &str) -> Result<(Vec<Value>,
     })
 }
 
-/// One name with its value.
+/// Returns true for a dictionary with one name and its value.
 fn is_pair(arg: &Value) -> bool {
     arg.as_map().is_some_and(|arg| arg.len() == 1)
 }
 
-/// A dictionary, or a list of dictionaries put together.
+/// Returns a dictionary, or the dictionaries of a list merged into one. Returns `None` for other
+/// values.
 fn named(args: &Value) -> Option<Map> {
     let mut named = Map::new();
     match args {
@@ -209,7 +212,8 @@ fn named(args: &Value) -> Option<Map> {
     Some(named)
 }
 
-/// The arguments that stand in the chunk itself: all that is neither the compiler's nor a requisite.
+/// Returns the arguments that are in the chunk itself: everything that is neither the compiler's
+/// nor a requisite.
 fn bare(low: &Map) -> Map {
     const OWN: [&str; 8] = [
         "__id__",
@@ -224,7 +228,7 @@ fn bare(low: &Map) -> Map {
     let is_requisite = |key: &str| state::low::RequisiteKind::of(key).is_some();
     let given = low.iter().filter(|(key, _)| {
         let key = key.as_str().unwrap_or_default();
-        // The name is the ID where no other one is given.
+        // Without a separate name, the compiler sets the name to the ID.
         let is_name = key == "name" && low.get("name") != low.get("__id__");
         is_name || !OWN.contains(&key) && !is_requisite(key)
     });

@@ -1,7 +1,8 @@
-//! [`Causes`]: which events come of reactions, so that a loop is noticed.
+//! [`Causes`]: records which events are effects of reactions, so that loops are detected.
 //!
-//! The jobs, runners and wheel functions of a reaction have ids, which stand in the tags of their events; what `event.send` is to fire
-//! has its tag. That is remembered for the newest effects only: a loop runs through them quickly, or does no harm.
+//! The jobs, runners and wheel functions of a reaction have ids, which are in the tags of their
+//! events. For an event that `event.send` fires, its tag is recorded. Only the newest effects are
+//! remembered: a loop passes through them quickly, or does no harm.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,10 +13,10 @@ use wire::tag::Tag;
 use crate::call::{Call, Caller, Local};
 use crate::{ERROR, Event};
 
-/// How many effects are remembered.
+/// The maximum number of effects that are remembered.
 const EFFECTS_MAX: usize = 8192;
 
-/// What the newest effects were caused by.
+/// The causes of the newest effects.
 #[derive(Debug, Default)]
 pub struct Causes(Mutex<Known>);
 
@@ -30,7 +31,7 @@ impl Causes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An effect that is about to be.
+    /// Records an effect before it happens.
     pub fn caused(&self, generation: u64, jid: &str, call: &Call) {
         let mut known = self.known();
         known.put(jid.to_owned(), generation);
@@ -39,7 +40,8 @@ impl Causes {
         }
     }
 
-    /// How many reactions led to an event. What fires a tag accounts for one event of it: the next one is somebody else's.
+    /// Returns how many reactions led to an event. A recorded tag accounts for one event only: the
+    /// next event with that tag has another cause.
     pub fn generation(&self, event: &Event) -> u64 {
         let tag = event.tag.as_str();
         if tag == ERROR {
@@ -75,7 +77,7 @@ impl Known {
     }
 }
 
-/// The tag of the event that a call fires, where it says so.
+/// Returns the tag of the event that a call fires, if it fires one.
 fn fired(call: &Call) -> Option<String> {
     let (fun, arg, kwarg) = match call {
         Call::Local(Local { fun, arg, .. }) | Call::Caller(Caller { fun, arg }) => {
@@ -123,7 +125,7 @@ mod tests {
         let jid = "20261120101647455855";
         causes.caused(3, jid, &call("my/tag"));
         let of = |sequence, tag: &str| causes.generation(&event(sequence, tag));
-        // Several rules ask about one event.
+        // Several rules may ask about the same event.
         assert_eq!((of(1, "my/tag"), of(1, "my/tag")), (3, 3));
         assert_eq!(of(2, "my/tag"), 0);
         assert_eq!(of(3, &format!("salt/job/{jid}/ret/m1")), 3);

@@ -1,11 +1,13 @@
-//! The rules and limits of a configuration: its option `reactor`, and what stands beside the engine of that name.
+//! Reads the rules and limits of a configuration: its option `reactor`, and the options of the
+//! engine with that name.
 
 use state::opts::Opts;
 use value::{Map, Value};
 
 use crate::rule::Rule;
 
-/// The rules, and a sentence for each thing that is wrong. A minion of Salt follows them with the engine `reactor` only; here it may be named.
+/// Returns the rules, and a sentence for each fault. In Salt a minion needs the engine `reactor` to
+/// follow rules; here the engine is optional.
 #[must_use]
 pub fn rules(opts: &Opts) -> (Vec<Rule>, Vec<String>) {
     let option = opts.get("reactor").cloned().unwrap_or_default();
@@ -19,7 +21,7 @@ pub fn rules(opts: &Opts) -> (Vec<Rule>, Vec<String>) {
 
 const ENGINE: &str = "reactor";
 
-/// The engines with their options.
+/// Returns the engines with their options.
 fn engines(opts: &Opts) -> Vec<(String, Map)> {
     let option = opts.get("engines").cloned().unwrap_or_default();
     let entry = |(name, options): (&Value, &Value)| {
@@ -39,7 +41,8 @@ fn engines(opts: &Opts) -> Vec<(String, Map)> {
     }
 }
 
-/// The configuration with the options of the engine (`worker_threads` is `reactor_worker_threads`).
+/// Returns the configuration with the options of the engine (`worker_threads` is
+/// `reactor_worker_threads`).
 pub(crate) fn with_engine(opts: &Opts) -> Opts {
     let mut map = opts.map.clone();
     for (_, options) in engines(opts).iter().filter(|(name, _)| name == ENGINE) {

@@ -1,4 +1,4 @@
-//! One reaction from its event to its end.
+//! Runs one reaction from its event to its end.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,38 +16,39 @@ use crate::reaction::{Chunk, Reaction, State};
 use crate::rule::Rule;
 use crate::{Event, Limits, Place, tell_failure};
 
-/// What a chunk came to, and what there is to say.
+/// The state of a chunk after its call, and a comment.
 pub type Outcome = (State, String);
 
-/// How much of a return stands in a comment.
+/// The maximum number of characters of a return in a comment.
 const COMMENT_MAX: usize = 400;
 
-/// A chunk that is not done, or has not succeeded.
+/// Returns the outcome of a chunk that could not be done, or that has not succeeded.
 pub fn failed(text: impl Into<String>) -> Outcome {
     (State::Failed, text.into())
 }
 
-/// The beginning of a return, for a comment.
+/// Returns the beginning of a return, for a comment.
 #[must_use]
 pub fn shortened(text: &str) -> String {
     text.chars().take(COMMENT_MAX).collect()
 }
 
-/// Who reacts: a master, or a minion.
+/// The program that reacts: a master, or a minion.
 pub trait Actor: Send + Sync + 'static {
-    /// The options.
+    /// Returns the limits of the reactor's options.
     fn limits(&self) -> Limits;
 
-    /// What was caused by what.
+    /// Returns the recorded causes of events.
     fn causes(&self) -> &Causes;
 
-    /// Whether reactions are only looked at.
+    /// Returns true if reactions are only observed.
     fn is_observing(&self) -> bool;
 
-    /// The context that templates are rendered in; it may take its time.
+    /// Returns the context that templates are rendered in. This may take a while.
     fn context(self: &Arc<Self>) -> Exec;
 
-    /// Keeps a reaction as it stands, or says why it is not kept; what must be on the disk at once is `is_synced`.
+    /// Stores the current state of a reaction, or returns why it is not stored. If `is_synced` is
+    /// true, the state must be on disk when this returns.
     fn keep(
         &self,
         reaction: &Reaction,
@@ -57,8 +58,8 @@ pub trait Actor: Send + Sync + 'static {
     /// Fires an event about the reactor itself.
     fn tell(&self, tag: &str, data: Map) -> impl Future<Output = ()> + Send;
 
-    /// Makes the call of a chunk; what came of it, and whether that must be on the disk at once. The next chunk waits for
-    /// [`Board::began`], or for the end of this one.
+    /// Makes the call of a chunk. Returns its outcome, and whether the outcome must be on disk at
+    /// once. The next chunk waits for [`Board::began`], or for the end of this one.
     fn call(
         self: &Arc<Self>,
         board: &Arc<Board>,
@@ -67,7 +68,7 @@ pub trait Actor: Send + Sync + 'static {
     ) -> impl Future<Output = (Outcome, bool)> + Send;
 }
 
-/// Something that happens once, and is waited for.
+/// An event that happens once, and that tasks can wait for.
 struct Gate(Sender<()>, Receiver<()>);
 
 impl Gate {
@@ -81,15 +82,15 @@ impl Gate {
     }
 
     async fn opened(&self) {
-        // No deadline: it ends with its senders.
+        // No deadline: the wait ends when the channel is closed.
         let _ = self.1.recv().await;
     }
 }
 
-/// A reaction whose chunks are under way.
+/// A reaction whose chunks are being run.
 pub struct Board {
     reaction: Mutex<Reaction>,
-    /// The chunks that were begun before the daemon was started again.
+    /// True for each chunk that was begun before the daemon was restarted.
     begun_before: Vec<bool>,
     began: Vec<Gate>,
     ended: Vec<Gate>,
@@ -112,35 +113,36 @@ impl Board {
         self.reaction.lock().await.chunks.get(at).map(look)
     }
 
-    /// The id of a chunk's job.
+    /// Returns the id of a chunk's job.
     pub async fn jid(&self, at: usize) -> String {
         let jid = self.of(at, |chunk| chunk.jid.clone()).await;
         jid.unwrap_or_default()
     }
 
-    /// How often a chunk was begun.
+    /// Returns how often a chunk was begun.
     pub async fn times_begun(&self, at: usize) -> u64 {
         let begun = self.of(at, |chunk| chunk.begun).await;
         begun.unwrap_or_default()
     }
 
-    /// True when a chunk waits for others.
+    /// Returns true if a chunk waits for others.
     pub async fn has_needs(&self, at: usize) -> bool {
         let has_needs = self.of(at, |chunk| !chunk.needs.is_empty()).await;
         has_needs.unwrap_or_default()
     }
 
-    /// True when others wait for a chunk.
+    /// Returns true if others wait for a chunk.
     pub async fn is_needed(&self, at: usize) -> bool {
         self.reaction.lock().await.is_needed(at)
     }
 
-    /// True when a chunk was begun before the daemon was started again.
+    /// Returns true if a chunk was begun before the daemon was restarted.
     pub fn was_begun(&self, at: usize) -> bool {
         self.begun_before.get(at).copied().unwrap_or_default()
     }
 
-    /// The reaction with a chunk begun: whoever has it keeps it before anything is done, and before it changes again.
+    /// Marks a chunk as begun and returns the locked reaction. The caller must store it before it
+    /// releases the lock and before it does anything.
     pub async fn begun(&self, at: usize) -> MutexGuard<'_, Reaction> {
         let mut reaction = self.reaction.lock().await;
         if let Some(chunk) = reaction.chunks.get_mut(at) {
@@ -150,14 +152,15 @@ impl Board {
         reaction
     }
 
-    /// The next chunk may begin.
+    /// Lets the next chunk begin.
     pub fn began(&self, at: usize) {
         if let Some(gate) = self.began.get(at) {
             gate.open();
         }
     }
 
-    /// Waits for what a chunk needs, and for its turn; then says why it is not done, if it is not.
+    /// Waits for the chunks that a chunk needs, and for its turn. Returns an outcome if the chunk
+    /// is not to be done, otherwise `None`.
     async fn ready(&self, at: usize) -> Option<Outcome> {
         let needs = self.of(at, |chunk| chunk.needs.clone()).await?;
         for (_, need) in &needs {
@@ -178,7 +181,7 @@ impl Board {
             if let Some(chunk) = reaction.chunks.get_mut(at) {
                 (chunk.state, chunk.comment) = outcome;
             }
-            // One that is alone is kept with the whole.
+            // A chunk that is alone is stored with the whole reaction.
             if reaction.chunks.len() > 1 {
                 keep(actor, &reaction, is_synced).await;
             }
@@ -190,7 +193,8 @@ impl Board {
     }
 }
 
-/// Why a chunk is not done: what it requires has not succeeded, or nothing failed that it is there for.
+/// Returns the outcome of a chunk that is not to be done: a chunk that it requires has not
+/// succeeded, or nothing failed that it is meant for.
 fn unmet(reaction: &Reaction, needs: &[(RequisiteKind, usize)]) -> Option<Outcome> {
     use RequisiteKind as Kind;
     let chunk = |at: &usize| reaction.chunks.get(*at);
@@ -222,8 +226,8 @@ fn unmet(reaction: &Reaction, needs: &[(RequisiteKind, usize)]) -> Option<Outcom
     is_moot.then_some((State::Skipped, text))
 }
 
-/// Answers an event as a rule has it: `known` is what was kept of that, if anything was. The rendering has the `turn` until it ends,
-/// also when it is waited for no longer.
+/// Answers an event with a rule. `known` is the reaction that was stored before, if any. The
+/// rendering holds `turn` until it ends, even if it takes too long and is given up.
 pub async fn react<A: Actor, T: Send + Sync + 'static>(
     actor: &Arc<A>,
     known: Option<Reaction>,
@@ -241,7 +245,7 @@ pub async fn react<A: Actor, T: Send + Sync + 'static>(
     }
 }
 
-/// A new reaction, rendered; none when there is nothing to do.
+/// Renders a new reaction. Returns `None` if there is nothing to do.
 async fn rendered<A: Actor, T: Send + Sync + 'static>(
     actor: &Arc<A>,
     rule: &Rule,
@@ -278,7 +282,8 @@ async fn rendered<A: Actor, T: Send + Sync + 'static>(
     Some(reaction)
 }
 
-/// Renders and compiles on a thread of its own. One that takes too long is waited for no longer; it keeps its room until it ends.
+/// Renders and compiles on a separate thread. If that takes too long, the result is given up, but
+/// the rendering holds `turn` until it ends.
 async fn compiled<A: Actor, T: Send + Sync + 'static>(
     actor: &Arc<A>,
     rule: &Rule,
@@ -295,7 +300,7 @@ async fn compiled<A: Actor, T: Send + Sync + 'static>(
         drop(turn);
         compiled
     });
-    // A task that is dropped may not run at all: this one is let go only when its time is up.
+    // A dropped task might not run at all, so it is dropped only after its time limit.
     let mut work = Box::pin(work);
     if let Some(compiled) = link::wait::within(most, work.as_mut()).await {
         return compiled;
@@ -309,7 +314,7 @@ async fn compiled<A: Actor, T: Send + Sync + 'static>(
     }
 }
 
-/// Does what a reaction has left to do.
+/// Runs the remaining chunks of a reaction, and ends it.
 async fn perform<A: Actor>(actor: &Arc<A>, reaction: Reaction) {
     let board = Arc::new(Board::new(reaction));
     let count = board.ended.len();
@@ -325,21 +330,21 @@ async fn perform<A: Actor>(actor: &Arc<A>, reaction: Reaction) {
     finish(actor, reaction, is_synced).await;
 }
 
-/// Keeps a reaction. Where that fails it goes on all the same, and what it came to is in the log.
+/// Stores a reaction. If that fails, the failure is logged and the reaction continues.
 pub async fn keep<A: Actor>(actor: &A, reaction: &Reaction, is_synced: bool) {
     if let Err(error) = actor.keep(reaction, is_synced).await {
         not_kept(&reaction.rule, &error);
     }
 }
 
-/// Tells that a reaction is not kept.
+/// Logs that a reaction is not stored.
 pub fn not_kept(rule: &str, why: &str) {
     log::error(format_args!(
         "How the rule {rule} went on is not kept: {why}"
     ));
 }
 
-/// Keeps how a reaction ended, and tells of one that went wrong.
+/// Stores how a reaction ended, and reports one that failed.
 async fn finish<A: Actor>(actor: &Arc<A>, reaction: Reaction, is_synced: bool) {
     let is_good = reaction.state == State::Done;
     keep(&**actor, &reaction, is_synced || !is_good).await;
@@ -348,7 +353,7 @@ async fn finish<A: Actor>(actor: &Arc<A>, reaction: Reaction, is_synced: bool) {
     }
 }
 
-/// Does a chunk when its turn has come; whether how it ended must be on the disk at once.
+/// Runs a chunk when its turn has come. Returns true if its outcome must be on disk at once.
 async fn chunk<A: Actor>(actor: Arc<A>, board: Arc<Board>, at: usize) -> bool {
     let state = board.of(at, |chunk| chunk.state).await;
     if state.is_none_or(State::is_final) {
@@ -392,7 +397,7 @@ mod tests {
 
     use super::*;
 
-    /// A reaction with a chunk in each of these states.
+    /// Returns a reaction with a chunk in each of these states.
     fn reaction(states: &[State]) -> Reaction {
         let chunk = |state: &State| Chunk {
             low: Map::new().with("__id__", state.as_str()),
@@ -430,7 +435,7 @@ mod tests {
             state(&[(Require, good), (Require, bad)]),
             Some(State::Failed)
         );
-        // A lost answer is no success.
+        // A chunk whose answer was lost has not succeeded.
         assert_eq!(state(&[(Require, unknown)]), Some(State::Failed));
         assert_eq!(state(&[(RequireAny, bad), (RequireAny, good)]), None);
         assert_eq!(state(&[(RequireAny, bad)]), Some(State::Failed));

@@ -1,4 +1,5 @@
-//! From the SLS files of a rule to its plan: rendered, put together, checked and ordered, as Salt's reactor does it.
+//! Compiles the SLS files of a rule to its plan: they are rendered, merged, checked and ordered, as
+//! in Salt's reactor.
 
 use std::path::{Path, PathBuf};
 
@@ -10,18 +11,19 @@ use value::{Map, Value};
 
 use crate::rule::Rule;
 
-/// What a rule makes of an event.
+/// The plan that a rule makes from an event.
 #[derive(Clone, Debug, Default)]
 pub struct Compiled {
-    /// What is to be done; nothing where a fault forbids it.
+    /// The chunks to run; none if a fault forbids it.
     pub plan: Plan,
-    /// All that is wrong. A file that does not render keeps the other files of its rule from nothing.
+    /// All faults. A file that cannot be rendered does not prevent the use of the rule's other
+    /// files.
     pub faults: Vec<String>,
-    /// What the files rendered to, for whoever looks for the reason.
+    /// The rendered text of the files, for finding the cause of a fault.
     pub rendered: String,
 }
 
-/// The most that is kept of what files rendered to.
+/// The maximum number of bytes of rendered text that is kept.
 const RENDERED_MAX: usize = 32 << 10;
 
 /// Renders and compiles the SLS files of a rule for an event.
@@ -116,7 +118,8 @@ impl Files<'_> {
     }
 }
 
-/// The files that a reference names: a path, a pattern of paths, or one of this machine's own tree.
+/// Returns the files that a reference names: a path, a pattern of paths, or a file of this
+/// machine's own tree.
 fn found(cx: &Exec, reference: &str) -> Result<Vec<PathBuf>, String> {
     let Some(path) = reference.strip_prefix("salt://") else {
         let found = modules::globbed(reference).into_iter();
@@ -128,7 +131,8 @@ fn found(cx: &Exec, reference: &str) -> Result<Vec<PathBuf>, String> {
     Ok(file.into_iter().map(|file| file.path).collect())
 }
 
-/// What a reactor's template sees. The data of an event is a value like any other: it is never read as a template.
+/// Returns the context of a reactor's template. The data of an event is an ordinary value, and is
+/// never read as a template.
 fn context(cx: &Exec, path: &Path, tag: &str, data: &Map) -> Context {
     let name = path.display().to_string();
     let variables = Map::new()
@@ -159,7 +163,8 @@ fn context(cx: &Exec, path: &Path, tag: &str, data: &Map) -> Context {
     }
 }
 
-/// Functions that stand behind a dot become the last argument of their state (Salt's `pad_funcs`).
+/// Moves a function behind a dot (`state.function`) to the end of its state's arguments (Salt's
+/// `pad_funcs`).
 fn padded(rendered: Value) -> Result<Map, String> {
     let mut high = match rendered {
         Value::Map(high) => high,
@@ -192,7 +197,7 @@ fn body_padded(id: &Value, body: &Value) -> Result<Map, String> {
             seen.push(key);
             continue;
         };
-        // As in Salt a state has one function of an ID: another one stays as it is written.
+        // As in Salt, an ID has one function of each state: a second one remains as written.
         if seen.contains(&state) {
             continue;
         }

@@ -1,9 +1,11 @@
-//! What a master and a minion react by.
+//! The parts of a reactor that a master and a minion share.
 //!
-//! A [`Rule`] names SLS files for the tags of events. They are rendered and compiled ([`compile`]) to chunks, whose calls ([`Call`])
-//! are then made. What a rule made of an event is a [`Reaction`]: it is kept before the first effect, with the chunks and the ids of
-//! their jobs, and [`course`] brings it to its end, also one that was begun before. Who reacts is an [`Actor`]: a master on its log of
-//! events, a minion on what happens on its machine. Which reactions led to one another is known to [`Causes`], so that loops end.
+//! A [`Rule`] names SLS files for the tags of events. They are rendered and compiled ([`compile`])
+//! to chunks, whose calls ([`Call`]) are then made. A [`Reaction`] is the result of a rule and an
+//! event. It is stored before its first effect, with the chunks and the ids of their jobs, and
+//! [`course`] runs it to its end, even if it was begun before a restart. An [`Actor`] is the
+//! program that reacts: a master answers the events of its log, a minion those of its machine.
+//! [`Causes`] knows which reactions led to one another, so that loops end.
 
 pub mod call;
 mod causes;
@@ -30,66 +32,70 @@ pub use rule::Rule;
 pub use templates::Templates;
 pub use test::{Tried, given};
 
-/// The tag of the event that tells of a reaction that failed.
+/// The tag of the event that reports a failed reaction.
 pub const ERROR: &str = "salt/reactor/error";
 
-/// Who asks for a reactor's runners and wheel functions: no reactor answers their events.
+/// The user of the reactor's runners and wheel functions. No reactor answers the events of this
+/// user.
 pub const USER: &str = "Reactor";
 
-/// How many reactions in a row may lead to one another (`reactor_loop_max`).
+/// The maximum number of reactions in a row that lead to one another (`reactor_loop_max`).
 const LOOP_MAX: u64 = 32;
 
-/// An event as rules see it.
+/// An event in the form that rules use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Its place among the others.
+    /// The event's sequence number.
     pub sequence: u64,
-    /// Its tag.
+    /// The event's tag.
     pub tag: String,
-    /// What it says, with when it was made (`_stamp`).
+    /// The event's data, with the time at which it was made (`_stamp`).
     pub data: Map,
 }
 
 impl Event {
-    /// Events of the reactor's own runners are no events to it, as in Salt.
+    /// Returns true for an event of the reactor's own runners. The reactor ignores those, as in
+    /// Salt.
     #[must_use]
     pub fn is_own(&self) -> bool {
         is_own(&self.data)
     }
 }
 
-/// Whether data is that of an event of the reactor's own runners and wheel functions.
+/// Returns true for the data of an event of the reactor's own runners and wheel functions.
 #[must_use]
 pub fn is_own(data: &Map) -> bool {
     data.get("user").and_then(Value::as_str) == Some(USER)
 }
 
-/// Where a reaction stands: by its rule, and then by its event.
+/// The key of a reaction, ordered by its rule and then by its event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// The number of the rule.
     pub rule: u64,
-    /// The event's place among the others.
+    /// The event's sequence number.
     pub sequence: u64,
 }
 
 /// The options that begin with `reactor_`.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How many reactions of a rule are under way at a time.
+    /// The maximum number of reactions that run at the same time: for each rule on a master, for
+    /// all rules together on a minion.
     pub threads: usize,
-    /// How many events of a rule may wait for their turn.
+    /// The maximum number of events of a rule that wait for their turn.
     pub waiting: usize,
-    /// For how long a context of templates is used: a module that was synced meanwhile is seen after it.
+    /// The time for which a context of templates is used. A module that was synced meanwhile is
+    /// visible after it.
     pub refresh: Duration,
-    /// How many reactions in a row may lead to one another.
+    /// The maximum number of reactions in a row that lead to one another.
     pub loop_max: u64,
-    /// How long the files of a rule may take to render.
+    /// The maximum time for rendering the files of a rule.
     pub render: Duration,
 }
 
 impl Limits {
-    /// Those of a configuration, with what its engine `reactor` is given.
+    /// Reads the limits of a configuration, and the options of its engine `reactor`.
     #[must_use]
     pub fn of(opts: &Opts) -> Self {
         let opts = config::with_engine(opts);
@@ -111,8 +117,9 @@ impl Limits {
     }
 }
 
-/// Tells that a reaction went wrong: in the log, and as an event that a rule may answer. What such a rule does about a loop that was
-/// stopped comes after it, and when that is stopped too it is told in the log only.
+/// Reports a failed reaction: in the log, and as an event that rules may answer. If a loop was
+/// stopped, one more reaction to that event is allowed. If that one is stopped too, it is only
+/// logged.
 pub async fn tell_failure<A: Actor>(actor: &A, reaction: &Reaction) {
     let errors = reaction.errors();
     let Reaction {

@@ -1,4 +1,4 @@
-//! [`Reaction`]: what a rule made of an event, chunk by chunk, as it is kept.
+//! [`Reaction`]: the stored result of a rule and an event, chunk by chunk.
 
 use std::time::SystemTime;
 
@@ -9,24 +9,24 @@ use value::{Map, Value, jid};
 use crate::call::{Call, unaliased};
 use crate::{Event, Place};
 
-/// Where something stands.
+/// The state of a reaction or a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nothing was done yet.
+    /// It was not begun yet.
     Waiting,
     /// It was begun.
     Begun,
     /// It is done.
     Done,
-    /// It is done, and did not succeed; or it could not be.
+    /// It did not succeed, or could not be done.
     Failed,
-    /// What it requires was not so.
+    /// It was not done, because the chunks of its `onfail` requisites had not failed.
     Skipped,
-    /// Nobody knows whether it was done.
+    /// It is unknown whether it was done.
     Unknown,
-    /// It was only looked at (`reactor.enforce False`).
+    /// It was only observed (`reactor.enforce False`).
     Observed,
-    /// It was the last of too many that caused each other.
+    /// It was the last of too many reactions that caused one another.
     Stopped,
 }
 
@@ -42,7 +42,7 @@ impl State {
         Self::Stopped,
     ];
 
-    /// The word for it.
+    /// Returns the word for the state.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -61,7 +61,7 @@ impl State {
         Self::ALL.into_iter().find(|state| state.as_str() == word)
     }
 
-    /// True when nothing more will become of it.
+    /// Returns true if the state does not change any more.
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Waiting | Self::Begun)
     }
@@ -70,45 +70,46 @@ impl State {
 /// One chunk of a reaction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chunk {
-    /// Its low data.
+    /// The chunk's low data.
     pub low: Map,
-    /// What must be so before it is done, and of which chunks.
+    /// The requisites of the chunk, and the chunks that they refer to.
     pub needs: Vec<(RequisiteKind, usize)>,
-    /// The id of its job.
+    /// The id of the chunk's job.
     pub jid: String,
-    /// How far it is.
+    /// The chunk's state.
     pub state: State,
-    /// How often it was begun: again where the daemon ended before it did.
+    /// The number of times that the chunk was begun. It is begun again if the daemon ends before
+    /// the chunk does.
     pub begun: u64,
-    /// Why it is not done, or what there is to say.
+    /// The reason why the chunk is not done, or another comment.
     pub comment: String,
 }
 
-/// What a rule made of an event.
+/// The result of a rule and an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reaction {
-    /// Of which rule and event.
+    /// The rule and the event.
     pub place: Place,
-    /// The rule as it was.
+    /// The rule's pattern at that time.
     pub rule: String,
     /// The event's tag.
     pub tag: String,
-    /// When it began, in milliseconds since 1970.
+    /// The time at which the reaction began, in milliseconds since 1970.
     pub began_ms: u64,
-    /// How far it is.
+    /// The reaction's state.
     pub state: State,
-    /// How many reactions before it led to this one.
+    /// The number of reactions that led to this one.
     pub generation: u64,
-    /// All that was wrong with its files.
+    /// The faults of the rule's files.
     pub faults: Vec<String>,
-    /// What they rendered to; kept of those that failed.
+    /// The rendered text of the files, kept if they have faults or the reaction is only observed.
     pub rendered: String,
-    /// What is to be done, in its order.
+    /// The chunks in their order.
     pub chunks: Vec<Chunk>,
 }
 
 impl Reaction {
-    /// One that nothing is known of yet.
+    /// Creates a reaction without chunks.
     pub fn new(place: Place, rule: &str, event: &Event, generation: u64) -> Self {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let now = since.unwrap_or_default().as_millis();
@@ -125,7 +126,8 @@ impl Reaction {
         }
     }
 
-    /// The chunks of a plan, each with the id of its job. A test run, which a `prereq` asks for, is none: a reaction has only effects.
+    /// Adds the chunks of a plan, each with the id of its job. The test runs that a `prereq` asks
+    /// for are left out, because a reaction has effects only.
     pub fn plan(&mut self, plan: &Plan) {
         let steps = plan.steps().iter().filter(|step| !step.test);
         let mut places: Vec<usize> = Vec::new();
@@ -150,13 +152,13 @@ impl Reaction {
         }
     }
 
-    /// True when another chunk depends on how this one ends.
+    /// Returns true if another chunk depends on how this one ends.
     pub fn is_needed(&self, chunk: usize) -> bool {
         let mut needs = self.chunks.iter().flat_map(|chunk| &chunk.needs);
         needs.any(|(_, at)| *at == chunk)
     }
 
-    /// What all chunks came to together.
+    /// Returns the outcome of all chunks together.
     pub fn outcome(&self) -> State {
         let any = |state| self.chunks.iter().any(|chunk| chunk.state == state);
         match () {
@@ -166,7 +168,7 @@ impl Reaction {
         }
     }
 
-    /// What went wrong, in sentences.
+    /// Returns the errors as sentences.
     pub fn errors(&self) -> Vec<String> {
         let is_wrong = |chunk: &&Chunk| matches!(chunk.state, State::Failed | State::Unknown);
         let chunks = self.chunks.iter().filter(is_wrong);
@@ -174,7 +176,7 @@ impl Reaction {
         self.faults.iter().cloned().chain(chunks).collect()
     }
 
-    /// As it is kept.
+    /// Returns the form that is stored.
     #[must_use]
     pub fn row(&self) -> Map {
         let mut row = Map::new()
@@ -194,7 +196,7 @@ impl Reaction {
         row
     }
 
-    /// One that was kept; none when that cannot be read.
+    /// Reads a stored reaction. Returns `None` if it cannot be read.
     pub fn of_row(place: Place, row: &Map) -> Option<Self> {
         let text = |key| row.get(key).map(Value::to_text).unwrap_or_default();
         let number = |key| u64::try_from(row.get(key)?.as_int()?).ok();
@@ -212,7 +214,7 @@ impl Reaction {
         })
     }
 
-    /// The calls of its chunks, or why there is none.
+    /// Returns the calls of the chunks; for a chunk without one, the reason.
     pub fn calls(&self) -> Value {
         let calls = self.chunks.iter().map(|chunk| match Call::of(&chunk.low) {
             Ok(call) => Value::from(call.shown()),
@@ -221,7 +223,7 @@ impl Reaction {
         Value::list(calls)
     }
 
-    /// As the runner shows it.
+    /// Returns the reaction as the runner shows it.
     pub fn shown(&self) -> Map {
         let chunks = self.chunks.iter().map(|chunk| {
             let text = |key| chunk.low.get(key).cloned().unwrap_or_default();
@@ -288,7 +290,7 @@ fn chunk_of(row: &Value) -> Option<Chunk> {
             .collect::<Option<_>>()?,
         jid: row.get("jid")?.as_str()?.to_owned(),
         state: State::of(row)?,
-        // Rows of earlier releases have no number.
+        // Rows of earlier releases lack this number.
         begun: row
             .get("begun")
             .and_then(Value::as_int)

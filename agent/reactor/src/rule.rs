@@ -1,4 +1,4 @@
-//! [`Rule`]: a tag's pattern and the SLS files that are for it, as `reactor:` in the configuration has them.
+//! [`Rule`]: a pattern of tags and the SLS files for it, as in the option `reactor`.
 
 use value::glob::fnmatch;
 use value::{Map, Value};
@@ -8,12 +8,13 @@ use value::{Map, Value};
 pub struct Rule {
     /// The pattern of tags.
     pub glob: String,
-    /// Its SLS files: paths, patterns of paths, `salt://`.
+    /// The rule's SLS files: paths, patterns of paths, or `salt://` references.
     pub refs: Vec<String>,
 }
 
 impl Rule {
-    /// The rules of the option, which may be the path of a file that holds them; and a sentence for each entry that is none.
+    /// Reads the rules of the option, which may be the path of a file that has them. Also returns a
+    /// sentence for each invalid entry.
     #[must_use]
     pub fn all(option: &Value) -> (Vec<Self>, Vec<String>) {
         let Some(path) = option.as_str() else {
@@ -29,7 +30,7 @@ impl Rule {
         let (mut rules, mut faults) = (Vec::<Self>::new(), Vec::new());
         for entry in option.as_list().unwrap_or_default() {
             match Self::of(entry) {
-                // Two entries for one pattern with the same files would do everything twice.
+                // Two equal entries would do everything twice.
                 Some(rule) if rules.contains(&rule) => {}
                 Some(rule) => rules.push(rule),
                 None => faults.push(format!(
@@ -47,7 +48,7 @@ impl Rule {
         Some(Self::new(glob.as_str()?, refs))
     }
 
-    /// A rule of one file or of a list of them.
+    /// Creates a rule with one file or a list of files.
     pub fn new(glob: &str, refs: &Value) -> Self {
         let refs = match refs {
             Value::List(refs) => refs.iter().map(Value::to_text).collect(),
@@ -58,12 +59,13 @@ impl Rule {
         Self { glob, refs }
     }
 
-    /// True when it is for events of this tag.
+    /// Returns true if the rule is for events with this tag.
     pub fn matches(&self, tag: &str) -> bool {
         fnmatch(&self.glob, tag)
     }
 
-    /// What it is known by in the store: the same for the same pattern and files, wherever it stands in the list (FNV-1a, 63 bits).
+    /// Returns the number of the rule in the store. It depends only on the pattern and the files,
+    /// not on the place in the list (FNV-1a, 63 bits).
     pub fn number(&self) -> u64 {
         let texts = std::iter::once(&self.glob).chain(&self.refs);
         let bytes = texts.flat_map(|text| text.bytes().chain([0]));
@@ -73,14 +75,14 @@ impl Rule {
         hash >> 1
     }
 
-    /// As `reactor.list` shows it.
+    /// Returns the rule as `reactor.list` shows it.
     pub fn shown(&self) -> Value {
         let refs = self.refs.iter().map(|one| one.as_str().into());
         Map::new().with(&self.glob, Value::list(refs)).into()
     }
 }
 
-/// What a file says that holds the rules.
+/// Reads the file that has the rules.
 fn of_file(path: &str) -> Result<Value, String> {
     let wrong = |problem: String| {
         format!("The option `reactor` names the file {path}, which is not used: {problem}")

@@ -1,4 +1,5 @@
-//! [`Templates`]: the context that reactors' templates are rendered in, made once in a while.
+//! [`Templates`]: the context that reactors' templates are rendered in, which is renewed at
+//! intervals.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,7 +7,8 @@ use std::time::{Duration, Instant};
 use state::exec::Exec;
 use value::Map;
 
-/// The context, and since when. Reading the grains takes longer than all else of a reaction.
+/// The context and the time when it was made. It is kept because reading the grains takes longer
+/// than the rest of a reaction.
 #[derive(Default)]
 pub struct Templates(Mutex<Option<(Instant, Exec)>>);
 
@@ -21,7 +23,8 @@ impl Templates {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The context, made anew when it is older than `refresh`: by the first who finds it so, while all others have the old one.
+    /// Returns the context. If it is older than `refresh`, the first caller renews it, while all
+    /// others get the old one.
     pub fn context(&self, refresh: Duration, make: impl FnOnce() -> Exec) -> Exec {
         if let Some((since, cx)) = &mut *self.known() {
             let now = Instant::now();

@@ -1,4 +1,4 @@
-//! [`Tried`]: what a rule would make of an event, and nothing of it is done (`reactor.test`).
+//! [`Tried`]: shows what a rule would make from an event, without doing it (`reactor.test`).
 
 use state::exec::Exec;
 use state::module::Error;
@@ -6,21 +6,21 @@ use value::{Map, Value, json};
 
 use crate::{Event, Place, Reaction, Rule, State, compile};
 
-/// A rule, tried.
+/// A rule that is tried.
 #[derive(Debug)]
 pub struct Tried<'a> {
-    /// The rules there are.
+    /// All rules.
     pub rules: &'a [Rule],
-    /// The pattern of one of them, or an SLS file.
+    /// The pattern of one of the rules, or an SLS file.
     pub rule: &'a str,
     /// The event's tag.
     pub tag: &'a str,
-    /// What the event says.
+    /// The event's data.
     pub data: &'a Map,
 }
 
 impl Tried<'_> {
-    /// What it would come to, in this context.
+    /// Returns the reaction that would result in this context.
     ///
     /// # Errors
     /// When there is no such rule.
@@ -61,7 +61,7 @@ impl Tried<'_> {
     }
 }
 
-/// An event's tag and data as they were given: as JSON, or as a file with that.
+/// Returns the tag and data of an event that was given as JSON, or as a file with JSON.
 ///
 /// # Errors
 /// When it is neither.

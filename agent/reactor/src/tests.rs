@@ -1,4 +1,5 @@
-//! The recorded answers of Salt's own reactor, and how rules and reactions are kept.
+//! Compares with recorded answers of Salt's own reactor, and tests how rules and reactions are
+//! stored.
 #![expect(clippy::disallowed_methods, reason = "a test's own files")]
 
 use std::fs;
@@ -21,7 +22,7 @@ fn read(path: &Path) -> Value {
     json::read(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// A context like that of the recorder: `record.py` beside the cases.
+/// Returns a context like that of the recorder, `record.py` in the folder of the cases.
 fn context() -> Exec {
     let roots = corpus().join("roots").display().to_string();
     let roots = Map::new().with("base", Value::list([roots.into()]));
@@ -38,14 +39,14 @@ fn context() -> Exec {
     cx
 }
 
-/// Where the case and the roots lie says nothing.
+/// Replaces the paths of the case and the roots, which vary.
 fn without_place(text: &str, folder: &Path) -> String {
     let roots = corpus().join("roots").display().to_string();
     let text = text.replace(&folder.display().to_string(), "@HERE@");
     text.replace(&roots, "@ROOTS@")
 }
 
-/// What the case comes to here: chunks, calls, and what is wrong.
+/// Returns the results of a case: chunks, calls, faults, and refused calls.
 fn answered(folder: &Path) -> (Value, Value, Vec<String>, Vec<String>) {
     let event = read(&folder.join("event.json"));
     let here = folder.display().to_string();
@@ -81,7 +82,7 @@ fn answered(folder: &Path) -> (Value, Value, Vec<String>, Vec<String>) {
     (low, Value::list(calls), faults, refused)
 }
 
-/// What a fault says before its details begin, which are Python's in Salt.
+/// Returns the part of a fault before its details, which come from Python in Salt.
 fn head(fault: &str) -> &str {
     let end = fault
         .find(" (")
@@ -146,7 +147,7 @@ fn chunks_and_calls_are_those_of_salt() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Salt's sentences about what is wrong with a document are ours.
+/// Faults of documents have Salt's sentences.
 #[test]
 fn faults_of_documents_are_salts_sentences() {
     for (case, sentence) in [

@@ -1,4 +1,4 @@
-//! Certificates in files that expire soon.
+//! Reports certificates in files that expire soon.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,7 +11,7 @@ use value::{Map, Value, log};
 
 use super::{Ask, Beacon, Settings};
 
-/// Told from so many days before they expire, where nothing else is said.
+/// The number of days before its expiry from which a certificate is reported, unless configured.
 const NOTIFY_DAYS: f64 = 45.0;
 const DAY_S: i64 = 24 * 60 * 60;
 
@@ -41,7 +41,7 @@ fn read(path: &str) -> Result<Certificate, String> {
     Certificate::read(&der).ok_or_else(|| "it is no certificate".to_owned())
 }
 
-/// The first certificate of a file in PEM.
+/// Returns the first certificate of a file in PEM.
 fn first_of(text: &str) -> Option<Vec<u8>> {
     let mut lines = text.lines().map(str::trim);
     lines.find(|line| {
@@ -54,7 +54,7 @@ fn first_of(text: &str) -> Option<Vec<u8>> {
     STANDARD.decode(body).ok()
 }
 
-/// `YYYYMMDDhhmmssZ` as it is shown, and as a moment.
+/// Reads a date `YYYYMMDDhhmmssZ`. Returns its text for the event, and the timestamp.
 fn date(raw: &str) -> Option<(String, Timestamp)> {
     let part = |from: usize, to: usize| raw.get(from..to);
     let day = format!("{}-{}-{}", part(0, 4)?, part(4, 6)?, part(6, 8)?);
@@ -81,7 +81,7 @@ fn number(digits: &str) -> Value {
     }
 }
 
-/// A certificate as it is told; none where it expires later than in so many days.
+/// Returns the report of a certificate, or `None` if it expires more than `days` days from now.
 fn told(path: &str, days: f64, certificate: &Certificate, now: Timestamp) -> Option<Map> {
     let (not_after, end) = date(&certificate.not_after)?;
     let (not_before, _) = date(&certificate.not_before)?;
@@ -141,7 +141,7 @@ impl Beacon for CertInfo {
 mod tests {
     use super::*;
 
-    /// What Salt's beacon told of the same files.
+    /// Compares with the events of Salt's beacon for the same files.
     #[test]
     fn certificates_are_told_as_salt_tells_them() {
         let corpus = super::super::tests::corpus("cert_info.json");
@@ -154,7 +154,7 @@ mod tests {
             let expected = case.get("told").and_then(Value::as_map).unwrap();
             let path = expected.get("cert_path").unwrap().to_text();
             let mut found = told(&path, -1.0, &certificate, now).unwrap();
-            // JSON has no whole numbers of this size.
+            // The recorded JSON has the number as text, because it is too large for an integer.
             let serial = found.get("serial_number").unwrap().to_text();
             found.insert("serial_number", serial);
             assert_eq!(&found, expected, "{path}");

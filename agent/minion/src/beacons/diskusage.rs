@@ -1,4 +1,5 @@
-//! Disks that are full to a percentage, by their mount points, which are regular expressions.
+//! Reports disks whose usage has reached a percentage. Their mount points are given as regular
+//! expressions.
 
 use value::pyre::{Flags, Regex};
 use value::{Map, Value};
@@ -39,7 +40,7 @@ impl Beacon for DiskUsage {
                 .iter()
                 .filter(|place| regex.is_match(place).unwrap_or(false))
             {
-                // One that cannot be looked at is left out.
+                // A mount point whose usage cannot be read is left out.
                 let Ok(usage) = ask("ps.disk_usage", vec![place.as_str().into()]) else {
                     continue;
                 };

@@ -1,4 +1,4 @@
-//! A program that goes on, and what it writes, as it comes.
+//! Runs a program in the background and reads the lines of its output as they come.
 
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -7,19 +7,19 @@ use std::process::{Child, Command, Stdio};
 use modules::process;
 use rustix::fs::OFlags;
 
-/// What is read at once; the rest is read the next time.
+/// The maximum number of bytes that are read at once. The rest is read the next time.
 const READ_MAX: usize = 4 << 20;
-/// A longer line is no line.
+/// The maximum length of an incomplete line in bytes. A longer one is discarded.
 const LINE_MAX: usize = 1 << 20;
 
-/// Where it writes what is wanted.
+/// The stream that the program writes its lines to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
     Stdout,
     Stderr,
 }
 
-/// A program that is followed; it ends with this.
+/// A running program whose output is read. It is killed when this is dropped.
 pub(super) struct Follow {
     child: Child,
     output: Pipe,
@@ -51,7 +51,7 @@ impl Read for Pipe {
 }
 
 impl Follow {
-    /// Starts it.
+    /// Starts the program.
     pub(super) fn start(program: &str, words: &[&str], output: Output) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("{program}: {error}");
         let path = process::which(program);
@@ -87,7 +87,7 @@ impl Follow {
         Ok(follow)
     }
 
-    /// The lines that have come and are whole.
+    /// Returns the complete lines that have arrived.
     pub(super) fn lines(&mut self) -> Vec<String> {
         let mut buffer = [0; 8192];
         let mut read = 0;
@@ -126,7 +126,7 @@ impl Follow {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// Whether it has ended and everything of it was read.
+    /// Returns true if the program has ended and all its output was read.
     pub(super) fn has_ended(&self) -> bool {
         self.ended
     }

@@ -1,4 +1,4 @@
-//! What happens to files and folders, as the kernel tells it.
+//! Reports changes of files and folders, which it receives from the kernel's inotify.
 
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
@@ -13,7 +13,7 @@ use value::{Map, Value, glob};
 
 use super::{Ask, Beacon, Settings};
 
-/// What may be watched for.
+/// The names of the changes and flags that a configuration may ask for.
 const MASKS: &[(&str, WatchFlags)] = &[
     ("access", WatchFlags::ACCESS),
     ("attrib", WatchFlags::ATTRIB),
@@ -35,7 +35,7 @@ const MASKS: &[(&str, WatchFlags)] = &[
     ("unmount", WatchFlags::empty()),
 ];
 
-/// What the kernel tells.
+/// The names of the changes that the kernel reports.
 const CHANGES: &[(&str, ReadFlags)] = &[
     ("IN_ACCESS", ReadFlags::ACCESS),
     ("IN_MODIFY", ReadFlags::MODIFY),
@@ -56,7 +56,7 @@ const CHANGES: &[(&str, ReadFlags)] = &[
 
 const WRONG: &str = "Configuration for inotify beacon";
 
-/// What is not told of.
+/// A pattern of paths that are not reported.
 enum Exclude {
     Prefix(String),
     Glob(String),
@@ -192,16 +192,16 @@ pub(super) fn opened() -> std::io::Result<OwnedFd> {
     Ok(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?)
 }
 
-/// Something that the kernel told.
+/// A change that the kernel has reported.
 pub(super) struct Change {
     pub(super) number: i32,
     pub(super) what: ReadFlags,
-    /// The same for both ends of a move.
+    /// A number that both ends of a move have in common.
     pub(super) cookie: u32,
     pub(super) name: Option<PathBuf>,
 }
 
-/// What the kernel has told since it was asked last.
+/// Returns the changes that the kernel has reported since the last call.
 pub(super) fn changes(fd: BorrowedFd<'_>) -> Result<Vec<Change>, String> {
     let mut buffer = [MaybeUninit::uninit(); 4096];
     let mut reader = Reader::new(fd, &mut buffer);
@@ -223,7 +223,7 @@ pub(super) fn changes(fd: BorrowedFd<'_>) -> Result<Vec<Change>, String> {
     }
 }
 
-/// As pyinotify names it.
+/// Returns the name that pyinotify gives to a change.
 fn shown(what: ReadFlags) -> String {
     let names = CHANGES.iter().filter(|(_, flag)| what.contains(*flag));
     let mut shown = names.map(|(name, _)| *name).collect::<Vec<_>>().join("|");
@@ -238,7 +238,7 @@ impl Inotify {
         self.watches.iter().any(|watch| watch.path == path)
     }
 
-    /// Watches the paths of the configuration that are there and are not watched.
+    /// Watches the configured paths that exist and are not watched yet.
     fn watch_all(&mut self) -> Result<(), String> {
         for index in 0..self.places.len() {
             let Some(place) = self.places.get(index) else {
@@ -274,7 +274,8 @@ impl Inotify {
                         place,
                     });
                 }
-                // It went meanwhile, or is none that is asked for.
+                // The path has disappeared meanwhile, or the configuration does not ask for it (a
+                // file with `onlydir`).
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => continue,
                 Err(Errno::NOSPC) => {
                     return Err(format!(
@@ -291,7 +292,7 @@ impl Inotify {
         Ok(())
     }
 
-    /// What a change is as an event; none where it is not to be told.
+    /// Returns the event of a change, or `None` if it is not reported.
     fn told(&mut self, change: &Change) -> Result<Option<Map>, String> {
         let map = |tag: &Path, path: &Path| {
             let text = |path: &Path| path.to_string_lossy().into_owned();
@@ -331,7 +332,7 @@ impl Inotify {
     }
 }
 
-/// The folders in a folder; links to such are none.
+/// Returns the folders in a folder, without symbolic links to folders.
 fn folders(path: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -349,7 +350,8 @@ impl Beacon for Inotify {
         Ok(told)
     }
 
-    /// Paths that are not there yet must be looked for.
+    /// Returns `None` while a configured path does not exist, because the beacon must then be
+    /// polled.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         let all = self.places.iter().all(|place| self.is_watched(&place.path));
         all.then(|| self.fd.as_fd())

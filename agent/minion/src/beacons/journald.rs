@@ -1,4 +1,4 @@
-//! Entries of the systemd journal that are as wanted.
+//! Reports entries of the systemd journal that match the configuration.
 
 use std::os::fd::BorrowedFd;
 
@@ -9,7 +9,8 @@ use super::{Ask, Beacon, Settings};
 
 const PROGRAM: &str = "journalctl";
 
-/// Fields that are numbers, as in systemd's own reader for Python, which Salt compares with.
+/// The fields whose values are numbers in systemd's own reader for Python. Salt compares with those
+/// values.
 const NUMBERS: &[&str] = &[
     "CODE_LINE",
     "COREDUMP_GID",
@@ -42,13 +43,14 @@ const NUMBERS: &[&str] = &[
 struct Journald {
     services: Vec<(String, Map)>,
     journal: Option<Follow>,
-    /// The last entry that was seen: a journal that ended is read on from there.
+    /// The cursor of the last entry that was seen. If `journalctl` has ended, reading resumes
+    /// there.
     cursor: Option<String>,
-    /// What came during a state run, for afterwards.
+    /// The lines that arrived during a state run. They are handled after it.
     waiting: Vec<String>,
 }
 
-/// What comes during a state run beyond this is not told.
+/// The maximum number of lines that are kept during a state run. Further lines are dropped.
 const WAITING_MAX: usize = 10_000;
 
 pub(super) fn make(settings: &Settings) -> Result<Box<dyn Beacon>, String> {
@@ -68,7 +70,7 @@ pub(super) fn make(settings: &Settings) -> Result<Box<dyn Beacon>, String> {
     }))
 }
 
-/// An entry with its numbers as numbers.
+/// Reads an entry, and turns its numeric fields into numbers.
 fn entry(line: &str) -> Option<Map> {
     let Ok(Value::Map(mut entry)) = json::read(line) else {
         return None;

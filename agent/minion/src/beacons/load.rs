@@ -1,4 +1,4 @@
-//! How many processes wait for a processor, where that is outside of what is wanted.
+//! Reports the load averages when they are outside the configured limits.
 
 use value::{Map, Value};
 
@@ -7,7 +7,7 @@ use super::{Ask, Beacon, Settings, number};
 const NAMES: [&str; 3] = ["1m", "5m", "15m"];
 
 struct Load {
-    /// The lowest and the highest that is wanted, of those that are given.
+    /// The lowest and the highest wanted value of each configured average.
     wanted: [Option<(f64, f64)>; 3],
     onchangeonly: bool,
     emitatstartup: bool,
@@ -47,7 +47,7 @@ pub(super) fn make(settings: &Settings) -> Result<Box<dyn Beacon>, String> {
 }
 
 impl Load {
-    /// Whether these averages are to be told.
+    /// Returns true if these averages are to be reported.
     fn tells(&mut self, now: [f64; 3]) -> bool {
         if !self.onchangeonly {
             let outside = |(now, wanted): (f64, Option<(f64, f64)>)| {

@@ -1,4 +1,4 @@
-//! Lines that come into a file and match.
+//! Reports lines that are added to a file and match a regular expression.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -10,10 +10,10 @@ use value::{Map, Value};
 
 use super::{Ask, Beacon, Settings};
 
-/// What is read at once; the rest is read the next time.
+/// The maximum number of bytes that are read at once. The rest is read the next time.
 const READ_MAX: u64 = 4 << 20;
 
-/// Up to where a file is read.
+/// The position up to which a file was read.
 #[derive(Clone, Copy)]
 struct Place {
     inode: u64,
@@ -22,7 +22,7 @@ struct Place {
 
 struct Log {
     file: String,
-    /// What is looked for, or nothing where it is no regular expression.
+    /// The tags and their regular expressions; `None` for an invalid one.
     tags: Vec<(String, Option<Regex>)>,
     place: Option<Place>,
 }
@@ -59,7 +59,7 @@ fn event(tag: &str, matched: &str, raw: &str, error: &str) -> Map {
 }
 
 impl Log {
-    /// What has come since the last look, in whole lines; none at the first one.
+    /// Returns the complete lines that were added since the last look, or `None` at the first look.
     fn new_text(&mut self) -> std::io::Result<Option<String>> {
         let mut file = File::open(&self.file)?;
         let about = file.metadata()?;
@@ -67,7 +67,7 @@ impl Log {
         let Some(last) = self.place.replace(Place { inode, at: end }) else {
             return Ok(None);
         };
-        // Another file has taken its place, or it was emptied: what is in it is new.
+        // Another file has replaced the file, or the file was emptied: all its contents are new.
         let at = match last.inode == inode && last.at <= end {
             true => last.at,
             false => 0,
@@ -75,7 +75,7 @@ impl Log {
         file.seek(SeekFrom::Start(at))?;
         let mut bytes = Vec::new();
         file.take(READ_MAX).read_to_end(&mut bytes)?;
-        // Half a line is read again when it is a whole one.
+        // An incomplete line is read again when it is complete.
         let whole = match bytes.iter().rposition(|byte| *byte == b'\n') {
             Some(last) => last + 1,
             None if bytes.len() as u64 >= READ_MAX => bytes.len(),

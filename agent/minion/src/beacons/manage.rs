@@ -1,10 +1,10 @@
-//! What `beacons.*` of a job or a command asks of the daemon: Salt's `Beacon` class with its answers.
+//! Answers requests of `beacons.*` functions to the daemon: Salt's `Beacon` class with its answers.
 
 use value::{Map, Value};
 
 use super::{available, validated};
 
-/// Answers a request, and changes the configured beacons where it says so.
+/// Answers a request, and changes the configured beacons if the request asks for it.
 pub(crate) fn managed(
     asked: &wire::Beacons,
     config: &mut Value,
@@ -65,7 +65,8 @@ fn refused(comment: &str) -> Map {
     Map::new().with("complete", false).with("comment", comment)
 }
 
-/// Both places' beacons, and each on its own: what is saved is the configuration's.
+/// Returns the beacons of pillar and configuration merged, and those of each separately: only the
+/// beacons of the configuration are saved.
 fn listed(of_pillar: &Map, own: &Map) -> Map {
     let mut all = of_pillar.clone();
     all.update(own.clone());
@@ -82,7 +83,7 @@ fn checked(name: &str, data: &Value) -> Map {
         .with("vcomment", checked.err().unwrap_or_default())
 }
 
-/// Changes one beacon; the error is Salt's sentence.
+/// Changes one beacon. The error is Salt's sentence.
 fn change(
     fun: &str,
     name: &str,

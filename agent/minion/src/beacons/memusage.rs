@@ -1,4 +1,4 @@
-//! Memory that is used to a percentage.
+//! Reports when the usage of memory has reached a percentage.
 
 use value::{Map, Value};
 

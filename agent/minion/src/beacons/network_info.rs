@@ -1,10 +1,10 @@
-//! Counters of network interfaces that are, or are beyond, what is wanted.
+//! Reports network interfaces with a counter that equals or exceeds its configured value.
 
 use value::{Map, Value};
 
 use super::{Ask, Beacon, Settings};
 
-/// What is counted, and in which column of the kernel's table.
+/// The counters, and their columns in the kernel's table.
 const COUNTERS: [(&str, usize); 8] = [
     ("bytes_sent", 8),
     ("bytes_recv", 0),
@@ -20,9 +20,9 @@ const TABLE: &str = "/proc/net/dev";
 
 struct Interface {
     name: String,
-    /// Whether what is greater counts, and not what is equal.
+    /// True if a counter must exceed the configured value, false if it must equal it.
     is_greater: bool,
-    /// What is wanted, in the order of the counters.
+    /// The configured values, in the order of [`COUNTERS`].
     wanted: [Option<i64>; 8],
 }
 
@@ -75,7 +75,7 @@ impl Interface {
     }
 }
 
-/// The counters of an interface in the kernel's table.
+/// Returns the counters of an interface from the kernel's table.
 fn counted(table: &str, name: &str) -> Option<[i64; 8]> {
     let columns = table.lines().find_map(|line| {
         let (interface, columns) = line.rsplit_once(':')?;
@@ -120,7 +120,7 @@ impl Beacon for NetworkInfo {
 mod tests {
     use super::*;
 
-    /// What Salt's beacon told of the same table.
+    /// Compares with the events of Salt's beacon for the same table.
     #[test]
     fn counters_are_told_as_salt_tells_them() {
         let corpus = super::super::tests::corpus("network_info.json");

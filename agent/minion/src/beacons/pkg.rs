@@ -1,4 +1,4 @@
-//! Packages that have come, gone, or have an upgrade.
+//! Reports packages that were installed or removed, or that have an upgrade.
 
 use modules::call;
 use value::{Map, Value};
@@ -32,7 +32,7 @@ pub(super) fn make(settings: &Settings) -> Result<Box<dyn Beacon>, String> {
     }))
 }
 
-/// The version that a function of `pkg` answers with; none where there is none.
+/// Returns the version that a function of `pkg` answers, or `None` if the answer is empty.
 fn version(ask: &Ask<'_>, function: &str, args: Vec<Value>) -> Result<Option<Value>, String> {
     Ok(Some(ask(function, args)?).filter(Value::is_true))
 }
@@ -56,7 +56,7 @@ impl Beacon for Packages {
                 (_, None) => "installed",
                 _ => "upgrade",
             };
-            // The first look only remembers.
+            // The first look only remembers the status.
             if package.last.replace(now).is_some_and(|last| last != now) {
                 told.push(
                     Map::new()

@@ -1,4 +1,4 @@
-//! Processes that run or do not, by their names.
+//! Reports whether processes run, by their names.
 
 use std::fs;
 
@@ -22,14 +22,14 @@ pub(super) fn make(settings: &Settings) -> Result<Box<dyn Beacon>, String> {
     }))
 }
 
-/// The kernel keeps no more of a name; the rest stands in its command line.
+/// The length at which the kernel cuts the name of a process. The full name is in its command line.
 const NAME_MAX: usize = 15;
 
-/// The names of the processes that run.
+/// Returns the names of the running processes.
 fn names() -> Result<Vec<String>, String> {
     let entries = fs::read_dir("/proc").map_err(|error| error.to_string())?;
     let pids = entries.flatten().map(|entry| entry.path());
-    // Those without a name have ended meanwhile.
+    // A process without a name has ended meanwhile.
     let named = pids.filter_map(|path| {
         let name = fs::read_to_string(path.join("comm")).ok()?;
         let name = name.trim_end_matches('\n').to_owned();

@@ -1,4 +1,4 @@
-//! Functions whose answers are told where they are true.
+//! Calls functions and reports their answers if these are true.
 
 use modules::call;
 use value::{Map, Value};
@@ -13,7 +13,7 @@ struct Function {
 
 struct SaltMonitor {
     functions: Vec<Function>,
-    /// One function that is named alone is told whatever it answers.
+    /// True if a single function is configured as a string. Its answer is then always reported.
     is_one: bool,
 }
 

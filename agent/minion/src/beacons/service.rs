@@ -1,4 +1,4 @@
-//! Services that run or do not.
+//! Reports whether services run.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ struct Service {
     emitatstartup: bool,
     delay: Duration,
     is_running_state: Option<bool>,
-    /// A file that a service leaves behind when it was killed.
+    /// The path of a file that the service leaves behind when it is killed.
     uncleanshutdown: Option<String>,
     last: Option<bool>,
-    /// Since when a change waits to be told.
+    /// The time of a change that is not reported yet.
     changed: Option<Instant>,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn make(settings: &Settings) -> Result<Box<dyn Beacon>, String> {
 }
 
 impl Service {
-    /// Whether its state is to be told.
+    /// Returns true if the service's status is to be reported.
     fn tells(&mut self, runs: bool, now: Instant) -> bool {
         if self.is_running_state.is_some_and(|wanted| wanted != runs) {
             return false;

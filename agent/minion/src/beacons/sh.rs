@@ -1,4 +1,4 @@
-//! Commands that are run in login shells, by tracing those.
+//! Reports the commands that are run in login shells. It traces the shells with `strace`.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::{Ask, Beacon, Settings};
 
 const PROGRAM: &str = "strace";
 
-/// No more shells are traced at once.
+/// The maximum number of shells that are traced at a time.
 const SHELLS_MAX: usize = 64;
 
 struct Traced {
@@ -17,14 +17,14 @@ struct Traced {
     trace: Follow,
 }
 
-/// The shells that are traced, by their process numbers.
+/// The traced shells, by their process ids.
 struct Sh(BTreeMap<String, Traced>);
 
 pub(super) fn make(_settings: &Settings) -> Result<Box<dyn Beacon>, String> {
     Ok(Box::new(Sh(BTreeMap::new())))
 }
 
-/// The processes that are one of these shells, with their users.
+/// Returns the process ids of the running login shells, with their users.
 fn running(shells: &[String], processes: &Value) -> Vec<(String, String)> {
     let processes = processes.as_map().into_iter().flat_map(Map::iter);
     let shown = |process: &Value, what: &str| process.get(what).map(Value::to_text);
@@ -38,7 +38,8 @@ fn running(shells: &[String], processes: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The command of a line of a trace: `execve("/bin/ls", ["ls", "-l"], …) = 0`.
+/// Returns the event of a traced command, from a line of the trace: `execve("/bin/ls", ["ls",
+/// "-l"], …) = 0`.
 fn command(pid: &str, user: &str, line: &str) -> Option<Map> {
     let (_, call) = line.split_once("execve")?;
     let call = call.split("execve").next().unwrap_or_default();
@@ -53,7 +54,7 @@ fn command(pid: &str, user: &str, line: &str) -> Option<Map> {
 }
 
 impl Sh {
-    /// Traces the shells that have come.
+    /// Begins to trace new shells.
     fn trace(&mut self, ask: &Ask<'_>) -> Result<(), String> {
         let shells = ask("cmd.shells", Vec::new())?.texts();
         for (pid, user) in running(&shells, &ask("status.procs", Vec::new())?) {
@@ -91,7 +92,7 @@ mod tests {
         value::json::write(&value.into(), Default::default())
     }
 
-    /// As Salt's beacon takes the same lines apart.
+    /// Compares with Salt's beacon, which parses the same lines.
     #[test]
     fn a_line_of_a_trace_is_a_command() {
         let cases = [

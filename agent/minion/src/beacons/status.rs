@@ -1,14 +1,14 @@
-//! What functions of `status` say, as a sign of life.
+//! Reports the answers of functions of `status`, as a sign of life.
 
 use value::{Map, Value};
 
 use super::{Ask, Beacon, Settings};
 
-/// What is told where nothing else is asked for.
+/// The functions that are called if none are configured.
 const DEFAULT: [&str; 5] = ["loadavg", "cpustats", "meminfo", "vmstats", "time"];
 
 struct Status {
-    /// Functions, and what of their answers: `all`, keys, or places in a list.
+    /// The functions, and the wanted parts of their answers: `all`, keys, or places in a list.
     functions: Vec<(String, Vec<Value>)>,
 }
 
@@ -28,7 +28,8 @@ pub(super) fn make(settings: &Settings) -> Result<Box<dyn Beacon>, String> {
     Ok(Box::new(Status { functions }))
 }
 
-/// A part of an answer: of a dictionary by its key, of a list by its place.
+/// Returns a part of an answer: the value of a key in a dictionary, or the item at a place in a
+/// list.
 fn part(answer: &Value, item: &Value) -> Option<Value> {
     match (answer, answer.as_list()) {
         (Value::Map(map), _) => map.get_value(item).cloned(),
@@ -43,7 +44,7 @@ fn told(answer: Value, items: &[Value]) -> Value {
         if item.as_str() == Some("all") {
             return answer;
         }
-        // A single value may be asked for as its first part.
+        // A single value may be requested as its part 0.
         if answer.as_map().is_none() && answer.as_list().is_none() && item.as_int() == Some(0) {
             return answer;
         }

@@ -1,4 +1,4 @@
-//! Swap that is used to a percentage.
+//! Reports when the usage of swap has reached a percentage.
 
 use value::{Map, Value};
 

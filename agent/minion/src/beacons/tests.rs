@@ -6,7 +6,7 @@ use std::fs;
 
 use super::*;
 
-/// Recorded of Salt.
+/// Returns what was recorded of Salt.
 pub(super) fn corpus(name: &str) -> Value {
     let folder =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/beacons");
@@ -25,7 +25,7 @@ fn beacons(config: &str) -> Beacons {
     Beacons::new("web1", &json(config), &Map::new(), seconds(0))
 }
 
-/// A machine: functions that answer what is fixed.
+/// Answers functions like a machine whose state is fixed.
 fn ask(function: &str, args: Vec<Value>) -> Result<Value, String> {
     match (function, args.first().and_then(Value::as_str)) {
         ("ps.swap_memory", _) => Ok(json(r#"{"percent": 10.0}"#)),
@@ -42,7 +42,7 @@ fn ask(function: &str, args: Vec<Value>) -> Result<Value, String> {
     }
 }
 
-/// What is told at once, as JSON.
+/// Returns the events of the first poll as JSON.
 fn told(config: &str) -> Vec<String> {
     let mut beacons = beacons(config);
     assert_eq!(beacons.faults(), []);
@@ -124,7 +124,7 @@ fn the_state_of_the_machine_is_told_whole_or_in_parts() {
         data(r#"{"status": [{"loadavg": ["5-min"]}, {"interval": 0}]}"#),
         r#"{"loadavg": {"5-min": 0.25}}"#
     );
-    // What cannot be asked for is an event too.
+    // An error of a function is reported as an event.
     assert_eq!(
         told(r#"{"status": []}"#),
         [
@@ -168,7 +168,7 @@ fn intervals_state_runs_and_run_once_say_when_it_is_looked() {
     }
     assert_eq!(told, ["0 b", "0 c", "1 b", "5 a", "9 b", "10 a", "10 b"]);
     assert_eq!(all.next(seconds(10)), Some(seconds(1)));
-    // What does not change keeps its place; what does begins anew.
+    // An unchanged beacon continues; a changed one begins anew.
     let new = config.replace("\"interval\": 5", "\"interval\": 7");
     all.update(&json(&new), &Map::new(), seconds(12));
     assert!(all.poll(seconds(12), true, &ask).is_empty());
@@ -205,7 +205,7 @@ fn the_kernel_tells_what_happens_to_files() {
             beacons.descriptors().count(),
         )
     };
-    // All is watched now: nothing is looked for any more.
+    // All paths are watched now, so the beacon is not polled any more.
     assert_eq!(poll(0, false), (vec![], None, 1));
     fs::write(folder.path().join("a"), "x").unwrap();
     fs::write(folder.path().join("not"), "x").unwrap();

@@ -1,4 +1,4 @@
-//! What happens in folders, in the words of Python's watchdog.
+//! Reports changes in folders, in the words of Python's watchdog.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::{Ask, Beacon, Settings};
 
 const WRONG: &str = "Configuration for watchdog beacon";
 
-/// What may be watched for, and the word for it in an event.
+/// The kinds of change that a configuration may ask for, and their words in an event.
 const MASKS: [(&str, &str); 4] = [
     ("create", "created"),
     ("modify", "modified"),
@@ -22,7 +22,7 @@ const MASKS: [(&str, &str); 4] = [
 
 struct Folder {
     path: PathBuf,
-    /// The words that are told.
+    /// The words of the changes that are reported.
     words: Vec<&'static str>,
     number: Option<i32>,
 }
@@ -61,7 +61,7 @@ impl Folder {
         };
         Ok(Self {
             path: path.to_text().into(),
-            // No mask is every mask, as with Salt.
+            // As in Salt, an empty mask means every kind.
             words: if words.is_empty() { all() } else { words },
             number: None,
         })
@@ -98,7 +98,8 @@ impl Watchdog {
         Ok(())
     }
 
-    /// What a change is called, of what and in which folder; `other` is the other end of a move.
+    /// Adds the events of a change: for its path, and for the folder that it is in. `other` is the
+    /// other end of a move.
     fn told(&self, change: &Change, other: Option<&Change>, told: &mut Told) {
         let Some(folder) = self.of(change) else {
             return;
@@ -143,7 +144,7 @@ impl Folder {
             .with("tag", "watchdog")
             .with("path", path.to_string_lossy().into_owned())
             .with("change", word);
-        // What is said twice in a row was said, whether it was wanted or not.
+        // A repeated event is dropped, even if the first one was not reported either.
         let is_new = told.last.as_ref() != Some(&event);
         if is_new && self.words.contains(&word) {
             told.events.push(event.clone());
@@ -152,14 +153,14 @@ impl Folder {
     }
 }
 
-/// What is told of one look.
+/// The events of one poll.
 #[derive(Default)]
 struct Told {
     events: Vec<Map>,
     last: Option<Map>,
 }
 
-/// Whether these two are one move.
+/// Returns true if the two changes are the ends of one move.
 fn is_move(from: &Change, to: &Change) -> bool {
     from.what.contains(ReadFlags::MOVED_FROM)
         && to.what.contains(ReadFlags::MOVED_TO)
@@ -182,7 +183,7 @@ impl Beacon for Watchdog {
             }
         }
         match self.watch() {
-            // What was seen is told now, and what is wrong the next time.
+            // Report the events first. The next poll reports the error.
             Err(error) if told.events.is_empty() => Err(error),
             _ => Ok(told.events),
         }

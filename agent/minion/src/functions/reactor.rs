@@ -1,4 +1,5 @@
-//! The `reactor` execution module, named as a master's runner: the rules of this minion, what they have done, and trying them.
+//! The `reactor` execution module, named like a master's runner: it shows the rules of this minion
+//! and their reactions, and tries rules.
 
 use ::reactor::{Reaction, Rule, State, Tried, given};
 use state::exec::Exec;
@@ -14,43 +15,43 @@ state::exec_module! {
 
     /// Return the rules.
     fn list(List {
-        /// Accepted for Salt's sake.
+        /// Accepted for compatibility with Salt.
         saltenv: String = "base".into(),
-        /// Accepted for Salt's sake.
+        /// Accepted for compatibility with Salt.
         test: Value = Value::Null,
     });
 
     /// Return the newest reactions, the newest first.
     fn history(History {
-        /// How many.
+        /// The maximum number of reactions.
         count: i64 = 50,
-        /// Only those of this rule's pattern.
+        /// The pattern of the rule whose reactions are returned.
         rule: Option<String> = None,
     });
 
-    /// Return the newest reactions that failed, with what their files rendered to.
+    /// Return the newest reactions that failed, with the rendered text of their files.
     fn failed(Failed {
-        /// How many.
+        /// The maximum number of reactions.
         count: i64 = 50,
-        /// Forget the one of this event, or all.
+        /// The number of the event whose reaction is removed, or true to remove all.
         clear: Value = Value::Null,
     });
 
-    /// Let reactions act, or only be looked at; without an argument return which of the two.
+    /// Let reactions act, or only observe them. Without an argument, return whether they act.
     fn enforce(Enforce {
-        /// Whether they act.
+        /// True to let reactions act, false to only observe them.
         value: Option<bool> = None,
     });
 
-    /// Say what the rules made of an event, and why nothing where it was nothing.
+    /// Return what each rule made of an event, or why it made nothing of it.
     fn explain(Explain {
         /// The event's number, or a tag.
         event: Value,
     });
 
-    /// Show what a rule would do about an event; nothing is done.
+    /// Return what a rule would do about an event, without doing it.
     fn test(Test {
-        /// A rule's pattern, or an SLS file.
+        /// The pattern of a rule, or an SLS file.
         rule: String,
         /// A file with the event's `tag` and `data` as JSON, or that JSON.
         event: Value,
@@ -69,7 +70,7 @@ fn list(cx: &Exec, _args: List) -> Result<Value, Error> {
     Ok(Value::list(rules(cx)?.iter().map(Rule::shown)))
 }
 
-/// Reactions that are kept, the newest first.
+/// Returns the reactions that are kept, the newest first.
 fn kept(cx: &Exec, count: i64, is_meant: impl Fn(&Reaction) -> bool) -> Value {
     let all = Kept::of(cx.opts()).all().into_iter().rev();
     let reactions = all.filter_map(|(_, row)| match row {

@@ -1,4 +1,4 @@
-//! What a chunk of a minion's reaction does: each is a job of its own.
+//! Runs the chunks of a minion's reactions. Each chunk is a separate job.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,15 +19,16 @@ use crate::daemon::{For, Shared};
 use crate::job::with_grains;
 use crate::{orphans, watch};
 
-/// The option of a job that belongs to a reaction: what kind of call it is.
+/// The option of a job that belongs to a reaction. Its value is the kind of call.
 pub(crate) const REACTION: &str = "reaction";
 
-/// How often a job is begun whose daemon ends before it does: it may be what ends the daemon.
+/// The number of times that a job is started if the daemon ends before it each time, because the
+/// job itself may be what ends the daemon.
 const BEGUN_MAX: u64 = 3;
-/// How often it is looked whether a job that outlived its daemon has ended.
+/// The interval of checks whether a job that outlived its daemon has ended.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// A job before it has its id.
+/// A job that has no id yet.
 struct Asked {
     kind: &'static str,
     fun: String,
@@ -76,7 +77,8 @@ impl Actor for Shared {
         })
     }
 
-    /// On the disk before anything goes on, whatever it is: what stands here decides what is done again.
+    /// Always waits for the disk, whatever `is_synced` says: the files decide which jobs are run
+    /// again after a crash.
     async fn keep(&self, reaction: &Reaction, _is_synced: bool) -> Result<(), String> {
         let (kept, row) = (self.reactor().kept.clone(), reaction.clone());
         let opts = self.opts().clone();
@@ -105,7 +107,7 @@ impl Actor for Shared {
                     ret: String::new(),
                     options: Map::new(),
                 };
-                // As in Salt the next chunk begins when it has ended.
+                // As in Salt, the next chunk begins only when this one has ended.
                 (Ok(asked), true)
             }
             Call::Local(local) => (self.local(local).await, false),
@@ -119,7 +121,8 @@ impl Actor for Shared {
     }
 }
 
-/// A runner is one of this machine; the wheel is a master's.
+/// Returns a runner as a job of this machine. A wheel function is an error, because it runs on a
+/// master.
 fn runner(client: Client) -> Result<Asked, String> {
     let Client {
         is_wheel,
@@ -142,7 +145,7 @@ fn runner(client: Client) -> Result<Asked, String> {
 }
 
 impl Shared {
-    /// A job for this minion, if it is meant.
+    /// Returns a job for this minion, or an error if the target does not match it.
     async fn local(self: &Arc<Self>, local: Local) -> Result<Asked, String> {
         let Local {
             tgt,
@@ -173,7 +176,8 @@ impl Shared {
         }
     }
 
-    /// Does a job, and waits for its return. One that was begun by a daemon before is not done again where its return is there.
+    /// Runs a job, and waits for its return. A job that an earlier daemon started is not run again
+    /// if its return exists.
     async fn done(
         self: &Arc<Self>,
         board: &Board,
@@ -196,7 +200,7 @@ impl Shared {
             }
         }
         let _state_run = match asked.is_state_run() {
-            // No deadline: the one before it takes as long as it takes; it can be killed.
+            // No deadline: the state run before it takes as long as it takes; it can be killed.
             true => Some(self.reactor().state_runs.acquire().await),
             false => None,
         };
@@ -220,12 +224,13 @@ impl Shared {
         }
     }
 
-    /// What a job that outlived its daemon has returned; it is waited for while it runs. None where nothing of it is left.
+    /// Returns what a job that outlived its daemon has returned, and waits while the job still
+    /// runs. Returns `None` if the job neither runs nor has left a return.
     async fn left_by(self: &Arc<Self>, jid: &str) -> Option<Map> {
         loop {
             let (shared, own) = (self.clone(), jid.to_owned());
             let look = smol::unblock(move || {
-                // In this order: a job leaves its return and ends then.
+                // The order matters, because a job leaves its return before it ends.
                 let is_running = runs(&own);
                 (is_running, orphans::of_job(shared.opts(), &own))
             });
@@ -238,7 +243,7 @@ impl Shared {
     }
 }
 
-/// Whether the process of a job is there: its id is the last word that it was started with.
+/// Returns true if the process of a job exists: its id is the last argument of its command line.
 fn runs(jid: &str) -> bool {
     let Ok(all) = std::fs::read_dir("/proc") else {
         return false;
@@ -256,7 +261,7 @@ fn runs(jid: &str) -> bool {
     })
 }
 
-/// What a return says of its chunk.
+/// Returns the outcome of a chunk from the return of its job.
 fn outcome(data: &Map) -> Outcome {
     let code = data.get("retcode").and_then(Value::as_int);
     let is_good = code.unwrap_or_default() == 0 && data.get("success").is_none_or(Value::is_true);

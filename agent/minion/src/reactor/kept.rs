@@ -1,4 +1,4 @@
-//! [`Kept`]: what the reactor has on the disk, a file for each event that a rule is for.
+//! [`Kept`]: the reactor's files, one for each event that a rule matches.
 #![expect(
     clippy::disallowed_methods,
     reason = "what is removed here is done with; that it is gone needs not be on the disk"
@@ -15,22 +15,22 @@ use value::{Map, Value, log};
 
 use crate::durable;
 
-/// How many reactions are kept after their end, for whoever asks what happened.
+/// The number of finished reactions that are kept for later questions about them.
 const ENDED_MAX: usize = 200;
 
-/// The file that says that reactions are only looked at.
+/// The name of the file whose existence means that reactions are only observed.
 const OBSERVE: &str = "observe";
 
 /// The folder of the reactor.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept(PathBuf);
 
-/// What is known of an event that a rule is for.
+/// The state of an event that a rule matches.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Row {
-    /// It waits for its turn.
+    /// An event that waits for its turn.
     Event(Event),
-    /// The rule has made this of it.
+    /// A reaction, which the rule has made from the event.
     Reaction(Reaction),
 }
 
@@ -67,7 +67,7 @@ impl Kept {
         let _ = fs::remove_file(self.0.join(name(place)));
     }
 
-    /// Everything there is, the oldest first.
+    /// Returns all events and reactions, the oldest first.
     pub(crate) fn all(&self) -> Vec<(Place, Row)> {
         let files = fs::read_dir(&self.0).into_iter().flatten().flatten();
         let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
@@ -86,7 +86,8 @@ impl Kept {
         known.collect()
     }
 
-    /// Of what has ended the newest stay; what has not comes back, the oldest first.
+    /// Removes all but the newest of the finished reactions. Returns what has not finished, the
+    /// oldest first.
     pub(super) fn prune(&self) -> Vec<(Place, Row)> {
         let (ended, open): (Vec<_>, Vec<_>) =
             self.all().into_iter().partition(|(_, row)| row.is_final());
@@ -96,12 +97,13 @@ impl Kept {
         open
     }
 
-    /// Whether reactions are only looked at: a file of this name says so, also after the daemon was started again.
+    /// Returns true if reactions are only observed. A file stores this, so that it survives a
+    /// restart of the daemon.
     pub(crate) fn is_observing(&self) -> bool {
         self.0.join(OBSERVE).exists()
     }
 
-    /// Lets reactions act, or only be looked at.
+    /// Lets reactions act, or makes them only be observed.
     pub(crate) fn enforce(&self, enforce: bool) -> io::Result<()> {
         if !enforce {
             return durable::write(&self.0, OBSERVE, b"");
@@ -112,7 +114,7 @@ impl Kept {
         }
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     pub(super) fn path(&self) -> &Path {
         &self.0
     }
@@ -177,7 +179,8 @@ mod tests {
         let began = Reaction::new(place(20), "my/*", &event(20), 0);
         kept.write(place(20), &Row::Reaction(began.clone()))
             .unwrap();
-        // What was being written when power failed is no event.
+        // Neither a file that was incomplete when power failed nor one that cannot be read is an
+        // event.
         fs::write(kept.path().join(format!("{}.new", name(place(2)))), "{").unwrap();
         fs::write(kept.path().join(name(place(4))), "{").unwrap();
         let expected = [

@@ -1,13 +1,19 @@
-//! The minion's own reactor: rules that answer the events of this machine, with a master or without one.
+//! The minion's own reactor: rules that answer the events of this machine, with or without a
+//! master.
 //!
-//! It hears what is fired on the machine's bus: by `salt-call` and by jobs, by beacons, and at the daemon's start. Each rule answers its
-//! events in their order, the rules side by side. What they have in common with a master's is the crate `reactor`.
+//! It receives the events on the machine's bus: those fired by `salt-call`, by jobs, by beacons,
+//! and at the daemon's start. Each rule answers its events in order, and the rules work in
+//! parallel. The parts that it shares with a master's reactor are in the crate `reactor`.
 //!
-//! An event that a rule is for is a file ([`kept`]) before anything is done about it; so are the chunks that the rule makes of it, with
-//! the ids of their jobs, and how each of them ended. After a crash at any moment the rest is done: a job whose return was left on the
-//! disk is not run again, one that still runs is waited for, and one that is gone is run once more under its id; three times at most, for
-//! it may be what ends the daemon. So an effect happens at least once, and once where its end was seen. Where the disk takes no file an event is answered from memory, at most once; so is lost
-//! what was fired and not yet read from the socket when the daemon was killed: who fires an event is not told whether anybody hears it.
+//! An event that a rule matches is written to a file ([`kept`]) before anything else is done with
+//! it. So are the chunks that the rule makes from it, with the ids of their jobs, and the result of
+//! each chunk. After a crash at any moment the rest is done. A job whose return was left on disk is
+//! not run again. A job that still runs is waited for. A job that is gone is run again under its
+//! id, three times at most, because it may be what ends the daemon. So an effect happens at least
+//! once, and exactly once if its end was recorded. If the disk takes no file, the event is answered
+//! from memory, at most once. Events that were fired but not yet read from the socket when the
+//! daemon was killed are lost too: the sender of an event does not learn whether any process
+//! receives it.
 
 mod act;
 pub(crate) mod kept;
@@ -31,15 +37,17 @@ use kept::{Kept, Row};
 
 pub(crate) use act::REACTION;
 
-/// How many events of a rule wait for their turn at most (`reactor_worker_hwm` where that is less). The oldest make room, and that is told.
+/// The maximum number of events of a rule that wait for their turn (`reactor_worker_hwm` if that is
+/// less). If there are more, the oldest event is dropped and this is reported.
 const WAITING_MAX: usize = 1000;
-/// After how many reactions the oldest go.
+/// The number of finished reactions after which the oldest ones are removed.
 const PRUNE_EVERY: usize = 64;
-/// How many events are read from the socket together, and how many wait in memory until they are on the disk.
+/// The maximum number of events that are read from the socket at once, and (`READ_MAX`) that wait
+/// in memory until they are on disk.
 const HEARD_MAX: usize = 64;
 const READ_MAX: usize = 4096;
 
-/// What all rules share.
+/// The state that all rules share.
 pub(crate) struct Reactor {
     limits: Limits,
     waiting_max: usize,
@@ -47,17 +55,18 @@ pub(crate) struct Reactor {
     templates: Templates,
     kept: Kept,
     following: Mutex<Vec<(Arc<Following>, smol::Task<()>)>>,
-    /// The tasks that hear, from when there was a rule.
+    /// The tasks that receive events, once there was a rule.
     hearing: Mutex<Vec<smol::Task<()>>>,
-    /// How many reactions are under way at a time.
+    /// The limit of reactions that run at the same time.
     turns: Arc<Semaphore>,
-    /// State runs of reactions, one after the other: they would refuse each other.
+    /// The lock for state runs of reactions, which run one after the other, because they would
+    /// refuse each other.
     state_runs: Semaphore,
-    /// Who waits for the returns of which jobs.
+    /// The receivers of jobs' returns, by job id.
     returns: Mutex<HashMap<String, Sender<Map>>>,
-    /// The last event's number.
+    /// The number of the last event.
     sequence: Mutex<u64>,
-    /// How many reactions have ended.
+    /// The number of reactions that have ended.
     ended: AtomicUsize,
 }
 
@@ -69,7 +78,7 @@ struct Following {
     came: Bell,
 }
 
-/// An event that waits: its file knows what it says, unless the disk did not take it.
+/// An event that waits. Its contents are in its file, unless the file could not be written.
 #[derive(Debug)]
 struct Waiting {
     sequence: u64,
@@ -92,7 +101,7 @@ impl Following {
         Place { rule, sequence }
     }
 
-    /// An event waits; what had to make room for it comes back.
+    /// Adds an event to the queue. Returns the event that was dropped to make room for it, if any.
     fn push(&self, waiting: Waiting, most: usize) -> Option<Waiting> {
         let mut all = lock(&self.waiting);
         let dropped = (all.len() >= most).then(|| all.pop_front()).flatten();
@@ -121,7 +130,7 @@ impl Reactor {
         }
     }
 
-    /// The rules that are for this event.
+    /// Returns the rules that match an event.
     fn following(&self, tag: &str, data: &Map) -> Vec<Arc<Following>> {
         if reactor::is_own(data) {
             return Vec::new();
@@ -131,7 +140,8 @@ impl Reactor {
         matching.map(|(one, _)| one.clone()).collect()
     }
 
-    /// The number of the next event: later than all before, also those before the daemon was started again.
+    /// Returns the number of the next event. It is higher than all earlier ones, including those
+    /// from before a restart of the daemon.
     fn next(&self) -> u64 {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let now = u64::try_from(since.unwrap_or_default().as_micros()).unwrap_or_default();
@@ -145,7 +155,7 @@ impl Reactor {
         *last = sequence.max(*last);
     }
 
-    /// A job of a reaction has returned.
+    /// Passes on the return of a reaction's job.
     pub(crate) fn has_return(&self, jid: &str, data: Map) {
         if let Some(waits) = lock(&self.returns).remove(jid) {
             let _ = waits.try_send(data);
@@ -160,7 +170,8 @@ impl Reactor {
 }
 
 impl Shared {
-    /// Begins to follow the rules of the configuration, and goes on with what was begun before.
+    /// Begins to follow the rules of the configuration, and continues what was begun before a
+    /// restart.
     pub(crate) async fn begin_reactor(self: &Arc<Self>) {
         if !self.follow_rules(&self.opts().clone()) {
             return;
@@ -179,7 +190,7 @@ impl Shared {
         self.tell_machine(&tag, data).await;
     }
 
-    /// Follows the rules that the configuration has now; whether there are any.
+    /// Follows the rules that the configuration has now. Returns true if there are any.
     pub(crate) fn follow_rules(self: &Arc<Self>, opts: &Opts) -> bool {
         let (rules, faults) = reactor::rules(opts);
         for fault in faults {
@@ -205,7 +216,7 @@ impl Shared {
         !rules.is_empty()
     }
 
-    /// Begins to hear the events of this machine.
+    /// Begins to receive the events of this machine.
     fn hear(self: &Arc<Self>) {
         let mut hearing = lock(&self.reactor().hearing);
         if !hearing.is_empty() {
@@ -224,7 +235,8 @@ impl Shared {
         hearing.push(smol::spawn(self.clone().take_in(hears)));
     }
 
-    /// Reads from the socket what a rule is for: quickly, so that nobody waits who fires an event.
+    /// Reads from the socket the events that a rule matches. It reads quickly, so that the senders
+    /// of events do not wait.
     async fn read(self: Arc<Self>, ear: Ear, heard: Sender<bus::Event>) {
         let ready = ear.descriptor().try_clone_to_owned().and_then(Async::new);
         let ready = match ready {
@@ -232,13 +244,14 @@ impl Shared {
             Err(error) => return log::error(format_args!("No events are heard: {error}")),
         };
         loop {
-            // No deadline: events come when they come.
+            // No deadline: an event may come at any time.
             if let Err(error) = ready.readable().await {
                 return log::error(format_args!("No more events are heard: {error}"));
             }
             for event in ear.heard(HEARD_MAX) {
                 let is_wanted = !self.reactor().following(&event.tag, &event.data).is_empty();
-                // Where the disk is slower than all events for long, they wait in their socket, and those who fire them.
+                // If the disk is too slow for the events over a long time, the events wait in their
+                // socket, and so do their senders.
                 if is_wanted && heard.send(event).await.is_err() {
                     return;
                 }
@@ -246,9 +259,9 @@ impl Shared {
         }
     }
 
-    /// Puts what was heard on the disk, and into the queues of its rules.
+    /// Writes the received events to disk, and adds them to the queues of their rules.
     async fn take_in(self: Arc<Self>, hears: Receiver<bus::Event>) {
-        // No deadline: events come when they come.
+        // No deadline: an event may come at any time.
         while let Ok(event) = hears.recv().await {
             let event = Event {
                 sequence: self.reactor().next(),
@@ -282,7 +295,7 @@ impl Shared {
         }
     }
 
-    /// An event had to make room: that is told.
+    /// Reports an event that was dropped to make room.
     async fn dropped(self: &Arc<Self>, following: &Following, dropped: &Waiting) {
         let glob = &following.rule.glob;
         let most = self.reactor().waiting_max;
@@ -292,7 +305,7 @@ impl Shared {
         log::error(format_args!("{text}"));
         let place = following.place(dropped.sequence);
         self.reactor().kept.remove(place);
-        // What answers this must not be what has no room.
+        // A rule that answers such errors may be the one that has no room.
         if following.rule.matches(ERROR) {
             return;
         }
@@ -305,7 +318,7 @@ impl Shared {
         self.tell_machine(ERROR, data).await;
     }
 
-    /// Puts what had not ended when the daemon did back into the queues.
+    /// Adds everything that had not finished when the daemon ended to the queues.
     fn go_on(&self) {
         let reactor = self.reactor();
         for (place, _) in reactor.kept.prune() {
@@ -337,7 +350,7 @@ impl Shared {
             let next = lock(&following.waiting).pop_front();
             match next {
                 Some(waiting) => self.answer_event(&following, waiting).await,
-                // No deadline: events come when they come.
+                // No deadline: an event may come at any time.
                 None => following.came.rung().await,
             }
         }
@@ -363,7 +376,8 @@ impl Shared {
                     tag,
                     data,
                 };
-                // Before its chunks were known nothing was done, and the event is no more: see `keep`.
+                // A reaction that was written has all its chunks, so the event's data is not needed
+                // any more. It is gone, because `keep` has replaced the event's file.
                 (Some(reaction), event)
             }
             Err(error) => {
@@ -381,7 +395,7 @@ impl Shared {
         }
     }
 
-    /// Fires an event for whoever listens on this machine.
+    /// Fires an event on this machine's bus.
     pub(crate) async fn tell_machine(&self, tag: &str, data: Map) {
         let event = bus::Event {
             tag: tag.to_owned(),
@@ -423,7 +437,7 @@ mod tests {
         let reactor = Reactor::new(&Opts::new(Map::new()));
         let first = reactor.next();
         assert!(reactor.next() > first);
-        // A clock that was set back, or events of another time.
+        // The clock may have been set back since the events of an earlier run.
         reactor.is_used(u64::MAX - 5);
         assert_eq!(reactor.next(), u64::MAX - 4);
     }

@@ -1,19 +1,20 @@
-//! Times as cron writes them: five fields, a sixth for seconds, and `@daily` and its like. The reading is croniter's.
+//! Reads times in cron's notation: five fields, a sixth for seconds, and aliases such as `@daily`.
+//! It reads them as croniter does.
 
 use jiff::civil::{Date, DateTime, Time};
 
-/// One field: its bits, and what no bit says.
+/// One field of an expression: its values as bits, and flags for what bits cannot say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Field {
     bits: u64,
-    /// It holds a star: all values, and no say in which days.
+    /// True if the field has a star: it matches all values, and does not restrict the days.
     star: bool,
-    /// It holds `l`: the last day of the month.
+    /// True if the field has `l`: it matches the last day of the month.
     last: bool,
 }
 
 impl Field {
-    /// Only the first value.
+    /// The field that matches only the first value.
     const FIRST: Self = Self {
         bits: 1,
         star: false,
@@ -24,7 +25,7 @@ impl Field {
         self.star || self.bits >> value & 1 == 1
     }
 
-    /// The first value from here on, below the end of what the field counts.
+    /// Returns the first matching value that is at least `value` and less than `end`.
     fn from(self, value: i8, end: i8) -> Option<i8> {
         (value..end).find(|value| self.has(*value))
     }
@@ -34,7 +35,7 @@ impl Field {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Nth {
     weekday: i8,
-    /// Of the last, none.
+    /// The number of the weekday in the month; `None` for the last one.
     number: Option<i8>,
 }
 
@@ -49,7 +50,7 @@ impl Nth {
     }
 }
 
-/// When a job runs.
+/// A cron expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cron {
     minute: Field,
@@ -57,10 +58,10 @@ pub(super) struct Cron {
     day: Field,
     month: Field,
     weekday: Field,
-    /// Where there are only five fields, none.
+    /// The field of seconds; `None` if the expression has only five fields.
     second: Option<Field>,
     nth: Vec<Nth>,
-    /// `15w`: the working day nearest to the 15th.
+    /// The day of `15w`: the working day nearest to the 15th.
     nearest: Option<i8>,
 }
 
@@ -69,7 +70,7 @@ const MONTHS: [&str; 12] = [
 ];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-/// What a field counts, and by which names.
+/// The values of a field, and their names.
 struct Unit {
     min: i8,
     max: i8,
@@ -111,7 +112,7 @@ impl Unit {
         i8::try_from(at).ok().map(|at| at + self.min)
     }
 
-    /// Sunday is 7 too.
+    /// Returns a value with Sunday as 0, which may also be written as 7.
     fn folded(&self, value: i8) -> i8 {
         match (self.max, value) {
             (6, 7) => 0,
@@ -124,7 +125,7 @@ impl Unit {
         (self.min..=self.max).contains(&value).then_some(value)
     }
 
-    /// `low-high/step`, `low/step`, `*/step`, `low-high`.
+    /// Reads `low-high/step`, `low/step`, `*/step` or `low-high`.
     fn range(&self, text: &str) -> Option<Vec<i8>> {
         let (range, step) = match text.split_once('/') {
             Some((range, step)) => (range, Some(step)),
@@ -143,7 +144,7 @@ impl Unit {
             (low, None) => return self.stepped(self.value(low)?, self.max, step),
         };
         match low == high {
-            // As croniter has it: a range that was written with the same ends is the whole cycle.
+            // As in croniter, a range that is written with the same ends is the whole cycle.
             true => self.stepped(self.min, self.max, step),
             false => self.stepped(low, high, step),
         }
@@ -161,7 +162,7 @@ impl Unit {
         if low <= high {
             return Some((low..=high).step_by(step).collect());
         }
-        // Over the end: the step goes on as croniter counts it.
+        // The range continues beyond the maximum: count the steps as croniter does.
         let mut values: Vec<i8> = (low..=self.max).step_by(step).collect();
         let left = usize::try_from(self.max - values.last()?).ok()?;
         let length = usize::try_from(self.max - self.min + 1).ok()?;
@@ -175,13 +176,13 @@ impl Unit {
     }
 }
 
-/// `15w` or `w15`.
+/// Reads `15w` or `w15`.
 fn nearest(text: &str) -> Option<i8> {
     let day = text.strip_suffix('w').or_else(|| text.strip_prefix('w'))?;
     day.parse().ok().filter(|day| (1..=31).contains(day))
 }
 
-/// The working day of a date's month that is nearest to a day of it.
+/// Returns the working day that is nearest to a day, within the month of a date.
 fn working_day(date: Date, day: i8) -> i8 {
     let last = date.days_in_month();
     let day = day.min(last);
@@ -195,7 +196,7 @@ fn working_day(date: Date, day: i8) -> i8 {
     }
 }
 
-/// A place in the month: `5#2`, `fri#2`, `l5`.
+/// Reads a weekday's place in the month: `5#2`, `fri#2`, `l5`.
 fn nth(text: &str) -> Option<Nth> {
     let unit = UNITS.get(WEEKDAY)?;
     if let Some((weekday, number)) = text.split_once('#') {
@@ -243,13 +244,13 @@ fn field(index: usize, text: &str, places: &mut Vec<Nth>) -> Option<Field> {
             }
         }
     }
-    // Weekdays and places of weekdays do not go together.
+    // Weekdays and places of weekdays cannot be combined.
     let both = index == WEEKDAY && !places.is_empty() && field != Field::default();
     (!both).then_some(field)
 }
 
 impl Cron {
-    /// Reads an expression; none where it is none.
+    /// Reads an expression. Returns `None` if it is invalid.
     pub(super) fn read(text: &str) -> Option<Self> {
         let text = text.to_lowercase();
         let fields: Vec<&str> = alias(&text).split_ascii_whitespace().collect();
@@ -276,7 +277,8 @@ impl Cron {
             nearest,
             nth,
         };
-        // All days in numbers are a star where the other field has one anywhere, as croniter has it.
+        // As in croniter, a field with all its days as numbers is a star if the other field has a
+        // star anywhere.
         let starred = |index: usize| fields.get(index).is_some_and(|text| text.contains('*'));
         cron.day.star |= cron.day.bits == 0xffff_fffe && starred(WEEKDAY);
         cron.weekday.star |= cron.weekday.bits == 0x7f && starred(DAY);
@@ -302,7 +304,7 @@ impl Cron {
         }
     }
 
-    /// The first time of a day, not before one of it.
+    /// Returns the first time of a day that is not before `from`.
     fn time(&self, from: Time) -> Option<Time> {
         let seconds = self.second.unwrap_or(Field::FIRST);
         let (mut minute, mut second) = (from.minute(), from.second());
@@ -325,7 +327,7 @@ impl Cron {
         }
     }
 
-    /// The next time after this one; none where there is none in fifty years.
+    /// Returns the next time after `now`, or `None` if there is none within fifty years.
     pub(super) fn after(&self, now: DateTime) -> Option<DateTime> {
         let whole = now.with().subsec_nanosecond(0).build().ok()?;
         let from = whole.checked_add(jiff::Span::new().seconds(1)).ok()?;

@@ -1,11 +1,12 @@
-//! Times as people write them: `5:00pm`, `Monday 17:30`, `2026-11-20 17:00`, `20 Nov 2026`. The reading is dateutil's: what is left
-//! out is that of the day that it is read for.
+//! Reads times as people write them: `5:00pm`, `Monday 17:30`, `2026-11-20 17:00`, `20 Nov 2026`.
+//! It reads them as dateutil does: parts that are left out are those of the day that the text is
+//! read for.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, ToSpan};
 
-/// A time, and how far its clock is from UTC where it says so.
+/// A time, and the offset of its clock from UTC if the text has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moment {
     pub local: DateTime,
@@ -13,7 +14,7 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// When that is; by the clock of a time zone where it names none itself.
+    /// Returns the timestamp. A time without an offset is a time of `zone`.
     pub(super) fn at(self, zone: &TimeZone) -> Option<Timestamp> {
         match self.offset {
             Some(offset) => offset.to_timestamp(self.local).ok(),
@@ -46,7 +47,7 @@ fn jump(token: &str) -> bool {
     JUMPS.contains(&token.to_lowercase().as_str())
 }
 
-/// The place of a name, of which three letters are enough.
+/// Returns the position of a name, which may be given by its first three letters.
 fn named(names: &[&str], token: &str) -> Option<i64> {
     let token = token.to_lowercase();
     let is = |name: &&str| *name == token || name.get(..3) == Some(token.as_str());
@@ -75,7 +76,7 @@ fn weekday(token: &str) -> Option<i64> {
     named(&WEEKDAYS, short).filter(|_| short.len() == 3)
 }
 
-/// Whether it is the afternoon.
+/// Returns true for the afternoon, false for the morning, and `None` for other tokens.
 fn afternoon(token: &str) -> Option<bool> {
     match token.to_lowercase().as_str() {
         "am" | "a" => Some(false),
@@ -84,7 +85,7 @@ fn afternoon(token: &str) -> Option<bool> {
     }
 }
 
-/// Hours, minutes or seconds.
+/// Returns 0 for hours, 1 for minutes, 2 for seconds, and `None` for other tokens.
 fn unit(token: &str) -> Option<u8> {
     match token.to_lowercase().as_str() {
         "h" | "hour" | "hours" => Some(0),
@@ -98,7 +99,8 @@ fn is_utc(token: &str) -> bool {
     ["utc", "gmt", "z"].contains(&token.to_lowercase().as_str())
 }
 
-/// Words, numbers and signs. A dot belongs to a number only where there is one of it.
+/// Splits a text into words, numbers and signs. A dot belongs to a number only if it is the only
+/// one.
 fn tokens(text: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     let mut rest = text.chars().filter(|char| *char != '\0').peekable();
@@ -147,7 +149,7 @@ fn tokens(text: &str) -> Vec<String> {
     tokens
 }
 
-/// The numbers that may be year, month and day.
+/// The numbers of a text that may be its year, month and day.
 #[derive(Default)]
 struct Ymd {
     values: Vec<i64>,
@@ -212,7 +214,7 @@ impl Ymd {
         self.day.is_none() && (1.0..=f64::from(days)).contains(&value)
     }
 
-    /// Which number is what.
+    /// Decides which number is the year, the month and the day.
     fn resolved(&self) -> Option<Days> {
         let mut places = [self.year, self.month, self.day];
         let known = places.iter().flatten().count();
@@ -258,7 +260,7 @@ impl Ymd {
     }
 }
 
-/// What was read so far.
+/// The values that were read so far.
 #[derive(Default)]
 struct Reading {
     tokens: Vec<String>,
@@ -269,12 +271,12 @@ struct Reading {
     nanosecond: Option<i64>,
     weekday: Option<i64>,
     zone: Option<String>,
-    /// Seconds from UTC.
+    /// The offset from UTC in seconds.
     offset: Option<i64>,
     anything: bool,
 }
 
-/// Reads a time for a day; none where it is none.
+/// Reads a time for a day. Returns `None` if the text is no time.
 pub(super) fn read(text: &str, day: Date) -> Option<Moment> {
     let mut reading = Reading {
         tokens: tokens(text),
@@ -292,12 +294,12 @@ impl Reading {
         self.tokens.get(at).map(String::as_str)
     }
 
-    /// The token at a place, which may be before the first.
+    /// Returns the token that is `by` places before `at`, or `None` if there is none.
     fn before(&self, at: usize, by: usize) -> Option<&str> {
         self.get(at.checked_sub(by)?)
     }
 
-    /// Takes a token, and says which one was the last of what belongs to it.
+    /// Reads a token, and returns the position of the last token that belongs to it.
     fn token(&mut self, at: usize) -> Option<usize> {
         let token = self.get(at)?.to_owned();
         if token.starts_with(|char: char| char.is_ascii_digit()) {
@@ -324,7 +326,7 @@ impl Reading {
         jump(&token).then_some(at)
     }
 
-    /// `Jan-01-99`, `Jan of 01`, `Jan`.
+    /// Reads `Jan-01-99`, `Jan of 01` or `Jan`.
     fn month(&mut self, at: usize, number: i64) -> Option<usize> {
         self.ymd.month(number)?;
         let next = self.get(at + 1).map(str::to_owned);
@@ -359,7 +361,7 @@ impl Reading {
         self.hour.is_some() && none && token.len() <= 5 && (upper || token == "z")
     }
 
-    /// `UTC`, `EST`, and `GMT+3`, which means that UTC is three hours later.
+    /// Reads `UTC`, `EST`, or `GMT+3`, which means that UTC is three hours later.
     fn named_zone(&mut self, at: usize, token: String) -> usize {
         let turned = match self.get(at + 1) {
             Some("+") => Some("-"),
@@ -377,7 +379,7 @@ impl Reading {
         at
     }
 
-    /// `-0300`, `-03:00`, `-3`.
+    /// Reads `-0300`, `-03:00` or `-3`.
     fn numbered_zone(&mut self, at: usize, sign: &str) -> Option<usize> {
         let sign = if sign == "+" { 1 } else { -1 };
         let digits = self.get(at + 1)?;
@@ -477,7 +479,7 @@ impl Reading {
         }
     }
 
-    /// `HH:MM[:SS[.ss]]`
+    /// Reads `HH:MM[:SS[.ss]]`.
     fn clock(&mut self, at: usize, hour: f64) -> Option<usize> {
         self.hour = Some(hour as i64);
         let minutes: f64 = self.get(at + 2)?.parse().ok()?;
@@ -490,7 +492,7 @@ impl Reading {
         Some(at + 4)
     }
 
-    /// `01-02-03`, `20-Nov-2026`
+    /// Reads `01-02-03` or `20-Nov-2026`.
     fn separated(&mut self, at: usize, first: &str, sep: &str) -> Option<usize> {
         self.ymd.text(first)?;
         let Some(second) = self
@@ -515,7 +517,8 @@ impl Reading {
         Some(at + 4)
     }
 
-    /// What a number counts, and the last token of it: `12h`, `12 h`, and the 04 of `12h04`.
+    /// Returns the unit of a number, and the position of the last token that belongs to it: `12h`,
+    /// `12 h`, and the 04 of `12h04`.
     fn unit_of(&self, at: usize) -> Option<(u8, usize)> {
         if let Some(unit) = self.get(at + 1).and_then(unit) {
             return Some((unit, at + 1));
@@ -614,7 +617,7 @@ impl Reading {
     }
 }
 
-/// Sixtieths of a fraction, which is a decimal one.
+/// Returns the decimal fraction of a number as sixtieths.
 fn sixtieths(value: f64) -> i64 {
     (value.fract() * 60.0 + 1e-9) as i64
 }
@@ -627,7 +630,7 @@ fn of_day(hour: i64, afternoon: bool) -> i64 {
     }
 }
 
-/// A year of two digits is one of the fifty around today.
+/// Returns the full year. A year of two digits is the one within fifty years of today.
 fn whole_year(year: i64, century: bool, today: i64) -> i64 {
     if year >= 100 || century {
         return year;
@@ -640,7 +643,8 @@ fn whole_year(year: i64, century: bool, today: i64) -> i64 {
     }
 }
 
-/// The date of what is given, and of today's where it is not. Today's day is the last one where a month has fewer.
+/// Returns the date of the given parts. Missing parts are today's. If the month has fewer days than
+/// today's day, its last day is taken.
 fn dated(year: Option<i64>, month: Option<i64>, day: Option<i64>, today: Date) -> Option<Date> {
     let year = i16::try_from(year.unwrap_or_else(|| today.year().into())).ok()?;
     let month = i8::try_from(month.unwrap_or_else(|| today.month().into())).ok()?;

@@ -1,4 +1,4 @@
-//! One job as the configuration has it, read once; what is wrong with it, in Salt's words.
+//! Reads one job of the configuration. Its errors are in Salt's words.
 
 use jiff::civil::{Date, DateTime};
 use value::{Map, Value};
@@ -7,16 +7,16 @@ use super::cron::Cron;
 use super::dates;
 use super::guards::{Guards, Range};
 
-/// When a job runs.
+/// The times at which a job runs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Times {
-    /// So many seconds after it ran.
+    /// The number of seconds after its last run.
     Every(u64),
-    /// At one time.
+    /// A single time.
     Once(DateTime),
-    /// At times as people write them, read again for each day.
+    /// Times as people write them, which are read again for each day.
     When(Vec<String>),
-    /// At times as cron writes them.
+    /// Times in cron's notation.
     Cron(Box<Cron>),
 }
 
@@ -24,30 +24,30 @@ pub(super) enum Times {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
     pub times: Times,
-    /// Seconds that a run is put off, between these.
+    /// The range of seconds by which a run is put off at random.
     pub splay: Option<(u64, u64)>,
     pub run_explicit: Vec<DateTime>,
     pub run_on_start: bool,
     pub guards: Guards,
     pub enabled: bool,
     pub dry_run: bool,
-    /// How many of it may run; none where that does not matter.
+    /// The maximum number of running jobs of this entry; `None` for no limit.
     pub maxrunning: Option<u64>,
-    /// The name that it has in returns.
+    /// The name of the job in its returns.
     pub name: String,
     pub fun: String,
-    /// All that was said of it.
+    /// The job's whole configuration.
     pub said: Map,
 }
 
-/// Settings of all jobs, and names for times.
+/// The settings of all jobs, and the names of times.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Common {
     pub splay: Option<(u64, u64)>,
     pub skip_function: Option<String>,
     pub skip_during_range: Option<Value>,
     pub enabled: bool,
-    /// `whens` of pillar and of grains.
+    /// The `whens` of pillar and of grains.
     pub whens: [Value; 2],
 }
 
@@ -107,13 +107,14 @@ impl Entry {
         })
     }
 
-    /// Whether another definition of it runs at the same times: then it goes on where it was.
+    /// Returns true if another definition of the job runs the same function at the same times, so
+    /// that the job continues where it was.
     pub(super) fn goes_on(&self, other: &Self) -> bool {
         (&self.times, self.splay, &self.fun) == (&other.times, other.splay, &other.fun)
     }
 }
 
-/// A whole number, as Python's `int` takes it.
+/// Returns a whole number, as Python's `int` reads it.
 fn whole(value: &Value) -> Option<u64> {
     match value {
         Value::Int(number) => u64::try_from(*number).ok(),
@@ -123,7 +124,7 @@ fn whole(value: &Value) -> Option<u64> {
     }
 }
 
-/// Seconds that a run may be put off.
+/// Returns the range of seconds by which a run may be put off.
 pub(super) fn splay(value: &Value) -> Option<(u64, u64)> {
     match value.as_map() {
         Some(range) => {
@@ -161,7 +162,7 @@ impl Reader<'_> {
             ));
         }
         match (every, when, cron, once) {
-            // With other times beside them Salt goes by these.
+            // As in Salt, an interval takes precedence over other times.
             (Some(seconds), ..) => Ok(Times::Every(seconds.max(1))),
             (_, Some(when), ..) => self.whens(when, name).map(Times::When),
             (_, _, Some(cron), _) => Cron::read(&cron.to_text())
@@ -193,7 +194,7 @@ impl Reader<'_> {
         all.map(|when| self.when(when, name)).collect()
     }
 
-    /// A time, or what pillar or grains call so.
+    /// Returns a time, or the time that pillar or grains give that name.
     fn when(&self, when: &Value, name: &str) -> Result<String, String> {
         let text = when.to_text();
         for (whens, source) in self.common.whens.iter().zip(["Pillar item", "Grain"]) {
@@ -215,7 +216,7 @@ impl Reader<'_> {
     }
 
     fn date(&self, date: &Value, said: &str, name: &str) -> Result<String, String> {
-        // Not numbers: `17:00` without quotes is 61200 in YAML.
+        // Numbers are refused: `17:00` without quotes is 61200 in YAML.
         let text = date
             .as_str()
             .filter(|text| dates::read(text, self.today).is_some());
@@ -234,7 +235,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Times as `schedule.skip_job` and `schedule.postpone_job` write them.
+    /// Returns the times that `schedule.skip_job` and `schedule.postpone_job` write.
     fn explicit(&self, key: &str) -> Result<Vec<DateTime>, String> {
         let list = self
             .said

@@ -1,4 +1,5 @@
-//! What keeps a job that is due from running: ranges of time, times to skip, `after` and `until`. All of them must let it.
+//! Conditions that keep a due job from running: ranges of time, times to skip, `after` and `until`.
+//! The job runs only if all of them allow it.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
@@ -6,7 +7,7 @@ use jiff::{SignedDuration, Timestamp, Zoned};
 
 use super::dates;
 
-/// A range of time, as it is written.
+/// A range of time, as the configuration has it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Range {
     pub start: String,
@@ -21,7 +22,7 @@ impl Range {
     }
 }
 
-/// What a job's entry says of when it may not run.
+/// The conditions of a job's entry.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Guards {
     pub range: Option<Range>,
@@ -33,21 +34,21 @@ pub(super) struct Guards {
     pub skip_function: Option<String>,
 }
 
-/// What the guards say to a job that is due.
+/// The decision about a job that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It runs.
+    /// The job runs.
     Run,
     /// Another function runs in its place.
     Instead(String),
-    /// It is left out this time.
+    /// The job is left out this time.
     Skip,
-    /// It runs when its range comes.
+    /// The job runs when its range begins.
     Wait,
 }
 
 impl Guards {
-    /// Whether a job may run now that was due at a time.
+    /// Decides whether a job that was due at `due` may run now.
     pub(super) fn verdict(&self, now: &Zoned, due: Timestamp, slack: SignedDuration) -> Verdict {
         let (at, day, zone) = (now.timestamp(), now.date(), now.time_zone());
         let instead = |or: Verdict| self.skip_function.clone().map_or(or, Verdict::Instead);
@@ -81,7 +82,7 @@ impl Guards {
         }
     }
 
-    /// When a job that waits for its range may look again.
+    /// Returns the next time at which a job that waits for its range should be looked at.
     pub(super) fn next_edge(&self, now: &Zoned) -> Option<Timestamp> {
         let (start, end) = self.range.as_ref()?.edges(now.date(), now.time_zone())?;
         [start, end]
@@ -90,7 +91,7 @@ impl Guards {
             .min()
     }
 
-    /// When the time ends that is skipped, for a job that is to run then.
+    /// Returns the end of the skipped range, for a job that runs after it.
     pub(super) fn skip_end(&self, day: Date, zone: &TimeZone) -> Option<Timestamp> {
         let skip = self.skip.as_ref().filter(|_| self.run_after_skip)?;
         Some(skip.edges(day, zone)?.1)

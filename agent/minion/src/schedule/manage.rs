@@ -1,11 +1,13 @@
-//! What `schedule.*` of a job or a command asks of the daemon: the part of Salt's `Schedule` class that changes jobs, with its answers.
+//! Answers requests of `schedule.*` functions to the daemon: the part of Salt's `Schedule` class
+//! that changes jobs, with its answers.
 
 use jiff::civil::Date;
 use value::{Map, Value};
 
 use super::dates;
 
-/// Answers a request, and changes the configured jobs (`own`) where it says so. `salts` are the daemon's own, such as the mine's.
+/// Answers a request, and changes the configured jobs (`own`) if the request asks for it. `salts`
+/// are the daemon's internal jobs, such as the mine's.
 pub(crate) fn managed(
     asked: &wire::Schedule,
     own: &mut Map,
@@ -30,13 +32,14 @@ pub(crate) fn managed(
     }
 }
 
-/// Whether it leaves a change that is to be written.
+/// Returns true if the request makes a change that is written to the file.
 pub(crate) fn is_kept(asked: &wire::Schedule) -> bool {
     let persists = asked.data.get("persist").is_some_and(Value::is_true);
     asked.fun == "save" || persists
 }
 
-/// The jobs as `_schedule.conf` has them: without what a running minion notes in them.
+/// Returns the jobs for `_schedule.conf`, without the values that a running minion has added to
+/// them.
 pub(crate) fn saved(own: &Map) -> Map {
     let mut jobs = own.clone();
     for (name, job) in jobs.iter_mut() {
@@ -65,7 +68,7 @@ fn of_pillar(fun: &str, name: &str) -> String {
     format!("Cannot {verb} job {name}, it's in the pillar!")
 }
 
-/// The jobs of the place that is asked for; each knows its name.
+/// Returns the jobs of the requested place, each with its name.
 fn listed(data: &Map, own: &Map, pillar: &Map, salts: &Map) -> Map {
     let place = data.get("where").and_then(Value::as_str);
     let mut jobs = Map::new();
@@ -84,7 +87,7 @@ fn listed(data: &Map, own: &Map, pillar: &Map, salts: &Map) -> Map {
     jobs
 }
 
-/// Whether the times of a job are times; Salt's sentence where they are not.
+/// Checks the times of a job. The answer has Salt's sentence if one is invalid.
 fn checked(data: &Map, today: Date) -> Map {
     let when = data.get("when").cloned().unwrap_or_default();
     let one = [when.clone()];
@@ -99,7 +102,7 @@ fn checked(data: &Map, today: Date) -> Map {
     }
 }
 
-/// Changes one job; the error is a sentence.
+/// Changes one job. The error is a sentence.
 fn change(fun: &str, name: &str, data: &Map, own: &mut Map) -> Result<(), String> {
     if let "add" | "modify" = fun {
         own.insert(name, data.get("schedule").cloned());

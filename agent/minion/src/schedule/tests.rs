@@ -96,7 +96,7 @@ fn now(wall: DateTime, running: u64) -> Now {
     }
 }
 
-/// Runs a case as the recorder does, and says what was run and what was wrong.
+/// Runs a case as the recorder does. Returns the jobs that ran, and the faults.
 fn run(case: &Value) -> (Vec<String>, Map) {
     let number =
         |name: &str, default: i64| case.get(name).and_then(Value::as_int).unwrap_or(default);
@@ -166,7 +166,8 @@ fn jobs_run_when_salt_runs_them() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What runs when nobody looks but when told to: the same as with a look every second.
+/// Checks that the same jobs run if the schedule is looked at only when [`Schedule::next`] says so,
+/// and not every second.
 #[test]
 fn who_sleeps_until_told_misses_nothing() {
     for (name, case) in corpus("jobs.json").as_map().unwrap().iter() {
@@ -216,7 +217,7 @@ fn config(text: &str) -> Value {
     value::json::read(text).unwrap()
 }
 
-/// The jobs that are due, of a schedule of the configuration alone.
+/// Returns the names of the jobs that are due.
 fn due(schedule: &mut Schedule, now: &Now) -> Vec<String> {
     schedule
         .due(now, |_| 0)
@@ -252,7 +253,7 @@ fn a_change_of_one_job_leaves_the_others_where_they_were() {
         Some(Duration::from_secs(40))
     );
     assert_eq!(due(&mut schedule, &now(start, 60)), ["b"]);
-    // Switched on again it counts from then, and does not catch up.
+    // A job that is enabled again counts from then, and does not catch up.
     schedule.update(source(&old, &empty), &now(start, 200));
     assert_eq!(due(&mut schedule, &now(start, 200)), ["b"]);
     assert_eq!(due(&mut schedule, &now(start, 260)), ["a", "b"]);

@@ -1,4 +1,4 @@
-//! What can be wrong with a spool, each with its folder and what to do.
+//! The errors of a spool, each with the spool's folder and what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,70 +6,72 @@ use std::path::{Path, PathBuf};
 /// A spool that cannot be opened, written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Another process has it open.
+    /// Another process has the spool open.
     #[error("the spool {folder} is in use by another process{holder}")]
     Held {
-        /// Its folder.
+        /// The spool's folder.
         folder: PathBuf,
-        /// `, pid N`, where it is known.
+        /// `, pid N` if the process is known, otherwise empty.
         holder: String,
     },
-    /// A later release has written it.
+    /// A later release wrote the spool.
     #[error(
         "the spool {folder} has the format {format}, and this release knows up to {known}: start the newer release again, or move the folder aside, and what it holds is not sent"
     )]
     Newer {
-        /// Its folder.
+        /// The spool's folder.
         folder: PathBuf,
-        /// Its format.
+        /// The spool's format.
         format: u64,
-        /// The newest one that is known here.
+        /// The newest format that this release knows.
         known: u64,
     },
-    /// What is there cannot be read. Nothing is begun anew beside it: that would lose what it holds without a word.
+    /// The spool cannot be read. No new spool is begun in the same folder, because that would
+    /// silently lose the records.
     #[error(
         "the spool {folder} is damaged ({what}): move the folder aside, and a new one is begun; what it holds is not sent then"
     )]
     Damaged {
-        /// Its folder.
+        /// The spool's folder.
         folder: PathBuf,
-        /// What is wrong.
+        /// The description of the damage.
         what: String,
     },
-    /// The disk failed or is full. Nothing is half there: what was to be pushed is not in the spool, and can be pushed again.
+    /// The disk failed or is full. Nothing is written in part: records to be pushed are not in the
+    /// spool, and can be pushed again.
     #[error("the spool {folder} cannot be used: {source}")]
     Disk {
-        /// Its folder.
+        /// The spool's folder.
         folder: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// The store refuses, for a reason that is neither the disk's nor damage.
+    /// The store refuses, for a reason that is neither the disk nor damage.
     #[error("the spool {folder} cannot be used: {what}")]
     Store {
-        /// Its folder.
+        /// The spool's folder.
         folder: PathBuf,
-        /// Its words.
+        /// The store's message.
         what: String,
     },
-    /// One record is larger than the whole spool may be.
+    /// A single record is larger than the spool's limit.
     #[error("{bytes} bytes do not fit into a spool of {limit}")]
     TooLarge {
-        /// The record's size.
+        /// The record's size in bytes.
         bytes: u64,
-        /// The spool's limit.
+        /// The spool's limit in bytes.
         limit: u64,
     },
-    /// A new spool needs a number that no other has.
+    /// A new spool could not get a random epoch.
     #[error("a new spool cannot be made: {0}")]
     Random(#[from] value::random::Error),
-    /// The frame cannot be written as one.
+    /// The entry cannot be encoded as a frame.
     #[error("not a frame that could be sent: {0}")]
     Frame(#[from] wire::Error),
 }
 
 impl Error {
-    /// A disk's error.
+    /// Returns a function that turns a disk's error into an error of this folder.
     pub(super) fn disk(folder: &Path) -> impl Fn(io::Error) -> Self {
         move |source| Self::Disk {
             folder: folder.to_owned(),
@@ -77,7 +79,7 @@ impl Error {
         }
     }
 
-    /// Damage.
+    /// Returns an error about damage.
     pub(super) fn damaged(folder: &Path, what: impl Into<String>) -> Self {
         Self::Damaged {
             folder: folder.to_owned(),
@@ -85,7 +87,7 @@ impl Error {
         }
     }
 
-    /// An error of the store.
+    /// Returns a function that turns an error of fjall into an error of this folder.
     #[cfg(feature = "store")]
     pub(super) fn store(folder: &Path) -> impl Fn(fjall::Error) -> Self {
         move |error| match error {
@@ -106,7 +108,8 @@ impl Error {
         }
     }
 
-    /// True where the disk is full: what was refused fits again when something else went.
+    /// Returns true if the disk is full: the record can be pushed again after other data was
+    /// removed.
     #[must_use]
     pub fn is_full(&self) -> bool {
         let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];

@@ -1,8 +1,10 @@
-//! A spool's folder: the lock of who has it open, and the file that names its format, its epoch and where its store lies.
+//! Manages a spool's folder: the lock of the process that has it open, and the file `current`,
+//! which has the format, the epoch and the number of the store in use.
 //!
-//! The store lies in a folder `store.N`. A new one is made as `new`; when it is whole the file `current` names `store.N+1`, then `new`
-//! gets that name, then the old one goes. A crash between any two of these leaves one store that `current` names, under that name or
-//! still as `new`.
+//! A store is in a folder `store.N`. A new store is created as `new`. When it is complete, the file
+//! `current` is changed to name `store.N+1`, then `new` is renamed to that, and then the old store
+//! is removed. A crash between any two steps leaves one store that `current` names, under its final
+//! name or still as `new`.
 #![expect(
     clippy::disallowed_methods,
     reason = "modules::fs leans on a run; these files belong to one daemon, and each step is synced here"
@@ -15,19 +17,19 @@ use std::path::{Path, PathBuf};
 
 use super::Error;
 
-/// The newest format that is known here.
+/// The newest format that this release knows.
 const FORMAT: u64 = 1;
 /// The first line of `current`.
 const TITLE: &str = "pinch spool";
-/// No `current` is longer.
+/// The maximum size of `current` in bytes.
 const CURRENT_MAX: u64 = 1 << 10;
 
-/// What `current` says.
+/// The contents of `current`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Current {
-    /// The spool's number.
+    /// The spool's epoch.
     pub epoch: u64,
-    /// The store's.
+    /// The number of the store in use.
     pub store: u64,
 }
 
@@ -61,16 +63,16 @@ impl Current {
     }
 }
 
-/// A spool's folder, held by this process.
+/// A spool's folder, locked by this process.
 #[derive(Debug)]
 pub(super) struct Folder {
     pub path: PathBuf,
-    /// Locked while it is open.
+    /// The lock file, which is locked while it is open.
     _lock: File,
 }
 
 impl Folder {
-    /// Makes the folder where it is missing, for its owner alone, and takes it.
+    /// Creates the folder if it is missing, gives it to its owner alone, and locks it.
     pub(super) fn held(path: &Path) -> Result<Self, Error> {
         let disk = Error::disk(path);
         let mut builder = DirBuilder::new();
@@ -84,17 +86,18 @@ impl Folder {
         })
     }
 
-    /// Where a store lies.
+    /// Returns the path of a store.
     pub(super) fn store(&self, number: u64) -> PathBuf {
         self.path.join(format!("store.{number}"))
     }
 
-    /// Where the next one is made.
+    /// Returns the path at which the next store is created.
     pub(super) fn new_store(&self) -> PathBuf {
         self.path.join("new")
     }
 
-    /// What `current` says; none where nothing has been spooled here yet. What a crash left over is gone afterwards.
+    /// Returns the contents of `current`, or `None` if nothing has been spooled here yet. Removes
+    /// what a crash has left over.
     pub(super) fn current(&self) -> Result<Option<Current>, Error> {
         let Some(text) = self.text()? else {
             if self.stores()?.is_empty() {
@@ -128,7 +131,7 @@ impl Folder {
         }
     }
 
-    /// The stores that are there.
+    /// Returns the paths of all stores.
     fn stores(&self) -> Result<Vec<PathBuf>, Error> {
         let entries =
             std::fs::read_dir(&self.path).and_then(Iterator::collect::<io::Result<Vec<_>>>);
@@ -140,7 +143,7 @@ impl Folder {
         Ok(entries.map(|entry| entry.path()).filter(is_store).collect())
     }
 
-    /// Takes away every store but the one that counts.
+    /// Removes every store except the one in use.
     fn sweep(&self, current: Current) -> Result<(), Error> {
         let keep = self.store(current.store);
         let mut old = self.stores()?;
@@ -149,7 +152,7 @@ impl Folder {
         old.try_for_each(|store| self.remove(store))
     }
 
-    /// Takes a store away, where there is one.
+    /// Removes a store, if it exists.
     pub(super) fn remove(&self, store: &Path) -> Result<(), Error> {
         match std::fs::remove_dir_all(store) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -157,7 +160,7 @@ impl Folder {
         }
     }
 
-    /// Makes `new`, which is whole and closed, the store that counts.
+    /// Puts `new` into use, which must be complete and closed.
     pub(super) fn switch(&self, current: Current) -> Result<(), Error> {
         self.switched(current).map_err(Error::disk(&self.path))?;
         self.sweep(current)
@@ -180,7 +183,8 @@ impl Folder {
         File::open(&self.path)?.sync_all()
     }
 
-    /// Gives the store's files to their owner alone. The folder keeps others out already; those made later have the mode of the umask.
+    /// Restricts the store's files to their owner. The folder already keeps other users out; files
+    /// that are created later have the mode of the umask.
     pub(super) fn close_to_others(&self, store: &Path) -> Result<(), Error> {
         private(store).map_err(Error::disk(&self.path))
     }
@@ -188,7 +192,7 @@ impl Folder {
 
 fn private(path: &Path) -> io::Result<()> {
     let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
-    // The store's own thread may be taking old files away.
+    // The store's own thread may be removing old files meanwhile.
     match std::fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => {
             std::fs::set_permissions(path, Permissions::from_mode(0o700))?;
@@ -206,7 +210,7 @@ fn private(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The lock file, locked; it says who holds it.
+/// Opens and locks the lock file, and writes the id of this process into it.
 fn locked(folder: &Path) -> Result<File, Error> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
@@ -217,7 +221,8 @@ fn locked(folder: &Path) -> Result<File, Error> {
         Err(TryLockError::WouldBlock) => return Err(held(folder, &mut file)),
         Err(TryLockError::Error(source)) => return Err(Error::disk(folder)(source)),
     }
-    // The lock is held; the text is only for those who meet it, and a full disk takes none.
+    // The lock is held. The id is only for the message of a process that finds the lock, so a full
+    // disk is no error.
     let _ = file.set_len(0);
     let _ = file.rewind();
     let _ = write!(file, "{}", std::process::id());

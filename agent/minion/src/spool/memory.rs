@@ -1,20 +1,21 @@
-//! The store of a spool in a build without the feature `store`: what waits is gone when the daemon ends.
+//! The store of a spool in a build without the feature `store`: records are lost when the daemon
+//! ends.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::{Error, Mark};
 
-/// Whether what is written outlives the daemon.
+/// True if records outlive the daemon.
 pub(super) const LASTS: bool = false;
 
-/// One open store.
+/// An open store.
 pub(super) struct Store {
     records: BTreeMap<u64, Vec<u8>>,
     mark: Mark,
 }
 
-/// Records to be written and removed at once.
+/// Records to write and remove at once.
 pub(super) struct Batch {
     records: Vec<(u64, Option<Vec<u8>>)>,
     mark: Option<Mark>,
@@ -26,29 +27,29 @@ impl Batch {
         self.records.push((sequence, Some(value)));
     }
 
-    /// Takes a record out.
+    /// Removes a record.
     pub(super) fn remove(&mut self, sequence: u64) {
         self.records.push((sequence, None));
     }
 
-    /// About how large it is on a disk.
+    /// Returns its approximate size on disk.
     pub(super) fn bytes(&self) -> u64 {
         0
     }
 
-    /// Says how far the spool is.
+    /// Writes the progress of the spool.
     pub(super) fn mark(&mut self, mark: Mark) {
         self.mark = Some(mark);
     }
 }
 
 impl Store {
-    /// True where a store was made.
+    /// Returns true if a store was created there.
     pub(super) fn is_at(path: &Path) -> bool {
         path.is_dir()
     }
 
-    /// An empty one, with a folder for it.
+    /// Creates an empty store, and a folder for it.
     pub(super) fn open(folder: &Path, path: &Path) -> Result<Self, Error> {
         std::fs::create_dir_all(path).map_err(Error::disk(folder))?;
         Ok(Self {
@@ -57,17 +58,17 @@ impl Store {
         })
     }
 
-    /// About how many bytes went to a disk.
+    /// Returns approximately how many bytes were written to disk.
     pub(super) fn written(&self) -> u64 {
         0
     }
 
-    /// How far the spool is.
+    /// Returns the progress of the spool.
     pub(super) fn marked(&self) -> Result<Option<Mark>, Error> {
         Ok(Some(self.mark))
     }
 
-    /// The records from a number on, in their order.
+    /// Returns the records from a number on, in order.
     pub(super) fn records(
         &self,
         from: u64,
@@ -76,7 +77,7 @@ impl Store {
         found.map(|(sequence, value)| Ok((*sequence, value.clone())))
     }
 
-    /// An empty batch.
+    /// Returns an empty batch.
     pub(super) fn batch(&self) -> Batch {
         Batch {
             records: Vec::new(),
@@ -84,7 +85,7 @@ impl Store {
         }
     }
 
-    /// Takes all of a batch in.
+    /// Writes all of a batch.
     pub(super) fn write(&mut self, batch: Batch, _synced: bool) -> Result<(), Error> {
         for (sequence, value) in batch.records {
             match value {

@@ -1,19 +1,20 @@
-//! What a spool holds: events, returns, and the records of what it had to drop; their bytes.
+//! The records of a spool, and their bytes: events, returns, and the record of what had to be
+//! dropped.
 
 use value::{Map, Value};
 use wire::{Control, Event, Frame, Limits, Request, Return};
 
 use super::Error;
 
-/// The tag of the event that stands where others were dropped.
+/// The tag of the event that replaces dropped records.
 pub const GAP: &str = wire::tag::SPOOL_GAP;
 
-/// A frame of the one row of sequence numbers.
+/// A frame in the sequence of a spool.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Entry {
-    /// It goes over the control stream.
+    /// An event, which is sent over the control stream.
     Event(Event),
-    /// It is a request of its own.
+    /// A return, which is sent as a separate request.
     Return(Return),
 }
 
@@ -39,7 +40,7 @@ impl From<Entry> for Frame {
 }
 
 impl Entry {
-    /// Its place in the row; 0 before it was pushed.
+    /// Returns the sequence number; 0 before the entry was pushed.
     #[must_use]
     pub fn sequence(&self) -> u64 {
         match self {
@@ -48,7 +49,7 @@ impl Entry {
         }
     }
 
-    /// When it was made.
+    /// Returns the time at which the entry was made.
     #[must_use]
     pub fn stamp(&self) -> &str {
         match self {
@@ -65,7 +66,8 @@ impl Entry {
     }
 }
 
-/// What kind of record it is: the first byte of its value, so that an overflow need not read the rest.
+/// The kind of a record. It is the first byte of the value, so that dropping records does not read
+/// the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Event,
@@ -89,7 +91,7 @@ impl Kind {
     }
 }
 
-/// The bytes of an entry at its place.
+/// Returns the bytes of an entry with its sequence number.
 pub(super) fn encoded(entry: Entry, sequence: u64) -> Result<Vec<u8>, Error> {
     let (kind, limits) = match entry {
         Entry::Event(_) => (Kind::Event, Limits::CONTROL),
@@ -104,13 +106,13 @@ fn bytes(kind: Kind, limits: Limits, entry: Entry) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// The entry that a record's bytes are; none where they are none.
+/// Returns the entry that a record's bytes encode, or `None` if they encode none.
 pub(super) fn decoded(value: &[u8]) -> Option<Entry> {
     let limits = match Kind::of(value)? {
         Kind::Return => Limits::STREAM,
         Kind::Event | Kind::Gap => Limits::CONTROL,
     };
-    // The kind, and the frame's length.
+    // Skips the kind and the frame's length.
     match Frame::decode(value.get(5..)?, limits).ok()? {
         Frame::Control(Control::Event(event)) => Some(event.into()),
         Frame::Request(Request::Return(ret)) => Some(ret.into()),
@@ -118,27 +120,28 @@ pub(super) fn decoded(value: &[u8]) -> Option<Entry> {
     }
 }
 
-/// What was dropped, as one record that stands at the last place that is empty for it.
+/// The dropped records, as one record at the number of the last of them.
 ///
-/// It is the last place, not the first, because a master that has `first` already drops all up to there as sent twice.
+/// It has the last number, not the first: a master that has the number `first` already discards
+/// everything up to there as sent twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Gap {
-    /// The first number that is gone.
+    /// The first dropped number.
     pub first: u64,
-    /// The last one: the record's own place.
+    /// The last dropped number, which is the number of this record.
     pub last: u64,
-    /// How many are gone; what lies between and is there still was sent or will be.
+    /// The number of dropped records. Others between `first` and `last` were sent or will be sent.
     pub dropped: u64,
-    /// How many of them were returns.
+    /// The number of returns among them.
     pub returns: u64,
-    /// The stamp of the first.
+    /// The stamp of the first dropped record.
     pub since: String,
-    /// The stamp of the last.
+    /// The stamp of the last dropped record.
     pub until: String,
 }
 
 impl Gap {
-    /// One more is gone.
+    /// Counts one more dropped record.
     pub(super) fn add(&mut self, entry: &Entry) {
         let sequence = entry.sequence();
         if self.dropped == 0 || sequence < self.first {
@@ -169,7 +172,7 @@ impl Gap {
         bytes(Kind::Gap, Limits::CONTROL, event.into())
     }
 
-    /// The gap that a record tells of; none where it is no such record.
+    /// Returns the gap that a record describes, or `None` if it is no such record.
     pub(super) fn decoded(value: &[u8]) -> Option<Self> {
         let Some(Entry::Event(event)) = decoded(value) else {
             return None;

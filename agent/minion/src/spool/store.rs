@@ -1,8 +1,9 @@
-//! The store of a spool: fjall, set for a small machine.
+//! The store of a spool: fjall, configured for a small machine.
 //!
-//! One table: a record under its sequence number, and under number 0, which no record has, how far the spool is. What comes in goes
-//! to fjall's journal, which is not made shorter before it has 64 MB: [`Store::written`] tells how much it has taken, so that the
-//! spool can begin another before.
+//! It has one table, with each record under its sequence number. Number 0, which no record has,
+//! holds the progress of the spool. Writes go to fjall's journal, which fjall does not shorten
+//! before it has 64 MB. [`Store::written`] returns how much the journal has taken, so that the
+//! spool can begin a new store before that.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -12,13 +13,13 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistM
 
 use super::{Error, Mark};
 
-/// Whether what is written outlives the daemon.
+/// True if records outlive the daemon.
 pub(super) const LASTS: bool = true;
-/// What is written is kept in memory up to this size before it goes into a table of its own.
+/// The maximum number of bytes that are kept in memory before they are written to a table file.
 const MEMORY: u64 = 256 << 10;
-/// Blocks of tables that are kept in memory.
+/// The bytes of table blocks that are kept in memory.
 const CACHE: u64 = 64 << 10;
-/// Tables that are kept open.
+/// The number of table files that are kept open.
 const FILES: usize = 16;
 
 impl Mark {
@@ -35,16 +36,17 @@ impl Mark {
     }
 }
 
-/// One open store.
+/// An open store.
 pub(super) struct Store {
-    /// The spool's folder, for what is said of errors.
+    /// The spool's folder, for error messages.
     folder: PathBuf,
     table: Keyspace,
     database: Database,
     written: u64,
 }
 
-/// How much of the disk the journals of a store take. They are made with 64 MB of nothing.
+/// Returns the disk space that a store's journals take, in bytes. Their lengths do not show it: each
+/// is created with 64 MB that are empty.
 fn journals(path: &Path) -> u64 {
     let journal = |entry: std::io::Result<std::fs::DirEntry>| {
         let entry = entry.ok()?;
@@ -58,14 +60,14 @@ fn journals(path: &Path) -> u64 {
         .sum()
 }
 
-/// Records to be written and removed at once.
+/// Records to write and remove at once.
 pub(super) struct Batch {
     batch: OwnedWriteBatch,
     table: Keyspace,
     bytes: u64,
 }
 
-/// What the journal has beside a record's bytes: marks, key, checksum.
+/// The bytes that a record takes in the journal in addition to its value: markers, key, checksum.
 const OVERHEAD: u64 = 64;
 
 impl Batch {
@@ -76,18 +78,18 @@ impl Batch {
             .insert(&self.table, sequence.to_be_bytes(), value);
     }
 
-    /// Takes a record out.
+    /// Removes a record.
     pub(super) fn remove(&mut self, sequence: u64) {
         self.bytes += OVERHEAD;
         self.batch.remove(&self.table, sequence.to_be_bytes());
     }
 
-    /// About how large it is.
+    /// Returns its approximate size in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Says how far the spool is.
+    /// Writes the progress of the spool.
     pub(super) fn mark(&mut self, mark: Mark) {
         self.put(0, mark.bytes().to_vec());
     }
@@ -103,7 +105,7 @@ fn database(path: &Path) -> fjall::Result<Database> {
 }
 
 fn options() -> KeyspaceCreateOptions {
-    // Records are found by their order: filters would only take memory.
+    // Records are only read in order: filters would waste memory.
     let none = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(0.0));
     KeyspaceCreateOptions::default()
         .max_memtable_size(MEMORY)
@@ -114,12 +116,12 @@ fn options() -> KeyspaceCreateOptions {
 }
 
 impl Store {
-    /// True where a store was made.
+    /// Returns true if a store was created there.
     pub(super) fn is_at(path: &Path) -> bool {
         path.join("version").is_file()
     }
 
-    /// Opens the store at `path`, or makes it there.
+    /// Opens the store at `path`, or creates it there.
     pub(super) fn open(folder: &Path, path: &Path) -> Result<Self, Error> {
         let database = database(path).map_err(Error::store(folder))?;
         let table = database.keyspace("records", options);
@@ -131,12 +133,12 @@ impl Store {
         })
     }
 
-    /// About how many bytes went into the journal.
+    /// Returns approximately how many bytes went into the journal.
     pub(super) fn written(&self) -> u64 {
         self.written
     }
 
-    /// How far the spool is; none in a store that was never told.
+    /// Returns the progress of the spool, or `None` if it was never written.
     pub(super) fn marked(&self) -> Result<Option<Mark>, Error> {
         let value = self.table.get(0_u64.to_be_bytes());
         let Some(value) = value.map_err(Error::store(&self.folder))? else {
@@ -148,7 +150,7 @@ impl Store {
         }
     }
 
-    /// The records from a number on, in their order.
+    /// Returns the records from a number on, in order.
     pub(super) fn records(
         &self,
         from: u64,
@@ -162,7 +164,7 @@ impl Store {
         })
     }
 
-    /// An empty batch.
+    /// Returns an empty batch.
     pub(super) fn batch(&self) -> Batch {
         Batch {
             batch: self.database.batch(),
@@ -171,7 +173,8 @@ impl Store {
         }
     }
 
-    /// Writes all of a batch or nothing; where it must be on the disk, it is when this returns.
+    /// Writes all of a batch or nothing. If `synced` is true, the batch is on disk when this
+    /// returns.
     pub(super) fn write(&mut self, batch: Batch, synced: bool) -> Result<(), Error> {
         self.written += batch.bytes;
         let durability = match synced {

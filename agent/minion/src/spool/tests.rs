@@ -54,7 +54,7 @@ fn sequences(spool: &Spool) -> Vec<u64> {
     all(spool).iter().map(Entry::sequence).collect()
 }
 
-/// The gap's record, and the others.
+/// Returns the data of the gap's record, and the numbers of the other records.
 fn with_gap(spool: &Spool) -> (Map, Vec<u64>) {
     let is_gap = |entry: &Entry| matches!(entry, Entry::Event(event) if event.tag == GAP);
     let (gaps, others): (Vec<Entry>, Vec<Entry>) = all(spool).into_iter().partition(is_gap);
@@ -143,7 +143,7 @@ fn what_is_there_outlasts_the_program_with_its_numbers_and_its_epoch() {
         (epoch, len, bytes)
     );
     assert_eq!(sequences(&spool), [4, 5, 6, 8, 9, 10]);
-    // The last one goes alone: its number is not given again.
+    // The last record is removed alone: its number is not assigned again.
     spool.delivered(10).unwrap();
     drop(spool);
     let spool = open(folder.path());
@@ -300,7 +300,7 @@ fn an_overflow_drops_the_oldest_events_before_returns_and_says_so() {
     let bytes = spool.bytes();
     drop(spool);
 
-    // It goes on where it was, and begins another gap when this one's record is delivered.
+    // After a restart the same gap grows. Another gap begins when this one's record was delivered.
     let spool = Spool::open(folder.path(), limits).unwrap();
     assert_eq!(spool.bytes(), bytes);
     for n in 201..=300 {
@@ -340,9 +340,9 @@ fn returns_go_when_there_are_no_events_and_what_never_fits_is_refused() {
         matches!(error, Error::Frame(wire::Error::TooLong { .. })),
         "{error}"
     );
-    // The other numbers are as if nothing had been asked.
+    // The refused records have used no numbers.
     assert_eq!(spool.push(ret(1001)).unwrap(), 1001);
-    // A row that is larger than the spool leaves its own end.
+    // A row that is larger than the spool leaves only its end.
     let row = (1002..=3000).map(|n| event(n).into()).collect();
     assert_eq!(spool.push_all(row).unwrap(), 3000);
     assert!(spool.bytes() <= limits.bytes);
@@ -350,7 +350,7 @@ fn returns_go_when_there_are_no_events_and_what_never_fits_is_refused() {
     assert_eq!(number(&gap, "dropped") + others.len() as u64, 3000);
 }
 
-/// How much of the disk a folder takes. The store's own thread takes files away meanwhile.
+/// Returns the disk space of a folder in bytes. The store's own thread may remove files meanwhile.
 fn taken(folder: &Path) -> u64 {
     let mut sum = 0;
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -407,7 +407,8 @@ fn online_the_store_does_not_grow() {
 
 const CHILD: &str = "PINCH_SPOOL_CHILD";
 
-/// What [`nothing_that_was_pushed_is_lost_by_kill_9`] starts: pushes, and says each number when it is told that it is safe.
+/// The child process of [`nothing_that_was_pushed_is_lost_by_kill_9`]: pushes records, and prints
+/// each number when the record is safe.
 #[test]
 fn child_that_pushes() {
     let Some(folder) = std::env::var_os(CHILD) else {
@@ -462,7 +463,8 @@ fn nothing_that_was_pushed_is_lost_by_kill_9() {
         assert_eq!(*epoch.get_or_insert_with(|| spool.epoch()), spool.epoch());
         let found = sequences(&spool);
         assert!(spool.last() >= pushed, "{} < {pushed}", spool.last());
-        // What was acked may come again; what was not is there to the last one, without a hole.
+        // Acked records may come again. All others are there, up to the last one and without a
+        // hole.
         let first = found[0];
         assert!(first <= acked + 1, "{first}, {acked}");
         assert_eq!(found, (first..=spool.last()).collect::<Vec<_>>());
@@ -478,7 +480,8 @@ fn resident_kb() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Figures, alone: `cargo test -p minion --profile quick -- --ignored --exact --nocapture spool::tests::what_a_spool_takes`
+/// Prints figures. Run it alone: `cargo test -p minion --profile quick -- --ignored --exact
+/// --nocapture spool::tests::what_a_spool_takes`
 #[test]
 #[ignore = "prints figures"]
 fn what_a_spool_takes() {
@@ -537,7 +540,7 @@ fn what_a_spool_takes() {
 const FAULTY: &str = "PINCH_SPOOL_FAULTY";
 const TRIES_MAX: usize = 20;
 
-/// Does it again until the disk works.
+/// Repeats a call until the disk works.
 fn tried<T>(mut what: impl FnMut() -> Result<T, Error>) -> T {
     for _ in 0..TRIES_MAX {
         match what() {
@@ -548,7 +551,8 @@ fn tried<T>(mut what: impl FnMut() -> Result<T, Error>) -> T {
     panic!("the disk never works");
 }
 
-/// What [`what_the_disk_refuses_is_not_there_and_all_else_is`] starts under `strace`.
+/// The child process of [`what_the_disk_refuses_is_not_there_and_all_else_is`], which runs under
+/// `strace`.
 #[test]
 fn child_whose_disk_fails() {
     let Some(folder) = std::env::var_os(FAULTY) else {
@@ -586,7 +590,7 @@ fn child_whose_disk_fails() {
             spool = open();
         }
     }
-    // Each is there once and has its number; what was acked may be there again after a failure.
+    // Each record is there once with its number. Acked records may be there again after a failure.
     for again in [false, true] {
         if again {
             drop(spool);
@@ -607,7 +611,7 @@ fn child_whose_disk_fails() {
 
 #[test]
 fn what_the_disk_refuses_is_not_there_and_all_else_is() {
-    // The first writes of a thread are those that tell of the test.
+    // The first writes of a thread are messages about the test.
     for (call, first) in [
         ("write", 40),
         ("fdatasync", 1),

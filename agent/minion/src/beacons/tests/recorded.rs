@@ -1,4 +1,4 @@
-//! What Salt's own beacons said, recorded in `tests/corpus/beacons`.
+//! Compares with the events of Salt's own beacons, recorded in `tests/corpus/beacons`.
 
 use std::io::Write;
 use std::process::Command;
@@ -42,7 +42,8 @@ fn events(beacons: &mut Beacons, at: u64) -> Vec<Map> {
         .collect()
 }
 
-/// The recorded events in the form of ours: the rest of the tag, and the data.
+/// Returns the recorded events in the form that `events` gives them: the rest of the tag, and the
+/// data.
 fn recorded(step: &Value) -> Vec<Map> {
     let events = step.get("events").and_then(Value::as_list).unwrap();
     events
