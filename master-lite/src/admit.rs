@@ -13,8 +13,8 @@ use state::opts::Opts;
 use value::{Map, Value, jid, log};
 use wire::{Id, Welcome, tag};
 
+use crate::daemon::session::Minion;
 use crate::daemon::{Master, now_ms};
-use crate::session::Minion;
 use crate::store::{self, Applied, Claim, Command, KeyState};
 
 mod autosign;

@@ -97,9 +97,6 @@ fn shown(running: &Map) -> String {
 #[test]
 fn chunks_return_what_salt_returns() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/run");
-    let corpus = std::env::var("FZ")
-        .map(std::path::PathBuf::from)
-        .unwrap_or(corpus); //TEMP
     let mut wrong = String::new();
     let mut count = 0;
     for entry in std::fs::read_dir(corpus).unwrap() {

@@ -12,9 +12,9 @@ use wire::Publish;
 
 use super::answer::{Answer, Said};
 use super::{Asker, NO_MATCH, NOTHING, received};
-use crate::ask::AskError;
-use crate::command::{exit_code, flag, number};
-use crate::screen::Screen;
+use crate::commands::command::{exit_code, flag, number};
+use crate::commands::local_client::AskError;
+use crate::commands::screen::Screen;
 
 /// Runs a job in batches. An empty size means all minions at once.
 pub(super) fn run(

@@ -3,9 +3,9 @@
 use cli::options::{KeyAction, KeyAsked, SaltKey};
 use value::{Map, Value};
 
-use crate::ask::AskError;
-use crate::command::flag;
-use crate::screen::Screen;
+use crate::commands::command::flag;
+use crate::commands::local_client::AskError;
+use crate::commands::screen::Screen;
 
 /// A callback that calls a wheel function by name with keyword arguments.
 pub(crate) type Wheel<'a> = dyn Fn(&str, Map) -> Result<Value, AskError> + 'a;

@@ -1,5 +1,10 @@
 //! [`Master`], the daemon `salt-master`: the state that its tasks share, its start and its end.
 
+pub(crate) mod local_requests;
+pub(crate) mod maintenance;
+pub(crate) mod recall;
+pub(crate) mod session;
+
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,18 +22,18 @@ use state::opts::Opts;
 use value::{Map, Value, jid, log, secret};
 use wire::{Id, Way};
 
+use crate::access::refusals::{self, Refusals};
 use crate::admit::{self, Pending, Policy};
-use crate::files::Files;
+use crate::daemon::recall::Connected;
+use crate::data::files::Files;
+use crate::data::pillar::Pillars;
 use crate::hook::{Hook, Settings};
+use crate::jobs::minions::Minions;
+use crate::jobs::waiting::Waiting;
 use crate::keys::{self, Changed, Changes, KeyFiles};
 use crate::metrics::{Metrics, Page};
-use crate::minions::Minions;
-use crate::pillar::Pillars;
 use crate::reactor::Reactor;
-use crate::recall::Connected;
-use crate::refusals::{self, Refusals};
 use crate::store::{self, Applied, Command, KeyState, Store};
-use crate::waiting::Waiting;
 use crate::wheel;
 
 /// The reason why the master does not start, or ends.

@@ -9,11 +9,11 @@ use smol::lock::SemaphoreGuardArc;
 use value::{Map, Value, log, secret};
 use wire::{Listen, Request, Runner};
 
-use crate::acl::{Guest, Permitted};
+use crate::access::publisher_acl::{Guest, Permitted};
+use crate::commands::run_progress;
 use crate::daemon::Master;
 use crate::jobs::Came;
 use crate::store::{self, Event, Seen};
-use crate::watched;
 
 impl Master {
     /// Serves a command until it closes its end.
@@ -92,7 +92,7 @@ impl Master {
         if !asked.watched {
             return self.run(asked).await;
         }
-        let (onlooker, told) = watched::pair();
+        let (onlooker, told) = run_progress::pair();
         let pass_on = async {
             // No deadline: it ends with the run. The run continues even if the command has gone.
             while let Ok(part) = told.recv().await

@@ -7,7 +7,7 @@ use link::unix::Local;
 use value::{Map, Value};
 
 use crate::daemon::Master;
-use crate::targets::Matched;
+use crate::jobs::targets::Matched;
 
 /// The option of a job that must not be sent.
 pub(crate) const PREVIEW: &str = "preview";

@@ -3,7 +3,7 @@
 use value::{Map, Value};
 use wire::Publish;
 
-use crate::preview::PREVIEW;
+use crate::jobs::preview::PREVIEW;
 
 /// The options of a job that a guest may set. Any other could name a file, hide the job, or set the
 /// user in whose name it runs.

@@ -1,6 +1,6 @@
 //! The parts of the master's answer to a job.
 
-use crate::interrupt;
+use crate::commands::interrupt;
 use value::{Map, Value};
 
 /// A part of the answer.

@@ -9,7 +9,7 @@ use state::opts::Opts;
 use value::{Map, Value, secret};
 use wire::{Id, Pillar};
 
-use crate::files::environment;
+use crate::data::files::environment;
 
 /// The maximum number of pillars that are compiled at a time.
 const AT_ONCE: usize = 4;

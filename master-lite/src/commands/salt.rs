@@ -7,9 +7,9 @@ use render::yaml::SaltYaml;
 use value::{Map, Value, yaml::Yaml, yaml::YamlLayout};
 use wire::Publish;
 
-use crate::ask::{AskError, Master};
-use crate::command::{exit_code, flag, number};
-use crate::screen::Screen;
+use crate::commands::command::{exit_code, flag, number};
+use crate::commands::local_client::{AskError, Master};
+use crate::commands::screen::Screen;
 use modules::call::joined;
 
 mod answer;

@@ -7,8 +7,8 @@ use wire::Publish;
 
 use super::answer::Said;
 use super::{Asker, NO_MATCH, NOTHING};
-use crate::ask::AskError;
-use crate::screen::Screen;
+use crate::commands::local_client::AskError;
+use crate::commands::screen::Screen;
 
 pub(super) fn run(
     asker: &Asker<'_>,

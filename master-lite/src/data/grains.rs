@@ -5,7 +5,7 @@ use value::{Map, Value};
 use wire::bound_grains;
 
 use crate::daemon::Master;
-use crate::session::Minion;
+use crate::daemon::session::Minion;
 
 impl Master {
     /// Returns a minion's grains without those of the option `bound_grains`, but with those that

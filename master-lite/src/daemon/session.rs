@@ -9,9 +9,9 @@ use value::{Map, Value, jid, log, secret};
 use wire::{BOUND_GRAINS, Event, Fire, Id, Pillar, Request, Return, bound_grains, tag};
 
 use crate::daemon::{Master, now_ms};
-use crate::failures;
-use crate::files::No;
-use crate::pillar;
+use crate::data::files::No;
+use crate::data::pillar;
+use crate::jobs::failures;
 use crate::store::{self, Applied, Cache, Change, Command, Origin, Refusal};
 
 /// The maximum number of one minion's events that are being written to the disk. At this number,

@@ -10,10 +10,10 @@ use state::module::Module;
 use value::{Map, Value, log, watch};
 use wire::Runner;
 
-use crate::ask::{AskError, Master};
-use crate::command::{exit_code, flag};
-use crate::screen::Screen;
-use crate::watched;
+use crate::commands::command::{exit_code, flag};
+use crate::commands::local_client::{AskError, Master};
+use crate::commands::run_progress;
+use crate::commands::screen::Screen;
 use modules::call::joined;
 
 mod events;
@@ -72,7 +72,7 @@ fn called(
     let not_there = format!("'{}' is not available.", request.fun);
     let quiet = flag(opts, "quiet") || progress::is_asked(opts);
     let mut told = |part: Value| {
-        if !watched::relay(&part) && !quiet {
+        if !run_progress::relay(&part) && !quiet {
             told_of(&part, screen);
         }
         ControlFlow::Continue(())

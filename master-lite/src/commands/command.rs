@@ -19,13 +19,13 @@ use state::opts::Opts;
 use value::{Map, Value};
 use wire::Wheel;
 
-use crate::applets;
-use crate::ask::{AskError, Master, Socket};
+use crate::commands::applets;
+use crate::commands::interrupt;
+use crate::commands::local_client::{AskError, Master, Socket};
+use crate::commands::screen::Screen;
+use crate::commands::{salt, salt_key, salt_run};
 use crate::daemon;
-use crate::interrupt;
-use crate::screen::Screen;
 use crate::store;
-use crate::{salt, salt_key, salt_run};
 use modules::call::joined;
 
 /// Runs `salt` with these words.

@@ -15,9 +15,9 @@ use value::pyre::{Flags, Regex, Template};
 use value::{Map, Value, json};
 use wire::Request;
 
-use crate::ask::{AskError, Each, Master};
-use crate::screen::Screen;
-use crate::{salt, salt_key, salt_run};
+use crate::commands::local_client::{AskError, Each, Master};
+use crate::commands::screen::Screen;
+use crate::commands::{salt, salt_key, salt_run};
 
 /// The time that a request waits for those before it. Several threads send requests.
 const PATIENCE: Duration = Duration::from_secs(60);

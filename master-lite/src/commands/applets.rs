@@ -13,7 +13,8 @@ use render::yaml::SaltYaml;
 use state::opts::Opts;
 use value::log;
 
-use crate::{command, daemon};
+use crate::commands::command;
+use crate::daemon;
 
 /// A function that runs an applet with its arguments.
 type Applet = fn(Vec<String>) -> Result<ExitCode, Failure>;

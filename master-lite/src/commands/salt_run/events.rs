@@ -9,8 +9,8 @@ use value::pyre::{Flags, Regex};
 use value::{Map, Value};
 use wire::Listen;
 
-use crate::ask::{AskError, Master};
-use crate::screen::Screen;
+use crate::commands::local_client::{AskError, Master};
+use crate::commands::screen::Screen;
 
 /// The events to listen for, and their form.
 struct Watch {

@@ -9,8 +9,8 @@ use super::Asker;
 use super::answer::Said;
 use super::summary::Summary;
 use super::{NO_MATCH, received};
-use crate::ask::AskError;
-use crate::screen::Screen;
+use crate::commands::local_client::AskError;
+use crate::commands::screen::Screen;
 
 /// The width of the bar in characters.
 const WIDTH: usize = 40;

@@ -10,12 +10,12 @@ use value::target::PillarMatch;
 use value::{Map, Value, log};
 use wire::{Id, PEER, Publish};
 
+use crate::access::guests;
+use crate::access::peer::whole;
 use crate::daemon::Master;
-use crate::files::No;
-use crate::guests;
-use crate::peer::whole;
-use crate::preview::is_previewed;
-use crate::targets::Matched;
+use crate::data::files::No;
+use crate::jobs::preview::is_previewed;
+use crate::jobs::targets::Matched;
 
 /// The refusal of a job that the user may not publish. It is Salt's sentence, which gives no
 /// details.

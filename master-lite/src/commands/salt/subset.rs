@@ -6,8 +6,8 @@ use value::{Map, Value, random};
 
 use super::answer::Said;
 use super::{Asker, NO_MATCH};
-use crate::ask::AskError;
-use crate::screen::Screen;
+use crate::commands::local_client::AskError;
+use crate::commands::screen::Screen;
 
 /// Asks all matching minions for their functions. Returns `count` random ones of those that have
 /// this function.

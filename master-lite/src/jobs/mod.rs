@@ -1,5 +1,12 @@
 //! Jobs: the minions that receive a job, those that have returned, and those that will not.
 
+pub(crate) mod failures;
+pub(crate) mod minions;
+pub(crate) mod patience;
+pub(crate) mod preview;
+pub(crate) mod targets;
+pub(crate) mod waiting;
+
 use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,11 +22,11 @@ use value::{Map, Value, jid, log, secret};
 use wire::{FindJob, Id, Job, Publish, Request, SECRETS};
 
 use crate::daemon::{Master, now_ms};
-use crate::minions::Connected;
-use crate::patience::{self, Patience};
+use crate::jobs::minions::Connected;
+use crate::jobs::patience::Patience;
+use crate::jobs::targets::Matched;
+use crate::jobs::waiting::Returns;
 use crate::store::Command;
-use crate::targets::Matched;
-use crate::waiting::Returns;
 
 /// A published job with its returns.
 #[derive(Debug)]

@@ -1,0 +1,11 @@
+//! The command-line programs of a master: `salt`, `salt-run`, `salt-key`, and the table of all applets.
+
+pub(crate) mod applets;
+pub(crate) mod command;
+pub(crate) mod interrupt;
+pub(crate) mod local_client;
+pub(crate) mod run_progress;
+pub(crate) mod salt;
+pub(crate) mod salt_key;
+pub(crate) mod salt_run;
+pub(crate) mod screen;

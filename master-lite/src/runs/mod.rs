@@ -1,0 +1,3 @@
+//! The context in which runners and orchestrations run on a master.
+
+pub(crate) mod fleet;
