@@ -1,9 +1,11 @@
-//! AWS: the instance identity document, which the instance's metadata has under `dynamic/instance-identity/`.
+//! AWS: checks the instance identity document, which the metadata service has under
+//! `dynamic/instance-identity/`.
 //!
-//! `document` is JSON; `signature` is a signature over its bytes (base64, RSA, SHA-256, in most regions with a key of 1,024 bits);
-//! `rsa2048` is a signed message that holds the document (base64, PKCS#7) and is made with a longer key. `pkcs7` is signed with DSA and
-//! SHA-1, which nobody should believe any more, and is not looked at. The certificates are those that AWS publishes for each region:
-//! which of the signatures counts is a matter of which certificate is given.
+//! `document` is JSON. `signature` is a signature of its bytes (base64, RSA, SHA-256, in most
+//! regions with a key of 1,024 bits). `rsa2048` is a signed message that contains the document
+//! (base64, PKCS#7), made with a longer key. `pkcs7` is signed with DSA and SHA-1, which are not
+//! secure any more, and is ignored. The certificates are those that AWS publishes for each region.
+//! The certificate in the configuration decides which of the signatures is accepted.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,13 +16,15 @@ use crate::cms::Signed;
 use crate::keys::{Hash, Key};
 use crate::{Error, Proven, When, facts, name, said};
 
-/// What a document was launched by, for messages.
+/// The event from which a document's age counts, for messages.
 const LAUNCHED: &str = "the instance was launched";
 
-/// Checks a document with its signatures: a dictionary of `document` and `signature`, or of `rsa2048`, or of all three.
+/// Checks a document with its signatures: a dictionary of `document` and `signature`, or of
+/// `rsa2048`, or of all three.
 ///
 /// # Errors
-/// When no signature is by one of these keys, the document is not whole, or the instance was launched too long ago.
+/// Returns an error if none of these keys made a signature, the document is incomplete, or the
+/// instance was launched too long ago.
 pub fn check(shown: &Map, keys: &[Key], when: When) -> Result<Proven, Error> {
     let document = trusted(shown, keys)?;
     let text = String::from_utf8(document).map_err(|_| Error::Form("it is not text"))?;
@@ -55,7 +59,7 @@ fn proven(document: &Map) -> Result<Proven, Error> {
     })
 }
 
-/// The document, if somebody who is trusted signed it.
+/// Returns the document, if a trusted key signed it.
 fn trusted(shown: &Map, keys: &[Key]) -> Result<Vec<u8>, Error> {
     let text = |name: &str| shown.get(name).and_then(Value::as_str);
     let document = text("document").map(str::as_bytes);
@@ -79,7 +83,7 @@ fn trusted(shown: &Map, keys: &[Key]) -> Result<Vec<u8>, Error> {
     Err(Error::Forged)
 }
 
-/// What is in base64, of which the metadata has lines.
+/// Decodes base64, which the metadata service splits into lines.
 pub(crate) fn decoded(text: &str) -> Result<Vec<u8>, Error> {
     let text: String = text.split_ascii_whitespace().collect();
     let bytes = STANDARD.decode(text);

@@ -1,6 +1,7 @@
-//! Azure: the attested document, from `metadata/attested/document?api-version=…&nonce=…`: a signed message that brings the certificate
-//! along which made its signature. That is one for `metadata.azure.com` or a name below it, and leads to the roots that browsers trust;
-//! what stands between it and the roots does not come along and has to be given.
+//! Azure: checks the attested document, from `metadata/attested/document?api-version=…&nonce=…`. It
+//! is a signed message that contains the certificate of its signer. That certificate is for
+//! `metadata.azure.com` or a name below it, and leads to the roots that browsers trust. The
+//! intermediate certificates are not in the message: the configuration must have them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +20,13 @@ use crate::cms::Signed;
 use crate::keys::sections;
 use crate::{Error, Proven, When, facts, name, said};
 
-/// Whose name the signer's certificate has, unless it is another cloud of Azure (`metadata.azure.us`, `metadata.azure.cn`).
+/// The host name in the signer's certificate. Other clouds of Azure have other names
+/// (`metadata.azure.us`, `metadata.azure.cn`).
 pub const HOST: &str = "metadata.azure.com";
-/// How times are written.
+/// The format of times.
 const TIME: &str = "%m/%d/%y %H:%M:%S %z";
 
-/// Whom to trust.
+/// The trusted certificates.
 #[derive(Clone, Debug, Default)]
 pub struct Authorities {
     anchors: Vec<CertificateDer<'static>>,
@@ -32,11 +34,11 @@ pub struct Authorities {
 }
 
 impl Authorities {
-    /// Reads certificates in PEM form: those that name themselves as their issuer are roots, the others stand between. Where there is
-    /// no root, all of them are trusted as if they were.
+    /// Reads certificates in PEM form. Those whose issuer is their subject are roots, the others
+    /// are intermediate certificates. If there is no root, all of them are trusted like roots.
     ///
     /// # Errors
-    /// When there is none, or something else.
+    /// Returns an error if there is no certificate, or something else than certificates.
     pub fn read(text: &str) -> Result<Self, String> {
         let mut all = Self::default();
         for (kind, der) in sections(text)? {
@@ -64,7 +66,7 @@ impl Authorities {
         builder.build().map_err(|error| error.to_string())
     }
 
-    /// Whether a certificate for a host leads to the roots.
+    /// Returns an error unless a certificate for a host leads to the roots.
     fn trusts(&self, der: &[u8], along: &[&[u8]], host: &str, now_s: i64) -> Result<(), Error> {
         let wrong = |problem: String| Error::Certificate(problem);
         let host = ServerName::try_from(host.to_owned());
@@ -85,10 +87,12 @@ impl Authorities {
     }
 }
 
-/// Checks an attested document that was made for a nonce.
+/// Checks an attested document with a nonce.
 ///
 /// # Errors
-/// When its certificate is not one for this host that leads to the roots, or did not make the signature; when it is for another nonce, or has ended.
+/// Returns an error if the signer's certificate is not for this host or does not lead to the roots,
+/// if it did not make the signature, if the document has another nonce, or if it has expired or is
+/// older than [`When`] allows.
 pub fn check(
     shown: &str,
     trusted: &Authorities,
@@ -120,7 +124,7 @@ pub fn check(
     proven(document)
 }
 
-/// Whether a certificate that is trusted made the signature.
+/// Returns an error unless a trusted certificate made the signature.
 fn signed_for(
     signed: &Signed<'_>,
     content: &[u8],

@@ -1,9 +1,9 @@
-//! The parts of BER, of which DER is the strict form: certificates and signed messages are written in it. AWS writes parts whose
-//! length is not said before.
+//! Reads BER, the encoding of certificates and signed messages; DER is its strict form. AWS writes
+//! elements of indefinite length.
 
-/// How deep parts of unknown length stand in each other.
+/// The maximum nesting of elements of indefinite length.
 const DEPTH_MAX: usize = 16;
-/// Set in the tag of a part that holds parts.
+/// The bit in the tag of an element that contains elements.
 const CONSTRUCTED: u8 = 0x20;
 
 pub(crate) const INTEGER: u8 = 0x02;
@@ -13,20 +13,20 @@ pub(crate) const OID: u8 = 0x06;
 pub(crate) const SEQUENCE: u8 = 0x30;
 pub(crate) const SET: u8 = 0x31;
 
-/// Parts, one after the other.
+/// A sequence of elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ber<'a>(pub(crate) &'a [u8]);
 
-/// One part.
+/// An element.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part<'a> {
     pub(crate) tag: u8,
     pub(crate) inside: &'a [u8],
-    /// With its tag and length.
+    /// The element with its tag and length.
     pub(crate) whole: &'a [u8],
 }
 
-/// The tag, the length if it is said, and what follows.
+/// Returns the tag, the length if it is definite, and the rest.
 fn head(bytes: &[u8]) -> Option<(u8, Option<usize>, &[u8])> {
     let (tag, rest) = bytes.split_first()?;
     let (first, rest) = rest.split_first()?;
@@ -55,7 +55,7 @@ fn part(bytes: &[u8], depth: usize) -> Option<(Part<'_>, &[u8])> {
     Some((Part { tag, inside, whole }, rest))
 }
 
-/// What stands before the end of a part of unknown length, and what after it.
+/// Returns the content of an element of indefinite length, and the bytes after its end.
 fn unbounded(bytes: &[u8], depth: usize) -> Option<(&[u8], &[u8])> {
     let mut rest = bytes;
     loop {
@@ -73,7 +73,7 @@ impl<'a> Ber<'a> {
         Some(part)
     }
 
-    /// The next part, if it has this tag.
+    /// Returns the next element, if it has this tag.
     pub(crate) fn take(&mut self, tag: u8) -> Option<Part<'a>> {
         (self.0.first() == Some(&tag)).then(|| self.next())?
     }
@@ -89,7 +89,7 @@ impl<'a> Part<'a> {
         Ber(self.inside)
     }
 
-    /// The bytes of an octet string, which may come in pieces.
+    /// Returns the bytes of an octet string, which may be split into pieces.
     pub(crate) fn octets(self) -> Option<Vec<u8>> {
         match self.tag {
             OCTETS => Some(self.inside.to_vec()),

@@ -1,11 +1,11 @@
-//! What a certificate says: whose it is, its key and its names.
+//! Reads certificates: issuer, subject, key and host names.
 
 use crate::ber::{BIT_STRING, Ber, INTEGER, OCTETS, OID, SEQUENCE};
 use crate::keys::Key;
 
-/// The name of RSA keys.
+/// The object identifier of RSA keys.
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
-/// The extension with a certificate's other names.
+/// The object identifier of the extension with alternative names (`subjectAltName`).
 const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
 
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Certificate<'a> {
 }
 
 impl<'a> Certificate<'a> {
-    /// Reads one; none where it is none.
+    /// Reads a certificate. Returns `None` if the bytes are not a certificate.
     pub(crate) fn read(der: &'a [u8]) -> Option<Self> {
         let mut body = Ber(der).take(SEQUENCE)?.ber().take(SEQUENCE)?.ber();
         let _version = body.take(0xa0);
@@ -37,17 +37,17 @@ impl<'a> Certificate<'a> {
         })
     }
 
-    /// Its key, if that is one of RSA.
+    /// Returns its key, if it is an RSA key.
     pub(crate) fn key(&self) -> Option<Key> {
         of_spki(self.spki)
     }
 
-    /// Whether it names itself as its issuer, as roots do.
+    /// Returns whether it names itself as its issuer, as roots do.
     pub(crate) fn is_root(&self) -> bool {
         self.issuer == self.subject
     }
 
-    /// The names of hosts that it is for.
+    /// Returns the host names that it is for.
     pub(crate) fn hosts(&self) -> Vec<&'a str> {
         let extensions = self.extensions.into_iter().flat_map(Ber::parts);
         let names = extensions.filter_map(|part| {
@@ -64,7 +64,7 @@ impl<'a> Certificate<'a> {
     }
 }
 
-/// The key of a SubjectPublicKeyInfo, if that is one of RSA.
+/// Returns the key of a SubjectPublicKeyInfo, if it is an RSA key.
 pub(crate) fn of_spki(spki: &[u8]) -> Option<Key> {
     let mut spki = Ber(spki).take(SEQUENCE)?.ber();
     let algorithm = spki.take(SEQUENCE)?.ber().take(OID)?;

@@ -1,4 +1,4 @@
-//! Signed messages (CMS, which was PKCS#7): what is in one, and whether a key made its signature.
+//! Reads signed messages (CMS, formerly PKCS#7), and checks whether a key made their signature.
 
 use ring::digest::{self, digest};
 
@@ -29,12 +29,13 @@ const HASHES: [(&[u8], Hash); 3] = [
 /// A message with one signature.
 #[derive(Debug)]
 pub(crate) struct Signed<'a> {
-    /// What was signed; none where it is to come from elsewhere.
+    /// The signed content; `None` if it is detached from the message.
     pub(crate) content: Option<Vec<u8>>,
-    /// The certificates that came along.
+    /// The certificates in the message.
     pub(crate) certificates: Vec<&'a [u8]>,
     hash: Hash,
-    /// What the signer added, and signed in the content's place.
+    /// The attributes that the signer added. If there are any, they are signed instead of the
+    /// content.
     attributes: Option<Part<'a>>,
     signature: Vec<u8>,
 }
@@ -46,7 +47,7 @@ impl<'a> Signed<'a> {
         ))
     }
 
-    /// Whether this key signed the content.
+    /// Returns whether this key signed the content.
     pub(crate) fn is_by(&self, key: &Key, content: &[u8]) -> bool {
         let Some(attributes) = self.attributes else {
             return key.signed(self.hash, content, &self.signature);
@@ -55,7 +56,7 @@ impl<'a> Signed<'a> {
             && key.signed(self.hash, &as_set(attributes), &self.signature)
     }
 
-    /// Whether the attributes are about this content.
+    /// Returns `Some` if the attributes belong to this content.
     fn tells(&self, attributes: Part<'_>, content: &[u8]) -> Option<()> {
         let how = match self.hash {
             Hash::Sha256 => &digest::SHA256,
@@ -68,7 +69,7 @@ impl<'a> Signed<'a> {
     }
 }
 
-/// The value of an attribute.
+/// Returns the value of an attribute.
 fn attribute<'a>(attributes: Part<'a>, name: &[u8]) -> Option<Ber<'a>> {
     attributes.ber().parts().find_map(|part| {
         let mut attribute = part.ber();
@@ -77,7 +78,8 @@ fn attribute<'a>(attributes: Part<'a>, name: &[u8]) -> Option<Ber<'a>> {
     })
 }
 
-/// What is signed of attributes: they stand under a tag of their own, and are signed as the set that they are.
+/// Returns the bytes of the attributes that are signed. In the message they have a context-specific
+/// tag, but the signature is over their encoding as a set.
 fn as_set(attributes: Part<'_>) -> Vec<u8> {
     let mut bytes = attributes.whole.to_vec();
     if let Some(tag) = bytes.first_mut() {

@@ -1,6 +1,8 @@
-//! Google: the identity token of an instance's service account in its full form, a JSON Web Token signed with RSA and SHA-256, from
-//! `instance/service-accounts/default/identity?audience=…&format=full`. The keys are those that Google publishes, as PEM texts by name
-//! (`https://www.googleapis.com/oauth2/v1/certs`) or as a set (`…/v3/certs`); they change every few days, so the file has to be kept fresh.
+//! Google Cloud: checks the identity token of an instance's service account. The token has the full
+//! form, is a JSON Web Token signed with RSA and SHA-256, and comes from
+//! `instance/service-accounts/default/identity?audience=…&format=full`. The keys are those that
+//! Google publishes, as PEM texts by name (`https://www.googleapis.com/oauth2/v1/certs`) or as a
+//! set (`…/v3/certs`). They change every few days, so that the file must be updated regularly.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,13 +11,14 @@ use value::{Map, Value, json};
 use crate::keys::{Hash, Key};
 use crate::{Error, Proven, When, facts, name, said};
 
-/// Who says that he made the token.
+/// The issuers that a token may name.
 const ISSUERS: [&str; 2] = ["https://accounts.google.com", "accounts.google.com"];
 
-/// Checks a token that was made for an audience.
+/// Checks a token for an audience.
 ///
 /// # Errors
-/// When it is not signed by one of these keys, is for another audience, has ended, or is not in the full form.
+/// Returns an error if the token is not signed by one of these keys, is for another audience, has
+/// expired, is older than [`When`] allows, or is not in the full form.
 pub fn check(token: &str, keys: &[Key], audience: &str, when: When) -> Result<Proven, Error> {
     let claims = trusted(token.trim(), keys)?;
     let issuer = said(&claims, "iss")?;
@@ -39,7 +42,7 @@ fn bound(what: &'static str, found: &str, expected: &str) -> Error {
     }
 }
 
-/// How much of what others wrote is shown.
+/// The maximum length of foreign text in messages, in characters.
 const SHOWN_MAX: usize = 200;
 
 fn time(claims: &Map, name: &'static str) -> Result<i64, Error> {
@@ -69,12 +72,12 @@ fn proven(claims: &Map) -> Result<Proven, Error> {
     })
 }
 
-/// What a token says, if somebody who is trusted signed it.
+/// Returns the claims of a token that a trusted key signed.
 fn trusted(token: &str, keys: &[Key]) -> Result<Map, Error> {
     let (message, signature) = token.rsplit_once('.').ok_or(NO_TOKEN)?;
     let (head, claims) = message.split_once('.').ok_or(NO_TOKEN)?;
     let head = part(head)?;
-    // Nothing but the key decides how a signature is checked.
+    // Only the key decides how a signature is checked: the token cannot choose another algorithm.
     if said(&head, "alg")? != "RS256" {
         return Err(Error::Form(
             "it is signed with another algorithm than RS256",

@@ -1,4 +1,4 @@
-//! Keys of RSA, and the files in which clouds publish them.
+//! RSA keys, and the files in which clouds publish them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,7 +8,7 @@ use value::{Map, Value, json};
 
 use crate::certificate::{Certificate, of_spki};
 
-/// What a signature was made of.
+/// The hash function of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hash {
     Sha256,
@@ -16,22 +16,22 @@ pub(crate) enum Hash {
     Sha512,
 }
 
-/// Who may have signed a document.
+/// A key that is trusted to sign documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// What tokens call it (`kid`).
+    /// Its name in tokens (`kid`).
     pub name: Option<String>,
     modulus: Vec<u8>,
     exponent: Vec<u8>,
 }
 
-/// No key is shorter; AWS signs with some that are no longer than that.
+/// The minimum length of a key in bytes. Some keys of AWS are no longer than that.
 const BYTES_MIN: usize = 128;
-/// What counts as a good key today.
+/// The length in bytes from which a key counts as long enough today.
 const BYTES_GOOD: usize = 256;
 
 impl Key {
-    /// The key of these two numbers.
+    /// Returns the key with this modulus and exponent.
     pub(crate) fn of(modulus: &[u8], exponent: &[u8]) -> Option<Self> {
         let bare = |number: &[u8]| {
             let zeros = number.iter().take_while(|byte| **byte == 0).count();
@@ -53,19 +53,20 @@ impl Key {
         }
     }
 
-    /// Whether it is as long as keys should be; AWS's base64 signatures are made with shorter ones.
+    /// Returns whether the key is as long as keys should be today. AWS's base64 signatures are made
+    /// with shorter ones.
     #[must_use]
     pub fn is_long(&self) -> bool {
         self.modulus.len() >= BYTES_GOOD
     }
 
-    /// Its modulus and its exponent.
+    /// Returns the modulus and the exponent.
     #[cfg(test)]
     pub(crate) fn numbers(&self) -> (&[u8], &[u8]) {
         (&self.modulus, &self.exponent)
     }
 
-    /// Whether this key made the signature of a message (PKCS#1 v1.5).
+    /// Returns whether this key made the signature of a message (PKCS#1 v1.5).
     pub(crate) fn signed(&self, hash: Hash, message: &[u8], signature: &[u8]) -> bool {
         let how: &RsaParameters = match hash {
             Hash::Sha256 if !self.is_long() => {
@@ -83,11 +84,13 @@ impl Key {
     }
 }
 
-/// The keys of a file: certificates and public keys in PEM form, JSON that has such texts by name (as Google's `oauth2/v1/certs`), or a
-/// JSON Web Key Set (as its `oauth2/v3/certs`).
+/// Reads the keys of a file: certificates and public keys in PEM form, a JSON dictionary with such
+/// texts by name (as in Google's `oauth2/v1/certs`), or a JSON Web Key Set (as in its
+/// `oauth2/v3/certs`).
 ///
 /// # Errors
-/// When it has none, or one that is not of RSA: a key that is misread would let in nobody, and nobody would know why.
+/// Returns an error if there is no key, or one that is not an RSA key. If such a key were ignored,
+/// documents would be refused without a visible reason.
 pub fn keys(text: &str) -> Result<Vec<Key>, String> {
     let keys = match text.trim_start().starts_with('{') {
         true => of_json(text)?,
@@ -99,7 +102,7 @@ pub fn keys(text: &str) -> Result<Vec<Key>, String> {
     }
 }
 
-/// The DER of everything in a PEM text.
+/// Returns the kind and the DER bytes of every section of a PEM text.
 pub(crate) fn sections(text: &str) -> Result<Vec<(SectionKind, Vec<u8>)>, String> {
     let sections = <(SectionKind, Vec<u8>)>::pem_slice_iter(text.as_bytes());
     let sections = sections.collect::<Result<Vec<_>, _>>();

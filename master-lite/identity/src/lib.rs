@@ -1,26 +1,39 @@
-//! Documents by which a cloud says what an instance is, checked against keys that were given before: nobody is asked.
+//! Documents with which a cloud attests what an instance is. They are checked offline, against keys
+//! from the configuration.
 //!
-//! | cloud | document | whose it is | how it is bound to a minion's key |
-//! |---|---|---|---|
-//! | `aws` | [`aws`]: the instance identity document with its base64 or its RSA-2048 signature | instance, account, region, type, image; when it was launched | not at all |
-//! | `gcp` | [`gcp`]: an identity token in its full form | instance, project, zone; when the token was made and ends | by its audience, which ends with the key's fingerprint |
-//! | `azure` | [`azure`]: the attested document | virtual machine and subscription; when it was made and ends | by its nonce, ten digits that follow from the key |
+//! - `aws` ([`aws`]): the instance identity document with its base64 or its RSA-2048 signature. It
+//!   names instance, account, region, type, image and the time of the launch. It is not bound to a
+//!   minion's key.
+//! - `gcp` ([`gcp`]): an identity token in its full form. It names instance, project, zone, and the
+//!   times of its creation and expiry. Its audience, which ends with the fingerprint of the
+//!   minion's key, binds it to that key.
+//! - `azure` ([`azure`]): the attested document. It names virtual machine and subscription, and the
+//!   times of its creation and expiry. Its nonce, ten digits that are derived from the minion's
+//!   key, binds it to that key.
 //!
-//! # What that proves, and what not
+//! # What a document proves, and what it does not
 //!
-//! A document proves that some program on the instance, or one that can make the instance ask its metadata service, had it. It proves
-//! nothing of what runs there, nor which id the minion may have: that is for the rule to say.
+//! A document proves that a program had access to it: one on the instance, or one that can make the
+//! instance ask its metadata service. It does not prove what runs on the instance, nor which id the
+//! minion may have: that is up to the rule.
 //!
-//! - AWS signs the same document for everybody on the instance for as long as it runs, and for no audience. Whoever has read it can
-//!   show it as his own, until it is too old (`max_age`, counted from the launch) or the instance is in: a master takes one key an
-//!   instance, so that the second to come is refused and noticed. A master that was shown the document could show it elsewhere.
-//! - Google makes a token for the audience that it is asked for. A token for this key is worth nothing with another one, wherever it leaks.
-//! - Azure signs ten digits. Who makes keys until one has these digits needs some 2^33 of them, within the hours that a document lasts
-//!   and before the instance itself is in: a hurdle, and no proof, so that the document is used once per instance as well.
+//! - AWS signs the same document for every program on the instance for as long as the instance
+//!   runs, and for no audience. Anyone with a copy can present it as their own, until it is
+//!   too old (`max_age`, counted from the launch) or the instance has enrolled: a master accepts
+//!   one key per instance, so that a second attempt is refused and noticed. A master that receives
+//!   the document can present it to another master.
+//! - Google issues a token for the audience in the request. A leaked token for this key is useless
+//!   with another key.
+//! - Azure signs ten digits. An attacker who generates keys until one has the same digits needs
+//!   about 2^33 keys, within the hours for which a document is valid, and before the instance has
+//!   enrolled. That is an obstacle and no proof. Therefore such a document is used once per
+//!   instance as well.
 //!
-//! Each customer of a cloud gets documents with the same good signature: the account, project or subscription must be compared always.
+//! Every customer of a cloud gets documents with equally valid signatures: the account, project or
+//! subscription must always be compared.
 //!
-//! A certificate for AWS stands for its key and nothing else: neither its dates nor its own signature are looked at, as it was given by hand.
+//! A certificate for AWS is only a container of its key. Its dates and its own signature are not
+//! checked, because an administrator put it into the configuration.
 #![cfg_attr(
     test,
     allow(
@@ -43,69 +56,69 @@ pub use when::{CLOCK_SKEW_MAX_S, When};
 
 use value::{Map, Value};
 
-/// What a document proves.
+/// The facts that a document proves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proven {
-    /// The instance, with what makes its name the only one: `aws/123456789012/i-0abc`.
+    /// The name of the instance, which is unique among all clouds: `aws/123456789012/i-0abc`.
     pub instance: String,
-    /// What is said of it: `cloud`, `instance_id` and what the cloud has besides.
+    /// The facts about it: `cloud`, `instance_id` and others that depend on the cloud.
     pub facts: Map,
 }
 
-/// Why a document proves nothing.
+/// The reason why a document proves nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It is not in the form of its cloud.
+    /// The document is not in the form of its cloud.
     #[error("the document cannot be read: {0}")]
     Form(&'static str),
-    /// It says nothing of something that it must tell.
+    /// A field is missing or empty.
     #[error("the document does not say its {0}")]
     Silent(&'static str),
-    /// The signature was made by nobody who is trusted.
+    /// No trusted key made the signature.
     #[error("the document is forged, or signed with a key that is not in the configuration")]
     Forged,
-    /// The certificate that it brings along does not lead to one that is trusted.
+    /// The certificate in the document does not lead to a trusted one.
     #[error("the document's certificate is not to be trusted: {0}")]
     Certificate(String),
-    /// It was made for somebody else.
+    /// The document was made for another key, or by another issuer.
     #[error("the document was made for another {what}: {found:?}, and not {expected:?}")]
     Bound {
-        /// What it is bound by.
+        /// The field that binds it.
         what: &'static str,
-        /// What it says.
+        /// The value in the document.
         found: String,
-        /// What it should say.
+        /// The expected value.
         expected: String,
     },
-    /// It is too old.
+    /// The document is too old.
     #[error("the document has expired: {what} {ago_s} s ago, and {limit_s} s are allowed")]
     Expired {
-        /// What happened then.
+        /// The event from which the age counts.
         what: &'static str,
-        /// How long ago, in seconds.
+        /// Its age in seconds.
         ago_s: i64,
-        /// How long ago it may be.
+        /// The maximum age in seconds.
         limit_s: i64,
     },
-    /// It is from the future.
+    /// The document is from the future.
     #[error("the document is from {ahead_s} s in the future: compare the clocks")]
     Future {
-        /// How far, in seconds.
+        /// The difference in seconds.
         ahead_s: i64,
     },
 }
 
-/// What is in a document under a name; nothing is invented where it is not there.
+/// Returns a text field of a document, or an error if it is missing or empty.
 fn said<'a>(map: &'a Map, name: &'static str) -> Result<&'a str, Error> {
     let text = map.get(name).and_then(Value::as_str);
     text.filter(|text| !text.is_empty())
         .ok_or(Error::Silent(name))
 }
 
-/// How long a name may be that goes into the name of an instance.
+/// The maximum length of a part of an instance's name, in bytes.
 const NAME_MAX: usize = 128;
 
-/// The same for a name that stands for an instance: it is no more than letters, digits and what joins them.
+/// Like [`said`], for a part of an instance's name: only letters, digits and `-_.:` are allowed.
 fn name<'a>(map: &'a Map, key: &'static str) -> Result<&'a str, Error> {
     let text = said(map, key)?;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
@@ -115,7 +128,7 @@ fn name<'a>(map: &'a Map, key: &'static str) -> Result<&'a str, Error> {
     }
 }
 
-/// The facts of a cloud, without those that its document leaves out.
+/// Returns the facts of a cloud, without those that are missing in its document.
 fn facts<const N: usize>(cloud: &str, known: [(&str, Option<String>); N]) -> Map {
     let known = known.into_iter();
     let known = known.filter_map(|(name, value)| Some((Value::from(name), Value::from(value?))));

@@ -1,4 +1,5 @@
-//! Documents in each cloud's form, signed by keys that OpenSSL makes here, and every way in which they are refused.
+//! Tests with documents in each cloud's form, which are signed by keys that OpenSSL makes, and with
+//! every reason to refuse them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use jiff::Timestamp;
 use super::*;
 use crate::azure::Authorities;
 
-/// A folder in which OpenSSL works.
+/// A temporary folder with keys and certificates of OpenSSL.
 struct Signer(tempfile::TempDir);
 
 impl Signer {
@@ -36,14 +37,14 @@ impl Signer {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// A key and a certificate of it by itself, `NAME.key` and `NAME.pem`.
+    /// Makes a key and a self-signed certificate, `NAME.key` and `NAME.pem`.
     fn own(&self, name: &str, bits: u32) {
         self.openssl(&format!(
             "req -x509 -newkey rsa:{bits} -nodes -keyout {name}.key -out {name}.pem -subj /CN={name} -days 30"
         ));
     }
 
-    /// A key and a certificate that another one signs.
+    /// Makes a key and a certificate that another one signs.
     fn below(&self, name: &str, issuer: &str, extensions: &str) {
         fs::write(self.path(&format!("{name}.ext")), extensions).unwrap();
         self.openssl(&format!(
@@ -65,7 +66,7 @@ impl Signer {
         fs::read(to).unwrap()
     }
 
-    /// A signed message in base64, in lines as metadata have it.
+    /// Returns a signed message in base64, in lines as from the metadata service.
     fn message(&self, name: &str, text: &str, how: &str) -> String {
         let file = tempfile::Builder::new().tempfile_in(self.0.path()).unwrap();
         fs::write(file.path(), text).unwrap();
@@ -156,7 +157,7 @@ mod aws {
             .with("instance_type", "t3.micro")
             .with("image", "ami-0123456789abcdef0");
         assert_eq!(proven.facts, facts);
-        // As AWS writes it: no certificates, no lengths before the parts.
+        // The form that AWS writes: no certificates, elements of indefinite length.
         for how in [
             "-nodetach -nocerts -stream",
             "-nodetach -nocerts",
@@ -172,7 +173,7 @@ mod aws {
         }
         let apart = with_message("good", "-nocerts").with("document", DOCUMENT);
         assert!(check(&apart, &trusted("good"), when(NOW_S, 600)).is_ok());
-        // The keys of most regions for the base64 form are this short.
+        // In most regions the keys for the base64 form are as short as this one.
         let short = check(&with_signature("old"), &trusted("old"), when(NOW_S, 600));
         assert_eq!(short, Ok(proven));
         assert!(!trusted("old")[0].is_long());
@@ -255,7 +256,7 @@ mod gcp {
         check(&token, &trusted("good"), AUDIENCE, when(NOW_S, 600)).unwrap_err()
     }
 
-    /// A JSON Web Key Set of one key.
+    /// Returns a JSON Web Key Set with one key.
     fn set(name: &str, kid: &str) -> String {
         let key = trusted(name).remove(0);
         let encoded = |number: &[u8]| URL_SAFE_NO_PAD.encode(number);
@@ -355,7 +356,7 @@ mod azure {
 
     const NONCE: &str = "0123456789";
 
-    /// Certificates have been made just now: what they sign is of today.
+    /// Returns the current time: the certificates have just been made, and are valid from now on.
     fn now() -> i64 {
         Timestamp::now().as_second()
     }
@@ -405,7 +406,7 @@ mod azure {
             .with("sku", "12-gen2");
         assert_eq!(proven.facts, facts);
         assert!(checked(&shown("region", &today()), &root).is_ok());
-        // What stands between comes from the configuration, which may also trust that alone.
+        // The configuration has the intermediate certificate, and may also trust only that one.
         let alone = SIGNER.message("metadata", &today(), "-nodetach -noattr");
         assert!(checked(&alone, &authorities(&["between", "good"])).is_ok());
         assert!(checked(&alone, &authorities(&["between"])).is_ok());
@@ -421,7 +422,7 @@ mod azure {
         }
         let stranger = checked(&shown("metadata", &today()), &authorities(&["other"]));
         assert!(matches!(stranger, Err(Error::Certificate(_))));
-        // Signed by nobody whose certificate comes along.
+        // The message does not contain the certificate of its signer.
         let without = SIGNER.message("metadata", &today(), "-nodetach -nocerts");
         assert_eq!(checked(&without, &root), Err(Error::Forged));
         let foreign = SIGNER.message(

@@ -1,21 +1,21 @@
-//! How old a document may be.
+//! The time limits of documents.
 
 use crate::Error;
 
-/// How far the clocks of a cloud and of this machine may differ, in seconds.
+/// The maximum difference between the clocks of a cloud and of this machine, in seconds.
 pub const CLOCK_SKEW_MAX_S: i64 = 60;
 
-/// Now, and how old a document may be then.
+/// The current time, and the maximum age of a document.
 #[derive(Clone, Copy, Debug)]
 pub struct When {
-    /// Seconds since 1970.
+    /// The current time, in seconds since 1970.
     pub now_s: i64,
-    /// How many seconds a document is good for, whatever it says itself.
+    /// The maximum age of a document in seconds, whatever the document says about its expiry.
     pub max_age_s: Option<i64>,
 }
 
 impl When {
-    /// Whether what happened at a time was not too long ago, and has happened at all.
+    /// Returns an error unless the time is in the past and not too long ago.
     pub(crate) fn recent(self, what: &'static str, at_s: i64) -> Result<(), Error> {
         let ago_s = self.now_s.saturating_sub(at_s);
         if ago_s < -CLOCK_SKEW_MAX_S {
@@ -32,7 +32,7 @@ impl When {
         }
     }
 
-    /// Whether its own end has not come.
+    /// Returns an error if a document's own expiry has passed.
     pub(crate) fn before(self, what: &'static str, end_s: i64) -> Result<(), Error> {
         match self.now_s < end_s {
             true => Ok(()),

@@ -1,4 +1,4 @@
-//! What the chunks of a reaction do: jobs for minions, runners, wheel functions.
+//! The effects of a reaction's chunks on a master: jobs for minions, runners, wheel functions.
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ use crate::daemon::Master;
 use crate::jobs::{Came, GivenUp, Published, Whom, job_commands};
 use crate::store::{self, Command, Event};
 
-/// Room for a reaction: whoever works for it has it, also a thread whose work is waited for no longer.
+/// Room for one reaction. Everything that works on the reaction holds a clone, including a thread
+/// whose result is not awaited any more.
 pub(super) type Turn = Arc<(SemaphoreGuardArc, SemaphoreGuardArc)>;
 
 impl Actor for Master {
@@ -46,7 +47,7 @@ impl Actor for Master {
             self.metrics().reaction(reaction.state);
         }
         let command = kept(reaction);
-        // What is kept after this comes behind it: nobody needs to wait for the disk.
+        // Later rows are stored after this one, so that no caller needs to wait for the disk.
         let kept = match is_synced {
             true => self.keep_behind(command, &reaction.rule).await,
             false => self.store().later(command).await,
@@ -76,7 +77,7 @@ impl Actor for Master {
     }
 }
 
-/// The command that keeps a reaction.
+/// Returns the command that stores a reaction.
 fn kept(reaction: &Reaction) -> Command {
     Command::Reaction {
         place: reaction.place,
@@ -84,7 +85,8 @@ fn kept(reaction: &Reaction) -> Command {
     }
 }
 
-/// Keeps that a chunk is begun, together with what belongs to that: on the disk before anything is done.
+/// Stores that a chunk has begun, together with the given commands. When this returns, all of that
+/// is on the disk, and the effect may follow.
 async fn begin(
     master: &Master,
     board: &Board,
@@ -104,7 +106,7 @@ async fn begin(
 }
 
 impl Master {
-    /// Has a reaction written soon; why it is not is told.
+    /// Queues a reaction's row without waiting for the disk. A failure is logged.
     async fn keep_behind(&self, command: Command, rule: &str) -> Result<(), store::Error> {
         let (begun, rule) = (self.store().begin(command).await?, rule.to_owned());
         let kept = async move {
@@ -120,8 +122,9 @@ impl Master {
         Ok(())
     }
 
-    /// Answers an event as a rule has it; false when the store cannot be read, and it is to be tried again. Of an event that the log has
-    /// just taken nothing can be known (`may_be_known`).
+    /// Reacts to an event with a rule. Returns false if the store cannot be read, in which case the
+    /// caller tries again. For an event that was just appended to the log no reaction can be stored
+    /// yet, so that the caller sets `may_be_known` to false.
     pub(super) async fn react(
         self: &Arc<Self>,
         rule: &Rule,
@@ -146,7 +149,7 @@ impl Master {
             }
         };
         let known = match known.map(|row| Reaction::of_row(place, &row)) {
-            // A row that a later release wrote: what it meant is not guessed.
+            // A later release wrote this row. Its meaning is not guessed, and the event is skipped.
             Some(None) => return true,
             known => known.flatten(),
         };
@@ -160,7 +163,8 @@ impl Master {
         true
     }
 
-    /// A job. It is done when every minion that is there has taken it; where another chunk needs it, when all have returned.
+    /// Publishes a job. It is done when every connected minion has accepted it, or, if another
+    /// chunk depends on it, when all minions have returned.
     pub(super) async fn react_local(
         self: &Arc<Self>,
         board: &Arc<Board>,
@@ -192,8 +196,8 @@ impl Master {
         }
     }
 
-    /// The job of a chunk that was begun before the master was started again: the minions that have not returned get it once more,
-    /// and do not do it twice, for they know its id.
+    /// Returns the targets of a job that was begun before the master restarted: the minions that
+    /// have not returned. They get the job again. They know its id, and do not execute it twice.
     async fn known_job(
         self: &Arc<Self>,
         board: &Arc<Board>,
@@ -224,7 +228,7 @@ impl Master {
         }))
     }
 
-    /// Keeps a job together with the reaction that it belongs to.
+    /// Stores a job together with its reaction.
     async fn new_job(
         self: &Arc<Self>,
         board: &Arc<Board>,
@@ -240,7 +244,8 @@ impl Master {
         begin(self, board, at, commands).await?;
         let since = self.reactor().began.elapsed();
         let patience = match board.has_needs(at).await {
-            // It was waited for something: a key that was accepted belongs to a minion that is about to come.
+            // The chunk has waited for another one. If that accepted a key, the key's minion is
+            // about to connect.
             true => COMING_BACK,
             false => COMING_BACK.saturating_sub(since),
         };
@@ -251,7 +256,7 @@ impl Master {
         })
     }
 
-    /// A runner or a wheel function.
+    /// Runs a runner or a wheel function.
     pub(super) async fn react_client(
         self: &Arc<Self>,
         board: &Arc<Board>,
@@ -309,7 +314,8 @@ fn publish(local: Local, jid: &str) -> Publish {
     }
 }
 
-/// What became of a job that nobody waits for. Who was not there does not get it, as in Salt.
+/// Returns the outcome of a job that no chunk depends on. A minion that was not connected does not
+/// get the job, as in Salt.
 fn taken(published: &Published, given_up: &[(Id, GivenUp)]) -> Outcome {
     let said: Vec<String> = given_up
         .iter()
@@ -325,14 +331,14 @@ fn taken(published: &Published, given_up: &[(Id, GivenUp)]) -> Outcome {
     }
 }
 
-/// What became of a job that another chunk needs.
+/// Waits for the outcome of a job that another chunk depends on.
 async fn returned(mut published: Published) -> Outcome {
     if published.minions.is_empty() {
         return failed("no minion matched the target");
     }
     let mut said = Vec::new();
     let mut is_unknown = false;
-    // No deadline: each minion's silence has its end (`timeout`, `gather_job_timeout`).
+    // No deadline: the wait for each minion ends (`timeout`, `gather_job_timeout`).
     while let Some(came) = published.next().await {
         match came {
             Came::Return(data) if is_good(&data) => {}

@@ -1,4 +1,4 @@
-//! [`Follower`]: one rule on its way through the log.
+//! [`Follower`]: follows the log of events for one rule.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -16,54 +16,57 @@ use super::lock;
 use crate::daemon::Master;
 use crate::store::{Command, Error, Event, Seen, Watch};
 
-/// How many events are read from the log at a time.
+/// The maximum number of events that are read from the log at a time.
 const PAST: usize = 256;
-/// How many events of a rule wait in memory for their turn; all others wait in the log.
+/// The maximum number of a rule's events that wait in memory for their turn. All others wait in the
+/// log.
 const WAITING_MAX: usize = 256;
-/// How often the cursor is written while events come; what lies behind it is known to be done from its rows.
+/// The interval between writes of the cursor while events arrive. After a crash, stored reactions
+/// show which events after the cursor are done.
 const CURSOR_EVERY: Duration = Duration::from_millis(500);
-/// After a failure of the store.
+/// The pause after a failure of the store.
 const BREATH: Duration = Duration::from_secs(1);
-/// How many reactions of a rule are kept, and how many of those that failed.
+/// The maximum number of successful reactions of a rule that are kept. It is also the maximum
+/// number of all others.
 const KEPT_MAX: usize = 1000;
-/// After how many reactions the oldest go.
+/// The number of reactions after which the oldest ones are removed.
 const KEPT_STEP: u64 = 256;
 
-/// Events that were read and are not done with.
+/// The events that were read and are not done yet.
 #[derive(Debug, Default)]
 struct Progress {
     open: BTreeSet<u64>,
-    /// The last event that was looked at.
+    /// The last event that was read.
     read: u64,
     done: u64,
 }
 
 impl Progress {
-    /// The last event that is done with, like all before it.
+    /// Returns the last event that is done and before which all events are done.
     fn cursor(&self) -> u64 {
         let open = self.open.first().map(|first| first.saturating_sub(1));
         open.unwrap_or(self.read)
     }
 }
 
-/// One rule, and how far it has come.
+/// A rule and its progress in the log.
 pub(super) struct Follower {
     master: Arc<Master>,
     rule: Rule,
     watch: Watch,
     progress: Arc<Mutex<Progress>>,
-    /// Room for events that wait.
+    /// Room for waiting events.
     window: Arc<Semaphore>,
-    /// Room for reactions that are under way.
+    /// Room for running reactions.
     turns: Arc<Semaphore>,
-    /// The last event of each minion: it is closed when that is done with.
+    /// The last event of each minion. The channel is closed when that event is done.
     last: HashMap<String, Receiver<()>>,
     written: (u64, Instant),
     pruned: u64,
 }
 
 impl Follower {
-    /// One that goes on where the rule was left, or begins with the next event.
+    /// Returns a follower that continues at the rule's cursor, or begins with the next event.
     pub(super) async fn begin(master: Arc<Master>, rule: Rule) -> Result<Self, Error> {
         let watch = master.store().watch();
         let name = super::cursor(&rule);
@@ -99,7 +102,7 @@ impl Follower {
         })
     }
 
-    /// Answers events until the master ends.
+    /// Reacts to events until the master ends.
     pub(super) async fn run(mut self) {
         let mut upto = self.watch.first();
         loop {
@@ -111,7 +114,7 @@ impl Follower {
                 }
                 continue;
             }
-            // No deadline: events come when they come.
+            // No deadline: the next event may come at any time.
             let seen = async { Some(self.watch.next().await) };
             let has_more = !self.is_settled();
             let idle = async {
@@ -131,7 +134,7 @@ impl Follower {
         }
     }
 
-    /// Some events of the log.
+    /// Reads some events of the log.
     async fn past(&mut self, from: u64, upto: u64) -> Result<(), Error> {
         let store = self.master.store().clone();
         let read = move || {
@@ -149,7 +152,7 @@ impl Follower {
             let lost = first.min(upto) - from;
             self.lost(from, lost).await;
         }
-        // What the log has no more is not waited for.
+        // Events that the log has dropped are not waited for.
         let end = events.last().map_or(upto - 1, |event| event.sequence);
         for event in events {
             self.take(Arc::new(event)).await;
@@ -162,7 +165,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Events fell out of the log before this rule had come to them: that is told.
+    /// Reports events that were dropped from the log before this rule had read them.
     async fn lost(&self, from: u64, count: u64) {
         let glob = &self.rule.glob;
         let text = format!(
@@ -178,7 +181,7 @@ impl Follower {
         self.master.fire(ERROR, data).await;
     }
 
-    /// An event, which is answered when its turn has come.
+    /// Takes an event, and spawns the reaction to it, which waits for its turn.
     async fn take(&mut self, event: Arc<Event>) {
         let sequence = event.sequence;
         {
@@ -204,7 +207,7 @@ impl Follower {
         let may_be_known = sequence < self.watch.first();
         let work = async move {
             if let Some(before) = before {
-                // No deadline: it ends with its senders.
+                // No deadline: the channel closes when the event before it is done.
                 let _ = before.recv().await;
             }
             let turn = turns.acquire_arc().await;
@@ -221,13 +224,15 @@ impl Follower {
         smol::spawn(work).detach();
     }
 
-    /// Events of the reactor's own runners are no events to it, as in Salt; nor is anything while another master leads.
+    /// Returns whether the rule reacts to an event. It ignores events of the reactor's own runners,
+    /// as in Salt, and all events while another master is the leader.
     fn is_wanted(&self, event: &Event) -> bool {
         let is_own = reactor::is_own(&event.data);
         self.rule.matches(&event.tag) && !is_own && self.master.reactor().is_leader()
     }
 
-    /// What tells the minion's next event that this one is done with, and what tells this one of the event before it.
+    /// Returns the channel that reports the end of this event to the minion's next event, and the
+    /// channel that reports the end of the minion's event before it.
     fn behind(&mut self, event: &Event) -> (Option<Sender<()>>, Option<Receiver<()>>) {
         let Some(id) = whose(event) else {
             return (None, None);
@@ -239,13 +244,14 @@ impl Follower {
         (Some(ended), self.last.insert(id, ends))
     }
 
-    /// Whether all that was read is done with, and the cursor says so: nothing will change before the next event.
+    /// Returns whether all events that were read are done and the cursor is written: nothing
+    /// changes before the next event.
     fn is_settled(&self) -> bool {
         let progress = lock(&self.progress);
         progress.open.is_empty() && progress.cursor() == self.written.0
     }
 
-    /// Writes the cursor, and lets the oldest reactions go, when it is time.
+    /// Writes the cursor, and removes the oldest reactions, if it is time to.
     async fn note(&mut self) {
         let (cursor, done) = {
             let progress = lock(&self.progress);
@@ -271,7 +277,7 @@ impl Follower {
         }
     }
 
-    /// Takes the oldest reactions away: those that failed have a limit of their own.
+    /// Removes the oldest reactions. Reactions that did not succeed have a separate limit.
     async fn prune(&self, cursor: u64) -> Result<(), Error> {
         let (store, number) = (self.master.store().clone(), self.rule.number());
         let old = smol::unblock(move || {
@@ -300,7 +306,7 @@ impl Follower {
     }
 }
 
-/// The minion that an event is about.
+/// Returns the minion that an event is about.
 fn whose(event: &Event) -> Option<String> {
     if let Some(id) = event.data.get("id").and_then(Value::as_str) {
         return Some(id.to_owned());

@@ -1,10 +1,13 @@
-//! The reactor: rules that answer events with jobs, runners and wheel functions, on the master's log of events.
+//! The reactor of a master: rules that react to events of the master's log with jobs, runners and
+//! wheel functions.
 //!
-//! Each rule has a task of its own with a cursor in the log ([`follow`]): a slow or broken one holds up no other, and what it has not
-//! looked at yet waits on the disk. What a rule is, what it makes of an event and the course of that are the crate `reactor`; here is
-//! what a master does about it ([`effects`]). A reaction is one row of the store: it is there before the first effect, with the chunks
-//! and the ids of their jobs, and after a crash the rest is done from it. A job is proven by its own record; a runner that was begun and
-//! not ended is not begun again, but told of; keys are accepted twice without harm.
+//! Each rule has a separate task with a cursor in the log ([`follow`]). A slow or broken rule
+//! delays no other rule, and events that it has not read yet stay in the log. The crate `reactor`
+//! defines rules and reactions and runs reactions; this module executes their calls on a master
+//! ([`effects`]). A reaction is one row of the store, with its chunks and the ids of their jobs.
+//! The row is stored before the first effect, and after a crash the rest of the reaction is
+//! executed from it. The job's record proves that a job was published. A runner that was begun and
+//! did not end is not run again, but its reaction reports that. To accept a key twice does no harm.
 
 mod effects;
 mod follow;
@@ -21,18 +24,19 @@ use value::{Map, log};
 use crate::daemon::Master;
 use crate::store::{Command, Error, Event};
 
-/// How many reactions of all rules are under way at a time: each may take a thread.
+/// The maximum number of reactions of all rules that run at a time. Each may take a thread.
 const AT_ONCE: usize = 256;
-/// For how long a master that was started waits for its minions to come back before a job of a reaction goes without them.
+/// The time after the start of the master during which jobs of reactions wait for minions to
+/// reconnect.
 const COMING_BACK: Duration = Duration::from_secs(60);
 
-/// Where the reactor keeps whether it acts: no rule has this place.
+/// The place of the row that stores whether reactions are executed. No rule has the number 0.
 const SETTINGS: Place = Place {
     rule: 0,
     sequence: 0,
 };
 
-/// What all rules share.
+/// The state that all rules share.
 pub(crate) struct Reactor {
     rules: Mutex<Vec<(Rule, smol::Task<()>)>>,
     is_leader: AtomicBool,
@@ -44,10 +48,10 @@ pub(crate) struct Reactor {
     limits: Limits,
 }
 
-/// How the names of the cursors of rules begin.
+/// The prefix of the names of the rules' cursors.
 const CURSOR: &str = "reactor/";
 
-/// The name of a rule's cursor in the log.
+/// Returns the name of a rule's cursor in the log.
 pub(crate) fn cursor(rule: &Rule) -> String {
     format!("{CURSOR}{:016x}", rule.number())
 }
@@ -76,23 +80,23 @@ impl Reactor {
         }
     }
 
-    /// The rules that are followed, in their order.
+    /// Returns the rules that are followed, in their order.
     pub(crate) fn rules(&self) -> Vec<Rule> {
         let rules = lock(&self.rules);
         rules.iter().map(|(rule, _)| rule.clone()).collect()
     }
 
-    /// Whether this master reacts at all.
+    /// Returns whether this master reacts to events.
     pub(crate) fn is_leader(&self) -> bool {
         self.is_leader.load(Ordering::Relaxed)
     }
 
-    /// Lets this master react, or not.
+    /// Sets whether this master reacts to events.
     pub(crate) fn set_leader(&self, is_leader: bool) {
         self.is_leader.store(is_leader, Ordering::Relaxed);
     }
 
-    /// Whether reactions are only looked at.
+    /// Returns whether reactions are only observed and not executed.
     pub(crate) fn is_observing(&self) -> bool {
         self.is_observing.load(Ordering::Relaxed)
     }
@@ -102,7 +106,7 @@ impl Master {
     /// Begins to follow the rules of the configuration.
     ///
     /// # Errors
-    /// When the store cannot be used.
+    /// Returns an error if the store cannot be used.
     pub(crate) async fn begin_reactor(self: &Arc<Self>) -> Result<(), Error> {
         let (rules, faults) = reactor::rules(self.opts());
         for fault in faults {
@@ -122,7 +126,8 @@ impl Master {
         Ok(())
     }
 
-    /// Takes what is kept for rules that are no more. One that comes again begins anew, and does not answer the events of a week.
+    /// Removes the cursors and old reactions of rules that do not exist any more. If such a rule is
+    /// added again, it begins with new events, and does not react to those of the last week.
     async fn forget_rules(&self, rules: &[Rule]) -> Result<(), Error> {
         for name in self.store().cursors()? {
             let is_ours = name.starts_with(CURSOR);
@@ -153,7 +158,7 @@ impl Master {
         Ok(())
     }
 
-    /// Follows one more rule: events from now on, or from where it was left.
+    /// Begins to follow a rule, from its cursor if there is one, or with the next event.
     async fn follow_rule(self: &Arc<Self>, rule: Rule) -> Result<(), Error> {
         let follower = follow::Follower::begin(self.clone(), rule.clone()).await?;
         let task = smol::spawn(follower.run());
@@ -161,10 +166,10 @@ impl Master {
         Ok(())
     }
 
-    /// Adds a rule until the master ends; false when there is one for the tag.
+    /// Adds a rule until the master ends. Returns false if there is a rule with this glob.
     ///
     /// # Errors
-    /// When the store cannot be used.
+    /// Returns an error if the store cannot be used.
     pub(crate) async fn add_rule(self: &Arc<Self>, rule: Rule) -> Result<bool, Error> {
         let mut known = self.reactor().rules().into_iter();
         if known.any(|known| known.glob == rule.glob) {
@@ -174,10 +179,11 @@ impl Master {
         Ok(true)
     }
 
-    /// Takes the first rule of this tag away until the master ends; false when there is none. What it has begun is still done.
+    /// Removes the first rule with this glob until the master ends. Returns false if there is none.
+    /// Reactions that have begun still finish.
     ///
     /// # Errors
-    /// When the store cannot be used.
+    /// Returns an error if the store cannot be used.
     pub(crate) async fn delete_rule(&self, glob: &str) -> Result<bool, Error> {
         let taken = {
             let mut rules = lock(&self.reactor().rules);
@@ -195,10 +201,11 @@ impl Master {
         Ok(true)
     }
 
-    /// Lets reactions act, or only be looked at; it stays so when the master is started again.
+    /// Sets whether reactions are executed or only observed. The setting is stored, and survives a
+    /// restart.
     ///
     /// # Errors
-    /// When the store cannot be used.
+    /// Returns an error if the store cannot be used.
     pub(crate) async fn enforce(&self, enforce: bool) -> Result<(), Error> {
         let row = Some(Map::new().with("enforce", enforce));
         let place = SETTINGS;
@@ -209,19 +216,20 @@ impl Master {
         Ok(())
     }
 
-    /// Forgets a reaction that somebody has taken care of.
+    /// Removes a stored reaction, for example after an administrator has dealt with a failure.
     ///
     /// # Errors
-    /// When the store cannot be used.
+    /// Returns an error if the store cannot be used.
     pub(crate) async fn forget_reaction(&self, place: Place) -> Result<(), Error> {
         let forget = Command::Reaction { place, row: None };
         self.store().apply(forget).await.map(|_| ())
     }
 
-    /// Answers an event once more as a rule has it now, and waits for that; none while the event is still being answered.
+    /// Reacts to an event again, with the rule's current files, and waits for the end. Returns
+    /// `None` while an earlier reaction of the rule to the event has not ended.
     ///
     /// # Errors
-    /// When the store cannot be used.
+    /// Returns an error if the store cannot be used.
     pub(crate) async fn replay(
         self: &Arc<Self>,
         rule: &Rule,
@@ -241,7 +249,7 @@ impl Master {
         let turn = Arc::new((own, self.reactor().turns.acquire_arc().await));
         self.react(rule, &Arc::new(event.clone()), false, &turn)
             .await;
-        // What was left to the system to write is there when this is.
+        // Rows that were queued without a sync are on the disk when this command is.
         self.store().apply(Command::All(Vec::new())).await?;
         Ok(known(self.store().reaction(place)?))
     }

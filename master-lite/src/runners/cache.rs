@@ -1,4 +1,4 @@
-//! The `cache` runner: what the master remembers of its minions.
+//! The `cache` runner: the data that the master caches about its minions.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -9,98 +9,98 @@ use super::{master, matching, unreadable};
 use crate::store::{Cache, Change, Command};
 
 state::exec_module! {
-    /// What the master remembers of its minions.
+    /// The data that the master caches about its minions.
     mod cache;
 
-    /// The grains of the minions that match.
+    /// Return the grains of the minions that match.
     fn grains(Grains {
-        /// Which minions.
+        /// The target.
         tgt: Value,
-        /// How `tgt` is to be read.
+        /// The type of the target.
         tgt_type: String = "glob".into(),
         ..kwargs
     });
 
-    /// The pillar that the minions that match got last.
+    /// Return the pillar that the minions that match received last.
     fn pillar(Pillar {
-        /// Which minions; all without it.
+        /// The target; all minions by default.
         tgt: Value = Value::Null,
-        /// How `tgt` is to be read.
+        /// The type of the target.
         tgt_type: String = "glob".into(),
         ..kwargs
     });
 
-    /// What the minions that match share.
+    /// Return the mine data of the minions that match.
     fn mine(Mine {
-        /// Which minions; all without it.
+        /// The target; all minions by default.
         tgt: Value = Value::Null,
-        /// How `tgt` is to be read.
+        /// The type of the target.
         tgt_type: String = "glob".into(),
         ..kwargs
     });
 
-    /// Forget the grains of the minions that match.
+    /// Clear the cached grains of the minions that match.
     fn clear_grains(ClearGrains {
-        /// Which minions.
+        /// The target.
         tgt: Value = Value::Null,
-        /// How `tgt` is to be read.
+        /// The type of the target.
         tgt_type: String = "glob".into(),
     });
 
-    /// Forget the pillar of the minions that match.
+    /// Clear the cached pillar of the minions that match.
     fn clear_pillar(ClearPillar {
-        /// Which minions.
+        /// The target.
         tgt: Value = Value::Null,
-        /// How `tgt` is to be read.
+        /// The type of the target.
         tgt_type: String = "glob".into(),
     });
 
-    /// Forget what the minions that match share.
+    /// Clear the mine data of the minions that match.
     fn clear_mine(ClearMine {
-        /// Which minions.
+        /// The target.
         tgt: Value = Value::Null,
-        /// How `tgt` is to be read.
+        /// The type of the target.
         tgt_type: String = "glob".into(),
     });
 
-    /// Forget what one function of the minions that match shares.
+    /// Clear the mine data of one function of the minions that match.
     fn clear_mine_func(ClearMineFunc {
-        /// Which minions.
+        /// The target.
         tgt: Value = Value::Null,
-        /// How `tgt` is to be read.
+        /// The type of the target.
         tgt_type: String = "glob".into(),
         /// The function.
         clear_mine_func_flag: Option<String> = None,
     });
 
-    /// Forget grains, pillar and mine of the minions that match.
+    /// Clear the cached grains, pillar and mine data of the minions that match.
     fn clear_all(ClearAll {
-        /// Which minions.
+        /// The target.
         tgt: Value = Value::Null,
-        /// How `tgt` is to be read.
+        /// The type of the target.
         tgt_type: String = "glob".into(),
     });
 
-    /// The minions of which something is remembered.
+    /// Return the minions that have data in a cache.
     fn list(List {
         /// `grains`, `pillar` or `mine`.
         bank: String,
-        /// Accepted for Salt's sake: there is one store.
+        /// Accepted for compatibility with Salt: there is only one store.
         cachedir: Value = Value::Null,
     });
 
-    /// What is remembered of one minion.
+    /// Return the cached data of one minion.
     fn fetch(Fetch {
         /// `grains`, `pillar` or `mine`.
         bank: String,
         /// The minion's id.
         key: String,
-        /// Accepted for Salt's sake: there is one store.
+        /// Accepted for compatibility with Salt: there is only one store.
         cachedir: Value = Value::Null,
     });
 }
 
-/// The caches by their names.
+/// The caches by name.
 const BANKS: [(&str, Cache); 3] = [
     ("grains", Cache::Grains),
     ("pillar", Cache::Pillar),
@@ -115,7 +115,7 @@ fn bank(name: &str) -> Result<Cache, Error> {
     })
 }
 
-/// No target is everybody.
+/// Returns the target, or one that matches all minions if there is none.
 fn everybody(tgt: Value) -> Value {
     if tgt.is_true() { tgt } else { "*".into() }
 }
@@ -142,7 +142,7 @@ fn mine(cx: &Exec, args: Mine) -> Result<Value, Error> {
     remembered(cx, Cache::Mine, args.tgt, &args.tgt_type)
 }
 
-/// Forgets; without a target nothing, as in Salt.
+/// Changes caches. Without a target it changes nothing, as in Salt.
 fn forgotten(
     cx: &Exec,
     caches: &[Cache],

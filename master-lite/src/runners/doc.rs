@@ -1,4 +1,4 @@
-//! The `doc` runner: what functions there are, and what they do.
+//! The `doc` runner: the documentation of functions.
 
 use modules::orchestrate;
 use state::exec::Exec;
@@ -9,13 +9,13 @@ state::exec_module! {
     /// The documentation of functions.
     mod doc;
 
-    /// That of the runners.
+    /// Return the documentation of the runners.
     fn runner(Runner {});
 
-    /// That of the wheel functions.
+    /// Return the documentation of the wheel functions.
     fn wheel(Wheel {});
 
-    /// That of the execution functions of all minions.
+    /// Return the documentation of the execution functions of all minions.
     fn execution(Execution {});
 }
 

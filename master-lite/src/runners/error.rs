@@ -1,18 +1,18 @@
-//! The `error` runner: a failure on purpose.
+//! The `error` runner: fails on purpose.
 
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 state::exec_module! {
-    /// A runner that fails.
+    /// Fail on purpose.
     mod error;
 
-    /// Fail with a message; without a name nothing fails.
+    /// Fail with a message, or do nothing if there is no name.
     fn error(Raised {
-        /// The name of Python's exception.
+        /// The name of a Python exception.
         name: Option<String> = None,
-        /// What is said.
+        /// The message.
         message: String = String::new(),
     });
 }

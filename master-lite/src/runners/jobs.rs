@@ -1,4 +1,4 @@
-//! The `jobs` runner: the jobs of the master's store.
+//! The `jobs` runner: reads the jobs in the master's store.
 
 use modules::state_run::split_input;
 use state::exec::Exec;
@@ -11,44 +11,44 @@ use crate::daemon::Master;
 use crate::store::Job;
 
 state::exec_module! {
-    /// The jobs of the minions, and what came of them.
+    /// The jobs of the minions, and their returns.
     mod jobs;
 
-    /// The jobs that run.
+    /// Return the jobs that are running.
     fn active(Active {
-        /// Accepted for Salt's sake.
+        /// Accepted for compatibility with Salt.
         display_progress: bool = false,
     });
 
-    /// What the minions returned to a job.
+    /// Return the returns of a job.
     fn lookup_jid(LookupJid {
         /// The job's id.
         jid: Value,
-        /// Accepted for Salt's sake: there is one store.
+        /// Accepted for compatibility with Salt: there is only one store.
         ext_source: Value = Value::Null,
-        /// With what was returned.
+        /// Include the minions that have returned.
         returned: bool = true,
-        /// With a sentence for each minion that has not returned.
+        /// Include a message for each minion that has not returned.
         missing: bool = false,
-        /// Accepted for Salt's sake.
+        /// Accepted for compatibility with Salt.
         display_progress: bool = false,
     });
 
-    /// A job with all that is known of it.
+    /// Return a job with all known data.
     fn list_job(ListJob {
         /// The job's id.
         jid: Value,
-        /// Accepted for Salt's sake: there is one store.
+        /// Accepted for compatibility with Salt: there is only one store.
         ext_source: Value = Value::Null,
-        /// Accepted for Salt's sake.
+        /// Accepted for compatibility with Salt.
         display_progress: bool = false,
     });
 
-    /// All jobs, or those that match.
+    /// Return all jobs, or those that match.
     fn list_jobs(ListJobs {
-        /// Accepted for Salt's sake: there is one store.
+        /// Accepted for compatibility with Salt: there is only one store.
         ext_source: Value = Value::Null,
-        /// The outputter to print them with.
+        /// The outputter for the result.
         outputter: Option<String> = None,
         /// Only jobs with one of these entries in their metadata.
         search_metadata: Option<Map> = None,
@@ -56,49 +56,50 @@ state::exec_module! {
         search_function: Option<Value> = None,
         /// Only targets that match one of these globs.
         search_target: Option<Value> = None,
-        /// Only jobs from this time on: digits of year, month, day, hour, minute, second, with or without marks between them.
+        /// Only jobs from this time on: the digits of year, month, day, hour, minute and second,
+        /// with or without separators.
         start_time: Option<Value> = None,
         /// Only jobs up to this time.
         end_time: Option<Value> = None,
-        /// Accepted for Salt's sake.
+        /// Accepted for compatibility with Salt.
         display_progress: bool = false,
     });
 
-    /// The last jobs.
+    /// Return the last jobs.
     fn list_jobs_filter(ListJobsFilter {
-        /// How many.
+        /// The number of jobs.
         count: i64,
-        /// Without the questions whether a job runs.
+        /// Leave out the jobs of `saltutil.find_job`.
         filter_find_job: bool = true,
-        /// Accepted for Salt's sake: there is one store.
+        /// Accepted for compatibility with Salt: there is only one store.
         ext_source: Value = Value::Null,
-        /// The outputter to print them with.
+        /// The outputter for the result.
         outputter: Option<String> = None,
-        /// Accepted for Salt's sake.
+        /// Accepted for compatibility with Salt.
         display_progress: bool = false,
     });
 
-    /// A job, or several, with all that is known of them, by their ids.
+    /// Return one or several jobs, with all known data, by their ids.
     fn print_job(PrintJob {
         /// The job's id.
         jid: Value,
-        /// Accepted for Salt's sake: there is one store.
+        /// Accepted for compatibility with Salt: there is only one store.
         ext_source: Value = Value::Null,
     });
 
-    /// Whether each minion of a job returned something that is true.
+    /// Return for each minion of a job whether its return is true.
     fn exit_success(ExitSuccess {
         /// The job's id.
         jid: Value,
-        /// Accepted for Salt's sake: there is one store.
+        /// Accepted for compatibility with Salt: there is only one store.
         ext_source: Value = Value::Null,
     });
 
-    /// The last job, or the last one that matches.
+    /// Return the last job, or the last one that matches.
     fn last_run(LastRun {
-        /// Accepted for Salt's sake: there is one store.
+        /// Accepted for compatibility with Salt: there is only one store.
         ext_source: Value = Value::Null,
-        /// Accepted for Salt's sake.
+        /// Accepted for compatibility with Salt.
         outputter: Value = Value::Null,
         /// Only a job with one of these entries in its metadata.
         metadata: Option<Map> = None,
@@ -106,12 +107,12 @@ state::exec_module! {
         function: Option<Value> = None,
         /// Only a target that matches.
         target: Option<Value> = None,
-        /// Accepted for Salt's sake.
+        /// Accepted for compatibility with Salt.
         display_progress: bool = false,
     });
 }
 
-/// A job as Salt lists it.
+/// Returns a job in the form of Salt's job lists.
 fn instance(job: &Job) -> Map {
     let load = |key: &str, default: &str| {
         let value = job.load.get(key).cloned();
@@ -135,7 +136,7 @@ fn instance(job: &Job) -> Map {
     shown
 }
 
-/// Metadata of the job itself, or among its named arguments.
+/// Returns the metadata of the job, or those among its keyword arguments.
 fn metadata(load: &Map) -> Option<Value> {
     let args = load.get("arg").and_then(Value::as_list).unwrap_or_default();
     let named = || args.iter().find_map(|arg| arg.get("metadata").cloned());
@@ -146,7 +147,8 @@ fn listed(job: &Job) -> Map {
     instance(job).with("StartTime", jid::to_time(&job.jid))
 }
 
-/// A job with its minions and their returns; Salt's sentence for one that is not known.
+/// Returns a job with its minions and their returns. For an unknown job, the result has Salt's
+/// error message.
 fn whole(master: &Master, jid: &str) -> Result<Map, Error> {
     let mut result = Map::new();
     for returned in master.store().returns(jid).map_err(unreadable)? {
@@ -169,7 +171,7 @@ fn whole(master: &Master, jid: &str) -> Result<Map, Error> {
     Ok(shown.with("Result", result))
 }
 
-/// A job that a minion gave itself is known by what came of it.
+/// Completes a job without a load, which a minion started itself, from the first return.
 fn told(master: &Master, mut job: Job) -> Result<Job, Error> {
     if !job.load.is_empty() {
         return Ok(job);
@@ -229,7 +231,7 @@ fn list_jobs(cx: &Exec, args: ListJobs) -> Result<Value, Error> {
     Ok(laid_out(found, args.outputter))
 }
 
-/// A time as a job id begins.
+/// Returns a time as the digits that a jid begins with.
 fn digits(name: &'static str, time: Option<&Value>) -> Result<Option<String>, Error> {
     let Some(text) = time.filter(|time| time.is_true()).map(Value::to_text) else {
         return Ok(None);
@@ -251,7 +253,7 @@ fn has_metadata(shown: &Map, wanted: Option<&Map>) -> bool {
     })
 }
 
-/// Whether a text, or one of a list of texts, matches one of the globs.
+/// Returns whether a text, or one text of a list, matches one of the globs.
 fn is_like(value: Option<&Value>, globs: Option<&Value>) -> bool {
     let Some(globs) = globs.filter(|globs| globs.is_true()) else {
         return true;
@@ -381,7 +383,7 @@ fn active(cx: &Exec, _args: Active) -> Result<Value, Error> {
     Ok(jobs.into())
 }
 
-/// A job that runs, with who has returned to it already.
+/// Returns a running job, with the minions that have returned already.
 fn started(master: &Master, jid: &str, load: Map) -> Map {
     let job = Job {
         jid: jid.to_owned(),

@@ -1,4 +1,4 @@
-//! The `manage` runner: which minions are there.
+//! The `manage` runner: reports which minions are up or connected.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -9,69 +9,70 @@ use super::{master, matching};
 use crate::daemon::Master;
 use crate::jobs::Came;
 
-/// The Salt that this master behaves as, which minions are compared to.
+/// The Salt version that this master behaves like. Minions' versions are compared to it.
 const VERSION: &str = "3008.5";
 
 state::exec_module! {
-    /// Which minions are there, and which answer.
+    /// Find the minions that answer, or that are connected.
     mod manage;
 
-    /// The minions that answer and those that do not.
+    /// Return the minions that answer and those that do not.
     fn status(Status {
-        /// Accepted for Salt's sake.
+        /// Accepted for compatibility with Salt.
         output: bool = true,
-        /// Which minions.
+        /// The target.
         tgt: Value = "*".into(),
-        /// How `tgt` is to be read.
+        /// The type of the target.
         tgt_type: String = "glob".into(),
-        /// Seconds to wait for an answer.
+        /// The seconds to wait for a return.
         timeout: Option<f64> = None,
-        /// Accepted: the configuration says it.
+        /// Accepted for compatibility with Salt: the configuration sets it.
         gather_job_timeout: Value = Value::Null,
     });
 
-    /// The minions that answer.
+    /// Return the minions that answer.
     fn up(Up {
-        /// Which minions.
+        /// The target.
         tgt: Value = "*".into(),
-        /// How `tgt` is to be read.
+        /// The type of the target.
         tgt_type: String = "glob".into(),
-        /// Seconds to wait for an answer.
+        /// The seconds to wait for a return.
         timeout: Option<f64> = None,
-        /// Accepted: the configuration says it.
+        /// Accepted for compatibility with Salt: the configuration sets it.
         gather_job_timeout: Value = Value::Null,
     });
 
-    /// The minions that do not answer.
+    /// Return the minions that do not answer.
     fn down(Down {
         /// Delete their keys.
         removekeys: bool = false,
-        /// Which minions.
+        /// The target.
         tgt: Value = "*".into(),
-        /// How `tgt` is to be read.
+        /// The type of the target.
         tgt_type: String = "glob".into(),
-        /// Seconds to wait for an answer.
+        /// The seconds to wait for a return.
         timeout: Option<f64> = None,
-        /// Accepted: the configuration says it.
+        /// Accepted for compatibility with Salt: the configuration sets it.
         gather_job_timeout: Value = Value::Null,
     });
 
-    /// The version of each minion, beside the master's.
+    /// Return the versions of the minions, grouped by comparison with the master's version, and the
+    /// master's version.
     fn versions(Versions {});
 
-    /// The minions that are connected.
+    /// Return the minions that are connected.
     fn list_state(ListState {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,
-        /// Not supported: addresses are not kept.
+        /// Not supported: addresses are not stored.
         show_ip: bool = false,
     });
 
-    /// The accepted minions that are not connected.
+    /// Return the accepted minions that are not connected.
     fn list_not_state(ListNotState {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,
-        /// Not supported: addresses are not kept.
+        /// Not supported: addresses are not stored.
         show_ip: bool = false,
     });
 
@@ -79,7 +80,7 @@ state::exec_module! {
     fn present(Present {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,
-        /// Not supported: addresses are not kept.
+        /// Not supported: addresses are not stored.
         show_ip: bool = false,
     });
 
@@ -87,7 +88,7 @@ state::exec_module! {
     fn not_present(NotPresent {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,
-        /// Not supported: addresses are not kept.
+        /// Not supported: addresses are not stored.
         show_ip: bool = false,
     });
 
@@ -95,7 +96,7 @@ state::exec_module! {
     fn joined(Joined {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,
-        /// Not supported: addresses are not kept.
+        /// Not supported: addresses are not stored.
         show_ip: bool = false,
     });
 
@@ -103,7 +104,7 @@ state::exec_module! {
     fn not_joined(NotJoined {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,
-        /// Not supported: addresses are not kept.
+        /// Not supported: addresses are not stored.
         show_ip: bool = false,
     });
 
@@ -111,7 +112,7 @@ state::exec_module! {
     fn allowed(Allowed {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,
-        /// Not supported: addresses are not kept.
+        /// Not supported: addresses are not stored.
         show_ip: bool = false,
     });
 
@@ -119,7 +120,7 @@ state::exec_module! {
     fn not_allowed(NotAllowed {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,
-        /// Not supported: addresses are not kept.
+        /// Not supported: addresses are not stored.
         show_ip: bool = false,
     });
 
@@ -127,7 +128,7 @@ state::exec_module! {
     fn alived(Alived {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,
-        /// Not supported: addresses are not kept.
+        /// Not supported: addresses are not stored.
         show_ip: bool = false,
     });
 
@@ -135,7 +136,7 @@ state::exec_module! {
     fn not_alived(NotAlived {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,
-        /// Not supported: addresses are not kept.
+        /// Not supported: addresses are not stored.
         show_ip: bool = false,
     });
 
@@ -143,7 +144,7 @@ state::exec_module! {
     fn reaped(Reaped {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,
-        /// Not supported: addresses are not kept.
+        /// Not supported: addresses are not stored.
         show_ip: bool = false,
     });
 
@@ -151,12 +152,13 @@ state::exec_module! {
     fn not_reaped(NotReaped {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,
-        /// Not supported: addresses are not kept.
+        /// Not supported: addresses are not stored.
         show_ip: bool = false,
     });
 }
 
-/// What minions answered to a function: what they returned by their ids, and who is silent; both sorted.
+/// The result of a function call: the returns by minion id, and the minions that did not return.
+/// Both are sorted.
 struct Answers {
     up: Vec<(String, Value)>,
     down: Vec<String>,
@@ -176,7 +178,7 @@ fn asked(
         arg: Vec::new(),
         ret: String::new(),
         jid: None,
-        // Who asks who is there wants to wait, whatever the number.
+        // Without a wait, no minion could return: the minimum is one second, whatever the number.
         timeout_s: timeout_s.map(|seconds| seconds.max(1.0)),
         options: Map::new(),
     };
@@ -185,7 +187,7 @@ fn asked(
     let (mut up, mut down) = (Vec::new(), Vec::new());
     smol::block_on(async {
         let mut published = master.publish(job, user).await?;
-        // No deadline: each minion's silence has its end (`timeout`, `gather_job_timeout`).
+        // No deadline: the wait for each minion ends (`timeout`, `gather_job_timeout`).
         while let Some(came) = published.next().await {
             match came {
                 Came::Return(mut data) => {
@@ -261,7 +263,7 @@ fn versions(cx: &Exec, _args: Versions) -> Result<Value, Error> {
     Ok(shown.with("Master", VERSION).into())
 }
 
-/// The numbers of a version.
+/// Returns the numbers of a version.
 fn parts(version: &str) -> Vec<u64> {
     let numbers = version.split(|c: char| !c.is_ascii_digit());
     numbers.filter_map(|number| number.parse().ok()).collect()
@@ -271,7 +273,7 @@ fn is_listed(id: &Id, subset: Option<&Vec<Value>>) -> bool {
     subset.is_none_or(|subset| subset.iter().any(|name| name.as_str() == Some(id.as_str())))
 }
 
-/// The accepted minions that are connected, or those that are not.
+/// Returns the accepted minions that are connected, or those that are not.
 fn by_presence(
     cx: &Exec,
     there: bool,

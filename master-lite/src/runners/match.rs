@@ -1,4 +1,4 @@
-//! The `match` runner of a master: it knows the grains and the pillar of its minions.
+//! The `match` runner of a master, which uses the grains and the pillar of its minions.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -7,12 +7,12 @@ use value::{Map, Value};
 use super::{master, matching};
 
 state::exec_module! {
-    /// Targets.
+    /// Match targets.
     mod r#match;
 
-    /// Whether a compound target matches a minion.
+    /// Return whether a compound target matches a minion.
     fn compound_matches(CompoundMatches {
-        /// The target. Values of the pillar are compared as a whole, as in Salt.
+        /// The target. Pillar values are compared as a whole, as in Salt.
         expr: Value,
         /// The minion's id.
         minion_id: String,
@@ -20,7 +20,7 @@ state::exec_module! {
 }
 
 fn compound_matches(cx: &Exec, args: CompoundMatches) -> Result<Value, Error> {
-    // What makes no sense matches nobody, as in Salt.
+    // A target that cannot be parsed matches no minion, as in Salt.
     let matched = matching(master(cx)?, &args.expr, "compound_pillar_exact").unwrap_or_default();
     let is_matched = matched.iter().any(|id| id.as_str() == args.minion_id);
     let res = match is_matched {

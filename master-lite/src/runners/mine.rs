@@ -1,4 +1,4 @@
-//! The `mine` runner: what the minions share.
+//! The `mine` runner: the data that minions share.
 
 use modules::state_run::split_input;
 use state::exec::Exec;
@@ -12,13 +12,13 @@ state::exec_module! {
     /// The data that minions share.
     mod mine;
 
-    /// Get data from the mine: of the minions that match, by their ids.
+    /// Return mine data of the minions that match, by their ids.
     fn get(Get {
-        /// Whose data.
+        /// The target.
         tgt: Value,
-        /// One function, several with commas between, or a list.
+        /// One function, several with commas between them, or a list.
         fun: Value,
-        /// How `tgt` is to be read.
+        /// The type of the target.
         tgt_type: String = "glob".into(),
     });
 }

@@ -1,5 +1,5 @@
-//! The runners that need a master. A new one is a file here and a line in each of the two lists; a function that stands here goes
-//! before the one of that name that needs none.
+//! The runners that need a master. A new module is a file here and a line in each of the two lists
+//! below. A function here replaces the function of the same name that needs no master.
 
 use std::sync::{Arc, LazyLock};
 
@@ -39,26 +39,27 @@ const MODULES: &[Module<Value>] = &[
     token::MODULE,
 ];
 
-/// What a master runs: its own runners, and all that this machine could run without it.
+/// The functions that a master can run: its runners, and everything that this machine can run
+/// without a master.
 pub(crate) static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry {
     runners: modules::with(MODULES, modules::runners::MODULES),
     ..modules::REGISTRY
 });
 
-/// The master whose runner this is.
+/// Returns the master that runs this runner.
 fn master(cx: &Exec) -> Result<&Arc<Master>, Error> {
     let any = cx.shared.targets.as_any();
     any.and_then(|any| any.downcast_ref())
         .ok_or_else(|| Error::refused("There is no master here.".to_owned()))
 }
 
-/// The accepted minions that a target names.
+/// Returns the accepted minions that match a target.
 fn matching(master: &Master, tgt: &Value, tgt_type: &str) -> Result<Vec<Id>, Error> {
     let matched = master.matching(tgt, tgt_type, How::default());
     Ok(matched.map_err(Error::refused)?.0)
 }
 
-/// The store's word as a runner's.
+/// Converts an error of the store to an error of a runner.
 fn unreadable(error: crate::store::Error) -> Error {
     Error::refused(error.to_string())
 }

@@ -1,4 +1,4 @@
-//! The `pillar` runner: the pillar of a minion, compiled as for itself.
+//! The `pillar` runner: compiles the pillar of a minion as for the minion itself.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -12,7 +12,7 @@ state::exec_module! {
     /// The pillar of the minions.
     mod pillar;
 
-    /// The pillar of a minion as it compiles now; of nobody in particular without one.
+    /// Return the pillar of a minion, compiled now. Without an id, the master's id is used.
     fn show_pillar(ShowPillar {
         /// The minion's id.
         minion: String = "*".into(),
@@ -38,7 +38,7 @@ fn show_pillar(cx: &Exec, args: ShowPillar) -> Result<Value, Error> {
     let asked = Pillar {
         saltenv: text("saltenv"),
         pillarenv: text("pillarenv"),
-        // Salt gives templates this much of a minion that never came.
+        // For a minion that has never connected, Salt gives templates only this grain.
         grains: grains.unwrap_or_else(|| Map::new().with("fqdn", name)),
         pillar_override: Map::new(),
         secrets: false,

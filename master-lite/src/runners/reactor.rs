@@ -1,4 +1,4 @@
-//! The `reactor` runner: the rules, what they have done and why, and trying them.
+//! The `reactor` runner: shows the rules and their reactions, explains them, and tries rules out.
 
 use reactor::{Actor, Place, Reaction, Rule, State, Tried};
 use state::exec::Exec;
@@ -11,87 +11,89 @@ use crate::reactor::cursor;
 use crate::store::{self, Event};
 
 state::exec_module! {
-    /// Rules that answer events.
+    /// Rules that react to events.
     mod reactor;
 
     /// Return the rules.
     fn list(List {
-        /// Accepted for Salt's sake.
+        /// Accepted for compatibility with Salt.
         saltenv: String = "base".into(),
-        /// Accepted for Salt's sake.
+        /// Accepted for compatibility with Salt.
         test: Value = Value::Null,
     });
 
-    /// Add a rule until the master ends.
+    /// Add a rule. It is lost when the master ends.
     fn add(Add {
-        /// The pattern of tags.
+        /// The glob that matches tags.
         event: String,
-        /// Its SLS files.
+        /// The rule's SLS files.
         reactors: Value,
-        /// Accepted for Salt's sake.
+        /// Accepted for compatibility with Salt.
         saltenv: String = "base".into(),
-        /// Accepted for Salt's sake.
+        /// Accepted for compatibility with Salt.
         test: Value = Value::Null,
     });
 
-    /// Take a rule away until the master ends.
+    /// Remove a rule. It is back after a restart if the configuration has it.
     fn delete(Delete {
-        /// The pattern of tags.
+        /// The glob that matches tags.
         event: String,
-        /// Accepted for Salt's sake.
+        /// Accepted for compatibility with Salt.
         saltenv: String = "base".into(),
-        /// Accepted for Salt's sake.
+        /// Accepted for compatibility with Salt.
         test: Value = Value::Null,
     });
 
-    /// Return whether this master answers events.
+    /// Return whether this master reacts to events.
     fn is_leader(IsLeader {});
 
-    /// Let this master answer events, or not.
+    /// Set whether this master reacts to events.
     fn set_leader(SetLeader {
-        /// Whether it does.
+        /// True if it reacts.
         value: bool = true,
     });
 
-    /// Let reactions act, or only be looked at; without an argument return which of the two.
+    /// Set whether reactions are executed or only observed. Without an argument, return the
+    /// setting.
     fn enforce(Enforce {
-        /// Whether they act.
+        /// True to execute reactions.
         value: Option<bool> = None,
     });
 
-    /// Return the newest reactions, the newest first.
+    /// Return the last reactions, the newest first.
     fn history(History {
-        /// How many.
+        /// The maximum number of reactions.
         count: i64 = 50,
-        /// Only those of this rule's pattern.
+        /// Only reactions of the rule with this glob.
         rule: Option<String> = None,
     });
 
-    /// Return the reactions that failed, with what their files rendered to.
+    /// Return the reactions that failed, with the rendered text of their files.
     fn failed(Failed {
-        /// Forget the one of this event, or all.
+        /// The number of the event whose reactions are removed, or true to remove all.
         clear: Value = Value::Null,
     });
 
-    /// Say what the rules made of an event, and why nothing where it was nothing.
+    /// Explain the reaction of each rule to an event, or why there is none.
     fn explain(Explain {
         /// The event's number, or a tag.
         event: Value,
     });
 
-    /// Show what a rule would do about an event; nothing is done.
+    /// Show the reaction of a rule to an event, without executing it.
     fn test(Test {
-        /// A rule's pattern, or an SLS file.
+        /// The rule's glob, or an SLS file.
         rule: String,
-        /// A file with the event's `tag` and `data` as JSON, or that JSON, or an event's number.
+        /// A file with the event's `tag` and `data` as JSON, or that JSON, or the number of an
+        /// event.
         event: Value,
     });
 
-    /// Answer an event of the log once more.
+    /// React to an event of the log again.
     fn replay(Replay {
-        /// Its number.
+        /// The number of the event.
         sequence: i64,
-        /// Only by this rule's pattern.
+        /// Only the rule with this glob.
         rule: Option<String> = None,
     });
 }
@@ -141,7 +143,7 @@ fn enforce(cx: &Exec, args: Enforce) -> Result<Value, Error> {
     Ok((!master.reactor().is_observing()).into())
 }
 
-/// The reactions that are kept, the newest first.
+/// Returns all stored reactions, the newest first.
 fn kept(master: &Master) -> Result<Vec<Reaction>, Error> {
     let read = || -> Result<Vec<Reaction>, store::Error> {
         let mut kept = Vec::new();
@@ -218,7 +220,7 @@ fn matching(master: &Master, tag: &str) -> Value {
     Value::list(matching.map(Rule::shown))
 }
 
-/// What a rule made of an event: a reaction, or why there is none.
+/// Returns the reaction of a rule to an event, or the reason why there is none.
 fn explained(master: &Master, rule: &Rule, event: &Event) -> Result<Value, Error> {
     let place = Place {
         rule: rule.number(),
@@ -247,10 +249,10 @@ fn event(master: &Master, sequence: i64) -> Result<Option<Event>, Error> {
     master.store().event(sequence).map_err(unreadable)
 }
 
-/// How many events are looked through for a tag.
+/// The maximum number of events that are searched for a tag.
 const LOOKED_THROUGH: u64 = 10_000;
 
-/// The newest event of a tag, among the newest ones.
+/// Returns the newest event with a tag, from the last [`LOOKED_THROUGH`] events.
 fn newest(master: &Master, tag: &str) -> Result<Option<Event>, Error> {
     let find = || -> Result<Option<Event>, store::Error> {
         let (first, next) = master.store().log()?;

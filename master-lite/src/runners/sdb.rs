@@ -1,14 +1,15 @@
-//! The `sdb` runner: values by `sdb://PROFILE/KEY`, of the profiles of the master's configuration.
+//! The `sdb` runner: reads and writes values by `sdb://PROFILE/KEY`. The profiles come from the
+//! master's configuration.
 
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 state::exec_module! {
-    /// Values that stand outside of pillar and configuration.
+    /// Values outside of pillar and configuration.
     mod sdb;
 
-    /// Return the value that a URI names; what is no such URI is returned as it is.
+    /// Return the value that a URI names. Any other value is returned unchanged.
     fn get(Get {
         /// The URI: `sdb://PROFILE/KEY`.
         uri: Value,
@@ -28,13 +29,13 @@ state::exec_module! {
         uri: Value,
     });
 
-    /// Return the value that a URI names; where there is none, make a random one and keep it.
+    /// Return the value that a URI names. If there is none, store and return a random one.
     fn get_or_set_hash(GetOrSetHash {
         /// The URI.
         uri: Value,
-        /// How many characters a new one has.
+        /// The length of a new value in characters.
         length: i64 = 8,
-        /// The characters that it is made of.
+        /// The characters of a new value.
         chars: String = "abcdefghijklmnopqrstuvwxyz0123456789!@#$%^&*(-_=+)".into(),
     });
 }

@@ -1,4 +1,4 @@
-//! The `survey` runner: which minions answer the same.
+//! The `survey` runner: groups minions by their returns.
 
 use modules::orchestrate;
 use python::difflib;
@@ -7,24 +7,26 @@ use state::module::Error;
 use value::{Map, Value};
 
 state::exec_module! {
-    /// Minions in groups by what they answer.
+    /// Group minions by their returns.
     mod survey;
 
-    /// Call a function on minions (a target, the function, its arguments), and return the groups of those that answer the same, the
-    /// largest first. `survey_sort=up`: the smallest first; `tgt_type`: `compound` or `pcre`.
+    /// Call a function on minions (a target, the function, its arguments), and return the groups of
+    /// minions with equal returns, the largest group first. `survey_sort=up`: the smallest first;
+    /// `tgt_type`: `compound` or `pcre`.
     fn hash(Hash {
         *rest,
         ..kwargs
     });
 
-    /// The same, each group with what its answer has that the first one's has not.
+    /// Like `survey.hash`, but each further group also has the differences between its return and
+    /// that of the first group.
     fn diff(Diff {
         *rest,
         ..kwargs
     });
 }
 
-/// Minions that answer the same, and the answer as Python prints it.
+/// Minions with equal returns, and the return as Python prints it.
 struct Pool {
     ids: Vec<String>,
     result: String,

@@ -15,7 +15,7 @@ use crate::store::{Cache, Change, Command};
 const PING: &str = "20261120100843468059";
 const STATES: &str = "20261120101055879502";
 
-/// A master in a folder of its own, with two minions that are not there and two jobs.
+/// A master in a temporary folder, with two minions that are not connected, and two jobs.
 struct World {
     master: Arc<Master>,
     _folder: tempfile::TempDir,
@@ -116,7 +116,7 @@ impl World {
         });
     }
 
-    /// What a runner returns, as JSON.
+    /// Returns the result of a runner as JSON.
     fn run(&self, fun: &str, args: &str) -> String {
         let arg = json::read(args).unwrap();
         let answer = smol::block_on(self.master.run(Runner {
@@ -262,7 +262,7 @@ fn minions_that_are_away_are_down() {
         assert_eq!(world.run(fun, "[]"), want, "{fun}");
     }
     assert_eq!(world.run("manage.not_alived", r#"[["m2"]]"#), r#"["m2"]"#);
-    // What needs no master is there too.
+    // Runners that need no master are available too.
     assert_eq!(
         world.run("test.arg", "[1]"),
         r#"{"args": [1], "kwargs": {}}"#

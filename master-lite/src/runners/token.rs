@@ -1,4 +1,4 @@
-//! The `token` runner: enrolment tokens, by which minions prove that they may come.
+//! The `token` runner: manages enrolment tokens, with which minions prove that they may enrol.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -10,33 +10,33 @@ use crate::daemon::now_ms;
 use crate::store::{Applied, Command};
 
 state::exec_module! {
-    /// Tokens that let minions' keys in.
+    /// Manage tokens with which minions' keys are accepted.
     mod token;
 
-    /// Make a token: it is shown this once, and kept as a hash.
+    /// Create a token. It is shown only once, and stored as a hash.
     fn create(Create {
-        /// Which ids may use it, as a glob.
+        /// The ids that may use it, as a glob.
         id: String,
-        /// How many keys it lets in.
+        /// The number of keys that can be accepted with it.
         uses: i64 = 1,
-        /// How long it is good: `90s`, `10m`, `2h`, `1d`.
+        /// The time for which it is valid: `90s`, `10m`, `2h`, `1d`.
         ttl: Value = "1h".into(),
-        /// The role that the keys are bound to.
+        /// The role to bind the keys to.
         role: Value = Value::Null,
-        /// Grains that they are bound to.
+        /// The grains to bind the keys to.
         grains: Value = Value::Null,
-        /// Pillar that they are bound to.
+        /// The pillar to bind the keys to.
         pillar: Value = Value::Null,
-        /// When such a key goes again: `after` a time, or `disconnected` for a time.
+        /// The time of the removal of such a key: `after` a time, or `disconnected` for a time.
         expire: Value = Value::Null,
     });
 
-    /// The tokens that there are, by their names, with how often each was used.
+    /// Return all tokens by name, with the number of their uses.
     fn list(List {});
 
-    /// Take a token away; keys that it has let in stay.
+    /// Remove a token. Keys that were accepted with it stay.
     fn revoke(Revoke {
-        /// The token, or its name.
+        /// The token or its name.
         token: String,
     });
 }

@@ -1,4 +1,5 @@
-//! [`apply`]: what a command does to the store. No clock, and nothing written but through the batch.
+//! [`apply`]: the effect of each command on the store. It reads no clock, and writes only through
+//! the batch.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::{holders, rows};
 
 /// A command that was not done.
 pub(super) enum Failure {
-    /// For a reason that its sender is told.
+    /// The command was refused, and its sender receives the reason.
     Refused(Refusal),
     /// The tables cannot be read.
     Read(String),
@@ -33,10 +34,10 @@ impl From<Refusal> for Failure {
 
 pub(super) type Outcome = Result<Applied, Failure>;
 
-/// Does a command.
+/// Applies a command.
 ///
 /// # Errors
-/// When the tables cannot be read.
+/// Returns an error if the tables cannot be read.
 pub(super) fn apply(batch: &mut Batch<'_>, command: Command) -> Result<Applied, String> {
     match done(batch, command) {
         Ok(applied) => Ok(applied),
@@ -129,7 +130,7 @@ fn all(batch: &mut Batch<'_>, commands: Vec<Command>) -> Outcome {
     Ok(Applied::All(all))
 }
 
-/// A row's bytes, or why it cannot be one.
+/// Encodes a row, or returns why it cannot be stored.
 pub(super) fn row(what: &'static str, row: Map) -> Result<Vec<u8>, Refusal> {
     encode(row).map_err(|why| Refusal::Value { what, why })
 }
@@ -167,7 +168,7 @@ fn append(batch: &mut Batch<'_>, event: Event, origin: Option<Origin>) -> Outcom
     Ok(Applied::Event { sequence, durable })
 }
 
-/// Whether this has not come before, and how far its spool is durable then.
+/// Reports whether an event or return is new, and the highest durable position of its spool.
 fn received(batch: &mut Batch<'_>, origin: Option<Origin>) -> Result<(bool, u64), Failure> {
     let Some(origin) = origin else {
         return Ok((true, 0));
@@ -189,10 +190,11 @@ fn job(batch: &mut Batch<'_>, mut job: Job) -> Outcome {
     name("the jid", &job.jid)?;
     let place = at::job(&job.jid);
     if let Some(bytes) = batch.get(Table::Jobs, &place)? {
-        // An answer was quicker, or somebody chose the number: it keeps its place.
+        // A return came before the job, or the caller chose a jid that exists: the job keeps its
+        // time.
         let known = Job::of_row(&job.jid, &bytes).ok_or_else(|| damaged("a job"))?;
         job.at_ms = known.at_ms;
-        // A batch sends one job to some after the others.
+        // With `batch`, one job is published to one group of minions after another.
         let others = known.minions.into_iter();
         let mut minions: Vec<_> = others.filter(|id| !job.minions.contains(id)).collect();
         minions.append(&mut job.minions);

@@ -1,6 +1,7 @@
-//! Keys: who has which, where it stands, and what goes with it.
+//! Commands about keys: the keys of each id, their states, and the data that is stored with them.
 //!
-//! An id has one key, which is pending, accepted or rejected, and any number of others that are denied, of which a few are kept.
+//! An id has one key, which is pending, accepted or rejected. It can have any number of other keys,
+//! which are denied. Only a few of those are kept.
 
 use link::key::PublicKey;
 use value::Map;
@@ -11,12 +12,13 @@ use super::batch::Batch;
 use super::command::{Applied, Cache, Claim, Command, KeyState, Refusal};
 use super::rows::{Key, Table, at, shown_row};
 
-/// How many wrong keys of an id are kept: whoever has many gets no more room.
+/// The maximum number of denied keys that are kept of an id, so that a peer with many keys gets no
+/// more room.
 const DENIED_MAX: usize = 16;
-/// Before the name of a row that tells when a key was deleted.
+/// The prefix of the name of a row that records when a key was deleted.
 pub(crate) const DELETED: &str = "deleted/";
 
-/// Does a command about a key.
+/// Applies a command about a key.
 pub(super) fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
     match command {
         Command::KeyOffered {
@@ -48,7 +50,7 @@ pub(super) fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
     }
 }
 
-/// Makes an id free for a key that claims it, or refuses the claim.
+/// Frees an id for a key that claims it, or refuses the claim.
 fn make_way(
     batch: &mut Batch<'_>,
     id: &Id,
@@ -104,7 +106,7 @@ fn offer(
     })
 }
 
-/// Makes room for one more pending key: whoever has most of them loses the oldest.
+/// Makes room for one more pending key, by removing the oldest key of the address with most.
 fn make_room(
     batch: &mut Batch<'_>,
     from: Option<&str>,
@@ -181,7 +183,7 @@ fn reject(batch: &mut Batch<'_>, id: Id, key: PublicKey, at_ms: u64) -> Outcome 
         return Err(unknown(&id, &key));
     }
     if let Some(other) = known.filter(|known| known.key != key) {
-        // A denied key: to reject it must not cost the id the key that it has.
+        // A denied key was named: to reject it must not remove the key that the id has.
         return Err(Refusal::Taken { id, key: other.key }.into());
     }
     forget_denied(batch, &id, &key)?;
@@ -256,7 +258,7 @@ fn shown(batch: &mut Batch<'_>, id: &Id, files: &[(KeyState, PublicKey)]) -> Out
     Ok(Applied::Done)
 }
 
-/// Refuses what comes in the name of a key that is not accepted, or not any more.
+/// Returns an error unless the key is the accepted key of this id.
 pub(super) fn accepted(batch: &mut Batch<'_>, id: &Id, key: &PublicKey) -> Result<(), Failure> {
     let accepted = batch.get(Table::Keys, &at::accepted(id))?;
     match accepted.is_some_and(|accepted| *accepted == *key.bytes()) {
@@ -265,7 +267,8 @@ pub(super) fn accepted(batch: &mut Batch<'_>, id: &Id, key: &PublicKey) -> Resul
     }
 }
 
-/// Under which name it stands when an accepted key was deleted: beside tokens and counts, which are forgotten in the same way.
+/// Returns the name under which the deletion of an accepted key is recorded. The row is stored next
+/// to tokens and counters, and is removed in the same manner as those.
 pub(crate) fn deleted_key(key: &PublicKey) -> String {
     format!("{DELETED}{}", key.finger())
 }
@@ -277,7 +280,7 @@ fn unknown(id: &Id, key: &PublicKey) -> Failure {
     })
 }
 
-/// The key that an id has.
+/// Returns the id's key, which is pending, accepted or rejected.
 fn known(batch: &mut Batch<'_>, id: &Id) -> Result<Option<Key>, Failure> {
     let Some(bytes) = batch.get(Table::Keys, &at::key(id))? else {
         return Ok(None);
@@ -306,7 +309,7 @@ fn put(batch: &mut Batch<'_>, new: Key, before: Option<KeyState>) -> Outcome {
         batch.counts.waiting.remove(&known);
     }
     batch.counts.waiting.add(&new);
-    // A row of its own, because it is read for every event.
+    // The accepted key has a separate row, because it is read for every event.
     match new.state {
         KeyState::Accepted => {
             batch.put(Table::Keys, at::accepted(&new.id), new.key.bytes().to_vec());
@@ -320,7 +323,8 @@ fn put(batch: &mut Batch<'_>, new: Key, before: Option<KeyState>) -> Outcome {
     })
 }
 
-/// Takes the key that an id has away, with all that was kept for it: whoever has the id next must not see it.
+/// Removes the id's key and all data that is stored for it, so that the next owner of the id cannot
+/// see it.
 fn forget(batch: &mut Batch<'_>, id: &Id, key: &PublicKey) -> Result<(), Failure> {
     if let Some(known) = known(batch, id)? {
         batch.counts.waiting.remove(&known);

@@ -1,4 +1,5 @@
-//! [`Batch`]: what commands want written, seen by the commands after them, and written at once.
+//! [`Batch`]: the changes of several commands, visible to later commands of the batch, and written
+//! at once.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,16 +11,16 @@ use super::holders::Holders;
 use super::rows::{Event, Log, Table, at, encode};
 use super::waiting::Waiting;
 
-/// What is counted, and follows from the tables.
+/// Counts that are derived from the tables and held in memory.
 #[derive(Debug)]
 pub(super) struct Counts {
-    /// Where the event log begins and ends.
+    /// The bounds of the event log.
     pub(super) log: Log,
-    /// The keys that are pending.
+    /// The pending keys.
     pub(super) waiting: Waiting,
-    /// Whose the events are.
+    /// The size of each holder's events.
     pub(super) events: Holders,
-    /// Whose the jobs and returns are.
+    /// The size of each holder's jobs and returns.
     pub(super) jobs: Holders,
 }
 
@@ -35,7 +36,7 @@ impl Counts {
     }
 }
 
-/// A value or its absence, by key.
+/// The values by key; `None` for a removed row.
 type Writes = HashMap<Vec<u8>, Option<Vec<u8>>>;
 
 /// Changes that are not written yet.
@@ -46,7 +47,7 @@ pub(super) struct Batch<'a> {
     bytes: usize,
     /// The counts after these changes.
     pub(super) counts: Counts,
-    /// The new events.
+    /// The new events, each with its size in bytes.
     pub(super) events: Vec<(Arc<Event>, usize)>,
 }
 
@@ -62,7 +63,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// About how much will be written.
+    /// Returns the approximate number of bytes to write.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -84,7 +85,7 @@ impl<'a> Batch<'a> {
         self.disk.table(table).get(key)
     }
 
-    /// Whether there is such a row, however large it is.
+    /// Returns whether a row exists, without decoding it.
     pub(super) fn has(&mut self, table: Table, key: &[u8]) -> Result<bool, fjall::Error> {
         match self.writes(table).get(key) {
             Some(written) => Ok(written.is_some()),
@@ -102,7 +103,8 @@ impl<'a> Batch<'a> {
         self.writes(table).insert(key, None);
     }
 
-    /// The keys that begin so, at most some of them: first those that are written already, in order.
+    /// Returns up to `limit` keys with this prefix: first those on the disk, in order, then those
+    /// of this batch.
     pub(super) fn keys(
         &mut self,
         table: Table,
@@ -127,7 +129,8 @@ impl<'a> Batch<'a> {
         Ok(keys)
     }
 
-    /// The rows on the disk from a key on, as long as their keys begin so, without those that were written or removed since.
+    /// Returns the rows on the disk from a key on, as long as their keys have the prefix. Rows that
+    /// this batch writes or removes are left out.
     pub(super) fn rows_from(
         &self,
         table: Table,
@@ -152,8 +155,9 @@ impl<'a> Batch<'a> {
             })
     }
 
-    /// Writes all of it, or nothing; on the disk when that is asked for, with what earlier batches left to the system if there is any.
-    /// The counts after it come back.
+    /// Writes all changes or none, and returns the counts after them. If `is_durable`, the changes
+    /// are synced to the disk. `has_more` says that earlier batches were written but not synced; a
+    /// durable commit syncs those too, even if this batch is empty.
     pub(super) fn commit(
         mut self,
         is_durable: bool,

@@ -5,284 +5,298 @@ use reactor::Place;
 use value::Map;
 use wire::Id;
 
-/// A change. What it does follows from it and from the store alone: time comes inside it.
+/// A change of the store. Its effect depends only on the command and on the store: times are part
+/// of the command.
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
-    /// A minion showed a key: it is pending from now on, or denied when the id has another.
+    /// A minion presented a key. The key becomes pending, or denied if the id has another key.
     KeyOffered {
-        /// What the minion wants to be called.
+        /// The id that the minion claims.
         id: Id,
         /// Its key.
         key: PublicKey,
-        /// When, in milliseconds since 1970.
+        /// The time, in milliseconds since 1970.
         at_ms: u64,
-        /// From where it was shown: an address, or a network of IPv6. None for one that an administrator put there.
+        /// The origin of the key: an address, or a network of IPv6. `None` for a key that an
+        /// administrator put there.
         from: Option<String>,
-        /// How many keys may be pending, and how many of one address. When there are too many, the oldest one of the address that has
-        /// most goes.
+        /// The maximum number of pending keys, in all and of one address. When there are too many,
+        /// the oldest key of the address with most pending keys is removed.
         pending_max: u64,
         pending_per_address: u64,
-        /// What it claims.
+        /// The claim that comes with the key.
         claim: Claim,
     },
-    /// A key that waits for a decision waits no longer. One that was decided on stays as it is.
+    /// A pending key is withdrawn. A key that is not pending any more stays unchanged.
     KeyWithdrawn {
         /// The id.
         id: Id,
         /// Its key.
         key: PublicKey,
     },
-    /// A key is let in.
+    /// A key is accepted.
     KeyAccepted {
         /// The id.
         id: Id,
         /// Its key.
         key: PublicKey,
-        /// When.
+        /// The time, in milliseconds since 1970.
         at_ms: u64,
-        /// What it is bound to: `role`, `grains`, `pillar`.
+        /// The key's bindings: `role`, `grains`, `pillar`.
         bound: Map,
-        /// Whether the key may be one that was never offered, and take the place of another one of this id.
+        /// True if the key may be one that was never offered, and may replace another key of this
+        /// id.
         replace: bool,
     },
-    /// A key that was offered is not let in.
+    /// A key that was offered is rejected.
     KeyRejected {
         /// The id.
         id: Id,
         /// Its key.
         key: PublicKey,
-        /// When.
+        /// The time, in milliseconds since 1970.
         at_ms: u64,
     },
-    /// A key is not the one that this id has.
+    /// A key is denied because the id has another one.
     KeyDenied {
         /// The id.
         id: Id,
         /// The wrong key.
         key: PublicKey,
-        /// When.
+        /// The time, in milliseconds since 1970.
         at_ms: u64,
     },
-    /// A key is forgotten, and all that was kept for it: grains, pillar, mine, how far its events came.
+    /// A key is deleted with everything that is stored for it: grains, pillar, mine and the
+    /// progress of its spools.
     KeyDeleted {
         /// The id.
         id: Id,
         /// Its key.
         key: PublicKey,
-        /// When: one that was accepted may be refused for a while.
+        /// The time, in milliseconds since 1970. A deleted key that was accepted may be refused for
+        /// a while after it.
         at_ms: u64,
     },
-    /// The files that show an id's keys are these now.
+    /// The files that show an id's keys have changed to these.
     KeyShown {
         /// The id.
         id: Id,
-        /// The folder of each, and the key in it.
+        /// The state whose folder holds the file, and the key in the file.
         files: Vec<(KeyState, PublicKey)>,
     },
     /// An event for the log.
     Event {
         /// Its tag.
         tag: String,
-        /// What it says.
+        /// The event's data.
         data: Map,
-        /// When it was made, as `_stamp` has it.
+        /// The time at which the event was made, as in `_stamp`.
         stamp: String,
-        /// When it came to this master.
+        /// The time at which it arrived at this master, in milliseconds since 1970.
         at_ms: u64,
-        /// Where it came from; none for the master's own and for commands'.
+        /// The event's place in a minion's spool. `None` for events of the master itself and of
+        /// commands.
         origin: Option<Origin>,
     },
-    /// A job that is about to be sent.
+    /// A job that is about to be published.
     Job {
-        /// Its number.
+        /// Its job id.
         jid: String,
-        /// What is asked.
+        /// The job's load, which says what to run.
         load: Map,
-        /// Who is expected to answer.
+        /// The minions that are expected to return.
         minions: Vec<Id>,
-        /// When.
+        /// The time, in milliseconds since 1970.
         at_ms: u64,
     },
-    /// An answer to a job. The first one of a minion is kept.
+    /// A return of a job. Only the first one of each minion is kept.
     Return {
-        /// The job.
+        /// The job id.
         jid: String,
-        /// Whose answer it is.
+        /// The minion that returned.
         id: Id,
-        /// The answer.
+        /// The return's data.
         data: Map,
-        /// When it came to this master.
+        /// The time at which it arrived at this master, in milliseconds since 1970.
         at_ms: u64,
-        /// Where it came from.
+        /// The return's place in a minion's spool, if it has one.
         origin: Option<Origin>,
     },
-    /// What is remembered of an accepted minion.
+    /// A change of a cache of an accepted minion.
     Cached {
         /// The minion.
         id: Id,
-        /// The key that it has.
+        /// The minion's key.
         key: PublicKey,
-        /// Which of the three.
+        /// The cache: grains, pillar or mine.
         what: Cache,
-        /// What happens to it.
+        /// The change.
         change: Change,
     },
-    /// How far somebody has read in the event log.
+    /// The position up to which a reader has read the event log.
     Cursor {
-        /// Who.
+        /// The reader's name.
         name: String,
-        /// The last event that is done with; none when nobody reads under this name any more.
+        /// The last event that the reader has finished. `None` if there is no reader of this name
+        /// any more.
         sequence: Option<u64>,
     },
-    /// What a rule of the reactor makes of an event.
+    /// A change of the stored state of a reaction, which is a rule of the reactor applied to an
+    /// event.
     Reaction {
-        /// Which rule, and which event.
+        /// The rule and the event.
         place: Place,
-        /// What is known of it; none forgets it.
+        /// The new state. `None` removes the reaction.
         row: Option<Map>,
     },
-    /// An enrolment token or another thing with a name.
+    /// An enrolment token, or another named entry.
     Token {
         /// Its name.
         name: String,
-        /// What belongs to it; none takes it away.
+        /// The new data. `None` removes the entry.
         data: Option<Map>,
-        /// What must have been there before, if that matters; nothing is done when it was not.
+        /// The data that the entry must have before the change, if that matters. Otherwise the
+        /// command is refused.
         expected: Option<Map>,
     },
-    /// The oldest events go.
+    /// The oldest events are removed.
     EventsDropped {
-        /// Those before this one.
+        /// The first event that stays.
         before: u64,
-        /// At most so many at once.
+        /// The maximum number of events that one command removes.
         limit: u64,
     },
-    /// The oldest jobs go, with their returns.
+    /// The oldest jobs are removed, with their returns.
     JobsDropped {
-        /// Those from before this time.
+        /// The time before which a job is old enough to be removed.
         before_ms: u64,
-        /// At most so many rows at once.
+        /// The maximum number of rows that one command removes.
         limit: u64,
     },
-    /// Events go until no more than these are left: the oldest ones of whoever has most.
+    /// Events are removed until no more than these are left: the oldest ones of the holder with
+    /// most.
     EventsTrimmed {
-        /// How many may stay.
+        /// The maximum number of events that stay.
         events: u64,
-        /// How many bytes of them.
+        /// The maximum total size in bytes of the events that stay.
         bytes: u64,
-        /// At most so many go at once.
+        /// The maximum number of events that one command removes.
         limit: u64,
     },
-    /// Jobs and returns go until no more than these are left: the oldest ones of whoever has most.
+    /// Jobs and returns are removed until no more than these are left: the oldest ones of the
+    /// holder with most.
     JobsTrimmed {
-        /// How many bytes may stay.
+        /// The maximum total size in bytes of the jobs and returns that stay.
         bytes: u64,
-        /// At most so many rows go at once.
+        /// The maximum number of rows that one command removes.
         limit: u64,
     },
-    /// Several that become durable together, in order; the first one that is refused or was there already is the last.
+    /// Several commands that become durable together. They are applied in order, up to the first
+    /// one that is refused or a duplicate.
     All(Vec<Self>),
 }
 
-/// What a key that is offered claims.
+/// The claim of a minion that offers a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// Nothing: it is denied where the id has another key.
+    /// No claim: the key is denied if the id has another key.
     Nothing,
-    /// The id of somebody who is new here: it is refused where the id has a key, as what was decided with the offer does not hold then.
+    /// A claim that the id is new. It is refused if the id has a key, because the decision that was
+    /// made with the offer is void in that case.
     New,
-    /// The id itself, with proof: another key of the id that is not accepted is denied from now on. An accepted one stays.
+    /// A claim to the id with proof. Another key of the id is denied from now on if it is not
+    /// accepted. An accepted one stays.
     Proved,
 }
 
-/// Where an event or a return came from: its place in a minion's spool.
+/// The origin of an event or a return: its place in a minion's spool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     /// The minion.
     pub(crate) id: Id,
     /// Its key.
     pub(crate) key: PublicKey,
-    /// The number of its spool.
+    /// The number of the minion's spool.
     pub(crate) epoch: u64,
-    /// The place in it, from 1.
+    /// The position in the spool, which counts from 1.
     pub(crate) sequence: u64,
 }
 
-/// What is remembered of a minion.
+/// A kind of data that is cached for a minion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cache {
     /// Its grains.
     Grains,
-    /// The pillar that it got last.
+    /// The pillar that the minion received last.
     Pillar,
-    /// What it put into the mine.
+    /// The minion's entries in the mine.
     Mine,
 }
 
-/// What happens to a cache.
+/// A change of a cache.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
-    /// It is this from now on.
+    /// Replaces the whole cache.
     Set(Map),
-    /// These entries are added or replaced.
+    /// Adds or replaces these entries.
     Update(Map),
-    /// This entry goes.
+    /// Removes this entry.
     Without(String),
-    /// All goes.
+    /// Removes the whole cache.
     Clear,
 }
 
-/// What became of a command.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Applied {
-    /// It is done.
+    /// The command was applied.
     Done,
-    /// The event has this place in the log.
+    /// The event was appended to the log.
     Event {
         /// Its sequence number.
         sequence: u64,
-        /// How far its spool is durable now; 0 when it has no origin.
+        /// The highest durable position of its spool; 0 if it has no origin.
         durable: u64,
     },
-    /// The return is kept.
+    /// The return was stored.
     Returned {
-        /// How far its spool is durable now; 0 when it has no origin.
+        /// The highest durable position of its spool; 0 if it has no origin.
         durable: u64,
     },
-    /// The event or return was here already, and nothing was done.
+    /// The event or return is a duplicate, and nothing was changed.
     Duplicate {
-        /// How far its spool is durable.
+        /// The highest durable position of its spool; 0 if it has no origin.
         durable: u64,
     },
-    /// The key has this state.
+    /// The state of the key, after a command that may have changed it.
     Key {
-        /// The state now.
+        /// The state after the command.
         state: Option<KeyState>,
-        /// The state before.
+        /// The state before the command.
         before: Option<KeyState>,
     },
-    /// The key is pending, and took the place of another one that was pending.
+    /// The key is pending, and replaced another pending key.
     Displaced {
-        /// The id that has no key any more.
+        /// The id that lost its key.
         id: Id,
-        /// The key that it had.
+        /// The key that was removed.
         key: PublicKey,
     },
-    /// Old rows went.
+    /// Old rows were removed.
     Dropped {
-        /// How many.
+        /// The number of removed rows.
         rows: u64,
-        /// Whether there are more of them.
+        /// True if more rows are to be removed.
         more: bool,
     },
-    /// It cannot be done, and nothing was.
+    /// The command was refused, and nothing was changed.
     Refused(Refusal),
-    /// What became of each of several, up to the last that was tried.
+    /// The results of several commands, up to the last one that was tried.
     All(Vec<Self>),
 }
 
 impl Applied {
-    /// Why the command, or the last of several, was not done.
+    /// Returns why the command, or the last of several, was refused.
     pub(crate) fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Refused(refusal) => Some(refusal),
@@ -291,7 +305,7 @@ impl Applied {
         }
     }
 
-    /// True when a return is kept that was not here before.
+    /// True if a return was stored that is not a duplicate.
     pub(crate) fn has_return(&self) -> bool {
         match self {
             Self::Returned { .. } => true,
@@ -300,7 +314,7 @@ impl Applied {
         }
     }
 
-    /// True when nothing was changed.
+    /// True if the command, or the last of several, was refused or a duplicate.
     pub(crate) fn is_void(&self) -> bool {
         match self {
             Self::Refused(_) | Self::Duplicate { .. } => true,
@@ -310,10 +324,10 @@ impl Applied {
     }
 }
 
-/// Why a command is not done.
+/// The reason why a command was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
-    /// The key is not known under this id.
+    /// The id has no such key.
     #[error("{id} has no key {key}")]
     Unknown {
         /// The id.
@@ -335,68 +349,68 @@ pub(crate) enum Refusal {
         /// The id.
         id: Id,
     },
-    /// Too many keys wait.
+    /// Too many keys are pending.
     #[error(
         "{limit} keys are pending, and no more are taken (pending_keys_max): accept, reject or delete some"
     )]
     Full {
-        /// How many may wait.
+        /// The maximum number of pending keys.
         limit: u64,
     },
-    /// Too many keys of one address wait.
+    /// Too many keys of one address are pending.
     #[error(
         "{limit} keys of {from} are pending, and no more are taken (pending_keys_per_address): accept, reject or delete some"
     )]
     FullOfAddress {
-        /// How many may wait.
+        /// The maximum number of pending keys of one address.
         limit: u64,
         /// The address.
         from: String,
     },
-    /// A token is not what it was.
+    /// A token does not have the expected data any more.
     #[error("the token {name} was used or changed meanwhile")]
     Changed {
         /// Its name.
         name: String,
     },
-    /// A name or number that cannot be kept.
+    /// A name or number that cannot be stored.
     #[error("{what} {text:?} cannot be kept: it is empty, longer than {limit} bytes or has a NUL")]
     Name {
-        /// What it is.
+        /// The kind of name.
         what: &'static str,
-        /// How it begins.
+        /// The beginning of the text.
         text: String,
-        /// How long it may be.
+        /// The maximum length in bytes.
         limit: usize,
     },
     /// A value that is too large or too deep.
     #[error("{what} cannot be kept: {why}")]
     Value {
-        /// What it is.
+        /// The kind of value.
         what: &'static str,
-        /// The limit.
+        /// The error with the limit that the value exceeds.
         why: wire::Error,
     },
 }
 
-/// Where a key stands.
+/// The state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum KeyState {
-    /// It waits.
+    /// The key waits for a decision.
     Pending,
-    /// It is let in.
+    /// The key is accepted.
     Accepted,
-    /// It is not.
+    /// The key is rejected.
     Rejected,
-    /// It is not the one that its id has.
+    /// The key was presented for an id that has another key.
     Denied,
 }
 
 impl KeyState {
-    /// All of them, in the order in which Salt lists them.
+    /// All states, in the order in which Salt lists them.
     pub(crate) const ALL: [Self; 4] = [Self::Accepted, Self::Pending, Self::Rejected, Self::Denied];
 
-    /// The word for it.
+    /// Returns the name of the state.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -406,7 +420,8 @@ impl KeyState {
         }
     }
 
-    /// The folder of Salt's `pki_dir` in which such keys lie, which is also what lists call them.
+    /// Returns the folder of Salt's `pki_dir` that holds keys of this state. Lists use the same
+    /// name.
     pub(crate) fn folder(self) -> &'static str {
         match self {
             Self::Pending => "minions_pre",
@@ -416,7 +431,7 @@ impl KeyState {
         }
     }
 
-    /// The state that such a folder stands for.
+    /// Returns the state that belongs to such a folder.
     pub(crate) fn of_folder(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.folder() == name)
     }

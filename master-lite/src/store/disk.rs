@@ -1,9 +1,9 @@
-//! The store's folder: its format, its lock, its tables, and making it whole again after a write failed.
+//! The store's folder: its format, its lock, its tables, and its repair after a write failed.
 //!
 //! ```text
-//! FOLDER/lock       held, by the system, by the process that has the store
+//! FOLDER/lock       locked by the process that uses the store
 //! FOLDER/format     the number of the format, as text
-//! FOLDER/tables/    fjall's
+//! FOLDER/tables/    the files of fjall
 //! ```
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
@@ -20,19 +20,22 @@ use super::Limits;
 use super::error::{Error, words};
 use super::rows::Table;
 
-/// The format that this program writes, and the newest one that it reads.
+/// The format that this program writes, and the newest one that it can read.
 pub(super) const FORMAT: u64 = 1;
 
-/// How often the lock is tried while another process has it, and after how long that is told.
+/// The interval between attempts to lock while another process holds the lock, and the time after
+/// which the wait is logged.
 const LOCK_AGAIN: Duration = Duration::from_millis(5);
 const LOCK_TOLD: Duration = Duration::from_secs(1);
-/// How long a flush may take while a store is made whole.
+/// The maximum time of a flush during a repair.
 const FLUSH_MAX: Duration = Duration::from_secs(30);
-/// How much must be writable again before a broken store is tried.
+/// The number of bytes that must be writable before a broken store is repaired.
 const PROBE: usize = 1 << 20;
-/// How much of a table waits for the disk before writes wait too. (fjall waits for ever from 4 on, even for a thread that is dead.)
+/// The maximum number of a table's sealed memtables. Above it, writes wait for the disk. (From 4
+/// on, fjall waits without end, even for a thread that is dead.)
 const SEALED_MAX: usize = 2;
-/// The same for tables that wait to be joined; fjall begins to wait at 20.
+/// The maximum number of a table's runs that wait for compaction. Above it, writes wait. fjall
+/// begins to wait at 20.
 const RUNS_MAX: usize = 16;
 
 /// The open tables.
@@ -43,7 +46,7 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// Opens the tables of a folder whose format was looked at.
+    /// Opens the tables of a folder whose format has been checked.
     pub(super) fn open(folder: &Path, limits: &Limits) -> Result<Self, Error> {
         let fail = |error: fjall::Error| Error::of(folder, &error);
         let tables = folder.join("tables");
@@ -81,7 +84,8 @@ impl Disk {
         &self.database
     }
 
-    /// Waits until the next batch finds room, which fjall would do as well, but without noticing that its own thread has failed.
+    /// Waits until there is room for the next batch. fjall waits as well, but does not notice when
+    /// its own thread has failed.
     pub(super) fn wait_for_room(&self) -> Result<(), fjall::Error> {
         for table in &self.tables {
             while table.sealed_memtable_count() > SEALED_MAX || table.tree.l0_run_count() > RUNS_MAX
@@ -93,8 +97,8 @@ impl Disk {
         Ok(())
     }
 
-    /// Hands what has grown large in memory to fjall's thread, so that fjall need not ask itself to: its questions can fill the queue
-    /// that it reads them from.
+    /// Passes tables that have grown large in memory to fjall's thread. Otherwise fjall would send
+    /// that request to itself, and its requests can fill the queue that its thread reads.
     pub(super) fn rotate(&self) -> Result<(), fjall::Error> {
         for table in &self.tables {
             if table.tree.active_memtable().size() > self.memtable_bytes {
@@ -104,7 +108,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Puts all that is in memory into tables, so that the journals are not needed any more.
+    /// Writes all data in memory to table files, so that the journals are not needed any more.
     fn flush(&self) -> Result<(), String> {
         let until = Instant::now() + FLUSH_MAX;
         for table in &self.tables {
@@ -125,7 +129,7 @@ impl Disk {
 
 fn table_options(limits: &Limits) -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
-        // Twice what we rotate at ourselves.
+        // Twice the size at which `rotate` acts.
         .max_memtable_size(2 * limits.memtable_bytes)
         .manual_journal_persist(true)
         .compaction_strategy(Arc::new(
@@ -133,8 +137,9 @@ fn table_options(limits: &Limits) -> KeyspaceCreateOptions {
         ))
 }
 
-/// Makes the folder if it is not there, for its owner alone, takes its lock, and looks at its format. Nothing is changed in a newer one.
-/// Before the lock is held nothing is read: what another process is just making looks like something that it left.
+/// Creates the folder if it does not exist, readable by its owner only, takes its lock, and checks
+/// its format. A folder of a newer format is not changed. Nothing is read before the lock is held:
+/// files that another process is just creating look like leftovers.
 pub(super) fn prepare(folder: &Path, wait: Duration) -> Result<File, Error> {
     let fail = |source: &io::Error| Error::io(folder, source);
     let mut builder = DirBuilder::new();
@@ -159,7 +164,8 @@ pub(super) fn prepare(folder: &Path, wait: Duration) -> Result<File, Error> {
     Ok(lock)
 }
 
-/// Takes the lock, which goes with its holder, however that ends. Another holder is waited for no longer than `wait`.
+/// Takes the lock, which the kernel releases however its holder ends. Waits for another holder no
+/// longer than `wait`.
 fn take_lock(folder: &Path, wait: Duration) -> Result<File, Error> {
     let path = folder.join("lock");
     let mut options = OpenOptions::new();
@@ -183,7 +189,7 @@ fn take_lock(folder: &Path, wait: Duration) -> Result<File, Error> {
         }
         std::thread::sleep(LOCK_AGAIN);
     }
-    // Who has it is a help for who waits, and nothing depends on it.
+    // The process id only helps users who wait for the lock. Nothing depends on it.
     let process = format!("{}\n", std::process::id());
     let _ = lock
         .set_len(0)
@@ -191,7 +197,7 @@ fn take_lock(folder: &Path, wait: Duration) -> Result<File, Error> {
     Ok(lock)
 }
 
-/// Says who has the store that is waited for.
+/// Logs which process holds the store.
 fn tell_holder(folder: &Path, lock: &Path, wait: Duration) {
     let read = std::fs::read_to_string(lock).unwrap_or_default();
     let process = read.trim().parse::<u32>();
@@ -206,7 +212,7 @@ fn tell_holder(folder: &Path, lock: &Path, wait: Duration) {
     ));
 }
 
-/// The format of what lies in the folder, if anything does.
+/// Returns the format of the store in the folder, or `None` if there is no store.
 fn format_of(folder: &Path) -> Result<Option<u64>, Error> {
     let path = folder.join("format");
     let mut text = String::new();
@@ -233,7 +239,8 @@ fn damaged(folder: &Path, what: String) -> Error {
     }
 }
 
-/// What was made by a program with another mask, or copied back from somewhere.
+/// Restricts the permissions of a path, and of everything below it, to the owner. Files may have
+/// been created under another umask, or restored from a copy.
 #[expect(
     clippy::disallowed_methods,
     reason = "only this daemon can change what is in the folder"
@@ -252,7 +259,7 @@ fn restrict(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a small file whole, or not at all.
+/// Writes a small file completely or not at all.
 fn place(folder: &Path, name: &str, text: &[u8]) -> io::Result<()> {
     let beside = folder.join(format!("{name}.new"));
     let mut file = fresh(&beside)?;
@@ -268,10 +275,12 @@ fn fresh(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// How long fjall's mark is: its name, and the version in a write of its own.
+/// The length in bytes of fjall's marker file: its magic bytes, and the version, which fjall writes
+/// separately.
 const MARK: u64 = 4;
 
-/// Takes away what a process left that was killed while it made the tables: fjall writes its mark last, and stumbles over the rest.
+/// Removes the files of a process that was killed while it created the tables. fjall writes its
+/// marker last, and cannot open tables without it.
 fn forget_unfinished(tables: &Path) -> io::Result<()> {
     let mark = tables.join("version");
     let keyspaces = std::fs::read_dir(tables.join("keyspaces"));
@@ -290,20 +299,21 @@ fn forget_unfinished(tables: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives this thread, and those that it starts, a mask of their own: what they make is for its owner alone.
+/// Gives this thread, and the threads that it starts, a separate umask: only the owner can access
+/// the files that they create.
 pub(super) fn own_mask() {
     #[expect(
         deprecated,
         reason = "it is unsafe for descriptors, and these are not unshared"
     )]
     let own = rustix::thread::unshare(rustix::thread::UnshareFlags::FS);
-    // Where a container forbids that, the folder's mode alone keeps others out.
+    // If a container forbids `unshare`, the folder's mode alone keeps other users out.
     if own.is_ok() {
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     }
 }
 
-/// Tries whether the folder can be written again.
+/// Tests whether the folder can be written again.
 pub(super) fn probe(folder: &Path) -> Result<(), String> {
     let path = folder.join("probe");
     let written = fresh(&path).and_then(|mut file| {
@@ -314,8 +324,9 @@ pub(super) fn probe(folder: &Path) -> Result<(), String> {
     written.map_err(|source| source.to_string())
 }
 
-/// Opens the tables after a write failed. What a failed `fsync` left in the system's memory may never reach the disk, and nothing
-/// would tell: so everything is written again, as tables, and a new journal takes the place of the old ones.
+/// Opens the tables after a write failed. Pages that a failed `fsync` left in the kernel's cache
+/// may never reach the disk, and no later call would report it. Therefore all data is written
+/// again, as tables, and a new journal replaces the old ones.
 pub(super) fn mend(folder: &Path, limits: &Limits) -> Result<Disk, String> {
     let text = |error: Error| error.to_string();
     Disk::open(folder, limits).map_err(text)?.flush()?;
@@ -323,7 +334,8 @@ pub(super) fn mend(folder: &Path, limits: &Limits) -> Result<Disk, String> {
     Disk::open(folder, limits).map_err(text)
 }
 
-/// The new one must be there before the old ones go: without any, fjall would count from the beginning again.
+/// Replaces the journals by a new one. The new one must exist before the old ones are removed:
+/// without any journal, fjall would restart its sequence numbers.
 fn renew_journal(tables: &Path) -> io::Result<()> {
     let mut old: Vec<(u64, PathBuf)> = Vec::new();
     for entry in std::fs::read_dir(tables)? {

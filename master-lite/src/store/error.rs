@@ -1,4 +1,4 @@
-//! What can be wrong with a store, and what to do then.
+//! Errors of the store, with advice in their messages.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// A store that cannot be opened, read or written.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// Another process has it.
+    /// Another process holds the store's lock.
     #[error(
         "{folder}: another process has this store open, and only one master can use it: stop that one, or set another cachedir"
     )]
@@ -14,7 +14,7 @@ pub(crate) enum Error {
         /// The store's folder.
         folder: PathBuf,
     },
-    /// A later release wrote it.
+    /// A later release wrote the store.
     #[error(
         "{folder}: the store has format {found}, and this program knows formats up to {known}: use the program that wrote it or a later one, or move the folder away to begin with an empty store"
     )]
@@ -23,38 +23,38 @@ pub(crate) enum Error {
         folder: PathBuf,
         /// The format that it has.
         found: u64,
-        /// The newest one that is known.
+        /// The newest format that this program knows.
         known: u64,
     },
-    /// What lies there cannot be read.
+    /// The folder's contents cannot be read.
     #[error(
         "{folder}: the store is damaged ({what}): stop the master, move the folder away and put back a copy of it, or begin with an empty store: keys come back from the files in pki_dir, events and jobs do not"
     )]
     Damaged {
         /// The store's folder.
         folder: PathBuf,
-        /// What was found.
+        /// The damage that was found.
         what: String,
     },
     /// The folder cannot be used.
     #[error("{path}: {why}")]
     Io {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error message.
         why: String,
     },
-    /// A write failed: nothing is taken until writes work again.
+    /// A write failed: no command is accepted until writes work again.
     #[error(
         "{folder}: the store cannot be written ({why}): nothing more is kept, and nothing is acknowledged, until it can be"
     )]
     Broken {
         /// The store's folder.
         folder: PathBuf,
-        /// What failed first.
+        /// The first failure.
         why: String,
     },
-    /// The program ends.
+    /// The program is ending.
     #[error("the store is closed")]
     Closed,
 }
@@ -67,7 +67,7 @@ impl Error {
         }
     }
 
-    /// What fjall says while the store in this folder is opened or read.
+    /// Converts an error of fjall that occurred while the store in this folder was opened or read.
     pub(super) fn of(folder: &Path, error: &fjall::Error) -> Self {
         let folder = folder.to_owned();
         match error {
@@ -88,7 +88,7 @@ impl Error {
     }
 }
 
-/// What fjall says, in words.
+/// Returns an error of fjall as text.
 pub(super) fn words(error: &fjall::Error) -> String {
     match error {
         fjall::Error::Io(source) | fjall::Error::Storage(fjall::LsmError::Io(source)) => {

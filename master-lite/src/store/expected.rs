@@ -1,4 +1,6 @@
-//! [`Expected`]: who may answer a job. Ten thousand returns ask that of one job, whose row names ten thousand.
+//! [`Expected`]: the minions that may return a job. A job of ten thousand minions has a row with
+//! ten thousand ids, and each of its returns needs it. Therefore the jobs that were read last are
+//! kept decoded.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,21 +13,22 @@ use super::Store;
 use super::error::Error;
 use super::rows::{Job, Table, at};
 
-/// How many jobs are remembered as they were read last.
+/// The maximum number of jobs that are kept decoded.
 const RECENT_MAX: usize = 8;
 
-/// A job, as its returns need it.
+/// A job, in the form that the check of its returns needs.
 #[derive(Debug)]
 pub(crate) struct Expected {
-    /// What was asked; empty for a job that this master did not send.
+    /// The job's load; empty for a job that this master did not publish.
     pub(crate) load: Map,
-    /// Who was expected to answer.
+    /// The minions that are expected to return.
     pub(crate) minions: HashSet<Id>,
-    /// When it was sent.
+    /// The time at which it was published, in milliseconds since 1970.
     pub(crate) at_ms: u64,
 }
 
-/// The jobs that were read last, each with the row that it was read from: another row is another job.
+/// The jobs that were read last, each with the row that it was decoded from. A job whose row has
+/// changed is not found.
 #[derive(Debug, Default)]
 pub(super) struct Recent(Mutex<VecDeque<(Slice, Arc<Expected>)>>);
 
@@ -44,7 +47,7 @@ impl Recent {
 }
 
 impl Store {
-    /// Who may answer a job; nothing for one that is not known.
+    /// Returns the minions that may return a job, or `None` if the job is unknown.
     pub(crate) fn expected(&self, jid: &str) -> Result<Option<Arc<Expected>>, Error> {
         let Some(row) = self.row(Table::Jobs, &at::job(jid))? else {
             return Ok(None);

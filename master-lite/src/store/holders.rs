@@ -1,4 +1,5 @@
-//! [`Holders`]: whose events, jobs and returns take how much of the store, so that whoever has most loses the oldest first.
+//! [`Holders`]: the size of each holder's events, jobs and returns, so that the holder with most
+//! loses its oldest ones first.
 
 use std::collections::HashMap;
 
@@ -9,21 +10,21 @@ use wire::tag::Tag;
 use super::command::Origin;
 use super::rows::Job;
 
-/// What a row costs beside its bytes: many small ones are as bad as few large ones.
+/// The cost of a row in addition to its bytes: many small rows are as bad as few large ones.
 const ROW: usize = 256;
-/// Who holds what nobody else does.
+/// The holder of rows that no minion or user owns.
 const MASTER: &str = "";
-/// Who holds the events about peers that are not let in.
+/// The holder of the events about peers that are not accepted.
 const STRANGERS: &str = "salt/auth";
 
-/// How much each holder has in a table.
+/// The size of each holder's rows in a table.
 #[derive(Debug)]
 pub(super) struct Holders {
     shares: Shares<String>,
-    /// How many rows there are.
+    /// The total number of rows.
     rows: u64,
     bytes: u64,
-    /// Up to where a holder's oldest rows were looked for already.
+    /// The position up to which each holder's oldest rows have been searched.
     looked: HashMap<String, Vec<u8>>,
 }
 
@@ -46,7 +47,7 @@ impl Holders {
         self.bytes += bytes as u64;
     }
 
-    /// Counts a row that goes.
+    /// Stops counting a row that is removed.
     pub(super) fn remove(&mut self, holder: &str, bytes: usize) {
         let holder = holder.to_owned();
         self.shares.give_back(&holder, bytes + ROW);
@@ -57,19 +58,19 @@ impl Holders {
         }
     }
 
-    /// Returns how many rows there are, and how many bytes they have.
+    /// Returns the number of rows, and their total size in bytes.
     pub(super) fn all(&self) -> (u64, u64) {
         (self.rows, self.bytes)
     }
 
-    /// Returns who has most, and from where on its oldest row is to be looked for.
+    /// Returns the holder with most, and the position from which to search for its oldest row.
     pub(super) fn fullest(&self) -> Option<(String, Vec<u8>)> {
         let (holder, _) = self.shares.fullest()?;
         let from = self.looked.get(holder).cloned().unwrap_or_default();
         Some((holder.clone(), from))
     }
 
-    /// Remembers up to where there is nothing of a holder any more.
+    /// Records the position before which a holder has no rows any more.
     pub(super) fn looked(&mut self, holder: &str, upto: Vec<u8>) {
         if self.shares.of(&holder.to_owned()) > 0 {
             self.looked.insert(holder.to_owned(), upto);
@@ -77,7 +78,7 @@ impl Holders {
     }
 }
 
-/// Returns whose an event is.
+/// Returns the holder of an event.
 pub(super) fn of_event(tag: &str, data: &Map, origin: Option<&Origin>) -> String {
     if let Some(origin) = origin {
         return origin.id.to_string();
@@ -85,14 +86,15 @@ pub(super) fn of_event(tag: &str, data: &Map, origin: Option<&Origin>) -> String
     match Tag::parse(tag) {
         Tag::Auth => STRANGERS.to_owned(),
         Tag::Job { .. } => of_user(data),
-        // What a minion fired has its id, whatever else it says.
+        // An event that a minion fired has the minion's id, whatever the minion wrote into it.
         _ => data
             .get("id")
             .map_or_else(|| MASTER.to_owned(), Value::to_text),
     }
 }
 
-/// Returns whose a job is: of the minion that gave it to itself, or of the user who asked for it.
+/// Returns the holder of a job: the minion that gave the job to itself, or the user who published
+/// it.
 pub(super) fn of_job(job: &Job) -> String {
     let is_own = job.load.get("own").is_some_and(Value::is_true);
     match job.minions.first().filter(|_| is_own) {
@@ -103,7 +105,7 @@ pub(super) fn of_job(job: &Job) -> String {
 
 fn of_user(load: &Map) -> String {
     match load.get("user").map(Value::to_text) {
-        // No id has a slash.
+        // An id contains no slash, so this cannot be the name of a minion.
         Some(user) => format!("user/{user}"),
         None => MASTER.to_owned(),
     }

@@ -1,11 +1,14 @@
-//! The master's store: everything that it must not lose, in one folder that one process has.
+//! The master's store: all durable state of the master, in one folder that only one process uses at
+//! a time.
 //!
-//! Every change is a [`Command`], applied by one function and written by one thread, which syncs once for all that wait
-//! ([`Store::apply`]). Reading ([`Store::key`], [`Store::events`], …) needs no turn. [`Store::watch`] gives new events to who waits for
-//! them, and [`Store::retain`] lets the oldest go.
+//! Every change is a [`Command`]. One function applies the commands and one thread writes them,
+//! with one sync for all commands that wait ([`Store::apply`]). Reads ([`Store::key`],
+//! [`Store::events`], …) do not go through that queue. [`Store::watch`] delivers new events to
+//! tasks that wait for them, and [`Store::retain`] removes the oldest events and jobs.
 //!
-//! When a write fails, whoever waited gets the error, and so does everybody after: nothing is written behind a gap. A command later than
-//! a second after that tries again.
+//! When a write fails, every command that waits gets the error, and so does every later one:
+//! nothing is written after a gap. A command that comes more than a second after the failure
+//! triggers a new attempt.
 
 mod apply;
 mod apply_keys;
@@ -43,30 +46,31 @@ use expected::Recent;
 use watch::Watchers;
 use writer::{Answer, Call, Writer};
 
-/// How much of what.
+/// The limits of a store on memory, queues and waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// How much of a table is held in memory before it is written as one; there are four tables.
+    /// The size at which a table's data in memory is written to a file. There are four tables.
     pub(crate) memtable_bytes: u64,
-    /// How large a file of a table becomes.
+    /// The target size of one file of a table.
     pub(crate) table_bytes: u64,
-    /// How much of what was read from tables is kept in memory.
+    /// The maximum number of bytes read from tables that are cached in memory.
     pub(crate) cache_bytes: u64,
-    /// How many commands may wait.
+    /// The maximum number of commands that wait in the queue.
     pub(crate) queue_max: usize,
-    /// How many commands are written at once.
+    /// The maximum number of commands in one batch.
     pub(crate) batch_max: usize,
-    /// How much is written at once: another command is not added beyond this.
+    /// The size in bytes at which a batch takes no further command.
     pub(crate) batch_bytes: usize,
-    /// How many events wait for one who watches.
+    /// The maximum number of events that wait for one watcher.
     pub(crate) watch_max: usize,
-    /// How large they may be together.
+    /// The maximum total size of the events that wait for one watcher.
     pub(crate) watch_bytes: usize,
-    /// How long to wait for another process that has the store.
+    /// The maximum time to wait for another process that holds the store's lock.
     pub(crate) lock_wait: Duration,
 }
 
-/// How long a starting master waits for a command that has the store, and a command for a master that starts.
+/// The maximum time that a starting master waits for a command that holds the store, and that a
+/// command waits for a starting master.
 pub(crate) const LOCK_MAX: Duration = Duration::from_secs(10);
 
 impl Default for Limits {
@@ -85,7 +89,8 @@ impl Default for Limits {
     }
 }
 
-/// The store. A clone is another hand on the same one; it is closed, and on the disk, when the last one is dropped.
+/// A handle of the store. Clones share one store. When the last one is dropped, the store is closed
+/// and everything is on the disk.
 #[derive(Clone)]
 pub(crate) struct Store {
     queue: Sender<Call>,
@@ -93,19 +98,19 @@ pub(crate) struct Store {
     _writer: Arc<Thread>,
 }
 
-/// A command that has its place in the queue.
+/// A command that is in the queue.
 #[derive(Debug)]
 pub(crate) struct Begun(Receiver<Answer>);
 
 impl Begun {
-    /// What became of it: it is on the disk then.
+    /// Returns the command's result, after its changes are on the disk.
     pub(crate) async fn done(&self) -> Result<Applied, Error> {
-        // No deadline: the writer answers each call, and ends them all when it ends.
+        // No deadline: the writer answers each call, and fails those that are left when it ends.
         self.0.recv().await.map_err(|_| Error::Closed)?
     }
 }
 
-/// What the writer and the readers have together.
+/// The state that the writer and the readers share.
 struct Shared {
     folder: PathBuf,
     disk: RwLock<Option<Arc<Disk>>>,
@@ -114,7 +119,7 @@ struct Shared {
     usage: Mutex<Usage>,
 }
 
-/// How much the store holds of what has a limit.
+/// The size of the stored data for which limits exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Usage {
     events: u64,
@@ -134,19 +139,20 @@ impl Usage {
     }
 }
 
-/// The writer's thread, which is waited for at the end.
+/// The writer's thread. Dropping this joins it.
 struct Thread {
     queue: Sender<Call>,
     handle: Mutex<Option<JoinHandle<()>>>,
-    /// Freed when the writer has ended.
+    /// The store's lock, which is released after the writer has ended.
     _lock: File,
 }
 
 impl Store {
-    /// Opens the store in a folder, and makes it when it is not there.
+    /// Opens the store in a folder, and creates it if it does not exist.
     ///
     /// # Errors
-    /// When another process has it, a later release wrote it, it is damaged, or the folder cannot be used.
+    /// Returns an error if another process holds the store, a later release wrote it, it is
+    /// damaged, or the folder cannot be used.
     pub(crate) fn open(folder: &Path, limits: Limits) -> Result<Self, Error> {
         let lock = disk::prepare(folder, limits.lock_wait)?;
         let (queue, calls) = channel::bounded(limits.queue_max);
@@ -164,7 +170,7 @@ impl Store {
                 }
             })
             .map_err(|source| Error::io(folder, &source))?;
-        // No deadline: the writer answers each call, and ends them all when it ends.
+        // No deadline: the thread sends one result, and the channel closes if it ends without one.
         let shared = wait.recv().map_err(|_| Error::Closed)??;
         let handle = Mutex::new(Some(handle));
         let _writer = Arc::new(Thread {
@@ -179,26 +185,28 @@ impl Store {
         })
     }
 
-    /// Applies a command: when it answers, what was done is on the disk. A command whose answer nobody waits for any more is done all
-    /// the same.
+    /// Applies a command. When this returns, the changes are on the disk. The command is applied
+    /// even if the caller stops waiting for the result.
     pub(crate) async fn apply(&self, command: Command) -> Result<Applied, Error> {
         self.begin(command).await?.done().await
     }
 
-    /// Puts a command in its place behind those before it; what becomes of it is asked for later. Only room in the queue is waited for.
+    /// Queues a command behind all earlier ones. The returned value waits for its result. This
+    /// function waits only for room in the queue.
     pub(crate) async fn begin(&self, command: Command) -> Result<Begun, Error> {
         let (answer, wait) = channel::bounded(1);
         self.send(command, Some(answer)).await?;
         Ok(Begun(wait))
     }
 
-    /// The same for a thread that may wait.
+    /// Like [`Store::apply`], for a thread that may block.
     pub(crate) fn apply_blocking(&self, command: Command) -> Result<Applied, Error> {
         smol::block_on(self.apply(command))
     }
 
-    /// Takes a command that nobody needs to wait for: it survives the end of the process at once, and a power cut soon. Only room in
-    /// the queue is waited for.
+    /// Queues a command whose result no caller needs. Once written, it survives the end of the
+    /// process; it survives a power cut only after the next sync. This function waits only for room
+    /// in the queue.
     pub(crate) async fn later(&self, command: Command) -> Result<(), Error> {
         self.send(command, None).await
     }
@@ -208,7 +216,7 @@ impl Store {
         sent.map_err(|_| Error::Closed)
     }
 
-    /// A place where new events arrive from now on.
+    /// Returns a watch that receives all new events from now on.
     pub(crate) fn watch(&self) -> Watch {
         self.shared.watchers.watch()
     }
@@ -259,7 +267,8 @@ impl Shared {
         std::mem::replace(&mut place, disk)
     }
 
-    /// Closes the tables, once no reader has them.
+    /// Closes the tables as soon as no reader uses them. Fails if readers use them longer than
+    /// `wait`.
     fn free_disk(&self, wait: Duration) -> Result<(), String> {
         let until = Instant::now() + wait;
         let Some(mut disk) = self.put_disk(None) else {

@@ -1,4 +1,5 @@
-//! What can be asked of the store. Everything here reads files and may wait for them: from async code, inside `smol::unblock`.
+//! Reads of the store. All functions here read files and may block: async code calls them inside
+//! `smol::unblock`.
 
 use fjall::{Iter, Readable, Slice};
 use link::key::PublicKey;
@@ -14,14 +15,14 @@ use super::rows::{
 };
 
 impl Store {
-    /// The key that an id has: pending, accepted or rejected.
+    /// Returns the key of an id that is pending, accepted or rejected.
     pub(crate) fn key(&self, id: &Id) -> Result<Option<Key>, Error> {
         let row = self.row(Table::Keys, &at::key(id))?;
         row.map(|bytes| self.whole("a key", Key::of_row(id.clone(), &bytes)))
             .transpose()
     }
 
-    /// The other keys that were shown under an id.
+    /// Returns the denied keys of an id.
     pub(crate) fn denied(&self, id: &Id) -> Result<Vec<Key>, Error> {
         let prefix = at::denied(id);
         self.rows(Table::Keys, &prefix, move |key, value| {
@@ -30,7 +31,7 @@ impl Store {
         .collect()
     }
 
-    /// All keys of a state, in the order of their ids.
+    /// Returns all keys of a state, in the order of their ids.
     pub(crate) fn keys(
         &self,
         state: KeyState,
@@ -45,7 +46,7 @@ impl Store {
         Ok(keys.filter(move |key| key.as_ref().map_or(true, |key| key.state == state)))
     }
 
-    /// How many keys are in each state, as [`KeyState::ALL`] has them.
+    /// Returns the number of keys in each state, in the order of [`KeyState::ALL`].
     pub(crate) fn key_counts(&self) -> Result<[u64; 4], Error> {
         let mut counts = [0; 4];
         for (count, state) in counts.iter_mut().zip(KeyState::ALL) {
@@ -57,7 +58,7 @@ impl Store {
         Ok(counts)
     }
 
-    /// The files that show an id's keys, as they were written last.
+    /// Returns the files that show an id's keys, as recorded when they were last written.
     pub(crate) fn shown(&self, id: &Id) -> Result<Vec<(KeyState, PublicKey)>, Error> {
         match self.row(Table::Keys, &at::shown(id))? {
             Some(bytes) => self.whole("the files of a key", of_shown_row(&bytes)),
@@ -65,14 +66,14 @@ impl Store {
         }
     }
 
-    /// All ids of which there are files, or were.
+    /// Returns all ids for which such files are recorded.
     pub(crate) fn all_shown(
         &self,
     ) -> Result<impl Iterator<Item = Result<Id, Error>> + use<>, Error> {
         self.rows(Table::Keys, b"v", |key, _| at::id(key, 1))
     }
 
-    /// How far the events of a spool are durable: 0 for one that is not known.
+    /// Returns the highest durable position of a spool; 0 for an unknown spool.
     pub(crate) fn durable(&self, id: &Id, key: &PublicKey, epoch: u64) -> Result<u64, Error> {
         let Some(bytes) = self.row(Table::Keys, &at::spool(id, key, epoch))? else {
             return Ok(0);
@@ -81,7 +82,7 @@ impl Store {
         Ok(received.durable())
     }
 
-    /// What is remembered of a minion whose key is accepted.
+    /// Returns the cached data of a minion whose key is accepted.
     pub(crate) fn cached(&self, what: Cache, id: &Id) -> Result<Option<Map>, Error> {
         match self.key(id)? {
             Some(key) if key.state == KeyState::Accepted => self.cached_of(what, &key),
@@ -89,14 +90,15 @@ impl Store {
         }
     }
 
-    /// What is remembered of a minion with this very key.
+    /// Returns the cached data of a minion with exactly this key.
     pub(crate) fn cached_of(&self, what: Cache, key: &Key) -> Result<Option<Map>, Error> {
         let row = self.row(Table::Caches, &at::cache(what, &key.id, &key.key))?;
         row.map(|bytes| self.whole("a cache", decode(&bytes)))
             .transpose()
     }
 
-    /// All accepted minions of which this is remembered, one after the other, in the order of their ids.
+    /// Returns all accepted minions that have data in this cache, in the order of their ids. They
+    /// are read one at a time.
     pub(crate) fn all_cached(
         &self,
         what: Cache,
@@ -111,14 +113,14 @@ impl Store {
         }))
     }
 
-    /// A job.
+    /// Returns a job.
     pub(crate) fn job(&self, jid: &str) -> Result<Option<Job>, Error> {
         let row = self.row(Table::Jobs, &at::job(jid))?;
         row.map(|bytes| self.whole("a job", Job::of_row(jid, &bytes)))
             .transpose()
     }
 
-    /// The answers to a job, in the order of the ids.
+    /// Returns the returns of a job, in the order of the ids.
     pub(crate) fn returns(
         &self,
         jid: &str,
@@ -130,14 +132,14 @@ impl Store {
         })
     }
 
-    /// One minion's answer to a job.
+    /// Returns one minion's return of a job.
     pub(crate) fn returned(&self, jid: &str, id: &Id) -> Result<Option<Returned>, Error> {
         let row = self.row(Table::Jobs, &at::returned(jid, id))?;
         row.map(|bytes| self.whole("a return", Returned::of_row(id.clone(), &bytes)))
             .transpose()
     }
 
-    /// The jobs, newest first.
+    /// Returns the jobs, newest first.
     pub(crate) fn jobs(&self) -> Result<impl Iterator<Item = Result<Job, Error>> + use<>, Error> {
         let store = self.clone();
         let times = self.iter(Table::Jobs, at::times())?.rev();
@@ -151,13 +153,13 @@ impl Store {
         }))
     }
 
-    /// Where the event log begins, and the number that its next event gets.
+    /// Returns the number of the first event in the log, and the number that the next event gets.
     pub(crate) fn log(&self) -> Result<(u64, u64), Error> {
         let log = self.log_row()?;
         Ok((log.first, log.next))
     }
 
-    /// How many bytes the events of the log have.
+    /// Returns the total size in bytes of the events in the log.
     pub(crate) fn log_bytes(&self) -> Result<u64, Error> {
         Ok(self.log_row()?.bytes)
     }
@@ -169,12 +171,12 @@ impl Store {
         }
     }
 
-    /// The events from a number on.
+    /// Returns the events from a number on.
     pub(crate) fn events(
         &self,
         from: u64,
     ) -> Result<impl Iterator<Item = Result<Event, Error>> + use<>, Error> {
-        // What was dropped leaves marks behind that cost time to walk over.
+        // Removed rows leave tombstones, which take time to skip.
         let from = from.max(self.log_row()?.first);
         let disk = self.disk()?;
         let range = at::event(from)..;
@@ -183,7 +185,7 @@ impl Store {
         Ok(self.decoded(entries, Event::of_row))
     }
 
-    /// How far somebody has read in the log.
+    /// Returns the last event that a reader has finished.
     pub(crate) fn cursor(&self, name: &str) -> Result<Option<u64>, Error> {
         let row = self.row(Table::Keys, &at::cursor(name))?;
         let sequence = |bytes: Slice| number(&decode(&bytes)?, "sequence");
@@ -191,7 +193,7 @@ impl Store {
             .transpose()
     }
 
-    /// The names under which somebody reads in the log.
+    /// Returns the names of all readers of the log.
     pub(crate) fn cursors(&self) -> Result<Vec<String>, Error> {
         let names = self.rows(Table::Keys, &at::cursor(""), |key, _| {
             Some(std::str::from_utf8(key.get(1..)?).ok()?.to_owned())
@@ -199,7 +201,7 @@ impl Store {
         names?.collect()
     }
 
-    /// One event, while the log has it.
+    /// Returns one event, if it is still in the log.
     pub(crate) fn event(&self, sequence: u64) -> Result<Option<Event>, Error> {
         let row = self.row(Table::Events, &at::event(sequence))?;
         let event = |bytes: Slice| Event::of_row(&at::event(sequence), &bytes);
@@ -207,14 +209,14 @@ impl Store {
             .transpose()
     }
 
-    /// What is known of a reaction.
+    /// Returns the stored state of a reaction.
     pub(crate) fn reaction(&self, place: Place) -> Result<Option<Map>, Error> {
         let row = self.row(Table::Jobs, &at::reaction(place))?;
         row.map(|bytes| self.whole("a reaction", decode(&bytes)))
             .transpose()
     }
 
-    /// The reactions of a rule, or of all rules; those of a rule in the order of their events.
+    /// Returns the reactions of a rule, in the order of their events, or those of all rules.
     pub(crate) fn reactions(
         &self,
         rule: Option<u64>,
@@ -232,14 +234,14 @@ impl Store {
         }))
     }
 
-    /// What belongs to a token.
+    /// Returns the data of a token.
     pub(crate) fn token(&self, name: &str) -> Result<Option<Map>, Error> {
         let row = self.row(Table::Keys, &at::token(name))?;
         row.map(|bytes| self.whole("a token", decode(&bytes)))
             .transpose()
     }
 
-    /// All tokens, by name.
+    /// Returns all tokens, by name.
     pub(crate) fn tokens(
         &self,
     ) -> Result<impl Iterator<Item = Result<(String, Map), Error>> + use<>, Error> {
@@ -282,7 +284,7 @@ impl Store {
         })
     }
 
-    /// What was read, or that it is damaged.
+    /// Returns the value, or an error that the store is damaged.
     pub(super) fn whole<T>(&self, what: &str, read: Option<T>) -> Result<T, Error> {
         read.ok_or_else(|| self.unreadable(format!("{what} cannot be read")))
     }

@@ -1,23 +1,25 @@
-//! [`Store::retain`]: old events and jobs go, a few at a time; where there are too many, the oldest ones of whoever has most.
+//! [`Store::retain`] removes old events and jobs, a few at a time. When there are too many, it
+//! removes the oldest ones of the holder with most.
 
 use super::command::{Applied, Command};
 use super::{Error, Store};
 
-/// How many rows go in one step: others get their turn in between.
+/// The maximum number of rows that one command of a step removes, so that other commands run in
+/// between.
 const STEP: u64 = 1024;
 
-/// How much is kept.
+/// The limits of the stored events and jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Retention {
-    /// How many events.
+    /// The maximum number of events.
     pub(crate) events: u64,
-    /// How much they may be together.
+    /// The maximum total size of the events in bytes.
     pub(crate) events_bytes: u64,
-    /// How old an event may be.
+    /// The maximum age of an event in seconds.
     pub(crate) events_seconds: u64,
-    /// How old a job may be: Salt's `keep_jobs_seconds`. 0 keeps them for ever.
+    /// The maximum age of a job in seconds: Salt's `keep_jobs_seconds`. 0 keeps jobs without end.
     pub(crate) jobs_seconds: u64,
-    /// How much jobs and returns may be together.
+    /// The maximum total size of jobs and returns in bytes.
     pub(crate) jobs_bytes: u64,
 }
 
@@ -34,10 +36,11 @@ impl Default for Retention {
 }
 
 impl Store {
-    /// Lets one step of what is too old, or too much, go. True when there is more of it.
+    /// Removes, in one step, events and jobs that are too old or too many. Returns true if more of
+    /// them are left.
     ///
     /// # Errors
-    /// When the store cannot be read or written.
+    /// Returns an error if the store cannot be read or written.
     pub(crate) async fn retain(&self, keep: Retention, now_ms: u64) -> Result<bool, Error> {
         let store = self.clone();
         let before = smol::unblock(move || store.events_before(keep, now_ms)).await?;
@@ -61,7 +64,8 @@ impl Store {
         Ok(more)
     }
 
-    /// The event before which the next step's events end that are too old, and one more when there are more.
+    /// Returns the number of the first event that is not too old. It looks at one event more than a
+    /// step removes, so that the step notices when more are left.
     fn events_before(&self, keep: Retention, now_ms: u64) -> Result<u64, Error> {
         let mut before = self.log_row()?.first;
         let oldest_ms = now_ms.saturating_sub(keep.events_seconds.saturating_mul(1000));
@@ -75,7 +79,7 @@ impl Store {
         Ok(before)
     }
 
-    /// Returns whether there is more in the store than may stay, whatever its age.
+    /// Returns whether the store holds more than may stay, apart from limits on age.
     pub(crate) fn is_over(&self, keep: Retention) -> bool {
         let usage = *self.shared.usage();
         usage.events > keep.events

@@ -1,4 +1,5 @@
-//! How things lie in the tables: keys of bytes that sort as they are read, values that are msgpack maps.
+//! The layout of the tables: keys are bytes that sort in the order of reading, values are msgpack
+//! maps.
 
 use link::key::PublicKey;
 use value::{Map, Value};
@@ -9,7 +10,7 @@ use super::command::{Cache, KeyState, Origin};
 /// A table of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Table {
-    /// Keys of minions, how far their spools are durable, tokens, cursors, counters.
+    /// Keys of minions, durable positions of their spools, tokens, cursors, counters.
     Keys,
     /// Grains, pillar, mine.
     Caches,
@@ -32,14 +33,14 @@ impl Table {
     }
 }
 
-/// What a row may be: a frame of a stream, and a little for what is put around it.
+/// The limits of a row: a frame of a stream, and a little for the fields around it.
 const ROW: wire::Limits = wire::Limits {
     bytes: wire::Limits::STREAM.bytes + (64 << 10),
     depth: wire::Limits::STREAM.depth + 4,
     items: wire::Limits::STREAM.items + (16 << 10),
 };
 
-/// How long a name of anything may be.
+/// The maximum length of any name, in bytes.
 pub(super) const NAME_MAX: usize = 512;
 
 pub(super) fn encode(map: Map) -> Result<Vec<u8>, wire::Error> {
@@ -55,10 +56,11 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Map> {
     }
 }
 
-/// The name of the field that says whose a row is. It stands first, so that it can be read without the rest.
+/// The field that names the holder of a row. It is the first field, so that it can be read without
+/// decoding the rest.
 const HOLDER: &str = "of";
 
-/// Adds whose a row is. Rows that are the master's own need no holder.
+/// Begins a row with its holder. Rows of the master itself have no such field.
 fn held(holder: &str) -> Map {
     match holder.is_empty() {
         true => Map::new(),
@@ -66,7 +68,7 @@ fn held(holder: &str) -> Map {
     }
 }
 
-/// Returns whose a row of an event or a job is, read from how it begins.
+/// Returns the holder of a row of an event or a job, from the row's first bytes.
 pub(super) fn holder(bytes: &[u8]) -> &str {
     let text = || {
         let rest = bytes.get(1..)?.strip_prefix(b"\xa2of")?;
@@ -88,13 +90,13 @@ pub(crate) struct Key {
     pub(crate) id: Id,
     /// Its key.
     pub(crate) key: PublicKey,
-    /// Where it stands.
+    /// Its state.
     pub(crate) state: KeyState,
-    /// Since when.
+    /// The time of the last change of its state, in milliseconds since 1970.
     pub(crate) at_ms: u64,
-    /// What it is bound to.
+    /// Its bindings: `role`, `grains`, `pillar`.
     pub(crate) bound: Map,
-    /// From where it was offered.
+    /// The address, or the network of IPv6, that it was offered from.
     pub(crate) from: Option<String>,
 }
 
@@ -129,7 +131,7 @@ impl Key {
     }
 }
 
-/// The files that show an id's keys.
+/// Encodes the list of files that show an id's keys.
 pub(super) fn shown_row(files: &[(KeyState, PublicKey)]) -> Map {
     let mut row = Map::new();
     for (state, key) in files {
@@ -153,20 +155,20 @@ pub(super) fn of_shown_row(bytes: &[u8]) -> Option<Vec<(KeyState, PublicKey)>> {
 /// An event of the log.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Event {
-    /// Its place.
+    /// Its number in the log.
     pub(crate) sequence: u64,
     /// Its tag.
     pub(crate) tag: String,
-    /// When it was made, as `_stamp` has it.
+    /// The time at which it was made, as in `_stamp`.
     pub(crate) stamp: String,
-    /// When it came to this master.
+    /// The time at which it arrived at this master, in milliseconds since 1970.
     pub(crate) at_ms: u64,
-    /// What it says.
+    /// Its data.
     pub(crate) data: Map,
 }
 
 impl Event {
-    /// What it says, with when it was made: as its readers see it.
+    /// Returns the data with `_stamp`, which is the form that readers of events get.
     pub(crate) fn stamped(&self) -> Map {
         self.data.clone().with("_stamp", self.stamp.as_str())
     }
@@ -194,13 +196,13 @@ impl Event {
 /// A job.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Job {
-    /// Its number.
+    /// Its job id.
     pub(crate) jid: String,
-    /// What was asked; empty for a job that this master did not send.
+    /// The job's load; empty for a job that this master did not publish.
     pub(crate) load: Map,
-    /// Who was expected to answer.
+    /// The minions that are expected to return.
     pub(crate) minions: Vec<Id>,
-    /// When it came.
+    /// The time at which it arrived, in milliseconds since 1970.
     pub(crate) at_ms: u64,
 }
 
@@ -226,12 +228,12 @@ impl Job {
     }
 }
 
-/// A minion's answer to a job.
+/// A minion's return of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Returned {
-    /// Whose it is.
+    /// The minion.
     pub(crate) id: Id,
-    /// When it came to this master.
+    /// The time at which it arrived at this master, in milliseconds since 1970.
     pub(crate) at_ms: u64,
     /// `fun`, `fun_args`, `return`, `retcode`, `success` and so on.
     pub(crate) data: Map,
@@ -254,27 +256,28 @@ impl Returned {
     }
 }
 
-/// The highest number of a spool that has come. A minion sends in order, a return only when everything before it was acked, and what
-/// it leaves out will never come: it was acked by a master that has forgotten it, or fell out of a spool that was full.
+/// The highest position of a spool that has arrived. A minion sends in order, and sends a return
+/// only after everything before it was acknowledged. A position that it skips never arrives:
+/// another master acknowledged it and lost its state since, or it was dropped from a full spool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Received {
     highest: u64,
 }
 
 impl Received {
-    /// Marks a number; false when it, or one after it, was here already.
+    /// Records a position. Returns false if it, or a later one, arrived before.
     pub(super) fn take(&mut self, sequence: u64) -> bool {
         let is_new = sequence > self.highest;
         self.highest = self.highest.max(sequence);
         is_new
     }
 
-    /// The number up to which nothing can still come.
+    /// Returns the position up to which nothing can still arrive.
     pub(super) fn durable(self) -> u64 {
         self.highest
     }
 
-    /// As 8 bytes: every event reads and writes them.
+    /// Encodes it as 8 bytes, because every event reads and writes it.
     pub(super) fn row(self) -> Vec<u8> {
         self.highest.to_be_bytes().to_vec()
     }
@@ -285,14 +288,14 @@ impl Received {
     }
 }
 
-/// Where the event log begins and ends.
+/// The bounds of the event log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Log {
-    /// The oldest event.
+    /// The number of the oldest event.
     pub(super) first: u64,
-    /// The number that the next one gets.
+    /// The number that the next event gets.
     pub(super) next: u64,
-    /// How much they are together.
+    /// The total size of the events in bytes.
     pub(super) bytes: u64,
 }
 
@@ -320,7 +323,7 @@ impl Log {
     }
 }
 
-/// Bytes of the keys in the tables.
+/// The keys of the rows, as bytes.
 pub(super) mod at {
     use reactor::Place;
 
@@ -332,7 +335,7 @@ pub(super) mod at {
         [b"i", id.as_str().as_bytes()].concat()
     }
 
-    /// The 32 bytes of the key that an id has, if it is accepted.
+    /// Returns the key of the row that holds the 32 bytes of an id's accepted key.
     pub(in crate::store) fn accepted(id: &Id) -> Vec<u8> {
         [b"a", id.as_str().as_bytes()].concat()
     }
@@ -374,7 +377,7 @@ pub(super) mod at {
         [b"x", rule.to_be_bytes().as_slice(), &sequence.to_be_bytes()].concat()
     }
 
-    /// The place of such a row.
+    /// Returns the place of the reaction with this row key.
     pub(in crate::store) fn of_reaction(key: &[u8]) -> Option<Place> {
         let (rule, sequence) = key.strip_prefix(b"x")?.split_at_checked(8)?;
         Some(Place {
@@ -419,28 +422,29 @@ pub(super) mod at {
         [times(), &at_ms.to_be_bytes(), jid.as_bytes()].concat()
     }
 
-    /// The time and the job of such a row.
+    /// Returns the time and the jid of a row key in the list of jobs.
     pub(in crate::store) fn of_time(key: &[u8]) -> Option<(u64, String)> {
         let (at_ms, jid) = key.strip_prefix(times())?.split_at_checked(8)?;
         let at_ms = u64::from_be_bytes(at_ms.try_into().ok()?);
         Some((at_ms, String::from_utf8(jid.to_vec()).ok()?))
     }
 
-    /// The minion whose answer such a row is.
+    /// Returns the minion's id in the row key of a return.
     pub(in crate::store) fn of_returned(key: &[u8]) -> Option<&str> {
         let name = key.strip_prefix(b"r")?;
         let end = name.iter().position(|byte| *byte == 0)?;
         std::str::from_utf8(name.get(end + 1..)?).ok()
     }
 
-    /// The id that stands behind a prefix, up to a NUL or the end.
+    /// Returns the id that follows a prefix, up to a NUL or the end.
     pub(in crate::store) fn id(key: &[u8], prefix: usize) -> Option<Id> {
         let name = key.get(prefix..)?.split(|byte| *byte == 0).next()?;
         std::str::from_utf8(name).ok()?.parse().ok()
     }
 }
 
-/// A number that the store wrote; those beyond a signed one are digits.
+/// Reads a number that the store wrote. Numbers that do not fit into a signed integer are stored as
+/// digits.
 pub(super) fn number(row: &Map, name: &str) -> Option<u64> {
     match row.get(name)? {
         Value::Int(number) => u64::try_from(*number).ok(),

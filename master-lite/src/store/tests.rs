@@ -14,7 +14,7 @@ mod faults;
 mod keys;
 mod load;
 
-/// A store in a folder of its own.
+/// A store in a separate folder.
 struct World {
     folder: tempfile::TempDir,
     store: Store,
@@ -31,7 +31,7 @@ impl World {
         self.folder.path().join("store")
     }
 
-    /// The same store, closed and opened again.
+    /// Closes the store and opens it again.
     fn again(self) -> Self {
         let Self { folder, store } = self;
         drop(store);
@@ -43,7 +43,7 @@ impl World {
         self.store.apply_blocking(command).unwrap()
     }
 
-    /// Lets a minion's key in.
+    /// Accepts a minion's key.
     fn accept(&self, name: &str, number: u8) {
         let applied = self.apply(accepted(name, number));
         let is_in = matches!(
@@ -101,7 +101,7 @@ fn event(tag: &str, at_ms: u64) -> Command {
     }
 }
 
-/// The event of a minion that was let in with `accept(name, number)`.
+/// Returns an event of a minion that was accepted with `accept(name, number)`.
 fn sent(name: &str, number: u8, epoch: u64, sequence: u64) -> Command {
     Command::Event {
         tag: format!("my/{sequence}"),
@@ -141,7 +141,7 @@ fn a_newer_store_is_refused_and_not_touched() {
     } = world;
     drop(store);
     fs::write(path.join("format"), "7\n").unwrap();
-    // The lock's file names its holder.
+    // The lock file contains the process id of its holder, so it changes.
     let listed = |path: &Path| {
         let mut files = listed(path);
         files.retain(|(file, ..)| *file != path.join("lock"));
@@ -248,7 +248,7 @@ fn tokens_and_cursors_have_names() {
     assert_eq!(world.apply(token(Some(one.clone()), None)), Applied::Done);
     assert_eq!(world.store.token("t").unwrap(), Some(one.clone()));
     assert_eq!(world.apply(token(None, Some(one.clone()))), Applied::Done);
-    // A second one that used it at the same time is too late.
+    // A second use of the token at the same time comes too late.
     let late = world.apply(token(None, Some(one)));
     assert!(matches!(late, Applied::Refused(Refusal::Changed { .. })));
     assert_eq!(world.store.tokens().unwrap().count(), 0);

@@ -1,4 +1,5 @@
-//! What goes: events and jobs that are too old, and where there are too many, the oldest ones of whoever has most.
+//! The removal of events and jobs: those that are too old, and, when there are too many, the oldest
+//! ones of the holder with most.
 
 use fjall::Slice;
 
@@ -7,14 +8,15 @@ use super::batch::Batch;
 use super::command::Applied;
 use super::rows::{Table, at, holder};
 
-/// So many rows are looked at in one step to find one holder's.
+/// The maximum number of rows that one look examines to find those of one holder.
 const LOOK: usize = 4096;
-/// So many times rows are looked at in one step.
+/// The maximum number of looks in one step.
 const LOOKS: u64 = 64;
-/// So many rows of a holder go before it is asked again who has most.
+/// The number of rows of one holder that are removed before the fullest holder is determined again.
 const CHUNK: u64 = 64;
 
-/// Takes events away until no more than these are left.
+/// Removes events until no more than `most` (rows, bytes) are left. One call removes about `limit`
+/// rows at most.
 pub(super) fn events(batch: &mut Batch<'_>, most: (u64, u64), limit: u64) -> Outcome {
     let is_over = |batch: &Batch<'_>| {
         let (rows, bytes) = batch.counts.events.all();
@@ -41,7 +43,8 @@ pub(super) fn events(batch: &mut Batch<'_>, most: (u64, u64), limit: u64) -> Out
         looks += 1;
         batch.counts.events.looked(&of, upto);
         if rows == gone && looked < LOOK {
-            // What is left of it came behind the place where the search stood, or is not on the disk yet.
+            // The holder's remaining rows were added before the position of the search, or are not
+            // on the disk yet: search once more from the beginning.
             if std::mem::replace(&mut again, true) {
                 break;
             }
@@ -63,7 +66,8 @@ fn remove_event(batch: &mut Batch<'_>, place: Vec<u8>, event: &Slice) {
     batch.remove(Table::Events, place);
 }
 
-/// Takes jobs and returns away until no more than these are left.
+/// Removes jobs and returns until no more than `most` bytes are left. One call removes about
+/// `limit` rows at most.
 pub(super) fn jobs(batch: &mut Batch<'_>, most: u64, limit: u64) -> Outcome {
     let is_over = |batch: &Batch<'_>| batch.counts.jobs.all().1 > most;
     let (mut rows, mut looks, mut again) = (0, 0, false);
@@ -82,7 +86,7 @@ pub(super) fn jobs(batch: &mut Batch<'_>, most: u64, limit: u64) -> Outcome {
             looked += 1;
             let left = usize::try_from(limit - rows).unwrap_or(usize::MAX);
             rows += trim_job(batch, &place, &of, left)? as u64;
-            // A job of which something is left is looked at again.
+            // A job that was removed only in part is examined again.
             upto = place.to_vec();
             if !is_over(batch) || rows - gone >= CHUNK || rows >= limit {
                 break;
@@ -91,7 +95,8 @@ pub(super) fn jobs(batch: &mut Batch<'_>, most: u64, limit: u64) -> Outcome {
         looks += 1;
         batch.counts.jobs.looked(&of, upto);
         if rows == gone && looked < LOOK {
-            // What is left of it came behind the place where the search stood, or is not on the disk yet.
+            // The holder's remaining rows were added before the position of the search, or are not
+            // on the disk yet: search once more from the beginning.
             if std::mem::replace(&mut again, true) {
                 break;
             }
@@ -102,7 +107,8 @@ pub(super) fn jobs(batch: &mut Batch<'_>, most: u64, limit: u64) -> Outcome {
     Ok(Applied::Dropped { rows, more })
 }
 
-/// Takes away what a holder has of a job: all of it where the job is its own, its return where it is not.
+/// Removes a holder's part of a job: the whole job if the holder owns it, otherwise only the
+/// holder's return. Returns the number of removed rows.
 fn trim_job(batch: &mut Batch<'_>, time: &[u8], of: &str, limit: usize) -> Result<usize, Failure> {
     let (at_ms, jid) = at::of_time(time).ok_or_else(|| damaged("the list of jobs"))?;
     let job = batch.get(Table::Jobs, &at::job(&jid))?;
@@ -126,7 +132,7 @@ fn remove_return(batch: &mut Batch<'_>, place: Vec<u8>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes the oldest events away.
+/// Removes the oldest events, up to the event `before`.
 pub(super) fn drop_events(batch: &mut Batch<'_>, before: u64, limit: u64) -> Outcome {
     let first = batch.counts.log.first;
     let before = before.min(batch.counts.log.next);
@@ -145,7 +151,7 @@ pub(super) fn drop_events(batch: &mut Batch<'_>, before: u64, limit: u64) -> Out
     Ok(Applied::Dropped { rows, more })
 }
 
-/// Takes the oldest jobs away.
+/// Removes the oldest jobs, up to the time `before_ms`.
 pub(super) fn drop_jobs(batch: &mut Batch<'_>, before_ms: u64, limit: u64) -> Outcome {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut rows = 0;
@@ -164,7 +170,7 @@ pub(super) fn drop_jobs(batch: &mut Batch<'_>, before_ms: u64, limit: u64) -> Ou
     Ok(Applied::Dropped { rows, more: false })
 }
 
-/// Takes up to `limit` rows of a job away, the job itself last.
+/// Removes up to `limit` rows of a job, the job itself last. Returns the number of removed rows.
 fn drop_job(batch: &mut Batch<'_>, at_ms: u64, jid: &str, limit: usize) -> Result<usize, Failure> {
     let returns = batch.keys(Table::Jobs, &at::returns(jid), limit)?;
     let rows = returns.len();

@@ -1,4 +1,4 @@
-//! [`Waiting`]: the keys that are pending, by age and by the address that they came from.
+//! [`Waiting`]: the pending keys, by age and by the address that they came from.
 
 use std::collections::BTreeMap;
 
@@ -36,24 +36,25 @@ impl Waiting {
             .insert((key.at_ms, key.id.clone()), (key.key, from));
     }
 
-    /// Takes a key out, if it is pending.
+    /// Removes a key, if it is pending.
     pub(super) fn remove(&mut self, key: &Key) {
         if let Some((_, from)) = self.rows.remove(&(key.at_ms, key.id.clone())) {
             self.of.give_back(&from, 1);
         }
     }
 
-    /// Returns how many there are.
+    /// Returns the number of pending keys.
     pub(super) fn len(&self) -> u64 {
         self.rows.len() as u64
     }
 
-    /// Returns how many there are of an address.
+    /// Returns the number of pending keys of an address.
     pub(super) fn of(&self, from: &str) -> u64 {
         self.of.of(&from.to_owned()) as u64
     }
 
-    /// Returns the oldest key of the address that has most, if another one of `from` would not make that the fullest.
+    /// Returns the oldest key of the address with most pending keys. Returns `None` if `from`
+    /// already has as many keys as that address.
     pub(super) fn oldest_of_fullest(&self, from: &str) -> Option<(Id, PublicKey)> {
         let (_, count) = self.of.fullest()?;
         if self.of(from) >= count as u64 {

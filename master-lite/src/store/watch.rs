@@ -1,6 +1,7 @@
-//! [`Watch`]: new events as they become durable, in order, for tasks that wait for them.
+//! [`Watch`]: delivers events in order, as they become durable, to tasks that wait for them.
 //!
-//! A slow one costs the others nothing and little memory: what does not fit into its queue is counted, and it reads that from the log.
+//! A slow task costs the others nothing, and little memory: events that do not fit into its queue
+//! are only counted, and it reads those from the log.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -9,21 +10,21 @@ use std::task::{Context, Poll, Waker};
 
 use super::rows::Event;
 
-/// What a task sees of the log.
+/// An item of a watch.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Seen {
     /// The next event.
     Event(Arc<Event>),
-    /// It was too slow for these: they stand in the log.
+    /// Events that did not fit into the queue. They can be read from the log.
     Missed {
-        /// The first one.
+        /// The number of the first one.
         from: u64,
-        /// The last one.
+        /// The number of the last one.
         to: u64,
     },
 }
 
-/// A place where new events arrive.
+/// A receiver of new events.
 #[derive(Debug)]
 pub(crate) struct Watch {
     queue: Arc<Mutex<Queue>>,
@@ -31,18 +32,18 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// The first event that can arrive: those before it stand in the log.
+    /// Returns the number of the first event that can arrive. Earlier ones are in the log.
     pub(crate) fn first(&self) -> u64 {
         self.first
     }
 
-    /// The next event, as soon as there is one; none when the store was closed.
+    /// Waits for the next event. Returns `None` after the store was closed.
     pub(crate) async fn next(&self) -> Option<Seen> {
         poll_fn(|context| lock(&self.queue).poll(context)).await
     }
 }
 
-/// The places of all who watch.
+/// The queues of all watches.
 #[derive(Debug)]
 pub(super) struct Watchers {
     list: Mutex<List>,
@@ -57,7 +58,7 @@ struct List {
 }
 
 impl Watchers {
-    /// For events from `next` on, with so much room for each.
+    /// Creates the list for events from `next` on, with these limits for each queue.
     pub(super) fn new(next: u64, events_max: usize, bytes_max: usize) -> Self {
         let queues = Vec::new();
         Self {
@@ -75,7 +76,7 @@ impl Watchers {
         Watch { queue, first }
     }
 
-    /// Tells everybody of events, each with its size.
+    /// Sends events to all watches, each event with its size in bytes.
     pub(super) fn tell(&self, events: &[(Arc<Event>, usize)]) {
         let mut list = lock(&self.list);
         if let Some((last, _)) = events.last() {
@@ -94,7 +95,8 @@ impl Watchers {
         });
     }
 
-    /// Tells everybody that there are events up to `next` which nobody was told of: they were kept although their batch had failed.
+    /// Reports to all watches that there are events before `next` that they have not received:
+    /// those were stored although their batch had failed.
     pub(super) fn catch_up(&self, next: u64) {
         let mut list = lock(&self.list);
         let (from, to) = (list.next, next.saturating_sub(1));
@@ -109,7 +111,7 @@ impl Watchers {
         }
     }
 
-    /// Ends everybody's waiting.
+    /// Closes all watches.
     pub(super) fn close(&self) {
         for queue in lock(&self.list).queues.drain(..) {
             if let Some(queue) = queue.upgrade() {

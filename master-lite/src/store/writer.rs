@@ -1,4 +1,5 @@
-//! The one thread that writes: it takes what waits, applies it as one batch, syncs once, and answers everybody.
+//! The only thread that writes: it takes all queued commands, applies them as one batch, syncs
+//! once, and answers every caller.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,14 +16,14 @@ use super::rows::{Key, Log, Table, at, holder};
 use super::waiting::Waiting;
 use super::{Limits, Shared, Usage};
 
-/// How long to wait between two attempts to write again.
+/// The interval between two attempts to repair a broken store.
 const RETRY: Duration = Duration::from_secs(1);
-/// How long readers may hold the tables that are to be opened again.
+/// The maximum time for which readers may hold tables that are to be reopened.
 const READERS_MAX: Duration = Duration::from_secs(2);
 
 pub(super) type Answer = Result<Applied, Error>;
 
-/// A command, and who waits for it.
+/// A command, and the channel for its result.
 pub(super) struct Call {
     pub(super) command: Command,
     pub(super) answer: Option<Sender<Answer>>,
@@ -32,7 +33,7 @@ pub(super) struct Writer {
     shared: Arc<Shared>,
     limits: Limits,
     counts: Counts,
-    /// Whether something was left to the system to write.
+    /// True if the last batch was written but not synced.
     unsynced: bool,
     broken: Option<Broken>,
 }
@@ -53,7 +54,7 @@ impl Writer {
         }
     }
 
-    /// Works until nobody can send any more.
+    /// Runs until all senders are closed.
     pub(super) fn run(mut self, queue: &Receiver<Call>) {
         while let Ok(first) = queue.recv_blocking() {
             let mut calls = vec![first];
@@ -92,9 +93,9 @@ impl Writer {
         }
     }
 
-    /// Writes as many as fit into one batch.
+    /// Writes as many commands as fit into one batch.
     fn write(&mut self, disk: &Disk, calls: &mut std::vec::IntoIter<Call>) {
-        // Whatever fails breaks the store, which counts anew before it is written to again.
+        // Any failure breaks the store. A broken store is counted again before the next write.
         let counts = std::mem::replace(&mut self.counts, Counts::empty());
         let mut batch = Batch::new(disk, counts);
         let mut answers = Vec::with_capacity(calls.as_slice().len());
@@ -141,7 +142,7 @@ impl Writer {
         self.broken = Some(Broken { why, tried });
     }
 
-    /// Nothing, or why nothing can be written.
+    /// Repairs a broken store if it is time to. Returns why nothing can be written, if so.
     fn mended(&mut self) -> Result<(), String> {
         let Some(broken) = &mut self.broken else {
             return Ok(());
@@ -159,7 +160,7 @@ impl Writer {
         }
     }
 
-    /// Keeps the newest reason, and the time after which to try again.
+    /// Records the newest reason, and the time of this attempt.
     fn still(&mut self, why: String) -> String {
         self.broke(why.clone());
         why
@@ -177,14 +178,14 @@ impl Writer {
     }
 }
 
-/// Who asked may have gone meanwhile.
+/// Sends the result to the caller, which may have stopped waiting.
 fn answer(waits: Option<Sender<Answer>>, answer: Answer) {
     if let Some(waits) = waits {
         let _ = waits.try_send(answer);
     }
 }
 
-/// What the tables hold, counted.
+/// Counts the contents of the tables.
 pub(super) fn counts(disk: &Disk) -> Result<Counts, fjall::Error> {
     let keys = disk.table(Table::Keys);
     let log = keys.get(at::LOG)?;

@@ -1,4 +1,5 @@
-//! The `key` wheel functions on the store: what `salt-key` asks, and reactors and orchestrations with `wheel.key.accept`.
+//! The `key` wheel functions. They are called by `salt-key`, and by reactors and orchestrations, as
+//! `wheel.key.accept` for example.
 
 use std::path::PathBuf;
 
@@ -13,75 +14,75 @@ use wire::{Id, NotAnId};
 use crate::keys::{self, Changed, KeyFiles};
 use crate::store::{self, Applied, Command, Key, KeyState, Store};
 
-/// Why a function gives nothing.
+/// An error of a function.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// There is no such function here.
+    /// The function does not exist.
     #[error("'{0}' is not available.")]
     Missing(String),
-    /// An argument that cannot be used.
+    /// An argument cannot be used.
     #[error("{fun}: {problem}")]
     Argument {
         /// The function.
         fun: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// An id that is none.
+    /// The text is not an id.
     #[error(transparent)]
     Id(#[from] NotAnId),
-    /// No key can be made.
+    /// No key can be generated.
     #[error(transparent)]
     Key(#[from] NotAKey),
-    /// The files of keys cannot be used.
+    /// The key files cannot be used.
     #[error(transparent)]
     Files(#[from] keys::Error),
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// The master's own key file cannot be read.
+    /// A file of the master's own key cannot be read.
     #[error("{path}: {source}")]
     Own {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// A hash that is not known.
+    /// An unknown hash type.
     #[error(transparent)]
     Hash(#[from] Argument),
 }
 
-/// What the functions work on.
+/// The data that the functions work on.
 #[derive(Clone, Copy)]
 pub(crate) struct Keys<'a> {
     /// The store.
     pub(crate) store: &'a Store,
-    /// The files that show it.
+    /// The files that show the keys of the store.
     pub(crate) files: &'a KeyFiles,
     /// The master's own key.
     pub(crate) own: &'a Own,
     /// The option `hash_type`.
     pub(crate) hash_type: &'a str,
-    /// The time.
+    /// The current time, in milliseconds since 1970.
     pub(crate) at_ms: u64,
 }
 
-/// What a function gives, and what it caused.
+/// The result of a function, and its effects.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Outcome {
-    /// What Salt's function returns.
+    /// The return of Salt's function.
     pub(crate) ret: Value,
-    /// The data of events `salt/key`, in order.
+    /// The data of the `salt/key` events, in order.
     pub(crate) events: Vec<Map>,
-    /// The keys that are not what they were: sessions hang on them.
+    /// The keys that have changed. Sessions depend on them.
     pub(crate) changed: Vec<Changed>,
 }
 
 /// A function of this module.
 struct Function {
     name: &'static str,
-    /// Its arguments in Salt's order; those before `required` must be given.
+    /// Its arguments in Salt's order. The first `required` ones must be given.
     args: &'static [&'static str],
     required: usize,
     call: fn(Keys<'_>, &Args<'_>) -> Result<Outcome, Error>,
@@ -142,12 +143,14 @@ const FUNCTIONS: &[Function] = &[
     ),
 ];
 
-/// Calls a function by its full name with arguments as requests carry them: by place, and by name in a map that says so.
+/// Calls a function by its full name. Positional arguments are values; keyword arguments are in a
+/// map that is marked as such.
 ///
-/// It waits for files: from async code, inside `smol::unblock`.
+/// This blocks on files: async code calls it inside `smol::unblock`.
 ///
 /// # Errors
-/// When there is no such function, an argument is wrong, or the store or a file cannot be used.
+/// Returns an error if the function does not exist, an argument is wrong, or the store or a file
+/// cannot be used.
 pub(crate) fn call(keys: Keys<'_>, fun: &str, arg: Vec<Value>) -> Result<Outcome, Error> {
     let named = |function: &&Function| fun.strip_prefix("key.") == Some(function.name);
     let function = FUNCTIONS.iter().find(named);
@@ -163,7 +166,7 @@ pub(crate) fn call(keys: Keys<'_>, fun: &str, arg: Vec<Value>) -> Result<Outcome
 }
 
 impl Function {
-    /// The arguments by name.
+    /// Returns the arguments by name.
     fn bind(&self, fun: &str, arg: Vec<Value>) -> Result<Map, Error> {
         let wrong = |problem| Err(wrong(fun, problem));
         let (places, names) = call::split(&arg);
@@ -179,7 +182,7 @@ impl Function {
         }
         for (name, value) in &names {
             let name = name.to_text();
-            // What Salt's clients add to everything.
+            // Salt's clients add such arguments to every call.
             if name.starts_with("__") {
                 continue;
             }
@@ -221,7 +224,7 @@ impl Args<'_> {
         given.map(Value::to_text)
     }
 
-    /// What is to be matched: globs, as a text with commas or a list.
+    /// Returns the globs of `match`, which is a text with commas or a list.
     fn globs(&self) -> Result<Vec<String>, Error> {
         match self.given.get("match") {
             Some(Value::Map(_)) => Err(wrong(self.fun, "match: a glob is expected".to_owned())),
@@ -232,7 +235,7 @@ impl Args<'_> {
         }
     }
 
-    /// The keys of functions that take a glob, or a dictionary of ids by status.
+    /// Returns the keys that `match` selects: a glob, or a dictionary of ids by status.
     fn matching(&self, keys: Keys<'_>) -> Result<Groups, Error> {
         match self.given.get("match") {
             Some(Value::Map(by_status)) => named(keys, by_status),
@@ -245,10 +248,10 @@ impl Args<'_> {
     }
 }
 
-/// Keys by status, in Salt's order; a status without any is left out.
+/// Keys by status, in Salt's order. A status without keys is left out.
 type Groups = Vec<(KeyState, Vec<Key>)>;
 
-/// The order in which Salt shows the statuses.
+/// The order in which Salt lists the statuses.
 const SHOWN: [KeyState; 4] = [
     KeyState::Pending,
     KeyState::Rejected,
@@ -256,7 +259,7 @@ const SHOWN: [KeyState; 4] = [
     KeyState::Denied,
 ];
 
-/// The keys of a status as Salt sorts them.
+/// Returns the keys of a status in Salt's order.
 fn of_state(keys: Keys<'_>, state: KeyState) -> Result<Vec<Key>, Error> {
     let found = keys.store.keys(state)?;
     let mut found = found.collect::<Result<Vec<Key>, store::Error>>()?;
@@ -276,7 +279,8 @@ fn matched(keys: Keys<'_>, globs: &[String]) -> Result<Groups, Error> {
     Ok(groups)
 }
 
-/// The keys that a dictionary names, as far as they have the status under which they stand there.
+/// Returns the keys that a dictionary names. A key whose status differs from the one in the
+/// dictionary is left out.
 fn named(keys: Keys<'_>, by_status: &Map) -> Result<Groups, Error> {
     let mut groups = Groups::new();
     for (status, ids) in by_status {
@@ -298,7 +302,7 @@ fn named(keys: Keys<'_>, by_status: &Map) -> Result<Groups, Error> {
     Ok(groups)
 }
 
-/// The ids of each group, each once.
+/// Returns the ids of each group, without duplicates.
 fn ids(groups: &Groups) -> Map {
     let mut map = Map::new();
     for (state, found) in groups {
@@ -341,7 +345,7 @@ fn list_all(keys: Keys<'_>, _args: &Args<'_>) -> Result<Outcome, Error> {
     gives(ids(&groups).with("local", local))
 }
 
-/// The files of the master's own key: the private half, and the public one.
+/// Returns the files of the master's own key: the private key and the public key.
 fn local(keys: Keys<'_>) -> [(String, PathBuf); 2] {
     let private = keys.own.path.clone();
     let public = private.with_extension("pub");
@@ -355,7 +359,7 @@ fn glob_match(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
     gives(ids(&matched(keys, &args.globs()?)?))
 }
 
-/// Names without globs.
+/// Matches exact names, without globs.
 fn list_match(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
     let mut groups = Groups::new();
     let names = args.globs()?;
@@ -387,7 +391,7 @@ fn reject(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
     change(keys, args, KeyState::Rejected, &from)
 }
 
-/// Brings keys to another status, and returns all that matches then, as Salt does.
+/// Changes the status of keys, and returns all keys that match afterwards, as Salt does.
 fn change(
     keys: Keys<'_>,
     args: &Args<'_>,
@@ -399,7 +403,7 @@ fn change(
     for (_, state) in from.iter().filter(|(is_wanted, _)| *is_wanted) {
         let of_state = groups.iter().filter(|(found, _)| found == state);
         let found = of_state.flat_map(|(_, found)| found.iter());
-        // Of several wrong keys of an id the first one is meant: the others stay.
+        // If an id has several denied keys, only the first one is changed.
         for key in found {
             if !wanted.iter().any(|known: &Key| known.id == key.id) {
                 wanted.push(key.clone());
@@ -450,7 +454,7 @@ fn delete(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
     Ok(outcome)
 }
 
-/// Applies a command for each key; an event for each that was done.
+/// Applies a command for each key, and returns an event for each command that was applied.
 fn done(
     keys: Keys<'_>,
     wanted: Vec<Key>,
@@ -480,7 +484,7 @@ fn event(act: &str, id: &Id, key: Option<&PublicKey>) -> Map {
     }
 }
 
-/// What matches after a change: by the same globs, or of the ids that a dictionary names.
+/// Returns the keys that match after a change: by the same globs, or by the ids in the dictionary.
 fn after(keys: Keys<'_>, args: &Args<'_>) -> Result<Value, Error> {
     let globs = match args.given.get("match") {
         Some(Value::Map(by_status)) => by_status.values().flat_map(Value::texts).collect(),
@@ -489,7 +493,7 @@ fn after(keys: Keys<'_>, args: &Args<'_>) -> Result<Value, Error> {
     Ok(ids(&matched(keys, &globs)?).into())
 }
 
-/// A value for each key by id; a list of them where an id has several.
+/// Returns a value for each key by id. An id with several keys has a list.
 fn by_id(found: &[Key], each: impl Fn(&Key) -> Result<String, Error>) -> Result<Map, Error> {
     let mut map = Map::new();
     for key in found {
@@ -552,7 +556,7 @@ fn master_key_str(keys: Keys<'_>, _args: &Args<'_>) -> Result<Outcome, Error> {
     gives(Map::new().with("local", Map::new().with(&name, text)))
 }
 
-/// A pair of keys, which is kept nowhere. `keysize` is for RSA: ours have one size.
+/// Generates a key pair, which is not stored. `keysize` is for RSA: Pinch's keys have a fixed size.
 fn generate(_keys: Keys<'_>, _args: &Args<'_>) -> Result<Outcome, Error> {
     gives(shown(&KeyPair::generate()?))
 }

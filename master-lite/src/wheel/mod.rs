@@ -1,3 +1,3 @@
-//! The wheel functions that need the master.
+//! Wheel functions that need the master.
 
 pub(crate) mod key;

@@ -1,4 +1,4 @@
-//! The event log, jobs, and who watches.
+//! Tests of the event log, jobs and watches.
 
 use super::super::rows::Received;
 use super::*;
@@ -65,7 +65,7 @@ fn what_was_sent_twice_is_kept_once() {
         world.apply(sent("m1", 1, 9, 2)),
         Applied::Duplicate { durable: 2 }
     );
-    // Another spool, and another minion, count for themselves.
+    // Another spool, and another minion, are counted separately.
     assert_eq!(world.apply(sent("m1", 1, u64::MAX, 1)), kept(3, 1));
     world.accept("m2", 2);
     assert_eq!(world.apply(sent("m2", 2, 9, 1)), kept(4, 1));
@@ -78,7 +78,7 @@ fn what_was_sent_twice_is_kept_once() {
 fn what_a_spool_leaves_out_is_not_waited_for() {
     let mut received = Received::default();
     assert!(!received.take(0));
-    // The master was set up anew, or has forgotten the key: the minion goes on where it is.
+    // The master was set up anew, or the key was deleted: the minion continues at its position.
     assert!(received.take(30) && !received.take(30) && !received.take(29));
     assert_eq!(received.durable(), 30);
     // A full spool dropped some.
@@ -117,10 +117,10 @@ fn a_job_and_its_returns_are_kept_together() {
             kept
         );
     }
-    // The first answer counts.
+    // Only the first return is kept.
     let again = world.apply(returned("20260101000000000001", "m1", None));
     assert_eq!(again, Applied::Duplicate { durable: 0 });
-    // A job that this master did not send has answers as well.
+    // A job that this master did not publish can have returns too.
     assert_eq!(world.apply(returned("other", "m3", None)), kept);
     let world = world.again();
     let found = world.store.job("20260101000000000001").unwrap().unwrap();
@@ -263,7 +263,8 @@ fn a_slow_one_is_told_what_it_missed_and_finds_it_in_the_log() {
     assert!(matches!(seen, Some(Seen::Event(event)) if event.sequence == 11));
 }
 
-/// An event of so many bytes of a minion that was let in with `accept(name, 1)`.
+/// Returns an event with `bytes` bytes of data, of a minion that was accepted with `accept(name,
+/// 1)`.
 fn large(name: &str, sequence: u64, bytes: usize) -> Command {
     Command::Event {
         tag: format!("{name}/{sequence}"),
@@ -296,7 +297,7 @@ fn a_flood_of_one_minion_drops_its_own_events_and_nobody_elses() {
         events_seconds: u64::MAX,
         ..Retention::default()
     };
-    // The counts are the same when they are read from the disk.
+    // The counts are the same when they are computed from the disk.
     let world = world.again();
     assert!(world.store.is_over(keep));
     retained(&world, keep);
@@ -308,7 +309,7 @@ fn a_flood_of_one_minion_drops_its_own_events_and_nobody_elses() {
     let left = of("evil");
     assert!((20..30).contains(&left.len()), "{}", left.len());
     assert_eq!(left.last().unwrap(), "evil/105");
-    // Many small ones are dropped by their number.
+    // Many small events are removed because of their number.
     retained(&world, Retention { events: 30, ..keep });
     assert_eq!((of("m1").len(), of("evil").len()), (20, 10));
 }

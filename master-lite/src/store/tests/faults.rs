@@ -1,4 +1,5 @@
-//! Kill -9, and disks that are full. The child processes are this test program with one of its tests that do nothing by themselves.
+//! Tests with SIGKILL and full disks. The child processes run this test program with one of its
+//! ignored tests, which do nothing unless the parent gives them a folder.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -9,14 +10,14 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::*;
 
-/// What tells a child its folder.
+/// The environment variable that gives a child its folder.
 const FOLDER: &str = "PINCH_TEST_STORE";
 const SENDERS: u8 = 8;
 const ROUNDS: usize = 20;
 
 fn child(test: &str, folder: &Path) -> Child {
     let mut process = Process::new("sh");
-    // A write beyond the limit is to fail, and not to end the process.
+    // A write beyond the limit must fail, and must not end the process.
     process.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]);
     process.arg(std::env::current_exe().unwrap());
     process.args(["--exact", test, "--ignored", "--nocapture"]);
@@ -29,7 +30,7 @@ fn folder() -> Option<PathBuf> {
 }
 
 fn print(line: &str) {
-    // As one write, so that a kill leaves whole lines but for the last.
+    // One write, so that a kill can cut only the last line.
     let line = format!("\n{line}\n");
     std::io::stdout().write_all(line.as_bytes()).unwrap();
 }
@@ -47,7 +48,7 @@ fn numbered_events_until_killed() {
             let name = format!("m{number}");
             store.apply_blocking(accepted(&name, number)).unwrap();
             let durable = store.durable(&id(&name), &key(number), 1).unwrap();
-            // A few from before are sent again, as a minion does that has not heard of the acknowledgement.
+            // Some earlier events are sent again, as by a minion that missed the acknowledgement.
             for sequence in durable.saturating_sub(3).max(1).. {
                 let applied = store.apply_blocking(sent(&name, number, 1, sequence));
                 let durable = match applied.unwrap() {
@@ -132,7 +133,7 @@ fn what_another_process_is_just_making_is_left_to_it() {
     assert!(matches!(error, Error::Locked { .. }), "{error}");
     assert!(folder.path().join("tables/0.jnl").exists());
     drop(lock);
-    // A process that another test starts at this moment has the lock until it has become another program.
+    // A process that another test starts at this moment inherits the lock until it calls `exec`.
     let until = Instant::now() + Duration::from_secs(60);
     while let Err(error) = open(folder.path()) {
         assert!(Instant::now() < until, "{error}");
@@ -150,7 +151,8 @@ fn read(line: &str) -> Option<(String, u64)> {
     Some((name.to_owned(), number.parse().ok()?))
 }
 
-/// All that was acked is there, once, in order, under numbers without a hole.
+/// Asserts that all acknowledged events are stored once, in order, and that their numbers have no
+/// gap.
 fn check(path: &Path, acked: &HashMap<String, u64>, round: usize) {
     let store = open(path).unwrap();
     let (first, next) = store.log().unwrap();
@@ -192,7 +194,7 @@ fn events_while_the_disk_is_full() {
         assert!(matches!(error, Error::Broken { .. }), "{error}");
         assert!(error.to_string().contains("File too large"), "{error}");
     }
-    // What is there can be read all the while.
+    // Stored events can be read all the time.
     assert_eq!(store.events(1).unwrap().count(), 50);
     std::thread::sleep(Duration::from_millis(1100));
     fire(51).unwrap_err();
@@ -207,7 +209,7 @@ fn events_while_the_disk_is_full() {
         let seen = smol::block_on(watch.next());
         assert!(matches!(seen, Some(Seen::Event(event)) if event.sequence == sequence));
     }
-    // What was kept although it failed is not kept from those who watch.
+    // Events that were stored although their batch failed still reach the watches.
     let mut next = 51;
     while next <= 60 {
         next = match smol::block_on(watch.next()) {

@@ -1,4 +1,4 @@
-//! Keys, and what goes with them.
+//! Tests of keys and of the data that is stored with them.
 
 use super::*;
 
@@ -104,7 +104,7 @@ fn another_key_of_an_id_is_denied_and_takes_nothing_away() {
     );
     assert_eq!(world.store.key(&id("m1")).unwrap().unwrap().key, key(2));
     assert!(world.store.denied(&id("m1")).unwrap().is_empty());
-    // Whoever shows many wrong keys gets no more room.
+    // A peer that presents many wrong keys gets no more room.
     for number in 10..60 {
         world.apply(offered("m1", number));
     }
@@ -163,13 +163,13 @@ fn who_gets_an_id_next_sees_nothing_of_the_one_before() {
         at_ms: 9,
     });
     let world = world.again();
-    // The same key again is a new beginning as well.
+    // The same key, accepted again, starts anew as well.
     world.accept("m1", 1);
     assert_eq!(world.store.durable(&id("m1"), &key(1), 5).unwrap(), 0);
     for what in [Cache::Grains, Cache::Pillar, Cache::Mine] {
         assert_eq!(world.store.cached(what, &id("m1")).unwrap(), None);
     }
-    // A session of the old key that is still open writes nothing.
+    // A session of the old key that is still open cannot write.
     world.accept("m1", 2);
     let late = world.apply(cached(Cache::Grains, "m1", 1, Change::Set(with("late"))));
     assert!(matches!(
@@ -244,7 +244,8 @@ fn what_is_decided_for_a_new_key_is_not_done_where_the_id_has_one() {
     assert!(world.store.denied(&id("m1")).unwrap().is_empty());
 }
 
-/// An offer of a key from an address, where three may wait in all and two of each address.
+/// Returns an offer of a key from an address, with limits of three pending keys in all and two of
+/// each address.
 fn from(name: &str, number: u8, at_ms: u64, from: &str, claim: Claim) -> Command {
     Command::KeyOffered {
         id: id(name),
@@ -279,11 +280,12 @@ fn waiting_keys_of_one_address_keep_no_newcomer_of_another_out() {
     };
     assert_eq!(offer("c1", 5, 5, "10.0.0.3"), displaced);
     assert_eq!(ids(&world, KeyState::Pending), ["a2", "b1", "c1"]);
-    // Where all have one, the oldest goes for somebody who has none, and nobody gets a second one.
+    // If each address has one, the oldest is removed for an address that has none, and no address
+    // gets a second one.
     offer("d1", 6, 6, "10.0.0.4");
     assert_eq!(ids(&world, KeyState::Pending), ["b1", "c1", "d1"]);
     assert!(offer("d2", 7, 7, "10.0.0.4").is_void());
-    // The addresses are in the rows: a store that is opened again counts the same.
+    // The rows contain the addresses: a store that is opened again has the same counts.
     let world = world.again();
     let again = world.apply(from("e1", 8, 8, "10.0.0.5", Claim::Nothing));
     assert_eq!(

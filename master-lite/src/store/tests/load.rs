@@ -1,4 +1,4 @@
-//! How much it does: figures to read, for a release build.
+//! Measurements of throughput, for a release build.
 
 use std::time::Instant;
 

@@ -39,7 +39,7 @@ impl World {
         call(self.keys(), fun, arg)
     }
 
-    /// What a function returns, as JSON.
+    /// Returns the result of a function as JSON.
     fn says(&self, fun: &str, arg: Vec<Value>) -> String {
         let ret = self.call(fun, arg).unwrap().ret;
         compact(&ret)
@@ -129,7 +129,7 @@ fn a_key_is_accepted_rejected_and_deleted() {
         (compact(&again.ret), again.events),
         (r#"{"minions":["m1"]}"#.into(), vec![])
     );
-    // Only what is asked for is taken: an accepted key is not rejected by the way.
+    // Only keys in the requested states change: an accepted key is not rejected as well.
     let all = r#"{"minions_rejected":["m2"],"minions":["m1"]}"#;
     assert_eq!(world.says("key.reject", vec!["*".into()]), all);
     let include = kwargs(Map::new().with("include_accepted", true));
@@ -179,7 +179,7 @@ fn dictionaries_name_ids_by_status() {
     let accepted = accepted.unwrap();
     assert_eq!(compact(&accepted.ret), r#"{"minions":["bob","jerry"]}"#);
     assert_eq!(accepted.events.len(), 2);
-    // Under a status that it has not, a key is left alone.
+    // A key that does not have the given status is not changed.
     let left = world.says("key.delete_dict", vec![ids("minions_pre", &["jerry"])]);
     assert_eq!(left, r#"{"minions":["jerry"]}"#);
     assert_eq!(
@@ -212,7 +212,7 @@ fn a_denied_key_takes_the_place_when_that_is_asked_for() {
         Some(&new.pem().into())
     );
     let include = kwargs(Map::new().with("include_denied", true));
-    // To reject the wrong key does not cost the minion its own.
+    // The rejection of a denied key does not remove the minion's accepted key.
     let reject = world
         .call("key.reject", vec!["m1".into(), include.clone()])
         .unwrap();
