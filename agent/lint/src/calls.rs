@@ -1,4 +1,5 @@
-//! Functions that steps of orchestrations and reactions call by their names: execution functions, runners, functions of the wheel.
+//! Checks the names of functions that steps of orchestrations and reactions call: execution
+//! functions, runners and wheel functions.
 
 use render::Place;
 use state::compile::Plan;
@@ -23,7 +24,7 @@ const OF_MASTER: &str = "\
     reactor.set_leader reactor.test sdb.delete sdb.get sdb.get_or_set_hash sdb.set survey.diff survey.hash token.create token.list \
     token.revoke";
 
-/// What a name is called as.
+/// The kind of function that a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Client {
     Module,
@@ -32,7 +33,8 @@ pub(crate) enum Client {
 }
 
 impl Client {
-    /// What the first word of a reaction stands for; none of those whose functions are no names.
+    /// Returns the kind for the first word of a reaction; `None` for words after which no function
+    /// name follows.
     pub(crate) fn of_reaction(word: &str) -> Option<Self> {
         match word {
             "local" | "cmd" | "caller" => Some(Self::Module),
@@ -42,7 +44,7 @@ impl Client {
         }
     }
 
-    /// The same of the function of a step.
+    /// Returns the kind for the function of an orchestration step.
     fn of_step(low: &Low) -> Option<Self> {
         match (low.state.as_str(), low.fun.as_str()) {
             ("salt", "function") => Some(Self::Module),
@@ -73,7 +75,7 @@ impl Client {
         }
     }
 
-    /// Whether the module is a file of the tree.
+    /// True when the module is a file of the tree.
     fn is_of_tree(self, cx: &Exec, name: &str) -> bool {
         let folder = match self {
             Self::Module => "_modules",
@@ -107,7 +109,8 @@ impl Client {
         }
     }
 
-    /// What is wrong with a name: one that is nearly that of a function is misspelt, another may come with an extension.
+    /// Returns a finding for an unknown name: a name near that of a known function is misspelt
+    /// (E204), another may belong to an extension (W205).
     pub(crate) fn fault(
         self,
         cx: &Exec,
@@ -129,7 +132,7 @@ impl Client {
     }
 }
 
-/// Looks at the steps of an orchestration.
+/// Checks the steps of an orchestration.
 pub(crate) fn look(cx: &Exec, plan: &Plan, low: &Low, found: &mut Found) {
     let place = |key| plan.place(low, Some(key)).or_else(|| plan.place(low, None));
     let fault = |client: Client, name: &str, key| client.fault(cx, name, || place(key));

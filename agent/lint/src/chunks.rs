@@ -1,4 +1,5 @@
-//! What is wrong with chunks besides what a run would refuse: files that are not there, targets that match nobody.
+//! Checks chunks for problems that a run would not refuse: missing files, and targets that match no
+//! minion.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,14 +20,15 @@ use crate::look::Found;
 /// The states of the whole tree, by module and by ID or name.
 #[derive(Default)]
 pub(crate) struct Known {
-    /// With the SLS that they stand in.
+    /// The SLS of each state, by module, `id` or `sls`, and by name.
     states: HashMap<(String, String), String>,
-    /// The texts of the SLS that could not be rendered, which may have any state that they name.
+    /// The names and texts of SLS that could not be rendered; each may contain any state that its
+    /// text names.
     unknown: Vec<(String, Arc<str>)>,
 }
 
 impl Known {
-    /// Takes in the chunks of SLS files.
+    /// Adds the chunks of SLS files.
     pub(crate) fn take_in(&mut self, examined: &Examined) {
         for low in examined.plan.chunks() {
             for group in [low.state.as_str(), "id"] {
@@ -40,18 +42,18 @@ impl Known {
         }
     }
 
-    /// Takes in an SLS that could not be rendered.
+    /// Adds an SLS that could not be rendered.
     pub(crate) fn take_in_text(&mut self, sls: &str, text: Arc<str>) {
         self.unknown.push((sls.to_owned(), text));
     }
 
-    /// Takes in the name of an SLS, which may have states with other samples.
+    /// Adds the name of an SLS, which may have states with other samples.
     pub(crate) fn take_in_name(&mut self, sls: &str) {
         let key = ("sls".to_owned(), sls.to_owned());
         self.states.entry(key).or_insert_with(|| sls.to_owned());
     }
 
-    /// Where a state is, or may be, that an SLS does not have.
+    /// Describes the other SLS in which a state is, or may be.
     fn elsewhere(&self, group: &str, name: &str) -> Option<String> {
         let is_meant = |(of, known): &(String, String)| {
             of == group && (known == name || (is_glob(name) && fnmatch(name, known)))
@@ -73,7 +75,8 @@ impl Known {
         ))
     }
 
-    /// A requisite to what another SLS has is none to nothing.
+    /// Replaces a finding about a missing requisite or ID (E401, E405) with W402 if another SLS has
+    /// the target. If the same SLS has the ID, but not that state, only the hint changes.
     pub(crate) fn judged(&self, finding: Finding) -> Option<Finding> {
         if !matches!(finding.code.code, "E401" | "E405") {
             return Some(finding);
@@ -107,7 +110,8 @@ impl Known {
     }
 }
 
-/// An execution function that is not there: misspelt, or of a module that is somewhere else.
+/// Refines W205 about a missing execution function: E204 for a function of a known module, which is
+/// probably misspelt; otherwise it names the missing module.
 pub(crate) fn function(cx: &Exec, finding: Finding) -> Finding {
     if finding.code.code != "W205" {
         return finding;
@@ -132,7 +136,7 @@ pub(crate) fn function(cx: &Exec, finding: Finding) -> Finding {
     }
 }
 
-/// The state modules that Salt has and this program has not.
+/// The state modules that Salt has and this program lacks.
 const SALTS: &str = "\
     acl acme apache apache_conf apache_module apache_site aptpkg artifactory at augeas aws_sqs beacon bigip blockdev bower \
     btrfs ceph chef chronos cisconso cloud composer consul container cryptdev cyg disk docker docker_container docker_image \
@@ -153,7 +157,7 @@ const SALTS: &str = "\
     bluecoat_sslv cimc csf ddns debconfmod dellchassis dracr dvs keystone_user loop nova panos pip_state pyrax_queues \
     rest_cf saltclass splunk_search ssl vmc wordpress zookeeper ";
 
-/// Functions that Salt has in modules of which this program has the others.
+/// Functions of Salt that this program lacks, although it has their modules.
 const SALTS_FUNCTIONS: [&str; 6] = [
     "file.shortcut",
     "network.managed",
@@ -163,10 +167,11 @@ const SALTS_FUNCTIONS: [&str; 6] = [
     "pkg.patch_installed",
 ];
 
-/// A finding about a chunk, with the code that fits it.
+/// Returns a finding about a chunk with the fitting code, or `None` if it is not certain.
 pub(crate) fn judged(cx: &Exec, low: &Low, finding: Finding) -> Option<Finding> {
     if finding.code.code == "W304" {
-        // What a module of the tree takes is not known, nor what the function does that `module.run`, `salt.runner` or `salt.wheel` calls.
+        // The arguments of modules in the tree are unknown, and so are those of the functions that
+        // `module.run`, `salt.runner` and `salt.wheel` call.
         let hands_on = low.state == "module"
             || low.state == "salt" && matches!(low.fun.as_str(), "runner" | "wheel");
         let known = cx.has_state_module(&low.state) && !hands_on;
@@ -192,7 +197,7 @@ pub(crate) fn judged(cx: &Exec, low: &Low, finding: Finding) -> Option<Finding> 
     })
 }
 
-/// Whether the module is one that is there, but for a letter, and has the function.
+/// True when the module's name is nearly that of a known module that has the function.
 fn near_module(cx: &Exec, low: &Low) -> bool {
     if SALTS.split(' ').any(|known| known == low.state) || low.state.starts_with("boto") {
         return false;
@@ -202,7 +207,7 @@ fn near_module(cx: &Exec, low: &Low) -> bool {
     meant.is_some_and(|meant| cx.state_function(&format!("{meant}.{}", low.fun)).is_some())
 }
 
-/// Looks at the chunks of SLS files.
+/// Checks the chunks of SLS files.
 pub(crate) fn look(cx: &Exec, plan: &Plan, found: &mut Found) {
     for low in plan.chunks() {
         source(cx, plan, low, found);
@@ -214,7 +219,7 @@ pub(crate) fn look(cx: &Exec, plan: &Plan, found: &mut Found) {
     }
 }
 
-/// Arguments that Salt has replaced: module, argument, what to write now.
+/// Arguments that Salt has replaced: the module, the old argument and the new one.
 const REPLACED: [(&str, &str, &str); 4] = [
     ("file", "show_diff", "show_changes"),
     ("pkgrepo", "refresh_db", "refresh"),
@@ -235,7 +240,7 @@ fn replaced(plan: &Plan, low: &Low, found: &mut Found) {
     }
 }
 
-/// A file of the tree that a state takes and that is not there.
+/// Reports a source file of a state that is not in the tree.
 fn source(cx: &Exec, plan: &Plan, low: &Low, found: &mut Found) {
     if low.state != "file" || !matches!(low.fun.as_str(), "managed" | "recurse") {
         return;
@@ -277,7 +282,8 @@ fn source(cx: &Exec, plan: &Plan, low: &Low, found: &mut Found) {
     }
 }
 
-/// A step of an orchestration whose target this sample does not match; another may.
+/// Notes whether this sample matches the target of an orchestration step; another sample may match
+/// it.
 fn target(cx: &Exec, plan: &Plan, low: &Low, found: &mut Found) {
     let Some(tgt) = low.data.get("tgt") else {
         return;
@@ -286,7 +292,7 @@ fn target(cx: &Exec, plan: &Plan, low: &Low, found: &mut Found) {
     let kind = word("tgt_type")
         .or_else(|| word("expr_form"))
         .unwrap_or("glob");
-    // What cannot be decided here is not held against it.
+    // A target that cannot be evaluated here counts as matched.
     let matched = matcher::matches(cx, tgt, kind).unwrap_or(true);
     let Some(place) = plan.place(low, Some("tgt")) else {
         return;

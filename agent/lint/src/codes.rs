@@ -1,18 +1,18 @@
-//! The codes of findings: one table, from which the findings, their help and `pinch explain` come.
+//! The codes of findings: one table is the source of the findings, their help and `pinch explain`.
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// It fails.
+    /// A run fails.
     Error,
-    /// It may not do what was meant, or does so only with what is not in this tree.
+    /// The result may differ from what was meant, or depends on something outside of this tree.
     Warning,
-    /// Worth knowing.
+    /// Information.
     Info,
 }
 
 impl Severity {
-    /// Its word.
+    /// Returns the word of the severity.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -23,23 +23,24 @@ impl Severity {
     }
 }
 
-/// A kind of finding. Its number never changes, and no other kind gets it.
+/// A kind of finding. Its number never changes and is never used for another kind.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Code {
-    /// `E301`: the letter is the severity's.
+    /// The number, such as `E301`; the letter is that of the severity.
     pub code: &'static str,
     /// A short name.
     pub name: &'static str,
-    /// One line: what to do.
+    /// The remedy, in one line.
     pub help: &'static str,
-    /// What it means and why, with an example.
+    /// The meaning and the reason, with an example.
     pub text: &'static str,
-    /// What the compiler's sentences about it hold: the first row that holds one of these has the sentence.
+    /// Parts of the compiler's messages of this kind. A message belongs to the first row with a
+    /// part that it contains.
     says: &'static [&'static str],
 }
 
 impl Code {
-    /// How bad it is.
+    /// Returns the severity.
     #[must_use]
     pub fn severity(&self) -> Severity {
         match self.code.as_bytes() {
@@ -49,7 +50,7 @@ impl Code {
         }
     }
 
-    /// What `pinch explain` prints.
+    /// Returns the page that `pinch explain` prints.
     #[must_use]
     pub fn page(&self) -> String {
         let (code, name, help, text) = (self.code, self.name, self.help, self.text);
@@ -76,7 +77,7 @@ const fn row(
     }
 }
 
-/// What a document is that cannot be read.
+/// The code of a document that cannot be read.
 const BAD_YAML: Code = row(
     "E101",
     "bad-yaml",
@@ -85,7 +86,7 @@ const BAD_YAML: Code = row(
     "The rendered SLS is no YAML. What is indented further belongs to the line above it, a tab is no indentation, and text with `: ` or ` #` in it wants quotes.\n\n    /etc/motd:\n      file.managed:\n      - source: salt://motd\n       - mode: '0644'        <- one space too far",
 );
 
-/// All codes, in their order.
+/// All codes, in order.
 pub const CODES: &[Code] = &[
     BAD_YAML,
     row(
@@ -385,19 +386,19 @@ pub const CODES: &[Code] = &[
     ),
 ];
 
-/// A code by its number, in small letters too, or by its name.
+/// Finds a code by its number, in upper or lower case, or by its name.
 #[must_use]
 pub fn find(word: &str) -> Option<&'static Code> {
     let mut all = CODES.iter();
     all.find(|row| row.code.eq_ignore_ascii_case(word) || row.name == word)
 }
 
-/// The row of a number that stands in the table.
+/// Returns the row of a number that is in the table.
 pub(crate) fn code(number: &str) -> &'static Code {
     find(number).unwrap_or(&BAD_YAML)
 }
 
-/// The code of a sentence of the compiler.
+/// Returns the code of a compiler message.
 pub(crate) fn of_sentence(sentence: &str) -> &'static Code {
     let says = |row: &&Code| row.says.iter().any(|part| sentence.contains(part));
     code(special(sentence).unwrap_or_else(|| {
@@ -406,7 +407,7 @@ pub(crate) fn of_sentence(sentence: &str) -> &'static Code {
     }))
 }
 
-/// Sentences that one word does not tell apart.
+/// Returns the code of messages that a single phrase cannot distinguish.
 fn special(sentence: &str) -> Option<&'static str> {
     if sentence.contains("Jinja variable '") && sentence.contains("' is undefined") {
         return Some("E202");

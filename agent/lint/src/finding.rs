@@ -1,4 +1,4 @@
-//! [`Finding`]: one thing that is wrong, and where.
+//! [`Finding`]: a problem in a tree, with its place.
 
 use std::fmt::Write as _;
 
@@ -7,29 +7,29 @@ use state::compile::Fault;
 
 use crate::codes::{self, Code, Severity};
 
-/// One thing that is wrong in a tree.
+/// A problem in a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What kind it is.
+    /// The kind.
     pub code: &'static Code,
-    /// The file as the user knows it.
+    /// The file, as the user knows it.
     pub file: String,
-    /// Its line, from 1.
+    /// The line, from 1.
     pub line: u32,
-    /// Its column in characters, from 1.
+    /// The column in characters, from 1.
     pub column: u32,
     /// The text of that line.
     pub source: String,
-    /// What is wrong, in one line.
+    /// The problem, in one line.
     pub message: String,
-    /// What is meant perhaps; else the help of the code counts.
+    /// A specific remedy; `None` to use the help of the code.
     pub hint: Option<String>,
-    /// The SLS by which it was found, where that is another than the one that it stands in.
+    /// The SLS whose application led to the finding, if its file is not the one of the finding.
     pub when: Option<String>,
 }
 
 impl Finding {
-    /// A finding at a place.
+    /// Creates a finding at a place.
     pub(crate) fn at(code: &'static Code, place: Place, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -43,7 +43,8 @@ impl Finding {
         }
     }
 
-    /// A fault of the compiler. What has no place stands in `file`.
+    /// Creates the finding of a compiler fault. A fault without a place is reported at the start of
+    /// `file`.
     pub(crate) fn of(fault: Fault, file: &str) -> Self {
         let sentence = render::sentence(&fault.text);
         let code = codes::of_sentence(&sentence);
@@ -59,7 +60,7 @@ impl Finding {
         }
     }
 
-    /// The same with another code.
+    /// Returns the finding with another code.
     pub(crate) fn code(self, number: &str) -> Self {
         Self {
             code: codes::code(number),
@@ -67,25 +68,25 @@ impl Finding {
         }
     }
 
-    /// How bad it is.
+    /// Returns the severity.
     #[must_use]
     pub fn severity(&self) -> Severity {
         self.code.severity()
     }
 
-    /// What to do about it.
+    /// Returns the remedy.
     #[must_use]
     pub fn help(&self) -> &str {
         self.hint.as_deref().unwrap_or(self.code.help)
     }
 
-    /// What decides whether two are the same, and their order.
+    /// Returns the key by which findings are compared and sorted.
     pub(crate) fn key(&self) -> (&str, u32, u32, &str, &str) {
         let (file, message) = (self.file.as_str(), self.message.as_str());
         (file, self.line, self.column, self.code.code, message)
     }
 
-    /// Whether its line says that it is meant so.
+    /// True when a comment in the finding's line allows it.
     pub(crate) fn is_allowed(&self) -> bool {
         let Some((_, allowed)) = self.source.split_once("pinch: allow ") else {
             return false;
@@ -94,7 +95,7 @@ impl Finding {
         words.any(|word| word == self.code.code || word == self.code.name)
     }
 
-    /// As a person reads it: the sentence, the line with a caret, what to do.
+    /// Appends the finding for people: the message, the line with a caret, and the remedy.
     pub(crate) fn text(&self, out: &mut String) {
         let (severity, code) = (self.severity().word(), self.code.code);
         let (file, line, column) = (&self.file, self.line, self.column);
@@ -104,7 +105,7 @@ impl Finding {
         let _ = writeln!(out, "{gutter}--> {file}:{number}:{column}");
         if !self.source.trim().is_empty() {
             let ahead = (column as usize).saturating_sub(1);
-            // A tab stays one, so that the caret stands below what it means.
+            // Tabs are kept, so that the caret is below the right character.
             let indent = self.source.chars().take(ahead);
             let indent: String = indent.map(|c| if c == '\t' { c } else { ' ' }).collect();
             let source = self.source.trim_end();

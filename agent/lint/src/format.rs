@@ -1,4 +1,4 @@
-//! The report as text, JSON, SARIF or GitHub's annotations.
+//! Formats the report as text, JSON, SARIF or GitHub annotations.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ const LAYOUT: Layout = Layout {
     ascii: false,
 };
 
-/// The report as `json`, `sarif` or `github` has it; as text in any other case.
+/// Returns the report in the format `json`, `sarif` or `github`, or for any other word as text.
 #[must_use]
 pub fn formatted(report: &Report, format: &str) -> String {
     match format {
@@ -87,7 +87,7 @@ fn json(report: &Report) -> Value {
         .into()
 }
 
-/// SARIF 2.1.0, as code hosts read it.
+/// Returns the report in SARIF 2.1.0, which code hosts read.
 fn sarif(report: &Report) -> Value {
     let mut rules: Vec<&Code> = report.findings.iter().map(|found| found.code).collect();
     rules.sort_by_key(|code| code.code);
@@ -141,7 +141,7 @@ fn result(found: &Finding) -> Value {
         .into()
 }
 
-/// Workflow commands: a runner of GitHub shows them on the lines.
+/// Returns the report as workflow commands, which a GitHub runner shows next to the lines.
 fn github(report: &Report) -> String {
     let mut out = String::new();
     for found in &report.findings {

@@ -1,7 +1,8 @@
-//! `pinch lint`: what is wrong with a tree, without running it.
+//! `pinch lint`: finds problems in a tree without running it.
 //!
-//! The tree is compiled by the engine's own compiler, once for each sample of grains, and what that says is kept with its place. Nothing
-//! is run: a template that asks for what only a run knows is left at that point, and the report says so.
+//! The engine's own compiler compiles the tree, once for each sample of grains, and its faults are
+//! kept with their places. Nothing is run: a template that needs something only a run can know is
+//! abandoned at that point, and the report says so.
 #![cfg_attr(
     test,
     allow(
@@ -29,23 +30,23 @@ pub use format::formatted;
 pub use look::{Sample, Settings, Unreached, lint, samples};
 pub use migrate::{Seen, Verdict, migration};
 
-/// What was found in a tree.
+/// The result of checking a tree.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// What is wrong, by file and line.
+    /// The findings, by file and line.
     pub findings: Vec<Finding>,
-    /// Branches of templates that no sample has reached.
+    /// Branches of templates that no sample reached.
     pub unreached: Vec<Unreached>,
-    /// How many SLS files were looked at.
+    /// The number of SLS files that were checked.
     pub files: usize,
-    /// The SLS by name, for what becomes of them.
+    /// The SLS files by name, for the migration report.
     pub sls: std::collections::BTreeMap<String, Seen>,
-    /// How many samples of grains.
+    /// The number of samples of grains.
     pub samples: usize,
 }
 
 impl Report {
-    /// How many findings have a severity.
+    /// Returns the number of findings with a severity.
     #[must_use]
     pub fn count(&self, severity: Severity) -> usize {
         let findings = self.findings.iter();

@@ -1,4 +1,5 @@
-//! What single lines of an SLS say: values that YAML reads as something else, secrets, forms that Salt has replaced.
+//! Checks single lines of an SLS: values that YAML reads as something else, secrets, and forms that
+//! Salt has replaced.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use crate::codes::code;
 use crate::finding::Finding;
 use crate::look::place;
 
-/// A line `key: value` with a value that is no template, no block and not quoted.
+/// A line `key: value` whose value is not a template, not a block and not quoted.
 struct Pair<'a> {
     key: &'a str,
     value: &'a str,
@@ -18,13 +19,13 @@ struct Pair<'a> {
     column: usize,
 }
 
-/// Looks at each line of a file.
+/// Checks each line of a file.
 pub(crate) fn look(path: &Path, shown: &str, findings: &mut Vec<Finding>) {
     let Ok(text) = read(path) else { return };
     let mut block: Option<usize> = None;
     for (at, line) in text.lines().enumerate() {
         let indent = line.len() - line.trim_start().len();
-        // What stands in a block of text is no YAML.
+        // Lines inside a block of text are not YAML.
         if block.is_some_and(|outer| indent > outer || line.trim().is_empty()) {
             continue;
         }
@@ -69,7 +70,7 @@ fn secret(
     what: &str,
     findings: &mut Vec<Finding>,
 ) {
-    // The report goes into logs: it does not repeat the secret.
+    // Reports end up in logs, so the secret is not repeated.
     let kept: String = line.chars().take(column).collect();
     let allow = line
         .find("# pinch: allow")
@@ -80,7 +81,7 @@ fn secret(
     findings.push(Finding::at(code("W803"), place, message));
 }
 
-/// Whether the lines that are indented further are text: `key: |`.
+/// True when the more deeply indented lines that follow are text: `key: |`.
 fn opens_block(line: &str) -> bool {
     let line = line.trim_end();
     let last = line.rsplit(' ').next().unwrap_or_default();
@@ -107,7 +108,7 @@ fn pair(line: &str) -> Option<Pair<'_>> {
     })
 }
 
-/// A number that YAML makes another one of, where text is meant.
+/// Describes a value that is meant as text but that YAML reads as a different number.
 fn number(key: &str, value: &str) -> Option<String> {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     if let Some((hours, minutes)) = value.split_once(':') {
@@ -131,7 +132,7 @@ fn is_octal(value: &str) -> bool {
     value.len() > 1 && value.starts_with('0') && value.bytes().all(|b| (b'0'..=b'7').contains(&b))
 }
 
-/// Keys whose values are secrets when they stand there in plain.
+/// Keys whose values are secrets if they are in plain text.
 const SECRETS: [&str; 12] = [
     "access_key",
     "api_key",
@@ -147,7 +148,7 @@ const SECRETS: [&str; 12] = [
     "secret_key",
 ];
 
-/// Words that are no secrets but stand where one goes.
+/// Placeholders: a value with one of these words is not a secret.
 const NO_SECRETS: [&str; 10] = [
     "changeme", "change", "example", "default", "none", "null", "false", "true", "xxx", "your",
 ];
@@ -156,14 +157,14 @@ fn is_secret(key: &str, value: &str) -> bool {
     let bare = value.trim_matches(['"', '\'']);
     let small = bare.to_lowercase();
     let is_path = bare.starts_with('/') || bare.contains("://");
-    // A hash, a locked account, a placeholder.
+    // The value is a hash, a locked account or a placeholder.
     let known = bare.starts_with(['$', '!', '*', '<', '%'])
         || NO_SECRETS.iter().any(|word| small.contains(word));
     let long = bare.len() >= 6 && !bare.contains(' ');
     SECRETS.contains(&key) && long && !is_path && !known
 }
 
-/// The names of the files that templates include: what stands last in their paths.
+/// Returns the names of the files that templates include: the last parts of their paths.
 pub(crate) fn included(texts: &BTreeSet<(PathBuf, String)>) -> HashSet<String> {
     let mut all = HashSet::new();
     for (path, _) in texts {
@@ -184,7 +185,8 @@ pub(crate) fn included(texts: &BTreeSet<(PathBuf, String)>) -> HashSet<String> {
     all
 }
 
-/// The line of a file that has one of the words that stand in quotes, or behind `SLS`, in a sentence.
+/// Returns the place of the first line that contains a word which the message quotes, or names
+/// after `SLS`.
 pub(crate) fn naming(path: &Path, shown: &str, sentence: &str) -> Option<Place> {
     let text = read(path).ok()?;
     let quoted = sentence.split('\'').skip(1).step_by(2);

@@ -1,4 +1,4 @@
-//! Looking at a tree with each sample of grains.
+//! Checks a tree with each sample of grains.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
@@ -22,28 +22,28 @@ use crate::finding::Finding;
 use crate::tree::{Files, Modules, NOT_ASKED};
 use crate::{Report, Seen, lines, pillar, reactor, senders};
 
-/// The grains of one machine, as the tree sees them.
+/// The grains of a machine, with which the tree is compiled.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// What the report calls it.
+    /// The name in the report.
     pub name: String,
-    /// Its grains; those of this machine where there are none.
+    /// The grains; `None` for those of this machine.
     pub grains: Option<Map>,
 }
 
-/// What to look at.
+/// The settings of a check.
 pub struct Settings {
     /// The configuration, with the roots.
     pub opts: Opts,
-    /// The modules that there are.
+    /// The built-in modules.
     pub registry: &'static Registry,
-    /// A folder below the file root that is no part of it.
+    /// A folder below the file root that is not part of the tree.
     pub without: Option<String>,
-    /// The machines to look with.
+    /// The machines to compile the tree for.
     pub samples: Vec<Sample>,
 }
 
-/// Lines of a template that no sample has reached.
+/// Lines of a template that no sample reached.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unreached {
     /// The template.
@@ -54,10 +54,11 @@ pub struct Unreached {
     pub last: u32,
 }
 
-/// The samples in a file: grains as a dictionary, or as a program prints those of one machine or of several.
+/// Reads the samples in a file: grains as a dictionary, or the output of a program for one or
+/// several machines.
 ///
 /// # Errors
-/// When it is no such thing.
+/// When the text is neither.
 pub fn samples(name: &str, text: &str) -> Result<Vec<Sample>, String> {
     let value = render::yaml::load(text).map_err(|error| format!("{name}: {error}"))?;
     let Some(map) = value.as_map().filter(|map| !map.is_empty()) else {
@@ -67,7 +68,7 @@ pub fn samples(name: &str, text: &str) -> Result<Vec<Sample>, String> {
         name: name.to_owned(),
         grains: Some(grains.clone()),
     };
-    // What `grains.items` prints stands under the name of its minion.
+    // In the output of `grains.items`, the grains are below the minion's id.
     let several: Option<Vec<Sample>> = map
         .iter()
         .map(|(id, grains)| {
@@ -78,7 +79,7 @@ pub fn samples(name: &str, text: &str) -> Result<Vec<Sample>, String> {
     Ok(several.unwrap_or_else(|| vec![sample(name, map)]))
 }
 
-/// Looks at a tree.
+/// Checks a tree.
 ///
 /// # Errors
 /// When its files cannot be listed.
@@ -111,7 +112,8 @@ pub fn lint(settings: &Settings) -> Result<Report, String> {
     Ok(all.report(unreached, settings.samples.len()))
 }
 
-/// The modules whatever this machine has: a tree is for others too.
+/// Returns the registry with every module available, whatever this machine lacks: a tree is for
+/// other machines too.
 fn without_machine(registry: &'static Registry) -> &'static Registry {
     Box::leak(Box::new(Registry {
         missing: |_, _, _| None,
@@ -139,7 +141,7 @@ fn context(settings: &Settings, sample: &Sample, registry: &'static Registry) ->
     cx
 }
 
-/// All SLS files of states: where they lie, and what they are called.
+/// Returns all SLS files of states: their paths, and their names for the user.
 fn texts(files: &Files) -> BTreeSet<(PathBuf, String)> {
     let mut all = BTreeSet::new();
     for saltenv in files.environments() {
@@ -173,7 +175,7 @@ fn unreached(files: &Files, reached: &Reached) -> Vec<Unreached> {
         .collect();
     all.sort();
     all.dedup();
-    // A branch within one that was not reached is not reached either.
+    // A branch inside an unreached one is unreached as well, and is not reported separately.
     let mut outer: Vec<Unreached> = Vec::new();
     for branch in all {
         let inside = outer.last().is_some_and(|last| {
@@ -186,13 +188,13 @@ fn unreached(files: &Files, reached: &Reached) -> Vec<Unreached> {
     outer
 }
 
-/// What all samples came to.
+/// The results of all samples.
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) findings: Vec<Finding>,
     files: HashSet<String>,
     sls: BTreeMap<String, Seen>,
-    /// Targets of orchestrations, each with whether a sample matches it.
+    /// Targets of orchestrations, each with whether any sample matches it.
     pub(crate) targets: HashMap<String, (bool, Finding)>,
 }
 
@@ -217,7 +219,7 @@ impl Found {
     }
 }
 
-/// One sample.
+/// The check of a tree with one sample.
 struct Look<'a> {
     cx: &'a Exec,
     settings: &'a Settings,
@@ -243,13 +245,13 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Whether an SLS can be named: one with a dot in its file's name cannot.
+    /// True when an SLS can be named; one with a dot in its file name cannot.
     fn is_named(&self, name: &str, saltenv: &str) -> bool {
         let found = state::tree::find(self.cx, &Tree::State, name, saltenv);
         name != "top" && found.is_ok_and(|found| found.is_some())
     }
 
-    /// Pillar and top files that lie among the states: only that they can be read.
+    /// Checks only that pillar and top files among the states can be read.
     fn data(&mut self, saltenv: &str, names: &[String]) {
         for name in names {
             self.found.files.insert(format!("{saltenv}:{name}"));
@@ -278,7 +280,7 @@ impl Look<'_> {
         for name in &reactions {
             reactor::look(self.cx, &self.examiner, name, saltenv, self.found);
         }
-        // Each with the SLS that was applied alone; none is what the top files give.
+        // Each result with the SLS that was applied alone; `None` is the result of the top files.
         let mut examined: Vec<(Option<&str>, Examined)> = Vec::new();
         let mut covered: HashSet<String> = HashSet::new();
         for name in &names {
@@ -293,7 +295,7 @@ impl Look<'_> {
         for name in names.iter().filter(|name| !covered.contains(*name)) {
             examined.push((Some(name), self.alone(name, saltenv)));
         }
-        // Those that only include each other in a circle.
+        // SLS that only include each other in a circle have not been examined yet.
         let seen = examined.iter().flat_map(|(_, one)| sls_of(one));
         let seen: HashSet<String> = seen.collect();
         for name in names.iter().filter(|name| covered.contains(*name)) {
@@ -317,13 +319,13 @@ impl Look<'_> {
         }
     }
 
-    /// An SLS and what it includes.
+    /// Examines an SLS with the SLS that it includes.
     fn alone(&self, name: &str, saltenv: &str) -> Examined {
         let alone = [(saltenv.to_owned(), vec![name.to_owned()])];
         self.examiner.examine(&alone)
     }
 
-    /// What the top files give this sample, as it runs together.
+    /// Examines the SLS that the top files assign to this sample, as they run together.
     fn highstate(&mut self, covered: &mut HashSet<String>) -> Option<Examined> {
         let matched = match top::matched(self.cx, &Request::of(self.cx)) {
             Ok(matched) if matched.is_empty() => return None,
@@ -352,7 +354,7 @@ impl Look<'_> {
         self.found.sls.entry(name).or_default()
     }
 
-    /// Notes the functions of the chunks of each SLS.
+    /// Records the functions that the chunks of each SLS use.
     fn see(&mut self, examined: &Examined, saltenv: &str) {
         let cx = self.cx;
         for low in examined.plan.chunks() {
@@ -368,7 +370,7 @@ impl Look<'_> {
         }
     }
 
-    /// Notes what the text of an SLS shows.
+    /// Records what the text of an SLS uses.
     fn see_text(&mut self, name: &str, saltenv: &str) {
         let found = state::tree::find(self.cx, &Tree::State, name, saltenv);
         let Some(file) = found.ok().flatten().map(|found| found.file) else {
@@ -382,7 +384,7 @@ impl Look<'_> {
         seen.read(&text, &functions);
     }
 
-    /// The text of an SLS that does not render.
+    /// Returns the text of an SLS that does not render.
     fn unrendered(&self, name: &str, saltenv: &str) -> Option<Arc<str>> {
         if self.examiner.renders(name, saltenv) {
             return None;
@@ -411,7 +413,8 @@ impl Look<'_> {
         }
         let top = self.top_file();
         for fault in examined.faults {
-            // What stands there instead of a dictionary is said once, with its place.
+            // The same problem has already been reported with its place, so it is not reported
+            // again.
             let again = fault.text.starts_with("The type ") || fault.text.starts_with("Error when");
             if again && fault.place.is_none() {
                 continue;
@@ -424,7 +427,7 @@ impl Look<'_> {
             self.fault(fault, &file);
             let of_alone = alone.and_then(|name| self.file_of(name, saltenv));
             for finding in self.found.findings.iter_mut().skip(before) {
-                // What stands in another file may be wrong only together with this one.
+                // A finding in another file may apply only when both are combined.
                 if of_alone.as_ref().is_some_and(|own| *own != finding.file) {
                     finding.when = alone.map(str::to_owned);
                 }
@@ -432,7 +435,7 @@ impl Look<'_> {
         }
     }
 
-    /// The file of the SLS that a sentence is about.
+    /// Returns the file of the SLS that a message is about.
     fn file_in(&self, sentence: &str, saltenv: &str) -> Option<String> {
         let after = |words| sentence.split_once(words).map(|(_, rest)| rest);
         let rest = after("in SLS ").or_else(|| after("SLS "));
@@ -443,13 +446,13 @@ impl Look<'_> {
         self.file_of(sls, saltenv)
     }
 
-    /// The file of an SLS as the user knows it.
+    /// Returns the file of an SLS, as the user knows it.
     fn file_of(&self, sls: &str, saltenv: &str) -> Option<String> {
         let found = state::tree::find(self.cx, &Tree::State, sls, saltenv);
         found.ok()?.map(|found| found.file.shown.to_string())
     }
 
-    /// A fault without a place is about an SLS that the top file names.
+    /// Adds a place to a fault that has none: the line of the top file that names the SLS.
     fn named_in_top(&self, fault: Fault, top: &str) -> Fault {
         if fault.place.is_some() {
             return fault;
@@ -467,7 +470,7 @@ impl Look<'_> {
         self.found.findings.extend(finding);
     }
 
-    /// With the path as the user knows it, and without what is no fault: what was not asked.
+    /// Sets the path as the user knows it, and turns calls that linting does not make into I701.
     fn real(&self, mut finding: Finding) -> Finding {
         if let Ok(Some(file)) = self.cx.shared.sources.file(&finding.file, "base") {
             finding.file = file.shown.to_string();
@@ -476,7 +479,8 @@ impl Look<'_> {
     }
 }
 
-/// What was not asked is no fault of the tree.
+/// Replaces a finding about a call that linting does not make with I701, because this is not a
+/// fault of the tree.
 pub(crate) fn not_asked(finding: Finding) -> Finding {
     let Some((_, what)) = finding.message.split_once(NOT_ASKED) else {
         return finding;
@@ -488,7 +492,7 @@ pub(crate) fn not_asked(finding: Finding) -> Finding {
     .code("I701")
 }
 
-/// Whether an SLS is no states: its name says that it is pillar or a top file.
+/// True when the name of an SLS shows that it is not for states: it is pillar or a top file.
 fn is_data(name: &str) -> bool {
     let mut words = name.split(['.', '_', '-']);
     let last = name.rsplit('.').next().unwrap_or_default();
@@ -497,7 +501,8 @@ fn is_data(name: &str) -> bool {
         || last.ends_with("_top")
 }
 
-/// A template that another one includes gets its variables from that.
+/// Turns an undefined variable into I701 if another template includes this file, because it may
+/// come from there. It becomes W207 if the name is quoted in the line.
 fn part_of_another(finding: Finding, parts: &HashSet<String>) -> Finding {
     let name = finding.message.split('\'').nth(1).unwrap_or_default();
     let quoted = || {
@@ -512,7 +517,7 @@ fn part_of_another(finding: Finding, parts: &HashSet<String>) -> Finding {
         let message = format!("not looked at: '{name}' comes from the template that includes it");
         return Finding { message, ..finding }.code("I701");
     }
-    // An argument that is undefined is not the variable that the caret stands at.
+    // The undefined name is an argument, not the variable under the caret.
     match quoted() {
         true => finding.code("W207"),
         false => finding,
@@ -525,7 +530,7 @@ fn sls_of(examined: &Examined) -> Vec<String> {
     named.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// A place in a text of which the line is known.
+/// Returns a place in a text whose line is known.
 pub(crate) fn place(file: &str, line: usize, column: usize, source: &str) -> Place {
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     Place {

@@ -1,4 +1,4 @@
-//! `pinch migrate report`: what of a tree that was written for Salt runs here, by SLS.
+//! `pinch migrate report`: reports for each SLS of a Salt tree whether it runs here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +9,10 @@ use value::{Map, Value};
 use crate::codes::Severity;
 use crate::{Finding, Report};
 
-/// An SLS as the look at its tree saw it.
+/// The data about an SLS that the check of its tree collects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// The file as the user knows it.
+    /// The file, as the user knows it.
     pub file: String,
     /// The state functions of its chunks.
     pub functions: BTreeSet<String>,
@@ -20,20 +20,20 @@ pub struct Seen {
     pub custom: BTreeSet<String>,
     /// The differences from Salt that its text shows.
     pub differences: BTreeSet<&'static str>,
-    /// A renderer that is not here.
+    /// A renderer that this program lacks.
     pub renderer: Option<String>,
 }
 
-/// What becomes of an SLS.
+/// The verdict about an SLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// It will not run.
     Fails,
-    /// It runs where there is a python3.
+    /// It runs on machines with python3.
     Python,
-    /// It runs, and something is not as with Salt.
+    /// It runs, but something differs from Salt.
     Differs,
-    /// It runs as it is.
+    /// It runs unchanged.
     Runs,
 }
 
@@ -59,8 +59,9 @@ impl Verdict {
     }
 }
 
-/// A difference from Salt: for which functions (`fnmatch`), where the SLS has one of these words (none: always), and its sentence or the
-/// beginning of it in `tests/corpus/differences.toml`.
+/// A difference from Salt. `functions` are globs (`fnmatch`) of the functions that it concerns. It
+/// applies if the SLS contains one of the `words`, or always if there are none. `what` is its
+/// sentence in `tests/corpus/differences.toml`, or the beginning of it.
 struct Difference {
     functions: &'static [&'static str],
     words: &'static [&'static str],
@@ -226,7 +227,7 @@ const DIFFERENCES: &[Difference] = &[
     ),
 ];
 
-/// Renderers of Salt that are not here.
+/// The renderers of Salt that this program lacks.
 const RENDERERS: [&str; 11] = [
     "aws_kms",
     "cheetah",
@@ -242,7 +243,7 @@ const RENDERERS: [&str; 11] = [
 ];
 
 impl Seen {
-    /// Takes in the text of its file; `functions` are the custom execution functions of the tree.
+    /// Analyses the text of the SLS; `functions` are the custom execution functions of the tree.
     pub(crate) fn read(&mut self, text: &str, functions: &[String]) {
         let first = text.lines().next().and_then(|line| line.strip_prefix("#!"));
         let pipe: Vec<&str> = first
@@ -272,7 +273,7 @@ impl Seen {
     }
 }
 
-/// An SLS, what becomes of it, and why.
+/// An SLS with its verdict and the reasons.
 struct Judged<'a> {
     name: &'a str,
     file: &'a str,
@@ -286,7 +287,8 @@ fn judged(report: &Report) -> Vec<Judged<'_>> {
     let mut by_name: BTreeMap<&str, Vec<&Finding>> = BTreeMap::new();
     for finding in &report.findings {
         match &finding.when {
-            // What does not fit together: the one that brings it together is what does not run.
+            // A fault between SLS files that are applied together (E4) counts against the SLS that
+            // combines them.
             Some(sls) if finding.code.code.starts_with("E4") => by_name.entry(sls),
             _ => by_file.entry(&finding.file),
         }
@@ -304,7 +306,7 @@ fn judged(report: &Report) -> Vec<Judged<'_>> {
 }
 
 fn judge<'a>(name: &'a str, seen: &'a Seen, findings: &[&Finding]) -> Judged<'a> {
-    // What Salt takes from a custom module that is not in this tree fails here too.
+    // A state module that neither this program nor this tree has (W302) fails here too.
     let fails =
         |finding: &&&Finding| finding.severity() == Severity::Error || finding.code.code == "W302";
     let place = |finding: &&Finding| {
@@ -352,7 +354,7 @@ fn judge<'a>(name: &'a str, seen: &'a Seen, findings: &[&Finding]) -> Judged<'a>
     }
 }
 
-/// The report as Markdown, or as JSON.
+/// Returns the report as Markdown, or as JSON.
 #[must_use]
 pub fn migration(report: &Report, format: &str) -> String {
     let judged = judged(report);
@@ -443,7 +445,7 @@ fn as_json(judged: &[Judged<'_>]) -> String {
 mod tests {
     use super::*;
 
-    /// Sentences here are those of the one list of differences.
+    /// Every sentence here must be in the list of differences.
     #[test]
     fn each_difference_is_in_the_list() {
         let path = concat!(

@@ -1,4 +1,4 @@
-//! The pillar of a tree: each of its SLS by itself, and what compiling it as a whole says.
+//! Checks the pillar of a tree: each of its SLS alone, and then the pillar as a whole.
 
 use state::compile::{Examiner, Fault};
 use state::exec::Exec;
@@ -9,7 +9,7 @@ use crate::finding::Finding;
 use crate::lines;
 use crate::look::not_asked;
 
-/// Looks at the pillar.
+/// Checks the pillar.
 pub(crate) fn look(cx: &Exec, examiner: &Examiner<'_>, tree: &Tree, findings: &mut Vec<Finding>) {
     let sources = tree.sources(cx);
     let bare = cx.with_pillar(Map::new());
@@ -19,7 +19,8 @@ pub(crate) fn look(cx: &Exec, examiner: &Examiner<'_>, tree: &Tree, findings: &m
         for name in state::tree::names(cx, tree, &saltenv).unwrap_or_default() {
             if let Err(fault) = alone.other(tree, &name, &saltenv) {
                 let finding = not_asked(Finding::of(fault, &name));
-                // What another SLS leaves behind, or gives it as defaults, is not there when it is looked at alone.
+                // An SLS that is compiled alone lacks the values that other SLS set or pass to it
+                // as defaults.
                 if !matches!(finding.code.code, "E202" | "W203") {
                     findings.push(finding);
                 }

@@ -1,4 +1,4 @@
-//! The SLS of a reactor: their chunks are reactions and no states.
+//! Checks the SLS of a reactor, whose chunks are reactions instead of states.
 
 use state::compile::Examiner;
 use state::exec::Exec;
@@ -10,12 +10,12 @@ use crate::calls::Client;
 use crate::finding::Finding;
 use crate::look::{Found, not_asked, place};
 
-/// What a reaction may be of.
+/// The first words of the kinds of reactions.
 const KINDS: [&str; 8] = [
     "caller", "cmd", "local", "runner", "salt", "thorium", "tgt", "wheel",
 ];
 
-/// Whether an SLS is a reactor's: the configuration names it, or it lies in a folder for them.
+/// True when an SLS is a reactor's: the configuration names it, or it is in a folder for reactions.
 pub(crate) fn is_reaction(opts: &Opts, name: &str) -> bool {
     let mut folders = name.split('.');
     let named = || {
@@ -31,7 +31,7 @@ pub(crate) fn is_reaction(opts: &Opts, name: &str) -> bool {
     folders.any(|folder| matches!(folder, "reactor" | "reactors" | "_reactor")) || named()
 }
 
-/// Looks at one.
+/// Checks the SLS of a reactor.
 pub(crate) fn look(
     cx: &Exec,
     examiner: &Examiner<'_>,
@@ -44,7 +44,7 @@ pub(crate) fn look(
         Ok(_) => return,
         Err(fault) => {
             let finding = not_asked(Finding::of(fault, name));
-            // `data` and `tag` come with the event.
+            // `data` and `tag` exist only with an event.
             if !matches!(finding.code.code, "E202" | "W203" | "W207") {
                 found.findings.push(finding);
             }
@@ -75,7 +75,8 @@ pub(crate) fn look(
     }
 }
 
-/// Looks at the lines of one that cannot be rendered without its event: what begins a reaction stands alone in a line.
+/// Checks the lines of an SLS that cannot be rendered without its event. A line that consists only
+/// of the key of a reaction is checked.
 fn look_at_text(cx: &Exec, name: &str, saltenv: &str, found: &mut Found) {
     let file = state::tree::find(cx, &Tree::State, name, saltenv).ok();
     let Some(file) = file.flatten().map(|found| found.file) else {

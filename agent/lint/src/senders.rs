@@ -1,9 +1,10 @@
-//! Where a template prints what a minion has sent: data of the mine, and data of an event in a
-//! reaction. A sender chooses the words, so they pass a filter before they become a configuration.
+//! Finds the places where a template prints data that a minion has sent: data of the mine, and
+//! event data in a reaction. The sender chooses the words, so they must pass a filter before they
+//! become a configuration.
 //!
-//! A template's text is followed in its order: `{% set %}` and `{% for %}` hand the data on to
-//! other names. What is not certain is not told: a name that a condition looks at, an expression
-//! with one of the filters, the ids of minions.
+//! The text of a template is read in order: `{% set %}` and `{% for %}` pass the data to other
+//! names. Uncertain cases are not reported: a name that a condition tests, an expression with one
+//! of the filters, and the ids of minions.
 
 use std::collections::HashSet;
 
@@ -15,10 +16,10 @@ use crate::finding::Finding;
 use crate::look::place;
 use crate::reactor;
 
-/// How long a file may be that is looked at.
+/// The maximum length of a file, in bytes; longer ones are not checked.
 const LENGTH_MAX: u64 = 1 << 20;
 
-/// The filters that leave nothing of a sender's words which a file or an SLS would obey.
+/// The filters after which none of a sender's words can have an effect in a file or an SLS.
 const FILTERS: [&str; 32] = [
     "base64_encode",
     "count",
@@ -54,14 +55,14 @@ const FILTERS: [&str; 32] = [
     "which",
 ];
 
-/// A tag of a template: where it begins in the text, and what stands in it.
+/// A tag of a template: its index in the text, and its contents.
 struct Tag<'a> {
     at: usize,
     prints: bool,
     inside: &'a str,
 }
 
-/// Looks at every template of a tree.
+/// Checks every template of a tree.
 pub(crate) fn look(opts: &Opts, sources: &dyn Sources, findings: &mut Vec<Finding>) {
     let mut seen = HashSet::new();
     for saltenv in sources.environments() {
@@ -85,7 +86,7 @@ pub(crate) fn look(opts: &Opts, sources: &dyn Sources, findings: &mut Vec<Findin
     }
 }
 
-/// Looks at one template.
+/// Checks one template.
 fn of_text(text: &str, shown: &str, is_reaction: bool, findings: &mut Vec<Finding>) {
     if !is_reaction && !text.contains("mine.get") {
         return;
@@ -126,7 +127,8 @@ fn finding(text: &str, shown: &str, tag: &Tag<'_>, subject: &str) -> Finding {
     Finding::at(code("W209"), place, message)
 }
 
-/// Hands what was sent on to the names of a `set` or a `for`, and takes it from names that get something else.
+/// Marks the names of a `set` or `for` that receive sent data, and unmarks names that receive
+/// anything else.
 fn follow<'a>(tag: &'a str, names: &mut HashSet<&'a str>) {
     if let Some((targets, value)) = tag.strip_prefix("set ").and_then(|set| set.split_once('=')) {
         let is_sent = is_sent(value.trim(), names);
@@ -141,7 +143,7 @@ fn follow<'a>(tag: &'a str, names: &mut HashSet<&'a str>) {
     let value = value.trim();
     let has_pairs = value.contains("dictsort") || value.contains(".items()");
     let is_sent = is_sent(value, names);
-    // The keys of what the mine gives are ids, and minions choose none freely.
+    // The keys of mine data are ids, which minions cannot choose freely.
     let gives_ids = is_mine(value) && !value.contains(".values()");
     match targets.split_once(',') {
         Some((first, rest)) if has_pairs => {
@@ -168,7 +170,7 @@ fn is_mine(value: &str) -> bool {
         .any(|call| value.starts_with(call))
 }
 
-/// Returns whether an expression is what was sent, with no filter that makes it harmless.
+/// Returns whether an expression is sent data without a filter that makes it harmless.
 fn is_sent(value: &str, names: &HashSet<&str>) -> bool {
     let subject = subject(value);
     let root = subject.split(['.', '[']).next().unwrap_or_default();
@@ -181,7 +183,7 @@ fn is_sent(value: &str, names: &HashSet<&str>) -> bool {
     (is_mine(value) || names.contains(root) && !is_id) && !is_filtered && is_plain
 }
 
-/// Returns what stands before the first filter of an expression.
+/// Returns the part of an expression before its first filter.
 fn subject(value: &str) -> &str {
     value.split('|').next().unwrap_or_default().trim()
 }

@@ -1,4 +1,5 @@
-//! What a look at a tree reads instead of what a run reads: its files, and the names of its modules.
+//! The replacement of a run's file sources and custom modules while a tree is checked: its files,
+//! and the names of its modules.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,15 +13,15 @@ use state::opts::Opts;
 use state::sources::{SourceFile, Sources};
 use value::{Map, Value};
 
-/// What a sentence begins with about what is not asked, because nothing is run.
+/// The beginning of the message about a call that linting does not make, because it runs nothing.
 pub(crate) const NOT_ASKED: &str = "not asked, since nothing is run: ";
 
-/// The files of the roots, each list of them read once.
+/// The files of the roots; each list of them is read once.
 pub(crate) struct Files {
     roots: Roots,
     pillar: Arc<dyn Sources>,
     lists: Mutex<HashMap<String, Vec<String>>>,
-    /// A folder of the tree that is no part of it: the pillar inside.
+    /// A folder inside the tree that is not part of it, such as the pillar.
     without: Option<String>,
 }
 
@@ -72,13 +73,15 @@ impl Sources for Files {
     }
 }
 
-/// The modules of the tree by what their files say, and the functions that may be asked.
+/// The modules of the tree, as read from the text of their files, and the functions that may be
+/// called.
 #[derive(Debug, Default)]
 pub(crate) struct Modules {
     functions: BTreeSet<String>,
     states: BTreeSet<String>,
     renderers: BTreeSet<String>,
-    /// Whether a file adds filters, tests or globals to Jinja: one that is not known may be theirs.
+    /// True when a file adds filters, tests or globals to Jinja: unknown ones may then be defined
+    /// there.
     pub(crate) adds_to_jinja: bool,
 }
 
@@ -135,7 +138,7 @@ impl Modules {
     }
 }
 
-/// The functions that a Python file declares or names at its outermost level.
+/// Returns the functions that a Python file defines or assigns at its outermost level.
 fn functions(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| {
         let word = |c: char| c.is_alphanumeric() || c == '_';
@@ -148,7 +151,7 @@ fn functions(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Execution modules that only work on what they are given.
+/// Execution modules whose functions only use their arguments.
 const PURE: &[&str] = &[
     "defaults",
     "dictupdate",
@@ -163,7 +166,7 @@ const PURE: &[&str] = &[
     "test",
 ];
 
-/// Functions of theirs that do more.
+/// Functions of the modules in [`PURE`] that do more.
 const NOT_PURE: &[&str] = &[
     "grains.append",
     "grains.delkey",
@@ -178,7 +181,7 @@ const NOT_PURE: &[&str] = &[
     "test.sleep",
 ];
 
-/// Functions of other modules that only work on what they are given, or on the tree and the configuration.
+/// Functions of other modules that only use their arguments, or the tree and the configuration.
 const PURE_TOO: &[&str] = &[
     "config.get",
     "config.merge",
@@ -202,13 +205,13 @@ const PURE_TOO: &[&str] = &[
     "pkg.version_cmp",
 ];
 
-/// Whether a function may be asked without running anything.
+/// True when a function may be called without running anything.
 fn is_pure(full: &str) -> bool {
     let module = full.split('.').next().unwrap_or_default();
     PURE_TOO.contains(&full) || (PURE.contains(&module) && !NOT_PURE.contains(&full))
 }
 
-/// What stands for a state function of the tree: it takes anything.
+/// A placeholder for a state function of the tree; it accepts any arguments.
 static ANY: Function<Ret> = Function {
     name: "",
     doc: "",
@@ -218,7 +221,7 @@ static ANY: Function<Ret> = Function {
     call: |_, _| Ok(Ret::default()),
 };
 
-/// What a function takes that is not known.
+/// Returns the signature for a function whose arguments are unknown.
 fn anything() -> Signature {
     Signature {
         varargs: true,
@@ -261,7 +264,7 @@ impl Custom for Modules {
     }
 
     fn has_renderer(&self, _: &Exec, _: &str) -> bool {
-        // The renderers of Salt that are Python are there in Salt.
+        // Salt itself has more renderers in Python, so every name counts as known.
         true
     }
 

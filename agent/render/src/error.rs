@@ -1,9 +1,10 @@
-//! Why a text could not be rendered, in Salt's words and with the place in the template.
+//! The error of a text that could not be rendered, with Salt's message and the place in the
+//! template.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// What kind of thing went wrong: Salt's sentence begins with it.
+/// The kind of an error; it decides how Salt's message begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `Jinja variable 'x' is undefined`.
@@ -16,37 +17,39 @@ pub enum Kind {
     Call,
     /// The YAML, JSON or TOML does not parse.
     Document,
-    /// `found conflicting ID 'x'`: a key twice at one level.
+    /// `found conflicting ID 'x'`: a key occurs twice at one level.
     ConflictingId,
-    /// The renderer is not there.
+    /// The renderer does not exist.
     Renderer,
-    /// A limit was passed.
+    /// A limit was exceeded.
     Limit,
-    /// Salt's renderer lets a bare exception through: it prints after `Rendering SLS x failed, render error: `.
+    /// An exception that Salt's renderer does not catch. It prints after
+    /// `Rendering SLS x failed, render error: `.
     Uncaught,
 }
 
-/// A place in a file: both numbers count from 1.
+/// A place in a file; line and column count from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The file as the user knows it.
+    /// The file, as the user knows it.
     pub file: Arc<str>,
     /// The line.
     pub line: u32,
-    /// The column in characters; 1 where only the line is known.
+    /// The column in characters; 1 if only the line is known.
     pub column: u32,
     /// The text of that line.
     pub source: String,
 }
 
-/// Why a text could not be rendered. Prints as Salt prints it after `Rendering SLS 'base:x' failed: `.
+/// The error of a text that could not be rendered. It prints as Salt prints it after
+/// `Rendering SLS 'base:x' failed: `.
 #[derive(Clone, Debug)]
 pub struct Error {
     /// The kind of fault.
     pub kind: Kind,
-    /// Salt's sentence, its `; line N` and the lines around it included.
+    /// Salt's message, including its `; line N` and the surrounding lines.
     pub message: String,
-    /// Where in the template it is; the caret of the message on stderr stands on it.
+    /// The place in the template, to which the caret of the message on stderr points.
     pub place: Option<Place>,
 }
 
@@ -58,7 +61,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Returns Salt's sentence in one line, without what a [`Place`] says already.
+/// Returns Salt's message in one line, without the parts that a [`Place`] contains already.
 #[must_use]
 pub fn sentence(text: &str) -> String {
     let text = match text.split_once(" failed: ") {
@@ -67,7 +70,8 @@ pub fn sentence(text: &str) -> String {
     };
     let said = |line: &&str| {
         let line = line.trim();
-        // Where it is in the rendered text, and that what is not there is not there.
+        // These lines give the place in the rendered text, or only repeat that something is
+        // missing.
         !line.is_empty()
             && !line.starts_with("in \"<unicode string>\"")
             && !line.starts_with("Reason: '")

@@ -1,4 +1,4 @@
-//! The renderer `gpg`: what is encrypted in texts becomes what it says. The function `gpg.decrypt` does the work.
+//! The renderer `gpg`: decrypts the encrypted messages in texts, with the function `gpg.decrypt`.
 
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use crate::{Error, Host, Kind};
 const BEGIN: &str = "-----BEGIN PGP MESSAGE-----";
 const END: &str = "-----END PGP MESSAGE-----";
 
-/// The same data with every encrypted message in it decrypted; what was, stands at `path` and below, is a secret from now on.
+/// Returns the data with every encrypted message decrypted. The values that were encrypted, at
+/// `path` and below, are registered as secrets.
 ///
 /// # Errors
-/// When one cannot be decrypted, unless `gpg_decrypt_must_succeed` is false.
+/// When a message cannot be decrypted, unless `gpg_decrypt_must_succeed` is false.
 pub fn decrypted(path: &[&str], value: Value, host: &Arc<dyn Host>) -> Result<Value, Error> {
     Ok(match value {
         Value::Str(text) if text.contains(BEGIN) => in_text(&text, host, |said| {
@@ -35,10 +36,10 @@ pub fn decrypted(path: &[&str], value: Value, host: &Arc<dyn Host>) -> Result<Va
     })
 }
 
-/// The text with every message decrypted; each is shown to `keep`.
+/// Returns the text with every message decrypted, and passes each decrypted message to `keep`.
 ///
 /// # Errors
-/// Those of [`decrypted`].
+/// As [`decrypted`].
 pub(crate) fn in_text(
     text: &str,
     host: &Arc<dyn Host>,
@@ -51,7 +52,7 @@ pub(crate) fn in_text(
         };
         out.push_str(before);
         let said = message(&format!("{BEGIN}{body}{END}"), host)?;
-        // One that stays encrypted is no secret.
+        // A message that stays encrypted is not a secret.
         if !said.contains(BEGIN) {
             keep(&said);
         }
@@ -59,7 +60,7 @@ pub(crate) fn in_text(
         rest = after;
     }
     out.push_str(rest);
-    // A text of several lines ends with a newline that was not encrypted.
+    // A text of several lines ends with a newline that is not part of the encrypted message.
     Ok(out.trim_end_matches('\n').to_owned())
 }
 
@@ -82,7 +83,7 @@ fn message(cipher: &str, host: &Arc<dyn Host>) -> Result<String, Error> {
     Err(failed(problem))
 }
 
-/// The folder of the keys: the option `gpg_keydir`, else `gpgkeys` beside the configuration.
+/// Returns the folder of the keys: the option `gpg_keydir`, or `gpgkeys` next to the configuration.
 fn keys(host: &Arc<dyn Host>) -> Result<Value, Error> {
     let named = option("gpg_keydir", host)?;
     if named.is_true() {

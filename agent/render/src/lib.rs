@@ -1,6 +1,7 @@
-//! Text to values: the YAML loader and writer, Jinja as Salt has it, and the renderer pipe that joins them.
+//! Renders texts to values: the YAML loader and writer, Salt's Jinja, and the renderer pipe that
+//! connects them.
 //!
-//! Nothing here reads a file or calls a function by itself: a [`Host`] does.
+//! Nothing here reads a file or calls a function directly; this crate asks a [`Host`] to do it.
 
 use std::sync::Arc;
 
@@ -17,46 +18,48 @@ pub mod yaml;
 pub use error::{Error, Kind, Place, sentence};
 pub use pipe::{Pipe, RENDERERS, Rendered, render};
 
-/// What a template may ask of the run that renders it.
+/// The functions of a run that its templates can use.
 pub trait Host: Send + Sync {
     /// Calls an execution function: `salt['pkg.version']('nginx')`.
     ///
     /// # Errors
-    /// The sentence that the user sees.
+    /// When the function fails, with the message for the user.
     fn call(&self, function: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, String>;
 
-    /// True when the execution function is there: `'pkg.version' in salt`.
+    /// True when the execution function exists: `'pkg.version' in salt`.
     fn has_function(&self, function: &str) -> bool;
 
-    /// True when there is an execution module of this name.
+    /// True when an execution module of this name exists.
     fn has_module(&self, _module: &str) -> bool {
         true
     }
 
-    /// The source of a template that another one includes or imports: a path below the file roots of `saltenv`, or an absolute one.
-    /// `None` when it is not there.
+    /// Returns the source of a template that another one includes or imports: `name` is a path
+    /// below the file roots of `saltenv`, or an absolute one. Returns `None` if the template does
+    /// not exist.
     ///
     /// # Errors
-    /// When it is there and cannot be read.
+    /// When it exists and cannot be read.
     fn template(&self, name: &str, saltenv: &str) -> Result<Option<Arc<str>>, String>;
 
-    /// The pillar that execution functions have: `pillar.get` returns parts of it that a template can change.
+    /// Returns the pillar of the execution functions. `pillar.get` returns parts of it that a
+    /// template can change.
     fn pillar(&self) -> Option<Map> {
         None
     }
 
-    /// Takes that pillar back when a template has changed it.
+    /// Replaces that pillar after a template has changed it.
     fn set_pillar(&self, _: Map) {}
 
-    /// True when there is a renderer of this name besides the built-in ones.
+    /// True when a renderer of this name exists in addition to the built-in ones.
     fn has_renderer(&self, _name: &str) -> bool {
         false
     }
 
-    /// Renders with it: `input` is a text, or what the renderer before it made.
+    /// Renders with such a renderer; `input` is a text, or the result of the renderer before it.
     ///
     /// # Errors
-    /// The sentence that the user sees.
+    /// When the renderer fails, with the message for the user.
     fn renderer(
         &self,
         name: &str,
@@ -67,15 +70,16 @@ pub trait Host: Send + Sync {
         Err(format!("The renderer \"{name}\" is not available"))
     }
 
-    /// The filters, tests and globals besides the built-in ones that a template mentions; none where no template can have any.
+    /// Returns the custom filters, tests and globals that a template mentions; `None` if there are
+    /// no custom ones for any template.
     fn extensions(&self, _template: &str) -> Option<Vec<(Extension, String)>> {
         None
     }
 
-    /// Calls one of them.
+    /// Calls a custom filter, test or global.
     ///
     /// # Errors
-    /// The sentence that the user sees.
+    /// When it fails, with the message for the user.
     fn extension(
         &self,
         _kind: Extension,
@@ -87,7 +91,7 @@ pub trait Host: Send + Sync {
     }
 }
 
-/// What can be added to Jinja.
+/// The kinds of extensions of Jinja.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extension {
     /// `value|name(…)`.
@@ -99,7 +103,7 @@ pub enum Extension {
 }
 
 impl Extension {
-    /// What the registries of Salt call it.
+    /// Returns the plural, as in the registries of Salt.
     #[must_use]
     pub fn plural(self) -> &'static str {
         match self {
@@ -110,38 +114,39 @@ impl Extension {
     }
 }
 
-/// What a text is rendered with.
+/// The context of a rendering.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
-    /// What errors call the text: the path of its file as the user knows it.
+    /// The name of the text in errors: the path of its file, as the user knows it.
     pub name: String,
-    /// The environment whose file roots imports are looked up in.
+    /// The environment in whose file roots imports are looked up.
     pub saltenv: String,
     /// The folder of the template below its root (`tpldir`): `./x` is relative to it.
     pub dir: String,
     /// The variables: `grains`, `pillar`, `opts`, `sls`, `slspath`, `tpldir`, `data`, and so on.
     pub variables: Map,
-    /// Those of them that all templates of a run share: what one changes the next one sees.
+    /// The variables that all templates of a run share: a change by one template is visible to the
+    /// next.
     pub shared: jinja::SharedVariables,
-    /// Options of the Jinja environment.
+    /// The options of the Jinja environment.
     pub jinja: JinjaOptions,
     /// The renderers that may be used.
     pub renderers: Allowed,
-    /// Who is told which branches of templates are reached.
+    /// The record of the branches of templates that are reached, if there is one.
     pub reached: Option<Arc<jinja::Reached>>,
 }
 
 /// The options `renderer_whitelist` and `renderer_blacklist`.
 #[derive(Clone, Debug, Default)]
 pub struct Allowed {
-    /// Those that may be used; all where there are none.
+    /// The renderers that may be used; if empty, all may.
     pub only: Vec<String>,
-    /// Those that may not.
+    /// The renderers that may not be used.
     pub refused: Vec<String>,
 }
 
 impl Allowed {
-    /// Whether a renderer may be used.
+    /// True when a renderer may be used.
     #[must_use]
     pub fn allows(&self, name: &str) -> bool {
         let is_in = |names: &[String]| names.iter().any(|known| known == name);
@@ -149,13 +154,14 @@ impl Allowed {
     }
 }
 
-/// The options of `jinja_env`, `jinja_sls_env`, `jinja_trim_blocks`, `jinja_lstrip_blocks` and `allow_undefined`.
+/// The options of `jinja_env`, `jinja_sls_env`, `jinja_trim_blocks`, `jinja_lstrip_blocks` and
+/// `allow_undefined`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct JinjaOptions {
-    /// Drop the first newline after a block tag.
+    /// True to drop the first newline after a block tag.
     pub trim_blocks: bool,
-    /// Drop the white space before a block tag.
+    /// True to drop the white space before a block tag.
     pub lstrip_blocks: bool,
-    /// Let an undefined variable print as nothing instead of failing.
+    /// True to print an undefined variable as nothing instead of failing.
     pub allow_undefined: bool,
 }

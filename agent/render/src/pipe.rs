@@ -1,6 +1,7 @@
-//! The renderer pipe: `#!jinja|yaml` and what comes out of it.
+//! The renderer pipe: reads `#!jinja|yaml`, and passes a text through the renderers.
 //!
-//! As in Salt the shebang stays in the text, where it is a comment to whoever reads it, so that lines keep their numbers.
+//! As in Salt, the shebang stays in the text, where it is a comment for the renderers, so that line
+//! numbers do not change.
 
 use std::sync::Arc;
 
@@ -9,19 +10,19 @@ use value::{Map, Value, json, log, secret};
 use crate::yaml::{self, Class};
 use crate::{Context, Error, Host, Kind, Place, gpg, jinja, stateconf, toml};
 
-/// The renderers there are.
+/// The names of the built-in renderers.
 pub const RENDERERS: [&str; 7] = ["gpg", "jinja", "json", "stateconf", "text", "toml", "yaml"];
 
-/// What came out of a pipe.
+/// The result of a pipe.
 #[derive(Clone, Debug)]
 pub struct Rendered {
-    /// The data; a string when the last renderer makes text.
+    /// The data; a string when the last renderer returns text.
     pub value: Value,
-    /// What the last renderer read: [`yaml::locate`] finds places in it.
+    /// The input of the last renderer, in which [`yaml::locate`] finds places.
     pub text: String,
 }
 
-/// A row of renderers, each fed with what the one before it made.
+/// A sequence of renderers; each gets the result of the one before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pipe(Vec<Step>);
 
@@ -41,16 +42,16 @@ enum Renderer {
     Text,
     Toml,
     Yaml,
-    /// One that the host has.
+    /// A renderer of the host.
     Other(String),
 }
 
 impl Pipe {
-    /// The pipe that the shebang of a text names, else the default one (the `renderer` option).
+    /// Returns the pipe of a text's shebang, or the default one (the `renderer` option).
     ///
     /// # Errors
-    /// [`Kind::Renderer`] when a renderer is not there. Salt then logs the first line of the message and goes on as
-    /// if the text had rendered to nothing.
+    /// [`Kind::Renderer`] when a renderer does not exist. Salt then logs the first line of the
+    /// message and continues as if the text had rendered to nothing.
     pub fn of(text: &str, default: &str, host: &dyn Host) -> Result<Self, Error> {
         let first = text.lines().next().unwrap_or_default();
         match first.strip_prefix("#!") {
@@ -59,7 +60,7 @@ impl Pipe {
         }
     }
 
-    /// Reads `jinja|yaml`.
+    /// Reads a pipe such as `jinja|yaml`.
     fn parse(pipe: &str, host: &dyn Host) -> Result<Self, Error> {
         let parts = match pipe {
             "yaml_jinja" => "jinja|yaml",
@@ -79,10 +80,10 @@ impl Pipe {
         })
     }
 
-    /// Sends a text through the pipe.
+    /// Passes a text through the pipe.
     ///
     /// # Errors
-    /// What the renderer says that failed.
+    /// The error of the renderer that failed.
     pub fn render(
         &self,
         text: &str,
@@ -136,10 +137,11 @@ impl Pipe {
     }
 }
 
-/// Renders a text with the pipe of its shebang, else with the default one. Nothing but white space is an empty map.
+/// Renders a text with the pipe of its shebang, or with the default one. A text of white space only
+/// is an empty map.
 ///
 /// # Errors
-/// What [`Pipe::of`] and the renderers say.
+/// The errors of [`Pipe::of`] and of the renderers.
 pub fn render(
     text: &str,
     default_renderer: &str,
@@ -152,12 +154,12 @@ pub fn render(
             text: text.to_owned(),
         });
     }
-    // Python's text files have but one line end.
+    // Python's text files have only `\n` as a line end.
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     Pipe::of(&text, default_renderer, host.as_ref())?.render(&text, context, host)
 }
 
-/// What stands between two renderers.
+/// The data between two renderers.
 enum State {
     Text(String),
     Json(Value),
@@ -165,7 +167,7 @@ enum State {
 }
 
 impl State {
-    /// What a renderer of the host made.
+    /// Creates the state from the result of a host's renderer.
     fn made(value: Value) -> Self {
         match value {
             Value::Str(text) => Self::Text(text.to_string()),
@@ -180,7 +182,7 @@ impl State {
         }
     }
 
-    /// Python's complaint of the renderer that gets data instead of a file.
+    /// Returns Python's error of a renderer that gets data instead of a file.
     fn unreadable(&self) -> Error {
         let class = if matches!(self, Self::Json(_)) {
             "dict"
@@ -238,12 +240,13 @@ impl Step {
     }
 }
 
-/// The encrypted messages of a text that is data once it is read.
+/// The decrypted messages of a text, for the values in which they end up.
 #[derive(Default)]
 struct Said(Vec<String>);
 
 impl Said {
-    /// One of a line may be a value by itself.
+    /// Adds a message. A message of one line may be a value, so it is registered as a secret at
+    /// once.
     fn take(&mut self, message: &str) {
         if !message.trim().contains('\n') {
             secret::keep(&[], &message.into());
@@ -251,14 +254,15 @@ impl Said {
         self.0.push(message.to_owned());
     }
 
-    /// Where it cannot be read: the error shows a line of it.
+    /// Registers all messages as secrets, because the text cannot be read and the error shows a
+    /// line of it.
     fn keep_all(&self) {
         self.0
             .iter()
             .for_each(|message| secret::keep(&[], &message.as_str().into()));
     }
 
-    /// Keeps those values that stand in the messages.
+    /// Registers the values that are part of a message.
     fn keep_in(&self, value: &Value) {
         if !self.0.is_empty() {
             self.look(&mut Vec::new(), value);
@@ -287,7 +291,7 @@ impl Said {
 }
 
 impl Step {
-    /// A renderer of the host's takes text and data alike.
+    /// Calls a renderer of the host, which accepts both text and data.
     fn passed_on(
         &self,
         input: Value,
@@ -311,7 +315,7 @@ fn failed(kind: Kind, message: String) -> Error {
     }
 }
 
-/// Salt's renderers give an empty map for whatever is empty.
+/// Returns an empty map for every empty value, as Salt's renderers do.
 fn or_empty(value: Value) -> Value {
     if value.is_true() {
         value
@@ -320,7 +324,7 @@ fn or_empty(value: Value) -> Value {
     }
 }
 
-/// The JSON reader knows no comments: the shebang goes.
+/// Reads JSON. The JSON reader accepts no comments, so the shebang is removed first.
 fn json_data(text: &str) -> Result<Value, Error> {
     let shebang = text.starts_with("#!");
     let body = text
@@ -360,9 +364,9 @@ fn line_of(text: &str, line: u32) -> Option<&str> {
     text.lines().nth((line as usize).checked_sub(1)?)
 }
 
-/// Names the file of a place, and moves a place in what an earlier renderer made to the line of the template that it
-/// came from: the same line when it is unchanged, else the only one that reads like it. Without such a line there is
-/// no place.
+/// Names the file of a place. A place in the result of an earlier renderer is moved to the line of
+/// the template that it came from: the line of the same number if it is equal, or else the only
+/// equal line. If there is no such line, the place is removed.
 fn traced(mut error: Error, template: &str, input: &str, context: &Context) -> Error {
     error.place = error.place.and_then(|place| {
         if !place.file.is_empty() {

@@ -1,5 +1,6 @@
-//! The renderer `stateconf`: an SLS whose ids are its own (`.id` becomes `sls::id`), with settings that its second half sees, a goal
-//! that others can require, and states that require each other in their order.
+//! The renderer `stateconf`: an SLS with local ids (`.id` becomes `sls::id`), settings that its
+//! second part can use, a goal that other states can require, and states that require each other in
+//! order.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ const START: &str = ".start";
 const GOAL: &str = ".goal";
 const SET: &str = "stateconf.set";
 
-/// The requisites whose targets are names of this SLS.
+/// The requisites whose targets may be names of this SLS.
 const REQUISITES: &[&str] = &[
     "require",
     "require_in",
@@ -29,7 +30,7 @@ const REQUISITES: &[&str] = &[
     "onfail_in",
 ];
 
-/// What the line of the renderer asks for: `#!stateconf -Gos yaml . jinja`.
+/// The options of the renderer line: `#!stateconf -Gos yaml . jinja`.
 #[derive(Default)]
 struct Options {
     no_goal: bool,
@@ -68,10 +69,11 @@ impl Options {
     }
 }
 
-/// Renders an SLS: once up to the end of its settings, then all of it with them as variables.
+/// Renders an SLS twice: first up to the end of its settings, then as a whole with the settings as
+/// variables.
 ///
 /// # Errors
-/// What Jinja and YAML say, and ids or requisites that cannot be.
+/// The errors of Jinja and YAML, and invalid ids or requisites.
 pub(crate) fn render(
     text: &str,
     argline: &str,
@@ -122,13 +124,13 @@ pub(crate) fn render(
     pass(text, &settings, true).map(Value::Map)
 }
 
-/// An SLS on its way to what the compiler takes.
+/// An SLS that is being transformed for the compiler.
 struct Sls<'a> {
     sls: &'a str,
     data: Map,
 }
 
-/// The module of `pkg.installed`.
+/// Returns the module of a state such as `pkg.installed`.
 fn module(state: &str) -> &str {
     state.split('.').next().unwrap_or_default()
 }
@@ -137,7 +139,7 @@ fn pair(state: &str, id: &str) -> Value {
     Map::new().with(module(state), id).into()
 }
 
-/// The ids that declare states.
+/// True for ids that declare states.
 fn is_id(id: &str) -> bool {
     !id.starts_with("__") && !["include", "exclude"].contains(&id)
 }
@@ -169,7 +171,7 @@ impl Sls<'_> {
         Ok(self.data)
     }
 
-    /// `id: pkg.installed`.
+    /// Expands the short form `id: pkg.installed`.
     fn shorthand(&mut self) {
         for (_, states) in self.data.iter_mut() {
             if let Value::Str(state) = states {
@@ -178,7 +180,7 @@ impl Sls<'_> {
         }
     }
 
-    /// Includes and excludes with leading dots.
+    /// Resolves includes and excludes with leading dots.
     fn relative(&mut self) -> Result<(), Error> {
         let sls = self.sls;
         if let Some(items) = self.data.get_mut("include").and_then(Value::as_list_mut) {
@@ -207,7 +209,7 @@ impl Sls<'_> {
         Ok(())
     }
 
-    /// Every state as its id, its function and its arguments.
+    /// Returns the id, the function and the arguments of every state.
     fn states(&self) -> Vec<(String, String, Vec<Value>)> {
         let ids = self.data.iter();
         let ids = ids.filter(|(id, _)| is_id(&id.to_text()) && id.as_str() != Some("extend"));
@@ -222,7 +224,7 @@ impl Sls<'_> {
         .collect()
     }
 
-    /// Each state requires the one before it; none may wait for one behind it.
+    /// Makes each state require the one before it; it is an error if a state waits for a later one.
     fn ordered(&mut self) -> Result<(), Error> {
         let states = self.states();
         let tags: Vec<String> = states
@@ -263,7 +265,7 @@ impl Sls<'_> {
         Ok(())
     }
 
-    /// Adds a requisite as the first of a state.
+    /// Adds a requisite to a state, as its first one.
     fn require(&mut self, id: &str, state: &str, target: Value) {
         let states = self.data.get_mut(id).and_then(Value::as_map_mut);
         let Some(args) = states.and_then(|states| states.get_mut(state)?.as_list_mut()) else {
@@ -287,7 +289,7 @@ impl Sls<'_> {
         Ok(())
     }
 
-    /// A state that comes before all others.
+    /// Adds a state that runs before all others.
     fn start(&mut self) -> Result<(), Error> {
         self.refuse_second("start", START)?;
         if self.data.is_empty() {
@@ -300,7 +302,7 @@ impl Sls<'_> {
         Ok(())
     }
 
-    /// A state that comes behind all others.
+    /// Adds a state that runs after all others.
     fn goal(&mut self) -> Result<(), Error> {
         self.refuse_second("goal", GOAL)?;
         let states = self.states();
@@ -315,7 +317,7 @@ impl Sls<'_> {
         self.data.insert(id, Map::new().with(SET, args));
     }
 
-    /// Keeps what `stateconf.set` says, for this SLS and those after it.
+    /// Stores the arguments of `stateconf.set`, for this SLS and the following ones.
     fn keep_settings(&self, context: &Context) {
         let extended = self.data.get("extend").and_then(Value::as_map);
         let extended = extended.cloned().unwrap_or_default();
@@ -335,7 +337,7 @@ impl Sls<'_> {
     }
 }
 
-/// The requisites of a state: their kind and target as `id:module`.
+/// Returns the requisites of a state: their kind, and their target as `id:module`.
 fn targets(args: &[Value]) -> Vec<(String, String)> {
     let pairs = args.iter().filter_map(|arg| arg.as_map()?.first());
     let requisites = pairs.filter(|(name, _)| REQUISITES.contains(&name.to_text().as_str()));
@@ -353,7 +355,7 @@ fn targets(args: &[Value]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Gives ids that start with a dot, and requisites on them, their full names.
+/// Replaces ids that begin with a dot, and requisites on them, by their full names.
 fn rename(data: &mut Map, sls: &str) -> Result<(), Error> {
     for (_, states) in data.iter_mut() {
         for (_, args) in states.as_map_mut().into_iter().flat_map(Map::iter_mut) {
@@ -412,7 +414,7 @@ fn rename_targets(arg: &mut Map, sls: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The full name of an id that starts with a dot; one with `::` is of another SLS.
+/// Returns the full name of an id that begins with a dot; one with `::` belongs to another SLS.
 fn full(id: &str, sls: &str) -> Result<String, Error> {
     if id.contains("::") {
         return absolute(id, sls);
@@ -424,7 +426,7 @@ fn full(id: &str, sls: &str) -> Result<String, Error> {
     })
 }
 
-/// A name with leading dots, seen from an SLS.
+/// Resolves a name with leading dots relative to an SLS.
 fn absolute(name: &str, sls: &str) -> Result<String, Error> {
     let rest = name.trim_start_matches('.');
     let levels = name.len() - rest.len();

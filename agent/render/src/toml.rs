@@ -1,14 +1,14 @@
-//! TOML to values; dates become the text they are written as.
+//! Reads TOML; dates become their text.
 
 use value::{Map, Value};
 
-/// The key under which the reader hands over a date.
+/// The key under which the reader returns a date.
 const DATE: &str = "$__toml_private_datetime";
 
 /// Reads a TOML document.
 ///
 /// # Errors
-/// What the reader says, with line and column.
+/// The reader's message, with line and column.
 pub(crate) fn load(text: &str) -> Result<Value, String> {
     let value: Value =
         ::toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;

@@ -1,4 +1,5 @@
-//! What a template costs grows with what it does, not with what it looks into.
+//! Tests that the cost of a template depends on the work it does, not on the size of the data it
+//! reads.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::sync::Arc;
@@ -29,20 +30,21 @@ impl Host for Functions {
     }
 }
 
-/// A pillar of so many users, each of whom is a dictionary.
+/// Returns a pillar with `count` users, each of them a dictionary.
 fn users(count: usize) -> Map {
     let user = |n| Map::new().with("home", format!("/home/{n}"));
     let users = (0..count).map(|n| (format!("u{n}"), user(n)));
     Map::new().with("users", users.collect::<Value>())
 }
 
-/// Returns the processor time that this thread has had, which does not depend on how busy the machine is.
+/// Returns the processor time of this thread, which does not depend on the load of the machine.
 fn spent() -> u64 {
     let said = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     said.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// Returns what some renderings cost together. The kernel counts in steps of milliseconds, so it takes many.
+/// Returns the total cost of several renderings. The kernel counts in steps of milliseconds, so
+/// many are needed.
 fn cost(template: &str, pillar: &Map, times: usize) -> u64 {
     let host: Arc<dyn Host> = Arc::new(Functions(pillar.clone()));
     let context = Context {
@@ -57,7 +59,8 @@ fn cost(template: &str, pillar: &Map, times: usize) -> u64 {
     spent() - before
 }
 
-/// Both do as many steps in all: what grows with the square of the size costs ten times as much in the large one.
+/// Compares two costs of the same number of steps in total. A cost that grows with the square of
+/// the size would be ten times as high for the large one.
 fn check(small: u64, large: u64) {
     assert!(small > 0, "the time is not counted");
     assert!(large < small * 4, "{small} ns became {large} ns");

@@ -1,4 +1,4 @@
-//! Templates as real Jinja2 and real Salt render them.
+//! Compares rendered templates with those of real Jinja2 and real Salt.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -12,7 +12,7 @@ use std::time::Instant;
 use render::{Context, Host, jinja};
 use value::{Map, Value, json};
 
-/// Functions that answer as those of the recorded runs did.
+/// Functions that return the same results as in the recorded runs.
 #[derive(Default)]
 struct Functions {
     pillar: Value,
@@ -95,10 +95,10 @@ fn render(template: &str, variables: &Value, pillar: Value) -> String {
     }
 }
 
-/// Where we differ on purpose: the number of the snippet and why.
+/// Intended differences: the number of the snippet, and the reason.
 const DIFFERENCES: &[(usize, &str)] = &[(132, "`lipsum` makes filler text, which no state needs")];
 
-/// Jinja2's class of error as Salt's beginning of a sentence.
+/// Replaces Jinja2's class of an error by the beginning of Salt's message.
 fn in_salt_words(answer: &str) -> String {
     answer
         .replace("ERR UndefinedError: ", "ERR Jinja variable ")
@@ -141,7 +141,7 @@ const VARIABLES: &str = r#"{
     "tplpath": "/srv/t.sls", "tplfile": "t.sls", "tpldir": ".", "tpldot": ""
 }"#;
 
-/// Where we differ from Salt on purpose: file, number of the case, and why.
+/// Intended differences from Salt: the file, the number of the case, and the reason.
 const SALT_DIFFERENCES: &[(&str, usize, &str)] = &[
     (
         "network",
@@ -213,7 +213,7 @@ const SALT_DIFFERENCES: &[(&str, usize, &str)] = &[
     ),
 ];
 
-/// Salt shows the file in its cache, and Python's traceback with what it calls an error.
+/// Removes the path of Salt's cache, and the traceback of Python after a `Jinja error`.
 fn plain(answer: &str) -> String {
     let answer = answer.replace("/tmp/jenv/cache/files/base/", "");
     match answer.starts_with("ERR Jinja error: ") {

@@ -1,4 +1,4 @@
-//! The YAML loader and writer against the answers that real Salt gave, and their limits.
+//! Compares the YAML loader and writer with the answers of real Salt, and tests their limits.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -25,7 +25,7 @@ fn strings(name: &str) -> Vec<String> {
     serde_json::from_str(&corpus(name)).unwrap()
 }
 
-/// A value as the recording script wrote it.
+/// Returns a value in the notation of the recording script.
 fn notation(value: &Value) -> String {
     let all = |items: &[Value]| items.iter().map(notation).collect::<Vec<_>>();
     match value {
@@ -83,7 +83,7 @@ fn differing(documents: &str, answers: &str) -> Vec<String> {
 
 #[test]
 fn documents_load_as_salt_loads_them() {
-    // Python makes a list that holds itself, and the recording script fell over it.
+    // Python makes a list that contains itself, on which the recording script failed.
     let recursive = ["127: ", "128: "];
     let (known, found): (Vec<_>, Vec<_>) = differing("docs.json", "docs.salt.json")
         .into_iter()
@@ -108,7 +108,8 @@ fn mutants_load_as_salt_loads_them() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// A value from the typed notation of the recorded dumps, with how its maps are: sorted (a plain dictionary) or not.
+/// Reads a value from the typed notation of the recorded dumps, and whether its maps are sorted
+/// (plain dictionaries) or ordered.
 #[derive(Default)]
 struct Typed {
     shared: HashMap<u64, Value>,
@@ -187,7 +188,8 @@ fn values_are_written_as_salt_writes_them() {
     for case in &cases {
         let mut typed = Typed::default();
         let value = typed.value(&case["v"]);
-        // Our values have no undefined, which Salt writes as `NULL`, and one order for all the maps of a value.
+        // Values here have no undefined, which Salt writes as `NULL`, and only one order for all
+        // the maps of a value.
         if typed.undefined || (typed.sorted && typed.ordered) {
             skipped += 1;
             continue;
@@ -314,7 +316,7 @@ fn a_document_past_a_limit_is_a_clear_error_at_once() {
     }
 }
 
-/// Levels of lists, each of ten aliases of the one before.
+/// Returns levels of lists, each of ten aliases of the level before.
 fn aliases(levels: usize) -> String {
     let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for n in 1..levels {
@@ -372,7 +374,7 @@ fn a_node_is_found_by_its_path() {
     assert_eq!(find(&["nobody".into()]), None);
     assert_eq!(find(&["use".into(), "file.managed".into(), 2.into()]), None);
     assert_eq!(yaml::locate("a: [", &["a".into()]), None);
-    // Each merge of a mapping into itself is looked into once, however many there are.
+    // Each merge of a mapping into itself is followed once, however many there are.
     let merges = format!("&b\n{}a: 1", "<<: *b\n".repeat(50));
     assert_eq!(yaml::locate(&merges, &["c".into()]), None);
 }

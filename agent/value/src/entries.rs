@@ -1,4 +1,4 @@
-//! [`Entries`]: what is in a dictionary, in the order in which it came.
+//! [`Entries`]: the entries of a dictionary, in insertion order.
 
 use std::hash::{BuildHasher as _, Hash};
 
@@ -7,14 +7,15 @@ use hashbrown::{Equivalent, HashTable};
 use crate::Value;
 use crate::hash::Keyed;
 
-/// Up to so many entries a key is found by comparing. That is sooner done than hashing it, and most dictionaries of a tree have no more.
+/// The maximum number of entries for which a key is found by comparing. That is faster than
+/// hashing, and most dictionaries of a tree are not larger.
 const FEW: usize = 16;
 
-/// Pairs of keys and values; no key is there twice.
+/// Pairs of keys and values; no key occurs twice.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries {
     pairs: Vec<(Value, Value)>,
-    /// Where each key stands, by its hash; none while there are few.
+    /// The index of each key in `pairs`, by its hash; `None` for up to [`FEW`] entries.
     places: Option<Box<HashTable<usize>>>,
 }
 
@@ -23,7 +24,7 @@ impl Entries {
         &self.pairs
     }
 
-    /// Has room for so many entries, and no more.
+    /// Reserves room for exactly this number of additional entries.
     pub(crate) fn make_room(&mut self, entries: usize) {
         self.pairs.reserve_exact(entries);
     }
@@ -36,7 +37,7 @@ impl Entries {
         self.pairs.into_iter()
     }
 
-    /// Where a key stands.
+    /// Returns the index of a key.
     pub(crate) fn place<Q: Hash + Equivalent<Value> + ?Sized>(&self, key: &Q) -> Option<usize> {
         let Some(places) = &self.places else {
             return self
@@ -55,7 +56,7 @@ impl Entries {
         self.pairs.get_mut(place).map(|(_, value)| value)
     }
 
-    /// Sets a key and returns what it had; one that was there keeps its place.
+    /// Sets a key and returns its previous value; an existing key keeps its index.
     pub(crate) fn insert(&mut self, key: Value, value: Value) -> Option<Value> {
         match self.place(&key).and_then(|place| self.value_mut(place)) {
             Some(old) => Some(std::mem::replace(old, value)),
@@ -66,7 +67,7 @@ impl Entries {
         }
     }
 
-    /// The value under a key, put there if there was none.
+    /// Returns the value of a key, after inserting `default` if the key is missing.
     #[expect(
         clippy::indexing_slicing,
         reason = "a key that was found or pushed stands there"
@@ -80,7 +81,7 @@ impl Entries {
         &mut self.pairs[place].1
     }
 
-    /// Appends a key that is not there.
+    /// Appends a key; the caller has checked that it is not present.
     fn push(&mut self, key: Value, value: Value) {
         self.pairs.push((key, value));
         if self.pairs.len() > FEW {
@@ -88,7 +89,7 @@ impl Entries {
         }
     }
 
-    /// Takes out what stands at a place; what follows keeps its order.
+    /// Removes the entry at an index and returns its value; the following entries keep their order.
     pub(crate) fn remove(&mut self, place: usize) -> Option<Value> {
         if place >= self.pairs.len() {
             return None;
@@ -108,7 +109,7 @@ impl Entries {
         self.index();
     }
 
-    /// Looks up anew where everything stands.
+    /// Rebuilds the hash index.
     fn index(&mut self) {
         self.places = None;
         if self.pairs.len() > FEW {
@@ -116,7 +117,7 @@ impl Entries {
         }
     }
 
-    /// Notes where the last key stands, and all others if that was not noted yet.
+    /// Adds the last key to the hash index, or every key if there is no index yet.
     fn index_last(&mut self) {
         let pairs = &self.pairs;
         let hash = |place: &usize| pairs.get(*place).map_or(0, |pair| Keyed.hash_one(&pair.0));
@@ -129,7 +130,7 @@ impl Entries {
     }
 }
 
-/// As in Python, the order of the keys does not matter.
+/// Equality as in Python: the order of the keys does not matter.
 impl PartialEq for Entries {
     fn eq(&self, other: &Self) -> bool {
         let has = |(key, value): &(Value, Value)| {

@@ -1,12 +1,12 @@
-//! Python's `fnmatch`: `*`, `?`, `[seq]`, `[!seq]`; nothing is special about `/` or a leading dot.
+//! Python's `fnmatch`: `*`, `?`, `[seq]`, `[!seq]`; `/` and a leading dot are not special.
 
-/// True when the text has a character that a pattern gives a meaning to.
+/// True when the text contains a character that is special in a pattern.
 #[must_use]
 pub fn is_glob(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
-/// Python's `fnmatch.fnmatchcase(text, pattern)`.
+/// Returns the result of Python's `fnmatch.fnmatchcase(text, pattern)`.
 #[must_use]
 pub fn fnmatch(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
@@ -14,7 +14,8 @@ pub fn fnmatch(pattern: &str, text: &str) -> bool {
     matches(&pattern, &text)
 }
 
-/// The usual two cursors: on a mismatch go back to the last `*` and let it take one character more.
+/// Matches with two cursors: on a mismatch, returns to the last `*` and lets it match one more
+/// character.
 fn matches(pattern: &[char], text: &[char]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
@@ -46,7 +47,7 @@ fn matches(pattern: &[char], text: &[char]) -> bool {
         .all(|c| *c == '*')
 }
 
-/// How many characters of the pattern match this one, if they do.
+/// Returns the number of pattern characters that match `c`, or `None` if they do not match.
 fn one(pattern: &[char], c: char) -> Option<usize> {
     match pattern {
         ['?', ..] => Some(1),
@@ -60,11 +61,12 @@ fn one(pattern: &[char], c: char) -> Option<usize> {
     }
 }
 
-/// Whether `c` is in the class, and the width of the class behind its `[`; none when no `]` closes it.
+/// Returns whether `c` is in a class, and the number of pattern characters after `[` that the class
+/// has; `None` if no `]` closes it.
 fn class(pattern: &[char], c: char) -> Option<(bool, usize)> {
     let negated = pattern.first() == Some(&'!');
     let start = usize::from(negated);
-    // A `]` that comes first stands for itself.
+    // A `]` directly after `[` or `[!` is a literal member of the class.
     let end = start + 1 + pattern.get(start + 1..)?.iter().position(|c| *c == ']')?;
     let mut set = pattern.get(start..end)?;
     let mut found = false;

@@ -1,16 +1,17 @@
-//! [`Keyed`]: hashing for dictionaries, several times as fast as the standard library's for short keys.
+//! [`Keyed`]: hashing for dictionaries, several times as fast as the standard library's for short
+//! keys.
 //!
-//! Each program starts with a seed of its own, so that nobody can choose keys that collide.
+//! Each process has its own random seed, so an attacker cannot choose keys that collide.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::LazyLock;
 
 static SEED: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
 
-/// An odd number without a pattern: the fraction of pi.
+/// The fraction of pi: an odd number without a pattern.
 const MULTIPLIER: u64 = 0x243f_6a88_85a3_08d3;
 
-/// Makes the hashers of a dictionary.
+/// Builds the hashers of dictionaries.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Keyed;
 
@@ -27,7 +28,8 @@ impl BuildHasher for Keyed {
 pub struct Folded(u64);
 
 impl Folded {
-    /// One that comes to the same in every program: for a digest, not for a dictionary.
+    /// Returns a hasher with a fixed seed: its result is the same in every program. It is meant for
+    /// digests, not for dictionaries.
     #[must_use]
     pub fn of_all_programs() -> Self {
         Self(MULTIPLIER)
@@ -45,7 +47,8 @@ impl Hasher for Folded {
         for word in words {
             self.word(u64::from_le_bytes(*word));
         }
-        // What is left is in the last eight bytes, where there are so many.
+        // The last eight bytes contain the rest, if there are as many as eight; they may overlap
+        // the words above.
         let mut last = [0; 8];
         match bytes.last_chunk() {
             Some(chunk) => last = *chunk,

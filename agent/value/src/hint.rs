@@ -1,6 +1,6 @@
-//! The name that was meant.
+//! Finds the name that was probably meant by a misspelt one.
 
-/// The candidate nearest to what was written, when one is near enough to be meant.
+/// Returns the candidate nearest to `written`, if one is near enough.
 #[must_use]
 pub fn nearest<'a>(
     written: &str,
@@ -17,7 +17,8 @@ pub fn nearest<'a>(
         .map(|(_, nearest)| nearest)
 }
 
-/// How many letters must be put in, taken out, changed or swapped with their neighbour to get from one to the other.
+/// Returns the number of letters to insert, delete, replace or swap with their neighbour to turn
+/// one text into the other.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before: Vec<usize> = Vec::new();

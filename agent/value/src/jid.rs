@@ -1,9 +1,10 @@
-//! Job ids: the moment a job was made, as 20 digits.
+//! Job ids: the time at which a job was created, as 20 digits.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// The microsecond of the last job id of this process. Not every machine has an atomic number so large.
+/// The microsecond of this process's last job id. It is in a mutex because not every platform has
+/// 64-bit atomics.
 static LAST: Mutex<u64> = Mutex::new(0);
 
 const MONTHS: [&str; 12] = [
@@ -12,7 +13,8 @@ const MONTHS: [&str; 12] = [
 
 const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
-/// A new job id: `YYYYMMDDhhmmssffffff` of now in UTC, as Salt makes them; no two in a process are equal.
+/// Returns a new job id, in Salt's form: `YYYYMMDDhhmmssffffff` of the current time in UTC. No two
+/// job ids of a process are equal.
 #[must_use]
 pub fn new() -> String {
     let now = SystemTime::now()
@@ -24,7 +26,8 @@ pub fn new() -> String {
     of_micros(*last)
 }
 
-/// Now in UTC as events carry it in `_stamp`: `2026-11-20T12:27:02.123456+00:00`.
+/// Returns the current time in UTC, in the form of `_stamp` in events:
+/// `2026-11-20T12:27:02.123456+00:00`.
 #[must_use]
 pub fn stamp() -> String {
     let jid = new();
@@ -41,7 +44,8 @@ pub fn stamp() -> String {
     )
 }
 
-/// Now in UTC as C's `asctime` writes it, which is how a minion says when it started: `Fri Nov 20 10:08:21 2026`.
+/// Returns the current time in UTC, in the form of C's `asctime`, as in a minion's start event:
+/// `Fri Nov 20 10:08:21 2026`.
 #[must_use]
 pub fn asctime() -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -61,7 +65,7 @@ fn of_seconds(seconds: u64) -> String {
     format!("{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year}")
 }
 
-/// The job id of a moment, in microseconds since 1970.
+/// Returns the job id of a time in microseconds since 1970.
 #[must_use]
 pub fn of_micros(micros: u64) -> String {
     let seconds = micros / 1_000_000;
@@ -71,7 +75,8 @@ pub fn of_micros(micros: u64) -> String {
     format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}{micros:06}")
 }
 
-/// Year, month and day of a number of days since 1970, counted in years that begin in March.
+/// Returns the year, month and day of a number of days since 1970. The computation uses years that
+/// begin in March.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
@@ -83,25 +88,26 @@ fn date(days: u64) -> (u64, u64, u64) {
     (era * 400 + year + u64::from(month <= 2), month, day)
 }
 
-/// The microseconds since 1970 that a job id stands for.
+/// Returns the time of a job id in microseconds since 1970.
 #[must_use]
 pub fn to_micros(jid: &str) -> Option<u64> {
     let part = |from: usize, to: usize| jid.get(from..to)?.parse::<u64>().ok();
     let (year, month, day) = (part(0, 4)?, part(4, 6)?, part(6, 8)?);
-    // Years that begin in March have their leap day at their end.
+    // In years that begin in March, the leap day is the last day.
     let (year, month) = match month {
         1 | 2 => (year.checked_sub(1)?, month + 9),
         3..=12 => (year, month - 3),
         _ => return None,
     };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day;
-    // From the first of March of the year 0 to 1970.
+    // The days from the first of March of the year 0 to 1970, and one more because `day` counts
+    // from 1.
     let days = days.checked_sub(719_469)?;
     let seconds = part(8, 10)? * 3600 + part(10, 12)? * 60 + part(12, 14)?;
     Some((days * 86_400 + seconds) * 1_000_000 + part(14, 20)?)
 }
 
-/// True for 20 digits, with or without `_` and a process id after them.
+/// True for 20 digits, optionally followed by `_` and a process id.
 #[must_use]
 pub fn is_jid(text: &str) -> bool {
     let (digits, rest) = text.split_at_checked(20).unwrap_or_default();
@@ -110,7 +116,8 @@ pub fn is_jid(text: &str) -> bool {
         && (rest.is_empty() || rest.len() > 1 && rest.starts_with('_'))
 }
 
-/// The moment of a job id as Salt shows it: `2026, Nov 20 12:27:02.123456`; empty for what is no job id.
+/// Returns the time of a job id in Salt's form: `2026, Nov 20 12:27:02.123456`; an empty text if it
+/// is not a job id.
 #[must_use]
 pub fn to_time(jid: &str) -> String {
     let part = |from: usize, to: usize| jid.get(from..to).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! JSON as Python's `json` module writes it.
+//! Reads JSON, and writes it as Python's `json` module does.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -7,18 +7,18 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::{Map, Value, python};
 
-/// How JSON is laid out.
+/// The layout of written JSON.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Layout {
-    /// Spaces a level; `None` writes everything on one line with `", "` and `": "`.
+    /// The number of spaces per level; `None` writes everything on one line with `", "` and `": "`.
     pub indent: Option<usize>,
-    /// Sort the keys.
+    /// True to sort the keys.
     pub sort_keys: bool,
-    /// Write everything that is not ASCII as `\uXXXX`.
+    /// True to write every character outside of ASCII as `\uXXXX`.
     pub ascii: bool,
 }
 
-/// Why a text is not JSON: the reader's words with line and column.
+/// The reason why a text is not JSON: the reader's message with line and column.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(#[from] serde_json::Error);
@@ -31,7 +31,7 @@ pub fn read(text: &str) -> Result<Value, Error> {
     Ok(serde_json::from_str(text)?)
 }
 
-/// Writes a value as `json.dumps` does.
+/// Returns a value as `json.dumps` writes it.
 #[must_use]
 pub fn write(value: &Value, layout: Layout) -> String {
     let mut out = String::new();
@@ -138,14 +138,16 @@ fn quote(out: &mut String, text: &str, ascii: bool) {
     out.push('"');
 }
 
-/// Where the first byte is that cannot stand in a string as it is. The first byte of a character tells: no later one is below 128.
+/// Returns the index of the first byte of the first character that must be escaped in a string.
+/// Later bytes of a character are never below 128, so they cannot look like such a character.
 fn special(bytes: &[u8], ascii: bool) -> Option<usize> {
     let (words, _) = bytes.as_chunks::<8>();
     let plain = words
         .iter()
         .take_while(|word| !may_be_special(u64::from_le_bytes(**word), ascii));
     let skipped = plain.count() * 8;
-    // The last eight bytes at once: what was looked at before is looked at again, and nothing is one by one.
+    // This check covers the last eight bytes at once. It may look at some bytes again, but avoids
+    // testing them one by one.
     if skipped + 8 > bytes.len()
         && let Some(last) = bytes.last_chunk::<8>()
         && !may_be_special(u64::from_le_bytes(*last), ascii)
@@ -157,7 +159,8 @@ fn special(bytes: &[u8], ascii: bool) -> Option<usize> {
     Some(skipped + at)
 }
 
-/// False when none of eight bytes is special: each test leaves the high bit of a byte for which it holds, and of some that follow it.
+/// Returns false when none of the eight bytes is special. Each test sets the high bit of a byte for
+/// which it holds, and possibly of some bytes after it.
 fn may_be_special(word: u64, ascii: bool) -> bool {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let below = |word: u64, byte: u8| word.wrapping_sub(ONES * u64::from(byte)) & !word;

@@ -1,10 +1,11 @@
-//! [`Key`]: a word that stands in many dictionaries, made once.
+//! [`Key`]: a key that many dictionaries share, so that its text is allocated once.
 
 use std::sync::OnceLock;
 
 use crate::Value;
 
-/// A key that all dictionaries share which have it: where thousands are made alike, each key of its own is a piece of memory more.
+/// A dictionary key whose [`Value`] is shared by all dictionaries that use it. This saves one
+/// allocation per dictionary where thousands with the same keys are made.
 #[derive(Debug)]
 pub struct Key {
     word: &'static str,
@@ -12,7 +13,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of this word.
+    /// Creates the key of a word; its [`Value`] is made at first use.
     #[must_use]
     pub const fn new(word: &'static str) -> Self {
         Self {
@@ -21,7 +22,7 @@ impl Key {
         }
     }
 
-    /// The word.
+    /// Returns the word.
     #[must_use]
     pub fn word(&self) -> &'static str {
         self.word

@@ -1,4 +1,5 @@
-//! Salt's data: ordered values with Python's scalars, and what can be done to them without touching the machine.
+//! Salt's data: ordered values with Python's scalars, and operations on them that do not touch the
+//! machine.
 
 mod entries;
 pub mod glob;

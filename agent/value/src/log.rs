@@ -1,39 +1,39 @@
-//! Where log messages go: every crate writes through here, the program decides what becomes of them.
+//! The log: every crate sends its messages here, and the program sets the sink that writes them.
 
 use std::fmt;
 use std::sync::OnceLock;
 
 use crate::secret;
 
-/// How much a message matters; the numbers are Salt's.
+/// The severity of a message; the numbers are Salt's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Everything.
+    /// Every message.
     Garbage = 1,
-    /// What only a developer reads.
+    /// Details for developers.
     Trace = 5,
     /// Every step.
     Debug = 10,
-    /// How long things took.
+    /// Durations.
     Profile = 15,
-    /// What is being done.
+    /// The current activity.
     Info = 20,
-    /// What may be wrong.
+    /// A possible problem.
     Warning = 30,
-    /// What failed.
+    /// A failure.
     Error = 40,
-    /// What ends the run.
+    /// A failure that ends the run.
     Critical = 50,
 }
 
-/// One message on its way out.
+/// A message as the sink receives it.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// How much it matters.
+    /// The severity.
     pub level: Level,
-    /// The module it came from.
+    /// The module that sent it.
     pub target: &'a str,
-    /// What it says.
+    /// The text.
     pub message: fmt::Arguments<'a>,
 }
 
@@ -41,12 +41,12 @@ type Sink = Box<dyn Fn(&Record<'_>) + Send + Sync>;
 
 static SINK: OnceLock<Sink> = OnceLock::new();
 
-/// Sets where messages go, once for the life of the program; false when it was set already.
+/// Sets the sink, once for the life of the program. Returns false when it was already set.
 pub fn set_sink(sink: impl Fn(&Record<'_>) + Send + Sync + 'static) -> bool {
     SINK.set(Box::new(sink)).is_ok()
 }
 
-/// Sends a message from a module; without a sink it goes nowhere.
+/// Sends a message of a module; without a sink it is dropped.
 pub fn log(level: Level, target: &str, message: fmt::Arguments<'_>) {
     if let Some(sink) = SINK.get() {
         let message = match secret::is_hushed() {
@@ -61,27 +61,27 @@ pub fn log(level: Level, target: &str, message: fmt::Arguments<'_>) {
     }
 }
 
-/// Sends a message of the program as a whole.
+/// Sends a message that belongs to no particular module.
 pub fn write(level: Level, message: impl fmt::Display) {
     log(level, "pinch", format_args!("{message}"));
 }
 
-/// Sends what went wrong.
+/// Sends an error.
 pub fn error(message: impl fmt::Display) {
     write(Level::Error, message);
 }
 
-/// Sends what may be wrong.
+/// Sends a warning.
 pub fn warning(message: impl fmt::Display) {
     write(Level::Warning, message);
 }
 
-/// Sends what is being done.
+/// Sends a message about the current activity.
 pub fn info(message: impl fmt::Display) {
     write(Level::Info, message);
 }
 
-/// Sends a detail.
+/// Sends a detail at the level `Debug`.
 pub fn debug(message: impl fmt::Display) {
     write(Level::Debug, message);
 }

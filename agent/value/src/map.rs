@@ -8,11 +8,12 @@ use hashbrown::Equivalent;
 use crate::Value;
 use crate::entries::Entries;
 
-/// A dictionary that keeps the order its keys came in. Shared until it is changed.
+/// A dictionary that keeps insertion order. Clones share their entries until one of them is
+/// changed.
 #[derive(Clone, Debug, Default)]
 pub struct Map(Arc<Entries>);
 
-/// A borrowed string key: hashes and compares as the `Value::Str` of the same text.
+/// A borrowed string key; it hashes and compares as the `Value::Str` of the same text.
 struct Text<'a>(&'a str);
 
 impl Hash for Text<'_> {
@@ -22,7 +23,7 @@ impl Hash for Text<'_> {
 }
 
 impl Equivalent<Value> for Text<'_> {
-    /// Most keys differ in their length: nothing is called to see that.
+    /// Most keys differ in length, so this is inlined to compare lengths without a call.
     #[inline(always)]
     fn equivalent(&self, key: &Value) -> bool {
         matches!(key, Value::Str(text) if text.len() == self.0.len() && **text == *self.0)
@@ -30,13 +31,13 @@ impl Equivalent<Value> for Text<'_> {
 }
 
 impl Map {
-    /// An empty dictionary.
+    /// Creates an empty dictionary.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty dictionary that soon has so many entries.
+    /// Creates an empty dictionary with room for a number of entries.
     #[must_use]
     pub fn with_room(entries: usize) -> Self {
         let mut map = Self::default();
@@ -44,25 +45,25 @@ impl Map {
         map
     }
 
-    /// How many entries it has.
+    /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.as_slice().len()
     }
 
-    /// True when it has none.
+    /// True when there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.as_slice().is_empty()
     }
 
-    /// The value under a string key.
+    /// Returns the value of a string key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.value(self.place(key))
     }
 
-    /// The value under any key.
+    /// Returns the value of any key.
     #[must_use]
     pub fn get_value(&self, key: &Value) -> Option<&Value> {
         self.value(self.0.place(key))
@@ -76,13 +77,13 @@ impl Map {
         self.0.place(&Text(key))
     }
 
-    /// Returns where in the order a string key is: [`Self::at`] has its entry.
+    /// Returns the index of a string key; [`Self::at`] returns the entry at an index.
     #[must_use]
     pub fn position(&self, key: &str) -> Option<usize> {
         self.place(key)
     }
 
-    /// Returns where in the order any key is.
+    /// Returns the index of any key.
     #[must_use]
     pub fn position_value(&self, key: &Value) -> Option<usize> {
         self.0.place(key)
@@ -92,60 +93,60 @@ impl Map {
         Arc::make_mut(&mut self.0)
     }
 
-    /// The value under a string key, to be changed.
+    /// Returns the value of a string key, mutably.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         let place = self.place(key)?;
         self.changed().value_mut(place)
     }
 
-    /// The value under any key, to be changed.
+    /// Returns the value of any key, mutably.
     pub fn get_value_mut(&mut self, key: &Value) -> Option<&mut Value> {
         let place = self.0.place(key)?;
         self.changed().value_mut(place)
     }
 
-    /// The value under `key`, put there with `default` if there was none.
+    /// Returns the value of `key`, after inserting `default` if the key is missing.
     pub fn entry(&mut self, key: impl Into<Value>, default: impl FnOnce() -> Value) -> &mut Value {
         self.changed().entry(key.into(), default)
     }
 
-    /// True when a string key is there.
+    /// True when the dictionary contains a string key.
     #[must_use]
     pub fn contains(&self, key: &str) -> bool {
         self.place(key).is_some()
     }
 
-    /// True when any key is there.
+    /// True when the dictionary contains a key of any type.
     #[must_use]
     pub fn contains_value(&self, key: &Value) -> bool {
         self.0.place(key).is_some()
     }
 
-    /// Sets a key and returns what it had; a key that was there keeps its place in the order.
+    /// Sets a key and returns its previous value; an existing key keeps its index.
     pub fn insert(&mut self, key: impl Into<Value>, value: impl Into<Value>) -> Option<Value> {
         self.changed().insert(key.into(), value.into())
     }
 
-    /// The same, for building one in a row.
+    /// Sets a key and returns the dictionary, to chain calls.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.insert(key, value);
         self
     }
 
-    /// Takes a string key out; the others keep their order.
+    /// Removes a string key and returns its value; the other entries keep their order.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         let place = self.place(key)?;
         self.changed().remove(place)
     }
 
-    /// Takes any key out; the others keep their order.
+    /// Removes a key of any type and returns its value; the other entries keep their order.
     pub fn remove_value(&mut self, key: &Value) -> Option<Value> {
         let place = self.0.place(key)?;
         self.changed().remove(place)
     }
 
-    /// The entry at a place in the order.
+    /// Returns the entry at an index.
     #[must_use]
     pub fn at(&self, index: usize) -> Option<(&Value, &Value)> {
         self.0
@@ -154,34 +155,35 @@ impl Map {
             .map(|(key, value)| (key, value))
     }
 
-    /// The first entry: the only one of a single-key dictionary.
+    /// Returns the first entry: the only one of a single-key dictionary.
     #[must_use]
     pub fn first(&self) -> Option<(&Value, &Value)> {
         self.at(0)
     }
 
-    /// The entries in order.
+    /// Returns the entries in order.
     #[must_use]
     pub fn iter(&self) -> Iter<'_> {
         Iter(self.0.as_slice().iter())
     }
 
-    /// The entries in order, values to be changed.
+    /// Returns the entries in order, with mutable values.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Value, &mut Value)> {
         self.changed().iter_mut()
     }
 
-    /// The keys in order.
+    /// Returns the keys in order.
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator + Clone {
         self.iter().map(|(key, _)| key)
     }
 
-    /// The values in order.
+    /// Returns the values in order.
     pub fn values(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator + Clone {
         self.iter().map(|(_, value)| value)
     }
 
-    /// Python's `update`: the other's entries replace and follow.
+    /// Sets every entry of `other`, as Python's `update` does: existing keys get the new value, new
+    /// keys are appended.
     pub fn update(&mut self, other: Self) {
         if self.is_empty() {
             *self = other;
@@ -200,14 +202,14 @@ impl Map {
         self.changed().sort_keys();
     }
 
-    /// An address that two clones share as long as neither was changed.
+    /// Returns an address that is equal for two clones as long as neither was changed.
     #[must_use]
     pub fn address(&self) -> usize {
         Arc::as_ptr(&self.0) as usize
     }
 }
 
-/// The entries of a [`Map`] in their order.
+/// An iterator over the entries of a [`Map`], in order.
 #[derive(Clone, Debug)]
 pub struct Iter<'a>(std::slice::Iter<'a, (Value, Value)>);
 
@@ -231,7 +233,7 @@ impl DoubleEndedIterator for Iter<'_> {
 
 impl ExactSizeIterator for Iter<'_> {}
 
-/// As in Python, the order of the keys does not matter.
+/// Equality as in Python: the order of the keys does not matter.
 impl PartialEq for Map {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0

@@ -1,24 +1,27 @@
-//! Salt's ways to lay one dictionary over another.
+//! Merges dictionaries with Salt's strategies.
 
 use crate::{Map, Value};
 
-/// How two dictionaries become one: `pillar_source_merging_strategy`, `slsutil.merge`.
+/// A strategy to merge two dictionaries, as in `pillar_source_merging_strategy` and
+/// `slsutil.merge`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// Dictionaries are merged level by level; everything else is replaced.
+    /// Dictionaries are merged level by level; every other value is replaced.
     Recurse,
-    /// Values are merged where `yamlex` has marked them, which no renderer here does: the second replaces.
+    /// Values that `yamlex` has marked are merged. No renderer here marks any, so the second
+    /// dictionary's values replace those of the first.
     Aggregate,
-    /// As recurse, but a key of the second replaces that of the first as a whole.
+    /// Like `Recurse`, but a key of the second dictionary replaces that of the first as a whole.
     Overwrite,
-    /// Values under the same key stand in a list of two.
+    /// The two values of a key become a list of two.
     List,
-    /// Only the last counts; here as recurse, because the caller has but one.
+    /// Only the last dictionary counts. Here this is like `Recurse`, because the caller passes only
+    /// one.
     None,
 }
 
 impl Strategy {
-    /// The strategy that a word names: `smart` depends on the renderer; an unknown one is none.
+    /// Returns the strategy of a name: `smart` depends on the renderer; an unknown name is `None`.
     #[must_use]
     pub fn of(word: &str, renderer: &str) -> Option<Self> {
         Some(match word {
@@ -38,7 +41,7 @@ impl Strategy {
     }
 }
 
-/// Lays `upper` over `lower`.
+/// Merges `upper` into a copy of `lower`.
 #[must_use]
 pub fn merge(lower: &Map, upper: &Map, strategy: Strategy, merge_lists: bool) -> Map {
     match strategy {
@@ -68,7 +71,8 @@ pub fn merge(lower: &Map, upper: &Map, strategy: Strategy, merge_lists: bool) ->
     }
 }
 
-/// Salt's `dictupdate.update`: merges level by level; lists are replaced, or with `merge_lists` joined without doubles.
+/// Merges like Salt's `dictupdate.update`, level by level. Lists are replaced, or with
+/// `merge_lists` joined without duplicates.
 #[must_use]
 pub fn recurse(lower: &Map, upper: &Map, merge_lists: bool) -> Map {
     let mut merged = lower.clone();

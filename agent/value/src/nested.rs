@@ -1,8 +1,8 @@
-//! Salt's `nested` layout: what most functions print with, and how errors show their data.
+//! Salt's `nested` layout, in which most functions print their returns and errors show their data.
 
 use crate::{Map, Value, python};
 
-/// What a line of the layout is; an outputter gives each kind its colour.
+/// The kind of a line; an outputter gives each kind its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A number, `True`, `False` or `None`.
@@ -13,22 +13,22 @@ pub enum Kind {
     Rule,
     /// A key of a dictionary.
     Key,
-    /// The mark of a list or dictionary in a list.
+    /// The mark of a list or dictionary inside a list.
     Mark,
 }
 
 /// One line of the layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// What it is.
+    /// The kind of the line.
     pub kind: Kind,
-    /// How many spaces stand before it.
+    /// The number of spaces before the text.
     pub indent: usize,
-    /// What it says.
+    /// The text.
     pub text: String,
 }
 
-/// Lays a value out, every line indented by at least `indent`.
+/// Returns the lines of a value, each indented by at least `indent`.
 #[must_use]
 pub fn lines(value: &Value, indent: usize) -> Vec<Line> {
     let mut lines = Vec::new();
@@ -36,7 +36,7 @@ pub fn lines(value: &Value, indent: usize) -> Vec<Line> {
     lines
 }
 
-/// The layout without colours.
+/// Returns the layout as text, without colours.
 #[must_use]
 pub fn text(value: &Value) -> String {
     let shown = |line: Line| {
@@ -67,7 +67,7 @@ fn put(lines: &mut Vec<Line>, value: &Value, indent: usize, prefix: &str) {
         }
         Value::List(items) | Value::Tuple(items) => put_items(lines, items, indent),
         Value::Map(map) => put_map(lines, map, indent, prefix),
-        // Salt shows nothing of a set.
+        // Salt prints nothing for a set.
         Value::Set(_) => {}
     }
 }
@@ -120,7 +120,8 @@ fn put_items(lines: &mut Vec<Line>, items: &[Value], indent: usize) {
     }
 }
 
-/// The entries in the order `sorted(dict)` gives them; keys that Python cannot compare become strings first.
+/// Returns the entries in the order of Python's `sorted(dict)`; if the keys cannot be compared in
+/// Python they are converted to strings first.
 #[must_use]
 pub fn sorted(map: &Map) -> Vec<(Value, &Value)> {
     let mut entries: Vec<(Value, &Value)> = if comparable(map) {
@@ -151,7 +152,8 @@ fn comparable(map: &Map) -> bool {
     map.len() < 2 || map.keys().all(|key| key.as_str().is_some()) || map.keys().all(number)
 }
 
-/// `str.splitlines`: at every line break Python knows, without an empty last line.
+/// Splits a text as Python's `str.splitlines` does: at every line break that Python knows, without
+/// an empty last line.
 #[must_use]
 pub fn splitlines(text: &str) -> Vec<&str> {
     split_keeping_ends(text)
@@ -163,7 +165,7 @@ pub fn splitlines(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// `str.splitlines(True)`.
+/// Splits a text as Python's `str.splitlines(True)` does: each line keeps its line break.
 #[must_use]
 pub fn split_keeping_ends(text: &str) -> Vec<&str> {
     let mut lines = Vec::new();

@@ -1,13 +1,13 @@
-//! Networks of addresses, as Python's `ipaddress` has them.
+//! IP networks, as in Python's `ipaddress`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A network: an address and how many bits of it are the network's.
+/// A network: an address and the number of its leading bits that identify the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Network {
     /// The first address.
     pub address: IpAddr,
-    /// The bits.
+    /// The number of leading bits that identify the network.
     pub prefix: u8,
 }
 
@@ -18,7 +18,7 @@ fn bits(ip: IpAddr) -> u128 {
     }
 }
 
-/// An address of the same family with these bits.
+/// Returns an address of the same family as `ip`, with these bits.
 fn like(ip: IpAddr, bits: u128) -> IpAddr {
     match ip {
         IpAddr::V4(_) => Ipv4Addr::from(bits as u32).into(),
@@ -30,24 +30,25 @@ fn width(ip: IpAddr) -> u8 {
     if ip.is_ipv4() { 32 } else { 128 }
 }
 
-/// The bits of an address that do not name its network.
+/// Returns a mask of the bits of an address that do not identify its network.
 fn host_bits(ip: IpAddr, prefix: u8) -> u128 {
     let host = u32::from(width(ip) - prefix.min(width(ip)));
     1_u128.checked_shl(host).map_or(u128::MAX, |bit| bit - 1)
 }
 
 impl Network {
-    /// The network that an address is in.
+    /// Returns the network of an address.
     #[must_use]
     pub fn of(ip: IpAddr, prefix: u8) -> Self {
         let address = like(ip, bits(ip) & !host_bits(ip, prefix));
         Self { address, prefix }
     }
 
-    /// Reads `10.0.0.5/20`, `10.0.0.5/255.255.240.0` or an address alone; with `strict` the address must be the network's first.
+    /// Reads `10.0.0.5/20`, `10.0.0.5/255.255.240.0` or an address alone. With `strict`, the
+    /// address must be the first of the network.
     ///
     /// # Errors
-    /// In Python's words.
+    /// When the text is not a network, with Python's message.
     pub fn parse(text: &str, strict: bool) -> Result<Self, String> {
         let wrong = || format!("'{text}' does not appear to be an IPv4 or IPv6 network");
         let (ip, mask) = match text.split_once('/') {
@@ -66,31 +67,33 @@ impl Network {
         Ok(network)
     }
 
-    /// Whether an address is in it.
+    /// True when the network contains an address.
     #[must_use]
     pub fn contains(&self, ip: IpAddr) -> bool {
         ip.is_ipv4() == self.address.is_ipv4() && Self::of(ip, self.prefix) == *self
     }
 
-    /// How many addresses it has; all of IPv6 has one more than that.
+    /// Returns the number of addresses; for `::/0` one less than there are, as the number is
+    /// limited to 128 bits.
     #[must_use]
     pub fn size(&self) -> u128 {
         host_bits(self.address, self.prefix).saturating_add(1)
     }
 
-    /// The addresses from one to another, both counted from the network's first.
+    /// Returns the addresses from one index to another, both counted from the network's first
+    /// address.
     pub fn addresses(&self, from: u128, to: u128) -> impl Iterator<Item = IpAddr> + use<> {
         let first = self.address;
         (from..=to).map(move |at| like(first, bits(first) + at))
     }
 
-    /// Its mask.
+    /// Returns the network mask.
     #[must_use]
     pub fn netmask(&self) -> IpAddr {
         like(self.address, !host_bits(self.address, self.prefix))
     }
 
-    /// Its last address.
+    /// Returns the last address.
     #[must_use]
     pub fn broadcast(&self) -> IpAddr {
         let bits = bits(self.address) | host_bits(self.address, self.prefix);
@@ -104,7 +107,8 @@ impl std::fmt::Display for Network {
     }
 }
 
-/// A number of bits, a mask whose bits are all at its start, or one whose bits are all at its end.
+/// Reads a number of bits, a mask whose set bits are all at its start, or one whose set bits are
+/// all at its end.
 fn prefix_of(ip: IpAddr, mask: &str) -> Option<u8> {
     if mask.bytes().all(|byte| byte.is_ascii_digit()) {
         let prefix = mask.parse::<u8>().ok()?;
@@ -122,7 +126,7 @@ fn prefix_of(ip: IpAddr, mask: &str) -> Option<u8> {
     u8::try_from(prefix).ok()
 }
 
-/// What Python counts as private.
+/// The networks that Python treats as private.
 const PRIVATE: [&str; 21] = [
     "0.0.0.0/8",
     "10.0.0.0/8",
@@ -147,20 +151,20 @@ const PRIVATE: [&str; 21] = [
     "fe80::/10",
 ];
 
-/// Whether an address is of those that are not routed in the internet.
+/// True when an address is in a private network, which is not routed on the internet.
 #[must_use]
 pub fn is_private(ip: IpAddr) -> bool {
     within(ip, &PRIVATE)
 }
 
-/// Whether an address is in one of these networks.
+/// True when an address is in one of these networks.
 #[must_use]
 pub fn within(ip: IpAddr, networks: &[&str]) -> bool {
     let holds = |network: &&str| Network::parse(network, true).is_ok_and(|net| net.contains(ip));
     networks.iter().any(holds)
 }
 
-/// The name under which an address is looked up the other way round.
+/// Returns the DNS name for a reverse lookup of an address.
 #[must_use]
 pub fn reverse_pointer(ip: IpAddr) -> String {
     match ip {

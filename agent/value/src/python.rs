@@ -1,8 +1,8 @@
-//! How Python prints values: `str()` and `repr()`.
+//! Prints values as Python's `str()` and `repr()` do.
 
 use crate::{Map, Value};
 
-/// Python's `str(value)`.
+/// Returns Python's `str(value)`.
 #[must_use]
 pub fn str(value: &Value) -> String {
     match value {
@@ -11,7 +11,7 @@ pub fn str(value: &Value) -> String {
     }
 }
 
-/// Python's `repr(value)`.
+/// Returns Python's `repr(value)`.
 #[must_use]
 pub fn repr(value: &Value) -> String {
     let mut out = String::new();
@@ -19,7 +19,7 @@ pub fn repr(value: &Value) -> String {
     out
 }
 
-/// The same, appended.
+/// Appends Python's `repr(value)`.
 pub(crate) fn write_repr(out: &mut String, value: &Value) {
     match value {
         Value::Null => out.push_str("None"),
@@ -69,7 +69,7 @@ fn write_map(out: &mut String, map: &Map) {
     out.push('}');
 }
 
-/// Python's `repr` of a string.
+/// Appends Python's `repr` of a string.
 pub fn quote(out: &mut String, text: &str) {
     let mark = if text.contains('\'') && !text.contains('"') {
         '"'
@@ -129,7 +129,8 @@ fn quote_bytes(out: &mut String, bytes: &[u8]) {
     out.push(char::from(mark));
 }
 
-/// Python's `repr` of a float: the shortest digits that read back, ties to even.
+/// Returns Python's `repr` of a float: the shortest digits that read back as the same number, ties
+/// to even.
 #[must_use]
 pub fn float(number: f64) -> String {
     match thousandths(number) {
@@ -138,14 +139,16 @@ pub fn float(number: f64) -> String {
     }
 }
 
-/// A number as whole thousandths, where it is the nearest to so many of them. No shorter digits are as near: up to fifteen are told apart.
+/// Returns a number in thousandths, if it is the float nearest to a whole number of them. Its
+/// decimal digits are then the shortest: up to fifteen digits, different numbers are different
+/// floats.
 fn thousandths(number: f64) -> Option<i64> {
     let scaled = (number * 1000.0).round();
     let is_it = scaled.abs() < 1e14 && scaled / 1000.0 == number;
     (is_it && (scaled.abs() >= 1.0 || number.to_bits() == 0)).then_some(scaled as i64)
 }
 
-/// `-12.5` for -12500.
+/// Returns the decimal digits of a number of thousandths: `-12.5` for -12500.
 fn decimal(thousandths: i64) -> String {
     let mut out = String::with_capacity(16);
     if thousandths < 0 {
@@ -164,7 +167,8 @@ fn decimal(thousandths: i64) -> String {
     }
 }
 
-/// A whole number. These are written often, and the standard library's way is several times as long.
+/// Appends a whole number. Integers are written often, and this is several times as fast as the
+/// standard library.
 fn integer(out: &mut String, number: i64) {
     if number < 0 {
         out.push('-');
@@ -210,7 +214,8 @@ fn any_float(number: f64) -> String {
     )
 }
 
-/// The shortest digits in scientific form; on a tie Python takes the even one, Rust the upper one.
+/// Returns the shortest digits in scientific form; on a tie Python takes the even digit, Rust the
+/// upper one.
 fn shortest(number: f64) -> String {
     let short = format!("{number:e}");
     let digits = short
@@ -226,7 +231,7 @@ fn shortest(number: f64) -> String {
     }
 }
 
-/// Bytes as `bytes.hex()` writes them.
+/// Returns bytes as `bytes.hex()` writes them.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -1,19 +1,19 @@
 //! Random bytes and numbers from getrandom(2).
 //!
-//! This is the only source of them: the call needs no file, so it works without `/dev`, and its failure is an error. A second
-//! source would be the one that nobody tests.
+//! This is the only source of randomness. The call needs no file, so it works without `/dev`, and
+//! its failure is returned as an error. There is no fallback, because a fallback would go untested.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::log;
 
-/// Why there is no random number.
+/// The reason why there is no random number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The kernel refused.
     #[error("The kernel gives no random bytes (getrandom: {})", reason(*.0))]
     Kernel(rustix::io::Errno),
-    /// A number was asked for from an empty range.
+    /// The caller wants a number from an empty range.
     #[error("There is no random number below 0")]
     EmptyRange,
 }
@@ -23,12 +23,13 @@ fn reason(errno: rustix::io::Errno) -> String {
     text.split(" (os error").next().unwrap_or_default().into()
 }
 
-/// Fills a buffer.
+/// Fills a buffer with random bytes.
 ///
-/// Waits while the kernel has not collected its first randomness, early during boot: secrets of that moment would be predictable.
+/// Early during boot it waits until the kernel has collected its first randomness: secrets that are
+/// made before then would be predictable.
 ///
 /// # Errors
-/// When the kernel gives none.
+/// When the kernel returns none.
 pub fn bytes(mut buffer: &mut [u8]) -> Result<(), Error> {
     while !buffer.is_empty() {
         let filled = rustix::io::retry_on_intr(|| getrandom(&mut *buffer, GetRandomFlags::empty()))
@@ -41,29 +42,30 @@ pub fn bytes(mut buffer: &mut [u8]) -> Result<(), Error> {
 /// Returns an array of random bytes.
 ///
 /// # Errors
-/// When the kernel gives none.
+/// When the kernel returns none.
 pub fn array<const N: usize>() -> Result<[u8; N], Error> {
     let mut array = [0; N];
     bytes(&mut array)?;
     Ok(array)
 }
 
-/// Returns as many random bytes as are asked for.
+/// Returns `count` random bytes.
 ///
 /// # Errors
-/// When the kernel gives none.
+/// When the kernel returns none.
 pub fn vec(count: usize) -> Result<Vec<u8>, Error> {
     let mut vec = vec![0; count];
     bytes(&mut vec)?;
     Ok(vec)
 }
 
-/// Returns a number from zero to below `end`, each as likely as any other.
+/// Returns a number from zero to below `end`, each with the same probability.
 ///
 /// # Errors
-/// When `end` is zero, or the kernel gives no random bytes.
+/// When `end` is zero, or the kernel returns no random bytes.
 pub fn below(end: u64) -> Result<u64, Error> {
-    // 2^64 modulo `end`: so many of the lowest numbers would make some results likelier than others.
+    // 2^64 modulo `end`: with this many of the lowest numbers, some results would be likelier than
+    // others.
     let unfair = end
         .wrapping_neg()
         .checked_rem(end)
@@ -79,16 +81,17 @@ pub fn below(end: u64) -> Result<u64, Error> {
 /// Returns an index into a list of that length.
 ///
 /// # Errors
-/// When the list is empty, or the kernel gives no random bytes.
+/// When the list is empty, or the kernel returns no random bytes.
 pub fn index(length: usize) -> Result<usize, Error> {
     let end = u64::try_from(length).map_err(|_| Error::EmptyRange)?;
     usize::try_from(below(end)?).map_err(|_| Error::EmptyRange)
 }
 
-/// Returns a number from zero to `most` for the length of a wait.
+/// Returns a number from zero to `most`, for the length of a wait.
 ///
-/// Such a number keeps machines from doing a thing in the same moment and guards no secret. Where the kernel gives no random bytes the
-/// error is logged and half of `most` returned, because a daemon that goes on is better than one that ends for this.
+/// Such a number keeps machines from acting at the same moment; it protects no secret. If the
+/// kernel returns no random bytes, the error is logged and half of `most` is returned, so that a
+/// daemon continues to run.
 pub fn jitter(most: u64) -> u64 {
     let drawn = match most.checked_add(1) {
         Some(end) => below(end),
@@ -106,7 +109,7 @@ mod tests {
 
     #[test]
     fn buffers_are_filled_to_their_ends() {
-        // More than the 256 bytes that one call always gives.
+        // More than the 256 bytes that a single call always fills.
         let all: [[u8; 4096]; 2] = [array().unwrap(), array().unwrap()];
         assert_ne!(all[0], all[1]);
         for part in all[0].chunks(64) {
@@ -127,7 +130,8 @@ mod tests {
             "{counts:?}"
         );
         assert_eq!(below(1), Ok(0));
-        // Three quarters of all numbers: half of the draws would be wrong without another try.
+        // `end` is three quarters of all numbers: without another draw, half of the results would
+        // be below `1 << 62`.
         let end = 3 << 62;
         let low = (0..3000).filter(|_| below(end).unwrap() < 1 << 62).count();
         assert!((800..1200).contains(&low), "{low}");

@@ -1,8 +1,9 @@
-//! Sorting by one piece of code: each kind of thing that the standard library's sort is made for costs five kilobytes.
+//! Sorts with a single instance of the standard library's sort: each further instance for another
+//! type costs five kilobytes of code.
 
 use std::cmp::Ordering;
 
-/// Sorts as `slice::sort_by` does, stably.
+/// Sorts stably, as `slice::sort_by` does.
 pub fn sort_by<T>(items: &mut Vec<T>, mut compare: impl FnMut(&T, &T) -> Ordering) {
     let order = order(
         items.len(),
@@ -29,7 +30,7 @@ pub fn sort_by_key<T, K: Ord>(items: &mut Vec<T>, mut key: impl FnMut(&T) -> K) 
     sort_by(items, |a, b| key(a).cmp(&key(b)));
 }
 
-/// The places of `len` things in order.
+/// Returns the indices of `len` items in sorted order.
 fn order(len: usize, compare: &mut dyn FnMut(usize, usize) -> Ordering) -> Vec<usize> {
     let mut places: Vec<usize> = (0..len).collect();
     places.sort_by(|a, b| compare(*a, *b));

@@ -1,44 +1,45 @@
-//! The target matcher: does a minion match `web*`, `G@os:Debian and not I@role:db`, a network, a list?
+//! The target matcher: reports whether a minion matches `web*`, `G@os:Debian and not I@role:db`, a
+//! network or a list.
 
 use crate::glob::fnmatch;
 use crate::networks::Network;
 use crate::pyre::{Anchor, Flags, Regex, Subject};
 use crate::{Map, Value, log};
 
-/// What is known of the minion that a target is held against.
+/// The data of the minion that a target is matched against.
 pub trait Facts {
-    /// Its id.
+    /// Returns the minion's id.
     fn id(&self) -> &str;
 
-    /// Its grains.
+    /// Returns the minion's grains.
     fn grains(&self) -> Map;
 
-    /// Its pillar.
+    /// Returns the minion's pillar.
     ///
     /// # Errors
-    /// When it cannot be had: missing data is never empty.
+    /// When the pillar cannot be obtained. Missing data is an error, never an empty pillar.
     fn pillar(&self) -> Result<Map, String>;
 
-    /// The nodegroups of the configuration.
+    /// Returns the nodegroups of the configuration.
     fn nodegroups(&self) -> Map;
 }
 
-/// How the pillar of a minion may be compared with what a target says of it.
+/// The ways in which a target may compare pillar values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PillarMatch {
     /// With globs and regular expressions.
     #[default]
     Pattern,
-    /// With whole values only, so that nobody reads a value letter by letter.
+    /// With whole values only, so that a caller cannot guess a value letter by letter.
     Exact,
 }
 
-/// How a target is compared with a minion.
+/// The options of a match.
 #[derive(Clone, Copy, Debug)]
 pub struct How<'a> {
-    /// What stands between the levels of grains and pillar.
+    /// The text between the levels of grains and pillar.
     pub delimiter: &'a str,
-    /// How pillar may be compared.
+    /// The permitted comparison of pillar values.
     pub pillar: PillarMatch,
 }
 
@@ -51,25 +52,26 @@ impl Default for How<'_> {
     }
 }
 
-/// What a regular expression over pillar is answered with where whole values only may be compared.
+/// The error for a regular expression over pillar where only whole values may be compared.
 const EXACT_ONLY: &str = "Pillar is compared with whole values here: use pillar, pillar_exact or I@, not pillar_pcre or J@";
 
-/// How deep nodegroups may name each other.
+/// The maximum depth of nodegroups that name each other.
 const NODEGROUP_DEPTH_MAX: usize = 32;
 
-/// True when the minion matches. What makes no sense is logged in Salt's words and matches nothing.
+/// Returns true when the minion matches. An invalid target is logged with Salt's message and
+/// matches no minion.
 ///
 /// # Errors
-/// When the pillar is needed and cannot be had, or the kind of target is unknown.
+/// When the pillar is needed and cannot be obtained, or the kind of target is unknown.
 pub fn matches(facts: &dyn Facts, target: &Value, kind: &str) -> Result<bool, String> {
     matches_with(facts, target, kind, How::default())
 }
 
-/// The same with a delimiter of its own and a rule for pillar. The definition of a nodegroup is the administrator's: it may
-/// always compare pillar with patterns.
+/// Like [`matches`], with a delimiter and a rule for pillar. The administrator defines nodegroups,
+/// so their definitions may always compare pillar with patterns.
 ///
 /// # Errors
-/// As [`matches`], and when pillar may not be compared as the target wants.
+/// As [`matches`], and when the target compares pillar in a way that is not permitted.
 pub fn matches_with(
     facts: &dyn Facts,
     target: &Value,
@@ -156,7 +158,8 @@ fn nodegroup(facts: &dyn Facts, name: &str) -> Result<bool, String> {
     }
 }
 
-/// The words of a nodegroup, the groups it names put in their place.
+/// Returns the words of a nodegroup, in which the names of other groups are replaced by their
+/// words.
 fn expand(groups: &Map, name: &str, depth: usize) -> Option<Vec<String>> {
     let group = groups.get(name)?;
     if depth > NODEGROUP_DEPTH_MAX {
@@ -180,7 +183,7 @@ fn expand(groups: &Map, name: &str, depth: usize) -> Option<Vec<String>> {
     Some(out)
 }
 
-/// One word of a compound target, evaluated.
+/// An evaluated word of a compound target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Token {
     Is(bool),
@@ -244,7 +247,7 @@ fn compound(facts: &dyn Facts, words: &[String], pillar: PillarMatch) -> Result<
     }
 }
 
-/// A word with its engine (`G@`, `G|@`), or a glob; none where the engine is unknown.
+/// Evaluates a word with an engine (`G@`, `G|@`), or a glob; `None` if the engine is unknown.
 fn term(facts: &dyn Facts, word: &str, pillar: PillarMatch) -> Result<Option<bool>, String> {
     let Some((engine, pattern)) = word.split_once('@') else {
         return matches(facts, &word.into(), "glob").map(Some);
@@ -312,7 +315,7 @@ fn single(tokens: &mut &[Token]) -> Option<bool> {
     }
 }
 
-/// How a leaf is held against the last part of an expression.
+/// The comparison of a value with the last part of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Compare {
     Glob,
@@ -331,7 +334,8 @@ impl Compare {
     }
 }
 
-/// Salt's `subdict_match` with globs, for a map or for a list whose items are named by number.
+/// Evaluates Salt's `subdict_match` with globs, on a dictionary, or on a list whose items are named
+/// by index.
 #[must_use]
 pub fn subdict_match(data: &Value, expression: &str) -> bool {
     if let Some(map) = data.as_map() {
@@ -348,7 +352,8 @@ pub fn subdict_match(data: &Value, expression: &str) -> bool {
     })
 }
 
-/// Salt's `subdict_match`: `a:b:c` is `data[a][b] == c` or `data[a] == b:c`, the deepest first.
+/// Evaluates Salt's `subdict_match`: `a:b:c` is `data[a][b] == c` or `data[a] == b:c`; the deepest
+/// path is tried first.
 fn subdict(data: &Map, expression: &str, delimiter: &str, compare: Compare) -> bool {
     let parts: Vec<&str> = expression.split(delimiter).collect();
     (1..parts.len()).rev().any(|split| {
@@ -454,7 +459,7 @@ mod tests {
         }
     }
 
-    /// A minion whose pillar has a secret.
+    /// A minion whose pillar contains a secret.
     struct Secret;
 
     impl Facts for Secret {
@@ -491,7 +496,7 @@ mod tests {
             ("compound", "I|@word|h*", false),
             ("compound", "db* and ( not I@word:h* )", true),
             ("compound_pillar_exact", "I@word:h*", false),
-            // What the administrator wrote is taken as it was written.
+            // The administrator's nodegroups may use patterns.
             ("nodegroup", "quiet", true),
             ("compound", "N@quiet and I@word:h*", false),
             ("compound", "N@quiet and not I@word:h*", true),

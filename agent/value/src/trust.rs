@@ -1,6 +1,7 @@
-//! Who can change a path: root obeys nothing that another user can write or replace.
+//! Checks which users can change a path: root must not use anything that another user can write or
+//! replace.
 //!
-//! [`path`] is the one rule for configurations, custom modules and run records, and [`folder`] makes
+//! [`path`] is the check for configurations, custom modules and run records, and [`folder`] creates
 //! the folders in which the program keeps its own state.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
@@ -10,27 +11,27 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-/// How many symlinks a path may lead through, as in the kernel.
+/// The maximum number of symlinks in a path, as in the kernel.
 const LINKS_MAX: u32 = 40;
 
-/// Why a path is not to be trusted.
+/// The reason why a path is not trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum Untrusted {
-    /// Another user can write to it or replace it.
+    /// Another user can write to the path or replace it.
     #[error("{path} is not to be trusted: it can be changed by {who} (owner {uid}, group {gid}, mode {mode:04o})", path = .path.display())]
     Changeable {
         /// The file, link or folder.
         path: PathBuf,
-        /// Who can change it.
+        /// A description of the users that can change it.
         who: String,
-        /// Its owner.
+        /// The owner.
         uid: u32,
-        /// Its group.
+        /// The group.
         gid: u32,
-        /// Its permission bits.
+        /// The permission bits.
         mode: u32,
     },
-    /// It cannot be looked at.
+    /// The path cannot be inspected.
     #[error("{path}: {source}", path = .path.display())]
     Unreadable {
         /// The file, link or folder.
@@ -63,18 +64,18 @@ impl Untrusted {
     }
 }
 
-/// Returns the user of this process, whom it trusts besides root.
+/// Returns the user of this process, whom it trusts in addition to root.
 #[must_use]
 pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Checks that nobody but root and `user` can write to a path, or replace it: neither the path, nor a
-/// folder above it, nor a link on the way belongs to another user or may be written by others. Folders
-/// above it that others may write to are fine where they are sticky, as `/tmp` is.
+/// Checks that only root and `user` can write to a path or replace it: neither the path, nor a
+/// folder above it, nor a link in it may belong to another user or be writable by others. Folders
+/// above it may be writable by others if they are sticky, like `/tmp`.
 ///
 /// # Errors
-/// Says what can be changed and by whom, or that something cannot be looked at.
+/// When another user can change something, with that user, or when something cannot be inspected.
 pub fn path(path: &Path, user: u32) -> Result<(), Untrusted> {
     path_below(path, user, false)
 }
@@ -89,26 +90,26 @@ fn path_below(path: &Path, user: u32, above: bool) -> Result<(), Untrusted> {
     }
 }
 
-/// Checks that nobody but root and `user` can replace what `user` makes in a folder: the same as [`path`], but
-/// the folder itself may be one that all write to where it is sticky.
+/// Checks that only root and `user` can replace what `user` creates in a folder. This is like
+/// [`path`], but the folder itself may also be writable by all if it is sticky.
 ///
 /// # Errors
-/// Says what can be changed and by whom, or that something cannot be looked at.
+/// When another user can change something, with that user, or when something cannot be inspected.
 pub fn above(folder: &Path, user: u32) -> Result<(), Untrusted> {
     path_below(folder, user, true)
 }
 
-/// Checks one file or folder alone, where the folder above it is trusted already.
+/// Checks a single file or folder; the caller has checked the folder above it.
 ///
 /// # Errors
-/// Says what can be changed and by whom, or that something cannot be looked at.
+/// When another user can change it, with that user, or when it cannot be inspected.
 pub fn entry(path: &Path, user: u32) -> Result<Metadata, Untrusted> {
     let found = path.metadata().map_err(unreadable(path))?;
     single(path, &found, user, false)?;
     Ok(found)
 }
 
-/// Checks a path and everything above it as it is written, and where each link on the way leads.
+/// Checks a path and everything above it as written, and the target of each link in it.
 fn chain(path: &Path, user: u32, above: bool, links: u32) -> Result<(), Untrusted> {
     for (depth, place) in path.ancestors().enumerate() {
         let found = place.symlink_metadata().map_err(unreadable(place))?;
@@ -130,7 +131,8 @@ fn chain(path: &Path, user: u32, above: bool, links: u32) -> Result<(), Untruste
     Ok(())
 }
 
-/// Checks one file or folder. In a sticky folder others cannot replace what is not theirs.
+/// Checks a single file or folder. In a sticky folder, others cannot replace files that are not
+/// theirs.
 fn single(path: &Path, found: &Metadata, user: u32, above: bool) -> Result<(), Untrusted> {
     owned(path, found, user)?;
     if above && found.is_dir() && found.mode() & 0o1000 != 0 {
@@ -150,7 +152,7 @@ fn owned(path: &Path, found: &Metadata, user: u32) -> Result<(), Untrusted> {
     }
 }
 
-/// Returns who besides root and `user` may write to what has this owner, group and mode.
+/// Describes who, other than root and `user`, may write to a file with this owner, group and mode.
 #[must_use]
 pub fn others(owner: u32, group: u32, mode: u32, user: u32) -> Option<String> {
     if owner != 0 && owner != user {
@@ -159,7 +161,8 @@ pub fn others(owner: u32, group: u32, mode: u32, user: u32) -> Option<String> {
     if mode & 0o002 != 0 {
         return Some("everybody".to_owned());
     }
-    // Root's group is root; and a user's own group, of the same number on most systems, is that user.
+    // Root's group counts as root. A user's own group, which has the user's number on most systems,
+    // counts as that user.
     let is_ours = group == 0 || (user != 0 && group == user);
     (mode & 0o020 != 0 && !is_ours).then(|| format!("the group {group}"))
 }
@@ -179,9 +182,9 @@ fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> Untrusted {
     move |source| Untrusted::Unreadable { path, source }
 }
 
-/// Makes a folder of the program's own state, with those above it that are missing: only its owner may
-/// enter it, whatever the umask is. An existing folder of this user loses the right of others to write
-/// to it; a sticky one, as `/tmp` is, stays as it is.
+/// Creates a folder for the program's own state, with missing parents, so that only its owner may
+/// enter it, whatever the umask is. If the folder exists and belongs to this user, others lose
+/// their write permission; a sticky folder such as `/tmp` is not changed.
 ///
 /// # Errors
 /// When the system refuses, or the folder belongs to another user.

@@ -1,4 +1,4 @@
-//! [`Value`]: what YAML, JSON and Jinja hand to each other.
+//! [`Value`]: the data that YAML, JSON and Jinja exchange.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use crate::{Map, python};
 
-/// A Python-like value. Containers are shared until they are changed, so a clone costs nothing.
+/// A Python-like value. Containers are shared until they are changed, so a clone is cheap.
 ///
-/// Equality is Python's: `True == 1 == 1.0`, and a map does not mind the order of its keys.
+/// Equality is Python's: `True == 1 == 1.0`, and the order of a map's keys does not matter.
 #[derive(Clone, Debug, Default)]
 pub enum Value {
     /// Python's `None`.
@@ -19,32 +19,32 @@ pub enum Value {
     Bool(bool),
     /// A whole number that fits 64 bits.
     Int(i64),
-    /// A whole number that does not, as decimal digits.
+    /// A whole number that does not fit 64 bits, as decimal digits.
     Big(Arc<str>),
     /// A float.
     Float(f64),
     /// Text.
     Str(Arc<str>),
-    /// Bytes, as `!!binary` makes them.
+    /// Bytes, as from `!!binary`.
     Bytes(Arc<[u8]>),
     /// A list.
     List(Arc<Vec<Self>>),
-    /// A tuple: prints with round brackets, is a list everywhere else.
+    /// A tuple: it prints with round brackets and is otherwise treated as a list.
     Tuple(Arc<Vec<Self>>),
-    /// A dictionary that keeps its order.
+    /// A dictionary in insertion order.
     Map(Map),
-    /// A set, in the order its items came; the values of the map are `Null`.
+    /// A set in insertion order; the values of the map are `Null`.
     Set(Map),
 }
 
 impl Value {
-    /// An empty list.
+    /// Creates a list of these items.
     #[must_use]
     pub fn list(items: impl IntoIterator<Item = Self>) -> Self {
         Self::List(Arc::new(items.into_iter().collect()))
     }
 
-    /// The text, if it is a string.
+    /// Returns the text, if this is a string.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         match self {
@@ -53,7 +53,7 @@ impl Value {
         }
     }
 
-    /// The whole number, if it is one (a bool is none).
+    /// Returns the whole number, if this is one (a bool is not).
     #[must_use]
     pub fn as_int(&self) -> Option<i64> {
         match self {
@@ -62,7 +62,7 @@ impl Value {
         }
     }
 
-    /// The number as a float, if it is a number (a bool is none).
+    /// Returns the number as a float, if this is a number (a bool is not).
     #[must_use]
     pub fn as_float(&self) -> Option<f64> {
         match self {
@@ -73,7 +73,7 @@ impl Value {
         }
     }
 
-    /// The truth value, if it is a bool.
+    /// Returns the truth value, if this is a bool.
     #[must_use]
     pub fn as_bool(&self) -> Option<bool> {
         match self {
@@ -82,7 +82,7 @@ impl Value {
         }
     }
 
-    /// The items, if it is a list or a tuple.
+    /// Returns the items, if this is a list or a tuple.
     #[must_use]
     pub fn as_list(&self) -> Option<&[Self]> {
         match self {
@@ -91,7 +91,8 @@ impl Value {
         }
     }
 
-    /// A text, or the items of a list or tuple, as texts; of anything else none.
+    /// Returns a string alone, or the items of a list or tuple as texts; for anything else an empty
+    /// list.
     #[must_use]
     pub fn texts(&self) -> Vec<String> {
         match self {
@@ -103,7 +104,7 @@ impl Value {
         }
     }
 
-    /// The entries, if it is a dictionary.
+    /// Returns the entries, if this is a dictionary.
     #[must_use]
     pub fn as_map(&self) -> Option<&Map> {
         match self {
@@ -112,7 +113,7 @@ impl Value {
         }
     }
 
-    /// The items, to be changed, if it is a list.
+    /// Returns the items, mutably, if this is a list.
     pub fn as_list_mut(&mut self) -> Option<&mut Vec<Self>> {
         match self {
             Self::List(items) => Some(Arc::make_mut(items)),
@@ -120,7 +121,7 @@ impl Value {
         }
     }
 
-    /// The entries, to be changed, if it is a dictionary.
+    /// Returns the entries, mutably, if this is a dictionary.
     pub fn as_map_mut(&mut self) -> Option<&mut Map> {
         match self {
             Self::Map(map) => Some(map),
@@ -128,13 +129,13 @@ impl Value {
         }
     }
 
-    /// What stands under a string key, if it is a dictionary that has it.
+    /// Returns the value of a string key, if this is a dictionary that has it.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Self> {
         self.as_map()?.get(key)
     }
 
-    /// Python's truth: false for `None`, `False`, zero and whatever is empty.
+    /// Returns Python's truth value: false for `None`, `False`, zero and everything empty.
     #[must_use]
     pub fn is_true(&self) -> bool {
         match self {
@@ -156,7 +157,7 @@ impl Value {
         matches!(self, Self::Null)
     }
 
-    /// The name of its Python type, as error messages have it.
+    /// Returns the name of the Python type, for error messages.
     #[must_use]
     pub fn type_name(&self) -> &'static str {
         match self {
@@ -173,13 +174,13 @@ impl Value {
         }
     }
 
-    /// Python's `str(value)`.
+    /// Returns Python's `str(value)`.
     #[must_use]
     pub fn to_text(&self) -> String {
         python::str(self)
     }
 
-    /// The same; a text is not copied.
+    /// Returns Python's `str(value)`, without a copy if this is a string.
     #[must_use]
     pub fn as_text(&self) -> Cow<'_, str> {
         match self {
@@ -188,8 +189,9 @@ impl Value {
         }
     }
 
-    /// What stands at `path`, keys joined by `delimiter`, with numbers indexing lists: `pillar.get a:b:0`.
-    /// As in Salt, a list that is reached by a word is searched for a dictionary that has it.
+    /// Returns the value at `path`: keys joined by `delimiter`, with numbers as indices of lists,
+    /// as in `pillar.get a:b:0`. As in Salt, where a list is reached by a word, the first
+    /// dictionary in it that has that key is used.
     #[must_use]
     pub fn traverse(&self, path: &str, delimiter: &str) -> Option<&Self> {
         let mut here = self;
@@ -280,7 +282,7 @@ impl PartialOrd for Value {
     }
 }
 
-/// A total order: as Python's where Python has one, else by type.
+/// A total order: Python's where Python defines one, else by type.
 impl Ord for Value {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {

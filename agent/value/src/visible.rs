@@ -1,13 +1,16 @@
-//! Text of others on its way to a terminal or a log: characters that a terminal would obey become visible escapes.
+//! Makes text from others safe for a terminal or a log: characters that a terminal would obey
+//! become visible escapes.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The indentation of a continuation line in a log: no line but the first of a message begins at the left.
+/// The indentation of a continuation line in the log: only the first line of a message begins at
+/// the left margin.
 const CONTINUATION: &str = "    ";
 
-/// Returns true for characters that a terminal obeys instead of showing them: control characters except line feed and tab, and those
-/// that turn the direction of writing, which let one name look like another.
+/// Returns true for characters that a terminal obeys instead of showing them: control characters
+/// except line feed and tab, and those that change the direction of writing, which let one name
+/// look like another.
 #[must_use]
 pub fn is_obeyed(sign: char) -> bool {
     let is_control = sign.is_control() && !matches!(sign, '\n' | '\t');
@@ -19,13 +22,14 @@ fn push_escape(out: &mut String, sign: char) {
     let _ = write!(out, "\\u{:04x}", u32::from(sign));
 }
 
-/// Returns the text with every character that a terminal obeys as an escape. The end of a line may be `\r\n`.
+/// Returns the text with every character that a terminal obeys as an escape. A line may end with
+/// `\r\n`.
 #[must_use]
 pub fn text(text: &str) -> Cow<'_, str> {
     kept(text, |_| None)
 }
 
-/// The same, where `keep` says how many bytes at the start of a rest are to stay as they are.
+/// Like [`text`], but `keep` returns how many bytes at the start of the rest stay unchanged.
 #[must_use]
 pub fn kept(text: &str, keep: impl Fn(&str) -> Option<usize>) -> Cow<'_, str> {
     if !text.contains(is_obeyed) {
@@ -55,7 +59,8 @@ pub fn kept(text: &str, keep: impl Fn(&str) -> Option<usize>) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Returns a log message whose lines after the first are indented, so that no part of it can look like a message of its own.
+/// Returns a log message whose lines after the first are indented, so that no part of it can look
+/// like a separate message.
 #[must_use]
 pub fn log_message(message: &str) -> Cow<'_, str> {
     let message = text(message);

@@ -1,6 +1,7 @@
-//! What runs tell of themselves while they go on. Who starts one says who looks on, and a thread hands that on to those that it starts.
+//! Reports the events of state runs while they are running. The code that starts a run sets an
+//! onlooker, and each thread passes it to the threads that it starts.
 //!
-//! Where nobody looks on, telling is one look at an empty place.
+//! Without an onlooker, reporting an event only reads a thread-local that is not set.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -8,23 +9,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::{Map, secret};
 
-/// Something that happened in a state run. What is told on a thread belongs to the chunk that this thread has started last.
+/// An event of a state run. An event that a thread reports belongs to the chunk that this thread
+/// started last.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// A run begins. One inside another has a job id of its own.
+    /// A run begins. A run inside another has a separate job id.
     Started {
-        /// Its job id.
+        /// The run's job id.
         jid: &'a str,
         /// The function: `state.apply`.
         fun: &'a str,
-        /// Whether nothing is to be changed.
+        /// True for test mode, in which nothing is changed.
         test: bool,
-        /// How many chunks it has.
+        /// The number of chunks.
         chunks: usize,
     },
     /// A chunk is called.
     StateStarted(State<'a>),
-    /// A chunk has its final return, or one that never was called.
+    /// A chunk has its final return; this includes chunks that were never called.
     StateFinished {
         /// The run's job id.
         jid: &'a str,
@@ -33,13 +35,13 @@ pub enum Event<'a> {
         /// The return.
         ret: &'a Map,
     },
-    /// What the chunk waits for from now on; nothing where that is over.
+    /// The thing that the chunk waits for from now on; `None` when the wait is over.
     Waits(Option<&'a str>),
     /// A run is over.
     Finished {
-        /// Its job id.
+        /// The run's job id.
         jid: &'a str,
-        /// Whether every chunk succeeded.
+        /// True when every chunk succeeded.
         good: bool,
     },
 }
@@ -49,33 +51,33 @@ pub enum Event<'a> {
 pub struct State<'a> {
     /// The run's job id.
     pub jid: &'a str,
-    /// Its key in the returns.
+    /// The chunk's key in the returns.
     pub tag: &'a str,
     /// The id in the SLS.
     pub id: &'a str,
     /// The name.
     pub name: &'a str,
-    /// The module.
+    /// The state module.
     pub state: &'a str,
     /// The function.
     pub fun: &'a str,
     /// The SLS.
     pub sls: &'a str,
-    /// Whether it is only tried out for another one that has it as `prereq`.
+    /// True when the chunk is only run as a trial for another one that has it as `prereq`.
     pub tried: bool,
 }
 
-/// A thread of a program, as onlookers tell them apart.
+/// The number of a thread, by which onlookers distinguish the threads of a program.
 pub type Worker = usize;
 
 type Look = dyn Fn(Worker, Event<'_>) + Send + Sync;
 
-/// Somebody who looks on.
+/// A callback that receives the events of runs.
 #[derive(Clone)]
 pub struct Onlooker(Arc<Look>);
 
 impl Onlooker {
-    /// One who is told of each event and of the thread that it happened on.
+    /// Creates an onlooker that receives each event together with the thread that it happened on.
     pub fn new(look: impl Fn(Worker, Event<'_>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(look))
     }
@@ -94,24 +96,24 @@ thread_local! {
     static WORKER: Worker = WORKERS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Says who looks on at what this thread does from now on; who did before.
+/// Sets the onlooker of this thread, and returns the previous one.
 pub fn set(onlooker: Option<Onlooker>) -> Option<Onlooker> {
     ONLOOKER.replace(onlooker)
 }
 
-/// Who looks on at this thread, for one that it starts.
+/// Returns the onlooker of this thread, to pass it to a thread that this one starts.
 #[must_use]
 pub fn onlooker() -> Option<Onlooker> {
     ONLOOKER.with_borrow(Clone::clone)
 }
 
-/// Whether anybody looks on.
+/// True when this thread has an onlooker.
 #[must_use]
 pub fn is_on() -> bool {
     ONLOOKER.with_borrow(Option::is_some)
 }
 
-/// Does something at which nobody else looks on.
+/// Runs `work` with this onlooker, and restores the previous one.
 pub fn looked_on<T>(onlooker: Option<Onlooker>, work: impl FnOnce() -> T) -> T {
     let before = set(onlooker);
     let done = work();
@@ -119,12 +121,12 @@ pub fn looked_on<T>(onlooker: Option<Onlooker>, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Does something that nobody is told of: the trial of a run that is told of afterwards.
+/// Runs `work` without an onlooker, as for the trial of a run that is reported afterwards.
 pub fn hushed<T>(work: impl FnOnce() -> T) -> T {
     looked_on(None, work)
 }
 
-/// Tells what happened.
+/// Reports an event of this thread.
 pub fn tell(event: Event<'_>) {
     if is_on() {
         match secret::is_any() {
@@ -134,14 +136,14 @@ pub fn tell(event: Event<'_>) {
     }
 }
 
-/// Tells what happened on a thread of another program.
+/// Reports an event of a thread of another program.
 pub fn relay(worker: Worker, event: Event<'_>) {
     if let Some(onlooker) = onlooker() {
         (onlooker.0)(worker, event);
     }
 }
 
-/// Tells it without secrets.
+/// Reports an event with its secrets masked.
 fn masked(event: Event<'_>) {
     let told = |event: Event<'_>| relay(WORKER.with(|worker| *worker), event);
     match event {
@@ -164,7 +166,8 @@ fn masked(event: Event<'_>) {
     }
 }
 
-/// Says what this thread waits for, until what is given back is dropped. The text is only made where somebody looks on.
+/// Reports what this thread waits for, until the returned value is dropped. `what` is called only
+/// if there is an onlooker.
 #[must_use]
 pub fn waits(what: impl FnOnce() -> String) -> Waiting {
     if is_on() {
@@ -173,7 +176,7 @@ pub fn waits(what: impl FnOnce() -> String) -> Waiting {
     Waiting
 }
 
-/// A wait under way.
+/// A wait that is in progress; dropping it reports the end.
 #[derive(Debug)]
 pub struct Waiting;
 

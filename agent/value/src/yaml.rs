@@ -1,20 +1,20 @@
-//! What the command line asks of a YAML engine; the engine is in the crate `render`.
+//! The interface of a YAML engine for the command line; the engine itself is in the crate `render`.
 
 use crate::Value;
 
-/// How a YAML document is laid out.
+/// The layout of a written YAML document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct YamlLayout {
-    /// Spaces a level; `None` is the writer's own default.
+    /// The number of spaces per level; `None` is the writer's default.
     pub indent: Option<usize>,
-    /// Everything in `{}` and `[]`.
+    /// True to write all containers in flow style, in `{}` and `[]`.
     pub flow: bool,
 }
 
-/// Why a text is not YAML.
+/// The reason why a text is not YAML.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct YamlFault {
-    /// What is wrong.
+    /// The problem.
     pub message: String,
     /// The line, from 1.
     pub line: usize,
@@ -22,14 +22,14 @@ pub struct YamlFault {
     pub column: usize,
 }
 
-/// Reads and writes YAML as Salt does.
+/// An engine that reads and writes YAML as Salt does.
 pub trait Yaml {
-    /// Reads one document; an empty one is `None`.
+    /// Reads one document; an empty one is Python's `None`.
     ///
     /// # Errors
-    /// When the text is not YAML, or nothing that Salt would take.
+    /// When the text is not YAML, or is YAML that Salt would not accept.
     fn load(&self, text: &str) -> Result<Value, YamlFault>;
 
-    /// Writes one document.
+    /// Returns the text of one document.
     fn dump(&self, value: &Value, layout: YamlLayout) -> String;
 }

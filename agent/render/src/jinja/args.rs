@@ -1,4 +1,4 @@
-//! The arguments of a filter, a test or a method, read as Python reads them: by place or by name.
+//! Reads the arguments of a filter, test or method as Python does: by position or by name.
 
 use minijinja::value::Kwargs;
 use minijinja::{Error, ErrorKind, Value};
@@ -7,7 +7,7 @@ use super::errors::type_error;
 use super::print;
 use super::strings::{ITEMS_MAX, checked_items};
 
-/// What a call was given.
+/// The arguments of a call.
 #[derive(Debug)]
 pub(super) struct Args {
     pos: Vec<Value>,
@@ -28,7 +28,7 @@ impl Args {
         })
     }
 
-    /// Returns the same with each value changed.
+    /// Returns the arguments with each value changed.
     pub(super) fn mapped(&self, change: impl Fn(&Value) -> Value) -> Self {
         let named = self.named.iter();
         Self {
@@ -39,7 +39,7 @@ impl Args {
         }
     }
 
-    /// What was given, to be given on.
+    /// Returns the arguments as values, to pass them to another call.
     pub(super) fn values(&self) -> Vec<Value> {
         let mut values = self.pos.clone();
         if !self.named.is_empty() {
@@ -49,18 +49,18 @@ impl Args {
         values
     }
 
-    /// The argument at a place or under a name.
+    /// Returns the argument at an index or with a name.
     pub(super) fn at(&self, index: usize, name: &str) -> Option<&Value> {
         self.pos.get(index).or_else(|| self.named(name))
     }
 
-    /// The same, which must be there.
+    /// Like [`Self::at`], but a missing argument is an error.
     pub(super) fn need(&self, index: usize, name: &str) -> Result<&Value, Error> {
         self.at(index, name)
             .ok_or_else(|| type_error(format!("missing 1 required positional argument: '{name}'")))
     }
 
-    /// The argument under a name.
+    /// Returns the argument with a name.
     pub(super) fn named(&self, name: &str) -> Option<&Value> {
         self.named
             .iter()
@@ -68,22 +68,23 @@ impl Args {
             .map(|(_, value)| value)
     }
 
-    /// The first argument, which filters work on; undefined is an error.
+    /// Returns the first argument, on which filters work; an undefined value is an error.
     pub(super) fn subject(&self) -> Result<&Value, Error> {
         defined(self.need(0, "value")?)
     }
 
-    /// The first argument of a test that looks only at its type; undefined is of none.
+    /// Returns the first argument of a test that only checks its type; here an undefined value is
+    /// no error.
     pub(super) fn tested(&self) -> Result<&Value, Error> {
         self.need(0, "value")
     }
 
-    /// Text, with other values turned into it as Python's `str` does.
+    /// Returns an argument as text; other values are converted as by Python's `str`.
     pub(super) fn text(&self, index: usize, name: &str) -> Result<String, Error> {
         Ok(print::str(defined(self.need(index, name)?)?))
     }
 
-    /// Text, or `default` when it was left out or is `None`.
+    /// Returns an argument as text, or `default` if it is missing or `None`.
     pub(super) fn text_or(&self, index: usize, name: &str, default: &str) -> Result<String, Error> {
         match self.at(index, name) {
             None => Ok(default.into()),
@@ -92,7 +93,7 @@ impl Args {
         }
     }
 
-    /// A whole number, or `default`.
+    /// Returns a whole number, or `default` if it is missing or `None`.
     pub(super) fn int_or(&self, index: usize, name: &str, default: i64) -> Result<i64, Error> {
         match self.at(index, name) {
             None => Ok(default),
@@ -101,22 +102,22 @@ impl Args {
         }
     }
 
-    /// A truth value, or `default`.
+    /// Returns a truth value, or `default` if it is missing.
     pub(super) fn flag(&self, index: usize, name: &str, default: bool) -> bool {
         self.at(index, name).map_or(default, Value::is_true)
     }
 
-    /// The arguments by place.
+    /// Returns the positional arguments.
     pub(super) fn pos(&self) -> &[Value] {
         &self.pos
     }
 
-    /// The arguments by place from `index` on.
+    /// Returns the positional arguments from `index` on.
     pub(super) fn rest(&self, index: usize) -> &[Value] {
         self.pos.get(index..).unwrap_or_default()
     }
 
-    /// The arguments by name.
+    /// Returns the named arguments.
     pub(super) fn all_named(&self) -> &[(String, Value)] {
         &self.named
     }
@@ -130,7 +131,7 @@ fn named_pairs(kwargs: &Value) -> Result<Vec<(String, Value)>, Error> {
     Ok(pairs)
 }
 
-/// The value, or the error that names what is undefined.
+/// Returns the value, or an error that names it if it is undefined.
 pub(super) fn defined(value: &Value) -> Result<&Value, Error> {
     if value.is_undefined() {
         return Err(undefined(value));
@@ -138,16 +139,16 @@ pub(super) fn defined(value: &Value) -> Result<&Value, Error> {
     Ok(value)
 }
 
-/// The error that names the undefined value.
+/// Returns the error that names an undefined value.
 pub(super) fn undefined(value: &Value) -> Error {
-    // Only looking into an undefined value makes the engine say which one it was.
+    // The engine names an undefined value only when an attribute of it is looked up.
     value
         .get_attr("")
         .err()
         .unwrap_or_else(|| Error::from(ErrorKind::UndefinedError))
 }
 
-/// A whole number; Python's booleans are numbers too.
+/// Returns a whole number; as in Python, booleans are numbers too.
 pub(super) fn int(value: &Value) -> Result<i64, Error> {
     let value = defined(value)?;
     value
@@ -163,7 +164,7 @@ pub(super) fn int(value: &Value) -> Result<i64, Error> {
         })
 }
 
-/// The items of anything that can be gone through.
+/// Returns the items of an iterable value.
 pub(super) fn items(value: &Value) -> Result<Vec<Value>, Error> {
     let value = defined(value)?;
     match value.as_str() {
@@ -182,7 +183,7 @@ pub(super) fn items(value: &Value) -> Result<Vec<Value>, Error> {
     }
 }
 
-/// True for what Python can go through.
+/// True for values that are iterable in Python.
 pub(super) fn iterable(value: &Value) -> bool {
     use minijinja::value::ValueKind as Kind;
     matches!(
@@ -191,7 +192,7 @@ pub(super) fn iterable(value: &Value) -> bool {
     )
 }
 
-/// Python's error for what cannot be gone through.
+/// Returns Python's error for a value that is not iterable.
 pub(super) fn not_iterable(value: &Value) -> Error {
     type_error(format!(
         "'{}' object is not iterable",

@@ -1,4 +1,4 @@
-//! The filter `attr`: a method of a value, to be called later.
+//! The filter `attr`: returns a method of a value, to be called later.
 
 use std::fmt;
 use std::sync::Arc;
@@ -88,7 +88,7 @@ const OF_TEXT: &[&str] = &[
     "zfill",
 ];
 
-/// A method of a value.
+/// A method that is bound to a value.
 struct Bound {
     value: Value,
     name: String,
@@ -111,7 +111,7 @@ impl Object for Bound {
     }
 }
 
-/// Returns an attribute as Python's `getattr`: the keys of a dictionary are none.
+/// Returns an attribute as Python's `getattr`, which does not look up the keys of a dictionary.
 pub(super) fn attr(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     let value = args.subject()?;
     let name = args.text(1, "name")?;
@@ -126,7 +126,8 @@ pub(super) fn attr(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     Ok(Value::from_object(Bound { value, name }))
 }
 
-/// Returns the methods of a value of Python's own types; none for an object of the template.
+/// Returns the methods of a value of one of Python's own types; `None` for an object of the
+/// template.
 fn methods(value: &Value) -> Option<&'static [&'static str]> {
     if value.downcast_object_ref::<Dict>().is_some() {
         return Some(OF_DICT);

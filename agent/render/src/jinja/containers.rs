@@ -1,7 +1,7 @@
 //! Lists and dictionaries that a template can change, with Python's methods.
 //!
-//! What comes from the outside is only lent: it stays the shared tree that it was until a template changes it. Then that one
-//! level becomes the template's own. See [`lent`].
+//! Values from outside are only lent: they stay part of the shared tree until the template changes
+//! them. Then the template gets its own copy of that single level. See [`lent`].
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -18,10 +18,10 @@ use super::lent::{self, Changes, Lent};
 use super::pieces::Pieces;
 use super::{methods, nesting, print, strings};
 
-/// How deep a value may be nested to leave a template.
+/// The maximum nesting depth of a value that leaves a template.
 const DEPTH_MAX: usize = 200;
 
-/// Which of Python's sequences a [`List`] is.
+/// The kind of Python sequence that a [`List`] represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sort {
     List,
@@ -41,17 +41,17 @@ enum Entries {
     Own(IndexMap<Value, Value>),
 }
 
-/// A Python list, or one of the things that print otherwise and behave alike.
+/// A Python list, or another sequence that behaves alike but prints differently.
 pub(super) struct List {
     sort: Sort,
-    /// Whether it came from the run.
+    /// True if it came from the run.
     is_lent: bool,
     items: RwLock<Items>,
 }
 
 /// A Python dictionary.
 pub(super) struct Dict {
-    /// Whether it came from the run.
+    /// True if it came from the run.
     is_lent: bool,
     entries: RwLock<Entries>,
 }
@@ -92,7 +92,7 @@ impl Drop for Dict {
     }
 }
 
-/// Where a list or dictionary lies, to know it again; 0 for other values.
+/// Returns the address of a list or dictionary, as its identity; 0 for other values.
 pub(super) fn address(value: &Value) -> usize {
     let list = value.downcast_object_ref::<List>();
     let dict = value.downcast_object_ref::<Dict>();
@@ -110,12 +110,12 @@ fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
 }
 
 impl List {
-    /// A list of the template's own.
+    /// Creates a list that belongs to the template.
     pub(super) fn value(items: Vec<Value>) -> Value {
         Self::of(Sort::List, items)
     }
 
-    /// The same of another sort.
+    /// Like [`Self::value`], for another kind of sequence.
     pub(super) fn of(sort: Sort, items: Vec<Value>) -> Value {
         Self::made(sort, false, Items::Own(items.into()))
     }
@@ -153,7 +153,7 @@ impl List {
         }
     }
 
-    /// The items as they are now.
+    /// Returns the current items.
     pub(super) fn snapshot(&self) -> Vec<Value> {
         if let Items::Own(items) = &*read(&self.items) {
             return items.copied(0);
@@ -201,7 +201,7 @@ impl List {
     }
 }
 
-/// Python's index, which counts from the end when it is negative.
+/// Resolves a Python index, which counts from the end if it is negative.
 pub(super) fn place(index: i64, len: usize) -> Option<usize> {
     let index = if index < 0 {
         index.checked_add(i64::try_from(len).ok()?)?
@@ -212,7 +212,7 @@ pub(super) fn place(index: i64, len: usize) -> Option<usize> {
 }
 
 impl Dict {
-    /// A dictionary of the template's own.
+    /// Creates a dictionary that belongs to the template.
     pub(super) fn value(entries: IndexMap<Value, Value>) -> Value {
         Value::from_object(Self {
             is_lent: false,
@@ -220,7 +220,7 @@ impl Dict {
         })
     }
 
-    /// The entries as they are now.
+    /// Returns the current entries.
     pub(super) fn snapshot(&self) -> IndexMap<Value, Value> {
         if let Entries::Own(entries) = &*read(&self.entries) {
             return entries.clone();
@@ -228,7 +228,7 @@ impl Dict {
         self.pairs().into_iter().collect()
     }
 
-    /// The entries as they are now, in a list.
+    /// Returns the current entries, as a list.
     pub(super) fn pairs(&self) -> Vec<(Value, Value)> {
         if let Entries::Own(entries) = &*read(&self.entries) {
             let entries = entries.iter();
@@ -253,7 +253,7 @@ impl Dict {
         }
     }
 
-    /// Takes over what a function made of it; dictionaries in it stay the same ones, changed.
+    /// Applies the changes that a function made; dictionaries inside keep their identity.
     pub(super) fn updated_to(&self, map: &Map) {
         for (key, value) in map {
             let key = from_value(key);
@@ -271,7 +271,7 @@ impl Dict {
         }
     }
 
-    /// Puts new values in the places of those with their keys.
+    /// Replaces the values of these keys.
     pub(super) fn set_all(&self, map: &Map) {
         self.change(|entries| {
             for (key, value) in map {
@@ -280,7 +280,7 @@ impl Dict {
         });
     }
 
-    /// The keys in order.
+    /// Returns the keys in order.
     pub(super) fn keys(&self) -> Vec<Value> {
         match &*read(&self.entries) {
             Entries::Lent(lent) => lent.from.keys().map(from_value).collect(),
@@ -288,7 +288,7 @@ impl Dict {
         }
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub(super) fn len(&self) -> usize {
         match &*read(&self.entries) {
             Entries::Lent(lent) => lent.from.len(),
@@ -296,7 +296,7 @@ impl Dict {
         }
     }
 
-    /// What stands under a key.
+    /// Returns the value of a key.
     pub(super) fn get(&self, key: &Value) -> Option<Value> {
         let place = match &*read(&self.entries) {
             Entries::Own(entries) => return entries.get(key).cloned(),
@@ -406,7 +406,7 @@ fn same(here: Option<&Value>, value: &value::Value) -> bool {
     here.is_some_and(|here| to_value(here).is_ok_and(|here| here == *value))
 }
 
-/// The template's view of a value; containers are not copied.
+/// Returns the template's view of a value; containers are not copied.
 pub(super) fn from_value(value: &value::Value) -> Value {
     use value::Value as V;
     match value {
@@ -424,7 +424,7 @@ pub(super) fn from_value(value: &value::Value) -> Value {
     }
 }
 
-/// The template's view of a value that is no container.
+/// Returns the template's view of a value that is not a container.
 pub(super) fn from_scalar(value: &value::Value) -> Option<Value> {
     use value::Value as V;
     Some(match value {
@@ -441,15 +441,16 @@ pub(super) fn from_scalar(value: &value::Value) -> Option<Value> {
     })
 }
 
-/// The value that a template made.
+/// Converts a value of the template.
 ///
 /// # Errors
-/// When something in it is undefined or it contains itself.
+/// When something in it is undefined, or when it contains itself.
 pub(super) fn to_value(value: &Value) -> Result<value::Value, Error> {
     leave(value, 0, &mut 0)
 }
 
-/// `count` is how many values left already: one that stands in many places leaves as often.
+/// Converts a value that leaves the template. `count` is the number of values so far; a value
+/// counts once for each place where it occurs.
 pub(super) fn leave(value: &Value, depth: usize, count: &mut usize) -> Result<value::Value, Error> {
     use value::Value as V;
     *count += 1;
@@ -546,7 +547,8 @@ impl Dict {
     }
 }
 
-/// Makes what a literal or an expression gave a list or a dictionary that can be changed; others pass.
+/// Converts the result of a literal or an expression to a list or dictionary that can be changed;
+/// other values are returned unchanged.
 pub(super) fn mutable(value: Value) -> Result<Value, Error> {
     if value.downcast_object_ref::<List>().is_some()
         || value.downcast_object_ref::<Dict>().is_some()
@@ -573,7 +575,7 @@ pub(super) fn mutable(value: Value) -> Result<Value, Error> {
     }
 }
 
-/// Python's dictionaries take no list or dictionary as a key.
+/// Refuses lists and dictionaries as keys, as Python's dictionaries do.
 pub(super) fn hashable(key: &Value) -> Result<(), Error> {
     let mutable =
         key.downcast_object_ref::<List>().is_some() || key.downcast_object_ref::<Dict>().is_some();
@@ -586,7 +588,8 @@ pub(super) fn hashable(key: &Value) -> Result<(), Error> {
     Ok(())
 }
 
-/// The pairs that `dict(…)` and `update(…)` take: dictionaries, lists of pairs, named arguments.
+/// Returns the pairs for `dict(…)` and `update(…)`, from dictionaries, lists of pairs and named
+/// arguments.
 pub(super) fn pairs(args: &Args) -> Result<Vec<(Value, Value)>, Error> {
     let mut pairs = Vec::new();
     for source in args.pos() {
@@ -625,7 +628,7 @@ fn pair_of(pair: &Value) -> Result<(Value, Value), Error> {
     }
 }
 
-/// The dictionary of a shared map.
+/// Returns the lent dictionary of a shared map.
 pub(super) fn from_map(map: &Map) -> Dict {
     Dict {
         is_lent: true,

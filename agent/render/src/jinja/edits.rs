@@ -1,30 +1,30 @@
-//! Edits of a text that are collected first and made at once.
+//! Collects edits of a text and applies them all at once.
 
 use std::collections::BTreeMap;
 
-/// What is to be changed in a text, by the places of what was there.
+/// The edits of a text, by offsets in the original.
 #[derive(Clone, Default)]
 pub(super) struct Edits {
-    /// Texts that go where something ends.
+    /// Texts to insert after a construct, by the offset of its end.
     after: BTreeMap<usize, String>,
-    /// Texts that go where something begins.
+    /// Texts to insert before a construct, by the offset of its start.
     before: BTreeMap<usize, String>,
-    /// Stretches that are replaced: start to end and text.
+    /// Ranges to replace: start, end and the new text.
     pub(super) instead: BTreeMap<usize, (usize, String)>,
 }
 
 impl Edits {
-    /// Puts text behind what ends here and what was put there already.
+    /// Inserts text after the construct that ends here, and after earlier insertions.
     pub(super) fn after(&mut self, offset: usize, text: &str) {
         self.after.entry(offset).or_default().push_str(text);
     }
 
-    /// Puts text before what begins here and what was put there already.
+    /// Inserts text before the construct that begins here, and before earlier insertions.
     pub(super) fn before(&mut self, offset: usize, text: &str) {
         self.before.entry(offset).or_default().insert_str(0, text);
     }
 
-    /// The text with all of them made.
+    /// Returns the text with all edits applied.
     pub(super) fn apply(self, source: &str) -> String {
         let mut places: Vec<usize> = self
             .after

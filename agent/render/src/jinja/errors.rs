@@ -1,4 +1,4 @@
-//! What went wrong in a template, in the words of Jinja2 and Salt.
+//! Translates the engine's errors to the messages of Jinja2 and Salt.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,26 +12,27 @@ use minijinja::{Error, ErrorKind, Value};
 use super::print;
 use crate::{Kind, Place};
 
-/// What Salt prints behind the line at fault.
+/// The mark that Salt prints after the line at fault.
 const MARKER: &str = "    <======================";
 
-/// Lines shown before and after the one at fault.
+/// The number of lines that are shown before and after the one at fault.
 const LINES_AROUND: usize = 5;
 
-/// How the engine names a key that is no constant.
+/// The engine's name for a key that is not a constant.
 const COMPUTED: &str = "...";
 
-/// How many failed look-ups are remembered.
+/// The maximum number of failed look-ups that are remembered.
 const MISSES_MAX: usize = 4096;
 
 thread_local! {
-    /// What kind of container last lacked a key: an undefined value knows its name and not where it was looked for.
+    /// For each missing key, the kind of container that lacked it last. An undefined value knows
+    /// its name, but not the container in which it was looked up.
     static MISSES: RefCell<HashMap<String, &'static str>> = RefCell::default();
-    /// The last one, for a key that the engine does not name.
+    /// The last missing key and its container, for a key that the engine does not name.
     static LAST_MISS: RefCell<Option<(String, &'static str)>> = const { RefCell::new(None) };
 }
 
-/// An error whose words are Salt's already.
+/// An error whose message is Salt's already.
 #[derive(Clone, Debug)]
 pub(super) struct Fault {
     pub(super) kind: Kind,
@@ -46,33 +47,33 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// An error of a kind in our own words.
+/// Returns an error of a kind, with a message of this program.
 pub(super) fn fault(kind: Kind, message: impl Into<String>) -> Error {
     let message = message.into();
     Error::new(ErrorKind::InvalidOperation, message.clone()).with_source(Fault { kind, message })
 }
 
-/// Python's `TypeError`.
+/// Returns Python's `TypeError`.
 pub(super) fn type_error(message: impl Into<String>) -> Error {
     fault(Kind::Jinja, message)
 }
 
-/// Python's `ValueError`.
+/// Returns Python's `ValueError`.
 pub(super) fn value_error(message: impl Into<String>) -> Error {
     fault(Kind::Jinja, message)
 }
 
-/// Python's `KeyError`.
+/// Returns Python's `KeyError`.
 pub(super) fn key_error(message: impl Into<String>) -> Error {
     fault(Kind::Jinja, message)
 }
 
-/// Jinja2's `TemplateRuntimeError`, which Salt calls a syntax error.
+/// Returns Jinja2's `TemplateRuntimeError`, which Salt calls a syntax error.
 pub(super) fn runtime_error(message: impl Into<String>) -> Error {
     fault(Kind::JinjaSyntax, message)
 }
 
-/// Jinja2's `UndefinedError` for a value that lacks an attribute.
+/// Returns Jinja2's `UndefinedError` for a value that lacks an attribute.
 pub(super) fn no_attribute(value: &Value, name: &str) -> Error {
     fault(
         Kind::JinjaVariable,
@@ -92,24 +93,24 @@ pub(super) fn note_miss(container: &'static str, key: &Value) {
     });
 }
 
-/// Forgets what earlier templates looked for.
+/// Forgets the look-ups of earlier templates.
 pub(super) fn forget_misses() {
     MISSES.with_borrow_mut(HashMap::clear);
     LAST_MISS.set(None);
 }
 
-/// What is known when a template failed.
+/// The data to report the error of a template.
 pub(super) struct Report<'a> {
-    /// The name of the template that was asked for.
+    /// The name of the template that the caller rendered.
     pub(super) root: &'a str,
     pub(super) syntax: &'a SyntaxConfig,
-    /// The text of a template by its name.
+    /// Returns the text of a template by its name.
     pub(super) sources: &'a dyn Fn(&str) -> Option<Arc<str>>,
-    /// The type of the variable at a path, as messages name it.
+    /// Returns the type of the variable at a path, as messages name it.
     pub(super) lookup: &'a dyn Fn(&str) -> Option<String>,
 }
 
-/// What stands at `pillar.a["b"]` among the variables, as messages name it.
+/// Returns the type of the variable at a path such as `pillar.a["b"]`, as messages name it.
 pub(super) fn follow(variables: &value::Map, path: &str) -> Option<String> {
     let mut keys = path
         .split(['.', '['])
@@ -122,7 +123,7 @@ pub(super) fn follow(variables: &value::Map, path: &str) -> Option<String> {
 }
 
 impl Report<'_> {
-    /// The error as Salt words it.
+    /// Returns the error with Salt's message.
     pub(super) fn salt_error(&self, error: &Error) -> crate::Error {
         let chain = chain(error);
         let innermost = chain.last().copied().unwrap_or(error);
@@ -204,7 +205,7 @@ impl Report<'_> {
         sentence
     }
 
-    /// Jinja2's sentence about an expression that gave nothing.
+    /// Returns Jinja2's message about an expression without a value.
     fn undefined(&self, error: &Error, expression: &str) -> (Kind, String) {
         let Some((base, key, is_text)) = last_key(expression) else {
             return (Kind::JinjaVariable, format!("'{expression}' is undefined"));
@@ -257,7 +258,8 @@ impl Report<'_> {
         })
     }
 
-    /// What Salt puts behind the sentence: the line and the lines around it, or the imported file with both.
+    /// Returns the text that Salt adds to the message: the line with its surroundings, or the
+    /// imported file with both.
     fn around(&self, place: &Place) -> String {
         let Some(text) = (self.sources)(&place.file) else {
             return String::new();
@@ -272,12 +274,13 @@ impl Report<'_> {
     }
 }
 
-/// The text that the engine points at.
+/// Returns the text that the engine points at.
 fn pointed_at(error: &Error) -> Option<&str> {
     error.template_source()?.get(error.range()?)
 }
 
-/// Where in the template's line the engine points. The engine reads a rewritten line: it holds as far as that is the same.
+/// Returns the column in the template's line that the engine points at. The engine reads a
+/// rewritten line, so the column is known only if the text before it is unchanged.
 fn column(error: &Error, line: &str) -> Option<u32> {
     let (before, from) = error
         .template_source()?
@@ -290,7 +293,7 @@ fn column(error: &Error, line: &str) -> Option<u32> {
         .then(|| u32::try_from(column).ok())?
 }
 
-/// The sentence for `[]|first`, and for a filter behind it.
+/// Returns the message for `[]|first`, and for a filter after it.
 fn empty(error: &Error) -> Option<String> {
     let which = ["first", "last"];
     let at = pointed_at(error)?.trim_start_matches(|c: char| !c.is_alphabetic());
@@ -305,7 +308,7 @@ fn empty(error: &Error) -> Option<String> {
     Some(format!("No {which} item, sequence was empty."))
 }
 
-/// Jinja2's sentence about a key that is not there.
+/// Returns Jinja2's message about a missing key.
 fn lacks(holder: &str, key: &str, is_text: bool) -> String {
     match is_text {
         true => format!("'{holder}' has no attribute {key}"),
@@ -313,7 +316,7 @@ fn lacks(holder: &str, key: &str, is_text: bool) -> String {
     }
 }
 
-/// The type of the constant that a lookup began with.
+/// Returns the type of the constant with which a look-up begins.
 fn constant(error: &Error) -> Option<String> {
     let text = pointed_at(error)?.trim_start_matches('(');
     let name = if text.to_lowercase().starts_with("none") {
@@ -328,7 +331,8 @@ fn constant(error: &Error) -> Option<String> {
     Some(name.into())
 }
 
-/// The type of a variable that the template set itself, from what the engine tells of those that stand at the fault.
+/// Returns the type of a variable that the template itself set, from the engine's debug output
+/// about the variables at the fault.
 fn local(error: &Error, name: &str) -> Option<String> {
     let told = error.display_debug_info().to_string();
     let (_, variables) = told.rsplit_once("\nReferenced variables: {\n")?;
@@ -344,7 +348,7 @@ fn local(error: &Error, name: &str) -> Option<String> {
     })
 }
 
-/// The variable at fault, from the text that the engine points at.
+/// Returns the name of the variable at fault, from the text that the engine points at.
 fn name_at(error: &Error) -> Option<String> {
     let text = pointed_at(error)?;
     let word = |c: char| c.is_alphanumeric() || c == '_';
@@ -353,7 +357,7 @@ fn name_at(error: &Error) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// What stands before `is`, when the engine points at the name of a test.
+/// Returns the expression before `is`, if the engine points at the name of a test.
 fn tested_at(error: &Error) -> Option<String> {
     let before = error.template_source()?.get(..error.range()?.start)?;
     let before = before.trim_end();
@@ -365,7 +369,7 @@ fn tested_at(error: &Error) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// Python's words for a tuple that does not fit its names.
+/// Returns Python's message about a tuple that does not fit its names.
 fn unpacked(detail: &str) -> String {
     let numbers: Vec<usize> = detail
         .split(|c: char| !c.is_ascii_digit())
@@ -380,7 +384,7 @@ fn unpacked(detail: &str) -> String {
     }
 }
 
-/// Python's words for a calculation that cannot be done.
+/// Returns Python's message about an impossible calculation.
 fn calculated(detail: &str) -> Option<String> {
     if let Some(rest) = detail.strip_prefix("unable to calculate ") {
         let zero = rest.ends_with(" 0") || rest.ends_with(" 0.0");
@@ -411,7 +415,7 @@ fn python_name(kind: &str) -> &str {
     }
 }
 
-/// The error and those that caused it.
+/// Returns the error and its causes.
 fn chain(error: &Error) -> Vec<&Error> {
     let mut chain = vec![error];
     let mut next = error.source();
@@ -422,7 +426,7 @@ fn chain(error: &Error) -> Vec<&Error> {
     chain
 }
 
-/// `filter x is unknown` in Jinja2's words.
+/// Translates `filter x is unknown` to Jinja2's message.
 fn unknown(what: &str, detail: &str) -> String {
     let name = detail.split(' ').nth(1).unwrap_or_default();
     format!("No {what} named '{name}'.")
@@ -444,7 +448,7 @@ fn not_found(detail: &str) -> String {
         .to_owned()
 }
 
-/// The expression in "`pillar.x` is undefined".
+/// Returns the expression in "`pillar.x` is undefined".
 fn quoted_expression(detail: &str) -> Option<&str> {
     let (before, rest) = detail.split_once('`')?;
     let (name, after) = rest.split_once('`')?;
@@ -452,7 +456,8 @@ fn quoted_expression(detail: &str) -> Option<&str> {
     (known && after.starts_with(" is undefined")).then_some(name)
 }
 
-/// What an expression looks into, the key it ends with as Python prints it, and whether that is text.
+/// Splits an expression into the base of its last look-up and the key in Python's notation; the
+/// flag is true if the key is text.
 fn last_key(expression: &str) -> Option<(&str, String, bool)> {
     if let Some(inner) = expression.strip_suffix(']') {
         let (base, key) = inner.rsplit_once('[')?;
@@ -467,7 +472,7 @@ fn last_key(expression: &str) -> Option<(&str, String, bool)> {
     Some((base, format!("'{name}'"), true))
 }
 
-/// The lines around one, as Salt shows them.
+/// Returns the lines around a line, as Salt shows them.
 pub(crate) fn context(text: &str, line: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     if line == 0 || line > lines.len() {

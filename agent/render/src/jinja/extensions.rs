@@ -1,4 +1,5 @@
-//! Filters, tests and globals of custom modules, as far as a template or one that it imports mentions them.
+//! The filters, tests and globals of custom modules that a template, or one that it imports,
+//! mentions.
 
 use std::sync::Arc;
 
@@ -13,10 +14,11 @@ use super::shared::Functions;
 use super::{Shared, join};
 use crate::{Extension, Kind};
 
-/// How many templates are looked through for names at most.
+/// The maximum number of templates that are searched for names.
 const TEMPLATES_MAX: usize = 64;
 
-/// Puts them into the environment of one rendering. They go before built-in ones of the same name, as in Salt.
+/// Adds the extensions to the environment of one rendering. As in Salt, they replace built-in ones
+/// of the same name.
 pub(super) fn add(environment: &mut Environment<'static>, shared: &Arc<Shared>) {
     let host = &shared.functions.host;
     let mut names: Vec<String> = vec![shared.root.clone()];
@@ -41,7 +43,7 @@ pub(super) fn add(environment: &mut Environment<'static>, shared: &Arc<Shared>) 
     }
 }
 
-/// The paths that stand as texts behind `import`, `from`, `include` and `extends`.
+/// Returns the paths that are string literals after `import`, `from`, `include` and `extends`.
 fn imports(source: &str) -> impl Iterator<Item = &str> {
     let words = ["import", "from", "include", "extends"];
     source.split("{%").skip(1).filter_map(move |tag| {

@@ -1,4 +1,4 @@
-//! Python's `'…'.format(…)` and `'…' % …`.
+//! Evaluates Python's `'…'.format(…)` and `'…' % …`.
 
 use minijinja::{Error, Value};
 use value::python;
@@ -8,10 +8,10 @@ use super::errors::{key_error, runtime_error, type_error, value_error};
 use super::strings::checked_len;
 use super::{markup, print};
 
-/// The widest field that a format may ask for.
+/// The maximum width of a field in a format.
 const WIDTH_MAX: usize = 1 << 20;
 
-/// What stands between `{x:` and `}`, or between `%` and its letter.
+/// The specification between `{x:` and `}`, or between `%` and its letter.
 #[derive(Debug, Default)]
 struct Spec {
     fill: Option<char>,
@@ -25,7 +25,7 @@ struct Spec {
     letter: Option<char>,
 }
 
-/// `text.format(…)`.
+/// Returns `text.format(…)`.
 pub(super) fn format(text: &str, args: &Args) -> Result<String, Error> {
     fields(text, args, &mut 0, 0)
 }
@@ -64,7 +64,7 @@ fn fields(text: &str, args: &Args, next: &mut usize, depth: usize) -> Result<Str
     Ok(out)
 }
 
-/// Where the field that begins the text ends.
+/// Returns the end of the field at the start of the text.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, c) in text.char_indices() {
@@ -94,7 +94,7 @@ fn field(field: &str, args: &Args, next: &mut usize, depth: usize) -> Result<Str
     by_spec(&value, &parse_spec(&spec)?)
 }
 
-/// `name`, `0`, `name.attribute[key]`.
+/// Looks up `name`, `0` or `name.attribute[key]`.
 fn lookup(path: &str, args: &Args, next: &mut usize) -> Result<Value, Error> {
     let end = path.find(['.', '[']).unwrap_or(path.len());
     let (name, mut rest) = path.split_at(end);
@@ -210,7 +210,7 @@ fn by_spec(value: &Value, spec: &Spec) -> Result<String, Error> {
     Ok(pad_number(&sign, &prefix, &digits, spec))
 }
 
-/// The sign, a prefix as `0x`, and the digits.
+/// Returns the sign, a prefix such as `0x`, and the digits.
 fn digits(value: &Value, spec: &Spec) -> Result<(String, String, String), Error> {
     let negative;
     let mut prefix = String::new();
@@ -304,7 +304,7 @@ fn float_digits(number: f64, spec: &Spec) -> String {
     }
 }
 
-/// Rust's `1e5` as C's `1e+05`.
+/// Rewrites Rust's `1e5` as C's `1e+05`.
 fn exponent(text: &str) -> String {
     let (mantissa, power) = text.split_once('e').unwrap_or((text, "0"));
     let power: i32 = power.parse().unwrap_or(0);
@@ -315,7 +315,7 @@ fn exponent(text: &str) -> String {
     )
 }
 
-/// C's `%g`.
+/// Formats a number as C's `%g`.
 fn general(number: f64, spec: &Spec) -> String {
     let precision = spec.precision.unwrap_or(6).clamp(1, 400);
     let scientific = format!("{number:.*e}", precision - 1);
@@ -376,7 +376,8 @@ fn pad_number(sign: &str, prefix: &str, digits: &str, spec: &Spec) -> String {
     format!("{sign}{prefix}{zeros}{digits}")
 }
 
-/// `text % values`: a tuple gives one each, a dictionary by name, anything else is the only one.
+/// Returns `text % values`: a tuple contains one value for each field, a dictionary its values by
+/// name, and anything else is the only value.
 pub(super) fn percent(text: &str, values: &Value) -> Result<String, Error> {
     let many = if values.is_tuple() {
         args::items(values)?
@@ -514,7 +515,7 @@ fn by_percent(value: &Value, mut spec: Spec) -> Result<String, Error> {
     }
 }
 
-/// The filter `__mod`, which stands for the operator `%`.
+/// The filter `__mod`, which replaces the operator `%`.
 pub(super) fn modulo(_: &mut minijinja::State<'_, '_>, args: &Args) -> Result<Value, Error> {
     let (left, right) = (args.subject()?, args::defined(args.need(1, "right")?)?);
     if let Some(text) = left.as_str() {
@@ -545,7 +546,7 @@ pub(super) fn modulo(_: &mut minijinja::State<'_, '_>, args: &Args) -> Result<Va
     )))
 }
 
-/// The filter `format`: `%` with the arguments that follow.
+/// The filter `format`: applies `%` with the arguments that follow.
 pub(super) fn format_filter(_: &mut minijinja::State<'_, '_>, args: &Args) -> Result<Value, Error> {
     let (subject, text) = (args.subject()?, args.text(0, "value")?);
     let named = args

@@ -17,7 +17,7 @@ use crate::Kind;
 /// The longest `range` that Jinja2's sandbox allows.
 const RANGE_MAX: u64 = 100_000;
 
-/// Puts them into an environment.
+/// Adds the functions to an environment.
 pub(super) fn add(env: &mut Environment<'static>) {
     filters::add_function(env, "namespace", namespace);
     filters::add_function(env, "range", range);
@@ -76,7 +76,7 @@ fn dict(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     Ok(Dict::value(pairs(args)?.into_iter().collect()))
 }
 
-/// `namespace(dictionary, name=value)`, as Python's `dict`.
+/// Evaluates `namespace(dictionary, name=value)`, with arguments as for Python's `dict`.
 fn namespace(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     let names = pairs(args)?;
     let names = Dict::value(names.into_iter().collect());
@@ -87,7 +87,8 @@ fn raise(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     Err(fault(Kind::Jinja, args.text(0, "msg")?))
 }
 
-/// `ifelse('a*', 'x', 'b*', 'y', 'default')`: the value behind the first pattern that the minion matches.
+/// Evaluates `ifelse('a*', 'x', 'b*', 'y', 'default')`: returns the value after the first pattern
+/// that matches the minion.
 fn ifelse(state: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     let salt = state.lookup("salt").unwrap_or_default();
     let Ok(function) = salt.get_item(&Value::from("match.ifelse")) else {
@@ -114,7 +115,7 @@ fn show_full_context(state: &mut State<'_, '_>, _: &Args) -> Result<Value, Error
             continue;
         };
         let is_plain = value.kind() != ValueKind::Plain && !super::print::is_opaque(&value);
-        // Salt shows what Python calls an object.
+        // Salt shows Python's representation of an object here.
         let shown = match (is_plain, name.as_str()) {
             (true, _) => value,
             (false, "salt") => "<salt.utils.templates.AliasedLoader object>".into(),
@@ -125,7 +126,7 @@ fn show_full_context(state: &mut State<'_, '_>, _: &Args) -> Result<Value, Error
     Ok(Dict::value(entries))
 }
 
-/// `cycler('odd', 'even')`.
+/// The result of `cycler('odd', 'even')`.
 struct Cycler {
     items: Vec<Value>,
     at: AtomicUsize,
@@ -184,7 +185,7 @@ impl Object for Cycler {
     }
 }
 
-/// `joiner(', ')`: empty the first time.
+/// The result of `joiner(', ')`: the first call returns an empty text.
 struct Joiner {
     separator: Value,
     used: AtomicBool,

@@ -1,10 +1,11 @@
-//! The line `#jinja2: {"trim_blocks": true}` that sets options for one template.
+//! Reads the line `#jinja2: {"trim_blocks": true}`, which sets options for one template.
 
 use value::json;
 
 use crate::JinjaOptions;
 
-/// Takes the line out of a template and obeys it; what cannot be read stays in.
+/// Removes the line from a template and applies its options; an unreadable line stays in the
+/// template.
 pub(super) fn take(source: &str, options: &mut JinjaOptions) -> String {
     let lines: Vec<&str> = source.split_inclusive('\n').collect();
     let shebang = lines

@@ -1,6 +1,8 @@
-//! Containers of the run that a template reads: nothing in them is copied before the template changes it.
+//! Containers of the run that a template reads. Nothing in them is copied before the template
+//! changes it.
 //!
-//! A container that is taken out of one is remembered by its place, so that everybody who holds it sees the same changes.
+//! A container that was read from another one is remembered by its index there, so that every
+//! holder of it sees the same changes.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -16,17 +18,17 @@ thread_local! {
     static CHANGES_OF_LENT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How many changes templates have made on this thread.
+/// The number of changes that templates have made on this thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Changes {
-    /// To any list or dictionary.
+    /// Changes of any list or dictionary.
     pub(super) all: u64,
-    /// To one that was lent to the template.
+    /// Changes of one that was lent to the template.
     pub(super) of_lent: u64,
 }
 
 impl Changes {
-    /// Returns the numbers as they are now.
+    /// Returns the current numbers.
     pub(super) fn now() -> Self {
         Self {
             all: CHANGES.get(),
@@ -43,14 +45,14 @@ impl Changes {
     }
 }
 
-/// A list or a dictionary of the run, and the containers in it that the template holds, by their places.
+/// A list or dictionary of the run, with the containers in it that the template holds, by index.
 pub(super) struct Lent<T> {
     pub(super) from: T,
     children: HashMap<usize, Value>,
 }
 
 impl<T> Lent<T> {
-    /// Lends a list or a dictionary of which the template holds no part yet.
+    /// Lends a list or dictionary of which the template holds no part yet.
     pub(super) fn of(from: T) -> Self {
         let children = HashMap::new();
         Self { from, children }
@@ -60,7 +62,7 @@ impl<T> Lent<T> {
         from_scalar(value).or_else(|| self.children.get(&place).cloned())
     }
 
-    /// Returns the containers that the template holds, by their places.
+    /// Returns the containers that the template holds, by index.
     pub(super) fn children(&self) -> Vec<(usize, Value)> {
         let children = self.children.iter();
         children
@@ -70,13 +72,13 @@ impl<T> Lent<T> {
 }
 
 impl<T> Lent<T> {
-    /// Takes out the containers that the template holds.
+    /// Removes and returns the containers that the template holds.
     pub(super) fn take_children(&mut self) -> Vec<Value> {
         std::mem::take(&mut self.children).into_values().collect()
     }
 }
 
-/// Returns the template's view of a value, the same for each place.
+/// Returns the template's view of a value; for the same index it is always the same object.
 fn lend(children: &mut HashMap<usize, Value>, place: usize, value: &value::Value) -> Value {
     from_scalar(value).unwrap_or_else(|| {
         let child = children.entry(place).or_insert_with(|| from_value(value));
@@ -85,7 +87,7 @@ fn lend(children: &mut HashMap<usize, Value>, place: usize, value: &value::Value
 }
 
 impl Lent<Arc<Vec<value::Value>>> {
-    /// Returns an item that needs no lending.
+    /// Returns an item that is a scalar or was lent already.
     pub(super) fn item(&self, place: usize) -> Option<Value> {
         self.known(place, self.from.get(place)?)
     }
@@ -106,7 +108,7 @@ impl Lent<Arc<Vec<value::Value>>> {
 }
 
 impl Lent<Map> {
-    /// Returns an item that needs no lending.
+    /// Returns an item that is a scalar or was lent already.
     pub(super) fn item(&self, place: usize) -> Option<Value> {
         self.known(place, self.from.at(place)?.1)
     }
@@ -126,7 +128,7 @@ impl Lent<Map> {
     }
 }
 
-/// Returns a lent list with what the template changed below it; the same one if that is nothing.
+/// Returns a lent list with the template's changes below it; without changes it is the same list.
 pub(super) fn left_list(
     from: &Arc<Vec<value::Value>>,
     children: Vec<(usize, Value)>,
@@ -147,7 +149,8 @@ pub(super) fn left_list(
     Ok(value::Value::List(now))
 }
 
-/// Returns a lent dictionary with what the template changed below it; the same one if that is nothing.
+/// Returns a lent dictionary with the template's changes below it; without changes it is the same
+/// dictionary.
 pub(super) fn left_map(
     from: &Map,
     children: Vec<(usize, Value)>,
@@ -166,7 +169,7 @@ pub(super) fn left_map(
     Ok(value::Value::Map(now))
 }
 
-/// Returns true if two are one list or dictionary, and not only alike.
+/// Returns true if two values are the same list or dictionary, and not only equal.
 pub(super) fn is_same(one: &value::Value, other: &value::Value) -> bool {
     use value::Value as V;
     match (one, other) {
@@ -176,7 +179,8 @@ pub(super) fn is_same(one: &value::Value, other: &value::Value) -> bool {
     }
 }
 
-/// Sets and tuples are made anew when they leave a template.
+/// True if a value did not change. Sets and tuples are created again when they leave a template, so
+/// they are compared by their contents.
 fn is_unchanged(before: &value::Value, left: &value::Value) -> bool {
     use value::Value as V;
     match (before, left) {

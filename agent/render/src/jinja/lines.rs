@@ -1,8 +1,8 @@
-//! Numbers of lines. The engine counts them in 16 bits and stops at 65,535; a template may have more.
+//! Line numbers. The engine counts lines in 16 bits and stops at 65,535; a template may have more.
 
 use minijinja::Error;
 
-/// Counts the lines of a text on the way through it.
+/// A counter of the lines of a text.
 pub(super) struct Lines<'a> {
     source: &'a str,
     at: usize,
@@ -19,7 +19,8 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Returns the number of the line that a place is on. Asking in order costs one look at the text in all.
+    /// Returns the number of the line of an offset. With offsets in ascending order, the text is
+    /// scanned only once.
     pub(super) fn at(&mut self, offset: usize) -> usize {
         if offset < self.at {
             *self = Self::of(self.source);
@@ -32,8 +33,8 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Returns the line of an error: the rewritten text has the lines of the template. None where the engine knows no more than
-/// that it is far down.
+/// Returns the line of an error, which is the same in the template and in the rewritten text.
+/// Returns `None` if the engine only knows that the line is beyond its limit.
 pub(super) fn of_error(error: &Error) -> Option<usize> {
     let line = error.line()?;
     if line < usize::from(u16::MAX) {

@@ -11,11 +11,11 @@ use super::args::Args;
 use super::containers::Dict;
 use super::errors::type_error;
 
-/// A macro; the engine knows `varargs` and `kwargs` as arguments of those names.
+/// A macro; for the engine, `varargs` and `kwargs` are arguments of these names.
 struct OpenMacro {
     name: String,
     inner: Value,
-    /// Whether it uses `varargs` or `kwargs`.
+    /// True if it uses `varargs` or `kwargs`.
     open: bool,
     arguments: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Python's `Markup`: a text that needs no escaping, and escapes what is put into it.
+//! Python's `Markup`: a text that needs no escaping, and that escapes values inserted into it.
 
 use indexmap::IndexMap;
 use minijinja::Value;
@@ -16,7 +16,8 @@ pub(super) fn escaped(value: &Value) -> Value {
     }
 }
 
-/// Returns what may be put into a safe text: numbers as they are, everything else as safe text.
+/// Returns a value that may be inserted into a safe text: numbers, truth values and undefined
+/// values unchanged, everything else as safe text.
 fn guarded(value: &Value) -> Value {
     match value.kind() {
         ValueKind::Number | ValueKind::Bool | ValueKind::Undefined => value.clone(),
@@ -24,7 +25,7 @@ fn guarded(value: &Value) -> Value {
     }
 }
 
-/// Returns the values of `text % values` for a text that is safe; those of another text stay what they are.
+/// Returns the values of `text % values`: escaped for a safe text, unchanged for any other.
 pub(super) fn values(text: &Value, values: &Value) -> Value {
     if !text.is_safe() {
         return values.clone();
@@ -47,7 +48,7 @@ pub(super) fn arguments(args: &Args) -> Args {
     args.mapped(guarded)
 }
 
-/// Returns a text that was made of another: safe if that is.
+/// Returns a text that was made from another one; it is safe if that one is.
 pub(super) fn like(text: &Value, made: String) -> Value {
     match text.is_safe() {
         true => Value::from_safe_string(made),

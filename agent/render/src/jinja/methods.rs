@@ -16,7 +16,7 @@ fn none() -> Value {
     Value::from(())
 }
 
-/// The methods of a list.
+/// Calls a method of a list.
 pub(super) fn list(list: &List, method: &str, args: &Args) -> Result<Value, Error> {
     match method {
         "append" => {
@@ -98,7 +98,7 @@ fn pop(list: &List, args: &Args) -> Result<Value, Error> {
     })
 }
 
-/// Python's `sorted`: what cannot be compared is an error.
+/// Sorts as Python's `sorted`; values that cannot be compared are an error.
 pub(super) fn sorted(mut items: Vec<Value>, reverse: bool) -> Result<Vec<Value>, Error> {
     if let [first, rest @ ..] = items.as_slice() {
         for other in rest {
@@ -113,12 +113,12 @@ pub(super) fn sorted(mut items: Vec<Value>, reverse: bool) -> Result<Vec<Value>,
     Ok(items)
 }
 
-/// The order that Python gives two values of one kind.
+/// Compares two values of the same kind in Python's order.
 pub(super) fn compare(a: &Value, b: &Value) -> Ordering {
     a.cmp(b)
 }
 
-/// True when Python's `<` has an answer for the two.
+/// True when Python's `<` is defined for the two values.
 pub(super) fn ordered(a: &Value, b: &Value) -> bool {
     let family = |value: &Value| match value.kind() {
         ValueKind::Bool | ValueKind::Number => "number",
@@ -128,7 +128,7 @@ pub(super) fn ordered(a: &Value, b: &Value) -> bool {
     family(a) == family(b) && !family(a).is_empty()
 }
 
-/// Python's error for two values without an order.
+/// Returns Python's error for two values without an order.
 pub(super) fn no_order(operator: &str, a: &Value, b: &Value) -> Error {
     type_error(format!(
         "'{operator}' not supported between instances of '{}' and '{}'",
@@ -137,7 +137,7 @@ pub(super) fn no_order(operator: &str, a: &Value, b: &Value) -> Error {
     ))
 }
 
-/// An error unless the two can be sorted.
+/// Returns an error unless the two values can be sorted.
 pub(super) fn comparable(a: &Value, b: &Value) -> Result<(), Error> {
     let (a, b) = (args::defined(a)?, args::defined(b)?);
     if ordered(a, b) {
@@ -147,7 +147,7 @@ pub(super) fn comparable(a: &Value, b: &Value) -> Result<(), Error> {
     }
 }
 
-/// The methods of a set.
+/// Calls a method of a set.
 pub(super) fn set(set: &List, method: &str, args: &Args) -> Result<Value, Error> {
     let other = || -> Result<Vec<Value>, Error> { args::items(args.need(0, "other")?) };
     let of = |items| Ok(List::of(Sort::Set, items));
@@ -204,13 +204,13 @@ pub(super) fn set(set: &List, method: &str, args: &Args) -> Result<Value, Error>
     }
 }
 
-/// The items without those that came before.
+/// Returns the items without duplicates.
 pub(super) fn unique(items: impl IntoIterator<Item = Value>) -> Vec<Value> {
     let mut seen = Seen::default();
     items.into_iter().filter(|item| seen.add(item)).collect()
 }
 
-/// Values that were met: most are found at once, the others by comparing.
+/// A set of values that occurred: texts and whole numbers are found by hash, others by comparing.
 #[derive(Default)]
 pub(super) struct Seen {
     texts: HashSet<Value>,
@@ -219,7 +219,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// All of these.
+    /// Returns a set of these values.
     pub(super) fn of(items: &[Value]) -> Self {
         let mut seen = Self::default();
         for item in items {
@@ -228,7 +228,7 @@ impl Seen {
         seen
     }
 
-    /// False when it was met before.
+    /// Adds a value; returns false if it was present already.
     pub(super) fn add(&mut self, item: &Value) -> bool {
         if self.has(item) {
             return false;
@@ -245,7 +245,7 @@ impl Seen {
         true
     }
 
-    /// True when it was met.
+    /// True when the value is present.
     pub(super) fn has(&self, item: &Value) -> bool {
         match whole(item) {
             Some(number) => self.numbers.contains(&number),
@@ -255,7 +255,7 @@ impl Seen {
     }
 }
 
-/// The number that a value equals: Python has `True == 1 == 1.0`.
+/// Returns the whole number that a value equals: in Python, `True == 1 == 1.0`.
 fn whole(value: &Value) -> Option<i64> {
     match value.kind() {
         ValueKind::Bool => Some(i64::from(value.is_true())),
@@ -264,7 +264,7 @@ fn whole(value: &Value) -> Option<i64> {
     }
 }
 
-/// The methods of a dictionary.
+/// Calls a method of a dictionary.
 pub(super) fn dict(dict: &Dict, method: &str, args: &Args) -> Result<Value, Error> {
     match method {
         "get" => {
@@ -316,12 +316,12 @@ pub(super) fn dict(dict: &Dict, method: &str, args: &Args) -> Result<Value, Erro
     }
 }
 
-/// A tuple of two.
+/// Returns a tuple of two values.
 pub(super) fn pair(key: Value, value: Value) -> Value {
     Value::from(Tuple::from([key, value]))
 }
 
-/// The entries of a dictionary as tuples.
+/// Returns the entries of a dictionary as tuples.
 pub(super) fn items(dict: &Dict) -> Vec<Value> {
     dict.pairs()
         .into_iter()

@@ -1,4 +1,4 @@
-//! Jinja as Salt has it: minijinja with Python's values, texts and methods and Salt's filters.
+//! Salt's Jinja: minijinja with Python's values, texts and methods, and with Salt's filters.
 
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -42,24 +42,24 @@ pub mod trace;
 pub use reached::{Branch, Reached};
 pub use shared::SharedVariables;
 
-/// Begins the name of a template that is imported without context.
+/// The first character of the name of a template that is imported without context.
 const PLAIN: char = '\u{f8fe}';
 
-/// Steps that one template may do.
+/// The maximum number of steps of a template.
 const FUEL: u64 = 5_000_000;
 
-/// Characters that one template may put out.
+/// The maximum number of bytes that a template may output.
 const OUTPUT_MAX: usize = 32 << 20;
 
 /// Renders a template.
 ///
 /// # Errors
-/// As Salt words them, with the place in the template.
+/// Salt's message, with the place in the template.
 pub fn render(source: &str, context: &Context, host: &Arc<dyn Host>) -> Result<String, Error> {
     Run::new(source, context, host, false)?.output()
 }
 
-/// One rendering: the template, those that it imports, and the environment.
+/// A rendering: the template, the templates that it imports, and the environment.
 struct Run<'a> {
     context: &'a Context,
     shared: Arc<Shared>,
@@ -67,19 +67,19 @@ struct Run<'a> {
     newline: &'static str,
 }
 
-/// What the environment's loader needs.
+/// The data for the environment's loader.
 struct Shared {
     root: String,
-    /// The folder of that template: `./x` in it is relative to it.
+    /// The folder of the root template: `./x` in it is relative to this folder.
     dir: String,
     saltenv: String,
     functions: Arc<shared::Functions>,
     syntax: SyntaxConfig,
-    /// The templates that were loaded, as they were before they were rewritten.
+    /// The templates that were loaded, before they were rewritten.
     sources: Mutex<Vec<(String, Arc<str>)>>,
-    /// Whether to mark the output: see `trace`.
+    /// True to mark the output: see `trace`.
     marks: bool,
-    /// Who is told which branches are reached.
+    /// The record of the branches that are reached, if there is one.
     reached: Option<Arc<Reached>>,
 }
 
@@ -133,7 +133,7 @@ impl<'a> Run<'a> {
                     .render_captured_to(variables.clone(), &mut output)
                     .map(drop)
             });
-        // A trace renders again what was rendered before.
+        // A trace renders a second time, so its changes are not stored.
         if !self.shared.marks {
             self.shared.functions.give_back();
             if let Some(left) = variables.downcast_object_ref::<Variables>() {
@@ -165,13 +165,13 @@ impl Shared {
             .map(|(_, source)| Arc::clone(source))
     }
 
-    /// The text of a template, where it is there and can be read.
+    /// Returns the text of a template, if it exists and can be read.
     fn known(&self, path: &str) -> Option<Arc<str>> {
         self.source(path)
             .or_else(|| self.fetch(path).ok().flatten())
     }
 
-    /// The rewritten text of a template.
+    /// Returns the rewritten text of a template.
     fn load(&self, name: &str) -> Result<Option<String>, minijinja::Error> {
         let plain = name.starts_with(PLAIN);
         let path = name.trim_start_matches(PLAIN);
@@ -214,7 +214,7 @@ impl Shared {
     }
 }
 
-/// The variables that Salt sets anew for a template imported without context.
+/// Returns the assignments of the variables that Salt sets for a template imported without context.
 fn location(path: &str) -> String {
     let dir = path.rsplit_once('/').map_or("", |(dir, _)| dir);
     let quote = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
@@ -227,7 +227,7 @@ fn location(path: &str) -> String {
     )
 }
 
-/// Jinja2 turns every kind of line end into a newline.
+/// Converts every kind of line end to a newline, as Jinja2 does.
 fn normal(source: &str) -> String {
     if source.contains('\r') {
         source.replace("\r\n", "\n").replace('\r', "\n")
@@ -248,7 +248,7 @@ fn syntax(options: JinjaOptions) -> Result<SyntaxConfig, Error> {
         })
 }
 
-/// Everything that is the same for all templates, made once.
+/// Returns the environment with everything that all templates have in common; it is created once.
 fn base() -> &'static Environment<'static> {
     static BASE: OnceLock<Environment<'static>> = OnceLock::new();
     BASE.get_or_init(|| {
@@ -299,7 +299,7 @@ fn environment(shared: &Arc<Shared>, options: JinjaOptions) -> Environment<'stat
     environment
 }
 
-/// The path below the file roots that `name` means in the template `parent`.
+/// Returns the path below the file roots that `name` means in the template `parent`.
 fn join(name: &str, parent: &str, root: &str, dir: &str) -> String {
     let path = name.trim_start_matches(PLAIN);
     let path = path.strip_prefix("salt://").unwrap_or(path);
@@ -321,7 +321,7 @@ fn join(name: &str, parent: &str, root: &str, dir: &str) -> String {
         match part {
             "." => {}
             "" if !parts.is_empty() || !base.starts_with('/') => {}
-            // A path that leaves the roots stays one that is not there.
+            // A path that leaves the roots keeps its `..`, so no such template exists.
             ".." if parts.last().is_some_and(|last| *last != "..") => {
                 parts.pop();
             }
@@ -349,7 +349,7 @@ impl Object for Variables {
     }
 }
 
-/// Output that may not grow without end.
+/// Output whose size is limited.
 struct Limited(Vec<u8>);
 
 impl io::Write for Limited {

@@ -1,4 +1,4 @@
-//! What nests deeply or contains itself: comparing it ends, and so does giving it back.
+//! Compares and drops values that nest deeply or contain themselves, without endless recursion.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
@@ -9,13 +9,14 @@ use super::containers::{Dict, List};
 use super::errors::value_error;
 use super::strings;
 
-/// How deep two values are compared. Deeper ones count as equal, where Python has a `RecursionError`.
+/// The maximum depth to which two values are compared. Deeper values count as equal; Python raises
+/// a `RecursionError`.
 const DEPTH_MAX: usize = 200;
 
-/// How many pairs of values one comparison may look at.
+/// The maximum number of pairs of values in one comparison.
 const STEPS_MAX: usize = 5_000_000;
 
-/// How many containers are given back inside each other.
+/// The maximum number of containers that are dropped inside each other.
 const DROPS_MAX: usize = 50;
 
 thread_local! {
@@ -25,7 +26,8 @@ thread_local! {
     static WAITING: RefCell<Vec<Vec<Value>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Refuses what contains itself, and what has too many parts when each is taken wherever it stands.
+/// Refuses a value that contains itself, or that has too many parts, each counted once for every
+/// place where it occurs.
 pub(super) fn checked(value: &Value) -> Result<(), Error> {
     walk(value, 0, &mut 0)
 }
@@ -50,12 +52,12 @@ fn walk(value: &Value, depth: usize, count: &mut usize) -> Result<(), Error> {
         .try_for_each(|part| walk(part, depth + 1, count))
 }
 
-/// The order of two lists.
+/// Returns the order of two lists.
 pub(super) fn compare_lists(a: &List, b: &List) -> Ordering {
     deeper(|| compare_all(a.snapshot(), b.snapshot()))
 }
 
-/// The order of two dictionaries, whatever the order of their keys.
+/// Returns the order of two dictionaries, whatever the order of their keys.
 pub(super) fn compare_dicts(a: &Dict, b: &Dict) -> Ordering {
     let sorted = |dict: &Dict| {
         let mut entries = dict.pairs();
@@ -93,7 +95,8 @@ fn compare_all(a: Vec<Value>, b: Vec<Value>) -> Ordering {
     first.unwrap_or_else(|| a.len().cmp(&b.len()))
 }
 
-/// One walk for equality and order: asking for both at every level would double the work at each.
+/// Compares two values for equality and order at once: separate comparisons would double the work
+/// at each level.
 fn compare(a: &Value, b: &Value) -> Ordering {
     STEPS.set(STEPS.get() + 1);
     if STEPS.get() >= STEPS_MAX {
@@ -112,7 +115,7 @@ fn compare(a: &Value, b: &Value) -> Ordering {
     if a == b { Ordering::Equal } else { a.cmp(b) }
 }
 
-/// Gives back what a container held, without one call inside another for each level.
+/// Drops the contents of a container, without a nested call for each level.
 pub(super) fn give_back(items: Vec<Value>) {
     if items.is_empty() {
         return;

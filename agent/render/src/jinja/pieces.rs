@@ -1,15 +1,16 @@
-//! The items of a list that a template made.
+//! The items of a list that a template created.
 
 use std::sync::Arc;
 
 use minijinja::Value;
 
-/// A list shorter than this is copied whole: that costs less than sharing it.
+/// The minimum length of a list that is shared: copying a shorter one costs less.
 const SHARED_MIN: usize = 64;
 
-/// Items of which a list and those that were made of it by `+` share the first ones.
+/// The items of a list. The list and those that `+` made from it share the first items.
 ///
-/// `{% set l = l + [x] %}` in a loop copies the tail alone, whose square is no longer than the head: n additions cost n√n steps.
+/// `{% set l = l + [x] %}` in a loop copies only the tail, whose squared length is at most that of
+/// the head: n additions cost n√n steps.
 #[derive(Default)]
 pub(super) struct Pieces {
     head: Option<Arc<Vec<Value>>>,
@@ -32,7 +33,7 @@ impl Pieces {
         self.head().len() + self.tail.len()
     }
 
-    /// Returns the item at a place.
+    /// Returns the item at an index.
     pub(super) fn get(&self, place: usize) -> Option<&Value> {
         let head = self.head();
         match place.checked_sub(head.len()) {
@@ -49,7 +50,7 @@ impl Pieces {
         items
     }
 
-    /// Returns all items to be changed: from then on no other list shares them.
+    /// Returns all items, mutably; from then on no other list shares them.
     pub(super) fn own(&mut self) -> &mut Vec<Value> {
         if let Some(head) = self.head.take() {
             let mut items = Arc::unwrap_or_clone(head);
@@ -59,7 +60,7 @@ impl Pieces {
         &mut self.tail
     }
 
-    /// Takes out the items that no other list shares.
+    /// Removes and returns the items that no other list shares.
     pub(super) fn take(&mut self) -> Vec<Value> {
         let head = self.head.take().and_then(|head| Arc::try_unwrap(head).ok());
         let mut items = head.unwrap_or_default();

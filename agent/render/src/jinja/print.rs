@@ -1,4 +1,4 @@
-//! How Python prints what a template holds.
+//! Prints the values of a template as Python does.
 
 use std::fmt::Write as _;
 
@@ -9,19 +9,20 @@ use value::python;
 use super::containers::{self, Dict, List, Sort};
 use super::strings::TEXT_MAX;
 
-/// What nests deeper stops here.
+/// The maximum nesting depth; deeper containers are printed as `{...}` or `[...]`.
 const DEPTH_MAX: usize = 100;
 
-/// Which of Python's ways of printing is meant.
+/// The ways in which Python prints a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// `repr`.
+    /// As `repr`.
     Plain,
-    /// As `{{ }}` prints: texts of several lines inside a dictionary are YAML's double-quoted ones.
+    /// As `{{ }}` prints: texts of several lines inside a dictionary are YAML double-quoted
+    /// scalars.
     Yaml,
 }
 
-/// Python's `str(value)`.
+/// Returns Python's `str(value)`.
 pub(super) fn str(value: &Value) -> String {
     if value.kind() == ValueKind::String {
         return value.as_str().unwrap_or_default().into();
@@ -31,21 +32,21 @@ pub(super) fn str(value: &Value) -> String {
     out
 }
 
-/// Python's `repr(value)`.
+/// Returns Python's `repr(value)`.
 pub(super) fn repr(value: &Value) -> String {
     let mut out = String::new();
     write(&mut out, value, Way::Plain, &mut Vec::new());
     out
 }
 
-/// What `{{ value }}` puts out.
+/// Returns the output of `{{ value }}`.
 pub(super) fn emit(value: &Value) -> String {
     let mut out = String::new();
     write(&mut out, value, Way::Yaml, &mut Vec::new());
     out
 }
 
-/// The name of the Python type.
+/// Returns the name of the Python type.
 pub(super) fn type_name(value: &Value) -> &'static str {
     match value.kind() {
         ValueKind::Undefined => "StrictUndefined",
@@ -65,7 +66,7 @@ pub(super) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// How Jinja2 calls the value in its messages: `'dict object'`, `'None'`.
+/// Returns the name of the value in Jinja2's messages: `dict object`, `None`.
 pub(super) fn object_name(value: &Value) -> String {
     match type_name(value) {
         "NoneType" => "None".into(),
@@ -73,9 +74,9 @@ pub(super) fn object_name(value: &Value) -> String {
     }
 }
 
-/// `open` are the addresses of the containers that the value stands in.
+/// Appends a value. `open` contains the addresses of the containers around it.
 fn write(out: &mut String, value: &Value, way: Way, open: &mut Vec<usize>) {
-    // Such a text is refused wherever it goes.
+    // A text of this length is refused anyway.
     if out.len() > TEXT_MAX {
         return;
     }
@@ -162,7 +163,8 @@ fn write_map(out: &mut String, value: &Value, way: Way, open: &mut Vec<usize>) {
     out.push('}');
 }
 
-/// Objects of the engine that look like dictionaries and are none: modules, macros, loops, namespaces.
+/// True for objects of the engine that look like dictionaries but are not: modules, macros, loops,
+/// namespaces.
 pub(super) fn is_opaque(value: &Value) -> bool {
     let name = value.as_object().map_or("", |object| object.type_name());
     [
@@ -179,7 +181,7 @@ pub(super) fn is_opaque(value: &Value) -> bool {
     .any(|end| name.ends_with(end))
 }
 
-/// A YAML double-quoted scalar on one line, all in ASCII.
+/// Appends a YAML double-quoted scalar on one line, in ASCII only.
 pub(super) fn yaml_quote(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! Which branches of templates are reached: for a look at a tree before it runs.
+//! Records which branches of templates are reached, to check a tree before it runs.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use minijinja::Environment;
 
-/// What the rewritten templates call when a branch is reached; no function of a template has this name.
+/// The function that rewritten templates call when a branch is reached; no function of a template
+/// has this name.
 const NOTE: &str = "__note";
 
-/// One branch of a template: what stands behind `if`, `elif`, `else` or `for`.
+/// A branch of a template: the part after `if`, `elif`, `else` or `for`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Branch {
     /// The template.
@@ -18,7 +19,7 @@ pub struct Branch {
     pub line: u32,
     /// The line of the tag that ends it.
     pub last: u32,
-    /// Whether it was reached.
+    /// True if it was reached.
     pub reached: bool,
 }
 
@@ -28,7 +29,7 @@ pub struct Reached(Mutex<Noted>);
 
 #[derive(Debug, Default)]
 struct Noted {
-    /// Where the branches of a template begin.
+    /// The index of the first branch of each template.
     first: HashMap<Arc<str>, usize>,
     branches: Vec<Branch>,
 }
@@ -38,7 +39,7 @@ impl Reached {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All branches of all templates that were read.
+    /// Returns all branches of all templates that were read.
     #[must_use]
     pub fn branches(&self) -> Vec<Branch> {
         self.noted().branches.clone()
@@ -50,7 +51,7 @@ impl Reached {
         }
     }
 
-    /// Lets the templates of an environment say what they reach.
+    /// Adds the function that records branches to an environment.
     pub(super) fn add(self: &Arc<Self>, environment: &mut Environment<'static>) {
         let reached = Arc::clone(self);
         environment.add_function(NOTE, move |number: usize| reached.note(number));
@@ -79,7 +80,7 @@ impl<'a> Branches<'a> {
         }
     }
 
-    /// Takes in a tag that stands on a line, and returns what goes behind it.
+    /// Handles a tag, and returns the text to insert after it.
     pub(super) fn tag(&mut self, word: &str, line: usize, text: &str) -> Option<String> {
         let line = u32::try_from(line).unwrap_or(u32::MAX);
         if matches!(word, "elif" | "else" | "endif" | "endfor")
@@ -109,7 +110,7 @@ impl<'a> Branches<'a> {
         Some(note)
     }
 
-    /// Keeps what was found, when it is the first time that this template is read.
+    /// Stores the branches, if this is the first time that the template is read.
     pub(super) fn keep(self) {
         let mut noted = self.reached.noted();
         if noted.branches.len() == self.first && !noted.first.contains_key(&self.template) {

@@ -1,5 +1,6 @@
-//! Calls of execution functions, whose arguments Python passes by reference: a template sees what a function changes of them, and what
-//! it gives back of them is the same list or dictionary still.
+//! Calls of execution functions, to which Python passes arguments by reference: the template sees
+//! the changes that a function makes to them, and a returned argument is still the same list or
+//! dictionary.
 
 use minijinja::{Error, Value};
 use value::Map;
@@ -11,7 +12,7 @@ use super::lent::is_same;
 use super::shared::Functions;
 use crate::Kind;
 
-/// Functions that return an argument, or an item of one, and no copy of it.
+/// Functions that return an argument, or an item of one, without a copy.
 const GIVE_BACK: [&str; 6] = [
     "config.get",
     "grains.filter_by",
@@ -21,24 +22,27 @@ const GIVE_BACK: [&str; 6] = [
     "test.echo",
 ];
 
-/// Those of them that lay `merge` over the very item that they return, and where that and `base` stand.
+/// Functions of [`GIVE_BACK`] that merge `merge` into the very item that they return, followed by
+/// the positions of `merge` and `base`.
 const MERGE_INTO_IT: [&str; 2] = ["grains.filter_by", "pillar.filter_by"];
 const MERGE: usize = 2;
 const BASE: usize = 4;
 
-/// What a template passes to an execution function.
+/// The arguments that a template passes to an execution function.
 pub(super) struct Passed<'a> {
     functions: &'a Functions,
     name: &'a str,
     args: &'a Args,
-    /// The arguments as the function gets them.
+    /// The arguments as the function receives them.
     positional: Vec<value::Value>,
     named: Map,
 }
 
 impl<'a> Passed<'a> {
+    /// Converts the arguments of a call.
+    ///
     /// # Errors
-    /// When an argument is undefined, or holds itself.
+    /// When an argument is undefined, or contains itself.
     pub(super) fn of(
         functions: &'a Functions,
         name: &'a str,
@@ -58,7 +62,7 @@ impl<'a> Passed<'a> {
         })
     }
 
-    /// What the function says.
+    /// Calls the function and returns its result.
     ///
     /// # Errors
     /// When it fails.
@@ -72,10 +76,11 @@ impl<'a> Passed<'a> {
             .map_err(|sentence| fault(Kind::Call, sentence))
     }
 
-    /// The argument, or the item of one, that the answer is, with what the function changed of it.
+    /// Returns the argument, or the item of one, that is the function's result, after applying the
+    /// function's changes to it. `None` if the result is a new value.
     ///
     /// # Errors
-    /// When the function fails that is asked whose `merge` it was.
+    /// When the second call fails that finds out into which item `merge` was merged.
     pub(super) fn reference(&self, answer: &value::Value) -> Result<Option<Value>, Error> {
         if let Some(changed) = self.changed_in_place() {
             self.change(changed, answer);
@@ -94,7 +99,7 @@ impl<'a> Passed<'a> {
         Ok(chosen.or_else(|| self.given_back(answer)))
     }
 
-    /// The argument that a function changes and returns.
+    /// Returns the argument that the function changes and returns.
     fn changed_in_place(&self) -> Option<&'a Value> {
         let in_place = match self.name {
             "defaults.merge" | "defaults.update" => self.args.flag(3, "in_place", true),
@@ -105,13 +110,13 @@ impl<'a> Passed<'a> {
         dest.downcast_object_ref::<Dict>().is_some().then_some(dest)
     }
 
-    /// Makes a dictionary of the template what the function made of it.
+    /// Applies the function's changes to a dictionary of the template.
     fn change(&self, dict: &Value, answer: &value::Value) {
         let (Some(dict), Some(map)) = (dict.downcast_object_ref::<Dict>(), answer.as_map()) else {
             return;
         };
         match self.name {
-            // It puts new dictionaries in the places of those that were there.
+            // This function replaces inner dictionaries by new ones.
             "defaults.update" => dict.set_all(map),
             _ => dict.updated_to(map),
         }
@@ -139,7 +144,7 @@ impl<'a> Passed<'a> {
     }
 }
 
-/// The argument, or the item of it, that became this answer.
+/// Returns the argument, or the item of it, that is the result.
 fn owner(argument: &Value, value: &value::Value, answer: &value::Value) -> Option<Value> {
     if is_same(value, answer) {
         return Some(argument.clone());

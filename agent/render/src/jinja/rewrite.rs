@@ -1,10 +1,12 @@
-//! Turns a Salt template into one that minijinja runs, by edits between tokens: no line ever moves.
+//! Rewrites a Salt template to one that minijinja runs, by edits between tokens; no line moves.
 //!
-//! The one file that drives minijinja's unstable tokenizer.
-//! - List and dictionary literals and what `set` assigns become containers that can be changed (`__m`).
-//! - `a ~ b` and `a % b` become the filters `__cat` and `__mod`, which know Python's texts; `a + b` becomes `__add`, which knows lists.
-//! - `do`, `load_*`, `import_*` and `profile` become what they stand for.
-//! - An import without context goes through `__plain`; macros that use `varargs` or `kwargs` through `__macro`.
+//! This is the only file that uses minijinja's unstable tokenizer.
+//! - List and dictionary literals, and values that `set` assigns, become containers that can be
+//!   changed (`__m`).
+//! - `a ~ b` and `a % b` become the filters `__cat` and `__mod`, which handle Python's texts;
+//!   `a + b` becomes `__add`, which handles lists.
+//! - `do`, `load_*`, `import_*` and `profile` are replaced by equivalent tags.
+//! - An import without context uses `__plain`; macros that use `varargs` or `kwargs` use `__macro`.
 
 use minijinja::machinery::{Span, Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
@@ -15,11 +17,12 @@ use super::reached::Branches;
 
 mod tags;
 
-/// Deeper expressions are left to the parser, which refuses them.
+/// The maximum depth of an expression; deeper ones are left to the parser, which refuses them.
 const DEPTH_MAX: usize = 150;
 
-/// Rewrites a template. With a number, every piece of output is marked with it and its line: see `trace`.
-/// What cannot be read is handed on as it is, for the parser to complain about.
+/// Rewrites a template. With a number, every piece of output is marked with this number and its
+/// line: see `trace`. An unreadable template is returned unchanged, so that the parser reports the
+/// error.
 pub(super) fn rewrite(
     source: &str,
     syntax: &SyntaxConfig,
@@ -49,15 +52,15 @@ pub(super) fn rewrite(
     walker.edits.apply(source)
 }
 
-/// A macro whose end has not come yet.
+/// A macro whose end has not been read yet.
 struct Macro<'a> {
     name: &'a str,
     arguments: Vec<&'a str>,
-    /// Where its list of arguments ends, and what goes before one more.
+    /// The end of its argument list, and the text to insert before one more argument.
     end: usize,
     comma: &'static str,
     takes_more: bool,
-    /// Whether another template is included in it.
+    /// True if it includes another template.
     includes: bool,
 }
 
@@ -70,7 +73,7 @@ struct Walker<'a> {
     macros: Vec<Macro<'a>>,
     edits: Edits,
     marks: Option<u32>,
-    /// The branches, where somebody wants to know which are reached.
+    /// The branches, if they are recorded.
     branches: Option<Branches<'a>>,
 }
 
@@ -94,14 +97,14 @@ impl<'a> Walker<'a> {
         self.word() == Some(word)
     }
 
-    /// Where the token that comes next begins.
+    /// Returns the start of the next token.
     fn start(&self) -> usize {
         self.tokens
             .get(self.at)
             .map_or(self.source.len(), |(_, span)| span.start_offset as usize)
     }
 
-    /// Where the token before it ended.
+    /// Returns the end of the previous token.
     fn end(&self) -> usize {
         let before = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
         before.map_or(0, |(_, span)| span.end_offset as usize)
@@ -111,7 +114,7 @@ impl<'a> Walker<'a> {
         self.at += 1;
     }
 
-    /// Replaces the token that comes next and steps over it.
+    /// Replaces the next token and skips it.
     fn replace(&mut self, text: &str) {
         if let Some((_, span)) = self.tokens.get(self.at) {
             self.edits.instead.insert(
@@ -122,7 +125,7 @@ impl<'a> Walker<'a> {
         self.step();
     }
 
-    /// Puts `open` and `close` around what was read since `start`.
+    /// Puts `open` and `close` around the text that was read since `start`.
     fn wrap(&mut self, start: usize, open: &str, close: &str) {
         self.edits.before(start, open);
         self.edits.after(self.end(), close);
@@ -299,7 +302,8 @@ impl<'a> Walker<'a> {
         Some(())
     }
 
-    /// One expression, or several with commas, which become a tuple between `open` and `close`.
+    /// Reads one expression, or several with commas, which become a tuple between `open` and
+    /// `close`.
     fn tuple(&mut self, open: &str, close: &str) -> Option<()> {
         let start = self.start();
         self.expression()?;
@@ -365,7 +369,7 @@ impl<'a> Walker<'a> {
         if !operators.iter().any(ordered) {
             return Some(());
         }
-        // The engine orders everything; Python does not.
+        // The engine can order any two values; Python cannot.
         for (index, (at, operator, tokens)) in operators.into_iter().enumerate() {
             let close = if index == 0 { ")|__compare(" } else { "), " };
             let (first, last) = (self.tokens.get(at)?, self.tokens.get(at + tokens - 1)?);
@@ -379,7 +383,7 @@ impl<'a> Walker<'a> {
         Some(())
     }
 
-    /// The comparison that comes next and how many tokens it has.
+    /// Returns the next comparison operator and its number of tokens.
     fn operator(&self) -> Option<(&'static str, usize)> {
         Some(match self.token()? {
             Token::Eq => ("==", 1),
@@ -401,7 +405,8 @@ impl<'a> Walker<'a> {
         self.concat()?;
         while let Some(sign @ (Token::Plus | Token::Minus)) = self.token() {
             let is_plus = matches!(sign, Token::Plus);
-            // Neither a list nor a safe text is added to a number: the engine's own operator costs less.
+            // A number is never added to a list or a safe text, so the faster operator of the
+            // engine is used.
             let is_list = !matches!(self.ahead(1), Some(Token::Int(_) | Token::Float(_)));
             if is_plus && is_list {
                 self.replace(")|__add(");
@@ -513,7 +518,7 @@ impl<'a> Walker<'a> {
         Some(())
     }
 
-    /// Expressions with commas and colons between them up to the closing bracket, which is stepped over.
+    /// Reads expressions, commas and colons up to and including the closing bracket.
     fn elements(&mut self, closes: impl Fn(&Token<'_>) -> bool) -> Option<()> {
         while !closes(self.token()?) {
             match self.token()? {
@@ -549,7 +554,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Filters, tests and calls of what they gave, behind an operand that began at `start`.
+    /// Reads filters, tests and calls of their results, after an operand that began at `start`.
     fn filters(&mut self, start: Option<usize>) -> Option<()> {
         loop {
             if matches!(self.token(), Some(Token::Pipe)) {
@@ -559,7 +564,7 @@ impl<'a> Walker<'a> {
                 self.step();
                 self.test()?;
             } else if matches!(self.token(), Some(Token::ParenOpen)) {
-                // `x|f(1)(2)`: the parser knows calls of operands only.
+                // `x|f(1)(2)`: the parser supports calls of operands only.
                 self.wrap(start?, "(", ")");
                 self.step();
                 self.elements(|token| matches!(token, Token::ParenClose))?;

@@ -1,4 +1,4 @@
-//! `salt['pkg.version']('nginx')` and `salt.pkg.version('nginx')`.
+//! The variable `salt`: evaluates `salt['pkg.version']('nginx')` and `salt.pkg.version('nginx')`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use crate::Kind;
 use minijinja::value::{Enumerator, Object, ObjectRepr};
 use minijinja::{Error, State, Value};
 
-/// What Salt's messages call the variable `salt`.
+/// The name of the variable `salt` in Salt's messages.
 const LOADER: &str = "salt.utils.templates.AliasedLoader object";
 
-/// What they call a module of it.
+/// The name of one of its modules in Salt's messages.
 const MODULE: &str = "salt.loader.lazy.LoadedMod object";
 
 /// The variable `salt`.
 pub(super) struct Salt(pub(super) Arc<Functions>);
 
-/// A module, or a function: which one shows when it is called.
+/// A module or a function; this is known only when it is called.
 struct Call {
     functions: Arc<Functions>,
     name: String,
@@ -141,7 +141,7 @@ impl Object for Call {
     }
 }
 
-/// The error for `salt.module.function` or, through a method, `salt.function`.
+/// Returns the error for a missing `salt.module.function` or, as a method, `salt.function`.
 fn missing(functions: &Functions, name: &str) -> Error {
     let (holder, name) = match name.split_once('.') {
         Some((module, function)) if functions.host.has_module(module) => (MODULE, function),

@@ -1,7 +1,8 @@
-//! What Python's references let a template change for those after it.
+//! Changes by templates that later templates see, because Python passes references.
 //!
-//! In Salt all templates of a run get the same `pillar`, `grains` and `opts`, and `pillar.get` returns a part of the one pillar that
-//! execution functions have. A template that changes such a dictionary changes it for the rest of the run.
+//! In Salt, all templates of a run get the same `pillar`, `grains` and `opts`, and `pillar.get`
+//! returns a part of the one pillar of the execution functions. A template that changes such a
+//! dictionary changes it for the rest of the run.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,12 +14,13 @@ use super::containers::{self, Dict, List};
 use super::lent::Changes;
 use crate::Host;
 
-/// The variables that are the same ones for all templates of a run.
+/// The variables that all templates of a run share.
 const NAMES: [&str; 3] = ["pillar", "grains", "opts"];
 
 const SETTINGS: &str = "stateconf settings";
 
-/// The variables that templates of one run share, as the last one left them. Clones are the same ones.
+/// The variables that the templates of a run share, with the changes of the last one. Clones share
+/// them too.
 #[derive(Clone, Debug, Default)]
 pub struct SharedVariables(Arc<Mutex<Map>>);
 
@@ -27,26 +29,27 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SharedVariables {
-    /// Forgets them: the next template brings its own.
+    /// Removes the variables, so that the next template sets them again.
     pub fn forget(&self) {
         *lock(&self.0) = Map::new();
     }
 
-    /// What `stateconf.set` has said, by id. It stands under a name that no template can have.
+    /// Returns the settings of `stateconf.set`, by id. They are stored under a name that is no
+    /// valid variable name.
     pub(crate) fn settings(&self) -> Map {
         let settings = lock(&self.0).get(SETTINGS).cloned();
         let settings = settings.and_then(|settings| settings.as_map().cloned());
         settings.unwrap_or_default()
     }
 
-    /// Keeps what `stateconf.set` says.
+    /// Stores the settings of `stateconf.set`.
     pub(crate) fn set(&self, id: &str, settings: Map) {
         let mut all = self.settings();
         all.insert(id, settings);
         lock(&self.0).insert(SETTINGS, all);
     }
 
-    /// A template's variables with the shared ones as they are now; the first template brings them.
+    /// Returns a template's variables with the current shared ones; the first template sets these.
     pub(super) fn laid_over(&self, variables: &Map) -> Map {
         let (mut all, mut shared) = (variables.clone(), lock(&self.0));
         for name in NAMES {
@@ -59,7 +62,7 @@ impl SharedVariables {
         all
     }
 
-    /// Keeps what a template left.
+    /// Stores the shared variables that a template changed.
     pub(super) fn keep(&self, left: &Dict) {
         for name in NAMES {
             let changed = left.get(&Value::from(name)).and_then(|value| {
@@ -73,13 +76,13 @@ impl SharedVariables {
     }
 }
 
-/// What a container has become, when that is something else.
+/// Returns the current value of a container, if it changed.
 fn changed(container: &Value, before: &value::Value) -> Option<value::Value> {
     let now = containers::to_value(container).ok()?;
     (now != *before).then_some(now)
 }
 
-/// The execution functions, and the pillar that they have once a part of it was lent to the template.
+/// The execution functions, and their pillar once a part of it was lent to the template.
 pub(super) struct Functions {
     pub(super) host: Arc<dyn Host>,
     lent: Mutex<Option<Lent>>,
@@ -88,20 +91,21 @@ pub(super) struct Functions {
 struct Lent {
     pillar: Value,
     before: value::Value,
-    /// The changes that had been made when it was lent, and when it was last looked at.
+    /// The numbers of changes at the time of lending, and at the last check.
     lent_at: Changes,
     seen_at: Changes,
 }
 
 impl Lent {
-    /// Returns true if the template may have changed it: until it changes a container of the run it cannot have.
+    /// Returns true if the template may have changed the pillar; this requires a change of a lent
+    /// container.
     fn may_differ(&self) -> bool {
         let now = Changes::now();
         now.of_lent != self.lent_at.of_lent && now.all != self.seen_at.all
     }
 }
 
-/// What stands at a path of the pillar.
+/// The result of a look-up in the pillar.
 enum Found {
     Container(Value),
     Nothing,
@@ -116,7 +120,7 @@ impl Functions {
         })
     }
 
-    /// Gives the functions back what the template changed of their pillar.
+    /// Passes the template's changes of the pillar to the execution functions.
     pub(super) fn give_back(&self) {
         let mut lent = lock(&self.lent);
         let Some(lent) = lent.as_mut().filter(|lent| lent.may_differ()) else {
@@ -131,7 +135,8 @@ impl Functions {
         }
     }
 
-    /// What `pillar.get` returns by reference: a list or a dictionary of the pillar, or the default itself.
+    /// Returns the reference that `pillar.get` returns: a list or dictionary of the pillar, or the
+    /// default itself.
     pub(super) fn pillar_get(&self, args: &Args) -> Option<Value> {
         let plain = args.pos().len() <= 2
             && args
@@ -169,7 +174,7 @@ impl Functions {
             };
             match dict.get(&Value::from(key)) {
                 Some(next) => here = next,
-                // A number may be a key that is no text.
+                // The key may be a number instead of a text.
                 None if key.bytes().all(|byte| byte.is_ascii_digit()) => return Some(Found::Other),
                 None => return Some(Found::Nothing),
             }

@@ -1,14 +1,17 @@
-//! Spaces in tags that are not ASCII's: one without a break, say, out of a document. Python takes each for a space, the engine none.
+//! Replaces spaces outside of ASCII in tags, such as no-break spaces copied from a document. Python
+//! treats them as spaces; the engine does not.
 
 use std::borrow::Cow;
 
 use minijinja::machinery::tokenize;
 use minijinja::syntax::SyntaxConfig;
 
-/// Bytes that are looked at for such spaces: each place is another look at the whole template. What is left then the engine refuses.
+/// The maximum number of bytes to scan for such spaces: each of them costs another scan of the
+/// whole template. The engine refuses any that remain.
 const LOOKED_AT_MAX: usize = 64 << 20;
 
-/// The template with plain spaces in place of others in its tags, each of as many bytes: nothing moves. Texts stay as they are.
+/// Returns the template with ASCII spaces in place of other spaces in its tags. The number of bytes
+/// stays the same, so nothing moves. String literals do not change.
 pub(super) fn plain<'a>(source: &'a str, syntax: &SyntaxConfig) -> Cow<'a, str> {
     let mut text = Cow::Borrowed(source);
     if !source.chars().any(is_odd) {
@@ -28,7 +31,7 @@ fn is_odd(c: char) -> bool {
     !c.is_ascii() && c.is_whitespace()
 }
 
-/// Where the spaces stand that the engine stops at.
+/// Returns the range of the spaces at which the engine stops.
 fn refused(source: &str, syntax: &SyntaxConfig) -> Option<(usize, usize)> {
     let mut done = 0;
     for token in tokenize(source, false, syntax.clone()) {

@@ -9,13 +9,14 @@ use super::containers::List;
 use super::errors::{self, type_error, value_error};
 use super::{format, markup, print};
 
-/// The longest text that a template may make at one go.
+/// The maximum number of bytes of a text that a template makes in one operation.
 pub(super) const TEXT_MAX: usize = 32 << 20;
 
-/// The longest list that a template may make, and the most values that it may hand on in one.
+/// The maximum number of items of a list that a template makes, and of values that it passes on in
+/// one value.
 pub(super) const ITEMS_MAX: usize = 500_000;
 
-/// Calls a method of what is no container.
+/// Calls a method of a value that is not a container.
 pub(super) fn call(
     _: &mut State<'_, '_>,
     value: &Value,
@@ -49,7 +50,7 @@ pub(super) fn call(
     };
     match found {
         Some(found) => Ok(found),
-        // An entry of a dictionary or module that can be called comes next.
+        // If the object has a callable entry of this name, the engine tries that next.
         None if value
             .as_object()
             .is_some_and(|object| object.get_value(&Value::from(method)).is_some()) =>
@@ -190,7 +191,7 @@ fn changed(text: &str, method: &str) -> Option<String> {
     })
 }
 
-/// Upper case for what begins a word, as Python's `str.title` has it.
+/// Capitalizes the start of each word, as Python's `str.title`.
 pub(super) fn title(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut inside = false;
@@ -205,7 +206,7 @@ pub(super) fn title(text: &str) -> String {
     out
 }
 
-/// The first letter large, all others small.
+/// Returns the text with its first letter in upper case and all others in lower case.
 pub(super) fn capitalize(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| {
@@ -225,7 +226,7 @@ fn list(parts: Vec<String>) -> Value {
     List::value(parts.into_iter().map(Value::from).collect())
 }
 
-/// How often a text may be cut; `None` is any number of times.
+/// Returns the maximum number of splits of a text; `None` is unlimited.
 fn cuts(args: &Args) -> Result<Option<usize>, Error> {
     Ok(usize::try_from(args.int_or(1, "maxsplit", -1)?).ok())
 }
@@ -355,7 +356,7 @@ fn strip(text: &str, args: &Args, left: bool, right: bool) -> Result<Value, Erro
     }))
 }
 
-/// One text or a tuple of several to begin or end with.
+/// Tests whether a text begins or ends with one text, or with any of a tuple.
 fn affix(text: &str, args: &Args, has: fn(&str, &str) -> bool) -> Result<Value, Error> {
     let other = args::defined(args.need(0, "prefix")?)?;
     let text: String = range(text, args)?;
@@ -378,7 +379,7 @@ fn affix(text: &str, args: &Args, has: fn(&str, &str) -> bool) -> Result<Value, 
     Ok(Value::from(false))
 }
 
-/// The stretch of the text that the second and third argument choose.
+/// Returns the range of the text that the second and third argument select.
 fn range(text: &str, args: &Args) -> Result<String, Error> {
     let count = text.chars().count();
     let at = |index, name, default: usize| -> Result<usize, Error> {

@@ -1,4 +1,4 @@
-//! The operator `+`, which makes lists that share what they have in common.
+//! The operator `+`, whose resulting lists share their common items.
 
 use minijinja::value::{Tuple, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
@@ -6,10 +6,10 @@ use minijinja::{Error, ErrorKind, Value};
 use super::containers::List;
 use super::{args, markup, strings};
 
-/// Returns `a + b` for what can be added.
+/// Returns `a + b` for values that can be added.
 ///
 /// # Errors
-/// In the engine's words where it cannot: `errors` turns them into Python's.
+/// The engine's message if they cannot be added: `errors` translates it to Python's.
 pub(super) fn add(a: &Value, b: &Value) -> Result<Value, Error> {
     if let Some(list) = a.downcast_object_ref::<List>()
         && is_sequence(b)
@@ -56,7 +56,7 @@ fn texts(a: &Value, b: &Value) -> Result<Value, Error> {
     })
 }
 
-/// Returns the sum of two numbers; none where one is something else.
+/// Returns the sum of two numbers; `None` if one of them is not a number.
 fn numbers(a: &Value, b: &Value) -> Option<Result<Value, Error>> {
     let is_number = |value: &Value| matches!(value.kind(), ValueKind::Number | ValueKind::Bool);
     if !is_number(a) || !is_number(b) {

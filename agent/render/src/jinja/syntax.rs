@@ -1,4 +1,4 @@
-//! What is wrong with a template that does not parse, in Jinja2's words. On the way of errors only.
+//! Translates the engine's syntax errors to Jinja2's messages. This runs only after an error.
 
 use minijinja::Error;
 use minijinja::machinery::{Token, tokenize};
@@ -7,7 +7,7 @@ use minijinja::syntax::SyntaxConfig;
 use super::lines::Lines;
 use super::spaces;
 
-/// Where a token is.
+/// The place of a token.
 struct At {
     line: usize,
     end: usize,
@@ -15,10 +15,10 @@ struct At {
 
 type Tokens<'a> = [(Token<'a>, At)];
 
-/// A sentence and the line it is about.
+/// A message and its line.
 type Finding = (String, usize);
 
-/// A tag that waits for its end.
+/// A tag that still needs its end.
 struct Open<'a> {
     tag: &'a str,
     awaited: &'static [&'static str],
@@ -38,7 +38,8 @@ fn read<'a>(
     })
 }
 
-/// Jinja2's sentence and line for a template that the engine refused with `detail` at a line.
+/// Returns Jinja2's message and line for a template that the engine refused with `detail` at a
+/// line.
 pub(super) fn explain(source: &str, syntax: &SyntaxConfig, detail: &str, line: usize) -> Finding {
     let source = &*spaces::plain(source, syntax);
     let mut tokens = Vec::new();
@@ -54,7 +55,7 @@ pub(super) fn explain(source: &str, syntax: &SyntaxConfig, detail: &str, line: u
         .unwrap_or_else(|| (translated(&tokens, detail, line), line))
 }
 
-/// Where the statement begins that a line belongs to: Jinja2 knows no other line.
+/// Returns the line where the statement of a line begins, the only line that Jinja2 knows.
 pub(super) fn statement_line(source: &str, syntax: &SyntaxConfig, line: usize) -> usize {
     let source = &*spaces::plain(source, syntax);
     let mut begun = line;
@@ -71,7 +72,7 @@ pub(super) fn statement_line(source: &str, syntax: &SyntaxConfig, line: usize) -
     line
 }
 
-/// The text could not be cut into tokens: a string without an end, as a rule.
+/// Describes a text that cannot be split into tokens, usually because of an unterminated string.
 fn unreadable(source: &str, tokens: &Tokens<'_>, detail: &str) -> String {
     let done = tokens.last().map_or(0, |(_, at)| at.end);
     let rest = source.get(done..).unwrap_or_default();
@@ -83,7 +84,7 @@ fn unreadable(source: &str, tokens: &Tokens<'_>, detail: &str) -> String {
     }
 }
 
-/// A bracket that closes what is not open.
+/// Finds a bracket that closes nothing.
 fn unpaired(tokens: &Tokens<'_>) -> Option<Finding> {
     let mut awaited = Vec::new();
     for (token, at) in tokens {
@@ -117,7 +118,8 @@ fn unpaired(tokens: &Tokens<'_>) -> Option<Finding> {
     None
 }
 
-/// A tag that nobody knows here, or a block without an end when the template `ended` too early.
+/// Finds a tag that is unknown or misplaced, or a block without an end if the template `ended` too
+/// early.
 fn misplaced(tokens: &Tokens<'_>, ended: bool) -> Option<Finding> {
     let mut open: Vec<Open<'_>> = Vec::new();
     for (index, (token, at)) in tokens.iter().enumerate() {
@@ -184,7 +186,7 @@ fn looking_for(open: &[Open<'_>], nested: bool) -> String {
     )
 }
 
-/// Tags that stand for themselves.
+/// Tags without an end tag.
 const SINGLE: &[&str] = &[
     "extends",
     "include",
@@ -201,7 +203,7 @@ const SINGLE: &[&str] = &[
     "endraw",
 ];
 
-/// The tags that may follow the one that the tokens begin with.
+/// Returns the tags that may follow the tag at the start of the tokens.
 fn awaited(tag: &str, tokens: &Tokens<'_>) -> Option<&'static [&'static str]> {
     Some(match tag {
         "if" => &["elif", "else", "endif"],
@@ -227,7 +229,7 @@ fn awaited(tag: &str, tokens: &Tokens<'_>) -> Option<&'static [&'static str]> {
     })
 }
 
-/// The engine's words for one token after another, as Jinja2 has them.
+/// Translates the engine's message about an unexpected token.
 fn translated(tokens: &Tokens<'_>, detail: &str, line: usize) -> String {
     let Some(rest) = detail.strip_prefix("unexpected ") else {
         return detail.to_owned();
@@ -253,7 +255,7 @@ fn translated(tokens: &Tokens<'_>, detail: &str, line: usize) -> String {
     }
 }
 
-/// The name that stands where an operator should: the second of two operands in a row.
+/// Returns the name at the place of an operator: the second of two operands in a row.
 fn identifier<'a>(tokens: &'a Tokens<'_>, line: usize) -> Option<&'a str> {
     tokens.windows(3).find_map(|three| match three {
         [(Token::BlockStart, _), ..] => None,
@@ -272,7 +274,7 @@ fn identifier<'a>(tokens: &'a Tokens<'_>, line: usize) -> Option<&'a str> {
     })
 }
 
-/// What Jinja2 calls a token.
+/// Returns Jinja2's name of a token.
 fn name(token: &str) -> &str {
     match token {
         "end of variable block" => "end of print statement",

@@ -1,4 +1,4 @@
-//! The tests behind `is`, as Jinja2 and Salt have them.
+//! The tests after `is`, as in Jinja2 and Salt.
 
 use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, State, Value, tests as engine};
@@ -11,7 +11,7 @@ use super::{methods, print};
 
 type Test = fn(&mut State<'_, '_>, &Args) -> Result<bool, Error>;
 
-/// Puts them into an environment.
+/// Adds the tests to an environment.
 pub(super) fn add(env: &mut Environment<'static>) {
     add_engines(env);
     for (name, test) in TESTS {
@@ -25,7 +25,7 @@ pub(super) fn add(env: &mut Environment<'static>) {
     }
 }
 
-/// Those that the engine has as Jinja2 has them.
+/// Adds the tests of the engine that are the same as Jinja2's.
 fn add_engines(env: &mut Environment<'static>) {
     env.add_test("defined", engine::is_defined);
     env.add_test("undefined", engine::is_undefined);
@@ -77,7 +77,7 @@ const TESTS: &[(&str, Test)] = &[
     ("none", |_, a| Ok(a.tested()?.is_none())),
     ("callable", |_, a| Ok(is_callable(a.tested()?))),
     ("in", |_, a| contains(a.need(1, "seq")?, a.subject()?)),
-    // The engine's own divides by zero.
+    // The engine's own test divides by zero.
     ("divisibleby", |_, a| {
         let (number, by) = (args::int(a.subject()?)?, args::int(a.need(1, "num")?)?);
         let rest = number.checked_rem(by);
@@ -131,7 +131,7 @@ fn is_sequence(value: &Value) -> bool {
 
 fn is_callable(value: &Value) -> bool {
     let name = value.as_object().map_or("", |object| object.type_name());
-    // Python can call Jinja's undefined, which then says that it is undefined.
+    // In Python, Jinja's undefined value is callable; the call then raises the error.
     if value.is_undefined() {
         return true;
     }
@@ -141,7 +141,7 @@ fn is_callable(value: &Value) -> bool {
         && (matches!(value.kind(), ValueKind::Plain) || name.ends_with("Macro"))
 }
 
-/// Python's `in`.
+/// Returns Python's `item in container`.
 pub(super) fn contains(container: &Value, item: &Value) -> Result<bool, Error> {
     let container = args::defined(container)?;
     if let Some(text) = container.as_str() {
@@ -157,7 +157,7 @@ fn cased(text: &str, is: fn(char) -> bool, is_not: fn(char) -> bool) -> bool {
     text.chars().any(is) && !text.chars().any(is_not)
 }
 
-/// The filter `__compare`: a chain of comparisons as `a < b == c`.
+/// The filter `__compare`: a chain of comparisons such as `a < b == c`.
 pub(super) fn chain(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     let mut left = args.subject()?;
     let mut rest = args.rest(1);

@@ -1,20 +1,21 @@
-//! Which line of which template put out a line of the rendered text. On the way of errors only.
+//! Finds the template line that produced a line of the rendered text. This runs only after an
+//! error.
 
 use std::sync::{Arc, PoisonError};
 
 use super::Run;
 use crate::{Context, Host, Place};
 
-/// First of the characters that stand for the number of a template.
+/// The first of the characters that represent the number of a template.
 const TEMPLATES: u32 = 0xF_0000;
 
-/// First of the characters that stand for the number of a line.
+/// The first of the characters that represent the number of a line.
 const LINES: u32 = 0x10_0000;
 
-/// How many of either there are.
+/// The number of characters of each kind.
 const MARKS: u32 = 0xFFFE;
 
-/// The mark of a line of a template: two private characters.
+/// Returns the mark of a line of a template: two private characters.
 pub(super) fn mark(template: u32, line: usize) -> String {
     let line = u32::try_from(line).unwrap_or(0);
     let character = |first: u32, number: u32| char::from_u32(first + number.min(MARKS - 1));
@@ -28,7 +29,7 @@ fn marked(c: char) -> bool {
     u32::from(c) >= TEMPLATES
 }
 
-/// The text without marks.
+/// Returns the text without marks.
 pub(super) fn unmarked(text: &str) -> String {
     if text.contains(marked) {
         text.chars().filter(|c| !marked(*c)).collect()
@@ -37,8 +38,8 @@ pub(super) fn unmarked(text: &str) -> String {
     }
 }
 
-/// The template and its line that put out line `rendered_line` of the rendered text, both counted from 1.
-/// Renders the template once more.
+/// Returns the template line that produced line `rendered_line` of the rendered text, both counted
+/// from 1. Renders the template once more.
 #[must_use]
 pub fn trace(
     source: &str,
@@ -65,7 +66,7 @@ pub fn trace(
     let (template, line) = last?;
     let at = usize::try_from(u32::from(template) - TEMPLATES).ok()?;
     let line = u32::from(line).checked_sub(LINES)?;
-    // The last mark stands for all lines behind its own as well.
+    // The last mark represents all later lines as well, so the line is unknown.
     if line >= MARKS - 1 {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Events to a graph of nodes: aliases are looked up, plain scalars resolved, and the limits held.
+//! Composes events to a graph of nodes: resolves aliases and plain scalars, and checks the limits.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,20 +7,20 @@ use super::engine::{Event, EventKind, Reader};
 use super::error::{Class, Error, Mark};
 use super::resolve::{Tag, resolve};
 
-/// The most bytes a document may have.
+/// The maximum number of bytes of a document.
 pub const MAX_BYTES: usize = 64 << 20;
-/// How deep it may nest.
+/// The maximum nesting depth.
 pub const MAX_DEPTH: usize = 200;
-/// The most nodes it may have, each alias counted as what it stands for.
+/// The maximum number of nodes, with each alias counted as the nodes that it refers to.
 pub const MAX_NODES: usize = 1_000_000;
-/// The most `%TAG` lines it may have.
+/// The maximum number of `%TAG` lines.
 pub const MAX_DIRECTIVES: usize = 100;
 
-/// A node by its place in the graph.
+/// The index of a node in the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct NodeId(u32);
 
-/// What a node holds.
+/// The contents of a node.
 #[derive(Clone, Debug)]
 pub(super) enum Content {
     Scalar(Arc<str>),
@@ -29,7 +29,7 @@ pub(super) enum Content {
 }
 
 impl Content {
-    /// What PyYAML calls a node of this shape.
+    /// Returns PyYAML's name for a node of this shape.
     pub(super) fn id(&self) -> &'static str {
         match self {
             Self::Scalar(_) => "scalar",
@@ -39,7 +39,7 @@ impl Content {
     }
 }
 
-/// One node.
+/// A node.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) tag: Tag,
@@ -47,7 +47,7 @@ pub(super) struct Node {
     pub(super) mark: Mark,
 }
 
-/// The nodes of one document. A [`NodeId`] of a graph always has its node.
+/// The nodes of a document. A [`NodeId`] of a graph always refers to one of its nodes.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     nodes: Vec<Node>,
@@ -77,7 +77,7 @@ impl Graph {
         self.nodes.get_mut(id.index()).unwrap_or(&mut self.missing)
     }
 
-    /// The entries of a mapping; of anything else, none.
+    /// Returns the entries of a mapping; none for any other node.
     pub(super) fn pairs(&self, id: NodeId) -> &[(NodeId, NodeId)] {
         match &self.node(id).content {
             Content::Mapping(pairs) => pairs,
@@ -85,7 +85,7 @@ impl Graph {
         }
     }
 
-    /// The text of a scalar.
+    /// Returns the text of a scalar.
     pub(super) fn text(&self, id: NodeId) -> Option<&str> {
         match &self.node(id).content {
             Content::Scalar(text) => Some(text),
@@ -122,7 +122,7 @@ pub(super) fn limit(problem: String, mark: Mark) -> Error {
     Error::at(Class::Limit, problem, mark)
 }
 
-/// Reads the one document of a text; `None` when there is none.
+/// Reads the only document of a text; `None` if there is none.
 pub(super) fn compose(text: &str) -> Result<(Graph, Option<NodeId>), Error> {
     check_size(text)?;
     let mut composer = Composer {
@@ -135,7 +135,7 @@ pub(super) fn compose(text: &str) -> Result<(Graph, Option<NodeId>), Error> {
     Ok((composer.graph, root))
 }
 
-/// What would cost time or memory before the first event comes is refused here.
+/// Refuses texts that would take too much time or memory before the first event.
 fn check_size(text: &str) -> Result<(), Error> {
     if text.len() > MAX_BYTES {
         let problem = format!(
@@ -144,7 +144,7 @@ fn check_size(text: &str) -> Result<(), Error> {
         );
         return Err(limit(problem, Mark::default()));
     }
-    // The engine compares each `%TAG` with all that came before.
+    // The engine compares each `%TAG` with all earlier ones.
     let is_directive = |line: &&str| line.starts_with("%TAG");
     let mut lines = text.lines().filter(is_directive);
     if text.contains('%') && lines.nth(MAX_DIRECTIVES).is_some() {
@@ -158,7 +158,7 @@ struct Composer<'a> {
     reader: Reader<'a>,
     graph: Graph,
     anchors: HashMap<String, NodeId>,
-    /// How many nodes each node comes to with its aliases written out.
+    /// The number of nodes that each node contains, with its aliases expanded.
     sizes: Vec<usize>,
 }
 
@@ -229,7 +229,8 @@ impl Composer<'_> {
         }
     }
 
-    /// Whoever walks the document meets a node as often as it is named: few lines of aliases can stand for a life's work.
+    /// Limits the expanded size of a node. Code that walks the document visits a node once for each
+    /// reference, so a few lines of aliases can expand to an enormous number of nodes.
     fn weigh<'i>(
         &mut self,
         id: NodeId,
@@ -295,7 +296,7 @@ impl Composer<'_> {
     }
 }
 
-/// The tag as it was written; `!` alone says nothing.
+/// Returns the tag as written; `!` alone counts as none.
 fn given(tag: Option<String>) -> Option<Tag> {
     tag.filter(|tag| tag != "!").map(|tag| Tag::of(&tag))
 }

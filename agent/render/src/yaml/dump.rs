@@ -1,4 +1,4 @@
-//! Values to YAML, byte for byte as Salt's `safe_dump` writes them.
+//! Writes values as YAML, byte for byte as Salt's `safe_dump` does.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -11,18 +11,20 @@ use value::{Map, Value, python};
 use super::engine::{Out, Style, Writer};
 use super::resolve::{Tag, resolve};
 
-/// How YAML is laid out: PyYAML's own options.
+/// The layout of written YAML, with PyYAML's options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dump {
-    /// `true` writes everything with brackets, `false` nothing but what is empty, `None` the innermost collections.
+    /// `true` writes all collections in flow style (with brackets), `false` only empty ones, and
+    /// `None` the innermost ones.
     pub default_flow_style: Option<bool>,
-    /// Spaces a level; below 2 and above 9 it is 2.
+    /// The number of spaces per level; below 2 and above 9 it is 2.
     pub indent: i32,
-    /// The column that lines are folded at; below 0 they never are.
+    /// The column at which lines are folded; if negative, they never are.
     pub width: i32,
-    /// Write letters outside ASCII as they are (`allow_unicode`).
+    /// True to write letters outside of ASCII unescaped (`allow_unicode`).
     pub unicode: bool,
-    /// Sort the keys of all maps: Salt does it to plain dictionaries and leaves ordered ones, as SLS files make them.
+    /// True to sort the keys of all maps. Salt sorts plain dictionaries, but not ordered ones,
+    /// which SLS files produce.
     pub sort_keys: bool,
 }
 
@@ -40,7 +42,8 @@ impl Default for Dump {
 }
 
 impl Dump {
-    /// The layout of `--out=yaml` with `--out-indent`: 0 is the default, below 0 everything stands in brackets.
+    /// Returns the layout of `--out=yaml` with `--out-indent`: 0 is the default, and a negative
+    /// number writes everything in flow style.
     #[must_use]
     pub fn outputter(indent: Option<i32>) -> Self {
         let flow = indent.is_some_and(|indent| indent < 0);
@@ -52,18 +55,18 @@ impl Dump {
     }
 }
 
-/// Why a value cannot be written.
+/// The reason why a value cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DumpError {
-    /// It nests too deeply.
+    /// The value is nested too deeply.
     #[error("the value is nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
-    /// The engine refused it.
+    /// The engine refused the value.
     #[error("{0}")]
     Engine(String),
 }
 
-/// How deep a value may nest.
+/// The maximum nesting depth of a value.
 const MAX_DEPTH: usize = 500;
 
 /// Writes a value as one document.
@@ -94,7 +97,7 @@ pub fn dump(value: &Value, options: &Dump) -> Result<String, DumpError> {
     })
 }
 
-/// The `yaml` filter of Jinja: without the newline and the `...` at its end.
+/// Writes a value as Jinja's `yaml` filter does: without the newline and the `...` at the end.
 ///
 /// # Errors
 /// As [`dump`].
@@ -108,7 +111,7 @@ pub fn filter(value: &Value, flow_style: bool) -> Result<String, DumpError> {
     Ok(text.strip_suffix("\n...").unwrap_or(text).to_owned())
 }
 
-/// `salt.serializers.yaml.serialize`: without the last newline.
+/// Writes a value as `salt.serializers.yaml.serialize` does: without the last newline.
 ///
 /// # Errors
 /// As [`dump`].
@@ -121,7 +124,7 @@ pub fn serialize(value: &Value, options: &Dump) -> Result<String, DumpError> {
     Ok(text.to_owned())
 }
 
-/// What shares its place in memory and gets an anchor when it occurs again; scalars do not.
+/// Returns the address of a container, which gets an anchor if it occurs again; `None` for scalars.
 fn address(value: &Value) -> Option<usize> {
     match value {
         Value::Tuple(items) if items.is_empty() => None,
@@ -131,15 +134,15 @@ fn address(value: &Value) -> Option<usize> {
     }
 }
 
-/// What must be known before the first byte is written.
+/// The data about a value that is needed before the first byte is written.
 #[derive(Default)]
 struct Survey {
     sort: bool,
     met: HashSet<usize>,
     anchors: HashMap<usize, String>,
-    /// A character above U+FFFF was met.
+    /// True if there is a character above U+FFFF.
     wide: bool,
-    /// The windows of private letters that were met.
+    /// The windows of private characters that occur.
     private: Vec<u32>,
 }
 
@@ -185,16 +188,18 @@ impl Survey {
         }
     }
 
-    /// Private letters that no string of the value has, when wide characters must be hidden.
+    /// Returns a window of private characters that no string uses, if wide characters have to be
+    /// hidden.
     fn window(&self) -> Option<Hidden> {
         let free = (0..Hidden::WINDOWS).find(|window| !self.private.contains(window))?;
         self.wide.then_some(Hidden { window: free })
     }
 }
 
-/// libyaml in C escapes characters above U+FFFF and this engine does not. Each letter of the escape goes through it
-/// as a private letter, so that columns and folds stay right, and is turned back in the finished text. One difference is
-/// left: a key of nearly 128 bytes with such a character counts as too long for a simple key.
+/// A window of private characters. libyaml in C escapes characters above U+FFFF, and this engine
+/// does not. Therefore each letter of the escape passes the engine as a private character, which
+/// keeps columns and folds right, and is replaced in the finished text. One difference remains: a
+/// key of nearly 128 bytes with such a character counts as too long for a simple key.
 #[derive(Clone, Copy)]
 struct Hidden {
     window: u32,
@@ -239,7 +244,7 @@ impl Hidden {
     }
 }
 
-/// The entries of a map in the order they are written.
+/// Returns the entries of a map in the order in which they are written.
 fn entries(map: &Map, sort: bool) -> Vec<(&Value, &Value)> {
     let mut sorted: Vec<_> = map.iter().collect();
     let mut comparable = true;
@@ -250,7 +255,7 @@ fn entries(map: &Map, sort: bool) -> Vec<(&Value, &Value)> {
             order.unwrap_or(Ordering::Equal)
         });
     }
-    // Python leaves all of them as they are when two cannot be compared.
+    // Python does not sort at all if two of the keys cannot be compared.
     if comparable {
         sorted
     } else {
@@ -258,7 +263,7 @@ fn entries(map: &Map, sort: bool) -> Vec<(&Value, &Value)> {
     }
 }
 
-/// Python's `<` of two keys; `None` where it raises `TypeError`.
+/// Compares two keys as Python's `<`; `None` if Python raises `TypeError`.
 fn order(a: &Value, b: &Value) -> Option<Ordering> {
     let is_number = |value: &Value| matches!(value, Value::Bool(_)) || value.as_float().is_some();
     match (a, b) {
@@ -271,7 +276,7 @@ fn order(a: &Value, b: &Value) -> Option<Ordering> {
     }
 }
 
-/// What does not make the collection around it spread over lines.
+/// True for values that do not force the surrounding collection into block style.
 fn is_plain(value: &Value) -> bool {
     !matches!(
         value,
@@ -338,7 +343,7 @@ impl Dumper<'_> {
     }
 
     fn bytes(&mut self, bytes: &[u8]) -> Result<(), DumpError> {
-        // 57 bytes make the 76 letters of a line.
+        // 57 bytes are the 76 letters of a base64 line.
         let text: String = bytes
             .chunks(57)
             .map(|line| STANDARD.encode(line) + "\n")
@@ -412,7 +417,7 @@ impl Dumper<'_> {
     }
 }
 
-/// Python's repr with PyYAML's `.0` before an exponent.
+/// Returns Python's repr of a float, with PyYAML's `.0` before an exponent.
 fn float(number: f64) -> String {
     let text = python::float(number);
     match text.as_str() {

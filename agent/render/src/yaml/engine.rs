@@ -1,6 +1,8 @@
-//! The one file with `unsafe`: events in and out of libyaml, the engine that Salt's own loader and dumper drive.
+//! The only file with `unsafe`: reads events from libyaml and writes events to it. Salt's own
+//! loader and dumper use the same engine.
 //!
-//! libyaml keeps pointers into its own structs, so each lives on the heap behind a [`NonNull`] and never moves.
+//! libyaml keeps pointers into its own structs, so each is on the heap behind a [`NonNull`] and
+//! never moves.
 #![allow(
     unsafe_code,
     reason = "libyaml-rs is a translation from C and has no safe interface"
@@ -18,13 +20,13 @@ use libyaml_rs as sys;
 
 use super::error::{Class, Error, Mark};
 
-/// What the reader met, and where it begins.
+/// An event of the reader, and the place where it begins.
 pub(super) struct Event {
     pub(super) kind: EventKind,
     pub(super) mark: Mark,
 }
 
-/// The kinds of events; tags are written out in full (`tag:yaml.org,2002:str`).
+/// The kinds of events; tags are in their full form (`tag:yaml.org,2002:str`).
 pub(super) enum EventKind {
     StreamStart,
     StreamEnd,
@@ -59,10 +61,11 @@ pub(super) struct Reader<'a> {
 impl<'a> Reader<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         let raw = leak::<sys::yaml_parser_t>();
-        // SAFETY: `raw` is a live allocation of the right size, initialised before anything else uses it; `text`
-        // outlives the reader by its lifetime.
+        // SAFETY: `raw` is a live allocation of the right size, initialised before anything else
+        // uses it; `text` outlives the reader by its lifetime.
         unsafe {
-            // It fails on lack of memory only, and the allocator has ended the process by then.
+            // The call fails only when memory runs out, and then the allocator has already ended
+            // the process.
             let _ = sys::yaml_parser_initialize(raw.as_ptr());
             sys::yaml_parser_set_input_string(raw.as_ptr(), text.as_ptr(), text.len() as u64);
         }
@@ -73,7 +76,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next event; after an error or the end there is only `StreamEnd`.
+    /// Returns the next event; after an error or the end it is always `StreamEnd`.
     pub(super) fn next(&mut self) -> Result<Event, Error> {
         if self.done {
             return Ok(Event {
@@ -88,7 +91,8 @@ impl<'a> Reader<'a> {
             self.done = true;
             return Err(self.error());
         }
-        // SAFETY: the call succeeded, so the event is filled in; it is deleted once, after its strings were copied.
+        // SAFETY: the call succeeded, so the event is initialised; it is deleted once, after its
+        // strings were copied.
         let (kind, mark) = unsafe {
             let mut event = event.assume_init();
             let kind = convert(&event);
@@ -103,14 +107,15 @@ impl<'a> Reader<'a> {
     }
 
     fn error(&self) -> Error {
-        // SAFETY: the parser was initialised in `new`; its problem and context are null or static C strings.
+        // SAFETY: the parser was initialised in `new`; its problem and context are null or static C
+        // strings.
         unsafe {
             let parser = self.raw.as_ref();
             let problem = owned(parser.problem.cast())
                 .ok()
                 .flatten()
                 .unwrap_or_default();
-            // The C library has a typing error here that the translation does not have.
+            // The C library has a misspelling here that the translation lacks.
             let problem = problem.replace("hexadecimal number", "hexdecimal number");
             if parser.error == sys::YAML_READER_ERROR {
                 return Error::unreadable(problem, parser.problem_value, parser.problem_offset);
@@ -172,8 +177,8 @@ unsafe fn owned(text: *const u8) -> Result<Option<String>, Utf8Error> {
 /// A successful `yaml_parser_parse` filled the event in, and it was not deleted yet.
 unsafe fn convert(event: &sys::yaml_event_t) -> Result<EventKind, Utf8Error> {
     let data = &event.data;
-    // SAFETY: the event's type says which member of the union is there; its strings are null or end in NUL, and a
-    // scalar's value has the length that is given.
+    // SAFETY: the event's type decides which member of the union is valid; its strings are null or
+    // end in NUL, and a scalar's value has the length in the event.
     unsafe {
         Ok(match event.type_ {
             sys::YAML_STREAM_START_EVENT => EventKind::StreamStart,
@@ -206,10 +211,10 @@ unsafe fn convert(event: &sys::yaml_event_t) -> Result<EventKind, Utf8Error> {
     }
 }
 
-/// How a scalar is written.
+/// The style of a written scalar.
 #[derive(Clone, Copy)]
 pub(super) enum Style {
-    /// Plain or quoted, as the engine finds right.
+    /// Plain or quoted, as the engine chooses.
     Any,
     /// In double quotes.
     Double,
@@ -217,7 +222,7 @@ pub(super) enum Style {
     Literal,
 }
 
-/// What can be written.
+/// The items that can be written.
 pub(super) enum Out<'a> {
     Alias(&'a str),
     Scalar {
@@ -247,11 +252,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Begins a document; `indent` and `width` are bounded by the engine itself.
+    /// Begins a document; the engine itself limits `indent` and `width`.
     pub(super) fn new(indent: i32, width: i32, unicode: bool) -> Result<Self, String> {
         let raw = leak::<sys::yaml_emitter_t>();
         let out = NonNull::from(Box::leak(Box::<Vec<u8>>::default()));
-        // SAFETY: `raw` is a live allocation, initialised before anything else uses it; `out` lives until `drop`.
+        // SAFETY: `raw` is a live allocation, initialised before anything else uses it; `out` lives
+        // until `drop`.
         unsafe {
             let _ = sys::yaml_emitter_initialize(raw.as_ptr());
             sys::yaml_emitter_set_indent(raw.as_ptr(), indent);
@@ -272,7 +278,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Writes one thing.
+    /// Writes one item.
     pub(super) fn put(&mut self, out: Out<'_>) -> Result<(), String> {
         match out {
             Out::Alias(name) => {
@@ -315,7 +321,8 @@ impl Writer {
             Style::Double => sys::YAML_DOUBLE_QUOTED_SCALAR_STYLE,
             Style::Literal => sys::YAML_LITERAL_SCALAR_STYLE,
         };
-        // SAFETY: the text is given with its length, the tag ends in NUL or is null; both are copied by the call.
+        // SAFETY: the call gets the length of the text, and the tag ends in NUL or is null; the
+        // call copies both.
         self.emit(|event| unsafe {
             let none = ptr::null();
             let text = text.as_ptr();
@@ -373,7 +380,7 @@ impl Writer {
         })
     }
 
-    /// Ends the document and gives its text.
+    /// Ends the document and returns its text.
     pub(super) fn finish(mut self) -> Result<String, String> {
         // SAFETY: each call initialises the event.
         self.emit(|event| unsafe { sys::yaml_document_end_event_initialize(event, true).ok })?;
@@ -389,7 +396,8 @@ impl Writer {
         if !fill(event.as_mut_ptr()) {
             return Err("a string cannot be written as YAML".into());
         }
-        // SAFETY: `fill` initialised the event, and the engine takes it over whether it succeeds or not.
+        // SAFETY: `fill` initialised the event, and the engine takes ownership of it whether it
+        // succeeds or not.
         unsafe {
             if sys::yaml_emitter_emit(self.raw.as_ptr(), event.as_mut_ptr()).fail {
                 let problem = owned(self.raw.as_ref().problem.cast()).ok().flatten();
@@ -402,7 +410,8 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // SAFETY: both were made in `new` and are freed once, here; the engine lets go of `out` first.
+        // SAFETY: both were created in `new` and are freed once, here; the engine releases `out`
+        // first.
         unsafe {
             sys::yaml_emitter_delete(self.raw.as_ptr());
             free(self.raw);
@@ -412,7 +421,8 @@ impl Drop for Writer {
 }
 
 /// # Safety
-/// The engine calls it with the `out` of a living [`Writer`] and a buffer of `size` bytes.
+/// The engine calls it with the `out` of a [`Writer`] that is still alive, and a buffer of `size`
+/// bytes.
 unsafe fn sink(out: *mut c_void, buffer: *mut u8, size: u64) -> i32 {
     // SAFETY: the caller's promise; nothing else uses `out` while the engine runs.
     let (out, bytes) = unsafe {

@@ -1,8 +1,8 @@
-//! Why a document cannot be loaded, in PyYAML's words.
+//! The errors of the YAML loader, with PyYAML's messages.
 
 use std::fmt;
 
-/// A place in a document; both numbers count from 1, and 0 says that there is none.
+/// A place in a document. Line and column count from 1; 0 means that there is no place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
     /// The line.
@@ -11,7 +11,7 @@ pub struct Mark {
     pub column: u32,
 }
 
-/// Which exception it is in Python: Salt treats them differently.
+/// The Python exception of an error; Salt treats the classes differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// `ReaderError`: a character that YAML does not have.
@@ -30,18 +30,18 @@ pub enum Class {
     Limit,
 }
 
-/// Why a document cannot be loaded. Prints exactly what PyYAML's exception prints.
+/// The reason why a document cannot be loaded. It prints exactly what PyYAML's exception prints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// Which exception it is.
+    /// The exception.
     pub class: Class,
-    /// What was being read, and where that begins.
+    /// The construct that was being read, and the place where it begins.
     pub context: Option<(String, Mark)>,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
-    /// The line of the problem, from 1; 0 when Salt knows none.
+    /// The line of the problem, from 1; 0 if Salt does not know it.
     pub line: u32,
-    /// The column of the problem in characters, from 1; 0 when Salt knows none.
+    /// The column of the problem in characters, from 1; 0 if Salt does not know it.
     pub column: u32,
 }
 
@@ -79,7 +79,7 @@ impl Error {
         Self::at(Class::Reader, text, Mark::default())
     }
 
-    /// Where the problem is.
+    /// Returns the place of the problem.
     #[must_use]
     pub fn mark(&self) -> Mark {
         Mark {
@@ -88,7 +88,8 @@ impl Error {
         }
     }
 
-    /// What Salt's yaml renderer makes of it: a scanner's bare problem, else the whole text.
+    /// Returns the message of Salt's yaml renderer: only the problem for a scanner error, or else
+    /// the whole text.
     #[must_use]
     pub fn salt_message(&self) -> String {
         match self.class {

@@ -1,4 +1,4 @@
-//! Nodes to values, as `SaltYamlSafeLoader` constructs them.
+//! Constructs values from nodes as `SaltYamlSafeLoader` does.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use super::error::{Error, Mark};
 use super::resolve::Tag;
 use super::scalar;
 
-/// The most entries that all `<<` of a document may bring in together.
+/// The maximum number of entries that all `<<` of a document may add together.
 pub const MAX_MERGED: usize = 1_000_000;
 
 const MAPPING: &str = "while constructing a mapping";
 
-/// The value of a document.
+/// Returns the value of a document.
 pub(super) fn construct(graph: Graph, root: NodeId) -> Result<Value, Error> {
     let states = vec![State::New; graph.len()];
     let mut loader = Loader {
@@ -36,7 +36,7 @@ enum State {
     Built(Built),
 }
 
-/// A value and how many levels are below it.
+/// A value and the number of levels below it.
 #[derive(Clone)]
 struct Built {
     value: Value,
@@ -50,8 +50,9 @@ struct Loader {
     merged: usize,
 }
 
-/// First everything is checked, one level after the other as PyYAML constructs it: of several faults in a document
-/// the same one is reported. Then the values are built from the leaves up, which no longer fails but for recursion.
+/// Checks everything first, level by level in the order in which PyYAML constructs it, so that of
+/// several faults in a document the same one is reported. Then the values are built from the leaves
+/// up; the only errors left then are recursion and too deep nesting.
 impl Loader {
     fn check(&mut self, root: NodeId) -> Result<(), Error> {
         self.meet(root)?;
@@ -63,7 +64,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Constructs a scalar at once; a collection waits for its turn.
+    /// Checks a scalar at once, and queues a collection.
     fn meet(&mut self, id: NodeId) -> Result<(), Error> {
         if !matches!(self.state(id), State::New) {
             return Ok(());
@@ -78,7 +79,7 @@ impl Loader {
             (tag @ (Tag::Merge | Tag::Value | Tag::Other(_)), _) => {
                 return Err(scalar::unknown(tag, node.mark));
             }
-            // Salt looks for zeros in front before anybody asks whether it is a scalar.
+            // Salt tests for leading zeros before PyYAML checks that the node is a scalar.
             (Tag::Int, _) => {
                 return Err(Error::value("'list' object has no attribute 'startswith'"));
             }
@@ -187,7 +188,8 @@ impl Loader {
         Ok(())
     }
 
-    /// Takes the `<<` entries out and puts what they name in front, without the keys that the mapping has itself.
+    /// Removes the `<<` entries and inserts the entries of the mappings that they name at the
+    /// front, without the keys that the mapping has itself.
     fn flatten(&mut self, id: NodeId, depth: usize) -> Result<(), Error> {
         let start = self.graph.node(id).mark;
         if depth > MAX_DEPTH {
@@ -283,7 +285,7 @@ impl Loader {
         self.graph.node_mut(id).content = Content::Mapping(pairs);
     }
 
-    /// How Python prints the `value` of a key, which is what the complaint about it shows.
+    /// Returns Python's representation of the `value` of a key, for the message about it.
     fn python_value(&self, key: NodeId) -> String {
         match &self.graph.node(key).content {
             Content::Scalar(text) => text.to_string(),
@@ -355,7 +357,8 @@ impl Loader {
             State::New | State::Checked => {}
         }
         self.set_state(id, State::Building);
-        // An alias costs no level here but nests what it names, so the height counts as well.
+        // An alias adds no level here, but it nests the nodes that it names, so their height counts
+        // as well.
         let deep = || {
             limit(
                 format!("the document is nested deeper than {MAX_DEPTH} levels"),
@@ -374,7 +377,7 @@ impl Loader {
         Ok(built)
     }
 
-    /// The pairs of an ordered map: each item of its list has one.
+    /// Returns the pairs of an ordered map; each item of its list contains one.
     fn single_pairs(&self, node: &Node) -> Vec<(NodeId, NodeId)> {
         match (&node.tag, &node.content) {
             (Tag::Omap | Tag::Pairs, Content::Sequence(items)) => items

@@ -1,4 +1,4 @@
-//! Where a value stands in its document.
+//! Finds the place of a value in its document.
 
 use value::Value;
 
@@ -6,8 +6,9 @@ use super::compose::{Content, Graph, NodeId, compose};
 use super::resolve::Tag;
 use super::scalar;
 
-/// The line and column, both from 1, of what `path` leads to: map keys and, for lists, `Int` indexes. Of an entry of
-/// a map it is the place of the key. `None` when the document has no such thing or does not load.
+/// Returns the line and column, both from 1, of the value at `path`: map keys and, for lists, `Int`
+/// indexes. For an entry of a map this is the place of the key. Returns `None` if the document has
+/// no such value or does not load.
 #[must_use]
 pub fn locate(text: &str, path: &[Value]) -> Option<(u32, u32)> {
     let (graph, root) = compose(text).ok()?;
@@ -21,8 +22,8 @@ pub fn locate(text: &str, path: &[Value]) -> Option<(u32, u32)> {
     Some((mark.line, mark.column))
 }
 
-/// The node whose place counts, and the one to go on from. `seen` are the mappings that were looked into: a merge may name
-/// its own mapping, and several may name the same.
+/// Returns the node whose place counts, and the node from which to continue. `seen` contains the
+/// mappings that were visited: a merge may name its own mapping, and several may name the same one.
 fn follow(
     graph: &Graph,
     here: NodeId,

@@ -1,14 +1,14 @@
 //! YAML exactly as Salt reads and writes it.
 //!
-//! The engine is libyaml, as under Salt's own PyYAML; on top of it stand the same three steps: `compose` makes nodes
-//! of events, `loader` makes values of nodes with the scalar rules of YAML 1.1 (`resolve`, `scalar`), and `dump`
-//! writes values.
+//! The engine is libyaml, as under Salt's own PyYAML. The steps above it are also the same:
+//! `compose` makes nodes from events, `loader` makes values from nodes with the scalar rules of
+//! YAML 1.1 (`resolve`, `scalar`), and `dump` writes values.
 //!
-//! Values do not carry their places. Places are needed when something is wrong, so [`locate`] reads the text once
-//! more and finds the place by path: a tree of values stays half the size and clones for nothing, and an error costs
-//! one more pass over one document.
+//! Values do not contain their places. A place is needed only for an error, so [`locate`] reads the
+//! text once more and finds the place by path. This halves the size of a tree of values and keeps
+//! clones cheap; an error costs one more pass over one document.
 //!
-//! Every limit has a name here; Salt has none and takes a machine down instead.
+//! Every limit has a name here. Salt has no limits, so such a document can exhaust a machine.
 
 mod compose;
 mod dump;
@@ -29,16 +29,17 @@ pub use loader::MAX_MERGED;
 pub use locate::locate;
 pub use salt::SaltYaml;
 
-/// Loads the one document of a text; no document is `None`.
+/// Loads the only document of a text; `None` if there is no document.
 ///
 /// # Errors
-/// What PyYAML says, with its place, or the limit that was passed.
+/// PyYAML's message, with its place, or the limit that was exceeded.
 pub fn load(text: &str) -> Result<Value, Error> {
     let (graph, root) = compose::compose(text)?;
     root.map_or(Ok(Value::Null), |root| loader::construct(graph, root))
 }
 
-/// Loads as the yaml renderer does: there an `!!omap` is an ordinary map, and as a list it is an error.
+/// Loads a document as the yaml renderer does: there an `!!omap` is an ordinary map, and an error
+/// if it is a list.
 ///
 /// # Errors
 /// As [`load`].

@@ -1,4 +1,4 @@
-//! What a plain scalar is in YAML 1.1, as PyYAML's resolver decides it.
+//! Resolves the type of plain scalars in YAML 1.1, as PyYAML's resolver does.
 
 const PREFIX: &str = "tag:yaml.org,2002:";
 
@@ -42,14 +42,14 @@ const NAMES: [(Tag, &str); 15] = [
 ];
 
 impl Tag {
-    /// The tag that is written out as `full`.
+    /// Returns the tag for the full name `full`.
     pub(super) fn of(full: &str) -> Self {
         full.strip_prefix(PREFIX)
             .and_then(|short| NAMES.iter().find(|(_, name)| *name == short))
             .map_or_else(|| Self::Other(full.into()), |(tag, _)| tag.clone())
     }
 
-    /// The tag written out.
+    /// Returns the full name of the tag.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Other(full) => full.to_string(),
@@ -64,7 +64,7 @@ impl Tag {
     }
 }
 
-/// What a plain scalar is; a quoted one is always a string.
+/// Returns the tag of a plain scalar; a quoted one is always a string.
 pub(super) fn resolve(text: &str) -> Tag {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Tag::Null,
@@ -106,11 +106,11 @@ fn number(text: &str) -> Tag {
     }
 }
 
-/// What is left of a scalar; each method takes something off its front.
+/// The unread rest of a scalar; each method reads from its front.
 struct Scan<'a>(&'a [u8]);
 
 impl Scan<'_> {
-    /// Takes as many bytes as fit, at most `most`, and says whether there were at least `least`.
+    /// Reads at most `most` bytes that fit, and returns true if there were at least `least`.
     fn many(&mut self, fits: impl Fn(u8) -> bool, least: usize, most: usize) -> bool {
         let count = self
             .0
@@ -126,7 +126,7 @@ impl Scan<'_> {
         self.many(|byte| byte.is_ascii_digit(), least, most)
     }
 
-    /// Digits and underscores after a digit that `first` accepts.
+    /// Reads digits and underscores after a digit that `first` accepts.
     fn grouped(&mut self, first: impl Fn(u8) -> bool) -> bool {
         self.many(first, 1, 1) && self.rest_of_group()
     }
@@ -145,18 +145,18 @@ impl Scan<'_> {
         words.iter().any(|word| self.word(word))
     }
 
-    /// An optional sign; always true.
+    /// Reads an optional sign; always returns true.
     fn sign(&mut self) -> bool {
         self.any(&["-", "+"]);
         true
     }
 
-    /// An optional exponent: its sign is not optional.
+    /// Reads an optional exponent, whose sign is mandatory.
     fn exponent(&mut self) -> bool {
         !self.any(&["e", "E"]) || (self.any(&["-", "+"]) && self.digits(1, usize::MAX))
     }
 
-    /// `:59` once or more.
+    /// Reads `:59` once or more.
     fn sixtieths(&mut self) -> bool {
         let mut found = false;
         while self.word(":") {

@@ -1,4 +1,4 @@
-//! [`SaltYaml`]: the engine that the command lines are given.
+//! [`SaltYaml`]: the YAML engine for the command line.
 
 use value::Value;
 use value::yaml::{Yaml, YamlFault, YamlLayout};
@@ -28,7 +28,8 @@ impl Yaml for SaltYaml {
     }
 }
 
-/// The same value with no container in common with itself: what is shared here by chance must not become an anchor.
+/// Returns an equal value in which no container is shared: containers that are shared here by
+/// chance must not become anchors.
 fn unshared(value: &Value) -> Value {
     match value {
         Value::List(items) => Value::list(items.iter().map(unshared)),

@@ -1,4 +1,4 @@
-//! Scalars to values, with Python's own complaints about those that do not fit their tag.
+//! Constructs values from scalars, with Python's messages for those that do not fit their tag.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use value::{Value, python};
 use super::error::{Error, Mark};
 use super::resolve::Tag;
 
-/// Python converts no longer decimal numbers.
+/// The maximum number of digits of a decimal number that Python converts.
 const MAX_DIGITS: usize = 4300;
 
-/// The value of a scalar; `None` when its tag is one of collections.
+/// Returns the value of a scalar; `None` if its tag is for collections.
 pub(super) fn construct(tag: &Tag, text: &Arc<str>, mark: Mark) -> Result<Option<Value>, Error> {
     Ok(Some(match tag {
         Tag::Null => Value::Null,
@@ -24,7 +24,7 @@ pub(super) fn construct(tag: &Tag, text: &Arc<str>, mark: Mark) -> Result<Option
     }))
 }
 
-/// The complaint about a tag that has no meaning to Salt.
+/// Returns the error for a tag that Salt does not know.
 pub(super) fn unknown(tag: &Tag, mark: Mark) -> Error {
     let name = repr(&tag.name());
     Error::constructor(
@@ -47,7 +47,8 @@ fn boolean(text: &str) -> Result<Value, Error> {
     }
 }
 
-/// Salt reads `0644` as 644: the zeros in front are dropped, but only when no sign stands before them.
+/// Reads an integer. Salt reads `0644` as 644: it drops leading zeros, but only if there is no sign
+/// before them.
 fn integer(text: &str) -> Result<Value, Error> {
     let octal = text.starts_with('0') && !text.starts_with("0b") && !text.starts_with("0x");
     let text = match text.trim_start_matches('0') {
@@ -71,7 +72,7 @@ fn integer(text: &str) -> Result<Value, Error> {
     Ok(number.into())
 }
 
-/// Drops underscores and the sign.
+/// Removes underscores and the sign.
 fn signed(text: &str) -> Result<(bool, String), Error> {
     let text = text.replace('_', "");
     match text.chars().next() {
@@ -85,7 +86,7 @@ fn signed(text: &str) -> Result<(bool, String), Error> {
 /// A whole number of any size.
 struct Number {
     negative: bool,
-    /// Decimal digits without zeros in front.
+    /// Decimal digits without leading zeros.
     digits: String,
 }
 
@@ -98,7 +99,7 @@ impl From<Number> for Value {
     }
 }
 
-/// Python's `int(text, base)`.
+/// Reads a number as Python's `int(text, base)`.
 fn whole(text: &str, base: u32) -> Result<Number, Error> {
     let trimmed = text.trim();
     let (negative, digits) = match trimmed.strip_prefix('-') {
@@ -124,7 +125,7 @@ fn whole(text: &str, base: u32) -> Result<Number, Error> {
     })
 }
 
-/// The digits of a number in base ten.
+/// Converts the digits of a number to base ten.
 fn decimal(digits: &str, base: u32) -> String {
     match (
         u128::from_str_radix(digits, base),
@@ -136,10 +137,11 @@ fn decimal(digits: &str, base: u32) -> String {
     }
 }
 
-/// The same for numbers above 128 bits, on limbs of nine decimal digits with the lowest first.
+/// Like [`decimal`], for numbers above 128 bits. It uses limbs of nine decimal digits, the lowest
+/// first.
 fn long_decimal(digits: &str, base: u32) -> String {
     const LIMB: u64 = 1_000_000_000;
-    // As many digits at once as surely fit 32 bits.
+    // The number of digits at a time that always fit 32 bits.
     const STEP: usize = 7;
     let digits: Vec<u32> = digits.chars().filter_map(|c| c.to_digit(base)).collect();
     let mut limbs: Vec<u64> = Vec::new();
@@ -163,7 +165,7 @@ fn long_decimal(digits: &str, base: u32) -> String {
     limbs.fold(first, |text, limb| format!("{text}{limb:09}"))
 }
 
-/// `1:30:00`: each part counts sixty of the next.
+/// Reads `1:30:00`: each part is worth sixty of the next.
 fn sixtieths(text: &str) -> Result<Number, Error> {
     let mut total: u128 = 0;
     for part in text.split(':') {
@@ -193,7 +195,7 @@ fn float(text: &str) -> Result<f64, Error> {
                 .split(':')
                 .map(plain_float)
                 .collect::<Result<_, _>>()?;
-            // In PyYAML's own order, so that rounding is the same.
+            // The order is PyYAML's, so that rounding is the same.
             let (mut total, mut base) = (0.0, 1.0);
             for part in parts.iter().rev() {
                 total += part * base;
@@ -210,7 +212,7 @@ fn plain_float(text: &str) -> Result<f64, Error> {
     number.map_err(|_| Error::value(format!("could not convert string to float: {}", repr(text))))
 }
 
-/// Python's forgiving base64: what is no letter of it is skipped, and Salt adds padding of its own.
+/// Decodes base64 as leniently as Python: other characters are skipped, and Salt adds padding.
 fn binary(text: &str, mark: Mark) -> Result<Vec<u8>, Error> {
     if let Some((index, c)) = text.chars().enumerate().find(|(_, c)| !c.is_ascii()) {
         let shown = repr_escape(c);

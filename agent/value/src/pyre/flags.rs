@@ -10,40 +10,40 @@ pub struct Flags(pub u16);
 impl Flags {
     /// No flags.
     pub const NONE: Self = Self(0);
-    /// Capitals do not matter.
+    /// Upper and lower case are equal.
     pub const IGNORECASE: Self = Self(2);
-    /// What a word is depends on the locale: of bytes only.
+    /// The locale decides which characters are word characters: for bytes only.
     pub const LOCALE: Self = Self(4);
     /// `^` and `$` match at every line.
     pub const MULTILINE: Self = Self(8);
     /// `.` matches newlines.
     pub const DOTALL: Self = Self(16);
-    /// Of text only, and the default there.
+    /// For text only, where it is the default.
     pub const UNICODE: Self = Self(32);
-    /// White space and comments in the pattern do not count.
+    /// White space and comments in the pattern are ignored.
     pub const VERBOSE: Self = Self(64);
-    /// `\w` and its like match ASCII only.
+    /// `\w` and similar classes match ASCII only.
     pub const ASCII: Self = Self(256);
 
-    /// True when one of the others is in it.
+    /// True when it contains at least one of the other flags.
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Both together.
+    /// Returns the flags of both.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// This without the others.
+    /// Returns these flags without the others.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// The flag of a letter in a pattern: `(?i)`.
+    /// Returns the flag of a letter in a pattern: `(?i)`.
     #[must_use]
     pub const fn of_letter(letter: char) -> Option<Self> {
         match letter {
@@ -58,7 +58,7 @@ impl Flags {
         }
     }
 
-    /// The flag of a name, in any case: `MULTILINE` or `m`.
+    /// Returns the flag of a name, in any case: `MULTILINE` or `m`.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         match name.to_uppercase().as_str() {
@@ -75,10 +75,10 @@ impl Flags {
         }
     }
 
-    /// The flags of an argument: a number, a name, or a list of names.
+    /// Returns the flags of an argument: a number, a name, or a list of names.
     ///
     /// # Errors
-    /// Salt's sentence about what is no flag.
+    /// When something in the argument is not a flag, with Salt's message.
     pub fn of_value(value: &Value) -> Result<Self, Error> {
         match value {
             Value::Int(_) | Value::Bool(_) => {

@@ -1,7 +1,7 @@
 //! Python's `re` on top of fancy-regex: its syntax, flags, replacement templates and messages.
 //!
-//! Salt searches files as bytes in places and as text in others. Bytes that are not ASCII are mapped to characters of the same number,
-//! so that one `.` is one byte there too.
+//! Salt searches some files as bytes and others as text. Bytes outside of ASCII are mapped to
+//! characters of the same number, so that one `.` is one byte there too.
 
 mod flags;
 mod template;
@@ -10,51 +10,51 @@ mod translate;
 pub use flags::Flags;
 pub use template::Template;
 
-/// Why a pattern or template cannot be used: Python's sentence where it has one.
+/// The reason why a pattern or template cannot be used, with Python's message if Python has one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The pattern or template is wrong at a character.
     #[error("{problem} at position {at}")]
     Syntax {
-        /// What is wrong.
+        /// The problem.
         problem: String,
-        /// Where, counted from 0.
+        /// The index of the character, from 0.
         at: usize,
     },
-    /// Flags that do not exist or do not go together.
+    /// Flags that do not exist or cannot be combined.
     #[error("{0}")]
     Flags(String),
-    /// The engine does not have what the pattern needs.
+    /// The engine does not support a construct of the pattern.
     #[error("the regular expression '{pattern}' cannot be used: {problem}")]
     Unsupported {
-        /// The pattern as it was given.
+        /// The pattern as it was passed.
         pattern: String,
         /// The engine's reason.
         problem: String,
     },
-    /// Searching would take too long.
+    /// The search would take too long.
     #[error(
         "the regular expression '{0}' takes too many steps on this text: make it more definite"
     )]
     TooManySteps(String),
-    /// Replacing would fill the memory.
+    /// The result of a replacement would fill the memory.
     #[error("replacing makes a text of more than {0} bytes: shorten the replacement")]
     TooLong(usize),
 }
 
-/// How many bytes the text may have after replacing beyond four times what it had.
+/// The maximum number of bytes after a replacement, in addition to four times the original length.
 const GROWTH_MAX: usize = 32 << 20;
 
-/// What a pattern is searched in.
+/// The type of data that a pattern is searched in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// Python's `str`.
     Text,
-    /// Python's `bytes`, with every byte a character; `true` when all are ASCII.
+    /// Python's `bytes`, with each byte as a character; `true` when all are ASCII.
     Bytes(bool),
 }
 
-/// Where a match may begin.
+/// The place where a match may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
     /// Anywhere: `re.search`, `re.sub`.
@@ -68,12 +68,12 @@ pub enum Anchor {
 pub struct Regex {
     engine: fancy_regex::Regex,
     pattern: String,
-    /// The groups that have a name.
+    /// The named groups, each with its number.
     names: Vec<(String, usize)>,
     groups: usize,
 }
 
-/// Patterns that backtrack are given up after so many steps.
+/// The maximum number of steps of a pattern that backtracks.
 const MAX_STEPS: usize = 20_000_000;
 
 impl Regex {
@@ -115,18 +115,18 @@ impl Regex {
         })
     }
 
-    /// True when it matches somewhere.
+    /// Returns true when the pattern matches somewhere.
     ///
     /// # Errors
-    /// When that takes too long.
+    /// When the search takes too long.
     pub fn is_match(&self, text: &str) -> Result<bool, Error> {
         self.engine.is_match(text).map_err(|_| self.too_many())
     }
 
-    /// The first match at or after a place.
+    /// Returns the first match at or after an index in bytes.
     ///
     /// # Errors
-    /// When that takes too long.
+    /// When the search takes too long.
     pub fn captures<'t>(
         &self,
         text: &'t str,
@@ -137,10 +137,11 @@ impl Regex {
             .map_err(|_| self.too_many())
     }
 
-    /// Python's `subn`: the text with up to `count` matches replaced (0: all), and how many were.
+    /// Replaces up to `count` matches (0: all), as Python's `subn`. Returns the text and the number
+    /// of replacements.
     ///
     /// # Errors
-    /// When searching takes too long, or the text grows too long.
+    /// When the search takes too long, or the text becomes too long.
     pub fn subn(
         &self,
         template: &Template,
@@ -160,7 +161,7 @@ impl Regex {
                 return Err(Error::TooLong(most));
             }
             (done, replaced) = (whole.end(), replaced + 1);
-            // Another empty match at this place would be the same one.
+            // Another search from this place would find the same empty match.
             from = if whole.start() == whole.end() {
                 after(text, whole.end())
             } else {
@@ -171,7 +172,7 @@ impl Regex {
         Ok((out, replaced))
     }
 
-    /// A replacement template for this pattern.
+    /// Reads a replacement template for this pattern.
     ///
     /// # Errors
     /// When it names a group that the pattern does not have.
@@ -189,7 +190,7 @@ fn after(text: &str, place: usize) -> usize {
     place + next.map_or(1, char::len_utf8)
 }
 
-/// Python's `re.escape`.
+/// Escapes a text as Python's `re.escape` does.
 #[must_use]
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -202,19 +203,19 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// Every byte a character of the same number.
+/// Maps each byte to the character of the same number.
 #[must_use]
 pub fn latin(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| char::from(*byte)).collect()
 }
 
-/// The bytes of such a text.
+/// Maps the characters of a text from [`latin`] back to bytes.
 #[must_use]
 pub fn unlatin(text: &str) -> Vec<u8> {
     text.chars().map(|c| c as u32 as u8).collect()
 }
 
-/// A search in bytes: Salt's `file.search` and `file.replace` without an encoding.
+/// A search in bytes, as in Salt's `file.search` and `file.replace` without an encoding.
 #[derive(Debug)]
 pub struct BytesSearch {
     regex: Regex,
@@ -235,18 +236,19 @@ impl BytesSearch {
         })
     }
 
-    /// True when it is found.
+    /// Returns true when the pattern is found.
     ///
     /// # Errors
-    /// When that takes too long.
+    /// When the search takes too long.
     pub fn is_match(&self) -> Result<bool, Error> {
         self.regex.is_match(&self.text)
     }
 
-    /// Python's `subn` with a template, or a text that is put in as it is.
+    /// Replaces up to `count` matches, as Python's `subn`, with a template or, if `literal`, with
+    /// the text itself.
     ///
     /// # Errors
-    /// When the template is wrong, or searching takes too long.
+    /// When the template is wrong, or the search takes too long.
     pub fn subn(
         &self,
         replacement: &str,

@@ -1,10 +1,10 @@
-//! [`Template`]: what a match is replaced with, in Python's notation.
+//! [`Template`]: a replacement for a match, in Python's notation.
 
 use std::fmt::Write as _;
 
 use super::Error;
 
-/// A replacement with its groups.
+/// A replacement that may refer to groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template(Vec<Piece>);
 
@@ -15,13 +15,13 @@ enum Piece {
 }
 
 impl Template {
-    /// A text that is put in as it is.
+    /// Creates a template from a text that is inserted unchanged.
     #[must_use]
     pub fn literal(text: String) -> Self {
         Self(vec![Piece::Text(text)])
     }
 
-    /// Writes the replacement of a match.
+    /// Appends the replacement of a match.
     pub fn expand(&self, found: &fancy_regex::Captures<'_>, out: &mut String) {
         for piece in &self.0 {
             match piece {
@@ -165,7 +165,7 @@ impl Reader<'_> {
         )
     }
 
-    /// Three octal digits are a character, two are a group.
+    /// Three octal digits are a character; two digits are a group.
     fn octal(&self, digits: &str) -> bool {
         matches!(self.peek(), Some('0'..='7'))
             && digits.chars().all(|digit| ('0'..='7').contains(&digit))

@@ -1,4 +1,5 @@
-//! From Python's pattern syntax to the engine's: every construct is written out explicitly, so that no flag is left to it.
+//! Translates Python's pattern syntax to that of the engine. Every construct is written out
+//! explicitly, so that none of the engine's flags is needed.
 
 use super::{Error, Flags, Subject};
 
@@ -9,7 +10,7 @@ pub(super) struct Translated {
     pub(super) groups: usize,
 }
 
-/// Patterns nested deeper than this are refused.
+/// The maximum nesting depth of a pattern.
 const MAX_DEPTH: usize = 100;
 
 pub(super) fn translated(
@@ -58,7 +59,7 @@ struct Parser {
     names: Vec<(String, usize)>,
     /// `\w`, `\d`, `\s` match ASCII only.
     ascii: bool,
-    /// The engine's own `\b` does: the subject is ASCII.
+    /// True if the engine's own `\b` also matches ASCII only, because the subject is ASCII.
     plain_word_ends: bool,
 }
 
@@ -91,7 +92,7 @@ impl Parser {
         there
     }
 
-    /// `(?i)` and its like, which stand at the very start.
+    /// Reads `(?i)` and similar flags at the very start.
     fn global_flags(&mut self, mut flags: Flags) -> Result<Flags, Error> {
         while let Some(more) = self.flags_group() {
             flags = flags.with(more);
@@ -104,7 +105,7 @@ impl Parser {
         Ok(flags)
     }
 
-    /// Reads `(?letters)` if it stands here.
+    /// Reads `(?letters)`, if it is next.
     fn flags_group(&mut self) -> Option<Flags> {
         let start = self.at;
         if self.eat("(?") {
@@ -198,7 +199,7 @@ impl Parser {
         self.repeated(flags, written, repeatable)
     }
 
-    /// The quantifier after an item, if one is there.
+    /// Reads the quantifier of an item, if there is one.
     fn repeated(&mut self, flags: Flags, written: usize, repeatable: bool) -> Result<(), Error> {
         if flags.has(Flags::VERBOSE) {
             self.skip_blanks();
@@ -214,7 +215,7 @@ impl Parser {
         if repeatable {
             self.out.push_str(&item);
         } else {
-            // An anchor that is repeated.
+            // An anchor must be wrapped before it can be repeated.
             self.out.push_str(&format!("(?:{item})"));
         }
         self.out.push_str(&quantifier);
@@ -229,7 +230,8 @@ impl Parser {
         }
     }
 
-    /// Reads `*`, `+`, `?`, `{m}`, `{m,}`, `{,n}` or `{m,n}`; a brace that is none of these is a character.
+    /// Reads `*`, `+`, `?`, `{m}`, `{m,}`, `{,n}` or `{m,n}`; any other brace is a literal
+    /// character.
     fn quantifier(&mut self) -> Result<Option<String>, Error> {
         let start = self.at;
         match self.peek() {
@@ -270,7 +272,8 @@ impl Parser {
         digits
     }
 
-    /// What follows `(`. False when it cannot be repeated as it stands.
+    /// Reads the rest of a group after `(`. Returns false when the result must be wrapped before it
+    /// can be repeated.
     fn group(&mut self, flags: Flags, depth: usize, start: usize) -> Result<bool, Error> {
         if !self.eat("?") {
             self.groups += 1;
@@ -330,7 +333,7 @@ impl Parser {
         self.wrong("missing ), unterminated comment", start)
     }
 
-    /// `(?P<name>…)` and `(?P=name)`.
+    /// Reads `(?P<name>…)` and `(?P=name)`.
     fn named(&mut self, flags: Flags, depth: usize, start: usize) -> Result<bool, Error> {
         self.at += 1;
         if self.eat("<") {
@@ -380,7 +383,7 @@ impl Parser {
         Ok(name)
     }
 
-    /// `(?(1)yes|no)`.
+    /// Reads `(?(1)yes|no)`.
     fn conditional(&mut self, flags: Flags, depth: usize, start: usize) -> Result<bool, Error> {
         self.at += 1;
         let at = self.at;
@@ -399,7 +402,7 @@ impl Parser {
         self.inside(&format!("(?({index})"), flags, depth, start)
     }
 
-    /// `(?i:…)`, `(?-i:…)`; `(?i)` is only allowed at the start.
+    /// Reads `(?i:…)` or `(?-i:…)`; `(?i)` is allowed only at the start.
     fn scoped(&mut self, flags: Flags, depth: usize, start: usize) -> Result<bool, Error> {
         let (mut inner, mut off) = (flags, false);
         loop {
@@ -433,7 +436,8 @@ impl Parser {
         }
     }
 
-    /// What follows a backslash outside of a set. False when it cannot be repeated as it stands.
+    /// Reads an escape outside of a set, after its backslash. Returns false when the result must be
+    /// wrapped before it can be repeated.
     fn escape(&mut self, flags: Flags, start: usize) -> Result<bool, Error> {
         let Some(c) = self.next() else {
             return self.wrong("bad escape (end of pattern)", start);
@@ -468,7 +472,7 @@ impl Parser {
         Ok(false)
     }
 
-    /// `\12` is a group, `\123` an octal number.
+    /// Reads a group as in `\12`, or an octal number as in `\123`.
     fn back_or_octal(&mut self, first: char, flags: Flags, start: usize) -> Result<bool, Error> {
         let mut digits = String::from(first);
         if let Some(second @ '0'..='9') = self.peek() {
@@ -498,7 +502,7 @@ impl Parser {
         Ok(true)
     }
 
-    /// The character that an escape stands for, in a set or outside.
+    /// Returns the character of an escape, in a set or outside.
     fn character(&mut self, c: char, start: usize) -> Result<char, Error> {
         match c {
             'a' => Ok('\u{7}'),
@@ -560,7 +564,7 @@ impl Parser {
         .into()
     }
 
-    /// A `[…]` set after its opening bracket.
+    /// Reads a `[…]` set after its opening bracket.
     fn set(&mut self, flags: Flags, start: usize) -> Result<(), Error> {
         let cased = flags.has(Flags::IGNORECASE);
         let mut set = String::from(if cased { "(?i:[" } else { "[" });
@@ -645,7 +649,7 @@ fn octal(digits: &str) -> Option<char> {
 }
 
 fn backreference(index: usize, flags: Flags) -> String {
-    // In a group of its own: a digit may follow.
+    // The reference is wrapped in a group, because a digit may follow.
     if flags.has(Flags::IGNORECASE) {
         format!("(?i:\\{index})")
     } else {

@@ -1,11 +1,11 @@
-//! How a text reads where something has escaped it.
+//! The forms of a text after it was escaped or encoded.
 
 use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Writes a character in a form.
+/// A function that appends one character in a certain escaped form.
 type Form = fn(char, &mut String);
 
 const FORMS: [Form; 10] = [
@@ -21,7 +21,7 @@ const FORMS: [Form; 10] = [
     markup,
 ];
 
-/// The text, and each form of it that reads otherwise; also those of JSON in JSON.
+/// Returns the text and each different form of it, including JSON inside JSON.
 pub(super) fn of(text: &str) -> Vec<String> {
     let mut all = vec![text.to_owned()];
     let mut add = |form: &Form, text: &str| {
@@ -31,7 +31,7 @@ pub(super) fn of(text: &str) -> Vec<String> {
         }
     };
     FORMS.iter().for_each(|form| add(form, text));
-    // What is JSON or Python's in a text that is written as JSON again.
+    // JSON or Python inside a text that is then written as JSON or Python again.
     for inner in FORMS.iter().take(4) {
         let inner = written(text, *inner);
         FORMS.iter().take(3).for_each(|form| add(form, &inner));
@@ -39,16 +39,19 @@ pub(super) fn of(text: &str) -> Vec<String> {
     all
 }
 
-/// A shorter last line of base64 stands in other texts as well.
+/// The minimum length of a base64 line to look for: a shorter last line occurs in other texts as
+/// well.
 const BASE64_LINE_MIN: usize = 8;
 
-/// The length of the lines that `base64` and PEM files have.
+/// The line lengths of `base64` and of PEM files.
 const BASE64_LINES: [usize; 2] = [76, 64];
 
-/// What stands in base64 of the text, alone or inside a longer one (`user:password`), in the standard alphabet and that of URLs.
+/// Returns the parts that base64 of the text contains, alone or inside a longer text
+/// (`user:password`), in the standard alphabet and the one for URLs.
 ///
-/// Three bytes become four characters, so the text reads in one of three ways, by how many bytes stand before it. Characters that
-/// depend on bytes around it are left out: they hold four bits of it at most.
+/// Three bytes become four characters, so the encoding has three variants, depending on the number
+/// of bytes before the text. The characters at the edges, which also depend on neighbouring bytes,
+/// are left out: each contains at most four bits of the text.
 pub(super) fn base64(text: &str) -> Vec<String> {
     let mut all = Vec::new();
     let alone = STANDARD.encode(text);
@@ -84,7 +87,7 @@ fn written(text: &str, form: Form) -> String {
     out
 }
 
-/// Escapes that JSON, Python and YAML share; false where `c` is none of them.
+/// Appends an escape that JSON, Python and YAML share; returns false if `c` needs none of them.
 fn shared(c: char, out: &mut String) -> bool {
     let escape = match c {
         '\\' => "\\\\",
@@ -144,7 +147,7 @@ fn quotes(c: char, out: &mut String, quote: &str) {
     }
 }
 
-/// As in an address.
+/// Appends a character as in a URL.
 fn percent(c: char, out: &mut String) {
     if c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '~') {
         return out.push(c);
@@ -154,7 +157,7 @@ fn percent(c: char, out: &mut String) {
     }
 }
 
-/// As in XML and HTML.
+/// Appends a character as in XML and HTML.
 fn markup(c: char, out: &mut String) {
     match c {
         '&' => out.push_str("&amp;"),

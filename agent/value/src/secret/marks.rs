@@ -1,16 +1,17 @@
-//! [`Marks`]: keys whose values are covered whatever they are.
+//! [`Marks`]: keys whose values are masked whatever they are.
 
 use super::EVERYWHERE;
 use crate::{Value, glob};
 
-/// How far above the keys that a program has learnt others may stand: `local`, a minion's id.
+/// The maximum number of additional keys above a learnt path in an output: `local`, or a minion's
+/// id.
 const ABOVE_MAX: usize = 1;
 
 #[derive(Default)]
 pub(super) struct Marks {
-    /// Of `secret_keys`: the last keys of a path, with globs.
+    /// The option `secret_keys`: the last keys of a path, with globs.
     patterns: Vec<Vec<String>>,
-    /// Where secrets of the pillar stand that are too short to be looked for.
+    /// The paths of pillar secrets that are too short to search for.
     places: Vec<Vec<String>>,
 }
 
@@ -31,7 +32,8 @@ impl Marks {
         self.places.iter().any(|known| known == path)
     }
 
-    /// A key that every return has is no place.
+    /// Adds the path of a secret. A path that is empty or only a key that every return has is
+    /// ignored.
     pub(super) fn add_place(&mut self, path: &[&str]) {
         let is_everywhere = matches!(path, []) || matches!(path, [key] if EVERYWHERE.contains(key));
         if !is_everywhere && !self.has_place(path) {
@@ -40,7 +42,7 @@ impl Marks {
         }
     }
 
-    /// Whether `secret_keys` names what stands at a path.
+    /// True when `secret_keys` names a path.
     pub(super) fn names(&self, path: &[&str]) -> bool {
         self.patterns.iter().any(|pattern| {
             let start = path.len().checked_sub(pattern.len());
@@ -66,7 +68,7 @@ impl Marks {
         self.names(path) || self.places.iter().any(is_place)
     }
 
-    /// The places that a value has, and those that patterns name in it.
+    /// Returns the paths in a value that are learnt or that `secret_keys` names.
     pub(super) fn found_in(&self, value: &Value) -> Vec<Value> {
         let mut found = Vec::new();
         self.look(&mut Vec::new(), value, &mut found);

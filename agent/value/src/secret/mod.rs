@@ -1,9 +1,12 @@
-//! Values that nobody may read who reads an output, a log, a record or a plan: where they come up they are kept here, and what leaves the
-//! program goes through [`text`] or [`value`].
+//! Masks secrets in everything that leaves the program: outputs, logs, records and plans. Secrets
+//! are registered here where they first appear, and all output passes through [`text`] or
+//! [`value`].
 //!
-//! A text of [`LENGTH_MIN`] characters or more is found wherever it stands, also inside a longer one, line by line where it has several, and
-//! escaped as JSON, YAML, Python, a shell or an address would write it, or in base64. A shorter one, and what is no text, would be found in everything:
-//! it is covered where it stands, by the keys above it. A program that knows no secret pays one look at an empty place.
+//! A text of [`LENGTH_MIN`] characters or more is found anywhere, also inside a longer text. It is
+//! found line by line if it has several, in the escapes of JSON, YAML, Python, shells and URLs, and
+//! in base64. Shorter texts, and values that are not texts, would be found by chance everywhere.
+//! They are masked only at their own path, by the keys above them. In a program without secrets, a
+//! check only reads a static that is not set.
 
 mod forms;
 mod marks;
@@ -19,19 +22,21 @@ use crate::{Map, Value, log};
 use marks::Marks;
 use needles::Needles;
 
-/// What stands in a secret's place.
+/// The text that replaces a secret.
 pub const MASK: &str = "‹secret›";
 
-/// How many characters a text has at least that is looked for inside others.
+/// The minimum number of characters of a secret that is searched for inside other texts.
 pub const LENGTH_MIN: usize = 6;
 
-/// How many digits a number has at least that is looked for as a text is.
+/// The minimum number of digits of a number that is searched for as a text is.
 const DIGITS_MIN: usize = 8;
 
-/// How many secrets are kept. A program that has more says so, and covers the first ones.
+/// The maximum number of secrets. If there are more, an error is logged, and only the first ones
+/// are masked.
 const KEPT_MAX: usize = 200_000;
 
-/// Words of every return and log line. One that is somebody's secret is covered by its keys alone: else nothing could be read any more.
+/// Words that are in every return and log line. If a secret equals one of them, it is masked only
+/// at its own path: otherwise outputs would become unreadable.
 const EVERYWHERE: [&str; 16] = [
     "changes",
     "comment",
@@ -51,7 +56,7 @@ const EVERYWHERE: [&str; 16] = [
     "success",
 ];
 
-/// What is known.
+/// The registered secrets and the keys of others.
 #[derive(Default)]
 struct Known {
     needles: Needles,
@@ -65,7 +70,7 @@ thread_local! {
     static HUSHED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether there is anything to cover.
+/// True when there is anything to mask.
 #[must_use]
 pub fn is_any() -> bool {
     KNOWN.get().is_some()
@@ -81,7 +86,8 @@ fn change(change: impl FnOnce(&mut Known)) {
     change(&mut known.write().unwrap_or_else(PoisonError::into_inner));
 }
 
-/// The option `secret_keys`: names of keys, or paths of keys with colons, with globs.
+/// Registers the option `secret_keys`: names of keys, or paths of keys joined by colons, with
+/// globs.
 pub fn name_keys(patterns: &Value) {
     for pattern in patterns.texts() {
         let parts: Vec<String> = pattern.split(':').map(str::to_owned).collect();
@@ -92,7 +98,8 @@ pub fn name_keys(patterns: &Value) {
     }
 }
 
-/// Keeps every text in a value as a secret. `path` is where it stands: there alone too short ones are covered.
+/// Registers every text in a value as a secret. `path` is the path of the value; texts that are too
+/// short to search for are masked only there.
 pub fn keep(path: &[&str], value: &Value) {
     match value {
         Value::Map(map) | Value::Set(map) => {
@@ -130,7 +137,7 @@ fn keep_leaf(path: &[&str], leaf: &Value) {
     tell_full();
 }
 
-/// Says once that there are too many secrets.
+/// Logs once that there are too many secrets.
 fn tell_full() {
     static TOLD: OnceLock<()> = OnceLock::new();
     if with_known(|known| known.is_full) == Some(true) && TOLD.set(()).is_ok() {
@@ -140,7 +147,7 @@ fn tell_full() {
     }
 }
 
-/// Keeps what stands below keys that `secret_keys` names.
+/// Registers the values of keys that `secret_keys` names.
 pub fn note(map: &Map) {
     if with_known(|known| known.marks.has_patterns()) == Some(true) {
         note_below(&mut Vec::new(), map);
@@ -169,7 +176,7 @@ fn note_in<'a>(path: &mut Vec<&'a str>, value: &'a Value) {
     }
 }
 
-/// `None`, truth values and empty texts say nothing.
+/// Returns false for `None`, truth values and empty texts, which reveal nothing.
 fn is_coverable(leaf: &Value) -> bool {
     match leaf {
         Value::Null | Value::Bool(_) => false,
@@ -186,13 +193,13 @@ fn text_of(leaf: &Value) -> Cow<'_, str> {
     }
 }
 
-/// Whether a text holds something that is known as a secret.
+/// True when a text contains a known secret.
 #[must_use]
 pub fn is_in(text: &str) -> bool {
     is_any() && self::text(text) != text
 }
 
-/// A text without the secrets in it.
+/// Returns a text with its secrets masked.
 #[must_use]
 pub fn text(text: &str) -> Cow<'_, str> {
     with_known(|known| known.needles.masked(text))
@@ -200,13 +207,13 @@ pub fn text(text: &str) -> Cow<'_, str> {
         .map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
-/// A value without the secrets in it.
+/// Returns a value with its secrets masked.
 #[must_use]
 pub fn value(value: &Value) -> Value {
     at(&[], value)
 }
 
-/// The same of what stands below these keys.
+/// Like [`value`], for a value at this path.
 #[must_use]
 pub fn at(path: &[&str], value: &Value) -> Value {
     let masked = with_known(|known| {
@@ -219,13 +226,13 @@ pub fn at(path: &[&str], value: &Value) -> Value {
     masked.flatten().unwrap_or_else(|| value.clone())
 }
 
-/// Whether a value holds something that is known as a secret.
+/// True when a value contains a known secret.
 #[must_use]
 pub fn holds(value: &Value) -> bool {
     is_any() && self::value(value) != *value
 }
 
-/// Whether a secret has stood in a value.
+/// True when a value contains a masked secret.
 #[must_use]
 pub fn is_masked(value: &Value) -> bool {
     match value {
@@ -237,7 +244,7 @@ pub fn is_masked(value: &Value) -> bool {
     }
 }
 
-/// A dictionary without the secrets in it.
+/// Returns a dictionary with its secrets masked.
 #[must_use]
 pub fn map(map: Map) -> Map {
     if !is_any() {
@@ -250,7 +257,7 @@ pub fn map(map: Map) -> Map {
 }
 
 impl Known {
-    /// The value without secrets; nothing where there are none in it.
+    /// Returns the value with its secrets masked; `None` if it contains none.
     fn masked<'a>(&self, path: &mut Vec<&'a str>, value: &'a Value) -> Option<Value> {
         match value {
             Value::Str(text) => self.needles.masked(text).map(Value::from),
@@ -285,7 +292,7 @@ impl Known {
         masked
     }
 
-    /// Keys that read alike without their secrets are counted, so that none is lost.
+    /// Numbers keys that become equal by masking, so that no entry is lost.
     fn masked_map<'a>(&self, path: &mut Vec<&'a str>, map: &'a Map) -> Option<Map> {
         let mut is_changed = false;
         let mut masked = Map::with_room(map.len());
@@ -308,7 +315,7 @@ impl Known {
     }
 }
 
-/// The text, or one that says that there were others like it before.
+/// Returns the text, or, if it is in use already, one with a number in its mask.
 #[must_use]
 pub fn unused(text: String, is_used: impl Fn(&str) -> bool) -> String {
     let counted = |count: usize| text.replacen(MASK, &format!("‹secret {count}›"), 1);
@@ -321,7 +328,7 @@ pub fn unused(text: String, is_used: impl Fn(&str) -> bool) -> String {
     }
 }
 
-/// Everything below a secret's key; nothing where that says nothing.
+/// Masks every value below a secret's key; `None` if the value reveals nothing.
 fn covered(value: &Value) -> Option<Value> {
     match value {
         Value::Map(map) => {
@@ -342,7 +349,8 @@ fn covered(value: &Value) -> Option<Value> {
     }
 }
 
-/// What another program has to know to cover the secrets in a value: those that stand in it, and where short ones stand.
+/// Returns the data that another program needs to mask the secrets of a value: the secrets in it,
+/// and the paths of short ones.
 #[must_use]
 pub fn marks(value: &Value) -> Value {
     let found = with_known(|known| {
@@ -359,7 +367,8 @@ pub fn marks(value: &Value) -> Value {
     }
 }
 
-/// Keeps what [`marks`] of another program says. What is of no kind that this version knows is not looked at.
+/// Registers the secrets from [`marks`] of another program. Entries of a kind that this version
+/// does not know are ignored.
 pub fn learn(marks: &Value) {
     for mark in marks.as_list().unwrap_or_default() {
         match mark {
@@ -373,13 +382,14 @@ pub fn learn(marks: &Value) {
     }
 }
 
-/// While it is there, what this thread logs is covered as a whole: a state has `no_log`.
+/// A guard: while it exists, messages that this thread logs are masked as a whole, because a state
+/// has `no_log`.
 #[derive(Debug)]
 pub struct Hush {
     before: bool,
 }
 
-/// Covers what this thread logs from now on, if `on`, until what is given back is dropped.
+/// Masks the messages that this thread logs, if `on`, until the returned guard is dropped.
 #[must_use]
 pub fn hush(on: bool) -> Hush {
     Hush {
@@ -393,12 +403,13 @@ impl Drop for Hush {
     }
 }
 
-/// What an event says besides who fires it and why.
+/// The keys of an event's data that contain its payload, as opposed to its origin and reason.
 const TOLD: [&str; 8] = [
     "arg", "args", "data", "fun_args", "kwarg", "kwargs", "ret", "return",
 ];
 
-/// An event's data without the secrets in it; of a state with `no_log` only whose it is.
+/// Returns an event's data with its secrets masked; for a state with `no_log` the whole payload is
+/// masked and only the origin remains.
 #[must_use]
 pub fn event(data: Map) -> Map {
     let mut data = map(data);
@@ -412,7 +423,7 @@ pub fn event(data: Map) -> Map {
     data
 }
 
-/// Whether this thread's messages are covered as a whole.
+/// True when this thread's messages are masked as a whole.
 #[must_use]
 pub fn is_hushed() -> bool {
     HUSHED.get()

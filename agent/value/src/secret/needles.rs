@@ -1,4 +1,5 @@
-//! [`Needles`]: the texts that are looked for, by their first bytes, so that a text is gone through once whatever their number.
+//! [`Needles`]: the texts to search for, by their first bytes, so that one pass over a text finds
+//! any number of them.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -7,17 +8,18 @@ use std::sync::Arc;
 use super::{LENGTH_MIN, MASK, forms};
 use crate::Value;
 
-/// By how many first bytes a needle is found.
+/// The number of leading bytes by which a needle is found.
 const FIRST: usize = 4;
 
 #[derive(Default)]
 pub(super) struct Needles {
-    /// The secrets as they are, in the order in which they came.
+    /// The registered secrets, in order.
     whole: Vec<Arc<str>>,
     known: HashSet<Arc<str>>,
-    /// What is looked for, by its first bytes.
+    /// The texts to search for, by their first bytes.
     by_first: HashMap<[u8; FIRST], Vec<Box<str>>>,
-    /// Lines of secrets that are too short to be looked for; they are covered after another one of the same secret.
+    /// Lines of secrets that are too short to search for; they are masked where they follow another
+    /// masked line.
     short_lines: HashSet<Box<str>>,
 }
 
@@ -43,7 +45,7 @@ impl Needles {
         if !text.contains('\n') {
             return;
         }
-        // A diff has them apart, each with a sign before it.
+        // A diff contains the lines separately, each with a sign before it.
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
             match line.chars().nth(LENGTH_MIN - 1) {
                 Some(_) => self.look_for(line),
@@ -68,7 +70,7 @@ impl Needles {
         }
     }
 
-    /// The text without secrets; nothing where there are none in it.
+    /// Returns the text with its secrets masked; `None` if it contains none.
     pub(super) fn masked(&self, text: &str) -> Option<String> {
         let found = self.found(text);
         if found.is_empty() {
@@ -87,7 +89,8 @@ impl Needles {
         })
     }
 
-    /// Where secrets stand. Those that overlap are one place: what is left of one would tell of it.
+    /// Returns the ranges of the secrets in a text. Overlapping ones are merged: a remainder of one
+    /// would reveal a part of it.
     fn found(&self, text: &str) -> Vec<Range<usize>> {
         let mut found: Vec<Range<usize>> = Vec::new();
         for (start, first) in text.as_bytes().windows(FIRST).enumerate() {
@@ -111,7 +114,7 @@ impl Needles {
         found
     }
 
-    /// A key's last line is short: it is covered where the line before it was.
+    /// Masks short lines that follow a masked line, such as the last line of a private key.
     fn without_short_lines(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut is_after = false;
@@ -127,7 +130,7 @@ impl Needles {
         out
     }
 
-    /// Adds the secrets that stand in a value.
+    /// Appends the registered secrets that a value contains.
     pub(super) fn found_in(&self, value: &Value, texts: &mut Vec<Arc<str>>) {
         match value {
             Value::Map(map) | Value::Set(map) => {

@@ -71,13 +71,13 @@ fn a_key_is_covered_line_by_line() {
         assert!(!covered.contains(line), "{covered}");
     }
     assert!(covered.starts_with("--- \n+++ \n@@"), "{covered}");
-    // By itself a short line is no secret.
+    // A short line alone is not a secret.
     assert_eq!(masked(&[key], "EF==\n"), "EF==\n");
     let one_line = json::write(&key.into(), Layout::default());
     assert_eq!(masked(&[key], &one_line), "\"‹secret›\"");
 }
 
-/// Numbers that look random, the same each time.
+/// Returns numbers that look random, but are the same in each run.
 struct Random(u64);
 
 impl Random {
@@ -219,7 +219,8 @@ fn base64_is_covered_wherever_the_secret_stands_in_it() {
                 ] {
                     let masked = known.needles.masked(&format!("Basic {encoded}.")).unwrap();
                     assert!(masked.contains(MASK), "{masked}");
-                    // What is left of the secret are the characters that it shares with its neighbours.
+                    // The characters that remain visible are those that encode the secret together
+                    // with its neighbours.
                     let shown = masked.len() - "Basic .".len() - MASK.len();
                     let around = encoded.len() - secret.len() * 8 / 6;
                     assert!(shown <= around + 1, "{masked}");

@@ -54,7 +54,7 @@ fn a_file_in_a_folder_that_others_may_write_to_is_not_trusted() {
     mode(&root, 0o777);
     assert!(problem(&file).contains("everybody"), "{}", problem(&file));
     assert!(problem(&file).contains("mode 0777"), "{}", problem(&file));
-    // Nobody else can replace what is in a sticky folder, but anybody can add to it.
+    // No other user can replace files in a sticky folder, but every user can add some.
     mode(&root, 0o1777);
     path(&file, user()).unwrap();
     assert!(problem(&root).contains("everybody"));

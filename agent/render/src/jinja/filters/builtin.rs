@@ -1,4 +1,4 @@
-//! Jinja2's own filters of texts and numbers, where the engine's differ.
+//! Jinja2's own filters of texts and numbers that differ from the engine's.
 
 use minijinja::value::{Tuple, ValueKind};
 use minijinja::{Error, State, Value};
@@ -9,7 +9,7 @@ use super::super::errors::{runtime_error, type_error};
 use super::super::{bound, format, markup, methods, print, strings};
 use super::{Table, pretty, urlize};
 
-/// The table of this topic.
+/// The filters of this topic.
 pub(super) const FILTERS: Table = &[
     ("string", |_, a| Ok(Value::from(a.text(0, "value")?))),
     ("lower", |_, a| {
@@ -73,7 +73,7 @@ pub(super) const FILTERS: Table = &[
     ("attr", bound::attr),
 ];
 
-/// Jinja2 begins a word after white space, a dash or an opening bracket.
+/// Capitalizes words as Jinja2 does: a word begins after white space, a dash or an opening bracket.
 fn title(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut inside = false;
@@ -219,7 +219,7 @@ fn whole(number: f64) -> Option<Value> {
     })
 }
 
-/// Python's `int(text, base)`.
+/// Reads a number as Python's `int(text, base)`.
 fn based(text: &str, base: u32) -> Option<Value> {
     let text = text.trim();
     let (sign, digits) = match text.strip_prefix('-') {
@@ -241,7 +241,7 @@ fn based(text: &str, base: u32) -> Option<Value> {
     Some(i64::try_from(number).map_or_else(|_| Value::from(number), Value::from))
 }
 
-/// Python's `float(text)`.
+/// Reads a number as Python's `float(text)`.
 pub(super) fn number(text: &str) -> Option<f64> {
     let text = text.trim();
     let known = text.contains(|c: char| c.is_ascii_digit())
@@ -300,7 +300,7 @@ fn round(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
             .checked_pow(places.unsigned_abs())
             .unwrap_or(i64::MAX);
         let (down, rest) = (number.div_euclid(unit), number.rem_euclid(unit));
-        // Ties go to the even side.
+        // Ties are rounded to the even number.
         let up = rest > unit - rest || (rest == unit - rest && down % 2 != 0);
         return Ok(Value::from((down + i64::from(up)).saturating_mul(unit)));
     }
@@ -313,7 +313,7 @@ fn round(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     let factor = 10_f64.powi(places);
     Ok(Value::from(match method.as_str() {
         "common" => match usize::try_from(places) {
-            // The decimal text is rounded exactly, as Python does, ties to even.
+            // The exact decimal text is rounded, ties to even, as in Python.
             Ok(places) => format!("{number:.places$}").parse().unwrap_or(number),
             Err(_) => (number * factor).round() / factor,
         },
@@ -333,7 +333,7 @@ fn reverse(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     Ok(List::value(items))
 }
 
-/// The entries of a dictionary as tuples.
+/// Returns the entries of a dictionary as tuples.
 pub(super) fn pairs(value: &Value) -> Result<Vec<Value>, Error> {
     if let Some(dict) = value.downcast_object_ref::<Dict>() {
         return Ok(methods::items(dict));
@@ -369,7 +369,7 @@ fn dictsort(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     ))
 }
 
-/// What sorting compares: small letters unless case matters.
+/// Returns the value to compare when sorting: texts in lower case unless case matters.
 pub(super) fn fold(value: Value, sensitive: bool) -> Value {
     match value.as_str() {
         Some(text) if !sensitive => Value::from(text.to_lowercase()),
@@ -377,7 +377,7 @@ pub(super) fn fold(value: Value, sensitive: bool) -> Value {
     }
 }
 
-/// Sorts what has a key, stably.
+/// Sorts values by their keys, stably.
 pub(super) fn sort_keyed(keyed: &mut Vec<(Value, Value)>, reverse: bool) -> Result<(), Error> {
     if let [(first, _), rest @ ..] = keyed.as_slice() {
         for (other, _) in rest {
@@ -424,7 +424,7 @@ fn wordwrap(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     Ok(Value::from(lines.join(&newline)))
 }
 
-/// Python's `textwrap.wrap` of one line that keeps its white space.
+/// Wraps one line as Python's `textwrap.wrap`, and keeps its white space.
 fn wrap_line(line: &str, width: usize, long: bool, hyphens: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let mut current = String::new();
@@ -462,7 +462,7 @@ fn wrap_line(line: &str, width: usize, long: bool, hyphens: bool) -> Vec<String>
     lines
 }
 
-/// Words, the white space between them, and the parts of words with hyphens.
+/// Splits a line into words, the white space between them, and the parts of hyphenated words.
 fn chunks(line: &str, hyphens: bool) -> Vec<String> {
     let mut chunks: Vec<String> = Vec::new();
     let mut before = None;
@@ -585,7 +585,7 @@ fn xmlattr(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     Ok(Value::from(out))
 }
 
-/// A tuple of values.
+/// Returns a tuple of values.
 pub(super) fn tuple(items: Vec<Value>) -> Value {
     Value::from(Tuple::from(items))
 }

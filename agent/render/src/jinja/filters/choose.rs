@@ -1,4 +1,4 @@
-//! Jinja2's filters that go through lists: `map`, `select`, `sort`, `groupby` and their like.
+//! Jinja2's filters that process lists: `map`, `select`, `sort`, `groupby` and similar ones.
 
 use minijinja::value::Kwargs;
 use minijinja::{Error, ErrorKind, State, Value};
@@ -10,7 +10,7 @@ use super::super::{methods, print, strings};
 use super::Table;
 use super::builtin::{fold, sort_keyed, tuple};
 
-/// The table of this topic.
+/// The filters of this topic.
 pub(super) const FILTERS: Table = &[
     ("join", join),
     ("map", map),
@@ -25,7 +25,7 @@ pub(super) const FILTERS: Table = &[
     ("slice", slice),
 ];
 
-/// Follows `a.b.0` into a value.
+/// Looks up a path such as `a.b.0` in a value.
 fn attribute(value: &Value, path: &Value) -> Result<Value, Error> {
     let Some(path) = path.as_str() else {
         return args::defined(value)?.get_item(path);
@@ -55,7 +55,8 @@ fn join(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     Ok(Value::from(out))
 }
 
-/// `map`, `select` and their like take whatever is false for an empty list.
+/// Returns the items of a list; `map`, `select` and similar filters treat every false value as an
+/// empty list.
 fn items_of(source: &Value) -> Result<Vec<Value>, Error> {
     match args::defined(source)?.is_true() || args::iterable(source) {
         true => items(source),
@@ -89,7 +90,8 @@ fn map(state: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     Ok(List::value(mapped))
 }
 
-/// The engine does not say which filter or test it lacks when it is called by name.
+/// Names the unknown filter or test in an error: the engine does not name it when it is called by
+/// name.
 fn named(error: Error, what: &str, name: &str) -> Error {
     match error.kind() {
         ErrorKind::UnknownFilter | ErrorKind::UnknownTest => {
@@ -99,7 +101,7 @@ fn named(error: Error, what: &str, name: &str) -> Error {
     }
 }
 
-/// The arguments from `index` on, for the filter or test that is called in turn.
+/// Returns the arguments from `index` on, for the filter or test that is called for each item.
 fn extra(args: &Args, index: usize) -> Vec<Value> {
     let mut extra = args.rest(index).to_vec();
     if !args.all_named().is_empty() {
@@ -217,7 +219,7 @@ fn sum(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     Ok(total)
 }
 
-/// Python's `+`.
+/// Returns Python's `a + b`.
 pub(super) fn plus(a: &Value, b: &Value) -> Result<Value, Error> {
     let (a, b) = (args::defined(a)?, args::defined(b)?);
     if let (Ok(a), Ok(b)) = (args::int(a), args::int(b)) {

@@ -1,4 +1,4 @@
-//! `traverse` and what Pinch does not do in a template.
+//! The filter `traverse`, and filters that Pinch does not support in a template.
 
 use minijinja::{Error, State, Value};
 
@@ -9,7 +9,7 @@ use super::super::print;
 use super::Table;
 use crate::{Kind, yaml};
 
-/// The table of this topic.
+/// The filters of this topic.
 pub(super) const FILTERS: Table = &[
     ("traverse", traverse),
     ("json_query", |_, _| {
@@ -28,7 +28,7 @@ fn absent(name: &str, instead: &str) -> Error {
     )
 }
 
-/// As the execution function that it is another name of.
+/// Calls the execution function of the same name.
 fn http_query(state: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     let salt = state.lookup("salt").unwrap_or_default();
     let function = salt.get_item(&Value::from("http.query"))?;
@@ -58,7 +58,8 @@ fn traverse(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     Ok(here)
 }
 
-/// One key further, as Salt goes: into lists by number or by the first dictionary that has the key.
+/// Looks up one key as Salt does; in a list it is an index, or a key of the first dictionary that
+/// has it.
 fn step(here: &Value, key: &Value) -> Option<Value> {
     if let Some(list) = here.downcast_object_ref::<List>() {
         let items = list.snapshot();
@@ -74,7 +75,7 @@ fn step(here: &Value, key: &Value) -> Option<Value> {
         return Some(found);
     }
     note_miss("dict object", key);
-    // A key that YAML reads as a number or truth value is looked up as that, too.
+    // A key that YAML reads as a number or truth value is also looked up as such.
     let loaded = from_value(&yaml::load(&print::str(key)).ok()?);
     dict.get(&loaded)
 }

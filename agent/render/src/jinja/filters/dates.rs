@@ -1,4 +1,4 @@
-//! `strftime` and `date_format`.
+//! The filters `strftime` and `date_format`.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
@@ -10,7 +10,7 @@ use super::super::errors::value_error;
 use super::super::print;
 use super::Table;
 
-/// The table of this topic.
+/// The filters of this topic.
 pub(super) const FILTERS: Table = &[("strftime", strftime), ("date_format", strftime)];
 
 fn strftime(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
@@ -29,7 +29,7 @@ fn strftime(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     Ok(Value::from(text))
 }
 
-/// The local time of so many seconds since 1970.
+/// Returns the local time of a number of seconds since 1970.
 fn at(seconds: f64) -> Option<Zoned> {
     let stamp = Timestamp::from_microsecond((seconds * 1e6).round() as i64).ok()?;
     Some(stamp.to_zoned(TimeZone::system()))
@@ -51,7 +51,7 @@ fn parse(text: &str) -> Option<Zoned> {
     let date = text
         .parse::<DateTime>()
         .or_else(|_| text.parse::<Date>().map(|date| date.at(0, 0, 0, 0)));
-    // A time with a zone of its own is shown in that zone's own hours, as timelib shows it in UTC.
+    // A time with an explicit zone is shown in UTC, as with timelib.
     let zoned = || {
         text.parse::<Timestamp>()
             .ok()

@@ -10,7 +10,7 @@ use super::super::{print, strings};
 use super::{Table, text};
 use crate::Kind;
 
-/// The table of this topic.
+/// The filters of this topic.
 pub(super) const FILTERS: Table = &[
     ("set_dict_key_value", |_, a| {
         at_path(a, |_, _| a.need(2, "value").cloned())
@@ -37,7 +37,7 @@ fn dict(value: &Value) -> Result<&Dict, Error> {
     })
 }
 
-/// Changes what stands at a path of keys, making the dictionaries on the way.
+/// Changes the value at a path of keys, and creates missing dictionaries on the path.
 fn at_path(
     args: &Args,
     change: impl Fn(&Args, Option<Value>) -> Result<Value, Error>,
@@ -192,7 +192,7 @@ fn from_entries(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     Ok(Dict::value(made))
 }
 
-/// The table that the `mysql` client prints, by the value of one column.
+/// Reads the table that the `mysql` client prints into a dictionary by the value of one column.
 fn mysql(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     let key = args.need(1, "key")?;
     let mut headers: Vec<Value> = Vec::new();
@@ -227,7 +227,7 @@ fn mysql(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     Ok(Dict::value(made))
 }
 
-/// All texts as bytes.
+/// Converts all texts in a value to bytes.
 fn encoded(value: &Value, depth: usize, count: &mut usize) -> Result<Value, Error> {
     *count += 1;
     strings::checked_items(*count)?;

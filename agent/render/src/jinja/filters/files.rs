@@ -1,4 +1,4 @@
-//! Filters that look at the machine's files and users.
+//! Filters that inspect the machine's files and users.
 
 use std::fs;
 use std::io::Read as _;
@@ -11,7 +11,7 @@ use super::super::args::Args;
 use super::super::containers::List;
 use super::Table;
 
-/// The table of this topic.
+/// The filters of this topic.
 pub(super) const FILTERS: Table = &[
     ("is_empty", |_, a| {
         Ok(Value::from(
@@ -46,7 +46,8 @@ fn begin(path: &str, most: u64) -> Option<Vec<u8>> {
     Some(block)
 }
 
-/// Salt's guess: a zero byte, or more than three in ten that are no text.
+/// Guesses as Salt does whether a block is binary: it contains a zero byte, or more than 30 % of it
+/// are not text.
 fn is_binary(block: &[u8]) -> bool {
     if block.is_empty() {
         return false;

@@ -1,4 +1,4 @@
-//! Digests and base64.
+//! Filters for digests and base64.
 
 use base64::Engine as _;
 use base64::engine::DecodePaddingMode;
@@ -13,7 +13,7 @@ use super::super::errors::{type_error, value_error};
 use super::super::print;
 use super::Table;
 
-/// The table of this topic.
+/// The filters of this topic.
 pub(super) const FILTERS: Table = &[
     ("base64_encode", |_, a| {
         Ok(Value::from(STANDARD.encode(bytes(a.subject()?)?)))
@@ -50,7 +50,8 @@ fn bytes(value: &Value) -> Result<Vec<u8>, Error> {
 }
 
 fn base64_decode(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
-    // Python passes over what is no base64, needs the padding, and does not mind bits that are left over.
+    // Python skips characters that are not base64, requires the padding, and ignores unused
+    // trailing bits.
     let config = GeneralPurposeConfig::new()
         .with_decode_allow_trailing_bits(true)
         .with_decode_padding_mode(DecodePaddingMode::RequireCanonical);
@@ -64,7 +65,7 @@ fn base64_decode(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
         .map_or_else(|error| Value::from_bytes(error.into_bytes()), Value::from))
 }
 
-/// A digest by the name of its algorithm.
+/// Returns a digest by the name of its algorithm.
 pub(super) fn hash(algorithm: &str, data: &[u8]) -> Result<String, Error> {
     Ok(match algorithm {
         "md5" => hex(&md5::Md5::digest(data)),
@@ -92,7 +93,7 @@ fn signature(args: &Args) -> Result<Vec<u8>, Error> {
 fn file_hashsum(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     let path = args.text(0, "path")?;
     let algorithm = args.text_or(1, "form", "sha256")?;
-    // A device has no end.
+    // Reading a device might never end.
     if std::fs::metadata(&path).is_ok_and(|file| !file.is_file() && !file.is_dir()) {
         return Err(value_error(format!("{path}: is not a regular file")));
     }

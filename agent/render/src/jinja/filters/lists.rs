@@ -13,13 +13,13 @@ use super::Table;
 use super::builtin::{number, sort_keyed, tuple};
 use super::choose::plus;
 
-/// How many values the combinations may hold that a template asks for.
+/// The maximum number of values in all combinations that a template may generate.
 const RESULTS_MAX: usize = 1_000_000;
 
-/// How many values one combination may hold.
+/// The maximum number of values in one combination.
 const LENGTH_MAX: usize = 1_000;
 
-/// The table of this topic.
+/// The filters of this topic.
 pub(super) const FILTERS: Table = &[
     ("unique", |_, a| {
         set_or_list(a.subject()?, None, methods::unique(items(a.subject()?)?))
@@ -84,7 +84,7 @@ pub(super) const FILTERS: Table = &[
     ("compress", compress),
 ];
 
-/// Python's set functions give a set for what cannot change and a list for a list.
+/// Returns a set for immutable arguments and a list for lists, as Python's set functions do.
 fn set_or_list(first: &Value, second: Option<&Value>, items: Vec<Value>) -> Result<Value, Error> {
     let fixed = |value: &Value| value.is_tuple() || value.as_str().is_some();
     let sort = if fixed(first) && second.is_none_or(fixed) {
@@ -333,7 +333,7 @@ struct Chooser {
     items: Vec<Value>,
     length: usize,
     choice: Choice,
-    /// The places that were chosen so far, and whether a place is among them.
+    /// The indices chosen so far, and for each index whether it is among them.
     chosen: Vec<usize>,
     used: Vec<bool>,
     found: Vec<Value>,
@@ -373,7 +373,7 @@ impl Chooser {
         }
     }
 
-    /// Behind the last place that leaves enough for the others.
+    /// Returns the end of the range of indices that leave enough items for the remaining choices.
     fn end(&self) -> usize {
         let others = match self.choice {
             Choice::Combinations => self.length - self.chosen.len() - 1,

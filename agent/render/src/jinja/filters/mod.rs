@@ -1,4 +1,5 @@
-//! The filters of Jinja2 and Salt, by topic. A new one is a function and a line in its topic's table.
+//! The filters of Jinja2 and Salt, by topic. A new filter is a function and a line in the table of
+//! its topic.
 
 use minijinja::value::{Rest, ValueOrKwargs};
 use minijinja::{Environment, Error, State, Value};
@@ -26,10 +27,10 @@ mod xml;
 /// A filter or a function.
 pub(super) type Filter = fn(&mut State<'_, '_>, &Args) -> Result<Value, Error>;
 
-/// The filters of one topic by their names.
+/// The filters of a topic, by name.
 type Table = &'static [(&'static str, Filter)];
 
-/// Puts them into an environment.
+/// Adds the filters to an environment.
 pub(super) fn add(env: &mut Environment<'static>) {
     let tables: [Table; 14] = [
         REWRITTEN,
@@ -58,7 +59,7 @@ pub(super) fn add(env: &mut Environment<'static>) {
     }
 }
 
-/// Puts one function into an environment.
+/// Adds a function to an environment.
 pub(super) fn add_function(env: &mut Environment<'static>, name: &'static str, function: Filter) {
     env.add_function(
         name,
@@ -68,7 +69,7 @@ pub(super) fn add_function(env: &mut Environment<'static>, name: &'static str, f
     );
 }
 
-/// What `rewrite` puts into a template.
+/// The filters that `rewrite` inserts into templates.
 const REWRITTEN: Table = &[
     ("__m", |_, a| {
         containers::mutable(a.need(0, "value")?.clone())
@@ -97,12 +98,12 @@ const REWRITTEN: Table = &[
     }),
 ];
 
-/// Returns a text with HTML's characters escaped.
+/// Returns a text with HTML's special characters escaped.
 pub(super) fn escaped(text: &str) -> String {
     builtin::escaped(text)
 }
 
-/// `a ~ b ~ c`.
+/// Evaluates `a ~ b ~ c`.
 fn concat(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     let mut out = String::new();
     for value in args.pos() {

@@ -1,4 +1,4 @@
-//! Addresses and networks, as Python's `ipaddress` reads and prints them.
+//! Filters for addresses and networks, as Python's `ipaddress` reads and prints them.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
@@ -14,10 +14,10 @@ use super::super::print;
 use super::{Table, builtin};
 use crate::Kind;
 
-/// How many hosts of a network a template may list.
+/// The maximum number of hosts that a template may list for a network.
 const HOSTS_MAX: u128 = 1 << 20;
 
-/// The table of this topic.
+/// The filters of this topic.
 pub(super) const FILTERS: Table = &[
     ("is_ip", |_, a| {
         Ok(Value::from(one(a, 4)?.is_some() || one(a, 6)?.is_some()))
@@ -38,11 +38,11 @@ pub(super) const FILTERS: Table = &[
     ("dns_check", dns_check),
 ];
 
-/// An address, with the length of its network's prefix when that was written.
+/// An address, with the length of its network's prefix if it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Address {
     ip: IpAddr,
-    /// Its network; that of the address alone when none was written.
+    /// Its network; if none was written, the network of this address alone.
     network: Network,
     has_length: bool,
 }
@@ -109,7 +109,7 @@ const RESERVED: &[&str] = &[
     "fe00::/9",
 ];
 
-/// The address that a value is, if it is one of the version with all the options.
+/// Returns the address of a value, if it has this version and all the options.
 fn address(value: &Value, version: u8, options: &str) -> Option<Address> {
     let address = match value.as_i64().filter(|_| value.is_integer()) {
         Some(number) => {
@@ -143,7 +143,7 @@ fn one(args: &Args, version: u8) -> Result<Option<Address>, Error> {
     ))
 }
 
-/// The addresses of a list, or the one that the value is; `None` for what is neither.
+/// Returns the addresses of a list, or the only one of a text; `None` for any other value.
 fn chosen(args: &Args, versions: &[u8]) -> Result<Option<Vec<Address>>, Error> {
     let value = args.subject()?;
     let options = args.text_or(1, "options", "")?;
@@ -173,7 +173,7 @@ fn filtered(args: &Args, versions: &[u8]) -> Result<Value, Error> {
     Ok(List::value(texts.collect()))
 }
 
-/// Something of every address, or of the only one.
+/// Applies `of` to every address, or to the only one.
 fn each(args: &Args, of: impl Fn(Address) -> Result<Value, Error>) -> Result<Value, Error> {
     let version = match args.at(2, "version").filter(|version| version.is_true()) {
         Some(version) => vec![u8::try_from(args::int(version)?).unwrap_or(0)],
@@ -287,7 +287,7 @@ fn mac_bytes(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
         .ok_or_else(|| value_error("Invalid MAC address"))
 }
 
-/// The first address of a name that answers, else the first.
+/// Returns the first address of a name that answers, or else its first address.
 fn dns_check(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     let name = args.text(0, "addr")?;
     let port = u16::try_from(args::int(args.need(1, "port")?)?)

@@ -1,4 +1,5 @@
-//! Python's `pprint.pformat`: on one line while that fits in 80 columns, else an item a line.
+//! Python's `pprint.pformat`: prints a value on one line if it fits in 80 columns, or else each
+//! item on a separate line.
 
 use minijinja::Value;
 use minijinja::value::{Tuple, ValueKind};
@@ -9,7 +10,7 @@ use super::super::print;
 
 const WIDTH: usize = 80;
 
-/// What nests deeper is printed on one line.
+/// The maximum nesting depth; deeper values are printed on one line.
 const DEPTH_MAX: usize = 100;
 
 /// Returns a value as `pprint` prints it.
@@ -17,7 +18,8 @@ pub(super) fn pretty(value: &Value) -> String {
     at(&sorted_keys(value, 0), Room::default(), 0)
 }
 
-/// Where a value begins, and how many characters come behind it on its last line.
+/// The column at which a value begins, and the number of characters that follow it on its last
+/// line.
 #[derive(Clone, Copy, Default)]
 struct Room {
     column: usize,
@@ -86,7 +88,8 @@ fn all(items: &[Value], (open, close): (&str, &str), room: Room, depth: usize) -
     format!("{open}{}{close}", lines.collect::<Vec<_>>().join(&pad))
 }
 
-/// A long text is a row of shorter ones, split behind white space; by itself it stands in brackets.
+/// Prints a long text as several shorter ones, split after white space; a text that is not inside a
+/// container gets brackets.
 fn text(text: &str, room: Room, depth: usize) -> String {
     if text.is_empty() {
         return print::repr(&Value::from(text));
@@ -123,7 +126,7 @@ fn text(text: &str, room: Room, depth: usize) -> String {
     }
 }
 
-/// Words of a line, as many in a piece as have room.
+/// Splits a line into pieces, each with as many words as fit.
 fn split(line: &str, room: usize, after: usize, pieces: &mut Vec<String>) {
     let words = words(line);
     let mut current = String::new();
@@ -149,7 +152,7 @@ fn split(line: &str, room: usize, after: usize, pieces: &mut Vec<String>) {
     }
 }
 
-/// Splits a line before each word, so that each has the white space behind it.
+/// Splits a line before each word, so that each piece ends with its white space.
 fn words(line: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let (mut start, mut in_space) = (0, false);
@@ -164,7 +167,7 @@ fn words(line: &str) -> Vec<&str> {
     words
 }
 
-/// `pprint` sorts the keys of every dictionary.
+/// Sorts the keys of every dictionary, as `pprint` does.
 fn sorted_keys(value: &Value, depth: usize) -> Value {
     if depth > DEPTH_MAX {
         return value.clone();

@@ -1,4 +1,4 @@
-//! Chance.
+//! Filters that return random values.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ use super::super::errors::value_error;
 use super::super::strings;
 use super::{Table, hashing};
 
-/// The table of this topic.
+/// The filters of this topic.
 pub(super) const FILTERS: Table = &[
     ("random", |_, a| {
         let items = items(a.subject()?)?;
@@ -40,7 +40,7 @@ fn bytes(count: usize) -> Result<Vec<u8>, Error> {
     random::vec(count).map_err(|error| value_error(error.to_string()))
 }
 
-/// A number from zero to below `count`.
+/// Returns a random number from zero to below `count`.
 fn below(count: usize) -> Result<usize, Error> {
     random::index(count).map_err(|error| value_error(error.to_string()))
 }

@@ -1,4 +1,5 @@
-//! `regex_search`, `regex_match`, `regex_replace`, `regex_escape` and the test `match`.
+//! The filters `regex_search`, `regex_match`, `regex_replace` and `regex_escape`, and the test
+//! `match`.
 
 use ::value::pyre::{self, Anchor, Flags, Regex, Subject};
 use minijinja::{Error, State, Value};
@@ -9,7 +10,7 @@ use super::super::strings;
 use super::Table;
 use super::builtin::tuple;
 
-/// The table of this topic.
+/// The filters of this topic.
 pub(super) const FILTERS: Table = &[
     ("regex_search", |_, a| groups(a, Anchor::Anywhere)),
     ("regex_match", |_, a| groups(a, Anchor::Start)),
@@ -35,7 +36,7 @@ fn compile(args: &Args, index: usize, flags: usize, anchor: Anchor) -> Result<Re
     Regex::compiled(&pattern, wanted, Subject::Text, anchor).map_err(wrong)
 }
 
-/// The test `match` and what it shares with the filters.
+/// The test `match`.
 pub(in super::super) fn is_match(_: &mut State<'_, '_>, args: &Args) -> Result<bool, Error> {
     let regex = pattern(args, Anchor::Start)?;
     regex.is_match(&args.text(0, "txt")?).map_err(wrong)

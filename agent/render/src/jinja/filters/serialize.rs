@@ -1,4 +1,4 @@
-//! YAML, JSON and Python's own notation, to and from text.
+//! Filters that convert values to and from YAML, JSON and Python's own notation.
 
 use minijinja::{Error, State, Value};
 use value::json::{self, Layout};
@@ -10,7 +10,7 @@ use super::super::{nesting, print};
 use super::{Table, pretty, xml};
 use crate::yaml;
 
-/// The table of this topic.
+/// The filters of this topic.
 pub(super) const FILTERS: Table = &[
     ("yaml", |_, a| {
         unless_undefined(a, |value| to_yaml(value, a.flag(1, "flow_style", true)))
@@ -49,7 +49,8 @@ pub(super) const FILTERS: Table = &[
     ("yaml_encode", yaml_encode),
 ];
 
-/// As Salt's own filters do: what is undefined stays so until it is printed.
+/// Applies a filter unless the value is undefined. As with Salt's own filters, an undefined value
+/// stays undefined until it is printed.
 fn unless_undefined(
     args: &Args,
     filter: impl FnOnce(&Value) -> Result<Value, Error>,
@@ -62,7 +63,7 @@ fn unless_undefined(
     }
 }
 
-/// The text of a text or of an imported template, without the marks of `trace`.
+/// Returns the contents of a text or of an imported template, without the marks of `trace`.
 fn text_of(value: &Value) -> Option<String> {
     let is_module = value
         .as_object()
@@ -150,7 +151,7 @@ fn single_quoted(text: &str) -> String {
     let mut breaking = false;
     for c in text.chars() {
         match c {
-            // A newline inside single quotes is an empty line more.
+            // Inside single quotes, a newline is written as an additional empty line.
             '\n' if !breaking => out.push_str("\n\n"),
             '\'' => out.push_str("''"),
             c => out.push(c),
@@ -161,7 +162,7 @@ fn single_quoted(text: &str) -> String {
     out
 }
 
-/// One scalar as YAML.
+/// Writes a scalar as YAML.
 fn yaml_encode(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     let value = args.subject()?;
     if let Some(text) = value.as_str() {

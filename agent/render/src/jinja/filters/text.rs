@@ -11,7 +11,7 @@ use super::super::{print, strings};
 use super::Table;
 use super::builtin::number;
 
-/// The table of this topic.
+/// The filters of this topic.
 pub(super) const FILTERS: Table = &[
     ("skip", |_, _| Ok(Value::from(""))),
     ("quote", |_, a| Ok(Value::from(quote(&a.text(0, "txt")?)))),
@@ -44,7 +44,7 @@ pub(super) const FILTERS: Table = &[
     ("urlencode", urlencode),
 ];
 
-/// Python's `shlex.quote`.
+/// Quotes a text as Python's `shlex.quote`.
 fn quote(text: &str) -> String {
     if text.is_empty() {
         return "''".into();
@@ -110,7 +110,7 @@ fn is_hex(value: &Value) -> bool {
         && digits.chars().all(|c| c.is_ascii_hexdigit() || c == '_')
 }
 
-/// A whole number, a float, or the text itself.
+/// Converts a text to a whole number or a float; returns it unchanged if it is neither.
 pub(super) fn to_num(value: &Value) -> Value {
     let Some(text) = value.as_str() else {
         return value.clone();
@@ -176,7 +176,7 @@ fn check_lists(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     let value = args.subject()?;
     let white = patterns(args.at(1, "whitelist"))?;
     let black = patterns(args.at(2, "blacklist"))?;
-    // Only texts match: not even a number the same number.
+    // Only texts match; not even equal numbers do.
     let hit = |patterns: &[Value]| {
         let mut texts = patterns.iter().filter_map(Value::as_str);
         let value = value.as_str();
@@ -197,7 +197,7 @@ fn patterns(value: Option<&Value>) -> Result<Vec<Value>, Error> {
     }
 }
 
-/// A glob, or a regular expression for all of the text.
+/// Matches a text with a glob, or with a regular expression for the whole text.
 fn matches_pattern(text: &str, pattern: &str) -> bool {
     if fnmatch(pattern, text) {
         return true;
@@ -246,7 +246,7 @@ fn path_join(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     Ok(Value::from(normal_path(&joined)))
 }
 
-/// Python's `os.path.normpath`.
+/// Normalizes a path as Python's `os.path.normpath`.
 fn normal_path(path: &str) -> String {
     let root = match path.len() - path.trim_start_matches('/').len() {
         0 => "",
@@ -296,7 +296,7 @@ fn urlencode(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     Ok(Value::from(percent(&print::str(value), "/")))
 }
 
-/// The same for a form, where a space is a plus.
+/// Encodes a text for a form, where a space becomes a plus.
 fn form(text: &str) -> String {
     percent(text, "").replace("%20", "+")
 }

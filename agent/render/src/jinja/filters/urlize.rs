@@ -1,4 +1,5 @@
-//! The filter `urlize`: links in a text, found by Jinja2's expressions.
+//! The filter `urlize`: marks the links in a text, which it finds with Jinja2's regular
+//! expressions.
 
 use std::sync::OnceLock;
 
@@ -28,15 +29,15 @@ fn is_mail(text: &str) -> bool {
     is_match(&REGEX, MAIL, text)
 }
 
-/// How links are written.
+/// The format of links.
 struct Links {
     limit: Option<usize>,
-    /// `rel` and `target`.
+    /// The attributes `rel` and `target`.
     attributes: String,
     schemes: Vec<String>,
 }
 
-/// `urlize(trim_url_limit, nofollow, target, rel, extra_schemes)`.
+/// Evaluates `urlize(trim_url_limit, nofollow, target, rel, extra_schemes)`.
 pub(super) fn urlize(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     let text = escaped(&args.text(0, "value")?);
     let given = |at, name| args.at(at, name).filter(|value| !value.is_none());
@@ -138,7 +139,7 @@ impl Links {
     }
 }
 
-/// Returns the text without any of these at one end.
+/// Returns the text without any of these strings at one end.
 fn trimmed<'a>(
     text: &'a str,
     ends: &[&'static str],
@@ -151,7 +152,7 @@ fn trimmed<'a>(
     rest
 }
 
-/// Splits a word behind its link: a bracket that closes one inside the link belongs to the link.
+/// Splits a word after its link: a bracket that closes one inside the link belongs to the link.
 fn balanced(word: &str, mut end: usize) -> (&str, &str) {
     for (open, close) in [("(", ")"), ("<", ">"), ("&lt;", "&gt;")] {
         let (inside, tail) = word.split_at_checked(end).unwrap_or_default();

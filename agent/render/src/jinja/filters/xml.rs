@@ -18,7 +18,7 @@ struct Element {
     children: Vec<Self>,
 }
 
-/// A dictionary of tags as an XML document, laid out with a space a level.
+/// Returns a dictionary of tags as an XML document, indented by one space per level.
 pub(super) fn write(value: &Value) -> Result<Value, Error> {
     nesting::checked(value)?;
     let mut top = Element::default();

@@ -1,4 +1,4 @@
-//! Tags that become others: macros, `call`, `with`, imports, `load_*` and `profile`.
+//! Rewrites tags: macros, `call`, `with`, imports, `load_*` and `profile`.
 
 use minijinja::machinery::{Span, Token};
 
@@ -32,8 +32,8 @@ impl<'a> Walker<'a> {
         Some(())
     }
 
-    /// `(a, b=1)`: the names. A default that uses an earlier argument moves behind the list,
-    /// because the engine fills in the last one first.
+    /// Reads `(a, b=1)` and returns the names. A default that uses an earlier argument moves behind
+    /// the list, because the engine evaluates the last default first.
     fn parameters(&mut self) -> Option<Vec<&'a str>> {
         let mut names = Vec::new();
         let mut moved = String::new();
@@ -63,7 +63,7 @@ impl<'a> Walker<'a> {
         Some(names)
     }
 
-    /// Takes out a default that uses one of the arguments before it.
+    /// Removes and returns a default that uses one of the arguments before it.
     fn dependent_default(&mut self, names: &[&str]) -> Option<String> {
         let (first, start) = (self.at, self.start());
         let kept = self.edits.clone();
@@ -77,7 +77,8 @@ impl<'a> Walker<'a> {
             return None;
         }
         let end = self.end();
-        // The parser wants a default here when an earlier argument has one; no variable has this name.
+        // The parser requires a default here if an earlier argument has one; no variable has this
+        // name.
         self.edits
             .instead
             .insert(start, (end, "=__later".to_owned()));
@@ -101,7 +102,7 @@ impl<'a> Walker<'a> {
         let outer = self.macros.iter().flat_map(|open| &open.arguments);
         let outer: Vec<&str> = outer.copied().collect();
         if closed.includes && !outer.is_empty() {
-            // The engine keeps the arguments of outer macros only where they are named.
+            // The engine makes arguments of outer macros available only if the macro names them.
             let text = format!(" %}}{{% set __do = ''|__seen({})", outer.join(", "));
             self.edits.after(closed.end + 1, &text);
         }
@@ -126,7 +127,7 @@ impl<'a> Walker<'a> {
         self.expression()
     }
 
-    /// `a=1, b=a`: all values are worked out before one of the names is there, as in a tuple.
+    /// Rewrites `a=1, b=a`: as in a tuple, all values are evaluated before any of the names is set.
     pub(super) fn with(&mut self) -> Option<()> {
         self.step();
         let (mut names, mut places) = (Vec::new(), Vec::new());
@@ -152,7 +153,7 @@ impl<'a> Walker<'a> {
         Some(())
     }
 
-    /// Makes `a=1, b=2` become `(a, b)=(1, 2)`.
+    /// Rewrites `a=1, b=2` to `(a, b)=(1, 2)`.
     fn in_a_tuple(&mut self, names: &[&str], places: &[(usize, usize)]) {
         for (index, (start, end)) in places.iter().enumerate() {
             let written = self.source.get(*start..*end).unwrap_or_default();
@@ -167,7 +168,7 @@ impl<'a> Walker<'a> {
         self.edits.after(end, ")");
     }
 
-    /// A block in a macro is a part of it: nothing can replace it.
+    /// Rewrites a block in a macro to an `if`: it is a part of the macro and cannot be replaced.
     pub(super) fn block(&mut self) {
         let is_end = self.is_word("endblock");
         if self.macros.is_empty() {
@@ -179,7 +180,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// What is included in a macro sees the arguments of those around it: see `close_macro`.
+    /// Reads an include. A template that is included in a macro sees the arguments of the
+    /// surrounding macros: see `close_macro`.
     pub(super) fn include(&mut self) -> Option<()> {
         self.step();
         if let Some(open) = self.macros.last_mut() {
@@ -188,7 +190,7 @@ impl<'a> Walker<'a> {
         self.expression()
     }
 
-    /// The name of a template, marked unless it is imported with context.
+    /// Reads the name of a template, and marks it unless it is imported with context.
     pub(super) fn import(&mut self) -> Option<()> {
         let start = self.start();
         self.expression()?;
@@ -205,7 +207,7 @@ impl<'a> Walker<'a> {
         Some(())
     }
 
-    /// The engine panics on `import x as 5`: such a tag is spoilt so that its parser refuses it.
+    /// Spoils a tag such as `import x as 5`, so that the parser refuses it: the engine would panic.
     pub(super) fn check_alias(&mut self, begin: usize) {
         let inside = self.tokens.get(begin..self.at).unwrap_or_default();
         let at = inside
