@@ -146,7 +146,7 @@ pub struct Session {
     endpoint: Option<Endpoint>,
     /// The endpoint is another session's.
     is_shared: bool,
-    /// What its endpoint's socket hears of [`recall`](crate::recall).
+    /// What its endpoint's socket hears of [`recall`].
     recalls: (Sender<()>, Receiver<()>),
     pub(crate) lookup: Lookup,
 }

@@ -67,11 +67,11 @@ pub fn matches(facts: &dyn Facts, target: &Value, kind: &str) -> Result<bool, St
     matches_with(facts, target, kind, How::default())
 }
 
-/// Like [`matches`], with a delimiter and a rule for pillar. The administrator defines nodegroups,
+/// Like [`matches()`], with a delimiter and a rule for pillar. The administrator defines nodegroups,
 /// so their definitions may always compare pillar with patterns.
 ///
 /// # Errors
-/// As [`matches`], and when the target compares pillar in a way that is not permitted.
+/// As [`matches()`], and when the target compares pillar in a way that is not permitted.
 pub fn matches_with(
     facts: &dyn Facts,
     target: &Value,

@@ -4,7 +4,7 @@
 //! `compose` makes nodes from events, `loader` makes values from nodes with the scalar rules of
 //! YAML 1.1 (`resolve`, `scalar`), and `dump` writes values.
 //!
-//! Values do not contain their places. A place is needed only for an error, so [`locate`] reads the
+//! Values do not contain their places. A place is needed only for an error, so [`locate()`] reads the
 //! text once more and finds the place by path. This halves the size of a tree of values and keeps
 //! clones cheap; an error costs one more pass over one document.
 //!

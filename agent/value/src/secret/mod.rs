@@ -367,7 +367,7 @@ pub fn marks(value: &Value) -> Value {
     }
 }
 
-/// Registers the secrets from [`marks`] of another program. Entries of a kind that this version
+/// Registers the secrets from [`marks()`] of another program. Entries of a kind that this version
 /// does not know are ignored.
 pub fn learn(marks: &Value) {
     for mark in marks.as_list().unwrap_or_default() {
