@@ -23,13 +23,13 @@ use state::record;
 use value::{Map, Value, jid, log};
 use wire::{BOUND_GRAINS, Event, Grains, Job, Refresh, Request, Return, Way};
 
+use crate::beacon_loop::Watch;
 use crate::error::Error;
 use crate::jobs::Jobs;
-use crate::local;
-use crate::planned::{OF_CONFIG, Planned, own_job};
+use crate::local_socket;
 use crate::reactor::Reactor;
-use crate::upstream::Upstream;
-use crate::watch::Watch;
+use crate::scheduled_jobs::{OF_CONFIG, Planned, own_job};
+use crate::uplink::Upstream;
 
 /// The maximum number of jobs at a time where `process_count_max` is not configured. Further jobs
 /// are refused.
@@ -194,7 +194,7 @@ fn signals() -> Result<Signals, Error> {
 impl Shared {
     /// Listens on the socket at which commands of this machine find the daemon.
     fn socket(&self) -> Result<LocalListener, Error> {
-        let path = local::socket_path(&self.settings.opts);
+        let path = local_socket::socket_path(&self.settings.opts);
         Ok(LocalListener::bind(
             &path,
             Way::ClientToMinion,
@@ -700,12 +700,12 @@ impl Shared {
         }
         let Some(master) = self.master(purpose) else {
             if matches!(request, Request::Push(_)) {
-                local::hand_on(to, None).await?;
+                local_socket::hand_on(to, None).await?;
             }
             let text = "this minion is not connected to a master";
             return to.fail("unreachable", text).await;
         };
-        local::forward(&master, request, to).await
+        local_socket::forward(&master, request, to).await
     }
 }
 

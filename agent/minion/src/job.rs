@@ -18,7 +18,7 @@ use value::{Map, Value, jid, log, secret};
 use wire::{BOUND_GRAINS, Job, NO_LOG, Options, PEER, Return, SECRETS};
 
 use crate::functions::registry;
-use crate::local::{self, OfMinion, Uplink};
+use crate::local_socket::{self, OfMinion, Uplink};
 use crate::orphans;
 use crate::reactor::REACTION;
 use crate::sources::OfMaster;
@@ -28,7 +28,7 @@ use crate::sources::OfMaster;
 /// # Errors
 /// When the daemon is gone before it has the return.
 pub fn run(opts: Opts, socket: OwnedFd) -> Result<(), link::Error> {
-    let mut pipe = Pipe::of_job(UnixStream::from(socket), local::limits())?;
+    let mut pipe = Pipe::of_job(UnixStream::from(socket), local_socket::limits())?;
     let job = pipe.given()?;
     if let Some(marks) = job.options.get(SECRETS) {
         secret::learn(marks);
@@ -67,7 +67,7 @@ pub fn run(opts: Opts, socket: OwnedFd) -> Result<(), link::Error> {
         error
     })?;
     // The next daemon may run already.
-    local::tell_of_orphans(&opts);
+    local_socket::tell_of_orphans(&opts);
     Ok(())
 }
 

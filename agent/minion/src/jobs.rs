@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use value::{Map, Value};
 use wire::Job;
 
-use crate::taken::Taken;
+use crate::seen_jobs::Taken;
 
 /// The running jobs by their ids, and the ids of the last jobs that masters sent.
 #[derive(Debug, Default)]

@@ -6,31 +6,29 @@
 //! it inherits. The daemon forwards the job's requests to the master over its own connection, and
 //! writes the job's events and return to disk before it sends them.
 
+mod beacon_loop;
 pub mod beacons;
 pub mod daemon;
-mod deliver;
+mod direct_session;
 mod durable;
-mod enroll;
 pub mod error;
 mod functions;
 pub mod job;
 mod jobs;
-mod local;
+mod local_socket;
 mod orphans;
-mod own;
-mod planned;
 mod reactor;
 pub mod schedule;
+mod scheduled_jobs;
+mod seen_jobs;
 mod settings;
 mod sources;
 pub mod spool;
-mod taken;
-mod upstream;
-mod watch;
+mod uplink;
 
 pub use daemon::{Daemon, Settings};
 pub use error::Error;
 pub use functions::registry;
-pub use local::{OfMinion, Uplink};
+pub use local_socket::{OfMinion, Uplink};
 pub use settings::know_token;
 pub use sources::OfMaster;

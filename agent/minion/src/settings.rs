@@ -170,7 +170,7 @@ fn autosign_grains(opts: &Opts) -> Map {
     if names.is_empty() {
         return Map::new();
     }
-    let grains = crate::watch::context(opts).grains();
+    let grains = crate::beacon_loop::context(opts).grains();
     let named = names.iter();
     named
         .filter_map(|name| Some((name.as_str().into(), grains.get(name)?.clone())))

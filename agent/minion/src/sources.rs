@@ -21,7 +21,7 @@ use state::sources::{SourceFile, Sources};
 use value::{Map, Value, secret};
 use wire::{List, Pillar, Stat};
 
-use crate::local::Uplink;
+use crate::local_socket::Uplink;
 
 /// The file trees and pillar of the master that the daemon is connected to.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
+use crate::beacon_loop;
 use crate::reactor::kept::{Kept, Row};
-use crate::watch;
 
 state::exec_module! {
     /// Rules that answer the events of this machine.
@@ -156,5 +156,5 @@ fn test(cx: &Exec, args: Test) -> Result<Value, Error> {
         tag: &tag,
         data: &data,
     };
-    tried.shown(&watch::context(cx.opts()))
+    tried.shown(&beacon_loop::context(cx.opts()))
 }

@@ -15,9 +15,10 @@ use value::{Map, Value};
 use wire::Job;
 
 use super::kept::Row;
+use crate::beacon_loop;
 use crate::daemon::{For, Shared};
 use crate::job::with_grains;
-use crate::{orphans, watch};
+use crate::orphans;
 
 /// The option of a job that belongs to a reaction. Its value is the kind of call.
 pub(crate) const REACTION: &str = "reaction";
@@ -73,7 +74,7 @@ impl Actor for Shared {
         let templates = &self.reactor().templates;
         let bound = self.bound_grains(For::Reactor);
         templates.context(self.limits().refresh, || {
-            watch::context(&with_grains(self.opts().clone(), Some(&bound)))
+            beacon_loop::context(&with_grains(self.opts().clone(), Some(&bound)))
         })
     }
 

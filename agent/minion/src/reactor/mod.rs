@@ -32,7 +32,7 @@ use state::opts::Opts;
 use value::{Map, Value, jid, log};
 
 use crate::daemon::Shared;
-use crate::deliver::Bell;
+use crate::uplink::deliver::Bell;
 use kept::{Kept, Row};
 
 pub(crate) use act::REACTION;

@@ -20,9 +20,9 @@ use wire::Event;
 
 use crate::beacons::{Beacons, Fired, manage};
 use crate::daemon::Shared;
-use crate::deliver::Bell;
 use crate::functions::registry;
 use crate::schedule::Now;
+use crate::uplink::deliver::Bell;
 
 /// The beacons, and the configuration that they are made from.
 #[derive(Debug)]

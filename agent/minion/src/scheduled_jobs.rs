@@ -12,10 +12,10 @@ use state::opts::Opts;
 use value::{Map, Value, jid, log};
 use wire::Job;
 
+use crate::beacon_loop;
 use crate::daemon::{For, Shared};
-use crate::deliver::Bell;
 use crate::schedule::{Due, Now, ReturnJob, Schedule, Source, manage};
-use crate::watch;
+use crate::uplink::deliver::Bell;
 
 /// The longest wait between two looks at the schedule, for changes that the daemon was not notified
 /// of.
@@ -272,7 +272,7 @@ impl Shared {
             self.start_due(due);
         }
         let written = managed.saved.map(|jobs| {
-            let cx = watch::context(self.opts());
+            let cx = beacon_loop::context(self.opts());
             modules::schedule_file::write(&cx, &jobs)
         });
         match written {

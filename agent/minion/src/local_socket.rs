@@ -19,7 +19,8 @@ use state::targets::{MinionReturn, Sink, Subscription, Targets};
 use value::{Map, Value, jid, log, secret};
 use wire::{Refresh, Request, Return, Way};
 
-use crate::{orphans, own};
+use crate::direct_session;
+use crate::orphans;
 
 /// The time that an answer of the master is waited for. It is long, because compiling a pillar may
 /// take long.
@@ -135,7 +136,9 @@ impl Socket {
         if let Self::At(path, opts) = self {
             *self = match Pipe::connect(path, Way::ClientToMinion, limits()) {
                 Ok(pipe) => Self::Open(Box::new(pipe)),
-                Err(error) if is_nobody(&error) => Self::Open(Box::new(own::open(opts)?)),
+                Err(error) if is_nobody(&error) => {
+                    Self::Open(Box::new(direct_session::open(opts)?))
+                }
                 Err(error) => return Err(error),
             };
         }

@@ -14,8 +14,9 @@ use state::opts::Opts;
 use value::{Value, log};
 use wire::{Fire, Request};
 
-use crate::local::{forward, limits};
-use crate::{enroll, settings};
+use crate::local_socket::{forward, limits};
+use crate::settings;
+use crate::uplink::enroll;
 
 /// The time that the master is waited for, unless `auth_timeout` is configured.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -5,6 +5,9 @@
 //! so that a master that is away does not delay the others. With `master_type: failover` there is a
 //! single one, whose master changes.
 
+pub(crate) mod deliver;
+pub(crate) mod enroll;
+
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,11 +20,11 @@ use value::{Map, log};
 use wire::{Event, Return, bound_grains};
 
 use crate::daemon::Shared;
-use crate::deliver::{Bell, Delivery, Safe, deliver, forget};
 use crate::error::Error;
+use crate::orphans;
 use crate::settings::{self, Failover};
 use crate::spool::{self, Entry, Spool};
-use crate::{enroll, orphans};
+use crate::uplink::deliver::{Bell, Delivery, Safe, deliver, forget};
 
 /// The time that is left for the goodbye message to be sent.
 const GOODBYE: Duration = Duration::from_millis(100);
