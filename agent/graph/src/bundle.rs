@@ -1,10 +1,11 @@
-//! Lines that stand for many: `require: [{sls: X}]` is a requisite on every state of X, and one line from its frame says so.
+//! Combines lines of the picture: `require: [{sls: X}]` is a requisite on every state of X, and is
+//! drawn as one line from X's frame.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Graph;
 
-/// Where a line begins or ends.
+/// The beginning or end of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum End {
     /// A state.
@@ -21,11 +22,12 @@ pub(crate) struct Line {
     pub(crate) kind: &'static str,
 }
 
-/// The lines for all requisites; `group_of` is the frame of each state, `sizes` how many states a frame has.
+/// Returns the lines for all requisites. `group_of` contains the frame of each state, `sizes` the
+/// number of states in each frame.
 pub(crate) fn lines(graph: &Graph, group_of: &[usize], sizes: &[usize]) -> Vec<Line> {
     let group = |node: usize| group_of.get(node).copied().unwrap_or_default();
     let size = |group: usize| sizes.get(group).copied().unwrap_or_default();
-    // From the frame as a whole, where a state needs all that is in another frame.
+    // A line begins at a frame if its state needs all states of that other frame.
     let mut sources: BTreeMap<(usize, usize, &'static str), BTreeSet<usize>> = BTreeMap::new();
     for edge in &graph.edges {
         let key = (group(edge.from), edge.to, edge.kind);
@@ -49,7 +51,7 @@ pub(crate) fn lines(graph: &Graph, group_of: &[usize], sizes: &[usize]) -> Vec<L
             }));
         }
     }
-    // And to the frame as a whole, where all that is in it needs the other frame.
+    // A line also ends at a frame if all states of the frame need the other frame.
     for ((from, to, kind), nodes) in targets {
         let from = End::Group(from);
         match nodes.len() > 1 && nodes.len() == size(to) {

@@ -1,7 +1,8 @@
-//! Where boxes and frames stand.
+//! Computes the positions of boxes and frames.
 //!
-//! Both levels are layered in the same way: a box is one column right of the last one that it needs, and boxes of a column are put in the
-//! order of the middle of what they are joined with. Boxes stand on a grid, so that the gaps between rows go through all columns.
+//! Both are arranged in layers in the same way. A box is one column to the right of the rightmost
+//! box that it needs. The boxes of a column are sorted by the mean position of their neighbours.
+//! Boxes are placed on a grid, so the gaps between rows extend through all columns.
 
 use std::collections::BTreeMap;
 
@@ -13,26 +14,26 @@ pub(crate) const COLUMN_GAP: i32 = 46;
 pub(crate) const ROW_GAP: i32 = 16;
 const PADDING: i32 = 16;
 pub(crate) const HEAD: i32 = 28;
-/// Between the columns of frames.
+/// The distance between the columns of frames.
 pub(crate) const CHANNEL: i32 = 88;
-/// Between frames that stand one above the other.
+/// The vertical distance between frames.
 pub(crate) const FRAME_GAP: i32 = 30;
 const TOP: i32 = 64;
 pub(crate) const MARGIN: i32 = 48;
 
-/// A column of more boxes is broken into several.
+/// The maximum number of boxes in a column; a longer column is split.
 const MOST_ROWS: usize = 18;
 
-/// How often boxes are put into the order of their neighbours.
+/// The number of times that boxes are sorted by their neighbours.
 const SWEEPS: usize = 6;
 
-/// How many times as wide as high a picture may be before columns of frames are put below each other.
+/// The maximum ratio of width to height before columns of frames are put below each other.
 const WIDEST: i32 = 2;
 
-/// A column of frames is at least so high before another is begun.
+/// The minimum height of a column of frames before another one is begun.
 const LEAST_HEIGHT: i32 = 900;
 
-/// A frame, or a box in it.
+/// The position and size of a frame, or of a box in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rect {
     pub(crate) x: i32,
@@ -55,7 +56,7 @@ impl Rect {
     }
 }
 
-/// A place on the grid of a frame.
+/// A position on the grid of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cell {
     pub(crate) column: usize,
@@ -67,19 +68,19 @@ pub(crate) struct Cell {
 pub(crate) struct Frame {
     pub(crate) members: Vec<usize>,
     pub(crate) rect: Rect,
-    /// The column of frames that it stands in; none for one that has no lines to others.
+    /// The column of frames that contains it; `None` for a frame without lines to others.
     pub(crate) column: Option<usize>,
 }
 
-/// Where everything stands.
+/// The positions of all frames and boxes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layout {
     pub(crate) frames: Vec<Frame>,
     /// The frame of each state.
     pub(crate) frame_of: Vec<usize>,
-    /// The place of each state in its frame.
+    /// The cell of each state in its frame.
     pub(crate) cells: Vec<Cell>,
-    /// The left and right end of each column of frames.
+    /// The left and right edge of each column of frames.
     pub(crate) columns: Vec<(i32, i32)>,
     pub(crate) width: i32,
     pub(crate) height: i32,
@@ -108,7 +109,7 @@ impl Layout {
             .unwrap_or_default()
     }
 
-    /// The box of a state.
+    /// Returns the box of a state.
     pub(crate) fn node(&self, node: usize) -> Rect {
         let (frame, cell) = (self.rect(self.frame(End::Node(node))), self.cell(node));
         Rect {
@@ -120,7 +121,7 @@ impl Layout {
     }
 }
 
-/// Lays out the frames with these states; `lines` are the lines of the picture.
+/// Computes the layout of frames with these states. `lines` are the lines of the picture.
 pub(crate) fn layout(groups: Vec<Vec<usize>>, frame_of: Vec<usize>, lines: &[Line]) -> Layout {
     let mut layout = Layout {
         cells: vec![Cell::default(); frame_of.len()],
@@ -140,7 +141,7 @@ pub(crate) fn layout(groups: Vec<Vec<usize>>, frame_of: Vec<usize>, lines: &[Lin
     layout
 }
 
-/// A frame and the cells of its members.
+/// Returns a frame and the cells of its members.
 fn framed(members: Vec<usize>, lines: &[Line]) -> (Frame, Vec<Cell>) {
     let place = |end: End| match end {
         End::Node(node) => members.binary_search(&node).ok(),
@@ -191,7 +192,7 @@ fn put(cells: &mut [Cell], node: usize, column: usize, row: usize) {
     }
 }
 
-/// What hangs together, each part in the order of its members.
+/// Returns the connected components, each in the order of its members.
 fn parts(count: usize, edges: &[(usize, usize)]) -> Vec<Vec<usize>> {
     let mut root: Vec<usize> = (0..count).collect();
     fn find(root: &[usize], mut node: usize) -> usize {
@@ -216,8 +217,9 @@ fn parts(count: usize, edges: &[(usize, usize)]) -> Vec<Vec<usize>> {
     parts.into_values().collect()
 }
 
-/// The layer of each of `count` things: one right of the last that it needs, and what needs nothing next to what needs it. Edges that point
-/// backwards count for nothing.
+/// Returns the layer of each of `count` items. An item is one layer to the right of the rightmost
+/// one that it needs. An item that needs nothing is next to the nearest one that needs it. Edges
+/// that point backwards are ignored.
 fn layers(count: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     let mut forward: Vec<(usize, usize)> = edges
         .iter()
@@ -247,7 +249,7 @@ fn layers(count: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     layer
 }
 
-/// The cells of what hangs together in a frame, and how many rows they take.
+/// Returns the cells of a connected component of a frame, and its number of rows.
 fn part_cells(part: &[usize], edges: &[(usize, usize)]) -> (Vec<Cell>, usize) {
     let place = |node: usize| part.binary_search(&node).ok();
     let own: Vec<(usize, usize)> = edges
@@ -295,7 +297,7 @@ fn neighbours(count: usize, edges: &[(usize, usize)]) -> Vec<Vec<usize>> {
     all
 }
 
-/// Puts each column into the order of the middle of its neighbours, again and again.
+/// Sorts each column by the mean position of the neighbours, several times.
 fn ordered(columns: &mut [Vec<usize>], neighbours: &[Vec<usize>]) {
     let mut place = vec![0.0_f64; neighbours.len()];
     let note = |place: &mut [f64], column: &[usize]| {
@@ -331,7 +333,7 @@ fn ordered(columns: &mut [Vec<usize>], neighbours: &[Vec<usize>]) {
     }
 }
 
-/// The middle of the neighbours of a node, or its own place where it has none.
+/// Returns the mean position of the neighbours of a node, or its own position if it has none.
 fn mean(neighbours: &[Vec<usize>], node: usize, place: &[f64]) -> f64 {
     let at = |node: usize| place.get(node).copied().unwrap_or_default();
     match neighbours.get(node).filter(|list| !list.is_empty()) {
@@ -340,7 +342,7 @@ fn mean(neighbours: &[Vec<usize>], node: usize, place: &[f64]) -> f64 {
     }
 }
 
-/// A row for each node: as near to its neighbours' as the order of its column lets it.
+/// Returns a row for each node, as near to its neighbours' as the order of its column allows.
 fn rows(columns: &[Vec<usize>], neighbours: &[Vec<usize>], count: usize) -> Vec<usize> {
     let mut place = vec![0.0_f64; count];
     for column in columns {
@@ -371,7 +373,7 @@ fn rows(columns: &[Vec<usize>], neighbours: &[Vec<usize>], count: usize) -> Vec<
     without_empty(&place)
 }
 
-/// The rows without those that nothing stands in.
+/// Returns the rows renumbered without the empty ones.
 fn without_empty(place: &[f64]) -> Vec<usize> {
     let whole: Vec<i64> = place.iter().map(|row| *row as i64).collect();
     let mut used = whole.clone();
@@ -381,7 +383,8 @@ fn without_empty(place: &[f64]) -> Vec<usize> {
     whole.iter().map(row).collect()
 }
 
-/// Puts columns one below the other while the picture is much wider than high, those that are lowest together first.
+/// Puts columns below each other while the picture is much wider than high. Begins with the two
+/// adjacent columns that are lowest together.
 fn folded(layout: &Layout, mut columns: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
     let width = |column: &Vec<usize>| {
         let widths = column.iter().map(|frame| layout.rect(*frame).width);
@@ -414,7 +417,7 @@ fn folded(layout: &Layout, mut columns: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
     columns
 }
 
-/// Puts the frames that lines join into columns, and the others below them.
+/// Puts the frames that are joined by lines into columns, and the others below them.
 fn place_frames(layout: &mut Layout, lines: &[Line]) {
     let count = layout.frames.len();
     let mut edges: Vec<(usize, usize)> = lines
@@ -480,7 +483,7 @@ fn place_frames(layout: &mut Layout, lines: &[Line]) {
     shelves(layout, bottom, right, most);
 }
 
-/// A column of frames in several, none much higher than `most`.
+/// Splits a column of frames into several, none much higher than `most`.
 fn broken(layout: &Layout, column: &[usize], most: i32) -> Vec<Vec<usize>> {
     let mut all = vec![Vec::new()];
     let mut height = 0;
@@ -498,7 +501,7 @@ fn broken(layout: &Layout, column: &[usize], most: i32) -> Vec<Vec<usize>> {
     all
 }
 
-/// Frames without lines to others, in columns below the rest.
+/// Puts frames without lines to others into columns below the rest.
 fn shelves(layout: &mut Layout, top: i32, right: i32, most: i32) {
     let loose: Vec<usize> = (0..layout.frames.len())
         .filter(|frame| {
@@ -543,7 +546,7 @@ fn shelves(layout: &mut Layout, top: i32, right: i32, most: i32) {
             edge = edge.max(frame.rect.right());
         }
     }
-    // Right of the last column runs a channel too.
+    // There is a channel to the right of the last column too.
     let channel = if right > MARGIN { right + CHANNEL } else { 0 };
     layout.width = channel.max(edge + MARGIN);
     layout.height = bottom;

@@ -1,7 +1,9 @@
-//! Pictures of requisite graphs: states and what they need go in, SVG, DOT or Mermaid comes out. Nothing is read and nothing is run.
+//! Draws requisite graphs: turns states and their requisites into SVG, DOT or Mermaid. Reads no
+//! files and runs no states.
 //!
-//! States of one SLS stand in one frame. Inside a frame, and among frames, what is needed stands left of what needs it
-//! ([`layout`]); lines run in the gaps between boxes ([`route`]), so that none crosses one.
+//! The states of one SLS are in one frame. Inside a frame, and among frames, a state or frame is to
+//! the left of those that need it ([`layout`]). Lines run in the gaps between boxes ([`route`]), so
+//! none crosses a box.
 
 mod bundle;
 mod layout;
@@ -12,25 +14,25 @@ mod text;
 pub use svg::svg;
 pub use text::{dot, mermaid};
 
-/// What came of a state in a run.
+/// The result of a state in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// It succeeded and changed nothing.
+    /// The state succeeded and changed nothing.
     Ok,
-    /// It changed something.
+    /// The state changed something.
     Changed,
-    /// It would change something.
+    /// The state would change something.
     Would,
-    /// Its requisites kept it from running.
+    /// The state did not run because of its requisites.
     Skipped,
-    /// It failed.
+    /// The state failed.
     Failed,
-    /// It has no return.
+    /// The state has no return.
     Unknown,
 }
 
 impl Outcome {
-    /// The word in the picture.
+    /// Returns the word for the outcome in the picture.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -47,9 +49,9 @@ impl Outcome {
 /// A state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Its id.
+    /// The id of the state.
     pub id: String,
-    /// Its name, where that is another.
+    /// The name of the state, if it differs from the id.
     pub name: String,
     /// The module: `file`.
     pub module: String,
@@ -57,25 +59,25 @@ pub struct Node {
     pub function: String,
     /// The SLS.
     pub group: String,
-    /// What came of it, in the picture of a run.
+    /// The outcome of the state, in the picture of a run.
     pub outcome: Option<Outcome>,
 }
 
-/// A requisite: what must come first, and what it is for. Both are places in [`Graph::nodes`].
+/// A requisite. Both ends are indexes into [`Graph::nodes`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Edge {
-    /// What comes first.
+    /// The state that runs first.
     pub from: usize,
-    /// What waits for it.
+    /// The state that waits for it.
     pub to: usize,
-    /// The requisite: `require`.
+    /// The kind of requisite: `require`.
     pub kind: &'static str,
 }
 
 /// States in the order in which they run, and their requisites.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    /// What the picture is of.
+    /// The title of the picture.
     pub title: String,
     /// The states.
     pub nodes: Vec<Node>,
@@ -84,7 +86,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// The SLS in the order of their first states, each with its states.
+    /// Returns the SLS in the order of their first states, each with the indexes of its states.
     fn groups(&self) -> Vec<(&str, Vec<usize>)> {
         let mut groups: Vec<(&str, Vec<usize>)> = Vec::new();
         let mut known = std::collections::HashMap::new();

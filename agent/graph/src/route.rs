@@ -1,15 +1,16 @@
-//! The way of a line from box to box: along the gaps between rows and columns, never through a box.
+//! Computes the route of a line between boxes: along the gaps between rows and columns, never
+//! through a box.
 
 use crate::bundle::{End, Line};
 use crate::layout::{CHANNEL, COLUMN_GAP, FRAME_GAP, HEAD, Layout, MARGIN, ROW_GAP, Rect};
 
-/// How many lines of a gap run side by side before they share a place.
+/// The number of lines that run side by side in a gap before they share positions.
 const LANES: i32 = 9;
 
 /// A corner of a line.
 pub(crate) type Point = (i32, i32);
 
-/// The corners of the way of a line; `number` tells lines apart that share a gap.
+/// Returns the corners of a line's route. `number` separates lines that share a gap.
 pub(crate) fn way(layout: &Layout, line: &Line, number: usize) -> Vec<Point> {
     let lane = i32::try_from(number).unwrap_or_default() % LANES - LANES / 2;
     let (from, to) = (layout.frame(line.from), layout.frame(line.to));
@@ -29,7 +30,7 @@ pub(crate) fn way(layout: &Layout, line: &Line, number: usize) -> Vec<Point> {
     points
 }
 
-/// Where the box of a state is right of, in the gap before the next column.
+/// Returns the position to the right of a box, in the gap before the next column.
 fn gap_right(rect: Rect, lane: i32) -> i32 {
     rect.right() + COLUMN_GAP / 2 + lane * 3
 }
@@ -38,7 +39,7 @@ fn gap_left(rect: Rect, lane: i32) -> i32 {
     rect.x - COLUMN_GAP / 2 + lane * 3
 }
 
-/// In the gap between rows, on the side of a box that is nearer to `y`.
+/// Returns the position in the gap between rows, on the side of a box that is nearer to `y`.
 fn gap_towards(rect: Rect, y: i32, lane: i32) -> i32 {
     let shift = lane * (ROW_GAP - 4) / (2 * LANES);
     if y <= rect.middle() {
@@ -48,7 +49,7 @@ fn gap_towards(rect: Rect, y: i32, lane: i32) -> i32 {
     }
 }
 
-/// A line inside a frame.
+/// Returns the route of a line inside a frame.
 fn inside(layout: &Layout, from: usize, to: usize, lane: i32) -> Vec<Point> {
     let (start, end) = (layout.node(from), layout.node(to));
     let (first, last) = (layout.cell(from).column, layout.cell(to).column);
@@ -73,7 +74,7 @@ fn inside(layout: &Layout, from: usize, to: usize, lane: i32) -> Vec<Point> {
             (end.x, end.middle()),
         ];
     }
-    // Backwards, or in the same column: around on the right.
+    // The line goes backwards, or stays in the same column: it passes around on the right.
     let (leave, arrive) = (gap_right(start, lane), gap_right(end, lane));
     let y = gap_towards(end, start.middle(), lane);
     vec![
@@ -86,7 +87,7 @@ fn inside(layout: &Layout, from: usize, to: usize, lane: i32) -> Vec<Point> {
     ]
 }
 
-/// Whether no box of the frame stands in the row of a state between two columns.
+/// Returns whether a state's row has no other box of the frame between two columns.
 fn is_free(layout: &Layout, node: usize, first: usize, last: usize) -> bool {
     let row = layout.cell(node).row;
     let frame = layout.frames.get(layout.frame(End::Node(node)));
@@ -97,7 +98,7 @@ fn is_free(layout: &Layout, node: usize, first: usize, last: usize) -> bool {
     })
 }
 
-/// From a state, or a frame, to the channel right of its frame.
+/// Returns the route from a state or frame to the channel to the right of its frame.
 fn leave(layout: &Layout, from: End, lane: i32) -> Vec<Point> {
     let frame = layout.rect(layout.frame(from));
     match from {
@@ -114,7 +115,7 @@ fn leave(layout: &Layout, from: End, lane: i32) -> Vec<Point> {
     }
 }
 
-/// From the channel left of its frame to a state, or a frame.
+/// Returns the route from the channel to the left of a frame to the frame or one of its states.
 fn enter(layout: &Layout, to: End, lane: i32) -> Vec<Point> {
     let frame = layout.rect(layout.frame(to));
     match to {
@@ -132,7 +133,7 @@ fn enter(layout: &Layout, to: End, lane: i32) -> Vec<Point> {
     }
 }
 
-/// Whether no box of the frame stands in the row of a state left of it.
+/// Returns whether a state's row has no other box of the frame to the left of it.
 fn is_first(layout: &Layout, node: usize, column: usize) -> bool {
     let row = layout.cell(node).row;
     let frame = layout.frames.get(layout.frame(End::Node(node)));
@@ -143,7 +144,8 @@ fn is_first(layout: &Layout, node: usize, column: usize) -> bool {
     })
 }
 
-/// From frame to frame: up and down in the channels between columns of frames, across a column where it has a gap.
+/// Adds the route from frame to frame: up and down in the channels between columns of frames, and
+/// across a column through one of its gaps.
 fn between(
     layout: &Layout,
     (from, to): (usize, usize),
@@ -159,7 +161,8 @@ fn between(
         return;
     };
     let shift = lane * (CHANNEL - 24) / (2 * LANES);
-    // The channel right of each column, and at last the margin left of the first.
+    // The channel is to the right of each column; step 0 is the margin to the left of the first
+    // column.
     let channel = |step: usize| match step.checked_sub(1) {
         Some(column) => {
             let edge = layout.columns.get(column).map_or(0, |(_, right)| *right);
@@ -168,7 +171,7 @@ fn between(
         None => MARGIN / 2 + lane * 4,
     };
     let mut y = points.last().map_or(target, |(_, y)| *y);
-    // To what stands below it, or before it, a line comes around on the left.
+    // A line to a frame in the same column or an earlier one arrives from the left.
     let steps: Vec<usize> = match first < last {
         true => (first + 1..=last).collect(),
         false => (last..=first + 1).rev().collect(),
@@ -185,7 +188,7 @@ fn between(
     }
 }
 
-/// The gap of a column of frames that is nearest to `y`.
+/// Returns the gap in a column of frames that is nearest to `y`.
 fn across(layout: &Layout, column: usize, y: i32, lane: i32) -> i32 {
     let own = layout
         .frames
@@ -202,7 +205,7 @@ fn across(layout: &Layout, column: usize, y: i32, lane: i32) -> i32 {
     nearest.unwrap_or(y) + lane * 2
 }
 
-/// Takes out corners that are none.
+/// Removes points at which the line does not turn.
 fn straightened(points: &mut Vec<Point>) {
     points.dedup();
     let mut at = 1_usize;

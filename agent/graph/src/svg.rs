@@ -1,4 +1,4 @@
-//! The picture itself.
+//! Draws the graph as SVG.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,16 +9,16 @@ use crate::route::{Point, way};
 use crate::text::fill;
 use crate::{Graph, Node, Outcome};
 
-/// How many signs of an id fit into a box.
+/// The number of characters of an id that fit into a box.
 const ID_SIGNS: usize = 29;
 
-/// How many of its function, beside what came of it.
+/// The number of characters of a function that fit next to the outcome.
 const FUNCTION_SIGNS: usize = 24;
 
-/// How round the corners of lines are.
+/// The radius of the rounded corners of lines.
 const ROUND: i32 = 6;
 
-/// Kinds of modules: what the legend calls them, their colour, and the modules.
+/// The groups of modules: the name in the legend, the colour, and the modules.
 const KINDS: &[(&str, &str, &[&str])] = &[
     (
         "files",
@@ -64,7 +64,7 @@ const KINDS: &[(&str, &str, &[&str])] = &[
     ("steps of an orchestration", "#0f8a8a", &["salt"]),
 ];
 
-/// The colour of all other modules.
+/// The name and colour for all other modules.
 const OTHER: (&str, &str) = ("others", "#70757d");
 
 fn kind(module: &str) -> (&'static str, &'static str) {
@@ -74,7 +74,7 @@ fn kind(module: &str) -> (&'static str, &'static str) {
     found.map_or(OTHER, |(name, color, _)| (name, color))
 }
 
-/// Colour and dashes of a requisite's line.
+/// Returns the colour and the dashes of a requisite's line.
 fn style(requisite: &str) -> (&'static str, &'static str) {
     match requisite.trim_end_matches("_any").trim_end_matches("_all") {
         "require" => ("#5b6470", ""),
@@ -88,7 +88,7 @@ fn style(requisite: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// Text as XML has it; what XML cannot hold is left out.
+/// Escapes text for XML. Characters that XML does not allow are removed.
 fn xml(text: &str) -> String {
     let sign = |sign: char| match sign {
         '&' => "&amp;".to_owned(),
@@ -102,7 +102,8 @@ fn xml(text: &str) -> String {
     text.chars().map(sign).collect()
 }
 
-/// A text in so many signs; what is left out is its middle, since both ends of a path tell most.
+/// Shortens a text to `most` characters. The middle is removed, because the ends of a path are the
+/// most informative parts.
 fn short(text: &str, most: usize) -> String {
     let signs: Vec<char> = text.chars().collect();
     let Some(over) = signs.len().checked_sub(most).filter(|over| *over > 0) else {
@@ -118,7 +119,7 @@ fn short(text: &str, most: usize) -> String {
         .collect()
 }
 
-/// The graph as SVG.
+/// Returns the graph as SVG.
 #[must_use]
 pub fn svg(graph: &Graph) -> String {
     let groups = graph.groups();
@@ -131,7 +132,7 @@ pub fn svg(graph: &Graph) -> String {
     }
     let mut shared = std::collections::BTreeMap::new();
     for line in &lines {
-        // Lines of one source share their place, so that they part only where they must.
+        // Lines from one source share their lane, so they separate only where they must.
         let next = shared.len();
         let number = *shared.entry((line.from, line.kind)).or_insert(next);
         put_line(&mut out, graph, line, &way(&layout, line, number));
@@ -235,7 +236,7 @@ fn put_node(out: &mut String, node: &Node, rect: Rect) {
     out.push_str("</g>\n");
 }
 
-/// A line with round corners.
+/// Returns the SVG path of a line with rounded corners.
 fn path(points: &[Point]) -> String {
     let mut out = String::new();
     for (at, &(x, y)) in points.iter().enumerate() {
@@ -250,7 +251,7 @@ fn path(points: &[Point]) -> String {
     out
 }
 
-/// A point beside a corner, on the way to the next one.
+/// Returns a point near a corner, in the direction of another point.
 fn towards((x, y): Point, (to_x, to_y): Point) -> Point {
     let step = |from: i32, to: i32| {
         let whole = to - from;
@@ -285,7 +286,7 @@ fn put_line(out: &mut String, graph: &Graph, line: &Line, points: &[Point]) {
     );
 }
 
-/// What the colours and lines mean, and how wide that is.
+/// Returns the legend of the colours and lines, and its width.
 fn legend(graph: &Graph) -> (String, i32) {
     let (mut out, mut x) = (String::new(), 0);
     let put = |out: &mut String, sign: String, word: &str, x: &mut i32| {
@@ -321,7 +322,7 @@ fn legend(graph: &Graph) -> (String, i32) {
     (out, x)
 }
 
-/// Where everything stands, and the lines between.
+/// Returns the layout of the graph and its lines.
 pub(crate) fn laid_out(graph: &Graph) -> (Layout, Vec<Line>) {
     let groups = graph.groups();
     let mut frame_of = vec![0; graph.nodes.len()];

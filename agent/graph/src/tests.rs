@@ -1,11 +1,12 @@
-//! Pictures of graphs that are made up.
+//! Tests with generated graphs.
 
 use crate::bundle::{End, lines};
 use crate::route::way;
 use crate::svg::laid_out;
 use crate::{Edge, Graph, Node, Outcome, dot, mermaid, svg};
 
-/// A graph of so many states in frames of ten, each joined with some before it; the same for the same seed.
+/// Returns a graph of `count` states in frames of ten, each joined with some earlier ones. The same
+/// seed gives the same graph.
 fn made_up(count: usize, mut seed: u64) -> Graph {
     let mut random = |below: usize| {
         seed = seed
@@ -135,7 +136,7 @@ fn a_requisite_on_a_whole_sls_is_one_line() {
     assert_eq!(all.len(), 1);
     assert_eq!((all[0].from, all[0].to), (End::Group(0), End::Group(1)));
     graph.edges.pop();
-    // One of them does not need all: lines from the frame, and its own.
+    // One state does not need all states of the other frame: it gets separate lines.
     assert_eq!(lines(&graph, &frame_of, &[10, 10]).len(), 9 + 9);
 }
 
@@ -166,7 +167,7 @@ fn texts_of_users_stay_texts() {
     assert!(text.contains("n0[\"a#60;b#62; #38; #34;c#34;"), "{text}");
 }
 
-/// A cycle among frames, as requisites in both directions make it, still comes out.
+/// A cycle among frames, caused by requisites in both directions, can be drawn.
 #[test]
 fn frames_that_need_each_other_are_drawn() {
     let mut graph = made_up(20, 1);

@@ -1,10 +1,10 @@
-//! The graph as text for other programs: DOT and Mermaid.
+//! Formats the graph as text for other programs: DOT and Mermaid.
 
 use std::fmt::Write as _;
 
 use crate::{Graph, Node, Outcome};
 
-/// The colour of a state's box by what came of it.
+/// Returns the fill colour of a state's box for an outcome.
 pub(crate) const fn fill(outcome: Option<Outcome>) -> &'static str {
     match outcome {
         None => "#ffffff",
@@ -28,7 +28,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\n', " "))
 }
 
-/// The graph in the language of Graphviz.
+/// Returns the graph in Graphviz's language DOT.
 #[must_use]
 pub fn dot(graph: &Graph) -> String {
     let mut out = String::from(
@@ -67,7 +67,7 @@ pub fn dot(graph: &Graph) -> String {
     out
 }
 
-/// Text in a label of Mermaid, which knows HTML's entities by their numbers.
+/// Escapes text for a label of Mermaid, which supports numeric HTML entities.
 fn entity(text: &str) -> String {
     let sign = |sign: char| match sign {
         '"' | '<' | '>' | '&' | '#' | '`' => format!("#{};", u32::from(sign)),
@@ -77,7 +77,7 @@ fn entity(text: &str) -> String {
     text.chars().map(sign).collect()
 }
 
-/// The graph as Mermaid, as Markdown on many sites shows it.
+/// Returns the graph in Mermaid's language, which many sites render in Markdown.
 #[must_use]
 pub fn mermaid(graph: &Graph) -> String {
     let mut out = String::from("flowchart LR\n");

@@ -1,27 +1,29 @@
-//! How long to wait before the next try: longer each time, never alike on two machines, never for ever.
+//! Computes the wait before the next try: it doubles up to a maximum, and is random so that
+//! machines do not retry in step.
 
 use std::time::Duration;
 
 use value::random;
 
-/// No wait is longer, whatever the settings say.
+/// The upper bound of every wait that the settings ask for. Only a master can ask for a longer one.
 pub const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Salt's settings of how to come back.
+/// Salt's settings for reconnecting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waits {
-    /// `recon_default`: the first wait after a loss.
+    /// `recon_default`: the first wait after a lost connection.
     pub recon_default: Duration,
-    /// `recon_max`: the longest one.
+    /// `recon_max`: the longest wait after a lost connection.
     pub recon_max: Duration,
-    /// `recon_randomize`: whether the waits are drawn by lot.
+    /// `recon_randomize`: true if the waits are random.
     pub recon_randomize: bool,
-    /// `random_reauth_delay`: up to how long to wait once, before the first try after a loss, so that a fleet does not come back in one
-    /// moment; Salt's own 10 s are not needed here.
+    /// `random_reauth_delay`: the maximum of one random wait before the first try after a lost
+    /// connection, so that the minions of a fleet do not reconnect at the same moment. Salt's
+    /// default of 10 s is not needed here.
     pub random_reauth_delay: Duration,
-    /// `acceptance_wait_time`: the wait after a refusal that names none.
+    /// `acceptance_wait_time`: the wait after a refusal that names no time.
     pub acceptance_wait_time: Duration,
-    /// `acceptance_wait_time_max`: it grows up to this; 0 does not let it grow.
+    /// `acceptance_wait_time_max`: the wait after refusals grows up to this; 0 keeps it constant.
     pub acceptance_wait_time_max: Duration,
 }
 
@@ -38,7 +40,7 @@ impl Default for Waits {
     }
 }
 
-/// Counts tries that failed.
+/// Counts the failed tries since the last connection, and computes the waits from them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Backoff {
     losses: u32,
@@ -50,7 +52,7 @@ impl Backoff {
         *self = Self::default();
     }
 
-    /// The wait after a try that found no master, drawn by the given number below 2^32.
+    /// Returns the wait after a try that reached no master. `lot` is a random number below 2^32.
     pub(crate) fn lost(&mut self, waits: &Waits, lot: u32) -> Duration {
         let longest = waits.recon_max.min(WAIT_MAX);
         let wait = doubled(waits.recon_default, self.losses).min(longest);
@@ -62,13 +64,14 @@ impl Backoff {
         }
     }
 
-    /// The wait after a master said no.
+    /// Returns the wait after a refusal. `said` is the wait that the master asked for.
     pub(crate) fn refused(&mut self, waits: &Waits, said: Option<Duration>, lot: u32) -> Duration {
         let first = waits.acceptance_wait_time;
         let longest = waits.acceptance_wait_time_max.max(first);
         let own = doubled(first, self.refusals).min(longest).min(WAIT_MAX);
         self.refusals = self.refusals.saturating_add(1);
-        // What the master says is taken up to an hour, and a fifth is added by lot: others were told the same.
+        // The master's own wait is limited to an hour. Up to a fifth is added at random, because
+        // other minions received the same number.
         let wait = said.map_or(own, |said| said.min(Duration::from_secs(3600)));
         wait + part(wait / 5, lot)
     }
@@ -78,13 +81,13 @@ fn doubled(wait: Duration, times: u32) -> Duration {
     wait.saturating_mul(2_u32.saturating_pow(times.min(16)))
 }
 
-/// From half of it to all of it.
+/// Returns a duration between half of `wait` and all of it.
 fn part(wait: Duration, lot: u32) -> Duration {
     let half = wait / 2;
     half + half.mul_f64(f64::from(lot) / f64::from(u32::MAX))
 }
 
-/// Draws the number that shortens a wait; it guards no secret, so a failure is only logged.
+/// Returns the random number for a wait. It protects no secret, so a failure is only logged.
 pub(crate) fn lot() -> u32 {
     u32::try_from(random::jitter(u32::MAX.into())).unwrap_or(u32::MAX)
 }

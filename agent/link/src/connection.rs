@@ -1,4 +1,4 @@
-//! [`Link`]: a session that was let in, on either end.
+//! [`Link`]: an accepted session, at either end.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -22,34 +22,37 @@ use crate::silence;
 use crate::slot::Slot;
 use crate::stream::{Reader, Sink, Source, Writer, note, within};
 
-/// What comes from the peer.
+/// A message from the peer.
 #[derive(Debug)]
 pub enum Incoming {
-    /// An event of the minion.
+    /// An event from the minion.
     Event(Event),
-    /// The master has all events up to this one on its disk.
+    /// The sequence number up to which the master has all events on its disk.
     Ack(u64),
     /// A request, to be answered.
     Question(Box<Question>),
-    /// The peer will close.
+    /// An announcement that the peer is about to close the connection.
     Bye(Bye),
 }
 
-/// A session that was let in. One task reads it ([`next`](Self::next)); any number speak through its [`Handle`].
+/// An accepted session. One task reads it ([`next`](Self::next)); any number of tasks send through
+/// its [`Handle`].
 #[derive(Debug)]
 pub struct Link {
     control: Reader,
     handle: Handle,
     opened: Opened,
     way: Way,
-    /// What runs for as long as it is there.
+    /// A task that is cancelled when this link is dropped.
     task: Option<smol::Task<()>>,
 }
 
-/// A stream of the peer, while its first frame is read; nothing comes of it where that is no request.
+/// A future that reads the first frame of a stream that the peer opened. It returns `None` if that
+/// frame is not a request.
 type First = Pin<Box<dyn Future<Output = Option<Question>> + Send>>;
 
-/// Streams that the peer has opened, no more than it may (`streams_max`): all are read, so that a slow one holds up nobody.
+/// The streams that the peer has opened and whose first frame is still being read. There are at
+/// most `streams_max`. All of them are read concurrently, so a slow one does not delay others.
 #[derive(Default)]
 struct Opened(Vec<First>);
 
@@ -76,8 +79,8 @@ impl fmt::Debug for Opened {
     }
 }
 
-/// What can be done with a session besides reading it; a clone costs nothing. The connection ends with the last one, or by
-/// [`close`](Self::close).
+/// The sending side of a session; clones are cheap. The connection closes when the last handle is
+/// dropped, or by [`close`](Self::close).
 #[derive(Clone, Debug)]
 pub struct Handle(Arc<Inner>);
 
@@ -92,19 +95,19 @@ struct Inner {
     _slot: Option<Slot>,
 }
 
-/// The two ends of a control stream, and what they belong to.
+/// The parts that make up a [`Link`]: both ends of the control stream, and what they belong to.
 pub(crate) struct Let {
     pub(crate) connection: Connection,
     pub(crate) reader: Reader,
     pub(crate) writer: Writer,
     pub(crate) who: Arc<Who>,
     pub(crate) budget: Arc<Budget>,
-    /// The way of what comes in.
+    /// The direction of incoming frames.
     pub(crate) way: Way,
     pub(crate) slot: Option<Slot>,
 }
 
-/// The way of answers.
+/// Returns the direction of answers to frames of this direction.
 fn back(way: Way) -> Way {
     match way {
         Way::MinionToMaster => Way::MasterToMinion,
@@ -142,33 +145,35 @@ impl Link {
         }
     }
 
-    /// Ends a task with this link.
+    /// Keeps a task that is cancelled when this link is dropped.
     pub(crate) fn keep(&mut self, task: smol::Task<()>) {
         self.task = Some(task);
     }
 
-    /// A handle to speak through.
+    /// Returns a handle that sends through this session.
     #[must_use]
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// Who is at the other end.
+    /// Returns the name of the peer for errors and logs.
     #[must_use]
     pub fn who(&self) -> &Arc<Who> {
         &self.handle.0.who
     }
 
-    /// Where the peer is now: it may have moved.
+    /// Returns the current address of the peer, which may have changed since it connected.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.handle.0.connection.remote_address()
     }
 
-    /// The next thing that comes from the peer. Nothing is lost when this is dropped half-way, so it can stand in a race.
+    /// Waits for the next message from the peer. Dropping the future loses nothing, so it can be
+    /// raced against another one.
     ///
     /// # Errors
-    /// When the connection is lost, or the peer breaks the protocol too often; the connection is closed then.
+    /// When the connection is lost, or the peer breaks the protocol too often. The connection is
+    /// then closed.
     pub async fn next(&mut self) -> Result<Incoming, Error> {
         enum Came {
             Frame(Box<Result<Option<Frame>, Error>>),
@@ -177,8 +182,10 @@ impl Link {
         }
         loop {
             let inner = &self.handle.0;
-            // No deadline: QUIC ends a connection that is silent (`idle`), and a frame that has begun has its own.
-            // Whoever floods one of them does not hold up the others. None has a name: a future that is moved leaves its room behind.
+            // A flood on one of these sources does not delay the others. The futures are not bound
+            // to names: a future that is moved still takes up its old space.
+            // No deadline: QUIC closes a silent connection (`idle`); a frame that has begun has its
+            // own.
             let came = async { Came::Frame(Box::new(self.control.next(None).await)) }
                 .race(async { Came::Stream(Box::new(inner.connection.accept_bi().await)) })
                 .race(async { Came::Question(poll_fn(|cx| self.opened.poll(cx)).await) })
@@ -213,7 +220,7 @@ impl Link {
                     Level::Debug,
                     format_args!("{}: the frame {kind} is not known", inner.who),
                 );
-                // Where the queue is full of such answers, one more is of no use to anybody.
+                // If the queue is already full of such answers, another one is of no use.
                 let mut bytes = Vec::new();
                 let encoded = Frame::Unsupported { kind }.encode(wire::Limits::HELLO, &mut bytes);
                 if encoded.is_ok() {
@@ -236,7 +243,7 @@ impl Link {
         }
     }
 
-    /// Reads the request of a new stream beside everything else.
+    /// Reads the first request of a new stream concurrently with everything else.
     fn open(&mut self, (send, receive): (SendStream, RecvStream)) {
         let (handle, way) = (self.handle.clone(), self.way);
         self.opened.0.push(Box::pin(async move {
@@ -258,7 +265,8 @@ impl Inner {
         self.ended(error.to_string())
     }
 
-    /// Closes for an error, and says why the connection was lost if it was already.
+    /// Closes the connection because of an error. If it was already lost, returns the reason for
+    /// that instead.
     fn failed(&self, error: Error) -> Error {
         if let Some(reason) = self.connection.close_reason() {
             return Error::Lost {
@@ -292,7 +300,7 @@ impl Inner {
         (reader, writer)
     }
 
-    /// The question that a stream begins with; what else it begins with is answered here.
+    /// Returns the question that a stream begins with. Any other beginning is answered here.
     async fn first(&self, mut reader: Reader, mut writer: Writer) -> Option<Question> {
         let limits = &self.budget.limits;
         let answer: Frame = match reader.next(Some((Wait::Frame, limits.frame))).await {
@@ -333,7 +341,7 @@ fn refusal(reason: &str, text: String) -> Frame {
     Failed { reason, text }.into()
 }
 
-/// The word that the other side reads when a connection is closed for an error.
+/// Returns the word that the other side reads when a connection is closed because of an error.
 pub(crate) fn word(error: &Error) -> &'static str {
     match error {
         Error::Deadline { .. } => "deadline",
@@ -346,10 +354,11 @@ pub(crate) fn word(error: &Error) -> &'static str {
     }
 }
 
-/// How long it takes until an answer is here whose stream was refused already.
+/// The time limit for the peer's answer on a stream that it has already refused.
 const REFUSAL: Duration = Duration::from_secs(5);
 
-/// Returns what the peer says of a request that it did not take whole, or else the error with which that ended.
+/// Returns the peer's answer to a request that it did not read completely, or else the error with
+/// which sending the request ended.
 async fn why_not_taken(reader: &mut Reader, error: Error) -> Error {
     if !matches!(error, Error::Lost { .. }) {
         return error;
@@ -364,30 +373,31 @@ async fn why_not_taken(reader: &mut Reader, error: Error) -> Error {
 }
 
 impl Handle {
-    /// Who is at the other end.
+    /// Returns the name of the peer for errors and logs.
     #[must_use]
     pub fn who(&self) -> &Arc<Who> {
         &self.0.who
     }
 
-    /// Sends an event, from a minion. It is safe when its sequence number was acked ([`Incoming::Ack`]). This waits for room in the
-    /// queue, which a slow reader leaves full.
+    /// Sends an event, on a minion. The event is safe once its sequence number is acknowledged
+    /// ([`Incoming::Ack`]). Waits for room in the queue, which a slow reader keeps full.
     ///
     /// # Errors
-    /// When the connection is lost, the event is too large, or this side sends none.
+    /// When the connection is lost, the event is too large, or this side may not send events.
     pub async fn event(&self, event: Event) -> Result<(), Error> {
         self.send(event.into()).await
     }
 
-    /// Says that all events up to this one are durable, from a master. Acks to a slow reader wait in the queue.
+    /// Acknowledges that all events up to this one are durable, on a master. If the reader is slow,
+    /// acks wait in the queue.
     ///
     /// # Errors
-    /// When the connection is lost, or this side sends none.
+    /// When the connection is lost, or this side may not send acks.
     pub async fn ack(&self, sequence: u64) -> Result<(), Error> {
         self.send(Ack { sequence }.into()).await
     }
 
-    /// Says that this side will close, and when to come back.
+    /// Announces that this side is about to close, and after how many seconds the peer may return.
     ///
     /// # Errors
     /// When the connection is lost.
@@ -421,10 +431,11 @@ impl Handle {
         )
     }
 
-    /// Asks the peer something, on a stream of its own.
+    /// Sends a request to the peer on a separate stream.
     ///
     /// # Errors
-    /// When the connection is lost, this side may not ask that, or the peer has too many streams open for too long.
+    /// When the connection is lost, this side may not send that request, or the peer has had too
+    /// many streams open for too long.
     pub async fn ask(&self, request: impl Into<Request>) -> Result<Asked, Error> {
         let inner = &self.0;
         let (who, after) = (inner.who.clone(), inner.budget.limits.answer);
@@ -453,14 +464,14 @@ impl Handle {
         &self.0.connection
     }
 
-    /// Closes at once: what is under way is lost. The peer reads the reason.
+    /// Closes the connection at once; messages in transit are lost. The peer receives the reason.
     pub fn close(&self, reason: &str) {
         self.0.connection.close(0_u32.into(), reason.as_bytes());
     }
 
-    /// Waits until the connection is gone, and says why.
+    /// Waits until the connection is closed, and returns the reason.
     pub async fn closed(&self) -> Error {
-        // No deadline: QUIC ends a connection that is silent (`idle`).
+        // No deadline: QUIC closes a silent connection (`idle`).
         let error = self.0.connection.closed().await;
         Error::Lost {
             who: self.0.who.clone(),
@@ -468,7 +479,8 @@ impl Handle {
         }
     }
 
-    /// Waits until the peer has left all packets unanswered for about two seconds. The connection stays open: the peer may come back.
+    /// Waits until the peer has left all packets unanswered for about two seconds. The connection
+    /// stays open, because the peer may respond again.
     pub async fn silence(&self) -> Error {
         silence::of(&self.0.connection).await;
         Error::Lost {
@@ -477,13 +489,13 @@ impl Handle {
         }
     }
 
-    /// How long a packet and its answer take.
+    /// Returns the estimated round-trip time of the connection.
     #[must_use]
     pub fn round_trip(&self) -> Duration {
         self.0.connection.rtt()
     }
 
-    /// How many frames of this connection were malformed or not allowed.
+    /// Returns the number of frames of this connection that were malformed or not allowed.
     #[must_use]
     pub fn bad_frames(&self) -> u32 {
         self.0.bad.load(Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! What can go wrong between two ends, always with the peer that it happened with.
+//! The errors of a connection. Each names the peer that it happened with.
 
 use std::fmt;
 use std::io;
@@ -11,16 +11,17 @@ use wire::Id;
 use crate::key::PublicKey;
 use crate::pki;
 
-/// A peer as errors and logs name it.
+/// A peer, as errors and logs name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Who {
-    /// What it is called: of a minion what its hello says, of a local process its number.
+    /// The id of the peer: a minion's comes from its hello. `None` before the hello and for local
+    /// processes.
     pub id: Option<Id>,
     /// The key that it has proved.
     pub key: Option<PublicKey>,
-    /// Where it was when the connection began.
+    /// The address of the peer when the connection began.
     pub address: Option<SocketAddr>,
-    /// The user and the process, of a local one.
+    /// The user id and process id of a local peer.
     pub process: Option<(u32, i32)>,
 }
 
@@ -58,22 +59,22 @@ impl fmt::Display for Who {
     }
 }
 
-/// What was waited for when a deadline passed.
+/// The event that did not happen before a deadline passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// A name's addresses.
+    /// The addresses of a name.
     Lookup,
     /// The end of the handshake.
     Handshake,
-    /// The first frame of a session, or its first answer.
+    /// The first frame of a session, or the first answer to it.
     Hello,
-    /// Acceptance, where there are documents that can be shown again.
+    /// The acceptance of a minion's key, if the minion can show fresh documents on another try.
     Acceptance,
     /// The rest of a frame.
     Frame,
     /// The next frame of an answer.
     Answer,
-    /// That the other side takes a frame.
+    /// The acceptance of a frame by the other side.
     Take,
 }
 
@@ -91,123 +92,123 @@ impl fmt::Display for Wait {
     }
 }
 
-/// Why something did not work between two ends.
+/// The reason why a connection or a message failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// A name has no address.
+    /// A name without an address.
     #[error("{host}: no address: {source}")]
     Lookup {
         /// The name.
         host: String,
-        /// Why.
+        /// The reason.
         source: Arc<io::Error>,
     },
-    /// A socket cannot be opened.
+    /// A socket that cannot be opened.
     #[error("{place}: {source}")]
     Socket {
-        /// Its address or path.
+        /// The address or path of the socket.
         place: String,
-        /// Why.
+        /// The reason.
         source: Arc<io::Error>,
     },
-    /// A key or setting that TLS does not take.
+    /// A key or setting that TLS rejects.
     #[error("the key cannot be used: {0}")]
     Tls(#[from] rustls::Error),
     /// Key files that cannot be used.
     #[error(transparent)]
     Pki(Arc<pki::Error>),
-    /// The master has another key than it should.
+    /// A master with another key than the expected one.
     #[error(
         "the master at {address} has the key {seen}, but {} is expected: if that is right, remove the remembered key ({file}) or change master_finger; otherwise somebody stands between",
         .expected.join(" or ")
     )]
     WrongMaster {
-        /// Where it is.
+        /// The address of the master.
         address: SocketAddr,
-        /// The fingerprints that would be right.
+        /// The fingerprints that are expected.
         expected: Vec<String>,
-        /// The one that it has.
+        /// The fingerprint of the master's key.
         seen: String,
-        /// Where the expected one is kept.
+        /// The file or option that contains the expected fingerprint.
         file: String,
     },
-    /// The connection ended, or never came to be.
+    /// A connection that ended or could not be established.
     #[error("{who}: {reason}")]
     Lost {
         /// The peer.
         who: Arc<Who>,
-        /// How.
+        /// The reason.
         reason: String,
     },
-    /// Something took too long.
+    /// A wait that exceeded its deadline.
     #[error("{who}: waited {} s for {wait}", .after.as_secs_f64())]
     Deadline {
         /// The peer.
         who: Arc<Who>,
-        /// For what.
+        /// The event that did not happen in time.
         wait: Wait,
-        /// For how long.
+        /// The length of the wait.
         after: Duration,
     },
-    /// A frame cannot be read or written.
+    /// A frame that cannot be read or written.
     #[error("{who}: {source}")]
     Frame {
         /// The peer.
         who: Arc<Who>,
-        /// What is wrong with it.
+        /// The defect of the frame.
         source: wire::Error,
     },
-    /// The peer sent what it may not, or this side tried to.
+    /// A frame that its sender, the peer or this side, may not send.
     #[error("{who}: {source}")]
     NotAllowed {
         /// The peer.
         who: Arc<Who>,
-        /// What.
+        /// The violated rule.
         source: wire::rule::NotAllowed,
     },
-    /// A frame came where another kind belongs.
+    /// A frame of another kind than the expected one.
     #[error("{who}: {found} came instead of {wanted}")]
     Unexpected {
         /// The peer.
         who: Arc<Who>,
-        /// What came.
+        /// The frame that was received.
         found: String,
-        /// What belongs there.
+        /// The frame that was expected.
         wanted: &'static str,
     },
-    /// Too many frames were malformed or not allowed.
+    /// Too many frames that were malformed or not allowed.
     #[error("{who}: more than {limit} bad frames (bad_frames_max)")]
     TooManyBad {
         /// The peer.
         who: Arc<Who>,
-        /// How many are passed over.
+        /// The number of bad frames that are tolerated.
         limit: u32,
     },
-    /// A limit of this end is reached.
+    /// A limit of this end that is reached.
     #[error("{who}: {limit} {what}, which is the limit ({name})")]
     Full {
         /// The peer.
         who: Arc<Who>,
-        /// How many there may be.
+        /// The maximum number.
         limit: usize,
-        /// Of what.
+        /// The things that are counted.
         what: &'static str,
-        /// The setting.
+        /// The name of the setting.
         name: &'static str,
     },
-    /// The master does not let this minion in.
+    /// A refusal of this minion by the master.
     #[error("{who} refuses this minion: {text} ({reason})")]
     Refused {
         /// The master.
         who: Arc<Who>,
         /// The word for programs.
         reason: String,
-        /// Its sentence.
+        /// The sentence for people.
         text: String,
-        /// When to ask again.
+        /// The time after which the minion may ask again.
         retry: Option<Duration>,
     },
-    /// The two speak no common version.
+    /// A peer that has no protocol version in common with this side.
     #[error(
         "{who} speaks the protocol's versions {min} to {max}, and this side {} to {}",
         wire::VERSION_MIN,
@@ -216,22 +217,22 @@ pub enum Error {
     Version {
         /// The peer.
         who: Arc<Who>,
-        /// Its oldest.
+        /// The oldest version of the peer.
         min: u64,
-        /// Its newest.
+        /// The newest version of the peer.
         max: u64,
     },
-    /// The peer said that a request failed.
+    /// A request that the peer reported as failed.
     #[error("{text}")]
     Failed {
         /// The peer.
         who: Arc<Who>,
         /// The word for programs: `missing`, `refused`, `invalid`, `busy`, `failed`, `unsupported`.
         reason: String,
-        /// Its sentence.
+        /// The sentence for people.
         text: String,
     },
-    /// A request's stream ended without an answer.
+    /// A stream that ended without an answer to its request.
     #[error("{who}: ended without an answer")]
     Unanswered {
         /// The peer.

@@ -1,4 +1,4 @@
-//! A request and its answer, each on a stream of its own.
+//! A request and its answer, each on a separate stream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,17 +9,18 @@ use wire::{Answer, Data, Done, Failed, Frame, Request};
 use crate::error::{Error, Wait, Who};
 use crate::stream::{Reader, Writer};
 
-/// A part of an answer.
+/// A part of an answer, or of the data that is sent along with a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
-    /// One of several, with more to come.
+    /// One of several parts, with more to come.
     Data(Value),
-    /// The end, and what is left to say.
+    /// The last part, with the remaining data.
     Done(Value),
 }
 
 impl Part {
-    /// The part that a frame is, of what an asker sends with its request; `wanted` says what else would have been right.
+    /// Returns the part that a frame contains, for data that is sent along with a request. `wanted`
+    /// describes the expected frame in the error.
     pub(crate) fn of(
         frame: Option<Frame>,
         who: Arc<Who>,
@@ -37,7 +38,8 @@ impl Part {
         }
     }
 
-    /// The part that a frame is of an answer, which may be that there is none.
+    /// Returns the part of an answer that a frame contains, or the error that the peer answered
+    /// with.
     pub(crate) fn of_answer(frame: Option<Frame>, who: Arc<Who>) -> Result<Self, Error> {
         match frame {
             Some(Frame::Answer(Answer::Failed(Failed { reason, text }))) => {
@@ -52,7 +54,7 @@ impl Part {
         }
     }
 
-    /// The answer that this part alone is.
+    /// Returns the answer if this part is all of it.
     pub(crate) fn whole(self, who: &Arc<Who>) -> Result<Value, Error> {
         match self {
             Self::Done(value) => Ok(value),
@@ -65,7 +67,7 @@ impl Part {
     }
 }
 
-/// What this side has asked; the answer comes in parts. Dropped, the question is taken back.
+/// A request that this side has sent. The answer arrives in parts. Dropping it cancels the request.
 #[derive(Debug)]
 pub struct Asked {
     pub(crate) reader: Reader,
@@ -74,7 +76,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Sends a part of what the request is about: `push` has such.
+    /// Sends a part of the data that belongs to the request; `push` has such data.
     ///
     /// # Errors
     /// When the peer does not take it in time, or the connection is lost.
@@ -83,7 +85,7 @@ impl Asked {
         self.writer.send(&Data { data }.into()).await
     }
 
-    /// Says that all parts were sent.
+    /// Announces that all parts were sent.
     ///
     /// # Errors
     /// When the peer does not take it in time, or the connection is lost.
@@ -93,38 +95,40 @@ impl Asked {
         Ok(())
     }
 
-    /// How long each part may take from here on; none is for ever, as with `listen`.
+    /// Sets the time limit for each following part; `None` waits without limit, as `listen` needs
+    /// it.
     #[must_use]
     pub fn waiting(mut self, wait: Option<Duration>) -> Self {
         self.wait = wait;
         self
     }
 
-    /// The next part. After [`Part::Done`] there is none.
+    /// Waits for the next part. There is none after [`Part::Done`].
     ///
     /// # Errors
-    /// When the peer says that it failed, does not know the request, is silent for too long or ends without an answer.
+    /// When the peer reports a failure, does not know the request, is silent for too long or ends
+    /// the stream without an answer.
     pub async fn next(&mut self) -> Result<Part, Error> {
         let wait = self.wait.map(|wait| (Wait::Answer, wait));
         let frame = self.reader.next(wait).await?;
         Part::of_answer(frame, self.reader.who.clone())
     }
 
-    /// The answer of a request that has one part.
+    /// Waits for the answer to a request that has only one part.
     ///
     /// # Errors
-    /// As [`next`](Self::next), and when there are several.
+    /// As [`next`](Self::next), and when there are several parts.
     pub async fn done(mut self) -> Result<Value, Error> {
-        // No deadline: it has the question's own (`wait`).
+        // No deadline: `next` applies the request's own (`wait`).
         self.next().await?.whole(&self.reader.who)
     }
 }
 
-/// What a peer has asked, to be answered with [`done`](Self::done) or [`fail`](Self::fail). Dropped, the peer gets
-/// [`Error::Unanswered`], never an empty answer.
+/// A request from the peer, to be answered with [`done`](Self::done) or [`fail`](Self::fail). If it
+/// is dropped, the peer gets [`Error::Unanswered`], never an empty answer.
 #[derive(Debug)]
 pub struct Question {
-    /// What it is.
+    /// The request.
     pub request: Request,
     pub(crate) reader: Reader,
     pub(crate) writer: Writer,
@@ -132,16 +136,16 @@ pub struct Question {
 }
 
 impl Question {
-    /// Sends a part of the answer. It waits for a slow peer, and for no longer than the deadline.
+    /// Sends a part of the answer. Waits for a slow peer, but no longer than the deadline.
     ///
     /// # Errors
-    /// When the peer does not take it in time, has taken its question back, or is lost.
+    /// When the peer does not accept the part in time, has cancelled its request, or is lost.
     pub async fn data(&mut self, data: impl Into<Value>) -> Result<(), Error> {
         let data = data.into();
         self.writer.send(&Data { data }.into()).await
     }
 
-    /// Ends the answer.
+    /// Sends the last part of the answer.
     ///
     /// # Errors
     /// As [`data`](Self::data).
@@ -150,7 +154,8 @@ impl Question {
         self.end(&Done { data }.into()).await
     }
 
-    /// Says that there is no answer: a word for programs (`missing`, `refused`, `invalid`, `busy`, `failed`) and a sentence.
+    /// Answers with a failure: a word for programs (`missing`, `refused`, `invalid`, `busy`,
+    /// `failed`) and a sentence.
     ///
     /// # Errors
     /// As [`data`](Self::data).
@@ -165,10 +170,11 @@ impl Question {
         Ok(())
     }
 
-    /// The next part of what the peer sends with its request; [`Part::Done`] at its end.
+    /// Waits for the next part of the data that the peer sends with its request; [`Part::Done`] is
+    /// the last.
     ///
     /// # Errors
-    /// When the peer is silent for too long, ends too early or sends something else.
+    /// When the peer is silent for too long, ends the stream too early or sends another frame.
     pub async fn next(&mut self) -> Result<Part, Error> {
         let frame = self.reader.next(Some((Wait::Answer, self.wait))).await?;
         Part::of(frame, self.reader.who.clone(), "a part of what is sent")

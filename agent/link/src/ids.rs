@@ -1,4 +1,4 @@
-//! Connection ids of a master.
+//! Generates the connection ids of a master.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,13 +8,16 @@ use quinn::{ConnectionId, ConnectionIdGenerator};
 use ring::hmac::{HMAC_SHA256, Key, sign};
 use value::random;
 
-/// The length of an id: two of them are equal by chance once in four thousand million connections.
+/// The length of an id in bytes. Two random ids are equal by chance once in four thousand million
+/// connections.
 const LENGTH: usize = 8;
 
-/// Connection ids without a pattern.
+/// A generator of connection ids without a pattern.
 ///
-/// A master that was started again would otherwise take ids of its last life for its own, and say that they are gone. The randomness
-/// is one key, drawn when the master starts: quinn leaves no way to refuse an id, so nothing may fail later.
+/// With predictable ids, a restarted master would mistake the ids of its previous run for its own,
+/// instead of reporting that those connections are gone. The only randomness is one key, drawn when
+/// the master starts: quinn does not let the generation of an id fail, so it must not depend on
+/// anything that can fail.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyedIds {
     key: Key,

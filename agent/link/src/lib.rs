@@ -1,19 +1,24 @@
-//! The connection between minions and masters: QUIC with raw public keys, sessions, streams, deadlines and limits; and the same frames
-//! over Unix sockets on one machine. What is said, and by whom, is the crate `wire`'s business; what it means is that of the daemons.
+//! The connection between minions and masters: QUIC with raw public keys, sessions, streams,
+//! deadlines and limits. The same frames also run over Unix sockets on one machine. The crate
+//! `wire` defines the frames and which side may send them; the daemons define what they mean.
 //!
-//! A minion makes a [`Session`], whose [`connect`](Session::connect) comes back with a [`Link`] when a master has let it in, however
-//! long that takes. A master makes a [`Listener`], whose [`next`](Listener::next) gives a [`Peer`] with a proved key and its hello;
-//! [`pend`](Peer::pend), [`refuse`](Peer::refuse) or [`accept`](Peer::accept) it, which gives a [`Link`] as well.
+//! A minion creates a [`Session`]. Its [`connect`](Session::connect) returns a [`Link`] once a
+//! master has accepted the minion, however long that takes. A master creates a [`Listener`]. Its
+//! [`next`](Listener::next) returns a [`Peer`] with a proved key and its hello. The master then
+//! calls [`pend`](Peer::pend), [`refuse`](Peer::refuse) or [`accept`](Peer::accept); `accept`
+//! returns a [`Link`] as well.
 //!
-//! One task reads a link ([`Link::next`]): events, acks and [`Question`]s, each of which has a stream of its own and can be answered by
-//! another task. Any number speak through its [`Handle`]s: [`event`](Handle::event), [`ack`](Handle::ack), [`ask`](Handle::ask).
+//! One task reads a link ([`Link::next`]) and gets events, acks and [`Question`]s. Each question
+//! has a separate stream, so another task can answer it. Any number of tasks can send through
+//! [`Handle`]s: [`event`](Handle::event), [`ack`](Handle::ack), [`ask`](Handle::ask).
 //!
-//! Everything runs on smol's own executor, one thread unless `SMOL_THREADS` says more: a task that waits for a disk or computes for long
-//! holds up every connection, and belongs in `smol::unblock`. The same key may be connected twice, when a minion came back before the
-//! loss of its old connection was noticed: the master keeps the newer link and closes the older.
+//! Everything runs on smol's global executor, which has one thread unless `SMOL_THREADS` sets more.
+//! A task that waits for a disk or computes for long therefore blocks every connection, and belongs
+//! in `smol::unblock`. The same key may be connected twice, when a minion reconnects before the
+//! loss of its old connection is noticed: the master keeps the newer link and closes the older one.
 //!
-//! Every frame that comes in is checked against `wire`'s table; every wait has a deadline from
-//! the [`Limits`]; every error names its peer.
+//! Every frame that is received is checked against `wire`'s table. Every wait has a deadline from
+//! the [`Limits`]. Every error names its peer.
 
 mod backoff;
 mod connection;

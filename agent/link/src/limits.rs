@@ -1,55 +1,66 @@
-//! [`Limits`] of an endpoint: every wait has an end, every queue a length. The defaults suit a master with 1 GiB of memory.
+//! The [`Limits`] of an endpoint: a deadline for every wait and a length for every queue. The
+//! defaults suit a master with 1 GiB of memory.
 
 use std::time::Duration;
 
 use quinn::{IdleTimeout, TransportConfig, VarInt};
 
-/// What an endpoint allows. Each of them has an error that names it.
+/// The limits of an endpoint. When one is exceeded, the error names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// From the first packet to a proved key.
+    /// The maximum time from the first packet to a proved key.
     pub handshake: Duration,
-    /// From there to the hello; on a minion, to the first answer.
+    /// The maximum time from the proved key to the hello; on a minion, to the first answer.
     pub hello: Duration,
-    /// How long a minion that has shown documents waits for acceptance before it comes back with fresh ones.
+    /// The time for which a minion that has shown documents waits for acceptance, before it
+    /// reconnects with fresh ones.
     pub evidence: Duration,
-    /// From the first byte of a frame to its last, and for the other side to take one; longer frames have longer ([`rate_min`](Self::rate_min)).
+    /// The maximum time from the first byte of a frame to its last, and for the other side to
+    /// accept a frame. Longer frames get more time ([`rate_min`](Self::rate_min)).
     pub frame: Duration,
-    /// How many bytes of a frame must come or go a second, beyond the time that each frame has.
+    /// The minimum rate of a frame, in bytes a second, beyond the time that each frame has.
     pub rate_min: u32,
-    /// Over how long the rate of a large frame is looked at: less than [`rate_min`](Self::rate_min) over any such time ends it.
+    /// The length of the window over which the rate of a large frame is checked: less than
+    /// [`rate_min`](Self::rate_min) over any such window ends the frame.
     pub rate_window: Duration,
-    /// From one frame of an answer to the next.
+    /// The maximum time from one frame of an answer to the next.
     pub answer: Duration,
-    /// How long the other side may be silent before the connection is lost.
+    /// The time after which a silent peer's connection is lost.
     pub idle: Duration,
-    /// How often a minion says that it is there. The master says nothing.
+    /// The interval of a minion's keep-alive packets. The master sends none.
     pub keep_alive: Duration,
-    /// Handshakes of addresses that have not proved themselves; beyond these, each must send a token back first.
+    /// The maximum number of handshakes of addresses that have not proved themselves. Beyond it,
+    /// each address must first send a token back.
     pub unproved_max: usize,
-    /// Handshakes under way, to the hello; when there are so many, the oldest one of the address that has most is dropped for a new one.
+    /// The maximum number of handshakes in progress, until the hello. At the maximum, the oldest
+    /// one of the address that has most is dropped for a new one.
     pub handshakes_max: usize,
-    /// Handshakes under way of one address (of IPv6, one /64), those of keys that are known not counted.
+    /// The maximum number of handshakes in progress of one address (for IPv6, one /64). Handshakes
+    /// of known keys do not count.
     pub handshakes_per_address: usize,
-    /// Connections in all.
+    /// The maximum number of connections in all.
     pub connections_max: usize,
-    /// Connections of one address (of IPv6, one /64).
+    /// The maximum number of connections of one address (for IPv6, one /64).
     pub connections_per_address: usize,
-    /// Keys that wait for acceptance, in all; when there are so many, the oldest one of the address that has most is dropped for a new one.
+    /// The maximum number of keys that wait for acceptance, in all. At the maximum, the oldest one
+    /// of the address that has most is dropped for a new one.
     pub pending_max: usize,
-    /// Keys that wait for acceptance, of one address.
+    /// The maximum number of keys of one address that wait for acceptance.
     pub pending_per_address: usize,
-    /// Streams that an accepted peer may have open.
+    /// The maximum number of streams that an accepted peer may have open.
     pub streams_max: u32,
-    /// Frames that wait for a slow reader.
+    /// The maximum number of frames that wait for a slow reader.
     pub queue: usize,
-    /// Frames of one connection that were malformed or not allowed; one more ends it.
+    /// The number of malformed or forbidden frames that one connection may send; one more ends it.
     pub bad_frames_max: u32,
-    /// Bytes that have come of large frames (over 64 KiB) that are being read, of all peers together.
+    /// The maximum number of bytes of unfinished large frames (over 64 KiB) that are held in
+    /// memory, of all peers together.
     pub large_bytes_max: usize,
-    /// Bytes that large frames of one key (or one local user) which are being read may announce: at least the largest frame.
+    /// The maximum number of bytes that the unfinished large frames of one key (or one local user)
+    /// may announce; at least the largest frame.
     pub large_bytes_per_key: usize,
-    /// Bytes that a peer may send on one stream before they were read: what it can make us hold, once for each stream that it may open.
+    /// The number of bytes that a peer may send on one stream before they are read. A peer can make
+    /// this end hold that much for each stream that it may open.
     pub window: u32,
 }
 
@@ -64,7 +75,7 @@ impl Default for Limits {
             rate_min: 8 << 10,
             rate_window: seconds(10),
             answer: seconds(60),
-            // A master that has gone is noticed within both together: 30 s.
+            // Both together are the time in which a lost master is noticed: 30 s.
             idle: seconds(20),
             keep_alive: seconds(10),
             unproved_max: 64,
@@ -74,7 +85,8 @@ impl Default for Limits {
             connections_per_address: 1024,
             pending_max: 1000,
             pending_per_address: 100,
-            // QUIC keeps a table of them for each connection, and of 14 and the control stream it is twice as large.
+            // QUIC keeps a table of streams for each connection. With 14 and the control stream, it
+            // would be twice as large.
             streams_max: 12,
             queue: 16,
             bad_frames_max: 16,
@@ -85,44 +97,48 @@ impl Default for Limits {
     }
 }
 
-/// A minion takes whole files, and there is one of it.
+/// The receive window of a minion. It receives whole files, and has only one connection.
 const MINION_WINDOW: u32 = 1 << 20;
-/// What may be on its way to a peer: it is held until the peer has it.
+/// The maximum number of bytes in transit to a peer. They are held until the peer acknowledges
+/// them.
 const SEND_WINDOW: u64 = 256 << 10;
-/// What a handshake may hold back; ours has a key and little else.
+/// The maximum number of handshake bytes that are buffered. Pinch's handshakes contain a key and
+/// little else.
 const CRYPTO_BUFFER: usize = 4 << 10;
 
 impl Limits {
-    /// How long a frame of so many bytes may take.
+    /// Returns the maximum time for a frame of this many bytes.
     pub(crate) fn frame_of(&self, bytes: usize) -> Duration {
         let rate = f64::from(self.rate_min.max(1));
         self.frame
             .saturating_add(Duration::from_secs_f64(bytes as f64 / rate))
     }
 
-    /// How many bytes of a large frame must come within its window.
+    /// Returns the minimum number of bytes of a large frame in each window.
     pub(crate) fn window_bytes(&self) -> usize {
         let bytes = f64::from(self.rate_min) * self.rate_window.as_secs_f64();
         bytes as usize
     }
 
-    /// QUIC's settings on a master: little a connection.
+    /// Returns QUIC's settings on a master, which need little memory for each connection.
     pub(crate) fn of_master(&self) -> TransportConfig {
         let mut config = self.both(self.window);
-        // The control stream; more when the key is accepted.
+        // This is the control stream. There may be more streams once the key is accepted.
         config.max_concurrent_bidi_streams(1_u32.into());
-        // Each connection would keep a buffer for ten packets that are sent at once, which is a third of what it takes in all.
+        // With offload, each connection keeps a buffer for ten packets that are sent together,
+        // which is a third of its memory.
         config.enable_segmentation_offload(false);
         config
     }
 
-    /// What an accepted peer may send before it was read: each of its streams can be full without holding up the others.
+    /// Returns the number of bytes that an accepted peer may send before they are read. It is large
+    /// enough that each stream can be full without blocking the others.
     pub(crate) fn window_of_all(&self) -> u32 {
         self.window
             .saturating_mul(self.streams_max.saturating_add(1))
     }
 
-    /// QUIC's settings on a minion.
+    /// Returns QUIC's settings on a minion.
     pub(crate) fn of_minion(&self) -> TransportConfig {
         let mut config = self.both(MINION_WINDOW.max(self.window));
         config.max_concurrent_bidi_streams(self.streams_max.into());

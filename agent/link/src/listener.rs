@@ -1,4 +1,5 @@
-//! [`Listener`]: the master's end. Peers arrive with a proved key and their hello; what becomes of them is the master's decision.
+//! [`Listener`]: the master's end. Each peer arrives with a proved key and its hello; the master
+//! decides whether to accept it.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -25,26 +26,30 @@ use crate::socket::OnSmol;
 use crate::stream::{Reader, Sink, Source, Writer, note, within};
 use crate::tls;
 
-/// Peers that have said hello and that the master has not looked at yet.
+/// The maximum number of peers that have sent their hello and that the master has not taken from
+/// the queue yet.
 const ARRIVALS: usize = 256;
-/// The kernel's buffers of the one socket that all minions send to.
+/// The size in bytes of the kernel's buffers for the one socket that receives from all minions.
 const SOCKET_BUFFER: usize = 4 << 20;
-/// How soon after one another strangers are told that their connection is none of ours: all of a fleet, after a restart.
+/// The minimum interval between two stateless resets. QUIC sends one to a peer whose connection is
+/// unknown; after a restart, every minion of a fleet needs one.
 const RESET_INTERVAL: Duration = Duration::from_millis(1);
-/// How long a refused peer has to read why.
+/// The time that a refused peer has to read the reason.
 const REFUSED_STAYS: Duration = Duration::from_secs(2);
 
-/// A master's socket.
+/// A socket on which a master accepts minions.
 #[derive(Debug)]
 pub struct Listener {
     endpoint: Endpoint,
-    /// The endpoint's socket, for what is no QUIC.
+    /// The endpoint's socket, for datagrams that are not QUIC.
     socket: UdpSocket,
     arrivals: Receiver<Peer>,
     shared: Arc<Shared>,
 }
 
-/// The key by which a master tells minions of a connection that it has forgotten: the same after each start.
+/// Returns the endpoint's settings. The key for stateless resets is derived from the master's key,
+/// so it is the same after each start, and a restarted master can reset the connections of its
+/// previous run.
 fn endpoint_config(pair: &KeyPair) -> Result<EndpointConfig, random::Error> {
     let secret = digest(
         &SHA256,
@@ -60,7 +65,7 @@ fn endpoint_config(pair: &KeyPair) -> Result<EndpointConfig, random::Error> {
 fn socket(address: SocketAddr) -> std::io::Result<UdpSocket> {
     use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
     let socket = UdpSocket::bind(address)?;
-    // Root may have more than the system's limit; others get that.
+    // Root may exceed the system's limit; for other users the kernel applies the limit.
     if set_socket_recv_buffer_size_force(&socket, SOCKET_BUFFER).is_err() {
         let _ = set_socket_recv_buffer_size(&socket, SOCKET_BUFFER);
     }
@@ -68,10 +73,10 @@ fn socket(address: SocketAddr) -> std::io::Result<UdpSocket> {
 }
 
 impl Listener {
-    /// Opens a master's socket. Port 0 is any.
+    /// Opens a master's socket. Port 0 picks any free port.
     ///
     /// # Errors
-    /// When the address is taken or is not this machine's.
+    /// When the address is in use or does not belong to this machine.
     pub fn bind(address: SocketAddr, pair: &KeyPair, limits: Limits) -> Result<Self, Error> {
         let place = address.to_string();
         let failed = |source| Error::Socket {
@@ -100,10 +105,10 @@ impl Listener {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address of the socket.
     ///
     /// # Errors
-    /// When the system does not say.
+    /// When the kernel does not return it.
     pub fn address(&self) -> Result<SocketAddr, Error> {
         self.endpoint.local_addr().map_err(|source| Error::Socket {
             place: "the master's socket".to_owned(),
@@ -111,13 +116,14 @@ impl Listener {
         })
     }
 
-    /// The next peer that has proved a key and said hello; none when the listener was closed.
+    /// Waits for the next peer that has proved a key and sent its hello; `None` after the listener
+    /// was closed.
     pub async fn next(&self) -> Option<Peer> {
-        // No deadline: peers come when they come.
+        // No deadline: peers arrive at any time.
         self.arrivals.recv().await.ok()
     }
 
-    /// Closes every connection of a key, at whatever point it is; how many there were.
+    /// Closes every connection of a key, at whatever stage it is, and returns their number.
     pub fn revoke(&self, key: &PublicKey, reason: &str) -> usize {
         let found = self.shared.take_key(key);
         for connection in &found {
@@ -126,36 +132,38 @@ impl Listener {
         found.len()
     }
 
-    /// Tells which keys are accepted already: a flood of strangers does not keep them out. Keys that are let in later are added.
+    /// Adds keys that are already accepted, so that a flood of strangers does not keep them out.
+    /// Keys that are accepted later are added automatically.
     pub fn know(&self, keys: impl IntoIterator<Item = PublicKey>) {
         self.shared.know(keys);
     }
 
-    /// Returns where the peers are that have proved a key.
+    /// Returns the addresses of all peers that have proved a key.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.shared.addresses()
     }
 
-    /// Has the minions at these addresses find out at once that the connections are gone which a master that was killed has left: they
-    /// would notice with their next packet.
+    /// Makes the minions at these addresses check at once whether their connections still exist,
+    /// after a master was killed and restarted. Without it, they would only notice with their next
+    /// packet.
     pub async fn recall(&self, addresses: &[SocketAddr]) {
         recall::send(&self.socket, addresses).await;
     }
 
-    /// How many connections there are, pending ones among them.
+    /// Returns the number of connections, including pending ones.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.connections()
     }
 
-    /// How many keys wait for acceptance.
+    /// Returns the number of keys that wait for acceptance.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.shared.pending()
     }
 
-    /// Closes everything; each peer reads the reason.
+    /// Closes all connections; each peer receives the reason.
     pub async fn close(&self, reason: &str) {
         self.endpoint.close(0_u32.into(), reason.as_bytes());
         self.arrivals.close();
@@ -164,7 +172,7 @@ impl Listener {
 }
 
 async fn admit_all(endpoint: Endpoint, shared: Arc<Shared>, arrivals: Sender<Peer>) {
-    // No deadline: peers come when they come.
+    // No deadline: peers arrive at any time.
     while let Some(incoming) = endpoint.accept().await {
         let address = incoming.remote_address();
         match shared.admit(address, incoming.remote_address_validated()) {
@@ -191,7 +199,8 @@ async fn admit_all(endpoint: Endpoint, shared: Arc<Shared>, arrivals: Sender<Pee
     }
 }
 
-/// Logs why a peer is not let in: a flood is no reason to write a flood.
+/// Logs why a peer is not accepted. A flood of refusals is logged at a lower level, so that it does
+/// not flood the log.
 fn tell(shared: &Shared, address: SocketAddr, error: &Error) {
     let level = match error {
         Error::Full { .. } if shared.may_tell(address.ip()) => Level::Warning,
@@ -201,7 +210,7 @@ fn tell(shared: &Shared, address: SocketAddr, error: &Error) {
     note(level, format_args!("not let in: {error}"));
 }
 
-/// What is done of a greeting, unless the peer's place is given to another one meanwhile.
+/// Runs a step of the greeting. Fails if the peer's place is given to another peer meanwhile.
 async fn in_place<T>(
     slot: &Slot,
     who: &Who,
@@ -214,7 +223,7 @@ async fn in_place<T>(
     greeting.or(lost).await
 }
 
-/// Handshake and hello, each with its deadline.
+/// Completes the handshake and reads the hello, each with its deadline.
 async fn greet(
     incoming: quinn::Incoming,
     mut slot: Slot,
@@ -271,7 +280,8 @@ async fn prove(
     Ok((connection, key))
 }
 
-/// The control stream with the hello that it begins with. One deadline is for all of it: a hello that has begun has no more time.
+/// Accepts the control stream and reads the hello that it begins with. One deadline covers both; a
+/// hello that has begun gets no extra time.
 async fn first_words(
     connection: &Connection,
     who: Who,
@@ -289,7 +299,7 @@ async fn hello(
     who: Arc<Who>,
     budget: &Arc<Budget>,
 ) -> Result<(Hello, Reader, SendStream), Error> {
-    // No deadline: it has its caller's.
+    // No deadline: the caller applies one.
     let (send, receive) = connection.accept_bi().await.map_err(|error| Error::Lost {
         who: who.clone(),
         reason: error.to_string(),
@@ -303,7 +313,7 @@ async fn hello(
         budget.clone(),
     );
     (reader.accepted, reader.strict) = (false, true);
-    // No deadline: the caller gives the whole hello one.
+    // No deadline: the caller applies one to the whole hello.
     match reader.next(None).await? {
         Some(Frame::Control(Control::Hello(hello))) => Ok((hello, reader, send)),
         other => {
@@ -314,7 +324,7 @@ async fn hello(
     }
 }
 
-/// Closes a connection where something went wrong on it.
+/// Closes the connection if the result is an error, and returns the result.
 fn closing<T>(connection: &Connection, result: Result<T, Error>) -> Result<T, Error> {
     if let Err(error) = &result {
         connection.close(1_u32.into(), word(error).as_bytes());
@@ -322,7 +332,8 @@ fn closing<T>(connection: &Connection, result: Result<T, Error>) -> Result<T, Er
     result
 }
 
-/// A peer that has proved a key and said hello. It gets nothing until it is [accepted](Self::accept); dropped, it is disconnected.
+/// A peer that has proved a key and sent its hello. It receives nothing until it is
+/// [accepted](Self::accept). If it is dropped, it is disconnected.
 #[derive(Debug)]
 pub struct Peer {
     hello: Hello,
@@ -336,25 +347,25 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// What it said.
+    /// Returns the hello of the peer.
     #[must_use]
     pub fn hello(&self) -> &Hello {
         &self.hello
     }
 
-    /// The key that it has proved.
+    /// Returns the key that the peer has proved.
     #[must_use]
     pub fn key(&self) -> PublicKey {
         self.key
     }
 
-    /// Where it is now.
+    /// Returns the current address of the peer.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.connection.remote_address()
     }
 
-    /// What logs call it.
+    /// Returns the name of the peer for errors and logs.
     #[must_use]
     pub fn who(&self) -> &Arc<Who> {
         &self.who
@@ -380,24 +391,26 @@ impl Peer {
         Ok(self)
     }
 
-    /// Tells the peer that its key waits for acceptance. It stays connected; [`watch`](Self::watch) tells when it goes.
+    /// Notifies the peer that its key waits for acceptance. The peer stays connected;
+    /// [`watch`](Self::watch) returns when it is gone.
     ///
     /// # Errors
-    /// When too many wait already (refuse it then: `full`), or the peer is gone.
+    /// When too many keys wait already (refuse the peer then, with `full`), or the peer is gone.
     pub async fn pend(&mut self, reason: &str) -> Result<(), Error> {
         self.slot.pend(&self.who)?;
         let reason = reason.to_owned();
         self.writer.send(&Pending { reason }.into()).await
     }
 
-    /// Waits until a pending peer is gone, or does what it may not, which closes the connection. It can stand in a race with the decision.
+    /// Waits until a pending peer is gone, or sends something it may not, which closes the
+    /// connection. This can be raced against the decision.
     pub async fn watch(&mut self) -> Error {
         let (slot, who) = (&self.slot, &self.who);
         let pushed_out = async {
             slot.lost().await;
             Err(slot.pushed_out(who))
         };
-        // No deadline: QUIC ends a connection that is silent (`idle`).
+        // No deadline: QUIC closes a silent connection (`idle`).
         match self.reader.next(None).or(pushed_out).await {
             Ok(Some(Frame::Control(Control::Bye(bye)))) => Error::Lost {
                 who: self.who.clone(),
@@ -426,12 +439,12 @@ impl Peer {
         error
     }
 
-    /// Lets the peer in. `version` of the welcome is set here.
+    /// Accepts the peer. This sets the `version` of the welcome.
     ///
     /// # Errors
-    /// When it is gone, or has sent something before it was let in.
+    /// When the peer is gone, or has sent something before it was accepted.
     pub async fn accept(mut self, mut welcome: Welcome) -> Result<Link, Error> {
-        // No deadline: it does not wait.
+        // No deadline: the future is polled once.
         match poll_once(self.reader.next(None)).await {
             None if !self.reader.has_begun() => {}
             None => return Err(self.spoke_too_soon("a part of a frame")),
@@ -461,8 +474,9 @@ impl Peer {
         }))
     }
 
-    /// Does not let the peer in: a word for programs (`rejected`, `denied`, `full`, `id`, `policy`), a sentence, and after how many
-    /// seconds it may ask again. It has a moment to read that, and nobody waits for it.
+    /// Refuses the peer, with a word for programs (`rejected`, `denied`, `full`, `id`, `policy`), a
+    /// sentence, and the number of seconds after which it may ask again. The peer gets a moment to
+    /// read that, in the background.
     pub fn refuse(self, reason: &str, text: &str, retry_s: Option<u64>) {
         let (reason, text) = (reason.to_owned(), text.to_owned());
         let Self {

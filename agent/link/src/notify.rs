@@ -1,4 +1,4 @@
-//! [`Notify`]: tells the service manager what a daemon does, as `sd_notify` of systemd does it.
+//! [`Notify`]: sends the state of a daemon to the service manager, like `sd_notify` of systemd.
 
 use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt;
@@ -9,16 +9,17 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use value::log;
 
-/// The way to the service manager; to nobody where a daemon was started by something else.
+/// A connection to the service manager. It sends nothing if the daemon was not started by one.
 #[derive(Debug, Default)]
 pub struct Notify {
     address: Option<SocketAddr>,
-    /// How often it wants to hear that the daemon runs.
+    /// The interval at which the service manager expects [`Notify::alive`].
     watchdog: Option<Duration>,
 }
 
 impl Notify {
-    /// The socket that `NOTIFY_SOCKET` names: a path, or an abstract name after `@`.
+    /// Returns a connection to the socket that `NOTIFY_SOCKET` names: a path, or an abstract name
+    /// after `@`.
     #[must_use]
     pub fn to(socket: Option<&OsStr>) -> Self {
         let Some(name) = socket.map(OsStr::as_bytes).filter(|name| !name.is_empty()) else {
@@ -36,7 +37,8 @@ impl Notify {
         }
     }
 
-    /// The same with the microseconds of `WATCHDOG_USEC`, after which a daemon that was not heard is ended.
+    /// Sets the watchdog from the microseconds of `WATCHDOG_USEC`, after which the service manager
+    /// ends a daemon that has sent nothing.
     #[must_use]
     pub fn with_watchdog(self, micros: Option<&str>) -> Self {
         let micros = micros.and_then(|micros| micros.parse().ok());
@@ -47,32 +49,34 @@ impl Notify {
         }
     }
 
-    /// How often the service manager wants to hear [`Notify::alive`]; `None` where it does not.
+    /// Returns the interval at which the service manager expects [`Notify::alive`]; `None` if it
+    /// does not.
     #[must_use]
     pub fn watchdog(&self) -> Option<Duration> {
         self.watchdog
     }
 
-    /// The daemon still runs its tasks. Nothing is said where nobody wants to hear it.
+    /// Reports that the daemon still runs its tasks. Sends nothing if the service manager does not
+    /// expect it.
     pub fn alive(&self) {
         if self.watchdog.is_some() {
             self.say("WATCHDOG=1");
         }
     }
 
-    /// The daemon does its work.
+    /// Reports that the daemon is ready.
     pub fn ready(&self) {
         self.say("READY=1");
     }
 
-    /// It reads its configuration again; [`Notify::ready`] follows.
+    /// Reports that the daemon reads its configuration again; [`Notify::ready`] follows.
     pub fn reloading(&self) {
         let now = clock_gettime(ClockId::Monotonic);
         let micros = i128::from(now.tv_sec) * 1_000_000 + i128::from(now.tv_nsec) / 1_000;
         self.say(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
     }
 
-    /// It is about to end.
+    /// Reports that the daemon is about to end.
     pub fn stopping(&self) {
         self.say("STOPPING=1");
     }

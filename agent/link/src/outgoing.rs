@@ -1,4 +1,4 @@
-//! [`Outgoing`]: the frames on their way out on a control stream.
+//! [`Outgoing`]: the queue of frames to be sent on a control stream.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,11 +11,11 @@ use crate::connection::word;
 use crate::error::Error;
 use crate::stream::{Writer, note};
 
-/// Frames that are sent together hold about so many bytes at most.
+/// The approximate maximum number of bytes of frames that are sent together.
 const BATCH: usize = 16 << 10;
 
-/// Frames as bytes, in the order that they were queued in. The task that sends them is there only while there are some: a master has
-/// thousands of connections on which nothing is said.
+/// A queue of encoded frames, sent in the order in which they were queued. The task that sends them
+/// exists only while there are some, because most of a master's thousands of connections are idle.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     room: Arc<Semaphore>,
@@ -26,13 +26,13 @@ pub(crate) struct Outgoing {
 #[derive(Debug)]
 struct Waiting {
     frames: VecDeque<(Vec<u8>, SemaphoreGuardArc)>,
-    /// The stream, while nothing is sent on it.
+    /// The stream, while no task sends on it.
     idle: Option<Writer>,
     is_lost: bool,
 }
 
 impl Waiting {
-    /// Frames to be sent together; none where none wait.
+    /// Takes frames to be sent together from the queue; `None` if it is empty.
     fn batch(&mut self) -> Option<Vec<u8>> {
         let (mut bytes, _) = self.frames.pop_front()?;
         while bytes.len() < BATCH
@@ -45,7 +45,7 @@ impl Waiting {
 }
 
 impl Outgoing {
-    /// Room for so many frames on their way to a stream.
+    /// Returns an empty queue with room for `room` frames.
     pub(crate) fn new(writer: Writer, room: usize, connection: Connection) -> Arc<Self> {
         Arc::new(Self {
             room: Arc::new(Semaphore::new(room)),
@@ -58,9 +58,10 @@ impl Outgoing {
         })
     }
 
-    /// Queues a frame when there is room, which a slow reader leaves none of. False where the stream is lost.
+    /// Waits for room and queues a frame; a slow reader keeps the queue full. Returns false if the
+    /// stream is lost.
     pub(crate) async fn send(self: &Arc<Self>, frame: Vec<u8>) -> bool {
-        // No deadline: a reader that takes nothing is cut off, and what waits with it.
+        // No deadline: a reader that accepts nothing is disconnected, which also ends this wait.
         let room = self.room.acquire_arc().await;
         self.queue(frame, room)
     }
@@ -84,10 +85,10 @@ impl Outgoing {
         true
     }
 
-    /// Sends what waits, until nothing does.
+    /// Sends frames until the queue is empty.
     async fn write(self: Arc<Self>, writer: Writer) {
         let mut next = self.next(writer);
-        // No deadline: the writer has one for each batch.
+        // No deadline: the writer applies one to each batch.
         while let Some((mut writer, batch)) = next {
             if let Err(error) = writer.write(&batch).await {
                 return self.lost(&error);
@@ -96,7 +97,7 @@ impl Outgoing {
         }
     }
 
-    /// What is to be sent next; the stream is idle where that is nothing.
+    /// Returns the next batch to be sent. If there is none, the stream becomes idle.
     fn next(&self, writer: Writer) -> Option<(Writer, Vec<u8>)> {
         let mut waiting = self.waiting();
         if let Some(batch) = waiting.batch() {
@@ -107,7 +108,8 @@ impl Outgoing {
         None
     }
 
-    /// Cuts off a peer that takes nothing for too long, and lets go who waits for room.
+    /// Disconnects a peer that accepts nothing for too long, and wakes the callers that wait for
+    /// room.
     fn lost(&self, error: &Error) {
         if self.connection.close_reason().is_none() {
             note(Level::Warning, format_args!("{error}"));

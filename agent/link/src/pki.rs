@@ -1,11 +1,14 @@
-//! Key files in Salt's `pki_dir`: `pki/minion/minion.pem`, `pki/master/master.pem` and the public halves beside them.
+//! The key files in Salt's `pki_dir`: `pki/minion/minion.pem`, `pki/master/master.pem` and, next to
+//! them, the public halves.
 //!
-//! Salt's own keys are RSA and have the same names. Where one lies there already, ours is `minion.ed25519.pem` (`.pub`) beside it, and
-//! so is what is remembered of the master (`minion_master.ed25519.pub`): an installed Salt's keys are never overwritten and never
-//! taken for ours, and either program can go or come without the other noticing.
+//! Salt's own keys are RSA and have the same names. If one is already there, Pinch's key is
+//! `minion.ed25519.pem` (`.pub`) next to it, and the master's key is remembered as
+//! `minion_master.ed25519.pub`. The keys of an installed Salt are never overwritten and never
+//! mistaken for Pinch's. Either program can be installed or removed without affecting the other.
 //!
-//! The files are written here and not by `modules::fs`, which leans on a run and is above this crate: keys are only ever made, never
-//! replaced, so what is needed is less (a file beside, synced, renamed where nothing may be in the way).
+//! The files are written here and not by `modules::fs`, which depends on a run and is a layer above
+//! this crate. Keys are only created, never replaced, so less is needed: a temporary file in the
+//! same folder, synced, and renamed to a name that must not exist.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -16,61 +19,61 @@ use rustix::fs::{CWD, RenameFlags};
 
 use crate::key::{KeyPair, NotAKey, PublicKey};
 
-/// A key file holds a line or two: what is longer is none.
+/// The maximum size of a key file in bytes. A key has only a line or two, so a longer file is none.
 const FILE_MAX: u64 = 16 << 10;
 
-/// What stands in a name beside a key of Salt.
+/// The part of a file name that distinguishes Pinch's key from Salt's in the same folder.
 const BESIDE: &str = "ed25519";
 
-/// A folder or file of keys that cannot be used.
+/// The reason why a folder or file of keys cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be read or made.
+    /// A path that cannot be read or created.
     #[error("{path}: {source}")]
     Io {
-        /// Which.
+        /// The folder or file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// Others can read a private key.
+    /// A private key that other users can read.
     #[error(
         "{path} is a private key that others may read (mode {mode:04o}): make it 0400, and a new key if others may have read it"
     )]
     Exposed {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Its permission bits.
+        /// The permission bits of the file.
         mode: u32,
     },
-    /// Others can put keys there.
+    /// A folder or file that other users can write to.
     #[error("others may write to {path} (mode {mode:04o}): make it {right:04o}")]
     Writable {
-        /// Which.
+        /// The folder or file.
         path: PathBuf,
-        /// Its permission bits.
+        /// The permission bits of the folder or file.
         mode: u32,
-        /// What they should be.
+        /// The recommended permission bits.
         right: u32,
     },
-    /// It belongs to somebody else.
+    /// A folder or file that belongs to another user.
     #[error(
         "{path} belongs to user {owner}, and is neither root's nor that of user {user}, who runs this program"
     )]
     Foreign {
-        /// Which.
+        /// The folder or file.
         path: PathBuf,
-        /// Whose it is.
+        /// The user id of its owner.
         owner: u32,
-        /// Who runs this.
+        /// The user id of this process.
         user: u32,
     },
-    /// It holds no key of ours.
+    /// A file that contains no key of Pinch.
     #[error("{path}: {source}")]
     NotAKey {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What it is.
+        /// The reason why its contents are no key.
         source: NotAKey,
     },
 }
@@ -81,22 +84,22 @@ pub struct Pki {
     folder: PathBuf,
 }
 
-/// One's own key, and where it lies.
+/// This program's own key, and its file.
 #[derive(Clone, Debug)]
 pub struct Own {
     /// The key.
     pub pair: KeyPair,
     /// The file of the private half.
     pub path: PathBuf,
-    /// True when it was made just now.
+    /// True if the key was just created.
     pub is_new: bool,
 }
 
 impl Pki {
-    /// Opens a folder of keys, made if it is not there, for its owner alone.
+    /// Opens a folder of keys. Creates it, accessible for its owner alone, if it does not exist.
     ///
     /// # Errors
-    /// When others may write to it, or it belongs to somebody else.
+    /// When other users may write to it, or it belongs to another user.
     pub fn open(folder: &Path) -> Result<Self, Error> {
         let io = |source| Error::Io {
             path: folder.to_owned(),
@@ -116,17 +119,19 @@ impl Pki {
         })
     }
 
-    /// One's own key of this name (`minion`, `master`), made when there is none.
+    /// Returns this program's own key of this name (`minion`, `master`). Creates it if there is
+    /// none.
     ///
     /// # Errors
-    /// When the file cannot be read, may be read by others, belongs to somebody else or holds something else.
+    /// When the file cannot be read, is readable for other users, belongs to another user or
+    /// contains something else.
     pub fn own(&self, name: &str) -> Result<Own, Error> {
         let path = self.place(name, "pem")?;
         let (pair, is_new) = match self.private(&path)? {
             Some(pair) => (pair, false),
             None => self.make(&path)?,
         };
-        // The public half is for people and for tools: what stands there is never read by us.
+        // The public half is for people and for tools; Pinch never reads it.
         let public = path.with_extension("pub");
         if read(&public)?.is_none() {
             match create(&public, pair.public().pem().as_bytes(), 0o644) {
@@ -150,7 +155,7 @@ impl Pki {
         let pair = KeyPair::generate().map_err(not_a_key)?;
         match create(path, pair.pem().as_bytes(), 0o400) {
             Ok(()) => Ok((pair, true)),
-            // Another process was quicker: its key is the key.
+            // Another process was faster, so its key is used.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let theirs = self.private(path)?;
                 Ok((theirs.ok_or_else(|| not_a_key(NotAKey::Other))?, false))
@@ -181,10 +186,12 @@ impl Pki {
         })
     }
 
-    /// The master's key as it was remembered or put there under this name (`minion_master`); none at first.
+    /// Returns the master's key that was remembered or stored by an administrator under this name
+    /// (`minion_master`); `None` before the first connection.
     ///
     /// # Errors
-    /// When the file cannot be read, may be written by others, belongs to somebody else or holds something else.
+    /// When the file cannot be read, is writable for other users, belongs to another user or
+    /// contains something else.
     pub fn known(&self, name: &str) -> Result<Option<PublicKey>, Error> {
         let path = self.place(name, "pub")?;
         let Some((text, metadata)) = read(&path)? else {
@@ -196,20 +203,22 @@ impl Pki {
             .map_err(|source| Error::NotAKey { path, source })
     }
 
-    /// Remembers the master's key. What was remembered before stays: who wants another removes the file.
+    /// Remembers the master's key. A key that was remembered before is not replaced; to change it,
+    /// the administrator removes the file.
     ///
     /// # Errors
-    /// When something stands there already, or nothing can be written.
+    /// When the file exists already, or cannot be written.
     pub fn remember(&self, name: &str, key: &PublicKey) -> Result<(), Error> {
         let path = self.place(name, "pub")?;
         let created = create(&path, key.pem().as_bytes(), 0o644);
         created.map_err(|source| Error::Io { path, source })
     }
 
-    /// Where a key of this name lies: beside Salt's, if Salt's is there.
+    /// Returns the path of a key of this name. If Salt's key has the plain name, it is the name
+    /// next to it.
     ///
     /// # Errors
-    /// When what is there cannot be read.
+    /// When an existing file cannot be read.
     pub fn place(&self, name: &str, extension: &str) -> Result<PathBuf, Error> {
         let beside = self.folder.join(format!("{name}.{BESIDE}.{extension}"));
         let plain = self.folder.join(format!("{name}.{extension}"));
@@ -253,9 +262,10 @@ fn owned(path: &Path, metadata: &std::fs::Metadata) -> Result<(), Error> {
     Ok(())
 }
 
-/// A file with what the open file says of itself; none where there is none.
+/// Returns the contents and the metadata of a file, both from the same open file; `None` if it does
+/// not exist.
 fn read(path: &Path) -> Result<Option<(Vec<u8>, std::fs::Metadata)>, Error> {
-    // A pipe in that place must not hold us up.
+    // Opening a pipe at this path must not block.
     let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
     let mut text = Vec::new();
@@ -274,13 +284,14 @@ fn read(path: &Path) -> Result<Option<(Vec<u8>, std::fs::Metadata)>, Error> {
     Ok(Some((text, read)))
 }
 
-/// Makes a file that is whole and on the disk, or not there. What exists is never replaced.
+/// Creates a file that is either complete and on the disk, or absent. An existing file is never
+/// replaced.
 fn create(path: &Path, text: &[u8], mode: u32) -> io::Result<()> {
     let beside = path.with_extension(format!(
         "new.{}",
         rustix::process::getpid().as_raw_nonzero()
     ));
-    // Left by a process of this number that was killed.
+    // It may be left over from a killed process with the same id.
     let _ = rustix::fs::unlink(&beside);
     let mut options = OpenOptions::new();
     let mut file = options
@@ -288,7 +299,7 @@ fn create(path: &Path, text: &[u8], mode: u32) -> io::Result<()> {
         .create_new(true)
         .mode(mode)
         .open(&beside)?;
-    // The mask of the process may have taken bits away, and adds none.
+    // The umask may have removed bits from the mode; it never adds any.
     let written = file.write_all(text).and_then(|()| file.sync_all());
     let placed = written.and_then(|()| rename_new(&beside, path));
     if placed.is_err() {
@@ -301,7 +312,8 @@ fn create(path: &Path, text: &[u8], mode: u32) -> io::Result<()> {
 
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Some file systems have no such rename, but all have links or need none.
+        // Some file systems do not support this flag. There, the existence is checked first
+        // instead.
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
             if to.symlink_metadata().is_ok() {
                 return Err(io::ErrorKind::AlreadyExists.into());
@@ -372,7 +384,7 @@ mod tests {
         );
         let kept = fs::read_to_string(pki.folder.join("minion_master.pub")).unwrap();
         assert_eq!(kept, SALTS_PUBLIC);
-        // Salt goes: ours stays where it is.
+        // After Salt's key is removed, Pinch's key keeps its name.
         fs::remove_file(pki.folder.join("minion.pem")).unwrap();
         assert_eq!(pki.own("minion").unwrap().pair.public(), own.pair.public());
     }

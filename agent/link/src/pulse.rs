@@ -1,4 +1,5 @@
-//! [`Pulse`]: shows that a daemon's threads still run its tasks, to the service manager and to a thread that watches them.
+//! [`Pulse`]: shows the service manager and a watchdog thread that a daemon's threads still run its
+//! tasks.
 
 use std::convert::Infallible;
 use std::io;
@@ -9,35 +10,37 @@ use std::time::Duration;
 use crate::Notify;
 use crate::wait::pause;
 
-/// How often it beats, where the service manager does not want to hear it more often.
+/// The interval between two beats, unless the service manager expects them more often.
 pub const EVERY: Duration = Duration::from_secs(10);
-/// After how many looks without a beat the daemon hangs. A machine that was stopped and goes on has missed one look at most.
+/// The number of checks without a beat after which the daemon counts as hung. A machine that was
+/// suspended and resumes has missed one check at most.
 const LOOKS: u32 = 3;
-/// What the watching thread needs: it only sleeps and compares.
+/// The stack size of the watchdog thread in bytes. The thread only sleeps and compares.
 const STACK: usize = 64 << 10;
 
-/// A count that goes on as long as the daemon's threads run their tasks.
+/// A counter that increases as long as the daemon's threads run their tasks.
 #[derive(Debug, Default)]
 pub struct Pulse(Arc<AtomicU32>);
 
 impl Pulse {
-    /// Beats for as long as it is polled, and tells the service manager. Each beat needs a turn of the executor's thread as well as one
-    /// of the thread that polls this.
+    /// Beats while it is polled, and notifies the service manager. Each beat needs both a turn of
+    /// the executor's thread and one of the thread that polls this future.
     pub async fn beat(&self, notify: &Notify) -> Infallible {
         let every = notify.watchdog().map_or(EVERY, |often| often.min(EVERY));
         loop {
             let beats = self.0.clone();
-            // No deadline: where the executor does not run this, the watchdogs end the daemon.
+            // No deadline: if the executor does not run this task, the watchdogs end the daemon.
             smol::spawn(async move { beats.fetch_add(1, Ordering::Relaxed) }).await;
             notify.alive();
             pause(every).await;
         }
     }
 
-    /// Watches from a thread of its own, and calls `hung` when there is no beat for [`LOOKS`] looks, one each `look`.
+    /// Starts a separate thread that checks for a beat once in each `look`, and calls `hung` after
+    /// [`LOOKS`] checks without one.
     ///
     /// # Errors
-    /// When the system has no thread left.
+    /// When the system cannot start another thread.
     pub fn watch(&self, look: Duration, hung: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let beats = Arc::downgrade(&self.0);
         let thread = std::thread::Builder::new().name("watchdog".to_owned());
@@ -50,11 +53,11 @@ impl Pulse {
     }
 }
 
-/// Waits until there is no beat for several looks (true), or nothing to watch any more.
+/// Waits until several checks in a row see no beat (true), or the pulse is dropped (false).
 fn stands_still(beats: &Weak<AtomicU32>, look: Duration) -> bool {
     let (mut last, mut missed) = (None, 0);
     while missed < LOOKS {
-        // Time in which the machine sleeps does not count here.
+        // The time for which the machine is suspended does not count here.
         std::thread::sleep(look);
         let Some(beats) = beats.upgrade() else {
             return false;
@@ -81,7 +84,7 @@ mod tests {
             let _ = said.send(());
         };
         pulse.watch(LOOK, tell).unwrap();
-        // A task that never lets others run, on an executor of its own.
+        // First a task that lets others run, on a separate executor, then one that never does.
         let beats = pulse.0.clone();
         let executor = smol::Executor::new();
         let beating = executor.spawn(async move {
@@ -94,7 +97,7 @@ mod tests {
         assert!(hung.try_recv().is_err(), "it was running all the time");
         let holding = executor.spawn(async move { hung.recv_timeout(Duration::from_secs(30)) });
         assert_eq!(smol::block_on(executor.run(holding)), Ok(()));
-        // It was watched until here.
+        // This keeps the pulse, and so the watch, alive until here.
         drop(pulse);
     }
 
@@ -106,7 +109,7 @@ mod tests {
         };
         pulse.watch(LOOK, tell).unwrap();
         drop(pulse);
-        // The other end goes with the thread, and nothing was said.
+        // The other end is dropped with the thread, which has sent nothing.
         assert!(hung.recv_timeout(Duration::from_secs(30)).is_err());
     }
 

@@ -1,8 +1,9 @@
-//! The datagram by which a master that was killed and runs again has its minions look whether their connections still exist.
+//! The recall datagram, by which a restarted master makes its minions check whether their
+//! connections still exist.
 //!
-//! QUIC tells a peer that its connection is unknown only in answer to a packet, and an idle minion sends none before its next keep-alive.
-//! This datagram is no QUIC packet (its first byte lacks the fixed bit) and proves nothing: all that it causes is one ping
-//! each [`INTERVAL`].
+//! QUIC reports an unknown connection only in answer to a packet, and an idle minion sends none
+//! before its next keep-alive. The datagram is no QUIC packet (its first byte lacks the fixed bit)
+//! and is not authenticated: its only effect is one ping in each [`INTERVAL`].
 
 use std::io::IoSliceMut;
 use std::net::{SocketAddr, UdpSocket};
@@ -17,12 +18,13 @@ use crate::connection::Handle;
 use crate::wait::pause;
 
 const RECALL: &[u8] = b"\0pinch: recall";
-/// How soon after one another a minion answers two of them.
+/// The minimum interval between two pings of a minion because of recalls.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// How long a master waits between two of them: what minions send because of it is answered no more often.
+/// The master's pause between two recalls. A shorter one would be of no use, because the answers to
+/// the minions' pings are rate-limited as well.
 const PACE: Duration = Duration::from_millis(2);
 
-/// Sends it to each of these addresses. Those that cannot be reached are passed over.
+/// Sends a recall to each of these addresses. Addresses that cannot be reached are skipped.
 pub(crate) async fn send(socket: &UdpSocket, addresses: &[SocketAddr]) {
     for address in addresses {
         let _ = socket.send_to(RECALL, address);
@@ -30,13 +32,13 @@ pub(crate) async fn send(socket: &UdpSocket, addresses: &[SocketAddr]) {
     }
 }
 
-/// Returns whether it is among the datagrams that were received.
+/// Returns whether a recall is among the received datagrams.
 pub(crate) fn is_in(buffers: &[IoSliceMut<'_>], meta: &[RecvMeta]) -> bool {
     let mut received = buffers.iter().zip(meta);
     received.any(|(buffer, meta)| buffer.get(..meta.len) == Some(RECALL))
 }
 
-/// Pings the master after each one, until the connection is lost.
+/// Pings the master after each recall, until the connection is lost.
 pub(crate) async fn answer(recalls: Receiver<()>, handle: Handle) {
     loop {
         // No deadline: most masters are never killed.

@@ -1,8 +1,10 @@
 //! [`Budget`]: an endpoint's limits, with the room for large frames that its streams share.
 //!
-//! A frame is charged twice. What it announces is charged to its sender alone, all or nothing, so that frames of one sender never wait
-//! for each other half-way. What has come of it is charged to the room that all have together: a sender that announces and sends nothing
-//! takes nothing from others. When that room is full, the sender that fills most of it loses its oldest frame.
+//! A frame is charged twice. Its announced size is charged to its sender alone, all or nothing, so
+//! frames of one sender never wait for each other half-way. The bytes that were received of it are
+//! charged to the common room, so a sender that announces a frame and sends nothing takes nothing
+//! from others. When the common room is full, the sender that uses most of it loses its oldest
+//! frame.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,21 +13,22 @@ use crate::key::PublicKey;
 use crate::limits::Limits;
 use crate::shares::{Full, Places, Shares, Ticket};
 
-/// A frame up to this size needs no room set aside.
+/// The maximum size in bytes of a frame that needs no room set aside.
 pub(crate) const SMALL: usize = 64 << 10;
-/// In such steps the room for a frame grows.
+/// The number of bytes by which the room for a frame grows at a time.
 const STEP: usize = 64 << 10;
-/// A new frame takes room from the fullest sender only where that one fills this part of it; otherwise the new one waits.
+/// The divisor for the part of the common room that the fullest sender must use before a new frame
+/// takes room from it. If it uses less, the new frame waits.
 const FULLEST_PART: usize = 8;
 
-/// Whose frames share one limit.
+/// A sender whose frames share one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Sender {
-    /// A key, whatever connections it has.
+    /// A key, over all its connections.
     Key(PublicKey),
-    /// A local user.
+    /// A user of this machine, by id.
     User(u32),
-    /// Whoever has proved nothing.
+    /// All peers that have proved nothing.
     Unknown,
 }
 
@@ -39,7 +42,7 @@ impl Sender {
     }
 }
 
-/// The limits with what is left of those that all streams of an endpoint share.
+/// The limits, and the use of those that all streams of an endpoint share.
 #[derive(Debug)]
 pub(crate) struct Budget {
     pub(crate) limits: Limits,
@@ -71,7 +74,8 @@ impl Budget {
     /// Sets room aside for a large frame that has begun.
     ///
     /// # Errors
-    /// When its sender has its share, or all room is taken by frames that have as much right to it.
+    /// When its sender would exceed its share, or all room is taken by frames with an equal right
+    /// to it.
     pub(crate) fn begin(self: &Arc<Self>, sender: Sender, announced: usize) -> Result<Room, Full> {
         let mut rooms = self.rooms();
         rooms.announced.take(&sender, announced)?;
@@ -97,7 +101,7 @@ impl Budget {
     }
 }
 
-/// Room for a large frame, until it was read.
+/// The room for a large frame, held until the frame was read.
 #[derive(Debug)]
 pub(crate) struct Room {
     budget: Arc<Budget>,
@@ -108,7 +112,8 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Charges what has come of the frame. Where there is no room, the fullest sender loses a frame, which can be this one.
+    /// Charges the bytes that were received of the frame. If there is no room, the fullest sender
+    /// loses a frame, which can be this one.
     pub(crate) fn holds(&mut self, bytes: usize) {
         while self.charged < bytes {
             let mut rooms = self.budget.rooms();
@@ -121,7 +126,7 @@ impl Room {
         }
     }
 
-    /// Waits until the room is lost to somebody else.
+    /// Waits until the room is lost to another frame.
     pub(crate) async fn lost(&self) {
         self.ticket.lost().await;
     }

@@ -1,5 +1,5 @@
-//! [`Session`]: the minion's end. It finds a master, proves its key and that of the master, says hello, waits for as long as it
-//! pends, and comes back after every loss.
+//! [`Session`]: the minion's end. It finds a master, proves its key and verifies the master's,
+//! sends the hello, waits while its key is pending, and reconnects after every loss.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
@@ -24,22 +24,23 @@ use crate::stream::{Reader, Sink, Source, Writer, within};
 use crate::tls::{self, Pinned};
 use crate::wait::pause;
 
-/// Where Salt listens.
+/// The default port of a master, which is that of a Salt master.
 pub const PORT: u16 = 4506;
-/// Under which name the master's key is remembered.
+/// The name under which the master's key is remembered.
 pub const REMEMBERED: &str = "minion_master";
 
-/// A master by its name or address.
+/// A master, by name or address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Master {
-    /// A name, looked up anew at each try, or an address.
+    /// A name, which is resolved again at each try, or an address.
     pub host: String,
-    /// Its port.
+    /// The port.
     pub port: u16,
 }
 
 impl Master {
-    /// Reads `host`, `host:port`, `[address]:port` or a bare IPv6 address, as `master:` has them.
+    /// Parses `host`, `host:port`, `[address]:port` or a bare IPv6 address, the forms of the option
+    /// `master`. `port` is the default.
     #[must_use]
     pub fn parse(text: &str, port: u16) -> Self {
         let host = |host: &str| host.trim_matches(['[', ']']).to_owned();
@@ -65,58 +66,60 @@ impl fmt::Display for Master {
     }
 }
 
-/// What a session needs to know.
+/// The settings of a session.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The masters, in the order in which they are tried.
     pub masters: Vec<Master>,
-    /// `random_master`: in an order drawn by lot instead.
+    /// `random_master`: true to try the masters in random order instead.
     pub random: bool,
-    /// `source_address`: from which address of this machine.
+    /// `source_address`: the address of this machine to connect from.
     pub source: Option<IpAddr>,
     /// This minion's key.
     pub pair: KeyPair,
-    /// Where the master's key is remembered.
+    /// The folder in which the master's key is remembered.
     pub pki: Pki,
     /// `master_finger`: the fingerprint that the master's key must have.
     pub finger: Option<String>,
-    /// What is said first. Versions and role are set here.
+    /// The hello. The session sets its versions and role.
     pub hello: Hello,
-    /// Deadlines and sizes.
+    /// The deadlines and sizes.
     pub limits: Limits,
-    /// How to come back.
+    /// The waits before each new try.
     pub waits: Waits,
 }
 
-/// What a session is doing, for the log and for who watches.
+/// A change in the state of a session, for the log and for observers.
 #[derive(Debug)]
 pub enum Status<'a> {
     /// A master is tried at one of its addresses.
     Trying(&'a Master, SocketAddr),
-    /// The master's key was seen for the first time, and is remembered from now on.
+    /// The master's key was seen for the first time and is now remembered.
     Remembered(&'a Who),
-    /// The master is there, and this minion's key waits for acceptance, with the reason.
+    /// The master can be reached, and this minion's key waits for acceptance. The text is the
+    /// reason.
     Pending(&'a Who, &'a str),
     /// A try failed.
     Failed(&'a Error),
-    /// The next round comes after this time.
+    /// The next round of tries begins after this time.
     Waiting(Duration),
 }
 
-/// Who is told.
+/// A callback that receives each change of the session's status.
 pub type Tell<'a> = &'a mut (dyn FnMut(Status<'_>) + Send);
 
-/// Where the documents come from that a hello shows besides its token. It may take its time, within `Limits::hello`.
+/// A source of documents, which a hello shows in addition to its token. It may block, but the hello
+/// waits only within `Limits::hello`.
 #[derive(Clone)]
 pub struct Evidence(Arc<dyn Fn() -> Map + Send + Sync>);
 
 impl Evidence {
-    /// Documents that this function gets.
+    /// Creates a source that calls this function for each hello.
     pub fn from(get: impl Fn() -> Map + Send + Sync + 'static) -> Self {
         Self(Arc::new(get))
     }
 
-    /// The documents; none when they take longer than a master waits for a hello.
+    /// Returns the documents; an empty map when they take longer than a master waits for a hello.
     async fn shown(&self, limits: &Limits) -> Map {
         let get = self.0.clone();
         let got = smol::unblock(move || get());
@@ -130,28 +133,32 @@ impl fmt::Debug for Evidence {
     }
 }
 
-/// A minion's way to its masters.
+/// A minion's connection to its masters, across losses.
 #[derive(Debug)]
 pub struct Session {
     options: Options,
     evidence: Option<Evidence>,
-    /// Whether the master let this key in the last time: it needs no evidence then.
+    /// True if the master accepted this key last time; no evidence is needed then.
     is_known: bool,
     budget: Arc<Budget>,
     backoff: Backoff,
     /// The master that is tried first.
     first: usize,
-    /// Whether there was a connection before.
+    /// True after the first connection.
     was_connected: bool,
     endpoint: Option<Endpoint>,
-    /// The endpoint is another session's.
+    /// True if the endpoint belongs to another session.
     is_shared: bool,
+<<<<<<< HEAD
     /// What its endpoint's socket hears of [`recall`].
+=======
+    /// A channel that signals each [`recall`](crate::recall) that the endpoint's socket receives.
+>>>>>>> d8bcc7d4a53c843b57443e698d0a5030b37187f3
     recalls: (Sender<()>, Receiver<()>),
     pub(crate) lookup: Lookup,
 }
 
-/// How a name becomes addresses. It may take its time.
+/// A function that resolves a name to addresses. It may block.
 pub(crate) type Lookup = fn(&str, u16) -> std::io::Result<Vec<SocketAddr>>;
 
 fn system_lookup(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
@@ -159,7 +166,7 @@ fn system_lookup(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
 }
 
 impl Session {
-    /// A session that has tried nothing yet.
+    /// Returns a session that has tried nothing yet.
     #[must_use]
     pub fn new(mut options: Options) -> Self {
         options.hello.version_min = wire::VERSION_MIN;
@@ -168,7 +175,7 @@ impl Session {
         if options.random {
             shuffle(&mut options.masters);
         }
-        // There is one master, and its frames are not held against one another.
+        // There is only one master, so its frames need no separate share.
         let budget = Budget::new(Limits {
             large_bytes_per_key: options.limits.large_bytes_max,
             ..options.limits.clone()
@@ -188,33 +195,35 @@ impl Session {
         }
     }
 
-    /// What will be said first at the next try.
+    /// Returns the hello of the next try, to be changed.
     pub fn hello_mut(&mut self) -> &mut Hello {
         &mut self.options.hello
     }
 
-    /// Shows documents as well, for as long as the key is not accepted.
+    /// Sets the documents to show in addition, for as long as the key is not accepted.
     pub fn show(&mut self, evidence: Option<Evidence>) {
         self.evidence = evidence;
     }
 
-    /// Begins the next round with another master than this one: for who knows that this one is of no use.
+    /// Makes the next round begin with another master than this one, for a caller that knows that
+    /// this one is of no use.
     pub fn skip_master(&mut self) {
         self.first = (self.first + 1) % self.options.masters.len().max(1);
     }
 
-    /// Whether the last connection was with the first of the masters.
+    /// Returns whether the last connection was with the first of the masters.
     #[must_use]
     pub fn is_with_first(&self) -> bool {
         self.first == 0
     }
 
-    /// Begins the next round with the first of the masters again.
+    /// Makes the next round begin with the first of the masters again.
     pub fn begin_with_first(&mut self) {
         self.first = 0;
     }
 
-    /// Whether the first of the masters proves its key now. Nothing is said to it, and a connection that there is goes on.
+    /// Returns whether the first of the masters can be reached and proves its key now. No hello is
+    /// sent to it, and an existing connection continues.
     pub async fn first_answers(&mut self) -> bool {
         let Some(master) = self.options.masters.first().cloned() else {
             return false;
@@ -237,14 +246,15 @@ impl Session {
         answers
     }
 
-    /// Goes through the socket that another session of this process has open, if it has one: many sessions need no more than one.
+    /// Uses the socket of another session of this process, if that session has one open. Many
+    /// sessions need only one socket.
     pub fn share_socket(&mut self, other: &Self) {
         self.endpoint.clone_from(&other.endpoint);
         self.is_shared = self.endpoint.is_some();
     }
 
-    /// Takes another socket, without a new handshake: for who knows that the machine's addresses have changed. A changed address
-    /// that nobody knows of is noticed by QUIC itself.
+    /// Switches to another socket without a new handshake, for a caller that knows that the
+    /// machine's addresses have changed. QUIC itself notices other address changes.
     ///
     /// # Errors
     /// When no socket can be opened.
@@ -264,7 +274,8 @@ impl Session {
         })
     }
 
-    /// Tries until a master lets this minion in: all masters, all their addresses, for as long as it takes. What goes on is told.
+    /// Tries until a master accepts this minion: all masters, all their addresses, for as long as
+    /// it takes. `tell` receives each change of the status.
     pub async fn connect(&mut self, tell: Tell<'_>) -> (Link, Welcome) {
         if std::mem::take(&mut self.was_connected) {
             let longest = self.options.waits.random_reauth_delay.min(WAIT_MAX);
@@ -296,7 +307,7 @@ impl Session {
         }
     }
 
-    /// Tries each master once; the last error if none lets this minion in.
+    /// Tries each master once. Returns the last error if none accepts this minion.
     async fn round(&mut self, tell: Tell<'_>) -> Result<(Link, Welcome), Option<Error>> {
         let count = self.options.masters.len();
         let mut last = None;
@@ -319,7 +330,8 @@ impl Session {
         Err(last)
     }
 
-    /// Tries each address of a master; what the last one said if none lets this minion in.
+    /// Tries each address of a master. Returns the error of the last address if none accepts this
+    /// minion.
     async fn master(&mut self, master: &Master, tell: Tell<'_>) -> Result<(Link, Welcome), Error> {
         let mut last = None;
         for address in self.lookup(master).await? {
@@ -331,7 +343,7 @@ impl Session {
             }
             tell(Status::Trying(master, address));
             match self.address(address, tell).await {
-                // Its other addresses would say the same.
+                // The master's other addresses would give the same answer.
                 Err(error @ Error::Refused { .. }) => return Err(error),
                 Err(error) => last = Some(error),
                 Ok(connected) => return Ok(connected),
@@ -367,7 +379,8 @@ impl Session {
         UdpSocket::bind((self.options.source.unwrap_or(any), 0))
     }
 
-    /// A new endpoint for each try, on a socket of its own, unless another session's is shared.
+    /// Returns a new endpoint with a separate socket for each try, unless the endpoint of another
+    /// session is shared.
     fn endpoint_to(&self, to: IpAddr) -> std::io::Result<Endpoint> {
         if self.is_shared
             && let Some(endpoint) = &self.endpoint
@@ -385,7 +398,8 @@ impl Session {
         )
     }
 
-    /// The fingerprints of which the master's must be one, and where they are kept; none before it was first seen.
+    /// Returns the fingerprints of which one must be the master's, and the file or option that
+    /// contains them. There are none before the master was first seen.
     fn expected(&self) -> Result<(Vec<String>, String), Error> {
         if let Some(finger) = &self.options.finger {
             return Ok((vec![finger.clone()], "master_finger".to_owned()));
@@ -440,7 +454,7 @@ impl Session {
             source: Arc::new(source),
         };
         let endpoint = self.endpoint_to(address.ip()).map_err(failed)?;
-        // No name is sent or checked: the key is what counts.
+        // No name is sent or checked, because the key identifies the master.
         let connecting = endpoint.connect_with(config, address, "pinch");
         let connecting = connecting.map_err(|error| lost(&error))?;
         self.endpoint = Some(endpoint);
@@ -461,7 +475,7 @@ impl Session {
         })
     }
 
-    /// Says hello on the control stream, and waits to be let in.
+    /// Sends the hello on the control stream, and waits until the minion is accepted.
     async fn greet(
         &mut self,
         connection: Connection,
@@ -495,7 +509,8 @@ impl Session {
             if let Some(welcome) = let_in(frame, &connection, who, tell)? {
                 break welcome;
             }
-            // From here on it takes as long as it takes, unless there may be better documents; QUIC tells when the master is gone.
+            // From here on there is no deadline, unless fresh documents might help. QUIC reports
+            // when the master is gone.
             let again = (Wait::Acceptance, self.options.limits.evidence);
             wait = self.evidence.as_ref().map(|_| again);
         };
@@ -524,7 +539,7 @@ fn lost(connection: &Connection, who: &Arc<Who>, error: &str) -> Error {
     }
 }
 
-/// The welcome, if a master's answer is that; none where it says that something else will follow.
+/// Returns the welcome if the master's answer is one; `None` if another frame will follow.
 fn let_in(
     frame: Option<Frame>,
     connection: &Connection,

@@ -1,6 +1,8 @@
-//! [`Shares`] and [`Places`]: a limit that all peers have together, with a share of it for each, so that no peer takes it all.
+//! [`Shares`] and [`Places`]: a limit that all peers have in common, with a maximum share for each,
+//! so that no peer uses up the limit alone.
 //!
-//! The rule is the same everywhere: nobody gets more than its share, and when everything is taken, whoever holds most loses first.
+//! The rule is the same everywhere: no holder gets more than its share, and when all units are
+//! taken, the holder that has most loses some first.
 
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
@@ -9,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use smol::channel::{Receiver, Sender, bounded};
 
-/// What is full.
+/// The limit that a request for units exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
     /// The holder has its whole share.
@@ -18,7 +20,7 @@ pub enum Full {
     All,
 }
 
-/// Counts how many units of a capacity each holder has.
+/// Counts the units of a capacity that each holder has.
 #[derive(Clone, Debug)]
 pub struct Shares<K> {
     capacity: usize,
@@ -42,7 +44,7 @@ impl<K: Clone + Eq + Hash + Ord> Shares<K> {
     /// Takes units for a holder.
     ///
     /// # Errors
-    /// When the holder has its share, or when all units are taken. Nothing is taken then.
+    /// When the holder would exceed its share, or all holders the capacity. Nothing is taken then.
     pub fn take(&mut self, holder: &K, units: usize) -> Result<(), Full> {
         if self.of(holder).saturating_add(units) > self.share {
             return Err(Full::Share);
@@ -54,14 +56,14 @@ impl<K: Clone + Eq + Hash + Ord> Shares<K> {
         Ok(())
     }
 
-    /// Counts units of a holder whether or not there is room for them.
+    /// Adds units to a holder, whether or not there is room for them.
     pub fn add(&mut self, holder: &K, units: usize) {
         self.taken = self.taken.saturating_add(units);
         let held = self.held.entry(holder.clone()).or_default();
         *held = held.saturating_add(units);
     }
 
-    /// Gives units of a holder back.
+    /// Returns units of a holder to the capacity.
     pub fn give_back(&mut self, holder: &K, units: usize) {
         let Some(held) = self.held.get_mut(holder) else {
             return;
@@ -74,19 +76,20 @@ impl<K: Clone + Eq + Hash + Ord> Shares<K> {
         }
     }
 
-    /// Returns how many units a holder has.
+    /// Returns the number of units that a holder has.
     #[must_use]
     pub fn of(&self, holder: &K) -> usize {
         self.held.get(holder).copied().unwrap_or(0)
     }
 
-    /// Returns how many units all holders have together.
+    /// Returns the number of units that all holders have together.
     #[must_use]
     pub fn taken(&self) -> usize {
         self.taken
     }
 
-    /// Returns the holder that has most, and how much that is. Of several it is the last by name, so that the answer is always the same.
+    /// Returns the holder that has most, and its number of units. If several have the same number,
+    /// it is the last by name, so the result is deterministic.
     #[must_use]
     pub fn fullest(&self) -> Option<(&K, usize)> {
         let most = self
@@ -97,11 +100,12 @@ impl<K: Clone + Eq + Hash + Ord> Shares<K> {
     }
 }
 
-/// What holds units of a capacity, one by one: connections, or frames that are being read. Each can be told that it has lost its place.
+/// Holders of units that are taken place by place, for example one for each connection or each
+/// frame that is being read. Each place can be notified that it is lost.
 #[derive(Debug)]
 pub struct Places<K> {
     shares: Shares<K>,
-    /// By number, which is by age.
+    /// The places by number, which is also their order by age.
     held: BTreeMap<u64, Held<K>>,
     next: u64,
 }
@@ -111,11 +115,11 @@ struct Held<K> {
     holder: K,
     units: usize,
     since: Instant,
-    /// Closed when the place is lost; `None` for a place that cannot be lost any more.
+    /// Closed when the place is lost; `None` for a place that can no longer be lost.
     tell: Option<Sender<Infallible>>,
 }
 
-/// A place, to be [left](Places::leave) by its number.
+/// A place. Its number is needed to [give it back](Places::leave).
 #[derive(Debug)]
 pub struct Ticket {
     /// The number of the place.
@@ -126,7 +130,7 @@ pub struct Ticket {
 impl Ticket {
     /// Waits until the place is lost.
     pub async fn lost(&self) {
-        // No deadline: it stands in a race with what the place is for.
+        // No deadline: callers race it against the work that the place is for.
         let _ = self.lost.recv().await;
     }
 }
@@ -142,10 +146,10 @@ impl<K: Clone + Eq + Hash + Ord> Places<K> {
         }
     }
 
-    /// Takes a place of so many units.
+    /// Takes a place of this many units.
     ///
     /// # Errors
-    /// When the holder has its share, or when all units are taken.
+    /// When the holder would exceed its share, or all holders the capacity.
     pub fn enter(&mut self, holder: &K, units: usize) -> Result<Ticket, Full> {
         self.shares.take(holder, units)?;
         let (tell, lost) = bounded(1);
@@ -161,7 +165,8 @@ impl<K: Clone + Eq + Hash + Ord> Places<K> {
         Ok(Ticket { number, lost })
     }
 
-    /// Takes more units for a place. A place that is lost has what it asks for: it holds nothing that is counted.
+    /// Takes more units for a place. For a lost place this succeeds without effect, because it
+    /// holds no units that are counted.
     ///
     /// # Errors
     /// As [`enter`](Self::enter).
@@ -174,21 +179,23 @@ impl<K: Clone + Eq + Hash + Ord> Places<K> {
         Ok(())
     }
 
-    /// Makes a place one that cannot be lost any more.
+    /// Marks a place as one that can no longer be lost.
     pub fn settle(&mut self, number: u64) {
         if let Some(held) = self.held.get_mut(&number) {
             held.tell = None;
         }
     }
 
-    /// Gives a place back; nothing happens when it was lost already.
+    /// Gives a place back. Has no effect if the place was lost already.
     pub fn leave(&mut self, number: u64) {
         if let Some(held) = self.held.remove(&number) {
             self.shares.give_back(&held.holder, held.units);
         }
     }
 
-    /// Takes away the oldest place of those that have most, if that is at least `least` units. False when there is none to take.
+    /// Takes away the oldest place of the holder that has most, if that is at least `least` units.
+    /// If several have most, the one with the oldest place loses. Returns false when there is none
+    /// to take.
     pub fn take_from_fullest(&mut self, least: usize) -> bool {
         let most = self.shares.fullest().map_or(0, |(_, units)| units);
         let mut oldest_first = self.held.values();
@@ -199,7 +206,8 @@ impl<K: Clone + Eq + Hash + Ord> Places<K> {
         fullest.is_some_and(|holder| self.take_from(&holder, Duration::ZERO))
     }
 
-    /// Takes away the oldest place of a holder, if it has had it for so long. False when there is none to take.
+    /// Takes away the oldest place of a holder, if the holder has had it for at least `age`.
+    /// Returns false when there is none to take.
     pub fn take_from(&mut self, holder: &K, age: Duration) -> bool {
         let mut own = self.held.iter().filter(|(_, held)| held.holder == *holder);
         let oldest = own.find(|(_, held)| held.tell.is_some());
@@ -211,13 +219,13 @@ impl<K: Clone + Eq + Hash + Ord> Places<K> {
         true
     }
 
-    /// Returns how many units a holder has.
+    /// Returns the number of units that a holder has.
     #[must_use]
     pub fn of(&self, holder: &K) -> usize {
         self.shares.of(holder)
     }
 
-    /// Returns how many units are taken.
+    /// Returns the number of units that are taken.
     #[must_use]
     pub fn taken(&self) -> usize {
         self.shares.taken()
@@ -253,7 +261,7 @@ mod tests {
         let is_lost = |ticket: &Ticket| ticket.lost.is_closed();
         assert!(is_lost(&flood[0]) && !flood[1..].iter().any(is_lost));
         assert!(!is_lost(&honest) && !is_lost(&other));
-        // What is lost can be left once more, and a settled place stays.
+        // Giving a lost place back again has no effect, and a settled place cannot be lost.
         places.leave(flood[0].number);
         assert_eq!(places.taken(), 5);
         flood.iter().for_each(|place| places.settle(place.number));

@@ -1,7 +1,9 @@
-//! Decides when a peer that answers no packet counts as lost: within seconds, long before QUIC ends the connection (`idle`).
+//! Decides when a peer that answers no packet counts as lost: within seconds, long before QUIC ends
+//! the connection (`idle`).
 //!
-//! QUIC sends what is not acknowledged again and again, ever more slowly. A peer that is there answers one of these packets even over
-//! a link that loses a third of them, so both the time and the number of unanswered packets count: on a slow link they go out later.
+//! QUIC repeats what is not acknowledged, at growing intervals. Even over a link that loses a third
+//! of the packets, a live peer answers one of them. Both the time and the number of unanswered
+//! packets count, because on a slow link packets are sent more slowly.
 
 use std::time::Duration;
 
@@ -9,27 +11,29 @@ use quinn::Connection;
 
 use crate::wait::pause;
 
-/// How long a peer may leave what was sent to it unanswered.
+/// The time for which a peer may leave packets unanswered.
 const SILENT: Duration = Duration::from_secs(2);
-/// The same in round trips, for links on which that is longer.
+/// The same time in round trips, for links on which that is longer.
 const ROUND_TRIPS: u32 = 4;
-/// How many packets it must have left unanswered in that time.
+/// The minimum number of packets that the peer must have left unanswered in that time.
 const PACKETS: u64 = 8;
-/// How many looks make up that time. A machine that stood still has missed looks, and no time has passed for its peers.
+/// The number of checks in that time. A machine that was suspended has missed checks, so it does
+/// not blame its peers for that time.
 const LOOKS: u32 = 8;
 
-/// What the last looks at a connection have shown.
+/// The state of the last checks of a connection.
 #[derive(Debug)]
 struct Silence {
     received: u64,
-    /// How many packets were sent when the last one was received.
+    /// The number of packets that were sent when the last one was received.
     sent: u64,
-    /// How many looks ago that was.
+    /// The number of checks since then.
     looks: u32,
 }
 
 impl Silence {
-    /// Takes the numbers of packets that were received and sent so far; true when the peer is lost.
+    /// Takes the numbers of packets that were received and sent so far. Returns true when the peer
+    /// counts as lost.
     fn look(&mut self, received: u64, sent: u64) -> bool {
         if received != self.received {
             (self.received, self.sent, self.looks) = (received, sent, 0);
@@ -40,7 +44,7 @@ impl Silence {
     }
 }
 
-/// Waits until the peer has left everything unanswered for so long that it counts as lost.
+/// Waits until the peer has left packets unanswered for so long that it counts as lost.
 pub(crate) async fn of(connection: &Connection) {
     let packets = || {
         let stats = connection.stats();

@@ -1,4 +1,4 @@
-//! [`Slot`]: a connection's place in what a listener counts, from its first packet to its end.
+//! [`Slot`]: a connection's entry in the counts of a listener, from its first packet to its end.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -12,13 +12,14 @@ use crate::key::PublicKey;
 use crate::room::Budget;
 use crate::shares::{Full, Places, Ticket};
 
-/// An honest minion says hello much sooner: from then on its place may be given to another one of its address.
+/// The age at which the place of a handshake may be given to another one of the same address. An
+/// honest minion sends its hello much sooner.
 const GREETED_BY: Duration = Duration::from_secs(2);
-/// Connections of one known key that are not counted among the handshakes of its address.
+/// The number of connections of one known key that do not count as handshakes of their address.
 const KNOWN_EACH: usize = 4;
-/// How often the same address is named in the log.
+/// The minimum interval between two warnings in the log about the same address.
 const TOLD_EVERY: Duration = Duration::from_secs(60);
-/// How many addresses are told apart for that.
+/// The maximum number of addresses that are remembered for that.
 const TOLD_MAX: usize = 4096;
 
 #[derive(Debug)]
@@ -29,15 +30,15 @@ pub(crate) struct Shared {
 
 #[derive(Debug)]
 struct Counts {
-    /// Handshakes under way, to the hello.
+    /// The handshakes in progress, until the hello.
     handshakes: Places<IpAddr>,
-    /// Those of addresses that have not proved themselves, and how many of each address.
+    /// The number of handshakes in progress whose addresses have not proved themselves.
     unproved: usize,
     pending: Places<IpAddr>,
     connections: usize,
     addresses: HashMap<IpAddr, OfAddress>,
     keys: HashMap<PublicKey, Vec<(usize, Connection)>>,
-    /// Keys that were let in: a flood of strangers does not keep them out.
+    /// The accepted keys. They are remembered so that a flood of strangers does not keep them out.
     known: HashSet<PublicKey>,
     told: HashMap<IpAddr, Instant>,
 }
@@ -48,7 +49,7 @@ struct OfAddress {
     unproved: usize,
 }
 
-/// A connection's place in the counts; given back when it is dropped.
+/// A connection's entry in the counts. It is removed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Slot {
     shared: Arc<Shared>,
@@ -61,14 +62,16 @@ pub(crate) struct Slot {
 
 pub(crate) enum Admission {
     Yes(Slot),
-    /// It must send a token back first.
+    /// The peer must first send a token back.
     Prove,
-    /// Its address has its share: it is not answered, so that an honest peer sends its first packet again a second later.
+    /// The address has its whole share. The packet is not answered, so an honest peer sends it
+    /// again a second later.
     Later(Error),
     No(Error),
 }
 
-/// Returns who is counted as one: an address, or a network of IPv6.
+/// Returns the address that counts as one peer: an IPv4 address, or the /64 network of an IPv6
+/// address.
 #[must_use]
 pub fn customer(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
@@ -80,11 +83,11 @@ pub fn customer(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Takes a place, from whoever holds most where all are taken.
+/// Takes a place. If all are taken, the address that has most loses one.
 fn place(places: &mut Places<IpAddr>, address: &IpAddr) -> Result<Ticket, Full> {
     loop {
         match places.enter(address, 1) {
-            // Where nobody has more than the new one would have, the oldest goes all the same.
+            // If no address has more than the new one would have, the oldest place is lost anyway.
             Err(Full::All) if places.take_from_fullest(places.of(address) + 1) => {}
             taken => return taken,
         }
@@ -128,7 +131,7 @@ impl Shared {
         };
         let of_address = counts.addresses.get(&address);
         let (connections, unproved) = of_address.map_or((0, 0), |of| (of.connections, of.unproved));
-        // Whoever sends under an address of others gets a part of that one's share only.
+        // A sender with a forged address gets only a part of the share of that address.
         if !is_proved
             && (counts.unproved >= limits.unproved_max
                 || unproved >= limits.handshakes_per_address / 2)
@@ -189,7 +192,7 @@ impl Shared {
         }
     }
 
-    /// Returns whether an address may be named in the log again.
+    /// Returns whether a warning about this address may be logged now, and remembers that it was.
     pub(crate) fn may_tell(&self, address: IpAddr) -> bool {
         let (address, now) = (customer(address), Instant::now());
         let mut counts = self.counts();
@@ -204,7 +207,7 @@ impl Shared {
         true
     }
 
-    /// Remembers keys that are let in, so that a flood of strangers does not keep them out.
+    /// Remembers accepted keys, so that a flood of strangers does not keep them out.
     pub(crate) fn know(&self, keys: impl IntoIterator<Item = PublicKey>) {
         let max = self.budget.limits.connections_max;
         let mut counts = self.counts();
@@ -215,7 +218,7 @@ impl Shared {
         }
     }
 
-    /// Returns the connections of a key, which is not known any more.
+    /// Returns the connections of a key, and forgets that the key is accepted.
     pub(crate) fn take_key(&self, key: &PublicKey) -> Vec<Connection> {
         let mut counts = self.counts();
         counts.known.remove(key);
@@ -223,7 +226,7 @@ impl Shared {
         connections.into_iter().map(|(_, one)| one).collect()
     }
 
-    /// Returns where the peers with a proved key are, pending ones among them.
+    /// Returns the addresses of the peers with a proved key, including pending ones.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         let counts = self.counts();
         let connections = counts.keys.values().flatten();
@@ -240,7 +243,8 @@ impl Shared {
 }
 
 impl Slot {
-    /// The handshake has proved a key: from here on a revocation finds it, and a known key needs no place among strangers.
+    /// Records the key that the handshake has proved. From here on a revocation finds the
+    /// connection, and a known key needs no place among strangers.
     pub(crate) fn proved(&mut self, key: PublicKey, connection: &Connection) {
         let place = connection.stable_id();
         let mut counts = self.shared.counts();
@@ -255,7 +259,7 @@ impl Slot {
         }
     }
 
-    /// The hello is there.
+    /// Frees the place among the handshakes, after the hello.
     pub(crate) fn greeted(&mut self) {
         if let Some(greeting) = self.greeting.take() {
             let mut counts = self.shared.counts();
@@ -273,12 +277,12 @@ impl Slot {
     pub(crate) async fn lost(&self) {
         match self.greeting.as_ref().or(self.pending.as_ref()) {
             Some(ticket) => ticket.lost().await,
-            // No deadline: it stands in a race.
+            // No deadline: callers race it against the greeting or the next frame.
             None => smol::future::pending().await,
         }
     }
 
-    /// The error of a peer whose place was given to another one.
+    /// Returns the error for a peer whose place was given to another one.
     pub(crate) fn pushed_out(&self, who: &Arc<Who>) -> Error {
         let limits = &self.shared.budget.limits;
         let (limit, what, name) = match self.greeting {
@@ -301,7 +305,7 @@ impl Slot {
         }
     }
 
-    /// Takes a place among those that wait for acceptance.
+    /// Takes a place among the keys that wait for acceptance.
     pub(crate) fn pend(&mut self, who: &Arc<Who>) -> Result<(), Error> {
         if self.pending.is_some() {
             return Ok(());
@@ -345,7 +349,7 @@ impl Slot {
         }
     }
 
-    /// The key is let in.
+    /// Records that the key is accepted.
     pub(crate) fn accepted(&mut self) {
         self.unpend();
         if let Some((key, _)) = self.key {

@@ -1,4 +1,5 @@
-//! Frames on a stream, QUIC's or a Unix socket's: read with deadlines, checked against the rules; written with deadlines.
+//! Frames on a stream of QUIC or a Unix socket: reads them with deadlines and checks them against
+//! the rules; writes them with deadlines.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -18,12 +19,12 @@ use crate::shares::Full;
 use crate::wait::pause;
 pub(crate) use crate::wait::within;
 
-/// How many bytes are taken from a socket at once.
+/// The maximum number of bytes that are read from a socket at once.
 const PIECE: usize = 8 << 10;
-/// How often room for a large frame is asked for when there is none.
+/// The interval between two attempts to get room for a large frame.
 const ROOM_AGAIN: Duration = Duration::from_millis(50);
 
-/// Writes a line to the log about a peer.
+/// Logs a message about a peer.
 pub(crate) fn note(level: Level, message: std::fmt::Arguments<'_>) {
     value::log::log(level, "link", message);
 }
@@ -35,7 +36,8 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Moves what has come into the decoder; false at the end. Nothing is lost when this is dropped half-way.
+    /// Moves received bytes into the decoder. Returns false at the end of the stream. Dropping the
+    /// future loses nothing.
     async fn more(&mut self, decoder: &mut Decoder) -> Result<bool, String> {
         match self {
             Self::Quic(stream) => {
@@ -49,7 +51,7 @@ impl Source {
                 Ok(chunk.is_some())
             }
             Self::Unix(stream) => {
-                // The room for a piece is here only while it is used, not while one is waited for.
+                // The buffer exists only while bytes are copied, not while the task waits for them.
                 let mut take = |mut stream: &UnixStream| {
                     let mut piece = [0; PIECE];
                     let length = io::Read::read(&mut stream, &mut piece)?;
@@ -63,13 +65,13 @@ impl Source {
     }
 }
 
-/// How a frame that has begun goes on.
+/// The progress of a frame that has begun.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     since: Instant,
-    /// Since when its rate is looked at.
+    /// The beginning of the window over which its rate is checked.
     window: Instant,
-    /// How much of it had come by then.
+    /// The number of its bytes that had been received by then.
     had: usize,
 }
 
@@ -84,23 +86,23 @@ impl Begun {
     }
 }
 
-/// The frames that come in on a stream.
+/// Reads the frames of a stream.
 #[derive(Debug)]
 pub(crate) struct Reader {
     source: Source,
     decoder: Decoder,
     pub(crate) who: Arc<Who>,
     way: Way,
-    /// Whether the sender's key is accepted.
+    /// True if the sender's key is accepted.
     pub(crate) accepted: bool,
     budget: Arc<Budget>,
-    /// A frame that has begun and not ended.
+    /// The frame that has begun and not ended.
     begun: Option<Begun>,
-    /// Set aside for the frame that has begun, if it is a large one.
+    /// The room that is set aside for the frame that has begun, if it is a large one.
     room: Option<Room>,
-    /// Bad frames of the connection.
+    /// The number of bad frames of the connection.
     pub(crate) bad: Arc<AtomicU32>,
-    /// Whether a bad frame ends the stream at once.
+    /// True if a bad frame ends the stream at once.
     pub(crate) strict: bool,
 }
 
@@ -130,14 +132,15 @@ impl Reader {
         self.decoder.set_limits(sizes);
     }
 
-    /// True when a part of a frame has come that nobody has read.
+    /// Returns whether a part of a frame was received that no one has read.
     pub(crate) fn has_begun(&self) -> bool {
         !self.decoder.is_empty()
     }
 
-    /// The next frame that its sender may send; none at the end of the stream. What is malformed or not allowed is logged, counted and
-    /// passed over. A frame that has begun has a deadline always; the wait for one to begin has one if `wait` says so.
-    /// Nothing is lost when this is dropped half-way.
+    /// Waits for the next frame that its sender may send; `None` at the end of the stream. Frames
+    /// that are malformed or not allowed are logged, counted and skipped. A frame that has begun
+    /// always has a deadline. The wait for the beginning of one has a deadline only if `wait` sets
+    /// it. Dropping the future loses nothing.
     pub(crate) async fn next(
         &mut self,
         wait: Option<(Wait, Duration)>,
@@ -180,7 +183,8 @@ impl Reader {
         }
     }
 
-    /// Waits for room for a large frame that has begun, and charges what has come of it. Whoever gets none in time is refused.
+    /// Waits for room for a large frame that has begun, and charges the bytes that were received so
+    /// far. A frame that gets no room in time is refused.
     async fn make_room(&mut self, bytes: usize) -> Result<(), Error> {
         let begun = self.begun.get_or_insert_with(Begun::now).since;
         while self.room.is_none() {
@@ -244,7 +248,8 @@ impl Reader {
                 None => self.source.more(&mut self.decoder).await,
                 Some((wait, after)) => {
                     let left = after.saturating_sub(asked.elapsed());
-                    // The room for a deadline is there only while there is one: thousands of streams wait without.
+                    // The timer is allocated only when there is a deadline: thousands of streams
+                    // wait without one.
                     let more = Box::pin(within(left, self.source.more(&mut self.decoder)));
                     more.await.ok_or_else(|| self.late(wait, after))?
                 }
@@ -271,7 +276,8 @@ impl Reader {
         Error::Deadline { who, wait, after }
     }
 
-    /// Reads on in a frame that has begun: it has a deadline, a large one must keep its rate, and its room can be lost.
+    /// Reads more of a frame that has begun. The frame has a deadline, a large one must keep its
+    /// rate, and its room can be lost.
     async fn rest_of_frame(&mut self) -> Result<Result<bool, String>, Error> {
         self.begun.get_or_insert_with(Begun::now);
         loop {
@@ -283,7 +289,7 @@ impl Reader {
             let lost = async {
                 match &self.room {
                     Some(room) => room.lost().await,
-                    // No deadline: it stands in a race.
+                    // No deadline: this branch only races against the other one.
                     None => pending().await,
                 }
                 None
@@ -297,7 +303,7 @@ impl Reader {
         }
     }
 
-    /// Returns the time that counts next for the frame that has begun, and how much of it is left.
+    /// Returns the time limit that expires next for the frame that has begun, and the rest of it.
     fn time_left(&self) -> (Duration, Duration) {
         let limits = &self.budget.limits;
         let bytes = self.decoder.expects().unwrap_or_default();
@@ -315,7 +321,8 @@ impl Reader {
         }
     }
 
-    /// Begins another window for a large frame of which enough has come in the one that is over.
+    /// Begins another window for a large frame. Returns false if too few bytes arrived in the last
+    /// window, or the frame's whole time is over.
     fn keeps_its_rate(&mut self) -> bool {
         let (limits, has) = (&self.budget.limits, self.decoder.len());
         let is_large = self.decoder.expects().is_some_and(|bytes| bytes > SMALL);
@@ -355,7 +362,7 @@ impl Sink {
     }
 }
 
-/// The frames that go out on a stream.
+/// Writes frames to a stream.
 #[derive(Debug)]
 pub(crate) struct Writer {
     sink: Sink,
@@ -382,14 +389,15 @@ impl Writer {
         }
     }
 
-    /// Sends a frame, or fails when this side may not, when it is too large or when the other side takes too long to take it.
+    /// Sends a frame. Fails when this side may not send it, it is too large, or the other side
+    /// takes too long to accept it.
     pub(crate) async fn send(&mut self, frame: &Frame) -> Result<(), Error> {
         let mut bytes = Vec::new();
         self.encode(frame, &mut bytes)?;
         self.write(&bytes).await
     }
 
-    /// Sends what was encoded.
+    /// Sends an encoded frame or several of them.
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let after = self.budget.limits.frame_of(bytes.len());
         let written = within(after, self.sink.write(bytes)).await;
@@ -404,7 +412,7 @@ impl Writer {
             .map_err(|reason| Error::Lost { who: who(), reason })
     }
 
-    /// Its bytes, if this side may send it.
+    /// Encodes a frame, if this side may send it.
     pub(crate) fn encode(&self, frame: &Frame, out: &mut Vec<u8>) -> Result<(), Error> {
         let who = || self.who.clone();
         let allowed = rule::check(frame, self.way, true);
@@ -413,7 +421,7 @@ impl Writer {
         encoded.map_err(|source| Error::Frame { who: who(), source })
     }
 
-    /// Ends the stream: what was sent arrives.
+    /// Ends the stream after everything that was sent.
     pub(crate) fn finish(&mut self) {
         if let Sink::Quic(stream) = &mut self.sink {
             let _ = stream.finish();

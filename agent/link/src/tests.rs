@@ -1,4 +1,4 @@
-//! Both ends in one process, on loopback.
+//! Tests with both ends in one process, on loopback.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -23,10 +23,10 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// No test takes longer, whatever goes wrong.
+/// The time limit of every test.
 const TEST_MAX: Duration = Duration::from_secs(100);
 
-/// Runs a test that may wait for what never comes.
+/// Runs a test, and panics if it takes too long.
 fn run<T>(test: impl Future<Output = T>) -> T {
     let late = async {
         Timer::after(TEST_MAX).await;
@@ -35,7 +35,7 @@ fn run<T>(test: impl Future<Output = T>) -> T {
     smol::block_on(smol::future::or(test, late))
 }
 
-/// Deadlines that a machine meets which stands still for a few seconds.
+/// Deadlines that even a machine that is suspended for a few seconds meets.
 fn patient() -> Limits {
     Limits {
         handshake: ms(30_000),
@@ -51,7 +51,7 @@ fn patient() -> Limits {
     }
 }
 
-/// Deadlines that a test can wait for.
+/// Deadlines that are short enough for a test to wait for.
 fn strict() -> Limits {
     Limits {
         hello: STRICT,
@@ -61,13 +61,13 @@ fn strict() -> Limits {
     }
 }
 
-/// Far below the deadlines of [`patient`].
+/// A time far below the deadlines of [`patient`].
 const HELD_UP: Duration = Duration::from_secs(10);
 
-/// So long do the strict ones last.
+/// The duration of the strict deadlines.
 const STRICT: Duration = Duration::from_secs(2);
 
-/// Waits for what is about to be true.
+/// Waits until the condition is true.
 async fn soon(what: impl Fn() -> bool) {
     let began = Instant::now();
     while !what() {
@@ -114,7 +114,7 @@ fn event(sequence: u64) -> Event {
     }
 }
 
-/// A master, and a folder in which minions keep their keys.
+/// A master, and a folder for the keys of minions.
 struct World {
     folder: tempfile::TempDir,
     master: KeyPair,
@@ -160,7 +160,7 @@ impl World {
         }
     }
 
-    /// A minion that was let in, with the master's end of it.
+    /// Returns both ends of the connection of an accepted minion: the minion's and the master's.
     async fn connected(&self, id: &str) -> (Link, Link) {
         let mut session = Session::new(self.options(id));
         let minion = smol::spawn(async move { session.connect(&mut |_| ()).await.0 });
@@ -173,7 +173,7 @@ impl World {
             .unwrap()
     }
 
-    /// A raw client that has said hello and pends.
+    /// Returns a raw client that has sent its hello and is pending, and the master's end of it.
     async fn pending(&self, id: &str) -> (Raw, Peer) {
         let mut raw = self.raw().await;
         raw.say(&hello(id).into()).await;
@@ -182,7 +182,7 @@ impl World {
         (raw, peer)
     }
 
-    /// Shows that another minion is served while something bad goes on.
+    /// Shows that another minion is served during an attack or fault.
     async fn serves_others(&self) {
         let began = Instant::now();
         let (minion, mut master) = self.connected("other").await;
@@ -192,7 +192,8 @@ impl World {
     }
 }
 
-/// Lets in whoever comes until a minion is connected: it may have given up a try that the listener has just seen.
+/// Accepts every peer until the minion is connected. The minion may have given up a try whose peer
+/// the listener has just returned.
 async fn let_in<T>(listener: &Listener, minion: impl Future<Output = T>) -> (T, Link) {
     let last = Mutex::new(None);
     let accept = async {
@@ -207,7 +208,7 @@ async fn let_in<T>(listener: &Listener, minion: impl Future<Output = T>) -> (T, 
     (connected, last.into_inner().unwrap().unwrap())
 }
 
-/// A client that says what it likes.
+/// A client that can send any bytes.
 struct Raw {
     _endpoint: Endpoint,
     connection: quinn::Connection,
@@ -254,7 +255,7 @@ impl Raw {
         hear(&mut self.receive).await
     }
 
-    /// The word with which it was closed.
+    /// Waits until the connection is closed, and returns the reason.
     async fn closed(&self) -> String {
         match self.connection.closed().await {
             quinn::ConnectionError::ApplicationClosed(close) => {
@@ -273,7 +274,7 @@ async fn hear(receive: &mut RecvStream) -> Frame {
     Frame::decode(&bytes, wire::Limits::STREAM).unwrap()
 }
 
-/// Frames of every kind by name, as the corpus keeps them.
+/// Returns frames of every kind by name, from the corpus.
 fn golden() -> Vec<(String, Frame)> {
     let folder =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/wire/v1");

@@ -1,7 +1,8 @@
-//! The same frames over Unix sockets: commands to the daemons of their machine, and a job's process to the daemon that started it.
+//! The same frames over Unix sockets: between commands and the daemons of their machine, and
+//! between a job's process and the daemon that started it.
 //!
-//! The kernel says who is at the other end. One end waits on many and is async ([`Local`]); the other is a program that does one thing
-//! after the other ([`Pipe`]).
+//! The kernel reports the user and process at the other end. One end serves many peers and is async
+//! ([`Local`]); the other is a program that does one thing after the other ([`Pipe`]).
 
 use std::fs::DirBuilder;
 use std::io::{self, Read, Write};
@@ -37,7 +38,8 @@ fn peer(stream: &UnixStream) -> io::Result<Who> {
     ))
 }
 
-/// A daemon's socket, for its own user alone (0600) unless guests are let in.
+/// A daemon's socket. It is accessible for the daemon's own user alone (0600) unless guests are
+/// accepted.
 #[derive(Debug)]
 pub struct LocalListener {
     socket: Async<UnixListener>,
@@ -45,22 +47,24 @@ pub struct LocalListener {
     way: Way,
     budget: Arc<Budget>,
     limits: Limits,
-    /// The room for the large frames of guests, where those are let in: they leave the others theirs.
+    /// The separate room for the large frames of guests, if they are accepted: they cannot use up
+    /// the room of others.
     guests: Option<Arc<Budget>>,
 }
 
-/// True for root and for this process's own user.
+/// Returns whether a user is root or this process's own.
 fn is_own(user: u32) -> bool {
     user == 0 || user == rustix::process::geteuid().as_raw()
 }
 
 impl LocalListener {
-    /// Opens the socket, in a folder that is made when it is missing and that others may not write, whatever the mask is. What a dead
-    /// daemon left there is replaced; a living one's is left alone. `way` says what the clients are: [`Way::ClientToMaster`] or
-    /// [`Way::ClientToMinion`].
+    /// Opens the socket. Its folder is created if it does not exist; other users cannot write to
+    /// the new folder, whatever the umask is. The socket of a daemon that has ended is replaced;
+    /// that of a running daemon is not. `way` is the kind of the clients: [`Way::ClientToMaster`]
+    /// or [`Way::ClientToMinion`].
     ///
     /// # Errors
-    /// When a daemon listens there already, or the folder cannot be made.
+    /// When a daemon listens there already, or the folder cannot be created.
     #[expect(
         clippy::disallowed_methods,
         reason = "only this daemon can change what is in the folder"
@@ -75,7 +79,8 @@ impl LocalListener {
         if UnixStream::connect(path).is_ok() {
             return Err(failed(io::ErrorKind::AddrInUse.into()));
         }
-        // Nobody sees it before it is for its user alone; who connects is asked again in any case.
+        // The socket gets its final name only after its mode is set. Each connection's user is
+        // checked in any case.
         let beside = path.with_extension(format!("new.{}", std::process::id()));
         let _ = rustix::fs::unlink(&beside);
         let socket = UnixListener::bind(&beside).map_err(&failed)?;
@@ -86,7 +91,7 @@ impl LocalListener {
             return Err(failed(error.into()));
         }
         let socket = Async::new(socket).map_err(&failed)?;
-        // Its own user's programs are not held against one another.
+        // Programs of the daemon's own user need no separate shares.
         let own = Limits {
             large_bytes_per_key: limits.large_bytes_max,
             ..limits
@@ -101,10 +106,11 @@ impl LocalListener {
         })
     }
 
-    /// Lets in every user of this machine (0666): what each may ask is for the daemon to say, by [`Local::guest`].
+    /// Accepts every user of this machine (0666). The daemon decides what each may ask, by
+    /// [`Local::guest`].
     ///
     /// # Errors
-    /// When the socket is not there any more.
+    /// When the socket does not exist any more.
     #[expect(
         clippy::disallowed_methods,
         reason = "only this daemon can change what is in the folder"
@@ -116,14 +122,15 @@ impl LocalListener {
         Ok(self)
     }
 
-    /// The next client that is root or this daemon's own user, or a guest where those are let in; others are turned away.
+    /// Waits for the next client that is root or this daemon's own user, or a guest if guests are
+    /// accepted. Other clients are disconnected.
     ///
     /// # Errors
-    /// When the socket is of no use any more.
+    /// When the socket can no longer be used.
     pub async fn next(&self) -> Result<Local, Error> {
         let failed = socket_error(&self.path);
         loop {
-            // No deadline: commands come when they come.
+            // No deadline: commands arrive at any time.
             let (stream, _) = self.socket.accept().await.map_err(&failed)?;
             let Ok(who) = peer(stream.get_ref()) else {
                 continue;
@@ -148,7 +155,7 @@ impl Drop for LocalListener {
     }
 }
 
-/// What comes from a local process.
+/// A message from a local process.
 #[derive(Debug)]
 pub enum Said {
     /// An event.
@@ -157,8 +164,8 @@ pub enum Said {
     Request(Request),
 }
 
-/// A daemon's end of a local socket. Requests come one after the other; each is answered with any number of [`data`](Self::data) and
-/// one [`done`](Self::done) or [`fail`](Self::fail).
+/// A daemon's end of a local socket. Requests arrive one after the other. Each is answered with any
+/// number of [`data`](Self::data) and one [`done`](Self::done) or [`fail`](Self::fail).
 #[derive(Debug)]
 pub struct Local {
     reader: Reader,
@@ -180,10 +187,10 @@ impl Local {
         }
     }
 
-    /// Takes over a daemon's end of a socket pair whose other end a job's process has.
+    /// Uses the daemon's end of a socket pair whose other end belongs to a job's process.
     ///
     /// # Errors
-    /// When the system does not take it.
+    /// When the kernel does not accept it.
     pub fn of_job(stream: UnixStream, limits: Limits) -> Result<Self, Error> {
         let failed = socket_error(Path::new("a job's socket"));
         let who = peer(&stream).map_err(&failed)?;
@@ -196,20 +203,20 @@ impl Local {
         ))
     }
 
-    /// Who is at the other end, by the kernel's word.
+    /// Returns the peer at the other end, as the kernel reports it.
     #[must_use]
     pub fn who(&self) -> &Arc<Who> {
         &self.reader.who
     }
 
-    /// The number of the user at the other end, when it is neither root nor this process's own.
+    /// Returns the id of the user at the other end, if it is neither root nor this process's own.
     #[must_use]
     pub fn guest(&self) -> Option<u32> {
         let (user, _) = self.who().process?;
         (!is_own(user)).then_some(user)
     }
 
-    /// Tells a job's process what it is to do: the first frame on its socket.
+    /// Sends a job's process the job to run: the first frame on its socket.
     ///
     /// # Errors
     /// As [`data`](Self::data).
@@ -217,14 +224,16 @@ impl Local {
         self.writer.send(&Request::Job(job).into()).await
     }
 
-    /// The next event or request; none when the process has closed its end. Nothing is lost when this is dropped half-way.
+    /// Waits for the next event or request; `None` when the process has closed its end. Dropping
+    /// the future loses nothing.
     ///
     /// # Errors
     /// When the process breaks the protocol.
     pub async fn next(&mut self) -> Result<Option<Said>, Error> {
         loop {
             let who = self.reader.who.clone();
-            // No deadline: the kernel says when a process is gone, and a frame that has begun has a deadline.
+            // No deadline: the kernel reports when a process is gone, and a frame that has begun
+            // has a deadline.
             return match self.reader.next(None).await? {
                 None => Ok(None),
                 Some(Frame::Request(request)) => Ok(Some(Said::Request(request))),
@@ -245,10 +254,11 @@ impl Local {
         }
     }
 
-    /// The next part of what the process sends with its request; [`Part::Done`] at its end.
+    /// Waits for the next part of the data that the process sends with its request; [`Part::Done`]
+    /// is the last.
     ///
     /// # Errors
-    /// When the process is silent for too long, or sends something else.
+    /// When the process is silent for too long, or sends another frame.
     pub async fn part(&mut self) -> Result<Part, Error> {
         let frame = self.reader.next(Some((Wait::Answer, self.answer))).await?;
         Part::of(frame, self.reader.who.clone(), "a part of what is sent")
@@ -257,13 +267,13 @@ impl Local {
     /// Sends a part of the answer.
     ///
     /// # Errors
-    /// When the process does not take it in time, or has closed its end.
+    /// When the process does not accept it in time, or has closed its end.
     pub async fn data(&mut self, data: impl Into<Value>) -> Result<(), Error> {
         let data = data.into();
         self.writer.send(&Data { data }.into()).await
     }
 
-    /// Ends the answer.
+    /// Sends the last part of the answer.
     ///
     /// # Errors
     /// As [`data`](Self::data).
@@ -272,7 +282,7 @@ impl Local {
         self.writer.send(&Done { data }.into()).await
     }
 
-    /// Says that there is no answer: a word for programs and a sentence.
+    /// Answers with a failure: a word for programs and a sentence.
     ///
     /// # Errors
     /// As [`data`](Self::data).
@@ -282,7 +292,7 @@ impl Local {
     }
 }
 
-/// A program's end of a local socket: it asks and waits.
+/// A program's end of a local socket. It sends a request and blocks until the answer arrives.
 #[derive(Debug)]
 pub struct Pipe {
     stream: UnixStream,
@@ -293,10 +303,11 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// Connects to a daemon's socket. A socket of another user than root or one's own is refused: its answers are not to be believed.
+    /// Connects to a daemon's socket. A socket of a user other than root and the caller's own is
+    /// refused, because its answers cannot be trusted.
     ///
     /// # Errors
-    /// When nobody listens there, or somebody else does.
+    /// When no process listens there, or one of another user does.
     pub fn connect(path: &Path, way: Way, limits: Limits) -> Result<Self, Error> {
         let failed = socket_error(path);
         let stream = UnixStream::connect(path).map_err(&failed)?;
@@ -309,7 +320,7 @@ impl Pipe {
         Ok(pipe)
     }
 
-    /// Takes over a job's end of the socket pair that its daemon gave it.
+    /// Uses a job's end of the socket pair that its daemon passed to it.
     ///
     /// # Errors
     /// When it is no such socket.
@@ -331,10 +342,10 @@ impl Pipe {
         })
     }
 
-    /// What the daemon has given this process to do.
+    /// Waits for the job that the daemon has given this process.
     ///
     /// # Errors
-    /// When the daemon is gone, is silent for too long, or says something else.
+    /// When the daemon is gone, is silent for too long, or sends another frame.
     pub fn given(&mut self) -> Result<Job, Error> {
         let who = self.who.clone();
         match self.frame(Some(self.limits.answer))? {
@@ -351,37 +362,37 @@ impl Pipe {
     /// Sends an event.
     ///
     /// # Errors
-    /// When the daemon is gone or takes nothing, or the event is too large.
+    /// When the daemon is gone or does not read, or the event is too large.
     pub fn event(&mut self, event: Event) -> Result<(), Error> {
         self.send(&event.into())
     }
 
-    /// Asks; [`next`](Self::next) gives the answer in parts.
+    /// Sends a request; [`next`](Self::next) returns the answer in parts.
     ///
     /// # Errors
-    /// When the daemon is gone or takes nothing, or this program may not ask that.
+    /// When the daemon is gone or does not read, or this program may not send that request.
     pub fn ask(&mut self, request: impl Into<Request>) -> Result<(), Error> {
         self.send(&request.into().into())
     }
 
-    /// Sends a part of what the request is about.
+    /// Sends a part of the data that belongs to the request.
     ///
     /// # Errors
-    /// When the daemon is gone or takes nothing.
+    /// When the daemon is gone or does not read.
     pub fn data(&mut self, data: impl Into<Value>) -> Result<(), Error> {
         let data = data.into();
         self.send(&Data { data }.into())
     }
 
-    /// Says that all parts were sent.
+    /// Announces that all parts were sent.
     ///
     /// # Errors
-    /// When the daemon is gone or takes nothing.
+    /// When the daemon is gone or does not read.
     pub fn sent(&mut self) -> Result<(), Error> {
         self.send(&Done { data: Value::Null }.into())
     }
 
-    /// Asks for an answer of one part, and waits for it.
+    /// Sends a request, and waits for its answer of one part.
     ///
     /// # Errors
     /// As [`next`](Self::next), and when the answer has several parts.
@@ -413,10 +424,12 @@ impl Pipe {
             })
     }
 
-    /// The next part of the answer, within this time; none is for ever. After [`Part::Done`] the next request may follow.
+    /// Waits for the next part of the answer, up to this time; `None` waits without limit. After
+    /// [`Part::Done`] the next request may follow.
     ///
     /// # Errors
-    /// When the daemon says that it failed, does not know the request, is silent for too long or goes away without an answer.
+    /// When the daemon reports a failure, does not know the request, is silent for too long or
+    /// closes the socket without an answer.
     pub fn next(&mut self, wait: Option<Duration>) -> Result<Part, Error> {
         let frame = self.frame(wait)?;
         Part::of_answer(frame, self.who.clone())

@@ -1,5 +1,6 @@
-//! Waits on the clock. Each of them suspends its task at least once, so that a loop around one cannot keep the executor's thread for
-//! itself, whatever number an option or a peer has given. A tidy test allows `smol::Timer` in this file only.
+//! Waits on the clock. Each of them suspends its task at least once, so a loop around one cannot
+//! keep the executor's thread for itself, whatever number an option or a peer supplies. A tidy test
+//! allows `smol::Timer` in this file only.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 use smol::Timer;
 use smol::future::FutureExt;
 
-/// The shortest wait: a shorter one would be over before the task is suspended.
+/// The shortest wait. A shorter one would be over before the task is suspended.
 pub const SHORTEST: Duration = Duration::from_millis(1);
 /// The longest wait that a number of seconds can ask for: about eleven days.
 pub const LONGEST: Duration = Duration::from_secs(1_000_000);
@@ -22,7 +23,7 @@ pub async fn until(at: Instant) {
     pause(at.saturating_duration_since(Instant::now())).await;
 }
 
-/// Returns what the future gives, or `None` when it takes longer than `limit`.
+/// Returns the output of the future, or `None` when it takes longer than `limit`.
 pub async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
     let late = async {
         pause(limit).await;
@@ -31,7 +32,7 @@ pub async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Opti
     async { Some(future.await) }.or(late).await
 }
 
-/// Returns a number of seconds as a time between 0 and [`LONGEST`]; `None` for NaN.
+/// Converts a number of seconds to a duration between 0 and [`LONGEST`]; `None` for NaN.
 #[must_use]
 pub fn seconds(number: f64) -> Option<Duration> {
     let longest = LONGEST.as_secs_f64();
@@ -45,7 +46,8 @@ mod tests {
 
     use super::*;
 
-    /// Runs a wait again and again beside a task of the same thread; true when that task had its turn.
+    /// Runs a wait again and again together with a task of the same thread. Returns true when that
+    /// task had its turn.
     fn lets_others_run<W: Future<Output = ()>>(wait: impl Fn() -> W) -> bool {
         let executor = smol::LocalExecutor::new();
         let has_run = Arc::new(AtomicBool::new(false));

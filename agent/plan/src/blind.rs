@@ -1,5 +1,6 @@
-//! Hashes of a plan that holds secrets. All else that goes into them stands beside them, so a short secret could be tried out; they are
-//! made with a key that lies on this machine and not in the plan.
+//! Hashes for plans that contain secrets. Everything else that is hashed together with a secret is
+//! in the plan, so anyone could find a short secret by trial. Such hashes are therefore made with a
+//! key that is on this machine and not in the plan.
 
 use std::io::ErrorKind;
 
@@ -9,26 +10,27 @@ use state::module::Error;
 use state::record;
 use value::{Map, Value, python, random, secret, trust};
 
-/// Where the key lies, below `cachedir`.
+/// The name of the key's file, below `cachedir`.
 const FILE: &str = "plan.key";
 
-/// How many bytes it has.
+/// The length of the key in bytes.
 const LENGTH: usize = 32;
 
-/// The key of a plan's hashes; none where the plan holds no secrets.
+/// The key of a plan's hashes; `None` if the plan contains no secrets.
 #[derive(Debug, Default)]
 pub(crate) struct Blind(Option<String>);
 
 impl Blind {
-    /// Decides whether the hashes of a plan are made with a key: when all has been compiled.
+    /// Decides whether the hashes of a plan are made with a key. Call it after everything is
+    /// compiled.
     ///
     /// # Errors
-    /// When the key can be neither read nor made.
+    /// When the key can be neither read nor created.
     pub(crate) fn decide(cx: &Exec) -> Result<Self, Error> {
         Ok(Self(secret::is_any().then(|| key(cx)).transpose()?))
     }
 
-    /// Returns a hash as the plan has it.
+    /// Returns the form of a hash that the plan contains.
     pub(crate) fn hash(&self, hash: &str) -> String {
         match &self.0 {
             Some(key) => crate::hash([key, hash].concat().as_bytes()),
@@ -36,7 +38,7 @@ impl Blind {
         }
     }
 
-    /// Returns all hashes of a dictionary.
+    /// Converts all hashes of a dictionary to the form that the plan contains.
     pub(crate) fn hashes(&self, map: &Map) -> Map {
         let entries = map.iter();
         entries
@@ -44,7 +46,7 @@ impl Blind {
             .collect()
     }
 
-    /// Returns what is at a path, with its hashes as the plan has them.
+    /// Returns a path's description, with its hashes in the form that the plan contains.
     pub(crate) fn image(&self, found: &Value) -> Value {
         match found {
             Value::Map(map) => {

@@ -1,13 +1,14 @@
-//! What moved between two plans.
+//! Finds the differences between two plans.
 
 use value::{Map, Value};
 
 use crate::document::Document;
 
-/// How many sentences are told.
+/// The maximum number of differences that are reported.
 const TOLD_MAX: usize = 30;
 
-/// What a document of now has otherwise than the one of the plan, a sentence each; nothing where they are the same.
+/// Returns how the current document differs from the plan's, one sentence for each difference. The
+/// list is empty if they are the same.
 #[must_use]
 pub fn moved(planned: &Document, now: &Document) -> Vec<String> {
     let mut all = Vec::new();
@@ -26,7 +27,7 @@ pub fn moved(planned: &Document, now: &Document) -> Vec<String> {
     all
 }
 
-/// What differs of files that both have read.
+/// Returns the differences of the files that both runs have read.
 #[must_use]
 pub(crate) fn moved_tree(planned: &Map, now: &Map) -> Vec<String> {
     let both = |map: &Map, other: &Map| -> Map {
@@ -83,7 +84,7 @@ fn states(planned: &[Value], now: &[Value], all: &mut Vec<String>) {
     }
 }
 
-/// What differs of one state.
+/// Adds the differences of one state.
 fn state(old: &Value, new: &Value, all: &mut Vec<String>) {
     let text = |key: &str| old.get(key).map(Value::to_text).unwrap_or_default();
     let called = format!("{} ({})", text("id"), text("function"));
@@ -133,7 +134,7 @@ fn images(called: &str, old: Option<&Value>, new: Option<&Value>, all: &mut Vec<
     }
 }
 
-/// What differs of what lies at a path: `mode was 0644 and is 0600`.
+/// Describes the differences between two descriptions of a path: `mode was 0644 and is 0600`.
 pub(crate) fn differing(old: Option<&Value>, new: Option<&Value>) -> String {
     let empty = Map::new();
     let map = |value: Option<&Value>| value.and_then(Value::as_map).unwrap_or(&empty).clone();

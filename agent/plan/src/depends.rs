@@ -1,4 +1,4 @@
-//! Which chunks nobody can tell the outcome of, because something before them would change.
+//! Finds the chunks whose outcome is unknown because a chunk before them would change something.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,11 @@ use value::Value;
 use crate::document::{Because, COMPENSATE, Chunk, Key, Outcome};
 use crate::footprint::Footprint;
 
-/// Arguments that name a user or group, who may be made before.
+/// The arguments that name a user or group, which an earlier chunk may create.
 const ACCOUNTS: [&str; 4] = ["user", "group", "owner", "runas"];
 
-/// Gives each chunk its outcome; they stand in the order in which they run, a step before its own.
+/// Sets the outcome of each chunk. The chunks are in the order in which they run, a step before its
+/// own chunks.
 pub(crate) fn judge(chunks: &mut [Chunk]) {
     let places: HashMap<Key, usize> = chunks
         .iter()
@@ -26,13 +27,13 @@ pub(crate) fn judge(chunks: &mut [Chunk]) {
         chunk.outcome = Outcome::of(chunk.ret.as_ref());
         let found = |key: &Key| {
             let at = *places.get(key)?;
-            // What a prereq names runs later; in test mode it has a return all the same.
+            // The target of a prereq runs later, but it has a return in test mode.
             before
                 .get(at)
                 .or_else(|| after.get(at.checked_sub(before.len() + 1)?))
         };
         if chunk.low.when == When::Compensating {
-            // Nobody can tell whether a later one fails: until then it does nothing.
+            // It is unknown whether a later chunk fails; without a failure this chunk does nothing.
             chunk.because = compensated(chunk, before);
             continue;
         }
@@ -44,7 +45,7 @@ pub(crate) fn judge(chunks: &mut [Chunk]) {
     steps(chunks, &places);
 }
 
-/// A step does what its states do.
+/// Sets the outcome of each step from those of its states.
 fn steps(chunks: &mut [Chunk], places: &HashMap<Key, usize>) {
     let within: Vec<(String, Outcome)> = chunks
         .iter()
@@ -76,7 +77,7 @@ fn steps(chunks: &mut [Chunk], places: &HashMap<Key, usize>) {
 
 fn moves(chunk: &Chunk) -> bool {
     let outcome = match chunk.outcome {
-        // One that has not been judged yet, being later.
+        // A later chunk, which has not been judged yet.
         Outcome::Unchanged => Outcome::of(chunk.ret.as_ref()),
         judged => judged,
     };
@@ -108,7 +109,8 @@ fn reasons<'a>(
     {
         add(&mut all, "step", step);
     }
-    // A step's own states stand for it, and what changes nothing of the machine is in nobody's way.
+    // A step counts through its states. A chunk that changes nothing on the machine affects no
+    // other.
     let moving = before.iter().filter(|earlier| {
         moves(earlier) && earlier.footprint != Footprint::Nothing && earlier.low.state != "salt"
     });
@@ -120,7 +122,7 @@ fn reasons<'a>(
     all
 }
 
-/// What a chunk compensates.
+/// Returns the chunks that this chunk compensates.
 fn compensated(chunk: &Chunk, before: &[Chunk]) -> Vec<Because> {
     let mut all = Vec::new();
     let named = |(kind, key): &(RequisiteKind, Key)| {
@@ -146,7 +148,8 @@ fn add(all: &mut Vec<Because>, reason: &'static str, of: &Chunk) {
     }
 }
 
-/// Whether a requisite on something that would change leaves the outcome open.
+/// Returns the kind of a requisite if a change of its target makes the outcome of the chunk
+/// unknown.
 fn required(kind: RequisiteKind, chunk: &Chunk, target: &Chunk) -> Option<&'static str> {
     use RequisiteKind::{Compensate, Listen, Require, RequireAny};
     if matches!(kind, Compensate | Listen) {
@@ -156,7 +159,7 @@ fn required(kind: RequisiteKind, chunk: &Chunk, target: &Chunk) -> Option<&'stat
         return Some(kind.word());
     }
     let open = match (&chunk.footprint, &target.footprint) {
-        // What is run stands in the SLS.
+        // The command to run is in the SLS, so it is known.
         (Footprint::Nothing | Footprint::Command, _) | (_, Footprint::Nothing) => false,
         (own @ Footprint::Files(_), other @ Footprint::Files(_)) => own.meets(other),
         _ => true,
@@ -164,7 +167,7 @@ fn required(kind: RequisiteKind, chunk: &Chunk, target: &Chunk) -> Option<&'stat
     open.then(|| kind.word())
 }
 
-/// Whether a change before a chunk, required or not, leaves its outcome open.
+/// Returns the reason if an earlier change, required or not, makes the outcome of a chunk unknown.
 fn disturbed(chunk: &Chunk, earlier: &Chunk) -> Option<&'static str> {
     let data = &chunk.low.data;
     if data.contains("unless") || data.contains("onlyif") {
@@ -206,7 +209,7 @@ fn is_absent(now: &Value) -> bool {
     now.get("kind").and_then(Value::as_str) == Some("absent")
 }
 
-/// Whether a change may make one of these paths.
+/// Returns whether a change may create one of these paths.
 fn made_by(creates: &Value, earlier: &Chunk) -> bool {
     let places = earlier.footprint.places();
     let one = |path: &Value| {
@@ -240,7 +243,8 @@ mod tests {
 
     use super::*;
 
-    /// A chunk that works on nothing that is there, or on what is; it would change or finds nothing to do.
+    /// Returns a chunk that would change something and whose path is absent, or one that has
+    /// nothing to do and whose path exists.
     fn chunk(function: &str, id: &str, data: Map, would: bool) -> Chunk {
         let (state, fun) = function.split_once('.').unwrap();
         let data = data
@@ -269,7 +273,7 @@ mod tests {
         }
     }
 
-    /// The reason for which the second depends on the first, with a requisite of this kind.
+    /// Returns the reason why the second chunk depends on the first, with a requisite of this kind.
     fn reason(
         first: Chunk,
         mut second: Chunk,

@@ -1,4 +1,4 @@
-//! [`Document`]: a plan as it is kept in a file.
+//! [`Document`]: the form of a plan that is stored in a file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,33 +10,33 @@ use value::{Map, Value, secret};
 use crate::blind::Blind;
 use crate::footprint::Footprint;
 
-/// The version of the document; one with another is refused.
+/// The version of the document. A document of another version is rejected.
 pub const VERSION: i64 = 1;
 
-/// What names the kind of document.
+/// The value of `kind` in every plan.
 const KIND: &str = "pinch plan";
 
-/// A chunk: the tag of the step that it runs in, and its own.
+/// The key of a chunk: the tag of the step in which it runs, and its own tag.
 pub(crate) type Key = (Option<String>, String);
 
-/// What becomes of a chunk.
+/// The predicted outcome of a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It finds nothing to do, or is not run.
+    /// The chunk has nothing to do, or is not run.
     #[default]
     Unchanged,
-    /// It would change what the plan says.
+    /// The chunk would make the changes in the plan.
     Change,
-    /// What it does depends on a change before it.
+    /// The outcome depends on an earlier change.
     Depends,
-    /// It would fail.
+    /// The chunk would fail.
     Fail,
 }
 
 impl Outcome {
     pub(crate) const ALL: [Self; 4] = [Self::Unchanged, Self::Change, Self::Depends, Self::Fail];
 
-    /// Its word in the document.
+    /// Returns the word for the outcome in the document.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Unchanged => "unchanged",
@@ -46,7 +46,7 @@ impl Outcome {
         }
     }
 
-    /// What a return of the test run says.
+    /// Returns the outcome that a return of the test run shows.
     pub(crate) fn of(ret: Option<&Map>) -> Self {
         let Some(ret) = ret else { return Self::Fail };
         let truth = |key: &str| ret.get(key).is_some_and(Value::is_true);
@@ -57,7 +57,8 @@ impl Outcome {
         match ret.get("result").and_then(Value::as_bool) {
             Some(false) => Self::Fail,
             _ if ret.get("__state_ran__") == Some(&Value::Bool(false)) => Self::Unchanged,
-            // The engine's own sentence: it is the same in a run for good.
+            // This is the engine's own comment, which is the same when a run applies changes (not
+            // test mode).
             None if comment.starts_with("Failed to meet global state conditions") => {
                 Self::Unchanged
             }
@@ -71,14 +72,14 @@ impl Outcome {
 /// The reason of a chunk that runs only if a later one fails.
 pub(crate) const COMPENSATE: &str = "compensate";
 
-/// Why a chunk's outcome depends on an earlier change.
+/// The reason why a chunk's outcome depends on an earlier change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Because {
     pub(crate) reason: &'static str,
     pub(crate) tag: String,
 }
 
-/// What a file would hold.
+/// The contents that a file would have.
 #[derive(Clone, Debug)]
 pub(crate) struct Then {
     pub(crate) path: PathBuf,
@@ -87,33 +88,33 @@ pub(crate) struct Then {
     pub(crate) diff: Option<String>,
 }
 
-/// A chunk with all that is known of it.
+/// A chunk and everything that is known about it.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     pub(crate) key: Key,
     pub(crate) low: Arc<Low>,
     pub(crate) needs: Vec<(RequisiteKind, Key)>,
     pub(crate) footprint: Footprint,
-    /// What lies where it works.
+    /// The paths that the chunk works on, with their current state.
     pub(crate) files: Vec<(PathBuf, Value)>,
-    /// What it reads of this machine.
+    /// The files of this machine that the chunk reads, with their current state.
     pub(crate) sources: Vec<(PathBuf, Value)>,
     pub(crate) then: Vec<Then>,
-    /// The hash of what its function returns in test mode; none where it is not called.
+    /// The hash of the return of its function in test mode; `None` if the function is not called.
     pub(crate) returns: Option<String>,
     pub(crate) ret: Option<Map>,
-    /// Its template may ask the machine.
+    /// True if its template may call execution functions.
     pub(crate) asks: bool,
-    /// Packages, services.
+    /// The packages and services that the chunk changes.
     pub(crate) more: Map,
     pub(crate) outcome: Outcome,
     pub(crate) because: Vec<Because>,
-    /// It runs states of its own, which stand after it.
+    /// True if the chunk runs other states, which follow it.
     pub(crate) is_step: bool,
 }
 
 impl Chunk {
-    /// As it stands in the document: without secrets.
+    /// Returns the chunk in the form of the document, without secrets.
     fn written(&self, names: &Names, blind: &Blind) -> Map {
         let low = &self.low;
         let ret = |key: &str| {
@@ -185,18 +186,18 @@ pub(crate) fn shown(path: &std::path::Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// What was asked for, so that it can be asked for again.
+/// The command that the plan was made for, so that it can be repeated.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Asked {
     /// `state.sls`, `state.highstate` or `state.orchestrate`.
     pub fun: String,
-    /// Its arguments.
+    /// The arguments of the function.
     pub args: Vec<Value>,
-    /// Its named arguments.
+    /// The named arguments of the function.
     pub kwargs: Map,
     /// The folder of the configuration.
     pub config_dir: String,
-    /// The options that stand over it.
+    /// The options that override the configuration.
     pub overrides: Map,
 }
 
@@ -210,7 +211,7 @@ impl Asked {
             .with("overrides", self.overrides.clone())
     }
 
-    /// Whether it has secrets in it, which no plan keeps.
+    /// Returns whether the command contains secrets, which no plan stores.
     #[must_use]
     pub fn has_secrets(&self) -> bool {
         let written = self.written();
@@ -218,7 +219,7 @@ impl Asked {
     }
 }
 
-/// Why a text is no plan.
+/// The reason why a text is no plan.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Problem(pub String);
@@ -227,7 +228,8 @@ pub struct Problem(pub String);
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document(Map);
 
-/// The tags of a plan that have secrets in them, each with how it stands in the document: by itself, whatever others look like.
+/// The tags of a plan that contain secrets, each with its form in the document. The forms are
+/// distinct, even if two tags look alike without their secrets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names(Vec<(String, String)>);
 
@@ -256,7 +258,7 @@ impl Names {
     }
 }
 
-/// What a plan stands on.
+/// The inputs that a plan is based on.
 pub(crate) struct Basis {
     pub(crate) tree: Map,
     pub(crate) pillar: Map,
@@ -264,7 +266,7 @@ pub(crate) struct Basis {
 }
 
 impl Document {
-    /// The document of chunks whose outcomes are known.
+    /// Returns the document of chunks whose outcomes are known.
     pub(crate) fn of(
         id: &str,
         basis: Basis,
@@ -303,7 +305,8 @@ impl Document {
         Self(map).again()
     }
 
-    /// As it comes back from a file: JSON has fewer kinds of values.
+    /// Returns the document in the form that reading its file gives, because JSON has fewer types
+    /// of values.
     fn again(self) -> Self {
         let text = json::write(&Value::Map(self.0.clone()), Layout::default());
         match json::read(&text) {
@@ -312,7 +315,8 @@ impl Document {
         }
     }
 
-    /// With what was asked for, without secrets: a plan that had any cannot be asked for again.
+    /// Adds the command that the plan was made for, without secrets. A command that contained any
+    /// cannot be repeated.
     #[must_use]
     pub fn asked_as(mut self, asked: &Asked) -> Self {
         let map = secret::map(asked.written());
@@ -320,10 +324,10 @@ impl Document {
         self.again()
     }
 
-    /// Reads a plan.
+    /// Parses a plan.
     ///
     /// # Errors
-    /// When the text is none, or one of another version.
+    /// When the text is no plan, or one of another version.
     pub fn read(text: &str) -> Result<Self, Problem> {
         let problem = |text: String| Problem(text);
         let value = json::read(text).map_err(|error| problem(format!("is no JSON: {error}")))?;
@@ -355,7 +359,7 @@ impl Document {
         }
     }
 
-    /// The text of the file.
+    /// Returns the text of the file.
     #[must_use]
     pub fn text(&self) -> String {
         let layout = Layout {
@@ -365,7 +369,7 @@ impl Document {
         json::write(&Value::Map(self.0.clone()), layout) + "\n"
     }
 
-    /// What was asked for.
+    /// Returns the command that the plan was made for.
     #[must_use]
     pub fn asked(&self) -> Asked {
         let Some(asked) = self.map("asked") else {
@@ -392,12 +396,12 @@ impl Document {
         }
     }
 
-    /// One of its dictionaries.
+    /// Returns one of the document's dictionaries.
     pub(crate) fn map(&self, key: &str) -> Option<&Map> {
         self.0.get(key)?.as_map()
     }
 
-    /// The parts of what it stands on, by their hashes: of the tree, the pillar or the grains.
+    /// Returns the hashes of the parts of one input: of the tree, the pillar or the grains.
     pub(crate) fn parts(&self, of: &str) -> Map {
         let parts = self
             .map("basis")
@@ -405,7 +409,7 @@ impl Document {
         parts.cloned().unwrap_or_default()
     }
 
-    /// Its states.
+    /// Returns the states.
     pub(crate) fn states(&self) -> &[Value] {
         self.0
             .get("states")
@@ -413,7 +417,7 @@ impl Document {
             .unwrap_or_default()
     }
 
-    /// How many states have an outcome.
+    /// Returns the number of states with an outcome.
     #[must_use]
     pub(crate) fn count(&self, outcome: Outcome) -> i64 {
         let summary = self.map("summary");
@@ -422,13 +426,13 @@ impl Document {
             .unwrap_or_default()
     }
 
-    /// How many states would fail.
+    /// Returns the number of states that would fail.
     #[must_use]
     pub fn failures(&self) -> i64 {
         self.count(Outcome::Fail)
     }
 
-    /// Whether there is anything to do.
+    /// Returns whether any state would change something or depends on an earlier change.
     #[must_use]
     pub fn changes(&self) -> bool {
         self.count(Outcome::Change) + self.count(Outcome::Depends) > 0

@@ -1,4 +1,4 @@
-//! [`Footprint`]: what a chunk works on, as far as its function tells.
+//! [`Footprint`]: the part of the machine that a chunk works on, as far as its function shows.
 
 use std::path::{Path, PathBuf};
 
@@ -6,27 +6,27 @@ use python::path::expand_user;
 use state::low::Low;
 use value::Value;
 
-/// What a chunk works on.
+/// The part of the machine that a chunk works on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Footprint {
-    /// Nothing of the machine.
+    /// No part of the machine.
     Nothing,
     /// These files and folders.
     Files(Vec<Place>),
-    /// It runs what the SLS names, whatever that does.
+    /// Unknown, because it runs something that the SLS names.
     Command,
-    /// Something of the machine that no path tells.
+    /// A part of the machine that paths do not describe.
     Machine,
 }
 
-/// A path, and whether what lies below it belongs to it.
+/// A path, and whether everything below it belongs to the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) path: PathBuf,
     pub(crate) deep: bool,
 }
 
-/// Functions of `file` that leave what lies below a folder alone.
+/// The functions of `file` that do not touch anything below a folder.
 const SHALLOW: &[&str] = &[
     "access",
     "append",
@@ -50,11 +50,11 @@ const SHALLOW: &[&str] = &[
     "uncomment",
 ];
 
-/// Modules whose functions run what they are told.
+/// The modules whose functions run something that their arguments name.
 const COMMANDS: &[&str] = &["cmd", "event", "http", "module", "salt"];
 
 impl Footprint {
-    /// What a chunk works on.
+    /// Returns the footprint of a chunk.
     pub(crate) fn of(low: &Low) -> Self {
         match (low.state.as_str(), low.fun.as_str()) {
             ("test", _) => Self::Nothing,
@@ -64,7 +64,7 @@ impl Footprint {
         }
     }
 
-    /// Its places.
+    /// Returns the places of the footprint.
     pub(crate) fn places(&self) -> &[Place] {
         match self {
             Self::Files(places) => places,
@@ -72,7 +72,7 @@ impl Footprint {
         }
     }
 
-    /// Whether one works on what the other works on, by their paths.
+    /// Returns whether two footprints have a path in common.
     pub(crate) fn meets(&self, other: &Self) -> bool {
         let meet = |place: &Place| other.places().iter().any(|other| place.meets(other));
         self.places().iter().any(meet)
@@ -85,7 +85,7 @@ impl Place {
         self.path == other.path || holds(self, other) || holds(other, self)
     }
 
-    /// The place with the uppermost folder that is not there: what is made on the way to it.
+    /// Returns the place, or the topmost missing folder above it, which would be created first.
     pub(crate) fn made(&self) -> Self {
         let missing = self
             .path
@@ -113,7 +113,7 @@ fn places(low: &Low) -> Vec<Place> {
     let text = |key: &str| low.data.get(key).and_then(Value::as_str);
     let names: Vec<&str> = match low.fun.as_str() {
         "accumulated" => text("filename").into_iter().collect(),
-        // What is moved away is gone from there.
+        // Renaming also removes the source.
         "rename" => [Some(low.name.as_str()), text("source")]
             .into_iter()
             .flatten()
@@ -128,7 +128,7 @@ fn places(low: &Low) -> Vec<Place> {
         .filter(|path| path.is_absolute())
     {
         let beside = by_its_folder(&path);
-        // A link, and what it leads to.
+        // A symlink counts, and so does its target.
         let led = beside.canonicalize().ok().filter(|led| *led != beside);
         all.extend(
             [Some(beside), led]
@@ -140,7 +140,7 @@ fn places(low: &Low) -> Vec<Place> {
     all
 }
 
-/// The path by its folder's own path, without links and as far as it is there.
+/// Returns the path with the symlinks of its folder resolved, as far as the folder exists.
 pub(crate) fn by_its_folder(path: &Path) -> PathBuf {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return path.to_path_buf();
@@ -151,7 +151,7 @@ pub(crate) fn by_its_folder(path: &Path) -> PathBuf {
     folder.join(name)
 }
 
-/// Paths of this machine that a chunk reads: its sources.
+/// Returns the paths of this machine that a chunk reads as its sources.
 pub(crate) fn local_sources(low: &Low) -> Vec<PathBuf> {
     let given = ["source", "sources"]
         .into_iter()
@@ -167,7 +167,7 @@ pub(crate) fn local_sources(low: &Low) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Files of the tree that a chunk names, by environment and path.
+/// Returns the files of the tree that a chunk names, by environment and path.
 pub(crate) fn salt_sources(low: &Low) -> Vec<(String, String)> {
     let mut all = Vec::new();
     low.data

@@ -1,4 +1,4 @@
-//! [`Foreseen`]: looks on while a plan is tried, and holds the run for good to it.
+//! [`Foreseen`]: observes the test run of a plan, and checks that the real run follows the plan.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -19,43 +19,44 @@ use crate::footprint::{Footprint, Place, by_its_folder, local_sources, salt_sour
 use crate::seen::Seen;
 use crate::{depends, image, look};
 
-/// How large contents a diff is made of.
+/// The maximum size in bytes of contents for which a diff is made.
 const DIFF_BYTES_MAX: usize = 1 << 20;
 
-/// How much of a template is searched for calls of functions.
+/// The maximum size in bytes of a template that is searched for calls of functions.
 const TEMPLATE_BYTES_MAX: u64 = 1 << 20;
 
-/// What looks on. Made for one run.
+/// The observer of one run.
 pub struct Foreseen {
     seen: Arc<Seen>,
-    /// The plan to apply; none where one is made.
+    /// The plan to apply; `None` if a plan is being made.
     planned: Option<Document>,
     inner: Mutex<Inner>,
 }
 
 #[derive(Default)]
 struct Inner {
-    /// True once the run is for good.
+    /// True once the run applies changes (not test mode).
     for_good: bool,
-    /// Chunks in the order in which their plans have them.
+    /// The keys of the chunks, in the order of their compiled plans.
     order: Vec<Key>,
     chunks: HashMap<Key, Chunk>,
     made: Option<Document>,
     refusal: Vec<String>,
-    /// Why nothing more is changed.
+    /// The reason why nothing more is changed.
     broken: Option<String>,
     /// The states of the plan that is applied.
     expected: HashMap<Key, Value>,
-    /// Steps whose own states no plan can know.
+    /// The tags of steps whose inner states no plan can predict.
     free: HashSet<String>,
-    /// How the hashes of documents are made.
+    /// The key for the hashes of documents.
     blind: Arc<Blind>,
-    /// How tags with secrets in them stand in documents.
+    /// The forms of tags with secrets in documents.
     names: Names,
 }
 
 impl Inner {
-    /// Whether a step is one whose own states no plan can know: it depends on an earlier change, or it is a function that runs states.
+    /// Returns whether no plan can predict the inner states of a step: the step depends on an
+    /// earlier change, or it is a function that runs states.
     fn is_free(&self, step: &str) -> bool {
         let function =
             |state: &Value| state.get("function").and_then(Value::as_str) == Some("salt.state");
@@ -66,14 +67,14 @@ impl Inner {
 }
 
 impl Inner {
-    /// The state of the plan that is applied.
+    /// Returns the state of this key in the plan that is applied.
     fn planned(&self, key: &Key) -> Option<&Value> {
         self.expected.get(&self.names.of_key(key))
     }
 }
 
 impl Foreseen {
-    /// For a plan that is made, or with one for a plan that is applied.
+    /// Returns an observer for making a plan, or for applying the plan that is given.
     #[must_use]
     pub fn new(seen: Arc<Seen>, planned: Option<Document>) -> Self {
         Self {
@@ -87,30 +88,30 @@ impl Foreseen {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The plan that was made; none where nothing compiled.
+    /// Returns the plan that was made; `None` if nothing was compiled.
     #[must_use]
     pub fn document(&self) -> Option<Document> {
         self.inner().made.clone()
     }
 
-    /// What moved since the plan was made: nothing of it was done.
+    /// Returns what changed since the plan was made. If there is anything, no change was applied.
     #[must_use]
     pub fn refusal(&self) -> Vec<String> {
         let inner = self.inner();
         match (&inner.made, &self.planned) {
-            // It does not even compile any more.
+            // The states do not even compile any more.
             (None, Some(planned)) => compare::moved_tree(&planned.parts("tree"), &self.seen.tree()),
             _ => inner.refusal.clone(),
         }
     }
 
-    /// Why the run stopped in its middle.
+    /// Returns the reason why the run stopped before its end.
     #[must_use]
     pub fn broken(&self) -> Option<String> {
         self.inner().broken.clone()
     }
 
-    /// Notes the chunks of a plan, and what lies where they work.
+    /// Records the chunks of a compiled plan, and the current state of the paths that they work on.
     fn prepare(&self, cx: &Exec, plan: &Plan, step: Option<&str>) -> Result<(), Error> {
         let key = |low: &Low| (step.map(str::to_owned), low.tag());
         for low in plan.chunks() {
@@ -134,7 +135,8 @@ impl Foreseen {
         Ok(())
     }
 
-    /// Files of the tree that a run for good reads and a test run may not.
+    /// Reads the files of the tree that a chunk names, so that they are recorded. A run that
+    /// applies changes reads them all; a test run might skip some.
     fn read_sources(&self, cx: &Exec, low: &Low) -> Result<(), Error> {
         for (saltenv, path) in salt_sources(low) {
             cx.shared.sources.file(&path, &saltenv)?;
@@ -142,7 +144,7 @@ impl Foreseen {
         Ok(())
     }
 
-    /// The chunks in the order in which they run, those of a step after it.
+    /// Returns the chunks in the order in which they run, those of a step after the step.
     fn in_order(inner: &mut Inner) -> Vec<Chunk> {
         let order = std::mem::take(&mut inner.order);
         let mut sequence = Vec::new();
@@ -176,7 +178,8 @@ impl Foreseen {
         self.inner().blind.clone()
     }
 
-    /// Lays the test run beside the plan that is applied.
+    /// Compares the test run with the plan to be applied. Returns true if they agree; the run may
+    /// then apply changes.
     fn agrees(&self, now: &Document) -> bool {
         let Some(planned) = &self.planned else {
             return false;
@@ -197,7 +200,7 @@ impl Foreseen {
         good
     }
 
-    /// Holds what a step has compiled to what it compiled before.
+    /// Compares the chunks that a step has compiled with those in the plan.
     fn compare_chunks(&self, plan: &Plan, step: Option<String>) -> Result<(), Error> {
         let mut inner = self.inner();
         if step.as_ref().is_some_and(|step| inner.is_free(step)) {
@@ -220,7 +223,8 @@ impl Foreseen {
         )))
     }
 
-    /// The state of the plan that a chunk is; of `mod_watch` the one that watches.
+    /// Returns the planned state of a chunk. For a `mod_watch`, it is that of the state that
+    /// watches.
     fn expected(&self, cx: &Exec, low: &Low) -> Option<Value> {
         let within = within(cx);
         let inner = self.inner();
@@ -233,18 +237,18 @@ impl Foreseen {
         found.or_else(watching).cloned()
     }
 
-    /// Whether a chunk belongs to a step whose own states no plan can know.
+    /// Returns whether a chunk belongs to a step whose inner states no plan can predict.
     fn is_of_free_step(&self, cx: &Exec) -> bool {
         within(cx).is_some_and(|step| self.inner().is_free(&step))
     }
 
-    /// Notes that the plan does not hold any more.
+    /// Records that the plan is no longer valid, and returns the error.
     fn stop(&self, why: String) -> Error {
         self.inner().broken.get_or_insert_with(|| why.clone());
         why.into()
     }
 
-    /// Calls a chunk for good when the plan still holds for it.
+    /// Calls a chunk (not in test mode) if the plan is still valid for it.
     fn held(&self, cx: &Exec, low: &Low, call: Call<'_>) -> Result<Map, Error> {
         if let Some(why) = self.broken() {
             return Err(format!("not run, because the plan does not hold any more: {why}").into());
@@ -256,7 +260,7 @@ impl Foreseen {
         let Some(state) = self.expected(cx, low) else {
             return Err(self.stop(format!("{called} is not in the plan")));
         };
-        // A step's own states are held to the plan one by one.
+        // The inner states of a step are checked one by one.
         if depends_on(&state) || low.state == "salt" && low.fun == "state" {
             return call(cx);
         }
@@ -291,7 +295,7 @@ fn depends_on(state: &Value) -> bool {
         || is_compensating(state)
 }
 
-/// Whether a state runs only if a later one fails.
+/// Returns whether a state runs only if a later one fails.
 pub(crate) fn is_compensating(state: &Value) -> bool {
     let because = state.get("because").and_then(Value::as_list);
     let reason = |one: &Value| one.get("reason").and_then(Value::as_str) == Some(COMPENSATE);
@@ -303,13 +307,14 @@ fn key_of(state: &Value) -> Key {
     (text("step"), text("tag").unwrap_or_default())
 }
 
-/// The step that runs the run of a context; none for the outermost.
+/// Returns the step that contains the run of a context; `None` for the outermost run.
 fn within(cx: &Exec) -> Option<String> {
     cx.run.as_ref()?.within.clone()
 }
 
-/// Grains that are of the calling process, and those of interfaces and disks, which come and go. What a state makes of them
-/// is compared with the state itself.
+/// The grains that depend on the calling process, and those of interfaces and disks, which can
+/// change at any time. If a state uses one of them, the comparison of the state itself shows the
+/// difference.
 const UNSTEADY: &[&str] = &[
     "cwd",
     "disks",
@@ -358,7 +363,7 @@ fn placed(order: &[Key], step: Option<&str>, sequence: &mut Vec<Key>) {
     }
 }
 
-/// A chunk with what lies now where it works.
+/// Returns a chunk with the current state of the paths that it works on.
 fn chunk(low: &Arc<Low>, key: Key) -> Result<Chunk, Error> {
     let found = Footprint::of(low);
     let mut files = Vec::new();
@@ -392,7 +397,8 @@ fn chunk(low: &Arc<Low>, key: Key) -> Result<Chunk, Error> {
     })
 }
 
-/// Whether what a chunk renders may call execution functions: then it can tell what a change before it has done.
+/// Returns whether the templates of a chunk may call execution functions. Such a call can depend on
+/// an earlier change.
 fn asks(cx: &Exec, low: &Low) -> bool {
     if !low.data.get("template").is_some_and(Value::is_true) {
         return false;
@@ -415,7 +421,8 @@ fn asks(cx: &Exec, low: &Low) -> bool {
     texts.iter().any(calls)
 }
 
-/// What a template is searched for; one that is too long counts as one that calls.
+/// Returns the text of a template to search for calls. A template that is too long counts as one
+/// that calls functions.
 fn beginning(path: &Path) -> String {
     match path.metadata() {
         Ok(found) if found.len() <= TEMPLATE_BYTES_MAX => {
@@ -423,12 +430,12 @@ fn beginning(path: &Path) -> String {
             String::from_utf8_lossy(&bytes).into_owned()
         }
         Ok(found) if found.is_file() => "salt".into(),
-        // A folder of templates, or what cannot be looked at.
+        // This is a folder of templates, or a path that cannot be examined.
         _ => "salt".into(),
     }
 }
 
-/// What has changed of the files of a planned state.
+/// Describes the first change of a planned state's files; `None` if there is none.
 fn moved_file(state: &Value, blind: &Blind) -> Result<Option<String>, Error> {
     let files = state
         .get("files")
@@ -495,7 +502,8 @@ impl Foresight for Foreseen {
         let more = look::at(cx, low, ret);
         let mut inner = self.inner();
         if !inner.chunks.contains_key(&key) {
-            // A listener: it is made when something that it listens to would change.
+            // This is a listener, which is created only when something that it listens to would
+            // change.
             if let Ok(chunk) = chunk(&Arc::new(low.clone()), key.clone()) {
                 inner.chunks.insert(key.clone(), chunk);
                 inner.order.push(key.clone());
@@ -565,7 +573,8 @@ impl Foresight for Foreseen {
     }
 }
 
-/// The diff of what lies at a path and of what would; none where they are too large.
+/// Returns the diff between the current and the new contents of a path; `None` if they are too
+/// large.
 fn difference(path: &Path, new: &[u8]) -> Option<String> {
     let size = path.metadata().map_or(0, |found| found.len());
     let fits = usize::try_from(size).is_ok_and(|size| size.max(new.len()) <= DIFF_BYTES_MAX);

@@ -1,4 +1,4 @@
-//! What lies at a path: content, mode, owner, or that nothing is there.
+//! Describes a path: its content, mode and owner, or that it is absent.
 
 use std::fs::Metadata;
 use std::io::ErrorKind;
@@ -8,13 +8,13 @@ use std::path::Path;
 use state::module::Error;
 use value::{Map, Value, sorted};
 
-/// How many entries of a folder are looked at.
+/// The maximum number of entries of a folder that are read.
 const ENTRIES_MAX: usize = 100_000;
 
-/// What lies at a path; with `deep` a folder is all that is in it.
+/// Returns the description of a path. With `deep`, that of a folder includes everything in it.
 ///
 /// # Errors
-/// When it cannot be looked at, or is a folder with too many entries.
+/// When the path cannot be examined, or is a folder with too many entries.
 pub(crate) fn of(path: &Path, deep: bool) -> Result<Value, Error> {
     let mut left = ENTRIES_MAX;
     image(path, deep, &mut left).map(Value::Map)
@@ -52,7 +52,7 @@ fn image(path: &Path, deep: bool, left: &mut usize) -> Result<Map, Error> {
     Ok(with_mode("other", &found).with("device", found.rdev()))
 }
 
-/// Who may not read it learns that nothing is known of it.
+/// Adds that the path cannot be read, if this process lacks the permission.
 fn unreadable(map: Map, error: &dyn std::fmt::Display) -> Map {
     map.with("unreadable", error.to_string())
 }

@@ -1,15 +1,20 @@
-//! `pinch plan` and `pinch apply`: what a run would change, and a run that changes just that.
+//! `pinch plan` and `pinch apply`: shows what a run would change, and makes exactly those changes.
 //!
-//! There is one engine. A plan is what it compiles, run in test mode; [`Foreseen`] looks on and writes down what was read ([`Seen`]),
-//! what lies there now ([`image`]), what would lie there, and which states nobody can tell the outcome of ([`depends`]). To apply a plan
-//! is to compile again, run in test mode again, compare the two documents, and run the same compiled chunks for good when they are equal.
+//! There is one engine. To make a plan, it compiles the states and runs them in test mode.
+//! [`Foreseen`] observes this and records the files that were read ([`Seen`]), the current state of
+//! the affected paths ([`image`]), their contents after the changes, and the states whose outcome
+//! is unknown ([`depends`]). To apply a plan, the engine compiles again, runs in test mode again
+//! and compares the two documents. If they are equal, it runs the same compiled chunks and applies
+//! the changes.
 //!
-//! What is guaranteed: nothing is changed when the tree, the pillar, the grains, a target or what a state would do has moved since the
-//! plan was made. The run holds the lock of state runs from the comparison to its end, so no other state run comes between. Programs that
-//! heed no lock may still change something meanwhile: so each state whose outcome the plan knows is tried once more just before it runs,
-//! and what a file is about to be replaced by is compared with the plan before the rename. Where one of these differs the state fails, and
-//! no state after it changes anything. What is left is the time between that last look and the change itself. States that depend on an
-//! earlier change do what their SLS says.
+//! The guarantee: nothing is changed if the tree, the pillar, the grains, a target or what a state
+//! would do differs from the plan. The run holds the lock of state runs from the comparison to its
+//! end, so no other state run can interfere. Programs that ignore the lock may still change
+//! something meanwhile. Therefore each state with a known outcome is run in test mode once more
+//! just before it applies its changes, and the new contents of a file are compared with the plan
+//! before the rename. If one of these differs, the state fails, and no state after it changes
+//! anything. What remains is the time between that last check and the change itself. States that
+//! depend on an earlier change do what their SLS says.
 #![cfg_attr(
     test,
     allow(
@@ -38,17 +43,17 @@ pub use text::shown;
 use value::json::{self, Layout};
 use value::{Map, Value};
 
-/// The hash of a text, in hexadecimal digits.
+/// Returns the SHA-256 of a text, in hexadecimal digits.
 fn hash(data: &[u8]) -> String {
     modules::hashes::of_bytes(data, "sha256").unwrap_or_default()
 }
 
-/// The hash of a value as JSON.
+/// Returns the hash of a value's JSON.
 fn hash_of(value: &Value) -> String {
     hash(json::write(value, Layout::default()).as_bytes())
 }
 
-/// A return without what differs each time: times, and the ids of jobs.
+/// Returns a return without the parts that differ in each run: times and job ids.
 fn settled(value: &Value) -> Value {
     match value {
         Value::Map(map) => {

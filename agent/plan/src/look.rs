@@ -1,4 +1,4 @@
-//! What a plan tells of packages and services beside what their states say themselves.
+//! Adds details to a plan about packages and services, beyond what their states report.
 
 use state::exec::Exec;
 use state::low::Low;
@@ -6,10 +6,11 @@ use value::{Map, Value};
 
 use crate::document::Outcome;
 
-/// How many packages of one state are asked about.
+/// The maximum number of packages of one state that are looked up.
 const PACKAGES_MAX: usize = 500;
 
-/// Versions of the packages that a state would change, or what a service does now.
+/// Returns the versions of the packages that a state would change, or the current state of a
+/// service.
 pub(crate) fn at(cx: &Exec, low: &Low, ret: &Map) -> Map {
     if Outcome::of(Some(ret)) == Outcome::Unchanged || low.options.no_log {
         return Map::new();
@@ -36,7 +37,7 @@ pub(crate) fn at(cx: &Exec, low: &Low, ret: &Map) -> Map {
     }
 }
 
-/// What a function says of a name; nothing where this machine does not have it.
+/// Returns the result of a function for a name; null if this machine does not have the function.
 fn told(cx: &Exec, fun: &str, name: &str) -> Value {
     let own = cx.apart();
     own.call(fun, vec![name.into()], Map::new())

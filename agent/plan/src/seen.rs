@@ -1,4 +1,4 @@
-//! [`Seen`]: each file of the tree that a run asked for, by its hash.
+//! [`Seen`]: the hashes of all files of the tree that a run has requested.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,23 +9,23 @@ use state::module::Error;
 use state::sources::{SourceFile, Sources};
 use value::Map;
 
-/// What stands for the hash of a file that is not there.
+/// The placeholder for the hash of a file that does not exist.
 const ABSENT: &str = "absent";
 
-/// What was read of a tree.
+/// The files and lists that were read from a tree.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// Hashes by environment and path, as they were when they were first asked for.
+    /// The hashes by environment and path, as of the first request.
     hashes: Mutex<BTreeMap<String, String>>,
-    /// What they must be from now on.
+    /// The hashes that are required from now on.
     expected: Mutex<Option<Map>>,
 }
 
 impl Seen {
-    /// Notes a file or list by its hash.
+    /// Records the hash of a file or list.
     ///
     /// # Errors
-    /// When it has another hash than it must have.
+    /// When the hash differs from the required one, or from that of the first request.
     fn note(&self, key: String, hash: &str) -> Result<(), Error> {
         let expected = self.expected.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(planned) = expected.as_ref().and_then(|all| all.get(&key))
@@ -47,12 +47,12 @@ impl Seen {
         }
     }
 
-    /// Refuses from now on what has another hash than here.
+    /// Rejects, from now on, files and lists with other hashes than these.
     pub(crate) fn hold_to(&self, tree: Map) {
         *self.expected.lock().unwrap_or_else(PoisonError::into_inner) = Some(tree);
     }
 
-    /// All hashes.
+    /// Returns all hashes.
     #[must_use]
     pub fn tree(&self) -> Map {
         let hashes = self.hashes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,14 +63,14 @@ impl Seen {
     }
 }
 
-/// Sources that say what was asked of them.
+/// Sources that record every request.
 pub struct Watched {
     inner: Box<dyn Sources>,
     seen: Arc<Seen>,
 }
 
 impl Watched {
-    /// These sources, noted in `seen`.
+    /// Wraps these sources, and records requests in `seen`.
     #[must_use]
     pub fn new(inner: Box<dyn Sources>, seen: Arc<Seen>) -> Self {
         Self { inner, seen }

@@ -1,4 +1,4 @@
-//! A plan for people: what would change, with diffs, and a line that sums it up.
+//! Formats a plan for people: the changes with diffs, and a summary line.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,10 @@ use value::Value;
 use crate::document::{Document, Outcome};
 use crate::foreseen::is_compensating;
 
-/// How many characters a value of a change is shown with.
+/// The maximum number of characters that are shown of a value in the changes.
 const SHOWN_MAX: usize = 200;
 
-/// The text of a plan.
+/// Returns the text of a plan.
 #[must_use]
 pub fn shown(document: &Document) -> String {
     let mut out = String::new();
@@ -21,7 +21,7 @@ pub fn shown(document: &Document) -> String {
     out
 }
 
-/// The last line: `2 to change, 5 unchanged, 1 depends on earlier changes`.
+/// Returns the last line: `2 to change, 5 unchanged, 1 depends on earlier changes`.
 fn summary(document: &Document) -> String {
     let count = |outcome| document.count(outcome);
     let depends = count(Outcome::Depends);
@@ -61,7 +61,7 @@ fn one(out: &mut String, state: &Value) {
         let (reason, tag) = (text("reason"), text("state"));
         let _ = writeln!(out, "    {}: {}", why(&reason), shown_tag(&tag));
     }
-    // Of a diff the comment says only that there is one.
+    // If there is a diff, the comment only says so.
     let comment = if outcome == "change" && has_diff(state) {
         String::new()
     } else {
@@ -90,7 +90,7 @@ fn one(out: &mut String, state: &Value) {
     out.push('\n');
 }
 
-/// The head of a diff without names.
+/// Returns whether a line is the head of a diff without names.
 fn is_head(line: &str) -> bool {
     matches!(line.trim_end(), "---" | "+++")
 }
@@ -104,7 +104,7 @@ fn list<'a>(state: &'a Value, key: &str) -> &'a [Value] {
     state.get(key).and_then(Value::as_list).unwrap_or_default()
 }
 
-/// The words of a reason.
+/// Returns the words for a reason.
 fn why(reason: &str) -> &str {
     match reason {
         "account" => "its user or group comes from",
@@ -121,7 +121,7 @@ fn why(reason: &str) -> &str {
     }
 }
 
-/// A tag as people know it: `file.managed ID`.
+/// Formats a tag as users know it: `file.managed ID`.
 fn shown_tag(tag: &str) -> String {
     let parts: Vec<&str> = tag.split("_|-").collect();
     match parts.as_slice() {
@@ -137,14 +137,14 @@ fn indented(out: &mut String, text: &str, before: &str) {
     }
 }
 
-/// Changes that no diff has told.
+/// Writes the changes that are not part of a diff.
 fn changes(out: &mut String, state: &Value) {
     let has_diff = has_diff(state);
     let told = |key: &str| has_diff && matches!(key, "diff" | "newfile");
     let Some(changes) = state.get("changes").and_then(Value::as_map) else {
         return;
     };
-    // What a step changes stands after it, and what is run before.
+    // The changes of a step are shown with its states, and a command is shown by its name.
     let function = state.get("function").and_then(Value::as_str);
     if function.is_some_and(|function| function == "salt.state" || function.starts_with("cmd.")) {
         return;

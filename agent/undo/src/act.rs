@@ -1,4 +1,4 @@
-//! Making things what they were.
+//! Carries out the plan of an undo: restores paths and things to their state before a run.
 
 use std::fs::{File, FileTimes};
 use std::path::Path;
@@ -16,10 +16,11 @@ use crate::noted::{self, Place, difference};
 use crate::plan::{Item, Plan};
 use crate::text;
 
-/// Does what a plan says, and tells of each thing as of a state. What fails stops it.
+/// Carries out a plan, and reports each item to `tell` in the form of a state's return. Stops at
+/// the first item that fails.
 ///
 /// # Errors
-/// What failed, which what was done before it does not lose.
+/// The error of the item that failed. Items before it stay restored.
 pub fn done(cx: &Exec, plan: &Plan, tell: &mut dyn FnMut(&str, Map)) -> Result<(), Error> {
     let kept = record::kept(&record::folder(cx.opts()).join(&plan.jid));
     if kept.exists() {
@@ -32,7 +33,7 @@ pub fn done(cx: &Exec, plan: &Plan, tell: &mut dyn FnMut(&str, Map)) -> Result<(
                 (place.path.display().to_string(), done)
             }
             Item::Thing(thing, now) => {
-                // A program may look at what was written before.
+                // The program that restores the thing may read files that were written before.
                 cx.barrier();
                 (thing.title(), thing.restore(cx, now))
             }
@@ -57,7 +58,7 @@ pub fn done(cx: &Exec, plan: &Plan, tell: &mut dyn FnMut(&str, Map)) -> Result<(
     Ok(())
 }
 
-/// Whether a place is still what the plan found there.
+/// Checks that a place is still as the plan found it.
 fn still(place: &Place, now: &Image) -> Result<(), Error> {
     let path = &place.path;
     let found = noted::now(path).map_err(Error::io(path))?;
@@ -78,7 +79,7 @@ fn restored(cx: &Exec, place: &Place, now: &Image, kept: &Path) -> Result<(), Er
     looks(cx, path, &goal)
 }
 
-/// Puts what was at a path there again.
+/// Restores what was at a path.
 fn put(cx: &Exec, path: &Path, now: &Image, goal: &Image, kept: &Path) -> Result<(), Error> {
     let io = || Error::io(path);
     let (is, was) = (image::kind(now), image::kind(goal));
@@ -119,7 +120,7 @@ fn put(cx: &Exec, path: &Path, now: &Image, goal: &Image, kept: &Path) -> Result
     }
 }
 
-/// Gives a path its owner, mode and times again, where it has others.
+/// Restores the owner, mode and times of a path, where they differ.
 fn looks(cx: &Exec, path: &Path, goal: &Image) -> Result<(), Error> {
     let io = || Error::io(path);
     if image::kind(goal) == "absent" {
@@ -155,7 +156,7 @@ fn looks(cx: &Exec, path: &Path, goal: &Image) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes a folder that holds nothing any more.
+/// Removes a folder that is empty except for leftovers of writes.
 fn goes(cx: &Exec, path: &Path) -> std::io::Result<()> {
     fs::sweep(path);
     fs::rmdir(cx, path)

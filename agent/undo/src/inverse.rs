@@ -1,22 +1,23 @@
-//! [`Thing`]: what is no file and can be taken back all the same, by the word under which a run notes it.
+//! [`Thing`]: a change that is not a change of a file but can still be undone. A word names its
+//! inverse in the notes of a run.
 
 use modules::inverses::{self, Inverse};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-/// A change that no file tells of.
+/// A service, user, package or similar thing that a run has changed other than through files.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Thing {
-    /// The word of its inverse.
+    /// The word that names the inverse.
     pub word: String,
-    /// What it is about: a service, a user, a package.
+    /// The name of the thing: of a service, a user, a package.
     pub name: String,
-    /// How it was before the run.
+    /// The state of the thing before the run.
     pub was: Value,
-    /// What the run made of it, the last first.
+    /// The states of the thing that the run has noted, the latest first.
     pub is: Vec<Value>,
-    /// Why it cannot be made what it was, if it cannot.
+    /// The reason why it cannot be restored; `None` if it can.
     pub lost: Option<String>,
     /// The tags of the states that changed it.
     pub by: Vec<String>,
@@ -31,7 +32,7 @@ impl Thing {
         }
     }
 
-    /// Adds a line: what was noted first of what it was counts.
+    /// Adds a line of the notes. The earliest state before the run counts.
     pub(crate) fn add(&mut self, entry: &Map) {
         if self.is.is_empty() {
             self.was = entry.get("was").cloned().unwrap_or_default();
@@ -48,33 +49,34 @@ impl Thing {
             .ok_or_else(|| Error::refused(format!("this version cannot take back: {}", self.word)))
     }
 
-    /// Whether files that its states write are part of it.
+    /// Returns whether files that its states write belong to it.
     pub(crate) fn owns_files(&self) -> bool {
         self.inverse().is_ok_and(|inverse| inverse.owns_files)
     }
 
-    /// How it is now.
+    /// Returns the current state of the thing.
     pub(crate) fn now(&self, cx: &Exec) -> Result<Value, Error> {
         (self.inverse()?.now)(cx, &self.name)
     }
 
-    /// Whether it can be made what it was, as far as can be told before.
+    /// Checks whether it can be restored, as far as that is known beforehand.
     pub(crate) fn can(&self, cx: &Exec) -> Result<(), Error> {
         (self.inverse()?.can)(cx, &self.name, &self.was)
     }
 
-    /// Whether it may be so after the run: of an account that was being made nothing more is known.
+    /// Returns whether the run may have left it in this state. If the run was interrupted while it
+    /// created an account, the exact state is unknown and every existing account counts.
     pub(crate) fn is_left(&self, now: &Value) -> bool {
         let unknown = self.is.first() == Some(&Value::Bool(true));
         self.is.contains(now) || unknown && now.is_true()
     }
 
-    /// Makes it what it was. The note of that lets it be undone.
+    /// Restores the state before the run. This writes a note, so it can be undone as well.
     pub(crate) fn restore(&self, cx: &Exec, now: &Value) -> Result<(), Error> {
         let inverse = self.inverse()?;
         let found = self.now(cx)?;
         if found == self.was {
-            // What was taken back before it has taken it along.
+            // An item that was restored earlier has restored this one too.
             return Ok(());
         }
         if found != *now {
@@ -87,7 +89,7 @@ impl Thing {
         (inverse.make)(cx, &self.name, &self.was)
     }
 
-    /// In a line.
+    /// Returns the word and the name in one line.
     pub(crate) fn title(&self) -> String {
         format!("{} {}", self.word, self.name)
     }

@@ -1,15 +1,17 @@
-//! `pinch undo`: takes back what a run has changed, or refuses.
+//! `pinch undo`: restores what a run has changed, or refuses.
 //!
-//! A run notes in its record what each path was before it changes it, and keeps the contents that it replaces (`modules::fs`). Here the
-//! notes of a run are put together to one [`Place`] a path: what it was before the run, and what the run left. An undo looks at every place
-//! first. Where something else lies there now than what the run left, something has moved since, and nothing at all is changed. What lies
-//! there as it was before the run counts as done: so an undo that was killed is finished by calling it again.
+//! Before a run changes a path, it notes in its record what the path is, and it keeps the contents
+//! that it replaces (`modules::fs`). This crate combines the notes of a run to one [`Place`] for
+//! each path: its state before the run and the state that the run left. An undo checks every place
+//! first. If a place no longer is as the run left it, the undo changes nothing at all. A place that
+//! is as it was before the run counts as done, so calling an interrupted undo again completes it.
 //!
-//! An undo is a run with a record of its own, so it can be undone as well.
+//! An undo is a run with its own record, so it can be undone as well.
 //!
-//! What a power cut means: notes and kept contents are put on the disk with the change that they tell of, at the same barrier. Of what a
-//! run did after its last barrier the disk may have the change and not its note; that is not undone. Kept contents are only used when
-//! they have the hash under which they lie.
+//! After a power failure: notes and kept contents reach the disk together with the change that they
+//! describe, at the same barrier. For changes after the run's last barrier, the disk may have the
+//! change without its note; such a change is not undone. Kept contents are used only if they have
+//! the hash that is their file name.
 
 mod act;
 mod inverse;

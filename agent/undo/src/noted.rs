@@ -1,4 +1,4 @@
-//! [`Noted`]: what a run has noted of its changes, put together by what was changed.
+//! [`Noted`]: the changes that a run has noted, combined by path or thing.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -9,47 +9,47 @@ use value::{Map, Value};
 
 use crate::inverse::Thing;
 
-/// The images that a path had during the run which are looked at: the last one, and the one before it where the run was killed between
-/// the note and the change.
+/// The number of states during the run that are kept for each path: the last one, and the one
+/// before it in case the run was killed between the note and the change.
 const LOOKED_AT: usize = 2;
 
 /// A path that a run has changed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Place {
-    /// Where it is.
+    /// The path.
     pub path: PathBuf,
-    /// What it was before the run.
+    /// The state of the path before the run.
     pub was: Image,
-    /// What the run made of it, the last first.
+    /// The states that the run gave it, the latest first.
     pub is: Vec<Image>,
-    /// Why it cannot be made what it was, if it cannot.
+    /// The reason why it cannot be restored; `None` if it can.
     pub lost: Option<String>,
     /// The tags of the states that changed it.
     pub by: Vec<String>,
 }
 
-/// What a run has noted, each in the order in which it was changed first.
+/// The noted changes of a run, each in the order of the first change.
 #[derive(Clone, Debug, Default)]
 pub struct Noted {
-    /// Paths.
+    /// The changed paths.
     pub places: Vec<Place>,
-    /// What is no file.
+    /// The changed things that are no files.
     pub things: Vec<Thing>,
-    /// What was changed first, second …
+    /// The order of the first changes across paths and things.
     pub order: Vec<Which>,
 }
 
-/// A change among those of its kind.
+/// The index of a change among those of its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// A place.
+    /// An index into the places.
     Place(usize),
-    /// A thing.
+    /// An index into the things.
     Thing(usize),
 }
 
 impl Noted {
-    /// Of the lines of a record.
+    /// Combines the lines of a record.
     #[must_use]
     pub fn of(changes: &[Map]) -> Self {
         let mut noted = Self::default();
@@ -92,7 +92,7 @@ impl Noted {
         which
     }
 
-    /// What is noted of a path.
+    /// Returns the changes noted for a path.
     pub fn place(&self, path: &Path) -> Option<&Place> {
         self.places.iter().find(|place| place.path == path)
     }
@@ -105,12 +105,13 @@ fn add_once(all: &mut Vec<String>, one: &str) {
 }
 
 impl Place {
-    /// Adds a line: what was noted first of what it was counts, and what was noted last of what it is.
+    /// Adds a line of the notes. The earliest state before the run and the latest states after it
+    /// count.
     fn add(&mut self, entry: &Map) {
         let map = |key| entry.get(key).and_then(Value::as_map);
         let lost = || entry.get("lost").map(Value::to_text);
         match map("was") {
-            // Written to in place, or not to be looked at.
+            // The path was written in place, or cannot be examined.
             None => self.lost = self.lost.take().or_else(lost),
             Some(was) if self.was.is_empty() => {
                 self.was = was.clone();
@@ -143,13 +144,14 @@ impl Place {
         image::kind(&self.was) == "file" && !self.was.contains("sha256")
     }
 
-    /// Whether the run changed more than how it looks: mode, owner, times.
+    /// Returns whether the run changed more than the mode, owner and times.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.is.iter().any(|is| is.contains("kind"))
     }
 
-    /// What it is to be again: all of it, or that of how it looks which the run has changed.
+    /// Returns the state to restore: all of it, or only the parts of mode, owner and times that the
+    /// run changed.
     #[must_use]
     pub fn goal(&self) -> Image {
         let mut goal = self.was.clone();
@@ -161,7 +163,8 @@ impl Place {
     }
 }
 
-/// What lies at a path as it was noted. Where a link leads there now, it is another place.
+/// Returns the current state of a path, in the form of a note. If a symlink now leads there, it is
+/// a different place and counts as absent.
 pub(crate) fn now(path: &Path) -> std::io::Result<Image> {
     let Some(above) = path.parent() else {
         return image::of(path);
@@ -173,7 +176,7 @@ pub(crate) fn now(path: &Path) -> std::io::Result<Image> {
     }
 }
 
-/// In what an image of a path now differs from one that was noted; nothing where it does not.
+/// Returns how the current state of a path differs from a noted one; `None` if it does not.
 #[must_use]
 pub(crate) fn difference(path: &Path, now: &Image, noted: &Image) -> Option<String> {
     for key in ["kind", "target", "type", "device", "mode", "uid", "gid"] {
@@ -216,7 +219,7 @@ pub(crate) fn difference(path: &Path, now: &Image, noted: &Image) -> Option<Stri
     (wanted.is_some() && wanted != found).then(|| "its times differ".to_owned())
 }
 
-/// A value of an image as people write it.
+/// Formats a value of a state for people.
 pub(crate) fn shown(key: &str, value: Option<&Value>) -> String {
     match value {
         Some(value) if key == "mode" => format!("{:04o}", value.as_int().unwrap_or_default()),

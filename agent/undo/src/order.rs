@@ -1,5 +1,5 @@
-//! In which order places are made what they were: what was changed last first, but a folder before what goes into it, and after what
-//! goes from it.
+//! The order in which places are restored: the latest change first, but a folder before the paths
+//! to be created in it, and after the paths to be removed from it.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -9,7 +9,7 @@ use modules::fs::image;
 
 use crate::noted::{Noted, Place, Which};
 
-/// All that was changed, in the order in which it is taken back.
+/// Returns all changes in the order in which they are undone.
 pub(crate) fn of(noted: &Noted) -> Vec<Which> {
     let mut order = Order {
         noted,
@@ -31,7 +31,7 @@ pub(crate) fn of(noted: &Noted) -> Vec<Which> {
 
 struct Order<'a> {
     noted: &'a Noted,
-    /// By their paths: what is below a folder follows it.
+    /// The places by path. Paths below a folder follow it directly.
     places: BTreeMap<&'a Path, usize>,
     done: Vec<bool>,
     all: Vec<Which>,
@@ -52,7 +52,7 @@ impl Order<'_> {
         self.all.push(Which::Place(at));
     }
 
-    /// The folder that a path lies in, where the run changed that.
+    /// Adds the folder that contains a path, if the run removed or replaced the folder.
     fn above(&mut self, path: &Path) {
         let above = path.parent().and_then(|above| self.places.get(above));
         let Some(at) = above.copied() else {
@@ -64,7 +64,7 @@ impl Order<'_> {
         }
     }
 
-    /// What lies in a folder that goes.
+    /// Adds the paths in a folder that is to be removed.
     fn below(&mut self, path: &Path) {
         let after = self
             .places

@@ -1,4 +1,5 @@
-//! [`Plan`]: what an undo would do, what it cannot do, and what has moved since.
+//! [`Plan`]: the steps of an undo, the changes that cannot be undone, and the ones that something
+//! else has changed since.
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
@@ -16,7 +17,7 @@ use crate::inverse::Thing;
 use crate::noted::{Noted, Place, Which, difference, now};
 use crate::order;
 
-/// The state modules whose changes are files that `modules::fs` writes, and nothing else.
+/// The state modules that change nothing but files that `modules::fs` writes.
 const OF_FILES: [&str; 11] = [
     "alias",
     "beacon",
@@ -31,23 +32,23 @@ const OF_FILES: [&str; 11] = [
     "x509",
 ];
 
-/// Those whose files count, although there is more to their changes.
+/// The state modules whose files are undone although they change more than files.
 const WITH_FILES: [&str; 7] = [
     "cron", "kmod", "locale", "mount", "network", "sysctl", "timezone",
 ];
 
-/// States that change something by the states of a run inside theirs.
+/// The states that change something through the states of an inner run.
 const OF_RUNS: [&str; 2] = ["salt.runner", "salt.state"];
 
-/// One whose returns stand in the record of the run that it is in.
+/// The state whose inner run writes its returns into the outer run's record.
 const OF_PART: &str = "salt.runner state.orchestrate";
 
-/// What is to be left out, or is all that is to be undone: paths with what is below them, and ids of states.
+/// The selection of what to undo, by paths (which include everything below them) and ids of states.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// Nothing else, where there are any.
+    /// If not empty, only these are undone.
     pub only: Vec<String>,
-    /// Not these.
+    /// These are not undone.
     pub except: Vec<String>,
 }
 
@@ -62,32 +63,32 @@ impl Wanted {
     }
 }
 
-/// One thing that is made what it was.
+/// A path or thing to be restored.
 #[derive(Clone, Debug)]
 pub enum Item {
-    /// A path, and what lies there now.
+    /// A path, and its current state.
     Place(Place, Image),
-    /// What is no file, and how it is now.
+    /// A thing that is no file, and its current state.
     Thing(Thing, Value),
 }
 
-/// What an undo would do.
+/// The plan of an undo.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// The run.
+    /// The job id of the run.
     pub jid: String,
-    /// What is done, in this order.
+    /// The items to restore, in this order.
     pub items: Vec<Item>,
-    /// What cannot be undone: a state or a path, and why.
+    /// The states or paths that cannot be undone, each with the reason.
     pub cannot: Vec<(String, String)>,
-    /// What has moved since, so that nothing is undone.
+    /// The changes made after the run. If there are any, nothing is undone.
     pub moved: Vec<String>,
-    /// The run was cut short.
+    /// True if the run was interrupted.
     pub cut_short: bool,
 }
 
 impl Plan {
-    /// Looks at what a run has changed, and at what became of it.
+    /// Checks what a run has changed and the current state of each change, and makes the plan.
     #[must_use]
     pub fn of(cx: &Exec, jid: &str, recorded: &Recorded, wanted: &Wanted) -> Self {
         let noted = counted(Noted::of(&recorded.changes), wanted);
@@ -122,7 +123,7 @@ impl Plan {
         plan
     }
 
-    /// Names the states whose changes nobody has noted.
+    /// Adds the states whose changes were not noted to those that cannot be undone.
     fn states(&mut self, recorded: &Recorded, noted: &Noted, wanted: &Wanted) {
         let all = noted.places.iter().flat_map(|place| &place.by);
         let things = noted.things.iter().flat_map(|thing| &thing.by);
@@ -137,7 +138,7 @@ impl Plan {
         for tag in changed {
             let module = tag.split("_|-").next().unwrap_or_default();
             let why = match module {
-                // An earlier undo: all that it did is noted.
+                // This is an earlier undo, all of whose changes are noted.
                 "undo" => continue,
                 "cmd" => "a command cannot be undone",
                 _ if things.contains(&tag) => continue,
@@ -201,7 +202,8 @@ impl Plan {
     }
 }
 
-/// What counts of the notes: not the files of states that change more than files, and not what is left out.
+/// Returns the notes to be undone. They do not include the files of states that change more than
+/// files, nor anything that is not selected.
 fn counted(noted: Noted, wanted: &Wanted) -> Noted {
     let owned = noted.things.iter().filter(|thing| thing.owns_files());
     let owned: HashSet<&String> = owned.flat_map(|thing| &thing.by).collect();
@@ -237,7 +239,7 @@ fn counted(noted: Noted, wanted: &Wanted) -> Noted {
     kept
 }
 
-/// The tags of the states that have changed something, those of runs inside a state too.
+/// Collects the tags of the states that have changed something, including states of inner runs.
 fn of_states(returns: &Map, all: &mut Vec<String>) {
     for (tag, ret) in returns {
         let changed = ret.get("changes").filter(|changes| changes.is_true());
@@ -260,7 +262,7 @@ fn of_states(returns: &Map, all: &mut Vec<String>) {
     }
 }
 
-/// What earlier undos of a run have made of things, which may have been killed on the way.
+/// Returns the notes of earlier undos of a run, which may have been interrupted.
 fn undos(opts: &Opts, jid: &str) -> Vec<Noted> {
     let folder = record::folder(opts);
     let jids = record::jids(opts).into_iter();
@@ -281,7 +283,7 @@ fn undos(opts: &Opts, jid: &str) -> Vec<Noted> {
     all
 }
 
-/// What runs after one have changed, each thing with the last of them.
+/// Returns all changes of runs after this one, each with the job id of the last run that made it.
 fn later(opts: &Opts, jid: &str) -> HashMap<String, String> {
     let mut all = HashMap::new();
     for other in record::jids(opts)
@@ -298,18 +300,18 @@ fn later(opts: &Opts, jid: &str) -> HashMap<String, String> {
     all
 }
 
-/// What it takes to look at a place.
+/// The context for checking places.
 struct Look<'a> {
     cx: &'a Exec,
     places: HashMap<&'a Path, &'a Place>,
     kept: PathBuf,
     undos: Vec<Noted>,
-    /// Which later run has changed what, looked up when it is first asked.
+    /// The last later run that changed each path or thing, read when it is first needed.
     later: OnceCell<HashMap<String, String>>,
 }
 
 impl Look<'_> {
-    /// Why the contents that a place had are not there.
+    /// Returns the reason why the former contents of a place are not available.
     fn not_kept(&self, place: &Place) -> Option<String> {
         let hash = place.was.get("sha256").map(Value::to_text)?;
         match image::hash(&self.kept.join(&hash)) {
@@ -320,7 +322,7 @@ impl Look<'_> {
         }
     }
 
-    /// In what a place is not as the run left it, if it is not.
+    /// Returns how a place differs from what the run left; `None` if it does not.
     fn moved(&self, place: &Place, now: &Image) -> Option<String> {
         let (is, was) = (image::kind(now), image::kind(&place.was));
         if !place.is_whole() && is != was {
@@ -343,7 +345,7 @@ impl Look<'_> {
         all.any(|thing| thing.is_left(now))
     }
 
-    /// What else there is that keeps a place from being what it was.
+    /// Returns another obstacle that prevents restoring a place; `None` if there is none.
     fn in_the_way(&self, place: &Place, now: &Image, goal: &Image) -> Option<String> {
         if image::kind(now) == "directory" && image::kind(goal) != "directory" {
             let entries = std::fs::read_dir(&place.path)
@@ -371,7 +373,7 @@ impl Look<'_> {
         is_missing.then(|| "its folder is not there".to_owned())
     }
 
-    /// What has moved, with the run that has done it, where one is on record.
+    /// Describes a change after the run, with the later run that made it if one is on record.
     fn told(&self, jid: &str, name: &str, why: &str) -> String {
         let by = self.later.get_or_init(|| later(self.cx.opts(), jid));
         match by.get(name) {

@@ -1,4 +1,4 @@
-//! A plan of an undo for people, and as data.
+//! Formats the plan of an undo for people and as data.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,10 +13,10 @@ use value::{Map, Value};
 use crate::noted::shown as shown_value;
 use crate::plan::{Item, Plan};
 
-/// The version of the data.
+/// The version of the data format.
 const VERSION: i64 = 1;
 
-/// A plan as data: `version`, `jid`, `steps`, `cannot`, `moved`, `cut_short`.
+/// Returns a plan as data: `version`, `jid`, `steps`, `cannot`, `moved`, `cut_short`.
 #[must_use]
 pub fn data(opts: &Opts, plan: &Plan) -> Map {
     let kept = record::kept(&record::folder(opts).join(&plan.jid));
@@ -35,7 +35,7 @@ pub fn data(opts: &Opts, plan: &Plan) -> Map {
         .with("moved", plan.moved.clone())
 }
 
-/// What is done to one thing, as data; with the folder of kept contents also how a text differs.
+/// Returns an item as data. With the folder of kept contents, it includes the diff of a text.
 pub(crate) fn item(item: &Item, kept: Option<&Path>) -> Map {
     match item {
         Item::Thing(thing, now) => {
@@ -73,12 +73,12 @@ pub(crate) fn item(item: &Item, kept: Option<&Path>) -> Map {
     }
 }
 
-/// Whether it is shown line by line.
+/// Returns whether a value is shown as a diff.
 fn is_text(value: &str) -> bool {
     value.contains('\n')
 }
 
-/// What becomes of a path.
+/// Returns the verb for what happens to a path.
 fn verb(now: &Image, goal: &Image) -> &'static str {
     match (image::kind(now), image::kind(goal)) {
         (_, "absent") => "remove",
@@ -88,7 +88,7 @@ fn verb(now: &Image, goal: &Image) -> &'static str {
     }
 }
 
-/// How the text of a file differs from what is kept.
+/// Returns the diff between a file and its kept contents.
 fn difference(path: &Path, now: &Image, goal: &Image, kept: &Path) -> Option<String> {
     let small = |image: &Image| {
         let size = image.get("size").and_then(Value::as_int);
@@ -108,7 +108,7 @@ fn difference(path: &Path, now: &Image, goal: &Image, kept: &Path) -> Option<Str
     (!told.is_empty()).then_some(told)
 }
 
-/// What is done to one thing, in a line.
+/// Describes an item in one line.
 pub(crate) fn line(one: &Item) -> String {
     match one {
         Item::Thing(thing, now) => {
@@ -139,7 +139,7 @@ pub(crate) fn line(one: &Item) -> String {
     }
 }
 
-/// What more there is to say of what comes back.
+/// Returns the target or size of a path to be restored.
 fn of(goal: &Image) -> String {
     match (goal.get("target"), goal.get("size")) {
         (Some(target), _) => format!(" (to {})", target.to_text()),
@@ -148,7 +148,7 @@ fn of(goal: &Image) -> String {
     }
 }
 
-/// In what a path changes that stays of its kind.
+/// Describes what changes on a path that keeps its kind.
 fn changed(now: &Image, goal: &Image) -> String {
     let mut all = Vec::new();
     if goal.contains("sha256") {
@@ -169,7 +169,7 @@ fn changed(now: &Image, goal: &Image) -> String {
     all.join(", ")
 }
 
-/// A plan for people.
+/// Formats a plan for people.
 #[must_use]
 pub fn shown(opts: &Opts, plan: &Plan) -> String {
     let kept = record::kept(&record::folder(opts).join(&plan.jid));

@@ -1,4 +1,5 @@
-//! The frames that follow a request on its stream: any number of `data`, then one `done` or `error`.
+//! The frames that follow a request on its stream: any number of `data`, then one `done` or one
+//! `error`.
 
 use value::Value;
 
@@ -8,7 +9,7 @@ kinds! {
     /// A frame that follows a request.
     enum Answer;
 
-    /// A part of what was asked for; with `push`, a part of what is sent.
+    /// A part of the answer; with `push`, a part of the file that is sent.
     "data" Data [MinionToMaster MasterToMinion ClientToMaster ClientToMinion JobToMinion] {
         /// Bytes of a file, entries of a list, an event, the return of one minion.
         data: Value,
@@ -16,15 +17,15 @@ kinds! {
 
     /// The end of the answer, or all of it.
     "done" Done [MinionToMaster MasterToMinion ClientToMaster ClientToMinion JobToMinion] {
-        /// What is left to say.
+        /// The rest of the answer.
         data: Value,
     }
 
-    /// The request failed: there is no answer, which is never the same as an empty one.
+    /// The failure of a request. There is no answer, which is never the same as an empty one.
     "error" Failed [MinionToMaster MasterToMinion ClientToMaster ClientToMinion JobToMinion] {
         /// One word for programs: `missing`, `refused`, `invalid`, `busy`, `failed`.
         reason: String,
-        /// A sentence that says what was wrong.
+        /// A sentence that describes the failure.
         text: String,
     }
 }

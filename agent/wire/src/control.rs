@@ -1,4 +1,5 @@
-//! The frames of a control stream: who one is, whether one is let in, events and how far they are safe.
+//! The frames of a control stream: the hello and its answers, events, and acks of the events that
+//! are durable.
 
 use value::Map;
 
@@ -11,88 +12,98 @@ kinds! {
 
     /// The first frame of a session.
     "hello" Hello [MinionToMaster] before {
-        /// The oldest protocol version that the sender speaks.
+        /// The oldest protocol version that the sender supports.
         version_min: u64,
-        /// The newest one.
+        /// The newest protocol version that the sender supports.
         version_max: u64,
-        /// What it can do beyond the version, by name.
+        /// The sender's features beyond the version, by name.
         features: Vec<String>,
-        /// What it wants to be called. The master binds it to the session's key, and never reads an id again.
+        /// The id that the minion asks for. The master binds it to the session's key, and never
+        /// reads an id from a frame again.
         id: Id,
-        /// `minion`. A session that says another word is refused.
+        /// The role of the sender: `minion`. A session with another role is refused.
         role: String,
-        /// Its program's version, for `manage.versions`.
+        /// The version of the minion's program, for `manage.versions`.
         program: String,
-        /// Since when it runs, as `_stamp` has it.
+        /// The time at which the minion's program started, in the format of `_stamp`.
         started: String,
-        /// The number of its spool: sequence numbers count within it.
+        /// The number of the minion's spool. Sequence numbers count within one spool.
         epoch: u64,
-        /// What an enrolment token proves.
+        /// The enrolment token, if the minion has one.
         token: Option<Secret>,
-        /// Grains for `autosign_grains`: what the minion says of itself, believed by nobody for anything else.
+        /// Grains for `autosign_grains`. They are the minion's own claims, and are trusted for
+        /// nothing else.
         grains: Map,
-        /// Other evidence by name: documents that others signed, of `EVIDENCE_MAX` bytes together. `aws` has texts `document`, `signature`
-        /// and `rsa2048` as the metadata of an instance give them; `gcp` is an identity token, `azure` an attested document's signature.
+        /// Other evidence by name: documents that others have signed, of at most `EVIDENCE_MAX`
+        /// bytes together. `aws` has the texts `document`, `signature` and `rsa2048`, as the
+        /// metadata of an instance return them; `gcp` is an identity token, `azure` the signature
+        /// of an attested document.
         evidence: Map,
     }
 
-    /// The session is let in.
+    /// The acceptance of the session.
     "welcome" Welcome [MasterToMinion] {
-        /// The protocol version that both speak from here on.
+        /// The protocol version that both sides use from here on.
         version: u64,
-        /// The features that both have.
+        /// The features that both sides have.
         features: Vec<String>,
-        /// What the key is bound to: role, grains and pillar that the minion cannot change.
+        /// The data that the key is bound to: role, grains and pillar that the minion cannot
+        /// change.
         bound: Map,
-        /// The spool of which the master knows events.
+        /// The number of the spool whose events the master knows.
         epoch: u64,
-        /// The last sequence number of that spool that is durable on the master: what it covers is not sent again.
+        /// The last sequence number of that spool that is durable on the master. The minion does
+        /// not send the events up to it again.
         durable: u64,
-        /// The master's program version.
+        /// The version of the master's program.
         program: String,
-        /// The master's time as `_stamp` has it, for who has no clock.
+        /// The master's time in the format of `_stamp`, for a minion without a clock.
         stamp: String,
     }
 
-    /// The key waits for acceptance. The session stays open, and the welcome will come on it.
+    /// The notice that the key waits for acceptance. The session stays open, and the welcome
+    /// follows on it.
     "pending" Pending [MasterToMinion] {
-        /// Why it is not accepted yet, for the minion's log.
+        /// The reason why the key is not accepted yet, for the minion's log.
         reason: String,
     }
 
-    /// The session is not let in, and ends.
+    /// The refusal of the session, which ends.
     "refused" Refused [MasterToMinion] {
         /// One word for programs: `rejected`, `denied`, `full`, `version`, `id`, `policy`.
         reason: String,
         /// A sentence for the minion's log.
         text: String,
-        /// After how many seconds it may ask again; left out, as its own settings say.
+        /// The number of seconds after which the minion may ask again. If it is absent, the minion
+        /// uses its own settings.
         retry_s: Option<u64>,
     }
 
-    /// An event. From a minion it has a sequence number and is safe when that is acked; from a job or a command it has none.
+    /// An event. A minion's event has a sequence number and is safe once that is acknowledged. An
+    /// event of a job or a command has none.
     "event" Event [MinionToMaster JobToMinion ClientToMinion ClientToMaster] {
-        /// Its place in the sender's spool, from 1; 0 for an event that nobody waits for.
+        /// The position in the sender's spool, from 1; 0 for an event that is not acknowledged.
         sequence: u64,
-        /// Its tag.
+        /// The tag of the event.
         tag: String,
-        /// When it was made, as `_stamp` has it.
+        /// The time of the event, in the format of `_stamp`.
         stamp: String,
-        /// What it says.
+        /// The data of the event.
         data: Map,
     }
 
-    /// All events up to this one are durable.
+    /// The acknowledgement that all events up to this one are durable.
     "ack" Ack [MasterToMinion] {
-        /// The last one.
+        /// The sequence number of the last one.
         sequence: u64,
     }
 
-    /// The sender will close the session; what is under way may end.
+    /// The notice that the sender is about to close the session. Exchanges in progress may finish.
     "bye" Bye [MinionToMaster MasterToMinion] before {
-        /// Why, for the other's log.
+        /// The reason, for the log of the other side.
         reason: String,
-        /// In how many seconds to come back; left out, as one's own settings say.
+        /// The number of seconds after which the receiver may reconnect. If it is absent, the
+        /// receiver uses its own settings.
         retry_s: Option<u64>,
     }
 }

@@ -1,35 +1,36 @@
-//! What can be wrong with bytes, and with what should become bytes.
+//! The errors of encoding and decoding.
 
-/// A value or frame that cannot be written or read. Whoever prints it knows the peer and says it too.
+/// A value or frame that cannot be encoded or decoded. It does not name the peer; the code that
+/// logs it does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// More bytes than allowed.
     #[error("{bytes} bytes are more than the {limit} that are allowed here")]
     TooLong {
-        /// How many there are.
+        /// The number of bytes.
         bytes: u64,
-        /// How many there may be.
+        /// The maximum number of bytes.
         limit: usize,
     },
-    /// Nested deeper than allowed.
+    /// Nesting that is deeper than allowed.
     #[error("nested deeper than the {limit} levels that are allowed")]
     TooDeep {
-        /// How deep it may be.
+        /// The maximum number of levels.
         limit: usize,
     },
     /// More values than allowed.
     #[error("holds more than the {limit} values that are allowed here")]
     TooMany {
-        /// How many there may be.
+        /// The maximum number of values.
         limit: usize,
     },
-    /// The bytes end in the middle of a value.
+    /// Bytes that end in the middle of a value.
     #[error("ends in the middle of a value")]
     Truncated,
-    /// Bytes are left after the value.
+    /// Bytes that are left after the value.
     #[error("{bytes} bytes follow after the end of the value")]
     Trailing {
-        /// How many there are.
+        /// The number of bytes.
         bytes: usize,
     },
     /// A byte that begins no value.
@@ -41,41 +42,42 @@ pub enum Error {
     /// An extension type that this protocol does not have.
     #[error("the extension type {kind} is not known")]
     Extension {
-        /// Its number.
+        /// The number of the extension type.
         kind: i8,
     },
     /// Text that is not UTF-8.
     #[error("text is not UTF-8")]
     Text,
-    /// A number's digits are no whole number.
+    /// A number whose digits are no whole number.
     #[error("the digits of a number are no whole number")]
     Digits,
-    /// What Python would not take as a key.
+    /// A value that Python would not accept as a key.
     #[error("a {type_name} cannot be the key of a dictionary or the item of a set")]
     Key {
-        /// Its Python type.
+        /// The Python type of the value.
         type_name: &'static str,
     },
-    /// The same key twice in one dictionary, or item in one set.
+    /// A dictionary that contains a key twice, or a set that contains an item twice.
     #[error("the same key stands twice in one dictionary or set")]
     Duplicate,
     /// A frame that is no map with a `kind`.
     #[error("a frame is a map that has its kind under `kind`")]
     NoFrame,
-    /// A frame lacks a field, or holds something else in it.
+    /// A frame in which a field is missing or has a value of another type.
     #[error("`{field}` of the frame `{kind}` must be {wanted}")]
     Field {
         /// The frame's kind.
         kind: &'static str,
         /// The field.
         field: &'static str,
-        /// What belongs there.
+        /// The expected type.
         wanted: &'static str,
     },
 }
 
 impl Error {
-    /// True when the place where the next frame begins is lost, so that nothing after it can be read.
+    /// Returns true when the beginning of the next frame cannot be found, so that nothing after
+    /// this error can be read.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         matches!(self, Self::TooLong { .. })

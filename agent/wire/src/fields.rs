@@ -1,4 +1,4 @@
-//! Fields of frames: a struct's fields as the entries of a map, and back.
+//! Fields of frames: converts a struct's fields to the entries of a map, and back.
 
 use value::{Map, Value};
 
@@ -7,22 +7,22 @@ use crate::{Error, Id, Secret};
 
 /// A type that a field of a frame may have.
 pub(crate) trait Field: Sized {
-    /// What belongs there, for error messages.
+    /// The expected type, for error messages.
     const WANTED: &'static str;
 
-    /// What is written; none where there is nothing to say, and the field is then left out.
+    /// Returns the value to be written; `None` leaves the field out.
     fn written(&self) -> Option<Value>;
 
-    /// What is read; none where something else stands there.
+    /// Returns the field's value; `None` if the value has another type.
     fn read(value: Value) -> Option<Self>;
 
-    /// What it is where the field is left out; none where it must not be.
+    /// Returns the value of a missing field; `None` if the field is required.
     fn absent() -> Option<Self> {
         None
     }
 }
 
-/// Writes one field; `count` counts those that have something to say.
+/// Appends one field, unless it is left out.
 pub(crate) fn put(
     fields: &mut Vec<(&'static str, Value)>,
     name: &'static str,
@@ -46,7 +46,7 @@ pub(crate) fn write(
     })
 }
 
-/// Reads one field out of a frame's map. A field that is `None` there is as good as left out.
+/// Takes one field out of a frame's map. A field that is `None` counts as missing.
 pub(crate) fn take<T: Field>(
     map: &mut Map,
     kind: &'static str,
@@ -143,7 +143,7 @@ impl Field for f64 {
     }
 }
 
-/// Any value, `None` too: a return may be that.
+/// A field of any value, even `None`: a job can return that.
 impl Field for Value {
     const WANTED: &'static str = "a value";
 

@@ -1,46 +1,48 @@
-//! [`Frame`]: one message; its bytes, and the buffer that takes them apart again.
+//! [`Frame`]: one message. It can be encoded to bytes; [`Decoder`] turns received bytes into frames
+//! again.
 
 use value::Value;
 
 use crate::msgpack::{self, Writer};
 use crate::{Answer, Control, Error, Limits, Request, fields};
 
-/// How many bytes tell the length of a frame.
+/// The number of bytes of a frame's length.
 const HEAD: usize = 4;
 
-/// The room that a decoder keeps after a large frame.
+/// The capacity in bytes that a decoder keeps after a large frame.
 const SPARE_MAX: usize = 64 << 10;
 
 /// One message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Frame {
-    /// On the control stream.
+    /// A frame of the control stream.
     Control(Control),
-    /// First on a stream of its own.
+    /// The first frame of a separate stream.
     Request(Request),
-    /// After a request.
+    /// A frame that follows a request.
     Answer(Answer),
-    /// The answer to a kind that is not known.
+    /// The answer to a frame of an unknown kind.
     Unsupported {
-        /// The kind.
+        /// The unknown kind.
         kind: String,
     },
-    /// A frame of a later version. It is answered with [`Frame::Unsupported`], and the session goes on.
+    /// A frame of an unknown kind, from a later version. It is answered with
+    /// [`Frame::Unsupported`], and the session continues.
     Unknown {
-        /// Its kind.
+        /// The unknown kind.
         kind: String,
     },
 }
 
 const UNSUPPORTED: &str = "unsupported";
-/// No kind is longer; what is, need not be said back.
+/// The maximum number of characters of an unknown kind that are kept. All known kinds are shorter.
 const KIND_MAX: usize = 64;
 
 impl Frame {
-    /// Appends the frame's bytes, length first.
+    /// Appends the encoded frame: its length, then its contents.
     ///
     /// # Errors
-    /// When it is larger than the limits allow; `out` is then as it was.
+    /// When it is larger than the limits allow. `out` is then unchanged.
     pub fn encode(&self, limits: Limits, out: &mut Vec<u8>) -> Result<(), Error> {
         let start = out.len();
         out.extend_from_slice(&[0; HEAD]);
@@ -68,7 +70,7 @@ impl Frame {
         }
     }
 
-    /// Reads a frame that all bytes make up, its length not among them.
+    /// Decodes a frame from all of the bytes, which do not include its length.
     ///
     /// # Errors
     /// When the bytes are no frame, or a known kind lacks a field.
@@ -97,17 +99,17 @@ impl Frame {
     }
 }
 
-/// Takes frames out of bytes that come in pieces.
+/// Splits received bytes into frames.
 #[derive(Debug)]
 pub struct Decoder {
     limits: Limits,
     buffer: Vec<u8>,
-    /// Where in the buffer the next frame begins.
+    /// The offset in the buffer at which the next frame begins.
     start: usize,
 }
 
 impl Decoder {
-    /// An empty one.
+    /// Returns an empty decoder.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
@@ -117,12 +119,12 @@ impl Decoder {
         }
     }
 
-    /// Other limits from the next frame on: those of an accepted key.
+    /// Sets other limits from the next frame on, for example when the key is accepted.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// Takes in bytes as they came.
+    /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.start);
         self.start = 0;
@@ -132,19 +134,20 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// True when nothing of a next frame has come.
+    /// Returns true when no byte of the next frame was received.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.start == self.buffer.len()
     }
 
-    /// Returns how many bytes have come that belong to no frame yet that was read.
+    /// Returns the number of received bytes that belong to no decoded frame.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rest().len()
     }
 
-    /// How long the frame is that has begun, where its length has come.
+    /// Returns the announced length of the frame that has begun; `None` until the whole length was
+    /// received.
     #[must_use]
     pub fn expects(&self) -> Option<usize> {
         let (head, _) = self.rest().split_first_chunk::<HEAD>()?;
@@ -155,7 +158,7 @@ impl Decoder {
         self.buffer.get(self.start..).unwrap_or_default()
     }
 
-    /// The next frame; none until all of it has come.
+    /// Returns the next frame; `None` until all of it was received.
     ///
     /// # Errors
     /// When it is no frame. The next one can be read unless the error [is fatal](Error::is_fatal).

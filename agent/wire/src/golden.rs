@@ -1,4 +1,5 @@
-//! Frames of every kind, written to the bytes that each version of the protocol keeps: `tests/corpus/wire/v1`.
+//! Tests that frames of every kind have the same bytes as those stored for each version of the
+//! protocol in `tests/corpus/wire/v1`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -241,7 +242,7 @@ fn answers() -> Vec<Answer> {
     ]
 }
 
-/// One frame of each kind, and what a later version may send.
+/// Returns one frame of each kind, and frames that a later version may send.
 fn all() -> Vec<(String, Frame)> {
     let mut all: Vec<(String, Frame)> = Vec::new();
     all.extend(
@@ -286,7 +287,7 @@ fn bytes(frame: &Frame) -> Vec<u8> {
     out
 }
 
-/// What the bytes of a frame hold, for who reads the corpus.
+/// Returns the contents of a frame as readable text, for people who read the corpus.
 fn shown(bytes: &[u8]) -> String {
     let value = msgpack::decode(&bytes[4..], Limits::STREAM).unwrap();
     let layout = json::Layout {
@@ -297,7 +298,8 @@ fn shown(bytes: &[u8]) -> String {
     json::write(&value, layout) + "\n"
 }
 
-/// Run it with `--ignored` after a new kind was added. It writes only what is not there: what a release has sent never changes.
+/// Writes new frames to the corpus; run it with `--ignored` after adding a kind. It writes only
+/// missing files, because frames that a release has sent never change.
 #[test]
 #[ignore = "writes to the corpus"]
 #[expect(clippy::disallowed_methods, reason = "a test's own files")]
@@ -500,7 +502,8 @@ fn each_side_may_send_what_its_rule_says() {
     assert_eq!(only(Way::ClientToMaster), ["wheel"]);
 }
 
-/// `cargo test --release -p wire -- --ignored --nocapture speed`
+/// Measures the speed of encoding and decoding: `cargo test --release -p wire -- --ignored
+/// --nocapture speed`
 #[test]
 #[ignore = "measures"]
 fn speed() {

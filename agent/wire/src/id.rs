@@ -1,4 +1,5 @@
-//! [`Id`]: what a minion is called. It stands in file names, event tags and targets, so there is one grammar and no way around it.
+//! [`Id`]: the name of a minion. Ids occur in file names, event tags and targets, so a single
+//! grammar applies everywhere.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +10,7 @@ pub struct Id(String);
 
 const LENGTH_MAX: usize = 253;
 
-/// A text that is no id.
+/// The error for a text that is no id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is no minion id: one has 1 to {LENGTH_MAX} letters, digits, dots, underscores and hyphens of ASCII, and begins with a letter or digit"
@@ -17,13 +18,13 @@ const LENGTH_MAX: usize = 253;
 pub struct NotAnId(String);
 
 impl Id {
-    /// The id as text.
+    /// Returns the id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// True for texts of the grammar.
+    /// Returns whether a text matches the grammar.
     #[must_use]
     pub fn is_valid(text: &str) -> bool {
         let first = text.bytes().next();
@@ -41,7 +42,7 @@ impl FromStr for Id {
         if Self::is_valid(text) {
             return Ok(Self(text.to_owned()));
         }
-        // What is quoted has an end: a log line is no place for a megabyte.
+        // The quoted part is limited, so that the log does not contain a megabyte.
         Err(NotAnId(text.chars().take(64).collect()))
     }
 }

@@ -1,6 +1,8 @@
-//! The macro by which kinds of frames are declared: a struct each, an enum of them, and the table of who may send them.
+//! The macro that declares kinds of frames: a struct for each kind, an enum of them, and the table
+//! of the ways on which each may be sent.
 
-/// Declares an enum of frames: `"kind" Struct [ways] {fields}`; `before` says that a key that is not accepted yet may send it too.
+/// Declares an enum of frames: `"kind" Struct [ways] {fields}`. With `before`, a key that is not
+/// accepted yet may send the kind too.
 macro_rules! kinds {
     (
         $(#[$about:meta])*
@@ -33,7 +35,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// The kind alone: what a frame holds may be a secret.
+            /// Shows the kind only, because the fields may contain a secret.
             impl ::std::fmt::Debug for $kind {
                 fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                     f.write_str($name)
@@ -60,7 +62,7 @@ macro_rules! kinds {
         }
 
         impl $all {
-            /// Every kind, with who may send it.
+            /// All kinds, with the ways on which each may be sent.
             pub const RULES: &[$crate::Rule] = &[
                 $( $crate::Rule {
                     kind: $name,
@@ -69,7 +71,7 @@ macro_rules! kinds {
                 }, )*
             ];
 
-            /// The word that stands for its kind.
+            /// Returns the name of the frame's kind.
             #[must_use]
             pub fn kind(&self) -> &'static str {
                 match self {
@@ -83,7 +85,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// The frame of a kind; none where another enum has that kind.
+            /// Reads a frame of this kind; `None` if the kind belongs to another enum.
             pub(crate) fn read(kind: &str, map: &mut ::value::Map) -> Result<Option<Self>, $crate::Error> {
                 Ok(Some(match kind {
                     $( $name => Self::$kind($kind::read(map)?), )*

@@ -1,27 +1,32 @@
-//! What a fleet says to each other, as bytes: frames, ids, event tags, and who may send what. No sockets, no clock, no file.
+//! The messages of a fleet as bytes: frames, ids, event tags, and the rules of which side may send
+//! what. This crate uses no sockets, no clock and no files.
 //!
 //! # The protocol, version 1
 //!
-//! A minion and its master speak over one QUIC connection; the crate `link` has it. Both prove an Ed25519 key in the handshake, and
-//! that key *is* the session's identity: no frame after the hello holds an id that anybody reads.
+//! A minion and its master communicate over one QUIC connection, which the crate `link` implements.
+//! Both prove an Ed25519 key in the handshake. That key *is* the session's identity: no frame after
+//! the hello contains an id that any receiver trusts.
 //!
 //! ## Frames
 //!
-//! A frame is its length as four bytes, the highest first, and one msgpack map of that length. `kind` says which frame it is; the
-//! other entries are its fields. A receiver
+//! A frame consists of its length as four bytes, the highest first, and one msgpack map of that
+//! length. The entry `kind` names the kind of frame; the other entries are its fields. A receiver
 //!
-//! - ignores entries that it does not know, and takes a missing optional one, or `None`, as its default;
-//! - answers a kind that it does not know with `unsupported`, and goes on;
-//! - drops a frame of a known kind that is malformed, and counts it; too many end the connection;
-//! - ends the connection on a length above its limit, because it cannot find the next frame without reading this one.
+//! - ignores entries that it does not know, and uses the default for an optional entry that is
+//!   missing or `None`;
+//! - answers an unknown kind with `unsupported`, and continues;
+//! - drops a malformed frame of a known kind, and counts it; too many of them end the connection;
+//! - ends the connection on a length above its limit, because it cannot find the next frame without
+//!   reading this one.
 //!
-//! A new field, kind or feature needs no new version; a changed meaning does. [`Limits`] are one of three: before acceptance, on a
-//! control stream, on a stream of its own.
+//! A new field, kind or feature needs no new version; a changed meaning does. There are three sets
+//! of [`Limits`]: before acceptance, on a control stream, and on a separate stream.
 //!
 //! ## Values
 //!
-//! [`msgpack`] holds Salt's values: `None`, booleans, whole numbers of 64 bits, floats, text, bytes, lists, and maps that keep their
-//! order, with any key that Python takes. What msgpack has no form for is an extension:
+//! [`msgpack`] encodes Salt's values: `None`, booleans, whole numbers of 64 bits, floats, text,
+//! bytes, lists, and maps that keep their order, with any key that Python accepts. Values for which
+//! msgpack has no form are extensions:
 //!
 //! | type | what | bytes |
 //! |---|---|---|
@@ -29,53 +34,64 @@
 //! | 2 | a tuple | a msgpack array |
 //! | 3 | a set | a msgpack array |
 //!
-//! Refused: other extensions, a key or an item twice, keys that are lists, maps, sets or not-a-number, text that is not UTF-8, bytes
-//! after the end.
+//! A receiver rejects other extensions, duplicate keys or items, keys that are lists, maps, sets or
+//! not-a-number, text that is not UTF-8, and bytes after the end.
 //!
 //! ## Streams
 //!
-//! The minion opens the first stream, the *control stream*, and says `hello`. The master answers, in this order and on this stream,
+//! The minion opens the first stream, the *control stream*, and sends `hello`. The master answers,
+//! in this order and on this stream:
 //!
 //! ```text
 //! minion                         master
-//!   hello ------------------------>            the range of versions, features, id, evidence
-//!         <------------------------ pending    nothing else can be said until the welcome comes, hours later if need be
-//!         <------------------------ welcome    version, features, what the key is bound to, how far its events are durable
-//!   or    <------------------------ refused    and the connection is closed
+//!   hello ------------------------>          the range of versions, features, id, evidence
+//!         <------------------------ pending  the minion waits for the welcome, perhaps for hours
+//!         <------------------------ welcome  version, features, what the key is bound to,
+//!                                            how far its events are durable
+//!   or    <------------------------ refused  and the connection is closed
 //!   event 7, event 8 ------------->
-//!         <------------------------ ack 8      everything up to 8 is on the master's disk
-//!   bye   <-----------------------> bye        the connection will be closed; what is under way ends first
+//!         <------------------------ ack 8    everything up to 8 is on the master's disk
+//!   bye   <-----------------------> bye      the connection is closed after open exchanges end
 //! ```
 //!
-//! The rest have a stream each, opened by who asks; it begins with a [`Request`], and [`Answer`] frames follow: any number of `data`,
-//! then one `done` or `error`. A stream that ends without either is an error at the asker's end, never an empty answer.
+//! Every other exchange has a separate stream, which the requesting side opens. It begins with a
+//! [`Request`], and [`Answer`] frames follow: any number of `data`, then one `done` or `error`. A
+//! stream that ends without either is an error for the requesting side, never an empty answer.
 //!
-//! - Minion to master: `pillar`, `grains`, `options`, `list`, `stat`, `file`, `push`, `mine_*`, `return`, `publish`, `runner`.
-//! - Master to minion: `job` (`done` says that it was taken), `find_job`, `running`, `signal_job`, `refresh`, `ping`.
+//! - Minion to master: `pillar`, `grains`, `options`, `list`, `stat`, `file`, `push`, `mine_*`,
+//!   `return`, `publish`, `runner`.
+//! - Master to minion: `job` (`done` means that the minion accepted it), `find_job`, `running`,
+//!   `signal_job`, `refresh`, `ping`.
 //!
 //! ## Once, and in order
 //!
-//! Events and returns count in one row of sequence numbers, from 1, within a spool that has a number of its own, its `epoch`. A
-//! minion drops what is acked (`ack` covers events and returns up to its number; the `done` of a `return` covers that return). It sends
-//! in order: a return when everything before it was acked, an event after a return when that was done. So a number that is not above the
-//! highest one that came is one that was sent twice, and the master drops it by (key, epoch, sequence); numbers that are left out never
-//! come. After a loss the minion sends again from the welcome's `durable` on. An event with sequence 0 is not kept by anybody and not acked.
+//! Events and returns share one series of sequence numbers, from 1, within a spool. Each spool has
+//! a number, its `epoch`. A minion drops what is acknowledged: an `ack` covers events and returns
+//! up to its number; the `done` of a `return` covers that return. The minion sends in order: a
+//! return when everything before it is acknowledged, and an event after a return when that return
+//! is done. A number that is not above the highest received one was therefore sent twice, and the
+//! master drops it by (key, epoch, sequence). Numbers that are left out never arrive later. After a
+//! lost connection the minion sends again everything after the welcome's `durable`. An event with
+//! sequence 0 is neither stored nor acknowledged.
 //!
-//! ## Who may send what
+//! ## Permissions
 //!
-//! [`rule::check`] is asked for every frame that comes in, with the [`Way`] that follows from the connection. Its table is made from
-//! the declarations of the frames: a kind that names no way may not be sent, and only `hello` and `bye` come before acceptance. Of
-//! event tags a minion may send its own and those that are not reserved: [`tag::may_send`].
+//! [`rule::check`] checks every received frame, with the [`Way`] that follows from the connection.
+//! Its table is made from the declarations of the frames. A kind that names no way may not be sent,
+//! and only `hello` and `bye` are allowed before acceptance. A minion may send events with its own
+//! tags and with tags that are not reserved: [`tag::may_send`].
 //!
 //! ## On one machine
 //!
-//! Commands and job processes speak the same frames over a Unix socket. There is no hello: the kernel says who it is. A stream is
-//! the whole socket; one request follows another when the first one's answer has ended, and `event` may stand before a request.
+//! Commands and job processes send the same frames over a Unix socket. There is no hello, because
+//! the kernel identifies the peer. The whole socket is one stream: a request follows when the
+//! answer to the previous one has ended, and `event` frames may precede a request.
 //!
 //! # For programs
 //!
-//! [`Frame::encode`] appends to a buffer; [`Decoder`] takes bytes as they come and gives frames. Both hold the same limits, so what
-//! is too large fails where it is made. `Debug` of a frame shows its kind only: pillar and tokens never get into a log that way.
+//! [`Frame::encode`] appends to a buffer; [`Decoder`] takes received bytes and returns frames. Both
+//! apply the same limits, so a frame that is too large fails at its sender. `Debug` of a frame
+//! shows its kind only, so pillar and tokens never get into a log that way.
 
 mod answer;
 mod control;
@@ -107,30 +123,34 @@ pub use secret::Secret;
 
 use value::{Map, Value};
 
-/// The oldest protocol version that is spoken here.
+/// The oldest protocol version that this program supports.
 pub const VERSION_MIN: u64 = 1;
-/// The newest one.
+/// The newest protocol version that this program supports.
 pub const VERSION_MAX: u64 = 1;
-/// What QUIC's handshake calls the protocol.
+/// The name of the protocol in QUIC's handshake.
 pub const ALPN: &[u8] = b"pinch/1";
 
-/// Under which name the answer to [`Options`], and a job for its process, has the grains that the minion's key is bound to.
+/// The name under which the answer to [`Options`], and a job for its process, contains the grains
+/// that the minion's key is bound to.
 pub const BOUND_GRAINS: &str = "bound_grains";
 
-/// Under which name a job's options say that its return is covered as a whole: the step that it is of has `no_log`.
+/// The name of a job's option for `no_log`: the step of an orchestration that the job belongs to
+/// has it, so its whole return is hidden.
 pub const NO_LOG: &str = "no_log";
 
-/// Under which name a job's options say which of its arguments are secret (`value::secret::marks`). Who does not know it prints them.
+/// The name of a job's option that lists its secret arguments (`value::secret::marks`). A program
+/// that does not know the option prints them.
 pub const SECRETS: &str = "secrets";
 
-/// Under which name a job's options say which minion asked for it. The master alone writes it: a minion may do for one what it does not for
-/// another.
+/// The name of a job's option that contains the minion that asked for the job. Only the master
+/// writes it, because a minion may allow one peer more than another.
 pub const PEER: &str = "id";
 
-/// The feature by which a hello says that its session is a command's, which fires events and returns and takes no jobs.
+/// The feature of a hello whose session belongs to a command. Such a session sends events and
+/// returns, and accepts no jobs.
 pub const CALL: &str = "call";
 
-/// The grains in what a key is bound to (`Welcome::bound`): its role is one of them.
+/// Returns the grains that a key is bound to (`Welcome::bound`); its role is one of them.
 #[must_use]
 pub fn bound_grains(bound: &Map) -> Map {
     let mut grains = Map::new();
@@ -142,7 +162,7 @@ pub fn bound_grains(bound: &Map) -> Map {
     grains
 }
 
-/// The newest version that both of two ranges hold.
+/// Returns the newest version that both this program and the range contain.
 #[must_use]
 pub fn common_version(min: u64, max: u64) -> Option<u64> {
     let newest = max.min(VERSION_MAX);

@@ -1,28 +1,30 @@
-//! [`Limits`]: how large a frame may be, by where it stands.
+//! [`Limits`]: the maximum sizes of frames, depending on the stream.
 
-/// The limits of one frame or value. Both ends hold themselves to them: what is too large is not sent either.
+/// The limits of one frame or value. Both ends apply them, so a frame that is too large is not even
+/// sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes, the four of the length not counted.
+    /// The maximum number of bytes, without the four of the length.
     pub bytes: usize,
-    /// Levels of nesting.
+    /// The maximum number of nested levels.
     pub depth: usize,
-    /// Values, keys and containers counted.
+    /// The maximum number of values, including keys and containers.
     pub items: usize,
 }
 
-/// As deep as YAML documents may be, and a little for what is put around them.
+/// The maximum nesting: that of YAML documents, and a few more levels for what encloses them.
 const DEPTH_MAX: usize = 256;
 
-/// How long the documents of a hello (`evidence`) may be together, in bytes.
+/// The maximum size in bytes of all documents of a hello (`evidence`) together.
 pub const EVIDENCE_MAX: usize = 24 << 10;
 
 impl Limits {
-    /// Before a key is accepted: a hello with its evidence, and nothing else.
+    /// The limits before a key is accepted, for a hello with its evidence.
     pub const HELLO: Self = Self::of(64 << 10, 4 << 10);
-    /// On a control stream: events, each no larger than Salt's own `max_event_size`.
+    /// The limits on a control stream, for events. Each event is at most as large as Salt's own
+    /// default of `max_event_size` allows.
     pub const CONTROL: Self = Self::of(1 << 20, 64 << 10);
-    /// On a stream of its own: grains, pillar, the return of a job.
+    /// The limits on a separate stream, for grains, pillar and the return of a job.
     pub const STREAM: Self = Self::of(16 << 20, 256 << 10);
 
     const fn of(bytes: usize, items: usize) -> Self {

@@ -1,31 +1,32 @@
-//! [`Value`] <-> msgpack, within [`Limits`].
+//! Converts a [`Value`] to msgpack and back, within [`Limits`].
 //!
-//! The crate `rmp` was looked at: it would save the tables of markers, not the limits, the extensions or the walk, and bring three packages.
+//! The crate `rmp` was considered. It would replace the tables of markers, but not the limits, the
+//! extensions or the traversal, and it would add three packages.
 
 use value::{Map, Value};
 
 use crate::{Error, Limits};
 
-/// A whole number beyond 64 bits, as decimal digits.
+/// The extension type of a whole number beyond 64 bits, stored as decimal digits.
 const BIG: i8 = 1;
-/// A tuple: what follows is an array.
+/// The extension type of a tuple, stored as an array.
 const TUPLE: i8 = 2;
-/// A set: what follows is an array.
+/// The extension type of a set, stored as an array.
 const SET: i8 = 3;
 
-/// Appends a value's bytes.
+/// Appends the encoded value.
 ///
 /// # Errors
-/// When it is larger than the limits allow; `out` then ends in a part of it.
+/// When it is larger than the limits allow. `out` then ends with a part of it.
 pub fn encode(value: &Value, limits: Limits, out: &mut Vec<u8>) -> Result<(), Error> {
     let mut writer = Writer::new(out, limits);
     writer.value(value)
 }
 
-/// Reads a value that all bytes make up.
+/// Decodes a value from all of the bytes.
 ///
 /// # Errors
-/// When the bytes are no value, more than one, or larger than the limits allow.
+/// When the bytes are no value, more than one, or exceed the limits.
 pub fn decode(bytes: &[u8], limits: Limits) -> Result<Value, Error> {
     if bytes.len() > limits.bytes {
         return Err(Error::TooLong {
@@ -46,7 +47,7 @@ pub fn decode(bytes: &[u8], limits: Limits) -> Result<Value, Error> {
     }
 }
 
-/// Writes values one after the other, counting.
+/// Writes values one after the other, and counts them.
 pub(crate) struct Writer<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
@@ -67,7 +68,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The heads of all kinds of length: the marker of the first width that holds it, then the length.
+    /// Writes the head of a value with a length: the marker of the smallest width that fits, then
+    /// the length.
     fn head(&mut self, length: usize, widths: &[(u8, usize)]) -> Result<(), Error> {
         for (marker, bytes) in widths {
             if *bytes == 4 || length >> (8 * bytes) == 0 {
@@ -78,7 +80,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// The last `bytes` bytes of a number, the highest first.
+    /// Writes the last `bytes` bytes of a number, the highest first.
     fn number(&mut self, number: u64, bytes: usize) -> Result<(), Error> {
         let all = number.to_be_bytes();
         self.bytes(all.get(8 - bytes..).unwrap_or_default())
@@ -154,7 +156,8 @@ impl<'a> Writer<'a> {
         self.number(number, bytes)
     }
 
-    /// An extension whose length is known when it is written: four bytes are kept for it.
+    /// Writes an extension. Its length is known only after its contents are written, so four bytes
+    /// are reserved for it.
     fn extension(
         &mut self,
         kind: i8,
@@ -244,7 +247,7 @@ impl<'a> Reader<'a> {
         Ok(*first)
     }
 
-    /// A number of up to eight bytes, the highest first.
+    /// Reads a number of up to eight bytes, the highest first.
     fn number(&mut self, bytes: usize) -> Result<u64, Error> {
         let all = self.take(bytes)?.iter();
         Ok(all.fold(0, |number, byte| number << 8 | u64::from(*byte)))
@@ -254,7 +257,7 @@ impl<'a> Reader<'a> {
         Ok(self.number(bytes)? as usize)
     }
 
-    /// The same with its sign.
+    /// Reads a signed number of up to eight bytes.
     fn signed(&mut self, bytes: usize) -> Result<Value, Error> {
         let unused = 64 - 8 * bytes as u32;
         Ok(Value::Int((self.number(bytes)? << unused) as i64 >> unused))
@@ -309,7 +312,7 @@ impl<'a> Reader<'a> {
         Ok(text.map_err(|_| Error::Text)?.into())
     }
 
-    /// Goes one level down for `length` values, which cannot be more than there are bytes left.
+    /// Enters a nested level of `length` values. Fails if there are fewer bytes left than that.
     fn enter(&mut self, length: usize) -> Result<(), Error> {
         if self.depth == self.limits.depth {
             return Err(Error::TooDeep { limit: self.depth });
@@ -398,7 +401,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Refuses what Python refuses as a key, and what would make all keys meet in one place of the hash table.
+/// Rejects a key that Python rejects. Also rejects NaN, because such keys would all collide in the
+/// hash table.
 fn hashable(key: &Value) -> Result<(), Error> {
     match key {
         Value::Tuple(items) => items.iter().try_for_each(hashable),
@@ -410,7 +414,7 @@ fn hashable(key: &Value) -> Result<(), Error> {
     }
 }
 
-/// Digits as Python writes them, of a number that no other form would hold.
+/// Reads decimal digits as Python writes them. The number must be too large for the other forms.
 fn big(digits: &[u8]) -> Result<Value, Error> {
     let text = std::str::from_utf8(digits).map_err(|_| Error::Digits)?;
     let bare = text.strip_prefix('-').unwrap_or(text);

@@ -1,6 +1,6 @@
-//! Requests: the first frame of a stream of its own, with who may ask what of whom.
+//! Requests: the first frames of separate streams, with the ways on which each may be sent.
 //!
-//! No request holds the id of who sends it: that is the session's.
+//! No request contains the id of its sender, because the session determines it.
 
 use value::{Map, Value};
 
@@ -10,232 +10,247 @@ kinds! {
     /// A request: the first frame of a stream.
     enum Request;
 
-    /// A minion's own pillar, compiled by the master for the id that its key is bound to.
+    /// Asks for a minion's own pillar. The master compiles it for the id that the minion's key is
+    /// bound to.
     "pillar" Pillar [MinionToMaster JobToMinion ClientToMinion] {
-        /// The environment of states; left out, the master's choice.
+        /// The environment of states. If it is absent, the master chooses.
         saltenv: Option<String>,
         /// The environment of pillar.
         pillarenv: Option<String>,
         /// The minion's grains, which the pillar's top file and templates see.
         grains: Map,
-        /// Pillar given on the command line, which its own templates see.
+        /// Pillar from the command line, which the pillar's templates see.
         pillar_override: Map,
-        /// Whether a `data` frame before the answer may say what in it is secret (`value::secret::marks`).
+        /// True if a `data` frame before the answer may list the secrets in it
+        /// (`value::secret::marks`).
         secrets: bool,
     }
 
-    /// New grains for the master's cache, by which it finds targets.
+    /// Sends new grains for the master's cache, which the master uses to find targets.
     "grains" Grains [MinionToMaster] {
-        /// All of them.
+        /// All grains.
         grains: Map,
     }
 
-    /// The master's settings that a run on a minion depends on (`nodegroups`, `state_top`, …).
+    /// Asks for the master's settings that a run on a minion depends on (`nodegroups`, `state_top`,
+    /// …).
     "options" Options [MinionToMaster JobToMinion ClientToMinion] {}
 
-    /// What the file server has: `data` frames of lists, then `done`.
+    /// Asks for a list of the file server's contents: `data` frames of lists, then `done`.
     "list" List [MinionToMaster JobToMinion ClientToMinion] {
         /// `files`, `dirs`, `emptydirs`, `symlinks` or `envs`.
         what: String,
         /// The environment.
         saltenv: String,
-        /// Only what begins with this.
+        /// The prefix that the listed paths must have.
         prefix: String,
     }
 
-    /// Size, mode and hash of a file of the file server.
+    /// Asks for the size, mode and hash of a file of the file server.
     "stat" Stat [MinionToMaster JobToMinion ClientToMinion] {
-        /// Its path as the list has it.
+        /// The path of the file, as in the list.
         path: String,
         /// The environment.
         saltenv: String,
     }
 
-    /// A file of the file server, from an offset on: `data` frames of bytes, then `done` with size and hash.
+    /// Asks for a file of the file server, from an offset on: `data` frames of bytes, then `done`
+    /// with size and hash.
     "file" File [MinionToMaster JobToMinion ClientToMinion] {
-        /// Its path as the list has it.
+        /// The path of the file, as in the list.
         path: String,
         /// The environment.
         saltenv: String,
-        /// How many bytes of it are there already.
+        /// The number of bytes that the sender already has.
         offset: u64,
-        /// The hash that the file must still have; left out for a first look.
+        /// The hash that the file must still have; absent in the first request for a file.
         hash: Option<String>,
     }
 
-    /// A file for the master (`cp.push`), which takes none unless its settings say so: `data` frames of bytes follow, then `done`.
+    /// Sends a file to the master (`cp.push`), which accepts files only if its settings allow it:
+    /// `data` frames of bytes follow, then `done`.
     "push" Push [MinionToMaster JobToMinion ClientToMinion] {
-        /// Where it stood on the minion.
+        /// The path of the file on the minion.
         path: String,
-        /// Its size.
+        /// The size of the file in bytes.
         size: u64,
-        /// Its SHA-256.
+        /// The SHA-256 of the file.
         hash: String,
     }
 
-    /// Mine values of other minions: `done` with a map by function of maps by id.
+    /// Asks for mine values of other minions: `done` with a map by function of maps by id.
     "mine_get" MineGet [MinionToMaster JobToMinion ClientToMinion] {
         /// The target.
         tgt: Value,
-        /// How `tgt` is meant: `glob`, `grain`, …
+        /// The type of `tgt`: `glob`, `grain`, …
         tgt_type: String,
         /// The functions.
         fun: Vec<String>,
-        /// Whether the asker's own values are left out.
+        /// True to leave out the sender's own values.
         exclude_minion: bool,
     }
 
-    /// Mine values of one's own, with who may see them.
+    /// Stores the sender's own mine values, including the minions that may read them.
     "mine_put" MinePut [MinionToMaster JobToMinion ClientToMinion] {
         /// The values by function.
         data: Map,
-        /// Whether what was there before goes.
+        /// True to remove the previous values.
         clear: bool,
     }
 
-    /// Takes one's own mine values out.
+    /// Deletes the sender's own mine values.
     "mine_delete" MineDelete [MinionToMaster JobToMinion ClientToMinion] {
-        /// The function; left out, all of them.
+        /// The function. If it is absent, all functions.
         fun: Option<String>,
     }
 
-    /// The return of a job, or of a call on the minion's own machine. `done` says that it is durable.
+    /// Sends the return of a job, or of a call on the minion's own machine. `done` means that it is
+    /// durable.
     "return" Return [MinionToMaster JobToMinion ClientToMinion] {
-        /// Its place in the spool, in one row with the events; 0 from a job to its daemon.
+        /// The position in the spool, in the same series as the events; 0 from a job to its daemon.
         sequence: u64,
         /// The job.
         jid: String,
-        /// When it ended, as `_stamp` has it.
+        /// The time at which the job ended, in the format of `_stamp`.
         stamp: String,
-        /// `fun`, `fun_args`, `return`, `retcode`, `success` and what else the event will hold.
+        /// `fun`, `fun_args`, `return`, `retcode`, `success` and the rest of the event's data.
         data: Map,
     }
 
-    /// A job for minions: `data` frames of returns, then `done`. From a minion the master asks its `peer` settings first.
+    /// Publishes a job for minions: `data` frames of returns, then `done`. For a request from a
+    /// minion, the master's `peer` settings must allow it.
     "publish" Publish [MinionToMaster JobToMinion ClientToMinion ClientToMaster] {
         /// The target.
         tgt: Value,
-        /// How `tgt` is meant.
+        /// The type of `tgt`.
         tgt_type: String,
         /// The function.
         fun: String,
-        /// Its arguments; a map with `__kwarg__` holds those with names.
+        /// The arguments. A map with `__kwarg__` contains the named ones.
         arg: Vec<Value>,
         /// The returner.
         ret: String,
-        /// The job id, where the asker has one.
+        /// The job id, if the sender has one.
         jid: Option<String>,
-        /// For how many seconds to wait for returns; 0 for none at all, left out as the settings say.
+        /// The number of seconds to wait for returns; 0 does not wait. If it is absent, the
+        /// settings decide.
         timeout_s: Option<f64>,
-        /// What else belongs to the job: `metadata`, `ret_config`, `user` as it is to be shown, …
+        /// Other options of the job: `metadata`, `ret_config`, the `user` to show, …
         options: Map,
     }
 
-    /// A runner's function on the master. From a minion the master asks its `peer_run` settings first.
+    /// Runs a runner's function on the master. For a request from a minion, the master's `peer_run`
+    /// settings must allow it.
     "runner" Runner [MinionToMaster JobToMinion ClientToMinion ClientToMaster] {
         /// The function.
         fun: String,
-        /// Its arguments; a map with `__kwarg__` holds those with names.
+        /// The arguments. A map with `__kwarg__` contains the named ones.
         arg: Vec<Value>,
-        /// The job id, where the asker has one.
+        /// The job id, if the sender has one.
         jid: Option<String>,
-        /// Whether only the job id is waited for.
+        /// True to wait for the job id only.
         asynchronous: bool,
-        /// Whether the command that waits is told of the states that run.
+        /// True to send the waiting command the states that run.
         watched: bool,
     }
 
-    /// A wheel function on the master.
+    /// Runs a wheel function on the master.
     "wheel" Wheel [ClientToMaster] {
         /// The function.
         fun: String,
-        /// Its arguments; a map with `__kwarg__` holds those with names.
+        /// The arguments. A map with `__kwarg__` contains the named ones.
         arg: Vec<Value>,
     }
 
-    /// Events as they come: `data` frames until one side closes.
+    /// Asks for events as they arrive: `data` frames until one side closes.
     "listen" Listen [ClientToMaster ClientToMinion JobToMinion] {
-        /// Globs of tags; none are all.
+        /// Globs of tags. An empty list matches all tags.
         tags: Vec<String>,
-        /// From which sequence number of the log; left out, from now on.
+        /// The sequence number of the log to begin with. If it is absent, only new events are sent.
         from: Option<u64>,
     }
 
-    /// An event to be kept before `done` is said.
+    /// Sends an event that is stored before `done` is sent.
     "fire" Fire [MinionToMaster ClientToMaster ClientToMinion JobToMinion] {
-        /// Its tag.
+        /// The tag of the event.
         tag: String,
-        /// What it says.
+        /// The data of the event.
         data: Map,
     }
 
-    /// Whether the other's program answers; `done` says so.
+    /// Checks whether the other side's program answers, with `done`.
     "ping" Ping [MinionToMaster MasterToMinion ClientToMaster ClientToMinion JobToMinion] {}
 
-    /// A job to be done. `done` says that it was taken; its return is a request of the minion's own.
+    /// Sends a job to be run. `done` means that the minion accepted it. The minion sends the return
+    /// in a separate request.
     "job" Job [MasterToMinion] {
-        /// The job.
+        /// The job id.
         jid: String,
         /// The function, or a list of them.
         fun: Value,
-        /// Its arguments, or a list of such.
+        /// The arguments, or a list of arguments for each function.
         arg: Vec<Value>,
-        /// The target, as it was given.
+        /// The target, as the user gave it.
         tgt: Value,
-        /// How `tgt` is meant.
+        /// The type of `tgt`.
         tgt_type: String,
         /// The returner.
         ret: String,
-        /// Who asked.
+        /// The user that started the job.
         user: String,
-        /// What else belongs to the job: `metadata`, `ret_config`, `module_executors`, …
+        /// Other options of the job: `metadata`, `ret_config`, `module_executors`, …
         options: Map,
     }
 
-    /// Whether a job runs: `done` with what is known of it, or nothing.
+    /// Asks whether a job runs: `done` with its data, or with nothing.
     "find_job" FindJob [MasterToMinion ClientToMinion JobToMinion] {
-        /// The job.
+        /// The job id.
         jid: String,
     }
 
-    /// The jobs that run.
+    /// Asks for the running jobs.
     "running" Running [MasterToMinion ClientToMinion JobToMinion] {}
 
-    /// A signal to a job's processes.
+    /// Sends a signal to a job's processes.
     "signal_job" SignalJob [MasterToMinion ClientToMinion JobToMinion] {
-        /// The job.
+        /// The job id.
         jid: String,
-        /// The signal: 15 to end, 9 to kill.
+        /// The number of the signal: 15 to end, 9 to kill.
         signal: u64,
     }
 
-    /// Something about the beacons of this machine: `done` with a map, of which `complete` says whether it was done.
+    /// Lists or changes the beacons of this machine: `done` with a map, in which `complete` is true
+    /// on success.
     "beacons" Beacons [ClientToMinion JobToMinion] {
-        /// `list`, `list_available`, `validate`, `add`, `modify`, `delete`, `enable`, `disable`, `enable_beacon`, `disable_beacon`
-        /// or `reset`.
+        /// `list`, `list_available`, `validate`, `add`, `modify`, `delete`, `enable`, `disable`,
+        /// `enable_beacon`, `disable_beacon` or `reset`.
         fun: String,
-        /// Which beacon.
+        /// The name of the beacon.
         name: Option<String>,
-        /// Its settings.
+        /// The settings of the beacon.
         data: Option<Value>,
     }
 
-    /// Something about the schedule of this machine: `done` with a map, of which `complete` says whether it was done.
+    /// Lists or changes the schedule of this machine: `done` with a map, in which `complete` is
+    /// true on success.
     "schedule" Schedule [ClientToMinion JobToMinion] {
-        /// `list`, `validate`, `add`, `modify`, `delete`, `enable`, `disable`, `enable_job`, `disable_job`, `run_job`, `postpone_job`,
-        /// `skip_job`, `save`, `next_fire_time` or `status`.
+        /// `list`, `validate`, `add`, `modify`, `delete`, `enable`, `disable`, `enable_job`,
+        /// `disable_job`, `run_job`, `postpone_job`, `skip_job`, `save`, `next_fire_time` or
+        /// `status`.
         fun: String,
-        /// Which job.
+        /// The name of the job.
         name: Option<String>,
-        /// `schedule`, the job's settings; `where`; `persist`, whether the change is written; `time`, `new_time`, `time_fmt`.
+        /// `schedule`, the job's settings; `where`; `persist`, true to save the change; `time`,
+        /// `new_time`, `time_fmt`.
         data: Map,
     }
 
-    /// Something is to be read again.
+    /// Asks the minion to read something again.
     "refresh" Refresh [MasterToMinion ClientToMinion JobToMinion] {
-        /// `pillar`, `grains`, `modules`, `beacons`, `schedule`, `mine`.
+        /// `pillar`, `grains`, `modules`, `beacons`, `schedule` or `mine`.
         what: String,
-        /// For how many seconds to wait until it was read; left out for not at all.
+        /// The number of seconds to wait until it was read. If it is absent, the answer does not
+        /// wait.
         wait_s: Option<f64>,
     }
 }

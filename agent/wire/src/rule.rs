@@ -1,19 +1,21 @@
-//! Who may send what: one table, made from the declarations, and one question.
+//! The rules for which side may send which frame: one table, made from the declarations, and one
+//! function that checks against it.
 
 use crate::{Answer, Control, Frame, Request};
 
-/// From whom to whom a frame goes. It follows from the connection and never from what is said on it.
+/// The direction of a frame: its sender and its receiver. It follows from the connection, never
+/// from the frame's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// A minion to its master.
+    /// From a minion to its master.
     MinionToMaster,
-    /// A master to a minion.
+    /// From a master to a minion.
     MasterToMinion,
-    /// A command to the master on its machine.
+    /// From a command to the master on its machine.
     ClientToMaster,
-    /// A command to the minion's daemon on its machine.
+    /// From a command to the minion's daemon on its machine.
     ClientToMinion,
-    /// A job's process to the daemon that started it.
+    /// From a job's process to the daemon that started it.
     JobToMinion,
 }
 
@@ -28,27 +30,27 @@ impl Way {
     ];
 }
 
-/// Who may send a kind of frame.
+/// The rule for one kind of frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// The kind.
+    /// The kind of frame.
     pub kind: &'static str,
-    /// The ways on which it may come.
+    /// The ways on which it may be sent.
     pub ways: &'static [Way],
-    /// Whether it may come before the sender's key is accepted.
+    /// True if it may be sent before the sender's key is accepted.
     pub before: bool,
 }
 
 /// A frame that its sender may not send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAllowed {
-    /// Not on this way, ever.
+    /// The frame may never be sent on this way.
     #[error("`{kind}` is not for this side to send")]
     Way {
         /// The frame's kind.
         kind: &'static str,
     },
-    /// Not before the key is accepted.
+    /// The frame may not be sent before the key is accepted.
     #[error("`{kind}` is not for a key that is not accepted")]
     Pending {
         /// The frame's kind.
@@ -56,18 +58,19 @@ pub enum NotAllowed {
     },
 }
 
-/// All rules.
+/// Returns all rules.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     [Control::RULES, Request::RULES, Answer::RULES]
         .into_iter()
         .flatten()
 }
 
-/// Whether a frame may come on this way, from a key that is accepted or not. What no rule names may not.
-/// A kind that is not known gets no rule: it does nothing, and is answered with `unsupported`.
+/// Checks whether a frame may be sent on this way, by a key that is accepted or not. A known kind
+/// that no rule allows may not be sent. An unknown kind needs no rule: it has no effect, and is
+/// answered with `unsupported`.
 ///
 /// # Errors
-/// When it may not, with the reason.
+/// When the frame may not be sent; the error contains the reason.
 pub fn check(frame: &Frame, way: Way, accepted: bool) -> Result<(), NotAllowed> {
     let kind = match frame {
         Frame::Control(frame) => frame.kind(),
@@ -86,7 +89,8 @@ pub fn check(frame: &Frame, way: Way, accepted: bool) -> Result<(), NotAllowed> 
     }
 }
 
-/// Acceptance is the master's question to minions. The others were let in by the kernel's word or by the pinned key.
+/// Returns whether the sender counts as accepted. Only a minion needs its master's acceptance.
+/// Local peers are identified by the kernel, and a master by its pinned key.
 fn accepted_ahead(way: Way, accepted: bool) -> bool {
     accepted || way != Way::MinionToMaster
 }

@@ -1,19 +1,19 @@
-//! [`Secret`]: text that no log shows.
+//! [`Secret`]: text that never appears in a log.
 
 use std::fmt;
 
-/// A token or the like: printed as stars, and shown only to who asks for it.
+/// A token or similar text. It is printed as stars; only [`reveal`](Self::reveal) returns it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Hides a text.
+    /// Creates a secret from a text.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(text.to_owned())
     }
 
-    /// The text itself.
+    /// Returns the text.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0

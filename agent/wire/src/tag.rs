@@ -1,4 +1,4 @@
-//! Event tags: made, taken apart, and which of them a minion may send.
+//! Event tags: builds and parses them, and decides which of them a minion may send.
 
 use value::jid;
 
@@ -6,21 +6,21 @@ use crate::Id;
 
 const LENGTH_MAX: usize = 1024;
 
-/// A key was offered, accepted, rejected or denied.
+/// The tag of events about keys that were offered, accepted, rejected or denied.
 pub const AUTH: &str = "salt/auth";
-/// A key changed its state.
+/// The tag of events about keys that changed their state.
 pub const KEY: &str = "salt/key";
-/// Who is connected.
+/// The tag of events that list the connected minions.
 pub const PRESENT: &str = "salt/presence/present";
-/// Stands where a minion's spool had to drop what did not fit: the only one of ours that a minion sends. It names nobody; the
-/// master adds whose it is.
+/// The tag of the event that replaces events which a full spool had to drop. It is the only tag of
+/// Pinch that a minion sends. It contains no id; the master adds the minion's.
 pub const SPOOL_GAP: &str = "pinch/spool/gap";
-/// The beginnings of tags that are the master's, besides `salt/`.
+/// The prefixes, in addition to `salt/`, of tags that only the master may send.
 const RESERVED: [&str; 2] = ["minion/refresh/", "pinch/"];
-/// Who came and who went.
+/// The tag of events about minions that connected or disconnected.
 pub const CHANGE: &str = "salt/presence/change";
 
-/// A tag that Salt has a meaning for, taken apart.
+/// A parsed tag. Tags that have a meaning in Salt are split into their parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag<'a> {
     /// `salt/auth`
@@ -33,25 +33,25 @@ pub enum Tag<'a> {
     Minion {
         /// The minion.
         id: &'a str,
-        /// What it did.
+        /// The action.
         what: &'a str,
     },
     /// `salt/job/JID/WHAT`: `new`, `publish`, `error`
     Job {
         /// The job.
         jid: &'a str,
-        /// What happened to it.
+        /// The action.
         what: &'a str,
     },
     /// `salt/job/JID/WHAT/ID[/REST]`: `ret`, `prog`, `start`, `sub`
     JobOf {
         /// The job.
         jid: &'a str,
-        /// What happened to it.
+        /// The action.
         what: &'a str,
-        /// The minion that says so.
+        /// The minion that sends it.
         id: &'a str,
-        /// What follows: the number of a state, the function that failed.
+        /// The rest: the number of a state, or the function that failed.
         rest: &'a str,
     },
     /// `salt/state_result/JID/ID/NAME`
@@ -83,17 +83,17 @@ pub enum Tag<'a> {
         id: &'a str,
         /// The beacon.
         name: &'a str,
-        /// What the beacon adds.
+        /// The part that the beacon adds.
         rest: &'a str,
     },
-    /// Another one of the master's: it begins with `salt/`, `minion/refresh/` or `pinch/`.
+    /// Another tag of the master: it begins with `salt/`, `minion/refresh/` or `pinch/`.
     Reserved(&'a str),
-    /// Everything else: the user's own.
+    /// Any other tag, which belongs to the user.
     Custom(&'a str),
 }
 
 impl<'a> Tag<'a> {
-    /// Takes a tag apart; every text is one.
+    /// Parses a tag. Every text is a tag.
     #[must_use]
     pub fn parse(tag: &'a str) -> Self {
         let Some(inner) = tag.strip_prefix("salt/") else {
@@ -119,7 +119,7 @@ impl<'a> Tag<'a> {
                 rest,
             },
             ("state_result", jid, id, name, _) if jid::is_jid(jid) && Id::is_valid(id) => {
-                // What `fire_event` says may have slashes.
+                // The name comes from `fire_event`, and may contain slashes.
                 let name = rest.splitn(3, '/').nth(2).unwrap_or(name);
                 Self::StateResult { jid, id, name }
             }
@@ -133,7 +133,8 @@ impl<'a> Tag<'a> {
         }
     }
 
-    /// The job, the run or the call of a wheel function that it tells of.
+    /// Returns the id of the job, of the runner's job or of the wheel function's job that the event
+    /// is about.
     #[must_use]
     pub fn jid(self) -> Option<&'a str> {
         match self {
@@ -147,80 +148,81 @@ impl<'a> Tag<'a> {
     }
 }
 
-/// `salt/minion/ID/start`
+/// Builds `salt/minion/ID/start`.
 #[must_use]
 pub fn minion_start(id: &Id) -> String {
     format!("salt/minion/{id}/start")
 }
 
-/// `minion/refresh/ID`
+/// Builds `minion/refresh/ID`.
 #[must_use]
 pub fn minion_refresh(id: &Id) -> String {
     format!("minion/refresh/{id}")
 }
 
-/// `salt/job/JID/sub/ID/error/FUN`
+/// Builds `salt/job/JID/sub/ID/error/FUN`.
 #[must_use]
 pub fn job_sub_error(jid: &str, id: &str, fun: &str) -> String {
     format!("salt/job/{jid}/sub/{id}/error/{fun}")
 }
 
-/// `salt/job/JID/WHAT`
+/// Builds `salt/job/JID/WHAT`.
 #[must_use]
 pub fn job(jid: &str, what: &str) -> String {
     format!("salt/job/{jid}/{what}")
 }
 
-/// `salt/job/JID/ret/ID`
+/// Builds `salt/job/JID/ret/ID`.
 #[must_use]
 pub fn job_ret(jid: &str, id: &Id) -> String {
     format!("salt/job/{jid}/ret/{id}")
 }
 
-/// `salt/job/JID/prog/ID/RUN`
+/// Builds `salt/job/JID/prog/ID/RUN`.
 #[must_use]
 pub fn job_prog(jid: &str, id: &Id, run: u64) -> String {
     format!("salt/job/{jid}/prog/{id}/{run}")
 }
 
-/// `salt/run/JID/WHAT`
+/// Builds `salt/run/JID/WHAT`.
 #[must_use]
 pub fn run(jid: &str, what: &str) -> String {
     format!("salt/run/{jid}/{what}")
 }
 
-/// `salt/wheel/JID/WHAT`
+/// Builds `salt/wheel/JID/WHAT`.
 #[must_use]
 pub fn wheel(jid: &str, what: &str) -> String {
     format!("salt/wheel/{jid}/{what}")
 }
 
-/// `salt/beacon/ID/NAME/REST`
+/// Builds `salt/beacon/ID/NAME/REST`.
 #[must_use]
 pub fn beacon(id: &Id, name: &str, rest: &str) -> String {
     format!("salt/beacon/{id}/{name}/{rest}")
 }
 
-/// A tag that a minion may not send, and why.
+/// The reason why a minion may not send a tag.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// It is of no use as a tag at all.
+    /// The text cannot be a tag at all.
     #[error("an event tag has 1 to {LENGTH_MAX} bytes and no control characters")]
     NotATag,
-    /// It says something in the name of the master or of another minion.
+    /// The tag is reserved for the master or another minion.
     #[error("the event tag {tag:?} is not for the minion {id} to send")]
     Reserved {
-        /// Who sent it.
+        /// The sender.
         id: Id,
         /// The tag.
         tag: String,
     },
 }
 
-/// Checks that a minion may send an event of this tag: its own reports, and any that is not reserved.
+/// Checks whether a minion may send an event with this tag: its own reports, and any tag that is
+/// not reserved.
 ///
 /// # Errors
-/// When it may not, with the reason.
+/// When it may not; the error contains the reason.
 pub fn may_send(sender: &Id, tag: &str) -> Result<(), Refused> {
     if tag.is_empty() || tag.len() > LENGTH_MAX || tag.chars().any(char::is_control) {
         return Err(Refused::NotATag);

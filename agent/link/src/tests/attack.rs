@@ -43,7 +43,7 @@ fn other_protocols_and_versions_are_not_spoken() {
     });
 }
 
-/// A3: somebody's public key, without the private one.
+/// A3: a client shows another's public key without having the private one.
 #[test]
 fn a_key_without_proof_is_refused() {
     run(async {
@@ -66,7 +66,8 @@ fn a_key_without_proof_is_refused() {
         let crypto = quinn::crypto::rustls::QuicClientConfig::try_from(config).unwrap();
         let config = quinn::ClientConfig::new(Arc::new(crypto));
         let endpoint = Endpoint::client(([127, 0, 0, 1], 0).into()).unwrap();
-        // Of a client's proof the server says nothing until the client has gone on.
+        // The client learns that the server rejects its proof only after its own side of the
+        // handshake is complete.
         if let Ok(connection) = endpoint
             .connect_with(config, world.address(), "x")
             .unwrap()
@@ -108,7 +109,7 @@ fn a_client_without_a_key_is_refused() {
     });
 }
 
-/// A1: every kind of frame from a key that pends.
+/// A1: a pending key sends frames of every kind.
 #[test]
 fn a_pending_key_can_say_nothing() {
     run(async {
@@ -144,7 +145,7 @@ fn what_was_said_before_acceptance_is_not_believed_after_it() {
         let error = peer.accept(welcome()).await.map(|_| ()).unwrap_err();
         assert!(matches!(error, Error::NotAllowed { .. }), "{error}");
         assert_eq!(raw.closed().await, "not allowed");
-        // Half a frame is no better.
+        // Half a frame is refused as well.
         let (mut raw, peer) = world.pending("m1").await;
         raw.send.write_all(&[0, 0]).await.unwrap();
         Timer::after(ms(100)).await;
@@ -152,7 +153,7 @@ fn what_was_said_before_acceptance_is_not_believed_after_it() {
     });
 }
 
-/// A5: every kind of frame as a request of an accepted minion.
+/// A5: an accepted minion sends frames of every kind as requests.
 #[test]
 fn a_minion_asks_what_minions_may_ask() {
     run(async {
@@ -205,7 +206,7 @@ fn a_minion_asks_what_minions_may_ask() {
     });
 }
 
-/// A16: frames that are none.
+/// A16: malformed frames.
 #[test]
 fn garbage_is_counted_and_then_cut_off() {
     run(async {
@@ -287,7 +288,8 @@ fn long_frames_end_the_connection_before_they_are_read() {
 fn who_is_slow_on_purpose_is_cut_off() {
     run(async {
         let world = World::with(strict());
-        // Nothing after the handshake; a hello that never ends; a frame that never ends.
+        // One client sends nothing after the handshake, one a hello that never ends, one a frame
+        // that never ends.
         let silent = world.raw().await;
         let mut slow = world.raw().await;
         slow.send.write_all(&[0, 0, 1]).await.unwrap();
@@ -322,7 +324,7 @@ fn streams_are_counted() {
             streams_max: 4,
             ..patient()
         });
-        // One before acceptance.
+        // A pending peer may have one stream.
         let (raw, peer) = world.pending("m1").await;
         let second = raw.connection.open_bi();
         assert!(stream::within(ms(200), second).await.is_none());
@@ -332,10 +334,10 @@ fn streams_are_counted() {
             open.push(streams);
             assert!(open.len() < 10);
         }
-        // The control stream is one of them until it ends.
+        // The control stream counts as one of them until it ends.
         assert!((3..=4).contains(&open.len()), "{}", open.len());
         world.serves_others().await;
-        // They say nothing, and are not waited for.
+        // No frame arrives on these streams, and the master does not wait for one.
         let (mut send, mut receive) = open.pop().unwrap();
         let (mut send2, _receive2) = open.pop().unwrap();
         send2.write_all(&[0]).await.unwrap();
@@ -352,7 +354,7 @@ fn streams_are_counted() {
     });
 }
 
-/// A7: another connection, with another key, says what the first one said.
+/// A7: another connection, with another key, repeats the hello of the first one.
 #[test]
 fn a_hello_is_worth_nothing_with_another_key() {
     run(async {
@@ -361,7 +363,7 @@ fn a_hello_is_worth_nothing_with_another_key() {
         let (again, second) = world.pending("m1").await;
         assert_eq!(first.hello(), second.hello());
         assert_ne!(first.key(), second.key());
-        // And a second hello on one connection is none.
+        // A second hello on one connection is rejected as well.
         let mut master = first.accept(welcome()).await.unwrap();
         let mut raw = raw;
         raw.say(&hello("m2").into()).await;
@@ -410,7 +412,8 @@ fn connections_and_pending_keys_of_one_address_are_counted() {
     });
 }
 
-/// A flood of handshakes: beyond a number each address must prove itself first, and an honest client does so without noticing.
+/// A flood of handshakes. Beyond a number of them, each address must prove itself first; an honest
+/// client does so automatically.
 #[test]
 fn unproved_addresses_must_send_a_token_back() {
     run(async {
@@ -428,7 +431,7 @@ fn unproved_addresses_must_send_a_token_back() {
         let pair = KeyPair::generate().unwrap();
         let third = Raw::connect(world.address(), &pair, wire::ALPN);
         assert!(stream::within(STRICT / 2, third).await.is_none());
-        // Their places are free when their time is up.
+        // The places are free after the handshakes' deadline.
         Timer::after(STRICT + ms(500)).await;
         world.serves_others().await;
     });
@@ -490,7 +493,7 @@ fn large_frames_share_their_room() {
                     .await
             })
         };
-        // Four of them do not fit at once, and get their turn.
+        // Four of them do not fit at once, so some wait for their turn.
         let all: Vec<_> = (0..4).map(|_| ask(200_000)).collect();
         for one in all {
             one.await.unwrap();
@@ -514,7 +517,7 @@ fn an_accepted_minion_that_asks_nothing_allowed_is_told() {
         let world = World::new();
         let (minion, mut master) = world.connected("m1").await;
         smol::spawn(async move { while master.next().await.is_ok() {} }).detach();
-        // `running` is for masters to ask.
+        // Only masters may send `running`.
         let error = minion
             .handle()
             .ask(Running {})

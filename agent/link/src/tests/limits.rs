@@ -1,15 +1,15 @@
-//! One hostile peer takes a limit's share, and keeps nobody else out.
+//! A hostile peer uses up its own share of a limit, and excludes no other peer.
 
 use super::*;
 
-/// A client at an address of its own on this machine.
+/// Connects a client from a separate loopback address.
 async fn raw_from(world: &World, last: u8, pair: &KeyPair) -> Option<Raw> {
     let local = ([127, 0, 0, last], 0).into();
     let connecting = Raw::connect_from(local, world.address(), pair, wire::ALPN);
     stream::within(ms(1_500), connecting).await?.ok()
 }
 
-/// Strangers of one address that finish the handshake and say nothing.
+/// Connects strangers from one address that finish the handshake and send nothing.
 async fn silent(world: &World, last: u8, count: usize) -> Vec<Raw> {
     let mut held = Vec::new();
     for _ in 0..count {
@@ -18,7 +18,7 @@ async fn silent(world: &World, last: u8, count: usize) -> Vec<Raw> {
     held
 }
 
-/// Opens streams that announce the largest frame each, and send little of it.
+/// Opens streams that each announce the largest frame and send little of it.
 async fn announce(minion: &Link, streams: usize, sent: usize) -> Vec<SendStream> {
     let mut open = Vec::new();
     for _ in 0..streams {
@@ -30,7 +30,7 @@ async fn announce(minion: &Link, streams: usize, sent: usize) -> Vec<SendStream>
     open
 }
 
-/// A master's end that answers each question.
+/// Answers each question at the master's end.
 fn serve(mut master: Link) {
     smol::spawn(async move {
         while let Ok(incoming) = master.next().await {

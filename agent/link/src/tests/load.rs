@@ -22,7 +22,8 @@ fn cpu_s() -> f64 {
 const COUNT: &str = "LINK_TEST_CONNECTIONS";
 const ADDRESS: &str = "LINK_TEST_ADDRESS";
 
-/// The other process of `idle_connections`: many minions, one after the other, then idle until it is killed.
+/// The other process of `idle_connections`: connects many minions one after the other, then idles
+/// until it is killed.
 #[test]
 #[ignore = "started by idle_connections"]
 fn many_minions() {
@@ -68,7 +69,8 @@ fn many_minions() {
     });
 }
 
-/// `cargo test --release -p link -- --ignored --nocapture idle_connections`: what a connection costs a master.
+/// Measures the cost of a connection on a master: `cargo test --release -p link -- --ignored
+/// --nocapture idle_connections`
 #[test]
 #[ignore = "measures"]
 fn idle_connections() {
@@ -110,7 +112,8 @@ fn idle_connections() {
     });
 }
 
-/// `cargo test --release -p link -- --ignored --nocapture events_a_second`
+/// Measures events per second: `cargo test --release -p link -- --ignored --nocapture
+/// events_a_second`
 #[test]
 #[ignore = "measures"]
 fn events_a_second() {

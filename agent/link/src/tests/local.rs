@@ -54,7 +54,7 @@ fn a_command_asks_the_master_of_its_machine() {
         })
         .unwrap_err();
     assert_eq!(error.to_string(), "fire");
-    // A command may not ask what minions are asked.
+    // A command may not send a request that only minions get.
     let error = pipe.call(FindJob { jid: String::new() }).unwrap_err();
     assert!(matches!(error, Error::NotAllowed { .. }), "{error}");
     let began = Instant::now();

@@ -22,7 +22,7 @@ fn a_pending_key_is_accepted_on_the_same_connection() {
             (world.listener.connections(), world.listener.pending()),
             (1, 1)
         );
-        // It outlasts the deadlines of hello and frame.
+        // The peer outlasts the deadlines of hello and frame.
         Timer::after(STRICT + ms(500)).await;
         let (address, key) = (peer.address(), peer.key());
         let mut master = peer.accept(welcome()).await.unwrap();
@@ -47,7 +47,8 @@ fn a_pending_key_is_accepted_on_the_same_connection() {
     });
 }
 
-/// A master that acks what comes, answers `pillar`, has no options and leaves everything else unanswered; how much it has acked.
+/// Runs a master's end that acknowledges events, answers `pillar`, has no options and leaves every
+/// other request unanswered. Returns the number of acknowledged events.
 async fn serve(mut master: Link) -> u64 {
     let mut acked = 0;
     loop {
@@ -123,10 +124,10 @@ fn a_minion_asks_and_is_answered() {
             matches!(&error, Error::Failed { reason, .. } if reason == "missing"),
             "{error}"
         );
-        // A question that is dropped is no empty answer.
+        // A dropped question is an error, not an empty answer.
         let error = handle.ask(Ping {}).await.unwrap().done().await.unwrap_err();
         assert!(matches!(error, Error::Unanswered { .. }), "{error}");
-        // What a side may not say does not leave it.
+        // A frame that this side may not send is not sent.
         let wheel = wire::Wheel {
             fun: "key.accept".into(),
             arg: Vec::new(),
@@ -198,7 +199,7 @@ fn a_large_answer_and_a_large_event() {
     });
 }
 
-/// What a session says until it has failed a number of times.
+/// Returns the messages of a session until it has failed `count` times.
 async fn failures(options: Options, count: usize) -> Vec<String> {
     let mut session = Session::new(options);
     let mut failed = Vec::new();
@@ -243,7 +244,7 @@ fn another_master_key_is_refused_with_both_fingerprints() {
             "{error}"
         );
         soon(|| world.listener.connections() == 0).await;
-        // The right one, in capitals as people paste it, is fine.
+        // The right fingerprint is accepted in capitals too, as people may paste it.
         let options = Options {
             finger: Some(is.to_uppercase()),
             ..world.options("m3")
@@ -256,7 +257,7 @@ fn another_master_key_is_refused_with_both_fingerprints() {
 
 const ADDRESS: &str = "LINK_TEST_MASTER";
 
-/// The master that is killed by the test below: its address and key are in the environment.
+/// The master that the test below kills. Its address and key are in the environment.
 #[test]
 #[ignore = "started by a_master_that_was_killed_is_found_again_when_it_recalls_its_minions"]
 #[expect(clippy::disallowed_methods, reason = "a test's own file")]
@@ -297,7 +298,8 @@ fn a_master_that_was_killed_is_found_again_when_it_recalls_its_minions() {
             .unwrap();
         let mut options = world.options("m1");
         options.masters = vec![Master::parse(&address.to_string(), PORT)];
-        // The loss is told by the new master, not noticed by silence or by the minion's next packet.
+        // The loss must be reported by the new master, not detected by silence or by the minion's
+        // next packet.
         options.limits.idle = ms(600_000);
         options.limits.keep_alive = ms(600_000);
         options.limits.handshake = ms(300);
@@ -511,13 +513,14 @@ fn documents_are_shown_fresh_until_the_key_is_accepted_and_again_when_it_is_not_
             }
         });
         let shown = |peer: &Peer| peer.hello().evidence.get("gcp").map(Value::to_text);
-        // It waits, and comes back with others.
+        // The minion waits while pending, and reconnects with fresh documents.
         let mut first = world.listener.next().await.unwrap();
         first.pend("wait").await.unwrap();
         let second = world.listener.next().await.unwrap();
         assert!(shown(&first).is_some() && shown(&second).is_some());
         assert_ne!(shown(&first), shown(&second));
-        // Who is in needs none. It may have come more than once where this test was held up.
+        // An accepted minion needs no documents. It may have reconnected more than once if this
+        // test was delayed.
         let mut last = second;
         while shown(&last).is_some() {
             if let Ok(link) = last.accept(welcome()).await {
@@ -525,7 +528,7 @@ fn documents_are_shown_fresh_until_the_key_is_accepted_and_again_when_it_is_not_
             }
             last = world.listener.next().await.unwrap();
         }
-        // Who is not in any more shows them again, without being asked twice.
+        // A minion that is no longer accepted shows its documents again, without a second request.
         last.pend("wait").await.unwrap();
         let back = world.listener.next().await.unwrap();
         assert!(shown(&back).is_some());

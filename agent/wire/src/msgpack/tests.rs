@@ -12,12 +12,13 @@ fn bytes_of(value: &Value) -> Vec<u8> {
     out
 }
 
-/// Python's equality is too kind: `1`, `1.0` and `True` must come back as they were, and maps in their order.
+/// Returns whether two values are the same. Python's equality is not enough: `1`, `1.0` and `True`
+/// must be distinguished, and maps must keep their order.
 fn same(a: &Value, b: &Value) -> bool {
     format!("{a:?}") == format!("{b:?}")
 }
 
-/// Numbers that depend on a seed alone.
+/// A generator of numbers that depend on a seed alone.
 pub(crate) struct Seeded(pub(crate) u64);
 
 impl Seeded {
