@@ -149,11 +149,7 @@ pub struct Session {
     endpoint: Option<Endpoint>,
     /// True if the endpoint belongs to another session.
     is_shared: bool,
-<<<<<<< HEAD
-    /// What its endpoint's socket hears of [`recall`].
-=======
-    /// A channel that signals each [`recall`](crate::recall) that the endpoint's socket receives.
->>>>>>> d8bcc7d4a53c843b57443e698d0a5030b37187f3
+    /// A channel that signals each [`recall`] that the endpoint's socket receives.
     recalls: (Sender<()>, Receiver<()>),
     pub(crate) lookup: Lookup,
 }
